@@ -1,0 +1,91 @@
+/* text.h - tokenizers, streaming detokenisation and chat templates. */
+#ifndef LAMINA_TEXT_H
+#define LAMINA_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lamina/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int32_t lm_token;
+
+/* Growing arrays that the caller owns; all zero is empty. */
+typedef struct lm_tokens { lm_token *ids; size_t n, capacity; } lm_tokens;
+typedef struct lm_text   { char *data; size_t n, capacity; } lm_text;      /* NUL-terminated when not NULL */
+void lm_tokens_free(lm_tokens *t);
+void lm_text_free(lm_text *t);
+
+/* ---- tokenizer: immutable, safe to share between threads ---- */
+typedef struct lm_tokenizer lm_tokenizer;
+
+typedef struct lm_tokenizer_options {
+    const char *pre;             /* pre-tokenizer to use where a GGUF names an unknown one; NULL: that is an error */
+} lm_tokenizer_options;
+
+/* `path`: a .gguf file, a Hugging Face folder, or a tokenizer.json. */
+lm_status lm_tokenizer_open(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e);
+void      lm_tokenizer_free(lm_tokenizer *t);
+
+enum {
+    LM_ADD_SPECIAL      = 1,     /* what the model's own tokenizer adds around a text (BOS …) */
+    LM_NO_PARSE_SPECIAL = 2,     /* control tokens spelled in the text are text */
+    LM_SKIP_SPECIAL     = 4,     /* detokenising: leave special tokens out */
+};
+
+/* Text to ids, appended to `out`. Bytes that are not UTF-8 become U+FFFD. O(n log n). */
+lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out, lm_error *e);
+
+/* Ids to text, appended to `out`, exactly as the model's decoder joins them; valid UTF-8. An id outside the vocabulary is
+ * LM_USAGE. */
+lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out, lm_error *e);
+
+uint32_t    lm_tokenizer_size(const lm_tokenizer *t);                              /* ids are below this */
+/* How the token is spelled in the vocabulary ("Ġthe", "<|im_end|>"); NULL outside it. Valid as long as the tokenizer. */
+const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size);
+lm_token    lm_tokenizer_find(const lm_tokenizer *t, const char *piece);           /* -1: no such token */
+bool        lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id);
+lm_token    lm_tokenizer_bos(const lm_tokenizer *t);                               /* -1: none */
+lm_token    lm_tokenizer_eos(const lm_tokenizer *t);
+/* Ends a generation: eos, end of turn, end of message … as far as the tokenizer's own files tell. */
+bool        lm_tokenizer_is_end(const lm_tokenizer *t, lm_token id);
+/* One line for people: "byte-level BPE, 49152 tokens, 48900 merges, pre smollm". */
+const char *lm_tokenizer_summary(const lm_tokenizer *t);
+
+/* ---- streaming: never half a character ---- */
+typedef struct lm_stream lm_stream;
+/* `continues`: the text follows a prompt, so a leading space stays. */
+lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, lm_stream **out, lm_error *e);
+/* Append to `out` what is certain now. */
+lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e);
+lm_status lm_stream_end(lm_stream *s, lm_text *out, lm_error *e);                  /* the rest, U+FFFD for a broken tail */
+void      lm_stream_free(lm_stream *s);
+
+/* ---- chat templates ---- */
+typedef struct lm_template lm_template;
+
+/* Compile. Errors carry `line N, column M`. `name` is for messages. */
+lm_status lm_template_new(const char *source, size_t size, const char *name, lm_template **out, lm_error *e);
+void      lm_template_free(lm_template *t);
+
+/* Which bytes of a rendering came from message data rather than from the template's own text. */
+typedef struct lm_span { size_t from, to; } lm_span;
+typedef struct lm_rendering { lm_text text; lm_span *content; size_t n_content; } lm_rendering;
+void lm_rendering_free(lm_rendering *r);
+
+/* Render with a JSON object of variables (messages, tools, add_generation_prompt, bos_token …, "now": an ISO date that
+ * strftime_now uses instead of the clock). The environment is that of transformers' apply_chat_template. */
+lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out, lm_error *e);
+
+/* Tokens of a rendering: the template's own text with special tokens recognised, message data without (unless
+ * `parse_content`). */
+lm_status lm_tokenize_rendering(const lm_tokenizer *t, const lm_rendering *r, bool parse_content, lm_tokens *out, lm_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+/* arena.h - memory with one lifetime: many small pieces, freed together.
+ *
+ * Pieces are 16-byte aligned and never move. Not thread-safe. */
+#ifndef LM_BASE_ARENA_H
+#define LM_BASE_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct lm_arena_block lm_arena_block;
+
+typedef struct lm_arena {
+    lm_arena_block *head;
+    uint64_t        used;    /* bytes handed out */
+} lm_arena;                  /* all zero: an empty arena */
+
+/* `bytes` of zeroed memory, or NULL. lm_arena_new: an array of n `type`. */
+void *lm_arena_alloc(lm_arena *a, size_t bytes);
+void *lm_arena_array(lm_arena *a, size_t n, size_t size);
+#define lm_arena_new(a, n, type) ((type *)lm_arena_array((a), (n), sizeof(type)))
+
+/* Copies; NUL-terminated. NULL when out of memory. */
+char *lm_arena_strdup(lm_arena *a, const char *s);
+char *lm_arena_strndup(lm_arena *a, const char *s, size_t n);
+char *lm_arena_printf(lm_arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Keep the first block for reuse / give everything back. */
+void lm_arena_reset(lm_arena *a);
+void lm_arena_free(lm_arena *a);
+
+#endif

@@ -1,0 +1,45 @@
+/* cpu.h - what this processor can do, and what it may use.
+ *
+ * Levels are cumulative: avx512 means everything below it too. The mask (from --cpu, LAMINA_CPU, tests) only takes away. */
+#ifndef LM_BASE_CPU_H
+#define LM_BASE_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef uint32_t lm_cpu;             /* a set of the flags below; 0 is plain C */
+
+enum {
+    LM_CPU_AVX2        = 1u << 0,    /* AVX2, FMA, F16C, BMI2 */
+    LM_CPU_AVXVNNI     = 1u << 1,    /* 256-bit vpdpbusd, VEX */
+    LM_CPU_AVX512      = 1u << 2,    /* F BW DQ VL CD */
+    LM_CPU_AVX512_VNNI = 1u << 3,
+    LM_CPU_AVX512_BF16 = 1u << 4,
+    LM_CPU_NEON        = 1u << 8,
+    LM_CPU_DOTPROD     = 1u << 9,
+    LM_CPU_I8MM        = 1u << 10,
+};
+
+/* Everything the hardware and the operating system allow. Detected once; thread-safe. */
+lm_cpu lm_cpu_detected(void);
+
+/* detected & mask. The mask is set by lm_cpu_limit, else by LAMINA_CPU, else all ones. */
+lm_cpu lm_cpu_usable(void);
+
+/* "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "neon", "auto" -> the mask of that level and all below
+ * it. LM_USAGE names an unknown level and lists the known ones. */
+lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e);
+void      lm_cpu_limit(lm_cpu mask);
+
+/* The name of the highest level in the set, "ref" when empty. */
+const char *lm_cpu_name(lm_cpu set);
+
+/* "AMD EPYC 9R14" or the like; "unknown" when it cannot be read. */
+const char *lm_cpu_brand(void);
+
+/* Physical cores this process may run on (hwloc and the affinity mask), at least 1. */
+unsigned lm_cpu_cores(void);
+
+#endif

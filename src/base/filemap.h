@@ -1,0 +1,49 @@
+/* filemap.h - files, whole and read-only.
+ *
+ * A file that shrinks while it is mapped raises SIGBUS on access. lm_guard_enter/lm_guarded turn that into an error for
+ * the thread that reads: see lm_filemap_guard. */
+#ifndef LM_BASE_FILEMAP_H
+#define LM_BASE_FILEMAP_H
+
+#include <setjmp.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+typedef struct lm_filemap {
+    const uint8_t *data;     /* NULL when the file is empty */
+    size_t         size;
+    char          *path;
+    int            fd;       /* kept open to notice that the file has shrunk */
+    bool           copied;   /* read into memory instead of mapped (use_mmap false) */
+} lm_filemap;
+
+/* Map a regular file. Folders, pipes and devices are refused. */
+lm_status lm_filemap_open(const char *path, bool use_mmap, lm_filemap *out, lm_error *e);
+void      lm_filemap_close(lm_filemap *m);
+
+/* LM_IO when the file is now shorter than it was when it was mapped. */
+lm_status lm_filemap_check(const lm_filemap *m, lm_error *e);
+
+/* Run `work(arg)`; when it touches a page that the file no longer has, the function returns LM_IO and `work` is
+ * abandoned where it stood (it must hold no lock and own nothing). Nests; one guard a thread. */
+lm_status lm_filemap_guard(lm_status (*work)(void *arg), void *arg, const char *file, lm_error *e);
+
+/* Tell the kernel that [offset, offset+size) is not needed in memory for now. */
+void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size);
+
+/* The whole of a small file, at most `max` bytes, NUL-terminated, in memory freed with lm_free. LM_NOT_FOUND when the
+ * path does not exist. */
+lm_status lm_file_read(const char *path, uint64_t max, char **data, size_t *size, lm_error *e);
+
+/* Writing a file that is either whole or absent: temp name beside it, then flush, fsync, rename, fsync of the folder. */
+typedef struct lm_outfile lm_outfile;
+lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e);
+lm_status lm_outfile_write(lm_outfile *f, const void *data, size_t n, lm_error *e);
+lm_status lm_outfile_commit(lm_outfile *f, lm_error *e);     /* frees f in every case */
+void      lm_outfile_abort(lm_outfile *f);                   /* removes the temp file; frees f; NULL is fine */
+
+bool lm_path_is_folder(const char *path);
+bool lm_path_is_file(const char *path);
+
+#endif

@@ -1,0 +1,24 @@
+/* pool.h - a fixed set of threads that run one job together.
+ *
+ * Workers spin briefly for the next job and then sleep. One job at a time; the caller is worker 0. */
+#ifndef LM_BASE_POOL_H
+#define LM_BASE_POOL_H
+
+#include "base/error.h"
+
+typedef struct lm_pool lm_pool;
+
+/* `threads` >= 1, the caller included. */
+lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e);
+void      lm_pool_free(lm_pool *p);
+unsigned  lm_pool_threads(const lm_pool *p);
+
+/* job(arg, worker, workers) once on every worker; returns when all are done. Memory written by a job is visible to the
+ * next one. Never allocates. */
+typedef void (*lm_job)(void *arg, unsigned worker, unsigned workers);
+void lm_pool_run(lm_pool *p, lm_job job, void *arg);
+
+/* For jobs: items [0, n) cut into `workers` contiguous shares whose borders are multiples of `grain`. */
+void lm_pool_share(uint64_t n, uint64_t grain, unsigned worker, unsigned workers, uint64_t *from, uint64_t *to);
+
+#endif

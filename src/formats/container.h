@@ -1,0 +1,63 @@
+/* container.h - a model on disk: metadata and named tensors, from GGUF or from a Hugging Face folder.
+ *
+ * Everything is checked when it is opened: names, shapes, types, offsets, overlaps. After that every tensor lies inside
+ * its file and later code never checks again. Shapes are listed outermost dimension first, as PyTorch prints them;
+ * a matrix is [out, in] with `in` contiguous in both kinds of container. */
+#ifndef LM_FORMATS_CONTAINER_H
+#define LM_FORMATS_CONTAINER_H
+
+#include "base/error.h"
+#include "base/filemap.h"
+#include "formats/meta.h"
+#include "tensor/dtype.h"
+
+#define LM_MAX_DIMS 8
+
+typedef enum lm_container_kind { LM_GGUF, LM_SAFETENSORS } lm_container_kind;
+
+typedef struct lm_tensor_info {
+    const char *name;                /* owned by the container */
+    lm_dtype    type;
+    uint32_t    n_dims;              /* safetensors allow 0 */
+    uint64_t    dims[LM_MAX_DIMS];   /* outermost first; all 1 past n_dims */
+    uint64_t    elements;
+    uint64_t    bytes;
+    uint64_t    offset;              /* in its file */
+    uint32_t    part;                /* which file of a split model */
+} lm_tensor_info;
+
+typedef struct lm_container lm_container;
+
+typedef struct lm_container_options {
+    bool no_mmap;                    /* read the files into memory */
+} lm_container_options;
+
+/* `path`: a .gguf file (a split one: any part), a .safetensors file, or a folder with config.json. */
+lm_status lm_container_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
+void      lm_container_close(lm_container *c);
+
+lm_container_kind lm_container_kind_of(const lm_container *c);
+const char       *lm_container_path(const lm_container *c);
+
+/* GGUF: all keys. Folder: config.json (LM_SAFETENSORS files alone: the header's __metadata__). Never NULL. */
+const lm_meta *lm_container_meta(const lm_container *c);
+
+/* A further JSON file of the folder ("generation_config.json", "tokenizer_config.json"), parsed once; NULL with LM_OK
+ * when the folder has none (and for GGUF). */
+lm_status lm_container_json(lm_container *c, const char *name, const lm_meta **out, lm_error *e);
+
+size_t                lm_container_n_tensors(const lm_container *c);
+const lm_tensor_info *lm_container_tensor(const lm_container *c, size_t i);      /* in file order */
+const lm_tensor_info *lm_container_find(const lm_container *c, const char *name);
+
+/* The tensor's bytes, valid while the container is open; no alignment promised for safetensors. */
+const void *lm_container_data(const lm_container *c, const lm_tensor_info *t);
+const char *lm_container_file_of(const lm_container *c, const lm_tensor_info *t);
+
+size_t            lm_container_n_files(const lm_container *c);
+const lm_filemap *lm_container_file(const lm_container *c, size_t i);
+
+/* Unpack elements [from, from + n) to float32; both multiples of the type's block. The type must have an unpacker. */
+void lm_container_unpack(const lm_container *c, const lm_tensor_info *t, uint64_t from, uint64_t n, float *out);
+
+#endif

@@ -1,0 +1,36 @@
+/* gguf.h - reading and writing GGUF (versions 2 and 3, little-endian).
+ *
+ *   "GGUF" | u32 version | u64 tensors | u64 keys
+ *   keys    x { string key | u32 type | value }
+ *   tensors x { string name | u32 n_dims | u64 ne[n_dims], ne[0] contiguous | u32 type | u64 offset }
+ *   padding to general.alignment | tensor data */
+#ifndef LM_FORMATS_GGUF_H
+#define LM_FORMATS_GGUF_H
+
+#include "formats/container.h"
+
+/* The reader: lm_container_open calls it. */
+lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
+
+/* The writer. Add keys and tensor headers first, then `begin`, then the data of every tensor in the same order, then
+ * `commit`. Nothing is seen under `path` before that. */
+typedef struct lm_gguf_writer lm_gguf_writer;
+
+lm_status lm_gguf_create(const char *path, lm_gguf_writer **out, lm_error *e);
+void      lm_gguf_add_u32(lm_gguf_writer *w, const char *key, uint32_t v);
+void      lm_gguf_add_u64(lm_gguf_writer *w, const char *key, uint64_t v);
+void      lm_gguf_add_f32(lm_gguf_writer *w, const char *key, float v);
+void      lm_gguf_add_bool(lm_gguf_writer *w, const char *key, bool v);
+void      lm_gguf_add_string(lm_gguf_writer *w, const char *key, lm_view v);
+void      lm_gguf_add_strings(lm_gguf_writer *w, const char *key, const lm_view *v, size_t n);
+void      lm_gguf_add_f32s(lm_gguf_writer *w, const char *key, const float *v, size_t n);
+void      lm_gguf_add_i32s(lm_gguf_writer *w, const char *key, const int32_t *v, size_t n);
+/* Copy every key of another GGUF's metadata whose name does not start with one of the NULL-ended prefixes. */
+void      lm_gguf_add_all(lm_gguf_writer *w, const lm_meta *m, const char *const *except);
+void      lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint32_t n_dims, const uint64_t *dims);
+lm_status lm_gguf_begin(lm_gguf_writer *w, lm_error *e);
+lm_status lm_gguf_write(lm_gguf_writer *w, const void *data, size_t n, lm_error *e);  /* pieces; padding is added */
+lm_status lm_gguf_commit(lm_gguf_writer *w, lm_error *e);                             /* frees w */
+void      lm_gguf_abort(lm_gguf_writer *w);
+
+#endif
