@@ -1,0 +1,100 @@
+/* engine.h - running a model: plan, allocate once, then step.
+ *
+ * One step takes rows (sequence, position, token) of any mix of sequences, some reading a prompt, some generating. The
+ * logits of a row are bitwise the same whatever else is in the step, whatever the number of threads and however a prompt
+ * is cut into steps. After lm_engine_new nothing is allocated. */
+#ifndef LAMINA_ENGINE_H
+#define LAMINA_ENGINE_H
+
+#include "lamina/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lm_kv_type { LM_KV_F16, LM_KV_F32, LM_KV_BF16, LM_KV_Q8_0 } lm_kv_type;
+
+typedef enum lm_compute {
+    LM_COMPUTE_AUTO,                 /* the fast paths: activations in int8 or bf16 as the weight type allows */
+    LM_COMPUTE_F32,                  /* weights widened to float32, activations float32: the reference's arithmetic */
+} lm_compute;
+
+typedef struct lm_engine_options {
+    uint32_t    context;             /* positions a sequence may have; 0: the model's */
+    uint32_t    sequences;           /* at once; 0: 1 */
+    uint32_t    rows;                /* most rows in a step; 0: 512 */
+    uint32_t    logit_rows;          /* most rows of a step that want logits; 0: max(sequences, 1) */
+    uint64_t    kv_positions;        /* positions in the cache, all sequences together; 0: context * sequences */
+    lm_kv_type  kv;
+    lm_compute  compute;
+    uint32_t    threads;             /* 0: physical cores */
+    const char *cpu;                 /* instruction set level; NULL: the best there is */
+    const char *const *probes;       /* module paths whose values are kept, NULL-ended; NULL: none */
+    /* Called from lm_engine_new while weights are prepared; fraction in 0…1. */
+    void      (*progress)(void *arg, double fraction);
+    void       *progress_arg;
+} lm_engine_options;
+
+/* What a plan will allocate, in bytes, known before anything is allocated. */
+typedef struct lm_memory {
+    uint64_t weights;                /* kept in memory of our own (repacked); mapped ones are not counted */
+    uint64_t mapped;                 /* used straight from the file */
+    uint64_t kv;                     /* cache pages */
+    uint64_t scratch;                /* activations, logits, probes, tables */
+    uint64_t total;                  /* weights + kv + scratch */
+} lm_memory;
+
+/* Plan only: sizes, without allocating. LM_USAGE for impossible options, LM_UNSUPPORTED for what no kernel can do. */
+lm_status lm_engine_predict(const lm_model *m, const lm_engine_options *o, lm_memory *out, lm_error *e);
+
+/* The plan, readably: steps, kernels, buffers, bytes. */
+lm_status lm_engine_plan_text(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e);
+
+typedef struct lm_engine lm_engine;
+
+/* `m` must outlive the engine. LM_NO_FIT when memory cannot be had. */
+lm_status lm_engine_new(const lm_model *m, const lm_engine_options *o, lm_engine **out, lm_error *e);
+void      lm_engine_free(lm_engine *g);
+void      lm_engine_allocated(const lm_engine *g, lm_memory *out);       /* counted by the allocator, not by the plan */
+const char *lm_engine_cpu(const lm_engine *g);                           /* "avx2" */
+uint32_t  lm_engine_threads(const lm_engine *g);
+uint32_t  lm_engine_context(const lm_engine *g);
+uint32_t  lm_engine_max_rows(const lm_engine *g);
+
+typedef struct lm_row {
+    uint32_t sequence;               /* < options.sequences */
+    lm_token token;
+    uint32_t position;               /* must be the next one of its sequence */
+    bool     logits;
+} lm_row;
+
+/* Run n rows. Rows of one sequence are in rising order. On failure nothing has changed: LM_LIMIT when a sequence would
+ * pass the context or the cache is full, LM_CANCELLED after lm_engine_cancel, LM_USAGE for a wrong row, LM_IO when the
+ * model file shrank. */
+lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e);
+
+/* Logits of row i of the last step, [n_vocab]; NULL when it did not ask for them. Valid until the next step. */
+const float *lm_engine_logits(const lm_engine *g, size_t i);
+
+/* The value at a probed module path for row i of the last step; *width floats. NULL when not probed. */
+const float *lm_engine_probe(const lm_engine *g, const char *path, size_t i, uint32_t *width);
+
+/* Positions that a sequence holds. */
+uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence);
+
+/* Forget positions >= keep; their pages go back. */
+lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e);
+
+/* Let `to` (empty) begin with the first `positions` of `from`: pages are shared and copied when written. */
+lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t positions, lm_error *e);
+
+/* From another thread or a signal handler: the running or next step ends with LM_CANCELLED at its next layer. */
+void lm_engine_cancel(lm_engine *g);
+
+/* Pages of the cache in use now, and in all. */
+void lm_engine_pages(const lm_engine *g, uint64_t *used, uint64_t *total);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,73 @@
+/* model.h - a model: its description, its weights on disk, its tokenizer and chat templates. */
+#ifndef LAMINA_MODEL_H
+#define LAMINA_MODEL_H
+
+#include "lamina/error.h"
+#include "lamina/text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lm_model lm_model;
+
+typedef struct lm_model_options {
+    bool        no_mmap;             /* read files into memory instead of mapping them */
+    bool        allow_unused;        /* tensors that no operation uses are a warning, not an error */
+    bool        structure_only;      /* description only: a bare config.json will do, no weights are looked at */
+    const char *pre;                 /* as in lm_tokenizer_options */
+    /* Departures from the file; each is reported by lm_model_warning. 0 / NULL: as the file says. */
+    const char *rope_scaling;        /* "none" "linear" "yarn" */
+    double      rope_freq_base, rope_freq_scale;
+    uint32_t    yarn_orig_ctx;
+    int64_t     sliding_window;      /* -1: no window anywhere */
+} lm_model_options;
+
+/* `path`: a .gguf file (a split one: any part), a Hugging Face folder, or with structure_only a config.json. `o` may be
+ * NULL. On success the program is built and, unless structure_only, every tensor it needs is there with the right shape. */
+lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e);
+void      lm_model_close(lm_model *m);           /* engines made from it must be freed first */
+
+typedef struct lm_model_info {
+    const char *name;                /* "SmolLM2 135M Instruct", or the file's name */
+    const char *family;              /* "llama" */
+    const char *source;              /* path */
+    const char *container;           /* "gguf" "safetensors" "config" */
+    uint32_t    n_vocab, n_layers, n_heads, n_kv_heads, head_dim, hidden, intermediate;
+    uint32_t    context_length;      /* advertised */
+    bool        tied;
+    uint64_t    parameters;          /* stored once */
+    uint64_t    weight_bytes;        /* of the tensors used, as stored */
+    const char *storage;             /* most common type by bytes, "q4_1" */
+} lm_model_info;
+
+void lm_model_describe(const lm_model *m, lm_model_info *out);
+
+/* What was unusual while opening; one line each, NULL past the end. */
+const char *lm_model_warning(const lm_model *m, size_t i);
+
+/* NULL when the model has none. Owned by the model. */
+const lm_tokenizer *lm_model_tokenizer(const lm_model *m);
+
+/* The source of a chat template: name NULL for the default. NULL when there is none. */
+const char *lm_model_chat_template(const lm_model *m, const char *name);
+
+/* Ids that end a generation: the tokenizer's own and those of generation_config.json and config.json. */
+bool lm_model_is_end(const lm_model *m, lm_token id);
+
+/* Reports about the model as JSON documents (UTF-8, freed with lm_text_free): */
+typedef enum lm_report {
+    LM_REPORT_INSPECT,               /* the object that `lamina inspect --json` prints */
+    LM_REPORT_TENSORS,               /* [{name, type, shape, bytes, offset, file}] */
+    LM_REPORT_METADATA,              /* {key: value}; long arrays are cut with a note */
+} lm_report;
+struct lm_engine_options;
+lm_status lm_model_report(const lm_model *m, lm_report what, const struct lm_engine_options *o, lm_text *out, lm_error *e);
+
+/* The program, readably: one line for each operation with path, shapes and weights. */
+lm_status lm_model_program_text(const lm_model *m, lm_text *out, lm_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

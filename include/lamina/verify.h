@@ -1,0 +1,45 @@
+/* verify.h - does the engine compute what a reference computes? */
+#ifndef LAMINA_VERIFY_H
+#define LAMINA_VERIFY_H
+
+#include "lamina/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lm_verify_options {
+    lm_engine_options engine;        /* compute mode, instruction set, threads, cache type (float32 by default here) */
+    double      tol;                 /* relative error; 0: 1e-4 */
+    double      kl_max;              /* > 0: mean KL decides instead of the relative error */
+    const char *dump;                /* write what was computed to this safetensors file; NULL: do not */
+} lm_verify_options;
+
+typedef struct lm_verdict {
+    char     source[256];            /* who computed the reference */
+    uint64_t rows;                   /* positions compared */
+    double   tol, max_rel_err, mean_kl, max_kl, argmax_agreement;
+    uint64_t worst_row;
+    bool     has_greedy;
+    uint64_t greedy_common, greedy_total;
+    bool     greedy_agrees;          /* equal wherever the reference's margin exceeds the tolerance */
+    bool     bitwise_known;          /* false: the three ways differ by definition (`note` says why) */
+    bool     chunked, stepwise;      /* bitwise equal to all-at-once */
+    bool     has_taps;
+    uint64_t taps;                   /* compared */
+    bool     diverges;               /* a tap does */
+    char     first_path[192];
+    uint64_t first_position;
+    double   first_rel_err;
+    char     note[192];
+    bool     agrees;
+} lm_verdict;
+
+/* GOLDEN: input_ids I64 [B,T], logits F32 [B,T,V] or [B,P,V] with logit_positions I64 [P], greedy_ids I64 [B,N], tap.PATH
+ * F32 [B,T,width]. LM_OK whatever the verdict; errors only when no verdict was possible. */
+lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out, lm_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
