@@ -1,0 +1,162 @@
+/* kernels.h - compute on raw memory: what each kernel promises, and the table that the plan chooses from.
+ *
+ * As in dav1d: the table is filled with the plain C twin of every kernel first, then overridden upward by each instruction
+ * set that is present and allowed. Kernels are single-threaded; whoever calls them cuts the work. They never allocate and
+ * never fail; NaN and infinity pass through.
+ *
+ * Determinism. On one instruction set a result depends only on its own row of the input: the order of every sum is fixed by
+ * the width, never by the number of rows, by the share of a thread, or by what else is in the batch. */
+#ifndef LM_KERNELS_H
+#define LM_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cpu.h"
+#include "tensor/dtype.h"
+
+/* ---- matrix times rows ------------------------------------------------------------------------------------------- */
+
+/* How a row of activations is laid out for a kind of matmul. Several weight types share one, so an input that feeds
+ * several matrices is packed once. */
+typedef struct lm_activation {
+    const char *name;                                                /* "f32", "q8 per 32" */
+    uint64_t  (*bytes)(uint64_t cols);                               /* of one packed row, a multiple of 64 */
+    void      (*pack)(void *dst, const float *x, uint64_t cols);     /* dst 64-byte aligned; NULL: x itself is used */
+} lm_activation;
+
+typedef struct lm_matmul_args {
+    const void  *w;              /* the whole matrix, in the layout of the kernel */
+    uint64_t     rows, cols;     /* [rows][cols]: outputs, inputs */
+    uint64_t     first, last;    /* outputs to compute; `first` is a multiple of row_group, `last` too or equal to rows */
+    const void  *x;              /* packed rows */
+    uint64_t     x_stride;       /* bytes between them */
+    uint64_t     n;              /* how many rows of x, >= 1 */
+    float       *y;              /* y[t * y_stride + output] */
+    uint64_t     y_stride;       /* floats */
+    const float *bias;           /* [rows], or NULL */
+    const float *add;            /* y = add + scale * (W x + bias); may be y itself; NULL: nothing is added */
+    uint64_t     add_stride;     /* floats */
+    float        scale;          /* 1 without effect */
+    void        *scratch;        /* this worker's, scratch_bytes(cols) */
+} lm_matmul_args;
+
+typedef struct lm_matmul {
+    const char *name;                                                /* "q4_1 avx2" */
+    const lm_activation *x;
+    uint32_t    row_group;                                           /* grain of a cut of the outputs */
+    uint64_t  (*scratch_bytes)(uint64_t cols);                       /* per worker; NULL: none */
+    /* A layout of its own: bytes of the packed matrix and the packing of outputs [first, last) from rows as stored.
+     * NULL: the bytes of the file are used in place, at any address. */
+    uint64_t  (*packed_bytes)(uint64_t rows, uint64_t cols);
+    void      (*pack)(void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last);
+    void      (*run)(const lm_matmul_args *a);
+    /* One row of the matrix as float32, for look-ups: dst [cols]. */
+    void      (*row)(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row);
+} lm_matmul;
+
+#define LM_DTYPE_SLOTS 64
+
+/* ---- rows of floats ---------------------------------------------------------------------------------------------- */
+
+typedef enum lm_act {
+    LM_ACT_SILU,                 /* x / (1 + e^-x) */
+    LM_ACT_GELU,                 /* x/2 (1 + erf(x / sqrt 2)) */
+    LM_ACT_GELU_TANH,            /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    LM_ACT_GELU_QUICK,           /* x * sigmoid(1.702 x) */
+    LM_ACT_RELU,
+    LM_ACT_RELU2,                /* relu(x)^2 */
+    LM_ACT_SIGMOID,
+    LM_ACT_TANH,
+    LM_ACT_COUNT
+} lm_act;
+
+typedef struct lm_row_kernels {
+    /* y = w * x / sqrt(mean(x^2) + eps)          RMSNorm, arXiv 1910.07467.   x, y [width], may be the same; w may be NULL */
+    void (*rms)(float *y, const float *x, const float *w, uint64_t width, float eps);
+    /* y = w * (x - mean) / sqrt(var + eps) + b   LayerNorm, arXiv 1607.06450. Biased variance of the centred row. w, b may be NULL */
+    void (*layer_norm)(float *y, const float *x, const float *w, const float *b, uint64_t width, float eps);
+    /* y = a + scale * b; may alias */
+    void (*add)(float *y, const float *a, const float *b, float scale, uint64_t n);
+    void (*mul)(float *y, const float *a, const float *b, uint64_t n);
+    /* y = scale * x */
+    void (*scale)(float *y, const float *x, float scale, uint64_t n);
+    /* y = cap * tanh(x / cap) */
+    void (*softcap)(float *y, const float *x, float cap, uint64_t n);
+    void (*clamp)(float *y, const float *x, float low, float high, uint64_t n);
+    void (*act)(float *y, const float *x, lm_act act, uint64_t n);
+    /* y = act(gate) * up; may alias */
+    void (*glu)(float *y, const float *gate, const float *up, lm_act act, uint64_t n);
+    /* Softmax in place, float32 sum in fixed order. */
+    void (*softmax)(float *x, uint64_t n);
+    /* Rotate the first `dim` lanes of each of n heads, `stride` floats apart, in place (RoFormer, arXiv 2104.09864).
+     * cosine, sine [dim/2]. pair: lanes (2i, 2i+1) belong together, else (i, i + dim/2). */
+    void (*rope)(float *x, uint64_t n, uint64_t stride, uint64_t dim, const float *cosine, const float *sine, bool pair);
+} lm_row_kernels;
+
+/* ---- attention over a paged cache -------------------------------------------------------------------------------- */
+
+#define LM_PAGE 64               /* positions in a page */
+
+/* One layer's part of a page: what it holds. */
+typedef struct lm_kv_shape {
+    uint32_t n_kv_heads;
+    uint32_t k_dim, v_dim;
+    lm_dtype type;               /* LM_F16, LM_F32, LM_BF16, LM_Q8_0 (dims are multiples of 32 then) */
+    bool     v_in_k;             /* values are the first v_dim lanes of the keys; nothing is stored for them (MLA) */
+} lm_kv_shape;
+
+/* Queries of consecutive positions of one sequence against one key/value head. Key j is visible to the query at position p
+ * when j <= p and (window == 0 or p - j < window). Keys of the queries themselves are stored already. */
+typedef struct lm_attention_args {
+    const lm_kv_shape *kv;
+    uint32_t        head;        /* which key/value head */
+    uint32_t        group;       /* query heads that share it */
+    const float    *q;           /* q[r * q_stride + g * k_dim + lane], rotated */
+    uint64_t        q_stride;    /* floats between rows */
+    float          *out;         /* out[r * out_stride + g * v_dim + lane] */
+    uint64_t        out_stride;
+    uint32_t        rows;        /* consecutive positions */
+    uint32_t        position;    /* of row 0 */
+    uint32_t        window;      /* 0: none */
+    const uint32_t *pages;       /* page number of positions 64 i …; entries wholly outside the window may be anything */
+    const uint8_t  *base;        /* page p of this layer is at base + p * page_stride */
+    uint64_t        page_stride;
+    float           scale;       /* scores = scale * q.k */
+    float           softcap;     /* > 0: scores = cap * tanh(scores / cap) */
+    const float    *slopes;      /* ALiBi, arXiv 2108.12409: scores -= slopes[g] * (p - j); [group] or NULL */
+    const float    *sinks;       /* a score without a value that takes its share of the softmax; [group] or NULL */
+    void           *scratch;     /* this worker's, scratch_bytes(kv, group) */
+} lm_attention_args;
+
+typedef struct lm_attention_kernels {
+    uint64_t (*page_bytes)(const lm_kv_shape *kv);                   /* of one layer's part, a multiple of 64 */
+    uint64_t (*scratch_bytes)(const lm_kv_shape *kv, uint32_t group);
+    /* Store position `slot` (0…63) of a page. k [n_kv_heads][k_dim], v [n_kv_heads][v_dim] (unused when v_in_k). */
+    void     (*store)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const float *k, const float *v);
+    /* Online softmax, page by page in rising order: a row's result does not depend on `rows`. */
+    void     (*run)(const lm_attention_args *a);
+} lm_attention_kernels;
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+typedef struct lm_kernels {
+    lm_cpu               cpu;
+    /* By stored type: float32 arithmetic for every type that can be unpacked; `fast` where something better exists (else
+     * the same pointer). NULL where a type cannot be used as a matrix. */
+    const lm_matmul     *exact[LM_DTYPE_SLOTS];
+    const lm_matmul     *fast[LM_DTYPE_SLOTS];
+    lm_row_kernels       row;
+    lm_attention_kernels attention;
+} lm_kernels;
+
+/* The best kernels of an instruction set (0: plain C). Pure; thread-safe. */
+void lm_kernels_init(lm_kernels *k, lm_cpu cpu);
+
+/* The parts, one pair of functions per level; each overrides what it does better. */
+void lm_kernels_init_ref(lm_kernels *k);
+void lm_kernels_init_avx2(lm_kernels *k);
+void lm_kernels_init_avx512(lm_kernels *k);
+
+#endif
