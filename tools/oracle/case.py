@@ -1,0 +1,54 @@
+"""A case: one tiny model, what it proves, and how it is stored.
+
+A family is one file in families/ that ends in a list CASES. Nothing else knows the family's name: the reference,
+the stores and the converter read what they need from the case.
+"""
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Callable
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str                       # folder below tests/golden/<family>/
+    family: str
+    config: type                    # the transformers configuration class
+    model: type                     # the transformers model class
+    kwargs: dict[str, Any]
+    shows: str                      # what would go unseen without this case
+    flips: dict[str, Any]           # label -> config overrides, or a function of the model that spoils one thing;
+                                    # each must move the logits by more than FLIP
+    rows: tuple[int, ...] = (24,)   # true lengths; equal ones share a golden file, each other length has its own
+    spelling: str = "v4"            # of config.json: v4 `rope_theta`, `rope_scaling`; v5 `rope_parameters`
+    drop: tuple[str, ...] = ()      # keys left out of config.json, as older checkpoints leave them out
+    dtype: str = "F32"              # storage of the matrices; arithmetic is always float32
+    shard_bytes: int = 0            # > 0: several files and an index
+    tokenizer: bool = False         # also a tokenizer.json
+    gguf: bool = True
+    gguf_note: str = ""             # why there is no twin, or what the twin does otherwise
+    gguf_patch: Callable | None = None      # adds what the converter does not write
+    quantise: Any = None            # quantised files only: see quantise.py
+    peer_options: dict[str, Any] = field(default_factory=dict)
+    attention: str = "eager"        # sdpa where eager is wrong
+    greedy: int = 24
+    init: Callable | None = None    # family's own touches after reference.sensitive()
+
+    @property
+    def path(self) -> str:
+        return f"{self.family}/{self.name}"
+
+
+FLIP = 1e-2         # a feature that is wrong must show at least this much in some logit
+MARGIN = 0.02       # between the two best logits at every greedy step: rounding cannot flip an id
+
+
+def all_cases() -> list[Case]:
+    cases = []
+    for file in sorted((Path(__file__).parent / "families").glob("*.py")):
+        if file.stem != "__init__":
+            cases += import_module(f"families.{file.stem}").CASES
+    paths = [c.path for c in cases]
+    assert len(set(paths)) == len(paths), "two cases of one name"
+    return cases

@@ -1,0 +1,202 @@
+"""transformers in float32: models with sensitive weights, their logits, taps and greedy continuation."""
+
+import copy
+from contextlib import contextmanager
+
+import torch
+
+from case import FLIP, MARGIN, Case
+
+torch.set_num_threads(1)
+torch.use_deterministic_algorithms(True)
+
+DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+
+
+def build(case: Case, overrides: dict | None = None) -> torch.nn.Module:
+    """The model of a case, weights not yet set."""
+    config = case.config(**copy.deepcopy({**case.kwargs, **(overrides or {})}))
+    config._attn_implementation = case.attention
+    with torch.device("cpu"):
+        return case.model(config).float().eval()
+
+
+def sensitive(case: Case, model: torch.nn.Module, seed: int) -> None:
+    """Weights under which every part matters: attention far from uniform, no bias and no norm at its default.
+
+    Values are rounded to the storage type here, so that the float32 arithmetic of the reference sees what the file says.
+    """
+    g = torch.Generator().manual_seed(seed)
+    normal = lambda shape: torch.randn(shape, generator=g)
+    tied = getattr(model.config, "tie_word_embeddings", False)
+    last_norm = None
+    done = set()
+    for name, p in model.named_parameters():
+        if p.data_ptr() in done:
+            continue
+        done.add(p.data_ptr())
+        if name.endswith("bias"):
+            value = 0.3 * normal(p.shape)
+        elif p.dim() == 1:
+            value = 1 + 0.35 * normal(p.shape)
+            last_norm = name if "layers." not in name and ".h." not in name else last_norm
+        else:
+            gain = 1.8 if any(s in name for s in ("q_proj", "k_proj")) else 1.3
+            fan_in = p.shape[-1]
+            value = normal(p.shape) * (0.8 if "embed" in name else gain / fan_in ** 0.5)
+        p.data.copy_(value)
+    if tied and last_norm:              # otherwise the last token's own row wins and greedy repeats it
+        p = model.get_parameter(last_norm)
+        p.data.mul_(torch.where(torch.rand(p.shape, generator=g) < 0.5, -1.0, 1.0))
+        model.get_input_embeddings().weight.data.mul_(0.6)
+    if case.init:
+        case.init(case, model, g)
+    if case.dtype != "F32":
+        for name, p in model.named_parameters():
+            p.data.copy_(p.data.to(DTYPES[case.dtype]).float())
+
+
+def tokens(case: Case, seed: int) -> list[torch.Tensor]:
+    """One [1, T] row per sequence, distinct ids as far as the vocabulary goes."""
+    g = torch.Generator().manual_seed(1000 + seed)
+    return [torch.randint(0, case.kwargs["vocab_size"], (1, n), generator=g) for n in case.rows]
+
+
+@contextmanager
+def hooks(model, taps):
+    """Collects the output of every module under its path (rotary tables, activations and containers left out)."""
+    handles = []
+    def keep(path):
+        def hook(_module, _args, out):
+            out = out[0] if isinstance(out, tuple) else out
+            if isinstance(out, torch.Tensor) and out.dim() == 3:
+                taps[path] = out.detach().clone()
+        return hook
+    for path, module in model.named_modules():
+        leaf = path.rsplit(".", 1)[-1]
+        if path and leaf not in ("model", "transformer", "lm_head", "act_fn", "act", "rotary_emb") and "dropout" not in leaf:
+            handles.append(module.register_forward_hook(keep(path)))
+    yield
+    for h in handles:
+        h.remove()
+
+
+@torch.no_grad()
+def logits(model, ids, taps=None):
+    """All positions at once. Rotary tables that remember earlier lengths start afresh: the model is copied."""
+    model = copy.deepcopy(model)
+    if taps is None:
+        return model(input_ids=ids, use_cache=False).logits.float()
+    with hooks(model, taps):
+        return model(input_ids=ids, use_cache=False).logits.float()
+
+
+@torch.no_grad()
+def greedy(model, ids, n):
+    """n greedy ids after the prompt, with a cache as transformers' generate has one, and the smallest margin met.
+
+    The cache matters where the rotary base depends on the length: earlier keys keep the base they were written with.
+    """
+    model = copy.deepcopy(model)
+    out, margin, past, step = [], float("inf"), None, ids
+    for _ in range(n):
+        result = model(input_ids=step, past_key_values=past, use_cache=True)
+        past = result.past_key_values
+        best = result.logits[0, -1].float().topk(2)
+        margin = min(margin, (best.values[0] - best.values[1]).item())
+        step = best.indices[:1].view(1, 1)
+        out.append(step.item())
+    return out, margin
+
+
+def prepare(case: Case):
+    """The first seed whose greedy margins are wide and whose continuation is not one token over and over."""
+    for seed in range(2000):
+        model = build(case)
+        sensitive(case, model, seed)
+        rows = tokens(case, seed)
+        found = []
+        for ids in rows:
+            out, margin = greedy(model, ids, case.greedy)
+            if margin < MARGIN or len(set(out)) < min(6, case.greedy):
+                break
+            found.append((ids, out, margin))
+        if len(found) == len(rows):
+            return model, seed, found
+    raise SystemExit(f"{case.path}: no seed gives wide greedy margins")
+
+
+def flipped(case: Case, model, ids) -> dict[str, float]:
+    """How far the logits move when one feature is wrong; too little is an error of the case."""
+    base = logits(model, ids)
+    flips = {"norms are one": ones, "positions ignored": unrotated, **case.flips}
+    moved = {}
+    for label, flip in flips.items():
+        if callable(flip):
+            other = copy.deepcopy(model)
+            undo = flip(other)
+            if undo is NotImplemented:
+                continue
+        else:
+            other, undo = build(case, flip), None
+            other.load_state_dict(model.state_dict(), strict=False)
+            other.tie_weights()
+        difference = (logits(other, ids) - base).abs().max().item()
+        if undo:
+            undo()
+        if not difference > FLIP:
+            raise SystemExit(f"{case.path}: '{label}' moves the logits by {difference:.2g} only")
+        moved[label] = difference
+    return moved
+
+
+# Ways to be wrong that any family may use.
+
+def ones(model):
+    """Every norm weight at its default."""
+    for name, p in model.named_parameters():
+        if p.dim() == 1 and not name.endswith("bias"):
+            p.data.fill_(1.0)
+
+
+def unrotated(model):
+    """Rotary angles all zero."""
+    if model.config.to_dict().get("rope_parameters") is None or model.config.rope_parameters["rope_type"] == "longrope":
+        return NotImplemented           # longrope overwrites its table in every forward
+    for module in model.modules():
+        if hasattr(module, "inv_freq"):
+            module.inv_freq.zero_()
+            module.original_inv_freq.zero_()
+
+
+def no_bias(part):
+    """Biases of modules whose name contains `part` at zero."""
+    def flip(model):
+        for name, p in model.named_parameters():
+            if name.endswith("bias") and part in name:
+                p.data.zero_()
+    return flip
+
+
+def uniform_attention(model):
+    """Scores times zero."""
+    for module in model.modules():
+        if hasattr(module, "scaling"):
+            module.scaling = 0.0
+
+
+def kv_modulo(model):
+    """Query head h reads key-value head h mod G, not h / (H/G)."""
+    from sys import modules
+    home = modules[type(model).__module__]
+    right = home.repeat_kv
+    home.repeat_kv = lambda x, n: x.repeat(1, n, 1, 1)
+    def undo():
+        home.repeat_kv = right
+    return undo
+
+
+def other_head(model):
+    """A head that is not the embedding."""
+    head = model.get_output_embeddings()
+    head.weight = torch.nn.Parameter(head.weight.data.roll(1, 0))
