@@ -12,7 +12,8 @@ typedef struct lm_safetensors_writer lm_safetensors_writer;
 
 lm_status lm_safetensors_create(const char *path, lm_safetensors_writer **out, lm_error *e);
 void      lm_safetensors_add_meta(lm_safetensors_writer *w, const char *key, const char *value);
-void      lm_safetensors_add_tensor(lm_safetensors_writer *w, const char *name, lm_dtype type, uint32_t n_dims, const uint64_t *dims);
+void      lm_safetensors_add_tensor(lm_safetensors_writer *w, const char *name, lm_dtype type, uint32_t n_dims,
+                                    const uint64_t *dims);
 lm_status lm_safetensors_begin(lm_safetensors_writer *w, lm_error *e);
 lm_status lm_safetensors_write(lm_safetensors_writer *w, const void *data, size_t n, lm_error *e);
 lm_status lm_safetensors_commit(lm_safetensors_writer *w, lm_error *e);               /* frees w */

@@ -75,7 +75,7 @@ typedef enum lm_act {
 typedef struct lm_row_kernels {
     /* y = w * x / sqrt(mean(x^2) + eps)          RMSNorm, arXiv 1910.07467.   x, y [width], may be the same; w may be NULL */
     void (*rms)(float *y, const float *x, const float *w, uint64_t width, float eps);
-    /* y = w * (x - mean) / sqrt(var + eps) + b   LayerNorm, arXiv 1607.06450. Biased variance of the centred row. w, b may be NULL */
+    /* y = w * (x - mean) / sqrt(var + eps) + b   LayerNorm, arXiv 1607.06450; biased variance. w, b may be NULL */
     void (*layer_norm)(float *y, const float *x, const float *w, const float *b, uint64_t width, float eps);
     /* y = a + scale * b; may alias */
     void (*add)(float *y, const float *a, const float *b, float scale, uint64_t n);

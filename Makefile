@@ -1,0 +1,76 @@
+# The front door: each target sets up what it needs, then hands over to Meson.
+MESON ?= meson
+T     ?= 60
+
+.DEFAULT_GOAL := help
+.PHONY: demo test debug asan tsan coverage bench golden fmt lint install clean help
+
+PROMPT ?= Why is the sky blue? Answer in two sentences.
+
+demo: build/release/build.ninja                ## answer a prompt with a small real model
+	@ninja -C build/release --quiet src/cli/lamina
+	build/release/src/cli/lamina run --chat --temp 0 -n 128 -p "$(PROMPT)"
+
+test: build/test/build.ninja                   ## build with warnings as errors and run every suite
+	@scripts/test build/test
+
+debug: build/debug/build.ninja                 ## build/debug: no optimisation, all symbols
+	@ninja -C build/debug
+
+asan: build/asan/build.ninja                   ## every suite under AddressSanitizer and UBSan
+	@scripts/test build/asan
+
+tsan: build/tsan/build.ninja                   ## the suites that use threads, under ThreadSanitizer
+	@scripts/test build/tsan --suite threads
+
+coverage: build/coverage/build.ninja           ## lines that the suites reach, by file
+	@scripts/test build/coverage
+	@scripts/coverage build/coverage
+
+bench: build/release/build.ninja               ## measure: kernels, then the program
+	@ninja -C build/release
+	@$(MESON) test -C build/release --benchmark --verbose
+
+golden:                                        ## remake the golden data with PyTorch (slow; review the diff)
+	@scripts/setup test oracle
+	@tools/oracle/all
+
+fuzz-%: build/fuzz/build.ninja                 ## fuzz-NAME T=60: fuzz one reader for T seconds
+	@scripts/fuzz build/fuzz $* $(T)
+
+lint:                                          ## the house rules, as tests
+	@scripts/setup test
+	@python3 tests/lint/rules.py
+
+install: build/release/build.ninja             ## into PREFIX (/usr/local); DESTDIR is honoured
+	@$(MESON) configure build/release -Dprefix=$(PREFIX)
+	@ninja -C build/release --quiet
+	$(MESON) install -C build/release --no-rebuild --quiet
+
+clean:                                         ## remove what was built; downloads stay
+	rm -rf build/release build/test build/debug build/asan build/tsan build/coverage build/fuzz
+
+help:                                          ## this list
+	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-10s %s\n", t[1], $$2 }' Makefile
+
+PREFIX ?= /usr/local
+
+# ---- build folders: one per purpose, configured once ----
+options_release  = --buildtype=release -Dtests=disabled
+options_test     = --werror -Dtests=enabled
+options_debug    = --buildtype=debug
+options_asan     = -Db_sanitize=address,undefined -Doptimization=1
+options_tsan     = -Db_sanitize=thread -Doptimization=1
+options_coverage = -Db_coverage=true -Doptimization=0
+options_fuzz     = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
+
+build/release/build.ninja: parts = demo
+build/fuzz/build.ninja:    parts = fuzz
+build/fuzz/build.ninja:    export CC = clang-14
+
+# Setup is asked every time: when all is there it answers in a third of a second.
+build/%/build.ninja: always
+	@scripts/setup $(or $(parts),demo test)
+	@[ -f $@ ] || $(MESON) setup $(options_$*) build/$* >build/.setup/meson-$*.log || { cat build/.setup/meson-$*.log; exit 1; }
+always:
+.PHONY: always

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""The house rules that a machine can check. Run by `make lint` and as a test.
+
+Each rule carries examples that it must catch and examples that it must let pass; they are tried before the tree is
+read, so a rule that has gone blind fails too. `rules.py RULE…` runs only those.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# design.md's rooms: a folder includes only folders of a lower level, and itself.
+LEVELS = {
+    "base": 0, "tensor": 1, "kernels": 2, "formats": 2, "text": 2, "program": 3, "arch": 4, "plan": 4,
+    "runtime": 5, "analysis": 5, "trace": 6, "cluster": 6, "cuda": 6, "server": 7, "cli": 8,
+}
+# A public header stands for the room that implements it.
+PUBLIC = {"error": 0, "text": 2, "model": 5, "engine": 5, "generate": 5, "verify": 5, "lamina": 6}
+# What a room must not know although it lies lower.
+FORBIDDEN = {
+    "program": {"formats", "kernels", "text"},
+    "arch": {"kernels", "text"},
+    "plan": {"formats", "text"},
+    "analysis": {"kernels"},
+}
+APPS = {"server", "cli"}                 # these use the public headers and base only
+
+
+def strip(text):
+    """C source without comments and string contents, line numbers kept."""
+    def blank(m):
+        s = m.group(0)
+        if s.startswith("/"):
+            return re.sub(r"[^\n]", " ", s)
+        return s[0] + " " * (len(s) - 2) + s[-1]
+    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
+
+
+def find(pattern, why):
+    """A rule that reports each match of `pattern` in code (not in comments or strings)."""
+    compiled = re.compile(pattern)
+
+    def rule(path, text):
+        for number, line in enumerate(strip(text).split("\n"), 1):
+            m = compiled.search(line)
+            if m:
+                yield number, why.format(m.group(0).strip())
+    return rule
+
+
+def room(path):
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+# ---- rules: each takes (path, text) and yields (line, message) ----
+def include_levels(path, text):
+    here = room(path)
+    for number, line in enumerate(text.split("\n"), 1):
+        m = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        if not m:
+            continue
+        target = m.group(1)
+        first = target.split("/")[0]
+        if path.startswith("include/"):
+            if first != "lamina":
+                yield number, f"a public header includes {target}"
+            continue
+        if here is None:
+            continue
+        if here not in LEVELS:
+            yield number, f"src/{here} has no level in design.md's list"
+        elif "/" not in target:
+            yield number, f"write includes from src/: {target}"
+        elif first == "lamina":
+            level = PUBLIC.get(pathlib.PurePosixPath(target).stem)
+            if level is None:
+                yield number, f"{target} has no level in tests/lint/rules.py"
+            elif level > LEVELS[here]:
+                yield number, f"{here} (level {LEVELS[here]}) includes {target} (level {level})"
+        elif first == here:
+            continue
+        elif first not in LEVELS:
+            yield number, f"unknown folder: {target}"
+        elif here in APPS and first != "base":
+            yield number, f"{here} uses the public headers and base only, not {target}"
+        elif LEVELS[first] >= LEVELS[here]:
+            yield number, f"{here} (level {LEVELS[here]}) includes {target} (level {LEVELS[first]})"
+        elif first in FORBIDDEN.get(here, ()):
+            yield number, f"{here} must not know {first}: {target}"
+
+
+def in_library(rule):
+    return lambda path, text: rule(path, text) if path.startswith("src/") and room(path) not in APPS else ()
+
+
+def outside_kernels(rule):
+    return lambda path, text: rule(path, text) if not path.startswith("src/kernels/") else ()
+
+
+def not_in(prefixes, rule):
+    return lambda path, text: rule(path, text) if not path.startswith(prefixes) else ()
+
+
+def page(path, text):
+    """What an editor sees: width, tabs, line ends."""
+    if text and not text.endswith("\n"):
+        yield text.count("\n") + 1, "no newline at the end of the file"
+    for number, line in enumerate(text.split("\n"), 1):
+        if "\t" in line and not path.endswith(("Makefile", ".tsv")):
+            yield number, "tab"
+        if line != line.rstrip():
+            yield number, "space at the end of the line"
+        if "\r" in line:
+            yield number, "carriage return"
+        if len(line) > 128 and path.endswith((".c", ".h", ".py", "meson.build")):
+            yield number, f"{len(line)} columns; 128 are the limit"
+
+
+def places(path, text):
+    """No path of somebody's machine, no address of a package registry."""
+    pattern = re.compile(r"(?<![\w.])/(?:home|Users|work|root|mnt|opt)/\w+"
+                         r"|(?:registry\.npmjs\.|files\.pythonhosted\.|//pypi\.|deb\.debian\.|download\.pytorch\.)\w+")
+    for number, line in enumerate(text.split("\n"), 1):
+        m = pattern.search(line)
+        if m:
+            yield number, f"a place of one machine or registry: {m.group(0)}"
+
+
+PRINT = r"(?<![\w.>])(?:printf|vprintf|puts|putchar|perror|psignal)\s*\(|\b(?:stdout|stderr)\b"
+END = r"(?<![\w.>])(?:exit|_exit|_Exit|quick_exit|abort|raise|assert_perror|err|errx|verr|verrx)\s*\("
+SIMD = (r"[<\"](?:\w*intrin|arm_neon|arm_sve|arm_acle)\.h[>\"]|\b_mm\d*_\w+|\b__m(?:128|256|512)[id]?\b"
+        r"|\bv(?:ld|st|dot|mla|fma|add|mul)\w*q_[fsu]\d+\b|\b__builtin_ia32_(?!pause)\w+")
+UNSAFE = (r"(?<![\w.>])(?:strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof|alloca|mktemp|tmpnam"
+          r"|strncpy|strncat|scanf|sscanf|fscanf)\s*\(")
+HEAP = (r"(?<![\w.>])(?:malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf|posix_memalign"
+        r"|aligned_alloc)\s*\(")
+
+C_FILES = (".c", ".h")
+RULES = {
+    # name: (files it reads, rule, [(path, bad text)], [(path, good text)])
+    "include_levels": (
+        C_FILES, include_levels,
+        [("src/base/x.c", '#include "tensor/dtype.h"\n'), ("src/text/x.c", '#include "formats/meta.h"\n'),
+         ("src/cli/x.c", '#include "runtime/engine.h"\n'), ("src/kernels/x.c", '#include "lamina/model.h"\n'),
+         ("include/lamina/x.h", '#include "base/error.h"\n'), ("src/arch/x.c", '#include "kernels/kernels.h"\n'),
+         ("src/base/x.c", '#include "y.h"\n')],
+        [("src/runtime/x.c", '#include "plan/plan.h"\n#include "lamina/engine.h"\n#include <stdio.h>\n'),
+         ("src/cli/x.c", '#include "lamina/lamina.h"\n#include "base/str.h"\n#include "cli/command.h"\n')]),
+    "library_does_not_print": (
+        C_FILES, in_library(find(PRINT, "the library prints nothing: {}")),
+        [("src/base/x.c", 'printf("x");\n'), ("src/base/x.c", 'fputs("x", stderr);\n')],
+        [("src/base/x.c", 'snprintf(b, 3, "printf(");  /* printf( */\n'), ("src/cli/x.c", 'printf("x");\n')]),
+    "library_does_not_end_the_process": (
+        C_FILES, in_library(find(END, "the library ends no process: {}")),
+        [("src/base/x.c", "    abort();\n"), ("src/text/x.c", "if (x) exit(1);\n")],
+        [("src/base/x.c", "on_exit_(1); lm_abort(w); p->abort(w);\n"), ("src/cli/x.c", "exit(1);\n")]),
+    "intrinsics_only_in_kernels": (
+        C_FILES, outside_kernels(find(SIMD, "instruction sets belong to src/kernels/: {}")),
+        [("src/base/x.c", "#include <immintrin.h>\n"), ("src/text/x.c", "x = _mm256_add_ps(a, b);\n"),
+         ("src/plan/x.c", "float32x4_t v = vld1q_f32(p);\n")],
+        [("src/kernels/x86/avx2/x.c", "#include <immintrin.h>\n"), ("src/base/x.c", "__builtin_cpu_supports(s);\n")]),
+    "no_unsafe_functions": (
+        C_FILES, find(UNSAFE, "unbounded or unchecked: {}"),
+        [("src/cli/x.c", "strcpy(a, b);\n"), ("tests/unit/x.c", "n = atoi(s);\n")],
+        [("src/cli/x.c", "snprintf(a, n, s); lm_strcpy(a);  /* sprintf( */\n")]),
+    "one_door_to_the_heap": (
+        C_FILES, in_library(not_in(("src/base/alloc.",), find(HEAP, "memory goes through base/alloc.h: {}"))),
+        [("src/text/x.c", "p = malloc(3);\n"), ("src/text/x.c", "free(p);\n")],
+        [("src/base/alloc.c", "p = malloc(3);\n"), ("src/text/x.c", "lm_free(p); x->free(p);\n")]),
+    "page": (
+        C_FILES + (".py", ".build", ".md", ".txt", "Makefile"), page,
+        [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 129 + "\n")],
+        [("src/x.c", "int x;\n"), ("Makefile", "\tcc\n")]),
+    "no_private_places": (
+        C_FILES + (".py", ".build", ".md", ".txt", ".sh", "Makefile", "setup", "run"),
+        not_in(("tests/lint/rules.py",), places),
+        [("docs/x.md", "see /home/jo/lamina\n"), ("scripts/setup", "curl https://registry.npmjs.org/x\n")],
+        [("docs/x.md", "in $HOME/.cache and /usr/local/lib, src/work/x\n")]),
+}
+
+
+def unique_names(files):
+    """One name, one file: in each of include/, src/ and tests/, sources and headers apart from meson.build."""
+    seen = {}
+    for path in files:
+        if path.endswith(C_FILES) and path.startswith(("src/", "include/", "tests/")):
+            key = path.split("/")[0], path.split("/")[-1]
+            if key in seen:
+                yield path, 1, f"the name is taken by {seen[key]}"
+            seen[key] = path
+
+
+def check_examples():
+    for name, (_, rule, bad, good) in RULES.items():
+        for path, text in bad:
+            if not list(rule(path, text)):
+                yield f"tests/lint/rules.py: {name} does not see {text!r} in {path}"
+        for path, text in good:
+            for _, message in rule(path, text):
+                yield f"tests/lint/rules.py: {name} reports {text!r} in {path}: {message}"
+    if not list(unique_names(["src/a/x.c", "src/b/x.c"])) or list(unique_names(["src/a/x.c", "include/x.h"])):
+        yield "tests/lint/rules.py: unique_names does not tell files apart"
+
+
+def main():
+    wanted = sys.argv[1:] or [*RULES, "unique_names"]
+    findings = list(check_examples())
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                            capture_output=True, text=True)
+    if listed.returncode == 0 and listed.stdout:
+        files = sorted(set(listed.stdout.splitlines()))
+    else:                                   # a source archive: no git, or not its own repository
+        files = [str(p.relative_to(ROOT)) for p in sorted(ROOT.rglob("*")) if p.is_file()]
+        files = [p for p in files if not p.startswith("build/")]
+    read = 0
+    for path in files:
+        if not (ROOT / path).is_file() or path.startswith(("tests/golden/", "tests/bad/")) and not path.endswith((".py", ".c")):
+            continue
+        rules = [(n, RULES[n][1]) for n in wanted if n in RULES and path.endswith(RULES[n][0])]
+        if not rules:
+            continue
+        text = (ROOT / path).read_text(encoding="utf-8")
+        read += 1
+        for name, rule in rules:
+            findings += [f"{path}:{line}: {message} [{name}]" for line, message in rule(path, text)]
+    if "unique_names" in wanted and files:
+        findings += [f"{path}:{line}: {message} [unique_names]" for path, line, message in unique_names(files)]
+    if not read and wanted != ["unique_names"]:
+        findings.append("tests/lint/rules.py: found no file to read")
+    print("\n".join(findings))
+    print(f"lint: {len(wanted)} rules, {read} files, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+sys.exit(main())
