@@ -1,0 +1,65 @@
+/* codecs.h - the pack and unpack functions behind the table of dtype.c, and what they share.
+ *
+ * unpack: n elements of blocks at `src` (any alignment) become float32. The order of operations is the one of the
+ * formats' reference (sub-block scale first, then the element), so results are the same to the bit.
+ * pack: float32 to blocks at `dst` (any alignment). Finite input gives the documented quality; infinities and NaN give
+ * some valid block. Neither allocates or fails; n is a multiple of the block. */
+#ifndef LM_TENSOR_CODECS_H
+#define LM_TENSOR_CODECS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rows of blocks from a function for one block. */
+#define LM_UNPACK_ROWS(name, elements)                                            \
+    void lm_unpack_##name(float *dst, const void *src, size_t n)                  \
+    {                                                                             \
+        const lm_##name *b = src;                                                 \
+        for (size_t i = 0; i < n / (elements); i++)                               \
+            unpack_##name(dst + i * (elements), &b[i]);                           \
+    }
+
+#define LM_PACK_ROWS(name, elements)                                              \
+    void lm_pack_##name(void *dst, const float *src, size_t n)                    \
+    {                                                                             \
+        lm_##name *b = dst;                                                       \
+        for (size_t i = 0; i < n / (elements); i++)                               \
+            pack_##name(&b[i], src + i * (elements));                             \
+    }
+
+/* x as an integer of [lo, hi], truncated; lo when x is NaN. Converting outside the range of int is undefined in C. */
+static inline int lm_truncate(float x, int lo, int hi)
+{
+    if (!(x > (float)lo))
+        return lo;
+    return x < (float)hi ? (int)x : hi;
+}
+
+/* The same, to nearest (even on ties). */
+static inline int lm_nearest(float x, int lo, int hi)
+{
+    if (!(x > (float)lo))
+        return lo;
+    return x < (float)hi ? (int)lrintf(x) : hi;
+}
+
+typedef void lm_unpack_fn(float *dst, const void *src, size_t n);
+typedef void lm_pack_fn(void *dst, const float *src, size_t n);
+
+lm_unpack_fn lm_unpack_f32, lm_unpack_f16, lm_unpack_bf16, lm_unpack_f64;
+lm_unpack_fn lm_unpack_i8, lm_unpack_i16, lm_unpack_i32, lm_unpack_i64;
+lm_unpack_fn lm_unpack_u8, lm_unpack_u16, lm_unpack_u32, lm_unpack_u64, lm_unpack_bool;
+lm_unpack_fn lm_unpack_q4_0, lm_unpack_q4_1, lm_unpack_q5_0, lm_unpack_q5_1, lm_unpack_q8_0, lm_unpack_q8_1;
+lm_unpack_fn lm_unpack_q2_k, lm_unpack_q3_k, lm_unpack_q4_k, lm_unpack_q5_k, lm_unpack_q6_k, lm_unpack_q8_k;
+lm_unpack_fn lm_unpack_iq4_nl, lm_unpack_iq4_xs, lm_unpack_mxfp4, lm_unpack_nvfp4;
+lm_unpack_fn lm_unpack_iq1_s, lm_unpack_iq1_m, lm_unpack_iq2_xxs, lm_unpack_iq2_xs, lm_unpack_iq2_s;
+lm_unpack_fn lm_unpack_iq3_xxs, lm_unpack_iq3_s;
+lm_unpack_fn lm_unpack_tq1_0, lm_unpack_tq2_0, lm_unpack_q1_0, lm_unpack_q2_0;
+
+lm_pack_fn lm_pack_f32, lm_pack_f16, lm_pack_bf16, lm_pack_f64;
+lm_pack_fn lm_pack_q4_0, lm_pack_q4_1, lm_pack_q5_0, lm_pack_q5_1, lm_pack_q8_0, lm_pack_q8_1;
+lm_pack_fn lm_pack_q2_k, lm_pack_q3_k, lm_pack_q4_k, lm_pack_q5_k, lm_pack_q6_k, lm_pack_q8_k;
+lm_pack_fn lm_pack_iq4_nl, lm_pack_iq4_xs, lm_pack_mxfp4;
+
+#endif
