@@ -23,6 +23,8 @@ class Case:
     rows: tuple[int, ...] = (24,)   # true lengths; equal ones share a golden file, each other length has its own
     spelling: str = "v4"            # of config.json: v4 `rope_theta`, `rope_scaling`; v5 `rope_parameters`
     drop: tuple[str, ...] = ()      # keys left out of config.json, as older checkpoints leave them out
+    respell: dict[str, Any] = field(default_factory=dict)   # entries of config.json replaced as they are
+    extra: Callable | None = None   # tensors stored besides the weights
     dtype: str = "F32"              # storage of the matrices; arithmetic is always float32
     shard_bytes: int = 0            # > 0: several files and an index
     tokenizer: bool = False         # also a tokenizer.json
@@ -30,7 +32,8 @@ class Case:
     gguf_note: str = ""             # why there is no twin, or what the twin does otherwise
     gguf_patch: Callable | None = None      # adds what the converter does not write
     quantise: Any = None            # quantised files only: see quantise.py
-    peer_options: dict[str, Any] = field(default_factory=dict)
+    peer_options: dict[int, Any] = field(default_factory=dict)     # length -> options of llama.cpp's context
+    taps: bool = True
     attention: str = "eager"        # sdpa where eager is wrong
     greedy: int = 24
     init: Callable | None = None    # family's own touches after reference.sensitive()

@@ -45,3 +45,45 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
         kind = conversion.get_model_class(conversion.get_model_architecture(hparams, conversion.ModelType.TEXT))
         with torch.inference_mode():
             kind(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True).write()
+
+
+def rewrite(path: Path, keys=(), tensors=(), replace=None) -> None:
+    """The same file with more keys [(name, value, type)] and tensors [(name, array)], or other data for its tensors:
+    replace(name, tensor) -> (array, type)."""
+    import gguf as g
+    import numpy as np
+    old = g.GGUFReader(path)
+    new = g.GGUFWriter(path.with_suffix(".new"), old.fields["general.architecture"].contents())
+    for name, f in old.fields.items():
+        if name.startswith("GGUF.") or name == "general.architecture" or name in {k for k, _, _ in keys}:
+            continue
+        sub = f.types[-1] if f.types[0] == g.GGUFValueType.ARRAY else None
+        new.add_key_value(name, f.contents(), f.types[0], sub_type=sub)
+    for name, value, kind in keys:
+        new.add_key_value(name, value, kind)
+    for name, data in tensors:
+        new.add_tensor(name, data)
+    for t in old.tensors:
+        data, kind = replace(t.name, t) if replace else (np.array(t.data), t.tensor_type)
+        new.add_tensor(t.name, data, raw_dtype=kind)
+    new.write_header_to_file()
+    new.write_kv_data_to_file()
+    new.write_tensors_to_file()
+    new.close()
+    path.with_suffix(".new").replace(path)
+
+
+def longrope(case: Case, path: Path) -> None:
+    """What llama.cpp wants of a longrope model and its Llama converter leaves out (its Phi-3 converter writes them)."""
+    import math
+
+    import gguf as g
+    import numpy as np
+    rope = case.kwargs["rope_parameters"]
+    factor, original = rope["factor"], rope["original_max_position_embeddings"]
+    attention = rope.get("attention_factor") or math.sqrt(1 + math.log(factor) / math.log(original))
+    rewrite(path,
+            keys=[(f"{case.family}.rope.scaling.attn_factor", attention, g.GGUFValueType.FLOAT32),
+                  (f"{case.family}.rope.scaling.original_context_length", original, g.GGUFValueType.UINT32)],
+            tensors=[("rope_factors_long.weight", np.array(rope["long_factor"], np.float32)),
+                     ("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))])

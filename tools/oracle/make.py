@@ -20,6 +20,7 @@ sys.path.insert(0, str(HERE))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TQDM_DISABLE", "1")
 
+import torch  # noqa: E402
 import transformers  # noqa: E402
 
 import case as cases  # noqa: E402
@@ -33,11 +34,10 @@ def make(c: cases.Case, out: Path, llama_cpp: Path | None) -> dict:
     folder = out / c.path
     store.clean(folder)
     model, seed, found = reference.prepare(c)
-    moved = {}
-    for ids, _, _ in found:
-        if ids.shape[1] == max(c.rows):
-            moved = reference.flipped(c, model, ids)
-            break
+    ids, out, _ = max(found, key=lambda row: row[0].shape[1])
+    if ids.shape[1] < 8:                # too short to show anything by itself
+        ids = torch.cat([ids, torch.tensor([out])], 1)
+    moved = reference.flipped(c, model, ids)
     store.hugging_face(c, model, folder)
     store.check(c, folder, found, model)
     goldens = store.golden(c, model, seed, found, folder)

@@ -32,7 +32,8 @@ def run(model: Path, rows, **options):
     """Logits [B, T, V] of llama.cpp, all positions of a row at once."""
     from llama_cpp import Llama
     quiet()
-    options = {"n_ctx": 128, "n_threads": 1, "n_threads_batch": 1, "type_k": 0, "type_v": 0, "flash_attn": False} | options
+    options = {"n_ctx": 128, "n_threads": 1, "n_threads_batch": 1, "type_k": 0, "type_v": 0, "flash_attn": False,
+               "yarn_attn_factor": -1.0, "yarn_beta_fast": -1.0, "yarn_beta_slow": -1.0} | options      # -1: as the file says
     llm = Llama(str(model), logits_all=True, n_batch=options["n_ctx"], n_ubatch=options["n_ctx"], verbose=False, **options)
     out = []
     for row in rows:
@@ -72,12 +73,13 @@ def main() -> None:
             continue
         for golden in sorted(folder.glob("golden*.safetensors")):
             g = load_file(golden)
-            mine = run(folder / "model.gguf", g["input_ids"], **c.peer_options)[..., : g["logits"].shape[-1]]
+            mine = run(folder / "model.gguf", g["input_ids"], **c.peer_options.get(g["input_ids"].shape[1], {}))[..., : g["logits"].shape[-1]]
             row = {"max_rel_err": float(f"{relative(mine, g['logits']):.2e}"), "mean_kl": float(f"{max(kl(mine, g['logits']), 0):.2e}"),
                    "argmax_agreement": float(f"{(mine.argmax(-1) == g['logits'].argmax(-1)).mean():.4f}")}
             rows[f"{c.path}/{golden.name}"] = row
             print(f"{c.path + '/' + golden.name:52} rel {row['max_rel_err']:.2e}  KL {row['mean_kl']:.2e}  argmax {row['argmax_agreement']:.3f}  {c.gguf_note}", flush=True)
-    table.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n")
+    rows = {k: v for k, v in sorted(rows.items()) if (args.out / k).exists()}
+    table.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

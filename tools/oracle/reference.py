@@ -161,12 +161,10 @@ def ones(model):
 
 def unrotated(model):
     """Rotary angles all zero."""
-    if model.config.to_dict().get("rope_parameters") is None or model.config.rope_parameters["rope_type"] == "longrope":
-        return NotImplemented           # longrope overwrites its table in every forward
-    for module in model.modules():
-        if hasattr(module, "inv_freq"):
-            module.inv_freq.zero_()
-            module.original_inv_freq.zero_()
+    found = [m for m in model.modules() if hasattr(m, "inv_freq")]
+    for module in found:
+        module.register_forward_hook(lambda _m, _a, out: (torch.ones_like(out[0]), torch.zeros_like(out[1])))
+    return None if found else NotImplemented
 
 
 def no_bias(part):
@@ -194,6 +192,15 @@ def kv_modulo(model):
     def undo():
         home.repeat_kv = right
     return undo
+
+
+def scale_of(width):
+    """Scores divided by the square root of another width."""
+    def flip(model):
+        for module in model.modules():
+            if hasattr(module, "scaling"):
+                module.scaling = width ** -0.5
+    return flip
 
 
 def other_head(model):

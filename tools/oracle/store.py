@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import reference
 from case import Case
@@ -15,7 +15,7 @@ SOURCE = "transformers {t}, torch {p}, float32, {a} attention; tools/oracle/make
 
 
 def golden(case: Case, model, seed: int, found, folder: Path) -> list[str]:
-    """One file per length: rows of equal length are one batch. Returns the file names, the first `golden.safetensors`."""
+    """One file per length: rows of equal length are one batch. The first, `golden.safetensors`, has the taps."""
     lengths = list(dict.fromkeys(ids.shape[1] for ids, _, _ in found))
     names = []
     for n in lengths:
@@ -30,7 +30,7 @@ def golden(case: Case, model, seed: int, found, folder: Path) -> list[str]:
             "logits": torch.cat(whole),
             "greedy_ids": torch.tensor([out for _, out in rows]),
         }
-        for path in parts[0]:
+        for path in parts[0] if case.taps and not names else ():
             tensors[f"tap.{path}"] = torch.cat([p[path] for p in parts])
         name = "golden.safetensors" if not names else f"golden-{n}.safetensors"
         source = SOURCE.format(t=transformers.__version__, p=torch.__version__, a=case.attention, path=case.path, seed=seed)
@@ -46,10 +46,13 @@ def hugging_face(case: Case, model, folder: Path) -> None:
     stored.tie_weights()
     stored.save_pretrained(folder, max_shard_size=case.shard_bytes or "1GB")
     (folder / "generation_config.json").unlink(missing_ok=True)
+    if case.extra:
+        whole = load_file(folder / "model.safetensors") | case.extra(stored)
+        save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
     if case.spelling == "v4":
         config = v4(config)
-    config = {k: v for k, v in config.items() if k not in case.drop}
+    config = {k: v for k, v in config.items() if k not in case.drop} | case.respell
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     if case.tokenizer:
         for name, text in tokenizer(case.kwargs["vocab_size"]).items():
@@ -74,7 +77,7 @@ def tokenizer(vocab_size: int) -> dict[str, str]:
     names = {b: chr(b) for b in byte}
     for i, b in enumerate(b for b in range(256) if b not in names):
         names[b] = chr(256 + i)
-    base = [names[b] for b in range(256 if vocab_size > 256 else 128)]
+    base = [names[b] for b in range(256 if vocab_size > 270 else 128)]
     vocab, merges = {t: i for i, t in enumerate(base)}, []
     for left in "tehnraiosdl":
         for right in "hereninsoatou":
