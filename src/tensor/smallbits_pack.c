@@ -1,0 +1,116 @@
+/* smallbits_pack.c - writing IQ4_NL, IQ4_XS and MXFP4. */
+#include <math.h>
+#include <string.h>
+
+#include "tensor/blocks.h"
+#include "tensor/codecs.h"
+#include "tensor/dtype.h"
+#include "tensor/fit.h"
+
+static void table_nibbles(uint8_t qs[16], const float *x, const int8_t table[16], float d)
+{
+    float id = lm_inverse(d);
+    for (int i = 0; i < 16; i++)
+        qs[i] = (uint8_t)(lm_nearest_in_table(table, x[i] * id) | lm_nearest_in_table(table, x[i + 16] * id) << 4);
+}
+
+static float finite_f16(float d, uint16_t *bits)
+{
+    if (!(fabsf(d) <= 65504.0f))
+        d = isnan(d) ? 0.0f : copysignf(65504.0f, d);
+    *bits = lm_f32_to_f16(d);
+    return lm_f16_to_f32(*bits);
+}
+
+static void pack_iq4_nl(lm_iq4_nl *b, const float *x)
+{
+    uint16_t bits;
+    float d = finite_f16(lm_fit_table(x, 32, lm_iq4_values), &bits);
+
+    b->d = bits;
+    table_nibbles(b->qs, x, lm_iq4_values, d);
+}
+
+static int choose_scale(const float *x, float d, float scale)
+{
+    int near = lm_nearest(scale * lm_inverse(d), -32, 31), best = near;
+    float least = INFINITY;
+
+    for (int i = near > -32 ? near - 1 : near; i <= near + 1 && i <= 31; i++) {
+        float error = lm_error_table(x, 32, lm_iq4_values, d * (float)i);
+        if (error < least) {
+            least = error;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static void pack_iq4_xs(lm_iq4_xs *b, const float *x)
+{
+    float scale[8], largest = 0.0f;
+    uint16_t bits, high = 0;
+
+    for (int s = 0; s < 8; s++) {
+        scale[s] = lm_fit_table(x + 32 * s, 32, lm_iq4_values);
+        if (fabsf(scale[s]) > fabsf(largest))
+            largest = scale[s];
+    }
+    float d = finite_f16(largest / -32.0f, &bits);
+    memset(b, 0, sizeof *b);
+    b->d = bits;
+    for (int s = 0; s < 8; s++) {
+        int ls = choose_scale(x + 32 * s, d, scale[s]), stored = ls + 32;
+        b->scales_l[s / 2] |= (uint8_t)((stored & 15) << 4 * (s % 2));
+        high = (uint16_t)(high | stored >> 4 << 2 * s);
+        table_nibbles(b->qs + 16 * s, x + 32 * s, lm_iq4_values, d * (float)ls);
+    }
+    b->scales_h = high;
+}
+
+/* The nearest E2M1 value of a magnitude in units of half a step: 0 1 2 3 4 6 8 12. */
+static int e2m1(float x)
+{
+    static const float middles[7] = { 0.5f, 1.5f, 2.5f, 3.5f, 5.0f, 7.0f, 10.0f };
+    int q = 0;
+
+    while (q < 7 && fabsf(x) > middles[q])
+        q++;
+    return x < 0.0f ? q | 8 : q;
+}
+
+static float mxfp4_error(const float *x, uint8_t e)
+{
+    float d = lm_e8m0_half(e), id = 1.0f / d, sum = 0.0f;
+
+    for (int i = 0; i < 32; i++) {
+        float error = x[i] - d * (float)lm_e2m1_values[e2m1(x[i] * id)];
+        sum += error * error;
+    }
+    return sum;
+}
+
+/* The power of two that just avoids clipping, or the one below it, whichever loses less. */
+static void pack_mxfp4(lm_mxfp4 *b, const float *x)
+{
+    float most = 0.0f;
+    int exponent = 0;
+
+    for (int i = 0; i < 32; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    if (most > 0.0f && most <= 3.4e38f) {
+        frexpf(most, &exponent);                     /* most in [2^(exponent-1), 2^exponent) */
+        exponent = exponent - 3 + 127;               /* 4..8 steps of 2^(e-127) */
+        exponent = exponent < 0 ? 0 : exponent > 253 ? 253 : exponent;
+        if (mxfp4_error(x, (uint8_t)(exponent + 1)) < mxfp4_error(x, (uint8_t)exponent))
+            exponent++;
+    }
+    b->e = (uint8_t)exponent;
+    float id = 1.0f / lm_e8m0_half(b->e);
+    for (int i = 0; i < 16; i++)
+        b->qs[i] = (uint8_t)(e2m1(x[i] * id) | e2m1(x[i + 16] * id) << 4);
+}
+
+LM_PACK_ROWS(iq4_nl, 32)
+LM_PACK_ROWS(iq4_xs, LM_K_BLOCK)
+LM_PACK_ROWS(mxfp4, 32)
