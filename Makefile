@@ -38,9 +38,14 @@ golden:                                        ## remake the golden data with Py
 fuzz-%: build/fuzz/build.ninja                 ## fuzz-NAME T=60: fuzz one reader for T seconds
 	@scripts/fuzz build/fuzz $* $(T)
 
+fmt:                                           ## lay out function bodies; aligned columns and line breaks stay
+	@scripts/setup test
+	@python3 tests/lint/format.py --write
+
 lint:                                          ## the house rules, as tests
 	@scripts/setup test
 	@python3 tests/lint/rules.py
+	@python3 tests/lint/format.py
 
 install: build/release/build.ninja             ## into PREFIX (/usr/local); DESTDIR is honoured
 	@$(MESON) configure build/release -Dprefix=$(PREFIX)
