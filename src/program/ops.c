@@ -1,0 +1,186 @@
+/* ops.c - the closed set of operations: names, parameters, costs. */
+#include <inttypes.h>
+
+#include "base/str.h"
+#include "program/program.h"
+
+static uint64_t width_in(const lm_program *p, const lm_node *n)
+{
+    return n->n_in ? p->values[n->in[0]].width : 0;
+}
+
+static uint64_t width_out(const lm_program *p, const lm_node *n)
+{
+    return p->values[n->out].width;
+}
+
+/* A look-up: one row of the table is read, nothing is multiplied. */
+static void embed_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->weight_elements = width_out(p, n);
+    c->writes          = width_out(p, n);
+}
+
+static void embed_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    lm_buf_printf(out, "row of %" PRIu64 " × %" PRIu64, p->weights[n->weights[0]].dims[0], p->weights[n->weights[0]].dims[1]);
+}
+
+static void linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t in = width_in(p, n), out = width_out(p, n);
+    bool     bias = n->weights[1] != LM_NONE;
+
+    c->mult_adds       = in * out;
+    c->flops           = 2 * in * out + (bias ? out : 0);
+    c->reads           = in;
+    c->writes          = out;
+    c->weight_elements = in * out + (bias ? out : 0);
+}
+
+static void linear_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    lm_buf_printf(out, "%" PRIu64 " → %" PRIu64 "%s", width_in(p, n), width_out(p, n), n->weights[1] != LM_NONE ? " + bias" : "");
+}
+
+/* square, sum, divide, square root, multiply by 1/rms, multiply by the weight */
+static void rms_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t d = width_in(p, n);
+
+    c->flops           = 4 * d + 2 * (uint64_t)n->norm.groups;
+    c->reads           = d;
+    c->writes          = d;
+    c->weight_elements = d / n->norm.groups;
+}
+
+/* sum, centre, square, sum, multiply, scale, shift */
+static void layer_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t d = width_in(p, n);
+
+    c->flops           = 7 * d + 3;
+    c->reads           = d;
+    c->writes          = d;
+    c->weight_elements = n->weights[1] != LM_NONE ? 2 * d : d;
+}
+
+static void norm_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    (void)p;
+    lm_buf_printf(out, "eps %g", (double)n->norm.eps);
+    if (n->norm.groups > 1)
+        lm_buf_printf(out, ", each of %u heads", n->norm.groups);
+}
+
+/* four products and two sums for each pair of lanes */
+static void rope_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t lanes = (uint64_t)n->rope.n_heads * p->ropes[n->rope.table].spec.dim;
+
+    c->flops  = 3 * lanes;
+    c->reads  = width_in(p, n);
+    c->writes = width_in(p, n);
+}
+
+static void rope_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    const lm_rope_spec *s = &p->ropes[n->rope.table].spec;
+
+    lm_buf_printf(out, "%u heads, %u of %u lanes, base %g, %s, %s", n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
+                  s->stored_divisors ? "stored divisors" : s->stored_factors ? "stored factors" : lm_rope_type_name(s->type),
+                  s->pairing == LM_ROPE_PAIR ? "pairs (2i, 2i+1)" : "pairs (i, i+n/2)");
+}
+
+/* For each key: q.k and p.v are products; scale, subtract the maximum, exp, sum, and the mask's compare are five more. */
+static void attention_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    c->key_mult_adds = (uint64_t)s->n_heads * (s->k_dim + s->v_dim);
+    c->key_flops     = 2 * c->key_mult_adds + 5 * (uint64_t)s->n_heads;
+    c->reads         = width_in(p, n) + p->values[n->in[1]].width + p->values[n->in[2]].width;
+    c->writes        = width_out(p, n);
+}
+
+static void attention_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    (void)p;
+    lm_buf_printf(out, "%u query heads on %u key/value heads, %u wide, scale %.6g", s->n_heads, s->n_kv_heads, s->k_dim,
+                  (double)s->scale);
+    if (s->v_dim != s->k_dim)
+        lm_buf_printf(out, ", values %u wide", s->v_dim);
+    if (s->window)
+        lm_buf_printf(out, ", window %u", s->window);
+    if (s->softcap > 0)
+        lm_buf_printf(out, ", soft cap %g", (double)s->softcap);
+}
+
+static void add_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = width_out(p, n);
+    c->reads  = 2 * width_out(p, n);
+    c->writes = width_out(p, n);
+}
+
+static void scale_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = width_out(p, n);
+    c->reads  = width_out(p, n);
+    c->writes = width_out(p, n);
+}
+
+static void scale_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    (void)p;
+    lm_buf_printf(out, "× %g", (double)n->scale.factor);
+}
+
+/* SiLU: negate, exp, add, divide; then the product */
+static void glu_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = 5 * width_out(p, n);
+    c->reads  = 2 * width_out(p, n);
+    c->writes = width_out(p, n);
+}
+
+static const char *act_name(lm_act act)
+{
+    static const char *const names[LM_ACT_COUNT] = {
+        [LM_ACT_SILU] = "silu",        [LM_ACT_GELU] = "gelu",   [LM_ACT_GELU_TANH] = "gelu_tanh",
+        [LM_ACT_GELU_QUICK] = "quick", [LM_ACT_RELU] = "relu",   [LM_ACT_RELU2] = "relu2",
+        [LM_ACT_SIGMOID] = "sigmoid",  [LM_ACT_TANH] = "tanh",
+    };
+    return names[act];
+}
+
+static void glu_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    (void)p;
+    lm_buf_printf(out, "%s(gate) ⊙ up", act_name(n->glu.act));
+}
+
+static const lm_op operations[LM_OP_COUNT] = {
+    [LM_OP_EMBED]      = { "embed",      { "weight" },         embed_cost,      embed_describe },
+    [LM_OP_LINEAR]     = { "linear",     { "weight", "bias" }, linear_cost,     linear_describe },
+    [LM_OP_RMS_NORM]   = { "rms_norm",   { "weight" },         rms_norm_cost,   norm_describe },
+    [LM_OP_LAYER_NORM] = { "layer_norm", { "weight", "bias" }, layer_norm_cost, norm_describe },
+    [LM_OP_ROPE]       = { "rope",       { 0 },                rope_cost,       rope_describe },
+    [LM_OP_ATTENTION]  = { "attention",  { 0 },                attention_cost,  attention_describe },
+    [LM_OP_ADD]        = { "add",        { 0 },                add_cost,        NULL },
+    [LM_OP_SCALE]      = { "scale",      { 0 },                scale_cost,      scale_describe },
+    [LM_OP_GLU]        = { "glu",        { 0 },                glu_cost,        glu_describe },
+};
+
+const lm_op *lm_op_of(lm_op_code code)
+{
+    return &operations[code];
+}
+
+void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out)
+{
+    *out = (lm_cost){ 0 };
+    operations[n->code].cost(p, n, out);
+}

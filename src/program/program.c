@@ -1,0 +1,105 @@
+/* program.c - looking at a program. */
+#include "program/program.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+void lm_program_free(lm_program *p)
+{
+    if (!p)
+        return;
+    lm_free(p->nodes);
+    lm_free(p->values);
+    lm_free(p->weights);
+    lm_free(p->modules);
+    lm_free(p->caches);
+    lm_free(p->ropes);
+    lm_arena_free(&p->arena);
+    lm_free(p);
+}
+
+uint32_t lm_program_weight(const lm_program *p, const char *path)
+{
+    for (uint32_t i = 0; i < p->n_weights; i++)
+        if (strcmp(p->weights[i].path, path) == 0)
+            return i;
+    return LM_NONE;
+}
+
+uint32_t lm_program_module(const lm_program *p, const char *path)
+{
+    for (uint32_t i = 0; i < p->n_modules; i++)
+        if (strcmp(p->modules[i].path, path) == 0)
+            return i;
+    return LM_NONE;
+}
+
+lm_value lm_program_value(const lm_program *p, const char *path)
+{
+    uint32_t m = lm_program_module(p, path);
+
+    if (m != LM_NONE && p->modules[m].out != LM_NONE)
+        return p->modules[m].out;
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (strcmp(p->nodes[i].path, path) == 0)
+            return p->nodes[i].out;
+    return LM_NONE;
+}
+
+uint64_t lm_program_parameters(const lm_program *p)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < p->n_weights; i++)
+        total += p->weights[i].constant ? 0 : p->weights[i].elements;
+    return total;
+}
+
+/* Every weight counts for the first module that reads it. */
+uint64_t lm_module_parameters(const lm_program *p, uint32_t module)
+{
+    const lm_module *m     = &p->modules[module];
+    size_t           n     = strlen(m->path);
+    uint64_t         total = 0;
+
+    for (uint32_t i = 0; i < p->n_weights; i++) {
+        const lm_weight *w = &p->weights[i];
+        if (!w->constant && strncmp(w->path, m->path, n) == 0 && (n == 0 || w->path[n] == '.'))
+            total += w->elements;
+    }
+    return total;
+}
+
+/* "model.layers.*.self_attn.q_proj   linear   576 → 576   q_proj.weight" */
+static void print_node(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    const lm_op *op = lm_op_of(n->code);
+
+    lm_buf_printf(out, "%%%-4u %-46s %-10s [T, %u]", n->out, n->path, op->name, p->values[n->out].width);
+    lm_buf_add_str(out, "  (");
+    for (uint32_t i = 0; i < n->n_in; i++)
+        lm_buf_printf(out, "%s%%%u", i ? ", " : "", n->in[i]);
+    lm_buf_add_str(out, n->n_in ? ")" : "ids)");
+    if (op->describe) {
+        lm_buf_add_str(out, "  ");
+        op->describe(p, n, out);
+    }
+    for (uint32_t i = 0; i < LM_MAX_WEIGHTS; i++)
+        if (n->weights[i] != LM_NONE)
+            lm_buf_printf(out, "  %s", p->weights[n->weights[i]].path);
+    if (n->code == LM_OP_ATTENTION)
+        lm_buf_printf(out, "  cache %u", n->attention.cache);
+    lm_buf_add_char(out, '\n');
+}
+
+void lm_program_print(const lm_program *p, lm_buf *out)
+{
+    lm_buf_printf(out, "%s: %u operations, %u values, %u weights, %" PRIu64 " parameters\n", p->class_name, p->n_nodes,
+                  p->n_values, p->n_weights, lm_program_parameters(p));
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        print_node(p, &p->nodes[i], out);
+    lm_buf_printf(out, "logits = %%%u\n", p->logits);
+}

@@ -1,0 +1,172 @@
+/* program.h - a model as a list of named operations.
+ *
+ * Everything about a model's structure is here and nothing about files or kernels: the engine plans and runs this list,
+ * the analyser counts it, the tracer probes it by path. Programs are immutable once built.
+ *
+ * Values are [T][width] float32: T rows, each the next token of some sequence. Every operation but attention treats rows
+ * alike, so a row is any mix of sequences and positions. Letters (T D H G K F V …): docs/glossary.md. */
+#ifndef LM_PROGRAM_H
+#define LM_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "kernels/kernels.h"     /* lm_act only */
+#include "program/rope.h"
+
+#define LM_MAX_INPUTS  4
+#define LM_MAX_WEIGHTS 4
+#define LM_NONE        UINT32_MAX
+
+typedef uint32_t lm_value;       /* an index into program.values */
+
+/* What a weight is, which decides how it may be kept. */
+typedef enum lm_weight_kind {
+    LM_MATRIX,                   /* [out, in]: multiplied */
+    LM_TABLE,                    /* [rows, width]: looked up by row (and multiplied, when the head is tied to it) */
+    LM_VECTOR,                   /* [n]: norms, biases, slopes: always float32 in memory */
+} lm_weight_kind;
+
+typedef struct lm_weight {
+    const char    *path;         /* "model.layers.0.self_attn.q_proj.weight": its name in a Hugging Face checkpoint */
+    const char    *gguf;         /* "blk.0.attn_q.weight"; NULL: GGUF has none */
+    lm_weight_kind kind;
+    uint32_t       n_dims;
+    uint64_t       dims[2];      /* outermost first */
+    uint64_t       elements;
+    uint32_t       uses;         /* operations that read it; 2 for a tied embedding */
+    bool           constant;     /* not a parameter (rotary factors stored by GGUF): not counted */
+    bool           gguf_only;    /* only that container stores it */
+    bool           optional;     /* absent: the operation does without */
+} lm_weight;
+
+/* A module as transformers would print it: the tree of paths. */
+typedef struct lm_module {
+    const char *name;            /* "q_proj" */
+    const char *path;            /* "model.layers.0.self_attn.q_proj" */
+    const char *class_name;      /* "Linear" */
+    uint32_t    parent;          /* LM_NONE for the root */
+    uint32_t    depth;
+    int32_t     layer;           /* decoder layer it belongs to, -1 outside the stack */
+    uint32_t    first_op, end_op;    /* its operations, nested ones included */
+    lm_value    in, out;         /* LM_NONE when it computes nothing of its own */
+} lm_module;
+
+typedef enum lm_op_code {
+    LM_OP_EMBED,                 /* ids -> [T][D], rows of a table */
+    LM_OP_LINEAR,                /* x W^T + b */
+    LM_OP_RMS_NORM,
+    LM_OP_LAYER_NORM,
+    LM_OP_ROPE,                  /* rotate heads by position */
+    LM_OP_ATTENTION,             /* q, k, v and this layer's cache -> [T][H Kv] */
+    LM_OP_ADD,
+    LM_OP_SCALE,
+    LM_OP_GLU,                   /* act(gate) * up */
+    LM_OP_COUNT
+} lm_op_code;
+
+/* Scores, mask and cache of one attention. */
+typedef struct lm_attention_spec {
+    uint32_t n_heads, n_kv_heads;
+    uint32_t k_dim, v_dim;       /* of one head */
+    float    scale;              /* of q.k; 1/sqrt(k_dim) unless the model says otherwise */
+    uint32_t window;             /* keys visible, the query's own included; 0: all */
+    float    softcap;            /* 0: none */
+} lm_attention_spec;
+
+typedef struct lm_node {
+    lm_op_code  code;
+    const char *path;            /* module path, or the parent's path with a word for what it does ("….mlp.glu") */
+    uint32_t    module;
+    int32_t     layer;           /* -1 outside the stack */
+    uint32_t    n_in;
+    lm_value    in[LM_MAX_INPUTS];
+    lm_value    out;
+    uint32_t    weights[LM_MAX_WEIGHTS];   /* LM_NONE where absent; the meaning of each is the operation's */
+    union {
+        struct { float eps; uint32_t groups; } norm;         /* groups: normalise each of that many equal parts alone */
+        struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
+        struct { lm_attention_spec spec; uint32_t cache; } attention;
+        struct { float factor; } scale;
+        struct { lm_act act; } glu;
+    };
+} lm_node;
+
+typedef struct lm_value_info {
+    uint32_t width;
+    uint32_t producer;           /* operation */
+    uint32_t heads;              /* 0: not made of heads */
+} lm_value_info;
+
+/* What one attention layer keeps of every position. */
+typedef struct lm_cache {
+    int32_t  layer;
+    uint32_t n_kv_heads, k_dim, v_dim;
+    uint32_t window;
+} lm_cache;
+
+/* A rotary table: the frequencies that some operations share. */
+typedef struct lm_rope_table {
+    lm_rope_spec spec;
+    uint32_t     divisors;       /* weight [dim/2] that divides the frequencies (GGUF rope_freqs), or LM_NONE */
+    uint32_t     long_factors, short_factors;    /* weights [dim/2] (GGUF longrope), or LM_NONE */
+} lm_rope_table;
+
+typedef struct lm_program {
+    const char    *family;       /* "llama" */
+    const char    *class_name;   /* "LlamaForCausalLM" */
+    lm_node       *nodes;        uint32_t n_nodes;
+    lm_value_info *values;       uint32_t n_values;
+    lm_weight     *weights;      uint32_t n_weights;
+    lm_module     *modules;      uint32_t n_modules;
+    lm_cache      *caches;       uint32_t n_caches;
+    lm_rope_table *ropes;        uint32_t n_ropes;
+    lm_value       logits;
+    uint32_t       n_layers, n_vocab;
+    uint32_t       context_length;       /* advertised; 0: unbounded */
+    bool           context_is_hard;      /* positions beyond it do not exist (learned positions) */
+    lm_arena       arena;
+} lm_program;
+
+void lm_program_free(lm_program *p);
+
+/* The weight / module / value at a path; LM_NONE when there is none. A value is found by the module that outputs it or by
+ * the operation's own path. */
+uint32_t lm_program_weight(const lm_program *p, const char *path);
+uint32_t lm_program_module(const lm_program *p, const char *path);
+lm_value lm_program_value(const lm_program *p, const char *path);
+
+/* ---- what an operation is ---- */
+
+/* The cost of one row. Terms that grow with the context are per key visible. */
+typedef struct lm_cost {
+    uint64_t mult_adds;          /* of matrix products */
+    uint64_t flops;              /* everything, a multiply-add counted as 2 */
+    uint64_t key_mult_adds;      /* the same for each key that the row sees */
+    uint64_t key_flops;
+    uint64_t reads, writes;      /* float32 activations */
+    uint64_t weight_elements;    /* read once a step, whatever the rows; look-ups: one row */
+} lm_cost;
+
+typedef struct lm_op {
+    const char *name;                                        /* "rms_norm" */
+    const char *weights[LM_MAX_WEIGHTS];                     /* parameter names in order, NULL past the last */
+    void      (*cost)(const lm_program *p, const lm_node *n, lm_cost *out);
+    /* Attributes, readably: "eps 1e-05", "24 heads of 128, 8 kv"; appended to a buffer. */
+    void      (*describe)(const lm_program *p, const lm_node *n, lm_buf *out);
+} lm_op;
+
+const lm_op *lm_op_of(lm_op_code code);
+
+void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out);
+
+/* One line per operation, for people. */
+void lm_program_print(const lm_program *p, lm_buf *out);
+
+/* Parameters stored (tied ones once, constants not counted), and of one weight kind or module. */
+uint64_t lm_program_parameters(const lm_program *p);
+uint64_t lm_module_parameters(const lm_program *p, uint32_t module);
+
+#endif
