@@ -303,20 +303,32 @@ lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, 
     return y;
 }
 
-lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps)
+static lm_value norm(lm_builder *b, lm_op_code code, const char *name, const char *class_name, lm_value x, float eps, bool bias)
 {
-    lm_push(b, name, "%sRMSNorm");
+    lm_push(b, name, class_name);
     if (b->failed)
         return LM_NONE;
     const char *path = b->p->modules[b->stack[b->depth - 1]].path;
     uint32_t    w    = add_weight(b, path, "weight", LM_VECTOR, 1, width_of(b, x), 1);
-    lm_node    *n    = add_unary(b, LM_OP_RMS_NORM, path, x, width_of(b, x));
+    uint32_t    wb   = bias ? add_weight(b, path, "bias", LM_VECTOR, 1, width_of(b, x), 1) : LM_NONE;
+    lm_node    *n    = add_unary(b, code, path, x, width_of(b, x));
     n->weights[0]    = w;
+    n->weights[1]    = wb;
     n->norm.eps      = eps;
     n->norm.groups   = 1;
     lm_value y       = n->out;
     lm_pop(b);
     return y;
+}
+
+lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps)
+{
+    return norm(b, LM_OP_RMS_NORM, name, "%sRMSNorm", x, eps, false);
+}
+
+lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias)
+{
+    return norm(b, LM_OP_LAYER_NORM, name, "LayerNorm", x, eps, bias);
 }
 
 static bool same_rope(const lm_rope_spec *a, const lm_rope_spec *b)

@@ -34,6 +34,7 @@ lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bo
 /* The head: its own matrix, or the table at `tied_to` ("model.embed_tokens") when not NULL. */
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to);
 lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps);
+lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias);
 lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec *spec);
 lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *spec);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);

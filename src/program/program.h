@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/str.h"
 #include "kernels/kernels.h"     /* lm_act only */
 #include "program/rope.h"
 

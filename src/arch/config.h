@@ -1,0 +1,89 @@
+/* config.h - what a model's metadata says, in one form for all containers. */
+#ifndef LM_ARCH_CONFIG_H
+#define LM_ARCH_CONFIG_H
+
+#include "formats/container.h"
+#include "program/builder.h"
+
+/* Where a description comes from. */
+typedef struct lm_source {
+    lm_container_kind   kind;            /* which spelling the keys have */
+    const lm_meta      *meta;            /* config.json, or the keys of a GGUF file */
+    const lm_container *tensors;         /* NULL when there are no weights to look at */
+    const char         *arch;            /* GGUF: general.architecture, the prefix of its keys */
+    /* departures the user asked for; 0 / NULL: none */
+    const char         *rope_scaling;
+    double              rope_freq_base, rope_freq_scale;
+    uint32_t            yarn_orig_ctx;
+} lm_source;
+
+typedef struct lm_config {
+    uint32_t vocab_size, hidden, intermediate, n_layers;
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t context_length;
+    float    norm_eps;
+    lm_act   act;
+    bool     bias_qkv, bias_o, bias_mlp;
+    bool     tied;
+    lm_rope_spec      rope;
+    lm_attention_spec attention;
+    float    longrope[2][512];           /* short and long factors as config.json lists them */
+} lm_config;
+
+typedef struct lm_family {
+    const char *name;                    /* "llama" */
+    const char *class_prefix;            /* "Llama" */
+    const char *const *hf_types;         /* values of model_type, NULL-ended */
+    const char *const *gguf_archs;       /* values of general.architecture, NULL-ended */
+    lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
+    lm_value   (*build)(lm_builder *b, const lm_config *c);
+    const lm_name *names;                /* what GGUF calls the modules */
+    const char *const *keys;             /* members of config.json that `configure` understands, besides the common ones */
+    const char *const *ignorable;        /* tensors that checkpoints carry and nobody needs; '*' matches digits or any prefix */
+} lm_family;
+
+/* ---- registry ---- */
+
+/* NULL past the end. */
+const lm_family *lm_family_at(size_t i);
+
+/* The family that a description belongs to. LM_UNSUPPORTED names the type and lists what is known. */
+lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e);
+
+/* Read the metadata, check it, build the program. Warnings (unknown keys, departures) are appended to `warnings`, one
+ * line each. */
+lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e);
+
+/* Whether a tensor that no operation uses may be there all the same. */
+bool lm_family_ignores(const lm_family *f, const char *tensor);
+
+/* ---- reading, for families ---- */
+
+/* A number under either name; both may be NULL (that container has no such key). Absent: `fallback` when >= 0, else
+ * LM_BAD_MODEL. */
+lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint32_t min, uint32_t max, int64_t fallback,
+                      uint32_t *out, lm_error *e);
+lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback,
+                      float *out, lm_error *e);       /* fallback NAN: required */
+lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out, lm_error *e);
+
+/* The full name of a GGUF key: "llama." + name. */
+const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size_t size);
+
+/* Does the checkpoint hold this tensor? False when there are no weights to look at. */
+bool lm_has_tensor(const lm_source *s, const char *name);
+
+/* Sizes that every decoder has: vocabulary, widths, layers, heads, context, rms eps; heads and divisors checked. */
+lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
+
+/* rope_theta / rope_scaling / rope_parameters, or rope.* keys; checked (docs/families.md). `dim`: lanes rotated. */
+lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e);
+
+/* hidden_act and its kin. */
+lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_act *out, lm_error *e);
+
+/* Members of config.json: those that nobody understands. Known to change the architecture elsewhere and not neutral here:
+ * LM_UNSUPPORTED. Others: a warning. */
+lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_buf *warnings, lm_error *e);
+
+#endif

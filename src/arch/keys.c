@@ -1,0 +1,90 @@
+/* keys.c - members of config.json that nobody asked about: harmless, dangerous, or unknown. */
+#include <string.h>
+
+#include "arch/config.h"
+
+/* Understood by every family, or without influence on the forward pass. */
+static const char *const common[] = {
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+    "head_dim", "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters",
+    "original_max_position_embeddings", "tie_word_embeddings", "model_type", "architectures", "torch_dtype", "dtype",
+    "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "decoder_start_token_id",
+    "transformers_version", "_name_or_path", "name_or_path", "auto_map", "use_cache", "initializer_range",
+    "attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "dropout", "layerdrop",
+    "output_attentions", "output_hidden_states", "output_router_logits", "return_dict", "id2label", "label2id",
+    "problem_type", "task_specific_params", "_attn_implementation", "attn_implementation", "_attn_implementation_autoset",
+    "gradient_checkpointing", "chunk_size_feed_forward", "is_encoder_decoder", "is_decoder", "add_cross_attention",
+    "torchscript", "use_bfloat16", "pruned_heads", "tokenizer_class", "prefix", "finetuning_task", "use_return_dict",
+    "cross_attention_hidden_size", "tie_encoder_decoder", "tf_legacy_loss", "return_dict_in_generate", "max_length",
+    "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature",
+    "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores", "forced_bos_token_id",
+    "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
+    "begin_suppress_tokens", "transformers.js_config", "is_llama_config", "unsloth_version", "unsloth_fixed",
+    "quantization", "use_flash_attn", "max_sequence_length", "model_max_length", NULL,
+};
+
+/* Members that change what is computed in some family; a value that switches nothing on is fine anywhere. */
+static const char *const architectural[] = {
+    "quantization_config", "sliding_window", "use_sliding_window", "layer_types", "max_window_layers", "attention_types",
+    "window_size", "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "embedding_multiplier",
+    "residual_multiplier", "attention_multiplier", "logits_scaling", "logit_scale", "partial_rotary_factor", "rotary_dim",
+    "rotary_pct", "no_rope_layers", "use_qk_norm", "qk_layernorm", "num_local_experts", "num_experts", "n_routed_experts",
+    "num_experts_per_tok", "q_lora_rank", "kv_lora_rank", "alibi", "parallel_attn", "use_parallel_residual",
+    "new_decoder_architecture", "multi_query", "use_bias", "use_qkv_bias", "qkv_bias", "scale_embedding", "hidden_activation",
+    "activation_function", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "attention_sink", "attn_config",
+    "first_k_dense_replace", "clip_qkv", "attention_chunk_size", "layer_norm_elementwise_affine", "adapter", "mup_enabled",
+    "scale_emb", "scale_depth", "dim_model_base", NULL,
+};
+
+static bool listed(const char *const *list, lm_view word)
+{
+    for (; list && *list; list++)
+        if (lm_view_is(word, *list))
+            return true;
+    return false;
+}
+
+/* null, false, 0, an empty string, list or object switch nothing on. */
+static bool neutral(const lm_meta_value *v)
+{
+    switch (v->kind) {
+    case LM_META_NULL:
+        return true;
+    case LM_META_BOOL:
+        return !v->b;
+    case LM_META_INT:
+    case LM_META_UINT:
+        return v->u == 0;
+    case LM_META_FLOAT:
+        return v->f == 0;
+    case LM_META_STRING:
+        return v->s.size == 0;
+    case LM_META_ARRAY:
+    case LM_META_OBJECT:
+        return v->a.n == 0;
+    }
+    return false;
+}
+
+lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_buf *warnings, lm_error *e)
+{
+    lm_view       key;
+    lm_meta_value v;
+    char          name[96];
+
+    for (size_t i = 0; lm_meta_entry(s->meta, i, &key, &v); i++) {
+        if (listed(common, key) || listed(f->keys, key) || neutral(&v))
+            continue;
+        size_t n = key.size < sizeof name ? key.size : sizeof name - 1;
+        memcpy(name, key.data, n);
+        name[n] = '\0';
+        if (listed(architectural, key)) {
+            lm_fail(e, LM_UNSUPPORTED, name, LM_NO_OFFSET, "changes the architecture in a way that family %s has no form for", f->name);
+            return lm_fail_in(e, lm_meta_file(s->meta));
+        }
+        if (warnings)
+            lm_buf_printf(warnings, "config key \"%s\" is not known and has no effect\n", name);
+    }
+    return LM_OK;
+}

@@ -1,0 +1,108 @@
+/* llama.c - Llama (arXiv 2302.13971, 2307.09288, 2407.21783): pre-norm decoder, rotary grouped-query attention, SwiGLU.
+ *
+ * Also every checkpoint that calls itself LlamaForCausalLM: SmolLM2, DeepSeek-LLM, granite-code (biases everywhere). */
+#include <math.h>
+
+#include "arch/families.h"
+
+static lm_value llama_attention(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "self_attn", "%sAttention");
+    lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, c->bias_qkv);
+    lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    q          = lm_rope(b, q, c->n_heads, &c->rope);
+    k          = lm_rope(b, k, c->n_kv_heads, &c->rope);
+    lm_value a = lm_attention(b, q, k, v, &c->attention);
+    lm_value o = lm_linear(b, "o_proj", a, c->hidden, c->bias_o);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value llama_mlp(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "mlp", "%sMLP");
+    lm_value gate = lm_linear(b, "gate_proj", x, c->intermediate, c->bias_mlp);
+    lm_value up   = lm_linear(b, "up_proj", x, c->intermediate, c->bias_mlp);
+    lm_value down = lm_linear(b, "down_proj", lm_glu(b, gate, up, c->act), c->hidden, c->bias_mlp);
+    lm_pop(b);
+    return down;
+}
+
+static lm_value llama_layer(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_value h = lm_rms_norm(b, "input_layernorm", x, c->norm_eps);
+    x          = lm_add(b, x, llama_attention(b, c, h));
+    h          = lm_rms_norm(b, "post_attention_layernorm", x, c->norm_eps);
+    return lm_add(b, x, llama_mlp(b, c, h));
+}
+
+static lm_value llama_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "model", "%sModel");
+    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
+    lm_push(b, "layers", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sDecoderLayer");
+        x = llama_layer(b, c, x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_rms_norm(b, "norm", x, c->norm_eps);
+    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
+    lm_pop(b);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+}
+
+static lm_status llama_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_sizes(s, c, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, &c->act, e));
+    if (s->kind == LM_GGUF) {
+        c->bias_qkv = lm_has_tensor(s, "blk.0.attn_q.bias");
+        c->bias_o   = lm_has_tensor(s, "blk.0.attn_output.bias");
+        c->bias_mlp = lm_has_tensor(s, "blk.0.ffn_gate.bias");
+    } else {
+        LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
+        LM_TRY(lm_read_bool(s, "mlp_bias", NULL, false, &c->bias_mlp, e));
+        c->bias_o = c->bias_qkv;
+    }
+    LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
+    c->rope.pairing = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
+    c->attention    = (lm_attention_spec){
+           .n_heads    = c->n_heads,
+           .n_kv_heads = c->n_kv_heads,
+           .k_dim      = c->head_dim,
+           .v_dim      = c->head_dim,
+           .scale      = 1 / sqrtf((float)c->head_dim),
+    };
+    return LM_OK;
+}
+
+static const lm_name llama_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
+    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
+    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_llama = {
+    .name         = "llama",
+    .class_prefix = "Llama",
+    .hf_types     = (const char *const[]){ "llama", NULL },
+    .gguf_archs   = (const char *const[]){ "llama", NULL },
+    .configure    = llama_configure,
+    .build        = llama_build,
+    .names        = llama_names,
+    .keys         = (const char *const[]){ "attention_bias", "mlp_bias", "hidden_act", "pretraining_tp", "rope_interleaved", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "blk.*.attn_rot_embd", "rope_freqs.weight", NULL },
+};

@@ -1,0 +1,193 @@
+/* read.c - numbers of a description, under whichever name its container has for them. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arch/config.h"
+
+#define MAX_LAYERS 1024
+#define MAX_HEADS  1024
+#define MAX_WIDTH  (1u << 20)
+#define MAX_VOCAB  (1u << 24)
+
+const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%s.%s", s->arch ? s->arch : "", name);
+    return buffer;
+}
+
+/* The key to ask for, or NULL when this container has none. */
+static const char *key_of(const lm_source *s, const char *hf, const char *gguf, char *buffer, size_t size)
+{
+    if (s->kind == LM_GGUF)
+        return gguf ? lm_gguf_key(s, gguf, buffer, size) : NULL;
+    return hf;
+}
+
+lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint32_t min, uint32_t max, int64_t fallback,
+                      uint32_t *out, lm_error *e)
+{
+    char        buffer[128];
+    const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
+
+    if (fallback >= 0 && (!key || !lm_meta_has(s->meta, key))) {
+        *out = (uint32_t)fallback;
+        return LM_OK;
+    }
+    return lm_meta_u32(s->meta, key, min, max, out, e);
+}
+
+lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback,
+                      float *out, lm_error *e)
+{
+    char        buffer[128];
+    const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
+    double      value;
+
+    if (!isnan(fallback) && (!key || !lm_meta_has(s->meta, key))) {
+        *out = (float)fallback;
+        return LM_OK;
+    }
+    LM_TRY(lm_meta_f64(s->meta, key, min, max, &value, e));
+    *out = (float)value;
+    return LM_OK;
+}
+
+lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out, lm_error *e)
+{
+    char        buffer[128];
+    const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
+
+    if (!key || !lm_meta_has(s->meta, key)) {
+        *out = fallback;
+        return LM_OK;
+    }
+    return lm_meta_bool(s->meta, key, out, e);
+}
+
+bool lm_has_tensor(const lm_source *s, const char *name)
+{
+    return s->tensors && lm_container_find(s->tensors, name);
+}
+
+/* GGUF need not say how large the vocabulary is: the embedding's rows do, else the tokenizer's list. */
+static lm_status read_vocab(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lm_meta_value         tokens;
+    const lm_tensor_info *table;
+
+    if (s->kind != LM_GGUF)
+        return lm_read_u32(s, "vocab_size", NULL, 1, MAX_VOCAB, -1, &c->vocab_size, e);
+    table = s->tensors ? lm_container_find(s->tensors, "token_embd.weight") : NULL;
+    if (table && table->n_dims == 2 && table->dims[0] <= MAX_VOCAB) {
+        c->vocab_size = (uint32_t)table->dims[0];
+        return LM_OK;
+    }
+    if (lm_meta_get(s->meta, "tokenizer.ggml.tokens", &tokens) && tokens.kind == LM_META_ARRAY && tokens.a.n >= 1 &&
+        tokens.a.n <= MAX_VOCAB) {
+        c->vocab_size = (uint32_t)tokens.a.n;
+        return LM_OK;
+    }
+    return lm_read_u32(s, NULL, "vocab_size", 1, MAX_VOCAB, -1, &c->vocab_size, e);
+}
+
+/* GGUF allows one number for each layer; a family without per-layer sizes takes them only when all are equal. */
+static lm_status read_per_layer(const lm_source *s, const char *hf, const char *gguf, uint32_t max, int64_t fallback,
+                                uint32_t n_layers, uint32_t *out, lm_error *e)
+{
+    char          key[128];
+    lm_meta_value v, item;
+
+    if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) || v.kind != LM_META_ARRAY)
+        return lm_read_u32(s, hf, gguf, 1, max, fallback, out, e);
+    if (v.a.n < n_layers) {
+        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " entries for %u layers", v.a.n, n_layers);
+        return lm_fail_in(e, lm_meta_file(s->meta));
+    }
+    for (uint32_t i = 0; i < n_layers; i++) {
+        if (!lm_meta_at(&v, i, &item) || item.kind != LM_META_UINT || item.u < 1 || item.u > max) {
+            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "entry %u is not a whole number from 1 to %u", i, max);
+            return lm_fail_in(e, lm_meta_file(s->meta));
+        }
+        if (i && item.u != *out) {
+            lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "layers differ (%u and %" PRIu64 "), which this family has no form for",
+                    *out, item.u);
+            return lm_fail_in(e, lm_meta_file(s->meta));
+        }
+        *out = (uint32_t)item.u;
+    }
+    return LM_OK;
+}
+
+static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, const char *message, lm_error *e)
+{
+    char buffer[128];
+
+    lm_fail(e, LM_BAD_MODEL, key_of(s, hf, gguf, buffer, sizeof buffer), LM_NO_OFFSET, "%s", message);
+    return lm_fail_in(e, lm_meta_file(s->meta));
+}
+
+/* head_dim may differ from hidden / heads (Mistral-Nemo); when it is not given it must divide. */
+static lm_status read_head_dim(const lm_source *s, lm_config *c, lm_error *e)
+{
+    uint32_t v_dim;
+
+    LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, 0, &c->head_dim, e));
+    if (c->head_dim == 0) {
+        if (c->hidden % c->n_heads)
+            return wrong(s, "num_attention_heads", "attention.head_count", "does not divide the width, and no head width is given", e);
+        c->head_dim = c->hidden / c->n_heads;
+    }
+    LM_TRY(lm_read_u32(s, NULL, "attention.value_length", 1, 65536, c->head_dim, &v_dim, e));
+    if (v_dim != c->head_dim)
+        return wrong(s, NULL, "attention.value_length", "differs from the key length, which this family has no form for", e);
+    if ((uint64_t)c->n_heads * c->head_dim > MAX_WIDTH)
+        return wrong(s, "head_dim", "attention.key_length", "heads times width is beyond 1048576", e);
+    return LM_OK;
+}
+
+lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(read_vocab(s, c, e));
+    LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
+    LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, MAX_LAYERS, -1, &c->n_layers, e));
+    LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, -1, c->n_layers, &c->intermediate, e));
+    LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c->n_layers, &c->n_heads, e));
+    LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads, c->n_layers,
+                          &c->n_kv_heads, e));
+    if (c->n_heads % c->n_kv_heads)
+        return wrong(s, "num_key_value_heads", "attention.head_count_kv", "does not divide the number of query heads", e);
+    LM_TRY(read_head_dim(s, c, e));
+    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
+    return lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, s->kind == LM_GGUF ? NAN : 1e-6,
+                       &c->norm_eps, e);
+}
+
+lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_act *out, lm_error *e)
+{
+    static const struct {
+        const char *name;
+        lm_act      act;
+    } known[] = {
+        { "silu", LM_ACT_SILU },          { "swish", LM_ACT_SILU },
+        { "gelu", LM_ACT_GELU },          { "gelu_new", LM_ACT_GELU_TANH },
+        { "gelu_fast", LM_ACT_GELU_TANH }, { "gelu_pytorch_tanh", LM_ACT_GELU_TANH },
+        { "quick_gelu", LM_ACT_GELU_QUICK }, { "relu", LM_ACT_RELU },
+        { "relu2", LM_ACT_RELU2 },
+    };
+    lm_view word;
+
+    *out = fallback;
+    if (s->kind == LM_GGUF || !lm_meta_has(s->meta, hf))
+        return LM_OK;
+    LM_TRY(lm_meta_string(s->meta, hf, &word, e));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (lm_view_is(word, known[i].name)) {
+            *out = known[i].act;
+            return LM_OK;
+        }
+    lm_fail(e, LM_UNSUPPORTED, hf, LM_NO_OFFSET, "activation \"%.*s\" is not known",
+            (int)(word.size < 64 ? word.size : 64), word.data);
+    return lm_fail_in(e, lm_meta_file(s->meta));
+}

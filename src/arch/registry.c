@@ -1,0 +1,109 @@
+/* registry.c - from a description to a family, and to its program. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "arch/families.h"
+
+static const lm_family *const families[] = {
+    &lm_family_llama,
+};
+
+const lm_family *lm_family_at(size_t i)
+{
+    return i < sizeof families / sizeof *families ? families[i] : NULL;
+}
+
+static bool listed(const char *const *list, lm_view word)
+{
+    for (; list && *list; list++)
+        if (lm_view_is(word, *list))
+            return true;
+    return false;
+}
+
+lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
+{
+    const char *key = s->kind == LM_GGUF ? "general.architecture" : "model_type";
+    lm_view     type;
+    lm_buf      known = { 0 };
+
+    LM_TRY(lm_meta_string(s->meta, key, &type, e));
+    for (size_t i = 0; lm_family_at(i); i++) {
+        const lm_family *f = lm_family_at(i);
+        if (listed(s->kind == LM_GGUF ? f->gguf_archs : f->hf_types, type)) {
+            *out = f;
+            return LM_OK;
+        }
+        lm_buf_printf(&known, "%s%s", i ? ", " : "", f->name);
+    }
+    lm_status status = lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "\"%.*s\" is not a family that lamina knows (%s)",
+                               (int)(type.size < 64 ? type.size : 64), type.data, known.data ? known.data : "");
+    lm_fail_in(e, lm_meta_file(s->meta));
+    lm_buf_free(&known);
+    return status;
+}
+
+/* '*' stands for digits between dots, or at the beginning for anything. */
+static bool matches(const char *pattern, const char *name)
+{
+    if (pattern[0] == '*') {
+        size_t n = strlen(name), tail = strlen(pattern + 1);
+        return n >= tail && strcmp(name + n - tail, pattern + 1) == 0;
+    }
+    const char *star = strchr(pattern, '*');
+    if (!star)
+        return strcmp(pattern, name) == 0;
+    size_t head = (size_t)(star - pattern);
+    if (strncmp(pattern, name, head) != 0)
+        return false;
+    size_t digits = strspn(name + head, "0123456789");
+    return digits && strcmp(name + head + digits, star + 1) == 0;
+}
+
+bool lm_family_ignores(const lm_family *f, const char *tensor)
+{
+    for (const char *const *i = f->ignorable; i && *i; i++)
+        if (matches(*i, tensor))
+            return true;
+    return false;
+}
+
+/* Tied or not, as the checkpoint has it: GGUF leaves the head out when it is tied; a folder's config.json says so. */
+static lm_status read_tied(const lm_source *s, lm_config *c, lm_error *e)
+{
+    if (s->kind == LM_GGUF) {
+        c->tied = s->tensors && !lm_has_tensor(s, "output.weight");
+        return LM_OK;
+    }
+    return lm_read_bool(s, "tie_word_embeddings", NULL, false, &c->tied, e);
+}
+
+lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e)
+{
+    const lm_family *f;
+    lm_source        source = *s;
+    char             arch[64];
+    lm_view          name;
+
+    LM_TRY(lm_family_find(s, &f, e));
+    if (s->kind == LM_GGUF) {
+        LM_TRY(lm_meta_string(s->meta, "general.architecture", &name, e));
+        memcpy(arch, name.data, name.size < sizeof arch ? name.size : sizeof arch - 1);
+        arch[name.size < sizeof arch ? name.size : sizeof arch - 1] = '\0';
+        source.arch = arch;
+    } else {
+        LM_TRY(lm_check_keys(s, f, warnings, e));
+    }
+    memset(config, 0, sizeof *config);
+    LM_TRY(read_tied(&source, config, e));
+    LM_TRY(f->configure(&source, config, e));
+
+    lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->names);
+    if (!b)
+        return lm_fail_memory(e, "program", 0);
+    lm_context_length(b, config->context_length, false);
+    lm_value logits = f->build(b, config);
+    LM_TRY(lm_builder_finish(b, logits, out, e));
+    *family = f;
+    return LM_OK;
+}
