@@ -13,6 +13,7 @@ import fnmatch
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -25,30 +26,35 @@ import transformers  # noqa: E402
 
 import case as cases  # noqa: E402
 import convert  # noqa: E402
+import quantise  # noqa: E402
 import reference  # noqa: E402
 import store  # noqa: E402
 
 
 def make(c: cases.Case, out: Path, llama_cpp: Path | None) -> dict:
     """All files of one case; returns its row of the table."""
+    if c.quantise and not llama_cpp:
+        raise SystemExit(f"{c.path}: needs --llama-cpp")
     folder = out / c.path
     store.clean(folder)
-    model, seed, found = reference.prepare(c)
+    quantised = c.quantise and partial(quantise.make, llama_cpp=llama_cpp, out=folder / "model.gguf")
+    model, seed, found = reference.prepare(c, quantised)
     ids, out, _ = max(found, key=lambda row: row[0].shape[1])
     if ids.shape[1] < 8:                # too short to show anything by itself
         ids = torch.cat([ids, torch.tensor([out])], 1)
     moved = reference.flipped(c, model, ids)
-    store.hugging_face(c, model, folder)
-    store.check(c, folder, found, model)
+    if not c.quantise:
+        store.hugging_face(c, model, folder)
+        store.check(c, folder, found, model)
     goldens = store.golden(c, model, seed, found, folder)
-    if c.gguf and llama_cpp:
+    if c.gguf and llama_cpp and not c.quantise:
         convert.gguf(c, folder, llama_cpp, folder / "model.gguf")
         if c.gguf_patch:
             c.gguf_patch(c, folder / "model.gguf")
     for file in folder.iterdir():
         file.chmod(0o644)
     return {
-        "case": c.path, "shows": c.shows, "config": c.spelling, "storage": c.dtype, "sharded": bool(c.shard_bytes),
+        "case": c.path, "shows": c.shows, "config": c.spelling, "storage": "quantised" if c.quantise else c.dtype, "sharded": bool(c.shard_bytes),
         "goldens": goldens, "gguf": c.gguf, "gguf_note": c.gguf_note, "seed": seed,
         "greedy_margin": short(min(m for _, _, m in found)), "flips": {k: short(v) for k, v in moved.items()},
     }

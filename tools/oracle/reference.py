@@ -48,7 +48,8 @@ def sensitive(case: Case, model: torch.nn.Module, seed: int) -> None:
     if tied and last_norm:              # otherwise the last token's own row wins and greedy repeats it
         p = model.get_parameter(last_norm)
         p.data.mul_(torch.where(torch.rand(p.shape, generator=g) < 0.5, -1.0, 1.0))
-        model.get_input_embeddings().weight.data.mul_(0.6)
+        table = model.get_input_embeddings().weight
+        table.data.mul_(0.6 * (32 / table.shape[1]) ** 0.5)
     if case.init:
         case.init(case, model, g)
     if case.dtype != "F32":
@@ -109,11 +110,16 @@ def greedy(model, ids, n):
     return out, margin
 
 
-def prepare(case: Case):
-    """The first seed whose greedy margins are wide and whose continuation is not one token over and over."""
+def prepare(case: Case, quantised=None):
+    """The first seed whose greedy margins are wide and whose continuation is not one token over and over.
+
+    `quantised(case, model)` writes the file and gives the model that file's weights.
+    """
     for seed in range(2000):
         model = build(case)
         sensitive(case, model, seed)
+        if quantised:
+            quantised(case, model)
         rows = tokens(case, seed)
         found = []
         for ids in rows:

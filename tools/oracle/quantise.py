@@ -1,0 +1,109 @@
+"""Quantised GGUF files by llama.cpp's own quantisers, and what their weights are in float32.
+
+Two kinds: a mixture as llama.cpp chooses it (`Q4_K_M`: the file a user would have), and one type per tensor in turn, so
+that one small file holds every type. Reference: the weights as gguf-py dequantises them, in transformers, float32.
+"""
+
+import ctypes
+import tempfile
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+import torch
+
+
+def ggml():
+    import llama_cpp
+    return ctypes.CDLL(str(next((Path(llama_cpp.__file__).parent / "lib").glob("libggml-base.so*"))))
+
+
+def mixture(name: str):
+    """llama_model_quantize with a file type of llama.h, one thread."""
+    def quantise(source: Path, out: Path):
+        import llama_cpp
+        import peer
+        peer.quiet()
+        options = llama_cpp.llama_model_quantize_default_params()
+        options.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{name}")
+        options.nthread = 1
+        if llama_cpp.llama_model_quantize(str(source).encode(), str(out).encode(), ctypes.byref(options)):
+            raise SystemExit(f"llama.cpp cannot quantise to {name}")
+    return quantise
+
+
+def in_turn(*types: str):
+    """The matrices of the file, in its order, take these types in turn."""
+    def quantise(source: Path, out: Path):
+        import gguf
+        import convert
+        turn = cycle(types)
+        chunk = ggml().ggml_quantize_chunk
+        chunk.restype = ctypes.c_size_t
+
+        def one(_name, tensor):
+            data = np.array(tensor.data)
+            if data.ndim < 2:
+                return data, tensor.tensor_type
+            kind = gguf.GGMLQuantizationType[next(turn)]
+            if kind == gguf.GGMLQuantizationType.F32:
+                return data, kind
+            rows, width = data.shape
+            packed = np.empty(gguf.quant_shape_to_byte_shape((rows, width), kind), np.uint8)
+            even = np.ones(width, np.float32)       # some types demand an importance per column
+            used = chunk(ctypes.c_int(int(kind)), data.ctypes.data_as(ctypes.c_void_p), packed.ctypes.data_as(ctypes.c_void_p),
+                         ctypes.c_int64(0), ctypes.c_int64(rows), ctypes.c_int64(width), even.ctypes.data_as(ctypes.c_void_p))
+            assert used == packed.nbytes, (kind, used, packed.nbytes)
+            return packed, kind
+
+        out.write_bytes(source.read_bytes())
+        convert.rewrite(out, replace=one)
+    return quantise
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    """Hugging Face names and float32 values of a Llama GGUF; rows of q and k back from adjacent pairs to halves."""
+    import gguf
+    reader = gguf.GGUFReader(path)
+    key = lambda k: reader.fields[f"llama.{k}"].contents()
+    heads = {"attn_q": key("attention.head_count"), "attn_k": key("attention.head_count_kv")}
+    names = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+    parts = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_output": "self_attn.o_proj"}
+    parts |= {f"attn_{x}": f"self_attn.{x}_proj" for x in "qkv"} | {f"ffn_{x}": f"mlp.{x}_proj" for x in ("gate", "up", "down")}
+    out = {}
+    for t in reader.tensors:
+        stem, suffix = t.name.rsplit(".", 1)
+        if stem.startswith("rope_"):
+            continue
+        value = torch.from_numpy(gguf.dequantize(np.array(t.data), t.tensor_type).astype(np.float32).copy())
+        if stem.startswith("blk."):
+            _, layer, part = stem.split(".")
+            if part in heads:
+                n = heads[part]
+                value = value.reshape(n, -1, 2, *value.shape[1:]).swapaxes(1, 2).reshape(value.shape)
+            name = f"model.layers.{layer}.{parts[part]}"
+        else:
+            name = names[stem]
+        out[f"{name}.{suffix}"] = value.contiguous()
+    return out
+
+
+def load(model, path: Path) -> None:
+    """The model takes the weights of the file; a file without an output matrix is a tied one."""
+    state = weights(path)
+    if "lm_head.weight" not in state:
+        state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    model.load_state_dict(state)
+    model.tie_weights()
+
+
+def make(case, model, llama_cpp: Path, out: Path) -> None:
+    """Writes the quantised file of this model and loads it back into the model."""
+    import convert
+    import store
+    with tempfile.TemporaryDirectory() as tmp:
+        tmp = Path(tmp)
+        store.hugging_face(case, model, tmp)
+        convert.gguf(case, tmp, llama_cpp, tmp / "f32.gguf")
+        case.quantise(tmp / "f32.gguf", out)
+    load(model, out)
