@@ -1,0 +1,73 @@
+/* matmul_ref.c - matrix times rows in plain C: a row of the matrix is unpacked and multiplied with every row of x. */
+#include "kernels/levels.h"
+
+static uint64_t row_bytes_f32(uint64_t cols)
+{
+    return (cols * sizeof(float) + 63) & ~UINT64_C(63);
+}
+
+const lm_activation lm_activation_f32 = { .name = "f32", .bytes = row_bytes_f32 };
+
+/* Eight partial sums over k, added as a tree. */
+static float dot(const float *a, const float *b, uint64_t n)
+{
+    float s[8] = { 0 };
+    uint64_t k = 0;
+
+    for (; k + 8 <= n; k += 8)
+        for (uint64_t i = 0; i < 8; i++)
+            s[i] += a[k + i] * b[k + i];
+    for (; k < n; k++)
+        s[k % 8] += a[k] * b[k];
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+static void run(const lm_matmul_args *a, lm_dtype type)
+{
+    const lm_dtype_info *t = lm_dtype_of(type);
+    float *w = a->scratch;
+
+    for (uint64_t o = a->first; o < a->last; o++) {
+        t->unpack(w, lm_stored_row(a->w, t, a->cols, o), a->cols);
+        for (uint64_t r = 0; r < a->n; r++) {
+            const float *x = (const void *)((const uint8_t *)a->x + r * a->x_stride);
+            lm_matmul_store(a, r, o, dot(w, x, a->cols));
+        }
+    }
+}
+
+#define X(id, word)                                                                            \
+    static void run_##word(const lm_matmul_args *a)                                            \
+    {                                                                                          \
+        run(a, id);                                                                            \
+    }                                                                                          \
+    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row) \
+    {                                                                                          \
+        const lm_dtype_info *t = lm_dtype_of(id);                                              \
+        (void)rows;                                                                            \
+        t->unpack(dst, lm_stored_row(w, t, cols, row), cols);                                  \
+    }                                                                                          \
+    static const lm_matmul exact_##word = {                                                    \
+        .name = #word " ref",                                                                  \
+        .x = &lm_activation_f32,                                                               \
+        .row_group = 1,                                                                        \
+        .scratch_bytes = row_bytes_f32,                                                        \
+        .run = run_##word,                                                                     \
+        .row = row_##word,                                                                     \
+    };
+LM_MATRIX_TYPES(X)
+#undef X
+
+static void init_matmul(lm_kernels *k)
+{
+#define X(id, word) k->exact[id] = k->fast[id] = &exact_##word;
+    LM_MATRIX_TYPES(X)
+#undef X
+}
+
+void lm_kernels_init_ref(lm_kernels *k)
+{
+    init_matmul(k);
+    lm_row_kernels_init_ref(&k->row);
+    lm_attention_kernels_init_ref(&k->attention);
+}
