@@ -40,7 +40,6 @@ typedef struct lm_weight {
     uint32_t       uses;         /* operations that read it; 2 for a tied embedding */
     bool           constant;     /* not a parameter (rotary factors stored by GGUF): not counted */
     bool           gguf_only;    /* only that container stores it */
-    bool           optional;     /* absent: the operation does without */
 } lm_weight;
 
 /* A module as transformers would print it: the tree of paths. */

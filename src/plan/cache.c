@@ -1,0 +1,61 @@
+/* cache.c - sizing the paged cache. */
+#include "plan/cache.h"
+
+#include "base/checked.h"
+
+static uint32_t group_of(lm_plan *plan, uint32_t window)
+{
+    for (uint32_t g = 0; g < plan->n_groups; g++)
+        if (plan->groups[g].window == window)
+            return g;
+    plan->groups[plan->n_groups] = (lm_kv_group){ .window = window };
+    return plan->n_groups++;
+}
+
+static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
+{
+    const lm_cache *c = &plan->program->caches[i];
+    lm_kv_layer    *l = &plan->layers[i];
+
+    l->shape = (lm_kv_shape){ c->n_kv_heads, c->k_dim, c->v_dim, plan->options.kv_type, false };
+    if (plan->options.kv_type == LM_Q8_0 && (c->k_dim % 32 || c->v_dim % 32))
+        return lm_fail(e, LM_UNSUPPORTED, "kv-type", LM_NO_OFFSET, "a q8_0 cache needs heads whose width is a multiple of 32, not %u",
+                       c->k_dim % 32 ? c->k_dim : c->v_dim);
+    l->group  = group_of(plan, c->window);
+    l->offset = plan->groups[l->group].page_bytes;
+    plan->groups[l->group].page_bytes += plan->options.kernels->attention.page_bytes(&l->shape);
+    return LM_OK;
+}
+
+/* A window needs the pages of its keys, of a step's rows, and the two that its ends fall into. */
+static uint64_t pages_of_sequence(const lm_plan *plan, const lm_kv_group *g)
+{
+    uint64_t all = g->pages_per_sequence, some;
+
+    if (!g->window)
+        return all;
+    some = ((uint64_t)g->window + plan->options.rows + LM_PAGE - 1) / LM_PAGE + 1;
+    return some < all ? some : all;
+}
+
+lm_status lm_plan_cache(lm_plan *plan, lm_error *e)
+{
+    const lm_plan_options *o = &plan->options;
+
+    for (uint32_t i = 0; i < plan->program->n_caches; i++)
+        LM_TRY(place_layer(plan, i, e));
+    for (uint32_t i = 0; i < plan->n_groups; i++) {
+        lm_kv_group *g        = &plan->groups[i];
+        uint64_t     bytes;
+        g->pages_per_sequence = (uint32_t)(((uint64_t)o->context + LM_PAGE - 1) / LM_PAGE);
+        g->n_pages            = pages_of_sequence(plan, g) * o->sequences;
+        uint64_t asked        = o->kv_positions / LM_PAGE + (o->kv_positions % LM_PAGE != 0);
+        if (o->kv_positions && asked < g->n_pages)
+            g->n_pages = asked;
+        g->offset = plan->kv_bytes;
+        if (g->n_pages > UINT32_MAX / 2 || !lm_mul_u64(g->n_pages, g->page_bytes, &bytes) ||
+            !lm_add_u64(plan->kv_bytes, bytes, &plan->kv_bytes) || plan->kv_bytes > INT64_MAX)
+            return lm_fail(e, LM_NO_FIT, "cache", LM_NO_OFFSET, "more bytes than can be addressed");
+    }
+    return LM_OK;
+}

@@ -1,0 +1,149 @@
+/* plan.h - how a program will be run: steps, where every value lives, which kernel does what, and how many bytes it takes.
+ *
+ * A plan is arithmetic: it allocates nothing of what it describes and runs nothing, so the analyser and the executor read
+ * the same one. Its sizes are exact: what the executor allocates is what stands here.
+ *
+ * Steps are grouped into stages. Within a stage the workers share the work and do not wait for each other; between stages
+ * they do. What may be fused is fused (a residual into the product before it, a rotation into the buffer it reads) unless
+ * the value in between is probed. */
+#ifndef LM_PLAN_H
+#define LM_PLAN_H
+
+#include "kernels/kernels.h"
+#include "program/program.h"
+
+typedef struct lm_plan_options {
+    uint32_t          rows;              /* most rows in a step */
+    uint32_t          logit_rows;        /* most of them that want logits */
+    uint32_t          sequences;
+    uint32_t          context;           /* positions of a sequence */
+    uint64_t          kv_positions;      /* in the cache, all sequences together; 0: context * sequences */
+    lm_dtype          kv_type;           /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 */
+    bool              exact;             /* float32 arithmetic, weights widened */
+    uint32_t          workers;
+    const lm_kernels *kernels;
+    const lm_dtype   *types;             /* [n_weights]: how each weight is stored */
+    const lm_value   *probes;            /* values to keep for every row */
+    uint32_t          n_probes;
+} lm_plan_options;
+
+/* Which rows a value exists for. Past the last attention only rows that want logits are computed. */
+typedef enum lm_domain { LM_ALL_ROWS, LM_WANTED_ROWS } lm_domain;
+
+typedef enum lm_step_code {
+    LM_STEP_TABLE,               /* cosines and sines of a rotary table, for each row's position */
+    LM_STEP_EMBED,
+    LM_STEP_GATHER,              /* the wanted rows of a value, side by side */
+    LM_STEP_RMS_NORM,
+    LM_STEP_LAYER_NORM,
+    LM_STEP_PACK,                /* activations as the matmul wants them */
+    LM_STEP_MATMUL,
+    LM_STEP_ROPE,
+    LM_STEP_STORE,               /* keys and values into the cache */
+    LM_STEP_ATTENTION,
+    LM_STEP_ADD,
+    LM_STEP_SCALE,
+    LM_STEP_GLU,
+} lm_step_code;
+
+/* How workers share a stage. */
+typedef enum lm_split { LM_BY_ROWS, LM_BY_OUTPUTS, LM_BY_HEADS } lm_split;
+
+/* A piece of the slab: `stride` bytes a row. */
+typedef struct lm_buffer {
+    const char *name;            /* of the first value in it, for people */
+    uint64_t    stride;
+    uint64_t    rows;
+    uint64_t    offset;          /* in the slab */
+    uint32_t    first, last;     /* stages: born, last read; last = n_stages: kept until the next step */
+    lm_domain   domain;
+} lm_buffer;
+
+typedef struct lm_step {
+    lm_step_code     code;
+    uint32_t         node;       /* operation it serves; LM_NONE for tables */
+    lm_domain        domain;
+    uint32_t         in[3];      /* buffers; LM_NONE where unused */
+    uint32_t         out;        /* buffer; LM_NONE: STORE */
+    uint32_t         add;        /* MATMUL: buffer added to the product, or LM_NONE */
+    float            scale;      /* MATMUL: of the product before adding */
+    uint32_t         table;      /* TABLE, ROPE: rotary table */
+    const lm_matmul *matmul;     /* MATMUL, PACK, EMBED */
+} lm_step;
+
+typedef struct lm_stage {
+    lm_split  split;
+    lm_domain domain;
+    uint32_t  first, end;        /* steps */
+} lm_stage;
+
+/* How a weight is kept. */
+typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS } lm_placement_kind;
+
+typedef struct lm_placement {
+    lm_placement_kind kind;      /* as stored in the file; packed for its kernel; float32 */
+    lm_dtype          type;      /* as stored */
+    uint64_t          offset;    /* in the weights region; 0 when mapped */
+    uint64_t          bytes;     /* there, or in the file */
+    const lm_matmul  *matmul;    /* matrices and tables */
+} lm_placement;
+
+/* Attention layers that see the same keys share page tables. */
+typedef struct lm_kv_group {
+    uint32_t window;             /* 0: everything */
+    uint32_t pages_per_sequence; /* entries of a page table */
+    uint64_t n_pages;
+    uint64_t page_bytes;         /* all layers of the group */
+    uint64_t offset;             /* of page 0 in the cache region */
+} lm_kv_group;
+
+typedef struct lm_kv_layer {
+    uint32_t    group;
+    uint64_t    offset;          /* of this layer in a page */
+    lm_kv_shape shape;
+} lm_kv_layer;
+
+/* Bookkeeping of the executor, in the slab too. Offsets in bytes. */
+typedef struct lm_plan_state {
+    uint64_t positions, sequences, tokens, lengths;  /* u32 [rows] each */
+    uint64_t wanted;                                 /* u32 [logit_rows]: row numbers */
+    uint64_t logit_index;                            /* u32 [rows]: place among the wanted, or LM_NONE */
+    uint64_t seq_length;                             /* u32 [sequences] */
+    uint64_t page_tables;                            /* u32, group by group [sequences][pages_per_sequence] */
+    uint64_t page_uses;                              /* u32, group by group [n_pages] */
+    uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
+    uint64_t frequencies;                            /* f32, table by table [2][dim/2]: short and long */
+    uint64_t workers;                                /* [workers][worker_bytes] */
+    uint64_t worker_bytes;
+} lm_plan_state;
+
+typedef struct lm_plan {
+    const lm_program *program;
+    lm_plan_options   options;           /* with defaults filled in; pointers of the caller */
+    lm_buffer        *buffers;           uint32_t n_buffers;
+    lm_step          *steps;             uint32_t n_steps;
+    lm_stage         *stages;            uint32_t n_stages;
+    lm_placement     *weights;           /* [n_weights] */
+    lm_kv_group      *groups;            uint32_t n_groups;
+    lm_kv_layer      *layers;            /* [n_caches] */
+    uint32_t         *value_buffer;      /* [n_values]: LM_NONE when fused away */
+    uint32_t          table_buffer[8];   /* per rotary table: cosines then sines */
+    lm_plan_state     state;
+    uint32_t          logits;            /* buffer */
+    uint64_t          weight_bytes;      /* region of our own */
+    uint64_t          mapped_bytes;      /* read from the file in place */
+    uint64_t          kv_bytes;
+    uint64_t          slab_bytes;        /* values, bookkeeping, worker scratch */
+    lm_arena          arena;
+} lm_plan;
+
+/* LM_USAGE for options that make no sense, LM_UNSUPPORTED for what no kernel can do. */
+lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **out, lm_error *e);
+void      lm_plan_free(lm_plan *p);
+
+/* Stages, steps, buffers and sizes, readably. */
+void lm_plan_print(const lm_plan *p, lm_buf *out);
+
+const char *lm_step_name(lm_step_code code);
+
+#endif
