@@ -111,8 +111,8 @@ static lm_status read_hf(const lm_source *s, double default_base, lm_config *c, 
 {
     lm_rope_spec *r = &c->rope;
     lm_rope_keys  k = { s, lm_meta_has(s->meta, "rope_parameters") ? "rope_parameters"
-                           : lm_meta_has(s->meta, "rope_scaling")  ? "rope_scaling"
-                                                                   : NULL };
+                          : lm_meta_has(s->meta, "rope_scaling")  ? "rope_scaling"
+                                                                  : NULL };
     lm_meta_value v;
     char          buffer[96];
 

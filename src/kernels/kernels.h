@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/cpu.h"
+#include "tensor/act.h"
 #include "tensor/dtype.h"
 
 /* ---- matrix times rows ------------------------------------------------------------------------------------------- */
@@ -59,18 +60,6 @@ typedef struct lm_matmul {
 #define LM_DTYPE_SLOTS 64
 
 /* ---- rows of floats ---------------------------------------------------------------------------------------------- */
-
-typedef enum lm_act {
-    LM_ACT_SILU,                 /* x / (1 + e^-x) */
-    LM_ACT_GELU,                 /* x/2 (1 + erf(x / sqrt 2)) */
-    LM_ACT_GELU_TANH,            /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-    LM_ACT_GELU_QUICK,           /* x * sigmoid(1.702 x) */
-    LM_ACT_RELU,
-    LM_ACT_RELU2,                /* relu(x)^2 */
-    LM_ACT_SIGMOID,
-    LM_ACT_TANH,
-    LM_ACT_COUNT
-} lm_act;
 
 typedef struct lm_row_kernels {
     /* y = w * x / sqrt(mean(x^2) + eps)          RMSNorm, arXiv 1910.07467.   x, y [width], may be the same; w may be NULL */

@@ -226,13 +226,13 @@ static lm_node *add_node(lm_builder *b, lm_op_code code, const char *path, uint3
     }
     lm_node *n = &p->nodes[p->n_nodes];
     *n         = (lm_node){
-                .code    = code,
-                .path    = path,
-                .module  = b->depth ? b->stack[b->depth - 1] : LM_NONE,
-                .layer   = b->layer,
-                .in      = { LM_NONE, LM_NONE, LM_NONE, LM_NONE },
-                .weights = { LM_NONE, LM_NONE, LM_NONE, LM_NONE },
-                .out     = p->n_values,
+        .code = code,
+        .path = path,
+        .module = b->depth ? b->stack[b->depth - 1] : LM_NONE,
+        .layer = b->layer,
+        .in = { LM_NONE, LM_NONE, LM_NONE, LM_NONE },
+        .weights = { LM_NONE, LM_NONE, LM_NONE, LM_NONE },
+        .out = p->n_values,
     };
     p->values[p->n_values++] = (lm_value_info){ .width = width, .producer = p->n_nodes };
     p->n_nodes++;
@@ -412,7 +412,7 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
 
     need(b, s->n_kv_heads && s->n_heads % s->n_kv_heads == 0, path, "key/value heads do not divide the query heads");
     need(b, width_of(b, q) == s->n_heads * s->k_dim && width_of(b, k) == s->n_kv_heads * s->k_dim &&
-                width_of(b, v) == s->n_kv_heads * s->v_dim,
+             width_of(b, v) == s->n_kv_heads * s->v_dim,
          path, "widths of q, k, v are not heads times lanes");
     if (!GROW(b, caches, b->p->n_caches))
         return LM_NONE;

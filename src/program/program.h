@@ -14,8 +14,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "kernels/kernels.h"     /* lm_act only */
 #include "program/rope.h"
+#include "tensor/act.h"
 
 #define LM_MAX_INPUTS  4
 #define LM_MAX_WEIGHTS 4

@@ -138,14 +138,14 @@ PRINT = r"(?<![\w.>])(?:printf|vprintf|puts|putchar|perror|psignal)\s*\(|\b(?:st
 END = r"(?<![\w.>])(?:exit|_exit|_Exit|quick_exit|abort|raise|assert_perror|err|errx|verr|verrx)\s*\("
 SIMD = (r"[<\"](?:\w*intrin|arm_neon|arm_sve|arm_acle)\.h[>\"]|\b_mm\d*_\w+|\b__m(?:128|256|512)[id]?\b"
         r"|\bv(?:ld|st|dot|mla|fma|add|mul)\w*q_[fsu]\d+\b|\b__builtin_ia32_(?!pause)\w+")
-UNSAFE = (r"(?<![\w.>])(?:strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof|alloca|mktemp|tmpnam"
+UNSAFE = (r"(?<![\w.>])(?:strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strtok|alloca|mktemp|tmpnam"
           r"|strncpy|strncat)\s*\(")
-SCAN = r"(?<![\w.>])v?[fs]?scanf\s*\("     # overflows without a word; good enough for a test's own tables
+NUMBERS = r"(?<![\w.>])(?:v?[fs]?scanf|ato[ilf]|atoll)\s*\("      # good enough for a test's own tables
 HEAP = (r"(?<![\w.>])(?:malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf|posix_memalign"
         r"|aligned_alloc)\s*\(")
 
 C_FILES = (".c", ".h")
-WIDTH = {".c": 128, ".h": 128, ".py": 180, "meson.build": 128}
+WIDTH = {".c": 140, ".h": 140, ".py": 180, "meson.build": 140}       # pages are written for 120 to 128
 RULES = {
     # name: (files it reads, rule, [(path, bad text)], [(path, good text)])
     "include_levels": (
@@ -171,18 +171,18 @@ RULES = {
         [("src/kernels/x86/avx2/x.c", "#include <immintrin.h>\n"), ("src/base/x.c", "__builtin_cpu_supports(s);\n")]),
     "no_unsafe_functions": (
         C_FILES, find(UNSAFE, "unbounded or unchecked: {}"),
-        [("src/cli/x.c", "strcpy(a, b);\n"), ("tests/unit/x.c", "n = atoi(s);\n")],
+        [("src/cli/x.c", "strcpy(a, b);\n"), ("tests/unit/x.c", "strcat(a, b);\n")],
         [("src/cli/x.c", "snprintf(a, n, s); lm_strcpy(a);  /* sprintf( */\n")]),
-    "no_scanf": (
-        C_FILES, in_src(find(SCAN, "overflow goes unnoticed: {}")),
-        [("src/cli/x.c", 'sscanf(s, "%d", &n);\n')], [("tests/unit/x.c", 'sscanf(s, "%d", &n);\n')]),
+    "numbers_are_checked": (
+        C_FILES, in_src(find(NUMBERS, "overflow goes unnoticed: {}")),
+        [("src/cli/x.c", 'sscanf(s, "%d", &n);\n'), ("src/cli/x.c", "n = atoi(s);\n")], [("tests/unit/x.c", 'sscanf(s, "%d", &n);\n')]),
     "one_door_to_the_heap": (
         C_FILES, in_library(not_in(("src/base/alloc.",), find(HEAP, "memory goes through base/alloc.h: {}"))),
         [("src/text/x.c", "p = malloc(3);\n"), ("src/text/x.c", "free(p);\n")],
         [("src/base/alloc.c", "p = malloc(3);\n"), ("src/text/x.c", "lm_free(p); x->free(p);\n")]),
     "page": (
         C_FILES + (".py", ".build", ".md", ".txt", "Makefile"), page,
-        [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 129 + "\n")],
+        [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 141 + "\n")],
         [("src/x.c", "int x;\n"), ("Makefile", "\tcc\n")]),
     "no_private_places": (
         C_FILES + (".py", ".build", ".md", ".txt", ".sh", "Makefile", "setup", "run"),
