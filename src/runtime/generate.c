@@ -1,0 +1,277 @@
+/* generate.c - one sequence, from prompt to stop. */
+#include "lamina/generate.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "runtime/stops.h"
+
+typedef struct run {
+    lm_engine                 *g;
+    const lm_model            *m;
+    lm_sampler                *s;
+    const lm_generate_options *o;
+    uint32_t                   n_vocab;
+    lm_row                    *rows;         /* [chunk] */
+    uint32_t                   chunk;
+    lm_stream                 *stream;
+    lm_text                    piece;        /* what the last token added */
+    lm_buf                     pending;      /* decoded, not shown yet */
+    lm_buf                     shown;
+    bool                       closed;       /* a stop string ended the text */
+    size_t                     row;          /* of the last step: the one with the logits */
+    lm_logprob                *top;          /* [o->logprobs] */
+    lm_generation              out;
+} run;
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+const char *lm_stop_word(lm_stop s)
+{
+    static const char *const words[] = { "none", "eos", "length", "stop", "context", "cancelled" };
+
+    return (size_t)s < sizeof words / sizeof *words ? words[s] : "none";
+}
+
+/* A step that was cancelled ends the generation; it is no failure. */
+static lm_status step(run *r, const lm_row *rows, size_t n, lm_error *e)
+{
+    lm_status status = lm_engine_step(r->g, rows, n, e);
+
+    if (status != LM_CANCELLED)
+        return status;
+    r->out.stop = LM_STOP_CANCELLED;
+    return LM_OK;
+}
+
+/* ---- the prompt ---- */
+
+static lm_status read_prompt(run *r, const lm_token *prompt, size_t n, size_t reuse, lm_error *e)
+{
+    size_t at = reuse;
+
+    while (at < n && r->out.stop == LM_STOP_NONE) {
+        size_t rows = n - at < r->chunk ? n - at : r->chunk;
+
+        for (size_t i = 0; i < rows; i++)
+            r->rows[i] = (lm_row){ r->o->sequence, prompt[at + i], (uint32_t)(at + i), at + i + 1 == n };
+        LM_TRY(step(r, r->rows, rows, e));
+        at += rows;
+        r->row = rows - 1;
+        if (r->out.stop == LM_STOP_NONE && r->o->prefill && !r->o->prefill(r->o->arg, at, n))
+            r->out.stop = LM_STOP_CANCELLED;
+    }
+    return LM_OK;
+}
+
+/* ---- the text ---- */
+
+/* Show what is certain. `last`: nothing more will come. */
+static lm_status show(run *r, bool last, lm_error *e)
+{
+    bool found;
+    size_t n;
+
+    lm_buf_add(&r->pending, r->piece.data, r->piece.n);
+    r->piece.n = 0;
+    n = lm_stop_scan(r->o->stops, r->pending.data, r->pending.size, last, &found);
+    lm_buf_add(&r->shown, r->pending.data, n);
+    if (r->pending.failed || r->shown.failed)
+        return lm_fail_memory(e, "the generated text", r->shown.size);
+    if (n && r->o->text && !r->o->text(r->o->arg, r->pending.data, n) && r->out.stop == LM_STOP_NONE)
+        r->out.stop = LM_STOP_CANCELLED;
+    if (found) {
+        r->out.stop = LM_STOP_STRING;
+        r->closed = true;
+        n = r->pending.size;                             /* the stop and what follows it are never shown */
+    }
+    if (n)
+        memmove(r->pending.data, r->pending.data + n, r->pending.size - n);
+    r->pending.size -= n;
+    return LM_OK;
+}
+
+static lm_status end_text(run *r, lm_error *e)
+{
+    if (r->closed)
+        return LM_OK;
+    LM_TRY(lm_stream_end(r->stream, &r->piece, e));
+    return show(r, true, e);
+}
+
+/* ---- the loop ---- */
+
+static bool is_stop_id(const lm_generate_options *o, lm_token id)
+{
+    for (size_t i = 0; i < o->n_stop_ids; i++)
+        if (o->stop_ids[i] == id)
+            return true;
+    return false;
+}
+
+static lm_status keep_id(run *r, lm_token id, lm_error *e)
+{
+    lm_tokens *ids = &r->out.ids;
+
+    if (ids->n == ids->capacity) {
+        size_t capacity = ids->capacity ? 2 * ids->capacity : 64;
+        lm_token *grown = lm_realloc(ids->ids, capacity * sizeof *grown);
+        if (!grown)
+            return lm_fail_memory(e, "the generated tokens", capacity * sizeof *grown);
+        ids->ids = grown;
+        ids->capacity = capacity;
+    }
+    ids->ids[ids->n++] = id;
+    return LM_OK;
+}
+
+/* Choose the token at `position` and do everything that depends on it. */
+static lm_status choose(run *r, const float *logits, uint32_t position, lm_error *e)
+{
+    const lm_generate_options *o = r->o;
+    lm_token id;
+
+    LM_TRY(lm_sampler_pick(r->s, logits, o->sequence, position, &id, e));
+    lm_sampler_accept(r->s, id);
+    LM_TRY(keep_id(r, id, e));
+    if (o->token) {
+        float logprob = lm_logprobs(logits, r->n_vocab, id, r->top, o->logprobs);
+        if (!o->token(o->arg, id, logprob, r->top, o->logprobs))
+            r->out.stop = LM_STOP_CANCELLED;
+    }
+    if (!o->ignore_eos && lm_model_is_end(r->m, id)) {
+        r->out.stop = LM_STOP_EOS;
+        return LM_OK;
+    }
+    if (is_stop_id(o, id)) {
+        r->out.stop = LM_STOP_STRING;
+        return LM_OK;
+    }
+    if (!r->stream)
+        return LM_OK;
+    LM_TRY(lm_stream_push(r->stream, id, &r->piece, e));
+    return show(r, false, e);
+}
+
+static lm_status generate(run *r, size_t n, lm_error *e)
+{
+    const lm_generate_options *o = r->o;
+    uint32_t at = (uint32_t)n, context = lm_engine_context(r->g);
+
+    while (r->out.stop == LM_STOP_NONE) {
+        lm_status status;
+
+        if (o->max_tokens >= 0 && r->out.ids.n >= (uint64_t)o->max_tokens) {
+            r->out.stop = LM_STOP_LENGTH;
+            break;
+        }
+        if (r->out.ids.n) {                              /* the token chosen last has to be read first */
+            if (at == context) {
+                r->out.stop = LM_STOP_CONTEXT;
+                break;
+            }
+            r->rows[0] = (lm_row){ o->sequence, r->out.ids.ids[r->out.ids.n - 1], at, true };
+            status = step(r, r->rows, 1, e);
+            if (status == LM_LIMIT) {                    /* other sequences have filled the cache */
+                r->out.stop = LM_STOP_CONTEXT;
+                break;
+            }
+            if (status != LM_OK)
+                return status;
+            if (r->out.stop != LM_STOP_NONE)
+                break;
+            at++;
+            r->row = 0;
+        }
+        LM_TRY(choose(r, lm_engine_logits(r->g, r->row), at, e));
+    }
+    return r->stream ? end_text(r, e) : LM_OK;
+}
+
+static lm_status check(const run *r, const lm_token *prompt, size_t n, size_t reuse, lm_error *e)
+{
+    uint32_t context = lm_engine_context(r->g);
+
+    if (n == 0)
+        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "nothing to continue: the prompt has no tokens");
+    if (n > context)
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens, the context holds %u", n, context);
+    if (reuse > lm_engine_length(r->g, r->o->sequence))
+        return lm_fail(e, LM_USAGE, "reuse", LM_NO_OFFSET, "%zu positions, the sequence holds %u", reuse,
+                       lm_engine_length(r->g, r->o->sequence));
+    for (size_t i = 0; i < n; i++)
+        if (prompt[i] < 0 || (uint32_t)prompt[i] >= r->n_vocab)
+            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", prompt[i], r->n_vocab);
+    return LM_OK;
+}
+
+static lm_status prepare(run *r, lm_error *e)
+{
+    const lm_tokenizer *t = lm_model_tokenizer(r->m);
+    lm_model_info info;
+
+    lm_model_describe(r->m, &info);
+    r->n_vocab = info.n_vocab;
+    r->chunk = lm_engine_max_rows(r->g);
+    if (r->o->chunk && r->o->chunk < r->chunk)
+        r->chunk = r->o->chunk;
+    r->rows = lm_alloc_zero(r->chunk, sizeof *r->rows);
+    r->top = lm_alloc_zero(r->o->logprobs + 1, sizeof *r->top);
+    if (!r->rows || !r->top)
+        return lm_fail_memory(e, "the generation", r->chunk * sizeof *r->rows);
+    return t ? lm_stream_new(t, LM_SKIP_SPECIAL, true, &r->stream, e) : LM_OK;
+}
+
+lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
+                      const lm_generate_options *o, lm_generation *out, lm_error *e)
+{
+    run r = { .g = g, .m = m, .s = s, .o = o };
+    double started = now(), read;
+    lm_status status;
+
+    LM_TRY_GOTO(prepare(&r, e));
+    reuse = reuse < n ? reuse : n ? n - 1 : 0;           /* the last prompt token's logits are needed */
+    LM_TRY_GOTO(check(&r, prompt, n, reuse, e));
+    LM_TRY_GOTO(lm_engine_truncate(g, o->sequence, (uint32_t)reuse, e));
+    lm_sampler_reset(s);
+    for (size_t i = 0; i < n; i++)
+        lm_sampler_accept(s, prompt[i]);
+
+    LM_TRY_GOTO(read_prompt(&r, prompt, n, reuse, e));
+    read = now();
+    LM_TRY_GOTO(generate(&r, n, e));
+
+    r.out.n_prompt = n;
+    r.out.n_reused = reuse;
+    r.out.prompt_seconds = read - started;
+    r.out.generate_seconds = now() - read;
+    r.out.text = (lm_text){ r.shown.data, r.shown.size, r.shown.capacity };
+    r.shown = (lm_buf){ 0 };
+    *out = r.out;
+    r.out = (lm_generation){ 0 };
+done:
+    lm_generation_free(&r.out);
+    lm_stream_free(r.stream);
+    lm_text_free(&r.piece);
+    lm_buf_free(&r.pending);
+    lm_buf_free(&r.shown);
+    lm_free(r.rows);
+    lm_free(r.top);
+    return status;
+}
+
+void lm_generation_free(lm_generation *x)
+{
+    lm_tokens_free(&x->ids);
+    lm_text_free(&x->text);
+    *x = (lm_generation){ 0 };
+}
