@@ -203,6 +203,14 @@ def unique_names(files):
             seen[key] = path
 
 
+def statuses_documented(header, page):
+    """docs/errors.md lists LM_STATUS_LIST: the same words, statuses and exit codes in the same order."""
+    code = [(word, name, exit_) for name, exit_, word in re.findall(r'X\((LM_\w+),\s*(\d+),\s*"(\w+)"\)', header)]
+    text = re.findall(r"^\| `(\w+)` \| `(LM_\w+)` \| (\d+) \|", page, re.M)
+    if not code or code != text:
+        yield "docs/errors.md", 1, f"not LM_STATUS_LIST: {sorted(set(code) ^ set(text)) or 'another order'}"
+
+
 def check_examples():
     for name, (_, rule, bad, good) in RULES.items():
         for path, text in bad:
@@ -213,10 +221,13 @@ def check_examples():
                 yield f"tests/lint/rules.py: {name} reports {text!r} in {path}: {message}"
     if not list(unique_names(["src/a/x.c", "src/b/x.c"])) or list(unique_names(["src/a/x.c", "include/x.h"])):
         yield "tests/lint/rules.py: unique_names does not tell files apart"
+    if list(statuses_documented('X(LM_A, 1, "a")', "| `a` | `LM_A` | 1 | x |")) or not list(
+            statuses_documented('X(LM_A, 1, "a")', "| `a` | `LM_A` | 2 | x |")):
+        yield "tests/lint/rules.py: statuses_documented does not tell tables apart"
 
 
 def main():
-    wanted = sys.argv[1:] or [*RULES, "unique_names"]
+    wanted = sys.argv[1:] or [*RULES, "unique_names", "statuses_documented"]
     findings = list(check_examples())
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
                             capture_output=True, text=True)
@@ -238,7 +249,10 @@ def main():
             findings += [f"{path}:{line}: {message} [{name}]" for line, message in rule(path, text)]
     if "unique_names" in wanted and files:
         findings += [f"{path}:{line}: {message} [unique_names]" for path, line, message in unique_names(files)]
-    if not read and wanted != ["unique_names"]:
+    if "statuses_documented" in wanted:
+        header, page_ = ((ROOT / p).read_text(encoding="utf-8") for p in ("include/lamina/error.h", "docs/errors.md"))
+        findings += [f"{path}:{line}: {message} [statuses_documented]" for path, line, message in statuses_documented(header, page_)]
+    if not read and not {"unique_names", "statuses_documented"} & set(wanted):
         findings.append("tests/lint/rules.py: found no file to read")
     print("\n".join(findings))
     print(f"lint: {len(wanted)} rules, {read} files, {len(findings)} findings")
