@@ -30,9 +30,12 @@ typedef struct lm_container lm_container;
 
 typedef struct lm_container_options {
     bool no_mmap;                    /* read the files into memory */
+    bool structure_only;             /* a folder without weights, or a config.json alone, will do; no weights are looked at */
 } lm_container_options;
 
-/* `path`: a .gguf file (a split one: any part), a .safetensors file, or a folder with config.json. */
+/* `path`: a .gguf file (a split one: any part), a .safetensors file, or a folder with config.json. `o` may be NULL.
+ * LM_IO: the path does not exist or cannot be read. LM_BAD_MODEL, LM_UNSUPPORTED: what is there is broken, or of a kind
+ * that this program does not read. */
 lm_status lm_container_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
 void      lm_container_close(lm_container *c);
 
@@ -43,8 +46,12 @@ const char       *lm_container_path(const lm_container *c);
 const lm_meta *lm_container_meta(const lm_container *c);
 
 /* A further JSON file of the folder ("generation_config.json", "tokenizer_config.json"), parsed once; NULL with LM_OK
- * when the folder has none (and for GGUF). */
+ * when the folder has none (and for GGUF). Owned by the container. Not thread-safe. */
 lm_status lm_container_json(lm_container *c, const char *name, const lm_meta **out, lm_error *e);
+
+/* The bytes of any file of the folder ("chat_template.jinja", "tokenizer.json"), read once and followed by a NUL; a view
+ * with data NULL when the folder has none (and for GGUF). `name` is a plain file name. Not thread-safe. */
+lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_error *e);
 
 size_t                lm_container_n_tensors(const lm_container *c);
 const lm_tensor_info *lm_container_tensor(const lm_container *c, size_t i);      /* in file order */

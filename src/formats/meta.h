@@ -2,7 +2,11 @@
  *
  * GGUF: `key` is the full name ("llama.block_count"). JSON: a path of member names with '/' between them
  * ("rope_scaling/factor"). Every getter checks type and range; errors name file, key, what was expected and what is
- * there. Integers may be stored in any width or sign; floats may be written as integers. */
+ * there. Integers may be stored in any width or sign; floats may be written as integers. An element of a JSON array is
+ * named by its index ("architectures/0"), the whole document by "".
+ *
+ * Metadata is read whole when it is opened and never changes: everything here is thread-safe, every access to an element
+ * is O(1), strings are followed by a NUL that does not count (JSON) or by whatever follows in the file (GGUF). */
 #ifndef LM_FORMATS_META_H
 #define LM_FORMATS_META_H
 
@@ -33,6 +37,10 @@ const char *lm_meta_file(const lm_meta *m);
 bool lm_meta_has(const lm_meta *m, const char *key);                              /* present and not null */
 bool lm_meta_get(const lm_meta *m, const char *key, lm_meta_value *out);         /* false: absent */
 bool lm_meta_at(const lm_meta_value *array, uint64_t i, lm_meta_value *out);     /* element i of an array */
+bool lm_meta_field(const lm_meta_value *object, const char *name, lm_meta_value *out);   /* a member by its name */
+
+/* "an integer", "a string" … for messages. */
+const char *lm_meta_kind_name(lm_meta_kind k);
 
 /* All top-level keys, in file order. */
 size_t lm_meta_count(const lm_meta *m);
@@ -49,9 +57,10 @@ lm_status lm_meta_string(const lm_meta *m, const char *key, lm_view *out, lm_err
 /* An array, of any length up to max. */
 lm_status lm_meta_array(const lm_meta *m, const char *key, uint64_t max, lm_meta_value *out, lm_error *e);
 
-/* A JSON document as metadata. `text` is copied or parsed at once; `file` is for messages. Duplicate members, trailing
- * text, invalid UTF-8 and nesting deeper than `depth` are LM_BAD_MODEL. */
+/* A JSON document as metadata. `text` is copied; `file` is for messages. Strict RFC 8259: duplicate members, trailing
+ * text, invalid UTF-8, lone surrogates and nesting deeper than `depth` are LM_BAD_MODEL with the byte offset. Integers
+ * from -2^63 to 2^64-1 are exact; longer ones (tokenizer_config.json's model_max_length) are floats. */
 lm_status lm_meta_from_json(const char *text, size_t size, const char *file, unsigned depth, lm_meta **out, lm_error *e);
-void      lm_meta_free(lm_meta *m);
+void      lm_meta_free(lm_meta *m);            /* NULL is fine; not for metadata that a container owns */
 
 #endif

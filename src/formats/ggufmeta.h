@@ -1,0 +1,31 @@
+/* ggufmeta.h - the keys of a GGUF file: internal to formats/. */
+#ifndef LM_FORMATS_GGUFMETA_H
+#define LM_FORMATS_GGUFMETA_H
+
+#include "base/cursor.h"
+#include "formats/metasource.h"
+
+enum {
+    GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
+    GGUF_U64, GGUF_I64, GGUF_F64, GGUF_TYPES
+};
+
+#define GGUF_MAX_KEY    65535u
+#define GGUF_MAX_STRING (64u << 20)      /* the longest in use: a whole tokenizer.json */
+#define GGUF_MIN_KEY_BYTES 13u           /* u64 length | u32 type | u8 */
+
+/* Step over one value of the given type (arrays: their header too), checking that all of it lies in the file. */
+lm_status lm_gguf_skip_value(lm_cursor *c, uint32_t type, const char *key, lm_error *e);
+
+/* Read `n` keys into a new metadata that owns `bytes` (from lm_alloc; taken over also on failure). `c` stands at the
+ * first key and reads `bytes`; it is left behind the last. */
+lm_status lm_gguf_read_keys(lm_cursor *c, uint8_t *bytes, uint64_t n, const char *file, lm_meta **out, lm_error *e);
+
+/* The bytes of entry i as they stand in the file: key, type, value. Empty when the metadata is not that of a GGUF. */
+lm_view lm_gguf_raw_entry(const lm_meta *m, size_t i);
+bool    lm_gguf_is_meta(const lm_meta *m);
+
+/* The GGUF type of a key; GGUF_TYPES when it is absent. */
+uint32_t lm_gguf_type_of(const lm_meta *m, const char *key);
+
+#endif

@@ -1,0 +1,410 @@
+/* jsonread.c - the strict JSON reader. */
+#include "formats/jsonread.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+lm_status lm_json_wrong(const lm_json *j, lm_error *e, const char *format, ...)
+{
+    char    text[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lm_status s = lm_fail(e, LM_BAD_MODEL, j->where, (int64_t)(j->base + j->at), "%s", text);
+    lm_fail_in(e, j->file);
+    return s;
+}
+
+/* What stands here, for "expected X, found Y". */
+static lm_status expected(const lm_json *j, const char *what, lm_error *e)
+{
+    if (j->at >= j->size)
+        return lm_json_wrong(j, e, "JSON: expected %s, found the end", what);
+    if (j->text[j->at] > 0x20 && j->text[j->at] < 0x7f)
+        return lm_json_wrong(j, e, "JSON: expected %s, found '%c'", what, j->text[j->at]);
+    return lm_json_wrong(j, e, "JSON: expected %s, found byte 0x%02x", what, (unsigned char)j->text[j->at]);
+}
+
+static void skip_space(lm_json *j)
+{
+    while (j->at < j->size) {
+        char c = j->text[j->at];
+        if (c != ' ' && c != '\n' && c != '\t' && c != '\r')
+            return;
+        j->at++;
+    }
+}
+
+char lm_json_peek(lm_json *j)
+{
+    skip_space(j);
+    return j->at < j->size ? j->text[j->at] : 0;
+}
+
+lm_status lm_json_open(lm_json *j, char bracket, bool *more, lm_error *e)
+{
+    if (lm_json_peek(j) != bracket || j->at >= j->size)
+        return expected(j, bracket == '{' ? "'{'" : "'['", e);
+    if (j->depth == j->max_depth)
+        return lm_json_wrong(j, e, "JSON: nested deeper than %u levels", j->max_depth);
+    j->depth++;
+    j->at++;
+    if (lm_json_peek(j) == (bracket == '{' ? '}' : ']')) {
+        j->at++;
+        j->depth--;
+        *more = false;
+    } else {
+        *more = true;
+    }
+    return LM_OK;
+}
+
+lm_status lm_json_next(lm_json *j, char bracket, bool *more, lm_error *e)
+{
+    char c = lm_json_peek(j);
+
+    if (c == ',') {
+        j->at++;
+        *more = true;
+        return LM_OK;
+    }
+    if (c != (bracket == '{' ? '}' : ']'))
+        return expected(j, bracket == '{' ? "',' or '}'" : "',' or ']'", e);
+    j->at++;
+    j->depth--;
+    *more = false;
+    return LM_OK;
+}
+
+/* The length of the well-formed UTF-8 sequence at p, 0 when there is none (Unicode 15, table 3-7). */
+static size_t utf8_length(const unsigned char *p, size_t left)
+{
+    unsigned low = 0x80, high = 0xbf;
+    size_t   n;
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] >= 0xc2 && p[0] <= 0xdf) {
+        n = 2;
+    } else if (p[0] >= 0xe0 && p[0] <= 0xef) {
+        n    = 3;
+        low  = p[0] == 0xe0 ? 0xa0 : 0x80;
+        high = p[0] == 0xed ? 0x9f : 0xbf;
+    } else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+        n    = 4;
+        low  = p[0] == 0xf0 ? 0x90 : 0x80;
+        high = p[0] == 0xf4 ? 0x8f : 0xbf;
+    } else {
+        return 0;
+    }
+    if (left < n || p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+bool lm_utf8_valid(lm_view v)
+{
+    const unsigned char *p = (const unsigned char *)v.data;
+
+    for (size_t i = 0, n; i < v.size; i += n)
+        if (!(n = utf8_length(p + i, v.size - i)))
+            return false;
+    return true;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* The four digits after "\u". */
+static lm_status read_unit(lm_json *j, uint32_t *out, lm_error *e)
+{
+    uint32_t u = 0;
+
+    for (int i = 0; i < 4; i++) {
+        int d = j->at < j->size ? hex_digit(j->text[j->at]) : -1;
+        if (d < 0)
+            return expected(j, "a hexadecimal digit", e);
+        u = u << 4 | (uint32_t)d;
+        j->at++;
+    }
+    *out = u;
+    return LM_OK;
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (char)(0xc0 | c >> 6);
+        to[1] = (char)(0x80 | (c & 63));
+        return 2;
+    }
+    if (c < 0x10000) {
+        to[0] = (char)(0xe0 | c >> 12);
+        to[1] = (char)(0x80 | (c >> 6 & 63));
+        to[2] = (char)(0x80 | (c & 63));
+        return 3;
+    }
+    to[0] = (char)(0xf0 | c >> 18);
+    to[1] = (char)(0x80 | (c >> 12 & 63));
+    to[2] = (char)(0x80 | (c >> 6 & 63));
+    to[3] = (char)(0x80 | (c & 63));
+    return 4;
+}
+
+/* What follows a backslash, written to `to`: never longer than the escape itself. */
+static lm_status read_escape(lm_json *j, char *to, size_t *written, lm_error *e)
+{
+    static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+    char              c = j->at < j->size ? j->text[j->at] : 0;
+    const char       *known = c ? strchr(from, c) : NULL;
+    uint32_t          u, low;
+
+    if (known) {
+        j->at++;
+        *to      = into[known - from];
+        *written = 1;
+        return LM_OK;
+    }
+    if (c != 'u')
+        return expected(j, "an escape", e);
+    j->at++;
+    LM_TRY(read_unit(j, &u, e));
+    if (u >= 0xdc00 && u <= 0xdfff)
+        return lm_json_wrong(j, e, "JSON: lone surrogate \\u%04x", u);
+    if (u >= 0xd800 && u <= 0xdbff) {
+        if (j->size - j->at < 2 || j->text[j->at] != '\\' || j->text[j->at + 1] != 'u')
+            return lm_json_wrong(j, e, "JSON: lone surrogate \\u%04x", u);
+        j->at += 2;
+        LM_TRY(read_unit(j, &low, e));
+        if (low < 0xdc00 || low > 0xdfff)
+            return lm_json_wrong(j, e, "JSON: lone surrogate \\u%04x", u);
+        u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
+    }
+    *written = put_utf8(to, u);
+    return LM_OK;
+}
+
+lm_status lm_json_string(lm_json *j, lm_view *out, lm_error *e)
+{
+    char  *start, *to;
+    size_t n;
+
+    if (lm_json_peek(j) != '"')
+        return expected(j, "a string", e);
+    j->at++;
+    start = to = j->text + j->at;
+    for (;;) {
+        if (j->at >= j->size)
+            return lm_json_wrong(j, e, "JSON: the text ends inside a string");
+        unsigned char c = (unsigned char)j->text[j->at];
+        if (c == '"')
+            break;
+        if (c < 0x20)
+            return lm_json_wrong(j, e, "JSON: control character 0x%02x in a string", c);
+        if (c == '\\') {
+            j->at++;
+            LM_TRY(read_escape(j, to, &n, e));
+            to += n;
+            continue;
+        }
+        n = c < 0x80 ? 1 : utf8_length((const unsigned char *)j->text + j->at, j->size - j->at);
+        if (!n)
+            return lm_json_wrong(j, e, "JSON: byte 0x%02x is not UTF-8", c);
+        if (to != j->text + j->at)
+            memmove(to, j->text + j->at, n);
+        to += n;
+        j->at += n;
+    }
+    j->at++;
+    *to  = 0;                      /* at the latest where the closing quote stood */
+    *out = (lm_view){ start, (size_t)(to - start) };
+    return LM_OK;
+}
+
+lm_status lm_json_name(lm_json *j, lm_view *out, lm_error *e)
+{
+    LM_TRY(lm_json_string(j, out, e));
+    if (lm_json_peek(j) != ':')
+        return expected(j, "':'", e);
+    j->at++;
+    return LM_OK;
+}
+
+static bool is_digit(const lm_json *j)
+{
+    return j->at < j->size && j->text[j->at] >= '0' && j->text[j->at] <= '9';
+}
+
+/* Digits as a number; false when they do not fit. */
+static bool read_digits(const char *p, size_t n, uint64_t *out)
+{
+    uint64_t v = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(p[i] - '0'), &v))
+            return false;
+    *out = v;
+    return true;
+}
+
+lm_status lm_json_u64(lm_json *j, const char *what, uint64_t *out, lm_error *e)
+{
+    size_t start;
+
+    skip_space(j);
+    start = j->at;
+    while (is_digit(j))
+        j->at++;
+    if (j->at == start || (j->text[start] == '0' && j->at - start > 1) ||
+        (j->at < j->size && strchr(".eE", j->text[j->at]) && j->text[j->at])) {
+        j->at = start;
+        return lm_json_wrong(j, e, "%s is not a whole number", what);
+    }
+    if (!read_digits(j->text + start, j->at - start, out)) {
+        j->at = start;
+        return lm_json_wrong(j, e, "%s does not fit 64 bits", what);
+    }
+    return LM_OK;
+}
+
+static locale_t       c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+static void           make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+/* The decimal point is a point, whatever the program's locale says. */
+static double to_double(const char *text)
+{
+    pthread_once(&c_locale_once, make_c_locale);
+    return c_locale ? strtod_l(text, NULL, c_locale) : strtod(text, NULL);
+}
+
+static lm_status read_number(lm_json *j, lm_meta_value *out, lm_error *e)
+{
+    char     text[128];
+    size_t   start = j->at, digits, n;
+    bool     negative = j->text[j->at] == '-', whole = true;
+    uint64_t u;
+
+    j->at += negative;
+    digits = j->at;
+    while (is_digit(j))
+        j->at++;
+    if (j->at == digits || (j->text[digits] == '0' && j->at - digits > 1))
+        return lm_json_wrong(j, e, "JSON: not a number");
+    n = j->at - digits;
+    if (j->at < j->size && j->text[j->at] == '.') {
+        whole = false;
+        j->at++;
+        if (!is_digit(j))
+            return expected(j, "a digit", e);
+        while (is_digit(j))
+            j->at++;
+    }
+    if (j->at < j->size && (j->text[j->at] == 'e' || j->text[j->at] == 'E')) {
+        whole = false;
+        j->at++;
+        if (j->at < j->size && (j->text[j->at] == '+' || j->text[j->at] == '-'))
+            j->at++;
+        if (!is_digit(j))
+            return expected(j, "a digit", e);
+        while (is_digit(j))
+            j->at++;
+    }
+
+    if (whole && read_digits(j->text + digits, n, &u) && !(negative && u > (uint64_t)INT64_MAX + 1)) {
+        *out = negative && u ? (lm_meta_value){ .kind = LM_META_INT, .i = (int64_t)(0 - u) }
+                             : (lm_meta_value){ .kind = LM_META_UINT, .u = u };
+        return LM_OK;
+    }
+    n = j->at - start;
+    if (n >= sizeof text)
+        return lm_json_wrong(j, e, "JSON: a number of %zu characters", n);
+    memcpy(text, j->text + start, n);
+    text[n] = 0;
+    double f = to_double(text);
+    if (!isfinite(f))
+        return lm_json_wrong(j, e, "JSON: the number does not fit a double");
+    *out = (lm_meta_value){ .kind = LM_META_FLOAT, .f = f };
+    return LM_OK;
+}
+
+static lm_status read_word(lm_json *j, const char *word, lm_meta_value v, lm_meta_value *out, lm_error *e)
+{
+    size_t n = strlen(word);
+
+    if (j->size - j->at < n || memcmp(j->text + j->at, word, n))
+        return expected(j, "a value", e);
+    j->at += n;
+    *out = v;
+    return LM_OK;
+}
+
+lm_status lm_json_scalar(lm_json *j, lm_meta_value *out, lm_error *e)
+{
+    lm_view s;
+
+    switch (lm_json_peek(j)) {
+    case '"':
+        LM_TRY(lm_json_string(j, &s, e));
+        *out = (lm_meta_value){ .kind = LM_META_STRING, .s = s };
+        return LM_OK;
+    case 't':
+        return read_word(j, "true", (lm_meta_value){ .kind = LM_META_BOOL, .b = true }, out, e);
+    case 'f':
+        return read_word(j, "false", (lm_meta_value){ .kind = LM_META_BOOL, .b = false }, out, e);
+    case 'n':
+        return read_word(j, "null", (lm_meta_value){ .kind = LM_META_NULL }, out, e);
+    case '-': case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
+        return read_number(j, out, e);
+    default:
+        return expected(j, "a value", e);
+    }
+}
+
+lm_status lm_json_skip(lm_json *j, lm_error *e)
+{
+    char          c = lm_json_peek(j);
+    lm_meta_value v;
+    lm_view       name;
+    bool          more;
+
+    if (c != '{' && c != '[')
+        return lm_json_scalar(j, &v, e);
+    LM_TRY(lm_json_open(j, c, &more, e));
+    while (more) {
+        if (c == '{')
+            LM_TRY(lm_json_name(j, &name, e));
+        LM_TRY(lm_json_skip(j, e));
+        LM_TRY(lm_json_next(j, c, &more, e));
+    }
+    return LM_OK;
+}
+
+lm_status lm_json_end(lm_json *j, lm_error *e)
+{
+    lm_json_peek(j);
+    return j->at < j->size ? lm_json_wrong(j, e, "JSON: text after the end of the document") : LM_OK;
+}
