@@ -346,9 +346,9 @@ static lm_status read_document(const lm_container *c, const char *name, char **p
     if (lstat(*path, &link) && (errno == ENOENT || errno == ENOTDIR))
         return LM_OK;
     if (S_ISLNK(link.st_mode) && stat(*path, &link) && errno == ENOENT) {
-        lm_status s = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
         lm_fail_in(e, *path);
-        return s;
+        return LM_BAD_MODEL;
     }
     return lm_file_read(*path, LM_MAX_JSON, text, size, e);
 }

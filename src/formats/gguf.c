@@ -215,7 +215,7 @@ static lm_status read_alignment(const lm_meta *m, uint64_t *out, lm_error *e)
 static lm_status read_directory(lm_container *x, lm_cursor *c, uint32_t part, uint64_t n, const lm_meta *m, lm_error *e)
 {
     size_t   first = x->n_tensors;
-    uint64_t alignment, data_start;
+    uint64_t alignment = DEFAULT_ALIGNMENT, data_start = 0;
 
     LM_TRY(read_alignment(m, &alignment, e));
     for (uint64_t i = 0; i < n; i++)
@@ -228,7 +228,7 @@ static lm_status read_directory(lm_container *x, lm_cursor *c, uint32_t part, ui
 static lm_status read_part(lm_container *x, const char *path, lm_meta **out, lm_error *e)
 {
     uint32_t    part;
-    uint8_t    *bytes;
+    uint8_t    *bytes = NULL;
     lm_meta    *m = NULL;
     lm_cursor   c = { .file = path };
     gguf_header h;

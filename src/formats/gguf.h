@@ -13,11 +13,13 @@
 lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
 
 /* The writer. Add keys and tensor headers first, then `begin`, then the data of every tensor in the same order, then
- * `commit`. Nothing is seen under `path` before that. */
+ * `commit`. Nothing is seen under `path` before that. What goes wrong while adding (no memory, a key or a tensor twice, a
+ * shape that cannot be) is reported by `begin`. Version 3, alignment 32. */
 typedef struct lm_gguf_writer lm_gguf_writer;
 
 lm_status lm_gguf_create(const char *path, lm_gguf_writer **out, lm_error *e);
 void      lm_gguf_add_u32(lm_gguf_writer *w, const char *key, uint32_t v);
+void      lm_gguf_add_i32(lm_gguf_writer *w, const char *key, int32_t v);
 void      lm_gguf_add_u64(lm_gguf_writer *w, const char *key, uint64_t v);
 void      lm_gguf_add_f32(lm_gguf_writer *w, const char *key, float v);
 void      lm_gguf_add_bool(lm_gguf_writer *w, const char *key, bool v);
@@ -25,12 +27,15 @@ void      lm_gguf_add_string(lm_gguf_writer *w, const char *key, lm_view v);
 void      lm_gguf_add_strings(lm_gguf_writer *w, const char *key, const lm_view *v, size_t n);
 void      lm_gguf_add_f32s(lm_gguf_writer *w, const char *key, const float *v, size_t n);
 void      lm_gguf_add_i32s(lm_gguf_writer *w, const char *key, const int32_t *v, size_t n);
-/* Copy every key of another GGUF's metadata whose name does not start with one of the NULL-ended prefixes. */
+void      lm_gguf_add_u32s(lm_gguf_writer *w, const char *key, const uint32_t *v, size_t n);
+/* Copy every key of another GGUF's metadata, in its own type, whose name does not start with one of the NULL-ended
+ * prefixes (`except` may be NULL). general.alignment and split.* describe the other file and are never copied. */
 void      lm_gguf_add_all(lm_gguf_writer *w, const lm_meta *m, const char *const *except);
+/* `dims` outermost first, as everywhere here. Only types that GGUF has. */
 void      lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint32_t n_dims, const uint64_t *dims);
 lm_status lm_gguf_begin(lm_gguf_writer *w, lm_error *e);
 lm_status lm_gguf_write(lm_gguf_writer *w, const void *data, size_t n, lm_error *e);  /* pieces; padding is added */
-lm_status lm_gguf_commit(lm_gguf_writer *w, lm_error *e);                             /* frees w */
-void      lm_gguf_abort(lm_gguf_writer *w);
+lm_status lm_gguf_commit(lm_gguf_writer *w, lm_error *e);                             /* frees w, also on failure */
+void      lm_gguf_abort(lm_gguf_writer *w);                                           /* NULL is fine */
 
 #endif

@@ -210,7 +210,7 @@ static lm_status read_escape(lm_json *j, char *to, size_t *written, lm_error *e)
 lm_status lm_json_string(lm_json *j, lm_view *out, lm_error *e)
 {
     char  *start, *to;
-    size_t n;
+    size_t n = 0;
 
     if (lm_json_peek(j) != '"')
         return expected(j, "a string", e);

@@ -230,7 +230,7 @@ static lm_status read_file(lm_container *x, const char *path, lm_meta **meta, lm
     header_reader     r = { .x = x };
     const lm_filemap *f;
     size_t            first = x->n_tensors;
-    uint64_t          n;
+    uint64_t          n = 0;
     char             *text;
 
     LM_TRY(lm_container_add_file(x, path, &r.part, e));
@@ -358,15 +358,16 @@ static lm_status compare_with_index(lm_container *x, const shard_index *s, lm_er
 
     LM_TRY(lm_container_seal(x, e));
     for (size_t i = 0; i < s->n_names; i++) {
-        const lm_tensor_info *t = strlen(s->names[i].data) == s->names[i].size ? lm_container_find(x, s->names[i].data) : NULL;
+        const char           *name = s->names[i].data;
+        const lm_tensor_info *t = strlen(name) == s->names[i].size ? lm_container_find(x, name) : NULL;
+
         lm_map_get(s->tensors, s->names[i], &shard);
-        if (!t || t->part != shard) {
-            lm_status status = lm_fail(e, LM_BAD_MODEL, s->names[i].data, LM_NO_OFFSET, "the index says it is in %s, it is %s%s",
-                                       s->files[shard].data, t ? "in " : "not there",
-                                       t ? strrchr(lm_container_file_of(x, t), '/') + 1 : "");
-            lm_fail_in(e, s->j.file);
-            return status;
-        }
+        if (t && t->part == shard)
+            continue;
+        lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "the index says it is in %s, it is %s%s", s->files[shard].data,
+                t ? "in " : "not there", t ? strrchr(lm_container_file_of(x, t), '/') + 1 : "");
+        lm_fail_in(e, s->j.file);
+        return LM_BAD_MODEL;
     }
     for (size_t i = 0; i < x->n_tensors; i++)
         unlisted += !lm_map_get(s->tensors, lm_view_of(x->tensors[i].name), &shard);
@@ -382,9 +383,9 @@ static lm_status exists(const char *path, bool *out, lm_error *e)
     *out = !stat(path, &st);
     if (*out || lstat(path, &st))
         return LM_OK;
-    lm_status s = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
+    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
     lm_fail_in(e, path);
-    return s;
+    return LM_BAD_MODEL;
 }
 
 static lm_status read_shards(lm_container *x, const char *index_path, lm_error *e)
@@ -428,18 +429,17 @@ static lm_status read_config(lm_container *x, lm_error *e)
 {
     const lm_meta *m;
     lm_meta_value  root;
-    lm_status      s;
 
     LM_TRY(lm_container_json(x, "config.json", &m, e));
     if (!m) {
-        s = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "the folder has no config.json");
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "the folder has no config.json");
         lm_fail_in(e, x->path);
-        return s;
+        return LM_BAD_MODEL;
     }
     if (!lm_meta_get(m, "", &root) || root.kind != LM_META_OBJECT) {
-        s = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "JSON: expected an object, found %s", lm_meta_kind_name(root.kind));
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "JSON: expected an object, found %s", lm_meta_kind_name(root.kind));
         lm_fail_in(e, lm_meta_file(m));
-        return s;
+        return LM_BAD_MODEL;
     }
     x->meta          = (lm_meta *)(uintptr_t)m;
     x->meta_borrowed = true;
@@ -451,7 +451,6 @@ static lm_status read_folder(lm_container *x, lm_error *e)
     char     *single = lm_arena_printf(&x->arena, "%s/model.safetensors", x->folder);
     char     *index = lm_arena_printf(&x->arena, "%s/model.safetensors.index.json", x->folder);
     bool      there;
-    lm_status s;
 
     if (!single || !index)
         return lm_fail_memory(e, "a file name", strlen(x->folder));
@@ -466,9 +465,9 @@ static lm_status read_folder(lm_container *x, lm_error *e)
     LM_TRY(exists(index, &there, e));
     if (there)
         return read_shards(x, index, e);
-    s = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "the folder has neither model.safetensors nor model.safetensors.index.json");
+    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "the folder has neither model.safetensors nor model.safetensors.index.json");
     lm_fail_in(e, x->path);
-    return s;
+    return LM_BAD_MODEL;
 }
 
 lm_status lm_safetensors_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e)

@@ -1,0 +1,285 @@
+/* hub.c - finding models in the Hugging Face cache: models--ORG--NAME/{refs,snapshots/COMMIT}. */
+#include "formats/hub.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/filemap.h"
+
+enum { MAX_WORD = 96, MAX_FILES = 4096 };
+
+typedef struct hub_id {
+    char *org;                       /* NULL: none */
+    char *name;
+    char *type;                      /* NULL: none */
+} hub_id;
+
+/* ---- names: nothing that could leave the cache ---- */
+
+static bool plain_word(const char *s)
+{
+    size_t n = strlen(s);
+
+    if (!n || n > MAX_WORD || s[0] == '.' || s[0] == '-' || strstr(s, "..") || strstr(s, "--"))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", s[i]))
+            return false;
+    return true;
+}
+
+static lm_status read_id(lm_arena *a, const char *text, hub_id *out, lm_error *e)
+{
+    hub_id id = { 0 };
+    char  *colon, *slash;
+
+    if (!(id.name = lm_arena_strdup(a, text)))
+        return lm_fail_memory(e, "a model id", strlen(text));
+    if ((colon = strchr(id.name, ':'))) {
+        *colon  = 0;
+        id.type = colon + 1;
+    }
+    if ((slash = strchr(id.name, '/'))) {
+        *slash  = 0;
+        id.org  = id.name;
+        id.name = slash + 1;
+    }
+    if (!plain_word(id.name) || (id.org && !plain_word(id.org)) || (id.type && !plain_word(id.type)))
+        return lm_fail(e, LM_USAGE, text, LM_NO_OFFSET, "not a model id: expected org/name or org/name:TYPE");
+    *out = id;
+    return LM_OK;
+}
+
+static bool is_commit(const char *s)
+{
+    return strlen(s) == 40 && strspn(s, "0123456789abcdef") == 40;
+}
+
+/* ---- places ---- */
+
+static char *cache_folder(lm_arena *a)
+{
+    static const struct {
+        const char *variable, *below;
+    } places[] = {
+        { "HF_HUB_CACHE", "" },
+        { "HF_HOME", "/hub" },
+        { "XDG_CACHE_HOME", "/huggingface/hub" },
+        { "HOME", "/.cache/huggingface/hub" },
+    };
+
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *v = getenv(places[i].variable);
+        if (v && *v)
+            return lm_arena_printf(a, "%s%s", v, places[i].below);
+    }
+    return NULL;
+}
+
+lm_status lm_hub_cache(char **out, lm_error *e)
+{
+    lm_arena a = { 0 };
+    char    *folder = cache_folder(&a), *copy = folder ? lm_strdup(folder) : NULL;
+
+    lm_arena_free(&a);
+    if (!folder)
+        return lm_fail(e, LM_NOT_FOUND, "HOME", LM_NO_OFFSET, "not set, so there is no cache to look in");
+    if (!copy)
+        return lm_fail_memory(e, "a path", 0);
+    *out = copy;
+    return LM_OK;
+}
+
+static lm_status absent(const char *id, const char *folder, lm_error *e)
+{
+    lm_fail(e, LM_NOT_FOUND, id, LM_NO_OFFSET, "not in the cache");
+    lm_fail_hint(e, "lamina pull %s", id);
+    lm_fail_in(e, folder);
+    return LM_NOT_FOUND;
+}
+
+/* The commit that a branch or tag stands for. */
+static lm_status read_ref(lm_arena *a, const char *id, const char *repo, const char *revision, char **out, lm_error *e)
+{
+    char  *path = lm_arena_printf(a, "%s/refs/%s", repo, revision), *text, *commit;
+    size_t n, skip;
+
+    if (!path)
+        return lm_fail_memory(e, "a path", strlen(repo));
+    if (!lm_path_is_file(path))
+        return absent(id, repo, e);
+    LM_TRY(lm_file_read(path, 256, &text, &n, e));
+    skip   = strspn(text, " \t\r\n");
+    commit = lm_arena_strndup(a, text + skip, strcspn(text + skip, " \t\r\n"));
+    lm_free(text);
+    if (!commit)
+        return lm_fail_memory(e, "a path", n);
+    if (!is_commit(commit)) {
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "not a commit of 40 hexadecimal digits");
+        return lm_fail_in(e, path);
+    }
+    *out = commit;
+    return LM_OK;
+}
+
+/* ---- the GGUF files of a snapshot ---- */
+
+typedef struct file_list {
+    lm_arena *arena;
+    char     *names[MAX_FILES];
+    size_t    n;
+} file_list;
+
+/* A model by itself: not a later part, not a projector of images. */
+static bool is_model_file(const char *name)
+{
+    size_t      n = strlen(name);
+    const char *part = strstr(name, "-of-");
+
+    if (n < 5 || strcmp(name + n - 5, ".gguf") || !strncmp(name, "mmproj", 6))
+        return false;
+    return !part || part - name < 5 || !memcmp(part - 5, "00001", 5) || strspn(part - 5, "0123456789") != 5;
+}
+
+static lm_status list_files(file_list *l, const char *folder, bool below, lm_error *e)
+{
+    DIR           *d = opendir(folder);
+    struct dirent *entry;
+    lm_status      status = LM_OK;
+
+    while (d && status == LM_OK && (entry = readdir(d))) {
+        char *path;
+        if (entry->d_name[0] == '.')
+            continue;
+        if (!(path = lm_arena_printf(l->arena, "%s/%s", folder, entry->d_name)))
+            status = lm_fail_memory(e, "a path", strlen(folder));
+        else if (below && lm_path_is_folder(path))
+            status = list_files(l, path, false, e);
+        else if (is_model_file(entry->d_name) && l->n < MAX_FILES)
+            l->names[l->n++] = path;
+    }
+    if (d)
+        closedir(d);
+    return status;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* "…-Q4_K_M.gguf" has the type q4_k_m but not q4_k: the word must end there. */
+static bool has_type(const char *path, const char *type)
+{
+    const char *name = strrchr(path, '/') + 1;
+    size_t      n = strlen(type);
+
+    for (const char *p = name; *p; p++) {
+        bool starts = p == name || strchr("-._", p[-1]);
+        if (starts && !strncasecmp(p, type, n) && (!p[n] || strchr("-.", p[n])))
+            return true;
+    }
+    return false;
+}
+
+static char *only_of_type(const file_list *l, const char *type, size_t *found)
+{
+    char *first = NULL;
+
+    *found = 0;
+    for (size_t i = 0; i < l->n; i++)
+        if (has_type(l->names[i], type) && !(*found)++)
+            first = l->names[i];
+    return first;
+}
+
+static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, const char *folder, char **out, lm_error *e)
+{
+    file_list  *l = lm_arena_new(a, 1, file_list);
+    size_t      found;
+    struct stat st;
+
+    if (!l)
+        return lm_fail_memory(e, "a list of files", sizeof *l);
+    l->arena = a;
+    LM_TRY(list_files(l, folder, true, e));
+    qsort(l->names, l->n, sizeof *l->names, compare_names);
+    *out = only_of_type(l, id->type ? id->type : "Q4_K_M", &found);      /* the default of llama.cpp */
+    if (!found && !id->type && l->n == 1) {
+        *out  = l->names[0];
+        found = 1;
+    }
+    if (!l->n)
+        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "its snapshot has neither safetensors nor GGUF files");
+    else if (!found && id->type)
+        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "none of its %zu GGUF files has this type", l->n);
+    else if (!found || found > 1)
+        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "it has %zu GGUF files: name one with :TYPE, or by its path", l->n);
+    else if (stat(*out, &st)) {
+        lm_fail(e, LM_BAD_MODEL, text, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
+        lm_fail_in(e, *out);
+        return LM_BAD_MODEL;
+    } else {
+        return LM_OK;
+    }
+    lm_fail_in(e, folder);
+    return LM_NOT_FOUND;
+}
+
+/* There, or a link that should be. */
+static bool listed(lm_arena *a, const char *folder, const char *name)
+{
+    char       *path = lm_arena_printf(a, "%s/%s", folder, name);
+    struct stat st;
+
+    return path && !lstat(path, &st);
+}
+
+static lm_status find_snapshot(lm_arena *a, const char *text, const hub_id *id, const char *revision, char **out, lm_error *e)
+{
+    char *cache = cache_folder(a), *repo, *commit = NULL;
+
+    if (!cache)
+        return lm_fail(e, LM_NOT_FOUND, "HOME", LM_NO_OFFSET, "not set, so there is no cache to look in");
+    repo = lm_arena_printf(a, "%s/models--%s%s%s", cache, id->org ? id->org : "", id->org ? "--" : "", id->name);
+    if (!repo)
+        return lm_fail_memory(e, "a path", strlen(cache));
+    if (!lm_path_is_folder(repo))
+        return absent(text, repo, e);
+    if (is_commit(revision))
+        commit = lm_arena_strdup(a, revision);
+    else
+        LM_TRY(read_ref(a, text, repo, revision, &commit, e));
+    if (!commit || !(*out = lm_arena_printf(a, "%s/snapshots/%s", repo, commit)))
+        return lm_fail_memory(e, "a path", strlen(repo));
+    return lm_path_is_folder(*out) ? LM_OK : absent(text, *out, e);
+}
+
+lm_status lm_hub_resolve(const char *text, const char *revision, char **out, lm_error *e)
+{
+    lm_arena  a = { 0 };
+    lm_status status;
+    hub_id    id = { 0 };
+    char     *path = NULL, *copy;
+
+    if (!revision)
+        revision = "main";
+    if (!plain_word(revision))
+        LM_TRY_GOTO(lm_fail(e, LM_USAGE, revision, LM_NO_OFFSET, "not the name of a revision"));
+    LM_TRY_GOTO(read_id(&a, text, &id, e));
+    LM_TRY_GOTO(find_snapshot(&a, text, &id, revision, &path, e));
+    if (id.type || !listed(&a, path, "config.json") ||
+        (!listed(&a, path, "model.safetensors") && !listed(&a, path, "model.safetensors.index.json")))
+        LM_TRY_GOTO(pick_gguf(&a, text, &id, path, &path, e));
+    if (!(copy = lm_strdup(path)))
+        LM_TRY_GOTO(lm_fail_memory(e, "a path", strlen(path)));
+    *out = copy;
+
+done:
+    lm_arena_free(&a);
+    return status;
+}
