@@ -12,15 +12,15 @@ void *lm_realloc(void *p, size_t bytes);
 void  lm_free(void *p);
 char *lm_strdup(const char *s);
 
-/* `bytes` of zeroed memory aligned to `alignment` (a power of two). Large blocks come from anonymous mappings with huge
+/* `bytes` of zeroed memory aligned to `alignment` (a power of two, at most 2 MiB). Large blocks come from anonymous mappings with huge
  * pages requested. Freed with lm_free_aligned and the same size. */
 void *lm_alloc_aligned(size_t bytes, size_t alignment);
 void  lm_free_aligned(void *p, size_t bytes);
 
 typedef struct lm_alloc_stats {
     uint64_t calls;          /* allocations made since the start, all threads */
-    uint64_t live_bytes;     /* asked for and not yet freed through this door */
-    uint64_t aligned_bytes;  /* of which lm_alloc_aligned */
+    uint64_t live_bytes;     /* not yet freed (as the C library rounds them up) */
+    uint64_t aligned_bytes;  /* of which lm_alloc_aligned, exactly as asked for */
 } lm_alloc_stats;
 
 lm_alloc_stats lm_alloc_statistics(void);

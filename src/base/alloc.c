@@ -1,0 +1,125 @@
+/* alloc.c - the heap, counted. */
+#include "base/alloc.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE (UINT64_C(2) << 20)
+
+static atomic_uint_fast64_t calls, live, aligned, fail_at;
+
+/* Count one allocation; false when it is the one that a test wants to fail. */
+static bool admit(void)
+{
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    uint64_t n = atomic_load_explicit(&fail_at, memory_order_relaxed);
+    while (n)
+        if (atomic_compare_exchange_weak(&fail_at, &n, n - 1))
+            return n != 1;
+    return true;
+}
+
+static void *counted(void *p)
+{
+    if (p)
+        atomic_fetch_add_explicit(&live, malloc_usable_size(p), memory_order_relaxed);
+    return p;
+}
+
+void *lm_alloc(size_t bytes)
+{
+    return admit() ? counted(malloc(bytes ? bytes : 1)) : NULL;
+}
+
+void *lm_alloc_zero(size_t n, size_t size)
+{
+    return admit() ? counted(calloc(n ? n : 1, size ? size : 1)) : NULL;
+}
+
+void *lm_realloc(void *p, size_t bytes)
+{
+    if (!admit())
+        return NULL;
+    uint64_t before = p ? malloc_usable_size(p) : 0;
+    void    *q      = realloc(p, bytes ? bytes : 1);
+    if (q) {
+        atomic_fetch_sub_explicit(&live, before, memory_order_relaxed);
+        counted(q);
+    }
+    return q;
+}
+
+void lm_free(void *p)
+{
+    if (p)
+        atomic_fetch_sub_explicit(&live, malloc_usable_size(p), memory_order_relaxed);
+    free(p);
+}
+
+char *lm_strdup(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char  *p = lm_alloc(n);
+
+    if (p)
+        memcpy(p, s, n);
+    return p;
+}
+
+/* Blocks of a huge page and more are mapped, so that the kernel may back them with huge pages and zeroes them lazily. */
+void *lm_alloc_aligned(size_t bytes, size_t alignment)
+{
+    void *p = NULL;
+
+    if (!admit())
+        return NULL;
+    if (bytes >= HUGE_PAGE && alignment <= HUGE_PAGE) {
+        /* Map more than asked, then give back what lies before the first huge-page border and after the end. */
+        size_t padded = bytes + HUGE_PAGE;
+        char  *raw    = padded < bytes ? MAP_FAILED : mmap(NULL, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (raw == MAP_FAILED)
+            return NULL;
+        char  *start = (char *)(((uintptr_t)raw + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+        size_t kept  = (bytes + 4095) & ~(size_t)4095;
+        if (start > raw)
+            munmap(raw, (size_t)(start - raw));
+        if (start + kept < raw + padded)
+            munmap(start + kept, (size_t)(raw + padded - (start + kept)));
+        madvise(start, kept, MADV_HUGEPAGE);
+        p = start;
+    } else {
+        if (posix_memalign(&p, alignment < sizeof(void *) ? sizeof(void *) : alignment, bytes ? bytes : 1) != 0)
+            return NULL;
+        memset(p, 0, bytes);
+    }
+    atomic_fetch_add_explicit(&aligned, bytes, memory_order_relaxed);
+    return p;
+}
+
+void lm_free_aligned(void *p, size_t bytes)
+{
+    if (!p)
+        return;
+    atomic_fetch_sub_explicit(&aligned, bytes, memory_order_relaxed);
+    if (bytes >= HUGE_PAGE)
+        munmap(p, (bytes + 4095) & ~(size_t)4095);
+    else
+        free(p);
+}
+
+lm_alloc_stats lm_alloc_statistics(void)
+{
+    uint64_t a = atomic_load_explicit(&aligned, memory_order_relaxed);
+
+    return (lm_alloc_stats){ atomic_load_explicit(&calls, memory_order_relaxed),
+                             atomic_load_explicit(&live, memory_order_relaxed) + a, a };
+}
+
+void lm_alloc_fail_at(uint64_t n)
+{
+    atomic_store(&fail_at, n);
+}

@@ -1,0 +1,210 @@
+/* cpu.c - instruction sets found, allowed, named. */
+#include "base/cpu.h"
+
+#include <hwloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+static const struct {
+    const char *name;
+    lm_cpu      adds;            /* on top of the levels before it */
+} levels[] = {
+#if defined(__aarch64__)
+    { "ref", 0 },
+    { "neon", LM_CPU_NEON },
+    { "dotprod", LM_CPU_DOTPROD },
+    { "i8mm", LM_CPU_I8MM },
+#else
+    { "ref", 0 },
+    { "avx2", LM_CPU_AVX2 },
+    { "avxvnni", LM_CPU_AVXVNNI },
+    { "avx512", LM_CPU_AVX512 },
+    { "avx512vnni", LM_CPU_AVX512_VNNI },
+    { "avx512bf16", LM_CPU_AVX512_BF16 },
+#endif
+};
+
+#define N_LEVELS (sizeof levels / sizeof *levels)
+
+static lm_cpu          detected;
+static atomic_uint     limit = UINT32_MAX;
+static pthread_once_t  once = PTHREAD_ONCE_INIT;
+static char            brand[64] = "unknown";
+
+#if defined(__x86_64__)
+/* What the operating system saves on a switch: XCR0. */
+static uint64_t saved_state(void)
+{
+    uint32_t a, d;
+
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (uint64_t)d << 32 | a;
+}
+
+static bool has(uint32_t reg, unsigned bit)
+{
+    return reg >> bit & 1;
+}
+
+static lm_cpu detect(void)
+{
+    uint32_t a, b, c, d, a1, b7, c7, d7;
+    lm_cpu   set = 0;
+
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, 27))
+        return 0;
+    bool     fma = has(c, 12), f16c = has(c, 29), avx = has(c, 28);
+    uint64_t os = saved_state();
+    if (!avx || (os & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7))
+        return 0;
+    if (has(b7, 5) && fma && f16c && has(b7, 8))
+        set |= LM_CPU_AVX2;
+    if (!__get_cpuid_count(7, 1, &a1, &b, &c, &d))
+        a1 = 0;
+    if (set && has(a1, 4))
+        set |= LM_CPU_AVXVNNI;
+    /* F 16, DQ 17, CD 28, BW 30, VL 31 */
+    if (set && (os & 0xe6) == 0xe6 && has(b7, 16) && has(b7, 17) && has(b7, 28) && has(b7, 30) && has(b7, 31)) {
+        set |= LM_CPU_AVX512;
+        if (has(c7, 11))
+            set |= LM_CPU_AVX512_VNNI;
+        if (has(a1, 5))
+            set |= LM_CPU_AVX512_BF16;
+    }
+    return set;
+}
+
+static void read_brand(void)
+{
+    uint32_t r[12], n;
+    char     text[49] = { 0 };
+
+    if (!__get_cpuid(0x80000000u, &n, &r[1], &r[2], &r[3]) || n < 0x80000004u)
+        return;
+    for (unsigned i = 0; i < 3; i++)
+        __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+    memcpy(text, r, 48);
+    char *from = text + strspn(text, " ");
+    for (size_t end = strlen(from); end && from[end - 1] == ' '; end--)
+        from[end - 1] = '\0';
+    if (*from)
+        snprintf(brand, sizeof brand, "%s", from);
+}
+#else
+#include <sys/auxv.h>
+
+static lm_cpu detect(void)
+{
+    unsigned long one = getauxval(AT_HWCAP), two = getauxval(AT_HWCAP2);
+    lm_cpu        set = 0;
+
+    if (one & (1ul << 1))
+        set |= LM_CPU_NEON;
+    if (one & (1ul << 20))
+        set |= LM_CPU_DOTPROD;
+    if (two & (1ul << 13))
+        set |= LM_CPU_I8MM;
+    return set;
+}
+
+static void read_brand(void)
+{
+}
+#endif
+
+static void initialise(void)
+{
+    const char *wish = getenv("LAMINA_CPU");
+    lm_cpu      mask;
+
+    detected = detect();
+    read_brand();
+    if (wish && lm_cpu_level(wish, &mask, NULL) == LM_OK)
+        atomic_store(&limit, mask);
+}
+
+lm_cpu lm_cpu_detected(void)
+{
+    pthread_once(&once, initialise);
+    return detected;
+}
+
+lm_cpu lm_cpu_usable(void)
+{
+    lm_cpu d = lm_cpu_detected();
+
+    return d & atomic_load(&limit);
+}
+
+lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e)
+{
+    char   known[128] = "";
+    size_t at         = 0;
+    lm_cpu set        = 0;
+
+    if (strcmp(name, "auto") == 0 || !*name) {
+        *mask = UINT32_MAX;
+        return LM_OK;
+    }
+    for (size_t i = 0; i < N_LEVELS; i++) {
+        set |= levels[i].adds;
+        if (strcmp(levels[i].name, name) == 0) {
+            *mask = set;
+            return LM_OK;
+        }
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s ", levels[i].name);
+    }
+    return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "\"%s\" is no instruction set level; known: %sauto", name, known);
+}
+
+void lm_cpu_limit(lm_cpu mask)
+{
+    lm_cpu_detected();
+    atomic_store(&limit, mask);
+}
+
+const char *lm_cpu_name(lm_cpu set)
+{
+    for (size_t i = N_LEVELS; i-- > 1;)
+        if (set & levels[i].adds)
+            return levels[i].name;
+    return "ref";
+}
+
+const char *lm_cpu_brand(void)
+{
+    lm_cpu_detected();
+    return brand;
+}
+
+unsigned lm_cpu_cores(void)
+{
+    hwloc_topology_t topology;
+    unsigned         cores = 0;
+
+    if (hwloc_topology_init(&topology) == 0) {
+        hwloc_bitmap_t mine = hwloc_bitmap_alloc();
+        if (mine && hwloc_topology_load(topology) == 0 && hwloc_get_cpubind(topology, mine, HWLOC_CPUBIND_PROCESS) == 0) {
+            int n = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
+            for (int i = 0; i < n; i++) {
+                hwloc_obj_t core = hwloc_get_obj_by_type(topology, HWLOC_OBJ_CORE, (unsigned)i);
+                cores += core && hwloc_bitmap_intersects(core->cpuset, mine) ? 1 : 0;
+            }
+        }
+        hwloc_bitmap_free(mine);
+        hwloc_topology_destroy(topology);
+    }
+    if (!cores) {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        cores  = n > 0 ? (unsigned)n : 1;
+    }
+    return cores;
+}

@@ -1,0 +1,161 @@
+/* pool.c - fork and join by two counters: the job number that workers watch, and how many have finished. */
+#include "base/pool.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/cpu.h"
+
+/* About 50 µs of waiting before a worker sleeps. */
+#define SPINS 4000
+
+typedef struct worker {
+    struct lm_pool *pool;
+    pthread_t       thread;
+    unsigned        index;
+} worker;
+
+struct lm_pool {
+    unsigned    threads;
+    unsigned    spins;           /* 0 where there are more threads than processors: spinning would only delay */
+    lm_job      job;
+    void       *arg;
+    _Alignas(64) atomic_uint number;     /* of the job; rises by one */
+    _Alignas(64) atomic_uint sleeping;
+    _Alignas(64) atomic_uint left;       /* workers that have not finished */
+    atomic_bool stop;
+    worker      workers[];
+};
+
+static void futex_wait(atomic_uint *at, unsigned seen)
+{
+    syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *at)
+{
+    syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    __asm__ volatile("yield");
+#endif
+}
+
+/* The next job number after `seen`. */
+static unsigned wait_for_job(lm_pool *p, unsigned seen)
+{
+    unsigned n;
+
+    for (unsigned i = 0; i < p->spins; i++) {
+        if ((n = atomic_load_explicit(&p->number, memory_order_acquire)) != seen)
+            return n;
+        pause_cpu();
+    }
+    atomic_fetch_add(&p->sleeping, 1);
+    while ((n = atomic_load(&p->number)) == seen)
+        futex_wait(&p->number, seen);
+    atomic_fetch_sub(&p->sleeping, 1);
+    return n;
+}
+
+static void *work(void *arg)
+{
+    worker  *w    = arg;
+    lm_pool *p    = w->pool;
+    unsigned seen = 0;
+
+    for (;;) {
+        seen = wait_for_job(p, seen);
+        if (atomic_load(&p->stop))
+            return NULL;
+        p->job(p->arg, w->index, p->threads);
+        if (atomic_fetch_sub_explicit(&p->left, 1, memory_order_acq_rel) == 1)
+            futex_wake(&p->left);
+    }
+}
+
+static void start_job(lm_pool *p)
+{
+    atomic_fetch_add(&p->number, 1);
+    if (atomic_load(&p->sleeping))
+        futex_wake(&p->number);
+}
+
+void lm_pool_run(lm_pool *p, lm_job job, void *arg)
+{
+    unsigned left;
+
+    if (p->threads == 1) {
+        job(arg, 0, 1);
+        return;
+    }
+    p->job = job;
+    p->arg = arg;
+    atomic_store_explicit(&p->left, p->threads - 1, memory_order_relaxed);
+    start_job(p);
+    job(arg, 0, p->threads);
+    for (unsigned i = 0; i < p->spins; i++) {
+        if (atomic_load_explicit(&p->left, memory_order_acquire) == 0)
+            return;
+        pause_cpu();
+    }
+    while ((left = atomic_load_explicit(&p->left, memory_order_acquire)) != 0)
+        futex_wait(&p->left, left);
+}
+
+lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
+{
+    if (threads < 1 || threads > 1024)
+        return lm_fail(e, LM_USAGE, "threads", LM_NO_OFFSET, "%u threads; 1 to 1024 are possible", threads);
+    size_t   bytes = (sizeof(lm_pool) + threads * sizeof(worker) + 63) & ~(size_t)63;
+    lm_pool *p     = lm_alloc_aligned(bytes, 64);
+    if (!p)
+        return lm_fail_memory(e, "threads", bytes);
+    p->threads = 1;
+    p->spins   = threads <= lm_cpu_cores() ? SPINS : 0;
+    for (unsigned i = 1; i < threads; i++) {
+        p->workers[i] = (worker){ .pool = p, .index = i };
+        if (pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]) != 0) {
+            lm_pool_free(p);
+            return lm_fail(e, LM_FAILED, "threads", LM_NO_OFFSET, "thread %u of %u cannot be started", i + 1, threads);
+        }
+        p->threads = i + 1;
+    }
+    *out = p;
+    return LM_OK;
+}
+
+void lm_pool_free(lm_pool *p)
+{
+    if (!p)
+        return;
+    atomic_store(&p->stop, true);
+    start_job(p);
+    for (unsigned i = 1; i < p->threads; i++)
+        pthread_join(p->workers[i].thread, NULL);
+    lm_free_aligned(p, (sizeof(lm_pool) + p->threads * sizeof(worker) + 63) & ~(size_t)63);
+}
+
+unsigned lm_pool_threads(const lm_pool *p)
+{
+    return p->threads;
+}
+
+void lm_pool_share(uint64_t n, uint64_t grain, unsigned index, unsigned workers, uint64_t *from, uint64_t *to)
+{
+    uint64_t units = (n + grain - 1) / grain;
+    uint64_t a = units * index / workers * grain, b = units * (index + 1) / workers * grain;
+
+    *from = a < n ? a : n;
+    *to   = b < n ? b : n;
+}

@@ -1,0 +1,150 @@
+/* str.c - views and buffers of bytes. */
+#include "base/str.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+lm_view lm_view_of(const char *s)
+{
+    return (lm_view){ s, s ? strlen(s) : 0 };
+}
+
+bool lm_view_equal(lm_view a, lm_view b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+bool lm_view_is(lm_view a, const char *s)
+{
+    return lm_view_equal(a, lm_view_of(s));
+}
+
+bool lm_view_starts(lm_view a, lm_view prefix)
+{
+    return a.size >= prefix.size && (prefix.size == 0 || memcmp(a.data, prefix.data, prefix.size) == 0);
+}
+
+bool lm_view_ends(lm_view a, lm_view suffix)
+{
+    return a.size >= suffix.size &&
+           (suffix.size == 0 || memcmp(a.data + a.size - suffix.size, suffix.data, suffix.size) == 0);
+}
+
+bool lm_buf_reserve(lm_buf *b, size_t more)
+{
+    if (b->failed)
+        return false;
+    if (more < b->capacity - b->size)
+        return true;
+    if (more > SIZE_MAX / 2 - b->size - 1) {
+        b->failed = true;
+        return false;
+    }
+    size_t need = b->size + more + 1, capacity = b->capacity ? b->capacity : 64;
+    while (capacity < need)
+        capacity *= 2;
+    char *p = lm_realloc(b->data, capacity);
+    if (!p) {
+        b->failed = true;
+        return false;
+    }
+    b->data          = p;
+    b->capacity      = capacity;
+    b->data[b->size] = '\0';
+    return true;
+}
+
+void lm_buf_add(lm_buf *b, const void *data, size_t n)
+{
+    if (!lm_buf_reserve(b, n))
+        return;
+    if (n)
+        memcpy(b->data + b->size, data, n);
+    b->size += n;
+    b->data[b->size] = '\0';
+}
+
+void lm_buf_add_str(lm_buf *b, const char *s)
+{
+    lm_buf_add(b, s, strlen(s));
+}
+
+void lm_buf_add_view(lm_buf *b, lm_view v)
+{
+    lm_buf_add(b, v.data, v.size);
+}
+
+void lm_buf_add_char(lm_buf *b, char c)
+{
+    lm_buf_add(b, &c, 1);
+}
+
+void lm_buf_vprintf(lm_buf *b, const char *format, va_list args)
+{
+    va_list again;
+
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    if (n < 0)
+        b->failed = true;
+    else if (lm_buf_reserve(b, (size_t)n)) {
+        vsnprintf(b->data + b->size, (size_t)n + 1, format, again);
+        b->size += (size_t)n;
+    }
+    va_end(again);
+}
+
+void lm_buf_printf(lm_buf *b, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    lm_buf_vprintf(b, format, args);
+    va_end(args);
+}
+
+void lm_buf_clear(lm_buf *b)
+{
+    b->size   = 0;
+    b->failed = false;
+    if (b->data)
+        b->data[0] = '\0';
+}
+
+void lm_buf_free(lm_buf *b)
+{
+    lm_free(b->data);
+    *b = (lm_buf){ 0 };
+}
+
+lm_view lm_buf_view(const lm_buf *b)
+{
+    return (lm_view){ b->data, b->size };
+}
+
+size_t lm_edit_distance(const char *a, const char *b)
+{
+    enum { MOST = 64 };
+    size_t m = strlen(a), n = strlen(b), row[MOST + 1];
+
+    if (m > MOST || n > MOST)
+        return m > n ? m : n;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= m; i++) {
+        size_t diagonal = row[0];
+        row[0]          = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j]   = best;
+        }
+    }
+    return row[n];
+}
