@@ -22,6 +22,7 @@ typedef struct worker {
 
 struct lm_pool {
     unsigned    threads;
+    size_t      bytes;           /* of this object */
     unsigned    spins;           /* 0 where there are more threads than processors: spinning would only delay */
     lm_job      job;
     void       *arg;
@@ -121,6 +122,7 @@ lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
     lm_pool *p     = lm_alloc_aligned(bytes, 64);
     if (!p)
         return lm_fail_memory(e, "threads", bytes);
+    p->bytes   = bytes;
     p->threads = 1;
     p->spins   = threads <= lm_cpu_cores() ? SPINS : 0;
     for (unsigned i = 1; i < threads; i++) {
@@ -143,7 +145,7 @@ void lm_pool_free(lm_pool *p)
     start_job(p);
     for (unsigned i = 1; i < p->threads; i++)
         pthread_join(p->workers[i].thread, NULL);
-    lm_free_aligned(p, (sizeof(lm_pool) + p->threads * sizeof(worker) + 63) & ~(size_t)63);
+    lm_free_aligned(p, p->bytes);
 }
 
 unsigned lm_pool_threads(const lm_pool *p)
