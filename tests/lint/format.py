@@ -53,13 +53,20 @@ def segments(ours, theirs):
     yield ours[first_a:], theirs[first_b:]
 
 
+def continues(before, line):
+    """Whether a line goes on with the statement of the line before it."""
+    return bool(re.search(r"[,(&|?+*/=<>-]$", re.sub(r"\s*/\*.*?\*/$", "", before))
+                or re.match(r"\s*(?:[?:&|+*/\"]|-[^-])", line))
+
+
 def merged(text, tool):
     """What the tool says, except where it only undoes columns or breaks a statement elsewhere."""
-    out = []
+    out = [""]
     for mine, tools in segments(text.split("\n"), tool.split("\n")):
-        same = joined(mine) == joined(tools) and mine and tools and indent(mine[0]) == indent(tools[0])
-        out += mine if same and mine.count("") == tools.count("") else tools
-    return "\n".join(out)
+        same = (mine and tools and joined(mine) == joined(tools) and mine.count("") == tools.count("")
+                and (indent(mine[0]) == indent(tools[0]) or continues(out[-1], mine[0])))
+        out += mine if same else tools
+    return "\n".join(out[1:])
 
 
 def formatted(path, text):
