@@ -432,6 +432,98 @@ static void penalties_forget(void **state)
     lm_sampler_free(s);
 }
 
+/* ---- breakers, from a vocabulary of whole and broken words ---- */
+
+static const char *const spellings[] = { "a", ":", "b:", "\n", "en", "d", "end", "e", "n", NULL, "xen", "nd" };
+enum { WORDS = sizeof spellings / sizeof *spellings };
+
+uint32_t lm_tokenizer_size(const lm_tokenizer *t)
+{
+    (void)t;
+    return WORDS;
+}
+
+const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size)
+{
+    (void)t;
+    if (spellings[id])
+        *size = strlen(spellings[id]);
+    return spellings[id];
+}
+
+/* The longest word first. */
+lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out, lm_error *e)
+{
+    (void)t, (void)e;
+    assert_true(flags == 0 || flags == LM_NO_PARSE_SPECIAL);
+    while (size) {
+        size_t longest = 0;
+        lm_token best = -1;
+        for (lm_token i = 0; i < WORDS; i++) {
+            size_t n = spellings[i] ? strlen(spellings[i]) : 0;
+            if (n > longest && n <= size && memcmp(text, spellings[i], n) == 0) {
+                longest = n;
+                best = i;
+            }
+        }
+        assert_true(best >= 0);
+        out->ids = lm_realloc(out->ids, (out->n + 1) * sizeof *out->ids);
+        out->ids[out->n++] = best;
+        text += longest;
+        size -= longest;
+    }
+    return LM_OK;
+}
+
+lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out, lm_error *e)
+{
+    (void)t, (void)flags, (void)e;
+    for (size_t i = 0; i < n; i++) {
+        size_t size = strlen(spellings[ids[i]]);
+        out->data = lm_realloc(out->data, out->n + size + 1);
+        memcpy(out->data + out->n, spellings[ids[i]], size);
+        out->n += size;
+    }
+    return LM_OK;
+}
+
+void lm_tokens_free(lm_tokens *t)
+{
+    lm_free(t->ids);
+    *t = (lm_tokens){ 0 };
+}
+
+void lm_text_free(lm_text *t)
+{
+    lm_free(t->data);
+    *t = (lm_text){ 0 };
+}
+
+static void breakers_are_found_in_the_vocabulary(void **state)
+{
+    static const char *const breakers[] = { ":", "\n", "end", NULL };
+    const struct { lm_token head, tail[3]; size_t n_tail; } expected[] = {
+        { 1, { 0 }, 0 }, { 2, { 0 }, 0 }, { 3, { 0 }, 0 }, { 4, { 5 }, 1 },      /* ":" "b:" "\n" "en"+"d" */
+        { 6, { 0 }, 0 }, { 7, { 11 }, 1 }, { 10, { 5 }, 1 },                     /* "end" "e"+"nd" "xen"+"d" */
+    };
+    lm_sampler_options o = lm_sampler_defaults();
+    lm_tokenizer *t = (lm_tokenizer *)&o;                                        /* only its existence matters */
+    lm_history h;
+
+    (void)state;
+    o.dry_multiplier = 1;
+    o.dry_breakers = breakers;
+    assert_int_equal(lm_history_init(&h, &o, WORDS, t, NULL), LM_OK);
+    assert_int_equal(h.n_breakers, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < h.n_breakers; i++) {
+        assert_int_equal(h.breakers[i].head, expected[i].head);
+        assert_int_equal(h.breakers[i].n_tail, expected[i].n_tail);
+        if (expected[i].n_tail)
+            assert_memory_equal(h.breakers[i].tail, expected[i].tail, expected[i].n_tail * sizeof(lm_token));
+    }
+    lm_history_free(&h);
+}
+
 static void log_probabilities(void **state)
 {
     const float logits[5] = { 1, 3, 3, -INFINITY, 2 };
@@ -462,6 +554,7 @@ int main(void)
         cmocka_unit_test(impossible_options_are_named),
         cmocka_unit_test(picking_allocates_nothing),
         cmocka_unit_test(penalties_forget),
+        cmocka_unit_test(breakers_are_found_in_the_vocabulary),
         cmocka_unit_test(log_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
