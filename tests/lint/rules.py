@@ -211,6 +211,13 @@ def statuses_documented(header, page):
         yield "docs/errors.md", 1, f"not LM_STATUS_LIST: {sorted(set(code) ^ set(text)) or 'another order'}"
 
 
+def rooms_documented(folders, page):
+    """docs/architecture.md lists each folder of src/ with the level of LEVELS."""
+    rows = dict((name, int(level)) for level, name in re.findall(r"^\| (\d) \| `src/(\w+)/` \|", page, re.M))
+    for name in sorted(set(folders) ^ set(rows) | {n for n in rows if LEVELS.get(n) != rows[n]}):
+        yield "docs/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
+
+
 def check_examples():
     for name, (_, rule, bad, good) in RULES.items():
         for path, text in bad:
@@ -221,13 +228,16 @@ def check_examples():
                 yield f"tests/lint/rules.py: {name} reports {text!r} in {path}: {message}"
     if not list(unique_names(["src/a/x.c", "src/b/x.c"])) or list(unique_names(["src/a/x.c", "include/x.h"])):
         yield "tests/lint/rules.py: unique_names does not tell files apart"
+    table = "| 0 | `src/base/` | x |\n"
+    if list(rooms_documented(["base"], table)) or not list(rooms_documented(["base", "text"], table)):
+        yield "tests/lint/rules.py: rooms_documented does not tell tables apart"
     if list(statuses_documented('X(LM_A, 1, "a")', "| `a` | `LM_A` | 1 | x |")) or not list(
             statuses_documented('X(LM_A, 1, "a")', "| `a` | `LM_A` | 2 | x |")):
         yield "tests/lint/rules.py: statuses_documented does not tell tables apart"
 
 
 def main():
-    wanted = sys.argv[1:] or [*RULES, "unique_names", "statuses_documented"]
+    wanted = sys.argv[1:] or [*RULES, "unique_names", "statuses_documented", "rooms_documented"]
     findings = list(check_examples())
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
                             capture_output=True, text=True)
@@ -252,7 +262,11 @@ def main():
     if "statuses_documented" in wanted:
         header, page_ = ((ROOT / p).read_text(encoding="utf-8") for p in ("include/lamina/error.h", "docs/errors.md"))
         findings += [f"{path}:{line}: {message} [statuses_documented]" for path, line, message in statuses_documented(header, page_)]
-    if not read and not {"unique_names", "statuses_documented"} & set(wanted):
+    if "rooms_documented" in wanted:
+        page_ = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+        findings += [f"{path}:{line}: {message} [rooms_documented]"
+                     for path, line, message in rooms_documented({room(p) for p in files} - {None}, page_)]
+    if not read and not {"unique_names", "statuses_documented", "rooms_documented"} & set(wanted):
         findings.append("tests/lint/rules.py: found no file to read")
     print("\n".join(findings))
     print(f"lint: {len(wanted)} rules, {read} files, {len(findings)} findings")
