@@ -215,35 +215,44 @@ done:
     return status;
 }
 
-/* Neither of the two: say what it is, where that is known. */
-static lm_status refuse(const char *path, const uint8_t *head, size_t n, lm_error *e)
-{
-    lm_status   s;
-    const char *what = NULL;
+/* Files that people take for models, by how they begin. */
+static const struct {
+    const char *head;
+    const char *what, *hint;
+} strangers[] = {
+    { "version https://git-", "a Git LFS pointer, not the file itself", "git lfs pull" },
+    { "PK\3\4", "a zip archive, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
+    { "lmgg", "GGML from before GGUF", "convert the original model again" },
+    { "fmgg", "GGML from before GGUF", "convert the original model again" },
+    { "tjgg", "GGML from before GGUF", "convert the original model again" },
+    { "<!DOCTYPE", "a web page", "the download went wrong: fetch the file again" },
+    { "<html", "a web page", "the download went wrong: fetch the file again" },
+    { "\x80\2", "a Python pickle, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
+};
 
-    if (n >= 4 && (!memcmp(head, "lmgg", 4) || !memcmp(head, "tjgg", 4) || !memcmp(head, "fmgg", 4)))
-        what = "a GGML file from before GGUF";
-    else if (n >= 4 && !memcmp(head, "PK\3\4", 4))
-        what = "a zip archive, perhaps PyTorch weights";
-    else if (n >= 2 && head[0] == 0x80 && head[1] <= 5)
-        what = "a Python pickle";
-    if (what) {
-        s = lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "%s is neither GGUF nor safetensors", what);
-        lm_fail_hint(e, "convert it to safetensors or GGUF with the tools that made it");
-    } else {
-        s = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "neither GGUF nor safetensors");
+static lm_status refuse_strangers(const char *path, const uint8_t *head, size_t n, lm_error *e)
+{
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        size_t size = strlen(strangers[i].head);
+        if (n < size || memcmp(head, strangers[i].head, size))
+            continue;
+        lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "%s", strangers[i].what);
+        lm_fail_hint(e, "%s", strangers[i].hint);
+        lm_fail_in(e, path);
+        return LM_UNSUPPORTED;
     }
-    lm_fail_in(e, path);
-    return s;
+    return LM_OK;
 }
 
+enum { HEAD = 32 };
+
 /* The first bytes of a file, without reading the rest. */
-static lm_status read_head(const char *path, uint8_t head[16], size_t *n, lm_error *e)
+static lm_status read_head(const char *path, uint8_t head[HEAD], size_t *n, lm_error *e)
 {
     lm_filemap f;
 
     LM_TRY(lm_filemap_open(path, true, &f, e));
-    *n          = f.size < 16 ? f.size : 16;
+    *n          = f.size < HEAD ? f.size : HEAD;
     lm_status s = lm_container_copy(&f, 0, *n, head, e);
     lm_filemap_close(&f);
     return s;
@@ -252,12 +261,13 @@ static lm_status read_head(const char *path, uint8_t head[16], size_t *n, lm_err
 lm_status lm_container_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e)
 {
     lm_view name = lm_view_of(path);
-    uint8_t head[16];
+    uint8_t head[HEAD];
     size_t  n = 0;
 
     if (lm_path_is_folder(path))
         return lm_safetensors_open(path, o, out, e);
     LM_TRY(read_head(path, head, &n, e));
+    LM_TRY(refuse_strangers(path, head, n, e));
     if (n >= 4 && !memcmp(head, "GGUF", 4))
         return lm_gguf_open(path, o, out, e);
     if (lm_view_ends(name, LM_VIEW(".safetensors")) || (n > 8 && head[8] == '{' && !head[7] && !head[6] && !head[5]))
@@ -266,7 +276,9 @@ lm_status lm_container_open(const char *path, const lm_container_options *o, lm_
         return open_structure(path, o, out, e);
     if (lm_view_ends(name, LM_VIEW(".gguf")))
         return lm_gguf_open(path, o, out, e);
-    return refuse(path, head, n, e);
+    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "neither GGUF nor safetensors");
+    lm_fail_in(e, path);
+    return LM_BAD_MODEL;
 }
 
 /* ---- looking ---- */

@@ -69,6 +69,14 @@ static const char *brief(lm_view v, char text[161])
     return text;
 }
 
+static lm_status tensor_name(lm_cursor *c, lm_view *out, lm_error *e)
+{
+    int64_t at = (int64_t)c->at;
+
+    LM_TRY(lm_cursor_string(c, "tensor name", MAX_TENSOR_NAME, out, e));
+    return lm_tensor_check_name(*out, MAX_TENSOR_NAME, at, e);
+}
+
 /* ---- measuring the head ---- */
 
 typedef struct head_scan {
@@ -88,13 +96,13 @@ static lm_status scan_head(void *arg)
 
     LM_TRY(read_header(c, &h, e));
     for (uint64_t i = 0; i < h.n_keys; i++) {
-        LM_TRY(lm_cursor_string(c, "metadata key", GGUF_MAX_KEY, &name, e));
+        LM_TRY(lm_gguf_key_name(c, &name, e));
         brief(name, text);
         LM_TRY(lm_cursor_u32(c, text, &u, e));
         LM_TRY(lm_gguf_skip_value(c, u, text, e));
     }
     for (uint64_t i = 0; i < h.n_tensors; i++) {
-        LM_TRY(lm_cursor_string(c, "tensor name", MAX_TENSOR_NAME, &name, e));
+        LM_TRY(tensor_name(c, &name, e));
         brief(name, text);
         LM_TRY(lm_cursor_u32(c, text, &u, e));
         if (u < 1 || u > MAX_DIMS)
@@ -154,8 +162,7 @@ static lm_status read_tensor(lm_container *x, lm_cursor *c, uint32_t part, uint6
     uint32_t       type;
     lm_view        name;
 
-    LM_TRY(lm_cursor_string(c, "tensor name", MAX_TENSOR_NAME, &name, e));
-    LM_TRY(lm_tensor_check_name(name, MAX_TENSOR_NAME, (int64_t)start, e));
+    LM_TRY(tensor_name(c, &name, e));
     if (!(t.name = lm_arena_strndup(&x->arena, name.data, name.size)))
         return lm_fail_memory(e, "the tensor table", name.size);
     LM_TRY(read_dims(c, &t, e));

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/log.h"
 #include "base/map.h"
 
 enum { STRIDE = 16 };
@@ -86,6 +85,19 @@ lm_status lm_gguf_skip_value(lm_cursor *c, uint32_t type, const char *key, lm_er
     return lm_cursor_view(c, key, type_bytes[type], &v, e);
 }
 
+lm_status lm_gguf_key_name(lm_cursor *c, lm_view *out, lm_error *e)
+{
+    int64_t at = (int64_t)c->at;
+
+    LM_TRY(lm_cursor_string(c, "metadata key", GGUF_MAX_KEY, out, e));
+    if (!out->size)
+        return lm_fail(e, LM_BAD_MODEL, "metadata", at, "an empty key");
+    for (size_t i = 0; i < out->size; i++)
+        if (out->data[i] <= 0x20 || out->data[i] >= 0x7f)
+            return lm_fail(e, LM_BAD_MODEL, "metadata", at, "byte 0x%02x in a key", (unsigned char)out->data[i]);
+    return LM_OK;
+}
+
 /* ---- reading ---- */
 
 static uint64_t little_endian(const uint8_t *p, size_t n)
@@ -115,24 +127,12 @@ static lm_status mark_strings(gguf_meta *m, gguf_key *k, lm_error *e)
     return LM_OK;
 }
 
-/* Keys are printable ASCII; the specification's narrower alphabet is not kept by all writers. */
-static lm_status check_name(lm_view name, size_t at, lm_error *e)
-{
-    if (!name.size)
-        return lm_fail(e, LM_BAD_MODEL, "metadata", (int64_t)at, "an empty key");
-    for (size_t i = 0; i < name.size; i++)
-        if (name.data[i] <= 0x20 || name.data[i] >= 0x7f)
-            return lm_fail(e, LM_BAD_MODEL, "metadata", (int64_t)at, "byte 0x%02x in a key", (unsigned char)name.data[i]);
-    return LM_OK;
-}
-
 static lm_status read_key(gguf_meta *m, lm_cursor *c, lm_error *e)
 {
     gguf_key k = { .start = c->at };
     char     name[161];
 
-    LM_TRY(lm_cursor_string(c, "metadata key", GGUF_MAX_KEY, &k.name, e));
-    LM_TRY(check_name(k.name, k.start, e));
+    LM_TRY(lm_gguf_key_name(c, &k.name, e));
     snprintf(name, sizeof name, "%.*s", (int)(k.name.size < 160 ? k.name.size : 160), k.name.data);
     LM_TRY(lm_cursor_u32(c, name, &k.type, e));
     k.value = c->at;

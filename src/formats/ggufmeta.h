@@ -14,6 +14,9 @@ enum {
 #define GGUF_MAX_STRING (64u << 20)      /* the longest in use: a whole tokenizer.json */
 #define GGUF_MIN_KEY_BYTES 13u           /* u64 length | u32 type | u8 */
 
+/* A key's name: not empty, printable ASCII (the specification's narrower alphabet is not kept by all writers). */
+lm_status lm_gguf_key_name(lm_cursor *c, lm_view *out, lm_error *e);
+
 /* Step over one value of the given type (arrays: their header too), checking that all of it lies in the file. */
 lm_status lm_gguf_skip_value(lm_cursor *c, uint32_t type, const char *key, lm_error *e);
 

@@ -120,7 +120,8 @@ static lm_status read_ref(lm_arena *a, const char *id, const char *repo, const c
         return lm_fail_memory(e, "a path", n);
     if (!is_commit(commit)) {
         lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "not a commit of 40 hexadecimal digits");
-        return lm_fail_in(e, path);
+        lm_fail_in(e, path);
+        return LM_BAD_MODEL;
     }
     *out = commit;
     return LM_OK;
