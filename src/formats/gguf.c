@@ -41,7 +41,7 @@ static lm_status read_header(lm_cursor *c, gguf_header *out, lm_error *e)
     if (memcmp(magic.data, "GGUF", 4))
         return lm_fail(e, LM_BAD_MODEL, "header", 0, "does not begin with \"GGUF\"");
     LM_TRY(lm_cursor_u32(c, "version", &version, e));
-    if (!(version & 0xffff))
+    if (version && !(version & 0xffff))
         return lm_fail(e, LM_UNSUPPORTED, "version", 4, "a big-endian GGUF file");
     if (version == 1) {
         s = lm_fail(e, LM_UNSUPPORTED, "version", 4, "GGUF version 1");
@@ -53,10 +53,10 @@ static lm_status read_header(lm_cursor *c, gguf_header *out, lm_error *e)
     LM_TRY(lm_cursor_u64(c, "number of tensors", &h.n_tensors, e));
     LM_TRY(lm_cursor_u64(c, "number of keys", &h.n_keys, e));
     if (h.n_tensors > lm_cursor_left(c) / MIN_TENSOR_BYTES)
-        return lm_fail(e, LM_BAD_MODEL, "number of tensors", 8, "%" PRIu64 " tensors do not fit in %zu bytes", h.n_tensors,
+        return lm_fail(e, LM_BAD_MODEL, "number of tensors", 8, "%" PRIu64 " do not fit in the %zu bytes behind it", h.n_tensors,
                        lm_cursor_left(c));
     if (h.n_keys > lm_cursor_left(c) / GGUF_MIN_KEY_BYTES)
-        return lm_fail(e, LM_BAD_MODEL, "number of keys", 16, "%" PRIu64 " keys do not fit in %zu bytes", h.n_keys,
+        return lm_fail(e, LM_BAD_MODEL, "number of keys", 16, "%" PRIu64 " do not fit in the %zu bytes behind it", h.n_keys,
                        lm_cursor_left(c));
     *out = h;
     return LM_OK;

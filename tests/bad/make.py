@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes the malformed files of this folder: gguf/, safetensors/, folder/, split/. Deterministic, standard library only.
 
-Each is a well-formed small file with one thing wrong. What the reader must say about it is in expected.tsv, written by
-hand (`bad_files --print` shows what it says now); the test wants one row for each file and one file for each row.
+Each is a well-formed small file with one thing wrong. What the reader must say about it is in expected.tsv, each line of
+it read against the defect by a person (`bad_files --print` shows what is said now); the test wants one row for each file
+and one file for each row.
 """
 import json
 import pathlib
@@ -61,6 +62,8 @@ def cut_after(data, part, extra):
 
 def gguf_files():
     good = gguf()
+    keys_only = gguf(tensors=[], data=b"", pad=False)
+    one_key = gguf([ARCH], [], b"", pad=False)
     f = {}
     # the header
     f["header-empty"] = b""
@@ -90,17 +93,17 @@ def gguf_files():
     f["key-not-ascii"] = gguf([ARCH, kv("général", U32, u32(1))])
     f["key-twice"] = gguf([ARCH, BLOCKS, BLOCKS])
     f["key-twice-other-type"] = gguf([ARCH, BLOCKS, kv("llama.block_count", STR, string("1"))])
-    f["key-cut-in-name"] = cut_after(good, string("general.arch", 20), 0)
-    f["key-cut-in-type"] = cut_after(good, string("general.architecture"), 2)
+    f["key-cut-in-name"] = cut_after(one_key, string("general.arch", 20), 0)
+    f["key-cut-in-type"] = cut_after(one_key, string("general.architecture"), 2)
     # values
     f["value-type-13"] = gguf([ARCH, kv("x", 13, u32(1))])
     f["value-type-max"] = gguf([ARCH, kv("x", 2**32 - 1, u32(1))])
-    f["value-cut"] = cut_after(good, string("llama.block_count") + u32(U32), 3)
+    f["value-cut"] = cut_after(keys_only, string("llama.block_count") + u32(U32), 3)
     f["value-string-max"] = gguf([kv("general.architecture", STR, string("llama", MAX))])   # CVE-2024-21825
     f["value-string-wrap"] = gguf([kv("general.architecture", STR, string("llama", MAX - 7))])
     f["value-string-past-end"] = gguf([kv("general.architecture", STR, string("llama", 4096))])
     f["value-string-huge"] = gguf([kv("general.architecture", STR, string("llama", 2**31))])
-    f["value-string-cut-length"] = cut_after(good, kv("general.architecture", STR, b""), 5)
+    f["value-string-cut-length"] = cut_after(one_key, kv("general.architecture", STR, b""), 5)
     # arrays
     f["array-of-arrays"] = gguf([ARCH, kv("x", ARR, array(ARR, 1, array(U8, 1, b"\1")))])
     f["array-type-13"] = gguf([ARCH, kv("x", ARR, array(13, 1, u32(1)))])
