@@ -80,7 +80,8 @@ void *lm_alloc_aligned(size_t bytes, size_t alignment)
     if (bytes >= HUGE_PAGE && alignment <= HUGE_PAGE) {
         /* Map more than asked, then give back what lies before the first huge-page border and after the end. */
         size_t padded = bytes + HUGE_PAGE;
-        char  *raw    = padded < bytes ? MAP_FAILED : mmap(NULL, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char  *raw    = padded < bytes ? MAP_FAILED
+                                        : mmap(NULL, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (raw == MAP_FAILED)
             return NULL;
         char  *start = (char *)(((uintptr_t)raw + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));

@@ -115,9 +115,7 @@ static lm_cpu detect(void)
     return set;
 }
 
-static void read_brand(void)
-{
-}
+static void read_brand(void) {}
 #endif
 
 static void initialise(void)

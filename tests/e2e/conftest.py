@@ -1,0 +1,32 @@
+"""What every end-to-end test starts from. The paths come from Meson."""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+BUILD = pathlib.Path(os.environ["LAMINA_BUILD"])
+SOURCE = pathlib.Path(os.environ["LAMINA_SOURCE"])
+MODEL = SOURCE / "build/assets/smollm2-135m-instruct-q4_1.gguf"
+
+
+def run(*command, **options):
+    """A command's result, with its output as text; a nonzero status is not an exception."""
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=240, **options)
+
+
+@pytest.fixture(scope="session")
+def build():
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def source():
+    return SOURCE
+
+
+@pytest.fixture(scope="session")
+def model():
+    if not MODEL.exists():
+        pytest.fail("the demo model is not there: scripts/setup")
+    return MODEL
