@@ -1,0 +1,71 @@
+/* command.h - what a command is. Each is one file that ends in its descriptor; main.c lists them in one table. */
+#ifndef LM_CLI_COMMAND_H
+#define LM_CLI_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "lamina/lamina.h"
+
+typedef enum lm_flag_kind {
+    LM_FLAG_SWITCH,              /* bool, set when given */
+    LM_FLAG_INT,                 /* int32_t */
+    LM_FLAG_COUNT,               /* uint32_t; 8k is 8192 */
+    LM_FLAG_U64,                 /* uint64_t */
+    LM_FLAG_I64,                 /* int64_t */
+    LM_FLAG_FLOAT,               /* float */
+    LM_FLAG_DOUBLE,              /* double */
+    LM_FLAG_TEXT,                /* const char * */
+    LM_FLAG_LIST,                /* lm_flag_list; each use adds one */
+    LM_FLAG_WORD,                /* int: index into `words` */
+} lm_flag_kind;
+
+typedef struct lm_flag_list { const char **items; size_t n; } lm_flag_list;       /* NULL-ended when not empty */
+
+typedef struct lm_flag {
+    const char        *name;     /* "--temp"; NULL ends a table */
+    const char        *also;     /* other spellings, space between: "-n --n-predict" */
+    lm_flag_kind       kind;
+    size_t             offset;   /* of the value, in the options of its group */
+    const char        *value;    /* what the help calls it: "N" */
+    const char        *help;
+    double             min, max; /* of numbers; both 0: any */
+    const char *const *words;    /* NULL-ended */
+} lm_flag;
+
+/* Flags that several commands share: their options are a struct at `base` in each command's own. */
+typedef struct lm_flag_group {
+    const char    *title;        /* NULL ends a command's groups */
+    const lm_flag *flags;
+    size_t         base;
+} lm_flag_group;
+
+typedef struct lm_cli {
+    const struct lm_command *command;
+    const char *const *args;     /* what is no flag; NULL-ended */
+    size_t   n_args;
+    bool     json;               /* every command knows --json */
+    bool     answered;           /* a JSON document is on stdout already */
+    lm_arena arena;              /* as long as the command runs */
+} lm_cli;
+
+typedef struct lm_command {
+    const char          *name;
+    const char          *usage;  /* "MODEL GOLDEN [--tol X]" */
+    const char          *summary;
+    const char          *about;  /* further lines of its help; NULL: none */
+    const lm_flag_group *groups; /* NULL: only --json and --help */
+    size_t               min_args, max_args;
+    size_t               options_size;
+    void               (*defaults)(void *options);          /* NULL: all zero */
+    /* The process ends with lm_status_exit of what this returns. Errors are printed by main; LM_CANCELLED is silent. */
+    lm_status          (*run)(lm_cli *cli, void *options, lm_error *e);
+} lm_command;
+
+/* All commands, NULL-ended, in the order of the help. */
+extern const lm_command *const lm_commands[];
+
+const lm_command *lm_command_find(const char *name);
+
+#endif

@@ -1,0 +1,15 @@
+/* commands.h - the table of commands, in the order of the help. */
+#ifndef LM_CLI_COMMANDS_H
+#define LM_CLI_COMMANDS_H
+
+#include "cli/command.h"
+
+#define LM_COMMAND_LIST(X) \
+    X(help)                \
+    X(version)
+
+#define X(name) extern const lm_command lm_command_##name;
+LM_COMMAND_LIST(X)
+#undef X
+
+#endif

@@ -1,0 +1,306 @@
+#include "cli/flags.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* ---- finding ---- */
+
+/* Is `name` one of the space-separated words of `list`? */
+static bool listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *at = list; at && *at; at += strcspn(at, " "), at += *at == ' ')
+        if (strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == 0))
+            return true;
+    return false;
+}
+
+static const lm_flag *find_flag(const lm_command *c, const char *name, size_t *base)
+{
+    for (const lm_flag_group *g = c->groups; g && g->title; g++)
+        for (const lm_flag *f = g->flags; f->name; f++)
+            if (strcmp(f->name, name) == 0 || listed(f->also, name)) {
+                *base = g->base;
+                return f;
+            }
+    return NULL;
+}
+
+const char *lm_nearest(const char *given, const char *const *words)
+{
+    const char *best = NULL;
+    size_t distance = strlen(given) / 3 + 2;             /* anything further is no typing error */
+
+    for (; *words; words++) {
+        size_t d = lm_edit_distance(given, *words);
+        if (d < distance) {
+            distance = d;
+            best = *words;
+        }
+    }
+    return best;
+}
+
+static lm_status unknown(const lm_command *c, const char *name, lm_error *e)
+{
+    const char *names[256] = { "--json", "--help" }, *near;
+    size_t n = 2;
+
+    for (const lm_flag_group *g = c->groups; g && g->title; g++)
+        for (const lm_flag *f = g->flags; f->name && n < 255; f++)
+            names[n++] = f->name;
+    near = lm_nearest(name, names);
+    lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "lamina %s has no such flag", c->name);
+    if (near)
+        lm_fail_hint(e, "did you mean %s?", near);
+    else
+        lm_fail_hint(e, "lamina %s --help lists them", c->name);
+    return LM_USAGE;
+}
+
+/* ---- values ---- */
+
+static lm_status wrong(const lm_flag *f, const char *value, const char *expected, lm_error *e)
+{
+    return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "\"%s\" is not %s", value, expected);
+}
+
+static lm_status read_number(const lm_flag *f, const char *value, bool whole, double *out, lm_error *e)
+{
+    char *end;
+    double x = strtod(value, &end);
+
+    if (whole && end > value && (*end == 'k' || *end == 'K' || *end == 'm' || *end == 'M') && !end[1])
+        x *= *end == 'k' || *end == 'K' ? 1024 : 1024 * 1024;
+    else if (end == value || *end)
+        return wrong(f, value, "a number", e);
+    if (isnan(x))
+        return wrong(f, value, "a number", e);
+    if (whole && x != floor(x))
+        return wrong(f, value, "a whole number", e);
+    if ((f->min != 0 || f->max != 0) && (x < f->min || x > f->max))
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside %.10g ... %.10g", value, f->min, f->max);
+    *out = x;
+    return LM_OK;
+}
+
+static lm_status read_integer(const lm_flag *f, const char *value, double least, double most, double *out, lm_error *e)
+{
+    LM_TRY(read_number(f, value, true, out, e));
+    if (*out < least || *out > most)
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside %.10g ... %.10g", value, least, most);
+    return LM_OK;
+}
+
+/* Doubles do not hold every 64-bit number. */
+static lm_status read_u64(const lm_flag *f, const char *value, uint64_t *out, lm_error *e)
+{
+    char *end;
+
+    errno = 0;
+    if (strcmp(value, "-1") == 0) {                      /* as users write "any" */
+        *out = UINT64_MAX;
+        return LM_OK;
+    }
+    *out = strtoull(value, &end, 10);
+    return end == value || *end || errno || strchr(value, '-') ? wrong(f, value, "a whole number", e) : LM_OK;
+}
+
+static lm_status read_word(const lm_flag *f, const char *value, int *out, lm_error *e)
+{
+    const char *near;
+
+    for (int i = 0; f->words[i]; i++)
+        if (strcmp(f->words[i], value) == 0) {
+            *out = i;
+            return LM_OK;
+        }
+    near = lm_nearest(value, f->words);
+    wrong(f, value, f->value, e);
+    if (near)
+        lm_fail_hint(e, "did you mean %s?", near);
+    return LM_USAGE;
+}
+
+static lm_status add_to_list(lm_cli *cli, lm_flag_list *list, const char *value, lm_error *e)
+{
+    const char **grown = lm_arena_new(&cli->arena, list->n + 2, const char *);
+
+    if (!grown)
+        return lm_fail_memory(e, "flags", (list->n + 2) * sizeof *grown);
+    if (list->n)
+        memcpy(grown, list->items, list->n * sizeof *grown);
+    grown[list->n++] = value;
+    list->items = grown;
+    return LM_OK;
+}
+
+static lm_status set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e)
+{
+    double x = 0;
+
+    switch (f->kind) {
+    case LM_FLAG_SWITCH:
+        *(bool *)at = true;
+        break;
+    case LM_FLAG_INT:
+        LM_TRY(read_integer(f, value, INT32_MIN, INT32_MAX, &x, e));
+        *(int32_t *)at = (int32_t)x;
+        break;
+    case LM_FLAG_COUNT:
+        LM_TRY(read_integer(f, value, 0, UINT32_MAX, &x, e));
+        *(uint32_t *)at = (uint32_t)x;
+        break;
+    case LM_FLAG_I64:
+        LM_TRY(read_integer(f, value, -0x1p53, 0x1p53, &x, e));
+        *(int64_t *)at = (int64_t)x;
+        break;
+    case LM_FLAG_U64:
+        LM_TRY(read_u64(f, value, at, e));
+        break;
+    case LM_FLAG_FLOAT:
+        LM_TRY(read_number(f, value, false, &x, e));
+        *(float *)at = (float)x;
+        break;
+    case LM_FLAG_DOUBLE:
+        LM_TRY(read_number(f, value, false, at, e));
+        break;
+    case LM_FLAG_TEXT:
+        *(const char **)at = value;
+        break;
+    case LM_FLAG_LIST:
+        LM_TRY(add_to_list(cli, at, value, e));
+        break;
+    case LM_FLAG_WORD:
+        LM_TRY(read_word(f, value, at, e));
+        break;
+    }
+    return LM_OK;
+}
+
+/* ---- reading ---- */
+
+/* The name in an argument, in our spelling, and the value after '='. */
+static lm_status split(lm_cli *cli, const char *arg, const char **name, const char **value, lm_error *e)
+{
+    const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
+    char *copy = lm_arena_strndup(&cli->arena, arg, equals ? (size_t)(equals - arg) : strlen(arg));
+
+    if (!copy)
+        return lm_fail_memory(e, "flags", strlen(arg));
+    if (arg[1] == '-')
+        for (char *c = copy; *c; c++)
+            *c = *c == '_' ? '-' : *c;
+    *name = copy;
+    *value = equals ? equals + 1 : NULL;
+    return LM_OK;
+}
+
+/* argv[*i] is a flag; *i ends at its value. */
+static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *options, bool *help, lm_error *e)
+{
+    const char *name = NULL, *value = NULL;
+    const lm_flag *f;
+    size_t base = 0;
+
+    LM_TRY(split(cli, argv[*i], &name, &value, e));
+    if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0) {
+        *help = true;
+        return LM_OK;
+    }
+    if (strcmp(name, "--json") == 0 && !value) {
+        cli->json = true;
+        return LM_OK;
+    }
+    f = find_flag(cli->command, name, &base);
+    if (!f)
+        return unknown(cli->command, name, e);
+    if (f->kind == LM_FLAG_SWITCH && value)
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "takes no value");
+    if (f->kind != LM_FLAG_SWITCH && !value) {
+        if (*i + 1 == n)
+            return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "needs a value: %s", f->value);
+        value = argv[++*i];
+    }
+    return set(cli, f, (char *)options + base + f->offset, value, e);
+}
+
+lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, bool *help, lm_error *e)
+{
+    const lm_command *c = cli->command;
+    const char **args = lm_arena_new(&cli->arena, n + 1, const char *);
+    bool flags = true;
+
+    if (!args)
+        return lm_fail_memory(e, "arguments", (n + 1) * sizeof *args);
+    cli->args = args;
+    for (size_t i = 0; i < n && !*help; i++) {
+        if (flags && strcmp(argv[i], "--") == 0)
+            flags = false;
+        else if (flags && argv[i][0] == '-' && argv[i][1])
+            LM_TRY(read_flag(cli, argv, n, &i, options, help, e));
+        else
+            args[cli->n_args++] = argv[i];
+    }
+    if (*help)
+        return LM_OK;
+    if (cli->n_args < c->min_args || cli->n_args > c->max_args) {
+        lm_fail(e, LM_USAGE, c->name, LM_NO_OFFSET, cli->n_args < c->min_args ? "too few arguments" : "too many arguments");
+        lm_fail_hint(e, "lamina %s %s", c->name, c->usage);
+        return LM_USAGE;
+    }
+    return LM_OK;
+}
+
+/* ---- help ---- */
+
+/* "  -n, --predict N        text", the text in a column of its own, folded at 100. */
+static void help_of(const lm_flag *f, lm_buf *out)
+{
+    const size_t column = 30, width = 100;
+    size_t start = out->size, used;
+
+    lm_buf_add_str(out, "  ");
+    if (f->also && f->also[0] == '-' && f->also[1] != '-')
+        lm_buf_printf(out, "%.*s, ", (int)strcspn(f->also, " "), f->also);
+    lm_buf_add_str(out, f->name);
+    if (f->value)
+        lm_buf_printf(out, " %s", f->value);
+    used = out->size - start;
+    if (used + 2 > column) {
+        lm_buf_add_char(out, '\n');
+        used = 0;
+    }
+    for (const char *word = f->help; *word;) {
+        size_t n = strcspn(word, " ");
+        if (used + 1 + n > width) {
+            lm_buf_add_char(out, '\n');
+            used = 0;
+        }
+        lm_buf_printf(out, "%*s%.*s", used < column ? (int)(column - used) : 1, "", (int)n, word);
+        used = (used < column ? column : used + 1) + n;
+        word += n + (word[n] == ' ');
+    }
+    lm_buf_add_char(out, '\n');
+}
+
+void lm_flags_help(const lm_command *c, lm_buf *out)
+{
+    lm_buf_printf(out, "lamina %s %s\n\n  %s\n", c->name, c->usage, c->summary);
+    if (c->about)
+        lm_buf_printf(out, "\n%s", c->about);
+    for (const lm_flag_group *g = c->groups; g && g->title; g++) {
+        lm_buf_printf(out, "\n%s\n", g->title);
+        for (const lm_flag *f = g->flags; f->name; f++)
+            help_of(f, out);
+    }
+    lm_buf_add_str(out, "\ngeneral\n");
+    help_of(&(lm_flag){ .name = "--json", .help = "one JSON document on standard output" }, out);
+    help_of(&(lm_flag){ .name = "--help", .also = "-h", .help = "this text" }, out);
+}

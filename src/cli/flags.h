@@ -1,0 +1,18 @@
+/* flags.h - the command line of one command, read into its options. */
+#ifndef LM_CLI_FLAGS_H
+#define LM_CLI_FLAGS_H
+
+#include "base/str.h"
+#include "cli/command.h"
+
+/* `--name value`, `--name=value`, `-n value`; `--top_k` is `--top-k`; `--` ends the flags; "-" alone is an argument.
+ * *help is set by -h and --help. LM_USAGE names the flag, and the nearest one for one that does not exist. */
+lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, bool *help, lm_error *e);
+
+/* The help of a command. */
+void lm_flags_help(const lm_command *c, lm_buf *out);
+
+/* The name in `words` (NULL-ended) nearest to `given`, or NULL when none is near. */
+const char *lm_nearest(const char *given, const char *const *words);
+
+#endif

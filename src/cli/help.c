@@ -1,0 +1,94 @@
+/* lamina help, lamina version. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+
+static json_t *flag_json(const lm_flag *f)
+{
+    static const char *const kinds[] = { "switch", "int", "count", "u64", "i64", "float", "double", "text", "list", "word" };
+    json_t *words = json_array(), *j;
+
+    for (size_t i = 0; f->words && f->words[i]; i++)
+        json_array_append_new(words, json_string(f->words[i]));
+    j = json_pack("{s:s, s:s?, s:s, s:s?, s:s, s:o}", "name", f->name, "also", f->also, "kind", kinds[f->kind], "value", f->value,
+                  "help", f->help, "words", words);
+    return j;
+}
+
+/* Every command and flag as data: shell completions and the manual page are made from it. */
+static json_t *commands_json(void)
+{
+    json_t *all = json_array();
+
+    for (size_t i = 0; lm_commands[i]; i++) {
+        const lm_command *c = lm_commands[i];
+        json_t *flags = json_array();
+        for (const lm_flag_group *g = c->groups; g && g->title; g++)
+            for (const lm_flag *f = g->flags; f->name; f++) {
+                json_t *j = flag_json(f);
+                json_object_set_new(j, "group", json_string(g->title));
+                json_array_append_new(flags, j);
+            }
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s?, s:o}", "name", c->name, "usage", c->usage, "summary",
+                                             c->summary, "about", c->about, "flags", flags));
+    }
+    return json_pack("{s:s, s:o}", "version", LAMINA_VERSION, "commands", all);
+}
+
+static void overview(lm_buf *out)
+{
+    lm_buf_add_str(out, "lamina runs language models and explains them.\n\n");
+    for (size_t i = 0; lm_commands[i]; i++)
+        lm_buf_printf(out, "  lamina %-12s %s\n", lm_commands[i]->name, lm_commands[i]->summary);
+    lm_buf_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache.\n"
+                        "lamina COMMAND --help lists the flags of a command.\n");
+}
+
+static lm_status help(lm_cli *cli, void *options, lm_error *e)
+{
+    const lm_command *c = NULL;
+    lm_buf text = { 0 };
+    lm_status status;
+
+    (void)options;
+    if (cli->json)
+        return lm_out_json(cli, commands_json(), e);
+    if (cli->n_args) {
+        c = lm_command_find(cli->args[0]);
+        if (!c)
+            return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "there is no such command");
+        lm_flags_help(c, &text);
+    } else {
+        overview(&text);
+    }
+    status = lm_out_buf(&text, e);
+    lm_buf_free(&text);
+    return status;
+}
+
+static lm_status version(lm_cli *cli, void *options, lm_error *e)
+{
+    (void)options;
+    if (cli->json)
+        return lm_out_json(cli, json_pack("{s:s}", "version", LAMINA_VERSION), e);
+    return lm_out_text("lamina " LAMINA_VERSION "\n", strlen("lamina " LAMINA_VERSION "\n"), e);
+}
+
+const lm_command lm_command_help = {
+    .name = "help",
+    .usage = "[COMMAND]",
+    .summary = "say what the commands do",
+    .max_args = 1,
+    .run = help,
+};
+
+const lm_command lm_command_version = {
+    .name = "version",
+    .usage = "",
+    .summary = "say which version this is",
+    .run = version,
+};

@@ -1,0 +1,197 @@
+#include "cli/output.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+bool lm_out_is_terminal(void)
+{
+    return isatty(STDOUT_FILENO);
+}
+
+bool lm_err_is_terminal(void)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+bool lm_out_colour(void)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    return lm_out_is_terminal() && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+unsigned lm_out_width(void)
+{
+    struct winsize w;
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col)
+        return w.ws_col;
+    return 80;
+}
+
+double lm_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- stdout ---- */
+
+lm_status lm_out_text(const char *text, size_t n, lm_error *e)
+{
+    if (n && (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0))
+        return lm_fail(e, LM_IO, "standard output", LM_NO_OFFSET, "%s", strerror(errno));
+    return LM_OK;
+}
+
+lm_status lm_out_buf(const lm_buf *b, lm_error *e)
+{
+    if (b->failed)
+        return lm_fail_memory(e, "the output", b->size);
+    return lm_out_text(b->data, b->size, e);
+}
+
+static lm_status print_json(json_t *document, lm_error *e)
+{
+    char *text = document ? json_dumps(document, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) : NULL;
+    lm_status status;
+
+    json_decref(document);
+    if (!text)
+        return lm_fail_memory(e, "the JSON document", 0);
+    status = lm_out_text(text, strlen(text), e);
+    free(text);
+    return status == LM_OK ? lm_out_text("\n", 1, e) : status;
+}
+
+lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e)
+{
+    cli->answered = true;
+    return print_json(document, e);
+}
+
+/* ---- stderr ---- */
+
+void lm_warn(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fputs("warning: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void lm_note(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void lm_out_error(const lm_cli *cli, lm_error *e)
+{
+    char text[2048];
+
+    if (cli->json && !cli->answered)
+        print_json(json_pack("{s:{s:s, s:s, s:s?, s:s?, s:o?}}", "error", "code", lm_status_word(e->code), "message", e->message,
+                             "file", e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL, "offset",
+                             e->offset == LM_NO_OFFSET ? NULL : json_integer(e->offset)),
+                   NULL);
+    fflush(stdout);
+    /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
+    if (e->hint[0] && !lm_err_is_terminal())
+        fprintf(stderr, "hint: %s\n", e->hint);
+    fprintf(stderr, "error: %s\n", lm_error_text(e, text, sizeof text));
+    if (e->hint[0] && lm_err_is_terminal())
+        fprintf(stderr, "hint: %s\n", e->hint);
+}
+
+/* ---- figures ---- */
+
+char *lm_figure_count(char out[LM_FIGURE], uint64_t n)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
+
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = 0;
+    return out;
+}
+
+char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
+    double x = (double)bytes;
+    size_t unit = 0;
+
+    for (; x >= 999.5 && unit < 6; unit++)
+        x /= 1000;
+    snprintf(out, LM_FIGURE, unit == 0 ? "%.0f %s" : x < 9.995 ? "%.2f %s" : x < 99.95 ? "%.1f %s" : "%.0f %s", x, units[unit]);
+    return out;
+}
+
+char *lm_figure_time(char out[LM_FIGURE], double seconds)
+{
+    if (seconds < 0.9995)
+        snprintf(out, LM_FIGURE, seconds < 0.00995 ? "%.2f ms" : "%.0f ms", seconds * 1000);
+    else if (seconds < 99.95)
+        snprintf(out, LM_FIGURE, seconds < 9.995 ? "%.2f s" : "%.1f s", seconds);
+    else
+        snprintf(out, LM_FIGURE, "%.0f min %02.0f s", (seconds - (double)((long)seconds % 60)) / 60, (double)((long)seconds % 60));
+    return out;
+}
+
+/* ---- progress ---- */
+
+lm_progress lm_progress_start(const char *label)
+{
+    return (lm_progress){ .label = label, .started = lm_now() };
+}
+
+void lm_progress_show(void *progress, double fraction)
+{
+    static const char full[] = "########################################", empty[] = "                                        ";
+    const int width = (int)sizeof full - 1;
+    lm_progress *p = progress;
+    double now = lm_now();
+    int done;
+
+    /* What is over in a moment needs no bar. */
+    if (!lm_err_is_terminal() || now - p->started < 0.3 || (p->visible && now - p->shown < 0.05))
+        return;
+    fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
+    done = (int)(fraction * width);
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%", p->label, done, full, width - done, empty, 100 * fraction);
+    fflush(stderr);
+    p->shown = now;
+    p->visible = true;
+}
+
+void lm_progress_end(lm_progress *p)
+{
+    if (p->visible)
+        fputs("\r\033[K", stderr);
+    p->visible = false;
+}

@@ -1,0 +1,44 @@
+/* output.h - what reaches the terminal: machine output on stdout, everything else on stderr; figures for people. */
+#ifndef LM_CLI_OUTPUT_H
+#define LM_CLI_OUTPUT_H
+
+#include <jansson.h>
+
+#include "base/str.h"
+#include "cli/command.h"
+
+/* Whether stdout / stderr is a terminal; colour also asks NO_COLOR and TERM. */
+bool lm_out_is_terminal(void);
+bool lm_err_is_terminal(void);
+bool lm_out_colour(void);
+unsigned lm_out_width(void);                         /* columns; 80 where nobody knows */
+
+/* Text on stdout. LM_IO when it cannot be written. */
+lm_status lm_out_text(const char *text, size_t n, lm_error *e);
+lm_status lm_out_buf(const lm_buf *b, lm_error *e);  /* LM_NO_MEMORY when the buffer failed */
+
+/* The command's one JSON document; takes the reference. NULL is out of memory. */
+lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
+
+/* A line on stderr: "warning: …". */
+void lm_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void lm_note(const char *format, ...) __attribute__((format(printf, 1, 2)));     /* as it is */
+
+/* An error as people and scripts read it, on stderr, with its hint; with --json also as a document on stdout. */
+void lm_out_error(const lm_cli *cli, lm_error *e);
+
+/* ---- figures ---- */
+enum { LM_FIGURE = 40 };
+char *lm_figure_count(char out[LM_FIGURE], uint64_t n);          /* "394,002,432" */
+char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes);      /* "6.43 GB", "512 B" */
+char *lm_figure_time(char out[LM_FIGURE], double seconds);       /* "843 ms", "2.51 s" */
+
+/* ---- a bar on stderr, only on a terminal, only when something lasts ---- */
+typedef struct lm_progress { const char *label; double started, shown; bool visible; } lm_progress;
+lm_progress lm_progress_start(const char *label);
+void lm_progress_show(void *progress, double fraction);          /* an lm_progress; the form callbacks want */
+void lm_progress_end(lm_progress *p);                            /* wipes it */
+
+double lm_now(void);                                 /* seconds, monotonic */
+
+#endif
