@@ -68,14 +68,32 @@ bool lm_family_ignores(const lm_family *f, const char *tensor)
     return false;
 }
 
+/* Does the checkpoint of a tied model hold a head that differs from the embedding? transformers then uses it. */
+static bool has_own_head(const lm_source *s)
+{
+    const lm_tensor_info *head  = s->tensors ? lm_container_find(s->tensors, "lm_head.weight") : NULL;
+    const lm_tensor_info *table = head ? lm_container_find(s->tensors, "model.embed_tokens.weight") : NULL;
+
+    if (!head || !table)
+        return false;
+    return head->type != table->type || head->bytes != table->bytes ||
+           memcmp(lm_container_data(s->tensors, head), lm_container_data(s->tensors, table), head->bytes) != 0;
+}
+
 /* Tied or not, as the checkpoint has it: GGUF leaves the head out when it is tied; a folder's config.json says so. */
-static lm_status read_tied(const lm_source *s, lm_config *c, lm_error *e)
+static lm_status read_tied(const lm_source *s, lm_config *c, lm_buf *warnings, lm_error *e)
 {
     if (s->kind == LM_GGUF) {
         c->tied = s->tensors && !lm_has_tensor(s, "output.weight");
         return LM_OK;
     }
-    return lm_read_bool(s, "tie_word_embeddings", NULL, false, &c->tied, e);
+    LM_TRY(lm_read_bool(s, "tie_word_embeddings", NULL, false, &c->tied, e));
+    if (c->tied && has_own_head(s)) {
+        c->tied = false;
+        if (warnings)
+            lm_buf_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different lm_head.weight: it is used\n");
+    }
+    return LM_OK;
 }
 
 lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e)
@@ -95,7 +113,7 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
         LM_TRY(lm_check_keys(s, f, warnings, e));
     }
     memset(config, 0, sizeof *config);
-    LM_TRY(read_tied(&source, config, e));
+    LM_TRY(read_tied(&source, config, warnings, e));
     LM_TRY(f->configure(&source, config, e));
 
     lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->names);

@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -123,4 +124,19 @@ lm_alloc_stats lm_alloc_statistics(void)
 void lm_alloc_fail_at(uint64_t n)
 {
     atomic_store(&fail_at, n);
+}
+
+uint64_t lm_memory_available(void)
+{
+    unsigned long long kib;
+    char               line[128];
+    uint64_t           bytes = UINT64_MAX;
+    FILE              *f     = fopen("/proc/meminfo", "r");
+
+    while (f && bytes == UINT64_MAX && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            bytes = (uint64_t)kib * 1024;
+    if (f)
+        fclose(f);
+    return bytes;
 }

@@ -25,6 +25,9 @@ typedef struct lm_alloc_stats {
 
 lm_alloc_stats lm_alloc_statistics(void);
 
+/* Bytes that could be had now without swapping (MemAvailable); UINT64_MAX when the system does not say. */
+uint64_t lm_memory_available(void);
+
 /* Let the n-th allocation from now on fail (0: none). For tests. */
 void lm_alloc_fail_at(uint64_t n);
 

@@ -117,7 +117,7 @@ void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size)
 
 /* ---- SIGBUS ----
  * The handler jumps out of a guarded piece of work of the thread that faulted; a fault anywhere else goes to whoever
- * handled the signal before. */
+ * handled the signal before. SA_NODEFER leaves the signal mask alone, so that entering a guard needs no system call. */
 
 static _Thread_local sigjmp_buf *guard;
 static struct sigaction          previous;
@@ -155,7 +155,7 @@ lm_status lm_filemap_guard(lm_status (*work)(void *arg), void *arg, const char *
     lm_status            status;
 
     pthread_once(&installed, install);
-    if (sigsetjmp(here, 1) != 0) {
+    if (sigsetjmp(here, 0) != 0) {
         guard = outer;
         lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "the file has been cut short while in use");
         return lm_fail_in(e, file), LM_IO;

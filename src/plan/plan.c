@@ -436,6 +436,7 @@ static void place_state(compiler *c)
     s->wanted       = reserve(&at, (uint64_t)o->logit_rows * 4);
     s->logit_index  = reserve(&at, (uint64_t)o->rows * 4);
     s->seq_length   = reserve(&at, (uint64_t)o->sequences * 4);
+    s->seq_next     = reserve(&at, (uint64_t)o->sequences * 4);
     s->page_tables  = reserve(&at, tables * 4);
     s->page_uses    = reserve(&at, pages * 4);
     s->page_free    = reserve(&at, pages * 4);

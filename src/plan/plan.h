@@ -108,7 +108,7 @@ typedef struct lm_plan_state {
     uint64_t positions, sequences, tokens, lengths;  /* u32 [rows] each */
     uint64_t wanted;                                 /* u32 [logit_rows]: row numbers */
     uint64_t logit_index;                            /* u32 [rows]: place among the wanted, or LM_NONE */
-    uint64_t seq_length;                             /* u32 [sequences] */
+    uint64_t seq_length, seq_next;                   /* u32 [sequences]: positions held; after this step */
     uint64_t page_tables;                            /* u32, group by group [sequences][pages_per_sequence] */
     uint64_t page_uses;                              /* u32, group by group [n_pages] */
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */

@@ -1,0 +1,121 @@
+/* bind.c - every weight of a program finds its tensor, and every tensor its weight. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "runtime/model.h"
+
+/* Checkpoints of the bare decoder leave the first word of every path out ("layers.0…" for "model.layers.0…"). */
+static const lm_tensor_info *find_tensor(const lm_model *m, const lm_weight *w, const char **name)
+{
+    bool                  gguf = lm_container_kind_of(m->container) == LM_GGUF;
+    const lm_tensor_info *t;
+
+    *name = gguf ? w->gguf : w->gguf_only ? NULL : w->path;
+    if (!*name)
+        return NULL;
+    t = lm_container_find(m->container, *name);
+    if (!t && !gguf && strncmp(*name, "model.", 6) == 0)
+        t = lm_container_find(m->container, *name + 6);
+    return t;
+}
+
+static void shape_text(char *out, size_t size, const uint64_t *dims, uint32_t n)
+{
+    size_t at = (size_t)snprintf(out, size, "[");
+
+    for (uint32_t i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%" PRIu64, i ? ", " : "", dims[i]);
+    if (at < size)
+        snprintf(out + at, size - at, "]");
+}
+
+static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_tensor_info *t, lm_error *e)
+{
+    char want[96], have[160];
+    bool same = t->n_dims == w->n_dims;
+
+    for (uint32_t i = 0; same && i < w->n_dims; i++)
+        same = t->dims[i] == w->dims[i];
+    if (same)
+        return LM_OK;
+    shape_text(want, sizeof want, w->dims, w->n_dims);
+    shape_text(have, sizeof have, t->dims, t->n_dims);
+    lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset, "expected %s, the file has %s", want, have);
+    return lm_fail_in(e, lm_container_file_of(m->container, t));
+}
+
+static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
+{
+    const lm_weight      *w = &m->program->weights[i];
+    const char           *name;
+    const lm_tensor_info *t = find_tensor(m, w, &name);
+
+    if (!t) {
+        lm_fail(e, LM_BAD_MODEL, name ? name : w->path, LM_NO_OFFSET, "the program needs this tensor and the file lacks it");
+        return lm_fail_in(e, lm_container_path(m->container));
+    }
+    LM_TRY(check_shape(m, w, t, e));
+    if (!lm_dtype_of(t->type)->unpack) {
+        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "weights of type %s cannot be used", lm_dtype_of(t->type)->name);
+        return lm_fail_in(e, lm_container_file_of(m->container, t));
+    }
+    m->tensors[i] = t;
+    m->types[i]   = t->type;
+    m->weight_bytes += t->bytes;
+    if (!lm_map_set(used, lm_view_of(t->name), 1))
+        return lm_fail_memory(e, "tensors", 0);
+    return LM_OK;
+}
+
+/* A tied head may be stored once more; identical bytes are no second head (registry.c decides that). */
+static bool is_tied_copy(const lm_model *m, const char *name)
+{
+    return m->config.tied && strcmp(name, "lm_head.weight") == 0;
+}
+
+static lm_status check_unused(lm_model *m, const lm_map *used, bool allow_unused, lm_error *e)
+{
+    const lm_tensor_info *first = NULL;
+    size_t                count = 0;
+    uint64_t              hit;
+
+    for (size_t i = 0; i < lm_container_n_tensors(m->container); i++) {
+        const lm_tensor_info *t = lm_container_tensor(m->container, i);
+        if (lm_map_get(used, lm_view_of(t->name), &hit) || lm_family_ignores(m->family, t->name) || is_tied_copy(m, t->name))
+            continue;
+        first = first ? first : t;
+        count++;
+    }
+    if (!count)
+        return LM_OK;
+    if (allow_unused) {
+        lm_buf_printf(&m->warnings, "%zu tensor%s that nothing uses, the first is %s\n", count, count > 1 ? "s" : "", first->name);
+        return LM_OK;
+    }
+    if (count > 1)
+        lm_fail(e, LM_BAD_MODEL, first->name, (int64_t)first->offset, "nothing uses this tensor, nor %zu others", count - 1);
+    else
+        lm_fail(e, LM_BAD_MODEL, first->name, (int64_t)first->offset, "nothing uses this tensor");
+    lm_fail_in(e, lm_container_file_of(m->container, first));
+    return lm_fail_hint(e, "--allow-unused runs the model without them");
+}
+
+lm_status lm_model_bind(lm_model *m, bool allow_unused, lm_error *e)
+{
+    const lm_program *p      = m->program;
+    lm_status         status = LM_OK;
+
+    m->tensors   = lm_arena_new(&m->arena, p->n_weights + 1, const lm_tensor_info *);
+    lm_map *used = lm_map_new(p->n_weights);
+    if (!m->tensors || !used)
+        status = lm_fail_memory(e, "tensors", 0);
+    for (uint32_t i = 0; status == LM_OK && i < p->n_weights; i++)
+        status = bind_weight(m, i, used, e);
+    if (status == LM_OK)
+        status = check_unused(m, used, allow_unused, e);
+    lm_map_free(used);
+    return status;
+}

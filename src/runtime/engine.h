@@ -1,0 +1,60 @@
+/* engine.h - the executor of a plan: memory, pages, stages. */
+#ifndef LM_RUNTIME_ENGINE_H
+#define LM_RUNTIME_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "base/pool.h"
+#include "lamina/engine.h"
+#include "plan/plan.h"
+#include "runtime/model.h"
+
+/* One page pool: a group of layers that see the same keys. All arrays lie in the slab. */
+typedef struct lm_pages {
+    uint32_t *tables;            /* [sequences][pages_per_sequence]: page numbers, LM_NONE where there is none */
+    uint32_t *uses;              /* [n_pages]: tables that name the page */
+    uint32_t *free;              /* [n_pages]: a stack of free ones … */
+    uint32_t  n_free;            /* … and its height */
+} lm_pages;
+
+struct lm_engine {
+    const lm_model   *model;
+    const lm_program *program;
+    lm_plan          *plan;
+    lm_kernels        kernels;
+    lm_pool          *pool;
+    lm_memory         allocated;
+    uint8_t          *weights, *kv, *slab;
+    const void      **weight;            /* [n_weights]: where each lies */
+    lm_pages         *pages;             /* [n_groups] */
+    float            *frequencies[8];    /* per rotary table: [2][dim/2], short and long */
+    float             rope_factor[8][2];
+    /* the step */
+    uint32_t         *positions, *sequences, *lengths, *wanted, *logit_index, *seq_length, *seq_next;
+    int32_t          *tokens;
+    uint32_t          n_rows, n_wanted;
+    atomic_bool       cancel;
+    atomic_int        failure;           /* an lm_status */
+    lm_arena          arena;
+};
+
+/* ---- pages (kv.c) ---- */
+
+void lm_kv_reset(lm_engine *g);
+
+/* Make positions [seq_length, seq_next) of every sequence writable: new pages, copies of shared ones. Either all or none:
+ * LM_LIMIT when there are not enough. */
+lm_status lm_kv_reserve(lm_engine *g, lm_error *e);
+
+/* Give back what lies at or past position `keep`. */
+void lm_kv_release(lm_engine *g, uint32_t sequence, uint32_t keep);
+
+/* ---- running (execute.c) ---- */
+
+/* Fill float32 weights and packed ones; find where mapped ones lie. */
+lm_status lm_engine_load(lm_engine *g, const lm_engine_options *o, lm_error *e);
+
+/* Run the plan on the rows that the engine's arrays describe. */
+lm_status lm_engine_execute(lm_engine *g, lm_error *e);
+
+#endif

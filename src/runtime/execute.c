@@ -1,0 +1,364 @@
+/* execute.c - running a plan. It knows steps and buffers, and no model. */
+#include <math.h>
+#include <string.h>
+
+#include "base/filemap.h"
+#include "runtime/engine.h"
+
+/* Consecutive rows of one sequence that attention takes together. */
+#define TILE 16
+
+/* One worker's part of one stage. */
+typedef struct part {
+    lm_engine      *g;
+    const lm_stage *stage;
+    unsigned        worker, workers;
+} part;
+
+static uint32_t rows_of(const lm_engine *g, lm_domain domain)
+{
+    return domain == LM_ALL_ROWS ? g->n_rows : g->n_wanted;
+}
+
+/* Row i of a domain, among all rows. */
+static uint32_t row_number(const lm_engine *g, lm_domain domain, uint64_t i)
+{
+    return domain == LM_ALL_ROWS ? (uint32_t)i : g->wanted[i];
+}
+
+static uint8_t *row_at(const lm_engine *g, uint32_t buffer, uint64_t row)
+{
+    const lm_buffer *b = &g->plan->buffers[buffer];
+
+    return g->slab + b->offset + row * b->stride;
+}
+
+static float *floats_at(const lm_engine *g, uint32_t buffer, uint64_t row)
+{
+    return (float *)(void *)row_at(g, buffer, row);
+}
+
+static uint8_t *scratch_of(const lm_engine *g, unsigned worker)
+{
+    return g->slab + g->plan->state.workers + worker * g->plan->state.worker_bytes;
+}
+
+static uint64_t width_of(const lm_engine *g, lm_value v)
+{
+    return g->program->values[v].width;
+}
+
+static const void *weight_of(const lm_engine *g, const lm_node *n, unsigned which)
+{
+    return n->weights[which] == LM_NONE ? NULL : g->weight[n->weights[which]];
+}
+
+/* ---- steps by rows: rows [from, to) of the step's domain ---- */
+
+/* Frequencies for a forward that makes the row's sequence `length` long. */
+static const float *frequencies(lm_engine *g, uint32_t table, uint32_t length, float *scratch, float *factor)
+{
+    const lm_rope_spec *s = &g->program->ropes[table].spec;
+
+    if (s->type == LM_ROPE_DYNAMIC) {
+        const void *divisors = g->program->ropes[table].divisors == LM_NONE ? NULL : g->weight[g->program->ropes[table].divisors];
+        *factor              = lm_rope_frequencies(s, length, divisors, NULL, scratch);
+        return scratch;
+    }
+    bool is_long = lm_rope_is_long(s, length);
+    *factor      = g->rope_factor[table][is_long];
+    return g->frequencies[table] + (is_long ? s->dim / 2 : 0);
+}
+
+static void run_table(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    lm_engine   *g    = p->g;
+    uint32_t     half = g->program->ropes[s->table].spec.dim / 2, length = 0;
+    const float *inv    = NULL;
+    float        factor = 1;
+
+    for (uint64_t i = from; i < to; i++) {
+        if (!inv || g->lengths[i] != length) {
+            length = g->lengths[i];
+            inv    = frequencies(g, s->table, length, (float *)(void *)scratch_of(g, p->worker), &factor);
+        }
+        float *cosine = floats_at(g, s->out, i), *sine = cosine + half, position = (float)g->positions[i];
+        for (uint32_t k = 0; k < half; k++) {
+            float angle = position * inv[k];
+            cosine[k]   = cosf(angle) * factor;
+            sine[k]     = sinf(angle) * factor;
+        }
+    }
+}
+
+static void run_embed(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node   *n = &p->g->program->nodes[s->node];
+    const lm_weight *w = &p->g->program->weights[n->weights[0]];
+
+    for (uint64_t i = from; i < to; i++)
+        s->matmul->row(floats_at(p->g, s->out, i), p->g->weight[n->weights[0]], w->dims[0], w->dims[1],
+                       (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)]);
+}
+
+static void run_gather(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    uint64_t bytes = p->g->plan->buffers[s->out].stride;
+
+    for (uint64_t i = from; i < to; i++)
+        memcpy(row_at(p->g, s->out, i), row_at(p->g, s->in[0], p->g->wanted[i]), bytes);
+}
+
+static void run_rms_norm(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n      = &p->g->program->nodes[s->node];
+    uint64_t       groups = n->norm.groups, width = width_of(p->g, n->out) / groups;
+    const float   *w      = weight_of(p->g, n, 0);
+
+    for (uint64_t i = from; i < to; i++)
+        for (uint64_t k = 0; k < groups; k++)
+            p->g->kernels.row.rms(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * width, w, width,
+                                  n->norm.eps);
+}
+
+static void run_layer_norm(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.layer_norm(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0),
+                                     weight_of(p->g, n, 1), width_of(p->g, n->out), n->norm.eps);
+}
+
+static void run_pack(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
+
+    for (uint64_t i = from; i < to; i++)
+        s->matmul->x->pack(row_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), width);
+}
+
+static void run_rope(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node      *n     = &p->g->program->nodes[s->node];
+    const lm_rope_spec *r     = &p->g->program->ropes[s->table].spec;
+    uint32_t            table = p->g->plan->table_buffer[s->table];
+
+    for (uint64_t i = from; i < to; i++) {
+        float       *x      = floats_at(p->g, s->out, i);
+        const float *cosine = floats_at(p->g, table, row_number(p->g, s->domain, i));
+        if (s->out != s->in[0])
+            memcpy(x, floats_at(p->g, s->in[0], i), width_of(p->g, n->out) * sizeof *x);
+        p->g->kernels.row.rope(x, n->rope.n_heads, n->rope.head_dim, r->dim, cosine, cosine + r->dim / 2,
+                               r->pairing == LM_ROPE_PAIR);
+    }
+}
+
+/* Where a sequence's keys are, for one layer. */
+typedef struct layer_pages {
+    const uint32_t *pages;
+    uint8_t        *base;
+    uint64_t        stride;
+} layer_pages;
+
+static layer_pages pages_of(const lm_engine *g, const lm_kv_layer *l, uint32_t sequence)
+{
+    const lm_kv_group *k = &g->plan->groups[l->group];
+
+    return (layer_pages){ g->pages[l->group].tables + (size_t)sequence * k->pages_per_sequence, g->kv + k->offset + l->offset,
+                          k->page_bytes };
+}
+
+static void run_store(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_kv_layer *l = &p->g->plan->layers[p->g->program->nodes[s->node].attention.cache];
+
+    for (uint64_t i = from; i < to; i++) {
+        layer_pages at       = pages_of(p->g, l, p->g->sequences[i]);
+        uint32_t    position = p->g->positions[i];
+        p->g->kernels.attention.store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, position % LM_PAGE,
+                                      floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i));
+    }
+}
+
+static void run_add(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i), 1, width);
+}
+
+static void run_scale(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
+}
+
+static void run_glu(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.glu(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i), n->glu.act,
+                              width_of(p->g, n->out));
+}
+
+typedef void (*row_step)(const part *p, const lm_step *s, uint64_t from, uint64_t to);
+
+static const row_step row_steps[] = {
+    [LM_STEP_TABLE] = run_table,           [LM_STEP_EMBED] = run_embed, [LM_STEP_GATHER] = run_gather,
+    [LM_STEP_RMS_NORM] = run_rms_norm,     [LM_STEP_PACK] = run_pack,   [LM_STEP_LAYER_NORM] = run_layer_norm,
+    [LM_STEP_ROPE] = run_rope,             [LM_STEP_STORE] = run_store, [LM_STEP_ADD] = run_add,
+    [LM_STEP_SCALE] = run_scale,           [LM_STEP_GLU] = run_glu,
+};
+
+/* ---- products, by outputs ---- */
+
+static void run_matmul(const part *p, const lm_step *s)
+{
+    lm_engine       *g    = p->g;
+    const lm_node   *n    = &g->program->nodes[s->node];
+    const lm_weight *w    = &g->program->weights[n->weights[0]];
+    uint64_t         from, to;
+
+    lm_pool_share(w->dims[0], s->matmul->row_group, p->worker, p->workers, &from, &to);
+    if (from == to)
+        return;
+    s->matmul->run(&(lm_matmul_args){
+        .w          = g->weight[n->weights[0]],
+        .rows       = w->dims[0],
+        .cols       = w->dims[1],
+        .first      = from,
+        .last       = to,
+        .x          = row_at(g, s->in[0], 0),
+        .x_stride   = g->plan->buffers[s->in[0]].stride,
+        .n          = rows_of(g, s->domain),
+        .y          = floats_at(g, s->out, 0),
+        .y_stride   = g->plan->buffers[s->out].stride / sizeof(float),
+        .bias       = weight_of(g, n, 1),
+        .add        = s->add == LM_NONE ? NULL : floats_at(g, s->add, 0),
+        .add_stride = s->add == LM_NONE ? 0 : g->plan->buffers[s->add].stride / sizeof(float),
+        .scale      = s->scale,
+        .scratch    = scratch_of(g, p->worker),
+    });
+}
+
+/* ---- attention, by tiles of rows and key/value heads ---- */
+
+/* Rows that may be taken with row i: the same sequence, consecutive positions, at most TILE. */
+static uint32_t tile_rows(const lm_engine *g, lm_domain domain, uint32_t i, uint32_t n)
+{
+    uint32_t count = 1;
+
+    if (domain == LM_WANTED_ROWS)
+        return 1;
+    while (count < TILE && i + count < n && g->sequences[i + count] == g->sequences[i])
+        count++;
+    return count;
+}
+
+static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, uint32_t head)
+{
+    lm_engine               *g    = p->g;
+    const lm_attention_spec *spec = &g->program->nodes[s->node].attention.spec;
+    const lm_kv_layer       *l    = &g->plan->layers[g->program->nodes[s->node].attention.cache];
+    uint32_t                 row = row_number(g, s->domain, i), group = spec->n_heads / spec->n_kv_heads;
+    layer_pages              at = pages_of(g, l, g->sequences[row]);
+
+    g->kernels.attention.run(&(lm_attention_args){
+        .kv          = &l->shape,
+        .head        = head,
+        .group       = group,
+        .q           = floats_at(g, s->in[0], i) + (uint64_t)head * group * spec->k_dim,
+        .q_stride    = g->plan->buffers[s->in[0]].stride / sizeof(float),
+        .out         = floats_at(g, s->out, i) + (uint64_t)head * group * spec->v_dim,
+        .out_stride  = g->plan->buffers[s->out].stride / sizeof(float),
+        .rows        = rows,
+        .position    = g->positions[row],
+        .window      = spec->window,
+        .pages       = at.pages,
+        .base        = at.base,
+        .page_stride = at.stride,
+        .scale       = spec->scale,
+        .softcap     = spec->softcap,
+        .scratch     = scratch_of(g, p->worker),
+    });
+}
+
+/* Items are dealt in turn, for later rows of a prompt see more keys. */
+static void run_attention(const part *p, const lm_step *s)
+{
+    uint32_t n = rows_of(p->g, s->domain), heads = p->g->program->nodes[s->node].attention.spec.n_kv_heads;
+    uint64_t item = 0;
+
+    for (uint32_t i = 0; i < n;) {
+        uint32_t rows = tile_rows(p->g, s->domain, i, n);
+        for (uint32_t h = 0; h < heads; h++)
+            if (item++ % p->workers == p->worker)
+                attend(p, s, i, rows, h);
+        i += rows;
+    }
+}
+
+/* ---- stages ---- */
+
+static lm_status run_part(void *arg)
+{
+    const part     *p = arg;
+    const lm_stage *t = p->stage;
+    uint64_t        from, to;
+
+    lm_pool_share(rows_of(p->g, t->domain), 1, p->worker, p->workers, &from, &to);
+    for (uint32_t i = t->first; i < t->end; i++) {
+        const lm_step *s = &p->g->plan->steps[i];
+        if (t->split == LM_BY_OUTPUTS)
+            run_matmul(p, s);
+        else if (t->split == LM_BY_HEADS)
+            run_attention(p, s);
+        else if (from < to)
+            row_steps[s->code](p, s, from, to);
+    }
+    return LM_OK;
+}
+
+typedef struct stage_job {
+    lm_engine      *g;
+    const lm_stage *stage;
+} stage_job;
+
+/* A file that shrinks while its weights are read must not end the process. */
+static void run_worker(void *arg, unsigned worker, unsigned workers)
+{
+    const stage_job *j = arg;
+    part             p = { j->g, j->stage, worker, workers };
+    lm_status        s = lm_filemap_guard(run_part, &p, NULL, NULL);
+
+    if (s != LM_OK)
+        atomic_store(&j->g->failure, (int)s);
+}
+
+lm_status lm_engine_execute(lm_engine *g, lm_error *e)
+{
+    atomic_store(&g->failure, LM_OK);
+    for (uint32_t i = 0; i < g->plan->n_stages; i++) {
+        stage_job j = { g, &g->plan->stages[i] };
+        uint32_t  n = rows_of(g, j.stage->domain);
+        if (n == 0)
+            continue;
+        if (atomic_load_explicit(&g->cancel, memory_order_relaxed))
+            return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
+        if (j.stage->split == LM_BY_ROWS && n == 1)
+            run_worker(&j, 0, 1);        /* waking others would cost more than one row does */
+        else
+            lm_pool_run(g->pool, run_worker, &j);
+        if (atomic_load_explicit(&g->failure, memory_order_relaxed) != LM_OK)
+            break;
+    }
+    if (atomic_load(&g->failure) == LM_OK)
+        return LM_OK;
+    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "the file has been cut short while in use");
+    return lm_fail_in(e, g->model->source);
+}

@@ -1,0 +1,186 @@
+/* kv.c - pages of the cache: a table for each sequence, counted references, copies when a shared page is written. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/engine.h"
+
+static uint32_t *table_of(const lm_engine *g, uint32_t group, uint32_t sequence)
+{
+    return g->pages[group].tables + (size_t)sequence * g->plan->groups[group].pages_per_sequence;
+}
+
+static uint8_t *page_at(const lm_engine *g, uint32_t group, uint32_t page)
+{
+    const lm_kv_group *k = &g->plan->groups[group];
+
+    return g->kv + k->offset + (uint64_t)page * k->page_bytes;
+}
+
+void lm_kv_reset(lm_engine *g)
+{
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        const lm_kv_group *k = &g->plan->groups[i];
+        lm_pages          *p = &g->pages[i];
+        size_t             n = (size_t)g->plan->options.sequences * k->pages_per_sequence;
+        for (size_t t = 0; t < n; t++)
+            p->tables[t] = LM_NONE;
+        /* the stack gives page 0 first */
+        p->n_free = (uint32_t)k->n_pages;
+        for (uint32_t f = 0; f < p->n_free; f++) {
+            p->free[f] = p->n_free - 1 - f;
+            p->uses[f] = 0;
+        }
+    }
+    memset(g->seq_length, 0, g->plan->options.sequences * sizeof *g->seq_length);
+}
+
+static uint32_t take_page(lm_pages *p)
+{
+    uint32_t page = p->free[--p->n_free];
+
+    p->uses[page] = 1;
+    return page;
+}
+
+static void drop_page(lm_pages *p, uint32_t *entry)
+{
+    if (*entry != LM_NONE && --p->uses[*entry] == 0)
+        p->free[p->n_free++] = *entry;
+    *entry = LM_NONE;
+}
+
+/* Pages that no later query of the sequence can see: all their keys are past the window. */
+static void drop_passed(lm_engine *g, uint32_t group, uint32_t sequence)
+{
+    const lm_kv_group *k = &g->plan->groups[group];
+    uint32_t           p = g->seq_length[sequence];
+
+    if (!k->window || p + 1 <= k->window)
+        return;
+    uint32_t *table = table_of(g, group, sequence), gone = (p + 1 - k->window) / LM_PAGE;
+    for (uint32_t i = 0; i < gone; i++)
+        drop_page(&g->pages[group], &table[i]);
+}
+
+/* How many pages the step needs for one sequence; with `take`, take them. */
+static uint32_t need_pages(lm_engine *g, uint32_t group, uint32_t sequence, bool take)
+{
+    lm_pages *p     = &g->pages[group];
+    uint32_t *table = table_of(g, group, sequence);
+    uint32_t  from = g->seq_length[sequence], to = g->seq_next[sequence], n = 0;
+
+    for (uint32_t i = from / LM_PAGE; from < to && i <= (to - 1) / LM_PAGE; i++) {
+        bool shared = table[i] != LM_NONE && p->uses[table[i]] > 1;
+        if (table[i] != LM_NONE && !shared)
+            continue;
+        n++;
+        if (!take)
+            continue;
+        uint32_t fresh = take_page(p);
+        if (shared) {
+            memcpy(page_at(g, group, fresh), page_at(g, group, table[i]), g->plan->groups[group].page_bytes);
+            p->uses[table[i]]--;
+        }
+        table[i] = fresh;
+    }
+    return n;
+}
+
+lm_status lm_kv_reserve(lm_engine *g, lm_error *e)
+{
+    uint32_t n = g->plan->options.sequences;
+
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        uint64_t need = 0;
+        for (uint32_t s = 0; s < n; s++) {
+            if (g->seq_next[s] == g->seq_length[s])
+                continue;
+            drop_passed(g, i, s);
+            need += need_pages(g, i, s, false);
+        }
+        if (need > g->pages[i].n_free)
+            return lm_fail(e, LM_LIMIT, "cache", LM_NO_OFFSET, "the step needs %" PRIu64 " pages of %u positions, %u are free", need,
+                           LM_PAGE, g->pages[i].n_free);
+    }
+    for (uint32_t i = 0; i < g->plan->n_groups; i++)
+        for (uint32_t s = 0; s < n; s++)
+            if (g->seq_next[s] != g->seq_length[s])
+                need_pages(g, i, s, true);
+    return LM_OK;
+}
+
+void lm_kv_release(lm_engine *g, uint32_t sequence, uint32_t keep)
+{
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        uint32_t *table = table_of(g, i, sequence);
+        for (uint32_t t = (keep + LM_PAGE - 1) / LM_PAGE; t < g->plan->groups[i].pages_per_sequence; t++)
+            drop_page(&g->pages[i], &table[t]);
+    }
+}
+
+/* Are the keys still there that a query at position `next` of the sequence would look at? */
+static bool window_is_whole(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t next)
+{
+    const lm_kv_group *k     = &g->plan->groups[group];
+    const uint32_t    *table = table_of(g, group, sequence);
+    uint32_t           from  = k->window && next + 1 > k->window ? next + 1 - k->window : 0;
+
+    for (uint32_t i = from / LM_PAGE; i * LM_PAGE < next; i++)
+        if (table[i] == LM_NONE)
+            return false;
+    return true;
+}
+
+static lm_status check_sequence(const lm_engine *g, uint32_t sequence, lm_error *e)
+{
+    if (sequence < g->plan->options.sequences)
+        return LM_OK;
+    return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", sequence, g->plan->options.sequences);
+}
+
+lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e)
+{
+    LM_TRY(check_sequence(g, sequence, e));
+    if (keep >= g->seq_length[sequence])
+        return LM_OK;
+    for (uint32_t i = 0; keep && i < g->plan->n_groups; i++)
+        if (!window_is_whole(g, i, sequence, keep))
+            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u have left the window", keep);
+    if (keep == 0)
+        for (uint32_t i = 0; i < g->plan->n_groups; i++)
+            for (uint32_t t = 0; t < g->plan->groups[i].pages_per_sequence; t++)
+                drop_page(&g->pages[i], &table_of(g, i, sequence)[t]);
+    lm_kv_release(g, sequence, keep);
+    g->seq_length[sequence] = keep;
+    return LM_OK;
+}
+
+lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t positions, lm_error *e)
+{
+    LM_TRY(check_sequence(g, from, e));
+    LM_TRY(check_sequence(g, to, e));
+    if (from == to || g->seq_length[to] != 0 || positions > g->seq_length[from])
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "only the beginning of another sequence can be shared, into an empty one");
+    for (uint32_t i = 0; i < g->plan->n_groups; i++)
+        if (!window_is_whole(g, i, from, positions))
+            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u have left the window", positions);
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        uint32_t *source = table_of(g, i, from), *target = table_of(g, i, to);
+        for (uint32_t t = 0; t * LM_PAGE < positions; t++) {
+            target[t] = source[t];
+            if (source[t] != LM_NONE)
+                g->pages[i].uses[source[t]]++;
+        }
+    }
+    g->seq_length[to] = positions;
+    return LM_OK;
+}
+
+void lm_engine_pages(const lm_engine *g, uint64_t *used, uint64_t *total)
+{
+    *used = *total = 0;
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        *total += g->plan->groups[i].n_pages;
+        *used += g->plan->groups[i].n_pages - g->pages[i].n_free;
+    }
+}

@@ -1,0 +1,123 @@
+/* load.c - weights into the places that the plan gave them. */
+#include <string.h>
+
+#include "base/filemap.h"
+#include "runtime/engine.h"
+
+typedef struct load_job {
+    lm_engine             *g;
+    const lm_engine_options *o;
+    uint32_t               weight;
+    uint64_t               done, total;
+} load_job;
+
+static void report(const load_job *j)
+{
+    if (j->o->progress && j->total)
+        j->o->progress(j->o->progress_arg, (double)j->done / (double)j->total);
+}
+
+static void pack_share(void *arg, unsigned worker, unsigned workers)
+{
+    const load_job     *j  = arg;
+    lm_engine          *g  = j->g;
+    const lm_placement *at = &g->plan->weights[j->weight];
+    const lm_weight    *w  = &g->program->weights[j->weight];
+    uint64_t            from, to;
+
+    lm_pool_share(w->dims[0], at->matmul->row_group, worker, workers, &from, &to);
+    if (from < to)
+        at->matmul->pack(g->weights + at->offset, lm_container_data(g->model->container, g->model->tensors[j->weight]),
+                         w->dims[0], w->dims[1], from, to);
+}
+
+/* A worker of the pool has a guard of its own. */
+static lm_status pack_guarded(void *arg)
+{
+    void **a = arg;
+
+    pack_share(a[0], *(unsigned *)a[1], *(unsigned *)a[2]);
+    return LM_OK;
+}
+
+static void pack_worker(void *arg, unsigned worker, unsigned workers)
+{
+    load_job *j    = arg;
+    void     *a[3] = { arg, &worker, &workers };
+
+    if (lm_filemap_guard(pack_guarded, a, NULL, NULL) != LM_OK)
+        atomic_store(&j->g->failure, LM_IO);
+}
+
+static lm_status load_floats(void *arg)
+{
+    const load_job       *j = arg;
+    const lm_tensor_info *t = j->g->model->tensors[j->weight];
+
+    lm_container_unpack(j->g->model->container, t, 0, t->elements,
+                        (float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset));
+    return LM_OK;
+}
+
+static lm_status load_weight(load_job *j, lm_error *e)
+{
+    lm_engine            *g  = j->g;
+    const lm_placement   *at = &g->plan->weights[j->weight];
+    const lm_tensor_info *t  = g->model->tensors[j->weight];
+
+    switch (at->kind) {
+    case LM_MAPPED:
+        g->weight[j->weight] = lm_container_data(g->model->container, t);
+        return LM_OK;
+    case LM_FLOATS:
+        g->weight[j->weight] = g->weights + at->offset;
+        return lm_filemap_guard(load_floats, j, lm_container_file_of(g->model->container, t), e);
+    case LM_PACKED:
+        g->weight[j->weight] = g->weights + at->offset;
+        lm_pool_run(g->pool, pack_worker, j);
+        if (atomic_load(&g->failure) != LM_OK) {
+            lm_fail(e, LM_IO, t->name, LM_NO_OFFSET, "the file has been cut short while in use");
+            return lm_fail_in(e, lm_container_file_of(g->model->container, t));
+        }
+        lm_filemap_drop(lm_container_file(g->model->container, t->part), t->offset, t->bytes);
+        return LM_OK;
+    }
+    return LM_OK;
+}
+
+/* The frequencies of tables that do not change with every step. */
+static void load_frequencies(lm_engine *g)
+{
+    float *at = (float *)(void *)(g->slab + g->plan->state.frequencies);
+
+    for (uint32_t i = 0; i < g->program->n_ropes; i++) {
+        const lm_rope_table *t        = &g->program->ropes[i];
+        uint32_t             half     = t->spec.dim / 2;
+        const float         *divisors = t->divisors == LM_NONE ? NULL : g->weight[t->divisors];
+        const float         *lists[2] = { t->short_factors == LM_NONE ? NULL : g->weight[t->short_factors],
+                                          t->long_factors == LM_NONE ? NULL : g->weight[t->long_factors] };
+        g->frequencies[i]             = at;
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t length      = k ? t->spec.original_context + 1 : 1;
+            g->rope_factor[i][k] = lm_rope_frequencies(&t->spec, length, divisors, lists[k], at + k * half);
+        }
+        at += t->spec.dim;
+    }
+}
+
+lm_status lm_engine_load(lm_engine *g, const lm_engine_options *o, lm_error *e)
+{
+    load_job j = { .g = g, .o = o };
+
+    for (uint32_t i = 0; i < g->program->n_weights; i++)
+        j.total += g->plan->weights[i].kind == LM_MAPPED ? 0 : g->plan->weights[i].bytes;
+    for (j.weight = 0; j.weight < g->program->n_weights; j.weight++) {
+        LM_TRY(load_weight(&j, e));
+        if (g->plan->weights[j.weight].kind != LM_MAPPED) {
+            j.done += g->plan->weights[j.weight].bytes;
+            report(&j);
+        }
+    }
+    load_frequencies(g);
+    return LM_OK;
+}

@@ -1,0 +1,276 @@
+/* model.c - opening a model. */
+#include "runtime/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/open_tokenizer.h"
+
+#define MAX_CONFIG (UINT64_C(4) << 20)
+
+/* ---- where the description comes from ---- */
+
+static bool ends_with(const char *s, const char *suffix)
+{
+    return lm_view_ends(lm_view_of(s), lm_view_of(suffix));
+}
+
+static lm_status open_config(lm_model *m, const char *path, lm_error *e)
+{
+    char     *text;
+    size_t    size;
+    lm_status status;
+
+    LM_TRY(lm_file_read(path, MAX_CONFIG, &text, &size, e));
+    status = lm_meta_from_json(text, size, path, 32, &m->config_json, e);
+    lm_free(text);
+    return status;
+}
+
+/* A config.json by itself, also inside a folder whose weights are not to be looked at. */
+static const char *config_path(lm_model *m, const char *path, bool structure_only)
+{
+    if (ends_with(path, ".json") && lm_path_is_file(path))
+        return path;
+    if (!structure_only || !lm_path_is_folder(path))
+        return NULL;
+    char *inside = lm_arena_printf(&m->arena, "%s/config.json", path);
+    return inside && lm_path_is_file(inside) ? inside : NULL;
+}
+
+static lm_status open_source(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
+{
+    const char *config = config_path(m, path, o->structure_only);
+
+    if (config) {
+        if (!o->structure_only) {
+            lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "a description without weights cannot be run");
+            return lm_fail_in(e, path);
+        }
+        return open_config(m, config, e);
+    }
+    lm_container_options c = { .no_mmap = o->no_mmap };
+    return lm_container_open(path, &c, &m->container, e);
+}
+
+static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
+{
+    lm_source s = {
+        .kind            = m->container ? lm_container_kind_of(m->container) : LM_SAFETENSORS,
+        .meta            = m->container ? lm_container_meta(m->container) : m->config_json,
+        .tensors         = m->container,
+        .rope_scaling    = o->rope_scaling,
+        .rope_freq_base  = o->rope_freq_base,
+        .rope_freq_scale = o->rope_freq_scale,
+        .yarn_orig_ctx   = o->yarn_orig_ctx,
+    };
+
+    if (o->rope_scaling && strcmp(o->rope_scaling, "none") != 0 && strcmp(o->rope_scaling, "linear") != 0 &&
+        strcmp(o->rope_scaling, "yarn") != 0)
+        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"%s\" is not one of none, linear, yarn", o->rope_scaling);
+    LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
+    if (o->rope_scaling || o->rope_freq_base > 0 || o->rope_freq_scale > 0 || o->yarn_orig_ctx)
+        lm_buf_add_str(&m->warnings, "rotary embedding differs from the file's, as asked for\n");
+    return LM_OK;
+}
+
+/* ---- names ---- */
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static void find_name(lm_model *m, const char *path)
+{
+    lm_view name;
+
+    if (m->container && lm_container_kind_of(m->container) == LM_GGUF &&
+        lm_meta_string(lm_container_meta(m->container), "general.name", &name, NULL) == LM_OK && name.size)
+        m->name = lm_arena_strndup(&m->arena, name.data, name.size);
+    else
+        m->name = lm_arena_strdup(&m->arena, last_part(path));
+    m->source = lm_arena_strdup(&m->arena, path);
+}
+
+/* The type that holds most of the bytes. */
+static void find_storage(lm_model *m)
+{
+    uint64_t bytes[256] = { 0 };
+    lm_dtype best       = LM_F32;
+
+    for (uint32_t i = 0; m->tensors && i < m->program->n_weights; i++) {
+        lm_dtype t = m->types[i];
+        bytes[t] += m->tensors[i]->bytes;
+        if (bytes[t] > bytes[best])
+            best = t;
+    }
+    m->storage = m->tensors ? lm_arena_strdup(&m->arena, lm_dtype_of(best)->name) : NULL;
+}
+
+/* ---- what ends a generation ---- */
+
+static void add_end_id(lm_model *m, const lm_meta_value *v)
+{
+    if (v->kind == LM_META_UINT && v->u < INT32_MAX && m->n_end_ids < LM_MAX_END_IDS)
+        m->end_ids[m->n_end_ids++] = (lm_token)v->u;
+}
+
+static void add_end_ids(lm_model *m, const lm_meta *meta)
+{
+    lm_meta_value v, item;
+
+    if (!meta || !lm_meta_get(meta, "eos_token_id", &v))
+        return;
+    add_end_id(m, &v);
+    for (uint64_t i = 0; v.kind == LM_META_ARRAY && i < v.a.n; i++)
+        if (lm_meta_at(&v, i, &item))
+            add_end_id(m, &item);
+}
+
+static lm_status find_end_ids(lm_model *m, lm_error *e)
+{
+    const lm_meta *generation = NULL;
+
+    if (!m->container) {
+        add_end_ids(m, m->config_json);
+    } else if (lm_container_kind_of(m->container) != LM_GGUF) {
+        LM_TRY(lm_container_json(m->container, "generation_config.json", &generation, e));
+        add_end_ids(m, generation);
+        add_end_ids(m, lm_container_meta(m->container));
+    }
+    return LM_OK;
+}
+
+/* ---- open, close, look ---- */
+
+static lm_status open_model(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
+{
+    LM_TRY(open_source(m, path, o, e));
+    LM_TRY(describe(m, o, e));
+    m->types = lm_arena_new(&m->arena, m->program->n_weights + 1, lm_dtype);
+    if (!m->types)
+        return lm_fail_memory(e, "model", 0);
+    if (m->container && lm_container_n_tensors(m->container))
+        LM_TRY(lm_model_bind(m, o->allow_unused, e));
+    else if (!o->structure_only)
+        return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "there are no weights"), lm_fail_in(e, path);
+    find_name(m, path);
+    find_storage(m);
+    LM_TRY(find_end_ids(m, e));
+    if (m->container) {
+        lm_tokenizer_options t = { .pre = o->pre };
+        LM_TRY(lm_tokenizer_from_container(m->container, &t, &m->tokenizer, e));
+    }
+    if (!m->name || !m->source || m->warnings.failed)
+        return lm_fail_memory(e, "model", 0);
+    for (size_t i = 0; i < m->warnings.size; i++)
+        if (m->warnings.data[i] == '\n')
+            m->warnings.data[i] = '\0';
+    return LM_OK;
+}
+
+lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e)
+{
+    static const lm_model_options defaults;
+    lm_model                     *m = lm_alloc_zero(1, sizeof *m);
+
+    if (!m)
+        return lm_fail_memory(e, path, sizeof *m);
+    lm_status status = open_model(m, path, o ? o : &defaults, e);
+    if (status != LM_OK) {
+        lm_model_close(m);
+        return status;
+    }
+    *out = m;
+    return LM_OK;
+}
+
+void lm_model_close(lm_model *m)
+{
+    if (!m)
+        return;
+    lm_tokenizer_free(m->tokenizer);
+    lm_program_free(m->program);
+    lm_container_close(m->container);
+    lm_meta_free(m->config_json);
+    lm_buf_free(&m->warnings);
+    lm_arena_free(&m->arena);
+    lm_free(m);
+}
+
+void lm_model_describe(const lm_model *m, lm_model_info *out)
+{
+    const lm_config *c = &m->config;
+
+    *out = (lm_model_info){
+        .name           = m->name,
+        .family         = m->family->name,
+        .source         = m->source,
+        .container      = !m->container ? "config" : lm_container_kind_of(m->container) == LM_GGUF ? "gguf" : "safetensors",
+        .n_vocab        = m->program->n_vocab,
+        .n_layers       = m->program->n_layers,
+        .n_heads        = c->n_heads,
+        .n_kv_heads     = c->n_kv_heads,
+        .head_dim       = c->head_dim,
+        .hidden         = c->hidden,
+        .intermediate   = c->intermediate,
+        .context_length = m->program->context_length,
+        .tied           = c->tied,
+        .parameters     = lm_program_parameters(m->program),
+        .weight_bytes   = m->weight_bytes,
+        .storage        = m->storage,
+    };
+}
+
+const char *lm_model_warning(const lm_model *m, size_t i)
+{
+    const char *p = m->warnings.data, *end = p + m->warnings.size;
+
+    for (; p && p < end; p += strlen(p) + 1)
+        if (i-- == 0)
+            return p;
+    return NULL;
+}
+
+const lm_tokenizer *lm_model_tokenizer(const lm_model *m)
+{
+    return m->tokenizer;
+}
+
+bool lm_model_is_end(const lm_model *m, lm_token id)
+{
+    for (size_t i = 0; i < m->n_end_ids; i++)
+        if (m->end_ids[i] == id)
+            return true;
+    return m->tokenizer && lm_tokenizer_is_end(m->tokenizer, id);
+}
+
+bool lm_model_length_dependent(const lm_model *m, const char **why)
+{
+    for (uint32_t i = 0; i < m->program->n_ropes; i++) {
+        lm_rope_type t = m->program->ropes[i].spec.type;
+        if (lm_rope_depends_on_length(&m->program->ropes[i].spec)) {
+            if (why)
+                *why = t == LM_ROPE_DYNAMIC ? "dynamic rotary scaling depends on the length of the forward"
+                                            : "longrope chooses its factors by the length of the forward";
+            return true;
+        }
+    }
+    return false;
+}
+
+lm_status lm_model_program_text(const lm_model *m, lm_text *out, lm_error *e)
+{
+    lm_buf b = { 0 };
+
+    lm_program_print(m->program, &b);
+    if (b.failed) {
+        lm_buf_free(&b);
+        return lm_fail_memory(e, "program", 0);
+    }
+    *out = (lm_text){ b.data, b.size, b.capacity };
+    return LM_OK;
+}

@@ -1,0 +1,34 @@
+/* model.h - a model inside the library: description, program, and where each weight lies on disk. */
+#ifndef LM_RUNTIME_MODEL_H
+#define LM_RUNTIME_MODEL_H
+
+#include "arch/config.h"
+#include "lamina/model.h"
+
+#define LM_MAX_END_IDS 64
+
+struct lm_model {
+    lm_container    *container;          /* NULL for a bare config.json */
+    lm_meta         *config_json;        /* of a bare config.json */
+    const lm_family *family;
+    lm_config        config;
+    lm_program      *program;
+    const lm_tensor_info **tensors;      /* [n_weights]; NULL where there are no weights to look at */
+    lm_dtype        *types;              /* [n_weights]: how each is stored */
+    lm_tokenizer    *tokenizer;          /* NULL: none */
+    char            *name, *source, *storage;
+    lm_buf           warnings;           /* each ends with a NUL once the model is open */
+    lm_token         end_ids[LM_MAX_END_IDS];
+    size_t           n_end_ids;
+    uint64_t         weight_bytes;       /* of the tensors used */
+    lm_arena         arena;
+};
+
+/* True when the rotary frequencies depend on how long the forward is, so that a prompt in pieces differs from the prompt
+ * at once by definition. *why: a phrase. */
+bool lm_model_length_dependent(const lm_model *m, const char **why);
+
+/* Find the tensor of every weight, check its shape, name what is missing and what nobody uses. */
+lm_status lm_model_bind(lm_model *m, bool allow_unused, lm_error *e);
+
+#endif
