@@ -231,9 +231,9 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
     if (r->type == LM_ROPE_YARN) {
         LM_TRY(gguf_f64(s, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32, &r->beta_fast, e));
         LM_TRY(gguf_f64(s, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1, &r->beta_slow, e));
-        if (attention == 0)
-            LM_TRY(gguf_f64(s, "rope.scaling.yarn_attn_factor", 0, 1e6, 0, &attention, e));
         r->truncate = true;
+        /* yarn_attn_factor is the published attention_factor; attn_factor is what ggml multiplies its own magnitude by */
+        LM_TRY(gguf_f64(s, "rope.scaling.yarn_attn_factor", 0, 1e6, 0, &r->attention_factor, e));
         if (attention > 0)
             r->attention_factor = attention * (r->factor > 1 ? 1 + 0.1 * log(r->factor) : 1);
     }

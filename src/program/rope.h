@@ -24,6 +24,7 @@ typedef struct lm_rope_spec {
     uint32_t        dim;                     /* lanes rotated of each head, even */
     double          base;
     lm_rope_pairing pairing;
+    bool            permuted;                /* the container stores q and k rows in this pairing, the original in the other */
     lm_rope_type    type;
     double          factor;                  /* 1 where unused */
     uint32_t        original_context;        /* trained positions; 0 where unused */

@@ -160,6 +160,7 @@ static lm_status open_model(lm_model *m, const char *path, const lm_model_option
     find_name(m, path);
     find_storage(m);
     LM_TRY(find_end_ids(m, e));
+    lm_model_find_templates(m);
     if (m->container) {
         lm_tokenizer_options t = { .pre = o->pre };
         LM_TRY(lm_tokenizer_from_container(m->container, &t, &m->tokenizer, e));

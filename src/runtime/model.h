@@ -6,6 +6,7 @@
 #include "lamina/model.h"
 
 #define LM_MAX_END_IDS 64
+#define LM_TEMPLATES   3
 
 struct lm_model {
     lm_container    *container;          /* NULL for a bare config.json */
@@ -21,12 +22,18 @@ struct lm_model {
     lm_token         end_ids[LM_MAX_END_IDS];
     size_t           n_end_ids;
     uint64_t         weight_bytes;       /* of the tensors used */
+    struct {
+        const char *name, *source;       /* NULL, NULL: there is none */
+    } templates[LM_TEMPLATES];           /* the default, whose name is NULL, and the named ones that are known */
     lm_arena         arena;
 };
 
 /* True when the rotary frequencies depend on how long the forward is, so that a prompt in pieces differs from the prompt
  * at once by definition. *why: a phrase. */
 bool lm_model_length_dependent(const lm_model *m, const char **why);
+
+/* Look for chat templates in the container. */
+void lm_model_find_templates(lm_model *m);
 
 /* Find the tensor of every weight, check its shape, name what is missing and what nobody uses. */
 lm_status lm_model_bind(lm_model *m, bool allow_unused, lm_error *e);
