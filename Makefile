@@ -32,7 +32,7 @@ bench: build/release/build.ninja               ## measure: kernels, then the pro
 	@$(MESON) test -C build/release --benchmark --verbose
 
 golden:                                        ## remake the golden data with PyTorch (slow; review the diff)
-	@scripts/setup test oracle
+	@scripts/setup test oracle peers
 	@tools/oracle/all
 
 fuzz-%: build/fuzz/build.ninja                 ## fuzz-NAME T=60: fuzz one reader for T seconds
