@@ -134,7 +134,7 @@ uint64_t lm_memory_available(void)
     FILE              *f     = fopen("/proc/meminfo", "r");
 
     while (f && bytes == UINT64_MAX && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+        if (!strncmp(line, "MemAvailable:", 13) && (kib = strtoull(line + 13, NULL, 10)) > 0)
             bytes = (uint64_t)kib * 1024;
     if (f)
         fclose(f);

@@ -133,7 +133,8 @@ static lm_status take_memory(lm_engine *g, lm_error *e)
 
     if (m.total > available)
         return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
-                       "the plan takes %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 ", scratch %" PRIu64 "), %" PRIu64 " are available",
+                       "the plan takes %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 ", scratch %" PRIu64
+                       "), %" PRIu64 " are available",
                        m.total, m.weights, m.kv, m.scratch, available);
     LM_TRY(take(&g->weights, p->weight_bytes, &g->allocated.weights, "weights", e));
     LM_TRY(take(&g->kv, p->kv_bytes, &g->allocated.kv, "cache", e));
