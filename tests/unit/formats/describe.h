@@ -49,7 +49,7 @@ static inline const char *golden_path(const char *name)
     return path[next];
 }
 
-/* A fresh folder below the working directory's temporary one; the name lives until the process ends. */
+/* A fresh folder; its name is good for eight calls. */
 static inline const char *fresh_folder(void)
 {
     static char path[8][64];
@@ -87,6 +87,11 @@ static inline void write_file(const char *path, const void *data, size_t n)
 
     if (!f || fwrite(data, 1, n, f) != n || fclose(f))
         fail_msg("%s cannot be written", path);
+}
+
+static inline void write_text(const char *path, const char *text)
+{
+    write_file(path, text, strlen(text));
 }
 
 static inline char *read_file(const char *path, size_t *n)
@@ -209,10 +214,14 @@ static inline lm_buf describe(const lm_container *c, bool keys)
     return b;
 }
 
+/* As GOLDEN.txt has it. */
 static inline void assert_described(const lm_container *c, const char *golden)
 {
+    char   name[256];
     size_t n;
-    char  *want = read_file(golden_path(golden), &n);
+
+    snprintf(name, sizeof name, "%s.txt", golden);
+    char  *want = read_file(golden_path(name), &n);
     lm_buf got = describe(c, true);
 
     assert_string_equal(got.data, want);

@@ -22,7 +22,6 @@ static void every_type_is_read_as_the_gguf_package_wrote_it(void **state)
             char name[64];
             snprintf(name, sizeof name, "formats/%s.gguf", files[i]);
             lm_container *c = open_golden(name, &(lm_container_options){ .no_mmap = no_mmap });
-            strcat(name, ".txt");
             assert_described(c, name);
             lm_container_close(c);
         }
@@ -36,7 +35,7 @@ static void a_split_model_opens_from_any_part(void **state)
         snprintf(name, sizeof name, "formats/split-%05d-of-00003.gguf", part);
         lm_container *c = open_golden(name, NULL);
         assert_int_equal(lm_container_n_files(c), 3);
-        assert_described(c, "formats/split.gguf.txt");
+        assert_described(c, "formats/split.gguf");
         assert_int_equal(lm_container_find(c, "t0")->part, 0);
         assert_int_equal(lm_container_find(c, "t4")->part, 2);
         assert_non_null(strstr(lm_container_file_of(c, lm_container_find(c, "t3")), "split-00002-of-00003.gguf"));
