@@ -1,0 +1,90 @@
+/* strips.h - the layout of quantised matrices and activations behind the integer kernels.
+ *
+ * A strip is R rows of the matrix (8 or 16: the 32-bit lanes of a vector); the last one is padded with rows of zeros. It is
+ * one sequential stream of units of 32 columns. A lane of a vector holds four consecutive columns of one row, so a product
+ * with four activations in all lanes gives R outputs and no lane is ever summed across.
+ *
+ *   unit    [numbers: f16 [R] each][bytes [R] each][planes]
+ *   planes  byte 4r + j of vector v belongs to row r and column 4v + j:
+ *     bytes    8 vectors of whole codes
+ *     nibbles  4 vectors; low bits: vectors 0-3, high bits: vectors 4-7
+ *     pairs    2 vectors of two-bit fields, field f of the first: vector f, of the second: vector 4 + f
+ *     bits     1 vector; bit v: vector v
+ *   A code is nibble | pair << 4, nibble | bit << 4, pair, or pair | bit << 2.
+ *   K types put f16 [R] numbers ahead of every eight units.
+ *
+ * What the numbers mean is in the table of strips.c; the sizes are those of the file but for the K types' scales, kept as
+ * bytes (2-3 % more). */
+#ifndef LM_KERNELS_STRIPS_H
+#define LM_KERNELS_STRIPS_H
+
+#include "kernels/kernels.h"
+
+typedef struct lm_strip_layout {
+    lm_dtype type;
+    uint8_t  head_f16;           /* numbers of a row for 256 columns */
+    uint8_t  unit_f16, unit_u8;  /* numbers and bytes of a row for 32 columns */
+    uint8_t  nibbles, bytes, pairs, bits;
+} lm_strip_layout;
+
+/* NULL when the type has none. */
+const lm_strip_layout *lm_strip_of(lm_dtype type);
+
+/* Bytes, with R rows, of a unit, of the numbers ahead of 256 columns, of a strip. */
+static inline uint32_t lm_strip_unit(const lm_strip_layout *l, uint32_t r)
+{
+    return r * (2u * l->unit_f16 + l->unit_u8 + 16u * l->nibbles + 32u * l->bytes + 8u * l->pairs + 4u * l->bits);
+}
+
+static inline uint32_t lm_strip_head(const lm_strip_layout *l, uint32_t r)
+{
+    return r * 2u * l->head_f16;
+}
+
+static inline uint64_t lm_strip_bytes(const lm_strip_layout *l, uint32_t r, uint64_t cols)
+{
+    return cols / 32 * lm_strip_unit(l, r) + (l->head_f16 ? cols / 256 * lm_strip_head(l, r) : 0);
+}
+
+/* The matmul interface for R rows. */
+uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint32_t r, uint64_t rows, uint64_t cols);
+void     lm_strip_pack(const lm_strip_layout *l, uint32_t r, void *dst, const void *stored, uint64_t rows, uint64_t cols,
+                       uint64_t first, uint64_t last);
+void     lm_strip_row(const lm_strip_layout *l, uint32_t r, float *dst, const void *w, uint64_t cols, uint64_t row);
+
+/* A packed row of activations: int8 codes with one scale for 32, and the sums that take care of offsets and minima.
+ *   q    int8 [cols]
+ *   d    f32 [cols/32]         x ~ d * q, |q| <= 127
+ *   sum  f32 [cols/32]         d * sum of q
+ *   half f32 [cols/32][2]      the same for each 16
+ * cols is a multiple of 32. A block with an infinity or NaN has it in d. */
+typedef struct lm_q8_row {
+    int8_t *q;
+    float  *d, *sum, *half;
+} lm_q8_row;
+
+static inline uint64_t lm_q8_align(uint64_t n)
+{
+    return (n + 63) & ~UINT64_C(63);
+}
+
+static inline lm_q8_row lm_q8_row_at(const void *x, uint64_t cols)
+{
+    uint8_t *q = (uint8_t *)(uintptr_t)x, *d = q + lm_q8_align(cols), *sum = d + lm_q8_align(cols / 8);
+
+    return (lm_q8_row){
+        .q = (int8_t *)q,
+        .d = (void *)d,
+        .sum = (void *)sum,
+        .half = (void *)(sum + lm_q8_align(cols / 8)),
+    };
+}
+
+/* Magnitudes below this are packed as zero: 127 / x is no float32. */
+#define LM_Q8_LEAST 1e-36f
+
+/* In plain C: what every level's pack must give, bit for bit. */
+uint64_t lm_q8_bytes(uint64_t cols);
+void     lm_q8_pack(void *dst, const float *x, uint64_t cols);
+
+#endif

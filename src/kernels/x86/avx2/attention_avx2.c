@@ -1,0 +1,369 @@
+/* attention_avx2.c - attention over a paged cache, keys in lanes.
+ *
+ * A layer's part of a page holds, for one key/value head after the other:
+ *   keys    [k_dim][64] turned: one lane of all 64 keys lies together, so scores need no sum across lanes.
+ *           Q8_0: scales f16 [k_dim/32][64], then codes [k_dim][64]
+ *   values  [64][v_dim] as rows of the cache's type
+ *
+ * A page is turned into float32 once for all queries of a tile. Per query: 64 scores, their maximum, e^(score - maximum),
+ * their sum as a tree, then the values in rising order. What a query gives depends on nothing else. */
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/avx2/vec_avx2.h"
+#include "tensor/blocks.h"
+
+enum { TILE = 16, VECTORS = LM_PAGE / 8 };       /* rows of queries that share a converted page */
+
+static uint64_t row_bytes(const lm_kv_shape *kv, uint32_t dim)
+{
+    const lm_dtype_info *t = lm_dtype_of(kv->type);
+    return (uint64_t)dim / t->block * t->bytes;
+}
+
+static uint64_t head_bytes(const lm_kv_shape *kv)
+{
+    return LM_PAGE * (row_bytes(kv, kv->k_dim) + (kv->v_in_k ? 0 : row_bytes(kv, kv->v_dim)));
+}
+
+static uint64_t page_bytes(const lm_kv_shape *kv)
+{
+    return (kv->n_kv_heads * head_bytes(kv) + 63) & ~UINT64_C(63);
+}
+
+/* ---- storing ----------------------------------------------------------------------------------------------------- */
+
+static void store_key_q8(uint8_t *keys, uint32_t slot, const float *k, uint32_t dim)
+{
+    uint8_t *codes = keys + dim / 32 * LM_PAGE * 2;
+
+    for (uint32_t b = 0; b < dim / 32; b++) {
+        lm_q8_0 block;
+        lm_dtype_of(LM_Q8_0)->pack(&block, k + 32 * b, 32);
+        memcpy(keys + 2 * (b * LM_PAGE + slot), &block.d, 2);
+        for (uint32_t i = 0; i < 32; i++)
+            codes[(32 * b + i) * LM_PAGE + slot] = (uint8_t)block.qs[i];
+    }
+}
+
+static void store_key(lm_dtype type, uint8_t *keys, uint32_t slot, const float *k, uint32_t dim)
+{
+    if (type == LM_Q8_0) {
+        store_key_q8(keys, slot, k, dim);
+        return;
+    }
+    for (uint32_t i = 0; i < dim; i++) {
+        uint64_t at = (uint64_t)i * LM_PAGE + slot;
+        uint16_t bits;
+        switch ((int)type) {
+        case LM_F32: memcpy(keys + 4 * at, &k[i], 4); break;
+        case LM_F16: bits = _cvtss_sh(k[i], 0); memcpy(keys + 2 * at, &bits, 2); break;
+        default: bits = lm_f32_to_bf16(k[i]); memcpy(keys + 2 * at, &bits, 2);
+        }
+    }
+}
+
+static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const float *k, const float *v)
+{
+    const lm_dtype_info *t = lm_dtype_of(kv->type);
+
+    for (uint32_t h = 0; h < kv->n_kv_heads; h++) {
+        uint8_t *keys = page + h * head_bytes(kv), *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
+        store_key(kv->type, keys, slot, k + (uint64_t)h * kv->k_dim, kv->k_dim);
+        if (!kv->v_in_k)
+            t->pack(values + slot * row_bytes(kv, kv->v_dim), v + (uint64_t)h * kv->v_dim, kv->v_dim);
+    }
+}
+
+/* ---- a page as float32 ------------------------------------------------------------------------------------------- */
+
+/* The running state of one query: what it would be if the softmax ended here. */
+typedef struct running {
+    float max, sum;
+} running;
+
+/* Scratch: keys [k_dim][64], values [64][v_dim] (or, inside the keys, turned), probabilities [64], states [TILE][group]. */
+typedef struct workspace {
+    float   *keys, *values, *p;
+    running *states;
+} workspace;
+
+static uint64_t round64(uint64_t bytes)
+{
+    return (bytes + 63) & ~UINT64_C(63);
+}
+
+static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scratch, uint64_t *bytes)
+{
+    uint8_t *at = scratch;
+    uint64_t keys = round64((uint64_t)kv->k_dim * LM_PAGE * 4), values = round64((uint64_t)kv->v_dim * LM_PAGE * 4);
+
+    *bytes = keys + values + LM_PAGE * 4 + round64(TILE * (uint64_t)group * sizeof(running));
+    return (workspace){
+        .keys = (void *)at,
+        .values = (void *)(at + keys),
+        .p = (void *)(at + keys + values),
+        .states = (void *)(at + keys + values + LM_PAGE * 4),
+    };
+}
+
+static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
+{
+    uint64_t bytes;
+    float none;
+
+    workspace_at(kv, group, &none, &bytes);
+    return bytes;
+}
+
+static void load_keys(const lm_kv_shape *kv, const uint8_t *keys, float *out)
+{
+    if (kv->type != LM_Q8_0) {
+        lm_unpack_avx2(kv->type)(out, keys, (size_t)kv->k_dim * LM_PAGE);
+        return;
+    }
+    const uint8_t *codes = keys + kv->k_dim / 32 * LM_PAGE * 2;
+    for (uint32_t i = 0; i < kv->k_dim; i++) {
+        for (uint32_t j = 0; j < LM_PAGE; j += 8) {
+            __m256 d = _mm256_cvtph_ps(_mm_loadu_si128((const void *)(keys + 2 * (i / 32 * LM_PAGE + j))));
+            __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(codes + (uint64_t)i * LM_PAGE + j)));
+            _mm256_storeu_ps(out + (uint64_t)i * LM_PAGE + j, _mm256_mul_ps(d, _mm256_cvtepi32_ps(q)));
+        }
+    }
+}
+
+/* Values [from, to) as rows; those of MLA are turned back out of the keys. */
+static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, workspace *w)
+{
+    uint64_t bytes = row_bytes(kv, kv->v_dim);
+
+    if (!kv->v_in_k) {
+        lm_unpack_avx2(kv->type)(w->values + (uint64_t)from * kv->v_dim, values + from * bytes,
+                                 (size_t)(to - from) * kv->v_dim);
+        return;
+    }
+    for (uint32_t j = from; j < to; j++)
+        for (uint32_t i = 0; i < kv->v_dim; i++)
+            w->values[(uint64_t)j * kv->v_dim + i] = w->keys[(uint64_t)i * LM_PAGE + j];
+}
+
+/* ---- one query against one page ---------------------------------------------------------------------------------- */
+
+static inline __attribute__((always_inline)) void dots(const float *q, const float *keys, uint32_t dim,
+                                                       const int vectors, __m256 s[VECTORS])
+{
+    __m256 acc[VECTORS];
+
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+        acc[v] = _mm256_setzero_ps();
+    for (uint32_t i = 0; i < dim; i++, keys += LM_PAGE) {
+        __m256 x = _mm256_broadcast_ss(q + i);
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++)
+            acc[v] = _mm256_fmadd_ps(x, _mm256_loadu_ps(keys + 8 * v), acc[v]);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+        s[v] = acc[v];
+}
+
+/* The keys [from, to) of a page that a query at `distance` past its first position sees. */
+typedef struct sight {
+    uint32_t from, to, distance;
+} sight;
+
+/* Scores of all lanes; -infinity where nothing is seen. */
+static void scores(const lm_attention_args *a, const workspace *w, const float *q, uint32_t g, sight see,
+                   __m256 s[VECTORS])
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256 nothing = vec_set(-INFINITY);
+
+    for (int v = 0; v < VECTORS; v++)
+        s[v] = _mm256_setzero_ps();
+    if (see.to <= LM_PAGE / 2)
+        dots(q, w->keys, a->kv->k_dim, VECTORS / 2, s);
+    else
+        dots(q, w->keys, a->kv->k_dim, VECTORS, s);
+    for (int v = 0; v < VECTORS; v++) {
+        __m256i j = _mm256_add_epi32(lane, _mm256_set1_epi32(8 * v));
+        s[v] = _mm256_mul_ps(s[v], vec_set(a->scale));
+        if (a->softcap > 0.0f)
+            s[v] = _mm256_mul_ps(vec_set(a->softcap), vec_tanh(_mm256_div_ps(s[v], vec_set(a->softcap))));
+        if (a->slopes) {
+            __m256 back = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_set1_epi32((int)see.distance), j));
+            s[v] = _mm256_sub_ps(s[v], _mm256_mul_ps(vec_set(a->slopes[g]), back));
+        }
+        __m256i seen = _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)see.from), j),
+                                           _mm256_cmpgt_epi32(_mm256_set1_epi32((int)see.to), j));
+        s[v] = _mm256_blendv_ps(nothing, s[v], _mm256_castsi256_ps(seen));
+    }
+}
+
+/* Scale what is there to a larger maximum. */
+static void raise_max(running *s, float max, float *out, uint32_t width)
+{
+    if (!(max > s->max))
+        return;
+    __m256 shrink = s->max == -INFINITY ? _mm256_setzero_ps() : vec_exp(vec_set(s->max - max));
+    s->max = max;
+    s->sum *= _mm256_cvtss_f32(shrink);
+    for (uint32_t i = 0; i < width; i += 8) {
+        if (width - i >= 8)
+            _mm256_storeu_ps(out + i, _mm256_mul_ps(_mm256_loadu_ps(out + i), shrink));
+        else
+            vec_store_tail(out + i, width - i, _mm256_mul_ps(vec_load_tail(out + i, width - i), shrink));
+    }
+}
+
+/* out += sum of p[j] * values[j] over 8 * vectors lanes, j rising. */
+static inline __attribute__((always_inline)) void add_values(float *out, const float *p, const float *values,
+                                                             uint32_t width, sight see, const int vectors)
+{
+    __m256 acc[8];
+
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+        acc[v] = _mm256_loadu_ps(out + 8 * v);
+    for (uint32_t j = see.from; j < see.to; j++) {
+        __m256 x = _mm256_broadcast_ss(p + j);
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++)
+            acc[v] = _mm256_fmadd_ps(x, _mm256_loadu_ps(values + (uint64_t)j * width + 8 * v), acc[v]);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+        _mm256_storeu_ps(out + 8 * v, acc[v]);
+}
+
+static void weighted_values(float *out, const float *p, const float *values, uint32_t width, sight see)
+{
+    uint32_t i = 0;
+
+    for (; i + 64 <= width; i += 64)
+        add_values(out + i, p, values + i, width, see, 8);
+    for (; i + 8 <= width; i += 8)
+        add_values(out + i, p, values + i, width, see, 1);
+    if (i < width) {
+        __m256 acc = vec_load_tail(out + i, width - i);
+        for (uint32_t j = see.from; j < see.to; j++)
+            acc = _mm256_fmadd_ps(vec_set(p[j]), vec_load_tail(values + (uint64_t)j * width + i, width - i), acc);
+        vec_store_tail(out + i, width - i, acc);
+    }
+}
+
+static void page_step(const lm_attention_args *a, const workspace *w, const float *q, uint32_t g, sight see, running *state,
+                      float *out)
+{
+    __m256 s[VECTORS], max;
+
+    scores(a, w, q, g, see, s);
+    max = _mm256_max_ps(_mm256_max_ps(_mm256_max_ps(s[0], s[1]), _mm256_max_ps(s[2], s[3])),
+                        _mm256_max_ps(_mm256_max_ps(s[4], s[5]), _mm256_max_ps(s[6], s[7])));
+    raise_max(state, vec_max(max), out, a->kv->v_dim);
+    for (int v = 0; v < VECTORS; v++) {
+        s[v] = vec_exp(_mm256_sub_ps(s[v], vec_set(state->max)));
+        _mm256_storeu_ps(w->p + 8 * v, s[v]);
+    }
+    state->sum += vec_sum(_mm256_add_ps(_mm256_add_ps(_mm256_add_ps(s[0], s[1]), _mm256_add_ps(s[2], s[3])),
+                                        _mm256_add_ps(_mm256_add_ps(s[4], s[5]), _mm256_add_ps(s[6], s[7]))));
+    weighted_values(out, w->p, w->values, a->kv->v_dim, see);
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+/* The first position that the query at p sees. */
+static uint32_t first_seen(const lm_attention_args *a, uint32_t p)
+{
+    return a->window && p >= a->window ? p - a->window + 1 : 0;
+}
+
+/* False when the query at p sees nothing of the page that begins at `start`. */
+static bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *see)
+{
+    uint32_t first = first_seen(a, p);
+
+    if (p < start || first >= start + LM_PAGE)
+        return false;
+    see->from = first > start ? first - start : 0;
+    see->to = p - start < LM_PAGE ? p - start + 1 : LM_PAGE;
+    see->distance = p - start;
+    return true;
+}
+
+static float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
+{
+    return a->out + r * a->out_stride + (uint64_t)g * a->kv->v_dim;
+}
+
+static void page_against_rows(const lm_attention_args *a, workspace *w, uint32_t page, uint32_t from, uint32_t to)
+{
+    const uint8_t *keys = a->base + a->pages[page] * a->page_stride + a->head * head_bytes(a->kv);
+    uint32_t start = page * LM_PAGE, least = LM_PAGE, most = 0;
+    sight see;
+
+    for (uint32_t r = from; r < to; r++) {
+        if (!sees(a, a->position + r, start, &see))
+            continue;
+        least = see.from < least ? see.from : least;
+        most = see.to > most ? see.to : most;
+    }
+    if (most <= least)
+        return;
+    load_keys(a->kv, keys, w->keys);
+    load_values(a->kv, keys + LM_PAGE * row_bytes(a->kv, a->kv->k_dim), least, most, w);
+    for (uint32_t r = from; r < to; r++) {
+        if (!sees(a, a->position + r, start, &see))
+            continue;
+        for (uint32_t g = 0; g < a->group; g++)
+            page_step(a, w, a->q + r * a->q_stride + (uint64_t)g * a->kv->k_dim, g, see,
+                      &w->states[(r - from) * a->group + g], out_of(a, r, g));
+    }
+}
+
+static void finish(const lm_attention_args *a, running *s, uint32_t g, float *out)
+{
+    uint32_t width = a->kv->v_dim;
+
+    if (a->sinks) {
+        raise_max(s, a->sinks[g], out, width);
+        s->sum += _mm256_cvtss_f32(vec_exp(vec_set(a->sinks[g] - s->max)));
+    }
+    for (uint32_t i = 0; i < width; i++)
+        out[i] /= s->sum;
+}
+
+static void run(const lm_attention_args *a)
+{
+    uint64_t bytes;
+    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
+
+    for (uint32_t from = 0; from < a->rows; from += TILE) {
+        uint32_t to = a->rows - from < TILE ? a->rows : from + TILE;
+        for (uint32_t r = from; r < to; r++) {
+            for (uint32_t g = 0; g < a->group; g++) {
+                w.states[(r - from) * a->group + g] = (running){ -INFINITY, 0.0f };
+                memset(out_of(a, r, g), 0, a->kv->v_dim * sizeof(float));
+            }
+        }
+        uint32_t last = (a->position + to - 1) / LM_PAGE;
+        for (uint32_t page = first_seen(a, a->position + from) / LM_PAGE; page <= last; page++)
+            page_against_rows(a, &w, page, from, to);
+        for (uint32_t r = from; r < to; r++)
+            for (uint32_t g = 0; g < a->group; g++)
+                finish(a, &w.states[(r - from) * a->group + g], g, out_of(a, r, g));
+    }
+}
+
+void lm_attention_kernels_init_avx2(lm_attention_kernels *k)
+{
+    *k = (lm_attention_kernels){
+        .page_bytes = page_bytes,
+        .scratch_bytes = scratch_bytes,
+        .store = store,
+        .run = run,
+    };
+}

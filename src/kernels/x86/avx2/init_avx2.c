@@ -1,0 +1,9 @@
+#include "kernels/x86/avx2/levels_avx2.h"
+
+void lm_kernels_init_avx2(lm_kernels *k)
+{
+    lm_row_kernels_init_avx2(&k->row);
+    lm_attention_kernels_init_avx2(&k->attention);
+    lm_exact_init_avx2(k);
+    lm_strips_init_avx2(k);
+}

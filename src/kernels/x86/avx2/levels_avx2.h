@@ -1,0 +1,15 @@
+/* levels_avx2.h - the families behind lm_kernels_init_avx2. */
+#ifndef LM_KERNELS_LEVELS_AVX2_H
+#define LM_KERNELS_LEVELS_AVX2_H
+
+#include "kernels/levels.h"
+
+void lm_row_kernels_init_avx2(lm_row_kernels *k);
+void lm_attention_kernels_init_avx2(lm_attention_kernels *k);
+void lm_exact_init_avx2(lm_kernels *k);
+void lm_strips_init_avx2(lm_kernels *k);
+
+/* The unpack of a type, vectorised where it is common; the bits of dtype.h's. */
+void (*lm_unpack_avx2(lm_dtype type))(float *dst, const void *src, size_t n);
+
+#endif

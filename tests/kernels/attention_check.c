@@ -1,0 +1,236 @@
+/* attention_check.c - attention over a paged cache against the definition in double, with everything that can vary: type,
+ * dimensions, group, position, window, softcap, slopes, sinks, order of pages. */
+#include "check.h"
+
+typedef struct scene {
+    const level *l;
+    lm_kv_shape kv;
+    uint32_t group, rows, position, window, total;
+    float softcap, scale;
+    bool slopes, sinks;
+    uint64_t page_stride;
+    uint32_t *pages;
+    uint8_t *base;
+    float *q, *k, *v, *out, *slope, *sink;       /* k [total][heads][k_dim] as the cache keeps them (rounded) */
+    uint8_t *scratch;
+} scene;
+
+/* What a cache of this type gives back. */
+static void rounded(lm_dtype type, float *x, uint32_t n)
+{
+    uint8_t bytes[4096];
+
+    lm_dtype_of(type)->pack(bytes, x, n);
+    lm_dtype_of(type)->unpack(x, bytes, n);
+}
+
+static void fill_cache(scene *s)
+{
+    const lm_attention_kernels *a = &s->l->k.attention;
+    uint32_t heads = s->kv.n_kv_heads, n_pages = (s->total + LM_PAGE - 1) / LM_PAGE;
+
+    s->page_stride = a->page_bytes(&s->kv);
+    check(s->page_stride % 64 == 0, "%s page_bytes is a multiple of 64", s->l->name);
+    s->base = guarded((n_pages + 1) * s->page_stride, 0);
+    memset(s->base, 0xff, (n_pages + 1) * s->page_stride);           /* what is not stored is NaN */
+    s->pages = guarded(n_pages * 4, 0);
+    for (uint32_t i = 0; i < n_pages; i++)
+        s->pages[i] = n_pages - i;                                   /* page 0 is left unused */
+    for (uint32_t p = 0; p < s->total; p++) {
+        float *k = s->k + (uint64_t)p * heads * s->kv.k_dim, *v = s->v + (uint64_t)p * heads * s->kv.v_dim;
+        rnd_floats(k, (size_t)heads * s->kv.k_dim, 1.0f);
+        rnd_floats(v, (size_t)heads * s->kv.v_dim, 1.0f);
+        a->store(&s->kv, s->base + s->pages[p / LM_PAGE] * s->page_stride, p % LM_PAGE, k, s->kv.v_in_k ? NULL : v);
+        for (uint32_t h = 0; h < heads; h++) {
+            rounded(s->kv.type, k + h * s->kv.k_dim, s->kv.k_dim);
+            if (s->kv.v_in_k)
+                memcpy(v + h * s->kv.v_dim, k + h * s->kv.k_dim, s->kv.v_dim * 4);
+            else
+                rounded(s->kv.type, v + h * s->kv.v_dim, s->kv.v_dim);
+        }
+    }
+    if (s->window && s->position >= s->window)                       /* given back: any page number */
+        for (uint32_t i = 0; i < (s->position - s->window + 1) / LM_PAGE; i++)
+            s->pages[i] = 0x7fffffff;
+}
+
+static void make(scene *s)
+{
+    uint32_t heads = s->kv.n_kv_heads;
+
+    s->total = s->position + s->rows;
+    s->k = guarded((size_t)s->total * heads * s->kv.k_dim * 4, 0);
+    s->v = guarded((size_t)s->total * heads * s->kv.v_dim * 4, 0);
+    s->q = guarded((size_t)s->rows * s->group * s->kv.k_dim * 4, 0);
+    s->out = guarded((size_t)s->rows * s->group * s->kv.v_dim * 4, 0);
+    s->slope = guarded(s->group * 4, 0);
+    s->sink = guarded(s->group * 4, 0);
+    s->scale = 1.0f / sqrtf((float)s->kv.k_dim);
+    fill_cache(s);
+    rnd_floats(s->q, (size_t)s->rows * s->group * s->kv.k_dim, 2.0f);
+    rnd_floats(s->slope, s->group, 0.1f);
+    rnd_floats(s->sink, s->group, 2.0f);
+    s->scratch = guarded((s->l->k.attention.scratch_bytes(&s->kv, s->group) + 63) & ~UINT64_C(63), 0);
+}
+
+static void release(scene *s)
+{
+    void *const all[] = { s->base, s->pages, s->k, s->v, s->q, s->out, s->slope, s->sink, s->scratch };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        guarded_free(all[i]);
+}
+
+static lm_attention_args args_of(const scene *s, uint32_t head)
+{
+    return (lm_attention_args){
+        .kv = &s->kv, .head = head, .group = s->group,
+        .q = s->q, .q_stride = (uint64_t)s->group * s->kv.k_dim,
+        .out = s->out, .out_stride = (uint64_t)s->group * s->kv.v_dim,
+        .rows = s->rows, .position = s->position, .window = s->window,
+        .pages = s->pages, .base = s->base, .page_stride = s->page_stride,
+        .scale = s->scale, .softcap = s->softcap,
+        .slopes = s->slopes ? s->slope : NULL, .sinks = s->sinks ? s->sink : NULL,
+        .scratch = s->scratch,
+    };
+}
+
+/* One query by the definition. `size`: the same sum with magnitudes. */
+static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, double *want, double *size)
+{
+    static double scores[1024];
+    uint32_t p = s->position + r, first = s->window && p >= s->window ? p - s->window + 1 : 0, heads = s->kv.n_kv_heads;
+    const float *q = s->q + ((uint64_t)r * s->group + g) * s->kv.k_dim;
+    double max = s->sinks ? s->sink[g] : -INFINITY, sum = 0;
+
+    for (uint32_t j = first; j <= p; j++) {
+        const float *k = s->k + ((uint64_t)j * heads + head) * s->kv.k_dim;
+        double dot = 0;
+        for (uint32_t i = 0; i < s->kv.k_dim; i++)
+            dot += (double)q[i] * k[i];
+        dot *= s->scale;
+        if (s->softcap > 0)
+            dot = s->softcap * tanh(dot / s->softcap);
+        if (s->slopes)
+            dot -= (double)s->slope[g] * (p - j);
+        scores[j] = dot;
+        max = fmax(max, dot);
+    }
+    for (uint32_t i = 0; i < s->kv.v_dim; i++)
+        want[i] = size[i] = 0;
+    for (uint32_t j = first; j <= p; j++) {
+        const float *v = s->v + ((uint64_t)j * heads + head) * s->kv.v_dim;
+        double e = exp(scores[j] - max);
+        sum += e;
+        for (uint32_t i = 0; i < s->kv.v_dim; i++) {
+            want[i] += e * v[i];
+            size[i] += e * fabs(v[i]);
+        }
+    }
+    if (s->sinks)
+        sum += exp(s->sink[g] - max);
+    for (uint32_t i = 0; i < s->kv.v_dim; i++) {
+        want[i] /= sum;
+        size[i] /= sum;
+    }
+}
+
+static void against_definition(const scene *s)
+{
+    static double want[1024], size[1024];
+
+    for (uint32_t h = 0; h < s->kv.n_kv_heads; h++) {
+        lm_attention_args a = args_of(s, h);
+        s->l->k.attention.run(&a);
+        for (uint32_t r = 0; r < s->rows; r++) {
+            for (uint32_t g = 0; g < s->group; g++) {
+                definition(s, h, r, g, want, size);
+                for (uint32_t i = 0; i < s->kv.v_dim; i++)
+                    check_close(s->out[((uint64_t)r * s->group + g) * s->kv.v_dim + i], want[i], 2e-5 * size[i] + 1e-30,
+                                "%s attention %s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u", s->l->name,
+                                lm_dtype_of(s->kv.type)->name, s->kv.k_dim, s->kv.v_dim, s->group, s->position, r,
+                                s->window, h, i);
+            }
+        }
+    }
+}
+
+/* Each row alone has the bits it has among others. */
+static void rows_alone(const scene *s)
+{
+    size_t n = (size_t)s->group * s->kv.v_dim;
+    float *one = guarded(n * 4, 0);
+    lm_attention_args a = args_of(s, s->kv.n_kv_heads - 1);
+
+    s->l->k.attention.run(&a);
+    for (uint32_t r = 0; r < s->rows; r++) {
+        lm_attention_args b = a;
+        b.rows = 1;
+        b.position = s->position + r;
+        b.q = s->q + r * a.q_stride;
+        b.out = one;
+        s->l->k.attention.run(&b);
+        for (size_t i = 0; i < n; i++)
+            check(same_bits(one[i], s->out[r * n + i]), "%s attention: row %u of %u depends on the others", s->l->name, r,
+                  s->rows);
+    }
+    guarded_free(one);
+}
+
+static void one_scene(scene s)
+{
+    make(&s);
+    against_definition(&s);
+    rows_alone(&s);
+    release(&s);
+}
+
+void check_attention(const level *l)
+{
+    static const lm_dtype types[] = { LM_F16, LM_F32, LM_BF16, LM_Q8_0 };
+    static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 128, 128 }, { 20, 13 }, { 7, 8 }, { 256, 40 } };
+
+    for (int t = 0; t < 4; t++) {
+        for (int d = 0; d < 6; d++) {
+            uint32_t k = dims[d][0], v = dims[d][1];
+            if (types[t] == LM_Q8_0 && (k % 32 || v % 32))
+                continue;
+            lm_kv_shape kv = { 2, k, v, types[t], false };
+            one_scene((scene){ .l = l, .kv = kv, .group = 1, .rows = 1, .position = 0 });
+            one_scene((scene){ .l = l, .kv = kv, .group = 3, .rows = 1, .position = 200 });
+            one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 70, .position = 30 });
+            one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
+            one_scene((scene){ .l = l, .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
+            one_scene((scene){ .l = l, .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true,
+                               .softcap = 20.0f });
+            one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
+        }
+        /* The latent of MLA: values are the first lanes of the keys. */
+        one_scene((scene){ .l = l, .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
+        one_scene((scene){ .l = l, .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });
+    }
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+static void call_run(void *arg)
+{
+    lm_attention_args a = args_of(arg, 0);
+    ((scene *)arg)->l->k.attention.run(&a);
+}
+
+void bench_attention(const level *l)
+{
+    static const lm_dtype types[] = { LM_F16, LM_F32, LM_Q8_0 };
+
+    for (int t = 0; t < 3; t++) {
+        scene decode = { .l = l, .kv = { 1, 64, 64, types[t], false }, .group = 3, .rows = 1, .position = 1023 };
+        scene prompt = { .l = l, .kv = { 1, 64, 64, types[t], false }, .group = 3, .rows = 64, .position = 448 };
+        make(&decode);
+        make(&prompt);
+        double d = best_seconds(call_run, &decode), p = best_seconds(call_run, &prompt);
+        printf("%-10s attention %-4s decode at 1024: %.2f ns a key and query, prompt of 64 at 448: %.2f\n", l->name,
+               lm_dtype_of(types[t])->name, d / (1024 * 3) * 1e9, p / (64 * 3 * 480) * 1e9);
+        release(&decode);
+        release(&prompt);
+    }
+}

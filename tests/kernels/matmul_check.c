@@ -1,0 +1,328 @@
+/* matmul_check.c - matrix times rows: every stored type, exact and fast, against the product in double of the same weights
+ * and the same packed activations; and the promises on batches and cuts, bit for bit. */
+#include "check.h"
+
+#include "kernels/strips.h"
+
+typedef struct product {
+    const level *l;
+    const lm_matmul *m;
+    lm_dtype type;
+    uint64_t rows, cols, n;
+    uint8_t *stored, *packed, *x, *scratch;
+    float *input, *y, *bias, *add;
+    uint64_t stored_bytes, packed_bytes, x_stride;
+} product;
+
+static uint64_t row_bytes(lm_dtype type, uint64_t cols)
+{
+    const lm_dtype_info *t = lm_dtype_of(type);
+    return cols / t->block * t->bytes;
+}
+
+/* The packed form is made in uneven cuts, as several threads would. */
+static void pack_matrix(product *p)
+{
+    if (!p->m->packed_bytes)
+        return;
+    p->packed_bytes = p->m->packed_bytes(p->rows, p->cols);
+    p->packed = guarded((p->packed_bytes + 63) & ~UINT64_C(63), 0);
+    memset(p->packed, 0xff, p->packed_bytes);
+    for (uint64_t at = 0; at < p->rows;) {
+        uint64_t to = at + p->m->row_group * (1 + rnd_below(3));
+        to = to > p->rows ? p->rows : to;
+        p->m->pack(p->packed, p->stored, p->rows, p->cols, at, to);
+        at = to;
+    }
+}
+
+static product make(const level *l, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols, uint64_t n, float scale)
+{
+    product p = { .l = l, .m = m, .type = type, .rows = rows, .cols = cols, .n = n };
+
+    p.stored_bytes = rows * row_bytes(type, cols);
+    p.stored = guarded(p.stored_bytes, m->packed_bytes ? 0 : rnd_below(4));
+    rnd_matrix(type, p.stored, rows, cols);
+    pack_matrix(&p);
+    p.input = guarded(n * cols * 4, 0);
+    rnd_floats(p.input, n * cols, scale);
+    if (m->x->pack) {
+        p.x_stride = m->x->bytes(cols);
+        p.x = guarded(n * p.x_stride, 0);
+        for (uint64_t t = 0; t < n; t++)
+            m->x->pack(p.x + t * p.x_stride, p.input + t * cols, cols);
+    } else {
+        p.x_stride = cols * 4;
+        p.x = (uint8_t *)p.input;
+    }
+    p.scratch = m->scratch_bytes ? guarded((m->scratch_bytes(cols) + 63) & ~UINT64_C(63), 0) : NULL;
+    p.y = guarded(n * rows * 4, 0);
+    p.bias = guarded(rows * 4, 0);
+    p.add = guarded(n * rows * 4, 0);
+    rnd_floats(p.bias, rows, scale);
+    rnd_floats(p.add, n * rows, scale);
+    return p;
+}
+
+static void release(product *p)
+{
+    guarded_free(p->stored);
+    if (p->packed)
+        guarded_free(p->packed);
+    guarded_free(p->input);
+    if (p->m->x->pack)
+        guarded_free(p->x);
+    if (p->scratch)
+        guarded_free(p->scratch);
+    guarded_free(p->y);
+    guarded_free(p->bias);
+    guarded_free(p->add);
+}
+
+static lm_matmul_args args_of(const product *p)
+{
+    return (lm_matmul_args){
+        .w = p->packed ? p->packed : p->stored,
+        .rows = p->rows, .cols = p->cols, .first = 0, .last = p->rows,
+        .x = p->x, .x_stride = p->x_stride, .n = p->n,
+        .y = p->y, .y_stride = p->rows,
+        .scale = 1.0f, .scratch = p->scratch,
+    };
+}
+
+/* Row t of x as the kernel is given it. */
+static void seen_input(const product *p, uint64_t t, double *x)
+{
+    if (!p->m->x->pack) {
+        for (uint64_t k = 0; k < p->cols; k++)
+            x[k] = p->input[t * p->cols + k];
+        return;
+    }
+    lm_q8_row q = lm_q8_row_at(p->x + t * p->x_stride, p->cols);
+    for (uint64_t k = 0; k < p->cols; k++)
+        x[k] = (double)q.d[k / 32] * q.q[k];
+}
+
+/* y = add + scale (W x + bias) against double. The bound grows with the terms of one accumulator; integer kernels split a
+ * weight into code and offset, so each block counts with its largest weight. */
+static void against_double(const product *p, bool all)
+{
+    static double x[4096];
+    static float w[4096];
+    lm_matmul_args a = args_of(p);
+
+    if (all) {
+        a.bias = p->bias;
+        a.add = p->add;
+        a.add_stride = p->rows;
+        a.scale = 0.7f;
+    }
+    p->m->run(&a);
+    for (uint64_t t = 0; t < p->n; t++) {
+        seen_input(p, t, x);
+        for (uint64_t o = 0; o < p->rows; o++) {
+            double sum = 0, size = 0;
+            lm_dtype_of(p->type)->unpack(w, p->stored + o * row_bytes(p->type, p->cols), p->cols);
+            for (uint64_t k = 0; k < p->cols; k += 32) {
+                double most = 0, seen = 0;
+                for (uint64_t i = k; i < k + 32 && i < p->cols; i++) {
+                    sum += w[i] * x[i];
+                    most = fmax(most, fabs(w[i]));
+                    seen += fabs(x[i]);
+                }
+                size += most * seen;
+            }
+            double want = sum, bound = 6e-8 * (double)(p->cols / 8 + 24) * size + 1e-38;
+            if (all) {
+                want = p->add[t * p->rows + o] + (double)0.7f * (sum + p->bias[o]);
+                bound += 2e-7 * (fabs(want) + fabs(p->add[t * p->rows + o]) + fabs(p->bias[o]) + fabs(sum));
+            }
+            check_close(p->y[t * p->rows + o], want, bound, "%s (%s) %dx%d n=%d row %d output %d", p->m->name, p->l->name,
+                        (int)p->rows, (int)p->cols, (int)p->n, (int)t, (int)o);
+        }
+    }
+}
+
+/* One row alone, and outputs computed in pieces, have the bits they have together. */
+static void same_in_any_cut(const product *p)
+{
+    lm_matmul_args a = args_of(p);
+    float *one = guarded(p->n * p->rows * 4, 0);
+
+    p->m->run(&a);
+    memset(one, 0xff, p->n * p->rows * 4);
+    for (uint64_t t = 0; t < p->n; t++) {
+        a.n = 1;
+        a.x = p->x + t * p->x_stride;
+        a.y = one + t * p->rows;
+        for (uint64_t at = 0; at < p->rows; at = a.last) {
+            a.first = at;
+            a.last = at + p->m->row_group * (1 + rnd_below(2));
+            a.last = a.last > p->rows ? p->rows : a.last;
+            p->m->run(&a);
+        }
+    }
+    for (uint64_t i = 0; i < p->n * p->rows; i++)
+        check(same_bits(one[i], p->y[i]), "%s (%s) %dx%d n=%d: row %d output %d depends on the batch or the cut", p->m->name,
+              p->l->name, (int)p->rows, (int)p->cols, (int)p->n, (int)(i / p->rows), (int)(i % p->rows));
+    guarded_free(one);
+}
+
+/* row() gives the bits of the type's unpack. */
+static void looked_up_rows(const product *p)
+{
+    float *got = guarded(p->cols * 4, 0), *want = guarded(p->cols * 4, 0);
+
+    for (uint64_t o = 0; o < p->rows; o++) {
+        p->m->row(got, p->packed ? p->packed : p->stored, p->rows, p->cols, o);
+        lm_dtype_of(p->type)->unpack(want, p->stored + o * row_bytes(p->type, p->cols), p->cols);
+        bool same = true;
+        for (uint64_t k = 0; k < p->cols; k++)
+            same = same && same_bits(got[k], want[k]);
+        check(same, "%s (%s): row %d of %d is not what was stored", p->m->name, p->l->name, (int)o, (int)p->rows);
+    }
+    guarded_free(got);
+    guarded_free(want);
+}
+
+static void one_case(const level *l, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols, uint64_t n, float scale)
+{
+    product p = make(l, m, type, rows, cols, n, scale);
+
+    against_double(&p, false);
+    against_double(&p, true);
+    same_in_any_cut(&p);
+    looked_up_rows(&p);
+    release(&p);
+}
+
+/* Random bytes as blocks: any scale, infinities and NaN. Nothing may crash, and what comes out must not look at more than
+ * its own row. */
+static void hostile_weights(const level *l, const lm_matmul *m, lm_dtype type, uint64_t cols)
+{
+    product p = make(l, m, type, 9, cols, 2, 1.0f);
+    lm_matmul_args a = args_of(&p);
+
+    for (uint64_t i = 0; i < p.stored_bytes; i++)
+        p.stored[i] = (uint8_t)rnd();
+    if (m->packed_bytes)
+        m->pack(p.packed, p.stored, p.rows, p.cols, 0, p.rows);
+    m->run(&a);
+    looked_up_rows(&p);
+    same_in_any_cut(&p);
+    release(&p);
+}
+
+static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
+{
+    uint64_t block = lm_dtype_of(type)->block;
+
+    one_case(l, m, type, 1, block, 1, 1.0f);
+    one_case(l, m, type, 8, 2 * block, 4, 1.0f);
+    one_case(l, m, type, 17, 3 * block, 3, 1e-12f);
+    one_case(l, m, type, 35, block, 7, 1e6f);
+    one_case(l, m, type, 5, block * (1 + 512 / block), 9, 1.0f);
+    if (block == 1)
+        for (uint64_t cols = 2; cols < 20; cols++)
+            one_case(l, m, type, 6, cols, 4, 1.0f);
+    hostile_weights(l, m, type, 2 * block);
+}
+
+/* The fast levels' activations are those of plain C, for every kind of float. */
+static void check_activations(const level *l, const lm_activation *x)
+{
+    static const float special[] = { 0.0f, -0.0f, 1e-45f, 1e-37f, -3e38f, INFINITY, -INFINITY, NAN };
+    uint64_t cols = 7 * 32, bytes = lm_q8_bytes(cols);
+    float *in = guarded(cols * 4, 0);
+    uint8_t *got = guarded(bytes, 0), *want = guarded(bytes, 0);
+
+    check(x->bytes(cols) == bytes, "%s: bytes of a packed row", l->name);
+    for (int round = 0; round < 200; round++) {
+        rnd_floats(in, cols, ldexpf(1.0f, (int)rnd_below(200) - 100));
+        for (int i = 0; i < round % 5; i++)
+            in[rnd_below((uint32_t)cols)] = special[rnd_below(8)];
+        if (round == 0)
+            memset(in, 0, cols * 4);
+        lm_q8_row g = lm_q8_row_at(got, cols), w = lm_q8_row_at(want, cols);
+        x->pack(got, in, cols);
+        lm_q8_pack(want, in, cols);
+        bool same = !memcmp(g.q, w.q, cols);
+        for (uint64_t b = 0; b < cols / 32; b++)
+            same = same && same_bits(g.d[b], w.d[b]) && same_bits(g.sum[b], w.sum[b]) &&
+                   same_bits(g.half[2 * b], w.half[2 * b]) && same_bits(g.half[2 * b + 1], w.half[2 * b + 1]);
+        check(same, "%s: packed activations differ from plain C (round %d)", l->name, round);
+    }
+    guarded_free(in);
+    guarded_free(got);
+    guarded_free(want);
+}
+
+void check_matmul(const level *l)
+{
+    const lm_activation *q8 = l->k.fast[LM_Q8_0]->x;
+
+    for (uint32_t id = 0; id < LM_DTYPE_SLOTS; id++) {
+        const lm_dtype_info *t = lm_dtype_find(id);
+        bool matrix = t && t->in_files && (t->quantized || (id != LM_I8 && id != LM_I16 && id != LM_I32 && id != LM_I64));
+        check(matrix == !!l->k.exact[id] && matrix == !!l->k.fast[id], "%s: type %u in the table", l->name, id);
+        if (!matrix || !l->k.exact[id] || !l->k.fast[id])
+            continue;
+        check_type(l, l->k.exact[id], t->type);
+        if (l->k.fast[id] != l->k.exact[id])
+            check_type(l, l->k.fast[id], t->type);
+    }
+    if (q8->pack)
+        check_activations(l, q8);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+static void call_run(void *arg)
+{
+    lm_matmul_args a = args_of(arg);
+    ((product *)arg)->m->run(&a);
+}
+
+static void call_pack_x(void *arg)
+{
+    product *p = arg;
+    for (uint64_t t = 0; t < p->n; t++)
+        p->m->x->pack(p->x + t * p->x_stride, p->input + t * p->cols, p->cols);
+}
+
+static void call_pack(void *arg)
+{
+    product *p = arg;
+    p->m->pack(p->packed, p->stored, p->rows, p->cols, 0, p->rows);
+}
+
+static void bench_one(const level *l, const lm_matmul *m, lm_dtype type)
+{
+    static const uint64_t batch[] = { 1, 4, 64 };
+    uint64_t rows = 1536, cols = 2048;
+
+    printf("%-10s %-20s", l->name, m->name);
+    for (int i = 0; i < 3; i++) {
+        product p = make(l, m, type, rows, cols, batch[i], 1.0f);
+        double s = best_seconds(call_run, &p);
+        printf("  n=%-2d %6.1f GOP/s", (int)batch[i], 2e-9 * (double)(rows * cols * batch[i]) / s);
+        if (i == 0)
+            printf(" %5.1f GB/s", 1e-9 * (double)(p.packed ? p.packed_bytes : p.stored_bytes) / s);
+        if (i == 2 && p.packed)
+            printf("  pack %.2f, x %.2f ns/element", best_seconds(call_pack, &p) / (double)(rows * cols) * 1e9,
+                   best_seconds(call_pack_x, &p) / (double)(p.n * cols) * 1e9);
+        release(&p);
+    }
+    putchar('\n');
+}
+
+void bench_matmul(const level *l)
+{
+    for (uint32_t id = 0; id < LM_DTYPE_SLOTS; id++) {
+        if (!l->k.exact[id])
+            continue;
+        bench_one(l, l->k.exact[id], (lm_dtype)id);
+        if (l->k.fast[id] != l->k.exact[id])
+            bench_one(l, l->k.fast[id], (lm_dtype)id);
+    }
+}

@@ -1,0 +1,254 @@
+/* rows_check.c - the kernels on rows of floats against the same formula in double. */
+#include "check.h"
+
+#include <float.h>
+
+/* Every tail, and sizes around the block of 32. */
+static const uint64_t sizes[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 130, 576, 1000 };
+enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
+
+static const float scales[] = { 1.0f, 1e-20f, 1e4f, 30.0f };
+enum { N_SCALES = sizeof scales / sizeof scales[0] };
+
+/* Buffers of one case: a and b in, y out. */
+typedef struct rows {
+    const level *l;
+    uint64_t n;
+    float scale;
+    float *a, *b, *y;
+} rows;
+
+static rows make(const level *l, uint64_t n, float scale)
+{
+    rows r = { l, n, scale, guarded(n * 4, 0), guarded(n * 4, 4 * rnd_below(3)), guarded(n * 4, 0) };
+
+    rnd_floats(r.a, n, scale);
+    rnd_floats(r.b, n, 1.0f);
+    return r;
+}
+
+static void release(rows *r)
+{
+    guarded_free(r->a);
+    guarded_free(r->b);
+    guarded_free(r->y);
+}
+
+static void check_norms(rows *r)
+{
+    double squares = 0, sum = 0, centred = 0;
+    float eps = 1e-5f;
+
+    for (uint64_t i = 0; i < r->n; i++) {
+        squares += (double)r->a[i] * r->a[i];
+        sum += r->a[i];
+    }
+    double mean = sum / (double)r->n;
+    for (uint64_t i = 0; i < r->n; i++)
+        centred += (r->a[i] - mean) * (r->a[i] - mean);
+    double root = 1 / sqrt(squares / (double)r->n + eps), deviation = 1 / sqrt(centred / (double)r->n + eps);
+
+    for (int w = 0; w < 2; w++) {
+        r->l->k.row.rms(r->y, r->a, w ? r->b : NULL, r->n, eps);
+        for (uint64_t i = 0; i < r->n; i++) {
+            double want = r->a[i] * root * (w ? r->b[i] : 1);
+            check_close(r->y[i], want, 1e-5 * fabs(want) + 1e-40, "%s rms n=%d [%d]", r->l->name, (int)r->n, (int)i);
+        }
+        r->l->k.row.layer_norm(r->y, r->a, w ? r->b : NULL, w ? r->b : NULL, r->n, eps);
+        for (uint64_t i = 0; i < r->n; i++) {
+            double v = (r->a[i] - mean) * deviation, want = w ? v * r->b[i] + r->b[i] : v;
+            double size = (fabs(v) + fabs(r->a[i] * deviation)) * (w ? fabs(r->b[i]) : 1) + (w ? fabs(r->b[i]) : 0);
+            check_close(r->y[i], want, 1e-5 * size + 1e-40, "%s layer_norm n=%d [%d]", r->l->name, (int)r->n, (int)i);
+        }
+    }
+}
+
+static void check_arithmetic(rows *r)
+{
+    const lm_row_kernels *k = &r->l->k.row;
+    float s = 0.37f;
+
+    k->add(r->y, r->a, r->b, s, r->n);
+    for (uint64_t i = 0; i < r->n; i++)
+        check_close(r->y[i], r->a[i] + (double)s * r->b[i], 1e-6 * (fabs(r->a[i]) + fabs(r->b[i])), "%s add", r->l->name);
+    k->mul(r->y, r->a, r->b, r->n);
+    for (uint64_t i = 0; i < r->n; i++)
+        check(r->y[i] == r->a[i] * r->b[i], "%s mul", r->l->name);
+    k->scale(r->y, r->a, s, r->n);
+    for (uint64_t i = 0; i < r->n; i++)
+        check(r->y[i] == r->a[i] * s, "%s scale", r->l->name);
+    k->clamp(r->y, r->a, -0.5f, 1.5f, r->n);
+    for (uint64_t i = 0; i < r->n; i++)
+        check(r->y[i] == fminf(fmaxf(r->a[i], -0.5f), 1.5f), "%s clamp", r->l->name);
+    k->softcap(r->y, r->a, 5.0f, r->n);
+    for (uint64_t i = 0; i < r->n; i++)
+        check_close(r->y[i], 5 * tanh((double)r->a[i] / 5), 3e-6, "%s softcap of %g", r->l->name, (double)r->a[i]);
+    memcpy(r->y, r->a, r->n * 4);                            /* in place */
+    k->add(r->y, r->y, r->b, s, r->n);
+    for (uint64_t i = 0; i < r->n; i++)
+        check_close(r->y[i], r->a[i] + (double)s * r->b[i], 1e-6 * (fabs(r->a[i]) + fabs(r->b[i])), "%s add in place",
+                    r->l->name);
+}
+
+static double exact_act(double x, lm_act act)
+{
+    switch (act) {
+    case LM_ACT_SILU: return x / (1 + exp(-x));
+    case LM_ACT_GELU: return x / 2 * (1 + erf(x / sqrt(2)));
+    case LM_ACT_GELU_TANH: return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    case LM_ACT_GELU_QUICK: return x / (1 + exp(-1.702 * x));
+    case LM_ACT_RELU: return x > 0 ? x : 0;
+    case LM_ACT_RELU2: return x > 0 ? x * x : 0;
+    case LM_ACT_SIGMOID: return 1 / (1 + exp(-x));
+    case LM_ACT_TANH: return tanh(x);
+    case LM_ACT_COUNT: break;
+    }
+    return x;
+}
+
+static void check_acts(rows *r)
+{
+    for (lm_act act = 0; act < LM_ACT_COUNT; act++) {
+        r->l->k.row.act(r->y, r->a, act, r->n);
+        for (uint64_t i = 0; i < r->n; i++) {
+            double want = exact_act(r->a[i], act), size = fabs(want) + fabs((double)r->a[i]);
+            if (act == LM_ACT_SIGMOID || act == LM_ACT_TANH)
+                size = 1;
+            check_close(r->y[i], want, 1e-6 * size + 1e-38, "%s act %d of %g", r->l->name, (int)act, (double)r->a[i]);
+        }
+        r->l->k.row.glu(r->y, r->a, r->b, act, r->n);
+        for (uint64_t i = 0; i < r->n; i++) {
+            double gate = exact_act(r->a[i], act), size = (fabs(gate) + fabs((double)r->a[i]) + 1) * fabs(r->b[i]);
+            check_close(r->y[i], gate * r->b[i], 2e-6 * size + 1e-38, "%s glu %d", r->l->name, (int)act);
+        }
+    }
+}
+
+static void check_softmax(rows *r)
+{
+    double max = -INFINITY, sum = 0;
+
+    for (uint64_t i = 0; i < r->n; i++)
+        max = fmax(max, r->a[i]);
+    for (uint64_t i = 0; i < r->n; i++)
+        sum += exp(r->a[i] - max);
+    memcpy(r->y, r->a, r->n * 4);
+    r->l->k.row.softmax(r->y, r->n);
+    for (uint64_t i = 0; i < r->n; i++) {
+        double want = exp(r->a[i] - max) / sum;
+        check_close(r->y[i], want, 1e-5 * want + 1e-40, "%s softmax n=%d [%d]", r->l->name, (int)r->n, (int)i);
+    }
+}
+
+/* Lanes past `dim` and between heads keep their bits; both pairings against the definition. */
+static void check_rope(const level *l)
+{
+    for (uint64_t dim = 2; dim <= 80; dim += dim < 20 ? 2 : 10) {
+        for (int pair = 0; pair < 2; pair++) {
+            uint64_t heads = 3, stride = dim + rnd_below(9), n = (heads - 1) * stride + dim;
+            float *x = guarded(n * 4, 0), *c = guarded(dim * 2, 0), *s = guarded(dim * 2, 0), before[512];
+            rnd_floats(x, n, 1.0f);
+            memcpy(before, x, n * 4);
+            for (uint64_t i = 0; i < dim / 2; i++) {
+                float angle = rnd_normal() * 100;
+                c[i] = cosf(angle);
+                s[i] = sinf(angle);
+            }
+            l->k.row.rope(x, heads, stride, dim, c, s, pair);
+            for (uint64_t h = 0; h < heads; h++) {
+                for (uint64_t i = 0; i < dim / 2; i++) {
+                    uint64_t at = h * stride + (pair ? 2 * i : i), other = at + (pair ? 1 : dim / 2);
+                    double a = before[at], b = before[other];
+                    check_close(x[at], a * c[i] - b * s[i], 1e-6 * (fabs(a) + fabs(b)), "%s rope dim=%d", l->name, (int)dim);
+                    check_close(x[other], b * c[i] + a * s[i], 1e-6 * (fabs(a) + fabs(b)), "%s rope dim=%d", l->name,
+                                (int)dim);
+                }
+                for (uint64_t i = dim; i < stride && h + 1 < heads; i++)
+                    check(same_bits(x[h * stride + i], before[h * stride + i]), "%s rope touched a free lane", l->name);
+            }
+            guarded_free(x);
+            guarded_free(c);
+            guarded_free(s);
+        }
+    }
+}
+
+/* Infinities and NaN go through, and the functions keep their limits. */
+static void check_limits(const level *l)
+{
+    static const float x[8] = { INFINITY, -INFINITY, NAN, FLT_MAX, -FLT_MAX, 0.0f, -0.0f, 1e-40f };
+    static const double want[LM_ACT_COUNT][6] = {
+        [LM_ACT_SILU] = { INFINITY, 0, NAN, FLT_MAX, 0, 0 },
+        [LM_ACT_GELU] = { INFINITY, 0, NAN, FLT_MAX, 0, 0 },
+        [LM_ACT_GELU_TANH] = { INFINITY, 0, NAN, FLT_MAX, 0, 0 },
+        [LM_ACT_GELU_QUICK] = { INFINITY, 0, NAN, FLT_MAX, 0, 0 },
+        [LM_ACT_RELU] = { INFINITY, 0, NAN, FLT_MAX, 0, 0 },
+        [LM_ACT_RELU2] = { INFINITY, 0, NAN, INFINITY, 0, 0 },
+        [LM_ACT_SIGMOID] = { 1, 0, NAN, 1, 0, 0.5 },
+        [LM_ACT_TANH] = { 1, -1, NAN, 1, -1, 0 },
+    };
+    float y[8];
+
+    for (lm_act act = 0; act < LM_ACT_COUNT; act++) {
+        l->k.row.act(y, x, act, 8);
+        for (int i = 0; i < 6; i++)
+            check_close(y[i], want[act][i], 1e-6, "%s act %d of %g", l->name, (int)act, (double)x[i]);
+    }
+    l->k.row.clamp(y, x, -1.0f, 1.0f, 8);
+    check(y[0] == 1 && y[1] == -1 && isnan(y[2]), "%s clamp of infinities and NaN", l->name);
+    memcpy(y, x, sizeof y);
+    l->k.row.softmax(y, 8);
+    check(isnan(y[3]), "%s softmax hides a NaN", l->name);
+
+    float masked[9] = { -INFINITY, 1, -INFINITY, 1, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY };
+    l->k.row.softmax(masked, 9);
+    check(masked[0] == 0 && masked[1] == 0.5f && masked[3] == 0.5f && masked[8] == 0, "%s softmax of masked scores", l->name);
+}
+
+void check_rows(const level *l)
+{
+    for (int i = 0; i < N_SIZES; i++) {
+        for (int s = 0; s < N_SCALES; s++) {
+            rows r = make(l, sizes[i], scales[s]);
+            check_norms(&r);
+            check_arithmetic(&r);
+            check_acts(&r);
+            check_softmax(&r);
+            release(&r);
+        }
+    }
+    check_rope(l);
+    check_limits(l);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+enum { BENCH = 4096 };
+
+static void call_rms(void *arg)
+{
+    rows *r = arg;
+    r->l->k.row.rms(r->y, r->a, r->b, r->n, 1e-5f);
+}
+
+static void call_glu(void *arg)
+{
+    rows *r = arg;
+    r->l->k.row.glu(r->y, r->a, r->b, LM_ACT_SILU, r->n);
+}
+
+static void call_softmax(void *arg)
+{
+    rows *r = arg;
+    memcpy(r->y, r->a, r->n * 4);
+    r->l->k.row.softmax(r->y, r->n);
+}
+
+void bench_rows(const level *l)
+{
+    rows r = make(l, BENCH, 1.0f);
+
+    printf("%-10s rms %.2f  silu*up %.2f  softmax %.2f  ns/element\n", l->name, best_seconds(call_rms, &r) / BENCH * 1e9,
+           best_seconds(call_glu, &r) / BENCH * 1e9, best_seconds(call_softmax, &r) / BENCH * 1e9);
+    release(&r);
+}
