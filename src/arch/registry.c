@@ -91,8 +91,8 @@ static lm_status read_tied(const lm_source *s, lm_config *c, lm_buf *warnings, l
     if (c->tied && has_own_head(s)) {
         c->tied = false;
         if (warnings)
-            lm_buf_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different lm_head.weight: "
-                                     "it is used\n");
+            lm_buf_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different "
+                                     "lm_head.weight: it is used\n");
     }
     return LM_OK;
 }

@@ -128,14 +128,18 @@ void lm_alloc_fail_at(uint64_t n)
 
 uint64_t lm_memory_available(void)
 {
-    unsigned long long kib;
-    char               line[128];
-    uint64_t           bytes = UINT64_MAX;
-    FILE              *f     = fopen("/proc/meminfo", "r");
+    static const char field[] = "MemAvailable:";
+    char              line[128];
+    uint64_t          bytes = UINT64_MAX;
+    FILE             *f     = fopen("/proc/meminfo", "r");
 
-    while (f && bytes == UINT64_MAX && fgets(line, sizeof line, f))
-        if (!strncmp(line, "MemAvailable:", 13) && (kib = strtoull(line + 13, NULL, 10)) > 0)
-            bytes = (uint64_t)kib * 1024;
+    while (f && bytes == UINT64_MAX && fgets(line, sizeof line, f)) {
+        if (strncmp(line, field, sizeof field - 1) != 0)
+            continue;
+        uint64_t kib = strtoull(line + sizeof field - 1, NULL, 10);
+        if (kib && kib < UINT64_MAX / 1024)
+            bytes = kib * 1024;
+    }
     if (f)
         fclose(f);
     return bytes;

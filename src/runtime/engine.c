@@ -43,8 +43,7 @@ static lm_status find_probes(const lm_program *p, const char *const *paths, lm_a
     return LM_OK;
 }
 
-/* `arena` keeps the probes, `k` the kernels: both live as long as the plan. */
-static lm_status make_plan(const lm_model *m, const lm_engine_options *o, lm_kernels *k, lm_arena *arena, lm_plan **out, lm_error *e)
+lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, lm_kernels *k, lm_arena *arena, lm_plan **out, lm_error *e)
 {
     static const lm_engine_options defaults;
     lm_plan_options                p = { 0 };
@@ -81,7 +80,7 @@ lm_status lm_engine_predict(const lm_model *m, const lm_engine_options *o, lm_me
     lm_kernels k;
     lm_arena   arena  = { 0 };
     lm_plan   *plan   = NULL;
-    lm_status  status = make_plan(m, o, &k, &arena, &plan, e);
+    lm_status  status = lm_engine_plan(m, o, &k, &arena, &plan, e);
 
     if (status == LM_OK)
         *out = sizes_of(plan);
@@ -96,7 +95,7 @@ lm_status lm_engine_plan_text(const lm_model *m, const lm_engine_options *o, lm_
     lm_arena   arena  = { 0 };
     lm_plan   *plan   = NULL;
     lm_buf     b      = { 0 };
-    lm_status  status = make_plan(m, o, &k, &arena, &plan, e);
+    lm_status  status = lm_engine_plan(m, o, &k, &arena, &plan, e);
 
     if (status == LM_OK) {
         lm_plan_print(plan, &b);
@@ -133,8 +132,8 @@ static lm_status take_memory(lm_engine *g, lm_error *e)
 
     if (m.total > available)
         return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
-                       "the plan takes %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 ", scratch %" PRIu64
-                       "), %" PRIu64 " are available",
+                       "the plan takes %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 ", scratch %" PRIu64 "), %" PRIu64
+                       " are available",
                        m.total, m.weights, m.kv, m.scratch, available);
     LM_TRY(take(&g->weights, p->weight_bytes, &g->allocated.weights, "weights", e));
     LM_TRY(take(&g->kv, p->kv_bytes, &g->allocated.kv, "cache", e));
@@ -177,7 +176,7 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error 
 
     if (!g->model->tensors)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "a description without weights cannot be run"), lm_fail_in(e, g->model->source);
-    LM_TRY(make_plan(g->model, o, &g->kernels, &g->arena, &g->plan, e));
+    LM_TRY(lm_engine_plan(g->model, o, &g->kernels, &g->arena, &g->plan, e));
     g->weight = lm_arena_new(&g->arena, g->program->n_weights + 1, const void *);
     g->pages  = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
     if (!g->weight || !g->pages)

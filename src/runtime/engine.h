@@ -38,6 +38,10 @@ struct lm_engine {
     lm_arena          arena;
 };
 
+/* The plan that an engine with these options would run (`o` may be NULL). `k` and `arena` are filled and must live as long
+ * as the plan. */
+lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, lm_kernels *k, lm_arena *arena, lm_plan **out, lm_error *e);
+
 /* ---- pages (kv.c) ---- */
 
 void lm_kv_reset(lm_engine *g);

@@ -1,0 +1,51 @@
+/* counts.h - what a program costs, counted from the operations that run. */
+#ifndef LM_ANALYSIS_COUNTS_H
+#define LM_ANALYSIS_COUNTS_H
+
+#include "program/program.h"
+#include "tensor/dtype.h"
+
+/* The part of a model that a weight belongs to. */
+typedef enum lm_part {
+    LM_PART_EMBEDDING, LM_PART_ATTENTION, LM_PART_MLP, LM_PART_NORM, LM_PART_HEAD, LM_PART_OTHER, LM_PARTS
+} lm_part;
+
+const char *lm_part_name(lm_part p);
+
+typedef struct lm_parameter_counts {
+    uint64_t total;              /* stored: a tied head once */
+    uint64_t untied_total;       /* if the head had a matrix of its own */
+    uint64_t active;             /* read for one token, all experts that it visits; look-ups count whole tables */
+    uint64_t part[LM_PARTS];     /* sum: total */
+} lm_parameter_counts;
+
+void lm_count_parameters(const lm_program *p, lm_parameter_counts *out);
+
+/* Parameters of one decoder layer. */
+uint64_t lm_count_layer(const lm_program *p, uint32_t layer);
+
+typedef struct lm_flop_counts {
+    uint64_t per_token_matmul;   /* 2 per multiply-add of every matrix product, head included; look-ups are nothing */
+    uint64_t per_context_token;  /* more for each key that a token sees: q.k and p.v of every layer without a window */
+    uint64_t per_token_other;    /* norms, rotations, activations, residuals */
+    uint64_t head;               /* of per_token_matmul */
+} lm_flop_counts;
+
+void lm_count_flops(const lm_program *p, lm_flop_counts *out);
+
+/* Matrix products and scores of one token that sees `context` keys, itself included; windows respected. */
+uint64_t lm_flops_at(const lm_program *p, uint64_t context);
+
+/* Reading `tokens` from an empty cache, logits of the last one only. */
+uint64_t lm_flops_prefill(const lm_program *p, uint64_t tokens);
+
+typedef struct lm_kv_counts {
+    uint64_t elements_per_token; /* all layers */
+    uint64_t bytes_per_token;
+    uint64_t bytes_at_context;   /* `context` positions of `batch` sequences; windows keep what they see */
+    uint32_t window;             /* the largest one, 0: some layer sees everything */
+} lm_kv_counts;
+
+void lm_count_kv(const lm_program *p, lm_dtype type, uint64_t context, uint64_t batch, lm_kv_counts *out);
+
+#endif
