@@ -69,6 +69,7 @@ static lm_status llama_configure(const lm_source *s, lm_config *c, lm_error *e)
     }
     LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
     c->rope.pairing = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
+    c->rope.permuted = s->kind == LM_GGUF;
     c->attention    = (lm_attention_spec){
         .n_heads = c->n_heads,
         .n_kv_heads = c->n_kv_heads,
