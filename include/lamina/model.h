@@ -23,6 +23,15 @@ typedef struct lm_model_options {
     int64_t     sliding_window;      /* -1: no window anywhere */
 } lm_model_options;
 
+/* Where a model named by a user lies, appended to `path` for lm_model_open:
+ *   a path that exists, as it is;
+ *   NAME of a file or folder in models/ of lamina's cache ($LAMINA_CACHE, else $XDG_CACHE_HOME/lamina, else
+ *   ~/.cache/lamina), any case, with or without ".gguf" and the type before it;
+ *   "org/name" or "org/name:TYPE" in the Hugging Face cache;
+ *   NULL: the demo model, which scripts/setup puts into the cache.
+ * LM_NOT_FOUND when it is nowhere, LM_USAGE when NAME could be several. */
+lm_status lm_model_locate(const char *name, lm_text *path, lm_error *e);
+
 /* `path`: a .gguf file (a split one: any part), a Hugging Face folder, or with structure_only a config.json. `o` may be
  * NULL. On success the program is built and, unless structure_only, every tensor it needs is there with the right shape. */
 lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e);

@@ -242,7 +242,8 @@ static lm_status read_file(lm_container *x, const char *path, lm_meta **meta, lm
     r.j = (lm_json){ .text = text, .size = (size_t)n, .file = f->path, .base = 8, .max_depth = HEADER_DEPTH };
     LM_TRY(read_header(&r, e));
     LM_TRY(check_tiling(x, first, n + 8, f->size - 8 - n, e));
-    qsort(x->tensors + first, x->n_tensors - first, sizeof *x->tensors, compare_in_file);
+    if (x->n_tensors > first)
+        qsort(x->tensors + first, x->n_tensors - first, sizeof *x->tensors, compare_in_file);
     return meta ? lm_meta_from_strings(r.keys, r.values, r.n_meta, f->path, meta, e) : LM_OK;
 }
 

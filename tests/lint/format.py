@@ -5,7 +5,9 @@ Contracts, tables and everything else at file scope are laid out by hand. A body
 `}`, both in the first column; inside it the author may still align columns with extra spaces and choose where a
 statement is broken. `--write` changes the files, otherwise differences are printed.
 """
+import concurrent.futures
 import difflib
+import os
 import pathlib
 import re
 import shutil
@@ -96,9 +98,10 @@ def main():
     files = named or [str(p.relative_to(ROOT)) for d in ("include", "src", "tests", "examples", "bench", "tools")
                       for p in sorted((ROOT / d).rglob("*.[ch]"))]
     wrong = check_example()
-    for path in files:
-        text = (ROOT / path).read_text(encoding="utf-8")
-        new = formatted(path, text)
+    texts = [(ROOT / path).read_text(encoding="utf-8") for path in files]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        laid_out = list(pool.map(formatted, files, texts))
+    for path, text, new in zip(files, texts, laid_out):
         if new == text:
             continue
         if write:

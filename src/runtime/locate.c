@@ -1,0 +1,150 @@
+/* locate.c - from what a user calls a model to the file or folder that it is. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "formats/hub.h"
+#include "lamina/model.h"
+
+static const char demo[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+static lm_status append(lm_text *out, const char *s, lm_error *e)
+{
+    size_t n = strlen(s);
+    char *grown = lm_realloc(out->data, out->n + n + 1);
+
+    if (!grown)
+        return lm_fail_memory(e, "a path", out->n + n + 1);
+    memcpy(grown + out->n, s, n + 1);
+    out->data = grown;
+    out->n += n;
+    out->capacity = out->n + 1;
+    return LM_OK;
+}
+
+/* models/ of the cache, with a slash at its end; empty when no variable says where. */
+static void models_folder(lm_buf *out)
+{
+    const char *own = getenv("LAMINA_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+
+    if (own && *own)
+        lm_buf_printf(out, "%s/models/", own);
+    else if (cache && *cache)
+        lm_buf_printf(out, "%s/lamina/models/", cache);
+    else if (home && *home)
+        lm_buf_printf(out, "%s/.cache/lamina/models/", home);
+}
+
+/* How well an entry of the cache answers to a name: 2 wholly, 1 but for ".TYPE.gguf" or the number of a part, 0 not. */
+static int answers(const char *entry, const char *name)
+{
+    size_t n = strlen(name);
+    const char *rest = entry + n, *dot;
+
+    if (strncasecmp(entry, name, n) != 0)
+        return 0;
+    if (!*rest || strcasecmp(rest, ".gguf") == 0)
+        return 2;
+    if (strstr(entry, "-of-") && !strstr(entry, "-00001-of-"))
+        return 0;                                        /* a split model is its first part */
+    if (strncmp(rest, "-00001-of-", 10) == 0)
+        return 1;
+    dot = *rest == '.' || *rest == '-' ? strchr(rest + 1, '.') : NULL;
+    return dot && strcasecmp(dot, ".gguf") == 0;
+}
+
+/* The one entry of `folder` that answers to `name`, appended to `folder`. */
+static lm_status search(lm_buf *folder, const char *name, bool *found, lm_error *e)
+{
+    DIR *dir = folder->data ? opendir(folder->data) : NULL;
+    char best[256] = "", other[256] = "";
+    int quality = 0;
+
+    *found = false;
+    if (!dir)
+        return LM_OK;
+    for (struct dirent *d; (d = readdir(dir));) {
+        int q = d->d_name[0] == '.' ? 0 : answers(d->d_name, name);
+        if (q == 0 || q < quality)
+            continue;
+        memcpy(other, q == quality ? best : "", q == quality ? sizeof other : 1);
+        memcpy(best, d->d_name, strlen(d->d_name) + 1);
+        quality = q;
+    }
+    closedir(dir);
+    if (*best && *other)
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "could be %s or %s of the cache", other, best);
+    *found = *best != 0;
+    if (*found)
+        lm_buf_add_str(folder, best);
+    return LM_OK;
+}
+
+static lm_status not_there(const char *name, lm_error *e)
+{
+    lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "no such file or folder, and no model of the cache");
+    return LM_NOT_FOUND;
+}
+
+static lm_status find_demo(lm_buf *folder, lm_text *path, lm_error *e)
+{
+    struct stat st;
+
+    lm_buf_add_str(folder, demo);
+    if (folder->failed)
+        return lm_fail_memory(e, "a path", folder->size);
+    if (stat(folder->data, &st) == 0)
+        return append(path, folder->data, e);
+    lm_fail(e, LM_NOT_FOUND, "MODEL", LM_NO_OFFSET, "none given, and the demo model is not there");
+    lm_fail_in(e, folder->data);
+    lm_fail_hint(e, "scripts/setup demo fetches it (91 MB); or name a .gguf file or a Hugging Face folder");
+    return LM_NOT_FOUND;
+}
+
+static lm_status locate(const char *name, lm_buf *folder, lm_text *path, lm_error *e)
+{
+    struct stat st;
+    bool found = false;
+    char *hub = NULL;
+    lm_status status;
+
+    if (!name)
+        return find_demo(folder, path, e);
+    if (!*name)
+        return lm_fail(e, LM_USAGE, "MODEL", LM_NO_OFFSET, "an empty name");
+    if (stat(name, &st) == 0)
+        return append(path, name, e);
+    if (!strchr(name, '/'))
+        LM_TRY(search(folder, name, &found, e));
+    if (folder->failed)
+        return lm_fail_memory(e, "a path", folder->size);
+    if (found)
+        return append(path, folder->data, e);
+
+    status = lm_hub_resolve(name, NULL, &hub, e);
+    if (status == LM_USAGE)
+        return not_there(name, e);                       /* a path, not an id */
+    if (status == LM_NOT_FOUND && !strchr(name, '/'))
+        return not_there(name, e);
+    if (status != LM_OK)
+        return status;
+    status = append(path, hub, e);
+    lm_free(hub);
+    return status;
+}
+
+lm_status lm_model_locate(const char *name, lm_text *path, lm_error *e)
+{
+    lm_buf folder = { 0 };
+    lm_status status;
+
+    models_folder(&folder);
+    status = locate(name, &folder, path, e);
+    lm_buf_free(&folder);
+    return status;
+}
