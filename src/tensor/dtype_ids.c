@@ -46,14 +46,16 @@ static lm_status refuse(uint32_t id, const char *tensor, lm_error *e)
         lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET,
                 "tensor type %" PRIu32 " (%s%s) was removed from GGUF and cannot be read", id, name,
                 id == 36 ? ", or I2_S of ik_llama.cpp" : "");
-        return lm_fail_hint(e, REQUANTIZE);
+        lm_fail_hint(e, REQUANTIZE);
+        return LM_UNSUPPORTED;
     }
 
     if (is_ik_llama(id)) {
         name = name_in(ik_llama, sizeof ik_llama / sizeof ik_llama[0], id);
         lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET, "tensor type %" PRIu32 " (%s) exists only in ik_llama.cpp", id,
                 name ? name : "a layout of its own");
-        return lm_fail_hint(e, "use the file of a mainline GGUF type such as Q4_K or IQ4_XS, or convert it again");
+        lm_fail_hint(e, "use the file of a mainline GGUF type such as Q4_K or IQ4_XS, or convert it again");
+        return LM_UNSUPPORTED;
     }
 
     return lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET, "unknown tensor type %" PRIu32, id);
@@ -68,7 +70,8 @@ lm_status lm_dtype_from_gguf(uint32_t id, const char *tensor, lm_dtype *out, lm_
     if (!t->in_files) {
         lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET,
                 "tensor type %" PRIu32 " (%s) is a format of activations and does not belong in a file", id, t->name);
-        return lm_fail_hint(e, REQUANTIZE);
+        lm_fail_hint(e, REQUANTIZE);
+        return LM_UNSUPPORTED;
     }
     *out = t->type;
     return LM_OK;
@@ -92,5 +95,6 @@ lm_status lm_dtype_from_safetensors(const char *name, const char *tensor, lm_dty
         }
     }
     lm_fail(e, LM_UNSUPPORTED, tensor, LM_NO_OFFSET, "dtype \"%s\" is not supported", name);
-    return lm_fail_hint(e, "save the model as F32, F16 or BF16");
+    lm_fail_hint(e, "save the model as F32, F16 or BF16");
+    return LM_UNSUPPORTED;
 }
