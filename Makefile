@@ -27,9 +27,9 @@ coverage: build/coverage/build.ninja           ## lines that the suites reach, b
 	@scripts/test build/coverage
 	@scripts/coverage build/coverage
 
-bench: build/release/build.ninja               ## measure: kernels, then the program
-	@ninja -C build/release
-	@$(MESON) test -C build/release --benchmark --verbose
+bench: build/bench/build.ninja                 ## measure what bench/ and tests/kernels/ measure
+	@ninja -C build/bench --quiet
+	@$(MESON) test -C build/bench --benchmark --verbose
 
 golden:                                        ## remake the golden data with PyTorch (slow; review the diff)
 	@scripts/setup test oracle peers
@@ -53,7 +53,7 @@ install: build/release/build.ninja             ## into PREFIX (/usr/local); DEST
 	$(MESON) install -C build/release --no-rebuild --quiet
 
 clean:                                         ## remove what was built; downloads stay
-	rm -rf build/release build/test build/debug build/asan build/tsan build/coverage build/fuzz
+	rm -rf build/release build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz
 
 help:                                          ## this list
 	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-10s %s\n", t[1], $$2 }' Makefile
@@ -62,6 +62,7 @@ PREFIX ?= /usr/local
 
 # ---- build folders: one per purpose, configured once ----
 options_release  = --buildtype=release -Dtests=disabled
+options_bench    = --buildtype=release -Dtests=enabled
 options_test     = --werror -Dtests=enabled
 options_debug    = --buildtype=debug
 options_asan     = -Db_sanitize=address,undefined -Doptimization=1
