@@ -14,6 +14,7 @@ import json
 import os
 import sys
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -60,6 +61,14 @@ def make(c: cases.Case, out: Path, llama_cpp: Path | None) -> dict:
     }
 
 
+def check_versions() -> None:
+    """Other versions make other bytes: say so before anything is overwritten."""
+    for line in (HERE / "requirements.txt").read_text().splitlines():
+        name, pinned, wanted = line.partition("==")
+        if pinned and not line.startswith("#") and (found := version(name).split("+")[0]) != wanted:
+            raise SystemExit(f"error: make.py: requirements.txt: {name} is {found}, the goldens are made with {wanted}")
+
+
 def short(x: float) -> float:
     return float(f"{x:.3g}")
 
@@ -70,6 +79,7 @@ def main() -> None:
     p.add_argument("--out", type=Path, default=HERE.parents[1] / "tests" / "golden")
     p.add_argument("--llama-cpp", type=Path, help="vendor/llama.cpp of llama-cpp-python's source package: GGUF twins")
     args = p.parse_args()
+    check_versions()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
 
@@ -83,6 +93,10 @@ def main() -> None:
         print(f"{c.path:32} seed {row['seed']:4}  margin {row['greedy_margin']:.3f}  {size // 1024:5} KiB  "
               + ", ".join(f"{k} {v:.2g}" for k, v in row["flips"].items()), flush=True)
     known = {c.path for c in cases.all_cases()}
+    for family in {c.family for c in cases.all_cases()}:
+        for folder in (args.out / family).iterdir():
+            if f"{family}/{folder.name}" not in known:
+                print(f"warning: {folder} belongs to no case", file=sys.stderr)
     table.write_text(json.dumps([rows[k] for k in sorted(rows) if k in known], indent=1) + "\n")
 
 
