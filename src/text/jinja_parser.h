@@ -1,0 +1,50 @@
+/* jinja_parser.h - what the two halves of the parser share: expressions (jinja_expr.c) and statements (jinja_parser.c).
+ * Both follow jinja2/parser.py rule by rule, so that what it accepts and refuses is the same. */
+#ifndef LM_TEXT_JINJA_PARSER_H
+#define LM_TEXT_JINJA_PARSER_H
+
+#include "base/error.h"
+#include "text/jinja_ast.h"
+#include "text/jinja_lexer.h"
+
+/* A macro or call block whose body is being parsed: which of the special names it mentions. */
+typedef struct jmacro_frame {
+    struct jmacro_frame *outer;
+    jmacro_def          *def;
+    bool                 hides_caller, hides_kwargs, hides_varargs;   /* set by an assignment before any mention */
+} jmacro_frame;
+
+typedef struct jparser {
+    lm_template  *t;
+    lm_error     *e;
+    jtoken       *token;          /* the current one */
+    jmacro_frame *macro;
+    unsigned      nesting;
+    unsigned      loops;          /* for loops around this point, inside the innermost macro */
+    bool          soft;           /* inside an if: unknown filters and tests matter only when they are reached */
+    const jtoken *unknown;        /* one met elsewhere, and whether it names a filter */
+    bool          unknown_filter;
+} jparser;
+
+typedef struct jnodes { jnode **items; size_t n, capacity; } jnodes;
+
+lm_status lm_jp_fail(jparser *p, uint32_t at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+lm_status lm_jp_node(jparser *p, jkind kind, uint32_t at, jnode **out);
+lm_status lm_jp_push(jparser *p, jnodes *list, jnode *n);
+lm_status lm_jp_name(jparser *p, lm_view name, int *id);
+lm_status lm_jp_string(jparser *p, lm_view text, const jstr **out);
+lm_status lm_jp_expect(jparser *p, jtoken_type type);
+lm_status lm_jp_expect_name(jparser *p, lm_view *name);
+bool      lm_jp_is_word(const jtoken *t, const char *word);
+bool      lm_jp_skip_word(jparser *p, const char *word);
+bool      lm_jp_skip(jparser *p, jtoken_type type);
+
+/* An expression, without `a if b` when not `with_if`. */
+lm_status lm_jp_expression(jparser *p, bool with_if, jnode **out);
+/* One or several separated by commas, which are a tuple. `until`: a word that ends it, or NULL. */
+lm_status lm_jp_tuple(jparser *p, bool with_if, const char *until, bool parentheses, jnode **out);
+lm_status lm_jp_filters(jparser *p, jnode *in, bool starts_inline, jnode **out);
+/* What can stand left of `=` or before `in`. */
+lm_status lm_jp_target(jparser *p, bool name_only, const char *until, bool with_namespace, jnode **out);
+
+#endif

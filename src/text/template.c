@@ -1,0 +1,228 @@
+/* template.c - chat templates as the public API has them (lamina/text.h). */
+#include "lamina/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "text/jinja.h"
+
+enum { MAX_SOURCE = 1 << 20, MAX_CONTEXT = 64 << 20 };
+
+/* ---- compiling ---- */
+
+/* Newlines become \n; one at the end goes. */
+static size_t normalise(const char *in, size_t n, char *out)
+{
+    size_t o = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (in[i] == '\r') {
+            out[o++] = '\n';
+            i += i + 1 < n && in[i + 1] == '\n';
+        } else {
+            out[o++] = in[i];
+        }
+    }
+    return o && out[o - 1] == '\n' ? o - 1 : o;
+}
+
+lm_status lm_template_new(const char *source, size_t size, const char *name, lm_template **out, lm_error *e)
+{
+    size_t good = size <= MAX_SOURCE ? lm_utf8_check(source, size) : size;
+    lm_template *t;
+
+    if (size > MAX_SOURCE)
+        return lm_fail(e, LM_LIMIT, name, LM_NO_OFFSET, "a template of more than %d bytes", MAX_SOURCE);
+    if (good < size)
+        return lm_fail(e, LM_BAD_MODEL, name, (int64_t)good, "the template is not valid UTF-8");
+    t = lm_alloc_zero(1, sizeof *t);
+    if (!t)
+        return lm_fail_memory(e, "a template", sizeof *t);
+
+    char *text = lm_arena_alloc(&t->arena, size + 1);
+    t->name = lm_arena_strdup(&t->arena, name ? name : "template");
+    if (!text || !t->name) {
+        lm_template_free(t);
+        return lm_fail_memory(e, "a template", size);
+    }
+    t->size = normalise(source, size, text);
+    t->source = text;
+    lm_status status = lm_jinja_parse(t, e);
+    if (status != LM_OK) {
+        if (e)
+            lm_fail_in(e, t->name);
+        lm_template_free(t);
+        return status;
+    }
+    *out = t;
+    return LM_OK;
+}
+
+void lm_template_free(lm_template *t)
+{
+    if (!t)
+        return;
+    lm_arena_free(&t->arena);
+    lm_free(t);
+}
+
+/* ---- the clock ---- */
+
+/* "2024-07-26", "2024-07-26T12:34:56", with a fraction; a zone is ignored. */
+static lm_status read_now(const char *s, struct tm *now, long *microseconds, lm_error *e)
+{
+    int n = 0, more = 0, fraction_digits = 0;
+    int year, month, day, hour = 0, minute = 0, second = 0;
+
+    *microseconds = 0;
+    if (sscanf(s, "%4d-%2d-%2d%n", &year, &month, &day, &n) != 3 || year < 1 || month < 1 || month > 12 || day < 1 || day > 31)
+        return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO date: '%.40s'", s);
+    s += n;
+    if (*s == 'T' || *s == ' ') {
+        if (sscanf(s + 1, "%2d:%2d%n", &hour, &minute, &more) != 2 || hour > 23 || minute > 59 || hour < 0 || minute < 0)
+            return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO time: '%.40s'", s);
+        s += 1 + more;
+        if (*s == ':') {
+            second = atoi(s + 1);
+            s += 1 + strspn(s + 1, "0123456789");
+        }
+        if (*s == '.')
+            for (s++; *s >= '0' && *s <= '9' && fraction_digits < 6; s++, fraction_digits++)
+                *microseconds = *microseconds * 10 + (*s - '0');
+        for (; fraction_digits && fraction_digits < 6; fraction_digits++)
+            *microseconds *= 10;
+    }
+    *now = (struct tm){ .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = hour, .tm_min = minute,
+                        .tm_sec = second > 59 ? 59 : second, .tm_isdst = -1 };
+    struct tm same = *now;
+    timegm(&same);                                   /* fills the day of the week and of the year */
+    now->tm_wday = same.tm_wday;
+    now->tm_yday = same.tm_yday;
+    return LM_OK;
+}
+
+static lm_status set_clock(jinja *m, const json_t *context)
+{
+    const json_t *now = json_object_get(context, "now");
+    struct timespec t;
+
+    if (json_is_string(now))
+        return read_now(json_string_value(now), &m->now, &m->now_microseconds, m->e);
+    clock_gettime(CLOCK_REALTIME, &t);
+    localtime_r(&t.tv_sec, &m->now);
+    m->now_microseconds = t.tv_nsec / 1000;
+    return LM_OK;
+}
+
+/* ---- variables ---- */
+
+/* Special tokens are the model's own; everything else comes from outside. */
+static bool is_content(const char *name)
+{
+    size_t n = strlen(name);
+    return !(n > 6 && strcmp(name + n - 6, "_token") == 0) && !(n > 7 && strcmp(name + n - 7, "_tokens") == 0);
+}
+
+/* What apply_chat_template always passes. */
+static jval fallback(const jstr *name)
+{
+    if (lm_jstr_is(name, "tools") || lm_jstr_is(name, "documents"))
+        return lm_jv_none();
+    if (lm_jstr_is(name, "add_generation_prompt"))
+        return lm_jv_bool(false);
+    const jbuiltin *fn = lm_jinja_find_function(name->data, name->n);
+    return fn ? (jval){ .type = J_FUNCTION, .fn = fn } : (jval){ .type = J_MISSING };
+}
+
+static bool set_globals(jinja *m, const json_t *context)
+{
+    m->globals = lm_jinja_new(m, m->t->n_names, jval);
+    m->root = lm_jscope_new(m, NULL);
+    if (!m->globals || !m->root)
+        return false;
+    for (size_t i = 0; i < m->t->n_names; i++) {
+        const jstr *name = m->t->names[i];
+        char text[128];
+        m->globals[i] = fallback(name);
+        if (name->n >= sizeof text)
+            continue;
+        memcpy(text, name->data, name->n);
+        text[name->n] = 0;
+        const json_t *value = json_object_get(context, text);
+        if (value && strcmp(text, "now") != 0 && !lm_jinja_from_json(m, value, is_content(text), 0, &m->globals[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- rendering ---- */
+
+/* The machine's text and marks, copied out of its arena. */
+static lm_status take_output(jinja *m, const jbuild *b, lm_rendering *out)
+{
+    lm_rendering r = { 0 };
+
+    r.text.data = lm_alloc(b->n + 1);
+    if (!r.text.data)
+        return lm_fail_memory(m->e, "a rendering", b->n + 1);
+    if (b->n)
+        memcpy(r.text.data, b->data, b->n);
+    r.text.data[b->n] = 0;
+    r.text.n = b->n;
+    r.text.capacity = b->n + 1;
+    if (b->n_marks) {
+        r.content = lm_alloc(b->n_marks * sizeof *r.content);
+        if (!r.content) {
+            lm_free(r.text.data);
+            return lm_fail_memory(m->e, "a rendering", b->n_marks * sizeof *r.content);
+        }
+        memcpy(r.content, b->marks, b->n_marks * sizeof *r.content);
+        r.n_content = b->n_marks;
+    }
+    *out = r;
+    return LM_OK;
+}
+
+static lm_status run(jinja *m, const json_t *context, lm_rendering *out)
+{
+    jbuild text = { 0 };
+
+    LM_TRY(set_clock(m, context));
+    m->out = &text;
+    if (set_globals(m, context))
+        lm_jinja_exec(m, m->root, &m->t->body);
+    if (m->status != LM_OK)
+        return m->status;
+    return take_output(m, &text, out);
+}
+
+lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out, lm_error *e)
+{
+    lm_error ignored;
+    json_error_t je;
+    json_t *context;
+    jinja m = { .t = t, .e = e ? e : &ignored, .fuel = J_FUEL };
+
+    if (size > MAX_CONTEXT)
+        return lm_fail(e, LM_LIMIT, "context", LM_NO_OFFSET, "variables of more than %d bytes", MAX_CONTEXT);
+    context = json_loadb(context_json, size, JSON_ALLOW_NUL, &je);
+    if (!context)
+        return lm_fail(e, LM_USAGE, "context", je.position, "not JSON: %s", je.text);
+    lm_status status = LM_OK;
+    if (!json_is_object(context))
+        status = lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "the variables of a template must be a JSON object");
+    else
+        status = run(&m, context, out);
+    json_decref(context);
+    lm_arena_free(&m.arena);
+    return status;
+}
+
+void lm_rendering_free(lm_rendering *r)
+{
+    lm_text_free(&r->text);
+    lm_free(r->content);
+    *r = (lm_rendering){ 0 };
+}
