@@ -195,10 +195,13 @@ static bool field(jinja *m, jval v, const jstr *name, jval *out)
 
 bool lm_jinja_python_attr(jinja *m, jval v, const jstr *name, jval *out)
 {
+    jval key;
+
     *out = (jval){ .type = J_MISSING };
     if (!field(m, v, name, out) || out->type != J_MISSING || v.type == J_NAMESPACE)
         return m->status == LM_OK;
-    if (name->n > 4 && memcmp(name->data, "__", 2) == 0 && memcmp(name->data + name->n - 2, "__", 2) == 0)
+    if (name->n > 4 && memcmp(name->data, "__", 2) == 0 && memcmp(name->data + name->n - 2, "__", 2) == 0 &&
+        !(v.type == J_DICT && lm_jdict_find(v.d, name->data, name->n, &key)))
         return lm_jv_undefined_name(m, name, v.type, true, out);
     if (is_mutator(v.type, name))
         return lm_jv_undefined_name(m, name, v.type, true, out);

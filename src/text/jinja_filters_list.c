@@ -199,8 +199,14 @@ static bool lazily(jinja *m, const jargs *a, jnext next, const char *name, bool 
 static bool filter_map(jinja *m, const jargs *a, jval *out) { return lazily(m, a, next_mapped, "sync_do_map", false, false, out); }
 static bool filter_select(jinja *m, const jargs *a, jval *out) { return lazily(m, a, next_selected, "sync_do_select", false, false, out); }
 static bool filter_reject(jinja *m, const jargs *a, jval *out) { return lazily(m, a, next_selected, "sync_do_reject", false, true, out); }
-static bool filter_selectattr(jinja *m, const jargs *a, jval *out) { return lazily(m, a, next_selected, "sync_do_selectattr", true, false, out); }
-static bool filter_rejectattr(jinja *m, const jargs *a, jval *out) { return lazily(m, a, next_selected, "sync_do_rejectattr", true, true, out); }
+static bool filter_selectattr(jinja *m, const jargs *a, jval *out)
+{
+    return lazily(m, a, next_selected, "sync_do_selectattr", true, false, out);
+}
+static bool filter_rejectattr(jinja *m, const jargs *a, jval *out)
+{
+    return lazily(m, a, next_selected, "sync_do_rejectattr", true, true, out);
+}
 
 /* ---- generators that are worked out whole when first asked ---- */
 

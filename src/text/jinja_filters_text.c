@@ -199,6 +199,9 @@ static bool filter_truncate(jinja *m, const jargs *a, jval *out)
     const jstr *s, *end = lm_jstr_new(m, "...", 3, false), *cut;
     int64_t length, leeway = 5;
 
+    *out = a->v[0];
+    if (a->v[0].type == J_UNDEFINED)
+        return true;
     if (!end || !lm_jarg_str(m, a, 0, "truncate", &s) || !lm_jarg_int(m, a, 1, 255, "length", &length))
         return false;
     if (lm_jarg_given(a, 3) && !lm_jarg_str(m, a, 3, "end", &end))

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_FIELD = 4096, MAX_DIGITS = 512 };
@@ -79,7 +80,7 @@ static void sign_prefix(bool negative, char sign, const char *base, char out[8])
         out[n++] = '-';
     else if (sign == '+' || sign == ' ')
         out[n++] = sign;
-    strcpy(out + n, base);
+    snprintf(out + n, 8 - n, "%s", base);
 }
 
 static bool put_int(jinja *m, jbuild *b, int64_t v, const spec *f)

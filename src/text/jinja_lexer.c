@@ -1,6 +1,7 @@
 /* jinja_lexer.c - see jinja_lexer.h. The rules are those of jinja2/lexer.py 3.1 and are tried in its order. */
 #include "text/jinja_lexer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "text/jinja_ast.h"
@@ -245,7 +246,7 @@ static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, c
         size_t length;
         int32_t wide = lm_utf8_at(l->s, l->size, *i, &length);
         const char *format = wide < 0x100 ? "\\x%02x" : wide < 0x10000 ? "\\u%04x" : "\\U%08x";
-        *n += (size_t)sprintf(out + *n, format, (unsigned)wide);
+        *n += (size_t)snprintf(out + *n, 11, format, (unsigned)wide);
         *i += length - 1;
         return LM_OK;
     } else {

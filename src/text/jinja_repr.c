@@ -160,7 +160,7 @@ static void put_repr(jinja *m, jbuild *b, jval v, unsigned depth)
         put_view(m, b, v.view, depth + 1);
         break;
     case J_NAMESPACE:
-        lm_jb_puts(m, b, "<TemplateNamespace ");
+        lm_jb_puts(m, b, "<Namespace ");
         put_dict(m, b, &v.ns->d, depth + 1);
         lm_jb_puts(m, b, ">");
         break;

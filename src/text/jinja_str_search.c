@@ -191,11 +191,8 @@ static bool split_words(jinja *m, const jstr *s, int64_t most, jvec *v)
 {
     for (size_t at = run(s, 0, true); at < s->n;) {
         size_t end = run(s, at, false);
-        if (most >= 0 && (int64_t)v->n == most) {
-            const jstr *rest = lm_jstr_slice(m, s, at, s->n);
-            rest = rest ? lm_jstr_strip(m, rest, NULL, false, true) : NULL;
-            return rest && lm_jvec_add(m, v, lm_jv_of_str(rest));
-        }
+        if (most >= 0 && (int64_t)v->n == most)
+            return add_piece(m, v, s, at, s->n);
         if (!add_piece(m, v, s, at, end))
             return false;
         at = run(s, end, true);

@@ -40,7 +40,8 @@ TEST(mapping, v.type == J_DICT)
 TEST(iterable, lm_jv_iterable(v) || v.type == J_LOOP)
 /* len() and []: an undefined value pretends to both */
 TEST(sequence, v.type == J_STR || v.type == J_LIST || v.type == J_TUPLE || v.type == J_DICT || v.type == J_RANGE || v.type == J_UNDEFINED)
-TEST(callable, v.type == J_UNDEFINED || v.type == J_MACRO || v.type == J_FUNCTION || v.type == J_METHOD || v.type == J_LOOP || v.type == J_JOINER)
+TEST(callable, v.type == J_UNDEFINED || v.type == J_MACRO || v.type == J_FUNCTION || v.type == J_METHOD || v.type == J_LOOP ||
+                   v.type == J_JOINER)
 TEST(sameas, lm_jv_same(v, a->v[1]))
 TEST(escaped, v.type == J_STR && v.s->safe)
 TEST(filter, v.type == J_STR && lm_jinja_find_filter(v.s->data, v.s->n))

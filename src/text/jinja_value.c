@@ -61,7 +61,8 @@ bool lm_jv_same(jval a, jval b)
     case J_BOOL: return a.b == b.b;
     case J_INT: return a.i == b.i;
     case J_FLOAT: return a.f == b.f;
-    case J_STR: return a.s->data == b.s->data && a.s->n == b.s->n;
+    case J_STR:                                     /* CPython keeps one string of each single character */
+        return a.s->n == b.s->n && (a.s->data == b.s->data || a.s->n == 0 || (a.s->n == 1 && a.s->data[0] == b.s->data[0]));
     default: return a.p == b.p;
     }
 }

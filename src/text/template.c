@@ -2,7 +2,6 @@
 #include "lamina/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -70,24 +69,33 @@ void lm_template_free(lm_template *t)
 
 /* ---- the clock ---- */
 
+/* Exactly n digits, at most `max`. */
+static bool digits(const char **s, int n, int max, int *out)
+{
+    *out = 0;
+    for (; n > 0; n--, (*s)++) {
+        if (**s < '0' || **s > '9')
+            return false;
+        *out = *out * 10 + (**s - '0');
+    }
+    return *out <= max;
+}
+
 /* "2024-07-26", "2024-07-26T12:34:56", with a fraction; a zone is ignored. */
 static lm_status read_now(const char *s, struct tm *now, long *microseconds, lm_error *e)
 {
-    int n = 0, more = 0, fraction_digits = 0;
-    int year, month, day, hour = 0, minute = 0, second = 0;
+    int year, month, day, hour = 0, minute = 0, second = 0, fraction_digits = 0;
+    const char *text = s;
 
     *microseconds = 0;
-    if (sscanf(s, "%4d-%2d-%2d%n", &year, &month, &day, &n) != 3 || year < 1 || month < 1 || month > 12 || day < 1 || day > 31)
-        return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO date: '%.40s'", s);
-    s += n;
+    if (!digits(&s, 4, 9999, &year) || *s++ != '-' || !digits(&s, 2, 12, &month) || *s++ != '-' || !digits(&s, 2, 31, &day) || !month ||
+        !day)
+        return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO date: '%.40s'", text);
     if (*s == 'T' || *s == ' ') {
-        if (sscanf(s + 1, "%2d:%2d%n", &hour, &minute, &more) != 2 || hour > 23 || minute > 59 || hour < 0 || minute < 0)
-            return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO time: '%.40s'", s);
-        s += 1 + more;
-        if (*s == ':') {
-            second = atoi(s + 1);
-            s += 1 + strspn(s + 1, "0123456789");
-        }
+        s++;
+        if (!digits(&s, 2, 23, &hour) || *s++ != ':' || !digits(&s, 2, 59, &minute) ||
+            (*s == ':' && (s++, !digits(&s, 2, 59, &second))))
+            return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO time: '%.40s'", text);
         if (*s == '.')
             for (s++; *s >= '0' && *s <= '9' && fraction_digits < 6; s++, fraction_digits++)
                 *microseconds = *microseconds * 10 + (*s - '0');
@@ -95,7 +103,7 @@ static lm_status read_now(const char *s, struct tm *now, long *microseconds, lm_
             *microseconds *= 10;
     }
     *now = (struct tm){ .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = hour, .tm_min = minute,
-                        .tm_sec = second > 59 ? 59 : second, .tm_isdst = -1 };
+                        .tm_sec = second, .tm_isdst = -1 };
     struct tm same = *now;
     timegm(&same);                                   /* fills the day of the week and of the year */
     now->tm_wday = same.tm_wday;
@@ -222,7 +230,7 @@ lm_status lm_template_render(const lm_template *t, const char *context_json, siz
 
 void lm_rendering_free(lm_rendering *r)
 {
-    lm_text_free(&r->text);
+    lm_free(r->text.data);
     lm_free(r->content);
     *r = (lm_rendering){ 0 };
 }
