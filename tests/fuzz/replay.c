@@ -1,4 +1,5 @@
-/* replay.c - runs a fuzz target over the files of its corpus, where there is no libFuzzer.
+/* replay.c - runs a fuzz target over the files of its corpus, where there is no libFuzzer, and over what the target's
+ * own mutator (if it has one) makes of each, always the same.
  *
  *   replay_NAME FILE-OR-FOLDER…      prints `count: fuzz inputs N`; a crash is the failure */
 #include <dirent.h>
@@ -9,6 +10,53 @@
 #include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) __attribute__((weak));
+
+enum { MUTANTS = 24, MAX_SIZE = 1 << 16 };
+
+/* What mutators expect of libFuzzer: change some bytes, insert or drop one. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
+{
+    static unsigned state = 1;
+    unsigned r = state = state * 1664525u + 1013904223u;
+
+    if (size && r >> 28 < 10) {
+        data[(r >> 8) % size] ^= (uint8_t)(1u << (r >> 5 & 7));
+        return size;
+    }
+    if (size && r >> 28 < 13) {
+        memmove(data + (r >> 8) % size, data + (r >> 8) % size + 1, size - 1 - (r >> 8) % size);
+        return size - 1;
+    }
+    if (size < max_size)
+        data[size++] = (uint8_t)(r >> 16);
+    return size;
+}
+
+/* Exactly `size` bytes on the heap: a sanitizer sees the first byte past the end. */
+static void run_exactly(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    if (!copy)
+        exit(1);
+    memcpy(copy, data, size);
+    LLVMFuzzerTestOneInput(copy, size);
+    free(copy);
+}
+
+static int mutants(const uint8_t *data, size_t size)
+{
+    static uint8_t mutant[MAX_SIZE];
+
+    if (!LLVMFuzzerCustomMutator || size > MAX_SIZE / 2)
+        return 0;
+    for (unsigned seed = 0; seed < MUTANTS; seed++) {
+        memcpy(mutant, data, size);
+        run_exactly(mutant, LLVMFuzzerCustomMutator(mutant, size, MAX_SIZE, seed * 7919 + (unsigned)size));
+    }
+    return MUTANTS;
+}
 
 static int replay(const char *path)
 {
@@ -20,16 +68,16 @@ static int replay(const char *path)
         perror(path);
         exit(1);
     }
-    /* Exactly `size` bytes on the heap: a sanitizer sees the first byte past the end. */
     uint8_t *data = malloc(size ? (size_t)size : 1);
     if (!data || fread(data, 1, (size_t)size, f) != (size_t)size) {
         perror(path);
         exit(1);
     }
     fclose(f);
-    LLVMFuzzerTestOneInput(data, (size_t)size);
+    run_exactly(data, (size_t)size);
+    int n = 1 + mutants(data, (size_t)size);
     free(data);
-    return 1;
+    return n;
 }
 
 static int replay_all(const char *path)

@@ -1,0 +1,88 @@
+/* walk.h - use everything that a container promises once it is open. */
+#ifndef LM_TEST_WALK_H
+#define LM_TEST_WALK_H
+
+#include "formats/container.h"
+#include "fuzz.h"
+
+static volatile uint64_t walked;
+
+static inline void walk_value(const lm_meta_value *v, unsigned depth)
+{
+    lm_meta_value element;
+    lm_view       key;
+
+    PROMISE(depth < 80);
+    if (v->kind == LM_META_STRING)
+        for (size_t i = 0; i < v->s.size; i++)
+            walked += (uint8_t)v->s.data[i];
+    if (v->kind == LM_META_ARRAY) {
+        for (uint64_t i = 0; i < v->a.n; i++) {
+            PROMISE(lm_meta_at(v, i, &element));
+            walk_value(&element, depth + 1);
+        }
+        PROMISE(!lm_meta_at(v, v->a.n, &element));
+    }
+    if (v->kind == LM_META_OBJECT)
+        for (uint64_t i = 0; i < v->a.n; i++) {
+            PROMISE(lm_meta_member(v, i, &key, &element));
+            walk_value(&element, depth + 1);
+        }
+}
+
+static inline void walk_meta(const lm_meta *m)
+{
+    lm_meta_value v;
+    lm_view       key;
+
+    for (size_t i = 0; i < lm_meta_count(m); i++) {
+        char     name[128];
+        lm_error e;
+        uint64_t u;
+        double   f;
+        PROMISE(lm_meta_entry(m, i, &key, &v));
+        walk_value(&v, 0);
+        if (key.size >= sizeof name || memchr(key.data, 0, key.size) || memchr(key.data, '/', key.size))
+            continue;
+        memcpy(name, key.data, key.size);
+        name[key.size] = 0;
+        PROMISE(lm_meta_get(m, name, &v));
+        PROMISE(lm_meta_u64(m, name, 3, 5, &u, &e) != LM_OK || (u >= 3 && u <= 5));
+        PROMISE(lm_meta_f64(m, name, 3, 5, &f, &e) != LM_OK || (f >= 3 && f <= 5));
+    }
+}
+
+/* Every tensor lies in its file, can be found, and can be unpacked at both ends. */
+static inline void walk_tensors(const lm_container *c)
+{
+    static float out[256];
+
+    for (size_t i = 0; i < lm_container_n_tensors(c); i++) {
+        const lm_tensor_info *t = lm_container_tensor(c, i);
+        const lm_filemap     *f = lm_container_file(c, t->part);
+        const lm_dtype_info  *d = lm_dtype_of(t->type);
+        PROMISE(lm_container_find(c, t->name) == t);
+        PROMISE(t->offset <= f->size && t->bytes <= f->size - t->offset && t->n_dims <= LM_MAX_DIMS);
+        PROMISE(t->elements / d->block * d->bytes == t->bytes);
+        if (t->bytes)
+            walked += ((const uint8_t *)lm_container_data(c, t))[t->bytes - 1];
+        if (d->unpack && t->elements) {
+            lm_container_unpack(c, t, 0, d->block, out);
+            lm_container_unpack(c, t, t->elements - d->block, d->block, out);
+        }
+    }
+}
+
+/* How opening may end: a container, or one line about a bad model. */
+static inline void check_open(lm_status s, const lm_error *e)
+{
+    char text[1200];
+
+    if (s == LM_OK)
+        return;
+    PROMISE(s == LM_BAD_MODEL || s == LM_UNSUPPORTED);
+    PROMISE(e->code == s && *e->message && *e->file);
+    PROMISE(!strpbrk(lm_error_text(e, text, sizeof text), "\n\r\t\x1b"));
+}
+
+#endif
