@@ -166,7 +166,7 @@ static lm_status copy_bytes(void *arg)
 
 lm_status lm_container_copy(const lm_filemap *f, size_t at, size_t n, void *to, lm_error *e)
 {
-    copy_job job = { to, f->data + at, n };
+    copy_job job = { to, n ? f->data + at : NULL, n };
 
     return n ? lm_filemap_guard(copy_bytes, &job, f->path, e) : LM_OK;
 }

@@ -103,9 +103,17 @@ lm_status lm_gguf_key_name(lm_cursor *c, lm_view *out, lm_error *e)
 static uint64_t little_endian(const uint8_t *p, size_t n)
 {
     uint64_t v = 0;
+
     for (size_t i = n; i-- > 0;)
         v = v << 8 | p[i];
     return v;
+}
+
+/* The length of the string at p: written out, compilers make one load of it. */
+static size_t string_size(const uint8_t *p)
+{
+    return (size_t)((uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 | (uint64_t)p[4] << 32 |
+                    (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56);
 }
 
 /* Note where every 16th string begins. The array has been checked. */
@@ -121,7 +129,7 @@ static lm_status mark_strings(gguf_meta *m, gguf_key *k, lm_error *e)
     for (uint64_t i = 0; i < k->n; i++) {
         if (i % STRIDE == 0)
             marks[i / STRIDE] = (uint32_t)at;
-        at += 8 + (size_t)little_endian(m->bytes + at, 8);
+        at += 8 + string_size(m->bytes + at);
     }
     k->marks = marks;
     return LM_OK;
@@ -277,7 +285,7 @@ static bool gguf_at(const lm_meta_value *array, uint64_t i, lm_meta_value *out)
     if (k->element == GGUF_STRING) {
         p = m->bytes + k->marks[i / STRIDE];
         for (uint64_t left = i % STRIDE; left; left--)
-            p += 8 + little_endian(p, 8);
+            p += 8 + string_size(p);
     } else {
         p += i * type_bytes[k->element];
     }

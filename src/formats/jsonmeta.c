@@ -129,7 +129,7 @@ static lm_status build(json_builder *b, json_node *out, lm_error *e)
     }
 
     n = b->n - first;
-    if (c == '{')
+    if (n && c == '{')
         LM_TRY(check_names(b, b->stack + first, n, e));
     if (n && !(kept = lm_arena_new(b->arena, n, json_member)))
         return lm_fail_memory(e, "a JSON document", n * sizeof *kept);
