@@ -1,0 +1,351 @@
+/* invariants.c - what must hold for every model, whatever its family: one loop over the goldens.
+ *
+ * On one instruction set the logits are bitwise the same however a prompt is cut, with however many threads, alone or in a
+ * crowd, cold or on shared pages. What is planned is what is allocated; a step allocates nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "models.h"
+#include "runtime/engine.h"
+
+#define MOST      256
+#define POSITIONS 150            /* three pages of the cache, the last one partly filled */
+
+static golden_model models[MOST];
+static size_t       n_models;
+
+/* What a case runs with. */
+typedef struct setting {
+    const char *cpu;
+    lm_compute  compute;
+    lm_kv_type  kv;
+} setting;
+
+static const setting settings[] = {
+    { "ref", LM_COMPUTE_F32, LM_KV_F32 },
+    { "ref", LM_COMPUTE_AUTO, LM_KV_F16 },
+    { "avx2", LM_COMPUTE_F32, LM_KV_BF16 },
+    { "avx2", LM_COMPUTE_AUTO, LM_KV_F16 },
+    { "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },
+    { "avx2", LM_COMPUTE_AUTO, LM_KV_Q8_0 },
+};
+
+/* The tokens of every test: all over the vocabulary, always the same. */
+static lm_token token_at(const lm_model *m, uint32_t i)
+{
+    return (lm_token)((i * 2654435761u + 17) % m->program->n_vocab);
+}
+
+static bool is_possible(const lm_model *m, const setting *s)
+{
+    lm_cpu mask = 0;
+
+    assert_int_equal(lm_cpu_level(s->cpu, &mask, NULL), LM_OK);
+    for (uint32_t i = 0; s->kv == LM_KV_Q8_0 && i < m->program->n_caches; i++)
+        if (m->program->caches[i].k_dim % 32 || m->program->caches[i].v_dim % 32)
+            return false;
+    return strcmp(s->cpu, lm_cpu_name(mask & lm_cpu_detected())) == 0;
+}
+
+static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t threads, uint32_t sequences)
+{
+    lm_error          e = { 0 };
+    lm_engine        *g = NULL;
+    lm_engine_options o = { .context = 256, .sequences = sequences, .rows = 192, .logit_rows = 192, .kv = s->kv,
+                            .compute = s->compute, .threads = threads, .cpu = s->cpu };
+
+    if (lm_engine_new(m, &o, &g, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    return g;
+}
+
+/* Positions [from, to) of a sequence in one step; their logits after those already in `out` [POSITIONS][V]. */
+static void feed(lm_engine *g, uint32_t sequence, uint32_t from, uint32_t to, float *out)
+{
+    lm_row   rows[192];
+    lm_error e = { 0 };
+    size_t   v = g->program->n_vocab;
+
+    for (uint32_t i = from; i < to; i++)
+        rows[i - from] = (lm_row){ sequence, token_at(g->model, i), i, true };
+    if (lm_engine_step(g, rows, to - from, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    for (uint32_t i = from; i < to; i++)
+        memcpy(out + i * v, lm_engine_logits(g, i - from), v * sizeof *out);
+}
+
+/* All positions in one step, one thread, one sequence: what everything else is compared with. */
+static float *expected_logits(const lm_model *m, const setting *s)
+{
+    float     *out = malloc((size_t)POSITIONS * m->program->n_vocab * sizeof *out);
+    lm_engine *g   = open_engine(m, s, 1, 1);
+
+    feed(g, 0, 0, POSITIONS, out);
+    lm_engine_free(g);
+    return out;
+}
+
+static void compare(const char *what, const golden_model *name, const setting *s, const lm_model *m, const float *x, const float *y)
+{
+    size_t v = m->program->n_vocab;
+
+    for (uint32_t i = 0; i < POSITIONS; i++)
+        if (memcmp(x + i * v, y + i * v, v * sizeof *x) != 0)
+            fail_msg("%s, %s, %s: position %u differs", what, name->name, s->cpu, i);
+}
+
+typedef void (*check)(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got);
+
+/* Every model that can run with every setting. */
+static void for_all(check run)
+{
+    size_t ran = 0;
+
+    for (size_t i = 0; i < n_models; i++) {
+        lm_error e = { 0 };
+        lm_model *m = NULL;
+        if (lm_model_open(models[i].path, NULL, &m, &e) != LM_OK)
+            fail_msg("%s: %s: %s", models[i].name, e.where, e.message);
+        for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+            if (!is_possible(m, &settings[k]) || lm_model_length_dependent(m, NULL))
+                continue;
+            float *expected = expected_logits(m, &settings[k]);
+            float *got      = malloc((size_t)POSITIONS * m->program->n_vocab * sizeof *got);
+            run(&models[i], m, &settings[k], expected, got);
+            free(expected);
+            free(got);
+            ran++;
+        }
+        lm_model_close(m);
+    }
+    assert_true(ran > 0);
+    print_message("             %zu models and settings\n", ran);
+}
+
+/* A prompt in uneven pieces, or token by token, gives the same logits: no sum depends on the batch. */
+static void check_chunks(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+{
+    static const uint32_t sizes[] = { 1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 42 };
+    lm_engine            *g       = open_engine(m, s, 1, 1);
+
+    for (uint32_t at = 0, k = 0; at < POSITIONS; k++) {
+        uint32_t n = sizes[k % 12] < POSITIONS - at ? sizes[k % 12] : POSITIONS - at;
+        feed(g, 0, at, at + n, got);
+        at += n;
+    }
+    compare("in pieces", name, s, m, expected, got);
+    assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
+    for (uint32_t at = 0; at < POSITIONS; at++)
+        feed(g, 0, at, at + 1, got);
+    compare("token by token", name, s, m, expected, got);
+    lm_engine_free(g);
+}
+
+static void chunks_do_not_matter(void **state)
+{
+    (void)state;
+    for_all(check_chunks);
+}
+
+static void check_threads(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+{
+    for (uint32_t threads = 2; threads <= 3; threads++) {
+        lm_engine *g = open_engine(m, s, threads, 1);
+        feed(g, 0, 0, 100, got);
+        for (uint32_t at = 100; at < POSITIONS; at++)
+            feed(g, 0, at, at + 1, got);
+        compare("threads", name, s, m, expected, got);
+        lm_engine_free(g);
+    }
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    for_all(check_threads);
+}
+
+/* Sequence 1 of three advances by uneven pieces while the others read their prompts and generate beside it. */
+static void check_crowd(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+{
+    lm_engine *g = open_engine(m, s, 2, 3);
+    size_t     v = m->program->n_vocab;
+    lm_row     rows[192];
+    lm_error   e = { 0 };
+    uint32_t   at[3] = { 0 };
+
+    for (uint32_t round = 0; at[1] < POSITIONS; round++) {
+        uint32_t want[3] = { 1 + round % 11, 1 + round * 7 % 13, round % 3 ? 1 : 0 };
+        size_t   n = 0, first = 0;
+        for (uint32_t q = 0; q < 3; q++) {
+            first = q == 1 ? n : first;
+            for (uint32_t k = 0; k < want[q] && at[q] < POSITIONS; k++, at[q]++)
+                rows[n++] = (lm_row){ q, token_at(m, q == 1 ? at[q] : at[q] + 31), at[q], q == 1 };
+        }
+        if (lm_engine_step(g, rows, n, &e) != LM_OK)
+            fail_msg("%s: %s", e.where, e.message);
+        for (size_t i = first; i < n && rows[i].sequence == 1; i++)
+            memcpy(got + rows[i].position * v, lm_engine_logits(g, i), v * sizeof *got);
+    }
+    compare("in a crowd", name, s, m, expected, got);
+    lm_engine_free(g);
+}
+
+static void the_crowd_does_not_matter(void **state)
+{
+    (void)state;
+    for_all(check_crowd);
+}
+
+/* A prefix on shared pages, its last page copied when both go on, equals the prefix computed. */
+static void check_sharing(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+{
+    lm_engine *g = open_engine(m, s, 1, 2);
+    uint64_t   used, total, before;
+
+    feed(g, 0, 0, 90, got);
+    lm_engine_pages(g, &before, &total);
+    assert_int_equal(lm_engine_share(g, 0, 1, 80, NULL), LM_OK);
+    lm_engine_pages(g, &used, &total);
+    assert_true(used == before);
+    feed(g, 1, 80, POSITIONS, got);
+    compare("on shared pages", name, s, m, expected, got);
+    feed(g, 0, 90, POSITIONS, got);      /* the first one's own page was not written by the second */
+    compare("after sharing", name, s, m, expected, got);
+    assert_int_equal(lm_engine_truncate(g, 1, 70, NULL), LM_OK);
+    feed(g, 1, 70, POSITIONS, got);
+    compare("after going back", name, s, m, expected, got);
+    assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
+    assert_int_equal(lm_engine_truncate(g, 1, 0, NULL), LM_OK);
+    lm_engine_pages(g, &used, &total);
+    assert_true(used == 0);
+    lm_engine_free(g);
+}
+
+static void shared_pages_equal_cold_ones(void **state)
+{
+    (void)state;
+    for_all(check_sharing);
+}
+
+/* Looking at values does not change them. */
+static void check_probes(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+{
+    const char       *paths[64] = { 0 };
+    lm_error          e         = { 0 };
+    lm_engine        *g         = NULL;
+    size_t            n         = 0;
+    lm_engine_options o = { .context = 256, .rows = 192, .logit_rows = 192, .kv = s->kv, .compute = s->compute, .threads = 1,
+                            .cpu = s->cpu, .probes = paths };
+
+    for (uint32_t i = 0; i < m->program->n_modules && n < 63; i++)
+        if (m->program->modules[i].out != LM_NONE && m->program->modules[i].path[0])
+            paths[n++] = m->program->modules[i].path;
+    if (lm_engine_new(m, &o, &g, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    feed(g, 0, 0, POSITIONS, got);
+    compare("with probes", name, s, m, expected, got);
+    for (size_t i = 0; i < n; i++)
+        assert_non_null(lm_engine_probe(g, paths[i], POSITIONS - 1, NULL));
+    lm_engine_free(g);
+}
+
+static void probes_do_not_matter(void **state)
+{
+    (void)state;
+    for_all(check_probes);
+}
+
+static void check_memory(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
+{
+    lm_engine_options o = { .context = 256, .sequences = 2, .rows = 192, .logit_rows = 192, .kv = s->kv, .compute = s->compute,
+                            .threads = 2, .cpu = s->cpu };
+    lm_memory planned, allocated;
+
+    (void)expected;
+    uint64_t before = lm_alloc_statistics().aligned_bytes;
+    assert_int_equal(lm_engine_predict(m, &o, &planned, NULL), LM_OK);
+    assert_true(lm_alloc_statistics().aligned_bytes == before);
+    lm_engine *g = open_engine(m, s, 2, 2);
+    lm_engine_allocated(g, &allocated);
+    if (memcmp(&planned, &allocated, sizeof planned) != 0)
+        fail_msg("%s, %s: planned %llu bytes, allocated %llu", name->name, s->cpu, (unsigned long long)planned.total,
+                 (unsigned long long)allocated.total);
+    feed(g, 0, 0, 60, got);
+    uint64_t calls = lm_alloc_statistics().calls;
+    for (uint32_t at = 60; at < POSITIONS; at++)
+        feed(g, 0, at, at + 1, got);
+    assert_true(lm_alloc_statistics().calls == calls);
+    lm_engine_free(g);
+    assert_true(lm_alloc_statistics().aligned_bytes == before);
+}
+
+static void planned_bytes_are_allocated_bytes(void **state)
+{
+    (void)state;
+    for_all(check_memory);
+}
+
+/* A step that cannot be done leaves everything as it was. */
+static void refused_steps_change_nothing(void **state)
+{
+    lm_error   e = { 0 };
+    lm_model  *m = NULL;
+    lm_row     rows[192];
+    setting    s = settings[1];
+
+    (void)state;
+    assert_int_equal(lm_model_open(models[0].path, NULL, &m, &e), LM_OK);
+    float     *expected = expected_logits(m, &s);
+    float     *got      = malloc((size_t)POSITIONS * m->program->n_vocab * sizeof *got);
+    lm_engine *g        = open_engine(m, &s, 1, 2);
+    feed(g, 0, 0, 60, got);
+    for (uint32_t i = 0; i < 192; i++)
+        rows[i] = (lm_row){ 0, token_at(m, 60 + i), 60 + i, false };
+    assert_int_equal(lm_engine_step(g, rows, 0, &e), LM_USAGE);
+    assert_int_equal(lm_engine_step(g, rows, 193, &e), LM_USAGE);
+    rows[191].position = 500;
+    assert_int_equal(lm_engine_step(g, rows, 192, &e), LM_USAGE);
+    rows[191] = (lm_row){ 0, -1, 251, false };
+    assert_int_equal(lm_engine_step(g, rows, 192, &e), LM_USAGE);
+    rows[191] = (lm_row){ 7, 1, 0, false };
+    assert_int_equal(lm_engine_step(g, rows, 192, &e), LM_USAGE);
+    lm_engine_cancel(g);
+    assert_int_equal(lm_engine_step(g, rows, 100, &e), LM_CANCELLED);
+    assert_int_equal(lm_engine_length(g, 0), 60);
+    feed(g, 0, 60, POSITIONS, got);
+    compare("after refusals", &models[0], &s, m, expected, got);
+    for (uint32_t i = 0; i < 192; i++)
+        rows[i] = (lm_row){ 0, 1, POSITIONS + i, false };
+    assert_int_equal(lm_engine_step(g, rows, 106, &e), LM_OK);
+    rows[0] = (lm_row){ 0, 1, 256, false };
+    assert_int_equal(lm_engine_step(g, rows, 1, &e), LM_LIMIT);
+    lm_engine_free(g);
+    lm_model_close(m);
+    free(expected);
+    free(got);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_do_not_matter),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(the_crowd_does_not_matter),
+        cmocka_unit_test(shared_pages_equal_cold_ones),
+        cmocka_unit_test(probes_do_not_matter),
+        cmocka_unit_test(planned_bytes_are_allocated_bytes),
+        cmocka_unit_test(refused_steps_change_nothing),
+    };
+
+    n_models = golden_models(models, MOST);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,19 @@
+/* models.h - every golden model: the folders of tests/golden that hold one. */
+#ifndef TESTS_INVARIANTS_MODELS_H
+#define TESTS_INVARIANTS_MODELS_H
+
+#include <stddef.h>
+
+typedef struct golden_model {
+    char path[512];              /* what lm_model_open takes: the folder, or its model.gguf */
+    char name[128];              /* "llama/gqa gguf" */
+    char folder[512];
+} golden_model;
+
+/* All of them, sorted by name; at most `most`. Fails the test when there is none. */
+size_t golden_models(golden_model *out, size_t most);
+
+/* The golden files of a model's folder, sorted; full paths. */
+size_t golden_files(const golden_model *m, char (*out)[512], size_t most);
+
+#endif
