@@ -1,0 +1,145 @@
+/* describe.c - from published configurations to published counts; and what a description must not say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/counts.h"
+#include "arch/config.h"
+
+#define LLAMA(rest) "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 131072, " \
+                    "\"rope_theta\": 500000.0, \"num_key_value_heads\": 8, " rest "}"
+#define OF_1B LLAMA("\"hidden_size\": 2048, \"intermediate_size\": 8192, \"num_hidden_layers\": 16, \"num_attention_heads\": 32, " \
+                    "\"tie_word_embeddings\": true")
+#define OF_3B LLAMA("\"hidden_size\": 3072, \"intermediate_size\": 8192, \"num_hidden_layers\": 28, \"num_attention_heads\": 24, " \
+                    "\"tie_word_embeddings\": true")
+#define OF_8B LLAMA("\"hidden_size\": 4096, \"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32, " \
+                    "\"tie_word_embeddings\": false")
+#define GRANITE_CODE_3B "{\"model_type\": \"llama\", \"vocab_size\": 49152, \"hidden_size\": 2560, \"intermediate_size\": 10240, " \
+                    "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"attention_bias\": true, \"mlp_bias\": true, " \
+                    "\"tie_word_embeddings\": true}"
+
+static lm_status describe(const char *json, lm_program **p, lm_buf *warnings, lm_error *e)
+{
+    lm_meta         *meta = NULL;
+    const lm_family *f;
+    lm_config        c;
+
+    memset(e, 0, sizeof *e);
+    assert_int_equal(lm_meta_from_json(json, strlen(json), "config.json", 16, &meta, e), LM_OK);
+    lm_source s      = { .kind = LM_SAFETENSORS, .meta = meta };
+    lm_status status = lm_describe(&s, &f, &c, p, warnings, e);
+    lm_meta_free(meta);
+    return status;
+}
+
+/* parameters, untied, FLOPs of matrix products per token, more per token of context, bytes of F16 cache per token */
+static void published_counts(void **state)
+{
+    static const struct {
+        const char *json;
+        uint64_t    total, untied, flops, per_context, kv;
+    } models[] = {
+        { OF_1B, 1235814400, 1498482688, 2471493632, 131072, 32768 },
+        { OF_3B, 3212749824, 3606752256, 6425149440, 344064, 114688 },
+        { OF_8B, 8030261248, 8030261248, 15009316864, 524288, 131072 },
+        { GRANITE_CODE_3B, 3482503680, 3608332800, 6962544640, 327680, 327680 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        lm_program         *p = NULL;
+        lm_error            e;
+        lm_parameter_counts n;
+        lm_flop_counts      f;
+        lm_kv_counts        kv;
+        uint64_t            sum = 0;
+        if (describe(models[i].json, &p, NULL, &e) != LM_OK)
+            fail_msg("%s: %s", e.where, e.message);
+        lm_count_parameters(p, &n);
+        lm_count_flops(p, &f);
+        lm_count_kv(p, LM_F16, 4096, 1, &kv);
+        assert_int_equal(n.total, models[i].total);
+        assert_int_equal(n.untied_total, models[i].untied);
+        for (int k = 0; k < LM_PARTS; k++)
+            sum += n.part[k];
+        assert_int_equal(sum, n.total);
+        assert_int_equal(f.per_token_matmul, models[i].flops);
+        assert_int_equal(f.per_context_token, models[i].per_context);
+        assert_int_equal(kv.bytes_per_token, models[i].kv);
+        assert_int_equal(kv.bytes_at_context, models[i].kv * 4096);
+        assert_int_equal(lm_flops_at(p, 4096), models[i].flops + 4096 * models[i].per_context);
+        lm_program_free(p);
+    }
+}
+
+#define SMALL(more) "{\"model_type\": \"llama\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
+                    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
+
+/* Each is refused with a line that names the member. */
+static void wrong_descriptions_are_refused(void **state)
+{
+    static const struct { const char *json, *where; } bad[] = {
+        { "{\"model_type\": \"parrot\"}", "model_type" },
+        { "{\"vocab_size\": 5}", "model_type" },
+        { SMALL(", \"num_key_value_heads\": 3"), "num_key_value_heads" },
+        { SMALL(", \"num_key_value_heads\": 0"), "num_key_value_heads" },
+        { SMALL(", \"num_key_value_heads\": 8"), "num_key_value_heads" },
+        { SMALL(", \"head_dim\": 7"), "head_dim" },
+        { SMALL(", \"rms_norm_eps\": 0"), "rms_norm_eps" },
+        { SMALL(", \"rms_norm_eps\": \"small\""), "rms_norm_eps" },
+        { SMALL(", \"hidden_act\": \"sparkle\""), "hidden_act" },
+        { SMALL(", \"rope_theta\": -1"), "rope_theta" },
+        { SMALL(", \"rope_scaling\": {\"factor\": 2}"), "rope_scaling" },
+        { SMALL(", \"rope_scaling\": {\"rope_type\": \"twist\", \"factor\": 2}"), "rope_scaling/rope_type" },
+        { SMALL(", \"rope_scaling\": {\"rope_type\": \"linear\"}"), "rope_scaling/factor" },
+        { SMALL(", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}"), "rope_scaling/factor" },
+        { SMALL(", \"rope_scaling\": 3"), "rope_scaling" },
+        { SMALL(", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": 4, "
+                "\"original_max_position_embeddings\": 64}"), "rope_scaling/high_freq_factor" },
+        { SMALL(", \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 4, \"short_factor\": [1], \"long_factor\": [1], "
+                "\"original_max_position_embeddings\": 64}"), "rope_scaling/short_factor" },
+        { SMALL(", \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"default\"}}"), "rope_parameters/full_attention" },
+        { SMALL(", \"quantization_config\": {\"quant_method\": \"gptq\"}"), "quantization_config" },
+        { SMALL(", \"attn_logit_softcapping\": 30.0"), "attn_logit_softcapping" },
+        { SMALL(", \"num_local_experts\": 8"), "num_local_experts" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lm_program *p = NULL;
+        lm_error    e;
+        lm_status   s = describe(bad[i].json, &p, NULL, &e);
+        if (lm_status_exit(s) != 3 || strcmp(e.where, bad[i].where) != 0 || strcmp(e.file, "config.json") != 0)
+            fail_msg("%s: status %s, where \"%s\", file \"%s\", %s", bad[i].json, lm_status_word(s), e.where, e.file, e.message);
+    }
+}
+
+/* A member that switches nothing on is harmless; one that nobody knows is mentioned. */
+static void unknown_members_are_mentioned(void **state)
+{
+    lm_buf      warnings = { 0 };
+    lm_program *p        = NULL;
+    lm_error    e;
+
+    (void)state;
+    assert_int_equal(describe(SMALL(", \"attn_logit_softcapping\": null, \"num_local_experts\": 0, \"sparkle\": 7"), &p, &warnings, &e),
+                     LM_OK);
+    assert_string_equal(warnings.data, "config key \"sparkle\" is not known and has no effect\n");
+    lm_buf_free(&warnings);
+    lm_program_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_counts),
+        cmocka_unit_test(wrong_descriptions_are_refused),
+        cmocka_unit_test(unknown_members_are_mentioned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* plan.c - buffers that live together never overlap, fusions happen, and sizes add up. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan/plan.h"
+#include "program/builder.h"
+
+enum { LAYERS = 3, WIDTH = 32, HEADS = 4, KV = 2, LANES = 8, VOCAB = 50 };
+
+static lm_program *program(uint32_t window)
+{
+    static const lm_name none[] = { { NULL, NULL } };
+    lm_rope_spec         r      = { .dim = LANES, .base = 10000, .factor = 1 };
+    lm_attention_spec    s      = { HEADS, KV, LANES, LANES, 0.35f, window, 0 };
+    lm_builder          *b      = lm_builder_new("test", "Test", none);
+    lm_program          *p      = NULL;
+    lm_value             x      = lm_embed(b, "embed", VOCAB, WIDTH);
+
+    lm_push(b, "layers", "ModuleList");
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        lm_push_layer(b, i, "Layer");
+        lm_value h = lm_rms_norm(b, "norm", x, 1e-5f);
+        lm_value q = lm_rope(b, lm_linear(b, "q_proj", h, HEADS * LANES, false), HEADS, &r);
+        lm_value k = lm_rope(b, lm_linear(b, "k_proj", h, KV * LANES, false), KV, &r);
+        lm_value v = lm_linear(b, "v_proj", h, KV * LANES, false);
+        x          = lm_add(b, x, lm_linear(b, "o_proj", lm_attention(b, q, k, v, &s), WIDTH, true));
+        lm_pop(b);
+    }
+    lm_pop(b);
+    lm_context_length(b, 1000, false);
+    assert_int_equal(lm_builder_finish(b, lm_head(b, "head", x, VOCAB, NULL), &p, NULL), LM_OK);
+    return p;
+}
+
+typedef struct fixture {
+    lm_program *p;
+    lm_kernels  k;
+    lm_dtype    types[64];
+    lm_plan    *plan;
+} fixture;
+
+static lm_status make(fixture *f, uint32_t window, const lm_plan_options *with, lm_error *e)
+{
+    lm_plan_options o = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .kv_type = LM_F16, .exact = true, .workers = 2 };
+
+    memset(f, 0, sizeof *f);
+    f->p = program(window);
+    lm_kernels_init(&f->k, 0);
+    if (with)
+        o = *with;
+    o.kernels = &f->k;
+    o.types   = f->types;
+    return lm_plan_new(f->p, &o, &f->plan, e);
+}
+
+static void drop(fixture *f)
+{
+    lm_plan_free(f->plan);
+    lm_program_free(f->p);
+}
+
+static uint32_t steps_of(const lm_plan *p, lm_step_code code)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        n += p->steps[i].code == code;
+    return n;
+}
+
+static void living_buffers_do_not_overlap(void **state)
+{
+    fixture f;
+
+    (void)state;
+    assert_int_equal(make(&f, 0, NULL, NULL), LM_OK);
+    for (uint32_t i = 0; i < f.plan->n_buffers; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const lm_buffer *a = &f.plan->buffers[i], *b = &f.plan->buffers[k];
+            bool together = a->first <= b->last && b->first <= a->last;
+            bool apart    = a->offset + a->stride * a->rows <= b->offset || b->offset + b->stride * b->rows <= a->offset;
+            assert_true(!together || apart);
+            assert_true(a->offset + a->stride * a->rows <= f.plan->slab_bytes);
+        }
+    assert_int_equal(f.plan->buffers[f.plan->logits].last, f.plan->n_stages);
+    drop(&f);
+}
+
+/* Residuals go into the product before them; the rotation works where the projection wrote. */
+static void what_can_be_fused_is(void **state)
+{
+    fixture f;
+
+    (void)state;
+    assert_int_equal(make(&f, 0, NULL, NULL), LM_OK);
+    assert_int_equal(steps_of(f.plan, LM_STEP_ADD), 0);
+    assert_int_equal(steps_of(f.plan, LM_STEP_MATMUL), 4 * LAYERS + 1);
+    for (uint32_t i = 0; i < f.plan->n_steps; i++)
+        if (f.plan->steps[i].code == LM_STEP_ROPE)
+            assert_int_equal(f.plan->steps[i].in[0], f.plan->steps[i].out);
+    drop(&f);
+}
+
+/* Past the keys of the last layer only rows that want logits are computed. */
+static void the_tail_runs_for_wanted_rows(void **state)
+{
+    fixture f;
+
+    (void)state;
+    assert_int_equal(make(&f, 0, NULL, NULL), LM_OK);
+    for (uint32_t i = 0; i < f.plan->n_steps; i++) {
+        const lm_step *s = &f.plan->steps[i];
+        const char    *path = s->node == LM_NONE ? "" : f.p->nodes[s->node].path;
+        if (s->code != LM_STEP_MATMUL)
+            continue;
+        bool wanted = !strcmp(path, "head") || !strcmp(path, "layers.2.o_proj") || !strcmp(path, "layers.2.q_proj");
+        assert_int_equal(s->domain, wanted ? LM_WANTED_ROWS : LM_ALL_ROWS);
+    }
+    assert_true(steps_of(f.plan, LM_STEP_GATHER) >= 2);
+    drop(&f);
+}
+
+/* A probed value is there for every row until the next step, whatever was fused before. */
+static void probes_are_kept(void **state)
+{
+    fixture         f;
+    lm_value        probe = 0;
+    lm_program     *p     = program(0);
+    lm_plan_options o     = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .kv_type = LM_F16, .exact = true,
+                              .workers = 2, .probes = &probe, .n_probes = 1 };
+
+    (void)state;
+    probe = lm_program_value(p, "layers.2.o_proj");
+    lm_program_free(p);
+    assert_int_equal(make(&f, 0, &o, NULL), LM_OK);
+    const lm_buffer *b = &f.plan->buffers[f.plan->value_buffer[probe]];
+    assert_int_equal(b->rows, 16);
+    assert_int_equal(b->last, f.plan->n_stages);
+    assert_int_equal(steps_of(f.plan, LM_STEP_ADD), 1);
+    drop(&f);
+}
+
+static void the_cache_is_pages(void **state)
+{
+    fixture f;
+
+    (void)state;
+    assert_int_equal(make(&f, 0, NULL, NULL), LM_OK);
+    assert_int_equal(f.plan->n_groups, 1);
+    assert_int_equal(f.plan->groups[0].n_pages, 2 * 4);      /* 200 positions are 4 pages of 64 */
+    assert_int_equal(f.plan->groups[0].page_bytes, LAYERS * f.k.attention.page_bytes(&f.plan->layers[0].shape));
+    assert_int_equal(f.plan->kv_bytes, f.plan->groups[0].n_pages * f.plan->groups[0].page_bytes);
+    drop(&f);
+    /* a window keeps its own keys and a step's rows */
+    assert_int_equal(make(&f, 10, NULL, NULL), LM_OK);
+    assert_int_equal(f.plan->groups[0].n_pages, 2 * 2);
+    drop(&f);
+}
+
+static void impossible_options_are_refused(void **state)
+{
+    static const lm_plan_options good = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .kv_type = LM_F16, .exact = true,
+                                          .workers = 2 };
+    lm_plan_options o;
+    lm_error        e;
+    fixture         f;
+
+    (void)state;
+#define REFUSED(status, field, value) \
+    do { o = good; o.field = (value); assert_int_equal(make(&f, 0, &o, &e), status); drop(&f); } while (0)
+    REFUSED(LM_USAGE, rows, 0);
+    REFUSED(LM_USAGE, rows, 100000);
+    REFUSED(LM_USAGE, logit_rows, 0);
+    REFUSED(LM_USAGE, logit_rows, 17);
+    REFUSED(LM_USAGE, sequences, 0);
+    REFUSED(LM_USAGE, context, 0);
+    REFUSED(LM_USAGE, workers, 0);
+    REFUSED(LM_UNSUPPORTED, kv_type, LM_Q8_0);               /* heads of 8 lanes are no whole blocks */
+#undef REFUSED
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(living_buffers_do_not_overlap), cmocka_unit_test(what_can_be_fused_is),
+        cmocka_unit_test(the_tail_runs_for_wanted_rows), cmocka_unit_test(probes_are_kept),
+        cmocka_unit_test(the_cache_is_pages),            cmocka_unit_test(impossible_options_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
