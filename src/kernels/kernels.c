@@ -7,5 +7,7 @@ void lm_kernels_init(lm_kernels *k, lm_cpu cpu)
 #if defined(__x86_64__)
     if (cpu & LM_CPU_AVX2)
         lm_kernels_init_avx2(k);
+    if ((cpu & LM_CPU_AVX512) && (cpu & LM_CPU_AVX2))
+        lm_kernels_init_avx512(k);
 #endif
 }

@@ -36,55 +36,65 @@ const lm_strip_layout *lm_strip_of(lm_dtype type)
 /* One row's part of a unit, free of its layout. */
 typedef struct unit {
     uint16_t head[2], f16[2];
-    uint8_t  u8[2], code[32];
+    uint8_t  u8[2];
+    uint8_t  nibbles[16];            /* low four bits of columns i and i + 16 */
+    uint8_t  code[32];               /* bytes, or two bits */
+    uint32_t bits;                   /* one bit of each column */
 } unit;
 
-/* ---- from and to the blocks of the file -------------------------------------------------------------------------- */
+/* ---- from the blocks of the file --------------------------------------------------------------------------------- */
 
-static void codes_of_nibbles(uint8_t code[32], const uint8_t qs[16])
+/* A sub-block whose 32 codes of four bits are in the low or the high halves of 32 bytes. */
+static void nibbles_of_half(uint8_t out[16], const uint8_t *qs, unsigned high)
 {
-    for (int i = 0; i < 16; i++) {
-        code[i] = qs[i] & 15;
-        code[i + 16] = qs[i] >> 4;
-    }
+    for (unsigned i = 0; i < 16; i++)
+        out[i] = high ? (uint8_t)(qs[i] >> 4 | (qs[i + 16] & 0xf0)) : (uint8_t)((qs[i] & 15) | qs[i + 16] << 4);
 }
 
-static void add_bits(uint8_t code[32], uint32_t bits, int at)
+static uint32_t bits_of(const uint8_t bytes[32], unsigned bit)
 {
-    for (int i = 0; i < 32; i++)
-        code[i] |= (uint8_t)((bits >> i & 1) << at);
+    uint32_t word = 0;
+    for (unsigned i = 0; i < 32; i++)
+        word |= ((uint32_t)bytes[i] >> bit & 1) << i;
+    return word;
 }
 
-/* Columns 32*s .. of a block of 32 (s = 0) or 256. */
-static void read_unit(lm_dtype type, const void *block, unsigned s, unit *u)
+static void pairs_of(uint8_t out[32], const uint8_t bytes[32], unsigned shift)
+{
+    for (unsigned i = 0; i < 32; i++)
+        out[i] = bytes[i] >> shift & 3;
+}
+
+/* Types of 32 elements a block. */
+static void read_block(lm_dtype type, const void *block, unit *u)
 {
     switch ((int)type) {
     case LM_Q4_0: case LM_IQ4_NL: {
         const lm_q4_0 *b = block;
         u->f16[0] = b->d;
-        codes_of_nibbles(u->code, b->qs);
+        memcpy(u->nibbles, b->qs, 16);
         break;
     }
     case LM_Q4_1: {
         const lm_q4_1 *b = block;
         u->f16[0] = b->d;
         u->f16[1] = b->m;
-        codes_of_nibbles(u->code, b->qs);
+        memcpy(u->nibbles, b->qs, 16);
         break;
     }
     case LM_Q5_0: {
         const lm_q5_0 *b = block;
         u->f16[0] = b->d;
-        codes_of_nibbles(u->code, b->qs);
-        add_bits(u->code, b->qh, 4);
+        u->bits = b->qh;
+        memcpy(u->nibbles, b->qs, 16);
         break;
     }
     case LM_Q5_1: {
         const lm_q5_1 *b = block;
         u->f16[0] = b->d;
         u->f16[1] = b->m;
-        codes_of_nibbles(u->code, b->qs);
-        add_bits(u->code, b->qh, 4);
+        u->bits = b->qh;
+        memcpy(u->nibbles, b->qs, 16);
         break;
     }
     case LM_Q8_0: {
@@ -96,14 +106,22 @@ static void read_unit(lm_dtype type, const void *block, unsigned s, unit *u)
     case LM_MXFP4: {
         const lm_mxfp4 *b = block;
         u->u8[0] = b->e;
-        codes_of_nibbles(u->code, b->qs);
+        memcpy(u->nibbles, b->qs, 16);
         break;
     }
+    default: break;
+    }
+}
+
+/* Columns 32*s .. of a block of 256. */
+static void read_sub_block(lm_dtype type, const void *block, unsigned s, unit *u)
+{
+    switch ((int)type) {
     case LM_IQ4_XS: {
         const lm_iq4_xs *b = block;
         u->head[0] = b->d;
         u->u8[0] = (uint8_t)(((b->scales_l[s / 2] >> 4 * (s % 2) & 15) | (b->scales_h >> 2 * s & 3) << 4) - 32);
-        codes_of_nibbles(u->code, b->qs + 16 * s);
+        memcpy(u->nibbles, b->qs + 16 * s, 16);
         break;
     }
     case LM_Q4_K: {
@@ -111,8 +129,7 @@ static void read_unit(lm_dtype type, const void *block, unsigned s, unit *u)
         u->head[0] = b->d;
         u->head[1] = b->dmin;
         lm_k4_scale_min(b->scales, s, &u->u8[0], &u->u8[1]);
-        for (unsigned l = 0; l < 32; l++)
-            u->code[l] = b->qs[32 * (s / 2) + l] >> 4 * (s % 2) & 15;
+        nibbles_of_half(u->nibbles, b->qs + 32 * (s / 2), s % 2);
         break;
     }
     case LM_Q5_K: {
@@ -120,18 +137,16 @@ static void read_unit(lm_dtype type, const void *block, unsigned s, unit *u)
         u->head[0] = b->d;
         u->head[1] = b->dmin;
         lm_k4_scale_min(b->scales, s, &u->u8[0], &u->u8[1]);
-        for (unsigned l = 0; l < 32; l++)
-            u->code[l] = (uint8_t)((b->qs[32 * (s / 2) + l] >> 4 * (s % 2) & 15) | (b->qh[l] >> s & 1) << 4);
+        nibbles_of_half(u->nibbles, b->qs + 32 * (s / 2), s % 2);
+        u->bits = bits_of(b->qh, s);
         break;
     }
     case LM_Q6_K: {
         const lm_q6_k *b = block;
         u->head[0] = b->d;
         memcpy(u->u8, b->scales + 2 * s, 2);
-        for (unsigned l = 0; l < 32; l++) {
-            unsigned low = (unsigned)b->ql[64 * (s / 4) + 32 * (s & 1) + l] >> (s % 4 < 2 ? 0 : 4) & 15;
-            u->code[l] = (uint8_t)(low | ((unsigned)b->qh[32 * (s / 4) + l] >> 2 * (s % 4) & 3) << 4);
-        }
+        nibbles_of_half(u->nibbles, b->ql + 64 * (s / 4) + 32 * (s & 1), s % 4 >= 2);
+        pairs_of(u->code, b->qh + 32 * (s / 4), 2 * (s % 4));
         break;
     }
     case LM_Q2_K: {
@@ -139,8 +154,7 @@ static void read_unit(lm_dtype type, const void *block, unsigned s, unit *u)
         u->head[0] = b->d;
         u->head[1] = b->dmin;
         memcpy(u->u8, b->scales + 2 * s, 2);
-        for (unsigned l = 0; l < 32; l++)
-            u->code[l] = b->qs[32 * (s / 4) + l] >> 2 * (s % 4) & 3;
+        pairs_of(u->code, b->qs + 32 * (s / 4), 2 * (s % 4));
         break;
     }
     case LM_Q3_K: {
@@ -148,23 +162,32 @@ static void read_unit(lm_dtype type, const void *block, unsigned s, unit *u)
         u->head[0] = b->d;
         u->u8[0] = (uint8_t)lm_k3_scale(b->scales, 2 * s);
         u->u8[1] = (uint8_t)lm_k3_scale(b->scales, 2 * s + 1);
-        for (unsigned l = 0; l < 32; l++)
-            u->code[l] = (uint8_t)((b->qs[32 * (s / 4) + l] >> 2 * (s % 4) & 3) | (b->hmask[l] >> s & 1) << 2);
+        pairs_of(u->code, b->qs + 32 * (s / 4), 2 * (s % 4));
+        u->bits = bits_of(b->hmask, s);
         break;
     }
     default: break;
     }
 }
 
+static int code_of(const lm_strip_layout *l, const unit *u, int i)
+{
+    int nibble = i < 16 ? u->nibbles[i] & 15 : u->nibbles[i - 16] >> 4, bit = (int)(u->bits >> i & 1);
+
+    if (!l->nibbles)
+        return u->code[i] | (l->bits ? bit << 2 : 0);
+    return nibble | (l->pairs ? u->code[i] << 4 : 0) | (l->bits ? bit << 4 : 0);
+}
+
 /* The float32 values of a unit: the arithmetic of the type's unpack, operation for operation. */
-static void unit_values(lm_dtype type, const unit *u, float y[32])
+static void unit_values(const lm_strip_layout *l, const unit *u, float y[32])
 {
     float d = lm_f16_to_f32(u->f16[0]), m = lm_f16_to_f32(u->f16[1]);
     float D = lm_f16_to_f32(u->head[0]), M = lm_f16_to_f32(u->head[1]);
 
     for (int i = 0; i < 32; i++) {
-        int code = u->code[i], half = i / 16;
-        switch ((int)type) {
+        int code = code_of(l, u, i), half = i / 16;
+        switch ((int)l->type) {
         case LM_Q4_0: y[i] = d * (float)(code - 8); break;
         case LM_Q4_1: case LM_Q5_1: y[i] = d * (float)code + m; break;
         case LM_Q5_0: y[i] = d * (float)(code - 16); break;
@@ -206,9 +229,15 @@ static place place_of(const lm_strip_layout *l, uint32_t r, uint8_t *strip, uint
     return p;
 }
 
+/* Four bytes of vector v. */
+static void put_lane(uint8_t *plane, uint32_t r, uint32_t v, uint32_t row, const uint8_t bytes[4])
+{
+    memcpy(plane + 4 * (v * r + row), bytes, 4);
+}
+
 static void write_unit(const lm_strip_layout *l, uint32_t r, place p, uint32_t row, const unit *u)
 {
-    uint32_t shift = l->nibbles ? 4 : 0, bit_shift = l->pairs ? shift + 2 : shift;
+    uint8_t lane[4];
 
     for (uint32_t i = 0; i < l->head_f16; i++)
         memcpy(p.head + 2 * (i * r + row), &u->head[i], 2);
@@ -216,41 +245,41 @@ static void write_unit(const lm_strip_layout *l, uint32_t r, place p, uint32_t r
         memcpy(p.f16 + 2 * (i * r + row), &u->f16[i], 2);
     for (uint32_t i = 0; i < l->unit_u8; i++)
         p.u8[i * r + row] = u->u8[i];
-    for (uint32_t k = 0; k < 32; k++) {
-        uint32_t v = k / 4, at = 4 * row + k % 4, code = u->code[k], line = 4 * r;
-        if (l->bytes)
-            p.bytes[v * line + at] = (uint8_t)code;
-        if (l->nibbles)
-            p.nibbles[v % 4 * line + at] |= (uint8_t)((code & 15) << (v < 4 ? 0 : 4));
-        if (l->pairs)
-            p.pairs[v / 4 * line + at] |= (uint8_t)((code >> shift & 3) << 2 * (v % 4));
-        if (l->bits)
-            p.bits[at] |= (uint8_t)((code >> bit_shift & 1) << v);
+    for (uint32_t v = 0; v < 8 && l->bytes; v++)
+        put_lane(p.bytes, r, v, row, u->code + 4 * v);
+    for (uint32_t v = 0; v < 4 && l->nibbles; v++)
+        put_lane(p.nibbles, r, v, row, u->nibbles + 4 * v);
+    for (uint32_t h = 0; h < 2 && l->pairs; h++) {
+        const uint8_t *c = u->code + 16 * h;
+        for (uint32_t j = 0; j < 4; j++)
+            lane[j] = (uint8_t)(c[j] | c[4 + j] << 2 | c[8 + j] << 4 | c[12 + j] << 6);
+        put_lane(p.pairs, r, h, row, lane);
+    }
+    if (l->bits) {
+        memset(lane, 0, 4);
+        for (uint32_t k = 0; k < 32; k++)
+            lane[k % 4] |= (uint8_t)((u->bits >> k & 1) << k / 4);
+        put_lane(p.bits, r, 0, row, lane);
     }
 }
 
-static void read_place(const lm_strip_layout *l, uint32_t r, place p, uint32_t row, unit *u)
+/* The inverse. */
+static void read_unit(const lm_strip_layout *l, uint32_t r, place p, uint32_t row, unit *u)
 {
-    uint32_t shift = l->nibbles ? 4 : 0, bit_shift = l->pairs ? shift + 2 : shift;
-
     for (uint32_t i = 0; i < l->head_f16; i++)
         memcpy(&u->head[i], p.head + 2 * (i * r + row), 2);
     for (uint32_t i = 0; i < l->unit_f16; i++)
         memcpy(&u->f16[i], p.f16 + 2 * (i * r + row), 2);
     for (uint32_t i = 0; i < l->unit_u8; i++)
         u->u8[i] = p.u8[i * r + row];
-    for (uint32_t k = 0; k < 32; k++) {
-        uint32_t v = k / 4, at = 4 * row + k % 4, line = 4 * r, code = 0;
-        if (l->bytes)
-            code = p.bytes[v * line + at];
-        if (l->nibbles)
-            code = (uint32_t)p.nibbles[v % 4 * line + at] >> (v < 4 ? 0 : 4) & 15;
-        if (l->pairs)
-            code |= ((uint32_t)p.pairs[v / 4 * line + at] >> 2 * (v % 4) & 3) << shift;
-        if (l->bits)
-            code |= ((uint32_t)p.bits[at] >> v & 1) << bit_shift;
-        u->code[k] = (uint8_t)code;
-    }
+    for (uint32_t v = 0; v < 8 && l->bytes; v++)
+        memcpy(u->code + 4 * v, p.bytes + 4 * (v * r + row), 4);
+    for (uint32_t v = 0; v < 4 && l->nibbles; v++)
+        memcpy(u->nibbles + 4 * v, p.nibbles + 4 * (v * r + row), 4);
+    for (uint32_t k = 0; k < 32 && l->pairs; k++)
+        u->code[k] = p.pairs[4 * (k / 16 * r + row) + k % 4] >> 2 * (k / 4 % 4) & 3;
+    for (uint32_t k = 0; k < 32 && l->bits; k++)
+        u->bits |= ((uint32_t)p.bits[4 * row + k % 4] >> k / 4 & 1) << k;
 }
 
 uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint32_t r, uint64_t rows, uint64_t cols)
@@ -267,13 +296,18 @@ void lm_strip_pack(const lm_strip_layout *l, uint32_t r, void *dst, const void *
     (void)rows;
     for (uint64_t at = first; at < last; at += r) {
         uint8_t *strip = (uint8_t *)dst + at / r * strip_bytes;
-        memset(strip, 0, strip_bytes);
-        for (uint32_t i = 0; i < r && at + i < last; i++) {
-            const uint8_t *row = (const uint8_t *)stored + (at + i) * row_bytes;
-            for (uint64_t b = 0; b < cols / 32; b++) {
+        if (last - at < r)
+            memset(strip, 0, strip_bytes);
+        for (uint64_t b = 0; b < cols / 32; b++) {
+            place p = place_of(l, r, strip, b);
+            for (uint32_t i = 0; i < r && at + i < last; i++) {
+                const uint8_t *block = (const uint8_t *)stored + (at + i) * row_bytes + b / per_block * t->bytes;
                 unit u;
-                read_unit(l->type, row + b / per_block * t->bytes, (unsigned)(b % per_block), &u);
-                write_unit(l, r, place_of(l, r, strip, b), i, &u);
+                if (per_block == 1)
+                    read_block(l->type, block, &u);
+                else
+                    read_sub_block(l->type, block, (unsigned)(b % per_block), &u);
+                write_unit(l, r, p, i, &u);
             }
         }
     }
@@ -286,8 +320,8 @@ void lm_strip_row(const lm_strip_layout *l, uint32_t r, float *dst, const void *
 
     for (uint64_t b = 0; b < cols / 32; b++) {
         unit u = { 0 };
-        read_place(l, r, place_of(l, r, strip, b), (uint32_t)(row % r), &u);
-        unit_values(l->type, &u, dst + 32 * b);
+        read_unit(l, r, place_of(l, r, strip, b), (uint32_t)(row % r), &u);
+        unit_values(l, &u, dst + 32 * b);
     }
 }
 

@@ -8,7 +8,7 @@
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/vec_avx2.h"
 
-enum { ROWS = 4 };                   /* of the matrix at a time; with three rows of x, twelve accumulators */
+enum { ROWS = 4, TOKENS = 3, GROUP = 16 };      /* a tile; rows of the matrix unpacked at a time */
 
 static uint64_t f32_bytes(uint64_t cols)
 {
@@ -17,14 +17,30 @@ static uint64_t f32_bytes(uint64_t cols)
 
 static uint64_t scratch_bytes(uint64_t cols)
 {
-    return ROWS * f32_bytes(cols);
+    return GROUP * f32_bytes(cols);
 }
+
+/* One step of k: 8 columns of every row and token. */
+#define STEP(LOAD)                                                  \
+    do {                                                            \
+        __m256 b[TOKENS];                                           \
+        _Pragma("GCC unroll 3")                                    \
+        for (int j = 0; j < tokens; j++)                            \
+            b[j] = LOAD(x[j] + k);                                  \
+        _Pragma("GCC unroll 4")                                     \
+        for (int i = 0; i < rows; i++) {                            \
+            __m256 a = LOAD(w[i] + k);                              \
+            _Pragma("GCC unroll 3")                                \
+            for (int j = 0; j < tokens; j++)                        \
+                acc[i][j] = _mm256_fmadd_ps(a, b[j], acc[i][j]);    \
+        }                                                           \
+    } while (0)
 
 /* y[i][j] = w[i] . x[j] */
 static inline __attribute__((always_inline)) void tile(const float *const *w, const float *const *x, uint64_t cols,
-                                                       const int rows, const int tokens, float y[ROWS][3])
+                                                       const int rows, const int tokens, float y[ROWS][TOKENS])
 {
-    __m256 acc[ROWS][3];
+    __m256 acc[ROWS][TOKENS];
     uint64_t k = 0;
 
 #pragma GCC unroll 4
@@ -32,20 +48,13 @@ static inline __attribute__((always_inline)) void tile(const float *const *w, co
 #pragma GCC unroll 3
         for (int j = 0; j < tokens; j++)
             acc[i][j] = _mm256_setzero_ps();
-
-    for (; k < cols; k += 8) {
+    for (; k + 8 <= cols; k += 8)
+        STEP(_mm256_loadu_ps);
+    if (k < cols) {
         uint64_t left = cols - k;
-        __m256 b[3];
-#pragma GCC unroll 3
-        for (int j = 0; j < tokens; j++)
-            b[j] = left >= 8 ? _mm256_loadu_ps(x[j] + k) : vec_load_tail(x[j] + k, left);
-#pragma GCC unroll 4
-        for (int i = 0; i < rows; i++) {
-            __m256 a = left >= 8 ? _mm256_loadu_ps(w[i] + k) : vec_load_tail(w[i] + k, left);
-#pragma GCC unroll 3
-            for (int j = 0; j < tokens; j++)
-                acc[i][j] = _mm256_fmadd_ps(a, b[j], acc[i][j]);
-        }
+#define TAIL(p) vec_load_tail(p, left)
+        STEP(TAIL);
+#undef TAIL
     }
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++)
@@ -54,40 +63,45 @@ static inline __attribute__((always_inline)) void tile(const float *const *w, co
             y[i][j] = vec_sum(acc[i][j]);
 }
 
-static void tile_of(const float *const *w, const float *const *x, uint64_t cols, int rows, int tokens, float y[ROWS][3])
+static inline __attribute__((always_inline)) void tile_rows(const float *const *w, const float *const *x, uint64_t cols,
+                                                            const int rows, int tokens, float y[ROWS][TOKENS])
 {
-    if (rows == ROWS) {
-        switch (tokens) {
-        case 3: tile(w, x, cols, ROWS, 3, y); return;
-        case 2: tile(w, x, cols, ROWS, 2, y); return;
-        default: tile(w, x, cols, ROWS, 1, y); return;
-        }
-    }
-    for (int i = 0; i < rows; i++) {
-        float one[ROWS][3];
-        switch (tokens) {
-        case 3: tile(w + i, x, cols, 1, 3, one); break;
-        case 2: tile(w + i, x, cols, 1, 2, one); break;
-        default: tile(w + i, x, cols, 1, 1, one); break;
-        }
-        for (int j = 0; j < tokens; j++)
-            y[i][j] = one[0][j];
+    switch (tokens) {
+    case 3: tile(w, x, cols, rows, 3, y); break;
+    case 2: tile(w, x, cols, rows, 2, y); break;
+    default: tile(w, x, cols, rows, 1, y);
     }
 }
 
-/* Rows [o, o + rows) of the matrix against every row of x. */
-static void panel(const lm_matmul_args *a, uint64_t o, int rows, const float *const *w)
+/* Up to four rows of the matrix, outputs o.., against up to three of x, rows t... */
+static void block(const lm_matmul_args *a, uint64_t o, int rows, const float *const *w, uint64_t t, int tokens,
+                  const float *const *x)
 {
-    for (uint64_t t = 0; t < a->n; t += 3) {
-        int tokens = a->n - t < 3 ? (int)(a->n - t) : 3;
-        const float *x[3];
-        float y[ROWS][3];
+    float y[ROWS][TOKENS];
+
+    if (rows == ROWS)
+        tile_rows(w, x, a->cols, ROWS, tokens, y);
+    else
+        for (int i = 0; i < rows; i++)
+            tile_rows(w + i, x, a->cols, 1, tokens, y + i);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < tokens; j++)
+            lm_matmul_store(a, t + (uint64_t)j, o + (uint64_t)i, y[i][j]);
+}
+
+/* Rows [o, o + rows) of the matrix against every row of x; a few rows of x stay in the first-level cache. */
+static void group(const lm_matmul_args *a, uint64_t o, int rows, const float *const *w)
+{
+    uint64_t tiles = (a->n + TOKENS - 1) / TOKENS;
+
+    for (uint64_t i = 0; i < tiles; i++) {
+        uint64_t t = a->n * i / tiles;
+        int tokens = (int)(a->n * (i + 1) / tiles - t);
+        const float *x[TOKENS];
         for (int j = 0; j < tokens; j++)
             x[j] = (const void *)((const uint8_t *)a->x + (t + (uint64_t)j) * a->x_stride);
-        tile_of(w, x, a->cols, rows, tokens, y);
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < tokens; j++)
-                lm_matmul_store(a, t + (uint64_t)j, o + (uint64_t)i, y[i][j]);
+        for (int at = 0; at < rows; at += ROWS)
+            block(a, o + (uint64_t)at, rows - at < ROWS ? rows - at : ROWS, w + at, t, tokens, x);
     }
 }
 
@@ -96,9 +110,9 @@ static void run(const lm_matmul_args *a, lm_dtype type)
     const lm_dtype_info *t = lm_dtype_of(type);
     void (*unpack)(float *, const void *, size_t) = lm_unpack_avx2(type);
 
-    for (uint64_t o = a->first; o < a->last; o += ROWS) {
-        int rows = a->last - o < ROWS ? (int)(a->last - o) : ROWS;
-        const float *w[ROWS];
+    for (uint64_t o = a->first; o < a->last; o += GROUP) {
+        int rows = a->last - o < GROUP ? (int)(a->last - o) : GROUP;
+        const float *w[GROUP];
         for (int i = 0; i < rows; i++) {
             const void *stored = lm_stored_row(a->w, t, a->cols, o + (uint64_t)i);
             float *scratch = (float *)a->scratch + (uint64_t)i * (f32_bytes(a->cols) / sizeof(float));
@@ -108,7 +122,7 @@ static void run(const lm_matmul_args *a, lm_dtype type)
                 w[i] = scratch;
             }
         }
-        panel(a, o, rows, w);
+        group(a, o, rows, w);
     }
 }
 

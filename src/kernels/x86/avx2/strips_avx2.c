@@ -391,7 +391,7 @@ static void q8_pack(void *dst, const float *x, uint64_t cols)
     }
 }
 
-static const lm_activation q8 = { .name = "q8 per 32", .bytes = lm_q8_bytes, .pack = q8_pack };
+const lm_activation lm_activation_q8_avx2 = { .name = "q8 per 32", .bytes = lm_q8_bytes, .pack = q8_pack };
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
@@ -431,7 +431,7 @@ static const lm_activation q8 = { .name = "q8 per 32", .bytes = lm_q8_bytes, .pa
     }                                                                                                        \
     static const lm_matmul strips_##word = {                                                                 \
         .name = #word " strips avx2",                                                                        \
-        .x = &q8,                                                                                            \
+        .x = &lm_activation_q8_avx2,                                                                         \
         .row_group = R,                                                                                      \
         .packed_bytes = bytes_##word,                                                                        \
         .pack = pack_##word,                                                                                 \

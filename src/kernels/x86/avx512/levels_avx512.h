@@ -1,0 +1,10 @@
+/* levels_avx512.h - the families behind lm_kernels_init_avx512. */
+#ifndef LM_KERNELS_LEVELS_AVX512_H
+#define LM_KERNELS_LEVELS_AVX512_H
+
+#include "kernels/levels.h"
+
+void lm_exact_init_avx512(lm_kernels *k);
+void lm_strips_init_avx512vnni(lm_kernels *k);
+
+#endif
