@@ -1,0 +1,228 @@
+/* open_tokenizer.c - where tokenizers come from: GGUF keys, or files of a folder. */
+#include "runtime/open_tokenizer.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/filemap.h"
+#include "text/vocab_spec.h"
+
+#define KEYS "tokenizer.ggml."
+
+/* ---- GGUF ---- */
+/* Arrays of the specification while it is filled; the strings stay in the file. */
+typedef struct gguf_lists { lm_view *tokens, *merges; float *scores; int32_t *types; } gguf_lists;
+
+static void free_lists(gguf_lists *l)
+{
+    lm_free(l->tokens);
+    lm_free(l->merges);
+    lm_free(l->scores);
+    lm_free(l->types);
+}
+
+static lm_status wrong_element(const lm_meta *m, const char *key, uint64_t i, const lm_meta_value *v, const char *expected, lm_error *e)
+{
+    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "element %llu is %s, expected %s", (unsigned long long)i,
+            lm_meta_kind_name(v->kind), expected);
+    return lm_fail_in(e, lm_meta_file(m));
+}
+
+static lm_status strings(const lm_meta *m, const char *key, uint64_t max, lm_view **out, uint32_t *n, lm_error *e)
+{
+    lm_meta_value array, v;
+
+    LM_TRY(lm_meta_array(m, key, max, &array, e));
+    *out = lm_alloc((array.a.n + 1) * sizeof **out);
+    if (!*out)
+        return lm_fail_memory(e, key, array.a.n * sizeof **out);
+    for (uint64_t i = 0; i < array.a.n; i++) {
+        if (!lm_meta_at(&array, i, &v) || v.kind != LM_META_STRING)
+            return wrong_element(m, key, i, &v, "a string", e);
+        (*out)[i] = v.s;
+    }
+    *n = (uint32_t)array.a.n;
+    return LM_OK;
+}
+
+/* An array of numbers, one a token. */
+static lm_status numbers(const lm_meta *m, const char *key, uint32_t n, lm_meta_value *array, lm_error *e)
+{
+    LM_TRY(lm_meta_array(m, key, LM_MAX_VOCAB, array, e));
+    if (array->a.n == n)
+        return LM_OK;
+    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%llu elements, but there are %u tokens", (unsigned long long)array->a.n, n);
+    return lm_fail_in(e, lm_meta_file(m));
+}
+
+static lm_status scores(const lm_meta *m, uint32_t n, float **out, lm_error *e)
+{
+    const char   *key = KEYS "scores";
+    lm_meta_value array, v;
+
+    LM_TRY(numbers(m, key, n, &array, e));
+    *out = lm_alloc(((size_t)n + 1) * sizeof **out);
+    if (!*out)
+        return lm_fail_memory(e, key, n * sizeof **out);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!lm_meta_at(&array, i, &v) || v.kind != LM_META_FLOAT)
+            return wrong_element(m, key, i, &v, "a float", e);
+        (*out)[i] = (float)v.f;
+    }
+    return LM_OK;
+}
+
+static lm_status types(const lm_meta *m, uint32_t n, int32_t **out, lm_error *e)
+{
+    const char   *key = KEYS "token_type";
+    lm_meta_value array, v;
+
+    LM_TRY(numbers(m, key, n, &array, e));
+    *out = lm_alloc(((size_t)n + 1) * sizeof **out);
+    if (!*out)
+        return lm_fail_memory(e, key, n * sizeof **out);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!lm_meta_at(&array, i, &v) || (v.kind != LM_META_UINT && v.kind != LM_META_INT))
+            return wrong_element(m, key, i, &v, "an integer", e);
+        (*out)[i] = v.kind == LM_META_UINT && v.u <= INT32_MAX ? (int32_t)v.u : -1;
+    }
+    return LM_OK;
+}
+
+/* A special token's id; -1 when the key is absent. */
+static lm_status special_id(const lm_meta *m, const char *name, uint32_t n, int64_t *out, lm_error *e)
+{
+    char     key[96];
+    uint32_t id;
+
+    snprintf(key, sizeof key, KEYS "%s_token_id", name);
+    *out = -1;
+    if (!lm_meta_has(m, key))
+        return LM_OK;
+    /* "no such token" is written as -1, which is 2^32 - 1 in the key's type */
+    lm_meta_value v;
+    if (lm_meta_get(m, key, &v) && v.kind == LM_META_UINT && v.u == UINT32_MAX)
+        return LM_OK;
+    LM_TRY(lm_meta_u32(m, key, 0, n - 1, &id, e));
+    *out = id;
+    return LM_OK;
+}
+
+static lm_status flag(const lm_meta *m, const char *name, int *out, lm_error *e)
+{
+    char key[96];
+    bool yes;
+
+    snprintf(key, sizeof key, KEYS "%s", name);
+    *out = -1;
+    if (!lm_meta_has(m, key))
+        return LM_OK;
+    LM_TRY(lm_meta_bool(m, key, &yes, e));
+    *out = yes;
+    return LM_OK;
+}
+
+/* Strings in GGUF are not terminated: names are copied. */
+static lm_status name(const lm_meta *m, const char *key, char *out, size_t size, lm_error *e)
+{
+    lm_view v;
+
+    LM_TRY(lm_meta_string(m, key, &v, e));
+    if (v.size >= size) {
+        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "a name of %zu bytes", v.size);
+        return lm_fail_in(e, lm_meta_file(m));
+    }
+    memcpy(out, v.data, v.size);
+    out[v.size] = '\0';
+    return LM_OK;
+}
+
+enum { MAX_NAME = 128, MAX_ENDS = 8 };
+
+static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME], char pre[MAX_NAME], int64_t ends[MAX_ENDS],
+                           lm_vocab_spec *s, lm_error *e)
+{
+    static const char *const end_keys[] = { "eot", "eom", "fim_pad", "fim_rep", "fim_sep" };
+
+    LM_TRY(name(m, KEYS "model", model, MAX_NAME, e));
+    if (lm_meta_has(m, KEYS "pre"))
+        LM_TRY(name(m, KEYS "pre", pre, MAX_NAME, e));
+    LM_TRY(strings(m, KEYS "tokens", LM_MAX_VOCAB, &l->tokens, &s->n, e));
+    if (s->n == 0) {
+        lm_fail(e, LM_BAD_MODEL, KEYS "tokens", LM_NO_OFFSET, "there are none");
+        return lm_fail_in(e, lm_meta_file(m));
+    }
+    if (lm_meta_has(m, KEYS "merges"))
+        LM_TRY(strings(m, KEYS "merges", UINT32_MAX / 8, &l->merges, &s->n_merges, e));
+    if (lm_meta_has(m, KEYS "scores"))
+        LM_TRY(scores(m, s->n, &l->scores, e));
+    if (lm_meta_has(m, KEYS "token_type"))
+        LM_TRY(types(m, s->n, &l->types, e));
+    LM_TRY(special_id(m, "bos", s->n, &s->bos, e));
+    LM_TRY(special_id(m, "eos", s->n, &s->eos, e));
+    LM_TRY(special_id(m, "unknown", s->n, &s->unknown, e));
+    for (; s->n_ends < sizeof end_keys / sizeof *end_keys; s->n_ends++)
+        LM_TRY(special_id(m, end_keys[s->n_ends], s->n, &ends[s->n_ends], e));
+    LM_TRY(flag(m, "add_bos_token", &s->add_bos, e));
+    LM_TRY(flag(m, "add_eos_token", &s->add_eos, e));
+    LM_TRY(flag(m, "add_space_prefix", &s->add_space_prefix, e));
+    s->model  = model;
+    s->pre    = pre;
+    s->tokens = l->tokens;
+    s->merges = l->merges;
+    s->scores = l->scores;
+    s->types  = l->types;
+    s->ends   = ends;
+    s->where  = KEYS;
+    return LM_OK;
+}
+
+static lm_status from_gguf(const lm_meta *m, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+{
+    gguf_lists    l     = { 0 };
+    lm_vocab_spec s     = { 0 };
+    char          model[MAX_NAME] = "", pre[MAX_NAME] = "";
+    int64_t       ends[MAX_ENDS];
+
+    lm_status status = read_gguf(m, &l, model, pre, ends, &s, e);
+    if (status == LM_OK) {
+        status = lm_tokenizer_from_spec(&s, o, out, e);
+        if (status != LM_OK && e)
+            lm_fail_in(e, lm_meta_file(m));
+    }
+    free_lists(&l);
+    return status;
+}
+
+/* ---- the door ---- */
+lm_status lm_tokenizer_from_container(lm_container *c, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+{
+    const lm_meta *m = lm_container_meta(c);
+
+    *out = NULL;
+    if (lm_container_kind_of(c) != LM_GGUF || !lm_meta_has(m, KEYS "model"))
+        return LM_OK;
+    lm_meta_value v;
+    if (lm_meta_get(m, KEYS "model", &v) && v.kind == LM_META_STRING && lm_view_is(v.s, "no_vocab"))
+        return LM_OK;
+    return from_gguf(m, o, out, e);
+}
+
+lm_status lm_tokenizer_open(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+{
+    lm_container *c;
+    lm_tokenizer *t;
+
+    LM_TRY(lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e));
+    lm_status status = lm_tokenizer_from_container(c, o, &t, e);
+    lm_container_close(c);
+    LM_TRY(status);
+    if (!t) {
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "there is no tokenizer");
+        return lm_fail_in(e, path);
+    }
+    *out = t;
+    return LM_OK;
+}

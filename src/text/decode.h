@@ -1,0 +1,37 @@
+/* decode.h - from pieces back to text: what tokenizer.json calls decoders, brought into one order.
+ *
+ *   each piece:  replaced, stripped, metaspace to space           `steps`
+ *   then either  the byte alphabet, ill-formed UTF-8 repaired     LM_DECODE_BYTELEVEL
+ *   or           "<0x41>" pieces joined to characters             `fallback`
+ *   the whole:   characters stripped from its two ends            `start`, `stop` */
+#ifndef LM_TEXT_DECODE_H
+#define LM_TEXT_DECODE_H
+
+#include "text/regex.h"
+#include "text/vocab.h"
+
+enum { LM_MAX_DECODE = 16 };
+
+typedef enum lm_decode_kind { LM_DECODE_REPLACE, LM_DECODE_STRIP, LM_DECODE_METASPACE } lm_decode_kind;
+
+typedef struct lm_decode_step {
+    lm_decode_kind kind;
+    lm_regex      *pattern;         /* REPLACE: a literal; owned */
+    lm_view        text;            /* REPLACE: by what; STRIP, METASPACE: one character. Owned by the vocabulary's arena */
+    uint32_t       start, stop;     /* STRIP: at most so many from each end */
+    bool           drop_first;      /* METASPACE: marks of the first piece disappear */
+} lm_decode_step;
+
+typedef struct lm_decoder {
+    lm_decode_step steps[LM_MAX_DECODE];
+    unsigned       n;
+    bool           bytelevel, fallback;
+    bool           raw_added;       /* GGUF: control and user-defined tokens are plain text */
+    bool           spaced;          /* no decoder at all: pieces are joined with spaces */
+    lm_view        strip;           /* one character */
+    uint32_t       start, stop;
+} lm_decoder;
+
+void lm_decoder_free(lm_decoder *d);
+
+#endif

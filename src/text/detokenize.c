@@ -1,0 +1,282 @@
+/* detokenize.c - ids to text, at once and as a stream. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "text/bytelevel.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+struct lm_stream {
+    const lm_tokenizer *t;
+    unsigned            flags;
+    bool                continues;
+    bool                whole_runs;     /* byte tokens are held until their run ends (lm_detokenize) */
+    bool                any, written;   /* a piece has been seen; text has been written */
+    uint32_t            stripped;       /* characters taken from the start */
+    uint32_t            tail;           /* characters held back because they may be the end */
+    lm_buf              held;           /* bytes that are not a character yet */
+    lm_buf              piece, other;   /* memory for the piece at hand */
+};
+
+void lm_decoder_free(lm_decoder *d)
+{
+    for (unsigned i = 0; i < d->n; i++)
+        lm_regex_free(d->steps[i].pattern);
+    *d = (lm_decoder){ 0 };
+}
+
+/* ---- writing ---- */
+static lm_status append(lm_text *out, const char *s, size_t n, lm_error *e)
+{
+    if (out->n + n + 1 > out->capacity || !out->data) {
+        size_t capacity = out->capacity * 2 > out->n + n + 1 ? out->capacity * 2 : out->n + n + 64;
+        char  *data     = lm_realloc(out->data, capacity);
+
+        if (!data)
+            return lm_fail_memory(e, "the text", capacity);
+        out->data     = data;
+        out->capacity = capacity;
+    }
+    if (n)
+        memcpy(out->data + out->n, s, n);
+    out->n += n;
+    out->data[out->n] = '\0';
+    return LM_OK;
+}
+
+/* Valid text on its way out: characters to strip are taken from the start, and kept back at the end. */
+static lm_status emit(lm_stream *s, const char *text, size_t n, lm_text *out, lm_error *e)
+{
+    const lm_decoder *d     = &s->t->decoder;
+    lm_view           strip = d->strip;
+
+    if (n == 0)
+        return LM_OK;
+    if (!s->continues && !s->written)
+        while (s->stripped < d->start && lm_view_starts((lm_view){ text, n }, strip)) {
+            text += strip.size;
+            n    -= strip.size;
+            s->stripped++;
+        }
+    if (n == 0)
+        return LM_OK;
+    s->written = true;
+    size_t tail = 0;
+    while (tail < d->stop && lm_view_ends((lm_view){ text, n - tail * strip.size }, strip))
+        tail++;
+    bool only_tail = tail * strip.size == n;
+    while (s->tail > 0 && (!only_tail || s->tail + tail > d->stop)) {
+        LM_TRY(append(out, strip.data, strip.size, e));
+        s->tail--;
+    }
+    s->tail += (uint32_t)tail;
+    return append(out, text, n - tail * strip.size, e);
+}
+
+/* ---- bytes to characters ---- */
+/* Write what is certain of the held bytes. `each`: one U+FFFD for every bad byte, else one for every ill-formed subpart.
+ * `end`: nothing more comes. */
+static lm_status drain(lm_stream *s, bool each, bool end, lm_text *out, lm_error *e)
+{
+    size_t at = 0, n = s->held.size;
+
+    while (at < n) {
+        size_t good = lm_utf8_valid_prefix(s->held.data + at, n - at);
+
+        LM_TRY(emit(s, s->held.data + at, good, out, e));
+        at += good;
+        if (at == n)
+            break;
+        lm_utf8 c = lm_utf8_next(s->held.data + at, n - at);
+        if (c.state == LM_UTF8_CUT && !end)
+            break;
+        for (unsigned i = 0; i < (each ? c.size : 1u); i++)
+            LM_TRY(emit(s, LM_REPLACEMENT, 3, out, e));
+        at += c.size;
+    }
+    if (at)
+        memmove(s->held.data, s->held.data + at, n - at);
+    s->held.size = n - at;
+    return LM_OK;
+}
+
+/* The run of byte tokens is over: as the reference does it, all of it is text or none. */
+static lm_status end_run(lm_stream *s, lm_text *out, lm_error *e)
+{
+    size_t n = s->held.size;
+
+    if (!s->whole_runs || n == 0 || lm_utf8_valid_prefix(s->held.data, n) == n)
+        return drain(s, true, true, out, e);
+    s->held.size = 0;
+    for (size_t i = 0; i < n; i++)
+        LM_TRY(emit(s, LM_REPLACEMENT, 3, out, e));
+    return LM_OK;
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte that "<0x41>" stands for, or -1. */
+static int byte_of(lm_view s)
+{
+    if (s.size != 6 || memcmp(s.data, "<0x", 3) != 0 || s.data[5] != '>' || hex(s.data[3]) < 0 || hex(s.data[4]) < 0)
+        return -1;
+    return hex(s.data[3]) << 4 | hex(s.data[4]);
+}
+
+/* ---- one piece ---- */
+static lm_view strip_ends(const lm_decode_step *step, lm_view s)
+{
+    for (uint32_t i = 0; i < step->start && lm_view_starts(s, step->text); i++) {
+        s.data += step->text.size;
+        s.size -= step->text.size;
+    }
+    for (uint32_t i = 0; i < step->stop && lm_view_ends(s, step->text); i++)
+        s.size -= step->text.size;
+    return s;
+}
+
+/* `in` rewritten into `out`. */
+static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in, lm_buf *out, lm_error *e)
+{
+    lm_matches matches = { .regex = step->pattern, .subject = in };    /* a literal: needs no memory */
+    size_t     at      = 0, size;
+    lm_match   m       = { 0 };
+
+    switch (step->kind) {
+    case LM_DECODE_REPLACE:
+        while (in.size > 0) {
+            LM_TRY(lm_matches_next(&matches, &m, e));
+            if (!m.found)
+                break;
+            lm_buf_add(out, in.data + at, m.from - at);
+            lm_buf_add_view(out, step->text);
+            at = m.to;
+        }
+        lm_buf_add(out, in.data + at, in.size - at);
+        break;
+    case LM_DECODE_STRIP:
+        lm_buf_add_view(out, strip_ends(step, in));
+        break;
+    case LM_DECODE_METASPACE:
+        for (; at < in.size; at += size) {
+            lm_utf8_valid(in.data + at, &size);
+            if (!lm_view_equal((lm_view){ in.data + at, size }, step->text))
+                lm_buf_add(out, in.data + at, size);
+            else if (s->any || s->continues || !step->drop_first)
+                lm_buf_add_char(out, ' ');
+        }
+        break;
+    }
+    return LM_OK;
+}
+
+static lm_status decode_piece(lm_stream *s, const lm_piece *p, lm_text *out, lm_error *e)
+{
+    const lm_decoder *d    = &s->t->decoder;
+    lm_view           text = { p->text, p->size };
+    lm_buf           *now  = &s->piece, *next = &s->other;
+
+    for (unsigned i = 0; i < d->n; i++) {
+        lm_buf_clear(next);
+        LM_TRY(take_step(s, &d->steps[i], text, next, e));
+        if (!lm_buf_reserve(next, 0) || next->failed)
+            return lm_fail_memory(e, "a piece", p->size);
+        text        = lm_buf_view(next);
+        lm_buf *old = now;
+        now         = next;
+        next        = old;
+    }
+    if (d->spaced && s->any)
+        LM_TRY(emit(s, " ", 1, out, e));
+    s->any = true;
+    if (d->bytelevel) {
+        bool raw = d->raw_added && (p->type == LM_PIECE_CONTROL || p->type == LM_PIECE_USER || p->type == LM_PIECE_UNKNOWN);
+
+        if (raw)
+            lm_buf_add_view(&s->held, text);
+        else
+            lm_bytelevel_read(&s->held, text.data, text.size);
+        return s->held.failed ? lm_fail_memory(e, "a piece", p->size) : drain(s, false, false, out, e);
+    }
+    int byte = d->fallback ? byte_of(text) : -1;
+    if (byte >= 0) {
+        lm_buf_add_char(&s->held, (char)byte);
+        if (s->held.failed)
+            return lm_fail_memory(e, "a piece", p->size);
+        return s->whole_runs ? LM_OK : drain(s, true, false, out, e);
+    }
+    LM_TRY(end_run(s, out, e));
+    return emit(s, text.data, text.size, out, e);
+}
+
+/* ---- the public functions ---- */
+lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, lm_stream **out, lm_error *e)
+{
+    lm_stream *s = lm_alloc_zero(1, sizeof *s);
+
+    if (!s)
+        return lm_fail_memory(e, "a stream", sizeof *s);
+    s->t         = t;
+    s->flags     = flags;
+    s->continues = continues;
+    if (!lm_buf_reserve(&s->held, t->vocab.longest) || !lm_buf_reserve(&s->piece, t->vocab.longest) ||
+        !lm_buf_reserve(&s->other, t->vocab.longest)) {
+        lm_stream_free(s);
+        return lm_fail_memory(e, "a stream", t->vocab.longest);
+    }
+    *out = s;
+    return LM_OK;
+}
+
+lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e)
+{
+    const lm_vocab *v = &s->t->vocab;
+
+    if (id < 0 || (uint32_t)id >= v->n)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token id %d is outside the vocabulary of %u", id, v->n);
+    const lm_piece *p = &v->pieces[id];
+    if (!p->text || ((s->flags & LM_SKIP_SPECIAL) && p->special))
+        return LM_OK;
+    return decode_piece(s, p, out, e);
+}
+
+lm_status lm_stream_end(lm_stream *s, lm_text *out, lm_error *e)
+{
+    lm_status status = s->t->decoder.bytelevel ? drain(s, false, true, out, e) : end_run(s, out, e);
+
+    s->tail = 0;
+    return status;
+}
+
+void lm_stream_free(lm_stream *s)
+{
+    if (!s)
+        return;
+    lm_buf_free(&s->held);
+    lm_buf_free(&s->piece);
+    lm_buf_free(&s->other);
+    lm_free(s);
+}
+
+lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out, lm_error *e)
+{
+    const size_t before = out->n;
+    lm_stream   *s;
+
+    LM_TRY(lm_stream_new(t, flags, false, &s, e));
+    s->whole_runs    = true;
+    lm_status status = append(out, "", 0, e);
+    for (size_t i = 0; i < n && status == LM_OK; i++)
+        status = lm_stream_push(s, ids[i], out, e);
+    if (status == LM_OK)
+        status = lm_stream_end(s, out, e);
+    lm_stream_free(s);
+    if (status != LM_OK && out->data) {
+        out->n            = before;
+        out->data[before] = '\0';
+    }
+    return status;
+}

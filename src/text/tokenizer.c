@@ -1,0 +1,240 @@
+/* tokenizer.c - making, ending and asking a tokenizer. */
+#include "text/tokenizer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "text/utf8.h"
+
+#define MARK "\xE2\x96\x81"     /* U+2581, SentencePiece's space */
+
+lm_status lm_tokenizer_new(uint32_t expected, lm_tokenizer **out, lm_error *e)
+{
+    lm_tokenizer *t = lm_alloc_zero(1, sizeof *t);
+
+    if (!t)
+        return lm_fail_memory(e, "a tokenizer", sizeof *t);
+    t->bos = t->eos = -1;
+    if (pthread_mutex_init(&t->lock, NULL) != 0) {
+        lm_free(t);
+        return lm_fail_memory(e, "a tokenizer", sizeof *t);
+    }
+    lm_status status = lm_vocab_init(&t->vocab, expected, e);
+    if (status != LM_OK) {
+        lm_tokenizer_free(t);
+        return status;
+    }
+    *out = t;
+    return LM_OK;
+}
+
+void lm_tokenizer_free(lm_tokenizer *t)
+{
+    if (!t)
+        return;
+    lm_scratch_free(t->idle);
+    pthread_mutex_destroy(&t->lock);
+    lm_decoder_free(&t->decoder);
+    lm_regex_free(t->word_character);
+    lm_matcher_free(&t->matchers[0]);
+    lm_matcher_free(&t->matchers[1]);
+    lm_pretokenizer_free(&t->pre);
+    lm_normalizers_free(&t->normalizers);
+    lm_bpe_free(&t->bpe);
+    lm_vocab_free(&t->vocab);
+    lm_free(t);
+}
+
+/* Added tokens of the second pass are looked for as the normaliser spells them. */
+static lm_status normalized_text(lm_tokenizer *t, lm_added *a, lm_error *e)
+{
+    lm_normalize_work w      = { 0 };
+    lm_regex_work     r      = { 0 };
+    lm_view           text;
+    lm_status         status = lm_regex_begin(&r, a->text.size, e);
+
+    if (status == LM_OK)
+        status = lm_normalize(&t->normalizers, &w, &r, a->text, &text, e);
+    if (status == LM_OK && text.data != a->text.data) {
+        const char *copy = lm_arena_strndup(&t->vocab.arena, text.data, text.size);
+
+        if (copy)
+            a->text = (lm_view){ copy, text.size };
+        else
+            status = lm_fail_memory(e, "an added token", text.size);
+    }
+    lm_normalize_work_free(&w);
+    lm_regex_work_free(&r);
+    return status;
+}
+
+lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n, lm_error *e)
+{
+    lm_added *pass   = lm_alloc(((size_t)n + 1) * sizeof *pass);
+    lm_status status = LM_OK;
+    bool      words  = false;
+
+    if (!pass)
+        return lm_fail_memory(e, "the added tokens", n * sizeof *pass);
+    for (unsigned k = 0; k < 2; k++) {
+        uint32_t taken = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+            if ((normalized && normalized[i]) != (k == 1))
+                continue;
+            pass[taken]       = list[i];
+            pass[taken].order = list[i].special ? i : i + n;      /* special ones come first */
+            words            |= list[i].single_word;
+            if (k == 1)
+                LM_TRY_GOTO(normalized_text(t, &pass[taken], e));
+            taken += pass[taken].text.size > 0;
+        }
+        LM_TRY_GOTO(lm_matcher_init(&t->matchers[k], pass, taken, e));
+    }
+    if (words)
+        LM_TRY_GOTO(lm_regex_new(LM_VIEW("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}]"), "added_tokens",
+                                 &t->word_character, e));
+done:
+    lm_free(pass);
+    return status;
+}
+
+/* Does a piece hold U+2581 after another character? */
+static bool mark_inside(const lm_piece *p)
+{
+    size_t at = 0;
+
+    while (p->size - at >= 3 && memcmp(p->text + at, MARK, 3) == 0)
+        at += 3;
+    return memmem(p->text + at, p->size - at, MARK, 3) != NULL;
+}
+
+/* Can merging never cross from another character to U+2581? */
+static bool marks_only_start(const lm_tokenizer *t)
+{
+    const lm_vocab *v = &t->vocab;
+
+    if (t->bpe.rank_of) {
+        for (uint32_t i = 0; i < v->n; i++)
+            if (v->pieces[i].text && mark_inside(&v->pieces[i]))
+                return false;
+        return true;
+    }
+    for (uint32_t i = 0; t->bpe.merges && i <= t->bpe.mask; i++)
+        if (t->bpe.merges[i].left != UINT32_MAX && mark_inside(&v->pieces[t->bpe.merges[i].id]))
+            return false;
+    return true;
+}
+
+/* Ends of turns and texts that models use, as llama.cpp's list has them. */
+static const char *const end_names[] = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>", "<EOT>", "_<EOT>", "<|end_of_text|>",
+    "<end_of_utterance>", "<｜end▁of▁sentence｜>",
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<reponame>", "<|file_sep|>",
+};
+
+void lm_tokenizer_mark_end(lm_tokenizer *t, int64_t id)
+{
+    if (id >= 0 && id < (int64_t)t->vocab.n)
+        t->vocab.pieces[id].end = true;
+}
+
+static lm_status describe(lm_tokenizer *t, lm_error *e)
+{
+    uint32_t tokens = t->vocab.n;
+    char     merges[48] = "";
+
+    if (t->bpe.n_merges)
+        snprintf(merges, sizeof merges, ", %u merges", t->bpe.n_merges);
+    t->summary = lm_arena_printf(&t->vocab.arena, "%s, %u tokens%s%s%s", t->kind, tokens, merges, t->pre_name ? ", pre " : "",
+                                 t->pre_name ? t->pre_name : "");
+    return t->summary ? LM_OK : lm_fail_memory(e, "a tokenizer", 64);
+}
+
+lm_status lm_tokenizer_finish(lm_tokenizer *t, lm_error *e)
+{
+    lm_pretokenizer_finish(&t->pre);
+    t->cut_at_marks = !t->pre.bytes && !t->bpe.ignore_merges && lm_vocab_find(&t->vocab, LM_VIEW(MARK)) >= 0 &&
+                      marks_only_start(t);
+    lm_tokenizer_mark_end(t, t->eos);
+    for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
+        lm_tokenizer_mark_end(t, lm_vocab_find(&t->vocab, lm_view_of(end_names[i])));
+    return describe(t, e);
+}
+
+lm_status lm_tokenizer_pad(lm_tokenizer *t, uint32_t n, lm_error *e)
+{
+    return n > t->vocab.n ? lm_vocab_grow(&t->vocab, n, e) : LM_OK;
+}
+
+lm_status lm_tokenizer_surround(lm_tokenizer *t, bool after, lm_token id, lm_error *e)
+{
+    lm_token **list = after ? &t->after : &t->before;
+    size_t    *n    = after ? &t->n_after : &t->n_before;
+    lm_token  *more = lm_arena_new(&t->vocab.arena, *n + 1, lm_token);
+
+    if (!more)
+        return lm_fail_memory(e, "a tokenizer", *n * sizeof *more);
+    if (*n)
+        memcpy(more, *list, *n * sizeof *more);
+    more[(*n)++] = id;
+    *list        = more;
+    return LM_OK;
+}
+
+/* ---- questions ---- */
+uint32_t lm_tokenizer_size(const lm_tokenizer *t) { return t->vocab.n; }
+lm_token lm_tokenizer_bos(const lm_tokenizer *t) { return t->bos; }
+lm_token lm_tokenizer_eos(const lm_tokenizer *t) { return t->eos; }
+
+const char *lm_tokenizer_summary(const lm_tokenizer *t)
+{
+    return t->summary;
+}
+
+static const lm_piece *piece_at(const lm_tokenizer *t, lm_token id)
+{
+    return id >= 0 && (uint32_t)id < t->vocab.n ? &t->vocab.pieces[id] : NULL;
+}
+
+const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size)
+{
+    const lm_piece *p = piece_at(t, id);
+
+    if (size)
+        *size = p ? p->size : 0;
+    return !p ? NULL : p->text ? p->text : "";
+}
+
+lm_token lm_tokenizer_find(const lm_tokenizer *t, const char *piece)
+{
+    return lm_vocab_find(&t->vocab, lm_view_of(piece));
+}
+
+bool lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id)
+{
+    const lm_piece *p = piece_at(t, id);
+
+    return p && p->special;
+}
+
+bool lm_tokenizer_is_end(const lm_tokenizer *t, lm_token id)
+{
+    const lm_piece *p = piece_at(t, id);
+
+    return p && p->end;
+}
+
+/* ---- growing arrays of the public interface ---- */
+void lm_tokens_free(lm_tokens *t)
+{
+    lm_free(t->ids);
+    *t = (lm_tokens){ 0 };
+}
+
+void lm_text_free(lm_text *t)
+{
+    lm_free(t->data);
+    *t = (lm_text){ 0 };
+}

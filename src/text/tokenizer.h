@@ -1,0 +1,65 @@
+/* tokenizer.h - inside a tokenizer: how its parts hang together.
+ *
+ *   text -> added tokens, found in the raw text        matchers[0]
+ *        -> normalised, segment by segment             normalizers
+ *        -> added tokens, found in the normalised text matchers[1]
+ *        -> words                                      pre
+ *        -> ids                                        bpe
+ *        -> what the model wants around a text         before, after
+ *
+ * A tokenizer is immutable once made; the memory that encoding needs is lent from a pool, so threads share it freely. */
+#ifndef LM_TEXT_TOKENIZER_H
+#define LM_TEXT_TOKENIZER_H
+
+#include <pthread.h>
+
+#include "lamina/text.h"
+#include "text/added.h"
+#include "text/bpe.h"
+#include "text/decode.h"
+#include "text/normalize.h"
+#include "text/pretokenize.h"
+#include "text/vocab.h"
+
+typedef struct lm_scratch lm_scratch;
+
+struct lm_tokenizer {
+    lm_vocab        vocab;
+    lm_bpe          bpe;
+    lm_normalizers  normalizers;
+    lm_pretokenizer pre;
+    lm_matcher      matchers[2];
+    lm_regex       *word_character;     /* for single_word; NULL when no token asks for it */
+    bool            cut_at_marks;       /* no token crosses from another character to U+2581: words are cut there */
+    lm_decoder      decoder;
+    lm_token       *before, *after;     /* of the vocabulary's arena */
+    size_t          n_before, n_after;
+    lm_token        bos, eos;
+    const char     *kind, *pre_name;    /* for the summary */
+    char           *summary;
+    pthread_mutex_t lock;
+    lm_scratch     *idle;
+};
+
+/* An empty tokenizer with room for `expected` tokens. */
+lm_status lm_tokenizer_new(uint32_t expected, lm_tokenizer **out, lm_error *e);
+
+/* The list of added tokens is complete: make the matchers. `normalized[i]` tells which are looked for after normalising;
+ * NULL: none. */
+lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n, lm_error *e);
+
+/* All parts are there: the last derived ones, and the tokens that end a generation by their well-known spelling. */
+lm_status lm_tokenizer_finish(lm_tokenizer *t, lm_error *e);
+
+/* Extend the numbering with holes, for models with more rows than tokens. */
+lm_status lm_tokenizer_pad(lm_tokenizer *t, uint32_t n, lm_error *e);
+
+/* Put a token before or after every text that asks for special tokens. */
+lm_status lm_tokenizer_surround(lm_tokenizer *t, bool after, lm_token id, lm_error *e);
+
+/* This id ends a generation; ids without a token are ignored. */
+void lm_tokenizer_mark_end(lm_tokenizer *t, int64_t id);
+
+void lm_scratch_free(lm_scratch *s);
+
+#endif

@@ -1,0 +1,57 @@
+/* utf8.h - reading and repairing UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
+#ifndef LM_TEXT_UTF8_H
+#define LM_TEXT_UTF8_H
+
+#include "base/str.h"
+
+typedef enum lm_utf8_state {
+    LM_UTF8_GOOD,        /* a whole character */
+    LM_UTF8_BAD,         /* a maximal ill-formed subpart (Unicode 3.9, WHATWG): one U+FFFD stands for it */
+    LM_UTF8_CUT,         /* the text ends inside what may still become a character */
+} lm_utf8_state;
+
+typedef struct lm_utf8 {
+    uint32_t      cp;    /* U+FFFD unless good */
+    uint8_t       size;  /* bytes it takes, at least 1 */
+    lm_utf8_state state;
+} lm_utf8;
+
+/* What stands at `s`; n >= 1 bytes are left. */
+lm_utf8 lm_utf8_next(const char *s, size_t n);
+
+/* The same for text known to be valid. */
+static inline uint32_t lm_utf8_valid(const char *s, size_t *size)
+{
+    const unsigned char *p = (const unsigned char *)s;
+
+    if (p[0] < 0x80) {
+        *size = 1;
+        return p[0];
+    }
+    if (p[0] < 0xE0) {
+        *size = 2;
+        return (uint32_t)(p[0] & 0x1F) << 6 | (p[1] & 0x3F);
+    }
+    if (p[0] < 0xF0) {
+        *size = 3;
+        return (uint32_t)(p[0] & 0x0F) << 12 | (uint32_t)(p[1] & 0x3F) << 6 | (p[2] & 0x3F);
+    }
+    *size = 4;
+    return (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
+}
+
+/* The last character of valid, non-empty text. */
+uint32_t lm_utf8_last(const char *s, size_t n, size_t *size);
+
+/* Writes 1 to 4 bytes, returns how many. */
+size_t lm_utf8_encode(uint32_t cp, char out[4]);
+
+/* The bytes before the first that are not valid UTF-8; n when all are. */
+size_t lm_utf8_valid_prefix(const char *s, size_t n);
+
+/* Append text with a U+FFFD for every ill-formed subpart (what Rust's from_utf8_lossy and Python's "replace" do). */
+void lm_utf8_repair(lm_buf *out, const char *s, size_t n);
+
+#define LM_REPLACEMENT "\xEF\xBF\xBD"
+
+#endif

@@ -1,0 +1,32 @@
+/* vocab_spec.h - a vocabulary as GGUF keys or a folder's vocab.json and merges.txt give it, made into a tokenizer.
+ *
+ * Whoever fills it has checked nothing: lengths agree because there is one `n`, everything else is checked here. */
+#ifndef LM_TEXT_VOCAB_SPEC_H
+#define LM_TEXT_VOCAB_SPEC_H
+
+#include "text/tokenizer.h"
+
+typedef struct lm_vocab_spec {
+    const char    *model;            /* "gpt2": byte-level BPE by merges; "llama": SentencePiece BPE by scores */
+    const char    *pre;              /* name of the pre-tokenizer (gpt2); NULL: "default", with a warning */
+    uint32_t       n;
+    const lm_view *tokens;           /* [n] */
+    const float   *scores;           /* [n]; NULL: all zero */
+    const int32_t *types;            /* [n] lm_piece_type; NULL: all normal */
+    const lm_view *merges;           /* [n_merges] "left right", in order of rank */
+    uint32_t       n_merges;
+    int64_t        bos, eos, unknown;        /* -1: not given */
+    const int64_t *ends;             /* [n_ends] more ids that end a generation; -1 is ignored */
+    uint32_t       n_ends;
+    int            add_bos, add_eos, add_space_prefix;   /* 0, 1; -1: as the model and pre have it */
+    const char    *where;            /* prefix of names in errors: "tokenizer.ggml." */
+} lm_vocab_spec;
+
+/* LM_BAD_MODEL names what is broken; LM_UNSUPPORTED a model or pre-tokenizer that is not known. */
+lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e);
+
+/* The stages of a named pre-tokenizer, and what goes with it. LM_UNSUPPORTED: unknown, naming it. */
+typedef struct lm_pre_traits { bool nfc, ignore_merges, add_bos; } lm_pre_traits;
+lm_status lm_pre_by_name(const char *name, lm_pretokenizer *p, lm_pre_traits *traits, const char *where, lm_error *e);
+
+#endif
