@@ -5,6 +5,10 @@
 #include "cli/command.h"
 
 #define LM_COMMAND_LIST(X) \
+    X(run)                 \
+    X(chat)                \
+    X(inspect)             \
+    X(verify)              \
     X(help)                \
     X(version)
 

@@ -141,7 +141,7 @@ static lm_status add_to_list(lm_cli *cli, lm_flag_list *list, const char *value,
     return LM_OK;
 }
 
-static lm_status set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e)
+lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e)
 {
     double x = 0;
 
@@ -228,7 +228,7 @@ static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *
             return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "needs a value: %s", f->value);
         value = argv[++*i];
     }
-    return set(cli, f, (char *)options + base + f->offset, value, e);
+    return lm_flags_set(cli, f, (char *)options + base + f->offset, value, e);
 }
 
 lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, bool *help, lm_error *e)

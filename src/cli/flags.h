@@ -9,6 +9,9 @@
  * *help is set by -h and --help. LM_USAGE names the flag, and the nearest one for one that does not exist. */
 lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, bool *help, lm_error *e);
 
+/* One value, at its place in the options. */
+lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e);
+
 /* The help of a command. */
 void lm_flags_help(const lm_command *c, lm_buf *out);
 

@@ -64,9 +64,9 @@ lm_status lm_out_buf(const lm_buf *b, lm_error *e)
     return lm_out_text(b->data, b->size, e);
 }
 
-static lm_status print_json(json_t *document, lm_error *e)
+static lm_status print_json(json_t *document, size_t layout, lm_error *e)
 {
-    char *text = document ? json_dumps(document, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = document ? json_dumps(document, layout | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) : NULL;
     lm_status status;
 
     json_decref(document);
@@ -80,7 +80,41 @@ static lm_status print_json(json_t *document, lm_error *e)
 lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e)
 {
     cli->answered = true;
-    return print_json(document, e);
+    return print_json(document, JSON_INDENT(2), e);
+}
+
+lm_status lm_out_json_line(lm_cli *cli, json_t *document, lm_error *e)
+{
+    cli->answered = true;
+    return print_json(document, JSON_COMPACT, e);
+}
+
+/* Bytes of the UTF-8 character at `s`, or 0. Jansson judges the finer points: surrogates, overlong forms. */
+static size_t character(const char *s, size_t n)
+{
+    unsigned char c = (unsigned char)*s;
+    size_t length = c < 0x80 ? 1 : c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 0;
+    json_t *one = length && length <= n ? json_stringn(s, length) : NULL;
+
+    json_decref(one);
+    return one ? length : 0;
+}
+
+json_t *lm_json_text(const char *text, size_t n)
+{
+    json_t *out = json_stringn(text ? text : "", text ? n : 0);
+    lm_buf clean = { 0 };
+
+    if (out || !text)
+        return out;
+    for (size_t i = 0; i < n;) {
+        size_t length = character(text + i, n - i);
+        lm_buf_add(&clean, length ? text + i : "\xEF\xBF\xBD", length ? length : 3);
+        i += length ? length : 1;
+    }
+    out = clean.failed ? NULL : json_stringn(clean.data, clean.size);
+    lm_buf_free(&clean);
+    return out;
 }
 
 /* ---- stderr ---- */
@@ -114,7 +148,7 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
         print_json(json_pack("{s:{s:s, s:s, s:s?, s:s?, s:o?}}", "error", "code", lm_status_word(e->code), "message", e->message,
                              "file", e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL, "offset",
                              e->offset == LM_NO_OFFSET ? NULL : json_integer(e->offset)),
-                   NULL);
+                   JSON_INDENT(2), NULL);
     fflush(stdout);
     /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
     if (e->hint[0] && !lm_err_is_terminal())

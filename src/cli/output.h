@@ -20,6 +20,12 @@ lm_status lm_out_buf(const lm_buf *b, lm_error *e);  /* LM_NO_MEMORY when the bu
 /* The command's one JSON document; takes the reference. NULL is out of memory. */
 lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
 
+/* One of several documents, on one line; takes the reference. */
+lm_status lm_out_json_line(lm_cli *cli, json_t *document, lm_error *e);
+
+/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. */
+json_t *lm_json_text(const char *text, size_t n);
+
 /* A line on stderr: "warning: …". */
 void lm_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_note(const char *format, ...) __attribute__((format(printf, 1, 2)));     /* as it is */

@@ -1,0 +1,384 @@
+/* lamina chat - a conversation at the terminal, or over a pipe. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "cli/flags.h"
+#include "cli/interrupt.h"
+#include "cli/lines.h"
+#include "cli/session.h"
+
+typedef struct chat_options {
+    lm_model_flags    model;
+    lm_run_flags      run;
+    lm_sampling_flags sampling;
+    lm_chat_options   chat;
+    const char       *system, *load;
+    int64_t           predict;
+    lm_flag_list      stops;
+} chat_options;
+
+typedef struct talk {
+    lm_session    s;
+    chat_options *o;
+    lm_lines     *lines;
+    bool          quit;
+} talk;
+
+#define O(field) offsetof(chat_options, field)
+
+static const lm_flag chat_flag_table[] = {
+    { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "the system message", 0, 0, NULL },
+    { "--load", NULL, LM_FLAG_TEXT, O(load), "FILE", "go on with a conversation that /save wrote", 0, 0, NULL },
+    { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N", "most tokens of an answer; -1: until something else stops it (-1)", -1, 1e15, NULL },
+    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "an answer stops before TEXT; may be given several times", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "one of the model's named templates", 0, 0, NULL },
+    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE", "a Jinja template instead of the model's", 0, 0, NULL },
+    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "further variables of the template", 0, 0, NULL },
+    { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL, "special tokens spelled in messages are special", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group chat_groups[] = {
+    { "conversation", chat_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { "engine", lm_run_flag_table, O(run) },
+    { "sampling", lm_sampling_flag_table, O(sampling) },
+    { 0 },
+};
+
+static void chat_defaults(void *options)
+{
+    chat_options *o = options;
+
+    lm_run_defaults(&o->run);
+    lm_sampling_defaults(&o->sampling);
+    o->predict = -1;
+}
+
+/* ---- an answer ---- */
+
+static void meter(const talk *t)
+{
+    const lm_generation *x = &t->s.last;
+    char used[LM_FIGURE], all[LM_FIGURE];
+    uint32_t length = lm_engine_length(t->s.engine, 0), context = lm_engine_context(t->s.engine);
+
+    if (!lm_err_is_terminal())
+        return;
+    lm_note("\033[2m%zu tokens, %.1f tok/s  ·  context %s of %s (%.0f %%)%s\033[0m", x->ids.n,
+            x->generate_seconds > 0 ? (double)x->ids.n / x->generate_seconds : 0, lm_figure_count(used, length),
+            lm_figure_count(all, context), 100.0 * length / context,
+            x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "");
+    if (x->stop == LM_STOP_CONTEXT)
+        lm_note("the context is full: /reset starts over, -c makes it larger");
+}
+
+static json_t *answer_json(const lm_session *s)
+{
+    return json_pack("{s:s, s:o, s:o, s:s, s:o}", "role", "assistant", "content", lm_json_text(s->last.text.data, s->last.text.n),
+                     "ids", lm_ids_json(s->last.ids.ids, s->last.ids.n), "stop_reason", lm_stop_word(s->last.stop), "timings",
+                     lm_answer_timings(&s->last));
+}
+
+static lm_status answer(talk *t, lm_error *e)
+{
+    lm_status status;
+
+    lm_interrupt_clear();
+    status = lm_session_answer(&t->s, e);
+    if (status != LM_OK)
+        return status;
+    status = t->s.cli->json ? lm_out_json_line(t->s.cli, answer_json(&t->s), e) : lm_out_text("\n", 1, e);
+    meter(t);
+    return status;
+}
+
+static lm_status say(talk *t, const lm_buf *line, lm_error *e)
+{
+    lm_status status;
+
+    LM_TRY(lm_session_add(&t->s, "user", line->data ? line->data : "", line->size, e));
+    status = answer(t, e);
+    if (status != LM_OK)
+        lm_session_drop(&t->s, "user");                  /* so that another try is possible */
+    return status;
+}
+
+/* ---- slash commands ---- */
+
+static lm_status do_reset(talk *t, const char *argument, lm_error *e)
+{
+    (void)argument, (void)e;
+    lm_session_reset(&t->s);
+    lm_note("the conversation begins anew");
+    return LM_OK;
+}
+
+static lm_status do_system(talk *t, const char *argument, lm_error *e)
+{
+    if (!*argument) {
+        if (json_array_size(t->s.messages) && strcmp(json_string_value(json_object_get(json_array_get(t->s.messages, 0), "role")), "system") == 0)
+            json_array_remove(t->s.messages, 0);
+        lm_note("no system message");
+        return LM_OK;
+    }
+    return lm_session_add(&t->s, "system", argument, strlen(argument), e);
+}
+
+static lm_status do_save(talk *t, const char *argument, lm_error *e)
+{
+    if (!*argument)
+        return lm_fail(e, LM_USAGE, "/save", LM_NO_OFFSET, "needs a file name");
+    return lm_session_save(&t->s, argument, e);
+}
+
+static lm_status do_load(talk *t, const char *argument, lm_error *e)
+{
+    if (!*argument)
+        return lm_fail(e, LM_USAGE, "/load", LM_NO_OFFSET, "needs a file name");
+    LM_TRY(lm_session_load(&t->s, argument, e));
+    lm_note("%zu messages", json_array_size(t->s.messages));
+    return LM_OK;
+}
+
+static lm_status do_regen(talk *t, const char *argument, lm_error *e)
+{
+    (void)argument;
+    if (!lm_session_drop(&t->s, "assistant"))
+        return lm_fail(e, LM_USAGE, "/regen", LM_NO_OFFSET, "there is no answer yet");
+    t->s.regenerations++;
+    lm_sampler_free(t->s.sampler);
+    t->s.sampler = NULL;
+    return answer(t, e);
+}
+
+static lm_status do_stats(talk *t, const char *argument, lm_error *e)
+{
+    const lm_session *s = &t->s;
+    lm_memory memory;
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
+
+    (void)argument, (void)e;
+    lm_engine_allocated(s->engine, &memory);
+    lm_note("answers    %" PRIu64 "  ·  %zu messages", s->answers, json_array_size(s->messages));
+    lm_note("read       %s tokens in %s (%.0f tok/s), %s more from the cache", lm_figure_count(a, s->read),
+            lm_figure_time(b, s->read_seconds), s->read_seconds > 0 ? (double)s->read / s->read_seconds : 0, lm_figure_count(c, s->reused));
+    lm_note("generated  %s tokens in %s (%.1f tok/s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
+            s->generate_seconds > 0 ? (double)s->generated / s->generate_seconds : 0);
+    lm_note("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)), lm_figure_count(b, lm_engine_context(s->engine)));
+    lm_note("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
+            lm_figure_bytes(c, memory.scratch));
+    lm_note("engine     %s, %u threads", lm_engine_cpu(s->engine), lm_engine_threads(s->engine));
+    return LM_OK;
+}
+
+/* The flag that /set calls by its name without dashes; *at: where its value lies. */
+static const lm_flag *settable(talk *t, const char *name, size_t n, void **at)
+{
+    const struct { const lm_flag *table; void *options; } tables[] = {
+        { lm_sampling_flag_table, &t->o->sampling },
+        { chat_flag_table, t->o },
+    };
+
+    for (size_t i = 0; i < 2; i++)
+        for (const lm_flag *f = tables[i].table; f->name; f++)
+            if (strncmp(f->name + 2, name, n) == 0 && !f->name[2 + n] && (i == 0 || f->offset == O(predict))) {
+                *at = (char *)tables[i].options + f->offset;
+                return f;
+            }
+    return NULL;
+}
+
+static lm_status do_set(talk *t, const char *argument, lm_error *e)
+{
+    size_t n = strcspn(argument, " ");
+    const char *value = argument + n + strspn(argument + n, " ");
+    lm_sampling_flags before = t->o->sampling;
+    void *at = NULL;
+    const lm_flag *f = settable(t, argument, n, &at);
+    const char *kept = f ? lm_arena_strdup(&t->s.cli->arena, value) : NULL;
+    lm_sampler *made = NULL;
+    lm_status status;
+
+    if (!f) {
+        lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "\"%.*s\" is nothing that can be set", (int)n, argument);
+        lm_fail_hint(e, "/set NAME VALUE with the names of the sampling flags (temp, top-k, seed ...) or predict");
+        return LM_USAGE;
+    }
+    if (!kept)
+        return lm_fail_memory(e, "/set", strlen(value));
+    if (f->kind != LM_FLAG_SWITCH && !*value)
+        return lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "%.*s needs a value: %s", (int)n, argument, f->value);
+    LM_TRY(lm_flags_set(t->s.cli, f, at, kept, e));
+    t->s.predict = t->o->predict;
+
+    /* A sampler from it, now: an impossible value is refused here, and the old one stays. */
+    made = t->s.sampler;
+    t->s.sampler = NULL;
+    status = lm_session_sampler(&t->s, e);
+    if (status == LM_OK) {
+        lm_sampler_free(made);
+        return LM_OK;
+    }
+    t->s.sampler = made;
+    t->o->sampling = before;
+    return status;
+}
+
+static lm_status do_quit(talk *t, const char *argument, lm_error *e)
+{
+    (void)argument, (void)e;
+    t->quit = true;
+    return LM_OK;
+}
+
+static lm_status do_help(talk *t, const char *argument, lm_error *e);
+
+static const struct slash { const char *name, *usage, *help; lm_status (*run)(talk *, const char *, lm_error *); } slashes[] = {
+    { "/reset",  "",           "forget the conversation, keep the system message",  do_reset  },
+    { "/system", "TEXT",       "set the system message; nothing: none",             do_system },
+    { "/regen",  "",           "answer again, with other draws",                    do_regen  },
+    { "/save",   "FILE",       "write the conversation as JSON",                    do_save   },
+    { "/load",   "FILE",       "go on with a conversation that was saved",          do_load   },
+    { "/set",    "NAME VALUE", "a sampling flag: /set temp 0.2",                    do_set    },
+    { "/stats",  "",           "tokens, speed, memory",                             do_stats  },
+    { "/help",   "",           "this list",                                         do_help   },
+    { "/quit",   "",           "leave; so does Ctrl-D",                             do_quit   },
+    { "/exit",   "",           "the same",                                          do_quit   },
+};
+enum { SLASHES = sizeof slashes / sizeof *slashes };
+
+static lm_status do_help(talk *t, const char *argument, lm_error *e)
+{
+    (void)t, (void)argument, (void)e;
+    for (size_t i = 0; i < SLASHES; i++)
+        lm_note("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
+    lm_note("A line that ends in \\ goes on in the next. Ctrl-C stops an answer.");
+    return LM_OK;
+}
+
+static lm_status slash(talk *t, const char *line, lm_error *e)
+{
+    size_t n = strcspn(line, " ");
+    const char *names[SLASHES + 1] = { NULL }, *near;
+    char given[32] = "";
+
+    for (size_t i = 0; i < SLASHES; i++) {
+        names[i] = slashes[i].name;
+        if (strlen(slashes[i].name) == n && strncmp(slashes[i].name, line, n) == 0)
+            return slashes[i].run(t, line + n + strspn(line + n, " "), e);
+    }
+    memcpy(given, line, n < sizeof given ? n : sizeof given - 1);
+    near = lm_nearest(given, names);
+    lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "there is no such command");
+    lm_fail_hint(e, near ? "did you mean %s?" : "/help lists them", near);
+    return LM_USAGE;
+}
+
+/* ---- the loop ---- */
+
+/* Errors of one message do not end the conversation. Over a pipe the first decides the exit status. */
+static lm_status converse(talk *t, lm_error *e)
+{
+    lm_buf line = { 0 };
+    lm_status first = LM_OK;
+
+    while (!t->quit) {
+        lm_error error = { .offset = LM_NO_OFFSET };
+        lm_status status;
+        lm_line got;
+
+        lm_interrupt_clear();
+        got = lm_lines_next(t->lines, &line);
+        if (got == LM_LINE_END)
+            break;
+        if (got == LM_LINE_ABANDONED || line.size == 0)
+            continue;
+        status = line.data[0] == '/' ? slash(t, line.data, &error) : say(t, &line, &error);
+        if (status == LM_OK)
+            continue;
+        if (status == LM_IO && strcmp(error.where, "standard output") == 0) {
+            *e = error;
+            first = status;
+            break;                                       /* nobody listens */
+        }
+        if (first == LM_OK && !lm_lines_terminal(t->lines)) {
+            first = status;
+            *e = error;
+        } else {
+            lm_out_error(&(lm_cli){ 0 }, &error);
+        }
+    }
+    lm_buf_free(&line);
+    return first;
+}
+
+/* Past lines are kept beside the models of the cache. */
+static const char *history_file(lm_cli *cli)
+{
+    const char *own = getenv("LAMINA_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *folder = own && *own     ? lm_arena_strdup(&cli->arena, own)
+                   : cache && *cache ? lm_arena_printf(&cli->arena, "%s/lamina", cache)
+                   : home && *home   ? lm_arena_printf(&cli->arena, "%s/.cache/lamina", home)
+                                     : NULL;
+
+    if (!folder || (mkdir(folder, 0700) != 0 && errno != EEXIST))
+        return NULL;
+    return lm_arena_printf(&cli->arena, "%s/chat_history", folder);
+}
+
+static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
+{
+    lm_engine_options engine;
+    lm_model_info info;
+    char count[LM_FIGURE];
+
+    t->o = o;
+    t->s = (lm_session){ .cli = cli, .sampling = &o->sampling, .predict = o->predict, .stops = o->stops, .messages = json_array() };
+    LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &t->s.model, e));
+    LM_TRY(lm_chat_open(t->s.model, &o->chat, &t->s.chat, e));
+    LM_TRY(lm_session_sampler(&t->s, e));
+    if (o->load)
+        LM_TRY(lm_session_load(&t->s, o->load, e));
+    if (o->system)
+        LM_TRY(lm_session_add(&t->s, "system", o->system, strlen(o->system), e));
+    LM_TRY(lm_engine_flags(&o->run, t->s.model, 0, &engine, e));
+    LM_TRY(lm_start_engine(t->s.model, &engine, &t->s.engine, e));
+    lm_interrupt_watch(t->s.engine);
+    LM_TRY(lm_lines_open(history_file(cli), &t->lines, e));
+    lm_model_describe(t->s.model, &info);
+    if (lm_lines_terminal(t->lines))
+        lm_note("%s  ·  context %s  ·  /help lists what begins with a slash", info.name,
+                lm_figure_count(count, lm_engine_context(t->s.engine)));
+    return LM_OK;
+}
+
+static lm_status chat(lm_cli *cli, void *options, lm_error *e)
+{
+    talk t = { 0 };
+    lm_status status = open_talk(cli, options, &t, e);
+
+    if (status == LM_OK)
+        status = converse(&t, e);
+    lm_interrupt_watch(NULL);
+    lm_lines_close(t.lines);
+    lm_session_close(&t.s);
+    return status;
+}
+
+const lm_command lm_command_chat = {
+    .name = "chat",
+    .usage = "[MODEL] [flags]",
+    .summary = "talk with a model",
+    .about = "  Messages are lines; what they spell is never a special token. Without MODEL the demo model answers.\n"
+             "  With --json each answer is a JSON document on a line of its own.\n",
+    .groups = chat_groups,
+    .max_args = 1,
+    .options_size = sizeof(chat_options),
+    .defaults = chat_defaults,
+    .run = chat,
+};

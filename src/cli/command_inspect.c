@@ -1,0 +1,143 @@
+/* lamina inspect - what a model is, without running it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/inspect_page.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+typedef struct inspect_options {
+    lm_model_flags model;
+    lm_run_flags   run;
+    uint32_t       batch;
+    bool           tensors, metadata, program, plan;
+} inspect_options;
+
+#define O(field) offsetof(inspect_options, field)
+
+static const lm_flag inspect_flag_table[] = {
+    { "--tensors", NULL, LM_FLAG_SWITCH, O(tensors), NULL, "every tensor: type, shape, bytes", 0, 0, NULL },
+    { "--metadata", NULL, LM_FLAG_SWITCH, O(metadata), NULL, "every key of the file; long arrays are cut", 0, 0, NULL },
+    { "--program", NULL, LM_FLAG_SWITCH, O(program), NULL, "the operations, as the engine and the analyses read them", 0, 0, NULL },
+    { "--plan", NULL, LM_FLAG_SWITCH, O(plan), NULL, "how it would run here: steps, kernels, buffers, bytes", 0, 0, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "positions of a sequence; 0: the model's (default)", 0, INT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
+    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+    { "--compute", NULL, LM_FLAG_WORD, O(run.compute), "auto|f32", "arithmetic of the plan (auto)", 0, 0, lm_compute_words },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(run.cpu), "LEVEL", "instruction set of the plan", 0, 0, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, O(run.threads), "N", "threads of the plan", 0, 1024, NULL },
+    { 0 },
+};
+
+static const lm_flag_group inspect_groups[] = {
+    { "what to show", inspect_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { 0 },
+};
+
+static void inspect_defaults(void *options)
+{
+    inspect_options *o = options;
+
+    lm_run_defaults(&o->run);
+    o->run.context = 0;
+    o->batch = 1;
+}
+
+/* Texts that the library writes for people. */
+static lm_status show_text(lm_cli *cli, lm_text *text, const char *key, lm_error *e)
+{
+    lm_status status;
+
+    if (cli->json)
+        status = lm_out_json(cli, json_pack("{s:o}", key, lm_json_text(text->data, text->n)), e);
+    else
+        status = lm_out_text(text->data, text->n, e);
+    lm_text_free(text);
+    return status;
+}
+
+static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, const lm_engine_options *o, lm_error *e)
+{
+    lm_text text = { 0 };
+    lm_buf page = { 0 };
+    json_t *j;
+    lm_status status;
+
+    LM_TRY(lm_model_report(m, what, o, &text, e));
+    j = json_loadb(text.data, text.n, JSON_DECODE_ANY, NULL);
+    lm_text_free(&text);
+    if (!j)
+        return lm_fail_memory(e, "the report", 0);
+    if (cli->json)
+        return lm_out_json(cli, j, e);
+    if (what == LM_REPORT_TENSORS)
+        lm_inspect_tensors(j, &page);
+    else if (what == LM_REPORT_METADATA)
+        lm_inspect_metadata(j, &page);
+    else
+        lm_inspect_page(j, true, &page);
+    json_decref(j);
+    status = lm_out_buf(&page, e);
+    lm_buf_free(&page);
+    return status;
+}
+
+static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, lm_error *e)
+{
+    lm_engine_options engine;
+    lm_text text = { 0 };
+
+    LM_TRY(lm_engine_flags(&o->run, m, 0, &engine, e));
+    engine.sequences = o->batch;
+    if (o->tensors)
+        return show_report(cli, m, LM_REPORT_TENSORS, &engine, e);
+    if (o->metadata)
+        return show_report(cli, m, LM_REPORT_METADATA, &engine, e);
+    if (o->program) {
+        LM_TRY(lm_model_program_text(m, &text, e));
+        return show_text(cli, &text, "program", e);
+    }
+    if (o->plan) {
+        LM_TRY(lm_engine_plan_text(m, &engine, &text, e));
+        return show_text(cli, &text, "plan", e);
+    }
+    return show_report(cli, m, LM_REPORT_INSPECT, &engine, e);
+}
+
+static bool is_description(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 5 && strcmp(path + n - 5, ".json") == 0;
+}
+
+static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
+{
+    inspect_options *o = options;
+    const char *argument = cli->n_args ? cli->args[0] : NULL, *path = NULL;
+    lm_model *m = NULL;
+    lm_status status;
+
+    if (o->tensors + o->metadata + o->program + o->plan > 1)
+        return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --tensors, --metadata, --program and --plan");
+    LM_TRY(lm_find_model(cli, &o->model, argument, &path, e));
+    o->model.o.structure_only = is_description(path);
+    LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
+    status = show(cli, o, m, e);
+    lm_model_close(m);
+    return status;
+}
+
+const lm_command lm_command_inspect = {
+    .name = "inspect",
+    .usage = "[MODEL] [--tensors | --metadata | --program | --plan] [--context N]",
+    .summary = "show what a model is made of and what it takes",
+    .about = "  MODEL may also be a bare config.json. Without MODEL it is the demo model.\n",
+    .groups = inspect_groups,
+    .max_args = 1,
+    .options_size = sizeof(inspect_options),
+    .defaults = inspect_defaults,
+    .run = inspect,
+};

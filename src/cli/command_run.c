@@ -1,0 +1,266 @@
+/* lamina run - continue a text, or answer one message. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/answer.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/prompt.h"
+
+typedef struct run_options {
+    lm_model_flags    model;
+    lm_run_flags      run;
+    lm_sampling_flags sampling;
+    lm_chat_options   chat;
+    const char       *prompt, *file, *ids, *system;
+    bool              as_chat, as_text, no_special, verbose_prompt;
+    int64_t           predict;
+    lm_flag_list      stops;
+    uint32_t          logprobs;
+} run_options;
+
+/* What a run holds; freed in one place. */
+typedef struct run_state {
+    lm_model         *model;
+    lm_engine        *engine;
+    lm_sampler       *sampler;
+    lm_buf            text;              /* the prompt as given, then as rendered */
+    lm_tokens         ids;
+    lm_generation     out;
+    lm_answer         answer;
+    double            load_seconds;
+} run_state;
+
+#define O(field) offsetof(run_options, field)
+
+static const lm_flag run_flag_table[] = {
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the text to continue, or with --chat the message to answer", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "the same from a file; - is standard input, which is also read when it is no terminal", 0, 0, NULL },
+    { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "token ids instead of text: 1,2,3", 0, 0, NULL },
+    { "--chat", "-cnv --conversation", LM_FLAG_SWITCH, O(as_chat), NULL, "through the model's chat template (default for a message typed at the terminal)", 0, 0, NULL },
+    { "--no-chat", "-no-cnv --no-conversation", LM_FLAG_SWITCH, O(as_text), NULL, "as it is, without the template", 0, 0, NULL },
+    { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "a system message before it; implies --chat", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "one of the model's named templates", 0, 0, NULL },
+    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE", "a Jinja template instead of the model's", 0, 0, NULL },
+    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "further variables of the template", 0, 0, NULL },
+    { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL, "special tokens spelled in a message are special", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "special tokens spelled in a text are text", 0, 0, NULL },
+    { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N", "most tokens to generate; -1: until something else stops it (-1)", -1, 1e15, NULL },
+    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop before TEXT; may be given several times", 0, 0, NULL },
+    { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K", "the K most probable tokens of each position, in the JSON or on standard error", 1, 1000, NULL },
+    { "--verbose-prompt", NULL, LM_FLAG_SWITCH, O(verbose_prompt), NULL, "show the prompt's tokens on standard error", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group run_groups[] = {
+    { "prompt and answer", run_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { "engine", lm_run_flag_table, O(run) },
+    { "sampling", lm_sampling_flag_table, O(sampling) },
+    { 0 },
+};
+
+static void run_defaults(void *options)
+{
+    run_options *o = options;
+
+    lm_run_defaults(&o->run);
+    lm_sampling_defaults(&o->sampling);
+    o->predict = -1;
+}
+
+/* ---- the prompt ---- */
+
+/* -p, -f, what is piped in, or one line typed at the terminal (which then is a message). */
+static lm_status read_prompt_text(run_options *o, const run_state *s, lm_buf *out, lm_error *e)
+{
+    if (o->prompt) {
+        lm_buf_add_str(out, o->prompt);
+        return out->failed ? lm_fail_memory(e, "the prompt", strlen(o->prompt)) : LM_OK;
+    }
+    if (o->file)
+        return lm_read_text(o->file, out, e);
+    if (isatty(STDIN_FILENO)) {
+        if (!o->as_text && lm_model_chat_template(s->model, NULL))
+            o->as_chat = true;
+        lm_note("type the prompt; Ctrl-D ends it");
+    }
+    return lm_read_text("-", out, e);
+}
+
+static lm_status chat_prompt(const run_options *o, run_state *s, lm_error *e)
+{
+    json_t *messages = json_array();
+    lm_buf rendered = { 0 };
+    lm_chat chat;
+    lm_status status = lm_chat_open(s->model, &o->chat, &chat, e);
+
+    if (status == LM_OK) {
+        if (o->system)
+            json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "system", "content", lm_json_text(o->system, strlen(o->system))));
+        json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "user", "content", lm_json_text(s->text.data, s->text.size)));
+        status = lm_chat_tokens(&chat, messages, &s->ids, &rendered, e);
+        lm_chat_close(&chat);
+    }
+    json_decref(messages);
+    lm_buf_free(&s->text);
+    s->text = rendered;
+    return status;
+}
+
+static lm_status make_prompt(run_options *o, run_state *s, lm_error *e)
+{
+    const lm_tokenizer *t = lm_model_tokenizer(s->model);
+    unsigned flags = LM_ADD_SPECIAL | (o->no_special ? LM_NO_PARSE_SPECIAL : 0);
+
+    if (!!o->prompt + !!o->file + !!o->ids > 1)
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "one of -p, -f and --ids");
+    o->as_chat |= o->system || o->chat.template_name || o->chat.template_file || o->chat.kwargs;
+    if (o->as_chat && (o->as_text || o->ids))
+        return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "does not go with %s", o->ids ? "--ids" : "--no-chat");
+    if (o->ids)
+        return lm_read_ids(o->ids, &s->ids, e);
+    LM_TRY(read_prompt_text(o, s, &s->text, e));
+    if (o->as_chat)
+        return chat_prompt(o, s, e);
+    if (!t)
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "the model has no tokenizer: give --ids");
+    return lm_tokenize(t, s->text.data ? s->text.data : "", s->text.size, flags, &s->ids, e);
+}
+
+static void show_tokens(const run_state *s)
+{
+    const lm_tokenizer *t = lm_model_tokenizer(s->model);
+
+    for (size_t i = 0; i < s->ids.n; i++) {
+        size_t n = 0;
+        const char *piece = t ? lm_tokenizer_piece(t, s->ids.ids[i], &n) : NULL;
+        lm_note("%8d  %.*s", s->ids.ids[i], (int)n, piece ? piece : "");
+    }
+}
+
+/* ---- the answer ---- */
+
+static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
+{
+    lm_engine_options engine;
+    lm_sampler_options sampling;
+    lm_model_info info;
+    double started = lm_now();
+    uint64_t most = o->predict < 0 ? 0 : (uint64_t)o->predict;
+
+    LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &s->model, e));
+    LM_TRY(make_prompt(o, s, e));
+    if (o->verbose_prompt)
+        show_tokens(s);
+    LM_TRY(lm_sampling_options(cli, &o->sampling, s->model, &sampling, e));
+    lm_model_describe(s->model, &info);
+    LM_TRY(lm_sampler_new(&sampling, info.n_vocab, lm_model_tokenizer(s->model), &s->sampler, e));
+    LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + most, &engine, e));
+    LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
+    s->load_seconds = lm_now() - started;
+    return LM_OK;
+}
+
+static json_t *warnings_json(const lm_model *m)
+{
+    json_t *out = json_array();
+    const char *w;
+
+    for (size_t i = 0; (w = lm_model_warning(m, i)); i++)
+        json_array_append_new(out, lm_json_text(w, strlen(w)));
+    return out;
+}
+
+static json_t *run_json(const run_options *o, const run_state *s)
+{
+    lm_model_info info;
+    json_t *timings = lm_answer_timings(&s->out), *j;
+
+    lm_model_describe(s->model, &info);
+    json_object_set_new(timings, "load_seconds", json_real(s->load_seconds));
+    j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:o}", "model", info.name, "prompt_ids",
+                  lm_ids_json(s->ids.ids, s->ids.n), "ids", lm_ids_json(s->out.ids.ids, s->out.ids.n), "text",
+                  lm_json_text(s->out.text.data, s->out.text.n), "stop_reason", lm_stop_word(s->out.stop), "timings", timings,
+                  "warnings", warnings_json(s->model), "seed", (json_int_t)o->sampling.o.seed, "prompt",
+                  s->text.data ? lm_json_text(s->text.data, s->text.size) : json_null());
+    if (s->answer.positions)
+        json_object_set(j, "logprobs", s->answer.positions);
+    return j;
+}
+
+static void show_logprobs(const json_t *positions)
+{
+    size_t i, k;
+    json_t *p, *t;
+    lm_buf line = { 0 };
+
+    json_array_foreach(positions, i, p) {
+        lm_buf_clear(&line);
+        json_array_foreach(json_object_get(p, "top"), k, t)
+            lm_buf_printf(&line, "  %s %.3f", json_string_value(json_object_get(t, "piece")), json_real_value(json_object_get(t, "logprob")));
+        lm_note("%4zu  %-16s %8.3f  ·%s", i, json_string_value(json_object_get(p, "piece")),
+                json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
+    }
+    lm_buf_free(&line);
+}
+
+static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, lm_error *e)
+{
+    lm_buf line = { 0 };
+    lm_status status = LM_OK;
+
+    if (cli->json)
+        status = lm_out_json(cli, run_json(o, s), e);
+    else if (lm_out_is_terminal() && !s->answer.ended_line)
+        lm_note("%s", "");
+    if (s->answer.positions && !cli->json)
+        show_logprobs(s->answer.positions);
+    lm_answer_summary(&s->out, &line);
+    lm_note("%s", line.data ? line.data : "");
+    lm_buf_free(&line);
+    return status;
+}
+
+static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
+{
+    lm_generate_options g = { .max_tokens = o->predict, .stops = o->stops.items, .chunk = o->run.batch };
+
+    LM_TRY(prepare(cli, o, s, e));
+    lm_interrupt_watch(s->engine);
+    s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
+    LM_TRY(lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e));
+    LM_TRY(report(cli, o, s, e));
+    return s->out.stop == LM_STOP_CANCELLED ? LM_CANCELLED : LM_OK;
+}
+
+static lm_status run(lm_cli *cli, void *options, lm_error *e)
+{
+    run_state s = { 0 };
+    lm_status status = run_to_the_end(cli, options, &s, e);
+
+    lm_interrupt_watch(NULL);
+    json_decref(s.answer.positions);
+    lm_generation_free(&s.out);
+    lm_sampler_free(s.sampler);
+    lm_engine_free(s.engine);
+    lm_model_close(s.model);
+    lm_tokens_free(&s.ids);
+    lm_buf_free(&s.text);
+    return status;
+}
+
+const lm_command lm_command_run = {
+    .name = "run",
+    .usage = "[MODEL] [-p TEXT | -f FILE | --ids IDS] [flags]",
+    .summary = "continue a text, or answer a message",
+    .about = "  The text goes to standard output and nothing else does; what it took goes to standard error.\n"
+             "  Without MODEL the demo model runs.\n",
+    .groups = run_groups,
+    .max_args = 1,
+    .options_size = sizeof(run_options),
+    .defaults = run_defaults,
+    .run = run,
+};

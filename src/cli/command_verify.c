@@ -1,0 +1,170 @@
+/* lamina verify - does the engine compute what the reference computes? commands.md, "verify". */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+typedef struct verify_options {
+    lm_model_flags model;
+    int            compute, kv_type;
+    const char    *cpu, *dump;
+    uint32_t       threads;
+    double         tol, kl_max;
+} verify_options;
+
+#define O(field) offsetof(verify_options, field)
+
+static const lm_flag verify_flag_table[] = {
+    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|f32", "f32: the reference's arithmetic (default); auto: the fast paths", 0, 0, lm_compute_words },
+    { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "largest relative error of a row of logits (1e-4)", 1e-12, 1e3, NULL },
+    { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "judge by the mean divergence in nats instead", 1e-12, 1e3, NULL },
+    { "--kv-type", NULL, LM_FLAG_WORD, O(kv_type), "f16|f32|bf16|q8_0", "cache type (f32)", 0, 0, lm_kv_words },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
+    { "--dump", NULL, LM_FLAG_TEXT, O(dump), "FILE", "write what was computed, in the golden's form", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group verify_groups[] = {
+    { "comparison", verify_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { 0 },
+};
+
+static void verify_defaults(void *options)
+{
+    verify_options *o = options;
+
+    o->compute = LM_COMPUTE_F32;
+    o->kv_type = LM_KV_F32;
+}
+
+/* JSON has no infinity: what could not be compared is null. */
+static json_t *number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *verdict_json(const lm_verdict *v)
+{
+    json_t *j = json_object();
+
+    json_object_set_new(j, "source", lm_json_text(v->source, strnlen(v->source, sizeof v->source)));
+    json_object_set_new(j, "rows", json_integer((json_int_t)v->rows));
+    json_object_set_new(j, "tol", json_real(v->tol));
+    json_object_set_new(j, "max_rel_err", number(v->max_rel_err));
+    json_object_set_new(j, "worst_row", json_integer((json_int_t)v->worst_row));
+    json_object_set_new(j, "mean_kl", number(v->mean_kl));
+    json_object_set_new(j, "max_kl", number(v->max_kl));
+    json_object_set_new(j, "argmax_agreement", json_real(v->argmax_agreement));
+    json_object_set_new(j, "greedy_common", v->has_greedy ? json_integer((json_int_t)v->greedy_common) : json_null());
+    json_object_set_new(j, "greedy_total", v->has_greedy ? json_integer((json_int_t)v->greedy_total) : json_null());
+    json_object_set_new(j, "bitwise", v->bitwise_known ? json_pack("{s:b, s:b}", "chunked", v->chunked, "stepwise", v->stepwise) : json_null());
+    json_object_set_new(j, "taps", json_integer((json_int_t)v->taps));
+    json_object_set_new(j, "first_divergence",
+                        v->diverges ? json_pack("{s:s, s:I, s:o}", "path", v->first_path, "position", (json_int_t)v->first_position,
+                                                "rel_err", number(v->first_rel_err))
+                                    : json_null());
+    json_object_set_new(j, "note", v->note[0] ? json_string(v->note) : json_null());
+    json_object_set_new(j, "agrees", json_boolean(v->agrees));
+    return j;
+}
+
+static void verdict_text(const lm_verdict *v, bool by_kl, double kl_max, lm_buf *out)
+{
+    char n[LM_FIGURE];
+
+    lm_buf_printf(out, "reference        %s\n", v->source[0] ? v->source : "(does not say who computed it)");
+    lm_buf_printf(out, "rows             %s\n", lm_figure_count(n, v->rows));
+    lm_buf_printf(out, "relative error   %.3g at row %" PRIu64, v->max_rel_err, v->worst_row);
+    lm_buf_printf(out, by_kl ? ", not judged\n" : " (tolerance %.3g)\n", v->tol);
+    lm_buf_printf(out, "KL divergence    mean %.3g, largest %.3g nats", v->mean_kl, v->max_kl);
+    lm_buf_printf(out, by_kl ? " (at most %.3g on average)\n" : "\n", kl_max);
+    lm_buf_printf(out, "argmax           %.2f %% equal\n", 100 * v->argmax_agreement);
+    if (v->has_greedy)
+        lm_buf_printf(out, "greedy           %" PRIu64 " of %" PRIu64 " ids in common%s\n", v->greedy_common, v->greedy_total,
+                      v->greedy_common == v->greedy_total ? "" : v->greedy_agrees ? "; the rest within the tolerance" : "");
+    if (v->bitwise_known)
+        lm_buf_printf(out, "bitwise          in chunks %s, one at a time %s\n", v->chunked ? "equal" : "DIFFERENT",
+                      v->stepwise ? "equal" : "DIFFERENT");
+    if (v->diverges)
+        lm_buf_printf(out, "first divergence %s at position %" PRIu64 ", relative error %.3g\n", v->first_path, v->first_position,
+                      v->first_rel_err);
+    else if (v->has_taps)
+        lm_buf_printf(out, "taps             %" PRIu64 " compared, none diverges\n", v->taps);
+    if (v->note[0])
+        lm_buf_printf(out, "note             %s\n", v->note);
+    lm_buf_printf(out, "verdict          %s\n", v->agrees ? "agrees" : "DIFFERS");
+}
+
+/* What made it differ, for the error line. */
+static lm_status differs(const lm_verdict *v, bool by_kl, double kl_max, const char *golden, lm_error *e)
+{
+    if (v->bitwise_known && !(v->chunked && v->stepwise))
+        lm_fail(e, LM_DIFFERS, v->chunked ? "one token at a time" : "in chunks", LM_NO_OFFSET, "not bitwise what all at once gives");
+    else if (by_kl ? !(v->mean_kl <= kl_max) : !(v->max_rel_err <= v->tol))
+        lm_fail(e, LM_DIFFERS, v->diverges ? v->first_path : "logits", LM_NO_OFFSET,
+                by_kl ? "mean KL divergence %.3g, at most %.3g is allowed" : "relative error %.3g, at most %.3g is allowed",
+                by_kl ? v->mean_kl : v->max_rel_err, by_kl ? kl_max : v->tol);
+    else
+        lm_fail(e, LM_DIFFERS, "greedy_ids", LM_NO_OFFSET, "another token where the margin exceeds the tolerance");
+    return lm_fail_in(e, golden);
+}
+
+static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_options *o, lm_error *e)
+{
+    lm_buf text = { 0 };
+    lm_status status;
+
+    if (cli->json)
+        return lm_out_json(cli, verdict_json(v), e);
+    verdict_text(v, o->kl_max > 0, o->kl_max, &text);
+    status = lm_out_buf(&text, e);
+    lm_buf_free(&text);
+    return status;
+}
+
+static lm_status verify(lm_cli *cli, void *options, lm_error *e)
+{
+    verify_options *o = options;
+    lm_verify_options v = {
+        .engine = { .compute = (lm_compute)o->compute, .kv = (lm_kv_type)o->kv_type, .cpu = o->cpu, .threads = o->threads },
+        .tol = o->tol,
+        .kl_max = o->kl_max,
+        .dump = o->dump,
+    };
+    lm_progress bar = lm_progress_start("loading");
+    lm_model *m = NULL;
+    lm_verdict verdict;
+    lm_status status;
+
+    v.engine.progress = lm_progress_show;
+    v.engine.progress_arg = &bar;
+    LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
+    status = lm_verify(m, cli->args[1], &v, &verdict, e);
+    lm_progress_end(&bar);
+    lm_model_close(m);
+    if (status == LM_OK)
+        status = print_verdict(cli, &verdict, o, e);
+    if (status != LM_OK || verdict.agrees)
+        return status;
+    return differs(&verdict, o->kl_max > 0, o->kl_max, cli->args[1], e);
+}
+
+const lm_command lm_command_verify = {
+    .name = "verify",
+    .usage = "MODEL GOLDEN.safetensors [--compute f32|auto] [--tol X] [--kl-max X]",
+    .summary = "compare the engine with reference logits",
+    .about = "  GOLDEN holds input_ids I64 [B,T] and logits F32 [B,T,V] (or [B,P,V] with logit_positions I64 [P]); optional\n"
+             "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. Everything is computed all at once, in uneven chunks and\n"
+             "  one token at a time, which must be equal bit for bit. Exit status 5 when the engine differs.\n",
+    .groups = verify_groups,
+    .min_args = 2,
+    .max_args = 2,
+    .options_size = sizeof(verify_options),
+    .defaults = verify_defaults,
+    .run = verify,
+};

@@ -1,0 +1,224 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/error.h"
+#include "cli/output.h"
+
+#define M(field) offsetof(lm_model_flags, field)
+#define R(field) offsetof(lm_run_flags, field)
+#define S(field) offsetof(lm_sampling_flags, field)
+
+const lm_flag lm_model_flag_table[] = {
+    { "--model", "-m", LM_FLAG_TEXT, M(model), "MODEL", "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
+    { "--no-mmap", NULL, LM_FLAG_SWITCH, M(o.no_mmap), NULL, "read the files into memory instead of mapping them", 0, 0, NULL },
+    { "--allow-unused", NULL, LM_FLAG_SWITCH, M(o.allow_unused), NULL, "tensors that nothing uses are a warning, not an error", 0, 0, NULL },
+    { "--pre", NULL, LM_FLAG_TEXT, M(o.pre), "NAME", "pre-tokenizer for a GGUF that names an unknown one", 0, 0, NULL },
+    { "--rope-scaling", NULL, LM_FLAG_TEXT, M(o.rope_scaling), "TYPE", "none, linear or yarn instead of the model's own", 0, 0, NULL },
+    { "--rope-scale", NULL, LM_FLAG_DOUBLE, M(rope_scale), "N", "context scaling factor", 1e-6, 1e6, NULL },
+    { "--rope-freq-base", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_base), "X", "rotary base instead of the model's own", 1e-3, 1e12, NULL },
+    { "--rope-freq-scale", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_scale), "X", "1 / context scaling factor", 1e-6, 1e6, NULL },
+    { "--yarn-orig-ctx", NULL, LM_FLAG_COUNT, M(o.yarn_orig_ctx), "N", "context the model was trained on", 0, 0, NULL },
+    { 0 },
+};
+
+const char *const lm_kv_words[] = { [LM_KV_F16] = "f16", [LM_KV_F32] = "f32", [LM_KV_BF16] = "bf16", [LM_KV_Q8_0] = "q8_0", NULL };
+const char *const lm_compute_words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", NULL };
+
+const lm_flag lm_run_flag_table[] = {
+    { "--ctx-size", "-c --context", LM_FLAG_INT, R(context), "N", "positions; 0: the model's (default: as needed, at least 8192 where the model has them)", 0, INT32_MAX, NULL },
+    { "--batch-size", "-b", LM_FLAG_COUNT, R(batch), "N", "most prompt tokens in a step (2048)", 1, 1 << 20, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_COUNT, R(ubatch), "N", "the same, physically: the smaller counts (512)", 1, 1 << 20, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
+    { "--cache-type-k", "-ctk", LM_FLAG_WORD, R(k_type), "f16|f32|bf16|q8_0", "cache type of keys (f16)", 0, 0, lm_kv_words },
+    { "--cache-type-v", "-ctv", LM_FLAG_WORD, R(v_type), "f16|f32|bf16|q8_0", "cache type of values; the same as that of keys", 0, 0, lm_kv_words },
+    { "--kv-type", NULL, LM_FLAG_WORD, R(kv_type), "f16|f32|bf16|q8_0", "cache type of both", 0, 0, lm_kv_words },
+    { "--compute", NULL, LM_FLAG_WORD, R(compute), "auto|f32", "auto: fast paths as the weight types allow; f32: the reference's arithmetic", 0, 0, lm_compute_words },
+    { "--cpu", NULL, LM_FLAG_TEXT, R(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
+    { 0 },
+};
+
+const lm_flag lm_sampling_flag_table[] = {
+    { "--seed", "-s", LM_FLAG_U64, S(o.seed), "N", "of the draws; the same seed gives the same text (-1: any)", 0, 0, NULL },
+    { "--temp", "--temperature", LM_FLAG_FLOAT, S(o.temperature), "X", "temperature; 0: greedy (0.8)", 0, 0, NULL },
+    { "--top-k", NULL, LM_FLAG_INT, S(o.top_k), "N", "the N best tokens; 0: all (40)", 0, 0, NULL },
+    { "--top-p", NULL, LM_FLAG_FLOAT, S(o.top_p), "X", "the best tokens that reach probability X; 1: off (0.95)", 0, 0, NULL },
+    { "--min-p", NULL, LM_FLAG_FLOAT, S(o.min_p), "X", "tokens at least X times as probable as the best; 0: off (0.05)", 0, 0, NULL },
+    { "--typical", "--typical-p", LM_FLAG_FLOAT, S(o.typical_p), "X", "locally typical tokens; 1: off (1)", 0, 0, NULL },
+    { "--top-nsigma", "--top-n-sigma", LM_FLAG_FLOAT, S(o.top_n_sigma), "X", "within X standard deviations of the best logit; -1: off (-1)", 0, 0, NULL },
+    { "--xtc-probability", NULL, LM_FLAG_FLOAT, S(o.xtc_probability), "X", "how often the top choices are excluded; 0: off (0)", 0, 0, NULL },
+    { "--xtc-threshold", NULL, LM_FLAG_FLOAT, S(o.xtc_threshold), "X", "what counts as a top choice (0.1)", 0, 0, NULL },
+    { "--dynatemp-range", NULL, LM_FLAG_FLOAT, S(o.dynatemp_range), "X", "temperature +- X by entropy; 0: off (0)", 0, 0, NULL },
+    { "--dynatemp-exp", NULL, LM_FLAG_FLOAT, S(o.dynatemp_exponent), "X", "its exponent (1)", 0, 0, NULL },
+    { "--repeat-penalty", NULL, LM_FLAG_FLOAT, S(o.repeat_penalty), "X", "of tokens said before; 1: off (1)", 0, 0, NULL },
+    { "--presence-penalty", NULL, LM_FLAG_FLOAT, S(o.presence_penalty), "X", "once for each of them (0)", 0, 0, NULL },
+    { "--frequency-penalty", NULL, LM_FLAG_FLOAT, S(o.frequency_penalty), "X", "each time (0)", 0, 0, NULL },
+    { "--repeat-last-n", NULL, LM_FLAG_INT, S(o.repeat_last_n), "N", "tokens the penalties look back; -1: all (64)", 0, 0, NULL },
+    { "--dry-multiplier", NULL, LM_FLAG_FLOAT, S(o.dry_multiplier), "X", "DRY: of repeated sequences; 0: off (0)", 0, 0, NULL },
+    { "--dry-base", NULL, LM_FLAG_FLOAT, S(o.dry_base), "X", "DRY: growth with each repeated token (1.75)", 0, 0, NULL },
+    { "--dry-allowed-length", NULL, LM_FLAG_INT, S(o.dry_allowed_length), "N", "DRY: repeats this long are free (2)", 0, 0, NULL },
+    { "--dry-penalty-last-n", NULL, LM_FLAG_INT, S(o.dry_penalty_last_n), "N", "DRY: tokens it looks back; -1: all (-1)", 0, 0, NULL },
+    { "--dry-sequence-breaker", NULL, LM_FLAG_LIST, S(breakers), "TEXT", "DRY: no repeat reaches across it; \"none\": none", 0, 0, NULL },
+    { "--mirostat", NULL, LM_FLAG_INT, S(o.mirostat), "0|2", "mirostat 2 instead of the truncations (0)", 0, 0, NULL },
+    { "--mirostat-ent", NULL, LM_FLAG_FLOAT, S(o.mirostat_tau), "X", "its target entropy, tau (5)", 0, 0, NULL },
+    { "--mirostat-lr", NULL, LM_FLAG_FLOAT, S(o.mirostat_eta), "X", "its learning rate, eta (0.1)", 0, 0, NULL },
+    { "--min-keep", NULL, LM_FLAG_COUNT, S(o.min_keep), "N", "truncations leave at least N tokens (0)", 0, 0, NULL },
+    { "--samplers", NULL, LM_FLAG_TEXT, S(o.order), "LIST", "their order (penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)", 0, 0, NULL },
+    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS", "added to a token's logit: 15043+1, 15043-1, 15043-inf", 0, 0, NULL },
+    { "--ignore-eos", NULL, LM_FLAG_SWITCH, S(ignore_eos), NULL, "tokens that end a text are never chosen", 0, 0, NULL },
+    { 0 },
+};
+
+/* ---- models ---- */
+
+lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e)
+{
+    const char *name = f->model ? f->model : argument;
+    lm_text found = { 0 };
+
+    LM_TRY(lm_model_locate(name, &found, e));
+    *path = lm_arena_strdup(&cli->arena, found.data);
+    lm_text_free(&found);
+    if (!*path)
+        return lm_fail_memory(e, "a path", 0);
+    if (!name)
+        lm_note("no MODEL given: this is the demo model, SmolLM2-135M-Instruct (%s)", *path);
+    return LM_OK;
+}
+
+lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e)
+{
+    const char *path = NULL, *warning;
+
+    LM_TRY(lm_find_model(cli, f, argument, &path, e));
+    if (f->rope_scale > 0 && f->o.rope_freq_scale > 0)
+        return lm_fail(e, LM_USAGE, "--rope-scale", LM_NO_OFFSET, "and --rope-freq-scale say the same twice");
+    if (f->rope_scale > 0)
+        f->o.rope_freq_scale = 1 / f->rope_scale;
+    LM_TRY(lm_model_open(path, &f->o, out, e));
+    for (size_t i = 0; (warning = lm_model_warning(*out, i)); i++)
+        lm_warn("%s", warning);
+    return LM_OK;
+}
+
+/* ---- engines ---- */
+
+void lm_run_defaults(lm_run_flags *f)
+{
+    *f = (lm_run_flags){ .context = -1, .batch = 2048, .ubatch = 512, .k_type = -1, .v_type = -1, .kv_type = -1 };
+}
+
+static lm_status cache_type(const lm_run_flags *f, lm_kv_type *out, lm_error *e)
+{
+    const int given[] = { f->kv_type, f->k_type, f->v_type };
+    int type = -1;
+
+    for (size_t i = 0; i < 3; i++) {
+        if (given[i] >= 0 && type >= 0 && given[i] != type)
+            return lm_fail(e, LM_USAGE, "--cache-type-k", LM_NO_OFFSET, "keys and values have one type: %s or %s", lm_kv_words[type],
+                           lm_kv_words[given[i]]);
+        type = given[i] >= 0 ? given[i] : type;
+    }
+    *out = type >= 0 ? (lm_kv_type)type : LM_KV_F16;
+    return LM_OK;
+}
+
+lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e)
+{
+    lm_model_info info;
+    uint64_t context = least > 8192 ? least : 8192;
+
+    lm_model_describe(m, &info);
+    if (info.context_length && context > info.context_length)
+        context = info.context_length;
+    *out = (lm_engine_options){
+        .context = f->context >= 0 ? (uint32_t)f->context : context < UINT32_MAX ? (uint32_t)context : UINT32_MAX,
+        .sequences = 1,
+        .rows = f->batch < f->ubatch ? f->batch : f->ubatch,
+        .compute = (lm_compute)f->compute,
+        .threads = f->threads,
+        .cpu = f->cpu,
+    };
+    return cache_type(f, &out->kv, e);
+}
+
+lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **out, lm_error *e)
+{
+    lm_progress bar = lm_progress_start("loading");
+    lm_status status;
+
+    o->progress = lm_progress_show;
+    o->progress_arg = &bar;
+    status = lm_engine_new(m, o, out, e);
+    lm_progress_end(&bar);
+    return status;
+}
+
+/* ---- samplers ---- */
+
+void lm_sampling_defaults(lm_sampling_flags *f)
+{
+    *f = (lm_sampling_flags){ .o = lm_sampler_defaults() };
+    f->o.seed = UINT64_MAX;
+}
+
+/* "15043+1.5" "15043-inf" "15043:-3" */
+static lm_status read_bias(const char *text, lm_logit_bias *out, lm_error *e)
+{
+    char *at, *end;
+    long id = strtol(text, &at, 10);
+    float bias;
+
+    if (at == text || id < 0 || id > INT32_MAX || !*at)
+        return lm_fail(e, LM_USAGE, "--logit-bias", LM_NO_OFFSET, "\"%s\" is not ID+BIAS", text);
+    at += *at == ':';
+    bias = strcmp(at, "false") == 0 ? -INFINITY : strtof(at, &end);
+    if (strcmp(at, "false") != 0 && (end == at || *end))
+        return lm_fail(e, LM_USAGE, "--logit-bias", LM_NO_OFFSET, "\"%s\" is not ID+BIAS", text);
+    *out = (lm_logit_bias){ (lm_token)id, bias };
+    return LM_OK;
+}
+
+static lm_status read_biases(lm_cli *cli, const lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out, lm_error *e)
+{
+    lm_model_info info;
+    lm_logit_bias *list;
+    size_t ends = 0, n = 0;
+
+    lm_model_describe(m, &info);
+    for (uint32_t id = 0; f->ignore_eos && id < info.n_vocab; id++)
+        ends += lm_model_is_end(m, (lm_token)id);
+    if (f->bias.n + ends == 0)
+        return LM_OK;
+    list = lm_arena_new(&cli->arena, f->bias.n + ends, lm_logit_bias);
+    if (!list)
+        return lm_fail_memory(e, "logit biases", (f->bias.n + ends) * sizeof *list);
+    for (; n < f->bias.n; n++)
+        LM_TRY(read_bias(f->bias.items[n], &list[n], e));
+    for (uint32_t id = 0; f->ignore_eos && id < info.n_vocab; id++)
+        if (lm_model_is_end(m, (lm_token)id))
+            list[n++] = (lm_logit_bias){ (lm_token)id, -INFINITY };
+    out->bias = list;
+    out->n_bias = n;
+    return LM_OK;
+}
+
+lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out, lm_error *e)
+{
+    static const char *const none[] = { NULL };
+
+    if (f->o.seed == UINT64_MAX) {
+        uint32_t seed = 0;
+        if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+            return lm_fail(e, LM_IO, "getrandom", LM_NO_OFFSET, "%s", strerror(errno));
+        f->o.seed = seed;                                /* 32 bits, so that every JSON reader can repeat it */
+    }
+    *out = f->o;
+    if (f->breakers.n)
+        out->dry_breakers = strcmp(f->breakers.items[0], "none") == 0 ? none : f->breakers.items;
+    return read_biases(cli, f, m, out, e);
+}

@@ -1,0 +1,61 @@
+/* options.h - flags that commands share: which model, how to run it, how to sample. */
+#ifndef LM_CLI_OPTIONS_H
+#define LM_CLI_OPTIONS_H
+
+#include "cli/command.h"
+
+/* ---- which model ---- */
+typedef struct lm_model_flags {
+    const char      *model;              /* -m; NULL: the first argument, or the demo model */
+    double           rope_scale;         /* 1 / rope_freq_scale, as a factor; 0: not given */
+    lm_model_options o;
+} lm_model_flags;
+
+extern const lm_flag lm_model_flag_table[];
+
+/* Find and open it: -m, else `argument`, else the demo model, which a line on stderr names. Warnings go to stderr. */
+lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e);
+
+/* Where it lies, without opening it; the path lives as long as the command. */
+lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e);
+
+/* ---- how to run it ---- */
+typedef struct lm_run_flags {
+    int32_t     context;                 /* -1: not given; 0: the model's */
+    uint32_t    batch, ubatch;           /* 2048, 512: the smaller is the most rows in a step */
+    uint32_t    threads;
+    int         k_type, v_type, kv_type; /* -1: not given; else index into lm_kv_words */
+    int         compute;                 /* lm_compute */
+    const char *cpu;
+} lm_run_flags;
+
+extern const lm_flag     lm_run_flag_table[];
+extern const char *const lm_kv_words[];              /* by lm_kv_type */
+extern const char *const lm_compute_words[];         /* by lm_compute */
+
+void lm_run_defaults(lm_run_flags *f);
+
+/* Engine options from the flags. Where no context was asked for it is `least` positions, 8192 at least, and never more
+ * than the model's. LM_USAGE when keys and values are given different types. */
+lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e);
+
+/* lm_engine_new with a bar. */
+lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **out, lm_error *e);
+
+/* ---- how to sample ---- */
+typedef struct lm_sampling_flags {
+    lm_sampler_options o;
+    lm_flag_list       bias;             /* "ID+BIAS", "ID-BIAS", "ID-inf" */
+    lm_flag_list       breakers;         /* "none": none */
+    bool               ignore_eos;
+} lm_sampling_flags;
+
+extern const lm_flag lm_sampling_flag_table[];
+
+void lm_sampling_defaults(lm_sampling_flags *f);
+
+/* Sampler options from the flags; what they point to lives as long as the command. A seed of UINT64_MAX becomes one that
+ * nobody knows before, and is written back. */
+lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out, lm_error *e);
+
+#endif

@@ -1,0 +1,164 @@
+#include "cli/prompt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* ---- text and ids ---- */
+
+lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e)
+{
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    char chunk[4096];
+    size_t n;
+    int failed;
+
+    if (!f)
+        return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(errno));
+    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0)
+        lm_buf_add(out, chunk, n);
+    failed = ferror(f) ? errno : 0;
+    if (f != stdin)
+        fclose(f);
+    if (failed)
+        return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(failed));
+    if (out->failed)
+        return lm_fail_memory(e, path, out->size);
+    if (out->size && out->data[out->size - 1] == '\n')
+        out->data[--out->size] = 0;
+    return LM_OK;
+}
+
+static lm_status add_id(lm_tokens *out, lm_token id, lm_error *e)
+{
+    if (out->n == out->capacity) {
+        size_t capacity = out->capacity ? 2 * out->capacity : 64;
+        lm_token *grown = lm_realloc(out->ids, capacity * sizeof *grown);
+        if (!grown)
+            return lm_fail_memory(e, "token ids", capacity * sizeof *grown);
+        out->ids = grown;
+        out->capacity = capacity;
+    }
+    out->ids[out->n++] = id;
+    return LM_OK;
+}
+
+lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e)
+{
+    const char *at = text + strspn(text, " [");
+
+    while (*at) {
+        char *end;
+        long id = strtol(at, &end, 10);
+        if (end == at || id < 0 || id > INT32_MAX)
+            return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "\"%.40s\" is not a token id", at);
+        LM_TRY(add_id(out, (lm_token)id, e));
+        at = end + strspn(end, " ,]\n");
+    }
+    return LM_OK;
+}
+
+/* ---- chat ---- */
+
+static void set_token(json_t *variables, const char *name, const lm_tokenizer *t, lm_token id)
+{
+    size_t n = 0;
+    const char *piece = id >= 0 ? lm_tokenizer_piece(t, id, &n) : NULL;
+
+    if (piece)
+        json_object_set_new(variables, name, json_stringn(piece, n));
+}
+
+static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *e)
+{
+    json_error_t why;
+    json_t *more;
+
+    c->variables = json_object();
+    set_token(c->variables, "bos_token", c->tokenizer, lm_tokenizer_bos(c->tokenizer));
+    set_token(c->variables, "eos_token", c->tokenizer, lm_tokenizer_eos(c->tokenizer));
+    if (!o->kwargs)
+        return LM_OK;
+    more = json_loads(o->kwargs, JSON_REJECT_DUPLICATES, &why);
+    if (!json_is_object(more)) {
+        json_decref(more);
+        return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s", more ? "not a JSON object" : why.text);
+    }
+    json_object_update(c->variables, more);
+    json_decref(more);
+    return LM_OK;
+}
+
+static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_chat *c, lm_error *e)
+{
+    const char *source;
+    lm_buf text = { 0 };
+    lm_status status;
+
+    if (o->template_file) {
+        status = lm_read_text(o->template_file, &text, e);
+        if (status == LM_OK)
+            status = lm_template_new(text.data ? text.data : "", text.size, o->template_file, &c->template, e);
+        lm_buf_free(&text);
+        return status;
+    }
+    source = lm_model_chat_template(m, o->template_name);
+    if (source)
+        return lm_template_new(source, strlen(source), o->template_name ? o->template_name : "chat_template", &c->template, e);
+    if (o->template_name)
+        return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", o->template_name);
+    lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "the model has no chat template");
+    lm_fail_hint(e, "--chat-template-file FILE gives one");
+    return LM_USAGE;
+}
+
+lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out, lm_error *e)
+{
+    lm_chat c = { .tokenizer = lm_model_tokenizer(m), .parse_content = o->parse_content };
+    lm_status status;
+
+    if (!c.tokenizer)
+        return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "the model has no tokenizer");
+    status = read_template(m, o, &c, e);
+    if (status == LM_OK)
+        status = read_variables(o, &c, e);
+    if (status == LM_OK)
+        *out = c;
+    else
+        lm_chat_close(&c);
+    return status;
+}
+
+void lm_chat_close(lm_chat *c)
+{
+    lm_template_free(c->template);
+    json_decref(c->variables);
+    *c = (lm_chat){ 0 };
+}
+
+lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_buf *rendered, lm_error *e)
+{
+    json_t *context = json_copy(c->variables);
+    lm_rendering r = { 0 };
+    lm_status status;
+    char *text;
+
+    json_object_set(context, "messages", messages);
+    json_object_set_new(context, "add_generation_prompt", json_true());
+    text = json_dumps(context, JSON_COMPACT);
+    json_decref(context);
+    if (!text)
+        return lm_fail_memory(e, "the conversation", 0);
+    status = lm_template_render(c->template, text, strlen(text), &r, e);
+    free(text);
+    if (status == LM_OK)
+        status = lm_tokenize_rendering(c->tokenizer, &r, c->parse_content, out, e);
+    if (status == LM_OK && rendered)
+        lm_buf_add(rendered, r.text.data, r.text.n);
+    lm_rendering_free(&r);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* prompt.h - what the model reads: text as it is, or a conversation through the model's template. */
+#ifndef LM_CLI_PROMPT_H
+#define LM_CLI_PROMPT_H
+
+#include <jansson.h>
+
+#include "base/str.h"
+#include "cli/command.h"
+
+/* A file's text, or standard input's for "-"; one newline at the end is left out. */
+lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e);
+
+/* "1,2,3" or "1 2 3" or a JSON array, appended to `out`. */
+lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e);
+
+typedef struct lm_chat_options {
+    const char *template_name;           /* one of the model's; NULL: the default */
+    const char *template_file;           /* instead of the model's */
+    const char *kwargs;                  /* a JSON object of further variables */
+    bool        parse_content;           /* special tokens spelled in messages are special */
+} lm_chat_options;
+
+/* A model's template, compiled, with its variables. */
+typedef struct lm_chat {
+    const lm_tokenizer *tokenizer;
+    lm_template        *template;
+    json_t             *variables;       /* bos_token, eos_token … and those of `kwargs` */
+    bool                parse_content;
+} lm_chat;
+
+/* LM_USAGE when the model has no template or no tokenizer. */
+lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out, lm_error *e);
+void      lm_chat_close(lm_chat *c);
+
+/* Ids of a conversation (a JSON array of messages), a new answer begun. Template text is tokenised with special tokens,
+ * messages without. `rendered` may be NULL. */
+lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_buf *rendered, lm_error *e);
+
+#endif

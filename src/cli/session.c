@@ -1,0 +1,201 @@
+#include "cli/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "cli/interrupt.h"
+
+/* ---- messages ---- */
+
+static bool has_role(const json_t *message, const char *role)
+{
+    const char *said = json_string_value(json_object_get(message, "role"));
+
+    return said && strcmp(said, role) == 0;
+}
+
+lm_status lm_session_add(lm_session *s, const char *role, const char *text, size_t n, lm_error *e)
+{
+    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", lm_json_text(text, n));
+    bool system = strcmp(role, "system") == 0;
+
+    if (!message)
+        return lm_fail_memory(e, "a message", n);
+    if (system && has_role(json_array_get(s->messages, 0), "system"))
+        json_array_remove(s->messages, 0);
+    if (system ? json_array_insert_new(s->messages, 0, message) : json_array_append_new(s->messages, message))
+        return lm_fail_memory(e, "a message", n);
+    return LM_OK;
+}
+
+bool lm_session_drop(lm_session *s, const char *role)
+{
+    size_t n = json_array_size(s->messages);
+
+    if (!n || !has_role(json_array_get(s->messages, n - 1), role))
+        return false;
+    json_array_remove(s->messages, n - 1);
+    return true;
+}
+
+void lm_session_reset(lm_session *s)
+{
+    json_t *first = json_incref(json_array_get(s->messages, 0));
+
+    json_array_clear(s->messages);
+    if (has_role(first, "system"))
+        json_array_append(s->messages, first);
+    json_decref(first);
+}
+
+/* ---- the cache ---- */
+
+static size_t common_prefix(const lm_session *s, const lm_tokens *ids)
+{
+    size_t n = s->held.n < ids->n ? s->held.n : ids->n, i = 0;
+
+    while (i < n && s->held.ids[i] == ids->ids[i])
+        i++;
+    return i;
+}
+
+/* The cache holds a beginning of `ids` and then `more`: as much of both as the engine says. */
+static lm_status remember(lm_session *s, lm_tokens *ids, const lm_tokens *more, lm_error *e)
+{
+    size_t length = lm_engine_length(s->engine, 0), wanted = ids->n + (more ? more->n : 0);
+    lm_token *grown = lm_realloc(ids->ids, (wanted + 1) * sizeof *grown);
+
+    if (!grown)
+        return lm_fail_memory(e, "the conversation", wanted * sizeof *grown);
+    ids->ids = grown;
+    ids->capacity = wanted + 1;
+    if (more && more->n)
+        memcpy(ids->ids + ids->n, more->ids, more->n * sizeof *grown);
+    ids->n = length < wanted ? length : wanted;
+    lm_tokens_free(&s->held);
+    s->held = *ids;
+    *ids = (lm_tokens){ 0 };
+    return LM_OK;
+}
+
+/* ---- answers ---- */
+
+lm_status lm_session_sampler(lm_session *s, lm_error *e)
+{
+    lm_sampler_options o;
+    lm_model_info info;
+
+    if (s->sampler)
+        return LM_OK;
+    LM_TRY(lm_sampling_options(s->cli, s->sampling, s->model, &o, e));
+    o.seed += s->regenerations;
+    lm_model_describe(s->model, &info);
+    return lm_sampler_new(&o, info.n_vocab, lm_model_tokenizer(s->model), &s->sampler, e);
+}
+
+static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *out, lm_error *e)
+{
+    lm_generate_options o = { .max_tokens = s->predict, .stops = s->stops.items };
+    lm_answer answer = { .model = s->model, .stream = !s->cli->json };
+    size_t reuse = common_prefix(s, ids);
+    lm_status status = lm_answer_run(&answer, s->engine, s->sampler, ids, reuse, &o, out, e);
+
+    /* A Ctrl-C that came after the last step of an earlier answer has cancelled this one. */
+    if (status == LM_OK && out->stop == LM_STOP_CANCELLED && !lm_interrupted() && out->ids.n == 0) {
+        lm_generation_free(out);
+        status = lm_answer_run(&answer, s->engine, s->sampler, ids, reuse, &o, out, e);
+    }
+    return status;
+}
+
+static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
+{
+    lm_generation out = { 0 };
+    lm_status status;
+
+    LM_TRY(lm_session_sampler(s, e));
+    LM_TRY(lm_chat_tokens(&s->chat, s->messages, ids, NULL, e));
+    status = generate(s, ids, &out, e);
+    if (status != LM_OK) {
+        remember(s, ids, NULL, NULL);
+        return status;
+    }
+    lm_generation_free(&s->last);
+    s->last = out;
+    s->answers++;
+    s->read += out.n_prompt - out.n_reused;
+    s->reused += out.n_reused;
+    s->generated += out.ids.n;
+    s->read_seconds += out.prompt_seconds;
+    s->generate_seconds += out.generate_seconds;
+    LM_TRY(remember(s, ids, &out.ids, e));
+    return lm_session_add(s, "assistant", out.text.data, out.text.n, e);
+}
+
+lm_status lm_session_answer(lm_session *s, lm_error *e)
+{
+    lm_tokens ids = { 0 };
+    lm_status status = answer(s, &ids, e);
+
+    lm_tokens_free(&ids);
+    return status;
+}
+
+/* ---- files ---- */
+
+lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
+{
+    lm_model_info info;
+    json_t *j;
+    int failed;
+
+    lm_model_describe(s->model, &info);
+    j = json_pack("{s:s, s:O}", "model", info.name, "messages", s->messages);
+    failed = json_dump_file(j, path, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    json_decref(j);
+    return failed ? lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(errno)) : LM_OK;
+}
+
+static bool is_conversation(const json_t *messages)
+{
+    size_t i;
+    json_t *m;
+
+    if (!json_is_array(messages))
+        return false;
+    json_array_foreach(messages, i, m)
+        if (!json_is_string(json_object_get(m, "role")))
+            return false;
+    return true;
+}
+
+lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
+{
+    json_error_t why;
+    json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, &why), *messages = json_object_get(j, "messages");
+
+    if (!j)
+        return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s (line %d)", why.text, why.line);
+    if (!is_conversation(messages)) {
+        json_decref(j);
+        return lm_fail(e, LM_FAILED, path, LM_NO_OFFSET, "no \"messages\": [{\"role\", \"content\"}]");
+    }
+    json_decref(s->messages);
+    s->messages = json_incref(messages);
+    json_decref(j);
+    return LM_OK;
+}
+
+void lm_session_close(lm_session *s)
+{
+    lm_chat_close(&s->chat);
+    lm_generation_free(&s->last);
+    lm_tokens_free(&s->held);
+    json_decref(s->messages);
+    lm_sampler_free(s->sampler);
+    lm_engine_free(s->engine);
+    lm_model_close(s->model);
+}
