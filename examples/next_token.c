@@ -16,10 +16,15 @@
 static void print_token(const lm_tokenizer *t, lm_token id)
 {
     lm_text text = { 0 };
-    if (lm_detokenize(t, &id, 1, 0, &text, NULL) == LM_OK && text.n)
-        printf("\"%s\"", text.data);
-    else
-        printf("#%d", (int)id);
+    if (lm_detokenize(t, &id, 1, 0, &text, NULL) != LM_OK)
+        text.n = 0;
+    putchar('"');
+    for (size_t i = 0; i < text.n; i++)
+        if ((unsigned char)text.data[i] < ' ')
+            printf("\\x%02x", (unsigned)text.data[i]);
+        else
+            putchar(text.data[i]);
+    putchar('"');
     lm_text_free(&text);
 }
 

@@ -174,7 +174,12 @@ static void impossible_options_are_refused(void **state)
 
     (void)state;
 #define REFUSED(status, field, value) \
-    do { o = good; o.field = (value); assert_int_equal(make(&f, 0, &o, &e), status); drop(&f); } while (0)
+    do {                                               \
+        o = good;                                      \
+        o.field = (value);                             \
+        assert_int_equal(make(&f, 0, &o, &e), status); \
+        drop(&f);                                      \
+    } while (0)
     REFUSED(LM_USAGE, rows, 0);
     REFUSED(LM_USAGE, rows, 100000);
     REFUSED(LM_USAGE, logit_rows, 0);
@@ -189,9 +194,12 @@ static void impossible_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(living_buffers_do_not_overlap), cmocka_unit_test(what_can_be_fused_is),
-        cmocka_unit_test(the_tail_runs_for_wanted_rows), cmocka_unit_test(probes_are_kept),
-        cmocka_unit_test(the_cache_is_pages),            cmocka_unit_test(impossible_options_are_refused),
+        cmocka_unit_test(living_buffers_do_not_overlap),
+        cmocka_unit_test(what_can_be_fused_is),
+        cmocka_unit_test(the_tail_runs_for_wanted_rows),
+        cmocka_unit_test(probes_are_kept),
+        cmocka_unit_test(the_cache_is_pages),
+        cmocka_unit_test(impossible_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,46 @@
+"""The three programs of examples/, on the demo model."""
+import re
+
+import pytest
+from conftest import run
+
+
+@pytest.fixture
+def example(build):
+    return lambda name, *args: run(build / "examples" / f"example_{name}", *args)
+
+
+def test_generate_continues_the_text(example, model):
+    done = example("generate", model, "The capital of France is", "8")
+    assert done.returncode == 0, done.stderr
+    assert "Paris" in done.stdout
+    assert re.search(r"8 tokens, [\d.]+ per second, stopped: length", done.stderr)
+
+
+def test_batch_gives_each_text_what_it_gets_alone(example, model):
+    texts = ["The capital of France is", "Once upon a time", "1, 2, 3, 4,"]
+    together = example("batch", model, "12", *texts)
+    assert together.returncode == 0, together.stderr
+    alone = [example("batch", model, "12", text).stdout for text in texts]
+    assert together.stdout == "".join(alone)
+    assert together.stdout.startswith("The capital of France is") and "Paris" in alone[0]
+
+
+def test_next_token_lists_probabilities(example, model):
+    done = example("next_token", model, "The capital of France is", "3")
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert " Paris" in last
+    percent = [float(p) for p in re.findall(r"([\d.]+) %", last.split("→")[1])]
+    assert len(percent) == 3 and percent == sorted(percent, reverse=True) and 0 < sum(percent) <= 100
+
+
+def test_a_missing_model_is_one_line_and_its_exit_status(example):
+    done = example("generate", "/nowhere.gguf", "x")
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1 and "/nowhere.gguf" in done.stderr
+
+
+def test_usage(example):
+    for name in ("generate", "batch", "next_token"):
+        assert example(name).returncode == 2
