@@ -121,7 +121,8 @@ static lm_status do_reset(talk *t, const char *argument, lm_error *e)
 static lm_status do_system(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument) {
-        if (json_array_size(t->s.messages) && strcmp(json_string_value(json_object_get(json_array_get(t->s.messages, 0), "role")), "system") == 0)
+        if (json_array_size(t->s.messages) &&
+            strcmp(json_string_value(json_object_get(json_array_get(t->s.messages, 0), "role")), "system") == 0)
             json_array_remove(t->s.messages, 0);
         lm_note("no system message");
         return LM_OK;

@@ -99,7 +99,8 @@ static lm_status chat_prompt(const run_options *o, run_state *s, lm_error *e)
 
     if (status == LM_OK) {
         if (o->system)
-            json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "system", "content", lm_json_text(o->system, strlen(o->system))));
+            json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "system", "content",
+                                                      lm_json_text(o->system, strlen(o->system))));
         json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "user", "content", lm_json_text(s->text.data, s->text.size)));
         status = lm_chat_tokens(&chat, messages, &s->ids, &rendered, e);
         lm_chat_close(&chat);
@@ -200,7 +201,8 @@ static void show_logprobs(const json_t *positions)
     json_array_foreach(positions, i, p) {
         lm_buf_clear(&line);
         json_array_foreach(json_object_get(p, "top"), k, t)
-            lm_buf_printf(&line, "  %s %.3f", json_string_value(json_object_get(t, "piece")), json_real_value(json_object_get(t, "logprob")));
+            lm_buf_printf(&line, "  %s %.3f", json_string_value(json_object_get(t, "piece")),
+                          json_real_value(json_object_get(t, "logprob")));
         lm_note("%4zu  %-16s %8.3f  ·%s", i, json_string_value(json_object_get(p, "piece")),
                 json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
     }

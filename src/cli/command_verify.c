@@ -62,7 +62,8 @@ static json_t *verdict_json(const lm_verdict *v)
     json_object_set_new(j, "argmax_agreement", json_real(v->argmax_agreement));
     json_object_set_new(j, "greedy_common", v->has_greedy ? json_integer((json_int_t)v->greedy_common) : json_null());
     json_object_set_new(j, "greedy_total", v->has_greedy ? json_integer((json_int_t)v->greedy_total) : json_null());
-    json_object_set_new(j, "bitwise", v->bitwise_known ? json_pack("{s:b, s:b}", "chunked", v->chunked, "stepwise", v->stepwise) : json_null());
+    json_object_set_new(j, "bitwise", v->bitwise_known ? json_pack("{s:b, s:b}", "chunked", v->chunked, "stepwise", v->stepwise)
+                                                       : json_null());
     json_object_set_new(j, "taps", json_integer((json_int_t)v->taps));
     json_object_set_new(j, "first_divergence",
                         v->diverges ? json_pack("{s:s, s:I, s:o}", "path", v->first_path, "position", (json_int_t)v->first_position,

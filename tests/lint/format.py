@@ -31,7 +31,7 @@ def bodies(lines):
 
 def joined(lines):
     """The same statement whatever its line breaks and columns."""
-    text = re.sub(r"\s+", " ", " ".join(lines)).strip()
+    text = re.sub(r"\s+(?:\\\s+)?", " ", " ".join(lines) + " ").strip()
     return re.sub(r"(?<=[(\[]) | (?=[)\],;])|,(?= })", "", text)
 
 
