@@ -2,11 +2,13 @@
 #include "runtime/open_tokenizer.h"
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/filemap.h"
+#include "text/tokenizer_files.h"
 #include "text/vocab_spec.h"
 
 #define KEYS "tokenizer.ggml."
@@ -23,11 +25,25 @@ static void free_lists(gguf_lists *l)
     lm_free(l->types);
 }
 
+static lm_status broken(const lm_meta *m, const char *key, lm_error *e, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static lm_status broken(const lm_meta *m, const char *key, lm_error *e, const char *format, ...)
+{
+    char    text[200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%s", text);
+    lm_fail_in(e, lm_meta_file(m));
+    return LM_BAD_MODEL;
+}
+
 static lm_status wrong_element(const lm_meta *m, const char *key, uint64_t i, const lm_meta_value *v, const char *expected, lm_error *e)
 {
-    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "element %llu is %s, expected %s", (unsigned long long)i,
-            lm_meta_kind_name(v->kind), expected);
-    return lm_fail_in(e, lm_meta_file(m));
+    return broken(m, key, e, "element %llu is %s, expected %s", (unsigned long long)i, lm_meta_kind_name(v->kind), expected);
 }
 
 static lm_status strings(const lm_meta *m, const char *key, uint64_t max, lm_view **out, uint32_t *n, lm_error *e)
@@ -53,8 +69,7 @@ static lm_status numbers(const lm_meta *m, const char *key, uint32_t n, lm_meta_
     LM_TRY(lm_meta_array(m, key, LM_MAX_VOCAB, array, e));
     if (array->a.n == n)
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%llu elements, but there are %u tokens", (unsigned long long)array->a.n, n);
-    return lm_fail_in(e, lm_meta_file(m));
+    return broken(m, key, e, "%llu elements, but there are %u tokens", (unsigned long long)array->a.n, n);
 }
 
 static lm_status scores(const lm_meta *m, uint32_t n, float **out, lm_error *e)
@@ -130,10 +145,8 @@ static lm_status name(const lm_meta *m, const char *key, char *out, size_t size,
     lm_view v;
 
     LM_TRY(lm_meta_string(m, key, &v, e));
-    if (v.size >= size) {
-        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "a name of %zu bytes", v.size);
-        return lm_fail_in(e, lm_meta_file(m));
-    }
+    if (v.size >= size)
+        return broken(m, key, e, "a name of %zu bytes", v.size);
     memcpy(out, v.data, v.size);
     out[v.size] = '\0';
     return LM_OK;
@@ -150,10 +163,8 @@ static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME]
     if (lm_meta_has(m, KEYS "pre"))
         LM_TRY(name(m, KEYS "pre", pre, MAX_NAME, e));
     LM_TRY(strings(m, KEYS "tokens", LM_MAX_VOCAB, &l->tokens, &s->n, e));
-    if (s->n == 0) {
-        lm_fail(e, LM_BAD_MODEL, KEYS "tokens", LM_NO_OFFSET, "there are none");
-        return lm_fail_in(e, lm_meta_file(m));
-    }
+    if (s->n == 0)
+        return broken(m, KEYS "tokens", e, "there are none");
     if (lm_meta_has(m, KEYS "merges"))
         LM_TRY(strings(m, KEYS "merges", UINT32_MAX / 8, &l->merges, &s->n_merges, e));
     if (lm_meta_has(m, KEYS "scores"))
@@ -196,32 +207,135 @@ static lm_status from_gguf(const lm_meta *m, const lm_tokenizer_options *o, lm_t
     return status;
 }
 
+/* ---- folders ---- */
+/* The files of a folder by name: through a container, which owns them, or read here. */
+typedef lm_status (*file_fn)(void *arg, const char *name, lm_view *out, lm_error *e);
+
+static lm_status either(file_fn file, void *arg, const char *name, const char *other, lm_view *out, lm_error *e)
+{
+    LM_TRY(file(arg, name, out, e));
+    return out->data ? LM_OK : file(arg, other, out, e);
+}
+
+static lm_status from_folder(const char *path, file_fn file, void *arg, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+{
+    lm_tokenizer_files f = { .folder = path };
+
+    LM_TRY(file(arg, "tokenizer.json", &f.tokenizer, e));
+    if (!f.tokenizer.data) {
+        LM_TRY(either(file, arg, "vocab.json", "encoder.json", &f.vocab, e));
+        LM_TRY(either(file, arg, "merges.txt", "vocab.bpe", &f.merges, e));
+        LM_TRY(file(arg, "added_tokens.json", &f.added, e));
+    }
+    LM_TRY(file(arg, "tokenizer_config.json", &f.config, e));
+    LM_TRY(file(arg, "special_tokens_map.json", &f.special_map, e));
+    LM_TRY(file(arg, "generation_config.json", &f.generation, e));
+    LM_TRY(file(arg, "config.json", &f.model, e));
+    return lm_tokenizer_from_files(&f, o, out, e);
+}
+
+static lm_status file_of_container(void *arg, const char *name, lm_view *out, lm_error *e)
+{
+    return lm_container_text(arg, name, out, e);
+}
+
+/* A folder without a model. */
+typedef struct folder { const char *path; char *data[8]; unsigned n; } folder;
+
+static lm_status file_of_folder(void *arg, const char *name, lm_view *out, lm_error *e)
+{
+    folder *f = arg;
+    lm_buf  path = { 0 };
+
+    lm_buf_printf(&path, "%s/%s", f->path, name);
+    lm_status status = path.failed ? lm_fail_memory(e, "a path", path.size) : LM_OK;
+    *out             = (lm_view){ 0 };
+    if (status == LM_OK && lm_path_is_file(path.data)) {
+        status = lm_file_read(path.data, LM_MAX_TOKENIZER_JSON, &f->data[f->n], &out->size, e);
+        if (status == LM_OK)
+            out->data = f->data[f->n++];
+    }
+    lm_buf_free(&path);
+    return status;
+}
+
+static lm_status open_folder(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+{
+    folder    f      = { .path = path };
+    lm_status status = from_folder(path, file_of_folder, &f, o, out, e);
+
+    for (unsigned i = 0; i < f.n; i++)
+        lm_free(f.data[i]);
+    return status;
+}
+
 /* ---- the door ---- */
+static bool has_vocabulary(const lm_meta *m)
+{
+    lm_meta_value v;
+
+    return lm_meta_get(m, KEYS "model", &v) && !(v.kind == LM_META_STRING && lm_view_is(v.s, "no_vocab"));
+}
+
 lm_status lm_tokenizer_from_container(lm_container *c, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
 {
     const lm_meta *m = lm_container_meta(c);
 
     *out = NULL;
-    if (lm_container_kind_of(c) != LM_GGUF || !lm_meta_has(m, KEYS "model"))
-        return LM_OK;
-    lm_meta_value v;
-    if (lm_meta_get(m, KEYS "model", &v) && v.kind == LM_META_STRING && lm_view_is(v.s, "no_vocab"))
-        return LM_OK;
-    return from_gguf(m, o, out, e);
+    if (lm_container_kind_of(c) != LM_GGUF)
+        return from_folder(lm_container_path(c), file_of_container, c, o, out, e);
+    return has_vocabulary(m) ? from_gguf(m, o, out, e) : LM_OK;
+}
+
+static lm_status open_gguf(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+{
+    lm_container *c;
+
+    LM_TRY(lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e));
+    lm_status status = lm_tokenizer_from_container(c, o, out, e);
+    lm_container_close(c);
+    return status;
+}
+
+/* A tokenizer.json under any name; under its own, the files beside it count too. */
+static lm_status open_json(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
+{
+    const char        *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    lm_tokenizer_files f     = { .folder = path };
+    char              *data, *parent;
+
+    if (strcmp(base, "tokenizer.json") == 0) {
+        parent = slash == path ? lm_strdup("/") : slash ? lm_strdup(path) : lm_strdup(".");
+        if (!parent)
+            return lm_fail_memory(e, "a path", strlen(path));
+        if (slash > path)
+            parent[slash - path] = '\0';
+        lm_status status = open_folder(parent, o, out, e);
+        lm_free(parent);
+        return status;
+    }
+    LM_TRY(lm_file_read(path, LM_MAX_TOKENIZER_JSON, &data, &f.tokenizer.size, e));
+    f.tokenizer.data = data;
+    lm_status status = lm_tokenizer_from_files(&f, o, out, e);
+    lm_free(data);
+    return status;
 }
 
 lm_status lm_tokenizer_open(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
 {
-    lm_container *c;
-    lm_tokenizer *t;
+    lm_view       name = lm_view_of(path);
+    lm_tokenizer *t    = NULL;
 
-    LM_TRY(lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e));
-    lm_status status = lm_tokenizer_from_container(c, o, &t, e);
-    lm_container_close(c);
-    LM_TRY(status);
+    if (lm_path_is_folder(path))
+        LM_TRY(open_folder(path, o, &t, e));
+    else if (lm_view_ends(name, LM_VIEW(".json")))
+        LM_TRY(open_json(path, o, &t, e));
+    else
+        LM_TRY(open_gguf(path, o, &t, e));
     if (!t) {
         lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "there is no tokenizer");
-        return lm_fail_in(e, path);
+        lm_fail_in(e, path);
+        return LM_BAD_MODEL;
     }
     *out = t;
     return LM_OK;

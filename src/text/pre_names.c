@@ -111,5 +111,6 @@ lm_status lm_pre_by_name(const char *name, lm_pretokenizer *p, lm_pre_traits *tr
             return make(&pres[i], p, where, e);
         }
     lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "the pre-tokenizer '%s' is not known", name);
-    return lm_fail_hint(e, "name one that splits text in the same way with --pre: gpt-2, llama-bpe, qwen2, default …");
+    lm_fail_hint(e, "name one that splits text in the same way with --pre: gpt-2, llama-bpe, qwen2, default …");
+    return LM_UNSUPPORTED;
 }

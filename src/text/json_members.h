@@ -1,0 +1,33 @@
+/* json_members.h - typed members of JSON objects that somebody else wrote. */
+#ifndef LM_TEXT_JSON_MEMBERS_H
+#define LM_TEXT_JSON_MEMBERS_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+/* `where`: the JSON pointer of the object, for messages ("/model"). Absent and null are the same. */
+
+/* A whole document; every number is a real. Duplicate members, trailing text and invalid UTF-8 are LM_BAD_MODEL. `file` is
+ * for messages. */
+lm_status lm_document_parse(lm_view text, const char *file, json_t **out, lm_error *e);
+
+/* LM_BAD_MODEL: `key` of `where` is not what it should be. */
+lm_status lm_member_wrong(const char *where, const char *key, const char *expected, lm_error *e);
+
+lm_status lm_member_bool(const json_t *o, const char *where, const char *key, bool absent, bool *out, lm_error *e);
+/* data NULL when absent. */
+lm_status lm_member_text(const json_t *o, const char *where, const char *key, lm_view *out, lm_error *e);
+lm_status lm_member_count(const json_t *o, const char *where, const char *key, uint32_t absent, uint32_t *out, lm_error *e);
+/* NULL when absent. */
+lm_status lm_member_array(const json_t *o, const char *where, const char *key, const json_t **out, lm_error *e);
+lm_status lm_member_object(const json_t *o, const char *where, const char *key, const json_t **out, lm_error *e);
+
+/* The string "type" of an object, "" when there is none or `o` is no object. */
+const char *lm_member_type(const json_t *o);
+
+/* A whole number of [0, max]. */
+bool lm_whole_number(const json_t *v, uint32_t max, uint32_t *out);
+
+#endif
