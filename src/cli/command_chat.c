@@ -33,12 +33,16 @@ typedef struct talk {
 static const lm_flag chat_flag_table[] = {
     { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "the system message", 0, 0, NULL },
     { "--load", NULL, LM_FLAG_TEXT, O(load), "FILE", "go on with a conversation that /save wrote", 0, 0, NULL },
-    { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N", "most tokens of an answer; -1: until something else stops it (-1)", -1, 1e15, NULL },
-    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "an answer stops before TEXT; may be given several times", 0, 0, NULL },
+    { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
+      "most tokens of an answer; -1: until something else stops it (-1)", -1, 1e15, NULL },
+    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT",
+      "an answer stops before TEXT; may be given several times", 0, 0, NULL },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "one of the model's named templates", 0, 0, NULL },
-    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE", "a Jinja template instead of the model's", 0, 0, NULL },
+    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE",
+      "a Jinja template instead of the model's", 0, 0, NULL },
     { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "further variables of the template", 0, 0, NULL },
-    { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL, "special tokens spelled in messages are special", 0, 0, NULL },
+    { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL,
+      "special tokens spelled in messages are special", 0, 0, NULL },
     { 0 },
 };
 
@@ -121,9 +125,7 @@ static lm_status do_reset(talk *t, const char *argument, lm_error *e)
 static lm_status do_system(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument) {
-        if (json_array_size(t->s.messages) &&
-            strcmp(json_string_value(json_object_get(json_array_get(t->s.messages, 0), "role")), "system") == 0)
-            json_array_remove(t->s.messages, 0);
+        lm_session_drop_system(&t->s);
         lm_note("no system message");
         return LM_OK;
     }

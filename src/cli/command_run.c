@@ -37,19 +37,25 @@ typedef struct run_state {
 
 static const lm_flag run_flag_table[] = {
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the text to continue, or with --chat the message to answer", 0, 0, NULL },
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "the same from a file; - is standard input, which is also read when it is no terminal", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
+      "the same from a file; - is standard input, which is also read when it is no terminal", 0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "token ids instead of text: 1,2,3", 0, 0, NULL },
-    { "--chat", "-cnv --conversation", LM_FLAG_SWITCH, O(as_chat), NULL, "through the model's chat template (default for a message typed at the terminal)", 0, 0, NULL },
+    { "--chat", "-cnv --conversation", LM_FLAG_SWITCH, O(as_chat), NULL,
+      "through the model's chat template (default for a message typed at the terminal)", 0, 0, NULL },
     { "--no-chat", "-no-cnv --no-conversation", LM_FLAG_SWITCH, O(as_text), NULL, "as it is, without the template", 0, 0, NULL },
     { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "a system message before it; implies --chat", 0, 0, NULL },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "one of the model's named templates", 0, 0, NULL },
-    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE", "a Jinja template instead of the model's", 0, 0, NULL },
+    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE",
+      "a Jinja template instead of the model's", 0, 0, NULL },
     { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "further variables of the template", 0, 0, NULL },
-    { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL, "special tokens spelled in a message are special", 0, 0, NULL },
+    { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL,
+      "special tokens spelled in a message are special", 0, 0, NULL },
     { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "special tokens spelled in a text are text", 0, 0, NULL },
-    { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N", "most tokens to generate; -1: until something else stops it (-1)", -1, 1e15, NULL },
+    { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
+      "most tokens to generate; -1: until something else stops it (-1)", -1, 1e15, NULL },
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop before TEXT; may be given several times", 0, 0, NULL },
-    { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K", "the K most probable tokens of each position, in the JSON or on standard error", 1, 1000, NULL },
+    { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K",
+      "the K most probable tokens of each position, in the JSON or on standard error", 1, 1000, NULL },
     { "--verbose-prompt", NULL, LM_FLAG_SWITCH, O(verbose_prompt), NULL, "show the prompt's tokens on standard error", 0, 0, NULL },
     { 0 },
 };
@@ -90,6 +96,11 @@ static lm_status read_prompt_text(run_options *o, const run_state *s, lm_buf *ou
     return lm_read_text("-", out, e);
 }
 
+static json_t *message(const char *role, const char *text, size_t n)
+{
+    return json_pack("{s:s, s:o}", "role", role, "content", lm_json_text(text, n));
+}
+
 static lm_status chat_prompt(const run_options *o, run_state *s, lm_error *e)
 {
     json_t *messages = json_array();
@@ -99,9 +110,8 @@ static lm_status chat_prompt(const run_options *o, run_state *s, lm_error *e)
 
     if (status == LM_OK) {
         if (o->system)
-            json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "system", "content",
-                                                      lm_json_text(o->system, strlen(o->system))));
-        json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "user", "content", lm_json_text(s->text.data, s->text.size)));
+            json_array_append_new(messages, message("system", o->system, strlen(o->system)));
+        json_array_append_new(messages, message("user", s->text.data, s->text.size));
         status = lm_chat_tokens(&chat, messages, &s->ids, &rendered, e);
         lm_chat_close(&chat);
     }
@@ -192,6 +202,13 @@ static json_t *run_json(const run_options *o, const run_state *s)
     return j;
 }
 
+static const char *piece_of(const json_t *token)
+{
+    const char *piece = json_string_value(json_object_get(token, "piece"));
+
+    return piece ? piece : "";
+}
+
 static void show_logprobs(const json_t *positions)
 {
     size_t i, k;
@@ -201,10 +218,8 @@ static void show_logprobs(const json_t *positions)
     json_array_foreach(positions, i, p) {
         lm_buf_clear(&line);
         json_array_foreach(json_object_get(p, "top"), k, t)
-            lm_buf_printf(&line, "  %s %.3f", json_string_value(json_object_get(t, "piece")),
-                          json_real_value(json_object_get(t, "logprob")));
-        lm_note("%4zu  %-16s %8.3f  ·%s", i, json_string_value(json_object_get(p, "piece")),
-                json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
+            lm_buf_printf(&line, "  %s %.3f", piece_of(t), json_real_value(json_object_get(t, "logprob")));
+        lm_note("%4zu  %-16s %8.3f  ·%s", i, piece_of(p), json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
     }
     lm_buf_free(&line);
 }

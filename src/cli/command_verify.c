@@ -18,7 +18,8 @@ typedef struct verify_options {
 #define O(field) offsetof(verify_options, field)
 
 static const lm_flag verify_flag_table[] = {
-    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|f32", "f32: the reference's arithmetic (default); auto: the fast paths", 0, 0, lm_compute_words },
+    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|f32",
+      "f32: the reference's arithmetic (default); auto: the fast paths", 0, 0, lm_compute_words },
     { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "largest relative error of a row of logits (1e-4)", 1e-12, 1e3, NULL },
     { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "judge by the mean divergence in nats instead", 1e-12, 1e3, NULL },
     { "--kv-type", NULL, LM_FLAG_WORD, O(kv_type), "f16|f32|bf16|q8_0", "cache type (f32)", 0, 0, lm_kv_words },
@@ -62,8 +63,8 @@ static json_t *verdict_json(const lm_verdict *v)
     json_object_set_new(j, "argmax_agreement", json_real(v->argmax_agreement));
     json_object_set_new(j, "greedy_common", v->has_greedy ? json_integer((json_int_t)v->greedy_common) : json_null());
     json_object_set_new(j, "greedy_total", v->has_greedy ? json_integer((json_int_t)v->greedy_total) : json_null());
-    json_object_set_new(j, "bitwise", v->bitwise_known ? json_pack("{s:b, s:b}", "chunked", v->chunked, "stepwise", v->stepwise)
-                                                       : json_null());
+    json_object_set_new(j, "bitwise",
+                        v->bitwise_known ? json_pack("{s:b, s:b}", "chunked", v->chunked, "stepwise", v->stepwise) : json_null());
     json_object_set_new(j, "taps", json_integer((json_int_t)v->taps));
     json_object_set_new(j, "first_divergence",
                         v->diverges ? json_pack("{s:s, s:I, s:o}", "path", v->first_path, "position", (json_int_t)v->first_position,

@@ -24,8 +24,8 @@ lm_status lm_session_add(lm_session *s, const char *role, const char *text, size
 
     if (!message)
         return lm_fail_memory(e, "a message", n);
-    if (system && has_role(json_array_get(s->messages, 0), "system"))
-        json_array_remove(s->messages, 0);
+    if (system)
+        lm_session_drop_system(s);
     if (system ? json_array_insert_new(s->messages, 0, message) : json_array_append_new(s->messages, message))
         return lm_fail_memory(e, "a message", n);
     return LM_OK;
@@ -39,6 +39,12 @@ bool lm_session_drop(lm_session *s, const char *role)
         return false;
     json_array_remove(s->messages, n - 1);
     return true;
+}
+
+void lm_session_drop_system(lm_session *s)
+{
+    if (has_role(json_array_get(s->messages, 0), "system"))
+        json_array_remove(s->messages, 0);
 }
 
 void lm_session_reset(lm_session *s)

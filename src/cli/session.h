@@ -30,6 +30,8 @@ lm_status lm_session_add(lm_session *s, const char *role, const char *text, size
 /* Take the last message away if `role` said it. */
 bool lm_session_drop(lm_session *s, const char *role);
 
+void lm_session_drop_system(lm_session *s);
+
 /* Forget everything but a system message. */
 void lm_session_reset(lm_session *s);
 

@@ -1,0 +1,257 @@
+/* What verify must notice: one golden with one thing wrong in it at a time. (That it finds nothing wrong in the true ones is
+ * tested with every model.) */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/filemap.h"
+#include "formats/container.h"
+#include "lamina/lamina.h"
+
+static lm_model *model, *gguf;
+static char     *golden;                 /* the bytes of the true file */
+static size_t    golden_size;
+static lm_container *container;
+static char      path[] = "/tmp/lamina-golden-XXXXXX.safetensors";
+
+static lm_tensor_info tensor(const char *name)
+{
+    const lm_tensor_info *t = lm_container_find(container, name);
+
+    if (!t)
+        fail_msg("the golden has no %s", name);
+    return *t;
+}
+
+static void write_golden(const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+/* The golden with `n` bytes at an offset of a tensor replaced. */
+static void change(const char *name, uint64_t at, const void *with, size_t n)
+{
+    char *copy = lm_alloc(golden_size);
+
+    memcpy(copy, golden, golden_size);
+    memcpy(copy + tensor(name).offset + at, with, n);
+    write_golden(copy, golden_size);
+    lm_free(copy);
+}
+
+static float value(const char *name, uint64_t i)
+{
+    float x;
+
+    memcpy(&x, golden + tensor(name).offset + i * sizeof x, sizeof x);
+    return x;
+}
+
+static lm_verdict judge(const lm_model *m, const lm_verify_options *o)
+{
+    lm_verdict v;
+    lm_error e = { 0 };
+
+    if (lm_verify(m, path, o, &v, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    return v;
+}
+
+static void the_true_one_agrees(void **state)
+{
+    lm_verdict v, w;
+
+    (void)state;
+    write_golden(golden, golden_size);
+    v = judge(model, NULL);
+    assert_true(v.agrees && v.bitwise_known && v.chunked && v.stepwise && v.has_greedy && v.greedy_agrees && !v.diverges);
+    assert_int_equal(v.greedy_common, v.greedy_total);
+    assert_true(v.max_rel_err < 1e-5 && v.max_kl < 1e-9 && v.argmax_agreement == 1);
+    assert_true(v.taps >= 20);
+    assert_non_null(strstr(v.source, "transformers"));
+
+    /* The same weights as GGUF, whose q and k rows are in another order. */
+    w = judge(gguf, NULL);
+    assert_true(w.agrees && !w.diverges);
+    assert_int_equal(w.taps, v.taps);
+}
+
+static void a_logit_is_wrong(void **state)
+{
+    lm_tensor_info t = tensor("logits");
+    uint64_t width = t.dims[2], row = t.dims[0] * t.dims[1] - 1;          /* the last row of the last sequence */
+    float x, largest = 0;
+    lm_verdict v;
+
+    (void)state;
+    for (uint64_t i = 0; i < width; i++) {
+        float y = value("logits", row * width + i);
+        largest = y > largest ? y : -y > largest ? -y : largest;
+    }
+    x = value("logits", row * width + 3) + 3e-3f * largest;
+    change("logits", (row * width + 3) * sizeof x, &x, sizeof x);
+    v = judge(model, NULL);
+    assert_false(v.agrees);
+    assert_int_equal(v.worst_row, row);
+    assert_true(v.max_rel_err > 2.9e-3 && v.max_rel_err < 3.1e-3);
+
+    v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .tol = 4e-3 });
+    assert_true(v.agrees);
+    /* Judged by divergence, one logit in many moves little. */
+    v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = 1e-3 });
+    assert_true(v.agrees && v.mean_kl > 1e-12);
+    v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = v.mean_kl / 2 });
+    assert_false(v.agrees);
+
+    x = NAN;
+    change("logits", 0, &x, sizeof x);
+    v = judge(model, NULL);
+    assert_false(v.agrees);
+    v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = 100 });
+    assert_false(v.agrees);
+}
+
+static void a_greedy_id_is_wrong(void **state)
+{
+    lm_tensor_info t = tensor("greedy_ids");
+    uint64_t n = t.dims[1];
+    int64_t id;
+    lm_verdict v;
+
+    (void)state;
+    for (uint64_t k = 0; k < n; k += n - 1) {                              /* the first, the last */
+        memcpy(&id, golden + t.offset + k * sizeof id, sizeof id);
+        id = id ? 0 : 1;
+        change("greedy_ids", k * sizeof id, &id, sizeof id);
+        v = judge(model, NULL);
+        assert_false(v.agrees || v.greedy_agrees);
+        assert_int_equal(v.greedy_common, v.greedy_total - n + k);
+        assert_true(v.max_rel_err < 1e-5);
+    }
+}
+
+static void a_tap_is_wrong(void **state)
+{
+    lm_tensor_info t = tensor("tap.model.layers.1.self_attn.k_proj");
+    uint64_t width = t.dims[2], at = (t.dims[1] + 2) * width;              /* position 2 of the second sequence */
+    float x = value(t.name, at) + 1;
+    lm_verdict v;
+
+    (void)state;
+    if (t.dims[0] < 2)
+        at = 2 * width;
+    change(t.name, at * sizeof x, &x, sizeof x);
+    v = judge(model, NULL);
+    assert_true(v.agrees && v.diverges);                                   /* reported, not judged */
+    assert_string_equal(v.first_path, "model.layers.1.self_attn.k_proj");
+    assert_int_equal(v.first_position, 2);
+    v = judge(gguf, NULL);
+    assert_true(v.diverges);
+    assert_string_equal(v.first_path, "model.layers.1.self_attn.k_proj");
+}
+
+static void goldens_that_are_none(void **state)
+{
+    int64_t id = 1 << 30;
+    lm_verdict v;
+    lm_error e;
+
+    (void)state;
+    change("input_ids", 8, &id, sizeof id);
+    assert_int_equal(lm_verify(model, path, NULL, &v, &e), LM_BAD_MODEL);
+    assert_string_equal(e.where, "input_ids");
+    assert_int_equal(e.offset, tensor("input_ids").offset + 8);
+    id = -1;
+    change("greedy_ids", 0, &id, sizeof id);
+    assert_int_equal(lm_verify(model, path, NULL, &v, &e), LM_BAD_MODEL);
+    assert_string_equal(e.where, "greedy_ids");
+
+    /* Names that stand for other tensors, in place in the header: the file lacks what it must have. */
+    char *copy = lm_alloc(golden_size), *name;
+    memcpy(copy, golden, golden_size);
+    name = memmem(copy, golden_size, "\"input_ids\"", 11);
+    assert_non_null(name);
+    memcpy(name, "\"input_idz\"", 11);
+    write_golden(copy, golden_size);
+    assert_int_equal(lm_verify(model, path, NULL, &v, &e), LM_BAD_MODEL);
+    assert_string_equal(e.where, "input_ids");
+    lm_free(copy);
+
+    write_golden(golden, golden_size / 2);
+    assert_int_equal(lm_verify(model, path, NULL, &v, &e), LM_BAD_MODEL);
+}
+
+/* What was dumped is a golden: of it, the engine says that it agrees to the last bit. */
+static void a_dump_is_a_golden(void **state)
+{
+    char dump[64];
+    lm_verify_options o = { .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .dump = dump };
+    lm_verdict v;
+    lm_error e;
+
+    (void)state;
+    snprintf(dump, sizeof dump, "%s.dump.safetensors", path);
+    write_golden(golden, golden_size);
+    judge(model, &o);
+    o.dump = NULL;
+    if (lm_verify(model, dump, &o, &v, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    unlink(dump);
+    assert_true(v.agrees && v.max_rel_err == 0 && v.has_greedy);
+    assert_int_equal(v.greedy_common, v.greedy_total);
+    assert_non_null(strstr(v.source, "lamina"));
+}
+
+static int open_models(void **state)
+{
+    char file[512], weights[512];
+    lm_error e = { 0 };
+
+    (void)state;
+    snprintf(file, sizeof file, "%s/golden/llama/gqa", getenv("LAMINA_TESTS"));
+    snprintf(weights, sizeof weights, "%s/model.gguf", file);
+    if (lm_model_open(file, NULL, &model, &e) != LM_OK || lm_model_open(weights, NULL, &gguf, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    snprintf(file, sizeof file, "%s/golden/llama/gqa/golden.safetensors", getenv("LAMINA_TESTS"));
+    assert_int_equal(lm_file_read(file, 1 << 24, &golden, &golden_size, &e), LM_OK);
+    assert_int_equal(lm_container_open(file, NULL, &container, &e), LM_OK);
+    assert_true(mkstemps(path, 12) >= 0);
+    return 0;
+}
+
+static int close_models(void **state)
+{
+    (void)state;
+    unlink(path);
+    lm_container_close(container);
+    lm_free(golden);
+    lm_model_close(model);
+    lm_model_close(gguf);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_true_one_agrees),
+        cmocka_unit_test(a_logit_is_wrong),
+        cmocka_unit_test(a_greedy_id_is_wrong),
+        cmocka_unit_test(a_tap_is_wrong),
+        cmocka_unit_test(goldens_that_are_none),
+        cmocka_unit_test(a_dump_is_a_golden),
+    };
+    return cmocka_run_group_tests(tests, open_models, close_models);
+}
