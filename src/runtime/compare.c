@@ -46,7 +46,7 @@ double lm_kl(const float *ours, const float *ref, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         double lr = (double)ref[i] - best_r - sum_r, p = exp(lr);
-        if (p > 0)
+        if (p != 0)                                      /* NaN too */
             kl += p * (lr - ((double)ours[i] - best_o - sum_o));
     }
     return kl > 0 || isnan(kl) ? kl : 0;                 /* rounding may leave a tiny negative */

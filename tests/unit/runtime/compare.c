@@ -39,6 +39,7 @@ static void divergence(void **state)
     assert_true(lm_kl(masked, ref, 3) == INFINITY);
     assert_true(fabs(lm_kl(ours, masked, 3) - (log(3.0) + log(1.0 / 3) / 3 + log(2.0 / 3) * 2 / 3)) < 1e-6);
     assert_true(isnan(lm_kl((float[3]){ 0, NAN, 0 }, ref, 3)));
+    assert_true(isnan(lm_kl(ref, (float[3]){ NAN, 0, 0 }, 3)));
 }
 
 static void largest(void **state)

@@ -217,7 +217,7 @@ static void a_dump_is_a_golden(void **state)
 
 static int open_models(void **state)
 {
-    char file[512], weights[512];
+    char file[512], weights[544];
     lm_error e = { 0 };
 
     (void)state;
