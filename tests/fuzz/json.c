@@ -58,9 +58,11 @@ static void compare(const lm_meta_value *v, const json_t *j)
 }
 
 /* What jansson refuses and we take (integers past 63 bits, a NUL in a name), and what we refuse and jansson takes (depth,
- * very long numbers). */
-static bool excused(const json_error_t *theirs, const lm_error *ours)
+ * very long numbers, a NUL behind a number). */
+static bool excused(const json_error_t *theirs, const lm_error *ours, const uint8_t *data, size_t size)
 {
+    if (strstr(ours->message, "text after the end") && (size_t)ours->offset < size && !data[ours->offset])
+        return true;
     return strstr(theirs->text, "too big integer") || strstr(theirs->text, "too big negative integer") ||
            strstr(theirs->text, "NUL byte in object key") || strstr(ours->message, "nested deeper") || strstr(ours->message, "a number of");
 }
@@ -75,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lm_status     s = lm_meta_from_json((const char *)data, size, "input", DEPTH, &m, &e);
 
     check_open(s, &e);
-    if ((s == LM_OK) != (j != NULL) && !excused(&refused, &e)) {
+    if ((s == LM_OK) != (j != NULL) && !excused(&refused, &e, data, size)) {
         fprintf(stderr, "jansson: %s, ours: %s\n", refused.text, e.message);
         PROMISE(false);
     }
