@@ -61,7 +61,7 @@ static void compare(const lm_meta_value *v, const json_t *j)
  * very long numbers, a NUL behind a number). */
 static bool excused(const json_error_t *theirs, const lm_error *ours, const uint8_t *data, size_t size)
 {
-    if (strstr(ours->message, "text after the end") && (size_t)ours->offset < size && !data[ours->offset])
+    if (ours->offset > 0 && (size_t)ours->offset < size && !data[ours->offset])
         return true;
     return strstr(theirs->text, "too big integer") || strstr(theirs->text, "too big negative integer") ||
            strstr(theirs->text, "NUL byte in object key") || strstr(ours->message, "nested deeper") || strstr(ours->message, "a number of");
