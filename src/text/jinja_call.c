@@ -72,7 +72,7 @@ bool lm_jinja_call_builtin(jinja *m, const jbuiltin *fn, const jval *self, const
     if (used < c->n_pos && !s.any)
         return lm_jinja_fail(m, LM_FAILED, "%s() takes at most %zu arguments (%zu given)", fn->name, s.n - (self ? 1 : 0),
                              c->n_pos);
-    a.rest.pos = c->pos + used;
+    a.rest.pos = c->pos ? c->pos + used : NULL;
     a.rest.n_pos = c->n_pos - used;
     if (!bind_keywords(m, fn, &s, c, &a))
         return false;
