@@ -72,13 +72,19 @@ typedef struct lm_template lm_template;
 lm_status lm_template_new(const char *source, size_t size, const char *name, lm_template **out, lm_error *e);
 void      lm_template_free(lm_template *t);
 
-/* Which bytes of a rendering came from message data rather than from the template's own text. */
+/* Which bytes of a rendering came from outside (messages, tools, documents, every variable whose name does not end in
+ * _token or _tokens) rather than from the template's own text: sorted spans, followed through concatenation, filters and
+ * methods. A message's "role" that is plainly a word is not content: templates build control tokens of it. */
 typedef struct lm_span { size_t from, to; } lm_span;
 typedef struct lm_rendering { lm_text text; lm_span *content; size_t n_content; } lm_rendering;
 void lm_rendering_free(lm_rendering *r);
 
 /* Render with a JSON object of variables (messages, tools, add_generation_prompt, bos_token …, "now": an ISO date that
- * strftime_now uses instead of the clock). The environment is that of transformers' apply_chat_template. */
+ * strftime_now uses instead of the clock). The environment is that of transformers' apply_chat_template; tools and documents
+ * are null and add_generation_prompt false where they are not given. Thread-safe. LM_FAILED: what the template raises, and
+ * what Python would; LM_LIMIT: more than 1 000 000 steps, 4 MiB of text, 64 calls inside each other …; LM_UNSUPPORTED: parts
+ * of jinja2 that no chat template needs (loading other templates, random text); LM_USAGE: the variables are no JSON object.
+ * Errors carry the line and column that was being executed. */
 lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out, lm_error *e);
 
 /* Tokens of a rendering: the template's own text with special tokens recognised, message data without (unless

@@ -70,6 +70,8 @@ bool  lm_jinja_type_error(jinja *m, const char *what, jval v);   /* "WHAT: 'int'
 bool  lm_jinja_undefined_error(jinja *m, const jundef *u);
 /* Pay `steps`; false: the fuel is gone. */
 bool  lm_jinja_spend(jinja *m, size_t steps);
+/* One step, one level deeper; the caller counts m->depth down again. */
+bool  lm_jinja_enter(jinja *m);
 void *lm_jinja_alloc(jinja *m, size_t bytes);
 #define lm_jinja_new(m, n, type) ((type *)lm_jinja_alloc((m), (n) * sizeof(type)))
 

@@ -230,7 +230,7 @@ static bool item(jinja *m, jval v, jval key, jval *out)
         *out = lm_jv_int(v.r->start + i * v.r->step);
     } else if (v.type == J_STR) {
         size_t from = lm_jstr_offset(v.s, (size_t)i), length;
-        lm_utf8_at(v.s->data, v.s->n, from, &length);
+        lm_cp_at(v.s->data, from, &length);
         const jstr *s = lm_jstr_slice(m, v.s, from, from + length);
         *out = lm_jv_of_str(s);
         return s != NULL;

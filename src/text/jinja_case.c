@@ -134,18 +134,15 @@ static bool is_final_sigma(const jstr *s, size_t at)
     size_t i = at, n;
     bool before = false;
 
-    while (i > 0 && !before) {
-        i--;
-        while (i > 0 && ((unsigned char)s->data[i] & 0xC0) == 0x80)
-            i--;
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+    for (; i > 0; i -= n) {
+        int32_t c = lm_cp_before(s->data, i, &n);
         if (!is_case_ignorable(c)) {
             before = lm_cp_is_cased(c);
             break;
         }
     }
     for (i = at + 2; before && i < s->n; i += n) {
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+        int32_t c = lm_cp_at(s->data, i, &n);
         if (!is_case_ignorable(c))
             return !lm_cp_is_cased(c);
     }
@@ -183,7 +180,7 @@ bool lm_jstr_case(jinja *m, const jstr *s, jcase how, const jstr **out)
     if (!lm_jinja_spend(m, s->n / 64))
         return false;
     for (size_t i = 0; i < s->n; i += n) {
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+        int32_t c = lm_cp_at(s->data, i, &n);
         bool content = lm_jstr_content_at(s, i);
         if (how == J_UPPER)
             put_upper(m, &b, c, false, content);
@@ -208,7 +205,7 @@ static bool all_cased(const jstr *s, bool upper)
     bool any = false;
     size_t n;
     for (size_t i = 0; i < s->n; i += n) {
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+        int32_t c = lm_cp_at(s->data, i, &n);
         if (!lm_cp_is_cased(c))
             continue;
         if (upper ? !is_upper(c) : !is_lower(c))

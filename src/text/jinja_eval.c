@@ -278,10 +278,8 @@ bool lm_jinja_eval(jinja *m, jscope *s, const jnode *n, jval *out)
     uint32_t at = m->at;
 
     m->at = n->at;
-    if (!lm_jinja_spend(m, 1))
+    if (!lm_jinja_enter(m))
         return false;
-    if (++m->depth > J_MAX_EVAL)
-        return lm_jinja_fail(m, LM_LIMIT, "the template nests deeper than %d evaluations", J_MAX_EVAL);
     bool ok = eval(m, s, n, out);
     m->depth--;
     if (ok)

@@ -302,12 +302,8 @@ jflow lm_jinja_exec(jinja *m, jscope *s, const jbody *body)
 {
     for (size_t i = 0; i < body->n; i++) {
         m->at = body->items[i]->at;
-        if (!lm_jinja_spend(m, 1))
+        if (!lm_jinja_enter(m))
             return J_ERROR;
-        if (++m->depth > J_MAX_EVAL) {
-            lm_jinja_fail(m, LM_LIMIT, "the template nests deeper than %d evaluations", J_MAX_EVAL);
-            return J_ERROR;
-        }
         jflow flow = exec(m, s, body->items[i]);
         m->depth--;
         if (flow != J_NEXT)

@@ -179,7 +179,7 @@ lm_status lm_jp_expression(jparser *p, bool with_if, jnode **out)
     return LM_OK;
 }
 
-lm_status lm_jp_tuple(jparser *p, bool with_if, const char *until, bool parentheses, jnode **out)
+lm_status lm_jp_tuple(jparser *p, bool with_if, bool parentheses, jnode **out)
 {
     uint32_t at = p->token->at;
     jnodes list = { 0 };
@@ -188,7 +188,7 @@ lm_status lm_jp_tuple(jparser *p, bool with_if, const char *until, bool parenthe
     for (;;) {
         jtoken_type t = p->token->type;
         jnode *n;
-        if (t == T_VARIABLE_END || t == T_BLOCK_END || t == T_RPAREN || (until && lm_jp_is_word(p->token, until)))
+        if (t == T_VARIABLE_END || t == T_BLOCK_END || t == T_RPAREN)
             break;
         LM_TRY(lm_jp_expression(p, with_if, &n));
         LM_TRY(lm_jp_push(p, &list, n));
@@ -354,7 +354,7 @@ static lm_status parse_primary(jparser *p, bool with_namespace, jnode **out)
         return constant(p, t->at, lm_jv_float(t->real), out);
     case T_LPAREN:
         p->token++;
-        LM_TRY(lm_jp_tuple(p, true, NULL, true, out));
+        LM_TRY(lm_jp_tuple(p, true, true, out));
         return lm_jp_expect(p, T_RPAREN);
     case T_LBRACKET:
         return parse_elements(p, N_LIST, T_RBRACKET, out);
@@ -627,7 +627,7 @@ static lm_status check_target(jparser *p, const jnode *n)
     return LM_OK;
 }
 
-lm_status lm_jp_target(jparser *p, bool name_only, const char *until, bool with_namespace, jnode **out)
+lm_status lm_jp_target(jparser *p, bool name_only, bool with_namespace, jnode **out)
 {
     uint32_t at = p->token->at;
     jnodes list = { 0 };
@@ -644,7 +644,7 @@ lm_status lm_jp_target(jparser *p, bool name_only, const char *until, bool with_
     for (;;) {
         jtoken_type t = p->token->type;
         jnode *n;
-        if (t == T_VARIABLE_END || t == T_BLOCK_END || t == T_RPAREN || (until && lm_jp_is_word(p->token, until)))
+        if (t == T_VARIABLE_END || t == T_BLOCK_END || t == T_RPAREN)
             break;
         LM_TRY(enter(p));
         if (t == T_NAME)

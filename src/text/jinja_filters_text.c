@@ -46,17 +46,17 @@ static bool filter_title(jinja *m, const jargs *a, jval *out)
         return false;
     while (at < s->n && m->status == LM_OK) {
         size_t end = at;
-        int32_t c = lm_utf8_at(s->data, s->n, at, &n);
+        int32_t c = lm_cp_at(s->data, at, &n);
         bool gap = lm_cp_is_space(c) || (c < 0x80 && strchr("-({[<", c));
         while (end < s->n) {
-            c = lm_utf8_at(s->data, s->n, end, &n);
+            c = lm_cp_at(s->data, end, &n);
             if ((lm_cp_is_space(c) || (c && c < 0x80 && strchr("-({[<", c))) != gap)
                 break;
             end += n;
         }
         if (end == at)
             end = at + n;
-        lm_utf8_at(s->data, s->n, at, &n);
+        lm_cp_at(s->data, at, &n);
         /* item[0].upper() + item[1:].lower() */
         part = lm_jstr_slice(m, s, at, at + n);
         if (!part || !lm_jstr_case(m, part, J_UPPER, &part))
@@ -139,7 +139,7 @@ static bool filter_wordcount(jinja *m, const jargs *a, jval *out)
     if (!text_of(m, a, &s) || !lm_jinja_spend(m, s->n / 256))
         return false;
     for (size_t i = 0; i < s->n; i += n) {
-        bool word = lm_cp_is_word(lm_utf8_at(s->data, s->n, i, &n));
+        bool word = lm_cp_is_word(lm_cp_at(s->data, i, &n));
         words += word && !inside;
         inside = word;
     }

@@ -158,7 +158,7 @@ static bool read_spec(jinja *m, const jstr *s, spec *f)
 
     *f = (spec){ .width = -1, .precision = -1, .sign = '-', .fill = lm_jstr_new(m, " ", 1, false) };
     if (s->n)
-        lm_utf8_at(s->data, s->n, 0, &n);
+        lm_cp_at(s->data, 0, &n);
     if (n && n < s->n && strchr("<>^=", s->data[n]) && s->data[n]) {
         f->fill = lm_jstr_slice(m, s, 0, n);
         f->align = s->data[n];

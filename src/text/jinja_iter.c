@@ -13,7 +13,11 @@ bool lm_jiter_next(jinja *m, jiter *it, jval *out)
 {
     if (it->done)
         return true;
-    return lm_jinja_spend(m, 1) && it->next(m, it, out);
+    if (!lm_jinja_enter(m))                          /* generators over generators over … */
+        return false;
+    bool ok = it->next(m, it, out);
+    m->depth--;
+    return ok;
 }
 
 static bool next_of_list(jinja *m, jiter *it, jval *out)
@@ -42,7 +46,7 @@ static bool next_of_str(jinja *m, jiter *it, jval *out)
     it->done = it->at >= s->n;
     if (it->done)
         return true;
-    lm_utf8_at(s->data, s->n, it->at, &n);
+    lm_cp_at(s->data, it->at, &n);
     c = lm_jstr_slice(m, s, it->at, it->at + n);
     if (!c)
         return false;

@@ -99,7 +99,7 @@ static void put_string(jinja *m, jbuild *b, const jstr *s, bool ascii)
 
     lm_jb_puts(m, b, "\"");
     for (size_t i = 0; i < s->n && m->status == LM_OK; i += n) {
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+        int32_t c = lm_cp_at(s->data, i, &n);
         char escape[16];
         int length = 0;
 

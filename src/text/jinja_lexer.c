@@ -80,7 +80,7 @@ static bool looking_at(const lexer *l, size_t at, const char *what)
 static size_t skip_space(const lexer *l, size_t at)
 {
     size_t n;
-    while (at < l->size && lm_cp_is_space(lm_utf8_at(l->s, l->size, at, &n)))
+    while (at < l->size && lm_cp_is_space(lm_cp_at(l->s, at, &n)))
         at += n;
     return at;
 }
@@ -88,14 +88,9 @@ static size_t skip_space(const lexer *l, size_t at)
 /* Where the white space that ends at `to` begins. */
 static size_t space_before(const lexer *l, size_t from, size_t to)
 {
-    while (to > from) {
-        size_t start = to - 1, n;
-        while (start > from && ((unsigned char)l->s[start] & 0xC0) == 0x80)
-            start--;
-        if (!lm_cp_is_space(lm_utf8_at(l->s, l->size, start, &n)))
-            break;
-        to = start;
-    }
+    size_t n;
+    while (to > from && lm_cp_is_space(lm_cp_before(l->s, to, &n)))
+        to -= n;
     return to;
 }
 
@@ -244,7 +239,7 @@ static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, c
     } else if ((unsigned char)c >= 0x80) {
         /* Python's round trip through ASCII makes the code point's own escape visible here. */
         size_t length;
-        int32_t wide = lm_utf8_at(l->s, l->size, *i, &length);
+        int32_t wide = lm_cp_at(l->s, *i, &length);
         const char *format = wide < 0x100 ? "\\x%02x" : wide < 0x10000 ? "\\u%04x" : "\\U%08x";
         *n += (size_t)snprintf(out + *n, 11, format, (unsigned)wide);
         *i += length - 1;
@@ -263,7 +258,7 @@ static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, c
     }
     if (cp >= 0xD800 && cp < 0xE000)
         return fail(l, start, "a lone surrogate in a string");
-    *n += lm_utf8_put(cp, out + *n);
+    *n += lm_utf8_encode((uint32_t)cp, out + *n);
     return LM_OK;
 }
 
@@ -380,9 +375,9 @@ static lm_status lex_number(lexer *l)
 static lm_status lex_name(lexer *l)
 {
     size_t start = l->at, n;
-    int32_t first = lm_utf8_at(l->s, l->size, start, &n);
+    int32_t first = lm_cp_at(l->s, start, &n);
 
-    while (l->at < l->size && lm_cp_is_word(lm_utf8_at(l->s, l->size, l->at, &n)))
+    while (l->at < l->size && lm_cp_is_word(lm_cp_at(l->s, l->at, &n)))
         l->at += n;
     if (first != '_' && (!lm_cp_is_word(first) || lm_cp_is_numeric(first)))
         return fail(l, start, "invalid character in identifier");
@@ -426,7 +421,7 @@ static lm_status lex_operator(lexer *l)
         return LM_OK;
     }
     size_t n;
-    lm_utf8_at(l->s, l->size, l->at, &n);
+    lm_cp_at(l->s, l->at, &n);
     return fail(l, l->at, "unexpected char '%.*s'", (int)n, l->s + l->at);
 }
 
@@ -442,7 +437,7 @@ static lm_status lex_tag(lexer *l, bool is_variable)
             move(l, to);
             return LM_OK;
         }
-        int32_t c = lm_utf8_at(l->s, l->size, l->at, &n);
+        int32_t c = lm_cp_at(l->s, l->at, &n);
         if (lm_cp_is_space(c))
             l->at = skip_space(l, l->at);
         else if (c >= '0' && c <= '9')

@@ -9,8 +9,7 @@
 /* name in the enum, how messages call it */
 #define JINJA_TOKENS(X)                                                                                               \
     X(T_EOF, "end of template") X(T_DATA, "template data / text")                                                      \
-    X(T_BLOCK_BEGIN, "begin of statement block") X(T_BLOCK_END, "end of statement block")                              \
-    X(T_VARIABLE_BEGIN, "begin of print statement") X(T_VARIABLE_END, "end of print statement")                        \
+    X(T_BLOCK_BEGIN, "{%") X(T_BLOCK_END, "%}") X(T_VARIABLE_BEGIN, "{{") X(T_VARIABLE_END, "}}")                      \
     X(T_NAME, "name") X(T_STRING, "string") X(T_INTEGER, "integer") X(T_FLOAT, "float")                                \
     X(T_POW, "**") X(T_FLOORDIV, "//") X(T_EQ, "==") X(T_NE, "!=") X(T_GE, ">=") X(T_LE, "<=")                         \
     X(T_ADD, "+") X(T_SUB, "-") X(T_DIV, "/") X(T_MUL, "*") X(T_MOD, "%") X(T_TILDE, "~")                              \

@@ -47,6 +47,15 @@ bool lm_jinja_spend(jinja *m, size_t steps)
     return true;
 }
 
+bool lm_jinja_enter(jinja *m)
+{
+    if (!lm_jinja_spend(m, 1))
+        return false;
+    if (++m->depth > J_MAX_EVAL)
+        return lm_jinja_fail(m, LM_LIMIT, "the template nests deeper than %d evaluations", J_MAX_EVAL);
+    return true;
+}
+
 void *lm_jinja_alloc(jinja *m, size_t bytes)
 {
     if (m->status != LM_OK)

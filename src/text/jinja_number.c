@@ -92,18 +92,12 @@ static bool plain_number(const char *data, size_t n, char *out, size_t size, siz
     size_t from = 0, to = n, k, o = 0;
     bool after_digit = false;
 
-    while (from < to && lm_cp_is_space(lm_utf8_at(data, n, from, &k)))
+    while (from < to && lm_cp_is_space(lm_cp_at(data, from, &k)))
         from += k;
-    while (to > from) {
-        size_t start = to - 1;
-        while (start > from && ((unsigned char)data[start] & 0xC0) == 0x80)
-            start--;
-        if (!lm_cp_is_space(lm_utf8_at(data, n, start, &k)))
-            break;
-        to = start;
-    }
+    while (to > from && lm_cp_is_space(lm_cp_before(data, to, &k)))
+        to -= k;
     for (size_t i = from; i < to; i += k) {
-        int32_t c = lm_utf8_at(data, n, i, &k);
+        int32_t c = lm_cp_at(data, i, &k);
         int digit = lm_cp_digit(c);
         if (o + 1 >= size)
             return false;

@@ -158,7 +158,7 @@ static lm_status parse_body(jparser *p, const char *const *ends, uint32_t opened
         } else if (t->type == T_VARIABLE_BEGIN) {
             jnodes one = { 0 };
             jnode *value;
-            LM_TRY(lm_jp_tuple(p, true, NULL, false, &value));
+            LM_TRY(lm_jp_tuple(p, true, false, &value));
             LM_TRY(lm_jp_expect(p, T_VARIABLE_END));
             LM_TRY(lm_jp_node(p, N_PRINT, t->at, &n));
             LM_TRY(lm_jp_push(p, &one, value));
@@ -223,7 +223,7 @@ static lm_status parse_if_statement(jparser *p, jnode *n)
     for (bool has_else = false; more;) {
         if (!has_else) {
             jnode *condition;
-            LM_TRY(lm_jp_tuple(p, false, NULL, false, &condition));
+            LM_TRY(lm_jp_tuple(p, false, false, &condition));
             LM_TRY(lm_jp_push(p, &conditions, condition));
         }
         if (n_bodies == capacity) {
@@ -263,12 +263,12 @@ static lm_status parse_for(jparser *p, jnode *n)
     static const char *const ends[] = { "endfor", "else", NULL }, *const last[] = { "endfor", NULL };
 
     LM_TRY(make_bodies(p, n, 2));
-    LM_TRY(lm_jp_target(p, false, "in", false, &n->a));
+    LM_TRY(lm_jp_target(p, false, false, &n->a));
     if (assigns(n->a, p->t->name_loop))
         return lm_jp_fail(p, n->at, "can't assign to special loop variable in for-loop target");
     if (!lm_jp_skip_word(p, "in"))
         return lm_jp_fail(p, p->token->at, "expected 'in'");
-    LM_TRY(lm_jp_tuple(p, false, "recursive", false, &n->b));
+    LM_TRY(lm_jp_tuple(p, false, false, &n->b));
     if (lm_jp_skip_word(p, "if"))
         LM_TRY(lm_jp_expression(p, true, &n->c));
     n->recursive = lm_jp_skip_word(p, "recursive");
@@ -284,11 +284,11 @@ static lm_status parse_set(jparser *p, jnode *n)
 {
     static const char *const ends[] = { "endset", NULL };
 
-    LM_TRY(lm_jp_target(p, false, NULL, true, &n->a));
+    LM_TRY(lm_jp_target(p, false, true, &n->a));
     if (p->loops && assigns(n->a, p->t->name_loop))
         return lm_jp_fail(p, n->at, "can't assign to special loop variable in for-loop target");
     if (lm_jp_skip(p, T_ASSIGN))
-        return lm_jp_tuple(p, true, NULL, false, &n->b);
+        return lm_jp_tuple(p, true, false, &n->b);
     n->kind = N_SET_BLOCK;
     LM_TRY(make_bodies(p, n, 1));
     LM_TRY(lm_jp_filters(p, NULL, false, &n->b));
@@ -304,7 +304,7 @@ static lm_status parse_signature(jparser *p, jmacro_def *d)
     while (p->token->type != T_RPAREN) {
         if (params.n)
             LM_TRY(lm_jp_expect(p, T_COMMA));
-        LM_TRY(lm_jp_target(p, true, NULL, false, &n));
+        LM_TRY(lm_jp_target(p, true, false, &n));
         LM_TRY(lm_jp_push(p, &params, n));
         if (lm_jp_skip(p, T_ASSIGN)) {
             LM_TRY(lm_jp_expression(p, true, &n));
@@ -368,7 +368,7 @@ static lm_status parse_macro(jparser *p, jnode *n)
     jnode *name;
 
     LM_TRY(new_macro(p, n));
-    LM_TRY(lm_jp_target(p, true, NULL, false, &name));
+    LM_TRY(lm_jp_target(p, true, false, &name));
     n->macro->name_id = name->name;
     n->macro->name = p->t->names[name->name];
     LM_TRY(parse_signature(p, n->macro));
@@ -407,7 +407,7 @@ static lm_status parse_with(jparser *p, jnode *n)
     while (p->token->type != T_BLOCK_END) {
         if (pairs.n)
             LM_TRY(lm_jp_expect(p, T_COMMA));
-        LM_TRY(lm_jp_target(p, false, NULL, false, &part));
+        LM_TRY(lm_jp_target(p, false, false, &part));
         LM_TRY(lm_jp_push(p, &pairs, part));
         LM_TRY(lm_jp_expect(p, T_ASSIGN));
         LM_TRY(lm_jp_expression(p, true, &part));

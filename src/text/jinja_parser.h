@@ -41,10 +41,10 @@ bool      lm_jp_skip(jparser *p, jtoken_type type);
 
 /* An expression, without `a if b` when not `with_if`. */
 lm_status lm_jp_expression(jparser *p, bool with_if, jnode **out);
-/* One or several separated by commas, which are a tuple. `until`: a word that ends it, or NULL. */
-lm_status lm_jp_tuple(jparser *p, bool with_if, const char *until, bool parentheses, jnode **out);
+/* One or several separated by commas, which are a tuple. */
+lm_status lm_jp_tuple(jparser *p, bool with_if, bool parentheses, jnode **out);
 lm_status lm_jp_filters(jparser *p, jnode *in, bool starts_inline, jnode **out);
 /* What can stand left of `=` or before `in`. */
-lm_status lm_jp_target(jparser *p, bool name_only, const char *until, bool with_namespace, jnode **out);
+lm_status lm_jp_target(jparser *p, bool name_only, bool with_namespace, jnode **out);
 
 #endif

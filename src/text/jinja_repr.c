@@ -14,7 +14,7 @@ static void put_str_repr(jinja *m, jbuild *b, const jstr *s)
 
     lm_jb_add(m, b, &quote, 1, false);
     for (size_t i = 0; i < s->n && m->status == LM_OK; i += n) {
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+        int32_t c = lm_cp_at(s->data, i, &n);
         bool content = lm_jstr_content_at(s, i);
         char escape[16];
         int length = 0;

@@ -25,7 +25,7 @@ static bool all(jinja *m, const jargs *a, bool (*is)(int32_t), bool empty, jval 
     size_t n;
 
     for (size_t i = 0; yes && i < s->n; i += n)
-        yes = is(lm_utf8_at(s->data, s->n, i, &n));
+        yes = is(lm_cp_at(s->data, i, &n));
     *out = lm_jv_bool(yes);
     return lm_jinja_spend(m, s->n / 256);
 }
@@ -49,7 +49,7 @@ static bool str_isidentifier(jinja *m, const jargs *a, jval *out)
     if (!all(m, a, lm_cp_is_word, false, out))
         return false;
     if (out->b) {
-        int32_t first = lm_utf8_at(s->data, s->n, 0, &n);
+        int32_t first = lm_cp_at(s->data, 0, &n);
         *out = lm_jv_bool(first == '_' || lm_cp_is_alpha(first));
     }
     return true;
@@ -75,7 +75,7 @@ static bool str_istitle(jinja *m, const jargs *a, jval *out)
     size_t n;
 
     for (size_t i = 0; yes && i < s->n; i += n) {
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+        int32_t c = lm_cp_at(s->data, i, &n);
         jstr one = { .data = s->data + i, .n = n };
         bool lower = lm_jstr_is_lower(&one), cased = lm_cp_is_cased(c);
         yes = !cased || lower == previous;
@@ -174,7 +174,7 @@ static bool str_expandtabs(jinja *m, const jargs *a, jval *out)
     if (size > 1000)
         return lm_jinja_fail(m, LM_LIMIT, "tabs of more than 1000 columns");
     for (size_t i = 0; i < s->n && m->status == LM_OK; i += n) {
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+        int32_t c = lm_cp_at(s->data, i, &n);
         if (c == '\t') {
             for (int64_t k = size > 0 ? size - column % size : 0; k > 0; k--, column++)
                 lm_jb_puts(m, &b, " ");

@@ -9,7 +9,7 @@ static bool strips(const jstr *chars, int32_t c)
     if (!chars)
         return lm_cp_is_space(c);
     for (size_t i = 0; i < chars->n; i += n)
-        if (lm_utf8_at(chars->data, chars->n, i, &n) == c)
+        if (lm_cp_at(chars->data, i, &n) == c)
             return true;
     return false;
 }
@@ -20,16 +20,10 @@ const jstr *lm_jstr_strip(jinja *m, const jstr *s, const jstr *chars, bool left,
 
     if (!lm_jinja_spend(m, s->n / 256 + (chars ? chars->n / 64 : 0)))
         return NULL;
-    while (left && from < to && strips(chars, lm_utf8_at(s->data, s->n, from, &n)))
+    while (left && from < to && strips(chars, lm_cp_at(s->data, from, &n)))
         from += n;
-    while (right && to > from) {
-        size_t start = to - 1;
-        while (start > from && ((unsigned char)s->data[start] & 0xC0) == 0x80)
-            start--;
-        if (!strips(chars, lm_utf8_at(s->data, s->n, start, &n)))
-            break;
-        to = start;
-    }
+    while (right && to > from && strips(chars, lm_cp_before(s->data, to, &n)))
+        to -= n;
     return lm_jstr_slice(m, s, from, to);
 }
 
@@ -182,7 +176,7 @@ static bool add_piece(jinja *m, jvec *v, const jstr *s, size_t from, size_t to)
 static size_t run(const jstr *s, size_t at, bool space)
 {
     size_t n;
-    while (at < s->n && lm_cp_is_space(lm_utf8_at(s->data, s->n, at, &n)) == space)
+    while (at < s->n && lm_cp_is_space(lm_cp_at(s->data, at, &n)) == space)
         at += n;
     return at;
 }
@@ -233,14 +227,8 @@ static bool rsplit(jinja *m, const jstr *s, const jstr *sep, int64_t most, jvec 
         if (!rest)
             return false;
         to = at = rest->n;
-        while (at > 0) {
-            size_t start = at - 1, n;
-            while (start > 0 && ((unsigned char)s->data[start] & 0xC0) == 0x80)
-                start--;
-            if (lm_cp_is_space(lm_utf8_at(s->data, s->n, start, &n)))
-                break;
-            at = start;
-        }
+        for (size_t n; at > 0 && !lm_cp_is_space(lm_cp_before(s->data, at, &n));)
+            at -= n;
         if (at == to)
             break;
         if (!add_piece(m, v, s, at, to))
@@ -291,7 +279,7 @@ bool lm_jstr_lines(jinja *m, const jstr *s, bool keep_ends, jvec *out)
     if (!lm_jinja_spend(m, s->n / 256))
         return false;
     for (size_t i = 0; i < s->n; i += n) {
-        int32_t c = lm_utf8_at(s->data, s->n, i, &n);
+        int32_t c = lm_cp_at(s->data, i, &n);
         if (!is_line_end(c))
             continue;
         size_t end = i;
@@ -346,7 +334,7 @@ bool lm_jstr_replace(jinja *m, const jstr *s, const jstr *old, const jstr *new, 
             from = i;
             n = 1;
             if (i < s->n)
-                lm_utf8_at(s->data, s->n, i, &n);
+                lm_cp_at(s->data, i, &n);
         }
     } else {
         for (; count != 0 && m->status == LM_OK && (at = lm_jstr_find(s, old, from, s->n)) != SIZE_MAX; count--) {

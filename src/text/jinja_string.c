@@ -14,74 +14,6 @@ struct jshared {
 
 static const lm_span whole = { 0, SIZE_MAX };
 
-/* ---- UTF-8 ---- */
-
-int32_t lm_utf8_at(const char *data, size_t n, size_t at, size_t *length)
-{
-    const unsigned char *p = (const unsigned char *)data + at;
-    size_t left = n - at;
-
-    if (p[0] < 0x80 || left < 2) {
-        *length = 1;
-        return p[0];
-    }
-    if (p[0] < 0xE0 || left < 3) {
-        *length = 2;
-        return ((p[0] & 0x1F) << 6) | (p[1] & 0x3F);
-    }
-    if (p[0] < 0xF0 || left < 4) {
-        *length = 3;
-        return ((p[0] & 0x0F) << 12) | ((p[1] & 0x3F) << 6) | (p[2] & 0x3F);
-    }
-    *length = 4;
-    return ((p[0] & 0x07) << 18) | ((p[1] & 0x3F) << 12) | ((p[2] & 0x3F) << 6) | (p[3] & 0x3F);
-}
-
-size_t lm_utf8_put(int32_t c, char out[4])
-{
-    uint32_t u = (uint32_t)c;
-
-    if (u < 0x80) {
-        out[0] = (char)u;
-        return 1;
-    }
-    if (u < 0x800) {
-        out[0] = (char)(0xC0 | (u >> 6));
-        out[1] = (char)(0x80 | (u & 0x3F));
-        return 2;
-    }
-    if (u < 0x10000) {
-        out[0] = (char)(0xE0 | (u >> 12));
-        out[1] = (char)(0x80 | ((u >> 6) & 0x3F));
-        out[2] = (char)(0x80 | (u & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | (u >> 18));
-    out[1] = (char)(0x80 | ((u >> 12) & 0x3F));
-    out[2] = (char)(0x80 | ((u >> 6) & 0x3F));
-    out[3] = (char)(0x80 | (u & 0x3F));
-    return 4;
-}
-
-size_t lm_utf8_check(const char *data, size_t n)
-{
-    const unsigned char *p = (const unsigned char *)data;
-
-    for (size_t i = 0; i < n;) {
-        size_t length = p[i] < 0x80 ? 1 : p[i] < 0xC2 ? 0 : p[i] < 0xE0 ? 2 : p[i] < 0xF0 ? 3 : p[i] < 0xF5 ? 4 : 0;
-        if (!length || n - i < length)
-            return i;
-        for (size_t k = 1; k < length; k++)
-            if ((p[i + k] & 0xC0) != 0x80)
-                return i;
-        if ((p[i] == 0xE0 && p[i + 1] < 0xA0) || (p[i] == 0xED && p[i + 1] > 0x9F) ||
-            (p[i] == 0xF0 && p[i + 1] < 0x90) || (p[i] == 0xF4 && p[i + 1] > 0x8F))
-            return i;
-        i += length;
-    }
-    return n;
-}
-
 /* ---- making strings ---- */
 
 const jstr *lm_jstr_new(jinja *m, const char *data, size_t n, bool content)
@@ -298,7 +230,7 @@ void lm_jb_puts(jinja *m, jbuild *b, const char *literal) { lm_jb_add(m, b, lite
 void lm_jb_char(jinja *m, jbuild *b, int32_t code_point, bool content)
 {
     char bytes[4];
-    lm_jb_add(m, b, bytes, lm_utf8_put(code_point, bytes), content);
+    lm_jb_add(m, b, bytes, lm_utf8_encode((uint32_t)code_point, bytes), content);
 }
 
 void lm_jb_slice(jinja *m, jbuild *b, const jstr *s, size_t from, size_t to)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "lamina/text.h"
+#include "text/utf8.h"
 
 typedef struct jinja jinja;              /* the machine: jinja.h */
 
@@ -201,11 +202,9 @@ size_t      lm_jstr_offset(const jstr *s, size_t index);     /* byte where code 
 /* First occurrence of `needle` in bytes [from, to), or SIZE_MAX; the last one. */
 size_t      lm_jstr_find(const jstr *s, const jstr *needle, size_t from, size_t to);
 size_t      lm_jstr_rfind(const jstr *s, const jstr *needle, size_t from, size_t to);
-/* The code point at byte `at` and its length. The text is valid UTF-8. */
-int32_t     lm_utf8_at(const char *data, size_t n, size_t at, size_t *length);
-size_t      lm_utf8_put(int32_t code_point, char out[4]);
-/* The offset of the first byte that is not part of well-formed UTF-8; `n` when there is none. */
-size_t      lm_utf8_check(const char *data, size_t n);
+/* The code point at byte `at`, and how many bytes it takes; the one that ends at byte `end`. */
+static inline int32_t lm_cp_at(const char *data, size_t at, size_t *size) { return (int32_t)lm_utf8_valid(data + at, size); }
+static inline int32_t lm_cp_before(const char *data, size_t end, size_t *size) { return (int32_t)lm_utf8_last(data, end, size); }
 /* HTML escaping, as markupsafe does it; the result is safe. A safe string is returned as it is. */
 bool        lm_jstr_escape(jinja *m, const jstr *s, const jstr **out);
 

@@ -29,7 +29,7 @@ static size_t normalise(const char *in, size_t n, char *out)
 
 lm_status lm_template_new(const char *source, size_t size, const char *name, lm_template **out, lm_error *e)
 {
-    size_t good = size <= MAX_SOURCE ? lm_utf8_check(source, size) : size;
+    size_t good = size <= MAX_SOURCE ? lm_utf8_valid_prefix(source, size) : size;
     lm_template *t;
 
     if (size > MAX_SOURCE)
