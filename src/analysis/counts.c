@@ -31,13 +31,23 @@ static bool holds_attention(const lm_program *p, uint32_t module)
     return false;
 }
 
+/* The last product: what follows it only scales or caps the logits. */
+static const lm_node *head_of(const lm_program *p)
+{
+    uint32_t i = p->n_nodes;
+
+    while (i > 1 && p->nodes[i - 1].code != LM_OP_LINEAR)
+        i--;
+    return &p->nodes[i - 1];
+}
+
 static lm_part part_of(const lm_program *p, const lm_node *n)
 {
-    if (n->code == LM_OP_EMBED)
+    if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION)
         return LM_PART_EMBEDDING;
     if (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM)
         return LM_PART_NORM;
-    if (n->out == p->logits)
+    if (n == head_of(p))
         return LM_PART_HEAD;
     uint32_t m = block_of(p, n);
     if (n->code != LM_OP_LINEAR || m == LM_NONE)
@@ -47,7 +57,7 @@ static lm_part part_of(const lm_program *p, const lm_node *n)
 
 void lm_count_parameters(const lm_program *p, lm_parameter_counts *out)
 {
-    uint64_t embedding_first = 0;
+    uint64_t shared = 0;
 
     *out = (lm_parameter_counts){ .total = lm_program_parameters(p) };
     for (uint32_t w = 0; w < p->n_weights; w++) {
@@ -59,12 +69,10 @@ void lm_count_parameters(const lm_program *p, lm_parameter_counts *out)
                     counted = true;
                 }
     }
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_node *n = &p->nodes[i];
-        if (n->out == p->logits && n->weights[0] != LM_NONE && p->weights[n->weights[0]].uses > 1)
-            embedding_first = p->weights[n->weights[0]].elements;
-    }
-    out->untied_total = out->total + embedding_first;
+    const lm_node *head = head_of(p);
+    if (head->weights[0] != LM_NONE && p->weights[head->weights[0]].uses > 1)
+        shared = p->weights[head->weights[0]].elements;
+    out->untied_total = out->total + shared;
     out->active       = out->total;
 }
 
@@ -87,7 +95,7 @@ void lm_count_flops(const lm_program *p, lm_flop_counts *out)
         out->per_token_other += c.flops - 2 * c.mult_adds;
         if (!(p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.spec.window))
             out->per_context_token += 2 * c.key_mult_adds;
-        if (p->nodes[i].out == p->logits)
+        if (&p->nodes[i] == head_of(p))
             out->head = 2 * c.mult_adds;
     }
 }
@@ -124,7 +132,7 @@ uint64_t lm_flops_prefill(const lm_program *p, uint64_t tokens)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
         lm_node_cost(p, n, &c);
-        sum += 2 * c.mult_adds * (n->out == p->logits ? 1 : tokens);
+        sum += 2 * c.mult_adds * (n == head_of(p) ? 1 : tokens);
         if (n->code == LM_OP_ATTENTION)
             sum += 2 * c.key_mult_adds * keys_seen(tokens, n->attention.spec.window);
     }

@@ -206,12 +206,18 @@ static void compile_attention(compiler *c, uint32_t index)
     s->out        = value_buffer(c, n->out);
 }
 
+static bool works_in_place(lm_step_code code)
+{
+    return code == LM_STEP_ROPE || code == LM_STEP_SCALE || code == LM_STEP_GLU || code == LM_STEP_ACT ||
+           code == LM_STEP_SOFTCAP || code == LM_STEP_CLAMP;
+}
+
 static void compile_simple(compiler *c, uint32_t index, lm_step_code code)
 {
     const lm_node *n      = &c->p->nodes[index];
     lm_domain      domain = domain_of(c, n->out);
     uint32_t       in[2]  = { LM_NONE, LM_NONE };
-    bool           over   = code == LM_STEP_ROPE || code == LM_STEP_SCALE || code == LM_STEP_GLU;
+    bool           over   = works_in_place(code);
 
     for (uint32_t k = 0; k < n->n_in && k < 2; k++)
         in[k] = input(c, n->in[k], domain);
@@ -222,43 +228,29 @@ static void compile_simple(compiler *c, uint32_t index, lm_step_code code)
     s->out       = out;
     if (n->code == LM_OP_ROPE)
         s->table = n->rope.table;
-    if (n->code == LM_OP_EMBED)
+    if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION)
         s->matmul = c->plan->weights[n->weights[0]].matmul;
 }
 
+/* Operations that become one step of the same kind. */
+static const lm_step_code simple_steps[LM_OP_COUNT] = {
+    [LM_OP_EMBED] = LM_STEP_EMBED,       [LM_OP_POSITION] = LM_STEP_POSITION,     [LM_OP_SINUSOID] = LM_STEP_SINUSOID,
+    [LM_OP_RMS_NORM] = LM_STEP_RMS_NORM, [LM_OP_LAYER_NORM] = LM_STEP_LAYER_NORM, [LM_OP_ROPE] = LM_STEP_ROPE,
+    [LM_OP_ADD] = LM_STEP_ADD,           [LM_OP_SCALE] = LM_STEP_SCALE,           [LM_OP_GLU] = LM_STEP_GLU,
+    [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,       [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
+    [LM_OP_CLAMP] = LM_STEP_CLAMP,
+};
+
 static void compile_node(compiler *c, uint32_t i)
 {
-    switch (c->p->nodes[i].code) {
-    case LM_OP_LINEAR:
+    lm_op_code code = c->p->nodes[i].code;
+
+    if (code == LM_OP_LINEAR)
         compile_linear(c, i);
-        break;
-    case LM_OP_ATTENTION:
+    else if (code == LM_OP_ATTENTION)
         compile_attention(c, i);
-        break;
-    case LM_OP_EMBED:
-        compile_simple(c, i, LM_STEP_EMBED);
-        break;
-    case LM_OP_RMS_NORM:
-        compile_simple(c, i, LM_STEP_RMS_NORM);
-        break;
-    case LM_OP_LAYER_NORM:
-        compile_simple(c, i, LM_STEP_LAYER_NORM);
-        break;
-    case LM_OP_ROPE:
-        compile_simple(c, i, LM_STEP_ROPE);
-        break;
-    case LM_OP_ADD:
-        compile_simple(c, i, LM_STEP_ADD);
-        break;
-    case LM_OP_SCALE:
-        compile_simple(c, i, LM_STEP_SCALE);
-        break;
-    case LM_OP_GLU:
-        compile_simple(c, i, LM_STEP_GLU);
-        break;
-    case LM_OP_COUNT:
-        break;
-    }
+    else
+        compile_simple(c, i, simple_steps[code]);
 }
 
 static void compile_tables(compiler *c)
@@ -351,7 +343,9 @@ static lm_status place_matrix(const compiler *c, uint32_t i, uint64_t *offset, l
         return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", w->dims[1],
                        lm_dtype_of(type)->name);
     at->type  = type;
-    at->kind  = at->matmul->packed_bytes ? LM_PACKED : LM_MAPPED;
+    at->kind  = at->matmul->packed_bytes                ? LM_PACKED
+                : c->o->turned && c->o->turned[i] ? LM_TURNED
+                                                  : LM_MAPPED;
     at->bytes = at->matmul->packed_bytes ? at->matmul->packed_bytes(w->dims[0], w->dims[1]) : bytes;
     if (at->kind == LM_MAPPED) {
         c->plan->mapped_bytes += at->bytes;
@@ -421,7 +415,7 @@ static void place_state(compiler *c)
     lm_plan               *plan = c->plan;
     lm_plan_state         *s    = &plan->state;
     const lm_plan_options *o    = c->o;
-    uint64_t               at = plan->slab_bytes, tables = 0, pages = 0, lanes = 0;
+    uint64_t               at = plan->slab_bytes, tables = 0, pages = 0, lanes = 0, slopes = 0;
 
     for (uint32_t g = 0; g < plan->n_groups; g++) {
         tables += (uint64_t)o->sequences * plan->groups[g].pages_per_sequence;
@@ -429,6 +423,9 @@ static void place_state(compiler *c)
     }
     for (uint32_t t = 0; t < c->p->n_ropes; t++)
         lanes += c->p->ropes[t].spec.dim;
+    for (uint32_t i = 0; i < c->p->n_nodes; i++)
+        if (c->p->nodes[i].code == LM_OP_ATTENTION && c->p->nodes[i].attention.spec.alibi > 0)
+            slopes += c->p->nodes[i].attention.spec.n_heads;
     s->positions    = reserve(&at, (uint64_t)o->rows * 4);
     s->sequences    = reserve(&at, (uint64_t)o->rows * 4);
     s->tokens       = reserve(&at, (uint64_t)o->rows * 4);
@@ -441,6 +438,7 @@ static void place_state(compiler *c)
     s->page_uses    = reserve(&at, pages * 4);
     s->page_free    = reserve(&at, pages * 4);
     s->frequencies  = reserve(&at, lanes * 4);
+    s->slopes       = reserve(&at, slopes * 4);
     s->worker_bytes = worker_bytes(c);
     s->workers      = reserve(&at, s->worker_bytes * o->workers);
     plan->slab_bytes = at;

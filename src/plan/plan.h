@@ -23,6 +23,7 @@ typedef struct lm_plan_options {
     uint32_t          workers;
     const lm_kernels *kernels;
     const lm_dtype   *types;             /* [n_weights]: how each weight is stored */
+    const bool       *turned;            /* [n_weights]: stored [in, out]; NULL: none is */
     const lm_value   *probes;            /* values to keep for every row */
     uint32_t          n_probes;
 } lm_plan_options;
@@ -33,6 +34,8 @@ typedef enum lm_domain { LM_ALL_ROWS, LM_WANTED_ROWS } lm_domain;
 typedef enum lm_step_code {
     LM_STEP_TABLE,               /* cosines and sines of a rotary table, for each row's position */
     LM_STEP_EMBED,
+    LM_STEP_POSITION,            /* rows of a learned table, by position */
+    LM_STEP_SINUSOID,
     LM_STEP_GATHER,              /* the wanted rows of a value, side by side */
     LM_STEP_RMS_NORM,
     LM_STEP_LAYER_NORM,
@@ -44,6 +47,10 @@ typedef enum lm_step_code {
     LM_STEP_ADD,
     LM_STEP_SCALE,
     LM_STEP_GLU,
+    LM_STEP_ACT,
+    LM_STEP_COLUMNS,             /* lanes of a fused value, side by side */
+    LM_STEP_SOFTCAP,
+    LM_STEP_CLAMP,
 } lm_step_code;
 
 /* How workers share a stage. */
@@ -78,10 +85,10 @@ typedef struct lm_stage {
 } lm_stage;
 
 /* How a weight is kept. */
-typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS } lm_placement_kind;
+typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS, LM_TURNED } lm_placement_kind;
 
 typedef struct lm_placement {
-    lm_placement_kind kind;      /* as stored in the file; packed for its kernel; float32 */
+    lm_placement_kind kind;      /* as stored in the file; packed for its kernel; float32; as stored but transposed */
     lm_dtype          type;      /* as stored */
     uint64_t          offset;    /* in the weights region; 0 when mapped */
     uint64_t          bytes;     /* there, or in the file */
@@ -113,6 +120,7 @@ typedef struct lm_plan_state {
     uint64_t page_uses;                              /* u32, group by group [n_pages] */
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
     uint64_t frequencies;                            /* f32, table by table [2][dim/2]: short and long */
+    uint64_t slopes;                                 /* f32, cache by cache [n_heads]: ALiBi */
     uint64_t workers;                                /* [workers][worker_bytes] */
     uint64_t worker_bytes;
 } lm_plan_state;

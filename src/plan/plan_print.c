@@ -7,7 +7,9 @@ static const char *const step_names[] = {
     [LM_STEP_TABLE] = "table",           [LM_STEP_EMBED] = "embed", [LM_STEP_GATHER] = "gather", [LM_STEP_RMS_NORM] = "rms_norm",
     [LM_STEP_LAYER_NORM] = "layer_norm", [LM_STEP_PACK] = "pack",   [LM_STEP_MATMUL] = "matmul", [LM_STEP_ROPE] = "rope",
     [LM_STEP_STORE] = "store",           [LM_STEP_ATTENTION] = "attention", [LM_STEP_ADD] = "add", [LM_STEP_SCALE] = "scale",
-    [LM_STEP_GLU] = "glu",
+    [LM_STEP_GLU] = "glu",               [LM_STEP_ACT] = "act",     [LM_STEP_COLUMNS] = "columns",
+    [LM_STEP_SOFTCAP] = "softcap",       [LM_STEP_CLAMP] = "clamp", [LM_STEP_POSITION] = "position",
+    [LM_STEP_SINUSOID] = "sinusoid",
 };
 
 const char *lm_step_name(lm_step_code code)
@@ -17,7 +19,7 @@ const char *lm_step_name(lm_step_code code)
 
 static void print_step(const lm_plan *p, const lm_step *s, lm_buf *out)
 {
-    static const char *const kinds[] = { "mapped", "packed", "float32" };
+    static const char *const kinds[] = { "mapped", "packed", "float32", "transposed" };
     const lm_node           *n       = s->node != LM_NONE ? &p->program->nodes[s->node] : NULL;
 
     lm_buf_printf(out, "    %-10s %-46s", step_names[s->code], n ? n->path : "rotary table");

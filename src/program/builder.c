@@ -331,6 +331,121 @@ lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, b
     return norm(b, LM_OP_LAYER_NORM, name, "LayerNorm", x, eps, bias);
 }
 
+lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps)
+{
+    need(b, b->failed || (n_heads && width_of(b, x) % n_heads == 0), name, "heads do not divide the width");
+    lm_push(b, name, "%sRMSNorm");
+    if (b->failed)
+        return LM_NONE;
+    const char *path = b->p->modules[b->stack[b->depth - 1]].path;
+    uint32_t    w    = add_weight(b, path, "weight", LM_VECTOR, 1, width_of(b, x) / n_heads, 1);
+    lm_node    *n    = add_unary(b, LM_OP_RMS_NORM, path, x, width_of(b, x));
+    n->weights[0]    = w;
+    n->norm.eps      = eps;
+    n->norm.groups   = n_heads;
+    lm_value y       = n->out;
+    lm_pop(b);
+    return y;
+}
+
+lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width, uint32_t offset)
+{
+    lm_push(b, name, "Embedding");
+    if (b->failed)
+        return LM_NONE;
+    need(b, rows > offset, name, "the table has no row for the first position");
+    const char *path      = b->p->modules[b->stack[b->depth - 1]].path;
+    uint32_t    w         = add_weight(b, path, "weight", LM_TABLE, 2, rows, width);
+    lm_node    *n         = add_node(b, LM_OP_POSITION, path, width);
+    n->weights[0]         = w;
+    n->position.offset    = offset;
+    lm_value out          = n->out;
+    b->p->context_length  = rows - offset;
+    b->p->context_is_hard = true;
+    lm_pop(b);
+    return out;
+}
+
+lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoid_layout layout, uint32_t offset)
+{
+    lm_push(b, name, "%sSinusoidalPositionalEmbedding");
+    if (b->failed)
+        return LM_NONE;
+    need(b, width % 2 == 0, name, "sines and cosines need an even width");
+    lm_node *n         = add_node(b, LM_OP_SINUSOID, b->p->modules[b->stack[b->depth - 1]].path, width);
+    n->position.offset = offset;
+    n->position.layout = layout;
+    lm_value out       = n->out;
+    lm_pop(b);
+    return out;
+}
+
+lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups, uint32_t offset, uint32_t width)
+{
+    if (b->failed)
+        return LM_NONE;
+    need(b, groups && width_of(b, x) % groups == 0 && (uint64_t)offset + width <= width_of(b, x) / groups, word,
+         "takes lanes that the value does not have");
+    if (b->failed)
+        return LM_NONE;
+    lm_node *n        = add_unary(b, LM_OP_COLUMNS, path_of(b, word), x, groups * width);
+    n->columns.groups = groups;
+    n->columns.offset = offset;
+    return n->out;
+}
+
+static lm_value by_number(lm_builder *b, lm_op_code code, const char *word, lm_value x, float number)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_node *n      = add_unary(b, code, path_of(b, word), x, width_of(b, x));
+    n->scale.factor = number;
+    return n->out;
+}
+
+lm_value lm_softcap(lm_builder *b, lm_value x, float cap)
+{
+    return by_number(b, LM_OP_SOFTCAP, "softcap", x, cap);
+}
+
+lm_value lm_clamp(lm_builder *b, lm_value x, float limit)
+{
+    return by_number(b, LM_OP_CLAMP, "clamp", x, limit);
+}
+
+static lm_node *maker(lm_builder *b, lm_value x)
+{
+    return b->failed || x >= b->p->n_values ? NULL : &b->p->nodes[b->p->values[x].producer];
+}
+
+void lm_stored_transposed(lm_builder *b, lm_value x)
+{
+    lm_node *n = maker(b, x);
+
+    if (!n || n->weights[0] == LM_NONE)
+        return;
+    b->p->weights[n->weights[0]].transposed = true;
+    for (uint32_t m = 0; m < b->p->n_modules; m++)
+        if (strcmp(b->p->modules[m].path, n->path) == 0)
+            b->p->modules[m].class_name = "Conv1D";
+}
+
+void lm_stored_minus_one(lm_builder *b, lm_value x)
+{
+    lm_node *n = maker(b, x);
+
+    if (n && n->weights[0] != LM_NONE)
+        b->p->weights[n->weights[0]].plus_one = true;
+}
+
+void lm_with_bias(lm_builder *b, lm_value x)
+{
+    lm_node *n = maker(b, x);
+
+    if (n && n->weights[1] == LM_NONE)
+        n->weights[1] = add_weight(b, n->path, "bias", LM_VECTOR, 1, width_of(b, x), 1);
+}
+
 static bool same_rope(const lm_rope_spec *a, const lm_rope_spec *b)
 {
     return a->dim == b->dim && a->base == b->base && a->pairing == b->pairing && a->type == b->type &&
@@ -422,6 +537,13 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
     n->in[2]           = v;
     n->attention.spec  = *s;
     n->attention.cache = b->p->n_caches;
+    if (s->sinks) {
+        /* stored as "….sinks" by one container and as "….sinks.weight" by the other */
+        const char *parent = b->p->modules[b->stack[b->depth - 1]].path;
+        n->weights[0]      = add_weight(b, parent, "sinks", LM_VECTOR, 1, s->n_heads, 1);
+        if (n->weights[0] != LM_NONE)
+            b->p->weights[n->weights[0]].gguf = gguf_name(b, b->p->weights[n->weights[0]].path, "weight");
+    }
     b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim, s->window };
     return n->out;
 }
@@ -473,6 +595,18 @@ static const char *act_class(lm_act act)
     default:
         return "Activation";
     }
+}
+
+lm_value lm_activate(lm_builder *b, lm_value x, lm_act act)
+{
+    lm_push(b, "act_fn", act_class(act));
+    if (b->failed)
+        return LM_NONE;
+    lm_node *n = add_unary(b, LM_OP_ACT, b->p->modules[b->stack[b->depth - 1]].path, x, width_of(b, x));
+    n->glu.act = act;
+    lm_value y = n->out;
+    lm_pop(b);
+    return y;
 }
 
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)

@@ -34,12 +34,28 @@ lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bo
 /* The head: its own matrix, or the table at `tied_to` ("model.embed_tokens") when not NULL. */
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to);
 lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps);
+/* Each of n_heads equal parts by itself, all with one weight of a head's width (QK norm). */
+lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps);
 lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias);
 lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec *spec);
 lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *spec);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
+lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), the module act_fn */
+/* A row of the learned table of positions (arXiv 1810.04805's kind); row = position + offset. `rows` limits the context. */
+lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width, uint32_t offset);
+lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoid_layout layout, uint32_t offset);
+/* Of each of `groups` equal parts of x the `width` lanes from `offset`, side by side: how fused projections are taken
+ * apart. `word` names the value ("q"). */
+lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups, uint32_t offset, uint32_t width);
+lm_value lm_softcap(lm_builder *b, lm_value x, float cap);
+lm_value lm_clamp(lm_builder *b, lm_value x, float limit);
+
+/* Properties of the weights of the operation that made `x`, when they differ from nn.Linear's and plain norms'. */
+void lm_stored_transposed(lm_builder *b, lm_value x);        /* Hugging Face checkpoints store [in, out]; prints as Conv1D */
+void lm_stored_minus_one(lm_builder *b, lm_value x);         /* Hugging Face checkpoints store w - 1 */
+void lm_with_bias(lm_builder *b, lm_value x);                /* a bias for a head that shares its matrix */
 
 /* Facts about the whole. */
 void lm_context_length(lm_builder *b, uint32_t positions, bool hard);

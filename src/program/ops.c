@@ -116,6 +116,8 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_buf *ou
         lm_buf_printf(out, ", window %u", s->window);
     if (s->softcap > 0)
         lm_buf_printf(out, ", soft cap %g", (double)s->softcap);
+    if (s->alibi > 0)
+        lm_buf_printf(out, ", ALiBi up to %g", (double)s->alibi);
 }
 
 static void add_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -162,16 +164,81 @@ static void glu_describe(const lm_program *p, const lm_node *n, lm_buf *out)
     lm_buf_printf(out, "%s(gate) ⊙ up", act_name(n->glu.act));
 }
 
+static void position_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    if (n->code == LM_OP_POSITION)
+        lm_buf_printf(out, "row of %" PRIu64 " × %" PRIu64 " by position", p->weights[n->weights[0]].dims[0],
+                      p->weights[n->weights[0]].dims[1]);
+    else
+        lm_buf_add_str(out, "sines and cosines of the position");
+    if (n->position.offset)
+        lm_buf_printf(out, " + %u", n->position.offset);
+}
+
+/* two functions a pair of lanes */
+static void sinusoid_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = 2 * width_out(p, n);
+    c->writes = width_out(p, n);
+}
+
+static void act_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    (void)p;
+    lm_buf_add_str(out, act_name(n->glu.act));
+}
+
+static void act_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = 4 * width_out(p, n);
+    c->reads  = width_out(p, n);
+    c->writes = width_out(p, n);
+}
+
+/* lanes are moved, nothing is computed */
+static void columns_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->reads  = width_out(p, n);
+    c->writes = width_out(p, n);
+}
+
+static void columns_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    uint32_t width = (uint32_t)width_out(p, n) / n->columns.groups;
+
+    lm_buf_printf(out, "lanes %u…%u", n->columns.offset, n->columns.offset + width - 1);
+    if (n->columns.groups > 1)
+        lm_buf_printf(out, " of each of %u groups", n->columns.groups);
+}
+
+static void softcap_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    (void)p;
+    lm_buf_printf(out, "%g tanh(x / %g)", (double)n->scale.factor, (double)n->scale.factor);
+}
+
+static void clamp_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    (void)p;
+    lm_buf_printf(out, "to ±%g", (double)n->scale.factor);
+}
+
 static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_EMBED]      = { "embed",      { "weight" },         embed_cost,      embed_describe },
+    [LM_OP_POSITION]   = { "position",   { "weight" },         embed_cost,      position_describe },
+    [LM_OP_SINUSOID]   = { "sinusoid",   { 0 },                sinusoid_cost,   position_describe },
     [LM_OP_LINEAR]     = { "linear",     { "weight", "bias" }, linear_cost,     linear_describe },
     [LM_OP_RMS_NORM]   = { "rms_norm",   { "weight" },         rms_norm_cost,   norm_describe },
     [LM_OP_LAYER_NORM] = { "layer_norm", { "weight", "bias" }, layer_norm_cost, norm_describe },
     [LM_OP_ROPE]       = { "rope",       { 0 },                rope_cost,       rope_describe },
-    [LM_OP_ATTENTION]  = { "attention",  { 0 },                attention_cost,  attention_describe },
+    [LM_OP_ATTENTION]  = { "attention",  { "sinks" },          attention_cost,  attention_describe },
     [LM_OP_ADD]        = { "add",        { 0 },                add_cost,        NULL },
     [LM_OP_SCALE]      = { "scale",      { 0 },                scale_cost,      scale_describe },
     [LM_OP_GLU]        = { "glu",        { 0 },                glu_cost,        glu_describe },
+    [LM_OP_ACT]        = { "act",        { 0 },                act_cost,        act_describe },
+    [LM_OP_COLUMNS]    = { "columns",    { 0 },                columns_cost,    columns_describe },
+    [LM_OP_SOFTCAP]    = { "softcap",    { 0 },                act_cost,        softcap_describe },
+    [LM_OP_CLAMP]      = { "clamp",      { 0 },                scale_cost,      clamp_describe },
 };
 
 const lm_op *lm_op_of(lm_op_code code)

@@ -40,6 +40,8 @@ typedef struct lm_weight {
     uint32_t       uses;         /* operations that read it; 2 for a tied embedding */
     bool           constant;     /* not a parameter (rotary factors stored by GGUF): not counted */
     bool           gguf_only;    /* only that container stores it */
+    bool           transposed;   /* Hugging Face checkpoints store [in, out] (GPT-2's Conv1D) */
+    bool           plus_one;     /* Hugging Face checkpoints store w - 1 (Gemma's norms) */
 } lm_weight;
 
 /* A module as transformers would print it: the tree of paths. */
@@ -56,6 +58,8 @@ typedef struct lm_module {
 
 typedef enum lm_op_code {
     LM_OP_EMBED,                 /* ids -> [T][D], rows of a table */
+    LM_OP_POSITION,              /* positions -> [T][D], rows of a learned table */
+    LM_OP_SINUSOID,              /* positions -> [T][D], sines and cosines */
     LM_OP_LINEAR,                /* x W^T + b */
     LM_OP_RMS_NORM,
     LM_OP_LAYER_NORM,
@@ -64,6 +68,10 @@ typedef enum lm_op_code {
     LM_OP_ADD,
     LM_OP_SCALE,
     LM_OP_GLU,                   /* act(gate) * up */
+    LM_OP_ACT,                   /* act(x) */
+    LM_OP_COLUMNS,               /* some lanes of each of some equal groups, side by side */
+    LM_OP_SOFTCAP,               /* cap tanh(x / cap) */
+    LM_OP_CLAMP,                 /* to [-limit, limit] */
     LM_OP_COUNT
 } lm_op_code;
 
@@ -74,7 +82,17 @@ typedef struct lm_attention_spec {
     float    scale;              /* of q.k; 1/sqrt(k_dim) unless the model says otherwise */
     uint32_t window;             /* keys visible, the query's own included; 0: all */
     float    softcap;            /* 0: none */
+    float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
+    bool     alibi_half;         /* slopes rounded to bfloat16, as Falcon computes them */
+    bool     sinks;              /* a learned score without a value for each head takes part in the softmax */
 } lm_attention_spec;
+
+/* How sinusoidal positions lie in a row. */
+typedef enum lm_sinusoid_layout {
+    LM_SINUSOID_PAIRS,           /* sin, cos, sin, cos …: frequencies base^(-2i/D)        (arXiv 1706.03762) */
+    LM_SINUSOID_HALVES,          /* sines, then cosines, of the same frequencies           (CTRL) */
+    LM_SINUSOID_SPREAD,          /* sines, then cosines: frequencies base^(-i/(D/2 - 1))   (tensor2tensor, fairseq, XGLM) */
+} lm_sinusoid_layout;
 
 typedef struct lm_node {
     lm_op_code  code;
@@ -89,8 +107,10 @@ typedef struct lm_node {
         struct { float eps; uint32_t groups; } norm;         /* groups: normalise each of that many equal parts alone */
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
         struct { lm_attention_spec spec; uint32_t cache; } attention;
-        struct { float factor; } scale;
-        struct { lm_act act; } glu;
+        struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */
+        struct { lm_act act; } glu;          /* of GLU and ACT */
+        struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
+        struct { uint32_t groups, offset; } columns;         /* of each group, the lanes from `offset` on */
     };
 } lm_node;
 
@@ -168,5 +188,11 @@ void lm_program_print(const lm_program *p, lm_buf *out);
 /* Parameters stored (tied ones once, constants not counted), and of one weight kind or module. */
 uint64_t lm_program_parameters(const lm_program *p);
 uint64_t lm_module_parameters(const lm_program *p, uint32_t module);
+
+/* The slope of each head: m^(h+1) for the largest power of two of heads, the others in between. */
+void lm_alibi_slopes(const lm_attention_spec *s, float *out);
+
+/* Row `position + offset` of a sinusoidal table: out [width]. */
+void lm_sinusoid_row(lm_sinusoid_layout layout, uint32_t position, uint32_t width, float *out);
 
 #endif

@@ -7,7 +7,8 @@
 #include "base/map.h"
 #include "runtime/model.h"
 
-/* Checkpoints of the bare decoder leave the first word of every path out ("layers.0…" for "model.layers.0…"). */
+/* Checkpoints of the bare decoder leave the first word of every path out ("layers.0…" for "model.layers.0…", "h.0…" for
+ * "transformer.h.0…"). */
 static const lm_tensor_info *find_tensor(const lm_model *m, const lm_weight *w, const char **name)
 {
     bool                  gguf = lm_container_kind_of(m->container) == LM_GGUF;
@@ -17,8 +18,9 @@ static const lm_tensor_info *find_tensor(const lm_model *m, const lm_weight *w, 
     if (!*name)
         return NULL;
     t = lm_container_find(m->container, *name);
-    if (!t && !gguf && strncmp(*name, "model.", 6) == 0)
-        t = lm_container_find(m->container, *name + 6);
+    const char *dot = strchr(*name, '.');
+    if (!t && !gguf && dot)
+        t = lm_container_find(m->container, dot + 1);
     return t;
 }
 
@@ -32,16 +34,22 @@ static void shape_text(char *out, size_t size, const uint64_t *dims, uint32_t n)
         snprintf(out + at, size - at, "]");
 }
 
+static bool is_turned(const lm_model *m, const lm_weight *w)
+{
+    return w->transposed && lm_container_kind_of(m->container) != LM_GGUF;
+}
+
 static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_tensor_info *t, lm_error *e)
 {
-    char want[96], have[160];
-    bool same = t->n_dims == w->n_dims;
+    char     want[96], have[160];
+    bool     same = t->n_dims == w->n_dims, turned = is_turned(m, w);
+    uint64_t dims[2] = { w->dims[turned], w->dims[!turned] };
 
     for (uint32_t i = 0; same && i < w->n_dims; i++)
-        same = t->dims[i] == w->dims[i];
+        same = t->dims[i] == (w->n_dims == 2 ? dims[i] : w->dims[i]);
     if (same)
         return LM_OK;
-    shape_text(want, sizeof want, w->dims, w->n_dims);
+    shape_text(want, sizeof want, w->n_dims == 2 ? dims : w->dims, w->n_dims);
     shape_text(have, sizeof have, t->dims, t->n_dims);
     lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset, "expected %s, the file has %s", want, have);
     return lm_fail_in(e, lm_container_file_of(m->container, t));
@@ -64,6 +72,11 @@ static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     }
     m->tensors[i] = t;
     m->types[i]   = t->type;
+    m->turned[i]  = is_turned(m, w);
+    if (m->turned[i] && lm_dtype_of(t->type)->block != 1) {
+        lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "blocks of %s cannot be transposed", lm_dtype_of(t->type)->name);
+        return lm_fail_in(e, lm_container_file_of(m->container, t));
+    }
     m->weight_bytes += t->bytes;
     if (!lm_map_set(used, lm_view_of(t->name), 1))
         return lm_fail_memory(e, "tensors", 0);

@@ -67,6 +67,7 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, lm_kerne
     p.workers      = o->threads ? o->threads : lm_cpu_cores();
     p.kernels      = k;
     p.types        = m->types;
+    p.turned       = m->turned;
     return lm_plan_new(m->program, &p, out, e);
 }
 
@@ -179,7 +180,8 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error 
     LM_TRY(lm_engine_plan(g->model, o, &g->kernels, &g->arena, &g->plan, e));
     g->weight = lm_arena_new(&g->arena, g->program->n_weights + 1, const void *);
     g->pages  = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
-    if (!g->weight || !g->pages)
+    g->slopes = lm_arena_new(&g->arena, g->program->n_caches + 1, const float *);
+    if (!g->weight || !g->pages || !g->slopes)
         return lm_fail_memory(e, "engine", 0);
     LM_TRY(lm_pool_new(g->plan->options.workers, &g->pool, e));
     LM_TRY(take_memory(g, e));

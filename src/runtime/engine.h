@@ -29,6 +29,7 @@ struct lm_engine {
     lm_pages         *pages;             /* [n_groups] */
     float            *frequencies[8];    /* per rotary table: [2][dim/2], short and long */
     float             rope_factor[8][2];
+    const float     **slopes;            /* [n_caches]: ALiBi's, per head; NULL where there are none */
     /* the step */
     uint32_t         *positions, *sequences, *lengths, *wanted, *logit_index, *seq_length, *seq_next;
     int32_t          *tokens;

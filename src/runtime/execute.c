@@ -101,6 +101,25 @@ static void run_embed(const part *p, const lm_step *s, uint64_t from, uint64_t t
                        (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)]);
 }
 
+static void run_position(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node   *n = &p->g->program->nodes[s->node];
+    const lm_weight *w = &p->g->program->weights[n->weights[0]];
+
+    for (uint64_t i = from; i < to; i++)
+        s->matmul->row(floats_at(p->g, s->out, i), p->g->weight[n->weights[0]], w->dims[0], w->dims[1],
+                       (uint64_t)p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset);
+}
+
+static void run_sinusoid(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        lm_sinusoid_row(n->position.layout, p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
+                        (uint32_t)width_of(p->g, n->out), floats_at(p->g, s->out, i));
+}
+
 static void run_gather(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     uint64_t bytes = p->g->plan->buffers[s->out].stride;
@@ -206,13 +225,51 @@ static void run_glu(const part *p, const lm_step *s, uint64_t from, uint64_t to)
                               width_of(p->g, n->out));
 }
 
+static void run_act(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.act(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->glu.act, width_of(p->g, n->out));
+}
+
+static void run_columns(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n     = &p->g->program->nodes[s->node];
+    uint64_t       group = width_of(p->g, n->in[0]) / n->columns.groups, width = width_of(p->g, n->out) / n->columns.groups;
+
+    for (uint64_t i = from; i < to; i++)
+        for (uint64_t k = 0; k < n->columns.groups; k++)
+            memcpy(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * group + n->columns.offset,
+                   width * sizeof(float));
+}
+
+static void run_softcap(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.softcap(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
+}
+
+static void run_clamp(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.clamp(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), -n->scale.factor, n->scale.factor,
+                                width_of(p->g, n->out));
+}
+
 typedef void (*row_step)(const part *p, const lm_step *s, uint64_t from, uint64_t to);
 
 static const row_step row_steps[] = {
     [LM_STEP_TABLE] = run_table,           [LM_STEP_EMBED] = run_embed, [LM_STEP_GATHER] = run_gather,
     [LM_STEP_RMS_NORM] = run_rms_norm,     [LM_STEP_PACK] = run_pack,   [LM_STEP_LAYER_NORM] = run_layer_norm,
     [LM_STEP_ROPE] = run_rope,             [LM_STEP_STORE] = run_store, [LM_STEP_ADD] = run_add,
-    [LM_STEP_SCALE] = run_scale,           [LM_STEP_GLU] = run_glu,
+    [LM_STEP_SCALE] = run_scale,           [LM_STEP_GLU] = run_glu,     [LM_STEP_ACT] = run_act,
+    [LM_STEP_COLUMNS] = run_columns,       [LM_STEP_SOFTCAP] = run_softcap, [LM_STEP_CLAMP] = run_clamp,
+    [LM_STEP_POSITION] = run_position,     [LM_STEP_SINUSOID] = run_sinusoid,
 };
 
 /* ---- products, by outputs ---- */
@@ -265,6 +322,8 @@ static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, u
     lm_engine               *g    = p->g;
     const lm_attention_spec *spec = &g->program->nodes[s->node].attention.spec;
     const lm_kv_layer       *l    = &g->plan->layers[g->program->nodes[s->node].attention.cache];
+    const float             *sinks  = weight_of(g, &g->program->nodes[s->node], 0);
+    const float             *slopes = g->slopes[g->program->nodes[s->node].attention.cache];
     uint32_t                 row = row_number(g, s->domain, i), group = spec->n_heads / spec->n_kv_heads;
     layer_pages              at = pages_of(g, l, g->sequences[row]);
 
@@ -284,6 +343,8 @@ static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, u
         .page_stride = at.stride,
         .scale       = spec->scale,
         .softcap     = spec->softcap,
+        .slopes      = slopes ? slopes + (uint64_t)head * group : NULL,
+        .sinks       = sinks ? sinks + (uint64_t)head * group : NULL,
         .scratch     = scratch_of(g, p->worker),
     });
 }

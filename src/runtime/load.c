@@ -1,6 +1,7 @@
 /* load.c - weights into the places that the plan gave them. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/filemap.h"
 #include "runtime/engine.h"
 
@@ -9,6 +10,8 @@ typedef struct load_job {
     const lm_engine_options *o;
     uint32_t               weight;
     uint64_t               done, total;
+    uint8_t               *turned;       /* where the transposed matrix goes */
+    const void            *stored;       /* what is packed */
 } load_job;
 
 static void report(const load_job *j)
@@ -27,8 +30,7 @@ static void pack_share(void *arg, unsigned worker, unsigned workers)
 
     lm_pool_share(w->dims[0], at->matmul->row_group, worker, workers, &from, &to);
     if (from < to)
-        at->matmul->pack(g->weights + at->offset, lm_container_data(g->model->container, g->model->tensors[j->weight]),
-                         w->dims[0], w->dims[1], from, to);
+        at->matmul->pack(g->weights + at->offset, j->stored, w->dims[0], w->dims[1], from, to);
 }
 
 /* A worker of the pool has a guard of its own. */
@@ -53,34 +55,83 @@ static lm_status load_floats(void *arg)
 {
     const load_job       *j = arg;
     const lm_tensor_info *t = j->g->model->tensors[j->weight];
+    float                *x = (float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset);
 
-    lm_container_unpack(j->g->model->container, t, 0, t->elements,
-                        (float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset));
+    lm_container_unpack(j->g->model->container, t, 0, t->elements, x);
+    if (j->g->program->weights[j->weight].plus_one && lm_container_kind_of(j->g->model->container) != LM_GGUF)
+        for (uint64_t i = 0; i < t->elements; i++)
+            x[i] += 1;
+    return LM_OK;
+}
+
+/* [in][out] to [out][in], elements of any size, in tiles that stay in cache. */
+static void turn(uint8_t *dst, const uint8_t *src, uint64_t rows, uint64_t cols, size_t size)
+{
+    enum { TILE = 32 };
+
+    for (uint64_t r = 0; r < rows; r += TILE)
+        for (uint64_t c = 0; c < cols; c += TILE)
+            for (uint64_t i = r; i < rows && i < r + TILE; i++)
+                for (uint64_t k = c; k < cols && k < c + TILE; k++)
+                    memcpy(dst + (i * cols + k) * size, src + (k * rows + i) * size, size);
+}
+
+static lm_status load_turned(void *arg)
+{
+    const load_job  *j = arg;
+    const lm_weight *w = &j->g->program->weights[j->weight];
+
+    turn(j->turned, lm_container_data(j->g->model->container, j->g->model->tensors[j->weight]), w->dims[0], w->dims[1],
+         lm_dtype_of(j->g->plan->weights[j->weight].type)->bytes);
+    return LM_OK;
+}
+
+static lm_status load_packed(load_job *j, const lm_tensor_info *t, lm_error *e)
+{
+    lm_engine  *g    = j->g;
+    const char *file = lm_container_file_of(g->model->container, t);
+
+    j->stored = lm_container_data(g->model->container, t);
+    j->turned = NULL;
+    if (g->model->turned[j->weight]) {
+        j->turned = lm_alloc(t->bytes);
+        if (!j->turned)
+            return lm_fail_memory(e, t->name, t->bytes);
+        j->stored        = j->turned;
+        lm_status status = lm_filemap_guard(load_turned, j, file, e);
+        if (status != LM_OK) {
+            lm_free(j->turned);
+            return status;
+        }
+    }
+    lm_pool_run(g->pool, pack_worker, j);
+    lm_free(j->turned);
+    if (atomic_load(&g->failure) != LM_OK) {
+        lm_fail(e, LM_IO, t->name, LM_NO_OFFSET, "the file has been cut short while in use");
+        return lm_fail_in(e, file);
+    }
+    lm_filemap_drop(lm_container_file(g->model->container, t->part), t->offset, t->bytes);
     return LM_OK;
 }
 
 static lm_status load_weight(load_job *j, lm_error *e)
 {
-    lm_engine            *g  = j->g;
-    const lm_placement   *at = &g->plan->weights[j->weight];
-    const lm_tensor_info *t  = g->model->tensors[j->weight];
+    lm_engine            *g    = j->g;
+    const lm_placement   *at   = &g->plan->weights[j->weight];
+    const lm_tensor_info *t    = g->model->tensors[j->weight];
+    const char           *file = lm_container_file_of(g->model->container, t);
 
+    g->weight[j->weight] = at->kind == LM_MAPPED ? lm_container_data(g->model->container, t) : g->weights + at->offset;
     switch (at->kind) {
     case LM_MAPPED:
-        g->weight[j->weight] = lm_container_data(g->model->container, t);
         return LM_OK;
     case LM_FLOATS:
-        g->weight[j->weight] = g->weights + at->offset;
-        return lm_filemap_guard(load_floats, j, lm_container_file_of(g->model->container, t), e);
+        return lm_filemap_guard(load_floats, j, file, e);
+    case LM_TURNED:
+        j->turned = g->weights + at->offset;
+        return lm_filemap_guard(load_turned, j, file, e);
     case LM_PACKED:
-        g->weight[j->weight] = g->weights + at->offset;
-        lm_pool_run(g->pool, pack_worker, j);
-        if (atomic_load(&g->failure) != LM_OK) {
-            lm_fail(e, LM_IO, t->name, LM_NO_OFFSET, "the file has been cut short while in use");
-            return lm_fail_in(e, lm_container_file_of(g->model->container, t));
-        }
-        lm_filemap_drop(lm_container_file(g->model->container, t->part), t->offset, t->bytes);
-        return LM_OK;
+        return load_packed(j, t, e);
     }
     return LM_OK;
 }
@@ -105,6 +156,20 @@ static void load_frequencies(lm_engine *g)
     }
 }
 
+static void load_slopes(lm_engine *g)
+{
+    float *at = (float *)(void *)(g->slab + g->plan->state.slopes);
+
+    for (uint32_t i = 0; i < g->program->n_nodes; i++) {
+        const lm_node *n = &g->program->nodes[i];
+        if (n->code != LM_OP_ATTENTION || !(n->attention.spec.alibi > 0))
+            continue;
+        lm_alibi_slopes(&n->attention.spec, at);
+        g->slopes[n->attention.cache] = at;
+        at += n->attention.spec.n_heads;
+    }
+}
+
 lm_status lm_engine_load(lm_engine *g, const lm_engine_options *o, lm_error *e)
 {
     load_job j = { .g = g, .o = o };
@@ -119,5 +184,6 @@ lm_status lm_engine_load(lm_engine *g, const lm_engine_options *o, lm_error *e)
         }
     }
     load_frequencies(g);
+    load_slopes(g);
     return LM_OK;
 }

@@ -150,8 +150,9 @@ static lm_status open_model(lm_model *m, const char *path, const lm_model_option
 {
     LM_TRY(open_source(m, path, o, e));
     LM_TRY(describe(m, o, e));
-    m->types = lm_arena_new(&m->arena, m->program->n_weights + 1, lm_dtype);
-    if (!m->types)
+    m->types  = lm_arena_new(&m->arena, m->program->n_weights + 1, lm_dtype);
+    m->turned = lm_arena_new(&m->arena, m->program->n_weights + 1, bool);
+    if (!m->types || !m->turned)
         return lm_fail_memory(e, "model", 0);
     if (m->container && lm_container_n_tensors(m->container))
         LM_TRY(lm_model_bind(m, o->allow_unused, e));

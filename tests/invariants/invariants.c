@@ -70,7 +70,7 @@ static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t thre
 /* Positions [from, to) of a sequence in one step; their logits after those already in `out` [POSITIONS][V]. */
 static void feed(lm_engine *g, uint32_t sequence, uint32_t from, uint32_t to, float *out)
 {
-    lm_row   rows[192];
+    lm_row   rows[192] = { 0 };
     lm_error e = { 0 };
     size_t   v = g->program->n_vocab;
 
@@ -178,7 +178,7 @@ static void check_crowd(const golden_model *name, const lm_model *m, const setti
 {
     lm_engine *g = open_engine(m, s, 2, 3);
     size_t     v = m->program->n_vocab;
-    lm_row     rows[192];
+    lm_row     rows[192] = { 0 };
     lm_error   e = { 0 };
     uint32_t   at[3] = { 0 };
 
@@ -299,7 +299,7 @@ static void refused_steps_change_nothing(void **state)
 {
     lm_error   e = { 0 };
     lm_model  *m = NULL;
-    lm_row     rows[192];
+    lm_row     rows[192] = { 0 };
     setting    s = settings[1];
 
     (void)state;

@@ -1,0 +1,40 @@
+/* positions.c - position information that is neither learned nor rotated: ALiBi's slopes, sinusoids. */
+#include <math.h>
+#include <string.h>
+
+#include "program/program.h"
+
+static float rounded_to_bf16(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+void lm_alibi_slopes(const lm_attention_spec *s, float *out)
+{
+    uint32_t whole = 1;
+
+    while (whole * 2 <= s->n_heads)
+        whole *= 2;
+    for (uint32_t h = 0; h < s->n_heads; h++) {
+        double slope = h < whole ? pow(2, -(double)s->alibi * (h + 1) / whole)
+                                 : pow(2, -(double)s->alibi * (2 * (h - whole) + 1) / (2.0 * whole));
+        out[h]       = s->alibi_half ? rounded_to_bf16((float)slope) : (float)slope;
+    }
+}
+
+void lm_sinusoid_row(lm_sinusoid_layout layout, uint32_t position, uint32_t width, float *out)
+{
+    uint32_t half = width / 2;
+
+    for (uint32_t i = 0; i < half; i++) {
+        double inv   = layout == LM_SINUSOID_SPREAD ? exp(-log(10000) * i / (half > 1 ? half - 1.0 : 1.0)) : pow(10000, -2.0 * i / width);
+        float  angle = (float)position * (float)inv;
+        out[layout == LM_SINUSOID_PAIRS ? 2 * i : i]            = sinf(angle);
+        out[layout == LM_SINUSOID_PAIRS ? 2 * i + 1 : half + i] = cosf(angle);
+    }
+}
