@@ -217,8 +217,8 @@ static void errors_point_at_their_place(void **state)
 
 static void bad_input_is_refused(void **state)
 {
-    static const char *const contexts[] = { "", "[", "[]", "\"x\"", "{\"messages\": [}", "{\"now\": \"yesterday\"}", "{\"now\": \"2024-13-01\"}",
-                                            "{\"now\": \"2024-01-01T25:00\"}", "{\"a\": 99999999999999999999}" };
+    static const char *const contexts[] = { "", "[", "[]", "\"x\"", "{\"messages\": [}", "{\"a\": 99999999999999999999}",
+                                            "{\"now\": \"yesterday\"}", "{\"now\": \"2024-13-01\"}", "{\"now\": \"2024-01-01T25:00\"}" };
     lm_rendering r = { 0 };
     lm_error     e = { 0 };
     lm_template *t = NULL;
@@ -244,16 +244,16 @@ static void bad_input_is_refused(void **state)
 /* Every allocation that fails is an error, never a crash or a leak. */
 static void failing_memory_is_an_error(void **state)
 {
-
-                                               static const char source[] = "{% macro f(a, b=[1]) %}{{ a ~ b }}{{ varargs }}{% endmacro %}{% for m in messages if m.role %}{{ f(m.role) }}"
-                                 "{{ m|tojson }}{% set x %}{{ loop.index }}{% endset %}{{ [x, 2]|map('string')|join(',') }}{% endfor %}";
+    static const char source[] = "{% macro f(a, b=[1]) %}{{ a ~ b }}{{ varargs }}{% endmacro %}"
+                                 "{% for m in messages if m.role %}{{ f(m.role) }}{{ m|tojson }}{% set x %}{{ loop.index }}{% "
+                                 "endset %}{{ [x, 2]|map('string')|join(',') }}{% endfor %}";
     static const char context[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}";
 
     (void)state;
     for (uint64_t n = 1;; n++) {
         lm_rendering r = { 0 };
-        lm_error     e = { 0 };
-        uint64_t     before = lm_alloc_statistics().live_bytes;
+        lm_error e = { 0 };
+        uint64_t before = lm_alloc_statistics().live_bytes;
         lm_alloc_fail_at(n);
         lm_status status = render(source, sizeof source - 1, context, &r, &e);
         lm_alloc_fail_at(0);
@@ -269,13 +269,14 @@ static void failing_memory_is_an_error(void **state)
 
 static void locale_does_not_matter(void **state)
 {
-    static const char source[] = "{{ 1.5 }} {{ '2.5'|float }} {{ 3.5|tojson }} {{ '%.2f' % 1.25 }} {{ strftime_now('%B %A') }} {{ 0.1 }}";
+    static const char source[] =
+        "{{ 1.5 }} {{ '2.5'|float }} {{ 3.5|tojson }} {{ '%.2f' % 1.25 }} {{ strftime_now('%B %A') }} {{ 0.1 }}";
     lm_rendering r = { 0 };
-    lm_error     e = { 0 };
+    lm_error e = { 0 };
 
     (void)state;
     char *before = strdup(setlocale(LC_ALL, NULL));
-    bool  changed = setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "fr_FR.UTF-8");
+    bool changed = setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "fr_FR.UTF-8");
     assert_int_equal(render(source, sizeof source - 1, "{\"now\": \"2025-03-09\"}", &r, &e), LM_OK);
     assert_string_equal(r.text.data, "1.5 2.5 3.5 1.25 March Sunday 0.1");
     if (!changed)
