@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
@@ -71,33 +72,51 @@ char *lm_strdup(const char *s)
     return p;
 }
 
-/* Blocks of a huge page and more are mapped, so that the kernel may back them with huge pages and zeroes them lazily. */
+static size_t whole_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return (bytes + page - 1) & ~(page - 1);
+}
+
+/* A mapping that begins at a huge-page border, so that the kernel may back it with huge pages, and zeroes it lazily. More
+ * is mapped than asked for; what lies before the border and after the end is given back. Without MAP_NORESERVE: what the
+ * machine can never hold is refused here and not by a kill later. */
+static void *map_huge(size_t bytes)
+{
+    size_t kept, padded;
+
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    kept      = whole_pages(bytes);
+    padded    = kept + HUGE_PAGE;
+    char *raw = mmap(NULL, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED)
+        return NULL;
+    char *start = (char *)(((uintptr_t)raw + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+    if (start > raw)
+        munmap(raw, (size_t)(start - raw));
+    if (start + kept < raw + padded)
+        munmap(start + kept, (size_t)(raw + padded - (start + kept)));
+    madvise(start, kept, MADV_HUGEPAGE);
+    return start;
+}
+
 void *lm_alloc_aligned(size_t bytes, size_t alignment)
 {
     void *p = NULL;
 
-    if (!admit())
+    if (!admit() || !alignment || alignment & (alignment - 1) || alignment > HUGE_PAGE)
         return NULL;
-    if (bytes >= HUGE_PAGE && alignment <= HUGE_PAGE) {
-        /* Map more than asked, then give back what lies before the first huge-page border and after the end. */
-        size_t padded = bytes + HUGE_PAGE;
-        char  *raw    = padded < bytes ? MAP_FAILED
-                                        : mmap(NULL, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (raw == MAP_FAILED)
-            return NULL;
-        char  *start = (char *)(((uintptr_t)raw + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
-        size_t kept  = (bytes + 4095) & ~(size_t)4095;
-        if (start > raw)
-            munmap(raw, (size_t)(start - raw));
-        if (start + kept < raw + padded)
-            munmap(start + kept, (size_t)(raw + padded - (start + kept)));
-        madvise(start, kept, MADV_HUGEPAGE);
-        p = start;
-    } else {
-        if (posix_memalign(&p, alignment < sizeof(void *) ? sizeof(void *) : alignment, bytes ? bytes : 1) != 0)
-            return NULL;
+    if (bytes >= HUGE_PAGE) {
+        p = map_huge(bytes);
+    } else if (posix_memalign(&p, alignment < sizeof(void *) ? sizeof(void *) : alignment, bytes ? bytes : 1) == 0) {
         memset(p, 0, bytes);
+    } else {
+        p = NULL;
     }
+    if (!p)
+        return NULL;
     atomic_fetch_add_explicit(&aligned, bytes, memory_order_relaxed);
     return p;
 }
@@ -108,7 +127,7 @@ void lm_free_aligned(void *p, size_t bytes)
         return;
     atomic_fetch_sub_explicit(&aligned, bytes, memory_order_relaxed);
     if (bytes >= HUGE_PAGE)
-        munmap(p, (bytes + 4095) & ~(size_t)4095);
+        munmap(p, whole_pages(bytes));
     else
         free(p);
 }

@@ -1,7 +1,9 @@
 /* error.c - filling and printing errors. */
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,41 +27,60 @@ int lm_status_exit(lm_status s)
     return (unsigned)s < LM_STATUS_COUNT ? codes[s] : 1;
 }
 
-/* Append `s` to out[at…size), control characters as \xHH, whole UTF-8 sequences as they are. Returns the new end. */
-static size_t add_escaped(char *out, size_t at, size_t size, const char *s)
+/* ---- escaping ---- */
+
+/* The length of the UTF-8 sequence at `s` and its code point; 0 when it is none. */
+static size_t decode(const unsigned char *s, uint32_t *out)
 {
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c >= 0x20 && c != 0x7f) {
-            if (at + 1 < size)
-                out[at++] = (char)c;
-        } else if (at + 4 < size) {
-            at += (size_t)snprintf(out + at, size - at, "\\x%02x", c);
-        }
+    size_t   n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+    uint32_t c = n == 1 ? *s : *s & (0x7fu >> n);
+
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3fu);
+    }
+    if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) || (c >= 0xd800 && c < 0xe000))
+        return 0;
+    *out = c;
+    return n;
+}
+
+/* Controls, line and paragraph separators, and what turns the direction of writing: a name could end its line with them,
+ * or read as another name. */
+static bool is_unprintable(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
+/* Append `s` to out[at..size): unprintable characters and bytes that are not UTF-8 as \xHH, everything else as it is, never
+ * half of either. Returns the new end. */
+static size_t add_escaped(char *out, size_t at, size_t size, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    while (*s) {
+        uint32_t c      = 0;
+        size_t   n      = decode(s, &c);
+        bool     escape = !n || is_unprintable(c);
+        n               = n ? n : 1;
+        if (at + (escape ? 4 * n : n) >= size)
+            break;
+        for (size_t i = 0; escape && i < n; i++)
+            snprintf(out + at + 4 * i, 5, "\\x%02x", s[i]);
+        if (!escape)
+            memcpy(out + at, s, n);
+        at += escape ? 4 * n : n;
+        s += n;
     }
     out[at] = '\0';
     return at;
 }
 
-/* A cut in the middle of a UTF-8 sequence would leave broken bytes: drop its beginning too. */
-static void trim_partial(char *s)
+void lm_escape(char *out, size_t size, const char *text)
 {
-    size_t n = strlen(s), i = n;
-
-    while (i > 0 && n - i < 4 && ((unsigned char)s[i - 1] & 0xc0) == 0x80)
-        i--;
-    if (i == 0)
-        return;
-    unsigned char lead = (unsigned char)s[i - 1];
-    size_t        need = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-    if (n - i + 1 < need)
-        s[i - 1] = '\0';
-}
-
-static void copy_escaped(char *out, size_t size, const char *s)
-{
-    add_escaped(out, 0, size, s);
-    trim_partial(out);
+    add_escaped(out, 0, size, text);
 }
 
 lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset, const char *format, ...)
@@ -75,8 +96,8 @@ lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset
     e->code    = code;
     e->offset  = offset;
     e->file[0] = e->hint[0] = '\0';
-    copy_escaped(e->where, sizeof e->where, where ? where : "");
-    copy_escaped(e->message, sizeof e->message, text);
+    lm_escape(e->where, sizeof e->where, where ? where : "");
+    lm_escape(e->message, sizeof e->message, text);
     return code;
 }
 
@@ -85,7 +106,7 @@ lm_status lm_fail_in(lm_error *e, const char *file)
     if (!e)
         return LM_FAILED;
     if (!e->file[0] && file)
-        copy_escaped(e->file, sizeof e->file, file);
+        lm_escape(e->file, sizeof e->file, file);
     return e->code;
 }
 
@@ -99,8 +120,14 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    copy_escaped(e->hint, sizeof e->hint, text);
+    lm_escape(e->hint, sizeof e->hint, text);
     return e->code;
+}
+
+lm_status lm_fail_errno(lm_error *e, const char *path, const char *what)
+{
+    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s: %s", what, strerror(errno));
+    return lm_fail_in(e, path), LM_IO;
 }
 
 lm_status lm_fail_memory(lm_error *e, const char *what, uint64_t bytes)

@@ -2,6 +2,8 @@
 #ifndef LM_BASE_ERROR_H
 #define LM_BASE_ERROR_H
 
+#include <stddef.h>
+
 #include "lamina/error.h"
 
 /* Return early when a call fails; its error is already written. */
@@ -31,7 +33,14 @@ lm_status lm_fail_in(lm_error *e, const char *file);
 /* Add a hint line ("convert it with …"). Returns e->code. */
 lm_status lm_fail_hint(lm_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* LM_IO about the file `path`: "WHAT: " and what errno says. */
+lm_status lm_fail_errno(lm_error *e, const char *path, const char *what);
+
 /* Out of memory while making `what`. */
 lm_status lm_fail_memory(lm_error *e, const char *what, uint64_t bytes);
+
+/* `text` as it may be shown on one line of a terminal: control characters, line separators, direction marks and bytes that
+ * are not UTF-8 become \xHH. At most `size` bytes, the terminator included; never half a character. */
+void lm_escape(char *out, size_t size, const char *text);
 
 #endif

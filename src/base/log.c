@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/error.h"
+
 static void       (*report)(void *, lm_log_level, const char *);
 static void        *report_arg;
 static lm_log_level report_least;
@@ -17,7 +19,7 @@ void lm_log_set(void (*callback)(void *, lm_log_level, const char *), void *arg,
 
 void lm_log(lm_log_level level, const char *format, ...)
 {
-    char    text[512];
+    char    text[512], line[512];
     va_list args;
 
     if (!report || level < report_least)
@@ -25,8 +27,6 @@ void lm_log(lm_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *p = text; *p; p++)
-        if (*p == '\n')
-            *p = ' ';
-    report(report_arg, level, text);
+    lm_escape(line, sizeof line, text);
+    report(report_arg, level, line);
 }

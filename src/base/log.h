@@ -6,7 +6,7 @@
 
 typedef enum lm_log_level { LM_LOG_DEBUG, LM_LOG_INFO, LM_LOG_WARNING } lm_log_level;
 
-/* No callback: silence. `text` is one line without newline. Called from any thread. */
+/* No callback: silence. `text` is one line, escaped as in errors. Called from any thread; set it before they start. */
 void lm_log_set(void (*callback)(void *arg, lm_log_level level, const char *text), void *arg, lm_log_level least);
 void lm_log(lm_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/cpu.h"
 
-/* About 50 µs of waiting before a worker sleeps. */
-#define SPINS 4000
+#define SPIN_NS 50000              /* waiting before a thread sleeps */
 
 typedef struct worker {
     struct lm_pool *pool;
@@ -23,12 +23,13 @@ typedef struct worker {
 struct lm_pool {
     unsigned    threads;
     size_t      bytes;           /* of this object */
-    unsigned    spins;           /* 0 where there are more threads than processors: spinning would only delay */
+    bool        spins;           /* not where there are more threads than processors: spinning would only delay */
     lm_job      job;
     void       *arg;
     _Alignas(64) atomic_uint number;     /* of the job; rises by one */
     _Alignas(64) atomic_uint sleeping;
     _Alignas(64) atomic_uint left;       /* workers that have not finished */
+    atomic_bool joining;                 /* the caller sleeps until they have */
     atomic_bool stop;
     worker      workers[];
 };
@@ -52,16 +53,40 @@ static void pause_cpu(void)
 #endif
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Whether *at becomes (until_equal) or stops being `value` before it is time to sleep. */
+static bool spin(const lm_pool *p, atomic_uint *at, unsigned value, bool until_equal)
+{
+    int64_t end = 0;
+
+    for (unsigned i = 0; p->spins; i++) {
+        if ((atomic_load_explicit(at, memory_order_acquire) == value) == until_equal)
+            return true;
+        pause_cpu();
+        if (i % 64 == 63) {                              /* the length of a pause differs tenfold between processors */
+            int64_t t = now_ns();
+            end       = end ? end : t + SPIN_NS;
+            if (t > end)
+                break;
+        }
+    }
+    return false;
+}
+
 /* The next job number after `seen`. */
 static unsigned wait_for_job(lm_pool *p, unsigned seen)
 {
     unsigned n;
 
-    for (unsigned i = 0; i < p->spins; i++) {
-        if ((n = atomic_load_explicit(&p->number, memory_order_acquire)) != seen)
-            return n;
-        pause_cpu();
-    }
+    if (spin(p, &p->number, seen, false))
+        return atomic_load_explicit(&p->number, memory_order_acquire);
     atomic_fetch_add(&p->sleeping, 1);
     while ((n = atomic_load(&p->number)) == seen)
         futex_wait(&p->number, seen);
@@ -80,7 +105,7 @@ static void *work(void *arg)
         if (atomic_load(&p->stop))
             return NULL;
         p->job(p->arg, w->index, p->threads);
-        if (atomic_fetch_sub_explicit(&p->left, 1, memory_order_acq_rel) == 1)
+        if (atomic_fetch_sub(&p->left, 1) == 1 && atomic_load(&p->joining))
             futex_wake(&p->left);
     }
 }
@@ -105,13 +130,12 @@ void lm_pool_run(lm_pool *p, lm_job job, void *arg)
     atomic_store_explicit(&p->left, p->threads - 1, memory_order_relaxed);
     start_job(p);
     job(arg, 0, p->threads);
-    for (unsigned i = 0; i < p->spins; i++) {
-        if (atomic_load_explicit(&p->left, memory_order_acquire) == 0)
-            return;
-        pause_cpu();
-    }
-    while ((left = atomic_load_explicit(&p->left, memory_order_acquire)) != 0)
+    if (spin(p, &p->left, 0, true))
+        return;
+    atomic_store(&p->joining, true);
+    while ((left = atomic_load(&p->left)) != 0)
         futex_wait(&p->left, left);
+    atomic_store(&p->joining, false);
 }
 
 lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
@@ -124,7 +148,7 @@ lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
         return lm_fail_memory(e, "threads", bytes);
     p->bytes   = bytes;
     p->threads = 1;
-    p->spins   = threads <= lm_cpu_cores() ? SPINS : 0;
+    p->spins   = threads <= lm_cpu_cores();
     for (unsigned i = 1; i < threads; i++) {
         p->workers[i] = (worker){ .pool = p, .index = i };
         if (pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]) != 0) {

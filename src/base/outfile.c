@@ -1,0 +1,111 @@
+/* outfile.c - files that are either whole or absent. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/filemap.h"
+
+struct lm_outfile {
+    FILE *file;
+    char *path, *temp;
+};
+
+/* A new file beside `path`. Not mkstemp: the permissions are those that the user's mask gives any new file. */
+static int open_temporary(char *name, size_t size, const char *path)
+{
+    for (unsigned tries = 0; tries < 16; tries++) {
+        uint64_t random;
+        if (getrandom(&random, sizeof random, 0) != sizeof random)
+            return -1;
+        snprintf(name, size, "%s.%016llx", path, (unsigned long long)random);
+        int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e)
+{
+    lm_outfile *f = lm_alloc_zero(1, sizeof *f);
+    size_t      n = strlen(path) + sizeof ".0123456789abcdef";
+    int         fd;
+
+    if (!f || !(f->path = lm_strdup(path)) || !(f->temp = lm_alloc(n))) {
+        lm_outfile_abort(f);
+        return lm_fail_memory(e, path, n);
+    }
+    fd = open_temporary(f->temp, n, path);
+    if (fd >= 0)
+        f->file = fdopen(fd, "wb");
+    if (!f->file) {
+        lm_status status = lm_fail_errno(e, path, "cannot be written");
+        if (fd >= 0) {
+            close(fd);
+            unlink(f->temp);
+        }
+        lm_free(f->temp);
+        f->temp = NULL;
+        lm_outfile_abort(f);
+        return status;
+    }
+    *out = f;
+    return LM_OK;
+}
+
+lm_status lm_outfile_write(lm_outfile *f, const void *data, size_t n, lm_error *e)
+{
+    if (n && fwrite(data, 1, n, f->file) != n)
+        return lm_fail_errno(e, f->path, "cannot be written");
+    return LM_OK;
+}
+
+/* So that the new name survives a crash as the bytes do. */
+static void sync_folder(const char *path)
+{
+    char *copy = lm_strdup(path);
+    int   fd   = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    lm_free(copy);
+}
+
+lm_status lm_outfile_commit(lm_outfile *f, lm_error *e)
+{
+    bool      good   = fflush(f->file) == 0 && fsync(fileno(f->file)) == 0;
+    lm_status status = good ? LM_OK : lm_fail_errno(e, f->path, "cannot be written");
+
+    if (good && rename(f->temp, f->path) != 0)
+        status = lm_fail_errno(e, f->path, "cannot be put in place");
+    if (status != LM_OK) {
+        lm_outfile_abort(f);
+        return status;
+    }
+    sync_folder(f->path);
+    lm_free(f->temp);
+    f->temp = NULL;
+    lm_outfile_abort(f);
+    return LM_OK;
+}
+
+void lm_outfile_abort(lm_outfile *f)
+{
+    if (!f)
+        return;
+    if (f->file)
+        fclose(f->file);
+    if (f->temp && f->file)
+        unlink(f->temp);
+    lm_free(f->temp);
+    lm_free(f->path);
+    lm_free(f);
+}

@@ -1,0 +1,484 @@
+/* filemap.c - mapping, reading and replacing files; files that shrink underneath. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "base/filemap.h"
+
+enum { PAGE = 4096 };
+
+static char folder[64];
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s", make_folder());
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char command[128];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static void mapped_and_copied(void **state)
+{
+    char           path[256];
+    lm_alloc_stats before = lm_alloc_statistics();
+    lm_filemap     m;
+    lm_error       e;
+
+    (void)state;
+    path_in(path, folder, "a");
+    write_file(path, "weights", 7);
+    for (int use_mmap = 0; use_mmap < 2; use_mmap++) {
+        assert_int_equal(lm_filemap_open(path, use_mmap, &m, &e), LM_OK);
+        assert_int_equal(m.size, 7);
+        assert_int_equal(m.copied, !use_mmap);
+        assert_memory_equal(m.data, "weights", 7);
+        assert_string_equal(m.path, path);
+        assert_int_equal(lm_filemap_check(&m, &e), LM_OK);
+        lm_filemap_drop(&m, 0, 7);
+        lm_filemap_close(&m);
+        assert_null(m.data);
+    }
+    write_file(path, "", 0);
+    assert_int_equal(lm_filemap_open(path, true, &m, &e), LM_OK);
+    assert_null(m.data);
+    assert_int_equal(m.size, 0);
+    lm_filemap_close(&m);
+    assert_int_equal(lm_alloc_statistics().live_bytes, before.live_bytes);
+    lm_filemap closed = { 0 };
+    lm_filemap_close(&closed);
+    assert_true(fcntl(0, F_GETFD) >= 0 || errno == EBADF);
+}
+
+static void only_regular_files(void **state)
+{
+    char       path[256], text[1024];
+    lm_filemap m = { .fd = -7 };
+    lm_error   e;
+
+    (void)state;
+    path_in(path, folder, "pipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(lm_filemap_open(path, true, &m, &e), LM_IO);        /* and does not wait for a writer */
+    assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "is not a regular file"));
+    assert_int_equal(lm_filemap_open(folder, true, &m, &e), LM_IO);
+    assert_int_equal(lm_filemap_open("/dev/zero", true, &m, &e), LM_IO);
+    path_in(path, folder, "absent");
+    assert_int_equal(lm_filemap_open(path, true, &m, &e), LM_IO);
+    assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "No such file"));
+    assert_string_equal(e.file, path);
+    assert_int_equal(m.fd, -7);                          /* results only on success */
+}
+
+static size_t open_files(void)
+{
+    size_t n = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static void failed_allocations_leave_nothing_open(void **state)
+{
+    char       path[256];
+    lm_filemap m;
+    lm_error   e;
+
+    (void)state;
+    path_in(path, folder, "b");
+    write_file(path, "weights", 7);
+    for (int use_mmap = 0; use_mmap < 2; use_mmap++)
+        for (uint64_t n = 1; n <= (use_mmap ? 1u : 2u); n++) {
+            size_t         files  = open_files();
+            lm_alloc_stats before = lm_alloc_statistics();
+            lm_alloc_fail_at(n);
+            assert_int_equal(lm_filemap_open(path, use_mmap, &m, &e), LM_NO_MEMORY);
+            lm_alloc_fail_at(0);
+            assert_int_equal(open_files(), files);
+            assert_int_equal(lm_alloc_statistics().live_bytes, before.live_bytes);
+        }
+}
+
+/* ---- files that shrink ---- */
+
+static lm_status nothing(void *arg)
+{
+    (void)arg;
+    return LM_OK;
+}
+
+/* cmocka puts its own handlers in place before each test: ours is to stay, as in a program. */
+static void keep_handler(void)
+{
+    static struct sigaction ours;
+
+    if (ours.sa_sigaction) {
+        sigaction(SIGBUS, &ours, NULL);
+    } else {
+        lm_filemap_guard(nothing, NULL, NULL, NULL);
+        sigaction(SIGBUS, NULL, &ours);
+    }
+}
+
+static lm_filemap open_two_pages(void)
+{
+    static const char zeros[2 * PAGE];
+    char              path[256];
+    lm_filemap        m;
+
+    keep_handler();
+    path_in(path, folder, "shrinks");
+    write_file(path, zeros, sizeof zeros);
+    assert_int_equal(lm_filemap_open(path, true, &m, NULL), LM_OK);
+    return m;
+}
+
+typedef struct touch { const volatile uint8_t *at; int sum; } touch;
+
+static lm_status read_byte(void *arg)
+{
+    touch *t = arg;
+
+    t->sum += *t->at + 1;
+    return LM_OK;
+}
+
+static void a_cut_file_is_an_error(void **state)
+{
+    lm_filemap m = open_two_pages();
+    lm_error   e;
+    char       text[1024];
+
+    (void)state;
+    touch good = { m.data, 0 }, lost = { m.data + PAGE, 0 };
+    assert_int_equal(lm_filemap_guard(read_byte, &lost, m.path, &e), LM_OK);
+    assert_int_equal(truncate(m.path, PAGE), 0);
+    assert_int_equal(lm_filemap_check(&m, &e), LM_IO);
+    for (int i = 0; i < 3; i++) {                        /* again and again, and nothing is left blocked */
+        assert_int_equal(lm_filemap_guard(read_byte, &lost, m.path, &e), LM_IO);
+        assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "shrinks: the file has been cut short while in use"));
+        assert_int_equal(lm_filemap_guard(read_byte, &good, m.path, &e), LM_OK);
+    }
+    assert_int_equal(lost.sum, 1);
+    assert_int_equal(good.sum, 3);
+    lm_filemap_close(&m);
+}
+
+typedef struct nested { touch inner; lm_status status; bool after; } nested;
+
+static lm_status guard_inside(void *arg)
+{
+    nested *n = arg;
+
+    n->status = lm_filemap_guard(read_byte, &n->inner, NULL, NULL);
+    n->after  = true;
+    return read_byte(&n->inner);                         /* now the outer guard catches */
+}
+
+static void guards_nest(void **state)
+{
+    lm_filemap m = open_two_pages();
+
+    (void)state;
+    assert_int_equal(truncate(m.path, 0), 0);
+    nested n = { .inner = { m.data, 0 } };
+    assert_int_equal(lm_filemap_guard(guard_inside, &n, m.path, NULL), LM_IO);
+    assert_int_equal(n.status, LM_IO);
+    assert_true(n.after);
+    lm_filemap_close(&m);
+}
+
+static void *guarded_thread(void *arg)
+{
+    for (int i = 0; i < 200; i++)
+        if (lm_filemap_guard(read_byte, arg, NULL, NULL) != LM_IO)
+            return NULL;
+    return arg;
+}
+
+/* Each thread jumps back to its own guard. */
+static void threads_fault_apart(void **state)
+{
+    lm_filemap m = open_two_pages();
+    pthread_t  t[4];
+    touch      lost[4];
+
+    (void)state;
+    assert_int_equal(truncate(m.path, 0), 0);
+    for (size_t i = 0; i < 4; i++) {
+        lost[i] = (touch){ m.data + 100 * i, 0 };
+        assert_int_equal(pthread_create(&t[i], NULL, guarded_thread, &lost[i]), 0);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        void *result;
+        pthread_join(t[i], &result);
+        assert_ptr_equal(result, &lost[i]);
+    }
+    lm_filemap_close(&m);
+}
+
+/* A file mapped by somebody else: faults in it are not ours, guard or not. */
+static const volatile uint8_t *foreign_mapping(void)
+{
+    char path[256];
+    path_in(path, folder, "foreign");
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+
+    assert_int_equal(ftruncate(fd, PAGE), 0);
+    void *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(p != MAP_FAILED);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    close(fd);
+    return p;
+}
+
+static void exit_with_7(int number)
+{
+    (void)number;
+    _exit(7);
+}
+
+/* In a child: what ends it when `act` has run. */
+static int status_of(void (*act)(const volatile uint8_t *), const volatile uint8_t *at)
+{
+    int   status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        act(at);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void touch_foreign_in_guard(const volatile uint8_t *at)
+{
+    touch t = { at, 0 };
+    lm_filemap_guard(read_byte, &t, NULL, NULL);
+}
+
+static void touch_outside_guard(const volatile uint8_t *at)
+{
+    lm_filemap_guard(nothing, NULL, NULL, NULL);
+    (void)*at;
+}
+
+static void sent_by_somebody(const volatile uint8_t *at)
+{
+    (void)at;
+    lm_filemap_guard(nothing, NULL, NULL, NULL);
+    raise(SIGBUS);
+}
+
+/* The handler is installed once for the process, so a child that has never guarded anything sets the one before ours. */
+static void other_faults_end_as_before(void **state)
+{
+    const volatile uint8_t *foreign = foreign_mapping();
+
+    (void)state;
+    signal(SIGBUS, SIG_DFL);                             /* a sanitizer's handler would only get in the way */
+    int a = status_of(touch_foreign_in_guard, foreign), b = status_of(touch_outside_guard, foreign);
+    int c = status_of(sent_by_somebody, foreign);
+    assert_true(WIFSIGNALED(a) && WTERMSIG(a) == SIGBUS);
+    assert_true(WIFSIGNALED(b) && WTERMSIG(b) == SIGBUS);
+    assert_true(WIFSIGNALED(c) && WTERMSIG(c) == SIGBUS);
+
+    signal(SIGBUS, exit_with_7);
+    a = status_of(touch_foreign_in_guard, foreign), b = status_of(touch_outside_guard, foreign);
+    c = status_of(sent_by_somebody, foreign);
+    assert_true(WIFEXITED(a) && WEXITSTATUS(a) == 7);
+    assert_true(WIFEXITED(b) && WEXITSTATUS(b) == 7);
+    assert_true(WIFEXITED(c) && WEXITSTATUS(c) == 7);
+
+    signal(SIGBUS, SIG_IGN);                             /* what cannot be ignored: an access; what can: a message */
+    a = status_of(touch_outside_guard, foreign);
+    c = status_of(sent_by_somebody, foreign);
+    assert_true(WIFSIGNALED(a) && WTERMSIG(a) == SIGBUS);
+    assert_true(WIFEXITED(c) && WEXITSTATUS(c) == 0);
+    signal(SIGBUS, SIG_DFL);
+}
+
+/* More mappings than the first table holds. */
+static void many_mappings(void **state)
+{
+    enum { MANY = 300 };
+    static lm_filemap m[MANY];
+    char              path[256];
+    static const char zeros[PAGE];
+
+    (void)state;
+    keep_handler();
+    path_in(path, folder, "many");
+    write_file(path, zeros, sizeof zeros);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(lm_filemap_open(path, true, &m[i], NULL), LM_OK);
+    assert_int_equal(truncate(path, 0), 0);
+    for (size_t i = 0; i < MANY; i++) {
+        touch t = { m[i].data, 0 };
+        assert_int_equal(lm_filemap_guard(read_byte, &t, NULL, NULL), LM_IO);
+        lm_filemap_close(&m[i]);
+    }
+}
+
+/* ---- small files ---- */
+
+static void whole_small_files(void **state)
+{
+    char     path[256], *data = NULL;
+    size_t   size = 0;
+    lm_error e;
+
+    (void)state;
+    path_in(path, folder, "small");
+    write_file(path, "{}\n", 3);
+    assert_int_equal(lm_file_read(path, 3, &data, &size, &e), LM_OK);
+    assert_string_equal(data, "{}\n");
+    assert_int_equal(size, 3);
+    lm_free(data);
+    assert_int_equal(lm_file_read(path, 2, &data, &size, &e), LM_BAD_MODEL);
+    write_file(path, "", 0);
+    assert_int_equal(lm_file_read(path, 2, &data, &size, &e), LM_OK);
+    assert_string_equal(data, "");
+    lm_free(data);
+    path_in(path, folder, "nowhere");
+    assert_int_equal(lm_file_read(path, 2, &data, &size, &e), LM_NOT_FOUND);
+    assert_int_equal(lm_file_read(folder, 2, &data, &size, &e), LM_IO);
+    assert_true(lm_path_is_folder(folder));
+    assert_false(lm_path_is_file(folder));
+    assert_false(lm_path_is_folder(path));
+}
+
+/* ---- whole or absent ---- */
+
+static size_t names_in_folder(void)
+{
+    char   command[128];
+    size_t n = 0;
+    snprintf(command, sizeof command, "ls -A %s | wc -l", folder);
+    FILE *p = popen(command, "r");
+
+    assert_int_equal(fscanf(p, "%zu", &n), 1);
+    pclose(p);
+    return n;
+}
+
+static void outfiles_are_whole_or_absent(void **state)
+{
+    char        path[256], *data = NULL;
+    size_t      size = 0, names = names_in_folder();
+    lm_outfile *f;
+    lm_error    e;
+    struct stat st;
+
+    (void)state;
+    path_in(path, folder, "out");
+    assert_int_equal(lm_outfile_open(path, &f, &e), LM_OK);
+    assert_int_equal(lm_outfile_write(f, "half", 4, &e), LM_OK);
+    assert_false(lm_path_is_file(path));
+    lm_outfile_abort(f);
+    assert_int_equal(names_in_folder(), names);
+
+    write_file(path, "old", 3);
+    mode_t mask = umask(027);
+    assert_int_equal(lm_outfile_open(path, &f, &e), LM_OK);
+    umask(mask);
+    assert_int_equal(lm_outfile_write(f, "whole ", 6, &e), LM_OK);
+    assert_int_equal(lm_outfile_write(f, NULL, 0, &e), LM_OK);
+    assert_int_equal(lm_outfile_write(f, "text", 4, &e), LM_OK);
+    assert_int_equal(lm_outfile_commit(f, &e), LM_OK);
+    assert_int_equal(names_in_folder(), names + 1);
+    assert_int_equal(lm_file_read(path, 100, &data, &size, &e), LM_OK);
+    assert_string_equal(data, "whole text");
+    lm_free(data);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+
+    path_in(path, folder, "no/such/folder");
+    assert_int_equal(lm_outfile_open(path, &f, &e), LM_IO);
+    assert_string_equal(e.file, path);
+    lm_outfile_abort(NULL);
+}
+
+/* The name is taken by a folder meanwhile: an error, and no temporary file is left. */
+static void outfiles_that_cannot_be_placed(void **state)
+{
+    char        path[256];
+    lm_outfile *f;
+    lm_error    e;
+
+    (void)state;
+    path_in(path, folder, "taken");
+    assert_int_equal(lm_outfile_open(path, &f, &e), LM_OK);
+    assert_int_equal(mkdir(path, 0700), 0);
+    size_t names = names_in_folder();
+    assert_int_equal(lm_outfile_commit(f, &e), LM_IO);
+    assert_int_equal(names_in_folder(), names - 1);
+}
+
+/* A full disk is an error, at the latest when the file is committed. */
+static void full_disks_are_noticed(void **state)
+{
+    lm_outfile *f;
+    lm_error    e;
+    char        data[1 << 16] = { 0 };
+
+    (void)state;
+    struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
+    sigaction(SIGXFSZ, &ignore, &before);
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {                                    /* a limit on the size of files stands for the disk */
+        char path[256];
+        path_in(path, folder, "big");
+        if (lm_outfile_open(path, &f, &e) != LM_OK)
+            _exit(1);
+        if (setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 100000, 100000 }) != 0)
+            _exit(2);
+        lm_status s = LM_OK;
+        for (int i = 0; i < 3 && s == LM_OK; i++)
+            s = lm_outfile_write(f, data, sizeof data, &e);
+        s = s == LM_OK ? lm_outfile_commit(f, &e) : (lm_outfile_abort(f), s);
+        _exit(s == LM_IO && strstr(e.message, "File too large") && !lm_path_is_file(path) ? 0 : 3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    sigaction(SIGXFSZ, &before, NULL);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_faults_end_as_before),    /* first: before this process has a guard */
+        cmocka_unit_test(mapped_and_copied),
+        cmocka_unit_test(only_regular_files),
+        cmocka_unit_test(failed_allocations_leave_nothing_open),
+        cmocka_unit_test(a_cut_file_is_an_error),
+        cmocka_unit_test(guards_nest),
+        cmocka_unit_test(threads_fault_apart),
+        cmocka_unit_test(many_mappings),
+        cmocka_unit_test(whole_small_files),
+        cmocka_unit_test(outfiles_are_whole_or_absent),
+        cmocka_unit_test(outfiles_that_cannot_be_placed),
+        cmocka_unit_test(full_disks_are_noticed),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

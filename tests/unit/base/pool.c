@@ -1,0 +1,172 @@
+/* pool.c - every worker runs every job once, jobs see what jobs before them wrote, idle pools cost nothing. */
+#include "unit.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/pool.h"
+
+enum { MOST = 8 };
+
+typedef struct tally {
+    unsigned runs[MOST];         /* plain: each worker its own; read by the next job and the caller */
+    unsigned sum_seen[MOST];
+    unsigned workers;
+    atomic_uint others;
+} tally;
+
+static void count(void *arg, unsigned worker, unsigned workers)
+{
+    tally *t = arg;
+
+    t->sum_seen[worker] = 0;
+    t->runs[worker]++;
+    if (worker == 0)
+        t->workers = workers;
+    atomic_fetch_add(&t->others, 1);
+}
+
+/* Reads what all workers wrote in the job before. */
+static void look(void *arg, unsigned worker, unsigned workers)
+{
+    tally   *t   = arg;
+    unsigned sum = 0;
+
+    for (unsigned i = 0; i < workers; i++)
+        sum += t->runs[i];
+    t->sum_seen[worker] = sum;
+}
+
+static void every_worker_once(void **state)
+{
+    (void)state;
+    for (unsigned threads = 1; threads <= MOST; threads++) {
+        tally    t = { 0 };
+        lm_pool *p = NULL;
+        assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);
+        assert_int_equal(lm_pool_threads(p), threads);
+        for (unsigned i = 1; i <= 300; i++) {
+            lm_pool_run(p, count, &t);
+            assert_int_equal(t.others, i * threads);     /* all are done when run returns */
+            lm_pool_run(p, look, &t);
+            for (unsigned w = 0; w < threads; w++) {
+                assert_int_equal(t.runs[w], i);
+                assert_int_equal(t.sum_seen[w], i * threads);
+            }
+            if (i % 100 == 0)
+                usleep(1000);                            /* long enough for all to fall asleep */
+        }
+        assert_int_equal(t.workers, threads);
+        lm_pool_free(p);
+    }
+    lm_pool_free(NULL);
+}
+
+/* A slow worker makes the caller sleep; a slow caller makes workers sleep. */
+static void slow(void *arg, unsigned worker, unsigned workers)
+{
+    (void)workers;
+    if (worker == *(unsigned *)arg)
+        usleep(500);
+}
+
+static void sleepers_are_woken(void **state)
+{
+    lm_pool *p;
+
+    (void)state;
+    assert_int_equal(lm_pool_new(3, &p, NULL), LM_OK);
+    for (unsigned i = 0; i < 200; i++) {
+        unsigned who = i % 3;
+        lm_pool_run(p, slow, &who);
+    }
+    lm_pool_free(p);
+}
+
+static void jobs_allocate_nothing(void **state)
+{
+    lm_pool       *p;
+    tally          t      = { 0 };
+    lm_alloc_stats before = lm_alloc_statistics();
+
+    (void)state;
+    assert_int_equal(lm_pool_new(2, &p, NULL), LM_OK);
+    uint64_t calls = lm_alloc_statistics().calls;
+    for (int i = 0; i < 100; i++)
+        lm_pool_run(p, count, &t);
+    assert_int_equal(lm_alloc_statistics().calls, calls);
+    lm_pool_free(p);
+    assert_int_equal(lm_alloc_statistics().live_bytes, before.live_bytes);
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Processor time, not duration: whatever else the machine does, a sleeping pool uses none. */
+static void idle_pools_burn_nothing(void **state)
+{
+    lm_pool *p;
+    tally    t = { 0 };
+
+    (void)state;
+    assert_int_equal(lm_pool_new(4, &p, NULL), LM_OK);
+    lm_pool_run(p, count, &t);
+    usleep(5000);
+    double before = cpu_seconds();
+    usleep(200000);
+    assert_true(cpu_seconds() - before < 0.02);          /* four spinning workers: up to 0.8 */
+    lm_pool_free(p);
+}
+
+static void impossible_sizes(void **state)
+{
+    lm_pool *p = NULL;
+    lm_error e;
+
+    (void)state;
+    assert_int_equal(lm_pool_new(0, &p, &e), LM_USAGE);
+    assert_int_equal(lm_pool_new(100000, &p, &e), LM_USAGE);
+    lm_alloc_fail_at(1);
+    assert_int_equal(lm_pool_new(2, &p, &e), LM_NO_MEMORY);
+    assert_null(p);
+}
+
+/* Shares follow each other, cover everything once, begin at multiples of the grain and differ by one grain at most. */
+static void shares_cover_everything(void **state)
+{
+    (void)state;
+    for (uint64_t n = 0; n < 200; n += 3)
+        for (uint64_t grain = 1; grain < 70; grain = grain * 2 + 1)
+            for (unsigned workers = 1; workers < 9; workers++) {
+                uint64_t at = 0, least = UINT64_MAX, most = 0;
+                for (unsigned w = 0; w < workers; w++) {
+                    uint64_t from, to;
+                    lm_pool_share(n, grain, w, workers, &from, &to);
+                    assert_true(from == at && to >= from && to <= n);
+                    assert_true(from % grain == 0 || from == n);
+                    uint64_t grains = (to - from + grain - 1) / grain;
+                    least           = grains < least ? grains : least;
+                    most            = grains > most ? grains : most;
+                    at              = to;
+                }
+                assert_true(at == n);
+                assert_true(most - least <= 1);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_worker_once),       cmocka_unit_test(sleepers_are_woken), cmocka_unit_test(jobs_allocate_nothing),
+        cmocka_unit_test(idle_pools_burn_nothing), cmocka_unit_test(impossible_sizes),   cmocka_unit_test(shares_cover_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
