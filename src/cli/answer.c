@@ -102,12 +102,13 @@ void lm_answer_summary(const lm_generation *x, lm_buf *out)
     char a[LM_FIGURE], b[LM_FIGURE];
     size_t read = x->n_prompt - x->n_reused;
 
-    lm_buf_printf(out, "prompt %s tokens", lm_figure_count(a, x->n_prompt));
+    lm_buf_printf(out, "prompt %s token%s", lm_figure_count(a, x->n_prompt), x->n_prompt == 1 ? "" : "s");
     if (x->n_reused)
         lm_buf_printf(out, ", %s of them new,", lm_figure_count(a, read));
     lm_buf_printf(out, " in %s", lm_figure_time(b, x->prompt_seconds));
     add_rate(out, rate(read, x->prompt_seconds));
-    lm_buf_printf(out, "  ·  generated %s tokens in %s", lm_figure_count(a, x->ids.n), lm_figure_time(b, x->generate_seconds));
+    lm_buf_printf(out, "  ·  generated %s token%s in %s", lm_figure_count(a, x->ids.n),
+                  x->ids.n == 1 ? "" : "s", lm_figure_time(b, x->generate_seconds));
     add_rate(out, rate(x->ids.n, x->generate_seconds));
     lm_buf_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
 }

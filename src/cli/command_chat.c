@@ -297,8 +297,11 @@ static lm_status converse(talk *t, lm_error *e)
 
         lm_interrupt_clear();
         got = lm_lines_next(t->lines, &line);
-        if (got == LM_LINE_END)
+        if (got == LM_LINE_END) {
+            if (lm_lines_terminal(t->lines))
+                lm_note("%s", "");
             break;
+        }
         if (got == LM_LINE_ABANDONED || line.size == 0)
             continue;
         status = line.data[0] == '/' ? slash(t, line.data, &error) : say(t, &line, &error);

@@ -15,9 +15,10 @@ static lm_status read_vocab(lm_tokenizer *t, const json_t *vocab, const char *wh
     const char *key;
     json_t     *value;
     size_t      size;
-    uint32_t    id;
+    uint32_t id;
 
-    json_object_keylen_foreach ((json_t *)vocab, key, size, value) {
+    json_object_keylen_foreach((json_t *)vocab, key, size, value)
+    {
         if (!lm_whole_number(value, LM_MAX_VOCAB - 1, &id))
             return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "the id of '%s' is not an integer from 0 to %d", key,
                            LM_MAX_VOCAB - 1);
@@ -173,7 +174,8 @@ static lm_status read_added(lm_tokenizer *t, const json_t *tokens, added_list *a
     size_t        i;
 
     LM_TRY(room_for(a, json_array_size(tokens), e));
-    json_array_foreach (tokens, i, item) {
+    json_array_foreach(tokens, i, item)
+    {
         LM_TRY(lm_member_text(item, "/added_tokens", "content", &text, e));
         if (!lm_whole_number(json_object_get(item, "id"), LM_MAX_VOCAB - 1, &id) || !text.size)
             return lm_fail(e, LM_BAD_MODEL, "/added_tokens", LM_NO_OFFSET, "token %zu lacks its id or content", i);
@@ -271,7 +273,8 @@ static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added
     uint32_t      id;
 
     LM_TRY(room_for(a, json_object_size(added) + json_object_size(decoder) + 1, e));
-    json_object_foreach ((json_t *)decoder, key, value) {
+    json_object_foreach((json_t *)decoder, key, value)
+    {
         char *rest;
         unsigned long n = strtoul(key, &rest, 10);
 
@@ -280,7 +283,8 @@ static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added
             return lm_fail(e, LM_BAD_MODEL, "/added_tokens_decoder", LM_NO_OFFSET, "'%s' is not an id with its content", key);
         LM_TRY(add_token(t, a, (uint32_t)n, text, value, false, e));
     }
-    json_object_foreach ((json_t *)added, key, value) {
+    json_object_foreach((json_t *)added, key, value)
+    {
         if (!lm_whole_number(value, LM_MAX_VOCAB - 1, &id) || !*key)
             return lm_fail(e, LM_BAD_MODEL, "added_tokens.json", LM_NO_OFFSET, "the id of '%s' is not an integer", key);
         LM_TRY(add_token(t, a, id, lm_view_of(key), NULL, false, e));
@@ -370,9 +374,7 @@ static void mark_ends(lm_tokenizer *t, const json_t *o)
 
     if (lm_whole_number(v, LM_MAX_VOCAB, &id))
         lm_tokenizer_mark_end(t, id);
-    json_array_foreach (v, i, item)
-        if (lm_whole_number(item, LM_MAX_VOCAB, &id))
-            lm_tokenizer_mark_end(t, id);
+    json_array_foreach(v, i, item) if (lm_whole_number(item, LM_MAX_VOCAB, &id)) lm_tokenizer_mark_end(t, id);
 }
 
 static lm_status pad_to_model(lm_tokenizer *t, const json_t *model, lm_error *e)

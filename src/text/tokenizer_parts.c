@@ -30,8 +30,7 @@ static lm_status sequence(lm_tokenizer *t, const json_t *part, const char *where
     LM_TRY(lm_member_array(part, where, list, &all, e));
     if (!all)
         return lm_member_wrong(where, list, "an array", e);
-    json_array_foreach (all, i, item)
-        LM_TRY(one(t, item, depth + 1, e));
+    json_array_foreach(all, i, item) LM_TRY(one(t, item, depth + 1, e));
     return LM_OK;
 }
 
@@ -313,8 +312,7 @@ static lm_status decoder(decoding *d, const json_t *o, unsigned depth)
         LM_TRY(lm_member_array(o, d->where, "decoders", &all, d->e));
         if (!all || depth == MAX_DEPTH)
             return lm_member_wrong(d->where, "decoders", "an array, or nested too deep", d->e);
-        json_array_foreach (all, i, item)
-            LM_TRY(decoder(d, item, depth + 1));
+        json_array_foreach(all, i, item) LM_TRY(decoder(d, item, depth + 1));
         return LM_OK;
     }
     if (strcmp(type, "Replace") == 0)
@@ -373,8 +371,7 @@ static lm_status template_token(lm_tokenizer *t, bool after, const json_t *token
         return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "the special token '%.*s' is not in special_tokens", (int)name.size,
                        name.data ? name.data : "");
     LM_TRY(lm_member_array(token, where, "ids", &ids, e));
-    json_array_foreach (ids, i, id)
-        LM_TRY(surround_with(t, after, id, where, e));
+    json_array_foreach(ids, i, id) LM_TRY(surround_with(t, after, id, where, e));
     return LM_OK;
 }
 
@@ -390,7 +387,8 @@ static lm_status template_processing(lm_tokenizer *t, const json_t *o, const cha
     LM_TRY(lm_member_object(o, where, "special_tokens", &tokens, e));
     if (!single)
         return lm_member_wrong(where, "single", "an array", e);
-    json_array_foreach (single, i, item) {
+    json_array_foreach(single, i, item)
+    {
         LM_TRY(lm_member_object(item, where, "SpecialToken", &part, e));
         if (part) {
             LM_TRY(template_token(t, after, tokens, part, where, e));

@@ -1,0 +1,133 @@
+"""lamina chat over a pipe and on a terminal."""
+import json
+import os
+import pty
+import select
+import time
+
+import pytest
+from conftest import run
+
+
+@pytest.fixture(scope="module")
+def chat(build, model):
+    def call(text, *args, **options):
+        return run(build / "src/cli/lamina", "chat", model, "--temp", "0", *args, input=text, **options)
+    return call
+
+
+def answers(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_over_a_pipe(chat):
+    done = chat("What is the capital of France?\n", "-n", "40", "--compute", "f32")
+    assert done.returncode == 0 and "Paris" in done.stdout and done.stdout.endswith("\n")
+    assert "> " not in done.stdout
+
+
+def test_what_was_read_is_not_read_again(chat):
+    first, second = answers(chat("Say one word.\nSay another word.\n", "-n", "12", "--json"))
+    assert first["timings"]["reused_tokens"] == 0
+    assert second["timings"]["reused_tokens"] >= first["timings"]["prompt_tokens"]
+    assert second["timings"]["prompt_tokens"] > second["timings"]["reused_tokens"]
+    assert first["role"] == "assistant" and first["stop_reason"] in ("eos", "length")
+
+
+def test_a_loaded_conversation_goes_on_as_it_would_have(chat, tmp_path):
+    """So the cache changes nothing: here it is cold."""
+    saved = tmp_path / "talk.json"
+    both = answers(chat(f"Say one word.\n/save {saved}\nSay another word.\n", "-n", "12", "--json"))
+    messages = json.loads(saved.read_text())["messages"]
+    assert [m["role"] for m in messages] == ["user", "assistant"] and messages[1]["content"] == both[0]["content"]
+    again, = answers(chat("Say another word.\n", "-n", "12", "--json", "--load", saved))
+    assert again["ids"] == both[1]["ids"]
+
+
+def test_slash_commands(chat):
+    done = chat("/system Answer in French.\nHi\n/reset\nHi\n/system\n/reset\nHi\n/stats\n/help\n/quit\nnever said\n", "-n", "4", "--json")
+    first, second, third = answers(done)
+    assert done.returncode == 0
+    assert first["ids"] == second["ids"] and first["timings"]["prompt_tokens"] == second["timings"]["prompt_tokens"]
+    assert third["timings"]["prompt_tokens"] != second["timings"]["prompt_tokens"]
+    assert "answers    3" in done.stderr and "/regen" in done.stderr
+
+
+def test_regen_draws_anew_and_set_sets(chat):
+    lines = "/set temp 2\n/set top-k 0\n/set seed 7\nTell me something.\n" + "/regen\n" * 3
+    several = answers(chat(lines, "-n", "10", "--json"))
+    assert len({tuple(a["ids"]) for a in several}) > 1
+    assert [a["timings"]["prompt_tokens"] for a in several] == [several[0]["timings"]["prompt_tokens"]] * 4
+    assert [a["ids"] for a in several] == [a["ids"] for a in answers(chat(lines, "-n", "10", "--json"))]
+
+
+@pytest.mark.parametrize("line, words", [
+    ("/rest", "/rest: there is no such command"),
+    ("/set tmep 1", '/set: "tmep" is nothing that can be set'),
+    ("/set top-p 7", "top_p: 7 is outside 0 ... 1"),
+    ("/load /nowhere.json", "/nowhere.json"),
+    ("/regen", "/regen: there is no answer yet"),
+])
+def test_errors_do_not_end_it(chat, line, words):
+    done = chat(f"{line}\nHi\n", "-n", "2")
+    assert done.returncode != 0 and done.stderr.splitlines()[-1].startswith("error: ") and words in done.stderr
+    assert done.stdout.strip(), "the next message is answered"
+
+
+def test_a_message_that_does_not_fit(chat):
+    done = chat("word " * 300 + "\nHi\n", "-c", "120", "-n", "2")
+    assert done.returncode == 1 and "the context holds 120" in done.stderr
+    assert done.stdout.strip(), "it is not part of the conversation"
+
+
+class Terminal:
+    """The program on a terminal of its own."""
+
+    def __init__(self, *command, env):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(command[0], [str(c) for c in command], env)
+        self.seen = b""
+
+    def until(self, text, seconds=120):
+        """What came up to and with `text`."""
+        end = time.monotonic() + seconds
+        while text.encode() not in self.seen:
+            if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
+                raise AssertionError(f"no {text!r} after {self.seen.decode(errors='replace')!r}")
+            self.seen += os.read(self.fd, 4096)
+        before, after, self.seen = self.seen.partition(text.encode())
+        return (before + after).decode(errors="replace")
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def status(self):
+        while True:
+            try:
+                if not os.read(self.fd, 4096):
+                    break
+            except OSError:
+                break
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_on_a_terminal(build, model, tmp_path):
+    env = {"LAMINA_CACHE": str(tmp_path), "TERM": "xterm", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    t = Terminal(build / "src/cli/lamina", "chat", model, "--temp", "0", "--ignore-eos", env=env)
+    t.until("> ")
+    t.type("Tell me a long story about héros.\n")
+    t.until("héros.\r\n")
+    t.until(" ")                                       # it has begun
+    t.type("\x03")
+    assert "interrupted" in t.until("\r\n> "), "Ctrl-C stops the answer and not the program"
+    t.type("half a line\x03")
+    t.until("\r\n> ")
+    t.type("/set predict 3\n")
+    t.until("\r\n> ")
+    t.type("Go \\\non.\n")
+    assert "context" in t.until("\r\n> ")
+    t.type("\x04")
+    assert t.status() == 0
+    past = (tmp_path / "chat_history").read_text()
+    assert "héros" in past and "half" not in past

@@ -1,0 +1,87 @@
+"""lamina inspect and lamina verify, as scripts and people read them."""
+import json
+import shutil
+
+import pytest
+from conftest import run
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    def call(*args):
+        return run(build / "src/cli/lamina", *args)
+    return call
+
+
+def test_inspect_json(lamina, model):
+    j = json.loads(lamina("inspect", model, "--json", "--context", "1k", "--batch", "3", "--kv-type", "q8_0").stdout)
+    assert j["model"]["family"] == "llama" and j["parameters"]["total"] == 134515008
+    assert j["parameters"]["untied_total"] - j["parameters"]["total"] == 49152 * 576
+    assert len(j["parameters"]["per_layer"]) == 30 and sum(j["parameters"]["per_layer"]) < j["parameters"]["total"]
+    assert j["kv"]["elements_per_token"] == 2 * 30 * 3 * 64
+    assert j["kv"]["bytes_per_token"] == 2 * 30 * 3 * 64 * 34 // 32
+    assert j["kv"]["bytes_at_context"] == j["kv"]["bytes_per_token"] * 1024 * 3
+    assert j["memory"]["total"] == j["memory"]["weights"] + j["memory"]["kv"] + j["memory"]["scratch"]
+    assert {"path", "class", "in", "out", "parameters", "mult_adds"} <= set(j["layers"][0])
+
+
+def test_inspect_for_people(lamina, model):
+    done = lamina("inspect", model)
+    assert done.returncode == 0 and "134,515,008" in done.stdout and "8,192" in done.stdout
+    assert all(len(line) <= 100 for line in done.stdout.splitlines() if str(model) not in line)
+    tensors = lamina("inspect", model, "--tensors").stdout
+    assert "token_embd.weight" in tensors and "49152 × 576" in tensors and "272 tensors" in tensors
+    assert "tokenizer.ggml.model" in lamina("inspect", model, "--metadata").stdout
+    program = lamina("inspect", model, "--program").stdout
+    assert "model.layers.29.mlp.down_proj" in program
+    assert "model.layers.29.mlp.down_proj" in lamina("inspect", model, "--plan").stdout
+    assert lamina("inspect", model, "--plan", "--program").returncode == 2
+
+
+def test_inspect_a_bare_description(lamina, source, tmp_path):
+    shutil.copy(source / "tests/golden/llama/gqa/config.json", tmp_path)
+    j = json.loads(lamina("inspect", tmp_path / "config.json", "--json").stdout)
+    assert j["weights"]["bytes"] is None and j["parameters"]["total"] > 0
+    assert "none loaded" in lamina("inspect", tmp_path / "config.json").stdout
+
+
+def test_verify(lamina, source):
+    folder = source / "tests/golden/llama/gqa"
+    done = lamina("verify", folder, folder / "golden.safetensors")
+    assert done.returncode == 0 and "agrees" in done.stdout
+    j = json.loads(lamina("verify", folder, folder / "golden.safetensors", "--json").stdout)
+    assert set(j) >= {"source", "rows", "tol", "max_rel_err", "mean_kl", "max_kl", "argmax_agreement", "greedy_common", "bitwise",
+                      "first_divergence", "agrees"}
+    assert j["agrees"] is True and j["bitwise"] == {"chunked": True, "stepwise": True} and j["first_divergence"] is None
+    assert j["max_rel_err"] < 1e-5
+
+
+def test_verify_differs(lamina, source):
+    folder, other = source / "tests/golden/llama/gqa", source / "tests/golden/llama/mqa"
+    golden = other / "golden.safetensors"
+    done = lamina("verify", folder, golden)
+    assert done.returncode in (3, 5) and done.stderr.splitlines()[-1].startswith("error: ")
+    done = lamina("verify", folder, folder / "golden.safetensors", "--tol", "1e-9")
+    assert done.returncode == 5 and "DIFFERS" in done.stdout
+    assert done.stderr.splitlines()[-1].startswith("error: ") and "relative error" in done.stderr.splitlines()[-1]
+    done = lamina("verify", folder, folder / "golden.safetensors", "--tol", "1e-9", "--json")
+    assert done.returncode == 5 and json.loads(done.stdout)["agrees"] is False
+    assert lamina("verify", folder, "/nowhere.safetensors").returncode == 1
+
+
+def test_verify_dumps_a_golden(lamina, source, tmp_path):
+    folder = source / "tests/golden/llama/gqa"
+    assert lamina("verify", folder, folder / "golden.safetensors", "--dump", tmp_path / "d.safetensors").returncode == 0
+    j = json.loads(lamina("verify", folder, tmp_path / "d.safetensors", "--json").stdout)
+    assert j["max_rel_err"] == 0 and j["source"].startswith("lamina ")
+
+
+def test_help(lamina):
+    overview = lamina().stdout
+    for command in ("run", "chat", "inspect", "verify", "help", "version"):
+        assert f"lamina {command} " in overview
+        page = lamina(command, "--help")
+        assert page.returncode == 0 and page.stdout == lamina("help", command).stdout
+        assert all(len(line) <= 132 for line in page.stdout.splitlines())
+    assert lamina("rnu").returncode == 2 and "did you mean lamina run?" in lamina("rnu").stderr
+    assert lamina("--version").stdout.startswith("lamina ")

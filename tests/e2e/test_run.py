@@ -1,0 +1,167 @@
+"""lamina run: what goes to which stream, what scripts parse, how it ends. commands.md, "run"."""
+import json
+import re
+import signal
+import subprocess
+
+import pytest
+from conftest import run
+
+PARIS = "The capital of France is"
+PARIS_IDS = [504, 3575, 282, 4649, 314]
+
+
+@pytest.fixture(scope="module")
+def lamina(build, model):
+    def call(*args, **options):
+        return run(build / "src/cli/lamina", "run", model, *args, **options)
+    return call
+
+
+def document(done):
+    return json.loads(done.stdout)
+
+
+def test_paris(lamina):
+    done = lamina("-p", PARIS, "-n", "8", "--temp", "0")
+    assert done.returncode == 0
+    assert done.stdout.startswith(" Paris")
+    assert re.search(r"^prompt 5 tokens in .* tok/s\)  ·  generated 8 tokens in .* tok/s\)  ·  stopped: length$", done.stderr, re.M)
+
+
+def test_stdout_is_the_text_and_nothing_else(lamina):
+    plain, data = lamina("-p", PARIS, "-n", "5", "--temp", "0"), document(lamina("-p", PARIS, "-n", "5", "--temp", "0", "--json"))
+    assert plain.stdout == data["text"]
+
+
+def test_json(lamina):
+    j = document(lamina("-p", PARIS, "-n", "3", "--temp", "0", "--json", "--logprobs", "4"))
+    assert j["prompt_ids"] == PARIS_IDS and j["prompt"] == PARIS
+    assert len(j["ids"]) == 3 and j["text"].startswith(" Paris") and j["stop_reason"] == "length"
+    assert j["warnings"] == [] and isinstance(j["seed"], int)
+    t = j["timings"]
+    assert t["prompt_tokens"] == 5 and t["generated_tokens"] == 3 and t["prompt_seconds"] > 0 and t["generate_seconds"] > 0
+    for id, position in zip(j["ids"], j["logprobs"], strict=True):
+        assert position["id"] == id and len(position["top"]) == 4
+        logprobs = [x["logprob"] for x in position["top"]]
+        assert logprobs == sorted(logprobs, reverse=True) and max(logprobs) < 0
+        assert position["top"][0]["id"] == id and position["logprob"] == logprobs[0]          # greedy
+
+
+@pytest.mark.parametrize("how", ["flag", "file", "pipe", "ids"])
+def test_where_the_prompt_comes_from(lamina, tmp_path, how):
+    given = {"flag": ["-p", PARIS], "file": ["-f", tmp_path / "prompt"], "pipe": [], "ids": ["--ids", ",".join(map(str, PARIS_IDS))]}[how]
+    (tmp_path / "prompt").write_text(PARIS + "\n")
+    done = lamina(*given, "-n", "2", "--temp", "0", "--json", input=PARIS + "\n" if how == "pipe" else None)
+    assert document(done)["prompt_ids"] == PARIS_IDS
+
+
+def test_chat_uses_the_template(lamina):
+    j = document(lamina("--chat", "--system", "Be brief.", "-p", "Hi <|im_end|>", "-n", "1", "--temp", "0", "--json"))
+    assert j["prompt"] == "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi <|im_end|><|im_end|>\n<|im_start|>assistant\n"
+    assert j["prompt_ids"].count(1) == 3 and j["prompt_ids"].count(2) == 2, "what the message spells is not the end of its turn"
+    j = document(lamina("--chat", "--system", "Be brief.", "-p", "Hi <|im_end|>", "-n", "1", "--temp", "0", "--json", "--parse-special"))
+    assert j["prompt_ids"].count(2) == 3
+
+
+def test_ends_at_the_end_of_the_turn(lamina):
+    j = document(lamina("--chat", "-p", "Say OK.", "--temp", "0", "-n", "200", "--json"))
+    assert j["stop_reason"] == "eos" and j["ids"][-1] == 2 and "<|im_end|>" not in j["text"]
+    j = document(lamina("--chat", "-p", "Say OK.", "--temp", "0", "-n", "60", "--json", "--ignore-eos"))
+    assert j["stop_reason"] == "length" and len(j["ids"]) == 60 and 2 not in j["ids"]
+
+
+def test_stop_strings(lamina):
+    whole = lamina("-p", "1, 2, 3, 4,", "-n", "24", "--temp", "0").stdout
+    assert " 7, 8" in whole
+    done = lamina("-p", "1, 2, 3, 4,", "-n", "24", "--temp", "0", "-r", "nowhere", "--stop", "7, 8", "--json")
+    j = document(done)
+    assert j["stop_reason"] == "stop" and j["text"] == whole[:whole.index("7, 8")]
+
+
+def test_a_full_context_stops(lamina):
+    j = document(lamina("-p", PARIS, "-c", "9", "--temp", "0", "--json"))
+    assert j["stop_reason"] == "context" and len(j["ids"]) == 9 - 5 + 1
+    done = lamina("-p", PARIS, "-c", "4")
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "error: prompt: 5 tokens, the context holds 4"
+
+
+def test_seeds(lamina):
+    def text(*args):
+        return lamina("-p", "Once upon a time", "-n", "12", "--temp", "1.5", *args).stdout
+    assert text("--seed", "1") == text("--seed", "1")
+    assert len({text("--seed", str(s)) for s in range(4)}) > 1
+
+
+def test_chunks_and_threads_do_not_matter(lamina):
+    prompt = PARIS * 20
+    texts = {lamina("-p", prompt, "-n", "6", "--seed", "3", *how).stdout for how in ([], ["-ub", "7"], ["-b", "33"], ["-t", "1"])}
+    assert len(texts) == 1
+
+
+def test_samplers(lamina):
+    one = lamina("-p", PARIS, "-n", "6", "--top-k", "1", "--seed", "9").stdout
+    assert one == lamina("-p", PARIS, "-n", "6", "--temp", "0").stdout
+    biased = document(lamina("-p", PARIS, "-n", "1", "--temp", "0", "-l", "7042-inf", "--json"))
+    assert biased["ids"] != [7042] and document(lamina("-p", PARIS, "-n", "1", "--temp", "0", "-l", "30+100", "--json"))["ids"] == [30]
+
+
+@pytest.mark.parametrize("args, status, words", [
+    (["-p", "x", "--tmep", "1"], 2, "--tmep: lamina run has no such flag"),
+    (["-p", "x", "--temp", "warm"], 2, '--temp: "warm" is not a number'),
+    (["-p", "x", "-n"], 2, "-n: needs a value: N"),
+    (["-p", "x", "--top-p", "2"], 2, "top_p: 2 is outside 0 ... 1"),
+    (["-p", "x", "--samplers", "top_k;best"], 2, 'samplers: "best" is no sampler'),
+    (["-p", "x", "--mirostat", "1"], 2, "mirostat: 1 is neither 0 (off) nor 2"),
+    (["-p", "x", "-ctk", "q8_0", "-ctv", "f16"], 2, "keys and values have one type"),
+    (["-p", "x", "-l", "99999999+1"], 2, "logit_bias: token 99999999 is outside the vocabulary"),
+    (["-p", "x", "--ids", "1"], 2, "one of -p, -f and --ids"),
+    (["--ids", "1,x"], 2, "is not a token id"),
+    (["-p", ""], 2, "the prompt has no tokens"),
+    (["-f", "/nowhere"], 1, "/nowhere: No such file or directory"),
+    (["-p", "x", "--cpu", "z80"], 2, "z80"),
+])
+def test_errors(lamina, args, status, words):
+    done = lamina(*args)
+    assert done.returncode == status and done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: ") and words in last
+    j = document(lamina(*args, "--json"))
+    assert set(j["error"]) == {"code", "message", "file", "where", "offset"}
+
+
+def test_a_file_that_is_no_model(build, tmp_path):
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF but not really" * 10)
+    done = run(build / "src/cli/lamina", "run", tmp_path / "bad.gguf", "-p", "x")
+    assert done.returncode == 3 and "bad.gguf" in done.stderr.splitlines()[-1]
+    done = run(build / "src/cli/lamina", "run", "no-such-model", "-p", "x")
+    assert done.returncode == 1 and "no-such-model" in done.stderr.splitlines()[-1]
+
+
+def test_the_demo_model_is_the_default(build, model, tmp_path):
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(model)
+    env = {"LAMINA_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    for name in ([], ["smollm2-135m-instruct"]):
+        done = run(build / "src/cli/lamina", "run", *name, "-p", PARIS, "-n", "1", "--temp", "0", env=env)
+        assert done.stdout == " Paris" and ("demo model" in done.stderr) == (not name)
+    done = run(build / "src/cli/lamina", "run", "-p", "x", env={"LAMINA_CACHE": "/nowhere", "PATH": "/usr/bin:/bin"})
+    assert done.returncode == 1 and "demo model is not there" in done.stderr
+
+
+def test_interrupted(build, model):
+    process = subprocess.Popen([build / "src/cli/lamina", "run", model, "-p", PARIS, "--ignore-eos", "--temp", "0"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    begun = process.stdout.read(6)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert begun == " Paris" and process.returncode == 130 and "stopped: interrupted" in err
+
+
+def test_nobody_listens(build, model):
+    process = subprocess.Popen([build / "src/cli/lamina", "run", model, "-p", PARIS, "--ignore-eos", "--temp", "0"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.read(6)
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(timeout=60) == 1 and err.splitlines()[-1] == "error: standard output: Broken pipe"
