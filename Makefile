@@ -5,7 +5,7 @@ T     ?= 60
 .DEFAULT_GOAL := help
 .PHONY: demo test debug asan tsan coverage bench golden fmt lint install clean help
 
-PROMPT ?= Why is the sky blue? Answer in two sentences.
+PROMPT ?= What is photosynthesis? Answer in one sentence.
 
 demo: build/release/build.ninja                ## answer a prompt with a small real model
 	@ninja -C build/release --quiet src/cli/lamina
@@ -61,8 +61,8 @@ help:                                          ## this list
 PREFIX ?= /usr/local
 
 # ---- build folders: one per purpose, configured once ----
-options_release  = --buildtype=release -Dtests=disabled
-options_bench    = --buildtype=release -Dtests=enabled
+options_release  = -Doptimization=2 -Ddebug=false -Dtests=disabled
+options_bench    = -Doptimization=2 -Ddebug=false -Dtests=enabled
 options_test     = --werror -Dtests=enabled
 options_debug    = --buildtype=debug
 options_asan     = -Db_sanitize=address,undefined -Doptimization=1

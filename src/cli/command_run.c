@@ -231,7 +231,7 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
 
     if (cli->json)
         status = lm_out_json(cli, run_json(o, s), e);
-    else if (lm_out_is_terminal() && !s->answer.ended_line)
+    else if ((lm_out_is_terminal() || lm_out_meets_err()) && !s->answer.ended_line)
         lm_note("%s", "");
     if (s->answer.positions && !cli->json)
         show_logprobs(s->answer.positions);

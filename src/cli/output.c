@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,13 @@ bool lm_err_is_terminal(void)
     const char *term = getenv("TERM");
 
     return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+}
+
+bool lm_out_meets_err(void)
+{
+    struct stat out, err;
+
+    return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
 }
 
 bool lm_out_colour(void)

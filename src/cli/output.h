@@ -10,6 +10,7 @@
 /* Whether stdout / stderr is a terminal; colour also asks NO_COLOR and TERM. */
 bool lm_out_is_terminal(void);
 bool lm_err_is_terminal(void);
+bool lm_out_meets_err(void);                         /* the same terminal, file or pipe */
 bool lm_out_colour(void);
 unsigned lm_out_width(void);                         /* columns; 80 where nobody knows */
 

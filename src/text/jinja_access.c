@@ -284,7 +284,7 @@ static bool bound(jinja *m, jval v, int64_t otherwise, int64_t low, int64_t high
 
 bool lm_jinja_slice(jinja *m, jval v, const jval part[3], jval *out)
 {
-    int64_t start, stop, step = 1;
+    int64_t start = 0, stop = 0, step = 1;
     size_t n;
     jbuild text = { 0 };
     jvec list = { 0 };

@@ -163,7 +163,7 @@ static bool repeat(jinja *m, const char *text, int64_t times, const jstr **out)
 
 static bool filter_indent(jinja *m, const jargs *a, jval *out)
 {
-    const jstr *indent, *s, *newline = lm_jstr_new(m, "\n", 1, false);
+    const jstr *indent = NULL, *s, *newline = lm_jstr_new(m, "\n", 1, false);
     bool first = lm_jarg_truth(a, 2), blank = lm_jarg_truth(a, 3);
     jvec lines = { 0 };
     jbuild b = { 0 };
