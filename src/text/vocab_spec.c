@@ -23,6 +23,13 @@ static const char *key(maker *m, const char *name)
 }
 
 /* ---- pieces ---- */
+/* "<0x41>", as SentencePiece spells bytes. */
+static bool spells_byte(lm_view v)
+{
+    return v.size == 6 && memcmp(v.data, "<0x", 3) == 0 && v.data[5] == '>' && v.data[3] && v.data[4] &&
+           strchr("0123456789ABCDEF", v.data[3]) && strchr("0123456789ABCDEF", v.data[4]);
+}
+
 static lm_status read_pieces(maker *m)
 {
     const lm_vocab_spec *s = m->s;
@@ -39,7 +46,7 @@ static lm_status read_pieces(maker *m)
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "token %u is not valid UTF-8", i);
         LM_TRY(lm_vocab_add(&m->t->vocab, i, s->tokens[i], (lm_piece_type)type, key(m, "tokens"), m->e));
         m->t->vocab.pieces[i].special = type == LM_PIECE_CONTROL || type == LM_PIECE_UNKNOWN;
-        if (type == LM_PIECE_BYTE && (s->tokens[i].size != 6 || memcmp(s->tokens[i].data, "<0x", 3) != 0))
+        if (type == LM_PIECE_BYTE && !spells_byte(s->tokens[i]))
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "token %u is a byte and spelled '%.*s', not '<0x41>'",
                            i, (int)s->tokens[i].size, s->tokens[i].data);
     }
