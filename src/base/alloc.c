@@ -39,7 +39,11 @@ void *lm_alloc(size_t bytes)
 
 void *lm_alloc_zero(size_t n, size_t size)
 {
-    return admit() ? counted(calloc(n ? n : 1, size ? size : 1)) : NULL;
+    size_t bytes;
+
+    if (__builtin_mul_overflow(n, size, &bytes) || !admit())
+        return NULL;
+    return counted(calloc(bytes ? bytes : 1, 1));
 }
 
 void *lm_realloc(void *p, size_t bytes)

@@ -142,6 +142,18 @@ lm_cpu lm_cpu_usable(void)
     return d & atomic_load(&limit);
 }
 
+lm_status lm_cpu_environment(lm_error *e)
+{
+    const char *wish = getenv("LAMINA_CPU");
+    lm_cpu      mask;
+
+    if (!wish || lm_cpu_level(wish, &mask, e) == LM_OK)
+        return LM_OK;
+    if (e)
+        snprintf(e->where, sizeof e->where, "LAMINA_CPU");
+    return LM_USAGE;
+}
+
 lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e)
 {
     char   known[128] = "";

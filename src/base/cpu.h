@@ -28,6 +28,9 @@ lm_cpu lm_cpu_detected(void);
 /* detected & mask. The mask is set by lm_cpu_limit, else by LAMINA_CPU, else all ones. */
 lm_cpu lm_cpu_usable(void);
 
+/* LM_USAGE when LAMINA_CPU names no level; lm_cpu_usable takes it for "auto". */
+lm_status lm_cpu_environment(lm_error *e);
+
 /* "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "neon", "auto" -> the mask of that level and all below
  * it. LM_USAGE names an unknown level and lists the known ones. */
 lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e);

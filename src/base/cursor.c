@@ -10,7 +10,7 @@ static lm_status take(lm_cursor *c, const char *field, uint64_t n, const uint8_t
         lm_fail(e, LM_BAD_MODEL, field, (int64_t)c->at, "needs %" PRIu64 " bytes, the file has %zu left", n, lm_cursor_left(c));
         return lm_fail_in(e, c->file), LM_BAD_MODEL;
     }
-    *out = c->data + c->at;
+    *out = c->data ? c->data + c->at : NULL;             /* an empty file: no arithmetic on NULL */
     c->at += (size_t)n;
     return LM_OK;
 }

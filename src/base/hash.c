@@ -5,6 +5,9 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/filemap.h"
 
 static lm_sha256 hex_of(const unsigned char digest[crypto_hash_sha256_BYTES])
 {
@@ -24,9 +27,14 @@ lm_sha256 lm_sha256_bytes(const void *data, size_t n)
 
 lm_status lm_sha256_file(const char *path, lm_sha256 *out, lm_error *e)
 {
+    /* A pipe would be waited for. */
+    if (!lm_path_is_file(path) && access(path, F_OK) == 0) {
+        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "is not a regular file");
+        return lm_fail_in(e, path), LM_IO;
+    }
     unsigned char            buffer[65536], digest[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_state state;
-    FILE                    *f = fopen(path, "rb");
+    FILE                    *f = fopen(path, "rbe");
     size_t                   n;
 
     if (!f) {

@@ -179,9 +179,10 @@ unsigned lm_pool_threads(const lm_pool *p)
 
 void lm_pool_share(uint64_t n, uint64_t grain, unsigned index, unsigned workers, uint64_t *from, uint64_t *to)
 {
-    uint64_t units = (n + grain - 1) / grain;
-    uint64_t a = units * index / workers * grain, b = units * (index + 1) / workers * grain;
+    uint64_t units = n / grain + (n % grain != 0), each = units / workers, rest = units % workers;
+    uint64_t a     = each * index + (index < rest ? index : rest);           /* the first `rest` shares have one unit more */
+    uint64_t b     = a + each + (index < rest);
 
-    *from = a < n ? a : n;
-    *to   = b < n ? b : n;
+    *from = a < units ? a * grain : n;
+    *to   = b < units ? b * grain : n;
 }

@@ -19,7 +19,7 @@ static lm_status choose_cpu(const char *level, lm_cpu *out, lm_error *e)
 
     *out = lm_cpu_usable();
     if (!level)
-        return LM_OK;
+        return lm_cpu_environment(e);
     LM_TRY(lm_cpu_level(level, &mask, e));
     if (strcmp(level, "auto") != 0 && strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
         return lm_fail(e, LM_UNSUPPORTED, "cpu", LM_NO_OFFSET, "this processor has no %s", level);

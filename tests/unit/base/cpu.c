@@ -113,6 +113,21 @@ static void the_environment_limits(void **state)
     assert_int_equal(auto_status, lm_cpu_detected() ? 1 : 0);
 }
 
+static void the_environment_names_no_level(void **state)
+{
+    lm_error e;
+
+    (void)state;
+    assert_int_equal(lm_cpu_environment(&e), LM_OK);
+    setenv("LAMINA_CPU", "ref", 1);
+    assert_int_equal(lm_cpu_environment(&e), LM_OK);
+    setenv("LAMINA_CPU", "fast", 1);
+    assert_int_equal(lm_cpu_environment(&e), LM_USAGE);
+    assert_string_equal(e.where, "LAMINA_CPU");
+    assert_int_equal(lm_cpu_environment(NULL), LM_USAGE);
+    unsetenv("LAMINA_CPU");
+}
+
 /* On one processor there is one core, whatever the machine has. */
 static void cores_follow_the_affinity_mask(void **state)
 {
@@ -141,7 +156,7 @@ int main(void)
 #if defined(__x86_64__)
         cmocka_unit_test(agrees_with_the_kernel), cmocka_unit_test(levels_are_cumulative),
 #endif
-        cmocka_unit_test(unknown_levels), cmocka_unit_test(the_mask_only_takes_away),
+        cmocka_unit_test(unknown_levels), cmocka_unit_test(the_environment_names_no_level), cmocka_unit_test(the_mask_only_takes_away),
         cmocka_unit_test(cores_follow_the_affinity_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* hash.c - SHA-256 of FIPS 180-4's examples, of bytes and of files. */
 #include "unit.h"
 
+#include <sys/stat.h>
+
 #include "base/hash.h"
 
 static const char abc[]     = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -41,6 +43,9 @@ static void files(void **state)
     unlink(path);
     assert_int_equal(lm_sha256_file(path, &out, &e), LM_IO);
     assert_string_equal(e.file, path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(lm_sha256_file(path, &out, &e), LM_IO);               /* without waiting for a writer */
+    unlink(path);
     rmdir(folder);
     free(a);
 }

@@ -162,11 +162,29 @@ static void shares_cover_everything(void **state)
             }
 }
 
+/* Products of a huge count and the number of workers do not wrap around. */
+static void huge_counts_are_shared_too(void **state)
+{
+    (void)state;
+    for (uint64_t grain = 1; grain < 2000; grain = grain * 3 + 1)
+        for (unsigned workers = 1; workers < 9; workers++) {
+            uint64_t at = 0;
+            for (unsigned w = 0; w < workers; w++) {
+                uint64_t from, to;
+                lm_pool_share(UINT64_MAX, grain, w, workers, &from, &to);
+                assert_true(from == at && to - from >= UINT64_MAX / workers - 2 * grain);
+                at = to;
+            }
+            assert_true(at == UINT64_MAX);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_worker_once),       cmocka_unit_test(sleepers_are_woken), cmocka_unit_test(jobs_allocate_nothing),
         cmocka_unit_test(idle_pools_burn_nothing), cmocka_unit_test(impossible_sizes),   cmocka_unit_test(shares_cover_everything),
+        cmocka_unit_test(huge_counts_are_shared_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
