@@ -50,9 +50,22 @@ static lm_part part_of(const lm_program *p, const lm_node *n)
     if (n == head_of(p))
         return LM_PART_HEAD;
     uint32_t m = block_of(p, n);
-    if (n->code != LM_OP_LINEAR || m == LM_NONE)
+    if ((n->code != LM_OP_LINEAR && n->code != LM_OP_EXPERTS && n->code != LM_OP_ROUTE && n->code != LM_OP_ATTENTION) || m == LM_NONE)
         return LM_PART_OTHER;
     return holds_attention(p, m) ? LM_PART_ATTENTION : LM_PART_MLP;
+}
+
+/* Parameters of experts that a token does not visit. */
+static uint64_t unvisited(const lm_program *p)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        for (uint32_t k = 0; n->code == LM_OP_EXPERTS && k < 3; k++)
+            sum += p->weights[n->weights[k]].elements / n->experts.n_experts * (n->experts.n_experts - n->experts.top_k);
+    }
+    return sum;
 }
 
 void lm_count_parameters(const lm_program *p, lm_parameter_counts *out)
@@ -73,7 +86,7 @@ void lm_count_parameters(const lm_program *p, lm_parameter_counts *out)
     if (head->weights[0] != LM_NONE && p->weights[head->weights[0]].uses > 1)
         shared = p->weights[head->weights[0]].elements;
     out->untied_total = out->total + shared;
-    out->active       = out->total;
+    out->active       = out->total - unvisited(p);
 }
 
 uint64_t lm_count_layer(const lm_program *p, uint32_t layer)

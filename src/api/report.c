@@ -23,7 +23,7 @@ static lm_status inspect(const lm_model *m, const lm_engine_options *o, json_t *
     if (status == LM_OK && m->tensors) {
         bytes = lm_arena_new(&arena, m->program->n_weights + 1, uint64_t);
         for (uint32_t i = 0; bytes && i < m->program->n_weights; i++)
-            bytes[i] = m->tensors[i]->bytes;
+            bytes[i] = m->tensors[i]->bytes * (m->each[i] ? m->program->weights[i].dims[0] : 1);
     }
     for (size_t i = 0; i < MOST_WARNINGS && (warnings[i] = lm_model_warning(m, i)); i++)
         ;

@@ -62,18 +62,23 @@ static lm_domain domain_of(const compiler *c, lm_value v)
 
 /* ---- buffers and steps ---- */
 
-static uint32_t new_buffer(compiler *c, const char *name, uint64_t stride, lm_domain domain)
+static uint32_t new_visits(compiler *c, const char *name, uint64_t stride, lm_domain domain, uint32_t times)
 {
     lm_plan *plan = c->plan;
 
     plan->buffers[plan->n_buffers] = (lm_buffer){
         .name   = name,
         .stride = (stride + 63) & ~UINT64_C(63),
-        .rows   = domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows,
+        .rows   = (uint64_t)(domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows) * times,
         .first  = LM_NONE,
         .domain = domain,
     };
     return plan->n_buffers++;
+}
+
+static uint32_t new_buffer(compiler *c, const char *name, uint64_t stride, lm_domain domain)
+{
+    return new_visits(c, name, stride, domain, 1);
 }
 
 static uint32_t value_buffer(compiler *c, lm_value v)
@@ -89,7 +94,7 @@ static lm_step *new_step(compiler *c, lm_step_code code, uint32_t node, lm_domai
     lm_step *s = &c->plan->steps[c->plan->n_steps++];
 
     *s = (lm_step){ .code = code, .node = node, .domain = domain, .in = { LM_NONE, LM_NONE, LM_NONE }, .out = LM_NONE,
-                    .add = LM_NONE, .scale = 1, .table = LM_NONE };
+                    .add = LM_NONE, .scale = 1, .times = 1, .weight = LM_NONE, .table = LM_NONE };
     return s;
 }
 
@@ -127,6 +132,7 @@ static uint32_t packed(compiler *c, lm_value v, lm_domain domain, const lm_matmu
     pack->in[0]      = raw;
     pack->out        = s->packed;
     pack->matmul     = m;
+    pack->width      = (uint32_t)cols;
     return s->packed;
 }
 
@@ -190,6 +196,80 @@ static void compile_linear(compiler *c, uint32_t index)
     s->add        = add;
     s->scale      = scale;
     s->matmul     = m;
+    s->weight     = n->weights[0];
+}
+
+/* ---- experts ----
+ * Rows are visits: row r visits the k experts of its route. Sorted by expert, so that each expert's matrices are read once
+ * for all of its visits; a row's visits are summed in the order of its route, whatever else is in the step. */
+
+static uint32_t pack_visits(compiler *c, uint32_t in, const lm_matmul *m, uint32_t width, const lm_node *n, lm_domain domain)
+{
+    if (!m->x->pack)
+        return in;
+    uint32_t out = new_visits(c, n->path, m->x->bytes(width), domain, n->experts.top_k);
+    lm_step *s   = new_step(c, LM_STEP_PACK, (uint32_t)(n - c->p->nodes), domain);
+    s->in[0]     = in;
+    s->out       = out;
+    s->matmul    = m;
+    s->width     = width;
+    s->times     = n->experts.top_k;
+    return out;
+}
+
+static uint32_t visit_experts(compiler *c, const lm_node *n, lm_domain domain, uint32_t which, uint32_t x, uint32_t order)
+{
+    const lm_weight *w   = &c->p->weights[n->weights[which]];
+    uint32_t         out = new_visits(c, n->path, w->dims[1] * 4, domain, n->experts.top_k);
+    lm_step         *s   = new_step(c, LM_STEP_EXPERTS, (uint32_t)(n - c->p->nodes), domain);
+
+    s->in[0]  = x;
+    s->in[1]  = order;
+    s->out    = out;
+    s->weight = n->weights[which];
+    s->matmul = c->plan->weights[s->weight].matmul;
+    s->times  = n->experts.top_k;
+    return out;
+}
+
+static void compile_experts(compiler *c, uint32_t index)
+{
+    const lm_node   *n      = &c->p->nodes[index];
+    lm_domain        domain = domain_of(c, n->out);
+    uint32_t         k = n->experts.top_k, e = n->experts.n_experts;
+    const lm_matmul *m = c->plan->weights[n->weights[0]].matmul, *d = c->plan->weights[n->weights[2]].matmul;
+    uint32_t         x = packed(c, n->in[0], domain, m), route = input(c, n->in[1], domain);
+
+    /* order: [visits] row, [visits] place of each (row, choice), then where each expert's visits begin [E + 1] */
+    uint64_t rows  = domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows;
+    uint32_t order = new_buffer(c, "visits", ((uint64_t)e + 2 + 2 * rows * k) * 4, domain);
+    c->plan->buffers[order].rows = 1;
+    lm_step *sort                = new_step(c, LM_STEP_SORT, index, domain);
+    sort->in[0]                  = route;
+    sort->out                    = order;
+    uint32_t stride              = (uint32_t)c->plan->buffers[x].stride;
+    uint32_t visits              = new_visits(c, n->path, stride, domain, k);
+    lm_step *visit               = new_step(c, LM_STEP_VISIT, index, domain);
+    visit->in[0]                 = x;
+    visit->in[1]                 = order;
+    visit->out                   = visits;
+    visit->times                 = k;
+    uint32_t gate                = visit_experts(c, n, domain, 0, visits, order);
+    uint32_t up                  = visit_experts(c, n, domain, 1, visits, order);
+    lm_step *glu                 = new_step(c, LM_STEP_GLU, index, domain);
+    glu->in[0]                   = gate;
+    glu->in[1]                   = up;
+    glu->out                     = gate;
+    glu->width                   = n->experts.width;
+    glu->times                   = k;
+    uint32_t inner               = pack_visits(c, gate, d, n->experts.width, n, domain);
+    uint32_t down                = visit_experts(c, n, domain, 2, inner, order);
+    uint32_t y                   = value_buffer(c, n->out);
+    lm_step *sum                 = new_step(c, LM_STEP_COMBINE, index, domain);
+    sum->in[0]                   = down;
+    sum->in[1]                   = order;
+    sum->in[2]                   = route;
+    sum->out                     = y;
 }
 
 static void compile_attention(compiler *c, uint32_t index)
@@ -228,8 +308,12 @@ static void compile_simple(compiler *c, uint32_t index, lm_step_code code)
     s->out       = out;
     if (n->code == LM_OP_ROPE)
         s->table = n->rope.table;
-    if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION)
+    if (n->n_in)
+        s->width = c->p->values[n->in[0]].width;
+    if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION) {
+        s->weight = n->weights[0];
         s->matmul = c->plan->weights[n->weights[0]].matmul;
+    }
 }
 
 /* Operations that become one step of the same kind. */
@@ -238,7 +322,7 @@ static const lm_step_code simple_steps[LM_OP_COUNT] = {
     [LM_OP_RMS_NORM] = LM_STEP_RMS_NORM, [LM_OP_LAYER_NORM] = LM_STEP_LAYER_NORM, [LM_OP_ROPE] = LM_STEP_ROPE,
     [LM_OP_ADD] = LM_STEP_ADD,           [LM_OP_SCALE] = LM_STEP_SCALE,           [LM_OP_GLU] = LM_STEP_GLU,
     [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,       [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
-    [LM_OP_CLAMP] = LM_STEP_CLAMP,
+    [LM_OP_CLAMP] = LM_STEP_CLAMP,       [LM_OP_ROUTE] = LM_STEP_ROUTE,
 };
 
 static void compile_node(compiler *c, uint32_t i)
@@ -249,6 +333,8 @@ static void compile_node(compiler *c, uint32_t i)
         compile_linear(c, i);
     else if (code == LM_OP_ATTENTION)
         compile_attention(c, i);
+    else if (code == LM_OP_EXPERTS)
+        compile_experts(c, i);
     else
         compile_simple(c, i, simple_steps[code]);
 }
@@ -268,7 +354,17 @@ static void compile_tables(compiler *c)
 
 static lm_split split_of(lm_step_code code)
 {
-    return code == LM_STEP_MATMUL ? LM_BY_OUTPUTS : code == LM_STEP_ATTENTION ? LM_BY_HEADS : LM_BY_ROWS;
+    switch (code) {
+    case LM_STEP_MATMUL:
+    case LM_STEP_EXPERTS:
+        return LM_BY_OUTPUTS;
+    case LM_STEP_ATTENTION:
+        return LM_BY_HEADS;
+    case LM_STEP_SORT:
+        return LM_ALONE;
+    default:
+        return LM_BY_ROWS;
+    }
 }
 
 static bool reads(const lm_step *s, uint32_t buffer)
@@ -280,7 +376,8 @@ static bool reads(const lm_step *s, uint32_t buffer)
  * of the stage writes. */
 static bool joins(const lm_plan *plan, const lm_stage *stage, const lm_step *s)
 {
-    if (stage->split != split_of(s->code) || stage->domain != s->domain || stage->split == LM_BY_HEADS)
+    if (stage->split != split_of(s->code) || stage->domain != s->domain || stage->times != s->times ||
+        stage->split == LM_BY_HEADS || stage->split == LM_ALONE)
         return false;
     if (stage->split == LM_BY_ROWS)
         return true;
@@ -307,7 +404,7 @@ static void make_stages(compiler *c)
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const lm_step *s = &plan->steps[i];
         if (!plan->n_stages || !joins(plan, &plan->stages[plan->n_stages - 1], s)) {
-            plan->stages[plan->n_stages] = (lm_stage){ split_of(s->code), s->domain, i, i };
+            plan->stages[plan->n_stages] = (lm_stage){ split_of(s->code), s->domain, s->times, i, i };
             plan->n_stages++;
         }
         lm_stage *stage = &plan->stages[plan->n_stages - 1];
@@ -334,19 +431,20 @@ static lm_status place_matrix(const compiler *c, uint32_t i, uint64_t *offset, l
     lm_placement    *at   = &c->plan->weights[i];
     lm_dtype         type = c->o->types[i];
     const lm_kernels *k   = c->o->kernels;
-    uint64_t         row, bytes;
+    bool             many = w->kind == LM_EXPERTS;
+    uint64_t         row, bytes, n = many ? w->dims[0] : 1, outs = w->dims[many], cols = w->dims[many + 1];
 
     at->matmul = (uint32_t)type < LM_DTYPE_SLOTS ? (c->o->exact ? k->exact[type] : k->fast[type]) : NULL;
     if (!at->matmul)
         return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no kernel multiplies a matrix stored as %s", lm_dtype_of(type)->name);
-    if (!lm_dtype_row_bytes(type, w->dims[1], &row) || !lm_mul_u64(row, w->dims[0], &bytes))
-        return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", w->dims[1],
+    if (!lm_dtype_row_bytes(type, cols, &row) || !lm_mul_u64(row, outs, &bytes) || !lm_mul_u64(bytes, n, &bytes))
+        return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", cols,
                        lm_dtype_of(type)->name);
     at->type  = type;
     at->kind  = at->matmul->packed_bytes                ? LM_PACKED
                 : c->o->turned && c->o->turned[i] ? LM_TURNED
                                                   : LM_MAPPED;
-    at->bytes = at->matmul->packed_bytes ? at->matmul->packed_bytes(w->dims[0], w->dims[1]) : bytes;
+    at->bytes = at->matmul->packed_bytes ? at->matmul->packed_bytes(outs, cols) * n : bytes;
     if (at->kind == LM_MAPPED) {
         c->plan->mapped_bytes += at->bytes;
     } else {
@@ -395,11 +493,13 @@ static uint64_t worker_bytes(const compiler *c)
 
     for (uint32_t i = 0; i < c->p->n_nodes; i++) {
         const lm_node *n = &c->p->nodes[i];
-        if (n->code == LM_OP_LINEAR) {
-            const lm_matmul *m = c->plan->weights[n->weights[0]].matmul;
-            if (m->scratch_bytes)
-                most = larger(most, m->scratch_bytes(c->p->weights[n->weights[0]].dims[1]));
-        } else if (n->code == LM_OP_ATTENTION) {
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS && n->weights[k] != LM_NONE; k++) {
+            const lm_weight *w = &c->p->weights[n->weights[k]];
+            const lm_matmul *m = c->plan->weights[n->weights[k]].matmul;
+            if (m && m->scratch_bytes)
+                most = larger(most, m->scratch_bytes(w->dims[w->n_dims - 1]));
+        }
+        if (n->code == LM_OP_ATTENTION) {
             const lm_attention_spec *s = &n->attention.spec;
             most = larger(most, c->o->kernels->attention.scratch_bytes(&c->plan->layers[n->attention.cache].shape,
                                                                        s->n_heads / s->n_kv_heads));
@@ -490,12 +590,12 @@ static lm_status compile(compiler *c, lm_error *e)
     return LM_OK;
 }
 
-/* Upper bounds: an operation makes at most two steps of its own, two gathers and a packing; and as many buffers. */
+/* Upper bounds: an operation makes at most nine steps of its own (experts), two gathers and a packing; and as many buffers. */
 static bool reserve_lists(compiler *c)
 {
     const lm_program *p    = c->p;
     lm_plan          *plan = c->plan;
-    size_t            most = 6 * (size_t)p->n_nodes + MAX_TABLES;
+    size_t            most = 12 * (size_t)p->n_nodes + MAX_TABLES;
 
     plan->steps        = lm_arena_new(&plan->arena, most, lm_step);
     plan->stages       = lm_arena_new(&plan->arena, most, lm_stage);

@@ -51,10 +51,15 @@ typedef enum lm_step_code {
     LM_STEP_COLUMNS,             /* lanes of a fused value, side by side */
     LM_STEP_SOFTCAP,
     LM_STEP_CLAMP,
+    LM_STEP_ROUTE,
+    LM_STEP_SORT,                /* visits (row, expert) in the order of experts */
+    LM_STEP_VISIT,               /* packed rows in that order: each row once for each expert that it visits */
+    LM_STEP_EXPERTS,             /* each expert's product with its own visits */
+    LM_STEP_COMBINE,             /* the weighted sum of a row's visits */
 } lm_step_code;
 
 /* How workers share a stage. */
-typedef enum lm_split { LM_BY_ROWS, LM_BY_OUTPUTS, LM_BY_HEADS } lm_split;
+typedef enum lm_split { LM_BY_ROWS, LM_BY_OUTPUTS, LM_BY_HEADS, LM_ALONE } lm_split;
 
 /* A piece of the slab: `stride` bytes a row. */
 typedef struct lm_buffer {
@@ -74,6 +79,9 @@ typedef struct lm_step {
     uint32_t         out;        /* buffer; LM_NONE: STORE */
     uint32_t         add;        /* MATMUL: buffer added to the product, or LM_NONE */
     float            scale;      /* MATMUL: of the product before adding */
+    uint32_t         times;      /* rows of the domain this many times: visits to experts; else 1 */
+    uint32_t         width;      /* lanes of a row of the first input */
+    uint32_t         weight;     /* MATMUL, EXPERTS, EMBED, POSITION */
     uint32_t         table;      /* TABLE, ROPE: rotary table */
     const lm_matmul *matmul;     /* MATMUL, PACK, EMBED */
 } lm_step;
@@ -81,6 +89,7 @@ typedef struct lm_step {
 typedef struct lm_stage {
     lm_split  split;
     lm_domain domain;
+    uint32_t  times;             /* as the steps' */
     uint32_t  first, end;        /* steps */
 } lm_stage;
 

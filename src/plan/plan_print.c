@@ -9,7 +9,8 @@ static const char *const step_names[] = {
     [LM_STEP_STORE] = "store",           [LM_STEP_ATTENTION] = "attention", [LM_STEP_ADD] = "add", [LM_STEP_SCALE] = "scale",
     [LM_STEP_GLU] = "glu",               [LM_STEP_ACT] = "act",     [LM_STEP_COLUMNS] = "columns",
     [LM_STEP_SOFTCAP] = "softcap",       [LM_STEP_CLAMP] = "clamp", [LM_STEP_POSITION] = "position",
-    [LM_STEP_SINUSOID] = "sinusoid",
+    [LM_STEP_SINUSOID] = "sinusoid",     [LM_STEP_ROUTE] = "route", [LM_STEP_SORT] = "sort",       [LM_STEP_VISIT] = "visit",
+    [LM_STEP_EXPERTS] = "experts",       [LM_STEP_COMBINE] = "combine",
 };
 
 const char *lm_step_name(lm_step_code code)
@@ -32,8 +33,8 @@ static void print_step(const lm_plan *p, const lm_step *s, lm_buf *out)
         lm_buf_printf(out, " + #%u", s->add);
     if (s->code == LM_STEP_PACK)
         lm_buf_printf(out, "  as %s", s->matmul->x->name);
-    if (s->code == LM_STEP_MATMUL || s->code == LM_STEP_EMBED) {
-        const lm_placement *w = &p->weights[n->weights[0]];
+    if (s->weight != LM_NONE) {
+        const lm_placement *w = &p->weights[s->weight];
         lm_buf_printf(out, "  %s, %s, %" PRIu64 " bytes", s->matmul->name, kinds[w->kind], w->bytes);
     }
     lm_buf_add_char(out, '\n');
@@ -41,7 +42,7 @@ static void print_step(const lm_plan *p, const lm_step *s, lm_buf *out)
 
 void lm_plan_print(const lm_plan *p, lm_buf *out)
 {
-    static const char *const splits[] = { "by rows", "by outputs", "by heads" };
+    static const char *const splits[] = { "by rows", "by outputs", "by heads", "by one thread" };
 
     lm_buf_printf(out, "plan of %s: %u rows a step, %u with logits, %u sequences of %u positions, cache %s, %s, %s, %u threads\n",
                   p->program->class_name, p->options.rows, p->options.logit_rows, p->options.sequences, p->options.context,

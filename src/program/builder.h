@@ -52,6 +52,13 @@ lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups
 lm_value lm_softcap(lm_builder *b, lm_value x, float cap);
 lm_value lm_clamp(lm_builder *b, lm_value x, float limit);
 
+/* ---- mixtures of experts (arXiv 1701.06538, 2401.04088, 2405.04434) ---- */
+/* `correction`: name of a vector [E] added to the scores for the choice alone ("e_score_correction_bias"), or NULL. */
+lm_value lm_route(lm_builder *b, lm_value router_logits, const lm_route_spec *spec, const char *correction);
+/* The experts' gated MLPs: names[3] are those of gate, up and down ("gate_proj" …) inside "NAME.*". */
+lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts, uint32_t top_k, uint32_t width,
+                    lm_act act, const char *const names[3]);
+
 /* Properties of the weights of the operation that made `x`, when they differ from nn.Linear's and plain norms'. */
 void lm_stored_transposed(lm_builder *b, lm_value x);        /* Hugging Face checkpoints store [in, out]; prints as Conv1D */
 void lm_stored_minus_one(lm_builder *b, lm_value x);         /* Hugging Face checkpoints store w - 1 */

@@ -223,6 +223,45 @@ static void clamp_describe(const lm_program *p, const lm_node *n, lm_buf *out)
     lm_buf_printf(out, "to ±%g", (double)n->scale.factor);
 }
 
+/* an exponential and a division for each expert, and the choice */
+static void route_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = (4 + (uint64_t)n->route.spec.top_k) * width_in(p, n);
+    c->reads  = width_in(p, n);
+    c->writes = width_out(p, n);
+}
+
+static void route_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    const lm_route_spec *r = &n->route.spec;
+
+    (void)p;
+    lm_buf_printf(out, "best %u of %u by %s", r->top_k, r->n_experts, r->sigmoid ? "sigmoid" : "softmax");
+    if (r->n_groups > 1)
+        lm_buf_printf(out, ", from the best %u of %u groups", r->top_groups, r->n_groups);
+    if (r->renormalise)
+        lm_buf_add_str(out, ", renormalised");
+    if (r->scale != 1)
+        lm_buf_printf(out, ", × %g", (double)r->scale);
+}
+
+static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t d = width_in(p, n), f = n->experts.width, k = n->experts.top_k;
+
+    c->mult_adds       = 3 * k * d * f;
+    c->flops           = 2 * c->mult_adds + 5 * k * f + 2 * k * d;
+    c->reads           = d + 2 * k;
+    c->writes          = d;
+    c->weight_elements = 3 * k * d * f;
+}
+
+static void experts_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    lm_buf_printf(out, "%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ up", n->experts.n_experts, n->experts.top_k,
+                  width_in(p, n), n->experts.width, width_out(p, n), act_name(n->experts.act));
+}
+
 static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_EMBED]      = { "embed",      { "weight" },         embed_cost,      embed_describe },
     [LM_OP_POSITION]   = { "position",   { "weight" },         embed_cost,      position_describe },
@@ -238,6 +277,8 @@ static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_ACT]        = { "act",        { 0 },                act_cost,        act_describe },
     [LM_OP_COLUMNS]    = { "columns",    { 0 },                columns_cost,    columns_describe },
     [LM_OP_SOFTCAP]    = { "softcap",    { 0 },                act_cost,        softcap_describe },
+    [LM_OP_ROUTE]      = { "route",      { "correction" },     route_cost,      route_describe },
+    [LM_OP_EXPERTS]    = { "experts",    { "gate", "up", "down" }, experts_cost, experts_describe },
     [LM_OP_CLAMP]      = { "clamp",      { 0 },                scale_cost,      clamp_describe },
 };
 

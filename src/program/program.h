@@ -18,7 +18,9 @@
 #include "tensor/act.h"
 
 #define LM_MAX_INPUTS  4
-#define LM_MAX_WEIGHTS 4
+#define LM_MAX_WEIGHTS 6
+#define LM_MAX_EXPERTS 4096
+#define LM_MAX_GROUPS  64
 #define LM_NONE        UINT32_MAX
 
 typedef uint32_t lm_value;       /* an index into program.values */
@@ -28,6 +30,7 @@ typedef enum lm_weight_kind {
     LM_MATRIX,                   /* [out, in]: multiplied */
     LM_TABLE,                    /* [rows, width]: looked up by row (and multiplied, when the head is tied to it) */
     LM_VECTOR,                   /* [n]: norms, biases, slopes: always float32 in memory */
+    LM_EXPERTS,                  /* [experts, out, in]: one matrix for each expert; '*' in its path is the expert's number */
 } lm_weight_kind;
 
 typedef struct lm_weight {
@@ -35,7 +38,7 @@ typedef struct lm_weight {
     const char    *gguf;         /* "blk.0.attn_q.weight"; NULL: GGUF has none */
     lm_weight_kind kind;
     uint32_t       n_dims;
-    uint64_t       dims[2];      /* outermost first */
+    uint64_t       dims[3];      /* outermost first */
     uint64_t       elements;
     uint32_t       uses;         /* operations that read it; 2 for a tied embedding */
     bool           constant;     /* not a parameter (rotary factors stored by GGUF): not counted */
@@ -72,6 +75,8 @@ typedef enum lm_op_code {
     LM_OP_COLUMNS,               /* some lanes of each of some equal groups, side by side */
     LM_OP_SOFTCAP,               /* cap tanh(x / cap) */
     LM_OP_CLAMP,                 /* to [-limit, limit] */
+    LM_OP_ROUTE,                 /* router logits -> [T][2k]: weights of the chosen experts, then their numbers */
+    LM_OP_EXPERTS,               /* x and routes -> the weighted sum of gated MLPs */
     LM_OP_COUNT
 } lm_op_code;
 
@@ -86,6 +91,16 @@ typedef struct lm_attention_spec {
     bool     alibi_half;         /* slopes rounded to bfloat16, as Falcon computes them */
     bool     sinks;              /* a learned score without a value for each head takes part in the softmax */
 } lm_attention_spec;
+
+/* Which experts a token visits, and how much each counts. */
+typedef struct lm_route_spec {
+    uint32_t n_experts, top_k;
+    bool     sigmoid;            /* scores are sigmoids; else a softmax over all experts */
+    bool     renormalise;        /* the chosen weights are divided by their sum */
+    uint32_t n_groups, top_groups;       /* experts in equal groups of which only the best are open; 0: no groups */
+    bool     group_sum_two;      /* a group counts as the sum of its best two (DeepSeek-V3), else as its best (V2) */
+    float    scale;              /* of the weights; 1 without effect */
+} lm_route_spec;
 
 /* How sinusoidal positions lie in a row. */
 typedef enum lm_sinusoid_layout {
@@ -110,6 +125,8 @@ typedef struct lm_node {
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
+        struct { lm_route_spec spec; } route;                /* weights[0]: correction added for the choice only, or none */
+        struct { uint32_t n_experts, top_k, width; lm_act act; } experts;    /* weights: gate, up, down [E][…] */
         struct { uint32_t groups, offset; } columns;         /* of each group, the lanes from `offset` on */
     };
 } lm_node;
@@ -167,7 +184,7 @@ typedef struct lm_cost {
     uint64_t key_mult_adds;      /* the same for each key that the row sees */
     uint64_t key_flops;
     uint64_t reads, writes;      /* float32 activations */
-    uint64_t weight_elements;    /* read once a step, whatever the rows; look-ups: one row */
+    uint64_t weight_elements;    /* read for one row; look-ups: one row of the table, experts: those visited */
 } lm_cost;
 
 typedef struct lm_op {

@@ -55,32 +55,79 @@ static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_ten
     return lm_fail_in(e, lm_container_file_of(m->container, t));
 }
 
-static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
+static lm_status take_tensor(lm_model *m, uint32_t i, const lm_tensor_info *t, lm_map *used, lm_error *e)
 {
-    const lm_weight      *w = &m->program->weights[i];
-    const char           *name;
-    const lm_tensor_info *t = find_tensor(m, w, &name);
-
-    if (!t) {
-        lm_fail(e, LM_BAD_MODEL, name ? name : w->path, LM_NO_OFFSET, "the program needs this tensor and the file lacks it");
-        return lm_fail_in(e, lm_container_path(m->container));
-    }
-    LM_TRY(check_shape(m, w, t, e));
     if (!lm_dtype_of(t->type)->unpack) {
         lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "weights of type %s cannot be used", lm_dtype_of(t->type)->name);
         return lm_fail_in(e, lm_container_file_of(m->container, t));
     }
-    m->tensors[i] = t;
-    m->types[i]   = t->type;
-    m->turned[i]  = is_turned(m, w);
     if (m->turned[i] && lm_dtype_of(t->type)->block != 1) {
         lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "blocks of %s cannot be transposed", lm_dtype_of(t->type)->name);
         return lm_fail_in(e, lm_container_file_of(m->container, t));
     }
     m->weight_bytes += t->bytes;
-    if (!lm_map_set(used, lm_view_of(t->name), 1))
-        return lm_fail_memory(e, "tensors", 0);
+    return lm_map_set(used, lm_view_of(t->name), 1) ? LM_OK : lm_fail_memory(e, "tensors", 0);
+}
+
+/* "….experts.*.w1.weight": expert k's tensor. */
+static lm_status expert_tensor(const lm_model *m, const lm_weight *w, uint64_t k, const lm_tensor_info **out, lm_error *e)
+{
+    const char *star = strchr(w->path, '*');
+    char        name[256];
+
+    snprintf(name, sizeof name, "%.*s%" PRIu64 "%s", (int)(star - w->path), w->path, k, star + 1);
+    *out = lm_container_find(m->container, name);
+    if (*out)
+        return LM_OK;
+    lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "the program needs this tensor and the file lacks it");
+    return lm_fail_in(e, lm_container_path(m->container));
+}
+
+/* Experts that a folder stores one by one: all there, of one shape and type. */
+static lm_status bind_experts(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
+{
+    const lm_weight *w      = &m->program->weights[i];
+    lm_weight        single = *w;
+
+    single.n_dims  = 2;
+    single.dims[0] = w->dims[1];
+    single.dims[1] = w->dims[2];
+    m->each[i]     = lm_arena_new(&m->arena, w->dims[0], const lm_tensor_info *);
+    if (!m->each[i])
+        return lm_fail_memory(e, "tensors", w->dims[0]);
+    for (uint64_t k = 0; k < w->dims[0]; k++) {
+        const lm_tensor_info *t;
+        LM_TRY(expert_tensor(m, w, k, &t, e));
+        LM_TRY(check_shape(m, &single, t, e));
+        LM_TRY(take_tensor(m, i, t, used, e));
+        m->each[i][k] = t;
+        if (t->type != m->each[i][0]->type) {
+            lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "experts of one layer are stored in different types");
+            return lm_fail_in(e, lm_container_file_of(m->container, t));
+        }
+    }
+    m->tensors[i] = m->each[i][0];
+    m->types[i]   = m->tensors[i]->type;
     return LM_OK;
+}
+
+static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
+{
+    const lm_weight *w = &m->program->weights[i];
+    const char      *name;
+
+    if (w->kind == LM_EXPERTS && lm_container_kind_of(m->container) != LM_GGUF && strchr(w->path, '*'))
+        return bind_experts(m, i, used, e);
+    const lm_tensor_info *t = find_tensor(m, w, &name);
+    if (!t) {
+        lm_fail(e, LM_BAD_MODEL, name ? name : w->path, LM_NO_OFFSET, "the program needs this tensor and the file lacks it");
+        return lm_fail_in(e, lm_container_path(m->container));
+    }
+    LM_TRY(check_shape(m, w, t, e));
+    m->tensors[i] = t;
+    m->types[i]   = t->type;
+    m->turned[i]  = is_turned(m, w);
+    return take_tensor(m, i, t, used, e);
 }
 
 /* A tied head may be stored once more; identical bytes are no second head (registry.c decides that). */
@@ -122,8 +169,9 @@ lm_status lm_model_bind(lm_model *m, bool allow_unused, lm_error *e)
     lm_status         status = LM_OK;
 
     m->tensors   = lm_arena_new(&m->arena, p->n_weights + 1, const lm_tensor_info *);
+    m->each      = lm_arena_new(&m->arena, p->n_weights + 1, const lm_tensor_info **);
     lm_map *used = lm_map_new(p->n_weights);
-    if (!m->tensors || !used)
+    if (!m->tensors || !m->each || !used)
         status = lm_fail_memory(e, "tensors", 0);
     for (uint32_t i = 0; status == LM_OK && i < p->n_weights; i++)
         status = bind_weight(m, i, used, e);

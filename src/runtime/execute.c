@@ -3,55 +3,10 @@
 #include <string.h>
 
 #include "base/filemap.h"
-#include "runtime/engine.h"
+#include "runtime/steps.h"
 
 /* Consecutive rows of one sequence that attention takes together. */
 #define TILE 16
-
-/* One worker's part of one stage. */
-typedef struct part {
-    lm_engine      *g;
-    const lm_stage *stage;
-    unsigned        worker, workers;
-} part;
-
-static uint32_t rows_of(const lm_engine *g, lm_domain domain)
-{
-    return domain == LM_ALL_ROWS ? g->n_rows : g->n_wanted;
-}
-
-/* Row i of a domain, among all rows. */
-static uint32_t row_number(const lm_engine *g, lm_domain domain, uint64_t i)
-{
-    return domain == LM_ALL_ROWS ? (uint32_t)i : g->wanted[i];
-}
-
-static uint8_t *row_at(const lm_engine *g, uint32_t buffer, uint64_t row)
-{
-    const lm_buffer *b = &g->plan->buffers[buffer];
-
-    return g->slab + b->offset + row * b->stride;
-}
-
-static float *floats_at(const lm_engine *g, uint32_t buffer, uint64_t row)
-{
-    return (float *)(void *)row_at(g, buffer, row);
-}
-
-static uint8_t *scratch_of(const lm_engine *g, unsigned worker)
-{
-    return g->slab + g->plan->state.workers + worker * g->plan->state.worker_bytes;
-}
-
-static uint64_t width_of(const lm_engine *g, lm_value v)
-{
-    return g->program->values[v].width;
-}
-
-static const void *weight_of(const lm_engine *g, const lm_node *n, unsigned which)
-{
-    return n->weights[which] == LM_NONE ? NULL : g->weight[n->weights[which]];
-}
 
 /* ---- steps by rows: rows [from, to) of the step's domain ---- */
 
@@ -151,10 +106,8 @@ static void run_layer_norm(const part *p, const lm_step *s, uint64_t from, uint6
 
 static void run_pack(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
-
     for (uint64_t i = from; i < to; i++)
-        s->matmul->x->pack(row_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), width);
+        s->matmul->x->pack(row_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), s->width);
 }
 
 static void run_rope(const part *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -221,8 +174,8 @@ static void run_glu(const part *p, const lm_step *s, uint64_t from, uint64_t to)
     const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.glu(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i), n->glu.act,
-                              width_of(p->g, n->out));
+        p->g->kernels.row.glu(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i),
+                              n->code == LM_OP_EXPERTS ? n->experts.act : n->glu.act, s->width);
 }
 
 static void run_act(const part *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -270,6 +223,7 @@ static const row_step row_steps[] = {
     [LM_STEP_SCALE] = run_scale,           [LM_STEP_GLU] = run_glu,     [LM_STEP_ACT] = run_act,
     [LM_STEP_COLUMNS] = run_columns,       [LM_STEP_SOFTCAP] = run_softcap, [LM_STEP_CLAMP] = run_clamp,
     [LM_STEP_POSITION] = run_position,     [LM_STEP_SINUSOID] = run_sinusoid,
+    [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_VISIT] = lm_run_visit,  [LM_STEP_COMBINE] = lm_run_combine,
 };
 
 /* ---- products, by outputs ---- */
@@ -372,11 +326,15 @@ static lm_status run_part(void *arg)
     const lm_stage *t = p->stage;
     uint64_t        from, to;
 
-    lm_pool_share(rows_of(p->g, t->domain), 1, p->worker, p->workers, &from, &to);
+    lm_pool_share((uint64_t)rows_of(p->g, t->domain) * t->times, 1, p->worker, p->workers, &from, &to);
     for (uint32_t i = t->first; i < t->end; i++) {
         const lm_step *s = &p->g->plan->steps[i];
-        if (t->split == LM_BY_OUTPUTS)
+        if (s->code == LM_STEP_EXPERTS)
+            lm_run_experts(p, s);
+        else if (t->split == LM_BY_OUTPUTS)
             run_matmul(p, s);
+        else if (t->split == LM_ALONE)
+            lm_run_sort(p, s);
         else if (t->split == LM_BY_HEADS)
             run_attention(p, s);
         else if (from < to)
@@ -411,7 +369,7 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
             continue;
         if (atomic_load_explicit(&g->cancel, memory_order_relaxed))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
-        if (j.stage->split == LM_BY_ROWS && n == 1)
+        if (j.stage->split == LM_ALONE || (j.stage->split == LM_BY_ROWS && n == 1))
             run_worker(&j, 0, 1);        /* waking others would cost more than one row does */
         else
             lm_pool_run(g->pool, run_worker, &j);

@@ -11,7 +11,8 @@ typedef struct load_job {
     uint32_t               weight;
     uint64_t               done, total;
     uint8_t               *turned;       /* where the transposed matrix goes */
-    const void            *stored;       /* what is packed */
+    const void            *stored;       /* what is packed, and where to */
+    uint8_t               *packed;
 } load_job;
 
 static void report(const load_job *j)
@@ -26,11 +27,11 @@ static void pack_share(void *arg, unsigned worker, unsigned workers)
     lm_engine          *g  = j->g;
     const lm_placement *at = &g->plan->weights[j->weight];
     const lm_weight    *w  = &g->program->weights[j->weight];
-    uint64_t            from, to;
+    uint64_t            from, to, rows = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
 
-    lm_pool_share(w->dims[0], at->matmul->row_group, worker, workers, &from, &to);
+    lm_pool_share(rows, at->matmul->row_group, worker, workers, &from, &to);
     if (from < to)
-        at->matmul->pack(g->weights + at->offset, j->stored, w->dims[0], w->dims[1], from, to);
+        at->matmul->pack(j->packed, j->stored, rows, cols, from, to);
 }
 
 /* A worker of the pool has a guard of its own. */
@@ -92,6 +93,7 @@ static lm_status load_packed(load_job *j, const lm_tensor_info *t, lm_error *e)
     const char *file = lm_container_file_of(g->model->container, t);
 
     j->stored = lm_container_data(g->model->container, t);
+    j->packed = g->weights + g->plan->weights[j->weight].offset;
     j->turned = NULL;
     if (g->model->turned[j->weight]) {
         j->turned = lm_alloc(t->bytes);
@@ -114,6 +116,36 @@ static lm_status load_packed(load_job *j, const lm_tensor_info *t, lm_error *e)
     return LM_OK;
 }
 
+/* Where each expert's matrix lies, packing it on the way when its kernel wants that. */
+static lm_status load_experts(load_job *j, lm_error *e)
+{
+    lm_engine             *g    = j->g;
+    const lm_model        *m    = g->model;
+    const lm_placement    *at   = &g->plan->weights[j->weight];
+    uint64_t               n    = g->program->weights[j->weight].dims[0];
+    const lm_tensor_info **each = m->each[j->weight], *all = m->tensors[j->weight];
+
+    for (uint64_t k = 0; k < n; k++) {
+        const uint8_t *stored = lm_container_data(m->container, each ? each[k] : all);
+        stored += each ? 0 : all->bytes / n * k;
+        g->experts[j->weight][k] = at->kind == LM_MAPPED ? stored : g->weights + at->offset + at->bytes / n * k;
+        if (at->kind == LM_MAPPED)
+            continue;
+        j->stored = stored;
+        j->packed = g->weights + at->offset + at->bytes / n * k;
+        lm_pool_run(g->pool, pack_worker, j);
+        if (atomic_load(&g->failure) != LM_OK) {
+            lm_fail(e, LM_IO, all->name, LM_NO_OFFSET, "the file has been cut short while in use");
+            return lm_fail_in(e, lm_container_file_of(m->container, all));
+        }
+        if (each)
+            lm_filemap_drop(lm_container_file(m->container, each[k]->part), each[k]->offset, each[k]->bytes);
+        else
+            lm_filemap_drop(lm_container_file(m->container, all->part), all->offset + all->bytes / n * k, all->bytes / n);
+    }
+    return LM_OK;
+}
+
 static lm_status load_weight(load_job *j, lm_error *e)
 {
     lm_engine            *g    = j->g;
@@ -121,6 +153,8 @@ static lm_status load_weight(load_job *j, lm_error *e)
     const lm_tensor_info *t    = g->model->tensors[j->weight];
     const char           *file = lm_container_file_of(g->model->container, t);
 
+    if (g->experts[j->weight])
+        return load_experts(j, e);
     g->weight[j->weight] = at->kind == LM_MAPPED ? lm_container_data(g->model->container, t) : g->weights + at->offset;
     switch (at->kind) {
     case LM_MAPPED:

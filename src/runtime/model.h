@@ -16,6 +16,7 @@ struct lm_model {
     lm_program      *program;
     const lm_tensor_info **tensors;      /* [n_weights]; NULL where there are no weights to look at */
     lm_dtype        *types;              /* [n_weights]: how each is stored */
+    const lm_tensor_info ***each;        /* [n_weights]: of experts that are stored one by one, the tensor of each; else NULL */
     bool            *turned;             /* [n_weights]: stored [in, out] */
     lm_tokenizer    *tokenizer;          /* NULL: none */
     char            *name, *source, *storage;

@@ -1,0 +1,65 @@
+/* steps.h - what the steps of a plan share: a worker's part of a stage, and where rows and weights lie. */
+#ifndef LM_RUNTIME_STEPS_H
+#define LM_RUNTIME_STEPS_H
+
+#include "runtime/engine.h"
+
+/* One worker's part of one stage. */
+typedef struct part {
+    lm_engine      *g;
+    const lm_stage *stage;
+    unsigned        worker, workers;
+} part;
+
+static inline uint32_t rows_of(const lm_engine *g, lm_domain domain)
+{
+    return domain == LM_ALL_ROWS ? g->n_rows : g->n_wanted;
+}
+
+/* Row i of a domain, among all rows. */
+static inline uint32_t row_number(const lm_engine *g, lm_domain domain, uint64_t i)
+{
+    return domain == LM_ALL_ROWS ? (uint32_t)i : g->wanted[i];
+}
+
+static inline uint8_t *row_at(const lm_engine *g, uint32_t buffer, uint64_t row)
+{
+    const lm_buffer *b = &g->plan->buffers[buffer];
+
+    return g->slab + b->offset + row * b->stride;
+}
+
+static inline float *floats_at(const lm_engine *g, uint32_t buffer, uint64_t row)
+{
+    return (float *)(void *)row_at(g, buffer, row);
+}
+
+static inline uint8_t *scratch_of(const lm_engine *g, unsigned worker)
+{
+    return g->slab + g->plan->state.workers + worker * g->plan->state.worker_bytes;
+}
+
+static inline uint64_t width_of(const lm_engine *g, lm_value v)
+{
+    return g->program->values[v].width;
+}
+
+static inline const void *weight_of(const lm_engine *g, const lm_node *n, unsigned which)
+{
+    return n->weights[which] == LM_NONE ? NULL : g->weight[n->weights[which]];
+}
+
+/* ---- mixtures of experts (experts.c) ---- */
+
+/* Rows [from, to) of router logits to routes. */
+void lm_run_route(const part *p, const lm_step *s, uint64_t from, uint64_t to);
+/* Order the visits of all rows by expert. One worker. */
+void lm_run_sort(const part *p, const lm_step *s);
+/* Visits [from, to): the packed row of each. */
+void lm_run_visit(const part *p, const lm_step *s, uint64_t from, uint64_t to);
+/* Every expert's product with its visits, this worker's outputs. */
+void lm_run_experts(const part *p, const lm_step *s);
+/* Rows [from, to): the weighted sum of each one's visits. */
+void lm_run_combine(const part *p, const lm_step *s, uint64_t from, uint64_t to);
+
+#endif
