@@ -46,9 +46,10 @@ void lm_tokenizer_free(lm_tokenizer *t)
     lm_free(t);
 }
 
-/* Added tokens of the second pass are looked for as the normaliser spells them. */
+/* Added tokens of the second pass are looked for, and decoded, as the normaliser spells them. */
 static lm_status normalized_text(lm_tokenizer *t, lm_added *a, lm_error *e)
 {
+    lm_piece         *p      = &t->vocab.pieces[a->id];
     lm_normalize_work w      = { 0 };
     lm_regex_work     r      = { 0 };
     lm_view           text;
@@ -59,10 +60,14 @@ static lm_status normalized_text(lm_tokenizer *t, lm_added *a, lm_error *e)
     if (status == LM_OK && text.data != a->text.data) {
         const char *copy = lm_arena_strndup(&t->vocab.arena, text.data, text.size);
 
-        if (copy)
+        if (copy) {
             a->text = (lm_view){ copy, text.size };
-        else
+            p->text = copy;
+            p->size = (uint32_t)text.size;
+        } else
             status = lm_fail_memory(e, "an added token", text.size);
+        if (copy && p->size > t->vocab.longest)
+            t->vocab.longest = p->size;
     }
     lm_normalize_work_free(&w);
     lm_regex_work_free(&r);

@@ -1,0 +1,89 @@
+/* tokenizer_golden.c - ids and texts of the tokenizers library, made by tools/oracle/tokenizer_goldens.py. */
+#include "golden_text.h"
+
+static const struct real { const char *name, *path; } reals[] = {
+    { "mistral", "tokenizers/mistral/tokenizer.json" },   { "llama3_1", "tokenizers/llama3_1/tokenizer.json" },
+    { "qwen3", "tokenizers/qwen3/tokenizer.json" },       { "deepseek_v3", "tokenizers/deepseek_v3/tokenizer.json" },
+    { "smollm2", "smollm2-135m-instruct-q4_1.gguf" },     { "gpt2", "tokenizers/gpt2" },
+};
+
+static json_t *golden(const char *name, const char *kind)
+{
+    char path[512];
+
+    path_in("LAMINA_TESTS", path, "golden/tokenizer/%s%s.jsonl", name, kind);
+    return read_lines(path);
+}
+
+/* Compares, prints a row of the table, and tells whether all agree. */
+static bool compare(const char *name, const char *path, const char *folder, const json_t *texts, unsigned flags)
+{
+    char          file[256];
+    lm_tokenizer *t;
+    size_t        n_texts, n_rows;
+
+    snprintf(file, sizeof file, "%s%s", folder, name);
+    assert_ok(lm_tokenizer_open(path, NULL, &t, e));
+    json_t *ids = golden(file, ".ids"), *rows = golden(file, ".decode");
+    size_t  same_texts = equal_texts(t, texts, ids, flags, &n_texts), same_rows = equal_decodes(t, rows, &n_rows);
+
+    print_message("%-24s texts %zu/%zu  decodes %zu/%zu\n", name, same_texts, n_texts, same_rows, n_rows);
+    json_decref(ids);
+    json_decref(rows);
+    lm_tokenizer_free(t);
+    return same_texts == n_texts && same_rows == n_rows;
+}
+
+static void real_tokenizers_agree(void **state)
+{
+    json_t *texts = golden("texts", "");
+    bool    all   = true;
+    char    path[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        path_in("LAMINA_ASSETS", path, "%s", reals[i].path);
+        if (!lm_path_is_file(path) && !lm_path_is_folder(path)) {
+            if (!getenv("LAMINA_ALLOW_MISSING_ASSETS"))
+                fail_msg("%s is missing: run scripts/setup", path);
+            print_message("%-24s SKIPPED: %s is missing\n", reals[i].name, path);
+            continue;
+        }
+        all &= compare(reals[i].name, path, "", texts, 0);
+    }
+    json_decref(texts);
+    assert_true(all);
+}
+
+/* Small tokenizers, one for each kind of part; special tokens are added. */
+static const char *const kinds[] = {
+    "added-flags", "bloom", "bytelevel-prefix-space", "classes", "digits-together", "falcon", "gemma", "gpt-4o",
+    "metaspace-after-digits", "metaspace-always", "metaspace-first", "metaspace-never", "nfd", "nfkc-lower-strip",
+    "nfkd-replace", "no-unk", "prepend", "roberta", "split-contiguous", "split-empty", "split-next", "split-previous",
+    "whitespace", "whitespace-split",
+};
+
+static void every_kind_of_part_agrees(void **state)
+{
+    json_t *texts = golden("kinds/texts", "");
+    bool    all   = true;
+    char    path[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        path_in("LAMINA_TESTS", path, "golden/tokenizer/kinds/%s.json", kinds[i]);
+        all &= compare(kinds[i], path, "kinds/", texts, LM_ADD_SPECIAL);
+    }
+    json_decref(texts);
+    assert_true(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(real_tokenizers_agree),
+        cmocka_unit_test(every_kind_of_part_agrees),
+    };
+
+    return cmocka_run_group_tests_name("tokenizer_golden", tests, NULL, NULL);
+}
