@@ -5,7 +5,7 @@ T     ?= 60
 .DEFAULT_GOAL := help
 .PHONY: demo test debug asan tsan coverage bench golden fmt lint install clean help
 
-PROMPT ?= What is photosynthesis? Answer in one sentence.
+PROMPT ?= What is gravity? Answer in one sentence.
 
 demo: build/release/build.ninja                ## answer a prompt with a small real model
 	@ninja -C build/release --quiet src/cli/lamina
