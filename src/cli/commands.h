@@ -9,6 +9,9 @@
     X(chat)                \
     X(inspect)             \
     X(verify)              \
+    X(tokenize)            \
+    X(detokenize)          \
+    X(template)            \
     X(help)                \
     X(version)
 

@@ -10,7 +10,7 @@
 
 /* ---- text and ids ---- */
 
-lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e)
+lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
 {
     FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     char chunk[4096];
@@ -28,12 +28,18 @@ lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e)
         return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(failed));
     if (out->failed)
         return lm_fail_memory(e, path, out->size);
+    return LM_OK;
+}
+
+lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e)
+{
+    LM_TRY(lm_read_file(path, out, e));
     if (out->size && out->data[out->size - 1] == '\n')
         out->data[--out->size] = 0;
     return LM_OK;
 }
 
-static lm_status add_id(lm_tokens *out, lm_token id, lm_error *e)
+lm_status lm_add_id(lm_tokens *out, lm_token id, lm_error *e)
 {
     if (out->n == out->capacity) {
         size_t capacity = out->capacity ? 2 * out->capacity : 64;
@@ -56,7 +62,7 @@ lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e)
         long id = strtol(at, &end, 10);
         if (end == at || id < 0 || id > INT32_MAX)
             return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "\"%.40s\" is not a token id", at);
-        LM_TRY(add_id(out, (lm_token)id, e));
+        LM_TRY(lm_add_id(out, (lm_token)id, e));
         at = end + strspn(end, " ,]\n");
     }
     return LM_OK;
@@ -73,14 +79,23 @@ static void set_token(json_t *variables, const char *name, const lm_tokenizer *t
         json_object_set_new(variables, name, json_stringn(piece, n));
 }
 
+json_t *lm_special_variables(const lm_tokenizer *t)
+{
+    json_t *variables = json_object();
+
+    if (variables && t) {
+        set_token(variables, "bos_token", t, lm_tokenizer_bos(t));
+        set_token(variables, "eos_token", t, lm_tokenizer_eos(t));
+    }
+    return variables;
+}
+
 static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *e)
 {
     json_error_t why;
     json_t *more;
 
-    c->variables = json_object();
-    set_token(c->variables, "bos_token", c->tokenizer, lm_tokenizer_bos(c->tokenizer));
-    set_token(c->variables, "eos_token", c->tokenizer, lm_tokenizer_eos(c->tokenizer));
+    c->variables = lm_special_variables(c->tokenizer);
     if (!o->kwargs)
         return LM_OK;
     more = json_loads(o->kwargs, JSON_REJECT_DUPLICATES, &why);
@@ -100,7 +115,7 @@ static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_c
     lm_status status;
 
     if (o->template_file) {
-        status = lm_read_text(o->template_file, &text, e);
+        status = lm_read_file(o->template_file, &text, e);       /* its last newline is the template's business */
         if (status == LM_OK)
             status = lm_template_new(text.data ? text.data : "", text.size, o->template_file, &c->template, e);
         lm_buf_free(&text);

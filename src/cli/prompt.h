@@ -7,11 +7,16 @@
 #include "base/str.h"
 #include "cli/command.h"
 
+/* A file's bytes, or standard input's for "-". */
+lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e);
+
 /* A file's text, or standard input's for "-"; one newline at the end is left out. */
 lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e);
 
 /* "1,2,3" or "1 2 3" or a JSON array, appended to `out`. */
 lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e);
+
+lm_status lm_add_id(lm_tokens *out, lm_token id, lm_error *e);
 
 typedef struct lm_chat_options {
     const char *template_name;           /* one of the model's; NULL: the default */
@@ -27,6 +32,9 @@ typedef struct lm_chat {
     json_t             *variables;       /* bos_token, eos_token … and those of `kwargs` */
     bool                parse_content;
 } lm_chat;
+
+/* A new object of what transformers hands to templates: bos_token, eos_token, where the tokenizer has them. */
+json_t *lm_special_variables(const lm_tokenizer *t);
 
 /* LM_USAGE when the model has no template or no tokenizer. */
 lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out, lm_error *e);

@@ -1,0 +1,217 @@
+/* lamina template - a chat template, rendered. commands.md, "template". */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/filemap.h"
+#include "cli/jsonl.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/prompt.h"
+
+typedef struct template_options {
+    lm_model_flags model;                                /* only which, and --pre */
+    const char    *context, *jsonl, *name;
+    bool           show;
+} template_options;
+
+#define O(field) offsetof(template_options, field)
+
+static const lm_flag template_flag_table[] = {
+    { "--context", NULL, LM_FLAG_TEXT, O(context), "FILE", "JSON object of variables: messages, tools ...; -: standard input", 0, 0, NULL },
+    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
+      "each line {\"template\", \"context\"}; each line of output {\"text\"} or {\"error\"}", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(name), "NAME", "one of the model's templates (its default)", 0, 0, NULL },
+    { "--show", NULL, LM_FLAG_SWITCH, O(show), NULL, "print the template itself", 0, 0, NULL },
+    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", "the same as the first argument", 0, 0, NULL },
+    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", "pre-tokenizer for a GGUF that names an unknown one", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group template_groups[] = { { "template", template_flag_table, 0 }, { 0 } };
+
+static lm_status render(const char *source, size_t n, const char *name, const char *context, size_t size, lm_rendering *out,
+                        lm_error *e)
+{
+    lm_template *t = NULL;
+    lm_status status = lm_template_new(source, n, name, &t, e);
+
+    if (status == LM_OK)
+        status = lm_template_render(t, context, size, out, e);
+    lm_template_free(t);
+    return status;
+}
+
+/* ---- --jsonl ---- */
+
+static lm_status answer(lm_cli *cli, const char *key, const char *text, size_t n, lm_error *e)
+{
+    return lm_jsonl_write(cli, json_pack("{s:o}", key, lm_json_text(text ? text : "", n)), e);
+}
+
+/* Whatever is wrong with a line is its answer; the next line has another chance. */
+static lm_status template_line(void *arg, json_t *value, const char *why, lm_error *e)
+{
+    lm_cli *cli = arg;
+    json_t *source = json_object_get(value, "template"), *variables = json_object_get(value, "context");
+    lm_rendering r = { 0 };
+    lm_error wrong;
+    char text[2048], *context;
+    lm_status status;
+
+    if (!value) {
+        snprintf(text, sizeof text, "not JSON: %s", why);
+        return answer(cli, "error", text, strlen(text), e);
+    }
+    if (!json_is_string(source) || !json_is_object(variables)) {
+        snprintf(text, sizeof text, "not an object with \"template\", a string, and \"context\", an object");
+        return answer(cli, "error", text, strlen(text), e);
+    }
+    context = json_dumps(variables, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    if (!context)
+        return lm_fail_memory(e, "a context", 0);
+    status = render(json_string_value(source), json_string_length(source), "template", context, strlen(context), &r, &wrong);
+    free(context);
+    if (status == LM_OK) {
+        status = answer(cli, "text", r.text.data, r.text.n, e);
+    } else {
+        lm_error_text(&wrong, text, sizeof text);
+        status = answer(cli, "error", text, strlen(text), e);
+    }
+    lm_rendering_free(&r);
+    return status;
+}
+
+/* ---- one rendering ---- */
+
+/* A template with the variables that the model itself gives. */
+typedef struct material { lm_buf source; const char *name; json_t *given; } material;
+
+static bool is_template_file(const char *argument)
+{
+    lm_view name = lm_view_of(argument);
+
+    return argument && lm_path_is_file(argument) && !lm_view_ends(name, LM_VIEW(".gguf")) && !lm_view_ends(name, LM_VIEW(".json"));
+}
+
+static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_error *e)
+{
+    lm_model *m = NULL;
+    const char *source;
+    lm_status status = LM_OK;
+
+    o->model.o.structure_only = true;
+    LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
+    source = lm_model_chat_template(m, o->name);
+    if (source) {
+        lm_buf_add_str(&out->source, source);
+        out->given = lm_special_variables(lm_model_tokenizer(m));
+    } else {
+        lm_model_info info;
+        lm_model_describe(m, &info);
+        lm_fail(e, LM_USAGE, o->name, LM_NO_OFFSET, o->name ? "the model has no template of this name" : "the model has no chat template");
+        lm_fail_in(e, info.source);
+        status = LM_USAGE;
+    }
+    lm_model_close(m);
+    return status;
+}
+
+/* The context as it was written, with what the model gives and the context does not say put in front. Parsing it and
+ * writing it again could change numbers. */
+static lm_status complete(const material *m, const lm_buf *context, lm_buf *out, lm_error *e)
+{
+    const char *at = context->data ? context->data + strspn(context->data, " \t\r\n") : "", *key;
+    json_t *said = json_loadb(context->data ? context->data : "", context->size, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL), *value;
+    bool first = true;
+
+    if (*at != '{' || !json_object_size(m->given)) {
+        lm_buf_add(out, context->data, context->size);           /* for the renderer to judge */
+    } else {
+        lm_buf_add_char(out, '{');
+        json_object_foreach(m->given, key, value) {
+            char *text = json_object_get(said, key) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+            if (text)
+                lm_buf_printf(out, "%s\"%s\":%s", first ? "" : ",", key, text);
+            first = first && !text;
+            free(text);
+        }
+        if (!first && !(json_is_object(said) && json_object_size(said) == 0))
+            lm_buf_add_char(out, ',');
+        lm_buf_add(out, at + 1, context->size - (size_t)(at + 1 - context->data));
+    }
+    json_decref(said);
+    return out->failed ? lm_fail_memory(e, "the context", out->size) : LM_OK;
+}
+
+static lm_status print_rendering(lm_cli *cli, const lm_text *text, lm_error *e)
+{
+    if (cli->json)
+        return lm_out_json(cli, json_pack("{s:o}", "text", lm_json_text(text->data ? text->data : "", text->n)), e);
+    return lm_out_text(text->data, text->n, e);
+}
+
+static lm_status render_one(lm_cli *cli, template_options *o, const material *m, lm_error *e)
+{
+    lm_buf given = { 0 }, context = { 0 };
+    lm_rendering r = { 0 };
+    lm_text source = { m->source.data, m->source.size, m->source.size };
+    lm_status status;
+
+    if (o->show)
+        return print_rendering(cli, &source, e);
+    status = lm_read_file(o->context, &given, e);
+    if (status == LM_OK)
+        status = complete(m, &given, &context, e);
+    if (status == LM_OK)
+        status = render(m->source.data ? m->source.data : "", m->source.size, m->name, context.data ? context.data : "",
+                        context.size, &r, e);
+    if (status == LM_OK)
+        status = print_rendering(cli, &r.text, e);
+    lm_rendering_free(&r);
+    lm_buf_free(&context);
+    lm_buf_free(&given);
+    return status;
+}
+
+static lm_status template(lm_cli *cli, void *options, lm_error *e)
+{
+    template_options *o = options;
+    material m = { .name = "chat_template" };
+    lm_status status;
+
+    if ((o->context != NULL) + (o->jsonl != NULL) + o->show != 1)
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "one of --context, --jsonl and --show");
+    if (o->jsonl) {
+        if (cli->n_args || o->model.model)
+            return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--jsonl brings its own templates: no MODEL");
+        return lm_jsonl_read(o->jsonl, template_line, cli, e);
+    }
+    if (!o->model.model && is_template_file(cli->args[0])) {
+        m.name = cli->args[0];
+        status = o->name ? lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "%s is one template", m.name)
+                         : lm_read_file(m.name, &m.source, e);
+    } else {
+        status = from_model(cli, o, &m, e);
+    }
+    if (status == LM_OK && m.source.failed)
+        status = lm_fail_memory(e, "the template", m.source.size);
+    if (status == LM_OK)
+        status = render_one(cli, o, &m, e);
+    json_decref(m.given);
+    lm_buf_free(&m.source);
+    return status;
+}
+
+const lm_command lm_command_template = {
+    .name = "template",
+    .usage = "[MODEL | FILE.jinja] --context FILE.json | --jsonl FILE",
+    .summary = "render a chat template",
+    .about = "  Prints the prompt byte for byte, as transformers' apply_chat_template makes it. A model's own bos_token and\n"
+             "  eos_token are variables unless the context says otherwise; \"now\", an ISO date, is what strftime_now uses.\n",
+    .groups = template_groups,
+    .max_args = 1,
+    .options_size = sizeof(template_options),
+    .run = template,
+};

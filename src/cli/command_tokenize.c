@@ -1,0 +1,275 @@
+/* lamina tokenize, lamina detokenize - text to ids and back, exactly as the model's own tokenizer does it. commands.md,
+ * "tokenize, detokenize". */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/jsonl.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/prompt.h"
+
+typedef struct token_options {
+    lm_model_flags model;                                /* only which, and --pre */
+    const char    *prompt, *file, *jsonl;
+    bool           add_special, no_parse_special, skip_special;
+} token_options;
+
+#define O(field) offsetof(token_options, field)
+#define MODEL_FLAGS                                                                                                      \
+    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", "the same as the first argument", 0, 0, NULL },            \
+    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", "pre-tokenizer for a GGUF that names an unknown one", 0, 0, NULL }
+
+static const lm_flag tokenize_flag_table[] = {
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the text (default: standard input)", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "the whole of a file, its last newline too; -: standard input", 0, 0, NULL },
+    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "each line a JSON string; each line of output its ids", 0, 0, NULL },
+    { "--add-special", NULL, LM_FLAG_SWITCH, O(add_special), NULL, "add what the tokenizer adds around a text (BOS ...)", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_parse_special), NULL, "special tokens spelled in the text are text", 0, 0, NULL },
+    MODEL_FLAGS,
+    { 0 },
+};
+
+static const lm_flag detokenize_flag_table[] = {
+    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "each line a JSON array of ids; each line of output a JSON string", 0, 0, NULL },
+    { "--skip-special", NULL, LM_FLAG_SWITCH, O(skip_special), NULL, "leave special tokens out", 0, 0, NULL },
+    MODEL_FLAGS,
+    { 0 },
+};
+
+static const lm_flag_group tokenize_groups[] = { { "tokenizing", tokenize_flag_table, 0 }, { 0 } };
+static const lm_flag_group detokenize_groups[] = { { "detokenizing", detokenize_flag_table, 0 }, { 0 } };
+
+/* What the lines of a --jsonl file share. */
+typedef struct work {
+    lm_cli       *cli;
+    lm_tokenizer *tokenizer;
+    unsigned      flags;
+} work;
+
+static lm_status start(lm_cli *cli, token_options *o, const char *model, work *w, lm_error *e)
+{
+    const char *path = NULL;
+    lm_tokenizer_options t = { .pre = o->model.o.pre };
+
+    *w = (work){ .cli = cli };
+    w->flags = (o->add_special ? LM_ADD_SPECIAL : 0u) | (o->no_parse_special ? LM_NO_PARSE_SPECIAL : 0u) |
+               (o->skip_special ? LM_SKIP_SPECIAL : 0u);
+    LM_TRY(lm_find_model(cli, &o->model, model, &path, e));
+    return lm_tokenizer_open(path, &t, &w->tokenizer, e);
+}
+
+static json_t *ids_json(const lm_tokens *t)
+{
+    json_t *ids = json_array();
+
+    for (size_t i = 0; i < t->n; i++)
+        json_array_append_new(ids, json_integer(t->ids[i]));
+    return ids;
+}
+
+/* ---- tokenize ---- */
+
+static lm_status tokenize_line(void *arg, json_t *value, const char *why, lm_error *e)
+{
+    work *w = arg;
+    lm_tokens t = { 0 };
+    lm_status status;
+
+    if (!json_is_string(value))
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string%s%s", why ? ": " : "", why ? why : "");
+    status = lm_tokenize(w->tokenizer, json_string_value(value), json_string_length(value), w->flags, &t, e);
+    if (status == LM_OK)
+        status = lm_jsonl_write(w->cli, ids_json(&t), e);
+    lm_tokens_free(&t);
+    return status;
+}
+
+/* A piece on one line: a vocabulary may hold line ends. */
+static void add_piece(lm_buf *out, const char *piece, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)piece[i];
+        if (c < 0x20 || c == 0x7f)
+            lm_buf_printf(out, "\\x%02x", c);
+        else
+            lm_buf_add_char(out, piece[i]);
+    }
+}
+
+static lm_status print_tokens(lm_cli *cli, const work *w, const lm_tokens *t, lm_error *e)
+{
+    lm_buf out = { 0 };
+    json_t *pieces = cli->json ? json_array() : NULL;
+    lm_status status;
+
+    for (size_t i = 0; i < t->n; i++) {
+        size_t n = 0;
+        const char *piece = lm_tokenizer_piece(w->tokenizer, t->ids[i], &n);
+        if (cli->json) {
+            json_array_append_new(pieces, lm_json_text(piece, n));
+            continue;
+        }
+        lm_buf_printf(&out, "%d  ", t->ids[i]);
+        add_piece(&out, piece, n);
+        lm_buf_add_char(&out, '\n');
+    }
+    if (cli->json)
+        return lm_out_json(cli, json_pack("{s:o, s:o}", "ids", ids_json(t), "pieces", pieces), e);
+    status = lm_out_buf(&out, e);
+    lm_buf_free(&out);
+    return status;
+}
+
+static lm_status tokenize_text(lm_cli *cli, const token_options *o, const work *w, lm_error *e)
+{
+    lm_buf text = { 0 };
+    lm_tokens t = { 0 };
+    lm_status status = LM_OK;
+
+    if (o->prompt)
+        lm_buf_add_str(&text, o->prompt);
+    else
+        status = lm_read_file(o->file ? o->file : "-", &text, e);
+    if (status == LM_OK && text.failed)
+        status = lm_fail_memory(e, "the text", text.size);
+    if (status == LM_OK)
+        status = lm_tokenize(w->tokenizer, text.data ? text.data : "", text.size, w->flags, &t, e);
+    if (status == LM_OK)
+        status = print_tokens(cli, w, &t, e);
+    lm_tokens_free(&t);
+    lm_buf_free(&text);
+    return status;
+}
+
+static lm_status tokenize(lm_cli *cli, void *options, lm_error *e)
+{
+    token_options *o = options;
+    work w;
+    lm_status status;
+
+    if ((o->prompt != NULL) + (o->file != NULL) + (o->jsonl != NULL) > 1)
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "one of --prompt, --file and --jsonl");
+    status = start(cli, o, cli->args[0], &w, e);
+    if (status == LM_OK)
+        status = o->jsonl ? lm_jsonl_read(o->jsonl, tokenize_line, &w, e) : tokenize_text(cli, o, &w, e);
+    lm_tokenizer_free(w.tokenizer);
+    return status;
+}
+
+/* ---- detokenize ---- */
+
+static lm_status ids_of(const json_t *value, lm_tokens *out, lm_error *e)
+{
+    if (!json_is_array(value))
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON array of token ids");
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *id = json_array_get(value, i);
+        json_int_t n = json_integer_value(id);
+        if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
+            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu is not a token id", i);
+        LM_TRY(lm_add_id(out, (lm_token)n, e));
+    }
+    return LM_OK;
+}
+
+static lm_status detokenize_line(void *arg, json_t *value, const char *why, lm_error *e)
+{
+    work *w = arg;
+    lm_tokens t = { 0 };
+    lm_text text = { 0 };
+    lm_status status;
+
+    if (!value)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON array of token ids: %s", why);
+    status = ids_of(value, &t, e);
+    if (status == LM_OK)
+        status = lm_detokenize(w->tokenizer, t.ids, t.n, w->flags, &text, e);
+    if (status == LM_OK)
+        status = lm_jsonl_write(w->cli, lm_json_text(text.data ? text.data : "", text.n), e);
+    lm_text_free(&text);
+    lm_tokens_free(&t);
+    return status;
+}
+
+static lm_status print_text(lm_cli *cli, const lm_text *text, lm_error *e)
+{
+    if (cli->json)
+        return lm_out_json(cli, json_pack("{s:o}", "text", lm_json_text(text->data ? text->data : "", text->n)), e);
+    LM_TRY(lm_out_text(text->data, text->n, e));
+    return lm_out_text("\n", 1, e);
+}
+
+/* From the arguments, or from standard input where there is none. */
+static lm_status detokenize_ids(lm_cli *cli, const char *const *args, const work *w, lm_error *e)
+{
+    lm_buf given = { 0 };
+    lm_tokens t = { 0 };
+    lm_text text = { 0 };
+    lm_status status = LM_OK;
+
+    for (size_t i = 0; args[i]; i++)
+        lm_buf_printf(&given, "%s ", args[i]);
+    if (!args[0])
+        status = lm_read_file("-", &given, e);
+    if (status == LM_OK && given.failed)
+        status = lm_fail_memory(e, "token ids", given.size);
+    if (status == LM_OK)
+        status = lm_read_ids(given.data ? given.data : "", &t, e);
+    if (status == LM_OK)
+        status = lm_detokenize(w->tokenizer, t.ids, t.n, w->flags, &text, e);
+    if (status == LM_OK)
+        status = print_text(cli, &text, e);
+    lm_text_free(&text);
+    lm_tokens_free(&t);
+    lm_buf_free(&given);
+    return status;
+}
+
+/* Without a MODEL the first argument is an id already. */
+static bool is_ids(const char *argument)
+{
+    return argument && argument[strspn(argument, "0123456789,[] ")] == 0 && access(argument, F_OK) != 0;
+}
+
+static lm_status detokenize(lm_cli *cli, void *options, lm_error *e)
+{
+    token_options *o = options;
+    bool named = !o->model.model && cli->args[0] && !is_ids(cli->args[0]);
+    const char *const *ids = cli->args + named;
+    work w;
+    lm_status status;
+
+    if (o->jsonl && ids[0])
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "ids or --jsonl, not both");
+    status = start(cli, o, named ? cli->args[0] : NULL, &w, e);
+    if (status == LM_OK)
+        status = o->jsonl ? lm_jsonl_read(o->jsonl, detokenize_line, &w, e) : detokenize_ids(cli, ids, &w, e);
+    lm_tokenizer_free(w.tokenizer);
+    return status;
+}
+
+const lm_command lm_command_tokenize = {
+    .name = "tokenize",
+    .usage = "[MODEL] [-p TEXT | -f FILE | --jsonl FILE] [--add-special] [--no-parse-special]",
+    .summary = "show how text becomes tokens",
+    .about = "  MODEL is a .gguf file, a Hugging Face folder, or a bare tokenizer.json. One line for each token: its id and its\n"
+             "  spelling in the vocabulary. Special tokens in the text are recognised; none is added unless asked for.\n",
+    .groups = tokenize_groups,
+    .max_args = 1,
+    .options_size = sizeof(token_options),
+    .run = tokenize,
+};
+
+const lm_command lm_command_detokenize = {
+    .name = "detokenize",
+    .usage = "[MODEL] [ID... | --jsonl FILE] [--skip-special]",
+    .summary = "turn token ids into text",
+    .about = "  Ids are arguments, or come from standard input: 1 2 3, 1,2,3 or [1,2,3].\n",
+    .groups = detokenize_groups,
+    .max_args = SIZE_MAX,
+    .options_size = sizeof(token_options),
+    .run = detokenize,
+};

@@ -1,0 +1,68 @@
+#include "cli/jsonl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/output.h"
+
+static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *number, lm_error *e)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    lm_status status = LM_OK;
+
+    for (ssize_t n; status == LM_OK && (n = getline(&line, &capacity, f)) >= 0;) {
+        json_error_t why;
+        json_t *value = json_loadb(line, (size_t)n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+        ++*number;
+        status = each(arg, value, value ? NULL : why.text, e);
+        json_decref(value);
+    }
+    if (status == LM_OK && ferror(f))
+        status = lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(errno));
+    free(line);
+    return status;
+}
+
+lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_error *e)
+{
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    uint64_t number = 0;
+    lm_status status;
+
+    if (!f) {
+        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(errno));
+        return lm_fail_in(e, path);
+    }
+    status = read_lines(f, each, arg, &number, e);
+    if (f != stdin)
+        fclose(f);
+    if (status == LM_OK)
+        return LM_OK;
+    if (!e->where[0])
+        snprintf(e->where, sizeof e->where, "line %" PRIu64, number);
+    lm_fail_in(e, f == stdin ? "standard input" : path);
+    return status;
+}
+
+lm_status lm_jsonl_write(lm_cli *cli, json_t *value, lm_error *e)
+{
+    char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_PRESERVE_ORDER) : NULL;
+    lm_buf line = { 0 };
+    lm_status status;
+
+    json_decref(value);
+    if (!text)
+        return lm_fail_memory(e, "a line of output", 0);
+    cli->answered = true;
+    lm_buf_add_str(&line, text);
+    lm_buf_add_char(&line, '\n');
+    free(text);
+    status = lm_out_buf(&line, e);
+    lm_buf_free(&line);
+    return status;
+}
