@@ -98,9 +98,9 @@ static void seen_input(const product *p, uint64_t t, double *x)
             x[k] = p->input[t * p->cols + k];
         return;
     }
-    lm_q8_row q = lm_q8_row_at(p->x + t * p->x_stride, p->cols);
+    lm_q15_row q = lm_q15_row_at(p->x + t * p->x_stride, p->cols);
     for (uint64_t k = 0; k < p->cols; k++)
-        x[k] = (double)q.d[k / 32] * q.q[k];
+        x[k] = (double)q.d[k / 32] * (128 * q.q[k + k / 32 * 32] + q.q[k + k / 32 * 32 + 32]);
 }
 
 /* y = add + scale (W x + bias) against double. The bound grows with the terms of one accumulator; integer kernels split a
@@ -232,7 +232,7 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
 static void check_activations(const level *l, const lm_activation *x)
 {
     static const float special[] = { 0.0f, -0.0f, 1e-45f, 1e-37f, -3e38f, INFINITY, -INFINITY, NAN };
-    uint64_t cols = 7 * 32, bytes = lm_q8_bytes(cols);
+    uint64_t cols = 7 * 32, bytes = lm_q15_bytes(cols);
     float *in = guarded(cols * 4, 0);
     uint8_t *got = guarded(bytes, 0), *want = guarded(bytes, 0);
 
@@ -243,14 +243,20 @@ static void check_activations(const level *l, const lm_activation *x)
             in[rnd_below((uint32_t)cols)] = special[rnd_below(8)];
         if (round == 0)
             memset(in, 0, cols * 4);
-        lm_q8_row g = lm_q8_row_at(got, cols), w = lm_q8_row_at(want, cols);
+        lm_q15_row g = lm_q15_row_at(got, cols), w = lm_q15_row_at(want, cols);
         x->pack(got, in, cols);
-        lm_q8_pack(want, in, cols);
-        bool same = !memcmp(g.q, w.q, cols);
+        lm_q15_pack(want, in, cols);
+        bool same = !memcmp(g.q, w.q, 2 * cols);
         for (uint64_t b = 0; b < cols / 32; b++)
             same = same && same_bits(g.d[b], w.d[b]) && same_bits(g.sum[b], w.sum[b]) &&
                    same_bits(g.half[2 * b], w.half[2 * b]) && same_bits(g.half[2 * b + 1], w.half[2 * b + 1]);
         check(same, "%s: packed activations differ from plain C (round %d)", l->name, round);
+        for (uint64_t k = 0; k < cols; k++) {
+            uint64_t at = k + k / 32 * 32;
+            double seen = (double)g.d[k / 32] * (128 * g.q[at] + g.q[at + 32]);
+            if (isfinite(g.d[k / 32]))
+                check_close(seen, in[k], 0.501 * g.d[k / 32] + (double)LM_Q15_LEAST, "%s: activation packed", l->name);
+        }
     }
     guarded_free(in);
     guarded_free(got);
@@ -259,7 +265,7 @@ static void check_activations(const level *l, const lm_activation *x)
 
 void check_matmul(const level *l)
 {
-    const lm_activation *q8 = l->k.fast[LM_Q8_0]->x;
+    const lm_activation *packed = l->k.fast[LM_Q8_0]->x;
 
     for (uint32_t id = 0; id < LM_DTYPE_SLOTS; id++) {
         const lm_dtype_info *t = lm_dtype_find(id);
@@ -271,8 +277,8 @@ void check_matmul(const level *l)
         if (l->k.fast[id] != l->k.exact[id])
             check_type(l, l->k.fast[id], t->type);
     }
-    if (q8->pack)
-        check_activations(l, q8);
+    if (packed->pack)
+        check_activations(l, packed);
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */

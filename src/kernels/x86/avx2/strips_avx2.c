@@ -1,7 +1,8 @@
-/* strips_avx2.c - integer arithmetic on strips of eight rows: quantised weights times int8 activations.
+/* strips_avx2.c - integer arithmetic on strips of eight rows: quantised weights times 15-bit activations.
  *
  * One output is one lane. For each unit of 32 columns, in rising order: y += d * dx * (integer sum) + m * sum(x). No order
  * depends on how many rows of x there are. */
+#include <float.h>
 #include <immintrin.h>
 
 #include "kernels/strips.h"
@@ -248,10 +249,16 @@ INLINE __m256i dot16(const __m256i *w, const int8_t *x, const kind k)
                             _mm256_add_epi32(_mm256_madd_epi16(p[2], ones), _mm256_madd_epi16(p[3], ones)));
 }
 
-/* acc += the unit times columns 32b.. of one row of x. */
-INLINE __m256 unit_step(__m256 acc, const unit *u, const lm_q8_row *x, uint64_t b, const kind k, const int halves)
+/* The same with both parts of the codes of x. */
+INLINE __m256i both16(const __m256i *w, const int8_t *x, const kind k)
 {
-    __m256i low = dot16(u->w, x->q + 32 * b, k), high = dot16(u->w + 4, x->q + 32 * b + 16, k);
+    return _mm256_add_epi32(_mm256_slli_epi32(dot16(w, x, k), 7), dot16(w, x + 32, k));
+}
+
+/* acc += the unit times columns 32b.. of one row of x. */
+INLINE __m256 unit_step(__m256 acc, const unit *u, const lm_q15_row *x, uint64_t b, const kind k, const int halves)
+{
+    __m256i low = both16(u->w, x->q + 64 * b, k), high = both16(u->w + 4, x->q + 64 * b + 16, k);
     __m256 dx = _mm256_broadcast_ss(x->d + b);
 
     if (halves) {
@@ -275,7 +282,7 @@ typedef struct traits {
 } traits;
 
 /* One strip against `tokens` rows of x. */
-INLINE void tile(const traits t, const uint8_t *p, const lm_q8_row *x, uint64_t cols, const int tokens, __m256 *y)
+INLINE void tile(const traits t, const uint8_t *p, const lm_q15_row *x, uint64_t cols, const int tokens, __m256 *y)
 {
     __m256 acc[TOKENS];
     const uint8_t *head = p;
@@ -328,9 +335,9 @@ INLINE void run(const lm_matmul_args *a, const traits t)
         uint64_t to = a->last - from < group ? a->last : from + group;
         for (uint64_t r = 0; r < a->n; r += TOKENS) {
             int tokens = a->n - r < TOKENS ? (int)(a->n - r) : TOKENS;
-            lm_q8_row x[TOKENS];
+            lm_q15_row x[TOKENS];
             for (int j = 0; j < tokens; j++)
-                x[j] = lm_q8_row_at((const uint8_t *)a->x + (r + (uint64_t)j) * a->x_stride, a->cols);
+                x[j] = lm_q15_row_at((const uint8_t *)a->x + (r + (uint64_t)j) * a->x_stride, a->cols);
             for (uint64_t o = from; o < to; o += R) {
                 const uint8_t *strip = (const uint8_t *)a->w + o / R * strip_bytes;
                 __m256 y[TOKENS];
@@ -363,35 +370,54 @@ INLINE int32_t lanes_sum(__m256i v)
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-/* The bits of lm_q8_pack. Magnitudes are compared as integers, so NaN is above infinity above all. */
-static void q8_pack(void *dst, const float *x, uint64_t cols)
+/* 32 integers of 32 bits as bytes. */
+INLINE void put_bytes(int8_t *to, const __m256i q[4])
 {
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7), magnitude = _mm256_set1_epi32(0x7fffffff);
-    lm_q8_row y = lm_q8_row_at(dst, cols);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+    _mm256_storeu_si256((void *)to, _mm256_permutevar8x32_epi32(packed, order));
+}
+
+/* The largest magnitude of 32; compared as integers, so NaN is above infinity above all. */
+INLINE float largest(const float *x)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i most = _mm256_setzero_si256();
+
+    for (int i = 0; i < 4; i++)
+        most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(m));
+}
+
+/* The bits of lm_q15_pack. */
+static void q15_pack(void *dst, const float *x, uint64_t cols)
+{
+    lm_q15_row y = lm_q15_row_at(dst, cols);
 
     for (uint64_t b = 0; b < cols / 32; b++, x += 32) {
-        __m256i most = _mm256_setzero_si256(), q[4];
-        for (int i = 0; i < 4; i++)
-            most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude));
-        __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
-        m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
-        m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
-        float max = _mm_cvtss_f32(_mm_castsi128_ps(m)), id = max >= LM_Q8_LEAST && max <= 0x1.fffffep127f ? 127.0f / max : 0.0f;
+        float max = largest(x), id = max >= LM_Q15_LEAST && max <= FLT_MAX ? LM_Q15_TOP / max : 0.0f;
+        __m256i q[4], high[4], low[4];
 
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++) {
             q[i] = codes(x + 8 * i, _mm256_set1_ps(id));
-        int low = lanes_sum(_mm256_add_epi32(q[0], q[1])), high = lanes_sum(_mm256_add_epi32(q[2], q[3]));
-        __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
-        _mm256_storeu_si256((void *)(y.q + 32 * b), _mm256_permutevar8x32_epi32(packed, order));
+            high[i] = _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7);
+            low[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(high[i], 7));
+        }
+        put_bytes(y.q + 64 * b, high);
+        put_bytes(y.q + 64 * b + 32, low);
 
-        float d = y.d[b] = max / 127.0f;
-        y.half[2 * b] = d * (float)low;
-        y.half[2 * b + 1] = d * (float)high;
-        y.sum[b] = d * (float)(low + high);
+        int first = lanes_sum(_mm256_add_epi32(q[0], q[1])), second = lanes_sum(_mm256_add_epi32(q[2], q[3]));
+        float d = y.d[b] = max / LM_Q15_TOP;
+        y.half[2 * b] = d * (float)first;
+        y.half[2 * b + 1] = d * (float)second;
+        y.sum[b] = d * (float)(first + second);
     }
 }
 
-const lm_activation lm_activation_q8_avx2 = { .name = "q8 per 32", .bytes = lm_q8_bytes, .pack = q8_pack };
+const lm_activation lm_activation_q15_avx2 = { .name = "q15 per 32", .bytes = lm_q15_bytes, .pack = q15_pack };
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
@@ -431,7 +457,7 @@ const lm_activation lm_activation_q8_avx2 = { .name = "q8 per 32", .bytes = lm_q
     }                                                                                                        \
     static const lm_matmul strips_##word = {                                                                 \
         .name = #word " strips avx2",                                                                        \
-        .x = &lm_activation_q8_avx2,                                                                         \
+        .x = &lm_activation_q15_avx2,                                                                         \
         .row_group = R,                                                                                      \
         .packed_bytes = bytes_##word,                                                                        \
         .pack = pack_##word,                                                                                 \

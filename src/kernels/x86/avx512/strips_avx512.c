@@ -1,4 +1,4 @@
-/* strips_avx512.c - integer arithmetic on strips of sixteen rows: quantised weights times int8 activations by vpdpbusd.
+/* strips_avx512.c - integer arithmetic on strips of sixteen rows: quantised weights times 15-bit activations by vpdpbusd.
  *
  * One output is one lane. For each unit of 32 columns, in rising order: y += d * dx * (integer sum) + m * sum(x). No order
  * depends on how many rows of x there are; integer sums are exact in any order. Codes with a sign are read with an offset
@@ -243,10 +243,16 @@ INLINE __m512i dot16(const __m512i *w, const int8_t *x)
     return dot(dot(dot(acc, w[1], x + 4), w[2], x + 8), w[3], x + 12);
 }
 
-/* acc += the unit times columns 32b.. of one row of x. */
-INLINE __m512 unit_step(__m512 acc, const unit *u, const lm_q8_row *x, uint64_t b, const int halves)
+/* The same with both parts of the codes of x. */
+INLINE __m512i both16(const __m512i *w, const int8_t *x)
 {
-    __m512i low = dot16(u->w, x->q + 32 * b), high = dot16(u->w + 4, x->q + 32 * b + 16);
+    return _mm512_add_epi32(_mm512_slli_epi32(dot16(w, x), 7), dot16(w, x + 32));
+}
+
+/* acc += the unit times columns 32b.. of one row of x. */
+INLINE __m512 unit_step(__m512 acc, const unit *u, const lm_q15_row *x, uint64_t b, const int halves)
+{
+    __m512i low = both16(u->w, x->q + 64 * b), high = both16(u->w + 4, x->q + 64 * b + 16);
     __m512 dx = _mm512_set1_ps(x->d[b]);
 
     if (halves) {
@@ -269,7 +275,7 @@ typedef struct traits {
 } traits;
 
 /* One strip against `tokens` rows of x. */
-INLINE void tile(const traits t, const uint8_t *p, const lm_q8_row *x, uint64_t cols, const int tokens, __m512 *y)
+INLINE void tile(const traits t, const uint8_t *p, const lm_q15_row *x, uint64_t cols, const int tokens, __m512 *y)
 {
     __m512 acc[TOKENS];
     const uint8_t *head = p;
@@ -318,9 +324,9 @@ INLINE void run(const lm_matmul_args *a, const traits t)
         uint64_t to = a->last - from < group ? a->last : from + group;
         for (uint64_t i = 0; i < tiles; i++) {
             uint64_t r = a->n * i / tiles, tokens = a->n * (i + 1) / tiles - r;
-            lm_q8_row x[TOKENS];
+            lm_q15_row x[TOKENS];
             for (uint64_t j = 0; j < tokens; j++)
-                x[j] = lm_q8_row_at((const uint8_t *)a->x + (r + j) * a->x_stride, a->cols);
+                x[j] = lm_q15_row_at((const uint8_t *)a->x + (r + j) * a->x_stride, a->cols);
             for (uint64_t o = from; o < to; o += R) {
                 const uint8_t *strip = (const uint8_t *)a->w + o / R * strip_bytes;
                 __m512 y[TOKENS];
@@ -377,7 +383,7 @@ INLINE void run(const lm_matmul_args *a, const traits t)
     }                                                                                                        \
     static const lm_matmul strips_##word = {                                                                 \
         .name = #word " strips avx512vnni",                                                                  \
-        .x = &lm_activation_q8_avx2,                                                                         \
+        .x = &lm_activation_q15_avx2,                                                                         \
         .row_group = R,                                                                                      \
         .packed_bytes = bytes_##word,                                                                        \
         .pack = pack_##word,                                                                                 \
