@@ -29,7 +29,7 @@ typedef struct lm_sampler_options {
     int32_t  dry_allowed_length;     /* 2 */
     int32_t  dry_penalty_last_n;     /* -1: all */
     const char *const *dry_breakers; /* NULL-ended strings; NULL: "\n" ":" "\"" "*" */
-    int32_t  mirostat;               /* 0: off, 2 */
+    int32_t  mirostat;               /* 0: off, 2: temperature and mirostat instead of all but penalties and dry */
     float    mirostat_tau, mirostat_eta;               /* 5, 0.1 */
     uint32_t min_keep;               /* 0 */
     const lm_logit_bias *bias;
@@ -86,7 +86,9 @@ typedef struct lm_generation {
 } lm_generation;
 
 /* Read `prompt` (the whole conversation so far: what the sequence already holds of it, as its caller knows from the last
- * generation, is given as `reuse` positions that stay), then choose tokens until something stops it. */
+ * generation, is given as `reuse` positions that stay), then choose tokens until something stops it. The sampler is reset
+ * and told the prompt first. A cancelled step ends the generation with LM_STOP_CANCELLED, a full context or cache with
+ * LM_STOP_CONTEXT; neither is an error. LM_LIMIT: the prompt itself does not fit. */
 lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
                       const lm_generate_options *o, lm_generation *out, lm_error *e);
 void      lm_generation_free(lm_generation *x);

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef struct lm_verify_options {
-    lm_engine_options engine;        /* compute mode, instruction set, threads, cache type (float32 by default here) */
+    lm_engine_options engine;        /* compute mode, instruction set, threads, cache type */
     double      tol;                 /* relative error; 0: 1e-4 */
     double      kl_max;              /* > 0: mean KL decides instead of the relative error */
     const char *dump;                /* write what was computed to this safetensors file; NULL: do not */
@@ -36,7 +36,8 @@ typedef struct lm_verdict {
 } lm_verdict;
 
 /* GOLDEN: input_ids I64 [B,T], logits F32 [B,T,V] or [B,P,V] with logit_positions I64 [P], greedy_ids I64 [B,N], tap.PATH
- * F32 [B,T,width]. LM_OK whatever the verdict; errors only when no verdict was possible. */
+ * F32 [B,T,width]. `o` NULL: float32 arithmetic and cache. LM_OK whatever the
+ * verdict; errors only when no verdict was possible. */
 lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out, lm_error *e);
 
 #ifdef __cplusplus

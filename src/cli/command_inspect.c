@@ -61,6 +61,7 @@ static lm_status show_text(lm_cli *cli, lm_text *text, const char *key, lm_error
 
 static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, const lm_engine_options *o, lm_error *e)
 {
+    lm_model_info info;
     lm_text text = { 0 };
     lm_buf page = { 0 };
     json_t *j;
@@ -73,12 +74,13 @@ static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, con
         return lm_fail_memory(e, "the report", 0);
     if (cli->json)
         return lm_out_json(cli, j, e);
+    lm_model_describe(m, &info);
     if (what == LM_REPORT_TENSORS)
         lm_inspect_tensors(j, &page);
     else if (what == LM_REPORT_METADATA)
         lm_inspect_metadata(j, &page);
     else
-        lm_inspect_page(j, true, &page);
+        lm_inspect_page(j, &info, lm_out_is_terminal(), &page);
     json_decref(j);
     status = lm_out_buf(&page, e);
     lm_buf_free(&page);

@@ -143,24 +143,46 @@ static void compute(const json_t *report, lm_buf *out)
 
 /* ---- the page ---- */
 
-/* Shapes from the module tree: [vocabulary, hidden] of the embedding, hidden -> vocabulary of the head. */
-static uint64_t layers_of(const json_t *report)
+/* "GQA 24:8": how many queries share a key. */
+static void heads(const lm_model_info *info, lm_buf *out)
 {
-    return json_array_size(json_object_get(json_object_get(report, "parameters"), "per_layer"));
+    if (info->n_kv_heads == info->n_heads)
+        lm_buf_printf(out, "MHA %u", info->n_heads);
+    else
+        lm_buf_printf(out, "%s %u:%u", info->n_kv_heads == 1 ? "MQA" : "GQA", info->n_heads, info->n_kv_heads);
 }
 
-static void title(const json_t *report, lm_buf *out)
+static void title(const json_t *report, const lm_model_info *info, lm_buf *out)
 {
     const json_t *model = json_object_get(report, "model");
-    char right[128], figure[LM_FIGURE];
-    uint64_t context = count(json_object_get(report, "kv"), "context");
-    size_t used = columns(string(model, "name")), width;
+    char figure[LM_FIGURE];
+    size_t used = columns(info->name), width;
+    lm_buf right = { 0 };
 
-    snprintf(right, sizeof right, "%s · %" PRIu64 " layers · %s positions", string(model, "class"), layers_of(report),
-             lm_figure_count(figure, context));
-    width = columns(right);
-    lm_buf_printf(out, "%s%*s%s\n", string(model, "name"), used + width + 4 < 80 ? (int)(80 - used - width) : 4, "", right);
-    lm_buf_printf(out, "%s, %s\n", string(model, "container"), string(model, "source"));
+    lm_buf_printf(&right, "%s · %u layers · ", info->family, info->n_layers);
+    heads(info, &right);
+    lm_buf_printf(&right, " · %s context", lm_figure_count(figure, info->context_length));
+    width = right.data ? columns(right.data) : 0;
+    lm_buf_printf(out, "%s%*s%s\n", info->name, used + width + 4 < 80 ? (int)(80 - used - width) : 4, "", right.data ? right.data : "");
+    lm_buf_printf(out, "%s, %s\n", string(model, "container"), info->source);
+    lm_buf_free(&right);
+}
+
+/* The class of the first module of the stack. */
+static const char *layer_class(const json_t *report)
+{
+    const json_t *modules = json_object_get(report, "layers");
+
+    for (size_t i = 0; i + 1 < json_array_size(modules); i++)
+        if (strcmp(string(json_array_get(modules, i), "class"), "ModuleList") == 0)
+            return string(json_array_get(modules, i + 1), "class");
+    return "layer";
+}
+
+static void flow(const json_t *report, const lm_model_info *info, lm_buf *out)
+{
+    lm_buf_printf(out, "\n  tokens → embedding %u × %u → %s ×%u → norm → head%s → logits\n", info->n_vocab, info->hidden,
+                  layer_class(report), info->n_layers, info->tied ? " (tied)" : "");
 }
 
 static void warnings(const json_t *report, lm_buf *out)
@@ -172,13 +194,11 @@ static void warnings(const json_t *report, lm_buf *out)
         lm_buf_printf(out, "%s  %-17s %s\n", i ? "" : "\n", i ? "" : "unusual", json_string_value(w));
 }
 
-void lm_inspect_page(const json_t *report, bool bars, lm_buf *out)
+void lm_inspect_page(const json_t *report, const lm_model_info *info, bool bars, lm_buf *out)
 {
-    const json_t *p = json_object_get(report, "parameters");
-    bool tied = count(p, "head") == 0 && count(p, "untied_total") != count(p, "total");
-
-    title(report, out);
-    parameters(report, tied, bars, out);
+    title(report, info, out);
+    flow(report, info, out);
+    parameters(report, info->tied, bars, out);
     memory(report, out);
     compute(report, out);
     warnings(report, out);

@@ -304,14 +304,18 @@ lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence
 
 static lm_status pick_best(const float *logits, uint32_t n, lm_token *out, lm_error *e)
 {
-    uint32_t best = 0;
+    float largest = -INFINITY;
+    uint32_t best = n;
 
     for (uint32_t i = 0; i < n; i++) {
+        if (logits[i] <= largest)
+            continue;                                    /* nearly always; a NaN is not */
         if (isnan(logits[i]) || logits[i] == INFINITY)
             return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %u is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
-        best = logits[i] > logits[best] ? i : best;
+        largest = logits[i];
+        best = i;
     }
-    if (!isfinite(logits[best]))
+    if (best == n)
         return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "no token has a finite logit");
     *out = (lm_token)best;
     return LM_OK;
