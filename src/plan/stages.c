@@ -1,0 +1,73 @@
+/* stages.c - which steps run without waiting for each other, and how long buffers live. */
+#include "plan/compile.h"
+
+static lm_split split_of(lm_step_code code)
+{
+    switch (code) {
+    case LM_STEP_MATMUL:
+    case LM_STEP_EXPERTS:
+        return LM_BY_OUTPUTS;
+    case LM_STEP_ATTENTION:
+        return LM_BY_HEADS;
+    case LM_STEP_SORT:
+        return LM_ALONE;
+    default:
+        return LM_BY_ROWS;
+    }
+}
+
+static bool reads(const lm_step *s, uint32_t buffer)
+{
+    return s->in[0] == buffer || s->in[1] == buffer || s->in[2] == buffer || s->add == buffer;
+}
+
+/* Steps by rows follow each other freely, for each worker stays on its rows. Products join when none reads what another
+ * of the stage writes. */
+static bool joins(const lm_plan *plan, const lm_stage *stage, const lm_step *s)
+{
+    if (stage->split != split_of(s->code) || stage->domain != s->domain || stage->times != s->times ||
+        stage->split == LM_BY_HEADS || stage->split == LM_ALONE)
+        return false;
+    if (stage->split == LM_BY_ROWS)
+        return true;
+    for (uint32_t i = stage->first; i < stage->end; i++)
+        if (reads(s, plan->steps[i].out))
+            return false;
+    return true;
+}
+
+static void touch(lm_plan *plan, uint32_t buffer, uint32_t stage)
+{
+    if (buffer == LM_NONE)
+        return;
+    lm_buffer *b = &plan->buffers[buffer];
+    if (b->first == LM_NONE)
+        b->first = stage;
+    b->last = stage;
+}
+
+void lm_plan_stages(lm_compiler *c)
+{
+    lm_plan *plan = c->plan;
+
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const lm_step *s = &plan->steps[i];
+        if (!plan->n_stages || !joins(plan, &plan->stages[plan->n_stages - 1], s)) {
+            plan->stages[plan->n_stages] = (lm_stage){ split_of(s->code), s->domain, s->times, i, i };
+            plan->n_stages++;
+        }
+        lm_stage *stage = &plan->stages[plan->n_stages - 1];
+        uint32_t  at    = plan->n_stages - 1;
+        stage->end      = i + 1;
+        for (uint32_t k = 0; k < 3; k++)
+            touch(plan, s->in[k], at);
+        touch(plan, s->add, at);
+        touch(plan, s->out, at);
+        if (s->code == LM_STEP_ROPE)
+            touch(plan, plan->table_buffer[s->table], at);
+    }
+    /* What is looked at after the step stays until the next one. */
+    plan->buffers[plan->logits].last = plan->n_stages;
+    for (uint32_t i = 0; i < c->o->n_probes; i++)
+        plan->buffers[c->values[c->o->probes[i]].buffer].last = plan->n_stages;
+}

@@ -1,0 +1,251 @@
+/* steps.c - from operations to steps: which rows, which fusions, which buffers. */
+#include "plan/compile.h"
+
+/* ---- which rows ---- */
+
+/* From the end backward: a value is needed for every row when something that is needed for every row reads it, or when it
+ * becomes a key or a value of the cache. */
+static void find_domains(lm_compiler *c)
+{
+    for (uint32_t i = 0; i < c->o->n_probes; i++) {
+        c->values[c->o->probes[i]].probed = true;
+        c->values[c->o->probes[i]].all    = true;
+    }
+    for (uint32_t i = c->p->n_nodes; i-- > 0;) {
+        const lm_node *n = &c->p->nodes[i];
+        for (uint32_t k = 0; k < n->n_in; k++) {
+            lm_value_state *v = &c->values[n->in[k]];
+            v->uses++;
+            if (v->uses == 1)
+                v->consumer = i;
+            v->all |= c->values[n->out].all || (n->code == LM_OP_ATTENTION && k > 0);
+        }
+    }
+}
+
+/* ---- buffers and steps ---- */
+
+uint32_t lm_plan_visits(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain, uint32_t times)
+{
+    lm_plan *plan = c->plan;
+
+    plan->buffers[plan->n_buffers] = (lm_buffer){
+        .name   = name,
+        .stride = (stride + 63) & ~UINT64_C(63),
+        .rows   = (uint64_t)(domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows) * times,
+        .first  = LM_NONE,
+        .domain = domain,
+    };
+    return plan->n_buffers++;
+}
+
+uint32_t lm_plan_buffer(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain)
+{
+    return lm_plan_visits(c, name, stride, domain, 1);
+}
+
+uint32_t lm_plan_value(lm_compiler *c, lm_value v)
+{
+    const lm_value_info *info = &c->p->values[v];
+
+    c->values[v].buffer = lm_plan_buffer(c, c->p->nodes[info->producer].path, (uint64_t)info->width * 4, lm_domain_of(c, v));
+    return c->values[v].buffer;
+}
+
+lm_step *lm_plan_step(lm_compiler *c, lm_step_code code, uint32_t node, lm_domain domain)
+{
+    lm_step *s = &c->plan->steps[c->plan->n_steps++];
+
+    *s = (lm_step){ .code = code, .node = node, .domain = domain, .in = { LM_NONE, LM_NONE, LM_NONE }, .out = LM_NONE,
+                    .add = LM_NONE, .scale = 1, .times = 1, .weight = LM_NONE, .table = LM_NONE };
+    return s;
+}
+
+uint32_t lm_plan_input(lm_compiler *c, lm_value v, lm_domain domain)
+{
+    lm_value_state *s = &c->values[v];
+
+    if (lm_domain_of(c, v) == domain)
+        return s->buffer;
+    if (s->gathered == LM_NONE) {
+        s->gathered = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path, (uint64_t)c->p->values[v].width * 4, domain);
+        lm_step *g  = lm_plan_step(c, LM_STEP_GATHER, c->p->values[v].producer, domain);
+        g->in[0]    = s->buffer;
+        g->out      = s->gathered;
+    }
+    return s->gathered;
+}
+
+uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_matmul *m)
+{
+    lm_value_state *s   = &c->values[v];
+    uint32_t     raw = lm_plan_input(c, v, domain);
+
+    if (!m->x->pack)
+        return raw;
+    if (s->packed != LM_NONE && s->packed_as == m->x && s->packed_domain == domain)
+        return s->packed;
+    uint64_t cols    = c->p->values[v].width;
+    s->packed        = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path, m->x->bytes(cols), domain);
+    s->packed_as     = m->x;
+    s->packed_domain = domain;
+    lm_step *pack    = lm_plan_step(c, LM_STEP_PACK, c->p->values[v].producer, domain);
+    pack->in[0]      = raw;
+    pack->out        = s->packed;
+    pack->matmul     = m;
+    pack->width      = (uint32_t)cols;
+    return s->packed;
+}
+
+/* May the operation write over its input? Only when nobody else reads it and nobody looks. */
+static bool can_overwrite(const lm_compiler *c, lm_value in, lm_value out)
+{
+    return c->values[in].uses == 1 && !c->values[in].probed && lm_domain_of(c, in) == lm_domain_of(c, out) &&
+           c->p->values[in].width == c->p->values[out].width;
+}
+
+static uint32_t output_over(lm_compiler *c, lm_value in, lm_value out)
+{
+    if (!can_overwrite(c, in, out))
+        return lm_plan_value(c, out);
+    c->values[out].buffer = c->values[in].buffer;
+    return c->values[out].buffer;
+}
+
+/* ---- operations ---- */
+
+/* The only reader of `v`, when there is one, it is of this kind, and the value in between need not exist. */
+static const lm_node *sole_reader(const lm_compiler *c, lm_value v, lm_op_code code)
+{
+    const lm_value_state *s = &c->values[v];
+    const lm_node     *n = s->uses == 1 ? &c->p->nodes[s->consumer] : NULL;
+
+    return n && n->code == code && !s->probed && lm_domain_of(c, v) == lm_domain_of(c, n->out) ? n : NULL;
+}
+
+/* x W^T + b, with a scale and an addition that follow folded in where the other operand is there already. */
+static void compile_linear(lm_compiler *c, uint32_t index)
+{
+    const lm_node *n      = &c->p->nodes[index];
+    lm_domain      domain = lm_domain_of(c, n->out);
+    const lm_matmul *m    = c->plan->weights[n->weights[0]].matmul;
+    uint32_t       x      = lm_plan_packed(c, n->in[0], domain, m);
+    lm_value       out    = n->out, other = LM_NONE;
+    float          scale  = 1;
+    const lm_node *scaled = sole_reader(c, out, LM_OP_SCALE);
+    const lm_node *added  = sole_reader(c, scaled ? scaled->out : out, LM_OP_ADD);
+
+    if (added) {
+        lm_value branch = scaled ? scaled->out : out;
+        other           = added->in[0] == branch ? added->in[1] : added->in[0];
+        if (other == branch || c->p->values[other].producer >= index)
+            added = NULL;
+    }
+    if (added) {
+        if (scaled) {
+            scale                            = scaled->scale.factor;
+            c->done[scaled - c->p->nodes]    = true;
+        }
+        c->done[added - c->p->nodes] = true;
+        out                          = added->out;
+    }
+    uint32_t add  = added ? lm_plan_input(c, other, domain) : LM_NONE;
+    uint32_t y    = lm_plan_value(c, out);
+    lm_step *s    = lm_plan_step(c, LM_STEP_MATMUL, index, domain);
+    s->in[0]      = x;
+    s->out        = y;
+    s->add        = add;
+    s->scale      = scale;
+    s->matmul     = m;
+    s->weight     = n->weights[0];
+}
+
+static void compile_attention(lm_compiler *c, uint32_t index)
+{
+    const lm_node *n      = &c->p->nodes[index];
+    lm_domain      domain = lm_domain_of(c, n->out);
+    uint32_t       q      = lm_plan_input(c, n->in[0], domain);
+    lm_step       *store  = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
+
+    store->in[0]  = lm_plan_input(c, n->in[1], LM_ALL_ROWS);
+    store->in[1]  = lm_plan_input(c, n->in[2], LM_ALL_ROWS);
+    lm_step *s    = lm_plan_step(c, LM_STEP_ATTENTION, index, domain);
+    s->in[0]      = q;
+    s->out        = lm_plan_value(c, n->out);
+}
+
+static bool works_in_place(lm_step_code code)
+{
+    return code == LM_STEP_ROPE || code == LM_STEP_SCALE || code == LM_STEP_GLU || code == LM_STEP_ACT ||
+           code == LM_STEP_SOFTCAP || code == LM_STEP_CLAMP;
+}
+
+static void compile_simple(lm_compiler *c, uint32_t index, lm_step_code code)
+{
+    const lm_node *n      = &c->p->nodes[index];
+    lm_domain      domain = lm_domain_of(c, n->out);
+    uint32_t       in[2]  = { LM_NONE, LM_NONE };
+    bool           over   = works_in_place(code);
+
+    for (uint32_t k = 0; k < n->n_in && k < 2; k++)
+        in[k] = lm_plan_input(c, n->in[k], domain);
+    uint32_t out = over ? output_over(c, n->in[0], n->out) : lm_plan_value(c, n->out);
+    lm_step *s   = lm_plan_step(c, code, index, domain);
+    s->in[0]     = in[0];
+    s->in[1]     = in[1];
+    s->out       = out;
+    if (n->code == LM_OP_ROPE)
+        s->table = n->rope.table;
+    if (n->n_in)
+        s->width = c->p->values[n->in[0]].width;
+    if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION) {
+        s->weight = n->weights[0];
+        s->matmul = c->plan->weights[n->weights[0]].matmul;
+    }
+}
+
+/* Operations that become one step of the same kind. */
+static const lm_step_code simple_steps[LM_OP_COUNT] = {
+    [LM_OP_EMBED] = LM_STEP_EMBED,       [LM_OP_POSITION] = LM_STEP_POSITION,     [LM_OP_SINUSOID] = LM_STEP_SINUSOID,
+    [LM_OP_RMS_NORM] = LM_STEP_RMS_NORM, [LM_OP_LAYER_NORM] = LM_STEP_LAYER_NORM, [LM_OP_ROPE] = LM_STEP_ROPE,
+    [LM_OP_ADD] = LM_STEP_ADD,           [LM_OP_SCALE] = LM_STEP_SCALE,           [LM_OP_GLU] = LM_STEP_GLU,
+    [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,       [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
+    [LM_OP_CLAMP] = LM_STEP_CLAMP,       [LM_OP_ROUTE] = LM_STEP_ROUTE,
+};
+
+static void compile_node(lm_compiler *c, uint32_t i)
+{
+    lm_op_code code = c->p->nodes[i].code;
+
+    if (code == LM_OP_LINEAR)
+        compile_linear(c, i);
+    else if (code == LM_OP_ATTENTION)
+        compile_attention(c, i);
+    else if (code == LM_OP_EXPERTS)
+        lm_plan_experts(c, i);
+    else
+        compile_simple(c, i, simple_steps[code]);
+}
+
+static void compile_tables(lm_compiler *c)
+{
+    for (uint32_t t = 0; t < c->p->n_ropes; t++) {
+        uint32_t b               = lm_plan_buffer(c, "rotary table", (uint64_t)c->p->ropes[t].spec.dim * 4, LM_ALL_ROWS);
+        lm_step *s               = lm_plan_step(c, LM_STEP_TABLE, LM_NONE, LM_ALL_ROWS);
+        s->out                   = b;
+        s->table                 = t;
+        c->plan->table_buffer[t] = b;
+    }
+}
+
+void lm_plan_steps(lm_compiler *c)
+{
+    find_domains(c);
+    compile_tables(c);
+    for (uint32_t i = 0; i < c->p->n_nodes; i++)
+        if (!c->done[i])
+            compile_node(c, i);
+    c->plan->logits = c->values[c->p->logits].buffer;
+    for (uint32_t v = 0; v < c->p->n_values; v++)
+        c->plan->value_buffer[v] = c->values[v].buffer;
+}

@@ -1,0 +1,75 @@
+/* visits.c - mixtures of experts.
+ *
+ * Rows are visits: row r visits the k experts of its route. Sorted by expert, so that each expert's matrices are read once
+ * for all of its visits; a row's visits are summed in the order of its route, whatever else is in the step. */
+#include "plan/compile.h"
+
+
+static uint32_t pack_visits(lm_compiler *c, uint32_t in, const lm_matmul *m, uint32_t width, const lm_node *n, lm_domain domain)
+{
+    if (!m->x->pack)
+        return in;
+    uint32_t out = lm_plan_visits(c, n->path, m->x->bytes(width), domain, n->experts.top_k);
+    lm_step *s   = lm_plan_step(c, LM_STEP_PACK, (uint32_t)(n - c->p->nodes), domain);
+    s->in[0]     = in;
+    s->out       = out;
+    s->matmul    = m;
+    s->width     = width;
+    s->times     = n->experts.top_k;
+    return out;
+}
+
+static uint32_t visit_experts(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t which, uint32_t x, uint32_t order)
+{
+    const lm_weight *w   = &c->p->weights[n->weights[which]];
+    uint32_t         out = lm_plan_visits(c, n->path, w->dims[1] * 4, domain, n->experts.top_k);
+    lm_step         *s   = lm_plan_step(c, LM_STEP_EXPERTS, (uint32_t)(n - c->p->nodes), domain);
+
+    s->in[0]  = x;
+    s->in[1]  = order;
+    s->out    = out;
+    s->weight = n->weights[which];
+    s->matmul = c->plan->weights[s->weight].matmul;
+    s->times  = n->experts.top_k;
+    return out;
+}
+
+void lm_plan_experts(lm_compiler *c, uint32_t index)
+{
+    const lm_node   *n      = &c->p->nodes[index];
+    lm_domain        domain = lm_domain_of(c, n->out);
+    uint32_t         k = n->experts.top_k, e = n->experts.n_experts;
+    const lm_matmul *m = c->plan->weights[n->weights[0]].matmul, *d = c->plan->weights[n->weights[2]].matmul;
+    uint32_t         x = lm_plan_packed(c, n->in[0], domain, m), route = lm_plan_input(c, n->in[1], domain);
+
+    /* order: [visits] row, [visits] place of each (row, choice), then where each expert's visits begin [E + 1] */
+    uint64_t rows  = domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows;
+    uint32_t order = lm_plan_buffer(c, "visits", ((uint64_t)e + 2 + 2 * rows * k) * 4, domain);
+    c->plan->buffers[order].rows = 1;
+    lm_step *sort                = lm_plan_step(c, LM_STEP_SORT, index, domain);
+    sort->in[0]                  = route;
+    sort->out                    = order;
+    uint32_t stride              = (uint32_t)c->plan->buffers[x].stride;
+    uint32_t visits              = lm_plan_visits(c, n->path, stride, domain, k);
+    lm_step *visit               = lm_plan_step(c, LM_STEP_VISIT, index, domain);
+    visit->in[0]                 = x;
+    visit->in[1]                 = order;
+    visit->out                   = visits;
+    visit->times                 = k;
+    uint32_t gate                = visit_experts(c, n, domain, 0, visits, order);
+    uint32_t up                  = visit_experts(c, n, domain, 1, visits, order);
+    lm_step *glu                 = lm_plan_step(c, LM_STEP_GLU, index, domain);
+    glu->in[0]                   = gate;
+    glu->in[1]                   = up;
+    glu->out                     = gate;
+    glu->width                   = n->experts.width;
+    glu->times                   = k;
+    uint32_t inner               = pack_visits(c, gate, d, n->experts.width, n, domain);
+    uint32_t down                = visit_experts(c, n, domain, 2, inner, order);
+    uint32_t y                   = lm_plan_value(c, n->out);
+    lm_step *sum                 = lm_plan_step(c, LM_STEP_COMBINE, index, domain);
+    sum->in[0]                   = down;
+    sum->in[1]                   = order;
+    sum->in[2]                   = route;
+    sum->out                     = y;
+}

@@ -1,0 +1,49 @@
+/* record.h - the builder inside: what every kind of operation is recorded with. */
+#ifndef LM_PROGRAM_RECORD_H
+#define LM_PROGRAM_RECORD_H
+
+#include "base/map.h"
+#include "program/builder.h"
+
+#define LM_MAX_DEPTH 16
+
+struct lm_builder {
+    lm_program    *p;
+    const char    *prefix;
+    const lm_name *names;
+    uint32_t       stack[LM_MAX_DEPTH], depth;
+    int32_t        layer;
+    lm_map        *weight_index;
+    size_t         capacity_nodes, capacity_values, capacity_weights, capacity_modules, capacity_caches, capacity_ropes;
+    bool           failed;
+    lm_error       error;
+};
+
+/* Room for one more in a growing array of the program, which has `n`. */
+bool lm_record_grow(lm_builder *b, void **array, uint32_t n, size_t *capacity, size_t size);
+#define LM_GROW(b, array, n) \
+    lm_record_grow((b), (void **)&(b)->p->array, (n), &(b)->capacity_##array, sizeof *(b)->p->array)
+
+/* The first failure is kept; with one every call does nothing. */
+void lm_record_need(lm_builder *b, bool condition, const char *where, const char *what);
+
+/* Parent path, a dot, a name. */
+const char *lm_record_path(lm_builder *b, const char *name);
+
+/* The path of the module that is open. */
+const char *lm_record_here(const lm_builder *b);
+
+/* What GGUF calls a parameter of a module: the row of the family's table that matches; NULL without one. */
+const char *lm_record_gguf(lm_builder *b, const char *module, const char *parameter);
+
+uint32_t lm_record_width(const lm_builder *b, lm_value v);
+
+/* A weight, or the one of that path that is there already. */
+uint32_t lm_record_weight(lm_builder *b, const char *module, const char *parameter, lm_weight_kind kind, uint32_t n_dims, uint64_t d0,
+                          uint64_t d1);
+
+/* An operation with a new value of `width`; with one input. Never NULL. */
+lm_node *lm_record_node(lm_builder *b, lm_op_code code, const char *path, uint32_t width);
+lm_node *lm_record_unary(lm_builder *b, lm_op_code code, const char *path, lm_value x, uint32_t width);
+
+#endif
