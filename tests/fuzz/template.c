@@ -7,30 +7,36 @@
 static const char *const contexts[] = {
     "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"user\",\"content\":\"hé 🦙 <b>\"}],"
     "\"add_generation_prompt\":true,\"bos_token\":\"<s>\",\"eos_token\":\"</s>\",\"now\":\"2024-07-26\"}",
-    "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"t\"},{\"type\":\"image\"}]},{\"role\":\"assistant\","
-    "\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"x\":[1,2.5,-3,null,true]}}}]},"
-    "{\"role\":\"tool\",\"content\":\"{}\",\"tool_call_id\":\"1\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\","
-    "\"parameters\":{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"array\"}}}}}],\"add_generation_prompt\":false}",
+    "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"t\"},{\"type\":\"image\"}]},"
+    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":"
+    "{\"name\":\"f\",\"arguments\":{\"x\":[1,2.5,-3,null,true]}}}]},"
+    "{\"role\":\"tool\",\"content\":\"{}\",\"tool_call_id\":\"1\"}],\"tools\":[{\"type\":\"function\",\"function\":"
+    "{\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\",\"properties\":"
+    "{\"x\":{\"type\":\"array\"}}}}}],\"add_generation_prompt\":false}",
     "{}",
 };
 
 /* Pieces of templates, so that a mutation is likely to parse. */
 static const char *const pieces[] = {
-    "{% for m in messages %}", "{% for k, v in x.items() recursive %}", "{% endfor %}", "{% if x %}", "{% elif y is defined %}", "{% else %}",
-    "{% endif %}", "{% set x = ", "{% set x %}", "{% endset %}", "{% set ns = namespace(a=1) %}", "{% set ns.a = ns.a + 1 %}",
-    "{% macro f(a, b=2) %}", "{% endmacro %}", "{{ f(1, b=3) }}", "{% call f(1) %}", "{% endcall %}", "{% filter upper %}", "{% endfilter %}",
-    "{% generation %}", "{% endgeneration %}", "{% raw %}", "{% endraw %}", "{% break %}", "{% continue %}", "{# c #}", "{{- ", " -}}", "{{ ",
-    " }}", "{%- ", " -%}", " %}", "messages", "messages[0]['content']", "messages[-1].role", "tools", "loop.index0", "loop.previtem",
-    "loop.cycle('a','b')", "[1, 2.5, 'x', none]", "{'a': 1, 'b': [2]}", "(1, 2)", "x[1:-1]", "x[::-1]", "x[::0]", "range(3)", "range(10**9)",
-    "range(0, -5, -1)", " + ", " - ", " * ", " / ", " // ", " % ", " ** ", " ~ ", " in ", " not in ", " and ", " or ", "not ", " == ", " != ",
-    " < ", " >= ", " is string", " is not none", " is mapping", " is divisibleby(3)", " is sameas true", " if x else ", "|tojson", "|tojson(indent=2)",
-    "|join(', ')", "|trim", "|length", "|upper", "|title", "|default('d', true)", "|map(attribute='role')", "|map('upper')", "|select('string')",
-    "|selectattr('role', 'equalto', 'user')", "|rejectattr('role')", "|list", "|first", "|last", "|sort", "|unique", "|groupby('role')",
-    "|reverse", "|replace('a', 'b')", "|indent(4)", "|round(2)", "|int", "|float", "|string", "|items", "|dictsort", "|sum", "|min", "|max",
-    "|batch(2)", "|slice(2)", "|wordwrap(5)", "|center(80)", "|format(1)", "|escape", "|safe", "|abs", ".strip()", ".split('a')", ".startswith('x')",
-    ".format(1, a=2)", ".join(['a'])", ".title()", ".items()", ".get('a', 1)", ".append(1)", ".__class__", "'x' * 100000000", "'%s' % x",
-    "raise_exception('no')", "strftime_now('%d %b %Y')", "9223372036854775807", "-9223372036854775808", "1e308", "0.1", "\"\\u00e9\"", "'\\n'",
-    "((((((((", "[[[[[[[[", "not not not not ", "- - - - ", "\xf0\x9f\xa6\x99", "\xff",
+    "{% for m in messages %}", "{% for k, v in x.items() recursive %}", "{% endfor %}", "{% if x %}",
+    "{% elif y is defined %}", "{% else %}", "{% endif %}", "{% set x = ", "{% set x %}", "{% endset %}",
+    "{% set ns = namespace(a=1) %}", "{% set ns.a = ns.a + 1 %}", "{% macro f(a, b=2) %}", "{% endmacro %}",
+    "{{ f(1, b=3) }}", "{% call f(1) %}", "{% endcall %}", "{% filter upper %}", "{% endfilter %}",
+    "{% generation %}", "{% endgeneration %}", "{% raw %}", "{% endraw %}", "{% break %}", "{% continue %}",
+    "{# c #}", "{{- ", " -}}", "{{ ", " }}", "{%- ", " -%}", " %}", "messages", "messages[0]['content']",
+    "messages[-1].role", "tools", "loop.index0", "loop.previtem", "loop.cycle('a','b')", "[1, 2.5, 'x', none]",
+    "{'a': 1, 'b': [2]}", "(1, 2)", "x[1:-1]", "x[::-1]", "x[::0]", "range(3)", "range(10**9)", "range(0, -5, -1)",
+    " + ", " - ", " * ", " / ", " // ", " % ", " ** ", " ~ ", " in ", " not in ", " and ", " or ", "not ", " == ",
+    " != ", " < ", " >= ", " is string", " is not none", " is mapping", " is divisibleby(3)", " is sameas true",
+    " if x else ", "|tojson", "|tojson(indent=2)", "|join(', ')", "|trim", "|length", "|upper", "|title",
+    "|default('d', true)", "|map(attribute='role')", "|map('upper')", "|select('string')",
+    "|selectattr('role', 'equalto', 'user')", "|rejectattr('role')", "|list", "|first", "|last", "|sort", "|unique",
+    "|groupby('role')", "|reverse", "|replace('a', 'b')", "|indent(4)", "|round(2)", "|int", "|float", "|string",
+    "|items", "|dictsort", "|sum", "|min", "|max", "|batch(2)", "|slice(2)", "|wordwrap(5)", "|center(80)",
+    "|format(1)", "|escape", "|safe", "|abs", ".strip()", ".split('a')", ".startswith('x')", ".format(1, a=2)",
+    ".join(['a'])", ".title()", ".items()", ".get('a', 1)", ".append(1)", ".__class__", "'x' * 100000000", "'%s' % x",
+    "raise_exception('no')", "strftime_now('%d %b %Y')", "9223372036854775807", "-9223372036854775808", "1e308",
+    "0.1", "\"\\u00e9\"", "'\\n'", "((((((((", "[[[[[[[[", "not not not not ", "- - - - ", "\xf0\x9f\xa6\x99", "\xff",
 };
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
