@@ -216,10 +216,12 @@ lm_node *lm_record_node(lm_builder *b, lm_op_code code, const char *path, uint32
         .path = path,
         .module = b->depth ? b->stack[b->depth - 1] : LM_NONE,
         .layer = b->layer,
-        .in = { LM_NONE, LM_NONE, LM_NONE, LM_NONE },
-        .weights = { LM_NONE, LM_NONE, LM_NONE, LM_NONE },
         .out = p->n_values,
     };
+    for (size_t i = 0; i < LM_MAX_INPUTS; i++)
+        n->in[i] = LM_NONE;
+    for (size_t i = 0; i < LM_MAX_WEIGHTS; i++)
+        n->weights[i] = LM_NONE;
     p->values[p->n_values++] = (lm_value_info){ .width = width, .producer = p->n_nodes };
     p->n_nodes++;
     return n;
