@@ -18,6 +18,5 @@
 #include "lamina/engine.h"
 #include "lamina/generate.h"
 #include "lamina/verify.h"
-#include "lamina/machine.h"
 
 #endif
