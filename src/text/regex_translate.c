@@ -298,8 +298,8 @@ static bool insert(lm_buf *b, size_t at, const char *text)
     return true;
 }
 
-/* "{n,m}" after the expression that starts at out[atom]; "{,m}" is "{0,m}", and "{n,m}+" is not possessive in Ruby. False
- * when the brace is only a brace. */
+/* "{n,m}" after the expression that starts at out[atom]; "{,m}" is "{0,m}". A further quantifier applies to the whole in
+ * Ruby: "{n,m}+" is not possessive and "{n}?" not lazy. False when the brace is only a brace. */
 static bool interval(reader *r, size_t atom)
 {
     size_t i = 1, digits = 0;
@@ -317,7 +317,8 @@ static bool interval(reader *r, size_t atom)
         lm_buf_add_char(r->out, '0');
     lm_buf_add(r->out, r->pattern.data + r->at + 1, i);
     r->at += i + 1;
-    if (peek(r, 0) == '+' && insert(r->out, atom, "(?:"))
+    int next = peek(r, 0);
+    if ((next == '+' || next == '*' || next == '{' || (next == '?' && !comma)) && insert(r->out, atom, "(?:"))
         lm_buf_add_char(r->out, ')');
     return true;
 }

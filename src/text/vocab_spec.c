@@ -34,8 +34,6 @@ static lm_status read_pieces(maker *m)
 {
     const lm_vocab_spec *s = m->s;
 
-    if (s->n == 0 || s->n > LM_MAX_VOCAB)
-        return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "%u tokens, expected 1 to %d", s->n, LM_MAX_VOCAB);
     LM_TRY(lm_vocab_grow(&m->t->vocab, s->n, m->e));
     for (uint32_t i = 0; i < s->n; i++) {
         int32_t type = s->types ? s->types[i] : LM_PIECE_NORMAL;
@@ -228,6 +226,8 @@ lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_o
     if (!gpt2 && !(spec->model && strcmp(spec->model, "llama") == 0))
         return lm_fail(e, LM_UNSUPPORTED, key(&m, "model"), LM_NO_OFFSET, "tokenizers of the kind '%s' are not supported",
                        spec->model ? spec->model : "");
+    if (spec->n == 0 || spec->n > LM_MAX_VOCAB)
+        return lm_fail(e, LM_BAD_MODEL, key(&m, "tokens"), LM_NO_OFFSET, "%u tokens, expected 1 to %d", spec->n, LM_MAX_VOCAB);
     LM_TRY(lm_tokenizer_new(spec->n, &m.t, e));
     LM_TRY_GOTO(read_pieces(&m));
     LM_TRY_GOTO(gpt2 ? make_gpt2(&m, o) : make_llama(&m));
