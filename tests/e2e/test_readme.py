@@ -24,7 +24,7 @@ def test_session(build, source, model, block):
         wanted = re.compile(pattern(line) + "$")
         while at < len(printed) and not wanted.match(printed[at]):
             at += 1
-        assert at < len(printed), f"README.md shows a line that is not printed there: {line}"
+        assert at < len(printed), f"README.md shows a line that is not printed there (scripts/readme): {line}"
 
 
 def test_list_of_commands(build):
