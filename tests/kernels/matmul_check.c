@@ -255,7 +255,7 @@ static void check_activations(const level *l, const lm_activation *x)
             uint64_t at = k + k / 32 * 32;
             double seen = (double)g.d[k / 32] * (128 * g.q[at] + g.q[at + 32]);
             if (isfinite(g.d[k / 32]))
-                check_close(seen, in[k], 0.501 * g.d[k / 32] + (double)LM_Q15_LEAST, "%s: activation packed", l->name);
+                check_close(seen, in[k], 0.51 * g.d[k / 32] + (double)LM_Q15_LEAST, "%s: activation packed", l->name);
         }
     }
     guarded_free(in);
