@@ -18,5 +18,6 @@
 #include "lamina/engine.h"
 #include "lamina/generate.h"
 #include "lamina/verify.h"
+#include "lamina/machine.h"
 
 #endif

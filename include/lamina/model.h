@@ -32,6 +32,10 @@ typedef struct lm_model_options {
  * LM_NOT_FOUND when it is nowhere, LM_USAGE when NAME could be several. */
 lm_status lm_model_locate(const char *name, lm_text *path, lm_error *e);
 
+/* Lamina's cache folder, with a slash at its end, appended to `path`; it need not exist. LM_NOT_FOUND when no variable says
+ * where. */
+lm_status lm_cache_folder(lm_text *path, lm_error *e);
+
 /* `path`: a .gguf file (a split one: any part), a Hugging Face folder, or with structure_only a config.json. `o` may be
  * NULL. On success the program is built and, unless structure_only, every tensor it needs is there with the right shape. */
 lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e);

@@ -12,6 +12,7 @@
     X(tokenize)            \
     X(detokenize)          \
     X(template)            \
+    X(doctor)              \
     X(help)                \
     X(version)
 

@@ -27,17 +27,40 @@ static lm_status append(lm_text *out, const char *s, lm_error *e)
     return LM_OK;
 }
 
-/* models/ of the cache, with a slash at its end; empty when no variable says where. */
-static void models_folder(lm_buf *out)
+/* With a slash at its end; empty when no variable says where. */
+static void cache_folder(lm_buf *out)
 {
     const char *own = getenv("LAMINA_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 
     if (own && *own)
-        lm_buf_printf(out, "%s/models/", own);
+        lm_buf_printf(out, "%s/", own);
     else if (cache && *cache)
-        lm_buf_printf(out, "%s/lamina/models/", cache);
+        lm_buf_printf(out, "%s/lamina/", cache);
     else if (home && *home)
-        lm_buf_printf(out, "%s/.cache/lamina/models/", home);
+        lm_buf_printf(out, "%s/.cache/lamina/", home);
+}
+
+static void models_folder(lm_buf *out)
+{
+    cache_folder(out);
+    if (out->size)
+        lm_buf_add_str(out, "models/");
+}
+
+lm_status lm_cache_folder(lm_text *path, lm_error *e)
+{
+    lm_buf folder = { 0 };
+    lm_status status = LM_OK;
+
+    cache_folder(&folder);
+    if (folder.failed)
+        status = lm_fail_memory(e, "a path", folder.size);
+    else if (!folder.size)
+        status = lm_fail(e, LM_NOT_FOUND, "cache", LM_NO_OFFSET, "none of LAMINA_CACHE, XDG_CACHE_HOME and HOME is set");
+    else
+        status = append(path, folder.data, e);
+    lm_buf_free(&folder);
+    return status;
 }
 
 /* How well an entry of the cache answers to a name: 2 wholly, 1 but for ".TYPE.gguf" or the number of a part, 0 not. */

@@ -1,0 +1,72 @@
+#include <immintrin.h>
+
+#include "kernels/probe.h"
+
+#define CHAINS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+enum { N_CHAINS = 12 };
+
+/* Each product feeds the next one of its chain: nothing can be moved out of the loop. */
+static void int8_avx2(void *data, uint64_t rounds)
+{
+    __m256i *p = data, w = p[N_CHAINS];
+
+#define LOAD(i) __m256i v##i = p[i];
+#define STEP(i) v##i = _mm256_maddubs_epi16(v##i, w);
+#define STORE(i) p[i] = v##i;
+    CHAINS(LOAD)
+    for (uint64_t r = 0; r < rounds; r++) {
+        CHAINS(STEP)
+    }
+    CHAINS(STORE)
+#undef LOAD
+#undef STEP
+#undef STORE
+}
+
+static void f32_avx2(void *data, uint64_t rounds)
+{
+    float *p = data;
+    __m256 a = _mm256_loadu_ps(p + 8 * N_CHAINS), b = _mm256_loadu_ps(p + 8 * N_CHAINS + 8);
+
+#define LOAD(i) __m256 v##i = _mm256_loadu_ps(p + 8 * i);
+#define STEP(i) v##i = _mm256_fmadd_ps(v##i, a, b);
+#define STORE(i) _mm256_storeu_ps(p + 8 * i, v##i);
+    CHAINS(LOAD)
+    for (uint64_t r = 0; r < rounds; r++) {
+        CHAINS(STEP)
+    }
+    CHAINS(STORE)
+#undef LOAD
+#undef STEP
+#undef STORE
+}
+
+static __m256i load(const uint8_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+static uint64_t read_avx2(const uint8_t *p, size_t stride, size_t n)
+{
+    __m256i  s0 = _mm256_setzero_si256(), s1 = s0, s2 = s0, s3 = s0;
+    uint64_t out[4];
+
+    for (size_t i = 0; i < n; i += 128)
+        for (size_t s = 0; s < 4; s++) {
+            const uint8_t *at = p + s * stride + i;
+            s0 = _mm256_add_epi64(s0, load(at));
+            s1 = _mm256_add_epi64(s1, load(at + 32));
+            s2 = _mm256_add_epi64(s2, load(at + 64));
+            s3 = _mm256_add_epi64(s3, load(at + 96));
+        }
+    s0 = _mm256_add_epi64(_mm256_add_epi64(s0, s1), _mm256_add_epi64(s2, s3));
+    _mm256_storeu_si256((__m256i *)out, s0);
+    return out[0] + out[1] + out[2] + out[3];
+}
+
+void lm_probes_init_avx2(lm_probes *p)
+{
+    p->int8 = (lm_probe_loop){ "vpmaddubsw, 256 bits", int8_avx2, 64 * N_CHAINS };
+    p->f32  = (lm_probe_loop){ "vfmadd, 256 bits", f32_avx2, 16 * N_CHAINS };
+    p->read = read_avx2;
+}

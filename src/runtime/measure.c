@@ -1,0 +1,332 @@
+/* measure.c - the peaks of this machine: arithmetic in registers, reading of memory; once, then from the cache.
+ *
+ * Every worker takes its own time between a start that all wait for and an end that all share: a clock in the main thread
+ * starts late when every core is at work and reports too much. Memory holds random data (hosts merge pages that are equal)
+ * and is read in four streams (one alone does not reach the limit). */
+#include <inttypes.h>
+#include <jansson.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/cpu.h"
+#include "base/filemap.h"
+#include "base/hash.h"
+#include "base/pool.h"
+#include "kernels/probe.h"
+#include "lamina/machine.h"
+#include "lamina/model.h"
+
+#define VERSION 1                    /* of the probes: figures of another version are measured again */
+#define MOST_WINDOWS 16
+#define COMPUTE_WINDOW 0.004         /* seconds: shorter than what a scheduler gives to somebody else in between */
+#define READ_WINDOW 0.03
+#define BUDGET 0.2                   /* seconds for all windows of one kind; a busy machine gets fewer windows */
+#define PIECE ((size_t)256 << 10)    /* of a stream, between two looks at the clock */
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- one window ---- */
+
+typedef struct slot {
+    _Alignas(64) unsigned char operands[LM_PROBE_BYTES];
+    double   rate;
+    uint64_t sum;                    /* what was read, so that it is */
+    size_t   at;                     /* where the next window goes on */
+} slot;
+
+typedef struct window {
+    const lm_probe_loop *loop;       /* NULL: read */
+    const lm_probes     *probes;
+    uint8_t             *memory;
+    size_t               bytes;
+    double               seconds;
+    atomic_uint          ready;
+    slot                *slots;
+} window;
+
+static double compute_until(const window *w, slot *s, double end, double *stopped)
+{
+    double work = 0;
+
+    do {
+        w->loop->run(s->operands, 4096);
+        work += 4096 * (double)w->loop->operations;
+    } while ((*stopped = now()) < end);
+    return work;
+}
+
+static double read_until(const window *w, slot *s, unsigned index, unsigned workers, double end, double *stopped)
+{
+    size_t         share = w->bytes / workers / (4 * PIECE) * (4 * PIECE), stride = share / 4;
+    const uint8_t *mine  = w->memory + index * share;
+    double         work  = 0;
+
+    do {
+        s->sum += w->probes->read(mine + s->at, stride, PIECE);
+        s->at = s->at + PIECE < stride ? s->at + PIECE : 0;
+        work += 4 * (double)PIECE;
+    } while ((*stopped = now()) < end);
+    return work;
+}
+
+static void run_window(void *arg, unsigned index, unsigned workers)
+{
+    window *w = arg;
+    slot   *s = &w->slots[index];
+    double  start, stop = 0;
+
+    atomic_fetch_add(&w->ready, 1);
+    while (atomic_load(&w->ready) < workers)                             /* as many workers as cores: nobody waits for long */
+        if (workers > 1)
+            sched_yield();
+    start       = now();
+    double work = w->loop ? compute_until(w, s, start + w->seconds, &stop)
+                          : read_until(w, s, index, workers, start + w->seconds, &stop);
+    s->rate     = work / (stop - start);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Median of the windows, the best into *best. */
+static double measure(lm_pool *pool, window *w, double *best)
+{
+    double rates[MOST_WINDOWS], end = now() + BUDGET;
+    size_t n = 0;
+
+    do {
+        double sum = 0;
+        atomic_store(&w->ready, 0);
+        lm_pool_run(pool, run_window, w);
+        for (unsigned k = 0; k < lm_pool_threads(pool); k++)
+            sum += w->slots[k].rate;
+        rates[n++] = sum;
+    } while (n < MOST_WINDOWS && now() < end);
+    qsort(rates, n, sizeof *rates, by_size);
+    *best = rates[n - 1];
+    return rates[n / 2];
+}
+
+/* ---- all of them ---- */
+
+/* splitmix64, each page from another state. */
+static void fill(void *arg, unsigned index, unsigned workers)
+{
+    window  *w = arg;
+    uint64_t from, to;
+
+    lm_pool_share(w->bytes, 4096, index, workers, &from, &to);
+    for (uint64_t i = from; i + 8 <= to; i += 8) {
+        uint64_t x = (i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+        x          = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+        x ^= x >> 27;
+        memcpy(w->memory + i, &x, sizeof x);
+    }
+}
+
+/* Far more than the last level of cache, but no more than an eighth of what is free. */
+static size_t memory_to_read(void)
+{
+    long     cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    uint64_t bytes = UINT64_C(128) << 20, free_bytes = lm_memory_available();
+
+    if (cache > 0 && (uint64_t)cache * 4 > bytes)
+        bytes = (uint64_t)cache * 4 < UINT64_C(1) << 30 ? (uint64_t)cache * 4 : UINT64_C(1) << 30;
+    if (bytes > free_bytes / 8)
+        bytes = free_bytes / 8;
+    return (size_t)bytes & ~(((size_t)1 << 20) - 1);
+}
+
+static void measure_loop(lm_pool *one, lm_pool *all, window *w, const lm_probe_loop *loop, enum lm_probe_kind kind, lm_rate *out)
+{
+    *out = (lm_rate){ 0 };
+    if (!loop->run)
+        return;
+    w->loop    = loop;
+    w->seconds = COMPUTE_WINDOW;
+    for (unsigned i = 0; i < lm_pool_threads(all); i++)
+        lm_probe_fill(w->slots[i].operands, kind, i);
+    /* Nothing makes arithmetic faster than it is: the best window is the limit, the others were disturbed. */
+    measure(one, w, &out->one);
+    measure(all, w, &out->all);
+    out->best = out->all;
+    snprintf(out->by, sizeof out->by, "%s", loop->instruction);
+}
+
+static lm_status measure_with(lm_pool *one, lm_pool *all, lm_cpu cpu, lm_limits *out, lm_error *e)
+{
+    size_t    slot_bytes = lm_pool_threads(all) * sizeof(slot), share;
+    lm_probes probes;
+    window    w = { .probes = &probes, .bytes = memory_to_read() };
+    double    ignored;
+
+    lm_probes_init(&probes, cpu);
+    share = w.bytes / lm_pool_threads(all);
+    if (share < 4 * PIECE)
+        return lm_fail(e, LM_NO_MEMORY, "memory probe", LM_NO_OFFSET, "too little memory is free to measure its speed");
+    w.slots  = lm_alloc_aligned(slot_bytes, 64);
+    w.memory = lm_alloc_aligned(w.bytes, (size_t)2 << 20);
+    if (!w.slots || !w.memory) {
+        lm_free_aligned(w.slots, slot_bytes);
+        lm_free_aligned(w.memory, w.bytes);
+        return lm_fail_memory(e, "memory probe", w.bytes);
+    }
+    measure_loop(one, all, &w, &probes.int8, LM_PROBE_INT8, &out->int8);
+    measure_loop(one, all, &w, &probes.bf16, LM_PROBE_BF16, &out->bf16);
+    measure_loop(one, all, &w, &probes.f32, LM_PROBE_F32, &out->f32);
+    lm_pool_run(all, fill, &w);
+    w.loop          = NULL;
+    w.seconds       = READ_WINDOW;
+    out->memory.one = measure(one, &w, &ignored);
+    for (unsigned i = 0; i < lm_pool_threads(all); i++)
+        w.slots[i].at = 0;                                               /* its share is smaller now */
+    out->memory.all = measure(all, &w, &out->memory.best);
+    snprintf(out->memory.by, sizeof out->memory.by, "4 streams a thread");
+    lm_free_aligned(w.memory, w.bytes);
+    lm_free_aligned(w.slots, slot_bytes);
+    return LM_OK;
+}
+
+static lm_status measure_now(lm_cpu cpu, uint32_t threads, lm_limits *out, lm_error *e)
+{
+    lm_pool  *one = NULL, *all = NULL;
+    double    start  = now();
+    lm_status status = lm_pool_new(1, &one, e);
+
+    if (status == LM_OK)
+        status = lm_pool_new(threads, &all, e);
+    if (status == LM_OK)
+        status = measure_with(one, all, cpu, out, e);
+    lm_pool_free(all);
+    lm_pool_free(one);
+    out->threads     = threads;
+    out->measured_at = (int64_t)time(NULL);
+    out->seconds     = now() - start;
+    return status;
+}
+
+/* ---- the cache ---- */
+
+/* One file for each machine, level and number of threads: home folders are shared between machines. */
+static bool cache_file(lm_arena *arena, const char *level, uint32_t threads, const char **out)
+{
+    long    pages = sysconf(_SC_PHYS_PAGES);
+    lm_text folder = { 0 };
+    char   *key   = lm_arena_printf(arena, "%d|%s|%s|%s|%u|%u|%ld", VERSION, LAMINA_VERSION, lm_cpu_brand(), level, threads,
+                                    lm_cpu_cores(), pages);
+
+    if (!key || lm_cache_folder(&folder, NULL) != LM_OK)
+        return false;
+    mkdir(folder.data, 0777);
+    *out = lm_arena_printf(arena, "%slimits-%.16s.json", folder.data, lm_sha256_bytes(key, strlen(key)).hex);
+    lm_text_free(&folder);
+    return *out != NULL;
+}
+
+static json_t *rate_json(const lm_rate *r)
+{
+    return json_pack("{s:f, s:f, s:f, s:s}", "one", r->one, "all", r->all, "best", r->best, "by", r->by);
+}
+
+static bool read_rate(json_t *limits, const char *name, lm_rate *out)
+{
+    json_t     *r  = json_object_get(limits, name);
+    const char *by = json_string_value(json_object_get(r, "by"));
+
+    out->one  = json_number_value(json_object_get(r, "one"));
+    out->all  = json_number_value(json_object_get(r, "all"));
+    out->best = json_number_value(json_object_get(r, "best"));
+    snprintf(out->by, sizeof out->by, "%s", by ? by : "");
+    return json_is_object(r) && by && out->one >= 0 && out->all >= 0 && out->best >= 0;
+}
+
+static bool from_cache(const char *path, uint32_t threads, lm_limits *out)
+{
+    char  *text = NULL;
+    size_t n    = 0;
+
+    if (lm_file_read(path, 1 << 16, &text, &n, NULL) != LM_OK)
+        return false;
+    json_t *j = json_loadb(text, n, 0, NULL);
+    lm_free(text);
+    bool good = read_rate(j, "int8", &out->int8) && read_rate(j, "bf16", &out->bf16) && read_rate(j, "f32", &out->f32) &&
+                read_rate(j, "memory", &out->memory) && out->memory.all > 0;
+    out->threads     = threads;
+    out->measured_at = json_integer_value(json_object_get(j, "measured_at"));
+    out->seconds     = 0;
+    json_decref(j);
+    return good;
+}
+
+/* What jansson allocated, it frees. */
+static void jansson_free(void *p)
+{
+    json_free_t release;
+
+    json_get_alloc_funcs(NULL, &release);
+    release(p);
+}
+
+static void to_cache(const char *path, const lm_limits *l)
+{
+    json_t *j    = json_pack("{s:o, s:o, s:o, s:o, s:I}", "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
+                             "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", (json_int_t)l->measured_at);
+    char   *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+    lm_outfile *f = NULL;
+
+    json_decref(j);
+    if (text && lm_outfile_open(path, &f, NULL) == LM_OK) {
+        if (lm_outfile_write(f, text, strlen(text), NULL) == LM_OK)
+            lm_outfile_commit(f, NULL);
+        else
+            lm_outfile_abort(f);
+    }
+    if (text)
+        jansson_free(text);
+}
+
+lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_error *e)
+{
+    uint32_t    threads = o && o->threads ? o->threads : lm_cpu_cores();
+    lm_cpu      cpu     = lm_cpu_usable(), mask;
+    lm_limits   limits  = { 0 };
+    lm_arena    arena   = { 0 };
+    const char *path    = NULL;
+    lm_status   status  = LM_OK;
+
+    if (o && o->cpu) {
+        LM_TRY(lm_cpu_level(o->cpu, &mask, e));
+        cpu = lm_cpu_detected() & mask;
+    } else {
+        LM_TRY(lm_cpu_environment(e));
+    }
+    snprintf(limits.level, sizeof limits.level, "%s", lm_cpu_name(cpu));
+    bool keep = cache_file(&arena, limits.level, threads, &path);
+    if (!keep || (o && o->fresh) || !from_cache(path, threads, &limits)) {
+        status = measure_now(cpu, threads, &limits, e);
+        if (status == LM_OK && keep)
+            to_cache(path, &limits);
+    }
+    lm_arena_free(&arena);
+    if (status == LM_OK)
+        *out = limits;
+    return status;
+}

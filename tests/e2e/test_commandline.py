@@ -1,0 +1,103 @@
+"""The command line itself: exit statuses, suggestions, errors as text and as JSON. stdout is for the answer alone."""
+import json
+
+import pytest
+from conftest import run
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    return build / "src/cli/lamina"
+
+
+def last_line(done):
+    return done.stderr.rstrip("\n").split("\n")[-1]
+
+
+@pytest.mark.parametrize("typed, meant", [("tokenise", "tokenize"), ("docter", "doctor"), ("rnu", "run"), ("templat", "template")])
+def test_an_unknown_command_suggests_the_nearest(lamina, typed, meant):
+    done = run(lamina, typed)
+    assert done.returncode == 2 and done.stdout == ""
+    assert f"did you mean lamina {meant}?" in done.stderr
+    assert last_line(done).startswith(f"error: {typed}: ")
+
+
+def test_a_command_like_no_other_is_not_guessed(lamina):
+    done = run(lamina, "xylophone")
+    assert done.returncode == 2 and "did you mean" not in done.stderr and "lamina help" in done.stderr
+
+
+@pytest.mark.parametrize("command, typed, meant", [
+    ("tokenize", "--add-spezial", "--add-special"), ("detokenize", "--skip_specials", "--skip-special"),
+    ("template", "--contxt", "--context"), ("doctor", "--frsh", "--fresh"), ("run", "--tmep", "--temp"),
+])
+def test_an_unknown_flag_suggests_the_nearest(lamina, command, typed, meant):
+    done = run(lamina, command, typed)
+    assert done.returncode == 2 and done.stdout == ""
+    assert f"did you mean {meant}?" in done.stderr and last_line(done).startswith("error: ")
+
+
+def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
+    separate = run(lamina, "tokenize", model, "--add_special", "--prompt", "a b")
+    attached = run(lamina, "tokenize", "--add-special", "--prompt=a b", "--", model)
+    assert separate.returncode == 0 and separate.stdout == attached.stdout != ""
+
+
+@pytest.mark.parametrize("arguments, status, code", [
+    (["tokenize", "--nope"], 2, "usage"),
+    (["tokenize", "-p"], 2, "usage"),
+    (["tokenize", "a", "b", "c"], 2, "usage"),
+    (["tokenize", "-p", "x", "-f", "y"], 2, "usage"),
+    (["tokenize", "/no/such/model.gguf", "-p", "x"], 1, "not_found"),
+    (["tokenize", "MODEL", "-f", "/no/such/file"], 1, "io"),
+    (["tokenize", "MODEL", "--jsonl", "/no/such/file"], 1, "io"),
+    (["detokenize", "MODEL", "99999999"], 2, "usage"),
+    (["detokenize", "MODEL", "--", "-1"], 2, "usage"),
+    (["detokenize", "MODEL", "1", "x"], 2, "usage"),
+    (["tokenize", "BROKEN", "-p", "x"], 3, "bad_model"),
+    (["template", "MODEL"], 2, "usage"),
+    (["template", "MODEL", "--context", "/no/such/file"], 1, "io"),
+    (["doctor", "--cpu", "avx3"], 2, "usage"),
+    (["doctor", "extra"], 2, "usage"),
+    (["xylophone"], 2, "usage"),
+])
+def test_errors_have_a_status_one_line_and_a_document(lamina, model, tmp_path, arguments, status, code):
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF\x03\0\0\0" + b"\xff" * 16)
+    arguments = [{"MODEL": model, "BROKEN": broken}.get(a, a) for a in arguments]
+    plain = run(lamina, *arguments)
+    assert plain.returncode == status, plain.stderr
+    assert plain.stdout == "" and last_line(plain).startswith("error: ")
+    found = run(lamina, arguments[0], "--json", *arguments[1:])
+    assert found.returncode == status and last_line(found) == last_line(plain)
+    document = json.loads(found.stdout)["error"]
+    assert set(document) == {"code", "message", "file", "where", "offset"}
+    assert document["code"] == code and document["message"] in last_line(found)
+
+
+def test_hostile_names_stay_on_one_line(lamina, tmp_path):
+    path = tmp_path / "a\nerror: b\x1b[2J\u2028c.gguf"
+    path.write_bytes(b"GGUF")
+    done = run(lamina, "tokenize", path, "-p", "x")
+    assert done.returncode == 3 and len(done.stderr.splitlines()) == 1 and "\x1b" not in done.stderr
+    assert json.loads(run(lamina, "tokenize", "--json", path, "-p", "x").stdout)["error"]["code"] == "bad_model"
+
+
+def test_an_unknown_level_of_the_environment_is_named(lamina, model):
+    done = run("env", "LAMINA_CPU=fast", lamina, "run", model, "-p", "x", "-n", "1")
+    assert done.returncode == 2 and "LAMINA_CPU" in last_line(done) and "avx2" in last_line(done)
+
+
+def test_a_closed_pipe_is_an_error_not_a_signal(lamina, model):
+    done = run("bash", "-c", '"$1" tokenize "$2" -f /dev/stdin < <(yes word | head -200000) | head -1; echo "${PIPESTATUS[0]}"', "bash",
+               lamina, model)
+    assert done.stdout.split("\n")[1] == "1" and "standard output" in done.stderr
+
+
+def test_every_command_explains_itself(lamina):
+    commands = [c["name"] for c in json.loads(run(lamina, "help", "--json").stdout)["commands"]]
+    assert {"tokenize", "detokenize", "template", "doctor"} <= set(commands)
+    for command in commands:
+        done = run(lamina, command, "--help")
+        assert done.returncode == 0 and done.stderr == "" and done.stdout.startswith(f"lamina {command}")
+        assert max(map(len, done.stdout.split("\n"))) <= 120

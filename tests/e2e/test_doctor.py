@@ -1,0 +1,84 @@
+"""lamina doctor: the shape that scripts read, and figures that can be true. Speed itself is judged nowhere here."""
+import json
+import os
+
+import pytest
+from conftest import run
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    return build / "src/cli/lamina"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def doctor(lamina, cache, *flags, **environment):
+    env = {k: v for k, v in os.environ.items() if k != "LAMINA_CPU"} | {"LAMINA_CACHE": str(cache)} | environment
+    done = run(lamina, "doctor", "--json", *flags, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_shape(lamina, cache):
+    d = doctor(lamina, cache)
+    assert list(d) == ["version", "cpu", "limits", "memory", "libraries", "locale", "cache", "warnings"]
+    cpu, limits = d["cpu"], d["limits"]
+    assert cpu["name"] and 1 <= cpu["cores"] <= cpu["threads"]
+    assert cpu["levels"][0] == "ref" and cpu["levels"][-1] == cpu["detected"] and cpu["usable"] in cpu["levels"]
+    assert limits["level"] == cpu["usable"] and limits["threads"] == cpu["cores"]
+    for kind in ("int8", "bf16", "f32", "memory"):
+        rate = limits[kind]
+        assert rate is None and kind == "bf16" or rate["best"] >= rate["all_threads"] > 1e6 and rate["one_thread"] > 1e6 and rate["by"]
+    assert 0 < d["memory"]["available"] <= d["memory"]["total"]
+    assert set(d["libraries"]) == {"glibc", "jansson", "pcre2", "utf8proc", "libsodium", "hwloc", "libedit"}
+    assert all(v[0].isdigit() for v in d["libraries"].values())
+    assert d["cache"]["exists"] and d["cache"]["models"] == []
+
+
+def test_figures_are_kept_until_fresh_ones_are_wanted(lamina, cache):
+    first = doctor(lamina, cache)["limits"]
+    again = doctor(lamina, cache)["limits"]
+    assert not again["measured_now"] and again["seconds"] == 0 and again["memory"] == first["memory"]
+    fresh = doctor(lamina, cache, "--fresh")["limits"]
+    assert fresh["measured_now"] and fresh["memory"] != first["memory"]
+    assert doctor(lamina, cache)["limits"]["memory"] == fresh["memory"]
+    for path in cache.glob("limits-*.json"):                               # a broken file is measured again, not believed
+        path.write_text("{")
+    assert doctor(lamina, cache)["limits"]["measured_now"]
+
+
+def test_levels_and_threads_are_measured_apart(lamina, cache):
+    plain = doctor(lamina, cache, "--cpu", "ref", "--threads", "1")
+    assert plain["limits"]["level"] == "ref" and plain["limits"]["threads"] == 1 and plain["limits"]["bf16"] is None
+    assert plain["limits"]["int8"]["by"] == "plain C"
+    limited = doctor(lamina, cache, LAMINA_CPU="ref")
+    assert limited["cpu"]["usable"] == "ref"
+    if limited["cpu"]["detected"] != "ref":
+        assert limited["cpu"]["limited_by"] == "ref" and any("LAMINA_CPU" in w for w in limited["warnings"])
+
+
+def test_models_of_the_cache(lamina, cache):
+    (cache / "models/folder").mkdir(parents=True)
+    (cache / "models/a.gguf").write_bytes(b"x" * 1000)
+    (cache / "models/folder/model.safetensors").write_bytes(b"x" * 50)
+    (cache / "models/.partial").write_bytes(b"x")
+    assert doctor(lamina, cache)["cache"]["models"] == [{"name": "a.gguf", "bytes": 1000}, {"name": "folder", "bytes": 50}]
+
+
+def test_what_is_unusual_is_said(lamina, cache, tmp_path):
+    assert any("UTF-8" in w for w in doctor(lamina, cache, LC_ALL="C")["warnings"])
+    assert doctor(lamina, cache, LC_ALL="C.UTF-8")["locale"]["utf8"]
+    nowhere = doctor(lamina, tmp_path / "not/there")                       # cannot be made: nothing is kept, all is measured
+    assert nowhere["limits"]["measured_now"] and not nowhere["cache"]["exists"]
+
+
+def test_the_page(lamina, cache):
+    done = run(lamina, "doctor", env={**os.environ, "LAMINA_CACHE": str(cache), "LC_ALL": "C.UTF-8"})
+    assert done.returncode == 0
+    for word in ("CPU", "limits", "memory", "libraries", "locale", "models"):
+        assert any(line.startswith(word) for line in done.stdout.split("\n"))
+    assert "\x1b" not in done.stdout

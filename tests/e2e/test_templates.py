@@ -1,0 +1,84 @@
+"""lamina template: byte for byte, one answer for each line, whatever the line holds."""
+import json
+import subprocess
+
+import pytest
+from conftest import run
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": True}
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    return build / "src/cli/lamina"
+
+
+def answers(lamina, text):
+    done = subprocess.run([lamina, "template", "--jsonl", "-"], input=text, capture_output=True, timeout=120)
+    assert done.returncode == 0 and done.stderr == b"", done.stderr
+    return [json.loads(x) for x in done.stdout.decode().split("\n")[:-1]]
+
+
+def test_the_model_s_own_template(lamina, model, tmp_path):
+    context = tmp_path / "context.json"
+    context.write_text(json.dumps(CHAT))
+    done = run(lamina, "template", model, "--context", context)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.endswith("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
+    assert json.loads(run(lamina, "template", model, "--context", context, "--json").stdout)["text"] == done.stdout
+    source = run(lamina, "template", model, "--show").stdout               # and the same from its source
+    path = tmp_path / "t.jinja"
+    path.write_text(source)
+    assert run(lamina, "template", path, "--context", "-", input=json.dumps(CHAT)).stdout == done.stdout
+
+
+@pytest.mark.parametrize("template, context, text", [
+    ("{{ x }}", {"x": "no newline is added"}, "no newline is added"),
+    ("a\n", {}, "a"), ("a\n\n", {}, "a\n"), ("", {}, ""),
+    ("{{ x }}", {"x": "\u0000\u2028é😀"}, "\u0000\u2028é😀"),
+    ("{{ n }} {{ f }} {{ b }} {{ z }}", {"n": 12345678901234, "f": 0.1, "b": True, "z": None}, "12345678901234 0.1 True None"),
+    ("{{ d | tojson }}", {"d": {"z": 1, "a": [1.0, "é"]}}, '{"z": 1, "a": [1.0, "é"]}'),
+    ("{{ strftime_now('%Y-%m-%d') }}", {"now": "2024-02-29"}, "2024-02-29"),
+])
+def test_renderings(lamina, tmp_path, template, context, text):
+    path = tmp_path / "t.jinja"
+    path.write_text(template)
+    done = subprocess.run([lamina, "template", path, "--context", "-"], input=json.dumps(context).encode(), capture_output=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == text.encode()
+    assert answers(lamina, json.dumps({"template": template, "context": context}).encode()) == [{"text": text}]
+
+
+def test_the_model_gives_its_tokens_unless_the_context_does(lamina, model, tmp_path):
+    contexts = ["{}", " { } ", json.dumps(CHAT), json.dumps({"bos_token": "B", "eos_token": "E", **CHAT}), '{"bos_token":"B"}']
+    outputs = [run(lamina, "template", model, "--context", "-", input=c) for c in contexts]
+    assert [o.returncode for o in outputs] == [0] * len(contexts), [o.stderr for o in outputs]
+    for hostile in ("", "[]", "{", "{} x", "5", '{"a":}', "nonsense"):
+        done = run(lamina, "template", model, "--context", "-", input=hostile)
+        assert done.returncode != 0 and done.stdout == "" and done.stderr.splitlines()[-1].startswith("error: ")
+
+
+HOSTILE = [b"", b"null", b"[]", b'"x"', b"{", b'{"template":"x"}', b'{"context":{}}', b'{"template":5,"context":{}}',
+           b'{"template":"x","context":[]}', b'{"template":"\xff","context":{}}', b"[" * 5000,
+           b'{"template":"{{","context":{}}', b'{"template":"{% for %}","context":{}}', b'{"template":"{{ 1/0 }}","context":{}}',
+           b'{"template":"{{ raise_exception(\'no\') }}","context":{}}', b'{"template":"{% include \'x\' %}","context":{}}',
+           b'{"template":"{% for i in range(10**9) %}{% endfor %}","context":{}}',
+           b'{"template":"{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}","context":{}}',
+           b'{"template":"' + b"{{ (" * 3000 + b'","context":{}}', b'{"template":"{{ undefined.attribute }}","context":{}}']
+
+
+def test_every_line_has_an_answer(lamina):
+    good = b'{"template":"{{ x }}","context":{"x":"fine"}}'
+    found = answers(lamina, b"\n".join(x for bad in HOSTILE for x in (bad, good)))
+    assert len(found) == 2 * len(HOSTILE)
+    assert all(a == {"text": "fine"} for a in found[1::2])
+    for bad, a in zip(HOSTILE, found[::2]):
+        assert list(a) == ["error"] and a["error"] and "\n" not in a["error"], bad
+    by = dict(zip(HOSTILE, found[::2]))
+    assert "no" in by[HOSTILE[14]]["error"] and "line 1" in by[HOSTILE[14]]["error"]
+
+
+def test_a_broken_template_names_its_line(lamina, tmp_path):
+    path = tmp_path / "t.jinja"
+    path.write_text("fine\n{% if %}\n")
+    done = run(lamina, "template", path, "--context", "-", input="{}")
+    assert done.returncode != 0 and "line 2" in done.stderr and str(path) in done.stderr
