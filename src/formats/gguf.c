@@ -22,6 +22,8 @@ enum {
     DEFAULT_ALIGNMENT = 32,
     MAX_ALIGNMENT     = 1 << 20,
     MAX_HEAD          = 512 << 20,   /* bytes before the tensor data; a vocabulary of 256 k words takes 20 MB */
+    MAX_KEYS          = 1 << 16,     /* a model has about 50, and each costs us more memory than the file */
+    MAX_TENSORS       = 1 << 20,
 };
 
 typedef struct gguf_header {
@@ -58,6 +60,10 @@ static lm_status read_header(lm_cursor *c, gguf_header *out, lm_error *e)
     if (h.n_keys > lm_cursor_left(c) / GGUF_MIN_KEY_BYTES)
         return lm_fail(e, LM_BAD_MODEL, "number of keys", 16, "%" PRIu64 " do not fit in the %zu bytes behind it", h.n_keys,
                        lm_cursor_left(c));
+    if (h.n_tensors > MAX_TENSORS)
+        return lm_fail(e, LM_UNSUPPORTED, "number of tensors", 8, "%" PRIu64 ", this program reads %d", h.n_tensors, MAX_TENSORS);
+    if (h.n_keys > MAX_KEYS)
+        return lm_fail(e, LM_UNSUPPORTED, "number of keys", 16, "%" PRIu64 ", this program reads %d", h.n_keys, MAX_KEYS);
     *out = h;
     return LM_OK;
 }

@@ -324,6 +324,35 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+/* A small key costs more memory than its bytes in the file: their number is limited, and 65536 are read. */
+static void a_crowd_of_keys_is_limited(void **state)
+{
+    enum { MOST = 65536, BYTES = 24 + (MOST + 1) * (8 + 5 + 4 + 1) };
+    const char   *folder = fresh_folder(), *path = in_folder(folder, "x.gguf");
+    uint8_t      *data = calloc(1, BYTES), *p = data + 24;
+    lm_container *c;
+    lm_meta_value v;
+
+    (void)state;
+    memcpy(data, "GGUF\3", 5);
+    data[18] = 1;                                                            /* 0x10000 keys */
+    for (uint32_t i = 0; i <= MOST; i++, p += 18) {
+        p[0] = 5;
+        for (int k = 0; k < 5; k++)
+            p[8 + k] = (uint8_t)('a' + (i >> 4 * k & 15));
+    }
+    write_file(path, data, BYTES);
+    assert_ok(lm_container_open(path, NULL, &c, e));
+    assert_int_equal(lm_meta_count(lm_container_meta(c)), MOST);
+    assert_true(lm_meta_get(lm_container_meta(c), "ppppa", &v) && v.kind == LM_META_UINT && v.u == 0);
+    lm_container_close(c);
+    data[16] = 1;
+    write_file(path, data, BYTES);
+    assert_fails(LM_UNSUPPORTED, "number of keys: ", lm_container_open(path, NULL, &c, e));
+    free(data);
+    remove_folder(folder);
+}
+
 static void the_demo_model_opens(void **state)
 {
     const char   *assets = getenv("LAMINA_ASSETS");
@@ -361,6 +390,7 @@ int main(void)
         cmocka_unit_test(the_writer_refuses_what_no_reader_takes),
         cmocka_unit_test(a_file_that_shrinks_keeps_its_metadata),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(a_crowd_of_keys_is_limited),
         cmocka_unit_test(the_demo_model_opens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
