@@ -91,6 +91,8 @@ bool  lm_jinja_loop(jinja *m, jscope *s, const jnode *n, jval over, int64_t dept
 bool  lm_jinja_call_macro(jinja *m, const jmacro *macro, const jcall *c, jval *out);
 
 jscope *lm_jscope_new(jinja *m, jscope *parent);
+/* Make the names that `body` hides undefined in its new scope. */
+bool    lm_jscope_hide(jinja *m, jscope *s, const jbody *body);
 bool    lm_jscope_set(jinja *m, jscope *s, int name, jval value);
 
 /* ---- operators and access (jinja_ops.c, jinja_access.c) ---- */

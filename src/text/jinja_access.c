@@ -313,14 +313,24 @@ bool lm_jinja_slice(jinja *m, jval v, const jval part[3], jval *out)
         *out = lm_jv_of_str(s);
         return s != NULL;
     }
+    if (step < -size || step > size)
+        step = step < 0 ? -size - 1 : size + 1;
+    if (v.type == J_RANGE) {
+        jrange *r = lm_jinja_new(m, 1, jrange);
+        int64_t span = step > 0 ? stop - start : start - stop, stride = step > 0 ? step : -step;
+        if (!r)
+            return false;
+        *r = (jrange){ v.r->start + start * v.r->step, v.r->start + stop * v.r->step, v.r->step * step, 0 };
+        r->n = span <= 0 ? 0 : (size_t)((span + stride - 1) / stride);
+        *out = (jval){ .type = J_RANGE, .r = r };
+        return true;
+    }
     jval chars = v;
     if (v.type == J_STR) {
         jvec all = { 0 };
         if (!lm_jv_collect(m, v, &all) || !lm_jvec_done(m, &all, J_LIST, &chars))
             return false;
     }
-    if (step < -size || step > size)
-        step = step < 0 ? -size - 1 : size + 1;
     for (int64_t i = start; step > 0 ? i < stop : i > stop; i += step) {
         jval element;
         if (!item(m, chars, lm_jv_int(i), &element))

@@ -35,7 +35,8 @@ typedef enum jkind {
     N_CALL_BLOCK,                 /* a (the call), macro (the caller) */
     N_FILTER_BLOCK,               /* a (filters), bodies[0] */
     N_WITH,                       /* list: target, value, target, value …; bodies[0] */
-    N_SCOPE,                      /* bodies[0]: autoescape false, generation */
+    N_SCOPE,                      /* bodies[0]: autoescape false */
+    N_GENERATION,                 /* macro (without a name) */
     N_BLOCK,                      /* bodies[0], in the scope of the template */
     N_BREAK, N_CONTINUE,
     N_LOADER,                     /* value: include, import, from, extends: there is nothing to load from */
@@ -48,7 +49,12 @@ typedef enum jop {
 
 typedef struct jnode jnode;
 
-typedef struct jbody { jnode **items; size_t n; } jbody;
+typedef struct jbody {
+    jnode **items;
+    size_t  n;
+    int    *hidden;               /* of a scope: names that are undefined in it until it assigns them (jinja_scope.c) */
+    size_t  n_hidden;
+} jbody;
 
 typedef struct jcall_args {
     jnode      **pos;
@@ -108,6 +114,9 @@ enum {
 
 /* jinja_parser.c. Fills everything but `name`. Errors carry line and column. */
 lm_status lm_jinja_parse(lm_template *t, lm_error *e);
+
+/* jinja_scope.c: fill the hidden names of every scope. */
+lm_status lm_jinja_scopes(lm_template *t, lm_error *e);
 
 /* "line N, column M" of a byte, columns in characters from 1. */
 void lm_jinja_position(const char *source, size_t size, size_t at, char out[48]);

@@ -211,7 +211,7 @@ bool lm_jinja_call_macro(jinja *m, const jmacro *macro, const jcall *c, jval *ou
     size_t n_used = 0;
     jflow flow;
 
-    if (!s || !enter_call(m) || !bind_params(m, d, s, c, &n_used) || !bind_caller(m, d, s, c, &n_used) ||
+    if (!s || !enter_call(m) || !lm_jscope_hide(m, s, &d->body) || !bind_params(m, d, s, c, &n_used) || !bind_caller(m, d, s, c, &n_used) ||
         !bind_rest(m, d, s, c, n_used) || !lm_jinja_capture(m, s, &d->body, &flow, out))
         return false;
     m->calls--;

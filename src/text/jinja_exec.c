@@ -58,7 +58,7 @@ bool lm_jinja_capture(jinja *m, jscope *s, const jbody *body, jflow *flow, jval 
 static jflow in_new_scope(jinja *m, jscope *s, const jbody *body)
 {
     jscope *inner = lm_jscope_new(m, s);
-    return inner ? lm_jinja_exec(m, inner, body) : J_ERROR;
+    return inner && lm_jscope_hide(m, inner, body) ? lm_jinja_exec(m, inner, body) : J_ERROR;
 }
 
 static jflow exec_if(jinja *m, jscope *s, const jnode *n)
@@ -135,9 +135,8 @@ bool lm_jinja_loop(jinja *m, jscope *s, const jnode *n, jval over, int64_t depth
         loop->index0++;
         loop->before = loop->current;
         loop->current = item;
-        empty = false;
         inner->n = 0;
-        if (!assign(m, inner, n->a, item) ||
+        if (!lm_jscope_hide(m, inner, &n->bodies[0]) || !assign(m, inner, n->a, item) ||
             !lm_jscope_set(m, inner, m->t->name_loop, (jval){ .type = J_LOOP, .loop = loop }))
             return false;
         *flow = lm_jinja_exec(m, inner, &n->bodies[0]);
@@ -145,6 +144,7 @@ bool lm_jinja_loop(jinja *m, jscope *s, const jnode *n, jval over, int64_t depth
             return false;
         if (*flow == J_BREAK)
             break;
+        empty = empty && *flow != J_NEXT;           /* only an iteration that comes to its end counts */
     }
     *flow = J_NEXT;
     if (empty)
@@ -169,7 +169,7 @@ static jflow exec_set_block(jinja *m, jscope *s, const jnode *n)
     jflow flow;
     jval v;
 
-    if (!inner || !lm_jinja_capture(m, inner, &n->bodies[0], &flow, &v))
+    if (!inner || !lm_jscope_hide(m, inner, &n->bodies[0]) || !lm_jinja_capture(m, inner, &n->bodies[0], &flow, &v))
         return J_ERROR;
     if (flow != J_NEXT)
         return flow;
@@ -184,7 +184,7 @@ static jflow exec_filter_block(jinja *m, jscope *s, const jnode *n)
     jflow flow;
     jval v;
 
-    if (!inner || !lm_jinja_capture(m, inner, &n->bodies[0], &flow, &v))
+    if (!inner || !lm_jscope_hide(m, inner, &n->bodies[0]) || !lm_jinja_capture(m, inner, &n->bodies[0], &flow, &v))
         return J_ERROR;
     if (flow != J_NEXT)
         return flow;
@@ -199,7 +199,7 @@ static jflow exec_with(jinja *m, jscope *s, const jnode *n)
     jscope *inner = lm_jscope_new(m, s);
     jval v;
 
-    if (!inner)
+    if (!inner || !lm_jscope_hide(m, inner, &n->bodies[0]))
         return J_ERROR;
     for (size_t i = 0; i + 1 < n->n; i += 2)
         if (!lm_jinja_eval(m, s, n->list[i + 1], &v) || !assign(m, inner, n->list[i], v))
@@ -245,6 +245,17 @@ static jflow exec_call_block(jinja *m, jscope *s, const jnode *n)
     return m->status == LM_OK ? J_NEXT : J_ERROR;
 }
 
+static jflow exec_generation(jinja *m, jscope *s, const jnode *n)
+{
+    const jcall nothing = { 0 };
+    jval macro, v;
+
+    if (!new_macro(m, s, n->macro, &macro) || !lm_jinja_call_macro(m, macro.macro, &nothing, &v))
+        return J_ERROR;
+    lm_jb_value(m, m->out, v);
+    return m->status == LM_OK ? J_NEXT : J_ERROR;
+}
+
 static jflow exec_print(jinja *m, jscope *s, const jnode *n)
 {
     jval v;
@@ -283,6 +294,8 @@ static jflow exec(jinja *m, jscope *s, const jnode *n)
         return exec_filter_block(m, s, n);
     case N_WITH:
         return exec_with(m, s, n);
+    case N_GENERATION:
+        return exec_generation(m, s, n);
     case N_SCOPE:
         return in_new_scope(m, s, &n->bodies[0]);
     case N_BLOCK:

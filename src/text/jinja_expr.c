@@ -411,11 +411,12 @@ static lm_status parse_subscript(jparser *p, jnode *in, jnode **out)
         return constant(p, t->at, lm_jv_int(t->integer), &(*out)->b);
     }
     p->token++;
-    if (p->token->type == T_RBRACKET)
-        return lm_jp_fail(p, p->token->at, "expected subscript expression");
+    if (lm_jp_skip(p, T_RBRACKET)) {                 /* a[]: its key is the empty tuple */
+        LM_TRY(node_over(p, N_ITEM, at, in, out));
+        return lm_jp_node(p, N_TUPLE, at, &(*out)->b);
+    }
     LM_TRY(parse_subscribed(p, at, in, out));
-    if (p->token->type == T_COMMA) {
-        /* a[1, 2]: an item whose key is a tuple */
+    if (p->token->type == T_COMMA) {                 /* a[1, 2]: a tuple too */
         jnodes list = { 0 };
         jnode *key, *n = (*out)->b;
         if ((*out)->kind == N_SLICE)

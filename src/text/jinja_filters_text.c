@@ -12,19 +12,6 @@ static bool give(const jstr *s, jval *out)
     return s != NULL;
 }
 
-/* str(value): what several filters do to their arguments; not Markup any more. */
-static const jstr *plain(jinja *m, const jstr *s)
-{
-    if (!s->safe)
-        return s;
-    jstr *r = lm_jinja_new(m, 1, jstr);
-    if (r) {
-        *r = *s;
-        r->safe = false;
-    }
-    return r;
-}
-
 static bool change_case(jinja *m, const jargs *a, jcase how, jval *out)
 {
     const jstr *s;
@@ -107,7 +94,7 @@ static bool filter_escape(jinja *m, const jargs *a, jval *out)
 static bool filter_forceescape(jinja *m, const jargs *a, jval *out)
 {
     const jstr *s;
-    return text_of(m, a, &s) && (s = plain(m, s)) && lm_jstr_escape(m, s, &s) && give(s, out);
+    return text_of(m, a, &s) && (s = lm_jstr_plain(m, s)) && lm_jstr_escape(m, s, &s) && give(s, out);
 }
 
 static bool filter_replace(jinja *m, const jargs *a, jval *out)
@@ -117,7 +104,7 @@ static bool filter_replace(jinja *m, const jargs *a, jval *out)
 
     if (a->v[3].type != J_NONE && !lm_jarg_int(m, a, 3, -1, "count", &count))
         return false;
-    return text_of(m, a, &s) && (s = plain(m, s)) && lm_jv_str(m, a->v[1], &old) && lm_jv_str(m, a->v[2], &new) &&
+    return text_of(m, a, &s) && (s = lm_jstr_plain(m, s)) && lm_jv_str(m, a->v[1], &old) && lm_jv_str(m, a->v[2], &new) &&
            lm_jstr_replace(m, s, old, new, count, out);
 }
 
@@ -198,11 +185,10 @@ static bool filter_truncate(jinja *m, const jargs *a, jval *out)
 {
     const jstr *s, *end = lm_jstr_new(m, "...", 3, false), *cut;
     int64_t length, leeway = 5;
+    size_t size;
 
     *out = a->v[0];
-    if (a->v[0].type == J_UNDEFINED)
-        return true;
-    if (!end || !lm_jarg_str(m, a, 0, "truncate", &s) || !lm_jarg_int(m, a, 1, 255, "length", &length))
+    if (!end || !lm_jv_length(m, a->v[0], &size) || !lm_jarg_int(m, a, 1, 255, "length", &length))
         return false;
     if (lm_jarg_given(a, 3) && !lm_jarg_str(m, a, 3, "end", &end))
         return false;
@@ -211,8 +197,10 @@ static bool filter_truncate(jinja *m, const jargs *a, jval *out)
     int64_t tail = (int64_t)lm_jstr_length(end);
     if (length < tail || leeway < 0)
         return lm_jinja_fail(m, LM_FAILED, "truncate: the length is less than that of its end, or the leeway negative");
-    if ((int64_t)lm_jstr_length(s) <= length + leeway)
-        return give(s, out);
+    if ((int64_t)size <= length + leeway)
+        return true;
+    if (!lm_jarg_str(m, a, 0, "truncate", &s))
+        return false;
     cut = lm_jstr_slice(m, s, 0, lm_jstr_offset(s, (size_t)(length - tail)));
     if (cut && !lm_jarg_truth(a, 2)) {
         const jstr *space = lm_jstr_new(m, " ", 1, false);

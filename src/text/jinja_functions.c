@@ -46,6 +46,8 @@ static bool fill_dict(jinja *m, const jargs *a, jdict *d)
         for (size_t i = 0; i < from.d->n; i++)
             if (!lm_jdict_set(m, d, from.d->pairs[i].key, from.d->pairs[i].value))
                 return false;
+    } else if (from.type == J_UNDEFINED) {
+        return lm_jinja_undefined_error(m, from.u);
     } else if (from.type != J_MISSING) {
         if (!lm_jv_iter(m, from, &it))
             return false;

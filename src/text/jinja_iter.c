@@ -47,7 +47,7 @@ static bool next_of_str(jinja *m, jiter *it, jval *out)
     if (it->done)
         return true;
     lm_cp_at(s->data, it->at, &n);
-    c = lm_jstr_slice(m, s, it->at, it->at + n);
+    c = lm_jstr_plain(m, lm_jstr_slice(m, s, it->at, it->at + n));
     if (!c)
         return false;
     it->at += n;

@@ -149,7 +149,10 @@ static lm_status lex_comment(lexer *l, size_t at)
             return LM_OK;
         }
     }
-    return fail(l, at, "missing end of comment tag");
+    if (at < l->size)
+        return fail(l, at, "missing end of comment tag");
+    l->at = at;                                     /* nothing after the opening: jinja2 lets that pass */
+    return LM_OK;
 }
 
 /* `{% raw %}` at `at`: *to is where its text begins. */
@@ -178,7 +181,9 @@ static lm_status lex_raw(lexer *l, size_t from)
         move(l, to);
         return LM_OK;
     }
-    return fail(l, from, "missing end of raw directive");
+    if (from < l->size)
+        return fail(l, from, "missing end of raw directive");
+    return LM_OK;
 }
 
 static int hex_digit(char c)

@@ -99,3 +99,16 @@ bool lm_jscope_set(jinja *m, jscope *s, int name, jval value)
     s->vars[s->n++] = (struct jvar){ name, value };
     return true;
 }
+
+bool lm_jscope_hide(jinja *m, jscope *s, const jbody *body)
+{
+    jval v;
+
+    for (size_t i = 0; i < body->n_hidden; i++) {
+        int name = body->hidden[i];
+        if (m->globals[name].type != J_MISSING && (!lm_jv_undefined_name(m, m->t->names[name], J_MISSING, false, &v) ||
+                                                   !lm_jscope_set(m, s, name, v)))
+            return false;
+    }
+    return true;
+}

@@ -176,7 +176,7 @@ static lm_status parse_body(jparser *p, const char *const *ends, uint32_t opened
     if (ends && p->token->type == T_EOF)
         return lm_jp_fail(p, opened, "this block is not closed: '%s' is missing", ends[0]);
     p->nesting--;
-    *out = (jbody){ list.items, list.n };
+    *out = (jbody){ .items = list.items, .n = list.n };
     return LM_OK;
 }
 
@@ -421,13 +421,9 @@ static lm_status parse_with(jparser *p, jnode *n)
 static lm_status parse_generation(jparser *p, jnode *n)
 {
     static const char *const ends[] = { "endgeneration", NULL };
-    unsigned loops = p->loops;
 
-    LM_TRY(make_bodies(p, n, 1));
-    p->loops = 0;                                   /* the body is a caller: a function */
-    LM_TRY(parse_scope(p, ends, true, n->at, &n->bodies[0]));
-    p->loops = loops;
-    return LM_OK;
+    LM_TRY(new_macro(p, n));                        /* transformers makes it a call block */
+    return parse_macro_body(p, n->macro, ends, n->at);
 }
 
 static lm_status parse_autoescape(jparser *p, jnode *n)
@@ -489,7 +485,8 @@ static lm_status parse_loader(jparser *p, jnode *n)
     const jstr *s;
     LM_TRY(lm_jp_string(p, p->token[-1].text, &s));
     n->value = lm_jv_of_str(s);
-    while (p->token->type != T_BLOCK_END && p->token->type != T_EOF)
+    LM_TRY(lm_jp_expression(p, true, &n->a));
+    while (p->token->type == T_NAME || p->token->type == T_COMMA)     /* as x, import x as y, ignore missing, with context */
         p->token++;
     return LM_OK;
 }
@@ -502,7 +499,7 @@ static const struct {
     { "if", N_IF, parse_if_statement },         { "for", N_FOR, parse_for },
     { "set", N_SET, parse_set },                { "macro", N_MACRO, parse_macro },
     { "call", N_CALL_BLOCK, parse_call_block }, { "filter", N_FILTER_BLOCK, parse_filter_block },
-    { "with", N_WITH, parse_with },             { "generation", N_SCOPE, parse_generation },
+    { "with", N_WITH, parse_with },             { "generation", N_GENERATION, parse_generation },
     { "break", N_BREAK, parse_jump },           { "continue", N_CONTINUE, parse_jump },
     { "print", N_PRINT, parse_print },          { "block", N_BLOCK, parse_named_block },
     { "include", N_LOADER, parse_loader },      { "import", N_LOADER, parse_loader },
@@ -537,5 +534,6 @@ lm_status lm_jinja_parse(lm_template *t, lm_error *e)
     LM_TRY(lm_jp_name(&p, LM_VIEW("caller"), &t->name_caller));
     LM_TRY(lm_jp_name(&p, LM_VIEW("kwargs"), &t->name_kwargs));
     LM_TRY(lm_jp_name(&p, LM_VIEW("varargs"), &t->name_varargs));
-    return parse_body(&p, NULL, 0, &t->body);
+    LM_TRY(parse_body(&p, NULL, 0, &t->body));
+    return lm_jinja_scopes(t, e);
 }

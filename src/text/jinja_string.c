@@ -97,6 +97,18 @@ const jstr *lm_jstr_slice(jinja *m, const jstr *s, size_t from, size_t to)
     return r;
 }
 
+const jstr *lm_jstr_plain(jinja *m, const jstr *s)
+{
+    if (!s || !s->safe)
+        return s;
+    jstr *r = lm_jinja_new(m, 1, jstr);
+    if (r) {
+        *r = *s;
+        r->safe = false;
+    }
+    return r;
+}
+
 static bool grow_shared(jinja *m, struct jshared *b, size_t more, size_t more_marks)
 {
     if (b->capacity - b->n < more) {

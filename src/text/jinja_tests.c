@@ -44,8 +44,17 @@ TEST(callable, v.type == J_UNDEFINED || v.type == J_MACRO || v.type == J_FUNCTIO
                    v.type == J_JOINER)
 TEST(sameas, lm_jv_same(v, a->v[1]))
 TEST(escaped, v.type == J_STR && v.s->safe)
-TEST(filter, v.type == J_STR && lm_jinja_find_filter(v.s->data, v.s->n))
-TEST(test, v.type == J_STR && lm_jinja_find_test(v.s->data, v.s->n))
+
+/* A name is looked up in a dict, which wants it hashable. */
+static bool is_known(jinja *m, jval v, const jbuiltin *(*find)(const char *name, size_t n), jval *out)
+{
+    if (!lm_jv_hashable(m, v))
+        return lm_jinja_type_error(m, "unhashable type", v);
+    return yes(v.type == J_STR && find(v.s->data, v.s->n), out);
+}
+
+static bool test_filter(jinja *m, const jargs *a, jval *out) { return is_known(m, a->v[0], lm_jinja_find_filter, out); }
+static bool test_test(jinja *m, const jargs *a, jval *out) { return is_known(m, a->v[0], lm_jinja_find_test, out); }
 
 static bool test_lower(jinja *m, const jargs *a, jval *out)
 {

@@ -191,6 +191,8 @@ const jstr *lm_jstr_copy(jinja *m, const char *data, size_t n, bool content);
 bool        lm_jv_text(jinja *m, const char *c_string, jval *out);
 /* Bytes [from, to) of a string. */
 const jstr *lm_jstr_slice(jinja *m, const jstr *s, size_t from, size_t to);
+/* str(s): what is Markup no more. NULL stays NULL. */
+const jstr *lm_jstr_plain(jinja *m, const jstr *s);
 const jstr *lm_jstr_concat(jinja *m, const jstr *a, const jstr *b);
 bool        lm_jstr_is_content(const jstr *s);               /* any of it */
 bool        lm_jstr_content_at(const jstr *s, size_t byte);

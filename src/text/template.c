@@ -199,7 +199,7 @@ static lm_status run(jinja *m, const json_t *context, lm_rendering *out)
 
     LM_TRY(set_clock(m, context));
     m->out = &text;
-    if (set_globals(m, context))
+    if (set_globals(m, context) && lm_jscope_hide(m, m->root, &m->t->body))
         lm_jinja_exec(m, m->root, &m->t->body);
     if (m->status != LM_OK)
         return m->status;

@@ -181,7 +181,7 @@ static const struct place {
     { "{{ 1 is nonesuch }}", LM_BAD_MODEL, "line 1, column 9", "no test named 'nonesuch'" },
     { "{{ 'abc", LM_BAD_MODEL, "line 1, column 4", "the string does not end" },
     { "x{# y", LM_BAD_MODEL, "line 1, column 4", "missing end of comment tag" },
-    { "{% raw %}", LM_BAD_MODEL, "line 1, column 10", "missing end of raw directive" },
+    { "{% raw %}x", LM_BAD_MODEL, "line 1, column 10", "missing end of raw directive" },
     { "{{ a b }}", LM_BAD_MODEL, "line 1, column 6", "expected token '}}', got 'b'" },
     { "{{ messages", LM_BAD_MODEL, "line 1, column 12", "unexpected end of template, expected '}}'" },
     { "{% break %}", LM_BAD_MODEL, "line 1, column 4", "'break' outside loop" },
