@@ -15,7 +15,10 @@ typedef struct lm_source {
     const char         *rope_scaling;
     double              rope_freq_base, rope_freq_scale;
     uint32_t            yarn_orig_ctx;
+    int64_t             sliding_window;  /* -1: none anywhere */
 } lm_source;
+
+#define LM_MAX_LAYERS 1024
 
 typedef struct lm_config {
     uint32_t vocab_size, hidden, intermediate, n_layers;
@@ -26,15 +29,23 @@ typedef struct lm_config {
     bool     bias_qkv, bias_o, bias_mlp;
     bool     tied;
     lm_rope_spec      rope;
-    lm_attention_spec attention;
+    lm_attention_spec attention;         /* with the window of the layers that have one */
+    bool     full[LM_MAX_LAYERS];        /* layers that see everything although others have a window */
+    lm_route_spec route;                 /* mixtures of experts */
+    uint32_t expert_width;
+    float    embedding_scale, residual_scale, logit_divisor;     /* 1 without effect */
+    bool     scores_by_layer;            /* scores are divided by layer + 1 */
+    bool     qk_norm;                    /* each head of q and k is normalised */
     float    longrope[2][512];           /* short and long factors as config.json lists them */
 } lm_config;
 
 typedef struct lm_family {
     const char *name;                    /* "llama" */
     const char *class_prefix;            /* "Llama" */
+    const char *head_class;              /* what follows it in the root's class; NULL: "ForCausalLM" */
     const char *const *hf_types;         /* values of model_type, NULL-ended */
     const char *const *gguf_archs;       /* values of general.architecture, NULL-ended */
+    const char *gguf_key;                /* only where this key is above 0: families that share an architecture; NULL: any */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
     const lm_name *names;                /* what GGUF calls the modules */
@@ -73,6 +84,10 @@ const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size
 /* Does the checkpoint hold this tensor? False when there are no weights to look at. */
 bool lm_has_tensor(const lm_source *s, const char *name);
 
+/* The vocabulary alone, and the width of a head after heads and hidden are known. `hf`: config.json's word for heads. */
+lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e);
+lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
+
 /* Sizes that every decoder has: vocabulary, widths, layers, heads, context, rms eps; heads and divisors checked. */
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
 
@@ -81,6 +96,15 @@ lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm
 
 /* hidden_act and its kin. */
 lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_act *out, lm_error *e);
+
+/* The scores of a layer: with the window, unless the layer is one of those that see everything. */
+lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer);
+
+/* sliding_window (a number; null or absent: `fallback`, 0 for none), layer_types. */
+lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm_error *e);
+
+/* Grouped-query attention without further wishes: heads as in `c`, 1/sqrt(head_dim). */
+lm_attention_spec lm_plain_attention(const lm_config *c);
 
 /* Members of config.json: those that nobody understands. Known to change the architecture elsewhere and not neutral here:
  * LM_UNSUPPORTED. Others: a warning. */

@@ -5,5 +5,23 @@
 #include "arch/config.h"
 
 extern const lm_family lm_family_llama;
+extern const lm_family lm_family_mistral;
+extern const lm_family lm_family_mixtral;
+extern const lm_family lm_family_qwen2;
+extern const lm_family lm_family_qwen3;
+extern const lm_family lm_family_granite;
+extern const lm_family lm_family_gpt2;
+
+/* ---- Llama's decoder, which others vary (llama.c) ---- */
+
+/* Sizes, rotary embedding, biases as Llama reads them. */
+lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e);
+lm_value  lm_llama_build(lm_builder *b, const lm_config *c);
+lm_value  lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
+lm_value  lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x);
+extern const lm_name lm_llama_names[];
+
+/* use_sliding_window, max_window_layers, layer_types (qwen2.c). */
+lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e);
 
 #endif

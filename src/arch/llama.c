@@ -1,25 +1,29 @@
 /* llama.c - Llama (arXiv 2302.13971, 2307.09288, 2407.21783): pre-norm decoder, rotary grouped-query attention, SwiGLU.
  *
  * Also every checkpoint that calls itself LlamaForCausalLM: SmolLM2, DeepSeek-LLM, granite-code (biases everywhere). */
-#include <math.h>
-
 #include "arch/families.h"
 
-static lm_value llama_attention(lm_builder *b, const lm_config *c, lm_value x)
+lm_value lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
+    lm_attention_spec scores = lm_layer_attention(c, layer);
+
     lm_push(b, "self_attn", "%sAttention");
     lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, c->bias_qkv);
     lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
     lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    if (c->qk_norm) {
+        q = lm_rms_norm_heads(b, "q_norm", q, c->n_heads, c->norm_eps);
+        k = lm_rms_norm_heads(b, "k_norm", k, c->n_kv_heads, c->norm_eps);
+    }
     q          = lm_rope(b, q, c->n_heads, &c->rope);
     k          = lm_rope(b, k, c->n_kv_heads, &c->rope);
-    lm_value a = lm_attention(b, q, k, v, &c->attention);
+    lm_value a = lm_attention(b, q, k, v, &scores);
     lm_value o = lm_linear(b, "o_proj", a, c->hidden, c->bias_o);
     lm_pop(b);
     return o;
 }
 
-static lm_value llama_mlp(lm_builder *b, const lm_config *c, lm_value x)
+lm_value lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x)
 {
     lm_push(b, "mlp", "%sMLP");
     lm_value gate = lm_linear(b, "gate_proj", x, c->intermediate, c->bias_mlp);
@@ -29,22 +33,22 @@ static lm_value llama_mlp(lm_builder *b, const lm_config *c, lm_value x)
     return down;
 }
 
-static lm_value llama_layer(lm_builder *b, const lm_config *c, lm_value x)
+static lm_value llama_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
     lm_value h = lm_rms_norm(b, "input_layernorm", x, c->norm_eps);
-    x          = lm_add(b, x, llama_attention(b, c, h));
+    x          = lm_add(b, x, lm_llama_attention(b, c, layer, h));
     h          = lm_rms_norm(b, "post_attention_layernorm", x, c->norm_eps);
-    return lm_add(b, x, llama_mlp(b, c, h));
+    return lm_add(b, x, lm_llama_mlp(b, c, h));
 }
 
-static lm_value llama_build(lm_builder *b, const lm_config *c)
+lm_value lm_llama_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "model", "%sModel");
     lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sDecoderLayer");
-        x = llama_layer(b, c, x);
+        x = llama_layer(b, c, i, x);
         lm_pop(b);
     }
     lm_pop(b);
@@ -54,7 +58,7 @@ static lm_value llama_build(lm_builder *b, const lm_config *c)
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
 }
 
-static lm_status llama_configure(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_sizes(s, c, e));
     LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, &c->act, e));
@@ -70,22 +74,22 @@ static lm_status llama_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
     c->rope.pairing = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
     c->rope.permuted = s->kind == LM_GGUF;
-    c->attention    = (lm_attention_spec){
-        .n_heads = c->n_heads,
-        .n_kv_heads = c->n_kv_heads,
-        .k_dim = c->head_dim,
-        .v_dim = c->head_dim,
-        .scale = 1 / sqrtf((float)c->head_dim),
-    };
+    c->attention = lm_plain_attention(c);
+    if (s->kind == LM_GGUF)          /* Mistral's files are of this architecture; a window is obeyed where one is written */
+        LM_TRY(lm_read_window(s, 0, c, e));
     return LM_OK;
 }
 
-static const lm_name llama_names[] = {
+const lm_name lm_llama_names[] = {
     { "model.embed_tokens", "token_embd" },
     { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
     { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
     { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
     { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
+    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
+    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
+    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
     { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
     { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
     { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
@@ -101,9 +105,9 @@ const lm_family lm_family_llama = {
     .class_prefix = "Llama",
     .hf_types     = (const char *const[]){ "llama", NULL },
     .gguf_archs   = (const char *const[]){ "llama", NULL },
-    .configure    = llama_configure,
-    .build        = llama_build,
-    .names        = llama_names,
+    .configure    = lm_llama_configure,
+    .build        = lm_llama_build,
+    .names        = lm_llama_names,
     .keys         = (const char *const[]){ "attention_bias", "mlp_bias", "hidden_act", "pretraining_tp", "rope_interleaved", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "blk.*.attn_rot_embd", "rope_freqs.weight", NULL },
 };

@@ -6,7 +6,6 @@
 
 #include "arch/config.h"
 
-#define MAX_LAYERS 1024
 #define MAX_HEADS  1024
 #define MAX_WIDTH  (1u << 20)
 #define MAX_VOCAB  (1u << 24)
@@ -72,7 +71,7 @@ bool lm_has_tensor(const lm_source *s, const char *name)
 }
 
 /* GGUF need not say how large the vocabulary is: the embedding's rows do, else the tokenizer's list. */
-static lm_status read_vocab(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e)
 {
     lm_meta_value         tokens;
     const lm_tensor_info *table;
@@ -129,14 +128,14 @@ static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, con
 }
 
 /* head_dim may differ from hidden / heads (Mistral-Nemo); when it is not given it must divide. */
-static lm_status read_head_dim(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
 {
     uint32_t v_dim;
 
     LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, 0, &c->head_dim, e));
     if (c->head_dim == 0) {
         if (c->hidden % c->n_heads)
-            return wrong(s, "num_attention_heads", "attention.head_count", "does not divide the width, and no head width is given", e);
+            return wrong(s, hf, "attention.head_count", "does not divide the width, and no head width is given", e);
         c->head_dim = c->hidden / c->n_heads;
     }
     LM_TRY(lm_read_u32(s, NULL, "attention.value_length", 1, 65536, c->head_dim, &v_dim, e));
@@ -149,16 +148,16 @@ static lm_status read_head_dim(const lm_source *s, lm_config *c, lm_error *e)
 
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
 {
-    LM_TRY(read_vocab(s, c, e));
+    LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
-    LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, MAX_LAYERS, -1, &c->n_layers, e));
+    LM_TRY(lm_read_u32(s, "num_hidden_layers", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(read_per_layer(s, "intermediate_size", "feed_forward_length", MAX_WIDTH, -1, c->n_layers, &c->intermediate, e));
     LM_TRY(read_per_layer(s, "num_attention_heads", "attention.head_count", MAX_HEADS, -1, c->n_layers, &c->n_heads, e));
     LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads, c->n_layers,
                           &c->n_kv_heads, e));
     if (c->n_heads % c->n_kv_heads)
         return wrong(s, "num_key_value_heads", "attention.head_count_kv", "does not divide the number of query heads", e);
-    LM_TRY(read_head_dim(s, c, e));
+    LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
     return lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, s->kind == LM_GGUF ? NAN : 1e-6,
                        &c->norm_eps, e);
@@ -190,4 +189,54 @@ lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_ac
     lm_fail(e, LM_UNSUPPORTED, hf, LM_NO_OFFSET, "activation \"%.*s\" is not known",
             (int)(word.size < 64 ? word.size : 64), word.data);
     return lm_fail_in(e, lm_meta_file(s->meta));
+}
+
+lm_attention_spec lm_plain_attention(const lm_config *c)
+{
+    return (lm_attention_spec){
+        .n_heads    = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .k_dim      = c->head_dim,
+        .v_dim      = c->head_dim,
+        .scale      = 1 / sqrtf((float)c->head_dim),
+    };
+}
+
+lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer)
+{
+    lm_attention_spec s = c->attention;
+
+    if (c->full[layer])
+        s.window = 0;
+    return s;
+}
+
+/* "sliding_attention" or "full_attention" for each layer. */
+static lm_status read_layer_types(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lm_meta_value list, item;
+
+    LM_TRY(lm_meta_array(s->meta, "layer_types", LM_MAX_LAYERS, &list, e));
+    if (list.a.n != c->n_layers)
+        return wrong(s, "layer_types", NULL, "does not have one entry for each layer", e);
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        bool known = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING;
+        c->full[i] = known && lm_view_is(item.s, "full_attention");
+        if (!known || (!c->full[i] && !lm_view_is(item.s, "sliding_attention")))
+            return wrong(s, "layer_types", NULL, "names a kind of layer that is not known", e);
+    }
+    return LM_OK;
+}
+
+lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm_error *e)
+{
+    lm_meta_value v;
+
+    if (s->kind == LM_GGUF)
+        return lm_read_u32(s, NULL, "attention.sliding_window", 1, UINT32_MAX, fallback, &c->attention.window, e);
+    if (lm_meta_get(s->meta, "sliding_window", &v) && v.kind == LM_META_NULL)
+        c->attention.window = 0;
+    else
+        LM_TRY(lm_read_u32(s, "sliding_window", NULL, 1, UINT32_MAX, fallback, &c->attention.window, e));
+    return lm_meta_has(s->meta, "layer_types") ? read_layer_types(s, c, e) : LM_OK;
 }

@@ -1,11 +1,18 @@
 /* registry.c - from a description to a family, and to its program. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "arch/families.h"
 
 static const lm_family *const families[] = {
+    &lm_family_mixtral,              /* before llama, whose architecture its GGUF files have */
     &lm_family_llama,
+    &lm_family_mistral,
+    &lm_family_qwen2,
+    &lm_family_qwen3,
+    &lm_family_granite,
+    &lm_family_gpt2,
 };
 
 const lm_family *lm_family_at(size_t i)
@@ -21,6 +28,18 @@ static bool listed(const char *const *list, lm_view word)
     return false;
 }
 
+/* Of families that share a GGUF architecture: the one whose key is there. */
+static bool has_key(const lm_source *s, const lm_family *f, lm_view arch)
+{
+    lm_meta_value v;
+    char          key[128];
+
+    if (s->kind != LM_GGUF || !f->gguf_key)
+        return true;
+    snprintf(key, sizeof key, "%.*s.%s", (int)(arch.size < 64 ? arch.size : 64), arch.data, f->gguf_key);
+    return lm_meta_get(s->meta, key, &v) && v.kind == LM_META_UINT && v.u > 0;
+}
+
 lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
 {
     const char *key = s->kind == LM_GGUF ? "general.architecture" : "model_type";
@@ -30,7 +49,7 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
     LM_TRY(lm_meta_string(s->meta, key, &type, e));
     for (size_t i = 0; lm_family_at(i); i++) {
         const lm_family *f = lm_family_at(i);
-        if (listed(s->kind == LM_GGUF ? f->gguf_archs : f->hf_types, type)) {
+        if (listed(s->kind == LM_GGUF ? f->gguf_archs : f->hf_types, type) && has_key(s, f, type)) {
             *out = f;
             return LM_OK;
         }
@@ -115,9 +134,12 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     }
     memset(config, 0, sizeof *config);
     LM_TRY(read_tied(&source, config, warnings, e));
+    config->embedding_scale = config->residual_scale = config->logit_divisor = 1;
     LM_TRY(f->configure(&source, config, e));
+    if (s->sliding_window)
+        config->attention.window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
 
-    lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->names);
+    lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->head_class, f->names);
     if (!b)
         return lm_fail_memory(e, "program", 0);
     lm_context_length(b, config->context_length, false);

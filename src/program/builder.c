@@ -251,7 +251,7 @@ void lm_context_length(lm_builder *b, uint32_t positions, bool hard)
 
 /* ---- begin and end ---- */
 
-lm_builder *lm_builder_new(const char *family, const char *class_prefix, const lm_name *names)
+lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class, const lm_name *names)
 {
     lm_builder *b = lm_alloc_zero(1, sizeof *b);
 
@@ -269,8 +269,9 @@ lm_builder *lm_builder_new(const char *family, const char *class_prefix, const l
     b->names         = names;
     b->layer         = -1;
     b->p->family     = keep(b, family);
-    b->p->class_name = lm_arena_printf(&b->p->arena, "%sForCausalLM", class_prefix);
-    lm_push(b, "", "%sForCausalLM");
+    b->p->class_name = lm_arena_printf(&b->p->arena, "%s%s", class_prefix, head_class ? head_class : "ForCausalLM");
+    if (b->p->class_name)
+        lm_push(b, "", b->p->class_name);
     return b;
 }
 

@@ -16,8 +16,8 @@ typedef struct lm_name {
     const char *gguf;            /* "blk.*.attn_q" */
 } lm_name;
 
-/* `class_prefix`: "Llama"; the root module is "LlamaForCausalLM". `names` ends with a {NULL, NULL} row. */
-lm_builder *lm_builder_new(const char *family, const char *class_prefix, const lm_name *names);
+/* `class_prefix`: "Llama"; the root module is that and `head_class` ("ForCausalLM" when NULL). `names` ends with a {NULL, NULL} row. */
+lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class, const lm_name *names);
 
 /* The program, or the first failure. Frees the builder in both cases. */
 lm_status lm_builder_finish(lm_builder *b, lm_value logits, lm_program **out, lm_error *e);

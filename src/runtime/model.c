@@ -64,6 +64,7 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
         .rope_freq_base  = o->rope_freq_base,
         .rope_freq_scale = o->rope_freq_scale,
         .yarn_orig_ctx   = o->yarn_orig_ctx,
+        .sliding_window   = o->sliding_window,
     };
 
     if (o->rope_scaling && strcmp(o->rope_scaling, "none") != 0 && strcmp(o->rope_scaling, "linear") != 0 &&
@@ -72,6 +73,8 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
     LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
     if (o->rope_scaling || o->rope_freq_base > 0 || o->rope_freq_scale > 0 || o->yarn_orig_ctx)
         lm_buf_add_str(&m->warnings, "rotary embedding differs from the file's, as asked for\n");
+    if (o->sliding_window)
+        lm_buf_add_str(&m->warnings, "the attention window differs from the file's, as asked for\n");
     return LM_OK;
 }
 

@@ -19,7 +19,7 @@ static lm_program *program(uint32_t window)
     static const lm_name none[] = { { NULL, NULL } };
     lm_rope_spec         r      = { .dim = LANES, .base = 10000, .factor = 1 };
     lm_attention_spec    s      = { .n_heads = HEADS, .n_kv_heads = KV, .k_dim = LANES, .v_dim = LANES, .scale = 0.35f, .window = window };
-    lm_builder          *b      = lm_builder_new("test", "Test", none);
+    lm_builder          *b      = lm_builder_new("test", "Test", NULL, none);
     lm_program          *p      = NULL;
     lm_value             x      = lm_embed(b, "embed", VOCAB, WIDTH);
 

@@ -16,7 +16,7 @@ static const lm_name names[] = {
 /* Two layers of one projection and a residual, a tied head. */
 static lm_program *small(void)
 {
-    lm_builder *b = lm_builder_new("small", "Small", names);
+    lm_builder *b = lm_builder_new("small", "Small", NULL, names);
     lm_program *p = NULL;
     lm_error    e = { 0 };
 
@@ -98,7 +98,7 @@ static void costs_are_of_one_row(void **state)
 /* The first mistake is what is reported, and nothing after it does harm. */
 static void mistakes_stick(void **state)
 {
-    lm_builder *b = lm_builder_new("bad", "Bad", names);
+    lm_builder *b = lm_builder_new("bad", "Bad", NULL, names);
     lm_program *p = NULL;
     lm_error    e = { 0 };
 

@@ -1,0 +1,117 @@
+/* gpt2.c - GPT-2 (Radford et al. 2019): learned positions, pre-LayerNorm, tanh-GELU, biases everywhere, tied head.
+ *
+ * Hugging Face checkpoints store the projections transposed (Conv1D), and masks as buffers. */
+#include <math.h>
+
+#include "arch/families.h"
+
+static lm_value conv1d(lm_builder *b, const char *name, lm_value x, uint32_t out)
+{
+    lm_value y = lm_linear(b, name, x, out, true);
+    lm_stored_transposed(b, y);
+    return y;
+}
+
+static lm_value gpt2_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_attention_spec scores = c->attention;
+
+    lm_push(b, "attn", "%sAttention");
+    if (c->scores_by_layer)
+        scores.scale /= (float)(layer + 1);
+    lm_value qkv = conv1d(b, "c_attn", x, 3 * c->hidden);
+    lm_value q   = lm_columns(b, "q", qkv, 1, 0, c->hidden);
+    lm_value k   = lm_columns(b, "k", qkv, 1, c->hidden, c->hidden);
+    lm_value v   = lm_columns(b, "v", qkv, 1, 2 * c->hidden, c->hidden);
+    lm_value o   = conv1d(b, "c_proj", lm_attention(b, q, k, v, &scores), c->hidden);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value gpt2_mlp(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "mlp", "%sMLP");
+    lm_value y = lm_activate(b, conv1d(b, "c_fc", x, c->intermediate), c->act);
+    y          = conv1d(b, "c_proj", y, c->hidden);
+    lm_pop(b);
+    return y;
+}
+
+static lm_value gpt2_block(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_layer_norm(b, "ln_1", x, c->norm_eps, true);
+    x          = lm_add(b, x, gpt2_attention(b, c, layer, h));
+    h          = lm_layer_norm(b, "ln_2", x, c->norm_eps, true);
+    return lm_add(b, x, gpt2_mlp(b, c, h));
+}
+
+static lm_value gpt2_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "transformer", "%sModel");
+    lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
+    x          = lm_add(b, x, lm_position_embed(b, "wpe", c->context_length, c->hidden, 0));
+    lm_push(b, "h", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sBlock");
+        x = gpt2_block(b, c, i, x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_layer_norm(b, "ln_f", x, c->norm_eps, true);
+    lm_pop(b);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.wte" : NULL);
+}
+
+static lm_status gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool scaled, by_layer;
+
+    LM_TRY(lm_read_vocabulary(s, c, e));
+    LM_TRY(lm_read_u32(s, "n_embd", "embedding_length", 1, 1u << 20, -1, &c->hidden, e));
+    LM_TRY(lm_read_u32(s, "n_layer", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
+    LM_TRY(lm_read_u32(s, "n_head", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
+    LM_TRY(lm_read_u32(s, "n_inner", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, "n_positions", "context_length", 1, 1u << 24, 1024, &c->context_length, e));
+    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_bool(s, "scale_attn_weights", NULL, true, &scaled, e));
+    LM_TRY(lm_read_bool(s, "scale_attn_by_inverse_layer_idx", NULL, false, &by_layer, e));
+    LM_TRY(lm_read_head_dim(s, "n_head", c, e));
+    c->n_kv_heads      = c->n_heads;
+    c->attention       = lm_plain_attention(c);
+    c->attention.scale = scaled ? c->attention.scale : 1;
+    c->scores_by_layer = by_layer;
+    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
+        c->tied = true;
+    return LM_OK;
+}
+
+static const lm_name gpt2_names[] = {
+    { "transformer.wte", "token_embd" },
+    { "transformer.wpe", "position_embd" },
+    { "transformer.h.*.ln_1", "blk.*.attn_norm" },
+    { "transformer.h.*.attn.c_attn", "blk.*.attn_qkv" },
+    { "transformer.h.*.attn.c_proj", "blk.*.attn_output" },
+    { "transformer.h.*.ln_2", "blk.*.ffn_norm" },
+    { "transformer.h.*.mlp.c_fc", "blk.*.ffn_up" },
+    { "transformer.h.*.mlp.c_proj", "blk.*.ffn_down" },
+    { "transformer.ln_f", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_gpt2 = {
+    .name         = "gpt2",
+    .class_prefix = "GPT2",
+    .head_class   = "LMHeadModel",
+    .hf_types     = (const char *const[]){ "gpt2", NULL },
+    .gguf_archs   = (const char *const[]){ "gpt2", NULL },
+    .configure    = gpt2_configure,
+    .build        = gpt2_build,
+    .names        = gpt2_names,
+    .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",
+                                           "activation_function", "scale_attn_weights", "scale_attn_by_inverse_layer_idx",
+                                           "reorder_and_upcast_attn", "summary_type", "summary_use_proj", "summary_activation",
+                                           "summary_first_dropout", "summary_proj_to_labels", NULL },
+    .ignorable    = (const char *const[]){ "*.attn.bias", "*.attn.masked_bias", NULL },
+};

@@ -1,0 +1,22 @@
+/* mistral.c - Mistral 7B (arXiv 2310.06825): Llama's decoder with a sliding window, no biases.
+ *
+ * A config.json without `sliding_window` means 4096; null means none. Its GGUF files are of architecture llama. */
+#include "arch/families.h"
+
+static lm_status mistral_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_llama_configure(s, c, e));
+    return lm_read_window(s, 4096, c, e);
+}
+
+const lm_family lm_family_mistral = {
+    .name         = "mistral",
+    .class_prefix = "Mistral",
+    .hf_types     = (const char *const[]){ "mistral", NULL },
+    .gguf_archs   = (const char *const[]){ NULL },
+    .configure    = mistral_configure,
+    .build        = lm_llama_build,
+    .names        = lm_llama_names,
+    .keys         = (const char *const[]){ "hidden_act", "sliding_window", "layer_types", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

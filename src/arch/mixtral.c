@@ -1,0 +1,83 @@
+/* mixtral.c - Mixtral (arXiv 2401.04088): Mistral's decoder whose MLPs are mixtures of gated experts, weights of the
+ * chosen ones renormalised. Its GGUF files are of architecture llama with expert_count. */
+#include "arch/families.h"
+
+static lm_value mixtral_moe(lm_builder *b, const lm_config *c, lm_value x)
+{
+    static const char *const names[3] = { "w1", "w3", "w2" };
+
+    lm_push(b, "block_sparse_moe", "%sSparseMoeBlock");
+    lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route, NULL);
+    lm_value y     = lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width, c->act, names);
+    lm_pop(b);
+    return y;
+}
+
+static lm_value mixtral_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_rms_norm(b, "input_layernorm", x, c->norm_eps);
+    x          = lm_add(b, x, lm_llama_attention(b, c, layer, h));
+    h          = lm_rms_norm(b, "post_attention_layernorm", x, c->norm_eps);
+    return lm_add(b, x, mixtral_moe(b, c, h));
+}
+
+static lm_value mixtral_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "model", "%sModel");
+    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
+    lm_push(b, "layers", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sDecoderLayer");
+        x = mixtral_layer(b, c, i, x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_rms_norm(b, "norm", x, c->norm_eps);
+    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
+    lm_pop(b);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+}
+
+static lm_status mixtral_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_llama_configure(s, c, e));
+    LM_TRY(lm_read_window(s, 0, c, e));
+    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "rope_theta") && !lm_meta_has(s->meta, "rope_parameters"))
+        c->rope.base = 1e6;
+    c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };
+    LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", 1, LM_MAX_EXPERTS, 8, &c->route.n_experts, e));
+    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2, &c->route.top_k, e));
+    c->expert_width = c->intermediate;
+    return LM_OK;
+}
+
+static const lm_name mixtral_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.block_sparse_moe.gate", "blk.*.ffn_gate_inp" },
+    { "model.layers.*.block_sparse_moe.experts.w1", "blk.*.ffn_gate_exps" },
+    { "model.layers.*.block_sparse_moe.experts.w3", "blk.*.ffn_up_exps" },
+    { "model.layers.*.block_sparse_moe.experts.w2", "blk.*.ffn_down_exps" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_mixtral = {
+    .name         = "mixtral",
+    .class_prefix = "Mixtral",
+    .hf_types     = (const char *const[]){ "mixtral", NULL },
+    .gguf_archs   = (const char *const[]){ "llama", NULL },
+    .gguf_key     = "expert_count",
+    .configure    = mixtral_configure,
+    .build        = mixtral_build,
+    .names        = mixtral_names,
+    .keys         = (const char *const[]){ "hidden_act", "sliding_window", "layer_types", "num_local_experts", "num_experts_per_tok",
+                                           "router_aux_loss_coef", "router_jitter_noise", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

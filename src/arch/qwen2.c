@@ -1,0 +1,42 @@
+/* qwen2.c - Qwen2 and Qwen2.5 (arXiv 2407.10671, 2412.15115): Llama's decoder with biases on q, k and v, and windows in
+ * the upper layers where they are switched on. Rotary lanes are halves in both containers. */
+#include "arch/families.h"
+
+/* Without layer_types: use_sliding_window switches the window on from layer max_window_layers upwards. */
+lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e)
+{
+    uint32_t first;
+    bool     on;
+
+    LM_TRY(lm_read_bool(s, "use_sliding_window", NULL, false, &on, e));
+    if (!on)
+        return LM_OK;
+    LM_TRY(lm_read_window(s, 4096, c, e));
+    LM_TRY(lm_read_u32(s, "max_window_layers", NULL, 0, LM_MAX_LAYERS, 28, &first, e));
+    for (uint32_t i = 0; i < c->n_layers && !lm_meta_has(s->meta, "layer_types"); i++)
+        c->full[i] = i < first;
+    return LM_OK;
+}
+
+static lm_status qwen2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_llama_configure(s, c, e));
+    c->bias_qkv      = true;
+    c->bias_o        = false;
+    c->rope.pairing  = LM_ROPE_HALF;
+    c->rope.permuted = false;
+    return lm_qwen_windows(s, c, e);
+}
+
+const lm_family lm_family_qwen2 = {
+    .name         = "qwen2",
+    .class_prefix = "Qwen2",
+    .hf_types     = (const char *const[]){ "qwen2", NULL },
+    .gguf_archs   = (const char *const[]){ "qwen2", NULL },
+    .configure    = qwen2_configure,
+    .build        = lm_llama_build,
+    .names        = lm_llama_names,
+    .keys         = (const char *const[]){ "hidden_act", "use_sliding_window", "sliding_window", "max_window_layers", "layer_types",
+                                           "use_mrope", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

@@ -1,0 +1,25 @@
+/* qwen3.c - Qwen3 (arXiv 2505.09388): Llama's decoder with each head of q and k normalised before the rotation, no biases
+ * but where attention_bias asks for them, and windows as Qwen2 has them. Rotary lanes are halves in both containers. */
+#include "arch/families.h"
+
+static lm_status qwen3_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_llama_configure(s, c, e));
+    c->qk_norm       = true;
+    c->rope.pairing  = LM_ROPE_HALF;
+    c->rope.permuted = false;
+    return lm_qwen_windows(s, c, e);
+}
+
+const lm_family lm_family_qwen3 = {
+    .name         = "qwen3",
+    .class_prefix = "Qwen3",
+    .hf_types     = (const char *const[]){ "qwen3", NULL },
+    .gguf_archs   = (const char *const[]){ "qwen3", NULL },
+    .configure    = qwen3_configure,
+    .build        = lm_llama_build,
+    .names        = lm_llama_names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "use_sliding_window", "sliding_window",
+                                           "max_window_layers", "layer_types", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
