@@ -61,7 +61,7 @@ static bool is_commit(const char *s)
 
 /* ---- places ---- */
 
-static char *cache_folder(lm_arena *a)
+static lm_status cache_folder(lm_arena *a, char **out, lm_error *e)
 {
     static const struct {
         const char *variable, *below;
@@ -74,24 +74,26 @@ static char *cache_folder(lm_arena *a)
 
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *v = getenv(places[i].variable);
-        if (v && *v)
-            return lm_arena_printf(a, "%s%s", v, places[i].below);
+        if (!v || !*v)
+            continue;
+        *out = lm_arena_printf(a, "%s%s", v, places[i].below);
+        return *out ? LM_OK : lm_fail_memory(e, "a path", strlen(v));
     }
-    return NULL;
+    return lm_fail(e, LM_NOT_FOUND, "HOME", LM_NO_OFFSET, "not set, so there is no cache to look in");
 }
 
 lm_status lm_hub_cache(char **out, lm_error *e)
 {
-    lm_arena a = { 0 };
-    char    *folder = cache_folder(&a), *copy = folder ? lm_strdup(folder) : NULL;
+    lm_arena  a      = { 0 };
+    char     *folder = NULL, *copy = NULL;
+    lm_status status = cache_folder(&a, &folder, e);
 
+    if (status == LM_OK && !(copy = lm_strdup(folder)))
+        status = lm_fail_memory(e, "a path", strlen(folder));
     lm_arena_free(&a);
-    if (!folder)
-        return lm_fail(e, LM_NOT_FOUND, "HOME", LM_NO_OFFSET, "not set, so there is no cache to look in");
-    if (!copy)
-        return lm_fail_memory(e, "a path", 0);
-    *out = copy;
-    return LM_OK;
+    if (status == LM_OK)
+        *out = copy;
+    return status;
 }
 
 static lm_status absent(const char *id, const char *folder, lm_error *e)
@@ -232,20 +234,34 @@ static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, cons
 }
 
 /* There, or a link that should be. */
-static bool listed(lm_arena *a, const char *folder, const char *name)
+static lm_status listed(lm_arena *a, const char *folder, const char *name, bool *out, lm_error *e)
 {
     char       *path = lm_arena_printf(a, "%s/%s", folder, name);
     struct stat st;
 
-    return path && !lstat(path, &st);
+    if (!path)
+        return lm_fail_memory(e, "a path", strlen(folder));
+    *out = !lstat(path, &st);
+    return LM_OK;
+}
+
+/* A config.json with safetensors beside it: the folder is the model. */
+static lm_status is_folder_model(lm_arena *a, const char *folder, bool *out, lm_error *e)
+{
+    bool config = false, single = false, index = false;
+
+    LM_TRY(listed(a, folder, "config.json", &config, e));
+    LM_TRY(listed(a, folder, "model.safetensors", &single, e));
+    LM_TRY(listed(a, folder, "model.safetensors.index.json", &index, e));
+    *out = config && (single || index);
+    return LM_OK;
 }
 
 static lm_status find_snapshot(lm_arena *a, const char *text, const hub_id *id, const char *revision, char **out, lm_error *e)
 {
-    char *cache = cache_folder(a), *repo, *commit = NULL;
+    char *cache = NULL, *repo, *commit = NULL;
 
-    if (!cache)
-        return lm_fail(e, LM_NOT_FOUND, "HOME", LM_NO_OFFSET, "not set, so there is no cache to look in");
+    LM_TRY(cache_folder(a, &cache, e));
     repo = lm_arena_printf(a, "%s/models--%s%s%s", cache, id->org ? id->org : "", id->org ? "--" : "", id->name);
     if (!repo)
         return lm_fail_memory(e, "a path", strlen(cache));
@@ -266,6 +282,7 @@ lm_status lm_hub_resolve(const char *text, const char *revision, char **out, lm_
     lm_status status;
     hub_id    id = { 0 };
     char     *path = NULL, *copy;
+    bool      whole = false;
 
     if (!revision)
         revision = "main";
@@ -273,8 +290,8 @@ lm_status lm_hub_resolve(const char *text, const char *revision, char **out, lm_
         LM_TRY_GOTO(lm_fail(e, LM_USAGE, revision, LM_NO_OFFSET, "not the name of a revision"));
     LM_TRY_GOTO(read_id(&a, text, &id, e));
     LM_TRY_GOTO(find_snapshot(&a, text, &id, revision, &path, e));
-    if (id.type || !listed(&a, path, "config.json") ||
-        (!listed(&a, path, "model.safetensors") && !listed(&a, path, "model.safetensors.index.json")))
+    LM_TRY_GOTO(is_folder_model(&a, path, &whole, e));
+    if (id.type || !whole)
         LM_TRY_GOTO(pick_gguf(&a, text, &id, path, &path, e));
     if (!(copy = lm_strdup(path)))
         LM_TRY_GOTO(lm_fail_memory(e, "a path", strlen(path)));

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "formats/container.h"
@@ -104,6 +105,23 @@ static inline char *read_file(const char *path, size_t *n)
     *n = fread(data, 1, (1 << 20) - 1, f);
     fclose(f);
     return data;
+}
+
+/* Let the first, second, … allocation of `work` fail until it succeeds: an error or success, and nothing left behind. */
+static inline void assert_survives_no_memory(lm_status (*work)(lm_error *e))
+{
+    uint64_t  before = lm_alloc_statistics().live_bytes, n = 1;
+    lm_status s = LM_NO_MEMORY;
+
+    for (; s != LM_OK; n++) {
+        lm_error e = { 0 };
+        lm_alloc_fail_at(n);
+        s = work(&e);
+        lm_alloc_fail_at(0);
+        assert_true(s == LM_OK || (s == LM_NO_MEMORY && e.code == s));
+        assert_int_equal(lm_alloc_statistics().live_bytes, before);
+    }
+    assert_true(n > 3);
 }
 
 /* ---- text ---- */

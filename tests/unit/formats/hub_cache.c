@@ -108,6 +108,25 @@ static void what_is_not_there_is_said_to_be_so(void **state)
     assert_fails(LM_BAD_MODEL, "refs/broken: not a commit", lm_hub_resolve("org/hf", "broken", &path, e));
 }
 
+static lm_status resolve_both(lm_error *e)
+{
+    char *path;
+
+    LM_TRY(lm_hub_resolve("org/hf", NULL, &path, e));
+    lm_free(path);
+    LM_TRY(lm_hub_resolve("org/GGUF:Q6_K", NULL, &path, e));
+    lm_free(path);
+    LM_TRY(lm_hub_cache(&path, e));
+    lm_free(path);
+    return LM_OK;
+}
+
+static void resolving_survives_no_memory(void **state)
+{
+    (void)state;
+    assert_survives_no_memory(resolve_both);
+}
+
 static void no_name_leaves_the_cache(void **state)
 {
     static const char *const ids[] = { "", "/", "a/", "/a", "a/b/c", "..", "../x", "org/..", "org/../x", ".hidden", "org/.x",
@@ -157,6 +176,7 @@ int main(void)
         cmocka_unit_test(repositories_resolve_to_their_snapshot),
         cmocka_unit_test(gguf_files_are_picked_by_type),
         cmocka_unit_test(what_is_not_there_is_said_to_be_so),
+        cmocka_unit_test(resolving_survives_no_memory),
         cmocka_unit_test(no_name_leaves_the_cache),
         cmocka_unit_test(the_cache_is_where_the_variables_say),
     };

@@ -236,6 +236,64 @@ static void the_writer_refuses_what_no_reader_takes(void **state)
     remove_folder(folder);
 }
 
+static const char *path_to_write;
+
+static lm_status write_and_read(lm_error *e)
+{
+    lm_safetensors_writer *w;
+    lm_container          *c;
+    lm_status              s;
+    char                   name[16];
+
+    LM_TRY(lm_safetensors_create(path_to_write, &w, e));
+    lm_safetensors_add_meta(w, "a", "b");
+    lm_safetensors_add_meta(w, "c", "d");
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        lm_safetensors_add_tensor(w, name, LM_I32, 0, NULL);
+    }
+    s = lm_safetensors_begin(w, e);
+    for (int i = 0; i < 100 && s == LM_OK; i++)
+        s = lm_safetensors_write(w, &i, 4, e);
+    if (s != LM_OK) {
+        lm_safetensors_abort(w);
+        return s;
+    }
+    LM_TRY(lm_safetensors_commit(w, e));
+    LM_TRY(lm_container_open(path_to_write, NULL, &c, e));
+    lm_container_close(c);
+    return LM_OK;
+}
+
+static lm_status read_documents(lm_error *e)
+{
+    lm_container  *c;
+    const lm_meta *m = NULL;
+    lm_view        text;
+    lm_status      s;
+
+    LM_TRY(lm_container_open(path_to_write, &(lm_container_options){ .structure_only = true }, &c, e));
+    s = lm_container_json(c, "tokenizer_config.json", &m, e);
+    if (s == LM_OK)
+        s = lm_container_text(c, "tokenizer.json", &text, e);
+    lm_container_close(c);
+    return s;
+}
+
+static void nothing_is_left_behind_without_memory(void **state)
+{
+    const char *folder = fresh_folder();
+
+    (void)state;
+    path_to_write = in_folder(folder, "x.safetensors");
+    assert_survives_no_memory(write_and_read);
+    path_to_write = golden_path("llama/gqa");
+    assert_survives_no_memory(read_documents);
+    path_to_write = golden_path("llama/gqa/config.json");
+    assert_survives_no_memory(read_documents);
+    remove_folder(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +305,7 @@ int main(void)
         cmocka_unit_test(a_link_that_leads_nowhere_is_named),
         cmocka_unit_test(what_is_written_is_read_back),
         cmocka_unit_test(the_writer_refuses_what_no_reader_takes),
+        cmocka_unit_test(nothing_is_left_behind_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
