@@ -6,6 +6,7 @@
 texts.jsonl            one JSON string a line
 NAME.ids.jsonl         for each text its ids; [[ids], [ids]] where leaving special tokens unparsed makes a difference
 NAME.decode.jsonl      [[ids], text] of arbitrary ids; [[ids], text, text] where skipping special tokens makes a difference
+pre.jsonl              for each name of tokenizer.ggml.pre: [name, for each text of kinds/ the bytes of its pieces]
 kinds/NAME.json        a small tokenizer.json for each kind of part that the big ones lack, with the same files beside it;
                        the ids there are with special tokens added
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 import tokenizer_kinds
+import tokenizer_pres
 import tokenizer_texts
 import tokenizer_truth
 from unicode_classes import stand_ins
@@ -83,6 +85,7 @@ def main():
         print(name, len(texts), "texts")
     few = texts[::4]
     lines(args.out / "kinds/texts.jsonl", few)
+    lines(args.out / "pre.jsonl", [[name, tokenizer_pres.sizes(name, few)] for name in tokenizer_pres.STAGES])
     for name, spec in tokenizer_kinds.all_kinds():
         path = args.out / "kinds" / f"{name}.json"
         path.write_text(json.dumps(spec, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")

@@ -1,7 +1,8 @@
 """Small tokenizers, one for each kind of part in tokenizer.json that the published ones at hand do not have."""
 import json
+from collections import Counter
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 import tokenizer_texts
 
@@ -16,20 +17,59 @@ def added(i, content, **flags):
     return {**base, **flags}
 
 
+def words(t):
+    """The words that the model of `t` would see of the corpus, with their counts."""
+    found = Counter()
+    for text in CORPUS:
+        if t.normalizer is not None:
+            text = t.normalizer.normalize_str(text)
+        pieces = [p for p, _ in t.pre_tokenizer.pre_tokenize_str(text)] if t.pre_tokenizer is not None else text.split("\n")
+        found.update(pieces)
+    return found
+
+
+def learned(found, characters, n):
+    """BPE merges by count, ties by spelling: the library's own trainer breaks them otherwise from run to run."""
+    split = {w: [c for c in w if c in characters] for w in found}
+    merges = []
+    for _ in range(n):
+        pairs = Counter()
+        for w, count in found.items():
+            for pair in zip(split[w], split[w][1:]):
+                pairs[pair] += count
+        if not pairs:
+            break
+        best = max(pairs, key=lambda p: (pairs[p], p))
+        merges.append(best)
+        for symbols in split.values():
+            at = 0
+            while at + 1 < len(symbols):
+                if (symbols[at], symbols[at + 1]) == best:
+                    symbols[at:at + 2] = ["".join(best)]
+                at += 1
+    return merges
+
+
 def trained(pre=None, normalizer=None, decoder=None, size=400, byte_level=False, model=None, tokens=(), post=None):
-    """A tokenizer.json as a dictionary: a BPE trained on the golden texts behind these parts."""
-    t = Tokenizer(models.BPE(unk_token="<unk>") if not byte_level else models.BPE())
+    """A tokenizer.json as a dictionary: a BPE learned from the golden texts behind these parts."""
+    t = Tokenizer(models.BPE())
     if pre is not None:
         t.pre_tokenizer = pre
     if normalizer is not None:
         t.normalizer = normalizer
     if decoder is not None:
         t.decoder = decoder
-    alphabet = pre_tokenizers.ByteLevel.alphabet() if byte_level else []
+    found = words(t)
+    letters = Counter(c for w, n in found.items() for c in w * n)
+    common = sorted(sorted(letters, key=lambda c: (-letters[c], c))[:150])
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet()) if byte_level else common
     special = [] if byte_level else ["<unk>"] + ([f"<0x{b:02X}>" for b in range(256)] if (model or {}).get("byte_fallback") else [])
-    t.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=size + len(special), initial_alphabet=alphabet, special_tokens=special,
-                                                      limit_alphabet=150, show_progress=False))
+    merges = learned(found, set(alphabet), size - len(alphabet))
+    vocab = list(dict.fromkeys(special + alphabet + ["".join(m) for m in merges]))
     spec = json.loads(t.to_str())
+    spec["model"] |= {"vocab": {piece: i for i, piece in enumerate(vocab)}, "merges": [list(m) for m in merges]}
+    if not byte_level:
+        spec["model"]["unk_token"] = "<unk>"
     spec["model"].update(model or {})
     spec["added_tokens"] = [] if byte_level else [added(0, "<unk>")]
     vocab = spec["model"]["vocab"]

@@ -1,5 +1,6 @@
 /* tokenizer_golden.c - ids and texts of the tokenizers library, made by tools/oracle/tokenizer_goldens.py. */
 #include "golden_text.h"
+#include "text/vocab_spec.h"
 
 static const struct real { const char *name, *path; } reals[] = {
     { "mistral", "tokenizers/mistral/tokenizer.json" },   { "llama3_1", "tokenizers/llama3_1/tokenizer.json" },
@@ -78,11 +79,66 @@ static void every_kind_of_part_agrees(void **state)
     assert_true(all);
 }
 
+/* ---- the names of tokenizer.ggml.pre ---- */
+typedef struct pieces { const json_t *want; size_t n; bool same; } pieces;
+
+static lm_status take_piece(void *arg, lm_view word, lm_error *e)
+{
+    pieces *p = arg;
+
+    (void)e;
+    p->same &= json_integer_value(json_array_get(p->want, p->n++)) == (json_int_t)word.size;
+    return LM_OK;
+}
+
+static void named_pre_tokenizers_cut_alike(void **state)
+{
+    json_t                *texts = golden("kinds/texts", ""), *all = golden("pre", ""), *row;
+    lm_pretokenizer_work  *w     = calloc(1, sizeof *w);
+    lm_regex_work          r     = { 0 };
+    bool                   good  = true;
+    size_t                 i;
+
+    (void)state;
+    json_array_foreach(all, i, row) {
+        const char      *name = json_string_value(json_array_get(row, 0));
+        lm_pretokenizer *p    = calloc(1, sizeof *p);
+        lm_pre_traits    traits;
+        size_t           same = 0, n = json_array_size(texts);
+
+        assert_ok(lm_pre_by_name(name, p, &traits, "pre", e));
+        lm_pretokenizer_finish(p);
+        assert_true(p->bytes);
+        for (size_t k = 0; k < n; k++) {
+            const json_t *text = json_array_get(texts, k);
+            pieces        got  = { .want = json_array_get(json_array_get(row, 1), k), .same = true };
+
+            assert_ok(lm_regex_begin(&r, json_string_length(text), e));
+            assert_ok(lm_pretokenize(p, w, &r, (lm_view){ json_string_value(text), json_string_length(text) }, true, take_piece, &got, e));
+            if (got.same && got.n == json_array_size(got.want))
+                same++;
+            else if (k - same < 3)
+                print_message("%s cuts text %zu otherwise\n", name, k);
+        }
+        print_message("pre %-20s texts %zu/%zu\n", name, same, n);
+        good &= same == n;
+        lm_pretokenizer_free(p);
+        free(p);
+    }
+    lm_pretokenizer_work_free(w);
+    lm_regex_work_free(&r);
+    free(w);
+    json_decref(texts);
+    json_decref(all);
+    assert_true(good);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(real_tokenizers_agree),
         cmocka_unit_test(every_kind_of_part_agrees),
+        cmocka_unit_test(named_pre_tokenizers_cut_alike),
     };
 
     return cmocka_run_group_tests_name("tokenizer_golden", tests, NULL, NULL);
