@@ -162,6 +162,14 @@ static void wrong(const char *path, const char *what, const char *detail)
     failures++;
 }
 
+/* A row may end in "*" where the line goes on with what grows, such as the list of families. */
+static bool same(const char *line, const char *expected)
+{
+    size_t n = strlen(expected);
+
+    return n && expected[n - 1] == '*' ? !strncmp(line, expected, n - 1) : !strcmp(line, expected);
+}
+
 static void check(const char *path, const char *expected)
 {
     outcome r = try_one(path);
@@ -172,7 +180,7 @@ static void check(const char *path, const char *expected)
         wrong(path, "ended by signal ", text);
         return;
     }
-    if (strcmp(r.line, expected)) {
+    if (!same(r.line, expected)) {
         wrong(path, "expected ", expected);
         printf("%*s  but got %s\n", (int)strlen(path), "", r.line);
     }
