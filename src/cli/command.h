@@ -45,7 +45,7 @@ typedef struct lm_cli {
     const struct lm_command *command;
     const char *const *args;     /* what is no flag; NULL-ended */
     size_t   n_args;
-    bool     json;               /* every command knows --json */
+    bool     json, help, verbose, quiet, plain;          /* every command knows these: lm_general_flags */
     bool     answered;           /* a JSON document is on stdout already */
     lm_arena arena;              /* as long as the command runs */
 } lm_cli;
@@ -55,7 +55,7 @@ typedef struct lm_command {
     const char          *usage;  /* "MODEL GOLDEN [--tol X]" */
     const char          *summary;
     const char          *about;  /* further lines of its help; NULL: none */
-    const lm_flag_group *groups; /* NULL: only --json and --help */
+    const lm_flag_group *groups; /* NULL: only the general flags */
     size_t               min_args, max_args;
     size_t               options_size;
     void               (*defaults)(void *options);          /* NULL: all zero */

@@ -69,14 +69,16 @@ static void meter(const talk *t)
 {
     const lm_generation *x = &t->s.last;
     char used[LM_FIGURE], all[LM_FIGURE];
+    bool colour = lm_err_colour();
     uint32_t length = lm_engine_length(t->s.engine, 0), context = lm_engine_context(t->s.engine);
 
     if (!lm_err_is_terminal())
         return;
-    lm_note("\033[2m%zu tokens, %.1f tok/s  ·  context %s of %s (%.0f %%)%s\033[0m", x->ids.n,
+    lm_note("%s%zu tokens, %.1f tok/s  ·  context %s of %s (%.0f %%)%s%s", colour ? "\033[2m" : "", x->ids.n,
             x->generate_seconds > 0 ? (double)x->ids.n / x->generate_seconds : 0, lm_figure_count(used, length),
             lm_figure_count(all, context), 100.0 * length / context,
-            x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "");
+            x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "",
+            colour ? "\033[0m" : "");
     if (x->stop == LM_STOP_CONTEXT)
         lm_note("the context is full: /reset starts over, -c makes it larger");
 }
@@ -118,7 +120,7 @@ static lm_status do_reset(talk *t, const char *argument, lm_error *e)
 {
     (void)argument, (void)e;
     lm_session_reset(&t->s);
-    lm_note("the conversation begins anew");
+    lm_tell("the conversation begins anew");
     return LM_OK;
 }
 
@@ -126,7 +128,7 @@ static lm_status do_system(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument) {
         lm_session_drop_system(&t->s);
-        lm_note("no system message");
+        lm_tell("no system message");
         return LM_OK;
     }
     return lm_session_add(&t->s, "system", argument, strlen(argument), e);
@@ -144,7 +146,7 @@ static lm_status do_load(talk *t, const char *argument, lm_error *e)
     if (!*argument)
         return lm_fail(e, LM_USAGE, "/load", LM_NO_OFFSET, "needs a file name");
     LM_TRY(lm_session_load(&t->s, argument, e));
-    lm_note("%zu messages", json_array_size(t->s.messages));
+    lm_tell("%zu messages", json_array_size(t->s.messages));
     return LM_OK;
 }
 
@@ -167,15 +169,15 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
 
     (void)argument, (void)e;
     lm_engine_allocated(s->engine, &memory);
-    lm_note("answers    %" PRIu64 "  ·  %zu messages", s->answers, json_array_size(s->messages));
-    lm_note("read       %s tokens in %s (%.0f tok/s), %s more from the cache", lm_figure_count(a, s->read),
+    lm_tell("answers    %" PRIu64 "  ·  %zu messages", s->answers, json_array_size(s->messages));
+    lm_tell("read       %s tokens in %s (%.0f tok/s), %s more from the cache", lm_figure_count(a, s->read),
             lm_figure_time(b, s->read_seconds), s->read_seconds > 0 ? (double)s->read / s->read_seconds : 0, lm_figure_count(c, s->reused));
-    lm_note("generated  %s tokens in %s (%.1f tok/s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
+    lm_tell("generated  %s tokens in %s (%.1f tok/s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
             s->generate_seconds > 0 ? (double)s->generated / s->generate_seconds : 0);
-    lm_note("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)), lm_figure_count(b, lm_engine_context(s->engine)));
-    lm_note("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
+    lm_tell("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)), lm_figure_count(b, lm_engine_context(s->engine)));
+    lm_tell("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
             lm_figure_bytes(c, memory.scratch));
-    lm_note("engine     %s, %u threads", lm_engine_cpu(s->engine), lm_engine_threads(s->engine));
+    lm_tell("engine     %s, %u threads", lm_engine_cpu(s->engine), lm_engine_threads(s->engine));
     return LM_OK;
 }
 
@@ -259,8 +261,8 @@ static lm_status do_help(talk *t, const char *argument, lm_error *e)
 {
     (void)t, (void)argument, (void)e;
     for (size_t i = 0; i < SLASHES; i++)
-        lm_note("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
-    lm_note("A line that ends in \\ goes on in the next. Ctrl-C stops an answer.");
+        lm_tell("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
+    lm_tell("A line that ends in \\ goes on in the next. Ctrl-C stops an answer.");
     return LM_OK;
 }
 
@@ -299,7 +301,7 @@ static lm_status converse(talk *t, lm_error *e)
         got = lm_lines_next(t->lines, &line);
         if (got == LM_LINE_END) {
             if (lm_lines_terminal(t->lines))
-                lm_note("%s", "");
+                lm_tell("%s", "");
             break;
         }
         if (got == LM_LINE_ABANDONED || line.size == 0)

@@ -199,17 +199,6 @@ static json_t *cpu_json(const lm_machine *m)
                      "detected", m->detected, "usable", m->usable, "levels", levels, "limited_by", m->limited_by);
 }
 
-static json_t *libraries_json(void)
-{
-    json_t *all = json_object();
-    const char *name, *version;
-
-    for (uint32_t i = 0; (name = lm_machine_library(i, &version)); i++)
-        json_object_set_new(all, name, json_string(version));
-    json_object_set_new(all, "libedit", json_string(LM_LIBEDIT_VERSION));
-    return all;
-}
-
 static json_t *findings_json(const findings *f)
 {
     const lm_machine *m = &f->machine;
@@ -217,7 +206,7 @@ static json_t *findings_json(const findings *f)
     return json_pack("{s:s, s:o, s:o, s:{s:I, s:I, s:s}, s:o, s:{s:o, s:o, s:b}, s:{s:o, s:b, s:b, s:O}, s:O}",
                      "version", LAMINA_VERSION, "cpu", cpu_json(m), "limits", limits_json(&f->limits),
                      "memory", "total", (json_int_t)m->memory, "available", (json_int_t)m->available, "huge_pages", m->huge_pages,
-                     "libraries", libraries_json(),
+                     "libraries", lm_libraries_json(),
                      "locale", "name", lm_json_text(f->locale, strlen(f->locale)), "charset", lm_json_text(f->charset, strlen(f->charset)),
                      "utf8", strcmp(f->charset, "UTF-8") == 0,
                      "cache", "path", f->cache.data ? lm_json_text(f->cache.data, f->cache.n) : json_null(), "exists", f->exists,
@@ -283,7 +272,6 @@ static void rest_text(const findings *f, lm_buf *out)
 {
     const lm_machine *m = &f->machine;
     char a[LM_FIGURE], b[LM_FIGURE];
-    const char *name, *version;
     json_int_t bytes = 0;
     json_t *model;
     size_t i;
@@ -292,9 +280,8 @@ static void rest_text(const findings *f, lm_buf *out)
     lm_buf_printf(out, "%s, %s free; huge pages: %s\n", lm_figure_bytes(a, m->memory), lm_figure_bytes(b, m->available),
                   strcmp(m->huge_pages, "madvise") == 0 ? "by request" : m->huge_pages[0] ? m->huge_pages : "unknown");
     label(out, "libraries");
-    for (uint32_t k = 0; (name = lm_machine_library(k, &version)); k++)
-        lm_buf_printf(out, "%s %s, ", name, version);
-    lm_buf_printf(out, "libedit %s\n", LM_LIBEDIT_VERSION);
+    lm_libraries_text(out);
+    lm_buf_add_char(out, '\n');
     label(out, "locale");
     lm_buf_printf(out, "%s (%s)\n", f->locale, f->charset);
     label(out, "models");

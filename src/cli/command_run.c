@@ -148,7 +148,7 @@ static void show_tokens(const run_state *s)
     for (size_t i = 0; i < s->ids.n; i++) {
         size_t n = 0;
         const char *piece = t ? lm_tokenizer_piece(t, s->ids.ids[i], &n) : NULL;
-        lm_note("%8d  %.*s", s->ids.ids[i], (int)n, piece ? piece : "");
+        lm_tell("%8d  %.*s", s->ids.ids[i], (int)n, piece ? piece : "");
     }
 }
 
@@ -219,7 +219,7 @@ static void show_logprobs(const json_t *positions)
         lm_buf_clear(&line);
         json_array_foreach(json_object_get(p, "top"), k, t)
             lm_buf_printf(&line, "  %s %.3f", piece_of(t), json_real_value(json_object_get(t, "logprob")));
-        lm_note("%4zu  %-16s %8.3f  ·%s", i, piece_of(p), json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
+        lm_tell("%4zu  %-16s %8.3f  ·%s", i, piece_of(p), json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
     }
     lm_buf_free(&line);
 }
@@ -232,7 +232,7 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
     if (cli->json)
         status = lm_out_json(cli, run_json(o, s), e);
     else if ((lm_out_is_terminal() || lm_out_meets_err()) && !s->answer.ended_line)
-        lm_note("%s", "");
+        lm_tell("%s", "");
     if (s->answer.positions && !cli->json)
         show_logprobs(s->answer.positions);
     lm_answer_summary(&s->out, &line);

@@ -8,6 +8,17 @@
 
 #include "base/error.h"
 
+#define G(field) offsetof(lm_cli, field)
+
+const lm_flag lm_general_flags[] = {
+    { "--json", NULL, LM_FLAG_SWITCH, G(json), NULL, "one JSON document on standard output", 0, 0, NULL },
+    { "--verbose", "-v", LM_FLAG_SWITCH, G(verbose), NULL, "say more about what is done, on standard error", 0, 0, NULL },
+    { "--quiet", "-q", LM_FLAG_SWITCH, G(quiet), NULL, "nothing but errors on standard error", 0, 0, NULL },
+    { "--no-color", "--no-colour", LM_FLAG_SWITCH, G(plain), NULL, "no colour on terminals either, as NO_COLOR", 0, 0, NULL },
+    { "--help", "-h", LM_FLAG_SWITCH, G(help), NULL, "this text", 0, 0, NULL },
+    { 0 },
+};
+
 /* ---- finding ---- */
 
 /* Is `name` one of the space-separated words of `list`? */
@@ -21,15 +32,25 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
-static const lm_flag *find_flag(const lm_command *c, const char *name, size_t *base)
+static const lm_flag *find_in(const lm_flag *table, const char *name)
 {
-    for (const lm_flag_group *g = c->groups; g && g->title; g++)
-        for (const lm_flag *f = g->flags; f->name; f++)
-            if (strcmp(f->name, name) == 0 || listed(f->also, name)) {
-                *base = g->base;
-                return f;
-            }
+    for (const lm_flag *f = table; f->name; f++)
+        if (strcmp(f->name, name) == 0 || listed(f->also, name))
+            return f;
     return NULL;
+}
+
+/* The flag and where its value goes. */
+static const lm_flag *find_flag(lm_cli *cli, void *options, const char *name, void **at)
+{
+    const lm_flag *f = find_in(lm_general_flags, name);
+
+    *at = f ? (char *)cli + f->offset : NULL;
+    for (const lm_flag_group *g = cli->command->groups; !f && g && g->title; g++) {
+        f = find_in(g->flags, name);
+        *at = f ? (char *)options + g->base + f->offset : NULL;
+    }
+    return f;
 }
 
 const char *lm_nearest(const char *given, const char *const *words)
@@ -49,9 +70,11 @@ const char *lm_nearest(const char *given, const char *const *words)
 
 static lm_status unknown(const lm_command *c, const char *name, lm_error *e)
 {
-    const char *names[256] = { "--json", "--help" }, *near;
-    size_t n = 2;
+    const char *names[256] = { NULL }, *near;
+    size_t n = 0;
 
+    for (const lm_flag *f = lm_general_flags; f->name; f++)
+        names[n++] = f->name;
     for (const lm_flag_group *g = c->groups; g && g->title; g++)
         for (const lm_flag *f = g->flags; f->name && n < 255; f++)
             names[n++] = f->name;
@@ -203,22 +226,14 @@ static lm_status split(lm_cli *cli, const char *arg, const char **name, const ch
 }
 
 /* argv[*i] is a flag; *i ends at its value. */
-static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *options, bool *help, lm_error *e)
+static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *options, lm_error *e)
 {
     const char *name = NULL, *value = NULL;
     const lm_flag *f;
-    size_t base = 0;
+    void *at;
 
     LM_TRY(split(cli, argv[*i], &name, &value, e));
-    if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0) {
-        *help = true;
-        return LM_OK;
-    }
-    if (strcmp(name, "--json") == 0 && !value) {
-        cli->json = true;
-        return LM_OK;
-    }
-    f = find_flag(cli->command, name, &base);
+    f = find_flag(cli, options, name, &at);
     if (!f)
         return unknown(cli->command, name, e);
     if (f->kind == LM_FLAG_SWITCH && value)
@@ -228,10 +243,25 @@ static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *
             return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "needs a value: %s", f->value);
         value = argv[++*i];
     }
-    return lm_flags_set(cli, f, (char *)options + base + f->offset, value, e);
+    return lm_flags_set(cli, f, at, value, e);
 }
 
-lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, bool *help, lm_error *e)
+lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e)
+{
+    const char *name = NULL, *value = NULL;
+    const lm_flag *f;
+
+    for (*used = 0; *used < n && argv[*used][0] == '-' && argv[*used][1]; ++*used) {
+        LM_TRY(split(cli, argv[*used], &name, &value, e));
+        f = find_in(lm_general_flags, name);
+        if (!f || value)
+            break;
+        *((bool *)((char *)cli + f->offset)) = true;
+    }
+    return LM_OK;
+}
+
+lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_error *e)
 {
     const lm_command *c = cli->command;
     const char **args = lm_arena_new(&cli->arena, n + 1, const char *);
@@ -240,15 +270,15 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, bool 
     if (!args)
         return lm_fail_memory(e, "arguments", (n + 1) * sizeof *args);
     cli->args = args;
-    for (size_t i = 0; i < n && !*help; i++) {
+    for (size_t i = 0; i < n && !cli->help; i++) {
         if (flags && strcmp(argv[i], "--") == 0)
             flags = false;
         else if (flags && argv[i][0] == '-' && argv[i][1])
-            LM_TRY(read_flag(cli, argv, n, &i, options, help, e));
+            LM_TRY(read_flag(cli, argv, n, &i, options, e));
         else
             args[cli->n_args++] = argv[i];
     }
-    if (*help)
+    if (cli->help)
         return LM_OK;
     if (cli->n_args < c->min_args || cli->n_args > c->max_args) {
         lm_fail(e, LM_USAGE, c->name, LM_NO_OFFSET, cli->n_args < c->min_args ? "too few arguments" : "too many arguments");
@@ -301,6 +331,6 @@ void lm_flags_help(const lm_command *c, lm_buf *out)
             help_of(f, out);
     }
     lm_buf_add_str(out, "\ngeneral\n");
-    help_of(&(lm_flag){ .name = "--json", .help = "one JSON document on standard output" }, out);
-    help_of(&(lm_flag){ .name = "--help", .also = "-h", .help = "this text" }, out);
+    for (const lm_flag *f = lm_general_flags; f->name; f++)
+        help_of(f, out);
 }

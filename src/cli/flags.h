@@ -5,9 +5,15 @@
 #include "base/str.h"
 #include "cli/command.h"
 
+/* What every command takes, before its name too; offsets are those of lm_cli. */
+extern const lm_flag lm_general_flags[];
+
+/* Those before the name of the command: *used of the `n` arguments. Stops at the first that is none. */
+lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e);
+
 /* `--name value`, `--name=value`, `-n value`; `--top_k` is `--top-k`; `--` ends the flags; "-" alone is an argument.
- * *help is set by -h and --help. LM_USAGE names the flag, and the nearest one for one that does not exist. */
-lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, bool *help, lm_error *e);
+ * After --help nothing more is read. LM_USAGE names the flag, and the nearest one for one that does not exist. */
+lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_error *e);
 
 /* One value, at its place in the options. */
 lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e);

@@ -1,4 +1,4 @@
-/* lamina help, lamina version. */
+/* lamina help - what the commands do. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +22,10 @@ static json_t *flag_json(const lm_flag *f)
 /* Every command and flag as data: shell completions and the manual page are made from it. */
 static json_t *commands_json(void)
 {
-    json_t *all = json_array();
+    json_t *all = json_array(), *general = json_array();
 
+    for (const lm_flag *f = lm_general_flags; f->name; f++)
+        json_array_append_new(general, flag_json(f));
     for (size_t i = 0; lm_commands[i]; i++) {
         const lm_command *c = lm_commands[i];
         json_t *flags = json_array();
@@ -36,7 +38,7 @@ static json_t *commands_json(void)
         json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s?, s:o}", "name", c->name, "usage", c->usage, "summary",
                                              c->summary, "about", c->about, "flags", flags));
     }
-    return json_pack("{s:s, s:o}", "version", LAMINA_VERSION, "commands", all);
+    return json_pack("{s:s, s:o, s:o}", "version", LAMINA_VERSION, "general", general, "commands", all);
 }
 
 static void overview(lm_buf *out)
@@ -70,25 +72,10 @@ static lm_status help(lm_cli *cli, void *options, lm_error *e)
     return status;
 }
 
-static lm_status version(lm_cli *cli, void *options, lm_error *e)
-{
-    (void)options;
-    if (cli->json)
-        return lm_out_json(cli, json_pack("{s:s}", "version", LAMINA_VERSION), e);
-    return lm_out_text("lamina " LAMINA_VERSION "\n", strlen("lamina " LAMINA_VERSION "\n"), e);
-}
-
 const lm_command lm_command_help = {
     .name = "help",
     .usage = "[COMMAND]",
     .summary = "say what the commands do",
     .max_args = 1,
     .run = help,
-};
-
-const lm_command lm_command_version = {
-    .name = "version",
-    .usage = "",
-    .summary = "say which version this is",
-    .run = version,
 };

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/output.h"
@@ -53,22 +54,37 @@ static lm_status run(lm_cli *cli, char **argv, size_t n, lm_error *e)
 {
     const lm_command *c = cli->command;
     void *options = lm_arena_alloc(&cli->arena, c->options_size ? c->options_size : 1);
-    bool help = false;
 
     if (!options)
         return lm_fail_memory(e, "options", c->options_size);
     if (c->defaults)
         c->defaults(options);
-    LM_TRY(lm_flags_read(cli, argv, n, options, &help, e));
-    return help ? print_help(c, e) : c->run(cli, options, e);
+    LM_TRY(lm_flags_read(cli, argv, n, options, e));
+    lm_out_manner(cli->verbose, cli->quiet, cli->plain);
+    return cli->help ? print_help(c, e) : c->run(cli, options, e);
 }
 
-/* `lamina`, `lamina --help`, `lamina --version` are commands too. */
-static const char *command_name(int argc, char **argv)
+/* What the library has to say. */
+static void show_log(void *arg, lm_log_level level, const char *text)
 {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return "help";
-    return strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
+    (void)arg;
+    if (level == LM_LOG_WARNING)
+        lm_warn("%s", text);
+    else
+        lm_detail("%s", text);
+}
+
+/* The command and its arguments; `lamina`, `lamina --help`, `lamina --version` are commands too. */
+static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e)
+{
+    const char *name;
+
+    LM_TRY(lm_flags_read_general(cli, argv, n, used, e));
+    name = *used == n ? "help" : strcmp(argv[*used], "--version") == 0 ? "version" : argv[*used];
+    cli->help &= *used < n;                              /* `lamina -h` is about all of them */
+    *used += *used < n;
+    cli->command = lm_command_find(name);
+    return cli->command ? LM_OK : no_command(name, e);
 }
 
 int main(int argc, char **argv)
@@ -76,15 +92,18 @@ int main(int argc, char **argv)
     lm_cli cli = { 0 };
     lm_error e = { .offset = LM_NO_OFFSET };
     lm_status status;
+    size_t n = argc > 1 ? (size_t)argc - 1 : 0, used = 0;
 
     signal(SIGPIPE, SIG_IGN);                            /* a closed pipe is an error of the write */
-    cli.command = lm_command_find(command_name(argc, argv));
-    for (int i = 1; i < argc; i++)
-        cli.json |= strcmp(argv[i], "--json") == 0;      /* errors about the flags before it are JSON too */
-    if (cli.command)
-        status = run(&cli, argv + 2, argc > 2 ? (size_t)argc - 2 : 0, &e);
-    else
-        status = no_command(argv[1], &e);
+    for (int i = 1; i < argc; i++) {                     /* errors about the flags before them obey them too */
+        cli.json |= strcmp(argv[i], "--json") == 0;
+        cli.plain |= strcmp(argv[i], "--no-color") == 0 || strcmp(argv[i], "--no-colour") == 0;
+    }
+    lm_out_manner(false, false, cli.plain);
+    lm_log_set(show_log, NULL, LM_LOG_DEBUG);
+    status = find_command(&cli, argv + 1, n, &used, &e);
+    if (status == LM_OK)
+        status = run(&cli, argv + 1 + used, n - used, &e);
     if (status != LM_OK && status != LM_CANCELLED)
         lm_out_error(&cli, &e);
     lm_arena_free(&cli.arena);

@@ -101,6 +101,8 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
 lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e)
 {
     const char *path = NULL, *warning;
+    char count[LM_FIGURE];
+    lm_model_info info;
 
     LM_TRY(lm_find_model(cli, f, argument, &path, e));
     if (f->rope_scale > 0 && f->o.rope_freq_scale > 0)
@@ -110,6 +112,9 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
     LM_TRY(lm_model_open(path, &f->o, out, e));
     for (size_t i = 0; (warning = lm_model_warning(*out, i)); i++)
         lm_warn("%s", warning);
+    lm_model_describe(*out, &info);
+    lm_detail("model      %s, %s, %s parameters, mostly %s, %s (%s)", info.name, info.family, lm_figure_count(count, info.parameters),
+              info.storage ? info.storage : "no weights", info.container, info.source);
     return LM_OK;
 }
 
@@ -157,13 +162,21 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
 lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **out, lm_error *e)
 {
     lm_progress bar = lm_progress_start("loading");
+    char count[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
+    lm_memory memory;
     lm_status status;
 
     o->progress = lm_progress_show;
     o->progress_arg = &bar;
     status = lm_engine_new(m, o, out, e);
     lm_progress_end(&bar);
-    return status;
+    if (status != LM_OK)
+        return status;
+    lm_engine_allocated(*out, &memory);
+    lm_detail("engine     %s, %u threads, context %s; weights %s, cache %s, scratch %s", lm_engine_cpu(*out), lm_engine_threads(*out),
+              lm_figure_count(count, lm_engine_context(*out)), lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
+              lm_figure_bytes(c, memory.scratch));
+    return LM_OK;
 }
 
 /* ---- samplers ---- */

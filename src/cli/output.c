@@ -32,11 +32,30 @@ bool lm_out_meets_err(void)
     return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
 }
 
-bool lm_out_colour(void)
+static struct { bool verbose, quiet, plain; } manner;
+
+void lm_out_manner(bool verbose, bool quiet, bool plain)
+{
+    manner.verbose = verbose;
+    manner.quiet = quiet;
+    manner.plain = plain;
+}
+
+static bool colour_wanted(void)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
-    return lm_out_is_terminal() && !(no && *no) && term && strcmp(term, "dumb") != 0;
+    return !manner.plain && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+bool lm_out_colour(void)
+{
+    return lm_out_is_terminal() && colour_wanted();
+}
+
+bool lm_err_colour(void)
+{
+    return lm_err_is_terminal() && colour_wanted();
 }
 
 unsigned lm_out_width(void)
@@ -127,14 +146,31 @@ json_t *lm_json_text(const char *text, size_t n)
 
 /* ---- stderr ---- */
 
+static void line(const char *format, va_list args)
+{
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+/* Names from files may hold anything. */
+static void escaped_line(const char *format, va_list args)
+{
+    char text[2048], safe[2048];
+
+    vsnprintf(text, sizeof text, format, args);
+    lm_escape(safe, sizeof safe, text);
+    fprintf(stderr, "%s\n", safe);
+}
+
 void lm_warn(const char *format, ...)
 {
     va_list args;
 
+    if (manner.quiet)
+        return;
     va_start(args, format);
-    fputs("warning: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    fputs(lm_err_colour() ? "\033[33mwarning:\033[0m " : "warning: ", stderr);
+    escaped_line(format, args);
     va_end(args);
 }
 
@@ -142,9 +178,30 @@ void lm_note(const char *format, ...)
 {
     va_list args;
 
+    if (manner.quiet)
+        return;
     va_start(args, format);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    line(format, args);
+    va_end(args);
+}
+
+void lm_detail(const char *format, ...)
+{
+    va_list args;
+
+    if (!manner.verbose || manner.quiet)
+        return;
+    va_start(args, format);
+    escaped_line(format, args);
+    va_end(args);
+}
+
+void lm_tell(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    line(format, args);
     va_end(args);
 }
 
@@ -161,7 +218,7 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
     /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
     if (e->hint[0] && !lm_err_is_terminal())
         fprintf(stderr, "hint: %s\n", e->hint);
-    fprintf(stderr, "error: %s\n", lm_error_text(e, text, sizeof text));
+    fprintf(stderr, "%s %s\n", lm_err_colour() ? "\033[1;31merror:\033[0m" : "error:", lm_error_text(e, text, sizeof text));
     if (e->hint[0] && lm_err_is_terminal())
         fprintf(stderr, "hint: %s\n", e->hint);
 }
@@ -221,7 +278,7 @@ void lm_progress_show(void *progress, double fraction)
     int done;
 
     /* What is over in a moment needs no bar. */
-    if (!lm_err_is_terminal() || now - p->started < 0.3 || (p->visible && now - p->shown < 0.05))
+    if (manner.quiet || !lm_err_is_terminal() || now - p->started < 0.3 || (p->visible && now - p->shown < 0.05))
         return;
     fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
     done = (int)(fraction * width);

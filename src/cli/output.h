@@ -12,6 +12,7 @@ bool lm_out_is_terminal(void);
 bool lm_err_is_terminal(void);
 bool lm_out_meets_err(void);                         /* the same terminal, file or pipe */
 bool lm_out_colour(void);
+bool lm_err_colour(void);
 unsigned lm_out_width(void);                         /* columns; 80 where nobody knows */
 
 /* Text on stdout. LM_IO when it cannot be written. */
@@ -27,9 +28,15 @@ lm_status lm_out_json_line(lm_cli *cli, json_t *document, lm_error *e);
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. */
 json_t *lm_json_text(const char *text, size_t n);
 
-/* A line on stderr: "warning: …". */
+/* How much stderr says: -v, -q, --no-color. */
+void lm_out_manner(bool verbose, bool quiet, bool plain);
+
+/* Lines on stderr. A warning gets its "warning: "; notes are what -q leaves out, details what only -v shows; what somebody
+ * has asked for is always told. */
 void lm_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void lm_note(const char *format, ...) __attribute__((format(printf, 1, 2)));     /* as it is */
+void lm_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void lm_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void lm_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* An error as people and scripts read it, on stderr, with its hint; with --json also as a document on stdout. */
 void lm_out_error(const lm_cli *cli, lm_error *e);
@@ -45,6 +52,10 @@ typedef struct lm_progress { const char *label; double started, shown; bool visi
 lm_progress lm_progress_start(const char *label);
 void lm_progress_show(void *progress, double fraction);          /* an lm_progress; the form callbacks want */
 void lm_progress_end(lm_progress *p);                            /* wipes it */
+
+/* The libraries that run with the program: {name: version}, "name version, …". */
+json_t *lm_libraries_json(void);
+void    lm_libraries_text(lm_buf *out);
 
 double lm_now(void);                                 /* seconds, monotonic */
 
