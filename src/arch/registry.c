@@ -51,6 +51,7 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
         const lm_family *f = lm_family_at(i);
         if (listed(s->kind == LM_GGUF ? f->gguf_archs : f->hf_types, type) && has_key(s, f, type)) {
             *out = f;
+            lm_buf_free(&known);
             return LM_OK;
         }
         lm_buf_printf(&known, "%s%s", i ? ", " : "", f->name);

@@ -42,7 +42,8 @@ static void f32_avx512(void *data, uint64_t rounds)
 
 static uint64_t read_avx512(const uint8_t *p, size_t stride, size_t n)
 {
-    __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
+    __m512i  s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
+    uint64_t out[8], sum = 0;
 
     for (size_t i = 0; i < n; i += 256)
         for (size_t s = 0; s < 4; s++) {
@@ -52,7 +53,11 @@ static uint64_t read_avx512(const uint8_t *p, size_t stride, size_t n)
             s2 = _mm512_add_epi64(s2, _mm512_loadu_si512(at + 128));
             s3 = _mm512_add_epi64(s3, _mm512_loadu_si512(at + 192));
         }
-    return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(s0, s1), _mm512_add_epi64(s2, s3)));
+    /* The compiler's own reduction adds signed numbers. */
+    _mm512_storeu_si512(out, _mm512_add_epi64(_mm512_add_epi64(s0, s1), _mm512_add_epi64(s2, s3)));
+    for (size_t i = 0; i < 8; i++)
+        sum += out[i];
+    return sum;
 }
 
 void lm_probes_init_avx512(lm_probes *p)
