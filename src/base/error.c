@@ -83,11 +83,15 @@ void lm_escape(char *out, size_t size, const char *text)
     add_escaped(out, 0, size, text);
 }
 
+/* What this thread raised last: lm_fail_in and lm_fail_hint return it to callers that pass no error to write to. */
+static _Thread_local lm_status raised = LM_FAILED;
+
 lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset, const char *format, ...)
 {
     char    text[sizeof e->message];
     va_list args;
 
+    raised = code;
     if (!e)
         return code;
     va_start(args, format);
@@ -104,7 +108,7 @@ lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset
 lm_status lm_fail_in(lm_error *e, const char *file)
 {
     if (!e)
-        return LM_FAILED;
+        return raised;
     if (!e->file[0] && file)
         lm_escape(e->file, sizeof e->file, file);
     return e->code;
@@ -116,7 +120,7 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...)
     va_list args;
 
     if (!e)
-        return LM_FAILED;
+        return raised;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);

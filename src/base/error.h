@@ -27,10 +27,10 @@
 lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Name the file of an error that has none yet. Returns e->code. */
+/* Name the file of an error that has none yet. Returns what was raised last, also when `e` is NULL. */
 lm_status lm_fail_in(lm_error *e, const char *file);
 
-/* Add a hint line ("convert it with …"). Returns e->code. */
+/* Add a hint line ("convert it with …"). Returns what was raised last. */
 lm_status lm_fail_hint(lm_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* LM_IO about the file `path`: "WHAT: " and what errno says. */
