@@ -5,10 +5,10 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from case import Case
 from reference import uniform_attention
 
-BASE = dict(vocab_size=131, n_embd=32, n_layer=2, n_head=4, n_positions=48, layer_norm_epsilon=1e-5, bos_token_id=130, eos_token_id=130)
+BASE = dict(vocab_size=131, n_embd=32, n_layer=2, n_head=4, n_positions=256, layer_norm_epsilon=1e-5, bos_token_id=130, eos_token_id=130)
 
 CASES = [
-    Case(name="plain", family="gpt2", config=GPT2Config, model=GPT2LMHeadModel, rows=(12,), kwargs=BASE, respell={"n_ctx": 48},
+    Case(name="plain", family="gpt2", config=GPT2Config, model=GPT2LMHeadModel, rows=(12,), kwargs=BASE, respell={"n_ctx": 256},
          shows="transposed projections, tied head, tanh GELU, every bias and norm away from its default",
          flips={"attention uniform": uniform_attention, "erf gelu": {"activation_function": "relu"}}),
     Case(name="by-layer", family="gpt2", config=GPT2Config, model=GPT2LMHeadModel, rows=(12,),
