@@ -39,6 +39,8 @@ typedef struct lm_limits {
     lm_rate memory;                  /* reading */
     uint32_t threads;                /* what "all" means */
     int64_t  measured_at;            /* seconds since 1970, UTC */
+    double   busy;                   /* share of the time that other work took from the measuring threads, 0…1: with much of
+                                        it the figures are too low */
     double   seconds;                /* that measuring took; 0: these were in the cache */
 } lm_limits;
 

@@ -144,6 +144,9 @@ static void judge(findings *f)
 
     if (strcmp(m->detected, "ref") == 0)
         warn(f, "no instruction set here has fast kernels: models run in plain C, slowly");
+    if (f->limits.busy > 0.1)
+        warn(f, "other work took %.0f %% of the time while this was measured, so the limits are too low; --fresh measures again",
+             100 * f->limits.busy);
     if (m->limited_by)
         warn(f, "LAMINA_CPU=%s keeps engines from %s", m->limited_by, m->detected);
     if (m->available && m->available < UINT64_C(1) << 30)
@@ -183,10 +186,10 @@ static json_t *limits_json(const lm_limits *l)
 
     if (gmtime_r(&at, &utc))
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:f}",
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:f, s:f}",
                      "level", l->level, "threads", (int)l->threads, "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
                      "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", text,
-                     "measured_now", l->seconds > 0, "seconds", l->seconds);
+                     "measured_now", l->seconds > 0, "seconds", l->seconds, "busy", l->busy);
 }
 
 static json_t *cpu_json(const lm_machine *m)

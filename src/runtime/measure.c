@@ -24,19 +24,24 @@
 #include "lamina/machine.h"
 #include "lamina/model.h"
 
-#define VERSION 1                    /* of the probes: figures of another version are measured again */
+#define VERSION 2                    /* of the probes: figures of another version are measured again */
 #define MOST_WINDOWS 16
 #define COMPUTE_WINDOW 0.004         /* seconds: shorter than what a scheduler gives to somebody else in between */
 #define READ_WINDOW 0.03
 #define BUDGET 0.2                   /* seconds for all windows of one kind; a busy machine gets fewer windows */
 #define PIECE ((size_t)256 << 10)    /* of a stream, between two looks at the clock */
 
-static double now(void)
+static double read_clock(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 /* ---- one window ---- */
@@ -44,6 +49,7 @@ static double now(void)
 typedef struct slot {
     _Alignas(64) unsigned char operands[LM_PROBE_BYTES];
     double   rate;
+    double   asked, given;           /* seconds of all windows: by the clock, on a processor */
     uint64_t sum;                    /* what was read, so that it is */
     size_t   at;                     /* where the next window goes on */
 } slot;
@@ -87,16 +93,19 @@ static void run_window(void *arg, unsigned index, unsigned workers)
 {
     window *w = arg;
     slot   *s = &w->slots[index];
-    double  start, stop = 0;
+    double  start, stop = 0, given;
 
     atomic_fetch_add(&w->ready, 1);
     while (atomic_load(&w->ready) < workers)                             /* as many workers as cores: nobody waits for long */
         if (workers > 1)
             sched_yield();
+    given       = read_clock(CLOCK_THREAD_CPUTIME_ID);
     start       = now();
     double work = w->loop ? compute_until(w, s, start + w->seconds, &stop)
                           : read_until(w, s, index, workers, start + w->seconds, &stop);
     s->rate     = work / (stop - start);
+    s->asked += stop - start;
+    s->given += read_clock(CLOCK_THREAD_CPUTIME_ID) - given;
 }
 
 static int by_size(const void *a, const void *b)
@@ -171,6 +180,17 @@ static void measure_loop(lm_pool *one, lm_pool *all, window *w, const lm_probe_l
     snprintf(out->by, sizeof out->by, "%s", loop->instruction);
 }
 
+static double lost(const slot *slots, unsigned n)
+{
+    double asked = 0, given = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        asked += slots[i].asked;
+        given += slots[i].given;
+    }
+    return given < asked ? 1 - given / asked : 0;
+}
+
 static lm_status measure_with(lm_pool *one, lm_pool *all, lm_cpu cpu, lm_limits *out, lm_error *e)
 {
     size_t    slot_bytes = lm_pool_threads(all) * sizeof(slot), share;
@@ -200,6 +220,7 @@ static lm_status measure_with(lm_pool *one, lm_pool *all, lm_cpu cpu, lm_limits 
         w.slots[i].at = 0;                                               /* its share is smaller now */
     out->memory.all = measure(all, &w, &out->memory.best);
     snprintf(out->memory.by, sizeof out->memory.by, "4 streams a thread");
+    out->busy = lost(w.slots, lm_pool_threads(all));
     lm_free_aligned(w.memory, w.bytes);
     lm_free_aligned(w.slots, slot_bytes);
     return LM_OK;
@@ -271,6 +292,7 @@ static bool from_cache(const char *path, uint32_t threads, lm_limits *out)
                 read_rate(j, "memory", &out->memory) && out->memory.all > 0;
     out->threads     = threads;
     out->measured_at = json_integer_value(json_object_get(j, "measured_at"));
+    out->busy        = json_number_value(json_object_get(j, "busy"));
     out->seconds     = 0;
     json_decref(j);
     return good;
@@ -287,8 +309,8 @@ static void jansson_free(void *p)
 
 static void to_cache(const char *path, const lm_limits *l)
 {
-    json_t *j    = json_pack("{s:o, s:o, s:o, s:o, s:I}", "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
-                             "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", (json_int_t)l->measured_at);
+    json_t *j    = json_pack("{s:o, s:o, s:o, s:o, s:I, s:f}", "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
+                             "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", (json_int_t)l->measured_at, "busy", l->busy);
     char   *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
     lm_outfile *f = NULL;
 

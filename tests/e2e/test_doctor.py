@@ -33,6 +33,7 @@ def test_shape(lamina, cache):
     for kind in ("int8", "bf16", "f32", "memory"):
         rate = limits[kind]
         assert rate is None and kind == "bf16" or rate["best"] >= rate["all_threads"] > 1e6 and rate["one_thread"] > 1e6 and rate["by"]
+    assert 0 <= limits["busy"] < 1 and (limits["busy"] > 0.1) == any("other work" in w for w in d["warnings"])
     assert 0 < d["memory"]["available"] <= d["memory"]["total"]
     assert set(d["libraries"]) == {"glibc", "jansson", "pcre2", "utf8proc", "libsodium", "hwloc", "libedit"}
     assert all(v[0].isdigit() for v in d["libraries"].values())
