@@ -114,7 +114,8 @@ const jbuiltin *lm_jinja_find_function(const char *name, size_t n);
 const jbuiltin *lm_jinja_find_method(jtype of, const char *name, size_t n);
 /* A table of builtins, ended by a NULL name. */
 const jbuiltin *lm_jinja_find_in(const jbuiltin *table, const char *name, size_t n);
-extern const jbuiltin lm_jinja_text_filters[], lm_jinja_list_filters[], lm_jinja_number_filters[];
+extern const jbuiltin lm_jinja_text_filters[], lm_jinja_list_filters[], lm_jinja_lazy_filters[], lm_jinja_order_filters[],
+    lm_jinja_number_filters[];
 extern const jbuiltin lm_jinja_str_methods[], lm_jinja_str_search_methods[];
 /* str.strip and its halves; `chars` NULL: white space. str.splitlines, str.replace (count < 0: all), str.center … */
 const jstr *lm_jstr_strip(jinja *m, const jstr *s, const jstr *chars, bool left, bool right);

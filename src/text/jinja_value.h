@@ -152,6 +152,7 @@ struct jmethod { const jbuiltin *fn; jval self; };
 struct jcycler { const jlist *items; size_t at; };
 struct jjoiner { const jstr *sep; bool used; };
 
+static inline jval lm_jv_missing(void) { return (jval){ .type = J_MISSING }; }
 static inline jval lm_jv_none(void) { return (jval){ .type = J_NONE }; }
 static inline jval lm_jv_bool(bool b) { return (jval){ .type = J_BOOL, .b = b }; }
 static inline jval lm_jv_int(int64_t i) { return (jval){ .type = J_INT, .i = i }; }
