@@ -310,7 +310,8 @@ static void jansson_free(void *p)
 static void to_cache(const char *path, const lm_limits *l)
 {
     json_t *j    = json_pack("{s:o, s:o, s:o, s:o, s:I, s:f}", "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
-                             "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", (json_int_t)l->measured_at, "busy", l->busy);
+                             "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", (json_int_t)l->measured_at,
+                             "busy", l->busy);
     char   *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
     lm_outfile *f = NULL;
 
