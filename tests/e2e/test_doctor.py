@@ -1,6 +1,7 @@
 """lamina doctor: the shape that scripts read, and figures that can be true. Speed itself is judged nowhere here."""
 import json
 import os
+import subprocess
 
 import pytest
 from conftest import run
@@ -83,3 +84,15 @@ def test_the_page(lamina, cache):
     for word in ("CPU", "limits", "memory", "libraries", "locale", "models"):
         assert any(line.startswith(word) for line in done.stdout.split("\n"))
     assert "\x1b" not in done.stdout
+
+
+def test_a_busy_machine_is_noticed(lamina, cache):
+    """Twice as many spinning programs as cores: measuring has a third of the time, and says so."""
+    spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * len(os.sched_getaffinity(0)))]
+    try:
+        busy = doctor(lamina, cache, "--fresh")
+    finally:
+        for s in spinners:
+            s.kill()
+            s.wait()
+    assert busy["limits"]["busy"] > 0.1 and any("--fresh measures again" in w for w in busy["warnings"])

@@ -1,0 +1,121 @@
+/* probe_check.c - the probes do what they are counted for: every byte is read, every round is computed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "kernels/probe.h"
+
+static const char *const levels[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16" };
+
+/* The probes of level `i`; false where this processor lacks it. */
+static bool probes_of(size_t i, lm_probes *out)
+{
+    lm_cpu mask;
+
+    if (lm_cpu_level(levels[i], &mask, NULL) != LM_OK || strcmp(lm_cpu_name(mask & lm_cpu_detected()), levels[i]) != 0)
+        return false;
+    lm_probes_init(out, mask & lm_cpu_detected());
+    return true;
+}
+
+/* One bit of any of the bytes changes the result. */
+static void every_byte_is_read(void **state)
+{
+    enum { N = 1024, STRIDE = 4096 };
+    lm_probes p;
+    uint8_t  *data = lm_alloc_aligned(4 * STRIDE, 64);
+
+    (void)state;
+    for (size_t i = 0; i < 4 * STRIDE; i++)
+        data[i] = (uint8_t)(i * 37 >> 3);
+    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        if (!probes_of(l, &p))
+            continue;
+        uint64_t before = p.read(data, STRIDE, N);
+        for (size_t i = 0; i < 4 * STRIDE; i++) {
+            data[i] ^= 1;
+            assert_int_equal(p.read(data, STRIDE, N) != before, i % STRIDE < N);
+            data[i] ^= 1;
+        }
+        assert_true(p.read(data, STRIDE, N) == before);
+    }
+    lm_free_aligned(data, 4 * STRIDE);
+}
+
+/* Rounds go on where the ones before stopped, and each of them counts: none is left out or folded into another. */
+static void every_round_is_computed(const lm_probe_loop *loop, enum lm_probe_kind kind)
+{
+    unsigned char *a = lm_alloc_aligned(LM_PROBE_BYTES, 64), *b = lm_alloc_aligned(LM_PROBE_BYTES, 64);
+    unsigned char *before = lm_alloc_aligned(LM_PROBE_BYTES, 64);
+
+    if (loop->run) {
+        assert_non_null(loop->instruction);
+        assert_true(loop->operations >= 2);
+        lm_probe_fill(a, kind, 1);
+        lm_probe_fill(b, kind, 1);
+        for (uint64_t n = 1; n <= 4; n++) {
+            memcpy(before, a, LM_PROBE_BYTES);
+            loop->run(a, 1);
+            assert_memory_not_equal(a, before, LM_PROBE_BYTES);
+        }
+        loop->run(b, 4);
+        assert_memory_equal(a, b, LM_PROBE_BYTES);
+    }
+    lm_free_aligned(a, LM_PROBE_BYTES);
+    lm_free_aligned(b, LM_PROBE_BYTES);
+    lm_free_aligned(before, LM_PROBE_BYTES);
+}
+
+static void loops(void **state)
+{
+    lm_probes p;
+
+    (void)state;
+    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
+        if (!probes_of(l, &p))
+            continue;
+        every_round_is_computed(&p.int8, LM_PROBE_INT8);
+        every_round_is_computed(&p.bf16, LM_PROBE_BF16);
+        every_round_is_computed(&p.f32, LM_PROBE_F32);
+    }
+}
+
+/* vpdpbusd counts 4 products and 4 additions a lane: the sums are those of that many products. */
+static void counted_operations_are_done(void **state)
+{
+    enum { ROUNDS = 3, LANES = 16 };
+    lm_probes p;
+
+    (void)state;
+    if (!probes_of(4, &p))
+        return;
+    int32_t *data = lm_alloc_aligned(LM_PROBE_BYTES, 64), *model = lm_alloc_aligned(LM_PROBE_BYTES, 64);
+    size_t   chains = p.int8.operations / (8 * LANES);
+    lm_probe_fill(data, LM_PROBE_INT8, 2);
+    memcpy(model, data, LM_PROBE_BYTES);
+    for (size_t i = 0; i < chains * LANES; i++) {
+        const uint8_t *x = (const uint8_t *)(model + (chains * LANES) + i % LANES);
+        const int8_t  *w = (const int8_t *)(model + (chains + 1) * LANES + i % LANES);
+        uint32_t       v = (uint32_t)model[i];
+        for (int k = 0; k < 4; k++)
+            v += ROUNDS * (uint32_t)(x[k] * w[k]);
+        model[i] = (int32_t)v;
+    }
+    p.int8.run(data, ROUNDS);
+    assert_memory_equal(data, model, LM_PROBE_BYTES);
+    lm_free_aligned(data, LM_PROBE_BYTES);
+    lm_free_aligned(model, LM_PROBE_BYTES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_byte_is_read), cmocka_unit_test(loops), cmocka_unit_test(counted_operations_are_done),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
