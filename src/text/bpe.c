@@ -18,6 +18,14 @@ typedef struct lm_symbol {
 
 typedef struct lm_pending { uint32_t rank, at; lm_token id; } lm_pending;
 
+/* A piece that text can become; -1: none. */
+static lm_token own_piece(const lm_vocab *v, lm_view text)
+{
+    lm_token id = lm_vocab_find(v, text);
+
+    return id >= 0 && v->pieces[id].outside ? -1 : id;
+}
+
 /* ---- tables ---- */
 void lm_bpe_init(lm_bpe *b, const lm_vocab *vocab)
 {
@@ -26,12 +34,12 @@ void lm_bpe_init(lm_bpe *b, const lm_vocab *vocab)
     *b = (lm_bpe){ .vocab = vocab, .unknown = -1 };
     for (unsigned i = 0; i < 256; i++) {
         size_t n         = lm_utf8_encode(lm_bytelevel_char((uint8_t)i), text);
-        b->byte_piece[i] = lm_vocab_find(vocab, (lm_view){ text, n });
+        b->byte_piece[i] = own_piece(vocab, (lm_view){ text, n });
         snprintf(text, sizeof text, "<0x%02X>", i);
-        b->byte_token[i] = lm_vocab_find(vocab, lm_view_of(text));
+        b->byte_token[i] = own_piece(vocab, lm_view_of(text));
     }
     for (uint32_t cp = 0; cp < sizeof b->low_piece / sizeof *b->low_piece; cp++)
-        b->low_piece[cp] = lm_vocab_find(vocab, (lm_view){ text, lm_utf8_encode(cp, text) });
+        b->low_piece[cp] = own_piece(vocab, (lm_view){ text, lm_utf8_encode(cp, text) });
     randombytes_buf(&b->key, sizeof b->key);
 }
 
@@ -160,7 +168,7 @@ static lm_token character(const lm_bpe *b, const char *s, size_t *size)
 
     if (cp < sizeof b->low_piece / sizeof *b->low_piece)
         return b->low_piece[cp];
-    return lm_vocab_find(b->vocab, (lm_view){ s, *size });
+    return own_piece(b->vocab, (lm_view){ s, *size });
 }
 
 /* The bytes of a character as byte tokens; false when any of them is missing. */
@@ -276,7 +284,7 @@ static bool candidate(const lm_bpe *b, const lm_bpe_work *w, const char *word, i
 
     if (b->rank_of) {
         lm_view  both = { word + l->from, l->size + r->size };
-        lm_token id   = both.size <= b->vocab->longest ? lm_vocab_find(b->vocab, both) : -1;
+        lm_token id   = both.size <= b->vocab->longest ? own_piece(b->vocab, both) : -1;
 
         if (id < 0)
             return false;
@@ -346,13 +354,13 @@ static lm_status whole_word(const lm_bpe *b, lm_view word, bool bytes, lm_token 
     if (word.size > b->vocab->longest)
         return LM_OK;
     if (!bytes) {
-        *id = lm_vocab_find(b->vocab, word);
+        *id = own_piece(b->vocab, word);
         return LM_OK;
     }
     lm_bytelevel_spell(&spelled, word.data, word.size);
     bool failed = spelled.failed;
     if (!failed)
-        *id = lm_vocab_find(b->vocab, lm_buf_view(&spelled));
+        *id = own_piece(b->vocab, lm_buf_view(&spelled));
     lm_buf_free(&spelled);
     return failed ? lm_fail_memory(e, "a word", word.size) : LM_OK;
 }

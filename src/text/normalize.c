@@ -29,16 +29,20 @@ void lm_normalize_work_free(lm_normalize_work *w)
 {
     lm_buf_free(&w->text[0]);
     lm_buf_free(&w->text[1]);
+    lm_buf_free(&w->shadow);
     lm_free(w->points);
     *w = (lm_normalize_work){ 0 };
 }
 
-static lm_status replace(const lm_normalizer *n, lm_regex_work *r, lm_view text, lm_buf *out, lm_error *e)
+static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, lm_buf *out, lm_error *e)
 {
-    lm_matches matches = { .regex = n->pattern, .work = r, .subject = text };
-    size_t     at      = 0;
-    lm_match   m;
+    const char *seen    = lm_regex_is_literal(n->pattern) ? text.data : lm_shadow(text, &w->shadow);
+    lm_matches  matches = { .regex = n->pattern, .work = r, .subject = { seen, text.size } };
+    size_t      at      = 0;
+    lm_match    m;
 
+    if (w->shadow.failed)
+        return lm_fail_memory(e, "a text", text.size);
     for (;;) {
         LM_TRY(lm_matches_next(&matches, &m, e));
         if (!m.found)
@@ -225,7 +229,7 @@ lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_w
             lm_buf_add_view(b, one->text);
             lm_buf_add_view(b, text);
             break;
-        case LM_NORMALIZE_REPLACE:   LM_TRY(replace(one, r, text, b, e)); break;
+        case LM_NORMALIZE_REPLACE:   LM_TRY(replace(one, w, r, text, b, e)); break;
         case LM_NORMALIZE_LOWERCASE: lowercase(text, b); break;
         default:
             LM_TRY(normal_forms(w, text, nfc || one->kind == LM_NORMALIZE_NFKC, compat, b, e));

@@ -119,7 +119,8 @@ static lm_status split(const run *r, unsigned stage, piece in)
 {
     const lm_stage *s       = &r->p->stages[stage];
     joiner          j       = { .r = r, .next = stage + 1, .in = in, .behavior = s->behavior, .invert = s->invert };
-    lm_matches      matches = { .regex = s->regex, .work = r->regex, .subject = { in.shadow, in.text.size } };
+    const char     *seen    = lm_regex_is_literal(s->regex) ? in.text.data : in.shadow;
+    lm_matches      matches = { .regex = s->regex, .work = r->regex, .subject = { seen, in.text.size } };
     size_t          at      = 0;
     lm_match        m;
 

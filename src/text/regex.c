@@ -95,6 +95,11 @@ void lm_regex_free(lm_regex *r)
     lm_free(r);
 }
 
+bool lm_regex_is_literal(const lm_regex *r)
+{
+    return !r->code;
+}
+
 lm_status lm_regex_begin(lm_regex_work *w, size_t size, lm_error *e)
 {
     const int64_t second = 1000000000;

@@ -15,6 +15,8 @@ lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_er
 /* A plain string to look for, not empty. */
 lm_status lm_regex_literal(lm_view text, lm_regex **out, lm_error *e);
 void      lm_regex_free(lm_regex *r);
+/* A literal is looked for in the text itself, a pattern in its shadow (unicode_class.h). */
+bool      lm_regex_is_literal(const lm_regex *r);
 
 /* The same pattern in PCRE2's spelling. */
 lm_status lm_regex_translate(lm_view pattern, lm_buf *out, const char *where, lm_error *e);

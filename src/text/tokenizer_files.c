@@ -152,7 +152,8 @@ static lm_status add_token(lm_tokenizer *t, added_list *a, uint32_t id, lm_view 
     LM_TRY(lm_member_bool(flags, where, "special", special, &special, e));
     if (known < 0) {
         LM_TRY(lm_vocab_add(&t->vocab, id, text, special ? LM_PIECE_CONTROL : LM_PIECE_USER, where, e));
-        known = (lm_token)id;
+        known                            = (lm_token)id;
+        t->vocab.pieces[known].outside = true;
     }
     lm_piece *p = &t->vocab.pieces[known];
     p->type     = special ? LM_PIECE_CONTROL : LM_PIECE_USER;

@@ -24,6 +24,7 @@ typedef struct lm_piece {
     uint8_t     type;           /* lm_piece_type */
     bool        special;        /* left out by LM_SKIP_SPECIAL */
     bool        end;            /* ends a generation */
+    bool        outside;        /* an added token that is not the model's own: no text becomes it by merging */
 } lm_piece;
 
 typedef struct lm_vocab {

@@ -44,6 +44,7 @@ static lm_status read_pieces(maker *m)
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "token %u is not valid UTF-8", i);
         LM_TRY(lm_vocab_add(&m->t->vocab, i, s->tokens[i], (lm_piece_type)type, key(m, "tokens"), m->e));
         m->t->vocab.pieces[i].special = type == LM_PIECE_CONTROL || type == LM_PIECE_UNKNOWN;
+        m->t->vocab.pieces[i].outside = m->t->vocab.pieces[i].special || type == LM_PIECE_USER;
         if (type == LM_PIECE_BYTE && !spells_byte(s->tokens[i]))
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "token %u is a byte and spelled '%.*s', not '<0x41>'",
                            i, (int)s->tokens[i].size, s->tokens[i].data);

@@ -86,7 +86,7 @@ def template(start):
     return json.loads(processors.TemplateProcessing(single="<bos> $A <eos> <eos>", special_tokens=[("<bos>", start), ("<eos>", start + 1)]).__getstate__())
 
 
-PAIR = [("<bos>", {}), ("<eos>", {})]
+PAIR = [("<bos>", {}), ("<eos>", {}), ("mask", {}), ("中", {}), ("ɓ", {})]
 FLAGS = [("<l>", {"lstrip": True}), ("<r>", {"rstrip": True}), ("<lr>", {"lstrip": True, "rstrip": True}), ("the", {"single_word": True, "special": False}),
          ("é", {"normalized": True, "special": False}), ("  ", {"special": False}), ("   ", {"special": False}), ("<|im_start|>", {}), ("<|im_", {"special": False}),
          ("HELLO", {"normalized": True, "special": False}), ("<|im_end|>", {"rstrip": True}), ("1", {"single_word": True}),

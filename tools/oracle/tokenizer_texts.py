@@ -148,6 +148,7 @@ def texts(new):
     out = SCRIPTS + WHITESPACE + CONTRACTIONS + DIGITS + EMOJI + MARKS + CONTROLS + CODE + SPECIALS + LONG + PROSE
     out += ["".join(chr(c) for c in new[i:i + 24]) for i in range(0, len(new), 24)]
     out += [f"a{chr(c)} b{chr(c)}{chr(c)} 1{chr(c)}" for c in new[::9]]
+    out += ["<eos>", "a <eos>", "<bos>", "<bos><eos> <bos>", "the<bos>HELLO", "[eos]", "<mask> mask"]
     out += [noise(rng, new) for _ in range(150)]
     seen = dict.fromkeys(out)
     assert all(not 0xD800 <= ord(c) < 0xE000 for t in seen for c in t)

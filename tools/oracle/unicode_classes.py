@@ -15,9 +15,11 @@ CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 ALL = "".join(map(chr, CODE_POINTS))
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn".split()
 
-# For a class and a length in UTF-8, an old character of the same that no pattern names in a range of its own.
+# For a class and a length in UTF-8, an old character of the same that no pattern names in a range of its own; on the same
+# side of U+4E00 and U+9FA5, where DeepSeek's patterns have borders.
+ABOVE_HAN = {("Lu", 3): 0xA7C2, ("Ll", 3): 0xA7C3}
 STAND_INS = {
-    ("Lu", 3): 0xA7C2, ("Ll", 3): 0xA7C3, ("Po", 3): 0x1805, ("Mn", 3): 0x0900, ("Mc", 3): 0x0903, ("So", 3): 0x2400,
+    ("Lu", 3): 0x10C7, ("Ll", 3): 0x10D0, ("Po", 3): 0x1805, ("Mn", 3): 0x0900, ("Mc", 3): 0x0903, ("So", 3): 0x2400,
     ("Cf", 3): 0x2060, ("Lo", 4): 0x10480, ("Han", 4): 0x20000, ("So", 4): 0x1F000, ("Nd", 4): 0x104A0, ("Lm", 4): 0x16B40,
     ("Mn", 4): 0x11001, ("Po", 4): 0x10100, ("Ll", 4): 0x16E60, ("Lu", 4): 0x16E40, ("Mc", 4): 0x11000, ("No", 4): 0x10107,
     ("Cf", 4): 0xE0001, ("Sm", 4): 0x1D6C1, ("Pd", 4): 0x10EAD,
@@ -52,8 +54,10 @@ def stand_ins():
         now, then = category[c], unicodedata.category(chr(c))
         if now != then:
             key = "Han" if c in han else now
-            rows[c] = STAND_INS[key, len(chr(c).encode())]
-    for (name, size), c in STAND_INS.items():
+            key = key, len(chr(c).encode())
+            rows[c] = ABOVE_HAN[key] if c > 0x9FFF and key in ABOVE_HAN else STAND_INS[key]
+            assert key[1] > 3 or (c < 0x4E00) == (rows[c] < 0x4E00), hex(c)
+    for (name, size), c in [*STAND_INS.items(), *ABOVE_HAN.items()]:
         assert len(chr(c).encode()) == size and unicodedata.category(chr(c)) == category[c], hex(c)
         assert category[c] == name or name == "Han" and c in han
     assert 0x180E not in regex_class(r"\s")
