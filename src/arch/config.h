@@ -35,6 +35,11 @@ typedef struct lm_config {
     uint32_t expert_width;
     float    embedding_scale, residual_scale, logit_divisor;     /* 1 without effect */
     bool     scores_by_layer;            /* scores are divided by layer + 1 */
+    uint32_t embed_width;                /* of the embedding, where projections join it to `hidden` */
+    uint32_t qkv_groups;                 /* equal parts of a fused projection, each with its own q, k and v */
+    float    qkv_clamp;                  /* q, k and v stay within +- this; 0: anywhere */
+    bool     post_norm, final_norm;      /* norms after each part; a norm before the head */
+    bool     residual_normed;            /* parts add to their normalised input */
     bool     qk_norm;                    /* each head of q and k is normalised */
     float    longrope[2][512];           /* short and long factors as config.json lists them */
 } lm_config;

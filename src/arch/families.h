@@ -11,6 +11,10 @@ extern const lm_family lm_family_qwen2;
 extern const lm_family lm_family_qwen3;
 extern const lm_family lm_family_granite;
 extern const lm_family lm_family_gpt2;
+extern const lm_family lm_family_gpt_neo;
+extern const lm_family lm_family_opt;
+extern const lm_family lm_family_bloom;
+extern const lm_family lm_family_gpt_bigcode;
 
 /* ---- Llama's decoder, which others vary (llama.c) ---- */
 

@@ -13,6 +13,10 @@ static const lm_family *const families[] = {
     &lm_family_qwen3,
     &lm_family_granite,
     &lm_family_gpt2,
+    &lm_family_gpt_neo,
+    &lm_family_opt,
+    &lm_family_bloom,
+    &lm_family_gpt_bigcode,
 };
 
 const lm_family *lm_family_at(size_t i)

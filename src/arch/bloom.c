@@ -1,0 +1,99 @@
+/* bloom.c - BLOOM (arXiv 2211.05100): ALiBi, a LayerNorm over the embedding, q, k and v side by side for each head. */
+#include "arch/families.h"
+
+/* GGUF stores all q, all k, all v; checkpoints the three of one head after another. */
+static lm_value bloom_attention(lm_builder *b, const lm_config *c, lm_value x, lm_value residual)
+{
+    lm_push(b, "self_attention", "%sAttention");
+    lm_value qkv  = lm_linear(b, "query_key_value", x, 3 * c->hidden, true);
+    uint32_t part = c->hidden / c->qkv_groups;
+    lm_value q    = lm_columns(b, "q", qkv, c->qkv_groups, 0, part);
+    lm_value k    = lm_columns(b, "k", qkv, c->qkv_groups, part, part);
+    lm_value v    = lm_columns(b, "v", qkv, c->qkv_groups, 2 * part, part);
+    lm_value o    = lm_linear(b, "dense", lm_attention(b, q, k, v, &c->attention), c->hidden, true);
+    o             = lm_add(b, residual, o);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value bloom_mlp(lm_builder *b, const lm_config *c, lm_value x, lm_value residual)
+{
+    lm_push(b, "mlp", "%sMLP");
+    lm_value y = lm_activate(b, lm_linear(b, "dense_h_to_4h", x, c->intermediate, true), LM_ACT_GELU_TANH);
+    y          = lm_add(b, residual, lm_linear(b, "dense_4h_to_h", y, c->hidden, true));
+    lm_pop(b);
+    return y;
+}
+
+static lm_value bloom_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "transformer", "%sModel");
+    lm_value x = lm_embed(b, "word_embeddings", c->vocab_size, c->hidden);
+    x          = lm_layer_norm(b, "word_embeddings_layernorm", x, c->norm_eps, true);
+    lm_push(b, "h", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sBlock");
+        lm_value h = lm_layer_norm(b, "input_layernorm", x, c->norm_eps, true);
+        x          = bloom_attention(b, c, h, c->residual_normed ? h : x);
+        h          = lm_layer_norm(b, "post_attention_layernorm", x, c->norm_eps, true);
+        x          = bloom_mlp(b, c, h, c->residual_normed ? h : x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_layer_norm(b, "ln_f", x, c->norm_eps, true);
+    lm_pop(b);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.word_embeddings" : NULL);
+}
+
+/* Older checkpoints say n_embed and num_attention_heads. seq_length limits nothing: there are no positions to run out of. */
+static lm_status bloom_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool        old_width = s->kind != LM_GGUF && lm_meta_has(s->meta, "n_embed");
+    const char *heads     = s->kind != LM_GGUF && lm_meta_has(s->meta, "num_attention_heads") ? "num_attention_heads" : "n_head";
+    const char *layers    = s->kind != LM_GGUF && lm_meta_has(s->meta, "num_hidden_layers") ? "num_hidden_layers" : "n_layer";
+
+    LM_TRY(lm_read_vocabulary(s, c, e));
+    LM_TRY(lm_read_u32(s, old_width ? "n_embed" : "hidden_size", "embedding_length", 1, 1u << 18, -1, &c->hidden, e));
+    LM_TRY(lm_read_u32(s, layers, "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
+    LM_TRY(lm_read_u32(s, heads, "attention.head_count", 1, 1024, -1, &c->n_heads, e));
+    LM_TRY(lm_read_u32(s, NULL, "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, "seq_length", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
+    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    LM_TRY(lm_read_bool(s, "apply_residual_connection_post_layernorm", NULL, false, &c->residual_normed, e));
+    LM_TRY(lm_read_head_dim(s, heads, c, e));
+    c->n_kv_heads      = c->n_heads;
+    c->qkv_groups      = s->kind == LM_GGUF ? 1 : c->n_heads;
+    c->attention       = lm_plain_attention(c);
+    c->attention.alibi = 8;
+    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
+        c->tied = true;
+    return LM_OK;
+}
+
+static const lm_name bloom_names[] = {
+    { "transformer.word_embeddings", "token_embd" },
+    { "transformer.word_embeddings_layernorm", "token_embd_norm" },
+    { "transformer.h.*.input_layernorm", "blk.*.attn_norm" },
+    { "transformer.h.*.self_attention.query_key_value", "blk.*.attn_qkv" },
+    { "transformer.h.*.self_attention.dense", "blk.*.attn_output" },
+    { "transformer.h.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "transformer.h.*.mlp.dense_h_to_4h", "blk.*.ffn_up" },
+    { "transformer.h.*.mlp.dense_4h_to_h", "blk.*.ffn_down" },
+    { "transformer.ln_f", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_bloom = {
+    .name         = "bloom",
+    .class_prefix = "Bloom",
+    .hf_types     = (const char *const[]){ "bloom", NULL },
+    .gguf_archs   = (const char *const[]){ "bloom", NULL },
+    .configure    = bloom_configure,
+    .build        = bloom_build,
+    .names        = bloom_names,
+    .keys         = (const char *const[]){ "n_embed", "n_layer", "n_head", "layer_norm_epsilon", "seq_length", "pretraining_tp",
+                                           "slow_but_exact", "apply_residual_connection_post_layernorm",
+                                           "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion",
+                                           "offset_alibi", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id", NULL },
+};

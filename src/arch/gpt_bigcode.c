@@ -1,0 +1,101 @@
+/* gpt_bigcode.c - GPT-BigCode (arXiv 2301.03988, 2305.06161: SantaCoder, StarCoder): GPT-2's block with plain projections
+ * and one key-value head for all queries. */
+#include "arch/families.h"
+
+/* With one key-value head q, k and v follow each other; with one for each query they do so in every head. */
+static lm_value bigcode_attention(lm_builder *b, const lm_config *c, lm_value x)
+{
+    uint32_t groups = c->n_kv_heads, q_width = c->hidden / groups;
+
+    lm_push(b, "attn", "%sAttention");
+    lm_value qkv = lm_linear(b, "c_attn", x, c->hidden + 2 * groups * c->head_dim, true);
+    lm_value q   = lm_columns(b, "q", qkv, groups, 0, q_width);
+    lm_value k   = lm_columns(b, "k", qkv, groups, q_width, c->head_dim);
+    lm_value v   = lm_columns(b, "v", qkv, groups, q_width + c->head_dim, c->head_dim);
+    lm_value o   = lm_linear(b, "c_proj", lm_attention(b, q, k, v, &c->attention), c->hidden, true);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value bigcode_block(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_value h = lm_layer_norm(b, "ln_1", x, c->norm_eps, true);
+    x          = lm_add(b, x, bigcode_attention(b, c, h));
+    h          = lm_layer_norm(b, "ln_2", x, c->norm_eps, true);
+    lm_push(b, "mlp", "%sMLP");
+    h = lm_activate(b, lm_linear(b, "c_fc", h, c->intermediate, true), c->act);
+    h = lm_linear(b, "c_proj", h, c->hidden, true);
+    lm_pop(b);
+    return lm_add(b, x, h);
+}
+
+static lm_value bigcode_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "transformer", "%sModel");
+    lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
+    x          = lm_add(b, x, lm_position_embed(b, "wpe", c->context_length, c->hidden, 0));
+    lm_push(b, "h", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sBlock");
+        x = bigcode_block(b, c, x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_layer_norm(b, "ln_f", x, c->norm_eps, true);
+    lm_pop(b);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.wte" : NULL);
+}
+
+static lm_status bigcode_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool scaled, multi_query;
+
+    LM_TRY(lm_read_vocabulary(s, c, e));
+    LM_TRY(lm_read_u32(s, "n_embd", "embedding_length", 1, 1u << 18, -1, &c->hidden, e));
+    LM_TRY(lm_read_u32(s, "n_layer", "block_count", 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
+    LM_TRY(lm_read_u32(s, "n_head", "attention.head_count", 1, 1024, -1, &c->n_heads, e));
+    LM_TRY(lm_read_u32(s, "n_inner", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, "n_positions", "context_length", 1, 1u << 24, 1024, &c->context_length, e));
+    LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_bool(s, "scale_attn_weights", NULL, true, &scaled, e));
+    LM_TRY(lm_read_bool(s, "multi_query", NULL, true, &multi_query, e));
+    LM_TRY(lm_read_u32(s, NULL, "attention.head_count_kv", 1, 1, 1, &c->n_kv_heads, e));
+    LM_TRY(lm_read_head_dim(s, "n_head", c, e));
+    c->n_kv_heads      = multi_query ? 1 : c->n_heads;
+    c->attention       = lm_plain_attention(c);
+    c->attention.scale = scaled ? c->attention.scale : 1;
+    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
+        c->tied = true;
+    return LM_OK;
+}
+
+static const lm_name bigcode_names[] = {
+    { "transformer.wte", "token_embd" },
+    { "transformer.wpe", "position_embd" },
+    { "transformer.h.*.ln_1", "blk.*.attn_norm" },
+    { "transformer.h.*.attn.c_attn", "blk.*.attn_qkv" },
+    { "transformer.h.*.attn.c_proj", "blk.*.attn_output" },
+    { "transformer.h.*.ln_2", "blk.*.ffn_norm" },
+    { "transformer.h.*.mlp.c_fc", "blk.*.ffn_up" },
+    { "transformer.h.*.mlp.c_proj", "blk.*.ffn_down" },
+    { "transformer.ln_f", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_gpt_bigcode = {
+    .name         = "gpt_bigcode",
+    .class_prefix = "GPTBigCode",
+    .hf_types     = (const char *const[]){ "gpt_bigcode", NULL },
+    .gguf_archs   = (const char *const[]){ "starcoder", NULL },
+    .configure    = bigcode_configure,
+    .build        = bigcode_build,
+    .names        = bigcode_names,
+    .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "layer_norm_epsilon", "multi_query",
+                                           "activation_function", "scale_attn_weights", "attention_softmax_in_fp32",
+                                           "scale_attention_softmax_in_fp32", "inference_runner", "validate_runner_input",
+                                           "pre_allocate_kv_cache", "max_batch_size", "summary_type", "summary_use_proj",
+                                           "summary_activation", "summary_first_dropout", "summary_proj_to_labels", NULL },
+    .ignorable    = (const char *const[]){ "*.attn.bias", "*.attn.masked_bias", NULL },
+};

@@ -1,0 +1,102 @@
+/* opt.c - OPT (arXiv 2205.01068): learned positions two rows in, ReLU, LayerNorm before each part; after it in the 350m
+ * model, whose embedding is also narrower than the rest. */
+#include "arch/families.h"
+
+#define FIRST_POSITION 2             /* rows 0 and 1 of the table belonged to padding */
+
+static lm_value opt_attention(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "self_attn", "%sAttention");
+    lm_value q = lm_linear(b, "q_proj", x, c->hidden, c->bias_qkv);
+    lm_value k = lm_linear(b, "k_proj", x, c->hidden, c->bias_qkv);
+    lm_value v = lm_linear(b, "v_proj", x, c->hidden, c->bias_qkv);
+    lm_value o = lm_linear(b, "out_proj", lm_attention(b, q, k, v, &c->attention), c->hidden, c->bias_o);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value opt_mlp(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_value h = lm_activate(b, lm_linear(b, "fc1", x, c->intermediate, c->bias_mlp), c->act);
+    return lm_linear(b, "fc2", h, c->hidden, c->bias_mlp);
+}
+
+static lm_value opt_layer(lm_builder *b, const lm_config *c, lm_value x)
+{
+    if (c->post_norm) {
+        x = lm_layer_norm(b, "self_attn_layer_norm", lm_add(b, x, opt_attention(b, c, x)), c->norm_eps, true);
+        return lm_layer_norm(b, "final_layer_norm", lm_add(b, x, opt_mlp(b, c, x)), c->norm_eps, true);
+    }
+    x = lm_add(b, x, opt_attention(b, c, lm_layer_norm(b, "self_attn_layer_norm", x, c->norm_eps, true)));
+    return lm_add(b, x, opt_mlp(b, c, lm_layer_norm(b, "final_layer_norm", x, c->norm_eps, true)));
+}
+
+static lm_value opt_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "model", "%sModel");
+    lm_push(b, "decoder", "%sDecoder");
+    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->embed_width);
+    lm_value p = lm_position_embed(b, "embed_positions", c->context_length + FIRST_POSITION, c->hidden, FIRST_POSITION);
+    if (c->embed_width != c->hidden)
+        x = lm_linear(b, "project_in", x, c->hidden, false);
+    x = lm_add(b, x, p);
+    lm_push(b, "layers", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sDecoderLayer");
+        x = opt_layer(b, c, x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    if (c->final_norm)
+        x = lm_layer_norm(b, "final_layer_norm", x, c->norm_eps, true);
+    if (c->embed_width != c->hidden)
+        x = lm_linear(b, "project_out", x, c->embed_width, false);
+    lm_pop(b);
+    lm_pop(b);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.decoder.embed_tokens" : NULL);
+}
+
+static lm_status opt_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool before, removed, bias, affine;
+
+    LM_TRY(lm_read_vocabulary(s, c, e));
+    LM_TRY(lm_read_u32(s, "hidden_size", NULL, 1, 1u << 20, -1, &c->hidden, e));
+    LM_TRY(lm_read_u32(s, "num_hidden_layers", NULL, 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
+    LM_TRY(lm_read_u32(s, "num_attention_heads", NULL, 1, 1024, -1, &c->n_heads, e));
+    LM_TRY(lm_read_u32(s, "ffn_dim", NULL, 1, 1u << 20, -1, &c->intermediate, e));
+    LM_TRY(lm_read_u32(s, "word_embed_proj_dim", NULL, 1, 1u << 20, c->hidden, &c->embed_width, e));
+    LM_TRY(lm_read_u32(s, "max_position_embeddings", NULL, 1, 1u << 24, 2048, &c->context_length, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_RELU, &c->act, e));
+    LM_TRY(lm_read_bool(s, "do_layer_norm_before", NULL, true, &before, e));
+    LM_TRY(lm_read_bool(s, "_remove_final_layer_norm", NULL, false, &removed, e));
+    LM_TRY(lm_read_bool(s, "enable_bias", NULL, true, &bias, e));
+    LM_TRY(lm_read_bool(s, "layer_norm_elementwise_affine", NULL, true, &affine, e));
+    LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
+    if (!affine) {
+        lm_fail(e, LM_UNSUPPORTED, "layer_norm_elementwise_affine", LM_NO_OFFSET, "norms without weights have no form here");
+        return lm_fail_in(e, lm_meta_file(s->meta));
+    }
+    c->norm_eps   = 1e-5f;
+    c->n_kv_heads = c->n_heads;
+    c->attention  = lm_plain_attention(c);
+    c->post_norm  = !before;
+    c->final_norm = before && !removed;
+    c->bias_qkv = c->bias_o = c->bias_mlp = bias;
+    if (!lm_meta_has(s->meta, "tie_word_embeddings"))
+        c->tied = true;
+    return LM_OK;
+}
+
+const lm_family lm_family_opt = {
+    .name         = "opt",
+    .class_prefix = "OPT",
+    .hf_types     = (const char *const[]){ "opt", NULL },
+    .gguf_archs   = (const char *const[]){ NULL },
+    .configure    = opt_configure,
+    .build        = opt_build,
+    .names        = (const lm_name[]){ { NULL, NULL } },
+    .keys         = (const char *const[]){ "ffn_dim", "word_embed_proj_dim", "activation_function", "activation_dropout",
+                                           "do_layer_norm_before", "_remove_final_layer_norm", "enable_bias",
+                                           "layer_norm_elementwise_affine", "init_std", NULL },
+};
