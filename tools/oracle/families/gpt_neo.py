@@ -12,7 +12,7 @@ CASES = [
     Case(name="turns", family="gpt_neo", config=GPTNeoConfig, model=GPTNeoForCausalLM, rows=(12,), **NO_GGUF,
          kwargs={**BASE, "attention_types": [[["global", "local"], 1]], "window_size": 5},
          shows="a global and a local layer, a window of 5 keys in a sequence of 12, no 1/sqrt(D)",
-         flips={"window of 6": {"window_size": 6}, "erf gelu": {"activation_function": "relu"}, "biases": no_bias("out_proj")}),
+         flips={"window of 6": {"window_size": 6}, "relu": {"activation_function": "relu"}, "biases": no_bias("out_proj")}),
     Case(name="groups", family="gpt_neo", config=GPTNeoConfig, model=GPTNeoForCausalLM, rows=(12,), **NO_GGUF,
          kwargs={**BASE, "num_layers": 3, "attention_types": [[["local"], 2], [["global"], 1]], "window_size": 3, "intermediate_size": 40},
          shows="layers given in two groups, an inner width of its own",
