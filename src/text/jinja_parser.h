@@ -1,5 +1,6 @@
 /* jinja_parser.h - what the parts of the parser share: operators (jinja_expr.c), operands (jinja_operand.c), statements
- * (jinja_statements.c), bodies (jinja_parser.c). They follow jinja2/parser.py rule by rule, so that what it accepts and refuses is the same. */
+ * (jinja_statements.c), bodies (jinja_parser.c). They follow jinja2/parser.py rule by rule, so that what it accepts and
+ * refuses is the same. */
 #ifndef LM_TEXT_JINJA_PARSER_H
 #define LM_TEXT_JINJA_PARSER_H
 

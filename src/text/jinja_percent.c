@@ -57,7 +57,8 @@ static bool put_percent_int(jinja *m, jbuild *b, jval v, jspec *f)
     while ((int64_t)(n + zeros) < f->precision)
         padded[zeros++] = '0';
     memcpy(padded + zeros, digits, n);
-    lm_jspec_prefix(i < 0, f->sign, !f->alternate ? "" : f->type == 'x' ? "0x" : f->type == 'X' ? "0X" : f->type == 'o' ? "0o" : "", prefix);
+    const char *base = f->type == 'x' ? "0x" : f->type == 'X' ? "0X" : f->type == 'o' ? "0o" : "";
+    lm_jspec_prefix(i < 0, f->sign, f->alternate ? base : "", prefix);
     lm_jspec_padded(m, b, prefix, padded, n + zeros, f);
     return m->status == LM_OK;
 }
