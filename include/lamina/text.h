@@ -60,7 +60,8 @@ const char *lm_tokenizer_summary(const lm_tokenizer *t);
 typedef struct lm_stream lm_stream;
 /* `continues`: the text follows a prompt, so a leading space stays. */
 lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, lm_stream **out, lm_error *e);
-/* Append to `out` what is certain now. */
+/* Append to `out` the characters that are whole now. All together they are what lm_detokenize gives, but for byte tokens
+ * that spell no UTF-8: there it makes the whole run of them U+FFFD, a stream only the bad bytes. */
 lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e);
 lm_status lm_stream_end(lm_stream *s, lm_text *out, lm_error *e);                  /* the rest, U+FFFD for a broken tail */
 void      lm_stream_free(lm_stream *s);

@@ -15,7 +15,8 @@ static inline void check_refusal(lm_status s, const lm_error *e)
     PROMISE(!strpbrk(lm_error_text(e, text, sizeof text), "\n\r\t\x1b"));
 }
 
-/* Every text becomes ids of the vocabulary; every id becomes text; in one piece or streamed it is the same. */
+/* Every text becomes ids of the vocabulary; every id becomes text; in one piece or streamed it is the same, broken runs of
+ * byte tokens apart (lamina/text.h). */
 static inline void use_tokenizer(const lm_tokenizer *t)
 {
     static const char *const texts[] = {
@@ -42,7 +43,8 @@ static inline void use_tokenizer(const lm_tokenizer *t)
         for (size_t k = 0; k < ids.n; k++)
             PROMISE(lm_stream_push(stream, ids.ids[k], &streamed, &e) == LM_OK);
         PROMISE(lm_stream_end(stream, &streamed, &e) == LM_OK);
-        PROMISE(streamed.n == back.n && (!back.n || !memcmp(streamed.data, back.data, back.n)));
+        if (!back.n || !strstr(back.data, "\xEF\xBF\xBD"))
+            PROMISE(streamed.n == back.n && (!back.n || !memcmp(streamed.data, back.data, back.n)));
         lm_stream_free(stream);
         lm_text_free(&back);
         lm_text_free(&streamed);
