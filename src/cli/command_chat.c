@@ -92,10 +92,8 @@ static json_t *answer_json(const lm_session *s)
 
 static lm_status answer(talk *t, lm_error *e)
 {
-    lm_status status;
+    lm_status status = lm_session_answer(&t->s, e);
 
-    lm_interrupt_clear();
-    status = lm_session_answer(&t->s, e);
     if (status != LM_OK)
         return status;
     status = t->s.cli->json ? lm_out_json_line(t->s.cli, answer_json(&t->s), e) : lm_out_text("\n", 1, e);

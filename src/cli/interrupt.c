@@ -1,5 +1,6 @@
 #include "cli/interrupt.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -42,4 +43,19 @@ void lm_interrupt_clear(void)
 {
     interrupts = 0;
     install();
+}
+
+bool lm_interrupt_wait(int fd)
+{
+    struct pollfd ready = { .fd = fd, .events = POLLIN };
+    sigset_t mine, before;
+
+    /* Ctrl-C between a look at `interrupts` and the wait would be slept through: it is let in by the wait alone. */
+    sigemptyset(&mine);
+    sigaddset(&mine, SIGINT);
+    sigprocmask(SIG_BLOCK, &mine, &before);
+    while (!interrupts && ppoll(&ready, 1, NULL, &before) <= 0)
+        continue;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return !interrupts;
 }

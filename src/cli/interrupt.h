@@ -9,5 +9,7 @@ void lm_interrupt_watch(lm_engine *g);
 /* Since the last lm_interrupt_clear. */
 bool lm_interrupted(void);
 void lm_interrupt_clear(void);
+/* Waits until `fd` has something to read, or its end (true), or Ctrl-C came since the last clear (false). */
+bool lm_interrupt_wait(int fd);
 
 #endif

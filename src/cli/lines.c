@@ -41,7 +41,7 @@ static int next_character(EditLine *edit, wchar_t *out)
 
     el_get(edit, EL_CLIENTDATA, &l);
     for (;;) {
-        ssize_t n = read(STDIN_FILENO, &byte, 1);
+        ssize_t n = lm_interrupt_wait(STDIN_FILENO) ? read(STDIN_FILENO, &byte, 1) : 0;
         if (lm_interrupted()) {
             l->abandoned = true;
             *out = L'\n';

@@ -3,6 +3,7 @@ import json
 import os
 import pty
 import select
+import termios
 import time
 
 import pytest
@@ -99,6 +100,14 @@ class Terminal:
         before, after, self.seen = self.seen.partition(text.encode())
         return (before + after).decode(errors="replace")
 
+    def prompt(self):
+        """What came up to the prompt, once the line editor has the keyboard: what is typed before is echoed twice."""
+        said, end = self.until("\r\n> "), time.monotonic() + 60
+        while termios.tcgetattr(self.fd)[3] & termios.ICANON:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        return said
+
     def type(self, text):
         os.write(self.fd, text.encode())
 
@@ -115,18 +124,18 @@ class Terminal:
 def test_on_a_terminal(build, model, tmp_path):
     env = {"LAMINA_CACHE": str(tmp_path), "TERM": "xterm", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     t = Terminal(build / "src/cli/lamina", "chat", model, "--temp", "0", "--ignore-eos", env=env)
-    t.until("> ")
+    t.prompt()
     t.type("Tell me a long story about héros.\n")
     t.until("héros.\r\n")
     t.until(" ")                                       # it has begun
     t.type("\x03")
-    assert "interrupted" in t.until("\r\n> "), "Ctrl-C stops the answer and not the program"
+    assert "interrupted" in t.prompt(), "Ctrl-C stops the answer and not the program"
     t.type("half a line\x03")
-    t.until("\r\n> ")
+    t.prompt()
     t.type("/set predict 3\n")
-    t.until("\r\n> ")
+    t.prompt()
     t.type("Go \\\non.\n")
-    assert "context" in t.until("\r\n> ")
+    assert "context" in t.prompt()
     t.type("\x04")
     assert t.status() == 0
     past = (tmp_path / "chat_history").read_text()
