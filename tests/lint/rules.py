@@ -221,6 +221,18 @@ def rooms_documented(folders, page):
         yield "docs/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
 
 
+def paths_exist(files, pages):
+    """A path of this tree that a document names is there. `NAME` and `<family>` stand for any name."""
+    folders = {"/".join(f.split("/")[:n]) for f in files for n in range(1, f.count("/") + 1)}
+    known = set(files) | folders
+    for page, text in pages:
+        for number, line in enumerate(text.split("\n"), 1):
+            for path in re.findall(r"(?<![\w/.])(?:src|tests|docs|scripts|tools|examples|include)/[\w./<>*-]*[\w>*/]", line):
+                pattern = re.compile(re.sub(r"NAME|<\w+>|\\\*", "[^/]+", re.escape(path.rstrip("/"))) + "$")
+                if not any(map(pattern.match, known)):
+                    yield page, number, f"{path} is not there"
+
+
 def check_examples():
     for name, (_, rule, bad, good) in RULES.items():
         for path, text in bad:
@@ -231,6 +243,9 @@ def check_examples():
                 yield f"tests/lint/rules.py: {name} reports {text!r} in {path}: {message}"
     if not list(unique_names(["src/a/x.c", "src/b/x.c"])) or list(unique_names(["src/a/x.c", "include/x.h"])):
         yield "tests/lint/rules.py: unique_names does not tell files apart"
+    if list(paths_exist(["src/a/x.c"], [("p", "see `src/a/`, src/NAME/x.c.")])) or not list(
+            paths_exist(["src/a/x.c"], [("p", "see `src/b/`")])):
+        yield "tests/lint/rules.py: paths_exist does not tell paths apart"
     table = "| 0 | `src/base/` | x |\n"
     if list(rooms_documented(["base"], table)) or not list(rooms_documented(["base", "text"], table)):
         yield "tests/lint/rules.py: rooms_documented does not tell tables apart"
@@ -240,7 +255,7 @@ def check_examples():
 
 
 def main():
-    wanted = sys.argv[1:] or [*RULES, "unique_names", "statuses_documented", "rooms_documented"]
+    wanted = sys.argv[1:] or [*RULES, "unique_names", "statuses_documented", "rooms_documented", "paths_exist"]
     findings = list(check_examples())
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
                             capture_output=True, text=True)
@@ -269,7 +284,10 @@ def main():
         page_ = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
         findings += [f"{path}:{line}: {message} [rooms_documented]"
                      for path, line, message in rooms_documented({room(p) for p in files} - {None}, page_)]
-    if not read and not {"unique_names", "statuses_documented", "rooms_documented"} & set(wanted):
+    if "paths_exist" in wanted:
+        pages = [(p, (ROOT / p).read_text(encoding="utf-8")) for p in files if p.endswith(".md")]
+        findings += [f"{path}:{line}: {message} [paths_exist]" for path, line, message in paths_exist(files, pages)]
+    if not read and not {"unique_names", "statuses_documented", "rooms_documented", "paths_exist"} & set(wanted):
         findings.append("tests/lint/rules.py: found no file to read")
     print("\n".join(findings))
     print(f"lint: {len(wanted)} rules, {read} files, {len(findings)} findings")
