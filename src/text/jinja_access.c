@@ -46,7 +46,7 @@ static bool bind(jinja *m, const jbuiltin *fn, jval self, jval *out)
     return true;
 }
 
-static bool loop_length(jinja *m, jloop *loop)
+bool lm_jloop_length(jinja *m, jloop *loop)
 {
     jvec rest = { 0 };
     jval v;
@@ -107,7 +107,7 @@ static bool loop_attr(jinja *m, jloop *loop, const jstr *name, jval *out)
     else if (lm_jstr_is(name, "previtem"))
         return loop_neighbour(m, loop->before, "there is no previous item", out);
     else if (lm_jstr_is(name, "length") || lm_jstr_is(name, "revindex") || lm_jstr_is(name, "revindex0")) {
-        if (!loop_length(m, loop))
+        if (!lm_jloop_length(m, loop))
             return false;
         *out = lm_jv_int(name->n == 6 ? loop->length : loop->length - loop->index0 - (name->n == 9 ? 1 : 0));
     }
@@ -312,6 +312,14 @@ bool lm_jinja_slice(jinja *m, jval v, const jval part[3], jval *out)
         const jstr *s = lm_jinja_spend(m, v.s->n / 256) ? lm_jstr_slice(m, v.s, from, to) : NULL;
         *out = lm_jv_of_str(s);
         return s != NULL;
+    }
+    if (step == 1 && (v.type == J_LIST || v.type == J_TUPLE)) {
+        jlist *l = lm_jinja_new(m, 1, jlist);       /* lists never change: the slice shares the items */
+        if (!l)
+            return false;
+        *l = (jlist){ .items = v.l->items + start, .n = (size_t)(stop > start ? stop - start : 0) };
+        *out = (jval){ .type = v.type, .l = l };
+        return true;
     }
     if (step < -size || step > size)
         step = step < 0 ? -size - 1 : size + 1;

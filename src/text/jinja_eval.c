@@ -101,19 +101,27 @@ static bool eval_arith(jinja *m, jscope *s, const jnode *n, jval *out)
     return true;
 }
 
+/* The first operand's buffer grows: `ns.text ~ more` in a loop stays linear. */
 static bool eval_concat(jinja *m, jscope *s, const jnode *n, jval *out)
 {
     jvec parts = { 0 };
-    jbuild b = { 0 };
+    const jstr *text = NULL;
     jval v;
 
     for (size_t i = 0; i < n->n; i++)
         if (!lm_jinja_eval(m, s, n->list[i], &v) || !lm_jvec_add(m, &parts, v))
             return false;
     m->at = n->at;
-    for (size_t i = 0; i < parts.n; i++)
-        lm_jb_value(m, &b, parts.items[i]);
-    return lm_jb_done(m, &b, false, out);
+    for (size_t i = 0; i < parts.n; i++) {
+        const jstr *part;
+        if (!lm_jv_str(m, parts.items[i], &part) || !(part = lm_jstr_plain(m, part)))
+            return false;
+        text = text ? lm_jstr_concat(m, text, part) : part;
+        if (!text)
+            return false;
+    }
+    *out = lm_jv_of_str(text);
+    return true;
 }
 
 static bool eval_slice(jinja *m, jscope *s, const jnode *n, jval *out)

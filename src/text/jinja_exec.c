@@ -77,6 +77,20 @@ static jflow exec_if(jinja *m, jscope *s, const jnode *n)
 /* The items that pass the test of `for … if`; the test sees the target and what is outside, not the loop. */
 struct filtered { const jnode *node; jscope *scope; };
 
+/* What jinja2's generator yields: the targets again, so a list that was unpacked comes out as a tuple. */
+static bool repack(jinja *m, jscope *s, const jnode *target, jval *out)
+{
+    jvec v = { 0 };
+    jval item;
+
+    if (target->kind != N_TUPLE)
+        return lm_jinja_eval(m, s, target, out);
+    for (size_t i = 0; i < target->n; i++)
+        if (!repack(m, s, target->list[i], &item) || !lm_jvec_add(m, &v, item))
+            return false;
+    return lm_jvec_done(m, &v, J_TUPLE, out);
+}
+
 static bool next_filtered(jinja *m, jiter *it, jval *out)
 {
     const struct filtered *f = it->state;
@@ -92,7 +106,7 @@ static bool next_filtered(jinja *m, jiter *it, jval *out)
         if (!assign(m, f->scope, f->node->a, *out) || !lm_jinja_eval(m, f->scope, f->node->c, &keep))
             return false;
         if (lm_jv_truth(keep))
-            return true;
+            return f->node->a->kind != N_TUPLE || repack(m, f->scope, f->node->a, out);
     }
 }
 

@@ -11,7 +11,7 @@ static bool read_spec(jinja *m, const jstr *s, jspec *f)
     size_t at = 0, n = 0;
     bool filled = false;
 
-    *f = (jspec){ .width = -1, .precision = -1, .sign = '-', .fill = lm_jstr_new(m, " ", 1, false) };
+    *f = (jspec){ .width = -1, .precision = -1, .fill = lm_jstr_new(m, " ", 1, false) };
     if (s->n)
         lm_cp_at(s->data, 0, &n);
     if (n && n < s->n && strchr("<>^=", s->data[n]) && s->data[n]) {
@@ -29,6 +29,7 @@ static bool read_spec(jinja *m, const jstr *s, jspec *f)
     if (at < s->n && s->data[at] == '0') {
         at++;
         f->fill = filled ? f->fill : lm_jstr_new(m, "0", 1, false);
+        f->zero = !filled && !f->align;
         f->align = f->align ? f->align : '=';
     }
     lm_jspec_count(s, &at, &f->width);
@@ -59,6 +60,8 @@ bool lm_jinja_format_value(jinja *m, jval v, const jstr *text, jbuild *out)
     if (!read_spec(m, text, &f))
         return false;
     bool is_real = f.type && strchr("eEfFgG%", f.type);
+    if (v.type == J_STR && (!f.type || f.type == 's') && (f.sign || f.alternate || f.group || (f.align == '=' && !f.zero)))
+        return lm_jinja_fail(m, LM_FAILED, "sign, '#', ',' and '=' are not allowed in a string's format specifier");
     if (v.type == J_STR && (!f.type || f.type == 's'))
         return lm_jspec_text(m, out, v.s, &f);
     if (lm_jv_is_int(v) && (!f.type || strchr("bdoxXn", f.type))) {

@@ -101,6 +101,7 @@ static lm_status parse_signature(jparser *p, jmacro_def *d)
         if (params.n)
             LM_TRY(lm_jp_expect(p, T_COMMA));
         LM_TRY(lm_jp_target(p, true, false, &n));
+        lm_jp_mention(p, n->name, true);
         LM_TRY(lm_jp_push(p, &params, n));
         if (lm_jp_skip(p, T_ASSIGN)) {
             LM_TRY(lm_jp_expression(p, true, &n));
