@@ -88,6 +88,8 @@ bool  lm_jinja_filter(jinja *m, jscope *s, const jnode *n, jval in, jval *out);
 /* Run a body with its output caught as a string. */
 bool  lm_jinja_capture(jinja *m, jscope *s, const jbody *body, jflow *flow, jval *out);
 bool  lm_jinja_loop(jinja *m, jscope *s, const jnode *n, jval over, int64_t depth0, jflow *flow);
+/* Fill loop->length; a generator is read to its end for that. */
+bool  lm_jloop_length(jinja *m, jloop *loop);
 bool  lm_jinja_call_macro(jinja *m, const jmacro *macro, const jcall *c, jval *out);
 
 jscope *lm_jscope_new(jinja *m, jscope *parent);

@@ -93,6 +93,8 @@ static void put_object(jinja *m, jbuild *b, jval v)
         snprintf(text, sizeof text, "<generator object %s>", v.it->name);
         break;
     case J_LOOP:
+        if (!lm_jloop_length(m, v.loop))
+            return;
         snprintf(text, sizeof text, "<LoopContext %" PRId64 "/%" PRId64 ">", v.loop->index0 + 1, v.loop->length);
         break;
     case J_FUNCTION:

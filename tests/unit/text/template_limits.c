@@ -154,7 +154,8 @@ static void appending_is_linear(void **state)
 {
     static const char source[] = "{% set ns = namespace(s='', t='', l=[]) %}{% for i in range(30000) %}"
                                  "{% set ns.s = ns.s + 'abcdefghij' + x %}{% set ns.t = ns.t ~ i % 10 ~ '.' %}"
-                                 "{% if i % 2 %}{% set ns.l = ns.l + [i] %}{% endif %}{% endfor %}{{ ns.s|length }} {{ ns.t|length }} {{ ns.l|length }}";
+                                 "{% if i % 2 %}{% set ns.l = ns.l + [i] %}{% endif %}{% endfor %}"
+                                 "{{ ns.s|length }} {{ ns.t|length }} {{ ns.l|length }}";
     lm_rendering r = { 0 };
     lm_error     e = { 0 };
 
