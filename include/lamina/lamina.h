@@ -14,6 +14,7 @@
 
 #include "lamina/error.h"
 #include "lamina/text.h"
+#include "lamina/preset.h"
 #include "lamina/model.h"
 #include "lamina/engine.h"
 #include "lamina/generate.h"

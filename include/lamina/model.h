@@ -15,6 +15,7 @@ typedef struct lm_model_options {
     bool        no_mmap;             /* read files into memory instead of mapping them */
     bool        allow_unused;        /* tensors that no operation uses are a warning, not an error */
     bool        structure_only;      /* description only: a bare config.json will do, no weights are looked at */
+    bool        weights_optional;    /* as structure_only where there are no weights: presets, config.json, a folder without */
     const char *pre;                 /* as in lm_tokenizer_options */
     /* Departures from the file; each is reported by lm_model_warning. 0 / NULL: as the file says. */
     const char *rope_scaling;        /* "none" "linear" "yarn" */
@@ -28,6 +29,7 @@ typedef struct lm_model_options {
  *   NAME of a file or folder in models/ of lamina's cache ($LAMINA_CACHE, else $XDG_CACHE_HOME/lamina, else
  *   ~/.cache/lamina), any case, with or without ".gguf" and the type before it;
  *   "org/name" or "org/name:TYPE" in the Hugging Face cache;
+ *   what people call a published model (lm_preset_find): "preset:NAME", a description without weights;
  *   NULL: the demo model, which scripts/setup puts into the cache.
  * LM_NOT_FOUND when it is nowhere, LM_USAGE when NAME could be several. */
 lm_status lm_model_locate(const char *name, lm_text *path, lm_error *e);
@@ -36,16 +38,17 @@ lm_status lm_model_locate(const char *name, lm_text *path, lm_error *e);
  * where. */
 lm_status lm_cache_folder(lm_text *path, lm_error *e);
 
-/* `path`: a .gguf file (a split one: any part), a Hugging Face folder, or with structure_only a config.json. `o` may be
- * NULL. On success the program is built and, unless structure_only, every tensor it needs is there with the right shape. */
+/* `path`: a .gguf file (a split one: any part) or a Hugging Face folder; with structure_only or weights_optional also a
+ * config.json or "preset:NAME". `o` may be NULL. On success the program is built and, unless there is only a description,
+ * every tensor it needs is there with the right shape. */
 lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e);
 void      lm_model_close(lm_model *m);           /* engines made from it must be freed first */
 
 typedef struct lm_model_info {
     const char *name;                /* "SmolLM2 135M Instruct", or the file's name */
     const char *family;              /* "llama" */
-    const char *source;              /* path */
-    const char *container;           /* "gguf" "safetensors" "config" */
+    const char *source;              /* path; of a preset, where its numbers are published */
+    const char *container;           /* "gguf" "safetensors" "config" "preset" */
     uint32_t    n_vocab, n_layers, n_heads, n_kv_heads, head_dim, hidden, intermediate;
     uint32_t    context_length;      /* advertised */
     bool        tied;

@@ -31,7 +31,7 @@ static lm_status inspect(const lm_model *m, const lm_engine_options *o, json_t *
         lm_inspection x = {
             .name      = m->name,
             .source    = m->source,
-            .container = !m->container ? "config" : lm_container_kind_of(m->container) == LM_GGUF ? "gguf" : "safetensors",
+            .container = lm_model_container_name(m),
             .program   = m->program,
             .meta      = meta_of(m),
             .types     = bytes ? m->types : NULL,

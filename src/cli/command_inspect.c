@@ -109,13 +109,6 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
     return show_report(cli, m, LM_REPORT_INSPECT, &engine, e);
 }
 
-static bool is_description(const char *path)
-{
-    size_t n = strlen(path);
-
-    return n > 5 && strcmp(path + n - 5, ".json") == 0;
-}
-
 static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
 {
     inspect_options *o = options;
@@ -126,7 +119,7 @@ static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
     if (o->tensors + o->metadata + o->program + o->plan > 1)
         return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --tensors, --metadata, --program and --plan");
     LM_TRY(lm_find_model(cli, &o->model, argument, &path, e));
-    o->model.o.structure_only = is_description(path);
+    o->model.o.weights_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
     status = show(cli, o, m, e);
     lm_model_close(m);
@@ -137,7 +130,7 @@ const lm_command lm_command_inspect = {
     .name = "inspect",
     .usage = "[MODEL] [--tensors | --metadata | --program | --plan] [--context N]",
     .summary = "show what a model is made of and what it takes",
-    .about = "  MODEL may also be a bare config.json. Without MODEL it is the demo model.\n",
+    .about = "  MODEL may also be a preset (lamina presets), a config.json, or a folder without weights.\n  Without MODEL it is the demo model.\n",
     .groups = inspect_groups,
     .max_args = 1,
     .options_size = sizeof(inspect_options),

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #include "base/error.h"
@@ -83,6 +84,18 @@ const lm_flag lm_sampling_flag_table[] = {
 
 /* ---- models ---- */
 
+/* A published model that was found by another name than its own: which one is said. */
+static void name_preset(const char *given, const char *path)
+{
+    const char *name = path + strlen(LM_PRESET_PREFIX);
+    const lm_preset *p;
+
+    if (strncmp(path, LM_PRESET_PREFIX, strlen(LM_PRESET_PREFIX)) != 0 || strcmp(given, path) == 0)
+        return;
+    if (strcasecmp(given, name) != 0 && lm_preset_find(name, &p, NULL) == LM_OK)
+        lm_note("%s: the preset %s, %s (%s)", given, name, p->title, p->source);
+}
+
 lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e)
 {
     const char *name = f->model ? f->model : argument;
@@ -95,6 +108,8 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
         return lm_fail_memory(e, "a path", 0);
     if (!name)
         lm_note("no MODEL given: this is the demo model, SmolLM2-135M-Instruct (%s)", *path);
+    else
+        name_preset(name, *path);
     return LM_OK;
 }
 

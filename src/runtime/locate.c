@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "formats/hub.h"
 #include "lamina/model.h"
+#include "lamina/preset.h"
 
 static const char demo[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
@@ -110,8 +111,41 @@ static lm_status search(lm_buf *folder, const char *name, bool *found, lm_error 
 
 static lm_status not_there(const char *name, lm_error *e)
 {
-    lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "no such file or folder, and no model of the cache");
-    return LM_NOT_FOUND;
+    return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "no such file or folder, and no model of the cache");
+}
+
+/* A path that somebody has mistyped is no name of a published model. */
+static bool is_path(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return *name == '.' || *name == '/' || (slash && strchr(slash + 1, '/')) || lm_view_ends(lm_view_of(name), LM_VIEW(".gguf")) ||
+           lm_view_ends(lm_view_of(name), LM_VIEW(".json")) || lm_view_ends(lm_view_of(name), LM_VIEW("/"));
+}
+
+/* The last resort: a preset. What is none of them is not there, with the nearest preset as a hint. */
+static lm_status find_preset(const char *name, lm_text *path, lm_error *e)
+{
+    const lm_preset *p;
+    lm_error         other = { .offset = LM_NO_OFFSET };
+    lm_status        status;
+
+    if (strncmp(name, LM_PRESET_PREFIX, strlen(LM_PRESET_PREFIX)) == 0)
+        name += strlen(LM_PRESET_PREFIX);
+    else if (is_path(name))
+        return not_there(name, e);
+    status = lm_preset_find(name, &p, &other);
+    if (status == LM_OK) {
+        LM_TRY(append(path, LM_PRESET_PREFIX, e));
+        return append(path, p->name, e);
+    }
+    if (status != LM_NOT_FOUND) {
+        if (e)
+            *e = other;
+        return status;
+    }
+    not_there(name, e);
+    return *other.hint ? lm_fail_hint(e, "%s", other.hint) : LM_NOT_FOUND;
 }
 
 static lm_status find_demo(lm_buf *folder, lm_text *path, lm_error *e)
@@ -150,10 +184,11 @@ static lm_status locate(const char *name, lm_buf *folder, lm_text *path, lm_erro
         return append(path, folder->data, e);
 
     status = lm_hub_resolve(name, NULL, &hub, e);
-    if (status == LM_USAGE)
-        return not_there(name, e);                       /* a path, not an id */
-    if (status == LM_NOT_FOUND && !strchr(name, '/'))
-        return not_there(name, e);
+    if (status == LM_USAGE || status == LM_NOT_FOUND) { /* a path, not an id; or an id that the cache does not hold */
+        const lm_preset *p;
+        if (status == LM_USAGE || !strchr(name, '/') || lm_preset_find(name, &p, NULL) == LM_OK)
+            return find_preset(name, path, e);
+    }
     if (status != LM_OK)
         return status;
     status = append(path, hub, e);

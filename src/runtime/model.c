@@ -28,28 +28,49 @@ static lm_status open_config(lm_model *m, const char *path, lm_error *e)
     return status;
 }
 
-/* A config.json by itself, also inside a folder whose weights are not to be looked at. */
-static const char *config_path(lm_model *m, const char *path, bool structure_only)
+/* A file of the folder; NULL when it has none of this name. */
+static const char *file_inside(lm_model *m, const char *folder, const char *name)
+{
+    char *path = lm_arena_printf(&m->arena, "%s/%s", folder, name);
+
+    return path && lm_path_is_file(path) ? path : NULL;
+}
+
+/* A config.json by itself, also inside a folder whose weights are not to be looked at or are not there. */
+static const char *config_path(lm_model *m, const char *path, const lm_model_options *o)
 {
     if (ends_with(path, ".json") && lm_path_is_file(path))
         return path;
-    if (!structure_only || !lm_path_is_folder(path))
+    if (!lm_path_is_folder(path))
         return NULL;
-    char *inside = lm_arena_printf(&m->arena, "%s/config.json", path);
-    return inside && lm_path_is_file(inside) ? inside : NULL;
+    bool weights = file_inside(m, path, "model.safetensors") || file_inside(m, path, "model.safetensors.index.json");
+    return o->structure_only || (o->weights_optional && !weights) ? file_inside(m, path, "config.json") : NULL;
+}
+
+static lm_status open_preset(lm_model *m, const char *name, lm_error *e)
+{
+    LM_TRY(lm_preset_find(name, &m->preset, e));
+    return lm_meta_from_json(m->preset->config, strlen(m->preset->config), m->preset->name, 32, &m->config_json, e);
+}
+
+static lm_status without_weights(const char *path, const char *made_from, lm_error *e)
+{
+    lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "a description without weights cannot be run");
+    return lm_fail_hint(e, "lamina synth %s OUT.gguf makes such a model, with random weights", made_from);
 }
 
 static lm_status open_source(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
 {
-    const char *config = config_path(m, path, o->structure_only);
+    bool        preset = strncmp(path, LM_PRESET_PREFIX, strlen(LM_PRESET_PREFIX)) == 0;
+    const char *name   = preset ? path + strlen(LM_PRESET_PREFIX) : NULL;
+    const char *config = preset ? NULL : config_path(m, path, o);
 
-    if (config) {
-        if (!o->structure_only) {
-            lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "a description without weights cannot be run");
-            return lm_fail_in(e, path);
-        }
+    if ((preset || config) && !o->structure_only && !o->weights_optional)
+        return without_weights(preset ? name : path, preset ? name : config, e);
+    if (preset)
+        return open_preset(m, name, e);
+    if (config)
         return open_config(m, config, e);
-    }
     lm_container_options c = { .no_mmap = o->no_mmap };
     return lm_container_open(path, &c, &m->container, e);
 }
@@ -90,6 +111,11 @@ static void find_name(lm_model *m, const char *path)
 {
     lm_view name;
 
+    if (m->preset) {
+        m->name   = lm_arena_strdup(&m->arena, m->preset->title);
+        m->source = lm_arena_strdup(&m->arena, m->preset->source);
+        return;
+    }
     if (m->container && lm_container_kind_of(m->container) == LM_GGUF &&
         lm_meta_string(lm_container_meta(m->container), "general.name", &name, NULL) == LM_OK && name.size)
         m->name = lm_arena_strndup(&m->arena, name.data, name.size);
@@ -159,7 +185,7 @@ static lm_status open_model(lm_model *m, const char *path, const lm_model_option
         return lm_fail_memory(e, "model", 0);
     if (m->container && lm_container_n_tensors(m->container))
         LM_TRY(lm_model_bind(m, o->allow_unused, e));
-    else if (!o->structure_only)
+    else if (!o->structure_only && m->container)
         return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "there are no weights"), lm_fail_in(e, path);
     find_name(m, path);
     find_storage(m);
@@ -206,6 +232,13 @@ void lm_model_close(lm_model *m)
     lm_free(m);
 }
 
+const char *lm_model_container_name(const lm_model *m)
+{
+    if (!m->container)
+        return m->preset ? "preset" : "config";
+    return lm_container_kind_of(m->container) == LM_GGUF ? "gguf" : "safetensors";
+}
+
 void lm_model_describe(const lm_model *m, lm_model_info *out)
 {
     const lm_config *c = &m->config;
@@ -214,7 +247,7 @@ void lm_model_describe(const lm_model *m, lm_model_info *out)
         .name           = m->name,
         .family         = m->family->name,
         .source         = m->source,
-        .container      = !m->container ? "config" : lm_container_kind_of(m->container) == LM_GGUF ? "gguf" : "safetensors",
+        .container      = lm_model_container_name(m),
         .n_vocab        = m->program->n_vocab,
         .n_layers       = m->program->n_layers,
         .n_heads        = c->n_heads,

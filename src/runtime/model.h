@@ -4,6 +4,7 @@
 
 #include "arch/config.h"
 #include "lamina/model.h"
+#include "lamina/preset.h"
 
 #define LM_MAX_END_IDS 64
 #define LM_TEMPLATES   3
@@ -11,6 +12,7 @@
 struct lm_model {
     lm_container    *container;          /* NULL for a bare config.json */
     lm_meta         *config_json;        /* of a bare config.json */
+    const lm_preset *preset;             /* whose config.json that is; NULL: a file's */
     const lm_family *family;
     lm_config        config;
     lm_program      *program;
@@ -33,6 +35,9 @@ struct lm_model {
 /* True when the rotary frequencies depend on how long the forward is, so that a prompt in pieces differs from the prompt
  * at once by definition. *why: a phrase. */
 bool lm_model_length_dependent(const lm_model *m, const char **why);
+
+/* "gguf" "safetensors" "config" "preset" */
+const char *lm_model_container_name(const lm_model *m);
 
 /* Look for chat templates in the container. */
 void lm_model_find_templates(lm_model *m);
