@@ -67,6 +67,7 @@ typedef struct lm_generate_options {
     const lm_token *stop_ids;
     size_t   n_stop_ids;
     bool     ignore_eos;
+    bool     special;                /* special tokens are part of the text, the ending one included */
     uint32_t chunk;                  /* prompt rows in a step; 0: the engine's most */
     uint32_t logprobs;               /* best tokens reported with each position */
     /* Each may be NULL. `text`: new text, whole characters. `token`: after each choice, `top` has `logprobs` entries.

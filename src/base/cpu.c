@@ -3,6 +3,7 @@
 
 #include <hwloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,7 +196,7 @@ const char *lm_cpu_brand(void)
     return brand;
 }
 
-unsigned lm_cpu_cores(void)
+static unsigned count_cores(void)
 {
     hwloc_topology_t topology;
     unsigned         cores = 0;
@@ -216,5 +217,25 @@ unsigned lm_cpu_cores(void)
         long n = sysconf(_SC_NPROCESSORS_ONLN);
         cores  = n > 0 ? (unsigned)n : 1;
     }
+    return cores;
+}
+
+unsigned lm_cpu_cores(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static cpu_set_t       of;           /* reading the topology takes milliseconds: once for each mask */
+    static unsigned        known;
+    cpu_set_t              mask;
+    unsigned               cores;
+
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0)
+        return count_cores();
+    pthread_mutex_lock(&lock);
+    if (!known || !CPU_EQUAL(&mask, &of)) {
+        known = count_cores();
+        of    = mask;
+    }
+    cores = known;
+    pthread_mutex_unlock(&lock);
     return cores;
 }

@@ -10,7 +10,7 @@ static bool on_text(void *arg, const char *piece, size_t n)
     lm_answer *a = arg;
 
     a->ended_line = piece[n - 1] == '\n';
-    if (a->stream && a->write.code == LM_OK && lm_out_text(piece, n, &a->write) != LM_OK)
+    if (a->stream && a->write.code == LM_OK && lm_out_model_text(piece, n, &a->write) != LM_OK)
         return false;
     return !lm_interrupted();
 }
@@ -21,8 +21,12 @@ static json_t *token_json(const lm_answer *a, lm_token id, float logprob)
     const lm_tokenizer *t = lm_model_tokenizer(a->model);
     const char *piece = t ? lm_tokenizer_piece(t, id, &n) : NULL;
     json_t *j = json_pack("{s:i}", "id", id);
+    lm_text text = { 0 };
 
     json_object_set_new(j, "piece", piece ? lm_json_text(piece, n) : json_null());
+    if (t && lm_detokenize(t, &id, 1, 0, &text, NULL) == LM_OK)
+        json_object_set_new(j, "text", lm_json_text(text.data, text.n));
+    lm_text_free(&text);
     json_object_set_new(j, "logprob", logprob > -1e30f ? json_real((double)logprob) : json_null());
     return j;
 }

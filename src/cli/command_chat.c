@@ -326,15 +326,13 @@ static lm_status converse(talk *t, lm_error *e)
 /* Past lines are kept beside the models of the cache. */
 static const char *history_file(lm_cli *cli)
 {
-    const char *own = getenv("LAMINA_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char *folder = own && *own     ? lm_arena_strdup(&cli->arena, own)
-                   : cache && *cache ? lm_arena_printf(&cli->arena, "%s/lamina", cache)
-                   : home && *home   ? lm_arena_printf(&cli->arena, "%s/.cache/lamina", home)
-                                     : NULL;
+    lm_text folder = { 0 };
+    const char *file = NULL;
 
-    if (!folder || (mkdir(folder, 0700) != 0 && errno != EEXIST))
-        return NULL;
-    return lm_arena_printf(&cli->arena, "%s/chat_history", folder);
+    if (lm_cache_folder(&folder, NULL) == LM_OK && (mkdir(folder.data, 0700) == 0 || errno == EEXIST))
+        file = lm_arena_printf(&cli->arena, "%s/chat_history", folder.data);
+    lm_text_free(&folder);
+    return file;
 }
 
 static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)

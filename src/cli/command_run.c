@@ -15,7 +15,7 @@ typedef struct run_options {
     lm_sampling_flags sampling;
     lm_chat_options   chat;
     const char       *prompt, *file, *ids, *system;
-    bool              as_chat, as_text, no_special, verbose_prompt;
+    bool              as_chat, as_text, no_special, escapes, special, verbose_prompt;
     int64_t           predict;
     lm_flag_list      stops;
     uint32_t          logprobs;
@@ -56,6 +56,8 @@ static const lm_flag run_flag_table[] = {
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop before TEXT; may be given several times", 0, 0, NULL },
     { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K",
       "the K most probable tokens of each position, in the JSON or on standard error", 1, 1000, NULL },
+    { "--escape", "-e", LM_FLAG_SWITCH, O(escapes), NULL, "\\n, \\t, \\\\ ... in -p stand for the characters", 0, 0, NULL },
+    { "--special", "-sp", LM_FLAG_SWITCH, O(special), NULL, "special tokens are shown too", 0, 0, NULL },
     { "--verbose-prompt", NULL, LM_FLAG_SWITCH, O(verbose_prompt), NULL, "show the prompt's tokens on standard error", 0, 0, NULL },
     { 0 },
 };
@@ -83,7 +85,10 @@ static void run_defaults(void *options)
 static lm_status read_prompt_text(run_options *o, const run_state *s, lm_buf *out, lm_error *e)
 {
     if (o->prompt) {
-        lm_buf_add_str(out, o->prompt);
+        if (o->escapes)
+            lm_unescape(o->prompt, out);
+        else
+            lm_buf_add_str(out, o->prompt);
         return out->failed ? lm_fail_memory(e, "the prompt", strlen(o->prompt)) : LM_OK;
     }
     if (o->file)
@@ -202,6 +207,7 @@ static json_t *run_json(const run_options *o, const run_state *s)
     return j;
 }
 
+/* As the vocabulary spells it: blanks are seen. */
 static const char *piece_of(const json_t *token)
 {
     const char *piece = json_string_value(json_object_get(token, "piece"));
@@ -243,7 +249,7 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
 
 static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 {
-    lm_generate_options g = { .max_tokens = o->predict, .stops = o->stops.items, .chunk = o->run.batch };
+    lm_generate_options g = { .max_tokens = o->predict, .stops = o->stops.items, .chunk = o->run.batch, .special = o->special };
 
     LM_TRY(prepare(cli, o, s, e));
     lm_interrupt_watch(s->engine);

@@ -77,6 +77,33 @@ double lm_now(void)
 
 /* ---- stdout ---- */
 
+/* What a model writes may hold commands for the terminal: they are shown (as U+2400 ...), not obeyed. */
+static lm_status print_shown(const char *text, size_t n, lm_error *e)
+{
+    lm_buf shown = { 0 };
+    lm_status status;
+
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == 0x7F)
+            lm_buf_add_str(&shown, "\u2421");
+        else if (c < ' ' && c != '\n' && c != '\t')
+            lm_buf_printf(&shown, "\xE2\x90%c", 0x80 + c);
+        else if (c == 0xC2 && i + 1 < n && (unsigned char)text[i + 1] < 0xA0)      /* C1: U+0080 ... U+009F */
+            lm_buf_add_str(&shown, "\uFFFD"), i++;
+        else
+            lm_buf_add_char(&shown, (char)c);
+    }
+    status = lm_out_buf(&shown, e);
+    lm_buf_free(&shown);
+    return status;
+}
+
+lm_status lm_out_model_text(const char *text, size_t n, lm_error *e)
+{
+    return lm_out_is_terminal() ? print_shown(text, n, e) : lm_out_text(text, n, e);
+}
+
 lm_status lm_out_text(const char *text, size_t n, lm_error *e)
 {
     if (n && (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0))

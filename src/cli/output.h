@@ -17,6 +17,8 @@ unsigned lm_out_width(void);                         /* columns; 80 where nobody
 
 /* Text on stdout. LM_IO when it cannot be written. */
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
+/* The same, but control characters other than tab and newline are made visible on a terminal. */
+lm_status lm_out_model_text(const char *text, size_t n, lm_error *e);
 lm_status lm_out_buf(const lm_buf *b, lm_error *e);  /* LM_NO_MEMORY when the buffer failed */
 
 /* The command's one JSON document; takes the reference. NULL is out of memory. */

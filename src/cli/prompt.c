@@ -1,5 +1,6 @@
 #include "cli/prompt.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,24 @@ lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e)
     if (out->size && out->data[out->size - 1] == '\n')
         out->data[--out->size] = 0;
     return LM_OK;
+}
+
+void lm_unescape(const char *text, lm_buf *out)
+{
+    static const char letters[] = "ntr0\\\"'", values[] = "\n\t\r\0\\\"'";
+
+    for (const char *at = text; *at; at++) {
+        const char *known = *at == '\\' && at[1] ? strchr(letters, at[1]) : NULL;
+        if (known) {
+            lm_buf_add_char(out, values[known - letters]);
+            at++;
+        } else if (*at == '\\' && at[1] == 'x' && isxdigit((unsigned char)at[2]) && isxdigit((unsigned char)at[3])) {
+            lm_buf_add_char(out, (char)strtol((char[]){ at[2], at[3], 0 }, NULL, 16));
+            at += 3;
+        } else {
+            lm_buf_add_char(out, *at);
+        }
+    }
 }
 
 lm_status lm_add_id(lm_tokens *out, lm_token id, lm_error *e)

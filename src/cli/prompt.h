@@ -13,6 +13,9 @@ lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e);
 /* A file's text, or standard input's for "-"; one newline at the end is left out. */
 lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e);
 
+/* \n \t \r \0 \\ \" \' \xHH as the characters they stand for, appended to `out`; other backslashes stay. */
+void lm_unescape(const char *text, lm_buf *out);
+
 /* "1,2,3" or "1 2 3" or a JSON array, appended to `out`. */
 lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e);
 

@@ -150,7 +150,8 @@ static lm_status choose(run *r, const float *logits, uint32_t position, lm_error
     }
     if (!o->ignore_eos && lm_model_is_end(r->m, id)) {
         r->out.stop = LM_STOP_EOS;
-        return LM_OK;
+        if (!o->special)
+            return LM_OK;
     }
     if (is_stop_id(o, id)) {
         r->out.stop = LM_STOP_STRING;
@@ -228,7 +229,7 @@ static lm_status prepare(run *r, lm_error *e)
     r->top = lm_alloc_zero(r->o->logprobs + 1, sizeof *r->top);
     if (!r->rows || !r->top)
         return lm_fail_memory(e, "the generation", r->chunk * sizeof *r->rows);
-    return t ? lm_stream_new(t, LM_SKIP_SPECIAL, true, &r->stream, e) : LM_OK;
+    return t ? lm_stream_new(t, r->o->special ? 0 : LM_SKIP_SPECIAL, true, &r->stream, e) : LM_OK;
 }
 
 lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,

@@ -1,5 +1,7 @@
 """lamina run: what goes to which stream, what scripts parse, how it ends. commands.md, "run"."""
 import json
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -165,3 +167,24 @@ def test_nobody_listens(build, model):
     process.stdout.close()
     err = process.stderr.read()
     assert process.wait(timeout=60) == 1 and err.splitlines()[-1] == "error: standard output: Broken pipe"
+
+
+def test_escapes(lamina):
+    want = document(lamina("-p", "a\nb\\A\tc", "-n", "1", "--json"))["prompt_ids"]
+    assert document(lamina("-e", "-p", r"a\nb\\\x41\tc", "-n", "1", "--json"))["prompt_ids"] == want
+    assert document(lamina("-p", r"a\nb", "-n", "1", "--json"))["prompt"] == r"a\nb", "as it is, unless asked"
+
+
+def test_special_tokens_are_shown_on_request(lamina):
+    ask = ["--chat", "-p", "Say hi.", "--temp", "0"]
+    plain, special = lamina(*ask), lamina(*ask, "--special")
+    assert special.stdout == plain.stdout + "<|im_end|>"
+
+
+def test_a_terminal_is_not_commanded_by_the_model(build, model):
+    """Token 212 is ESC."""
+    terminal, end = pty.openpty()
+    ask = [build / "src/cli/lamina", "run", model, "-q", "-p", "x", "-n", "3", "-l", "212+1000", "--temp", "0"]
+    assert subprocess.run(ask, stdout=end, stderr=subprocess.DEVNULL, timeout=120).returncode == 0
+    assert os.read(terminal, 100).decode().strip() == "\u241b" * 3
+    assert subprocess.run(ask, capture_output=True, timeout=120).stdout == b"\x1b" * 3, "a pipe gets the bytes"
