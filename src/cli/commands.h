@@ -8,6 +8,7 @@
     X(run)                 \
     X(chat)                \
     X(inspect)             \
+    X(bench)               \
     X(verify)              \
     X(tokenize)            \
     X(detokenize)          \

@@ -27,6 +27,9 @@ typedef struct lm_activation {
     void      (*pack)(void *dst, const float *x, uint64_t cols);     /* dst 64-byte aligned; NULL: x itself is used */
 } lm_activation;
 
+/* What multiplies: the peak that a kernel is measured against. */
+typedef enum lm_arithmetic { LM_ARITHMETIC_F32, LM_ARITHMETIC_INT8, LM_ARITHMETIC_BF16 } lm_arithmetic;
+
 typedef struct lm_matmul_args {
     const void  *w;              /* the whole matrix, in the layout of the kernel */
     uint64_t     rows, cols;     /* [rows][cols]: outputs, inputs */
@@ -46,6 +49,7 @@ typedef struct lm_matmul_args {
 typedef struct lm_matmul {
     const char *name;                                                /* "q4_1 avx2" */
     const lm_activation *x;
+    lm_arithmetic arithmetic;
     uint32_t    row_group;                                           /* grain of a cut of the outputs */
     uint64_t  (*scratch_bytes)(uint64_t cols);                       /* per worker; NULL: none */
     /* A layout of its own: bytes of the packed matrix and the packing of outputs [first, last) from rows as stored.

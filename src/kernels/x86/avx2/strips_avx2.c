@@ -458,6 +458,7 @@ const lm_activation lm_activation_q15_avx2 = { .name = "q15 per 32", .bytes = lm
     static const lm_matmul strips_##word = {                                                                 \
         .name = #word " strips avx2",                                                                        \
         .x = &lm_activation_q15_avx2,                                                                         \
+        .arithmetic = LM_ARITHMETIC_INT8,                                                                    \
         .row_group = R,                                                                                      \
         .packed_bytes = bytes_##word,                                                                        \
         .pack = pack_##word,                                                                                 \

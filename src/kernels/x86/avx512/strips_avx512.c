@@ -384,6 +384,7 @@ INLINE void run(const lm_matmul_args *a, const traits t)
     static const lm_matmul strips_##word = {                                                                 \
         .name = #word " strips avx512vnni",                                                                  \
         .x = &lm_activation_q15_avx2,                                                                         \
+        .arithmetic = LM_ARITHMETIC_INT8,                                                                    \
         .row_group = R,                                                                                      \
         .packed_bytes = bytes_##word,                                                                        \
         .pack = pack_##word,                                                                                 \

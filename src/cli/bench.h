@@ -1,0 +1,32 @@
+/* bench.h - what `lamina bench` measures, between the command and its renderers. */
+#ifndef LM_CLI_BENCH_H
+#define LM_CLI_BENCH_H
+
+#include "base/str.h"
+#include "lamina/lamina.h"
+
+typedef enum lm_bench_form { LM_BENCH_MD, LM_BENCH_CSV, LM_BENCH_JSON, LM_BENCH_JSONL } lm_bench_form;
+
+/* One line: a prompt of `prompt` tokens or `gen` single steps, `depth` positions into the context. */
+typedef struct lm_bench_result {
+    lm_model_info info;
+    const char *cpu, *level, *kv, *compute;
+    uint32_t    prompt, gen, depth, sequences, batch, threads, reps;
+    double      load_seconds;
+    double      mean, deviation, median, best;   /* tokens a second */
+    double      mean_seconds, deviation_seconds;
+    double      limit;                           /* tokens a second if nothing but the machine's peaks counted */
+    const char *limited_by;                      /* "int8" "bf16" "f32" "memory" */
+    double      peak;                            /* of that, in operations or bytes a second, measured just before */
+    double      busy;                            /* share of the probes' time that other work took */
+    lm_memory   memory;
+    uint64_t    rss;                             /* bytes, the most before the first probe */
+    int64_t     time;                            /* seconds since 1970 */
+} lm_bench_result;
+
+/* Ahead of the first line of a form, and a line; MD prints a row of a table as llama-bench does. */
+void lm_bench_head(lm_bench_form form, lm_buf *out);
+void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_buf *out);
+void lm_bench_tail(lm_bench_form form, lm_buf *out);
+
+#endif

@@ -1,0 +1,383 @@
+/* lamina bench - how fast a model runs here, in llama-bench's terms, beside what the machine could do. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "cli/bench.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+enum { MOST_VALUES = 16, MOST_REPS = 1000 };
+
+typedef struct bench_options {
+    lm_model_flags model;
+    const char *prompts, *gens, *depths, *sequences, *threads, *batches;
+    uint32_t    reps;
+    int         kv, compute, form;
+    bool        no_warmup;
+    const char *cpu;
+} bench_options;
+
+#define O(field) offsetof(bench_options, field)
+
+static const char *const form_words[] = { "md", "csv", "json", "jsonl", NULL };
+
+static const lm_flag bench_flag_table[] = {
+    { "--n-prompt", "-p", LM_FLAG_TEXT, O(prompts), "N,…", "prompts of N tokens; 0: none (512)", 0, 0, NULL },
+    { "--n-gen", "-n", LM_FLAG_TEXT, O(gens), "N,…", "N tokens generated one by one; 0: none (64)", 0, 0, NULL },
+    { "--n-depth", "-d", LM_FLAG_TEXT, O(depths), "N,…", "positions in the context before that (0)", 0, 0, NULL },
+    { "--parallel", "-npl", LM_FLAG_TEXT, O(sequences), "N,…", "sequences that generate together (1)", 0, 0, NULL },
+    { "--ubatch-size", "-ub -b --batch-size", LM_FLAG_TEXT, O(batches), "N,…", "most prompt tokens in a step (512)", 0, 0, NULL },
+    { "--threads", "-t", LM_FLAG_TEXT, O(threads), "N,…", "threads (default: physical cores)", 0, 0, NULL },
+    { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "of each test (5)", 1, MOST_REPS, NULL },
+    { "--kv-type", "-ctk -ctv --cache-type-k --cache-type-v", LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl", "form of the table (md)", 0, 0, form_words },
+    { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "measure the first run too", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group bench_groups[] = {
+    { "measuring", bench_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { 0 },
+};
+
+static void bench_defaults(void *options)
+{
+    *(bench_options *)options = (bench_options){
+        .prompts = "512", .gens = "64", .depths = "0", .sequences = "1", .threads = "0", .batches = "512", .reps = 5,
+    };
+}
+
+/* ---- lists of numbers ---- */
+
+typedef struct numbers { uint32_t at[MOST_VALUES]; uint32_t n; } numbers;
+
+static lm_status read_numbers(const char *flag, const char *text, uint32_t least, uint32_t most, numbers *out, lm_error *e)
+{
+    out->n = 0;
+    for (const char *at = text;; at++) {
+        char *end;
+        unsigned long long v = strtoull(at, &end, 10);
+        if (*end == 'k' || *end == 'K') {
+            v *= 1024;
+            end++;
+        }
+        if (end == at || *at == '-' || (*end && *end != ',') || v < least || v > most)
+            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is no list of numbers from %u to %u", text, least, most);
+        if (out->n == MOST_VALUES)
+            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "more than %d values", MOST_VALUES);
+        out->at[out->n++] = (uint32_t)v;
+        at = end;
+        if (!*at)
+            return LM_OK;
+    }
+}
+
+typedef struct lists { numbers prompts, gens, depths, sequences, threads, batches; } lists;
+
+static lm_status read_lists(const bench_options *o, lists *l, lm_error *e)
+{
+    LM_TRY(read_numbers("--n-prompt", o->prompts, 0, 1u << 24, &l->prompts, e));
+    LM_TRY(read_numbers("--n-gen", o->gens, 0, 1u << 24, &l->gens, e));
+    LM_TRY(read_numbers("--n-depth", o->depths, 0, 1u << 24, &l->depths, e));
+    LM_TRY(read_numbers("--parallel", o->sequences, 1, 4096, &l->sequences, e));
+    LM_TRY(read_numbers("--threads", o->threads, 0, 1024, &l->threads, e));
+    return read_numbers("--ubatch-size", o->batches, 1, 65536, &l->batches, e);
+}
+
+static uint32_t largest(const numbers *n)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < n->n; i++)
+        most = n->at[i] > most ? n->at[i] : most;
+    return most;
+}
+
+/* ---- one test ---- */
+
+/* Everything that a test needs; the engine is made anew where threads or batch change. */
+typedef struct bench {
+    lm_cli              *cli;
+    const bench_options *o;
+    lm_model            *m;
+    lm_engine           *g;
+    lm_row              *rows;
+    lm_limits            limits;
+    lm_bench_result      r;
+    double               seconds[MOST_REPS];
+    uint64_t             noise;
+    lm_bench_form        form;
+    bool                 printed;
+} bench;
+
+/* Any token does: the speed does not depend on the text. */
+static lm_token some_token(bench *b)
+{
+    b->noise = b->noise * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (lm_token)((b->noise >> 33) % b->r.info.n_vocab);
+}
+
+/* `n` positions of sequence s from `at` on, in steps as large as they may be; the last one's logits. */
+static lm_status read_prompt(bench *b, uint32_t s, uint32_t at, uint32_t n, lm_error *e)
+{
+    for (uint32_t done = 0; done < n;) {
+        uint32_t size = n - done < b->r.batch ? n - done : b->r.batch;
+        for (uint32_t i = 0; i < size; i++)
+            b->rows[i] = (lm_row){ s, some_token(b), at + done + i, done + i + 1 == n };
+        LM_TRY(lm_engine_step(b->g, b->rows, size, e));
+        done += size;
+    }
+    return LM_OK;
+}
+
+/* Every sequence one token further, `n` times. */
+static lm_status generate(bench *b, uint32_t n, lm_error *e)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t s = 0; s < b->r.sequences; s++)
+            b->rows[s] = (lm_row){ s, some_token(b), b->r.depth + i, true };
+        LM_TRY(lm_engine_step(b->g, b->rows, b->r.sequences, e));
+    }
+    return LM_OK;
+}
+
+/* Back to `depth` positions in each sequence. */
+static lm_status prepare(bench *b, lm_error *e)
+{
+    for (uint32_t s = 0; s < b->r.sequences; s++) {
+        if (lm_engine_length(b->g, s) < b->r.depth) {
+            LM_TRY(lm_engine_truncate(b->g, s, 0, e));
+            LM_TRY(read_prompt(b, s, 0, b->r.depth, e));
+        }
+        LM_TRY(lm_engine_truncate(b->g, s, b->r.depth, e));
+    }
+    return LM_OK;
+}
+
+static lm_status once(bench *b, uint32_t prompt, uint32_t gen, double *seconds, lm_error *e)
+{
+    double start;
+
+    LM_TRY(prepare(b, e));
+    start = lm_now();
+    if (prompt)
+        for (uint32_t s = 0; s < b->r.sequences; s++)
+            LM_TRY(read_prompt(b, s, b->r.depth, prompt, e));
+    else
+        LM_TRY(generate(b, gen, e));
+    *seconds = lm_now() - start;
+    return LM_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void summarise(bench *b)
+{
+    lm_bench_result *r = &b->r;
+    double tokens = (double)(r->prompt ? r->prompt : r->gen) * r->sequences, sum = 0, squares = 0, sums = 0, squared = 0;
+
+    for (uint32_t i = 0; i < r->reps; i++) {
+        double speed = tokens / b->seconds[i];
+        sum += speed;
+        squares += speed * speed;
+        sums += b->seconds[i];
+        squared += b->seconds[i] * b->seconds[i];
+    }
+    r->mean = sum / r->reps;
+    r->mean_seconds = sums / r->reps;
+    r->deviation = r->reps > 1 ? sqrt(fmax(0, (squares - sum * sum / r->reps) / (r->reps - 1))) : 0;
+    r->deviation_seconds = r->reps > 1 ? sqrt(fmax(0, (squared - sums * sums / r->reps) / (r->reps - 1))) : 0;
+    qsort(b->seconds, r->reps, sizeof *b->seconds, by_size);
+    r->best = tokens / b->seconds[0];
+    r->median = tokens / (r->reps % 2 ? b->seconds[r->reps / 2] : (b->seconds[r->reps / 2 - 1] + b->seconds[r->reps / 2]) / 2);
+}
+
+static double at_peak(uint64_t ops, const lm_rate *rate, const lm_rate *otherwise)
+{
+    double peak = rate->all > 0 ? rate->all : otherwise->all;
+
+    return peak > 0 ? (double)ops / peak : 0;
+}
+
+/* Seconds of one step of `rows` if products ran at the peaks, and if reading did. */
+static void set_limit(bench *b)
+{
+    lm_bench_result *r = &b->r;
+    const lm_limits *l = &b->limits;
+    lm_work w;
+
+    lm_engine_work(b->g, &w);
+    double int8 = at_peak(w.int8_ops, &l->int8, &l->f32), bf16 = at_peak(w.bf16_ops, &l->bf16, &l->f32);
+    double f32 = at_peak(w.f32_ops, &l->f32, &l->f32), row = int8 + bf16 + f32;
+    double reading = ((double)w.weight_bytes + (double)w.kv_bytes * r->depth * r->sequences) / l->memory.all;
+
+    if (r->prompt) {
+        double batches = ceil((double)r->prompt / r->batch), compute = row * r->prompt;
+        bool   slow    = batches * reading > compute;
+        r->limit       = r->prompt / (slow ? batches * reading : compute);
+        r->limited_by  = slow ? "memory" : int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32";
+    } else {
+        bool slow     = reading >= row * r->sequences;
+        r->limit      = r->sequences / (slow ? reading : row * r->sequences);
+        r->limited_by = slow ? "memory" : int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32";
+    }
+    r->peak = r->limited_by[0] == 'm'   ? l->memory.all
+              : r->limited_by[0] == 'i' ? l->int8.all
+              : r->limited_by[0] == 'b' ? l->bf16.all
+                                        : l->f32.all;
+}
+
+static lm_status print_line(bench *b, lm_error *e)
+{
+    lm_buf out = { 0 };
+
+    if (!b->printed)
+        lm_bench_head(b->form, &out);
+    lm_bench_line(b->form, &b->r, !b->printed, &out);
+    b->printed = true;
+    lm_status status = lm_out_buf(&out, e);
+    lm_buf_free(&out);
+    return status;
+}
+
+static uint64_t most_memory(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
+static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
+{
+    lm_measure_options peaks = { .cpu = b->o->cpu, .threads = b->r.threads, .fresh = true };
+    double ignored;
+
+    b->r.prompt = prompt;
+    b->r.gen = gen;
+    if (!b->o->no_warmup)
+        LM_TRY(once(b, prompt, gen > 8 ? 8 : gen, &ignored, e));
+    if (!b->r.rss)
+        b->r.rss = most_memory();                        /* the probes take memory of their own */
+    LM_TRY(lm_machine_measure(&peaks, &b->limits, e));
+    b->r.time = (int64_t)time(NULL);
+    b->r.busy = b->limits.busy;
+    for (uint32_t i = 0; i < b->r.reps; i++)
+        LM_TRY(once(b, prompt, gen, &b->seconds[i], e));
+    summarise(b);
+    set_limit(b);
+    return print_line(b, e);
+}
+
+/* ---- all of them ---- */
+
+static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t sequences, lm_error *e)
+{
+    uint32_t prompt = largest(&l->prompts), gen = largest(&l->gens), most = batch > sequences ? batch : sequences;
+    lm_engine_options o = {
+        .context = largest(&l->depths) + (prompt > gen ? prompt : gen),
+        .sequences = sequences,
+        .rows = most,
+        .logit_rows = sequences,
+        .kv = (lm_kv_type)b->o->kv,
+        .compute = (lm_compute)b->o->compute,
+        .threads = threads,
+        .cpu = b->o->cpu,
+    };
+    double from = lm_now();
+
+    lm_engine_free(b->g);
+    b->g = NULL;
+    if (o.context < 1)
+        return lm_fail(e, LM_USAGE, "bench", LM_NO_OFFSET, "neither a prompt nor a generation was asked for");
+    b->rows = lm_arena_new(&b->cli->arena, most, lm_row);
+    if (!b->rows)
+        return lm_fail_memory(e, "rows", most * sizeof *b->rows);
+    LM_TRY(lm_start_engine(b->m, &o, &b->g, e));
+    b->r.load_seconds = lm_now() - from;
+    b->r.threads = lm_engine_threads(b->g);
+    b->r.level = lm_engine_cpu(b->g);
+    b->r.batch = batch;
+    b->r.sequences = sequences;
+    lm_engine_allocated(b->g, &b->r.memory);
+    return LM_OK;
+}
+
+static lm_status run_tests(bench *b, const lists *l, lm_error *e)
+{
+    for (uint32_t d = 0; d < l->depths.n; d++) {
+        b->r.depth = l->depths.at[d];
+        for (uint32_t i = 0; i < l->prompts.n; i++)
+            if (l->prompts.at[i])
+                LM_TRY(run_test(b, l->prompts.at[i], 0, e));
+        for (uint32_t i = 0; i < l->gens.n; i++)
+            if (l->gens.at[i])
+                LM_TRY(run_test(b, 0, l->gens.at[i], e));
+    }
+    return LM_OK;
+}
+
+static lm_status run_all(bench *b, const lists *l, lm_error *e)
+{
+    for (uint32_t t = 0; t < l->threads.n; t++)
+        for (uint32_t k = 0; k < l->batches.n; k++)
+            for (uint32_t s = 0; s < l->sequences.n; s++) {
+                LM_TRY(start(b, l, l->threads.at[t], l->batches.at[k], l->sequences.at[s], e));
+                LM_TRY(run_tests(b, l, e));
+            }
+    lm_buf tail = { 0 };
+    lm_bench_tail(b->form, &tail);
+    b->cli->answered = true;
+    lm_status status = lm_out_buf(&tail, e);
+    lm_buf_free(&tail);
+    return status;
+}
+
+static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
+{
+    bench_options *o = options;
+    bench *b = lm_arena_new(&cli->arena, 1, bench);
+    lm_machine machine;
+    lists l;
+
+    if (!b)
+        return lm_fail_memory(e, "bench", sizeof *b);
+    LM_TRY(read_lists(o, &l, e));
+    LM_TRY(lm_machine_describe(&machine, e));
+    *b = (bench){ .cli = cli, .o = o, .form = cli->json ? LM_BENCH_JSON : (lm_bench_form)o->form };
+    LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &b->m, e));
+    lm_model_describe(b->m, &b->r.info);
+    b->r.cpu = machine.cpu;
+    b->r.kv = lm_kv_words[o->kv];
+    b->r.compute = lm_compute_words[o->compute];
+    b->r.reps = o->reps;
+    lm_status status = run_all(b, &l, e);
+    lm_engine_free(b->g);
+    lm_model_close(b->m);
+    return status;
+}
+
+const lm_command lm_command_bench = {
+    .name = "bench",
+    .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl]",
+    .summary = "measure how fast a model runs, beside what the machine could do",
+    .about = "  Columns and flags are llama-bench's; lists such as -p 128,512 make one line for each value. \"limit\" is what the peaks\n"
+             "  of this machine allow, measured just before each line: arithmetic for prompts, reading memory for generation.\n",
+    .groups = bench_groups,
+    .max_args = 1,
+    .options_size = sizeof(bench_options),
+    .defaults = bench_defaults,
+    .run = run_bench,
+};
