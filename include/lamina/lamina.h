@@ -20,5 +20,6 @@
 #include "lamina/generate.h"
 #include "lamina/verify.h"
 #include "lamina/machine.h"
+#include "lamina/facts.h"
 
 #endif

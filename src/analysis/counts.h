@@ -5,6 +5,8 @@
 #include "program/program.h"
 #include "tensor/dtype.h"
 
+struct lm_ledger;
+
 /* The part of a model that a weight belongs to. */
 typedef enum lm_part {
     LM_PART_EMBEDDING, LM_PART_ATTENTION, LM_PART_MLP, LM_PART_NORM, LM_PART_HEAD, LM_PART_OTHER, LM_PARTS
@@ -19,10 +21,10 @@ typedef struct lm_parameter_counts {
     uint64_t part[LM_PARTS];     /* sum: total */
 } lm_parameter_counts;
 
-void lm_count_parameters(const lm_program *p, lm_parameter_counts *out);
+void lm_count_parameters(const struct lm_ledger *l, lm_parameter_counts *out);
 
-/* Parameters of one decoder layer. */
-uint64_t lm_count_layer(const lm_program *p, uint32_t layer);
+/* The head: the last product. What follows it only scales or caps the logits. Its operation. */
+uint32_t lm_head_of(const lm_program *p);
 
 typedef struct lm_flop_counts {
     uint64_t per_token_matmul;   /* 2 per multiply-add of every matrix product, head included; look-ups are nothing */
@@ -35,6 +37,9 @@ void lm_count_flops(const lm_program *p, lm_flop_counts *out);
 
 /* Matrix products and scores of one token that sees `context` keys, itself included; windows respected. */
 uint64_t lm_flops_at(const lm_program *p, uint64_t context);
+
+/* Keys that T causal tokens see together, each its own and those before it; `window` 0: all of them. */
+uint64_t lm_keys_seen(uint64_t t, uint64_t window);
 
 /* Reading `tokens` from an empty cache, logits of the last one only. */
 uint64_t lm_flops_prefill(const lm_program *p, uint64_t tokens);

@@ -1,53 +1,66 @@
 /* report.c - reports that join what the runtime knows of a file with what the analysis counts. */
-#include "analysis/inspect.h"
+#include <jansson.h>
+
+#include "lamina/facts.h"
 #include "runtime/engine.h"
 
-#define MOST_WARNINGS 64
+/* ---- metadata ---- */
+
+static json_t *text(lm_view v)
+{
+    json_t *s = json_stringn(v.data ? v.data : "", v.size);
+    return s ? s : json_string("(not UTF-8)");
+}
+
+static json_t *meta_json(const lm_meta_value *v, uint64_t most)
+{
+    lm_meta_value item;
+    lm_view       key;
+    json_t       *out;
+
+    switch (v->kind) {
+    case LM_META_NULL:
+        return json_null();
+    case LM_META_BOOL:
+        return json_boolean(v->b);
+    case LM_META_INT:
+        return json_integer(v->i);
+    case LM_META_UINT:
+        return json_integer((json_int_t)v->u);
+    case LM_META_FLOAT:
+        out = json_real(v->f);       /* NULL for NaN and infinity */
+        return out ? out : json_null();
+    case LM_META_STRING:
+        return text(v->s);
+    case LM_META_ARRAY:
+        out = json_array();
+        for (uint64_t i = 0; i < v->a.n && i < most && lm_meta_at(v, i, &item); i++)
+            json_array_append_new(out, meta_json(&item, most));
+        return v->a.n <= most ? out : json_pack("{s:I, s:o}", "length", (json_int_t)v->a.n, "first", out);
+    case LM_META_OBJECT:
+        out = json_object();
+        for (uint64_t i = 0; lm_meta_member(v, i, &key, &item); i++)
+            json_object_setn_new(out, key.data, key.size, meta_json(&item, most));
+        return out;
+    }
+    return json_null();
+}
 
 static const lm_meta *meta_of(const lm_model *m)
 {
     return m->container ? lm_container_meta(m->container) : m->config_json;
 }
 
-/* The document, with a plan where the model has a shape that can be planned. */
-static lm_status inspect(const lm_model *m, const lm_engine_options *o, json_t **out, lm_error *e)
+static lm_status inspect(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
 {
-    static const lm_dtype kv_types[] = { [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0 };
-    lm_kernels            kernels;
-    lm_arena              arena = { 0 };
-    lm_plan              *plan  = NULL;
-    const char           *warnings[MOST_WARNINGS + 1] = { 0 };
-    uint64_t             *bytes  = NULL;
-    lm_status             status = lm_engine_plan(m, o, &kernels, &arena, &plan, e);
+    lm_facts_options x = { 0 };
+    lm_facts        *f = NULL;
 
-    if (status == LM_OK && m->tensors) {
-        bytes = lm_arena_new(&arena, m->program->n_weights + 1, uint64_t);
-        for (uint32_t i = 0; bytes && i < m->program->n_weights; i++)
-            bytes[i] = m->tensors[i]->bytes * (m->each[i] ? m->program->weights[i].dims[0] : 1);
-    }
-    for (size_t i = 0; i < MOST_WARNINGS && (warnings[i] = lm_model_warning(m, i)); i++)
-        ;
-    if (status == LM_OK) {
-        lm_inspection x = {
-            .name      = m->name,
-            .source    = m->source,
-            .container = lm_model_container_name(m),
-            .program   = m->program,
-            .meta      = meta_of(m),
-            .types     = bytes ? m->types : NULL,
-            .bytes     = bytes,
-            .plan      = plan,
-            .context   = plan->options.context,
-            .batch     = plan->options.sequences,
-            .kv_type   = kv_types[o ? o->kv : LM_KV_F16],
-            .warnings  = warnings,
-        };
-        *out = lm_inspect(&x);
-        if (!*out)
-            status = lm_fail_memory(e, "report", 0);
-    }
-    lm_plan_free(plan);
-    lm_arena_free(&arena);
+    if (o)
+        x.engine = *o;
+    LM_TRY(lm_facts_new(m, &x, &f, e));
+    lm_status status = lm_facts_json(f, NULL, out, e);
+    lm_facts_free(f);
     return status;
 }
 
@@ -74,7 +87,7 @@ static json_t *metadata(const lm_model *m)
     lm_meta_value v;
 
     for (size_t i = 0; lm_meta_entry(meta_of(m), i, &key, &v); i++)
-        json_object_setn_new(out, key.data, key.size, lm_meta_json(&v, 8));
+        json_object_setn_new(out, key.data, key.size, meta_json(&v, 8));
     return out;
 }
 
@@ -90,8 +103,7 @@ lm_status lm_model_report(const lm_model *m, lm_report what, const lm_engine_opt
 
     switch (what) {
     case LM_REPORT_INSPECT:
-        LM_TRY(inspect(m, o, &document, e));
-        break;
+        return inspect(m, o, out, e);
     case LM_REPORT_TENSORS:
         document = tensors(m);
         break;

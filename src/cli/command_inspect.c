@@ -12,6 +12,8 @@ typedef struct inspect_options {
     lm_run_flags   run;
     uint32_t       batch;
     bool           tensors, metadata, program, plan;
+    const char    *query, *precision;
+    uint32_t       tokens;
 } inspect_options;
 
 #define O(field) offsetof(inspect_options, field)
@@ -21,6 +23,9 @@ static const lm_flag inspect_flag_table[] = {
     { "--metadata", NULL, LM_FLAG_SWITCH, O(metadata), NULL, "every key of the file; long arrays are cut", 0, 0, NULL },
     { "--program", NULL, LM_FLAG_SWITCH, O(program), NULL, "the operations, as the engine and the analyses read them", 0, 0, NULL },
     { "--plan", NULL, LM_FLAG_SWITCH, O(plan), NULL, "how it would run here: steps, kernels, buffers, bytes", 0, 0, NULL },
+    { "--query", NULL, LM_FLAG_TEXT, O(query), "PATH", "one fact: parameters.total, kv.at[8192].bytes, layers[3].mlp.parameters ...", 0, 0, NULL },
+    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "as if the weights were stored so: f16, Q4_K_M, int4 ...", 0, 0, NULL },
+    { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens of the pass that costs by module are shown for (4)", 1, 1 << 20, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "positions of a sequence; 0: the model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
@@ -87,6 +92,51 @@ static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, con
     return status;
 }
 
+/* A value as scripts want it: bare, or with --json with its unit and where it comes from. */
+static lm_status show_fact(lm_cli *cli, const lm_fact *x, const char *path, lm_text *json, lm_error *e)
+{
+    json_t *value;
+
+    if (!cli->json) {
+        const char *text = x->kind == LM_FACT_TEXT ? x->text : json->data;
+        lm_buf out = { 0 };
+        lm_buf_printf(&out, "%s\n", text);
+        lm_status status = lm_out_buf(&out, e);
+        lm_buf_free(&out);
+        return status;
+    }
+    value = json_loadb(json->data, json->n, JSON_DECODE_ANY, NULL);
+    if (!value)
+        return lm_fail_memory(e, path, 0);
+    return lm_out_json(cli, json_pack("{s:s, s:o, s:s, s:s, s:s?}", "query", path, "value", value, "unit", lm_unit_name(x->unit), "origin",
+                                      lm_origin_name(x->origin), "how", x->how), e);
+}
+
+static lm_status show_query(lm_cli *cli, const inspect_options *o, lm_facts *f, lm_error *e)
+{
+    const lm_fact *x = NULL;
+    lm_text json = { 0 };
+    lm_status status;
+
+    LM_TRY(lm_facts_find(f, o->query, &x, e));
+    LM_TRY(lm_facts_json(f, o->query, &json, e));
+    status = show_fact(cli, x, o->query, &json, e);
+    lm_text_free(&json);
+    return status;
+}
+
+static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e)
+{
+    lm_facts_options options = { .engine = *engine, .precision = o->precision, .tokens = o->tokens };
+    lm_facts *f = NULL;
+    lm_status status;
+
+    LM_TRY(lm_facts_new(m, &options, &f, e));
+    status = show_query(cli, o, f, e);
+    lm_facts_free(f);
+    return status;
+}
+
 static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, lm_error *e)
 {
     lm_engine_options engine;
@@ -94,6 +144,8 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
 
     LM_TRY(lm_engine_flags(&o->run, m, 0, &engine, e));
     engine.sequences = o->batch;
+    if (o->query)
+        return show_facts(cli, o, m, &engine, e);
     if (o->tensors)
         return show_report(cli, m, LM_REPORT_TENSORS, &engine, e);
     if (o->metadata)
@@ -116,8 +168,8 @@ static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
     lm_model *m = NULL;
     lm_status status;
 
-    if (o->tensors + o->metadata + o->program + o->plan > 1)
-        return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --tensors, --metadata, --program and --plan");
+    if (o->tensors + o->metadata + o->program + o->plan + (o->query != NULL) > 1)
+        return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --query, --tensors, --metadata, --program and --plan");
     LM_TRY(lm_find_model(cli, &o->model, argument, &path, e));
     o->model.o.weights_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
@@ -130,7 +182,8 @@ const lm_command lm_command_inspect = {
     .name = "inspect",
     .usage = "[MODEL] [--tensors | --metadata | --program | --plan] [--context N]",
     .summary = "show what a model is made of and what it takes",
-    .about = "  MODEL may also be a preset (lamina presets), a config.json, or a folder without weights.\n  Without MODEL it is the demo model.\n",
+    .about = "  MODEL may also be a preset (lamina presets), a config.json, or a folder without weights.\n"
+             "  Without MODEL it is the demo model.\n",
     .groups = inspect_groups,
     .max_args = 1,
     .options_size = sizeof(inspect_options),

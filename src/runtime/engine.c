@@ -43,7 +43,8 @@ static lm_status find_probes(const lm_program *p, const char *const *paths, lm_a
     return LM_OK;
 }
 
-lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, lm_kernels *k, lm_arena *arena, lm_plan **out, lm_error *e)
+lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k, lm_arena *arena,
+                         lm_plan **out, lm_error *e)
 {
     static const lm_engine_options defaults;
     lm_plan_options                p = { 0 };
@@ -66,8 +67,8 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, lm_kerne
     p.exact        = o->compute == LM_COMPUTE_F32;
     p.workers      = o->threads ? o->threads : lm_cpu_cores();
     p.kernels      = k;
-    p.types        = m->types;
-    p.turned       = m->turned;
+    p.types        = types ? types : m->types;
+    p.turned       = types ? NULL : m->turned;
     return lm_plan_new(m->program, &p, out, e);
 }
 
@@ -81,7 +82,7 @@ lm_status lm_engine_predict(const lm_model *m, const lm_engine_options *o, lm_me
     lm_kernels k;
     lm_arena   arena  = { 0 };
     lm_plan   *plan   = NULL;
-    lm_status  status = lm_engine_plan(m, o, &k, &arena, &plan, e);
+    lm_status  status = lm_engine_plan(m, o, NULL, &k, &arena, &plan, e);
 
     if (status == LM_OK)
         *out = sizes_of(plan);
@@ -96,7 +97,7 @@ lm_status lm_engine_plan_text(const lm_model *m, const lm_engine_options *o, lm_
     lm_arena   arena  = { 0 };
     lm_plan   *plan   = NULL;
     lm_buf     b      = { 0 };
-    lm_status  status = lm_engine_plan(m, o, &k, &arena, &plan, e);
+    lm_status  status = lm_engine_plan(m, o, NULL, &k, &arena, &plan, e);
 
     if (status == LM_OK) {
         lm_plan_print(plan, &b);
@@ -177,7 +178,7 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error 
 
     if (!g->model->tensors)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "a description without weights cannot be run"), lm_fail_in(e, g->model->source);
-    LM_TRY(lm_engine_plan(g->model, o, &g->kernels, &g->arena, &g->plan, e));
+    LM_TRY(lm_engine_plan(g->model, o, NULL, &g->kernels, &g->arena, &g->plan, e));
     g->weight = lm_arena_new(&g->arena, g->program->n_weights + 1, const void *);
     g->pages  = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
     g->slopes  = lm_arena_new(&g->arena, g->program->n_caches + 1, const float *);

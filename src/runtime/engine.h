@@ -40,9 +40,11 @@ struct lm_engine {
     lm_arena          arena;
 };
 
-/* The plan that an engine with these options would run (`o` may be NULL). `k` and `arena` are filled and must live as long
+/* The plan that an engine with these options would run (`o` may be NULL), for weights of `types` ([n_weights]; NULL: as they
+ * are stored). `k` and `arena` are filled and must live as long
  * as the plan. */
-lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, lm_kernels *k, lm_arena *arena, lm_plan **out, lm_error *e);
+lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k, lm_arena *arena,
+                         lm_plan **out, lm_error *e);
 
 /* ---- pages (kv.c) ---- */
 

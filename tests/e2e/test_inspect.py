@@ -2,6 +2,7 @@
 import json
 import shutil
 
+import fastjsonschema
 import pytest
 from conftest import run
 
@@ -36,6 +37,42 @@ def test_inspect_for_people(lamina, model):
     assert "model.layers.29.mlp.down_proj" in program
     assert "model.layers.29.mlp.down_proj" in lamina("inspect", model, "--plan").stdout
     assert lamina("inspect", model, "--plan", "--program").returncode == 2
+
+
+def test_inspect_obeys_its_schema(lamina, source, model, tmp_path):
+    valid = fastjsonschema.compile(json.loads((source / "docs/schema/inspect.schema.json").read_text()))
+    models = [model] + sorted(p.parent for p in (source / "tests/golden").glob("*/*/config.json"))
+    assert len(models) > 20
+    for m in models:
+        document = json.loads(lamina("inspect", m, "--json").stdout)
+        valid(document)
+        p = document["parameters"]
+        assert abs(sum(p["shares"].values()) - 100) < 1e-9
+        assert sum(p[k] for k in ("embedding", "attention", "mlp", "norm", "head", "other")) == p["total"]
+        assert document["layers"][0]["parameters"] == p["total"]
+    broken = json.loads(lamina("inspect", model, "--json").stdout)
+    broken["parameters"]["total"] = "many"
+    with pytest.raises(fastjsonschema.JsonSchemaException):
+        valid(broken)
+
+
+def test_queries(lamina, model):
+    def ask(path, *more):
+        done = lamina("inspect", model, "--query", path, *more)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+    assert ask("parameters.total") == "134515008"
+    assert ask("layers[29].self_attn.k_proj.shape") == "[192, 576]"
+    assert ask("model.layers.29.self_attn.k_proj.shape") == "[192, 576]"
+    assert ask("kv.at[8192].bytes") == str(2 * 30 * 3 * 64 * 2 * 8192) and ask("kv.at[2].bytes", "--batch", "5") == str(2 * 30 * 3 * 64 * 2 * 10)
+    assert ask("rope.theta[0]") == "1" and 0 < float(ask("rope.theta[31]")) < 1e-4
+    assert ask("architecture.attention") == "GQA" and ask("layers[0].mlp.down_proj.weight.type") in ("q4_1", "q4_0", "q8_0")
+    j = json.loads(ask("flops.per_token_matmul", "--json"))
+    assert j["value"] > 2 * 100e6 and j["unit"] == "FLOP" and j["origin"] == "program"
+    missing = lamina("inspect", model, "--query", "parameters.totl")
+    assert missing.returncode == 1 and "total" in missing.stderr and "parameters" in missing.stderr
+    assert lamina("inspect", model, "--query", "layers[30]").returncode == 1
+    assert lamina("inspect", model, "--query", "").returncode == 1 and lamina("inspect", model, "--query", "kv..type").returncode == 1
 
 
 def test_inspect_a_bare_description(lamina, source, tmp_path):

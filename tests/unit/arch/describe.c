@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/counts.h"
+#include "analysis/ledger.h"
 #include "arch/config.h"
 
 #define LLAMA(rest) "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 131072, " \
@@ -60,7 +60,10 @@ static void published_counts(void **state)
         uint64_t            sum = 0;
         if (describe(models[i].json, &p, NULL, &e) != LM_OK)
             fail_msg("%s: %s", e.where, e.message);
-        lm_count_parameters(p, &n);
+        lm_ledger *l = NULL;
+        assert_int_equal(lm_ledger_new(p, &l, NULL), LM_OK);
+        lm_count_parameters(l, &n);
+        lm_ledger_free(l);
         lm_count_flops(p, &f);
         lm_count_kv(p, LM_F16, 4096, 1, &kv);
         assert_int_equal(n.total, models[i].total);

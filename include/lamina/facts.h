@@ -1,0 +1,135 @@
+/* facts.h - what is known about a model: a tree of typed facts, each with its unit and where it comes from.
+ *
+ * Every number is read off the program and the plan that run. Groups fill themselves when somebody looks into them, so a
+ * question costs what its answer costs; nothing is allocated for what is not asked. A path names a fact:
+ *
+ *   parameters.total   kv.bytes_at_context   rope.theta[31]   kv.at[8192].bytes   layers[3].self_attn.q_proj.shape
+ *   model.layers.3.self_attn.q_proj.parameters            (any module, by its own path)
+ */
+#ifndef LAMINA_FACTS_H
+#define LAMINA_FACTS_H
+
+#include "lamina/engine.h"
+#include "lamina/machine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lm_fact_kind {
+    LM_FACT_NONE,                    /* known to be nothing: null in JSON */
+    LM_FACT_BOOL,
+    LM_FACT_COUNT,                   /* a whole number, exact */
+    LM_FACT_NUMBER,
+    LM_FACT_TEXT,
+    LM_FACT_GROUP,                   /* named facts */
+    LM_FACT_LIST,                    /* facts by number, from 0 */
+    LM_FACT_TABLE,                   /* facts by any number: kv.at[4096]; empty until asked */
+} lm_fact_kind;
+
+/* What a number counts. Text for people: lm_unit_name. */
+#define LM_UNIT_LIST(X)                                                                                              \
+    X(LM_UNIT_NONE, "")                  X(LM_UNIT_PARAMETERS, "parameters")  X(LM_UNIT_BYTES, "bytes")              \
+    X(LM_UNIT_FLOPS, "FLOP")             X(LM_UNIT_MULT_ADDS, "mult-adds")    X(LM_UNIT_ELEMENTS, "elements")        \
+    X(LM_UNIT_TOKENS, "tokens")          X(LM_UNIT_LAYERS, "layers")          X(LM_UNIT_HEADS, "heads")              \
+    X(LM_UNIT_LANES, "lanes")            X(LM_UNIT_RATIO, "ratio")            X(LM_UNIT_PERCENT, "%")                \
+    X(LM_UNIT_RADIANS, "rad/token")      X(LM_UNIT_TOKENS_PER_SECOND, "tokens/s") X(LM_UNIT_SECONDS, "s")            \
+    X(LM_UNIT_BYTES_PER_SECOND, "bytes/s") X(LM_UNIT_FLOPS_PER_SECOND, "FLOP/s")  X(LM_UNIT_EXPERTS, "experts")
+
+typedef enum lm_unit {
+#define X(name, word) name,
+    LM_UNIT_LIST(X)
+#undef X
+    LM_UNITS
+} lm_unit;
+
+/* Where a fact comes from. */
+#define LM_ORIGIN_LIST(X)                                                                                            \
+    X(LM_FROM_PROGRAM, "program")        /* operations and weights of the program that runs */                       \
+    X(LM_FROM_CONFIG, "config")          /* a key of the model's own description */                                  \
+    X(LM_FROM_TENSOR, "tensor")          /* the file's tensor directory */                                           \
+    X(LM_FROM_PLAN, "plan")              /* what the engine would allocate */                                        \
+    X(LM_FROM_MEASURE, "measured")       /* on this machine */                                                       \
+    X(LM_FROM_PUBLISHED, "published")    /* written down by somebody; `how` says where */                            \
+    X(LM_FROM_REQUEST, "request")        /* as asked for: context, batch, cache type */                              \
+    X(LM_FROM_RULE, "rule")              /* a convention, stated in `how` */                                         \
+    X(LM_FROM_WHAT_IF, "what-if")        /* the program with one thing changed, stated in `how` */
+
+typedef enum lm_origin {
+#define X(name, word) name,
+    LM_ORIGIN_LIST(X)
+#undef X
+    LM_ORIGINS
+} lm_origin;
+
+typedef struct lm_facts lm_facts;
+
+typedef struct lm_fact {
+    const char  *name;               /* in its group; NULL: an item, `index` says which */
+    uint64_t     index;
+    lm_fact_kind kind;
+    lm_unit      unit;
+    lm_origin    origin;
+    const char  *how;                /* "sum over all weights", "config.json: rope_theta"; NULL: the origin says enough */
+    union {
+        bool        truth;
+        uint64_t    count;
+        double      number;
+        const char *text;
+        uint64_t    size;            /* of groups and lists, once somebody has looked into them */
+    };
+    /* the library's own */
+    struct {
+        lm_facts       *owner;
+        struct lm_fact *parent, *first, *last, *next;
+        void          (*fill)(lm_facts *f, struct lm_fact *group);
+        uint64_t        argument;
+        const char     *key;         /* in JSON, where it is not the name */
+        bool            silent;      /* reached by path only: the same facts are printed elsewhere */
+    } impl;
+} lm_fact;
+
+typedef struct lm_facts_options {
+    lm_engine_options engine;        /* context, sequences, cache type, threads … as for lm_engine_new */
+    uint32_t     tokens;             /* of the pass that costs by module are shown for, batch 1; 0: 4, as torchinfo's users do */
+    const char  *precision;          /* weights as if stored so ("Q4_K_M", "f16", "int4"); NULL: as stored, else the type that the
+                                        description names, else f16 */
+} lm_facts_options;
+
+/* `m` must outlive the facts. Errors as of lm_engine_predict; LM_USAGE for an unknown precision. Not thread-safe. */
+lm_status lm_facts_new(const lm_model *m, const lm_facts_options *o, lm_facts **out, lm_error *e);
+void      lm_facts_free(lm_facts *f);
+
+const lm_fact *lm_facts_root(lm_facts *f);
+
+/* The facts of a group or list, in order; NULL past the end and in tables. */
+const lm_fact *lm_fact_first(const lm_fact *group);
+const lm_fact *lm_fact_next(const lm_fact *x);
+
+/* LM_NOT_FOUND names the part that is not there and the nearest names that are. */
+lm_status lm_facts_find(lm_facts *f, const char *path, const lm_fact **out, lm_error *e);
+
+/* Values by path, for code that knows that they are there: 0, 0.0, "" or false when not, and the facts remember it
+ * (lm_facts_check). */
+uint64_t    lm_facts_count(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
+double      lm_facts_number(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
+const char *lm_facts_text(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
+bool        lm_facts_truth(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
+bool        lm_facts_has(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
+
+/* LM_NO_MEMORY, or the first path that one of the five above should have found. */
+lm_status lm_facts_check(const lm_facts *f, lm_error *e);
+
+/* A fact, a group, or with path NULL everything, as a JSON document (docs/schema/inspect.schema.json). */
+lm_status lm_facts_json(lm_facts *f, const char *path, lm_text *out, lm_error *e);
+
+/* The path of a fact, appended. */
+void lm_fact_path(const lm_fact *x, lm_text *out);
+
+const char *lm_unit_name(lm_unit u);
+const char *lm_origin_name(lm_origin o);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

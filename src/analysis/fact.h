@@ -1,0 +1,71 @@
+/* fact.h - how facts are said. The tree itself is public: lamina/facts.h.
+ *
+ * Whoever fills a group says its facts in the order in which they are to be read. Names and `how` must live as long as the
+ * tree (literals, or strings of the subject); texts are copied. After a failed allocation saying goes on into nothing and
+ * lm_facts_check tells. */
+#ifndef LM_ANALYSIS_FACT_H
+#define LM_ANALYSIS_FACT_H
+
+#include "analysis/subject.h"
+#include "base/arena.h"
+#include "base/str.h"
+#include "lamina/facts.h"
+
+struct lm_facts {
+    lm_subject s;
+    lm_ledger *ledger;           /* sums that many facts need */
+    lm_fact    root;
+    lm_fact    nowhere;          /* what is said to after a failed allocation */
+    lm_arena   arena;
+    bool       failed;
+    char       missing[160];     /* the first path that code asked for in vain */
+};
+
+typedef void lm_fill(lm_facts *f, lm_fact *group);
+
+/* `name` NULL: the next item of a list. */
+lm_fact *lm_say_count(lm_fact *group, const char *name, uint64_t n, lm_unit u, lm_origin o, const char *how);
+lm_fact *lm_say_number(lm_fact *group, const char *name, double x, lm_unit u, lm_origin o, const char *how);
+lm_fact *lm_say_text(lm_fact *group, const char *name, const char *text, lm_origin o, const char *how);
+lm_fact *lm_say_bool(lm_fact *group, const char *name, bool truth, lm_origin o, const char *how);
+lm_fact *lm_say_none(lm_fact *group, const char *name, const char *how);
+lm_fact *lm_say_textf(lm_fact *group, const char *name, lm_origin o, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* A copy that lives as long as the facts, repaired where it is not UTF-8. */
+const char *lm_keep_text(lm_facts *f, const char *text, size_t n);
+
+/* Filled when somebody looks; `argument` is for `fill`. */
+lm_fact *lm_say_group(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
+lm_fact *lm_say_list(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
+
+/* Each item is a group that `fill` fills; its `index` is what was asked for. */
+lm_fact *lm_say_table(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
+
+/* Reached by path, printed nowhere. */
+lm_fact *lm_keep_silent(lm_fact *x);
+
+/* A float as the shortest decimal that is the same float: 1e-05, not 9.99999975e-06. */
+double lm_decimal(float x);
+
+/* A double's shortest decimal that reads back the same. */
+const char *lm_number_text(char out[32], double x);
+
+/* A member by name or number; NULL when there is none. Fills the group. */
+const lm_fact *lm_fact_member(const lm_fact *group, const char *name, size_t n);
+const lm_fact *lm_fact_item(const lm_fact *list, uint64_t index);
+
+/* The tree of a subject that is copied; what it points to must outlive the facts. */
+lm_status lm_facts_of(const lm_subject *s, lm_facts **out, lm_error *e);
+
+/* JSON of one fact, nested ones indented by two; appended. */
+void lm_fact_json(const lm_fact *x, unsigned indent, lm_buf *out);
+
+/* ---- who fills what (facts_*.c) ---- */
+lm_fill lm_fill_model, lm_fill_config, lm_fill_architecture, lm_fill_parameters, lm_fill_weights, lm_fill_kv, lm_fill_flops,
+    lm_fill_memory, lm_fill_modules, lm_fill_layers, lm_fill_rope, lm_fill_attention, lm_fill_precision, lm_fill_warnings, lm_fill_mlp,
+    lm_fill_pass;
+
+/* The facts of one module, for paths that are its own. */
+lm_fill lm_fill_module;
+
+#endif

@@ -1,0 +1,101 @@
+/* fact_json.c - facts as JSON. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/fact.h"
+
+static void string(const char *s, lm_buf *out)
+{
+    lm_buf_add_char(out, '"');
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            lm_buf_printf(out, "\\%c", c);
+        else if (c < 0x20)
+            lm_buf_printf(out, "\\u%04x", c);
+        else
+            lm_buf_add_char(out, *s);
+    }
+    lm_buf_add_char(out, '"');
+}
+
+static void line(unsigned indent, lm_buf *out)
+{
+    lm_buf_printf(out, "\n%*s", (int)indent, "");
+}
+
+/* Numbers and short words on one line. */
+static bool is_flat(const lm_fact *list)
+{
+    for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x))
+        if (x->kind >= LM_FACT_GROUP || (x->kind == LM_FACT_TEXT && strlen(x->text) > 24))
+            return false;
+    return true;
+}
+
+static void members(const lm_fact *x, unsigned indent, lm_buf *out)
+{
+    bool group = x->kind == LM_FACT_GROUP, flat = !group && is_flat(x);
+    const char *separator = "";
+
+    lm_buf_add_char(out, group ? '{' : '[');
+    for (const lm_fact *m = lm_fact_first(x); m; m = lm_fact_next(m)) {
+        if (m->impl.silent || m->kind == LM_FACT_TABLE)
+            continue;
+        lm_buf_add_str(out, separator);
+        if (!flat)
+            line(indent + 2, out);
+        if (group) {
+            string(m->impl.key ? m->impl.key : m->name, out);
+            lm_buf_add_str(out, ": ");
+        }
+        lm_fact_json(m, indent + 2, out);
+        separator = flat ? ", " : ",";
+    }
+    if (!flat && *separator)
+        line(indent, out);
+    lm_buf_add_char(out, group ? '}' : ']');
+}
+
+void lm_fact_json(const lm_fact *x, unsigned indent, lm_buf *out)
+{
+    char text[32];
+
+    switch (x->kind) {
+    case LM_FACT_NONE:
+        lm_buf_add_str(out, "null");
+        break;
+    case LM_FACT_BOOL:
+        lm_buf_add_str(out, x->truth ? "true" : "false");
+        break;
+    case LM_FACT_COUNT:
+        lm_buf_printf(out, "%" PRIu64, x->count);
+        break;
+    case LM_FACT_NUMBER:
+        lm_buf_add_str(out, isfinite(x->number) ? lm_number_text(text, x->number) : "null");
+        break;
+    case LM_FACT_TEXT:
+        string(x->text, out);
+        break;
+    default:
+        members(x, indent, out);
+    }
+}
+
+lm_status lm_facts_json(lm_facts *f, const char *path, lm_text *out, lm_error *e)
+{
+    const lm_fact *x = &f->root;
+    lm_buf         b = { 0 };
+
+    if (path)
+        LM_TRY(lm_facts_find(f, path, &x, e));
+    lm_fact_json(x, 0, &b);
+    if (b.failed || f->failed) {
+        lm_buf_free(&b);
+        return lm_fail_memory(e, "facts", 0);
+    }
+    *out = (lm_text){ b.data, b.size, b.capacity };
+    return LM_OK;
+}

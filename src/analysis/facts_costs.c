@@ -1,0 +1,218 @@
+/* facts_costs.c - operations, cache and memory. */
+#include <string.h>
+
+#include "analysis/fact.h"
+#include "analysis/ledger.h"
+
+/* ---- FLOPs ---- */
+
+static void fill_flops_at(lm_facts *f, lm_fact *g)
+{
+    lm_flop_counts c;
+    uint64_t       total = lm_flops_at(f->s.program, g->index);
+
+    lm_count_flops(f->s.program, &c);
+    lm_say_count(g, "total", total, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "matrix products and scores of one token that sees this many keys");
+    lm_say_count(g, "scores", total - c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which q·k and p·v");
+}
+
+static void fill_prefill_of(lm_facts *f, lm_fact *g)
+{
+    lm_say_count(g, "total", lm_flops_prefill(f->s.program, g->index), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "this many tokens into an empty cache, causal, logits of the last");
+}
+
+static void fill_flop_parts(lm_facts *f, lm_fact *g)
+{
+    const lm_program *p = f->s.program;
+    uint64_t          sums[LM_PARTS] = { 0 };
+    lm_cost           c;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        lm_node_cost(p, &p->nodes[i], &c);
+        sums[f->ledger->part[i]] += 2 * c.mult_adds;
+    }
+    for (int k = 0; k < LM_PARTS; k++)
+        if (sums[k])
+            lm_say_count(g, lm_part_name((lm_part)k), sums[k], LM_UNIT_FLOPS, LM_FROM_PROGRAM, "matrix products of one token");
+}
+
+static void fill_layer_flops(lm_facts *f, lm_fact *g)
+{
+    const lm_module *m = &f->s.program->modules[f->ledger->layer[g->impl.argument]];
+    uint64_t         sums[LM_PARTS] = { 0 }, keys = 0, total = 0, other = 0;
+    lm_cost          c;
+
+    for (uint32_t i = m->first_op; i < m->end_op; i++) {
+        lm_node_cost(f->s.program, &f->s.program->nodes[i], &c);
+        sums[f->ledger->part[i]] += 2 * c.mult_adds;
+        total += 2 * c.mult_adds;
+        other += c.flops - 2 * c.mult_adds;
+        keys += 2 * c.key_mult_adds;
+    }
+    lm_say_count(g, "matmul", total, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "matrix products of one token");
+    lm_say_count(g, "attention", sums[LM_PART_ATTENTION], LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which projections");
+    lm_say_count(g, "mlp", sums[LM_PART_MLP], LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which MLP or experts");
+    lm_say_count(g, "per_key", keys, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "for each key that the token sees");
+    lm_say_count(g, "other", other, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "norms, rotations, activations, residuals");
+}
+
+static void fill_layers_flops(lm_facts *f, lm_fact *list)
+{
+    for (uint32_t i = 0; i < f->s.program->n_layers; i++)
+        lm_say_group(list, NULL, fill_layer_flops, i);
+}
+
+void lm_fill_flops(lm_facts *f, lm_fact *g)
+{
+    lm_flop_counts c;
+
+    lm_count_flops(f->s.program, &c);
+    lm_say_count(g, "per_token_matmul", c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "2 per multiply-add of every matrix product; look-ups are none");
+    lm_say_count(g, "per_context_token", c.per_context_token, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "for each key seen, layers without a window");
+    lm_say_count(g, "per_token_other", c.per_token_other, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "norms, rotations, activations, residuals");
+    lm_say_count(g, "head", c.head, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of per_token_matmul");
+    lm_say_count(g, "layers", c.per_token_matmul - c.head, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "of per_token_matmul: without the head");
+    lm_say_count(g, "at_context", lm_flops_at(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "one token that sees a full context");
+    lm_say_count(g, "prefill", lm_flops_prefill(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                 "a prompt as long as the context, causal, logits of the last");
+    lm_say_group(g, "parts", fill_flop_parts, 0);
+    lm_keep_silent(lm_say_list(g, "layer", fill_layers_flops, 0));
+    lm_say_table(g, "at", fill_flops_at, 0);
+    lm_say_table(g, "prefill_of", fill_prefill_of, 0);
+}
+
+/* ---- cache ---- */
+
+/* As if every query head had keys and values of its own. */
+static uint64_t mha_elements(const lm_facts *f, uint32_t cache)
+{
+    const lm_program *p = f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.cache == cache)
+            return (uint64_t)p->nodes[i].attention.spec.n_heads * (p->nodes[i].attention.spec.k_dim + p->nodes[i].attention.spec.v_dim);
+    return 0;
+}
+
+static void fill_mha(lm_facts *f, lm_fact *g)
+{
+    const char          *how = "every query head with keys and values of its own, no window";
+    const lm_dtype_info *t   = lm_dtype_of(f->s.kv_type);
+    uint64_t             n = 0, first = 0;
+    lm_kv_counts         c;
+
+    for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
+        n += mha_elements(f, i);
+        first = i ? first : n;
+    }
+    lm_count_kv(f->s.program, f->s.kv_type, 1, 1, &c);
+    lm_say_count(g, "elements_per_token_per_layer", first, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
+    lm_say_count(g, "elements_per_token", n, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
+    lm_say_count(g, "bytes_per_token", n * t->bytes / t->block, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
+    lm_say_count(g, "bytes_at_context", n * t->bytes / t->block * f->s.context * f->s.batch, LM_UNIT_BYTES, LM_FROM_WHAT_IF,
+                 how);
+    if (n)
+        lm_say_number(g, "saved", 100.0 * (1 - (double)c.elements_per_token / (double)n), LM_UNIT_PERCENT, LM_FROM_WHAT_IF,
+                      "of the elements of a token, by what this model does instead");
+}
+
+static void fill_kv_at(lm_facts *f, lm_fact *g)
+{
+    lm_kv_counts         c;
+    const lm_dtype_info *t = lm_dtype_of(f->s.kv_type);
+    uint64_t             whole = 0, mha = 0, first = 0;
+
+    lm_count_kv(f->s.program, f->s.kv_type, g->index, f->s.batch, &c);
+    for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
+        const lm_cache *k    = &f->s.program->caches[i];
+        uint64_t        each = (uint64_t)k->n_kv_heads * (k->k_dim + k->v_dim) * t->bytes / t->block * g->index * f->s.batch;
+        whole += each;
+        first = i ? first : each;
+        mha += mha_elements(f, i) * t->bytes / t->block * g->index * f->s.batch;
+    }
+    lm_say_count(g, "bytes", c.bytes_at_context, LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                 "this many positions of each sequence; windows keep what they see");
+    lm_say_count(g, "bytes_without_window", whole, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "if every position were kept");
+    lm_say_count(g, "first_layer", first, LM_UNIT_BYTES, LM_FROM_PROGRAM, "of the first layer, every position kept");
+    lm_say_count(g, "mha", mha, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "every query head with keys and values of its own");
+    if (f->s.program->n_caches)
+        lm_say_count(g, "mha_first_layer", mha_elements(f, 0) * t->bytes / t->block * g->index * f->s.batch, LM_UNIT_BYTES,
+                     LM_FROM_WHAT_IF, NULL);
+}
+
+static void fill_kv_layers(lm_facts *f, lm_fact *list)
+{
+    for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
+        const lm_cache *k = &f->s.program->caches[i];
+        lm_say_count(list, NULL, (uint64_t)k->n_kv_heads * (k->k_dim + k->v_dim), LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
+                     "kept of every position");
+    }
+}
+
+void lm_fill_kv(lm_facts *f, lm_fact *g)
+{
+    lm_kv_counts c;
+
+    lm_count_kv(f->s.program, f->s.kv_type, f->s.context, f->s.batch, &c);
+    lm_say_text(g, "type", lm_dtype_of(f->s.kv_type)->name, LM_FROM_REQUEST, NULL);
+    lm_say_count(g, "context", f->s.context, LM_UNIT_TOKENS, LM_FROM_REQUEST, NULL);
+    lm_say_count(g, "batch", f->s.batch, LM_UNIT_NONE, LM_FROM_REQUEST, "sequences at once");
+    lm_say_count(g, "elements_per_token", c.elements_per_token, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
+                 "keys and values of all layers");
+    lm_say_count(g, "bytes_per_token", c.bytes_per_token, LM_UNIT_BYTES, LM_FROM_PROGRAM, "of all layers");
+    lm_say_count(g, "bytes_at_context", c.bytes_at_context, LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                 "all sequences; windows keep what they see");
+    if (c.window)
+        lm_say_count(g, "window", c.window, LM_UNIT_TOKENS, LM_FROM_PROGRAM, "the largest; every layer has one");
+    else
+        lm_say_none(g, "window", "some layer keeps every position");
+    lm_say_list(g, "elements_per_layer", fill_kv_layers, 0);
+    lm_say_group(g, "mha", fill_mha, 0);
+    lm_say_table(g, "at", fill_kv_at, 0);
+}
+
+/* ---- memory, from the plan ---- */
+
+static void fill_scratch(lm_facts *f, lm_fact *g)
+{
+    const lm_plan *p;
+    uint64_t       values = 0;
+
+    if (f->s.plan(f->s.arg, NULL, f->s.context, f->s.batch, &p, NULL) != LM_OK)
+        return;
+    for (uint32_t i = 0; i < p->n_buffers; i++)
+        if (p->buffers[i].offset + p->buffers[i].stride * p->buffers[i].rows > values)
+            values = p->buffers[i].offset + p->buffers[i].stride * p->buffers[i].rows;
+    uint64_t workers = p->state.worker_bytes * p->options.workers;
+    lm_say_count(g, "rows", p->options.rows, LM_UNIT_TOKENS, LM_FROM_PLAN, "most in a step");
+    lm_say_count(g, "activations", values, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "values, laid over each other where their lives do not meet");
+    lm_say_count(g, "workers", workers, LM_UNIT_BYTES, LM_FROM_PLAN, "scratch of the threads");
+    lm_say_count(g, "bookkeeping", p->slab_bytes - values - workers, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "page tables, positions, rotary frequencies");
+}
+
+void lm_fill_memory(lm_facts *f, lm_fact *g)
+{
+    const lm_plan *p;
+    lm_error       e;
+
+    if (f->s.plan(f->s.arg, NULL, f->s.context, f->s.batch, &p, &e) != LM_OK) {
+        lm_say_text(g, "not_planned", e.message, LM_FROM_PLAN, NULL);
+        return;
+    }
+    lm_say_count(g, "weights", p->weight_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "in memory of our own, as kernels want them");
+    lm_say_count(g, "mapped", p->mapped_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "read from the file in place");
+    lm_say_count(g, "kv", p->kv_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "pages of the cache");
+    lm_say_count(g, "scratch", p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "activations, bookkeeping, threads");
+    lm_say_count(g, "total", p->weight_bytes + p->kv_bytes + p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
+                 "what the engine allocates");
+    lm_say_group(g, "scratch_parts", fill_scratch, 0);
+}

@@ -1,0 +1,30 @@
+/* subject.h - what facts are about: a program, how it is stored, and the plan that would run it. */
+#ifndef LM_ANALYSIS_SUBJECT_H
+#define LM_ANALYSIS_SUBJECT_H
+
+#include "formats/container.h"
+#include "formats/meta.h"
+#include "plan/plan.h"
+
+typedef struct lm_ledger lm_ledger;
+
+typedef struct lm_subject {
+    const char         *name, *source, *container;
+    const lm_program   *program;
+    const lm_meta      *meta;            /* config.json or GGUF keys */
+    const lm_container *tensors;         /* NULL: there are no weights */
+    const lm_dtype     *types;           /* [n_weights]: what the plan is made for */
+    const uint64_t     *bytes;           /* [n_weights], as stored; NULL: there are no weights */
+    const char         *precision;       /* what `types` are, in a word: "as stored", "bf16", "Q4_K_M" */
+    const char *const  *warnings;        /* NULL-ended */
+    uint64_t            context, batch;
+    lm_dtype            kv_type;
+    uint32_t            tokens;          /* lm_facts_options */
+    /* The plan for weights of these types ([n_weights]; NULL: the subject's), a context and a batch. It belongs to whoever
+     * makes it and lives as long as the facts. */
+    lm_status         (*plan)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e);
+    void              (*release)(void *arg);     /* when the facts are freed */
+    void               *arg;
+} lm_subject;
+
+#endif

@@ -1,0 +1,179 @@
+/* facts.c - facts about an open model: what the runtime knows of files and plans, handed to the analysis. */
+#include "lamina/facts.h"
+
+#include <string.h>
+
+#include "analysis/fact.h"
+#include "analysis/ledger.h"
+#include "analysis/precision.h"
+#include "base/alloc.h"
+#include "runtime/engine.h"
+
+#define MOST_WARNINGS 64
+
+/* One plan that somebody asked for. */
+typedef struct made_plan {
+    struct made_plan *next;
+    const lm_dtype   *types;
+    uint64_t          context, batch;
+    lm_kernels        kernels;
+    lm_arena          arena;
+    lm_plan          *plan;
+} made_plan;
+
+/* What the facts of a model hold on to. */
+typedef struct holding {
+    const lm_model   *model;
+    lm_engine_options engine;
+    lm_dtype         *types;             /* of the subject */
+    uint64_t         *bytes;
+    const char       *warnings[MOST_WARNINGS + 1];
+    made_plan        *plans;
+    lm_arena          arena;
+} holding;
+
+static void let_go(void *arg)
+{
+    holding *h = arg;
+
+    while (h->plans) {
+        made_plan *p = h->plans;
+        h->plans     = p->next;
+        lm_plan_free(p->plan);
+        lm_arena_free(&p->arena);
+        lm_free(p);
+    }
+    lm_arena_free(&h->arena);
+    lm_free(h);
+}
+
+static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e)
+{
+    holding          *h = arg;
+    lm_engine_options o = h->engine;
+
+    types = types ? types : h->types;
+    for (made_plan *p = h->plans; p; p = p->next)
+        if (p->types == types && p->context == context && p->batch == batch) {
+            *out = p->plan;
+            return LM_OK;
+        }
+    if (context > UINT32_MAX || batch > UINT32_MAX)
+        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "more positions or sequences than can be numbered");
+    made_plan *p = lm_alloc_zero(1, sizeof *p);
+    if (!p)
+        return lm_fail_memory(e, "plan", sizeof *p);
+    o.context   = (uint32_t)context;
+    o.sequences = (uint32_t)batch;
+    p->types    = types;
+    p->context  = context;
+    p->batch    = batch;
+    /* As they are stored is not the same as all of these types: files may hold matrices the other way round. */
+    const lm_dtype *asked = types == h->model->types ? NULL : types;
+    lm_status       status = lm_engine_plan(h->model, &o, asked, &p->kernels, &p->arena, &p->plan, e);
+    if (status != LM_OK) {
+        lm_arena_free(&p->arena);
+        lm_free(p);
+        return status;
+    }
+    p->next  = h->plans;
+    h->plans = p;
+    *out     = p->plan;
+    return LM_OK;
+}
+
+/* ---- what the weights are ---- */
+
+/* "bfloat16" of a description: the type that its publisher stores. */
+static const char *described_precision(const lm_model *m)
+{
+    static const char *const keys[] = { "torch_dtype", "dtype" };
+    const lm_meta *meta = m->container ? lm_container_meta(m->container) : m->config_json;
+    lm_view        v;
+
+    for (size_t i = 0; i < 2; i++)
+        if (lm_meta_has(meta, keys[i]) && lm_meta_string(meta, keys[i], &v, NULL) == LM_OK)
+            return lm_view_is(v, "bfloat16") ? "bf16" : lm_view_is(v, "float32") ? "f32" : "f16";
+    return "f16";
+}
+
+static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_error *e)
+{
+    const lm_model *m = h->model;
+
+    if (!wanted && m->tensors) {
+        h->types     = m->types;
+        s->precision = "as stored";
+        return LM_OK;
+    }
+    const char         *name = wanted ? wanted : described_precision(m);
+    const lm_precision *x    = lm_precision_named(name);
+    lm_ledger          *l;
+    if (!x)
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "not a precision; weights.as lists them");
+    h->types = lm_arena_new(&h->arena, m->program->n_weights + 1, lm_dtype);
+    if (!h->types)
+        return lm_fail_memory(e, "facts", 0);
+    LM_TRY(lm_ledger_new(m->program, &l, e));
+    for (uint32_t w = 0; w < m->program->n_weights; w++)
+        h->types[w] = lm_precision_type(x, l, w);
+    lm_ledger_free(l);
+    s->precision = x->name;
+    return LM_OK;
+}
+
+static lm_status measure_bytes(holding *h, lm_error *e)
+{
+    const lm_model *m = h->model;
+
+    if (!m->tensors)
+        return LM_OK;
+    h->bytes = lm_arena_new(&h->arena, m->program->n_weights + 1, uint64_t);
+    if (!h->bytes)
+        return lm_fail_memory(e, "facts", 0);
+    for (uint32_t i = 0; i < m->program->n_weights; i++)
+        h->bytes[i] = m->tensors[i]->bytes * (m->each[i] ? m->program->weights[i].dims[0] : 1);
+    return LM_OK;
+}
+
+static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out, lm_error *e)
+{
+    static const lm_dtype kv_types[] = { [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0 };
+    const lm_model       *m = h->model;
+    lm_subject            s = { .program = m->program, .plan = plan_for, .release = let_go, .arg = h };
+
+    if ((unsigned)o->engine.kv >= sizeof kv_types / sizeof *kv_types)
+        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "there is no such cache type");
+    LM_TRY(choose_types(h, o->precision, &s, e));
+    LM_TRY(measure_bytes(h, e));
+    for (size_t i = 0; i < MOST_WARNINGS && (h->warnings[i] = lm_model_warning(m, i)); i++)
+        ;
+    h->engine   = o->engine;
+    s.name      = m->name;
+    s.source    = m->source;
+    s.container = lm_model_container_name(m);
+    s.meta      = m->container ? lm_container_meta(m->container) : m->config_json;
+    s.tensors   = m->tensors ? m->container : NULL;
+    s.types     = h->types;
+    s.bytes     = h->bytes;
+    s.warnings  = h->warnings;
+    s.context   = o->engine.context ? o->engine.context : m->program->context_length ? m->program->context_length : 4096;
+    s.batch     = o->engine.sequences ? o->engine.sequences : 1;
+    s.kv_type   = kv_types[o->engine.kv];
+    s.tokens    = o->tokens ? o->tokens : 4;
+    return lm_facts_of(&s, out, e);
+}
+
+lm_status lm_facts_new(const lm_model *m, const lm_facts_options *o, lm_facts **out, lm_error *e)
+{
+    static const lm_facts_options defaults;
+    holding                      *h = lm_alloc_zero(1, sizeof *h);
+
+    if (!h)
+        return lm_fail_memory(e, "facts", sizeof *h);
+    h->model         = m;
+    lm_status status = describe(h, o ? o : &defaults, out, e);
+    if (status != LM_OK)
+        let_go(h);
+    return status;
+}
