@@ -30,6 +30,8 @@ void lm_leaf(lm_builder *b, const char *name, const char *class_name);       /* 
 
 /* ---- operations: [T][in] -> [T][out] ---- */
 lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width);
+/* Rows times a factor, inside the module: XGLM's and Gemma 3's scaled embedding. */
+lm_value lm_embed_scaled(lm_builder *b, const char *name, uint32_t rows, uint32_t width, float factor);
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
 /* The head: its own matrix, or the table at `tied_to` ("model.embed_tokens") when not NULL. */
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to);
@@ -37,6 +39,9 @@ lm_value lm_rms_norm(lm_builder *b, const char *name, lm_value x, float eps);
 /* Each of n_heads equal parts by itself, all with one weight of a head's width (QK norm). */
 lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, float eps);
 lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, bool bias);
+/* The same of each of n_heads equal parts by itself: all with one weight and bias of a head's width (rows 0), or each with
+ * a row of its own and no bias (rows n_heads). A '*' in `name` stands for the number of a head that is stored by itself. */
+lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows, float eps);
 lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec *spec);
 lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *spec);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);

@@ -4,18 +4,23 @@
 
 #include "program/record.h"
 
-lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width)
+lm_value lm_embed_scaled(lm_builder *b, const char *name, uint32_t rows, uint32_t width, float factor)
 {
-    lm_push(b, name, "Embedding");
+    lm_push(b, name, factor == 1 ? "Embedding" : "%sScaledWordEmbedding");
     if (b->failed)
         return LM_NONE;
     const char *path = lm_record_here(b);
     uint32_t    w    = lm_record_weight(b, path, "weight", LM_TABLE, 2, rows, width);
-    lm_node    *n    = lm_record_node(b, LM_OP_EMBED, path, width);
+    lm_node    *n    = lm_record_node(b, LM_OP_EMBED, factor == 1 ? path : lm_record_path(b, "row"), width);
     n->weights[0]    = w;
-    lm_value out     = n->out;
+    lm_value out     = lm_scale(b, n->out, factor);
     lm_pop(b);
     return out;
+}
+
+lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width)
+{
+    return lm_embed_scaled(b, name, rows, width, 1);
 }
 
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
@@ -93,6 +98,28 @@ lm_value lm_rms_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t
     n->norm.eps      = eps;
     n->norm.groups   = n_heads;
     lm_value y       = n->out;
+    lm_pop(b);
+    return y;
+}
+
+lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows, float eps)
+{
+    lm_record_need(b, b->failed || (n_heads && lm_record_width(b, x) % n_heads == 0 && (!rows || rows == n_heads)), name,
+                   "heads do not divide the width");
+    lm_push(b, name, rows ? "%sLayerNormPerHead" : "LayerNorm");
+    if (b->failed)
+        return LM_NONE;
+    const char *path  = lm_record_here(b);
+    uint32_t    width = lm_record_width(b, x) / n_heads;
+    uint32_t    w     = lm_record_weight(b, path, "weight", LM_VECTOR, rows ? 2 : 1, rows ? rows : width, width);
+    uint32_t    wb    = rows ? LM_NONE : lm_record_weight(b, path, "bias", LM_VECTOR, 1, width, 1);
+    lm_node    *n     = lm_record_unary(b, LM_OP_LAYER_NORM, path, x, lm_record_width(b, x));
+    n->weights[0]     = w;
+    n->weights[1]     = wb;
+    n->norm.eps       = eps;
+    n->norm.groups    = n_heads;
+    n->norm.own       = rows;
+    lm_value y        = n->out;
     lm_pop(b);
     return y;
 }

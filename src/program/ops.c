@@ -58,11 +58,12 @@ static void rms_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 static void layer_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     uint64_t d = width_in(p, n);
+    uint64_t w = n->norm.own ? d : d / n->norm.groups;
 
-    c->flops           = 7 * d + 3;
+    c->flops           = 7 * d + 3 * (uint64_t)n->norm.groups;
     c->reads           = d;
     c->writes          = d;
-    c->weight_elements = n->weights[1] != LM_NONE ? 2 * d : d;
+    c->weight_elements = n->weights[1] != LM_NONE ? 2 * w : w;
 }
 
 static void norm_describe(const lm_program *p, const lm_node *n, lm_buf *out)
@@ -70,7 +71,7 @@ static void norm_describe(const lm_program *p, const lm_node *n, lm_buf *out)
     (void)p;
     lm_buf_printf(out, "eps %g", (double)n->norm.eps);
     if (n->norm.groups > 1)
-        lm_buf_printf(out, ", each of %u heads", n->norm.groups);
+        lm_buf_printf(out, ", each of %u heads%s", n->norm.groups, n->norm.own ? " with its own weights" : "");
 }
 
 /* four products and two sums for each pair of lanes */
@@ -117,7 +118,7 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_buf *ou
     if (s->softcap > 0)
         lm_buf_printf(out, ", soft cap %g", (double)s->softcap);
     if (s->alibi > 0)
-        lm_buf_printf(out, ", ALiBi up to %g", (double)s->alibi);
+        lm_buf_printf(out, ", ALiBi up to %g%s", (double)s->alibi, s->alibi_half ? " in bfloat16 before the scale" : "");
 }
 
 static void add_cost(const lm_program *p, const lm_node *n, lm_cost *c)

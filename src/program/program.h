@@ -88,7 +88,8 @@ typedef struct lm_attention_spec {
     uint32_t window;             /* keys visible, the query's own included; 0: all */
     float    softcap;            /* 0: none */
     float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
-    bool     alibi_half;         /* slopes rounded to bfloat16, as Falcon computes them */
+    bool     alibi_half;         /* Falcon's: the bias of key j is slope j, both and the product rounded to bfloat16, and it
+                                    is added before the scale */
     bool     sinks;              /* a learned score without a value for each head takes part in the softmax */
 } lm_attention_spec;
 
@@ -119,7 +120,8 @@ typedef struct lm_node {
     lm_value    out;
     uint32_t    weights[LM_MAX_WEIGHTS];   /* LM_NONE where absent; the meaning of each is the operation's */
     union {
-        struct { float eps; uint32_t groups; } norm;         /* groups: normalise each of that many equal parts alone */
+        struct { float eps; uint32_t groups; bool own; } norm;       /* groups: normalise each of that many equal parts
+                                                                alone, all with one weight or each with its own */
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
         struct { lm_attention_spec spec; uint32_t cache; } attention;
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */

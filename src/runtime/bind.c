@@ -69,7 +69,7 @@ static lm_status take_tensor(lm_model *m, uint32_t i, const lm_tensor_info *t, l
     return lm_map_set(used, lm_view_of(t->name), 1) ? LM_OK : lm_fail_memory(e, "tensors", 0);
 }
 
-/* "….experts.*.w1.weight": expert k's tensor. */
+/* "….experts.*.w1.weight": expert k's tensor; "….norms.*.weight": head k's. */
 static lm_status expert_tensor(const lm_model *m, const lm_weight *w, uint64_t k, const lm_tensor_info **out, lm_error *e)
 {
     const char *star = strchr(w->path, '*');
@@ -83,13 +83,13 @@ static lm_status expert_tensor(const lm_model *m, const lm_weight *w, uint64_t k
     return lm_fail_in(e, lm_container_path(m->container));
 }
 
-/* Experts that a folder stores one by one: all there, of one shape and type. */
-static lm_status bind_experts(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
+/* Experts, or norms of heads, that a folder stores one by one: all there, of one shape and type. */
+static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight *w      = &m->program->weights[i];
     lm_weight        single = *w;
 
-    single.n_dims  = 2;
+    single.n_dims  = w->n_dims - 1;
     single.dims[0] = w->dims[1];
     single.dims[1] = w->dims[2];
     m->each[i]     = lm_arena_new(&m->arena, w->dims[0], const lm_tensor_info *);
@@ -102,7 +102,7 @@ static lm_status bind_experts(lm_model *m, uint32_t i, lm_map *used, lm_error *e
         LM_TRY(take_tensor(m, i, t, used, e));
         m->each[i][k] = t;
         if (t->type != m->each[i][0]->type) {
-            lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "experts of one layer are stored in different types");
+            lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "parts of one weight are stored in different types");
             return lm_fail_in(e, lm_container_file_of(m->container, t));
         }
     }
@@ -116,8 +116,8 @@ static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     const lm_weight *w = &m->program->weights[i];
     const char      *name;
 
-    if (w->kind == LM_EXPERTS && lm_container_kind_of(m->container) != LM_GGUF && strchr(w->path, '*'))
-        return bind_experts(m, i, used, e);
+    if (lm_container_kind_of(m->container) != LM_GGUF && strchr(w->path, '*'))
+        return bind_each(m, i, used, e);
     const lm_tensor_info *t = find_tensor(m, w, &name);
     if (!t) {
         lm_fail(e, LM_BAD_MODEL, name ? name : w->path, LM_NO_OFFSET, "the program needs this tensor and the file lacks it");

@@ -97,11 +97,14 @@ static void run_rms_norm(const part *p, const lm_step *s, uint64_t from, uint64_
 
 static void run_layer_norm(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    const lm_node *n = &p->g->program->nodes[s->node];
+    const lm_node *n      = &p->g->program->nodes[s->node];
+    uint64_t       groups = n->norm.groups, width = width_of(p->g, n->out) / groups, next = n->norm.own ? width : 0;
+    const float   *w      = weight_of(p->g, n, 0);
 
     for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.layer_norm(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0),
-                                     weight_of(p->g, n, 1), width_of(p->g, n->out), n->norm.eps);
+        for (uint64_t k = 0; k < groups; k++)
+            p->g->kernels.row.layer_norm(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * width,
+                                         w + k * next, weight_of(p->g, n, 1), width, n->norm.eps);
 }
 
 static void run_pack(const part *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -298,6 +301,7 @@ static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, u
         .scale       = spec->scale,
         .softcap     = spec->softcap,
         .slopes      = slopes ? slopes + (uint64_t)head * group : NULL,
+        .slopes_half = spec->alibi_half,
         .sinks       = sinks ? sinks + (uint64_t)head * group : NULL,
         .scratch     = scratch_of(g, p->worker),
     });

@@ -54,13 +54,16 @@ static void pack_worker(void *arg, unsigned worker, unsigned workers)
 
 static lm_status load_floats(void *arg)
 {
-    const load_job       *j = arg;
-    const lm_tensor_info *t = j->g->model->tensors[j->weight];
-    float                *x = (float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset);
+    const load_job        *j     = arg;
+    const lm_weight       *w     = &j->g->program->weights[j->weight];
+    const lm_container    *from  = j->g->model->container;
+    const lm_tensor_info **each  = j->g->model->each[j->weight], *all = j->g->model->tensors[j->weight];
+    float                 *x     = (float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset);
 
-    lm_container_unpack(j->g->model->container, t, 0, t->elements, x);
-    if (j->g->program->weights[j->weight].plus_one && lm_container_kind_of(j->g->model->container) != LM_GGUF)
-        for (uint64_t i = 0; i < t->elements; i++)
+    for (uint64_t k = 0; k < (each ? w->dims[0] : 1); k++)
+        lm_container_unpack(from, each ? each[k] : all, 0, all->elements, x + k * all->elements);
+    if (w->plus_one && lm_container_kind_of(from) != LM_GGUF)
+        for (uint64_t i = 0; i < w->elements; i++)
             x[i] += 1;
     return LM_OK;
 }

@@ -7,7 +7,7 @@ typedef struct scene {
     lm_kv_shape kv;
     uint32_t group, rows, position, window, total;
     float softcap, scale;
-    bool slopes, sinks;
+    bool slopes, slopes_half, sinks;
     uint64_t page_stride;
     uint32_t *pages;
     uint8_t *base;
@@ -89,9 +89,19 @@ static lm_attention_args args_of(const scene *s, uint32_t head)
         .rows = s->rows, .position = s->position, .window = s->window,
         .pages = s->pages, .base = s->base, .page_stride = s->page_stride,
         .scale = s->scale, .softcap = s->softcap,
-        .slopes = s->slopes ? s->slope : NULL, .sinks = s->sinks ? s->sink : NULL,
+        .slopes = s->slopes ? s->slope : NULL, .slopes_half = s->slopes_half, .sinks = s->sinks ? s->sink : NULL,
         .scratch = s->scratch,
     };
+}
+
+static float to_bf16(float x)
+{
+    uint16_t half;
+    float    back;
+
+    lm_dtype_of(LM_BF16)->pack(&half, &x, 1);
+    lm_dtype_of(LM_BF16)->unpack(&back, &half, 1);
+    return back;
 }
 
 /* One query by the definition. `size`: the same sum with magnitudes. */
@@ -107,10 +117,12 @@ static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, do
         double dot = 0;
         for (uint32_t i = 0; i < s->kv.k_dim; i++)
             dot += (double)q[i] * k[i];
+        if (s->slopes && s->slopes_half)
+            dot += to_bf16(s->slope[g] * to_bf16((float)j));
         dot *= s->scale;
         if (s->softcap > 0)
             dot = s->softcap * tanh(dot / s->softcap);
-        if (s->slopes)
+        if (s->slopes && !s->slopes_half)
             dot -= (double)s->slope[g] * (p - j);
         scores[j] = dot;
         max = fmax(max, dot);
@@ -199,6 +211,7 @@ void check_attention(const level *l)
             one_scene((scene){ .l = l, .kv = kv, .group = 3, .rows = 1, .position = 200 });
             one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 70, .position = 30 });
             one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
+            one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
             one_scene((scene){ .l = l, .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
             one_scene((scene){ .l = l, .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true,
                                .softcap = 20.0f });

@@ -44,16 +44,28 @@ static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
     return ((LM_PAGE + (uint64_t)kv->k_dim + kv->v_dim) * sizeof(float) + 63) & ~UINT64_C(63);
 }
 
-static float score(const lm_attention_args *a, const float *q, const float *key, uint32_t g, uint32_t distance)
+static float rounded_to_bf16(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float score(const lm_attention_args *a, const float *q, const float *key, uint32_t g, uint32_t j, uint32_t distance)
 {
     float s = 0.0f;
 
     for (uint32_t i = 0; i < a->kv->k_dim; i++)
         s += q[i] * key[i];
+    if (a->slopes && a->slopes_half)
+        s += rounded_to_bf16(a->slopes[g] * rounded_to_bf16((float)j));
     s *= a->scale;
     if (a->softcap > 0.0f)
         s = a->softcap * tanhf(s / a->softcap);
-    if (a->slopes)
+    if (a->slopes && !a->slopes_half)
         s -= a->slopes[g] * (float)distance;
     return s;
 }
@@ -75,8 +87,8 @@ static void raise_max(running *s, float max, float *out, uint32_t width)
         out[i] *= shrink;
 }
 
-/* One page against one query: keys [from, to) of it are visible. */
-static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t from, uint32_t to, uint32_t g,
+/* One page, which begins at position `start`, against one query: keys [from, to) of it are visible. */
+static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t start, uint32_t from, uint32_t to, uint32_t g,
                       uint32_t distance, const float *q, running *s, float *out)
 {
     const lm_kv_shape *kv = a->kv;
@@ -86,7 +98,7 @@ static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t 
 
     for (uint32_t j = from; j < to; j++) {
         t->unpack(key, keys + j * row_bytes(kv, kv->k_dim), kv->k_dim);
-        scores[j] = score(a, q, key, g, distance - j);
+        scores[j] = score(a, q, key, g, start + j, distance - j);
         max = fmaxf(max, scores[j]);
     }
     raise_max(s, max, out, kv->v_dim);
@@ -113,7 +125,7 @@ static void one_query(const lm_attention_args *a, uint32_t position, uint32_t g,
     for (uint32_t p = first / LM_PAGE; p <= position / LM_PAGE; p++) {
         uint32_t start = p * LM_PAGE, from = first > start ? first - start : 0;
         uint32_t to = position - start < LM_PAGE ? position - start + 1 : LM_PAGE;
-        page_step(a, a->base + a->pages[p] * a->page_stride, from, to, g, position - start, q, &s, out);
+        page_step(a, a->base + a->pages[p] * a->page_stride, start, from, to, g, position - start, q, &s, out);
     }
     if (a->sinks) {
         raise_max(&s, a->sinks[g], out, width);

@@ -170,10 +170,20 @@ static inline __attribute__((always_inline)) void dots(const float *q, const flo
         s[v] = acc[v];
 }
 
-/* The keys [from, to) of a page that a query at `distance` past its first position sees. */
+/* The keys [from, to) of the page that begins at position `start` that a query at `distance` past its first position sees. */
 typedef struct sight {
-    uint32_t from, to, distance;
+    uint32_t start, from, to, distance;
 } sight;
+
+/* The nearest bfloat16, ties to even. */
+static __m256 to_bf16(__m256 x)
+{
+    __m256i bits = _mm256_castps_si256(x);
+    __m256i odd  = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+
+    bits = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    return _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32((int)0xffff0000u)));
+}
 
 /* Scores of all lanes; -infinity where nothing is seen. */
 static void scores(const lm_attention_args *a, const workspace *w, const float *q, uint32_t g, sight see,
@@ -190,10 +200,14 @@ static void scores(const lm_attention_args *a, const workspace *w, const float *
         dots(q, w->keys, a->kv->k_dim, VECTORS, s);
     for (int v = 0; v < VECTORS; v++) {
         __m256i j = _mm256_add_epi32(lane, _mm256_set1_epi32(8 * v));
+        if (a->slopes && a->slopes_half) {
+            __m256 key = to_bf16(_mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_set1_epi32((int)see.start), j)));
+            s[v] = _mm256_add_ps(s[v], to_bf16(_mm256_mul_ps(vec_set(a->slopes[g]), key)));
+        }
         s[v] = _mm256_mul_ps(s[v], vec_set(a->scale));
         if (a->softcap > 0.0f)
             s[v] = _mm256_mul_ps(vec_set(a->softcap), vec_tanh(_mm256_div_ps(s[v], vec_set(a->softcap))));
-        if (a->slopes) {
+        if (a->slopes && !a->slopes_half) {
             __m256 back = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_set1_epi32((int)see.distance), j));
             s[v] = _mm256_sub_ps(s[v], _mm256_mul_ps(vec_set(a->slopes[g]), back));
         }
@@ -288,6 +302,7 @@ static bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *
 
     if (p < start || first >= start + LM_PAGE)
         return false;
+    see->start = start;
     see->from = first > start ? first - start : 0;
     see->to = p - start < LM_PAGE ? p - start + 1 : LM_PAGE;
     see->distance = p - start;
