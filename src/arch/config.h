@@ -34,11 +34,15 @@ typedef struct lm_config {
     lm_route_spec route;                 /* mixtures of experts */
     uint32_t expert_width;
     float    embedding_scale, residual_scale, logit_divisor;     /* 1 without effect */
+    float    logit_factor;               /* logits are multiplied by it; 1 without effect */
     bool     scores_by_layer;            /* scores are divided by layer + 1 */
     uint32_t embed_width;                /* of the embedding, where projections join it to `hidden` */
     uint32_t qkv_groups;                 /* equal parts of a fused projection, each with its own q, k and v */
+    const char *head_name;               /* of the module that makes logits, where checkpoints differ */
     float    qkv_clamp;                  /* q, k and v stay within +- this; 0: anywhere */
     bool     post_norm, final_norm;      /* norms after each part; a norm before the head */
+    bool     parallel;                   /* attention and MLP read the same x, and both are added to it */
+    bool     own_norms;                  /* each of the parallel parts has a norm of its own */
     bool     residual_normed;            /* parts add to their normalised input */
     bool     qk_norm;                    /* each head of q and k is normalised */
     float    longrope[2][512];           /* short and long factors as config.json lists them */
@@ -95,6 +99,15 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
 
 /* Sizes that every decoder has: vocabulary, widths, layers, heads, context, rms eps; heads and divisors checked. */
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
+
+/* The same with the eps of LayerNorm, which config.json calls `hf`. */
+lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
+
+/* Lanes of a head that rotate: int(head_dim x factor), the factor under `hf` or in rope_parameters; rope.dimension_count. */
+lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c, uint32_t *out, lm_error *e);
+
+/* LM_UNSUPPORTED for a member of config.json whose value has no form here. */
+lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e);
 
 /* rope_theta / rope_scaling / rope_parameters, or rope.* keys; checked (docs/families.md). `dim`: lanes rotated. */
 lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e);

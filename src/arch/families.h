@@ -15,6 +15,10 @@ extern const lm_family lm_family_gpt_neo;
 extern const lm_family lm_family_opt;
 extern const lm_family lm_family_bloom;
 extern const lm_family lm_family_gpt_bigcode;
+extern const lm_family lm_family_mpt;
+extern const lm_family lm_family_falcon;
+extern const lm_family lm_family_gpt_neox;
+extern const lm_family lm_family_gptj;
 
 /* ---- Llama's decoder, which others vary (llama.c) ---- */
 

@@ -1,4 +1,5 @@
 /* keys.c - members of config.json that nobody asked about: harmless, dangerous, or unknown. */
+#include <stdio.h>
 #include <string.h>
 
 #include "arch/config.h"
@@ -34,7 +35,9 @@ static const char *const architectural[] = {
     "new_decoder_architecture", "multi_query", "use_bias", "use_qkv_bias", "qkv_bias", "scale_embedding", "hidden_activation",
     "activation_function", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "attention_sink", "attn_config",
     "first_k_dense_replace", "clip_qkv", "attention_chunk_size", "layer_norm_elementwise_affine", "adapter", "mup_enabled",
-    "scale_emb", "scale_depth", "dim_model_base", NULL,
+    "scale_emb", "scale_depth", "dim_model_base", "attn_type", "qk_ln", "prefix_lm", "kv_n_heads", "alibi_bias_max",
+    "softmax_scale", "expansion_ratio", "num_kv_heads", "num_ln_in_parallel_attn", "bias", "rope", "attention_bias", "mlp_bias",
+    "add_cross_attention", "sliding_window_pattern", "use_embedding_sharing", "rotary", NULL,
 };
 
 static bool listed(const char *const *list, lm_view word)
@@ -67,24 +70,49 @@ static bool neutral(const lm_meta_value *v)
     return false;
 }
 
+/* `path`: the whole name, "attn_config/alibi" for a member of an object. */
+static lm_status check(const lm_source *s, const lm_family *f, const char *path, lm_view key, const lm_meta_value *v, lm_buf *warnings,
+                       lm_error *e)
+{
+    if (listed(f->keys, lm_view_of(path)) || neutral(v))
+        return LM_OK;
+    if (listed(architectural, key)) {
+        lm_fail(e, LM_UNSUPPORTED, path, LM_NO_OFFSET, "changes the architecture in a way that family %s has no form for", f->name);
+        return lm_fail_in(e, lm_meta_file(s->meta));
+    }
+    if (warnings)
+        lm_buf_printf(warnings, "config key \"%s\" is not known and has no effect\n", path);
+    return LM_OK;
+}
+
+/* Does the family list members of this object, "attn_config/…"? */
+static bool reads_members(const lm_family *f, lm_view key)
+{
+    for (const char *const *k = f->keys; k && *k; k++)
+        if (strncmp(*k, key.data, key.size) == 0 && (*k)[key.size] == '/')
+            return true;
+    return false;
+}
+
 lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_buf *warnings, lm_error *e)
 {
-    lm_view       key;
-    lm_meta_value v;
-    char          name[96];
+    lm_view       key, inner;
+    lm_meta_value v, member;
+    char          path[96];
 
     for (size_t i = 0; lm_meta_entry(s->meta, i, &key, &v); i++) {
-        if (listed(common, key) || listed(f->keys, key) || neutral(&v))
+        if (listed(common, key))
             continue;
-        size_t n = key.size < sizeof name ? key.size : sizeof name - 1;
-        memcpy(name, key.data, n);
-        name[n] = '\0';
-        if (listed(architectural, key)) {
-            lm_fail(e, LM_UNSUPPORTED, name, LM_NO_OFFSET, "changes the architecture in a way that family %s has no form for", f->name);
-            return lm_fail_in(e, lm_meta_file(s->meta));
+        if (v.kind != LM_META_OBJECT || !reads_members(f, key)) {
+            snprintf(path, sizeof path, "%.*s", (int)(key.size < 64 ? key.size : 64), key.data);
+            LM_TRY(check(s, f, path, key, &v, warnings, e));
+            continue;
         }
-        if (warnings)
-            lm_buf_printf(warnings, "config key \"%s\" is not known and has no effect\n", name);
+        for (uint64_t k = 0; lm_meta_member(&v, k, &inner, &member); k++) {
+            snprintf(path, sizeof path, "%.*s/%.*s", (int)(key.size < 40 ? key.size : 40), key.data,
+                     (int)(inner.size < 40 ? inner.size : 40), inner.data);
+            LM_TRY(listed(common, inner) ? LM_OK : check(s, f, path, inner, &member, warnings, e));
+        }
     }
     return LM_OK;
 }

@@ -127,6 +127,12 @@ static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, con
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
+lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e)
+{
+    lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "%s", why);
+    return lm_fail_in(e, lm_meta_file(s->meta));
+}
+
 /* head_dim may differ from hidden / heads (Mistral-Nemo); when it is not given it must divide. */
 lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
 {
@@ -146,7 +152,7 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
     return LM_OK;
 }
 
-lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
+static lm_status read_shape(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "hidden_size", "embedding_length", 1, MAX_WIDTH, -1, &c->hidden, e));
@@ -158,7 +164,18 @@ lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
     if (c->n_heads % c->n_kv_heads)
         return wrong(s, "num_key_value_heads", "attention.head_count_kv", "does not divide the number of query heads", e);
     LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
-    LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
+    return lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e);
+}
+
+lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
+{
+    LM_TRY(read_shape(s, c, e));
+    return lm_read_f32(s, hf, "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e);
+}
+
+lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(read_shape(s, c, e));
     return lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, s->kind == LM_GGUF ? NAN : 1e-6,
                        &c->norm_eps, e);
 }

@@ -282,3 +282,19 @@ lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm
     }
     return LM_OK;
 }
+
+lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c, uint32_t *out, lm_error *e)
+{
+    static const char *const nested[] = { "rope_parameters/partial_rotary_factor", "rope_scaling/partial_rotary_factor" };
+    double                   factor   = fallback;
+
+    if (s->kind == LM_GGUF)
+        return lm_read_u32(s, NULL, "rope.dimension_count", 1, c->head_dim, c->head_dim, out, e);
+    if (lm_meta_has(s->meta, hf))
+        LM_TRY(lm_meta_f64(s->meta, hf, 1e-6, 1, &factor, e));
+    for (size_t i = 0; i < sizeof nested / sizeof *nested; i++)
+        if (lm_meta_has(s->meta, nested[i]))
+            LM_TRY(lm_meta_f64(s->meta, nested[i], 1e-6, 1, &factor, e));
+    *out = (uint32_t)(c->head_dim * factor);
+    return *out ? LM_OK : wrong(s, hf, LM_BAD_MODEL, "leaves no lane to rotate", e);
+}

@@ -17,6 +17,10 @@ static const lm_family *const families[] = {
     &lm_family_opt,
     &lm_family_bloom,
     &lm_family_gpt_bigcode,
+    &lm_family_mpt,
+    &lm_family_falcon,
+    &lm_family_gpt_neox,
+    &lm_family_gptj,
 };
 
 const lm_family *lm_family_at(size_t i)
@@ -92,12 +96,23 @@ bool lm_family_ignores(const lm_family *f, const char *tensor)
     return false;
 }
 
-/* Does the checkpoint of a tied model hold a head that differs from the embedding? transformers then uses it. */
-static bool has_own_head(const lm_source *s)
+/* Checkpoints of the bare decoder leave the first word out. */
+static const lm_tensor_info *embedding(const lm_source *s, const char *path)
 {
-    const lm_tensor_info *head  = s->tensors ? lm_container_find(s->tensors, "lm_head.weight") : NULL;
-    const lm_tensor_info *table = head ? lm_container_find(s->tensors, "model.embed_tokens.weight") : NULL;
+    const lm_tensor_info *t = lm_container_find(s->tensors, path);
 
+    return t || !strchr(path, '.') ? t : lm_container_find(s->tensors, strchr(path, '.') + 1);
+}
+
+/* Does the checkpoint of a model that ties its head hold one that differs from the table? transformers then uses it. */
+static bool has_own_head(const lm_source *s, const lm_program *p)
+{
+    const lm_tensor_info *head  = s->tensors && s->kind != LM_GGUF ? lm_container_find(s->tensors, "lm_head.weight") : NULL;
+    const lm_tensor_info *table = NULL;
+
+    for (uint32_t i = 0; head && i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_EMBED)
+            table = embedding(s, p->weights[p->nodes[i].weights[0]].path);
     if (!head || !table)
         return false;
     return head->type != table->type || head->bytes != table->bytes ||
@@ -105,20 +120,23 @@ static bool has_own_head(const lm_source *s)
 }
 
 /* Tied or not, as the checkpoint has it: GGUF leaves the head out when it is tied; a folder's config.json says so. */
-static lm_status read_tied(const lm_source *s, lm_config *c, lm_buf *warnings, lm_error *e)
+static lm_status read_tied(const lm_source *s, lm_config *c, lm_error *e)
 {
-    if (s->kind == LM_GGUF) {
-        c->tied = s->tensors && !lm_has_tensor(s, "output.weight");
-        return LM_OK;
-    }
-    LM_TRY(lm_read_bool(s, "tie_word_embeddings", NULL, false, &c->tied, e));
-    if (c->tied && has_own_head(s)) {
-        c->tied = false;
-        if (warnings)
-            lm_buf_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different "
-                                     "lm_head.weight: it is used\n");
-    }
+    if (s->kind != LM_GGUF)
+        return lm_read_bool(s, "tie_word_embeddings", NULL, false, &c->tied, e);
+    c->tied = s->tensors && !lm_has_tensor(s, "output.weight");
     return LM_OK;
+}
+
+static lm_status build(const lm_family *f, const lm_config *c, lm_program **out, lm_error *e)
+{
+    lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->head_class, f->names);
+
+    if (!b)
+        return lm_fail_memory(e, "program", 0);
+    lm_context_length(b, c->context_length, false);
+    lm_value logits = f->build(b, c);
+    return lm_builder_finish(b, logits, out, e);
 }
 
 lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e)
@@ -138,18 +156,22 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
         LM_TRY(lm_check_keys(s, f, warnings, e));
     }
     memset(config, 0, sizeof *config);
-    LM_TRY(read_tied(&source, config, warnings, e));
-    config->embedding_scale = config->residual_scale = config->logit_divisor = 1;
+    LM_TRY(read_tied(&source, config, e));
+    config->embedding_scale = config->residual_scale = config->logit_divisor = config->logit_factor = 1;
     LM_TRY(f->configure(&source, config, e));
     if (s->sliding_window)
         config->attention.window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
 
-    lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->head_class, f->names);
-    if (!b)
-        return lm_fail_memory(e, "program", 0);
-    lm_context_length(b, config->context_length, false);
-    lm_value logits = f->build(b, config);
-    LM_TRY(lm_builder_finish(b, logits, out, e));
+    LM_TRY(build(f, config, out, e));
+    if (config->tied && has_own_head(s, *out)) {
+        lm_program_free(*out);
+        *out         = NULL;
+        config->tied = false;
+        if (warnings)
+            lm_buf_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different "
+                                     "lm_head.weight: it is used\n");
+        LM_TRY(build(f, config, out, e));
+    }
     *family = f;
     return LM_OK;
 }

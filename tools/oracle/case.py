@@ -29,6 +29,7 @@ class Case:
     shard_bytes: int = 0            # > 0: several files and an index
     tokenizer: bool = False         # also a tokenizer.json
     gguf: bool = True
+    raw_config: bool = False        # the converter sees config.json as it is, not what transformers makes of it
     gguf_note: str = ""             # why there is no twin, or what the twin does otherwise
     gguf_patch: Callable | None = None      # adds what the converter does not write
     quantise: Any = None            # quantised files only: see quantise.py

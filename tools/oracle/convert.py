@@ -4,6 +4,7 @@ The converter lives in the source package of llama-cpp-python (vendor/llama.cpp:
 its place is given by a flag, nothing of it is copied here.
 """
 
+import json
 import logging
 import sys
 import tempfile
@@ -42,9 +43,11 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
             if not (work / name).exists():
                 (work / name).write_text(text)
         hparams = conversion.ModelBase.load_hparams(work, False)
+        if case.raw_config:
+            hparams = json.loads((work / "config.json").read_text())
         kind = conversion.get_model_class(conversion.get_model_architecture(hparams, conversion.ModelType.TEXT))
         with torch.inference_mode():
-            kind(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True).write()
+            kind(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True, hparams=hparams).write()
 
 
 def rewrite(path: Path, keys=(), tensors=(), replace=None) -> None:

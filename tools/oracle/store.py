@@ -67,6 +67,8 @@ def v4(config: dict) -> dict:
     rope = dict(config.pop("rope_parameters", None) or {})
     if rope:
         config["rope_theta"] = rope.pop("rope_theta")
+        if "partial_rotary_factor" in rope:
+            config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
         config["rope_scaling"] = None if rope["rope_type"] == "default" else rope
     return config
 

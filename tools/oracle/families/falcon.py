@@ -1,0 +1,80 @@
+"""Falcon (architectures A.15): multi-query, grouped with a norm for each part, ALiBi with full heads."""
+
+from transformers import FalconConfig, FalconForCausalLM
+
+from case import Case
+from reference import no_bias
+
+BASE = dict(vocab_size=131, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=48,
+            bos_token_id=130, eos_token_id=130)
+ERF = "llama.cpp computes GELU in the tanh form, through a table of halves"
+NO_ALIBI = "llama.cpp's converter writes no key for ALiBi: the file would be another model"
+
+
+def same_norm(model):
+    """One norm for both parts."""
+    for layer in model.transformer.h:
+        layer.ln_mlp = layer.ln_attn
+
+
+def wrong_slopes(model):
+    """Slopes of other heads: those of the reversed order."""
+    from transformers.models.falcon import modeling_falcon as home
+    right = home.build_alibi_tensor
+    home.build_alibi_tensor = lambda mask, heads, dtype: right(mask, heads, dtype).flip(0)
+    def undo():
+        home.build_alibi_tensor = right
+    return undo
+
+
+def full_slopes(model):
+    """Slopes and products in float32."""
+    import torch
+    from transformers.models.falcon import modeling_falcon as home
+    right = home.build_alibi_tensor
+    def build(mask, heads, dtype):
+        whole = 2 ** (heads.bit_length() - 1)
+        slopes = [2 ** (-8 * (h + 1) / whole) for h in range(whole)] + [2 ** (-4 * (2 * h + 1) / whole) for h in range(heads - whole)]
+        return (torch.tensor(slopes)[:, None] * (mask.cumsum(-1) - 1).float()).view(heads, 1, -1)
+    home.build_alibi_tensor = build
+    def undo():
+        home.build_alibi_tensor = right
+    return undo
+
+
+def no_alibi(model):
+    """Keys at any distance alike."""
+    from transformers.models.falcon import modeling_falcon as home
+    right = home.build_alibi_tensor
+    home.build_alibi_tensor = lambda *a, **k: 0 * right(*a, **k)
+    def undo():
+        home.build_alibi_tensor = right
+    return undo
+
+
+def falcon(name, shows, flips, **kw):
+    options = {k: kw.pop(k) for k in list(kw) if k in Case.__dataclass_fields__}
+    return Case(name=name, family="falcon", config=FalconConfig, model=FalconForCausalLM, shows=shows, flips=flips,
+                kwargs={**BASE, **kw}, **options)
+
+
+ALIBI = dict(alibi=True, multi_query=False, parallel_attn=False, bias=True, attention="sdpa", gguf=False, gguf_note=NO_ALIBI)
+
+CASES = [
+    falcon("multi-query", "the 7B's form: one key-value head, attention and MLP behind one norm; num_kv_heads is ignored",
+           {"one after the other": lambda m: [setattr(m.config, "parallel_attn", False)] and [
+               setattr(l, "post_attention_layernorm", l.input_layernorm) for l in m.transformer.h] and None,
+            "theta": {"rope_parameters": {"rope_type": "default", "rope_theta": 100.0}}},
+           rows=(24,), drop=("num_kv_heads", "num_ln_in_parallel_attn", "ffn_hidden_size"), raw_config=True, gguf_note=ERF),
+    falcon("grouped", "the 40B's form: two groups of three queries, a norm for each part, an untied head",
+           {"one norm": same_norm}, hidden_size=36, num_attention_heads=6, num_kv_heads=2, new_decoder_architecture=True,
+           tie_word_embeddings=False, rows=(12,), gguf_note=ERF),
+    falcon("one-norm", "the new form with one norm (Falcon 2), biases", {"biases": no_bias("query_key_value"), "dense bias": no_bias("dense")},
+           num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1, bias=True, rows=(12,), gguf=False,
+           gguf_note="llama.cpp's graph has no biases for the family"),
+    falcon("alibi", "the RW form: ALiBi in bfloat16 before the scale, q, k, v of each head, one part after the other, biases",
+           {"biases": no_bias("query_key_value"), "positions ignored": no_alibi, "slopes of other heads": wrong_slopes}, rows=(12,), **ALIBI),
+    falcon("alibi-long", "six heads, 300 positions: past 256 bfloat16 tells neighbours apart no more",
+           {"positions ignored": no_alibi, "slopes in float32": full_slopes}, hidden_size=36, num_attention_heads=6, max_position_embeddings=512, rows=(300,),
+           taps=False, num_hidden_layers=1, **ALIBI),
+]
