@@ -21,5 +21,6 @@
 #include "lamina/verify.h"
 #include "lamina/machine.h"
 #include "lamina/facts.h"
+#include "lamina/synth.h"
 
 #endif

@@ -54,6 +54,7 @@ typedef struct lm_family {
     const char *head_class;              /* what follows it in the root's class; NULL: "ForCausalLM" */
     const char *const *hf_types;         /* values of model_type, NULL-ended */
     const char *const *gguf_archs;       /* values of general.architecture, NULL-ended */
+    const char *gguf_as;                 /* the architecture that its files name when it reads none of its own; NULL: gguf_archs[0] */
     const char *gguf_key;                /* only where this key is above 0: families that share an architecture; NULL: any */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);

@@ -14,6 +14,7 @@ const lm_family lm_family_mistral = {
     .class_prefix = "Mistral",
     .hf_types     = (const char *const[]){ "mistral", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
+    .gguf_as      = "llama",
     .configure    = mistral_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,

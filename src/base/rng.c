@@ -58,3 +58,25 @@ float lm_rng_normal(lm_rng *r)
 
     return (float)(sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v));
 }
+
+/* The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), Stafford's variant 13. */
+static inline uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+/* The sum of four 16-bit uniforms: variance 4 (2^32 - 1) / 12. */
+void lm_rng_bell(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first, uint64_t step)
+{
+    const float    deviation = 37837.2268f;
+    const uint64_t golden    = 0x9E3779B97F4A7C15u;
+    uint64_t       key       = mix(seed + mix(sequence + golden)) + first * golden;
+
+    for (uint64_t i = 0; i < n; i++, key += step * golden) {
+        uint64_t x   = mix(key);
+        int32_t  sum = (int32_t)((x & 0xFFFF) + (x >> 16 & 0xFFFF) + (x >> 32 & 0xFFFF) + (x >> 48));
+        out[i]       = (float)(sum - 131070) * (1 / deviation);
+    }
+}

@@ -19,4 +19,8 @@ uint32_t lm_rng_u32(lm_rng *r);
 float    lm_rng_float(lm_rng *r);     /* uniform [0, 1) */
 float    lm_rng_normal(lm_rng *r);    /* mean 0, standard deviation 1 */
 
+/* out[0…n): nearly normal numbers, mean 0, standard deviation 1, none beyond 3.5: elements first, first + step … of a
+ * sequence. An element depends on its own number alone, so pieces may be made in any order. About 1 ns each. */
+void lm_rng_bell(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first, uint64_t step);
+
 #endif

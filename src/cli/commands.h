@@ -13,6 +13,7 @@
     X(tokenize)            \
     X(detokenize)          \
     X(template)            \
+    X(synth)               \
     X(doctor)              \
     X(help)                \
     X(version)

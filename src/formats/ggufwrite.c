@@ -210,6 +210,11 @@ static bool excepted(lm_view key, const char *const *except)
 
 void lm_gguf_add_all(lm_gguf_writer *w, const lm_meta *m, const char *const *except)
 {
+    lm_gguf_add_some(w, m, "", except);
+}
+
+void lm_gguf_add_some(lm_gguf_writer *w, const lm_meta *m, const char *prefix, const char *const *except)
+{
     lm_meta_value v;
     lm_view       key;
 
@@ -219,13 +224,30 @@ void lm_gguf_add_all(lm_gguf_writer *w, const lm_meta *m, const char *const *exc
         return;
     }
     for (size_t i = 0; lm_meta_entry(m, i, &key, &v); i++) {
-        if (excepted(key, except))
+        if (excepted(key, except) || !lm_view_starts(key, lm_view_of(prefix)))
             continue;
         if (!claim(w, 'k', key))
             return;
         lm_buf_add_view(&w->keys, lm_gguf_raw_entry(m, i));
         w->n_keys++;
     }
+}
+
+lm_status lm_gguf_keys(const lm_gguf_writer *w, lm_meta **out, lm_error *e)
+{
+    uint8_t *bytes;
+
+    if (w->error.code != LM_OK) {
+        if (e)
+            *e = w->error;
+        return w->error.code;
+    }
+    bytes = w->keys.failed ? NULL : lm_alloc(w->keys.size + 1);
+    if (!bytes)
+        return lm_fail_memory(e, "the keys of a GGUF file", w->keys.size);
+    memcpy(bytes, w->keys.data, w->keys.size);
+    lm_cursor c = { .data = bytes, .size = w->keys.size, .file = w->path };
+    return lm_gguf_read_keys(&c, bytes, w->n_keys, w->path, out, e);
 }
 
 /* ---- tensors ---- */

@@ -2,12 +2,14 @@
  *
  * unpack: n elements of blocks at `src` (any alignment) become float32. The order of operations is the one of the
  * formats' reference (sub-block scale first, then the element), so results are the same to the bit.
+ * quick: as pack, without the search for the best scales (lm_pack_quickly).
  * pack: float32 to blocks at `dst` (any alignment). Finite input gives the documented quality; infinities and NaN give
  * some valid block. Neither allocates or fails; n is a multiple of the block. */
 #ifndef LM_TENSOR_CODECS_H
 #define LM_TENSOR_CODECS_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +28,17 @@
         lm_##name *b = dst;                                                       \
         for (size_t i = 0; i < n / (elements); i++)                               \
             pack_##name(&b[i], src + i * (elements));                             \
+    }
+
+/* Both, and the quick twin, from write_NAME(block, x, quick). */
+#define LM_WRITE_ROWS(name, elements)                                                  \
+    static void pack_##name(lm_##name *b, const float *x) { write_##name(b, x, false); } \
+    LM_PACK_ROWS(name, elements)                                                       \
+    void lm_quick_##name(void *dst, const float *src, size_t n)                        \
+    {                                                                                  \
+        lm_##name *b = dst;                                                            \
+        for (size_t i = 0; i < n / (elements); i++)                                    \
+            write_##name(&b[i], src + i * (elements), true);                           \
     }
 
 /* x as an integer of [lo, hi], truncated; lo when x is NaN. Converting outside the range of int is undefined in C. */
@@ -60,6 +73,7 @@ lm_unpack_fn lm_unpack_tq1_0, lm_unpack_tq2_0, lm_unpack_q1_0, lm_unpack_q2_0;
 lm_pack_fn lm_pack_f32, lm_pack_f16, lm_pack_bf16, lm_pack_f64;
 lm_pack_fn lm_pack_q4_0, lm_pack_q4_1, lm_pack_q5_0, lm_pack_q5_1, lm_pack_q8_0, lm_pack_q8_1;
 lm_pack_fn lm_pack_q2_k, lm_pack_q3_k, lm_pack_q4_k, lm_pack_q5_k, lm_pack_q6_k, lm_pack_q8_k;
+lm_pack_fn lm_quick_q2_k, lm_quick_q3_k, lm_quick_q4_k, lm_quick_q5_k, lm_quick_q6_k, lm_quick_iq4_nl, lm_quick_iq4_xs;
 lm_pack_fn lm_pack_iq4_nl, lm_pack_iq4_xs, lm_pack_mxfp4;
 
 #endif

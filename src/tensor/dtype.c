@@ -75,6 +75,16 @@ const lm_dtype_info *lm_dtype_of(lm_dtype type)
     return &types[type];
 }
 
+void lm_pack_quickly(lm_dtype type, void *dst, const float *src, size_t n)
+{
+    static lm_pack_fn *const quick[N_TYPES] = {
+        [LM_Q2_K] = lm_quick_q2_k, [LM_Q3_K] = lm_quick_q3_k,     [LM_Q4_K] = lm_quick_q4_k,    [LM_Q5_K] = lm_quick_q5_k,
+        [LM_Q6_K] = lm_quick_q6_k, [LM_IQ4_NL] = lm_quick_iq4_nl, [LM_IQ4_XS] = lm_quick_iq4_xs,
+    };
+
+    (quick[type] ? quick[type] : types[type].pack)(dst, src, n);
+}
+
 const lm_dtype_info *lm_dtype_named(const char *name)
 {
     for (int i = 0; i < N_TYPES; i++)

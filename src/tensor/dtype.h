@@ -39,6 +39,10 @@ const lm_dtype_info *lm_dtype_find(uint32_t type);
 /* The same for a type known to exist. */
 const lm_dtype_info *lm_dtype_of(lm_dtype type);
 
+/* As the type's `pack`, but scales come from the extreme elements without a search: many times faster for the types that
+ * have one (K, IQ4), with a larger error; the same bits for the others. For weights whose values mean nothing. */
+void lm_pack_quickly(lm_dtype type, void *dst, const float *src, size_t n);
+
 /* By name, any case ("Q4_K", "bf16"); NULL when unknown. */
 const lm_dtype_info *lm_dtype_named(const char *name);
 

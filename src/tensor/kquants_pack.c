@@ -4,6 +4,7 @@
  * sub-block takes the best of the representable scales around its own, and the integers follow from what is stored. */
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "tensor/blocks.h"
@@ -25,6 +26,7 @@ static float stored(float d, uint16_t *bits)
 typedef struct affine {
     int     n_sub, width;            /* sub-blocks and their elements */
     int     top, top_scale;          /* largest element and largest sub-block scale */
+    bool    quick;                   /* no search */
     uint16_t d, dmin;
     uint8_t scale[16], min[16], q[LM_K_BLOCK];
 } affine;
@@ -37,6 +39,8 @@ static void choose_pair(affine *a, int s, const float *x, float d, float dmin, f
 
     a->scale[s] = (uint8_t)ls;
     a->min[s] = (uint8_t)lm;
+    if (a->quick)
+        return;
     for (int i = ls > 0 ? ls - 1 : 0; i <= ls + 1 && i <= a->top_scale; i++) {
         for (int j = lm > 0 ? lm - 1 : 0; j <= lm + 1 && j <= a->top_scale; j++) {
             float error = lm_error_scale_min(x, a->width, a->top, d * (float)i, dmin * (float)j);
@@ -49,12 +53,25 @@ static void choose_pair(affine *a, int s, const float *x, float d, float dmin, f
     }
 }
 
+/* The scale and minimum that just hold every element. */
+static void span(const float *x, int n, int top, float *scale, float *min)
+{
+    float low = 0.0f, high = x[0];
+
+    for (int i = 0; i < n; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    *scale = high > low ? (high - low) / (float)top : 0.0f;
+    *min = -low;
+}
+
 static void fit_affine(affine *a, const float *x)
 {
     float scale[16], min[16], max_scale = 0.0f, max_min = 0.0f;
 
     for (int s = 0; s < a->n_sub; s++) {
-        lm_fit_scale_min(x + s * a->width, a->width, a->top, &scale[s], &min[s]);
+        (a->quick ? span : lm_fit_scale_min)(x + s * a->width, a->width, a->top, &scale[s], &min[s]);
         max_scale = fmaxf(max_scale, scale[s]);
         max_min = fmaxf(max_min, min[s]);
     }
@@ -68,9 +85,9 @@ static void fit_affine(affine *a, const float *x)
     }
 }
 
-static void pack_q2_k(lm_q2_k *b, const float *x)
+static void write_q2_k(lm_q2_k *b, const float *x, bool quick)
 {
-    affine a = { .n_sub = 16, .width = 16, .top = 3, .top_scale = 15 };
+    affine a = { .n_sub = 16, .width = 16, .top = 3, .top_scale = 15, .quick = quick };
 
     fit_affine(&a, x);
     b->d = a.d;
@@ -100,9 +117,9 @@ static void store_nibbles(uint8_t qs[128], const uint8_t q[LM_K_BLOCK])
     }
 }
 
-static void pack_q4_k(lm_q4_k *b, const float *x)
+static void write_q4_k(lm_q4_k *b, const float *x, bool quick)
 {
-    affine a = { .n_sub = 8, .width = 32, .top = 15, .top_scale = 63 };
+    affine a = { .n_sub = 8, .width = 32, .top = 15, .top_scale = 63, .quick = quick };
 
     fit_affine(&a, x);
     b->d = a.d;
@@ -111,9 +128,9 @@ static void pack_q4_k(lm_q4_k *b, const float *x)
     store_nibbles(b->qs, a.q);
 }
 
-static void pack_q5_k(lm_q5_k *b, const float *x)
+static void write_q5_k(lm_q5_k *b, const float *x, bool quick)
 {
-    affine a = { .n_sub = 8, .width = 32, .top = 31, .top_scale = 63 };
+    affine a = { .n_sub = 8, .width = 32, .top = 31, .top_scale = 63, .quick = quick };
 
     fit_affine(&a, x);
     b->d = a.d;
@@ -130,6 +147,7 @@ static void pack_q5_k(lm_q5_k *b, const float *x)
 typedef struct symmetric {
     int      lo, hi;                 /* elements */
     int      scale_lo, scale_hi;     /* sub-block scales; the largest one becomes scale_lo */
+    bool     quick;                  /* no search */
     uint16_t d;
     int      scale[16], q[LM_K_BLOCK];
 } symmetric;
@@ -139,7 +157,7 @@ static int choose_scale(const symmetric *f, const float *x, float d, float scale
     int near = lm_nearest(scale * lm_inverse(d), f->scale_lo, f->scale_hi), best = near;
     float least = INFINITY;
 
-    for (int i = near - 1; i <= near + 1; i++) {
+    for (int i = near - 1; i <= near + 1 && !f->quick; i++) {
         if (i < f->scale_lo || i > f->scale_hi)
             continue;
         float error = lm_error_scale(x, 16, f->lo, f->hi, d * (float)i);
@@ -151,12 +169,23 @@ static int choose_scale(const symmetric *f, const float *x, float d, float scale
     return best;
 }
 
+/* The scale with which the element of largest magnitude is `lo`. */
+static float reach(const float *x, int n, int lo)
+{
+    float extreme = 0.0f;
+
+    for (int i = 0; i < n; i++)
+        if (fabsf(x[i]) > fabsf(extreme))
+            extreme = x[i];
+    return extreme / (float)lo;
+}
+
 static void fit_symmetric(symmetric *f, const float *x)
 {
     float scale[16], largest = 0.0f;
 
     for (int s = 0; s < 16; s++) {
-        scale[s] = lm_fit_scale(x + 16 * s, 16, f->lo, f->hi);
+        scale[s] = f->quick ? reach(x + 16 * s, 16, f->lo) : lm_fit_scale(x + 16 * s, 16, f->lo, f->hi);
         if (fabsf(scale[s]) > fabsf(largest))
             largest = scale[s];
     }
@@ -169,9 +198,9 @@ static void fit_symmetric(symmetric *f, const float *x)
     }
 }
 
-static void pack_q3_k(lm_q3_k *b, const float *x)
+static void write_q3_k(lm_q3_k *b, const float *x, bool quick)
 {
-    symmetric f = { .lo = -4, .hi = 3, .scale_lo = -32, .scale_hi = 31 };
+    symmetric f = { .lo = -4, .hi = 3, .scale_lo = -32, .scale_hi = 31, .quick = quick };
 
     fit_symmetric(&f, x);
     memset(b, 0, sizeof *b);
@@ -187,9 +216,9 @@ static void pack_q3_k(lm_q3_k *b, const float *x)
     }
 }
 
-static void pack_q6_k(lm_q6_k *b, const float *x)
+static void write_q6_k(lm_q6_k *b, const float *x, bool quick)
 {
-    symmetric f = { .lo = -32, .hi = 31, .scale_lo = -128, .scale_hi = 127 };
+    symmetric f = { .lo = -32, .hi = 31, .scale_lo = -128, .scale_hi = 127, .quick = quick };
 
     fit_symmetric(&f, x);
     memset(b, 0, sizeof *b);
@@ -223,9 +252,9 @@ static void pack_q8_k(lm_q8_k *b, const float *x)
     }
 }
 
-LM_PACK_ROWS(q2_k, LM_K_BLOCK)
-LM_PACK_ROWS(q3_k, LM_K_BLOCK)
-LM_PACK_ROWS(q4_k, LM_K_BLOCK)
-LM_PACK_ROWS(q5_k, LM_K_BLOCK)
-LM_PACK_ROWS(q6_k, LM_K_BLOCK)
+LM_WRITE_ROWS(q2_k, LM_K_BLOCK)
+LM_WRITE_ROWS(q3_k, LM_K_BLOCK)
+LM_WRITE_ROWS(q4_k, LM_K_BLOCK)
+LM_WRITE_ROWS(q5_k, LM_K_BLOCK)
+LM_WRITE_ROWS(q6_k, LM_K_BLOCK)
 LM_PACK_ROWS(q8_k, LM_K_BLOCK)

@@ -22,21 +22,32 @@ static float finite_f16(float d, uint16_t *bits)
     return lm_f16_to_f32(*bits);
 }
 
-static void pack_iq4_nl(lm_iq4_nl *b, const float *x)
+/* The scale with which the element of largest magnitude has the first value of the table. */
+static float reach(const float *x)
+{
+    float extreme = 0.0f;
+
+    for (int i = 0; i < 32; i++)
+        if (fabsf(x[i]) > fabsf(extreme))
+            extreme = x[i];
+    return extreme / (float)lm_iq4_values[0];
+}
+
+static void write_iq4_nl(lm_iq4_nl *b, const float *x, bool quick)
 {
     uint16_t bits;
-    float d = finite_f16(lm_fit_table(x, 32, lm_iq4_values), &bits);
+    float d = finite_f16(quick ? reach(x) : lm_fit_table(x, 32, lm_iq4_values), &bits);
 
     b->d = bits;
     table_nibbles(b->qs, x, lm_iq4_values, d);
 }
 
-static int choose_scale(const float *x, float d, float scale)
+static int choose_scale(const float *x, float d, float scale, bool quick)
 {
     int near = lm_nearest(scale * lm_inverse(d), -32, 31), best = near;
     float least = INFINITY;
 
-    for (int i = near > -32 ? near - 1 : near; i <= near + 1 && i <= 31; i++) {
+    for (int i = near > -32 ? near - 1 : near; i <= near + 1 && i <= 31 && !quick; i++) {
         float error = lm_error_table(x, 32, lm_iq4_values, d * (float)i);
         if (error < least) {
             least = error;
@@ -46,13 +57,13 @@ static int choose_scale(const float *x, float d, float scale)
     return best;
 }
 
-static void pack_iq4_xs(lm_iq4_xs *b, const float *x)
+static void write_iq4_xs(lm_iq4_xs *b, const float *x, bool quick)
 {
     float scale[8], largest = 0.0f;
     uint16_t bits, high = 0;
 
     for (int s = 0; s < 8; s++) {
-        scale[s] = lm_fit_table(x + 32 * s, 32, lm_iq4_values);
+        scale[s] = quick ? reach(x + 32 * s) : lm_fit_table(x + 32 * s, 32, lm_iq4_values);
         if (fabsf(scale[s]) > fabsf(largest))
             largest = scale[s];
     }
@@ -60,7 +71,7 @@ static void pack_iq4_xs(lm_iq4_xs *b, const float *x)
     memset(b, 0, sizeof *b);
     b->d = bits;
     for (int s = 0; s < 8; s++) {
-        int ls = choose_scale(x + 32 * s, d, scale[s]), stored = ls + 32;
+        int ls = choose_scale(x + 32 * s, d, scale[s], quick), stored = ls + 32;
         b->scales_l[s / 2] |= (uint8_t)((stored & 15) << 4 * (s % 2));
         high = (uint16_t)(high | stored >> 4 << 2 * s);
         table_nibbles(b->qs + 16 * s, x + 32 * s, lm_iq4_values, d * (float)ls);
@@ -111,6 +122,6 @@ static void pack_mxfp4(lm_mxfp4 *b, const float *x)
         b->qs[i] = (uint8_t)(e2m1(x[i] * id) | e2m1(x[i + 16] * id) << 4);
 }
 
-LM_PACK_ROWS(iq4_nl, 32)
-LM_PACK_ROWS(iq4_xs, LM_K_BLOCK)
+LM_WRITE_ROWS(iq4_nl, 32)
+LM_WRITE_ROWS(iq4_xs, LM_K_BLOCK)
 LM_PACK_ROWS(mxfp4, 32)

@@ -14,16 +14,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # design.md's rooms: a folder includes only folders of a lower level, and itself.
 LEVELS = {
     "base": 0, "tensor": 1, "kernels": 2, "formats": 2, "text": 2, "program": 3, "arch": 4, "plan": 4,
-    "runtime": 5, "analysis": 5, "trace": 6, "cluster": 6, "cuda": 6, "api": 6, "server": 7, "cli": 8,
+    "runtime": 5, "analysis": 5, "export": 5, "trace": 6, "cluster": 6, "cuda": 6, "api": 6, "server": 7, "cli": 8,
 }
 # A public header stands for the room that implements it.
-PUBLIC = {"error": 0, "text": 2, "preset": 4, "model": 5, "engine": 5, "generate": 5, "verify": 5, "machine": 5, "facts": 5, "lamina": 6}
+PUBLIC = {"error": 0, "text": 2, "preset": 4, "model": 5, "engine": 5, "generate": 5, "verify": 5, "machine": 5, "facts": 5, "synth": 5, "lamina": 6}
 # What a room must not know although it lies lower.
 FORBIDDEN = {
     "program": {"formats", "kernels", "text"},
     "arch": {"kernels", "text"},
     "plan": {"formats", "text"},
     "analysis": {"kernels"},
+    "export": {"kernels"},
 }
 APPS = {"server", "cli"}                 # these use the public headers and base only
 

@@ -1,0 +1,98 @@
+/* lamina synth - the shape of a published model with random weights, to measure with. */
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "lamina/synth.h"
+
+typedef struct synth_options {
+    lm_synth_options o;
+    uint32_t shard_mb;
+} synth_options;
+
+#define O(field) offsetof(synth_options, field)
+
+static const lm_flag synth_flag_table[] = {
+    { "--type", NULL, LM_FLAG_TEXT, O(o.type), "TYPE",
+      "GGUF: f16 (default), bf16, f32, q8_0, q6_k, q5_k_m, q4_k_m, q4_0 ... as llama.cpp mixes them; folder: bf16 (default), f16, f32",
+      0, 0, NULL },
+    { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL, "no mixture: every matrix in that type", 0, 0, NULL },
+    { "--layers", NULL, LM_FLAG_COUNT, O(o.layers), "N", "decoder layers instead of the model's own number", 1, 1024, NULL },
+    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N", "the same seed gives the same weights in every type and container (0)", 0, 0, NULL },
+    { "--tokenizer", NULL, LM_FLAG_TEXT, O(o.tokenizer), "FILE",
+      "vocabulary to copy: a .gguf into a .gguf, a folder or tokenizer.json into a folder (default: an invented one)", 0, 0, NULL },
+    { "--shard-size", NULL, LM_FLAG_COUNT, O(shard_mb), "MB", "most megabytes of weights in one file of a folder (5000)", 1, 1e6, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, O(o.threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
+    { "--force", "-f", LM_FLAG_SWITCH, O(o.overwrite), NULL, "replace what is at OUT", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group synth_groups[] = {
+    { "what to make", synth_flag_table, 0 },
+    { 0 },
+};
+
+static bool show(void *progress, double fraction)
+{
+    lm_progress_show(progress, fraction);
+    return !lm_interrupted();
+}
+
+/* The most memory that the process has held. */
+static uint64_t peak(void)
+{
+    struct rusage u;
+
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
+}
+
+static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, lm_error *e)
+{
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE];
+
+    if (cli->json)
+        return lm_out_json(cli, json_pack("{s:s, s:s, s:I, s:i, s:i, s:i, s:I, s:f, s:I}", "path", out, "type", r->type, "parameters",
+                                          (json_int_t)r->parameters, "layers", (int)r->layers, "tensors", (int)r->tensors, "files",
+                                          (int)r->files, "bytes", (json_int_t)r->bytes, "seconds", r->seconds, "peak_memory",
+                                          (json_int_t)peak()), e);
+    lm_note("%s: %s, %s parameters in %u layers, %s in %u tensors; %s, %s of memory at most", out, r->type,
+            lm_figure_count(a, r->parameters), r->layers, lm_figure_bytes(b, r->bytes), r->tensors, lm_figure_time(c, r->seconds),
+            lm_figure_bytes(d, peak()));
+    return LM_OK;
+}
+
+static lm_status synth(lm_cli *cli, void *options, lm_error *e)
+{
+    synth_options *o = options;
+    lm_model_flags model = { .model = cli->args[0] };
+    lm_progress bar = lm_progress_start("writing");
+    lm_synth_result result;
+    const char *path;
+    lm_status status;
+
+    LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
+    o->o.shard_bytes = (uint64_t)o->shard_mb * 1000000;
+    o->o.progress = show;
+    o->o.progress_arg = &bar;
+    lm_interrupt_watch(NULL);
+    status = lm_synth(path, cli->args[1], &o->o, &result, e);
+    lm_progress_end(&bar);
+    LM_TRY(status);
+    return report(cli, cli->args[1], &result, e);
+}
+
+const lm_command lm_command_synth = {
+    .name = "synth",
+    .usage = "PRESET|config.json OUT [--type T] [--layers N] [--seed S]",
+    .summary = "make a model of a published shape with random weights",
+    .about = "  OUT ends in .gguf, or is a Hugging Face folder to be made. The weights mean nothing: the model is for measuring.\n"
+             "  Scales of K and IQ4 blocks are set without the search that real weights deserve.\n",
+    .groups = synth_groups,
+    .min_args = 2,
+    .max_args = 2,
+    .options_size = sizeof(synth_options),
+    .run = synth,
+};

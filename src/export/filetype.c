@@ -1,0 +1,184 @@
+/* filetype.c - llama-quantize's choice of types, without importance matrices. */
+#include "export/filetype.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/str.h"
+
+/* The ids of llama.cpp's enum llama_ftype. */
+enum {
+    F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q8_0 = 7, Q5_0 = 8, Q5_1 = 9, Q2_K = 10, Q3_K_S = 11, Q3_K_M = 12, Q3_K_L = 13,
+    Q4_K_S = 14, Q4_K_M = 15, Q5_K_S = 16, Q5_K_M = 17, Q6_K = 18, Q2_K_S = 21, IQ4_NL = 25, IQ4_XS = 30, BF16 = 32,
+    MXFP4_MOE = 38,
+};
+
+static const lm_file_type types[] = {
+    { "f32", F32, LM_F32 },          { "f16", F16, LM_F16 },          { "bf16", BF16, LM_BF16 },       { "q8_0", Q8_0, LM_Q8_0 },
+    { "q6_k", Q6_K, LM_Q6_K },       { "q5_k_m", Q5_K_M, LM_Q5_K },   { "q5_k_s", Q5_K_S, LM_Q5_K },   { "q5_1", Q5_1, LM_Q5_1 },
+    { "q5_0", Q5_0, LM_Q5_0 },       { "q4_k_m", Q4_K_M, LM_Q4_K },   { "q4_k_s", Q4_K_S, LM_Q4_K },   { "q4_1", Q4_1, LM_Q4_1 },
+    { "q4_0", Q4_0, LM_Q4_0 },       { "iq4_nl", IQ4_NL, LM_IQ4_NL }, { "iq4_xs", IQ4_XS, LM_IQ4_XS }, { "mxfp4_moe", MXFP4_MOE, LM_MXFP4 },
+    { "q3_k_l", Q3_K_L, LM_Q3_K },   { "q3_k_m", Q3_K_M, LM_Q3_K },   { "q3_k_s", Q3_K_S, LM_Q3_K },   { "q2_k", Q2_K, LM_Q2_K },
+    { "q2_k_s", Q2_K_S, LM_Q2_K },
+};
+
+const lm_file_type *lm_file_type_at(size_t i)
+{
+    return i < sizeof types / sizeof *types ? &types[i] : NULL;
+}
+
+lm_status lm_file_type_named(const char *name, const lm_file_type **out, lm_error *e)
+{
+    char   list[256] = "";
+    size_t at = 0;
+
+    for (size_t i = 0; lm_file_type_at(i); i++) {
+        size_t n = strlen(types[i].name);
+        bool   short_name = n > 2 && strncasecmp(types[i].name, name, n - 2) == 0 && !name[n - 2] &&
+                          (strcmp(types[i].name + n - 2, "_m") == 0 || strcmp(types[i].name, "mxfp4_moe") == 0);
+        if (strcasecmp(types[i].name, name) == 0 || short_name) {
+            *out = &types[i];
+            return LM_OK;
+        }
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", types[i].name);
+    }
+    return lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of %s", name, list);
+}
+
+/* ---- one tensor ---- */
+
+static bool has(const char *name, const char *part)
+{
+    return strstr(name, part) != NULL;
+}
+
+bool lm_holds_values(const char *gguf)
+{
+    return has(gguf, "attn_v.weight") || has(gguf, "attn_qkv.weight") || has(gguf, "attn_kv_b.weight");
+}
+
+/* Vectors, norms, routers and learned positions stay floats. */
+static bool is_packed(const char *name, uint32_t n_dims)
+{
+    return n_dims >= 2 && lm_view_ends(lm_view_of(name), LM_VIEW("weight")) && !has(name, "_norm.weight") &&
+           !has(name, "ffn_gate_inp.weight") && strcmp(name, "position_embd.weight") != 0;
+}
+
+static bool more_bits(uint32_t layer, uint32_t n)
+{
+    return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
+}
+
+static lm_dtype head_type(const lm_type_chooser *c, uint64_t cols)
+{
+    if (c->type->id == MXFP4_MOE || c->plain || cols % lm_dtype_of(c->type->base)->block)
+        return LM_Q8_0;
+    return c->type->base == LM_Q8_0 ? LM_Q8_0 : LM_Q6_K;
+}
+
+static lm_dtype value_type(lm_type_chooser *c, lm_dtype t)
+{
+    uint32_t id = c->type->id, i = c->i_value++;
+    bool     grouped = c->n_heads / c->n_kv_heads >= 4;
+
+    if (id == Q2_K)
+        t = grouped ? LM_Q4_K : LM_Q3_K;
+    else if (id == Q2_K_S && grouped)
+        t = LM_Q4_K;
+    else if (id == Q3_K_M)
+        t = i < 2 ? LM_Q5_K : LM_Q4_K;
+    else if (id == Q3_K_L || ((id == IQ4_NL || id == IQ4_XS) && grouped))
+        t = LM_Q5_K;
+    else if ((id == Q4_K_M || id == Q5_K_M) && more_bits(i, c->n_values))
+        t = LM_Q6_K;
+    else if (id == Q4_K_S && i < 4)
+        t = LM_Q5_K;
+    if (c->n_layers == 80 && c->n_heads != c->n_kv_heads && (t == LM_Q3_K || t == LM_Q4_K))
+        t = LM_Q5_K;                 /* the 70B shape: few values for many queries */
+    return c->n_experts == 8 ? LM_Q8_0 : t;
+}
+
+static lm_dtype down_type(lm_type_chooser *c, const char *name, lm_dtype t)
+{
+    uint32_t id = c->type->id, n = c->n_layers, layer = c->i_down++;
+
+    if (c->n_experts > 1 && strncmp(name, "blk.", 4) == 0)
+        layer = (uint32_t)strtoul(name + 4, NULL, 10);
+    if (id == Q2_K)
+        return LM_Q3_K;
+    if (id == Q2_K_S)
+        return layer < n / 8 ? LM_Q4_K : t;
+    if (id == Q3_K_M)
+        return layer < n / 16 ? LM_Q5_K : !c->plain || more_bits(layer, n) ? LM_Q4_K : LM_Q3_K;
+    if (id == Q3_K_L)
+        return c->plain ? LM_Q4_K : LM_Q5_K;
+    if (id == Q4_K_M && c->plain)
+        return layer < n / 16 ? LM_Q6_K : more_bits(layer, n) ? LM_Q5_K : LM_Q4_K;
+    if ((id == Q4_K_M || id == Q5_K_M) && more_bits(layer, n))
+        return LM_Q6_K;
+    if ((id == IQ4_NL || id == IQ4_XS || (id == Q4_K_S && !c->plain)) && layer < n / 8)
+        return LM_Q5_K;
+    return t;
+}
+
+static lm_dtype output_type(const lm_type_chooser *c, lm_dtype t)
+{
+    uint32_t id = c->type->id;
+
+    if (c->plain)
+        return id == Q3_K_L ? LM_Q4_K : t;
+    if (c->n_experts == 8)
+        return id == Q2_K || id == Q3_K_S || id == Q3_K_M || id == Q4_K_S || id == Q4_K_M || id == IQ4_NL || id == IQ4_XS ? LM_Q5_K : t;
+    return id == Q2_K ? LM_Q3_K : id == Q3_K_M ? LM_Q4_K : id == Q3_K_L ? LM_Q5_K : t;
+}
+
+/* What the mixture makes of the base type. */
+static lm_dtype mixed(lm_type_chooser *c, const char *name, uint32_t n_dims, const uint64_t *dims)
+{
+    lm_dtype t = c->type->base;
+
+    if (strcmp(name, "output.weight") == 0 || (c->tied && strcmp(name, "token_embd.weight") == 0))
+        return head_type(c, dims[n_dims - 1]);
+    if (c->type->id == MXFP4_MOE)
+        return n_dims == 3 && dims[0] > 1 ? LM_MXFP4 : LM_Q8_0;
+    if (strcmp(name, "token_embd.weight") == 0)
+        return t;
+    if (lm_holds_values(name))
+        return value_type(c, t);
+    if (has(name, "attn_k.weight"))
+        return c->n_experts == 8 ? LM_Q8_0 : t;
+    if (has(name, "ffn_down"))
+        return down_type(c, name, t);
+    if (has(name, "attn_output.weight"))
+        return output_type(c, t);
+    return t;
+}
+
+/* Rows that are no whole number of blocks take a type of smaller blocks. */
+static lm_dtype fitting(lm_dtype t, uint64_t cols)
+{
+    if (cols % lm_dtype_of(t)->block == 0)
+        return t;
+    if (t == LM_IQ4_XS)
+        t = LM_IQ4_NL;
+    else if (t == LM_Q2_K || t == LM_Q3_K)
+        t = LM_Q4_0;
+    else if (t == LM_Q4_K)
+        t = LM_Q5_0;
+    else if (t == LM_Q5_K)
+        t = LM_Q5_1;
+    else if (t == LM_Q6_K)
+        t = LM_Q8_0;
+    return cols % lm_dtype_of(t)->block == 0 ? t : LM_F16;
+}
+
+lm_dtype lm_choose_type(lm_type_chooser *c, const char *gguf, uint32_t n_dims, const uint64_t *dims)
+{
+    if (!is_packed(gguf, n_dims))
+        return LM_F32;
+    if (!lm_dtype_of(c->type->base)->quantized)
+        return c->type->base;
+    return fitting(c->pure ? c->type->base : mixed(c, gguf, n_dims, dims), dims[n_dims - 1]);
+}

@@ -1,0 +1,150 @@
+/* ggufkeys.c - a configuration as GGUF keys. */
+#include "export/ggufkeys.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct keys {
+    lm_gguf_writer *w;
+    const char     *arch;
+    char            name[128];
+} keys;
+
+static const char *key(keys *k, const char *name)
+{
+    snprintf(k->name, sizeof k->name, "%s.%s", k->arch, name);
+    return k->name;
+}
+
+static void whole(keys *k, const char *name, uint32_t v)
+{
+    lm_gguf_add_u32(k->w, key(k, name), v);
+}
+
+static void real(keys *k, const char *name, double v)
+{
+    lm_gguf_add_f32(k->w, key(k, name), (float)v);
+}
+
+/* A multiplier that does something. */
+static void factor(keys *k, const char *name, float v)
+{
+    if (v != 1)
+        real(k, name, (double)v);
+}
+
+const char *lm_gguf_arch_of(const lm_family *f)
+{
+    return f->gguf_as ? f->gguf_as : f->gguf_archs ? f->gguf_archs[0] : NULL;
+}
+
+static const lm_node *first_node(const lm_program *p, lm_op_code code)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == code)
+            return &p->nodes[i];
+    return NULL;
+}
+
+static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_error *e)
+{
+    const lm_rope_spec *r = &c->rope;
+
+    if (!p->n_ropes)
+        return LM_OK;
+    whole(k, "rope.dimension_count", r->dim);
+    real(k, "rope.freq_base", r->base);
+    switch (r->type) {
+    case LM_ROPE_DEFAULT:
+    case LM_ROPE_LLAMA3:             /* the scaling is the tensor rope_freqs.weight */
+        break;
+    case LM_ROPE_LINEAR:
+        lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("linear"));
+        real(k, "rope.scaling.factor", r->factor);
+        break;
+    case LM_ROPE_YARN:
+        lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("yarn"));
+        real(k, "rope.scaling.factor", r->factor);
+        whole(k, "rope.scaling.original_context_length", r->original_context);
+        if (r->beta_fast != 32 || r->beta_slow != 1) {
+            real(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
+            real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
+        }
+        break;
+    case LM_ROPE_LONGROPE:           /* the factors are tensors */
+        whole(k, "rope.scaling.original_context_length", r->original_context);
+        real(k, "rope.scaling.attn_factor",
+             r->attention_factor > 0 ? r->attention_factor
+             : r->factor > 1         ? sqrt(1 + log(r->factor) / log(r->original_context))
+                                     : 1);
+        break;
+    case LM_ROPE_DYNAMIC:
+        return lm_fail(e, LM_UNSUPPORTED, "rope_scaling", LM_NO_OFFSET, "GGUF has no form for dynamic scaling");
+    }
+    return LM_OK;
+}
+
+static void add_experts(keys *k, const lm_config *c)
+{
+    if (!c->route.n_experts)
+        return;
+    whole(k, "expert_count", c->route.n_experts);
+    whole(k, "expert_used_count", c->route.top_k);
+    if (c->expert_width != c->intermediate)
+        whole(k, "expert_feed_forward_length", c->expert_width);
+    if (c->route.renormalise)
+        lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
+    if (c->route.scale > 0)
+        factor(k, "expert_weights_scale", c->route.scale);
+    if (c->route.n_groups) {
+        whole(k, "expert_group_count", c->route.n_groups);
+        whole(k, "expert_group_used_count", c->route.top_groups);
+    }
+}
+
+static void add_attention(keys *k, const lm_config *c, const lm_program *p)
+{
+    const lm_attention_spec *a = &c->attention;
+    const lm_node *rms = first_node(p, LM_OP_RMS_NORM), *layer = first_node(p, LM_OP_LAYER_NORM);
+
+    whole(k, "attention.head_count", c->n_heads);
+    whole(k, "attention.head_count_kv", c->n_kv_heads);
+    whole(k, "attention.key_length", a->k_dim);
+    whole(k, "attention.value_length", a->v_dim);
+    if (rms)
+        real(k, "attention.layer_norm_rms_epsilon", (double)rms->norm.eps);
+    if (layer)
+        real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
+    if (a->window)
+        whole(k, "attention.sliding_window", a->window);
+    if (a->scale != 1 / sqrtf((float)a->k_dim))
+        real(k, "attention.scale", (double)a->scale);
+    if (a->softcap > 0)
+        real(k, "attn_logit_softcapping", (double)a->softcap);
+    if (a->alibi > 0)
+        real(k, "attention.max_alibi_bias", (double)a->alibi);
+    if (c->qkv_clamp > 0)
+        real(k, "attention.clamp_kqv", (double)c->qkv_clamp);
+}
+
+lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_config *c, const lm_program *p, lm_error *e)
+{
+    keys           k    = { .w = w, .arch = lm_gguf_arch_of(f) };
+    const lm_node *caps = first_node(p, LM_OP_SOFTCAP);
+
+    if (!k.arch)
+        return lm_fail(e, LM_UNSUPPORTED, f->name, LM_NO_OFFSET, "GGUF has no form for this family");
+    whole(&k, "vocab_size", c->vocab_size);
+    whole(&k, "context_length", c->context_length);
+    whole(&k, "embedding_length", c->hidden);
+    whole(&k, "block_count", c->n_layers);
+    whole(&k, "feed_forward_length", c->intermediate);
+    add_attention(&k, c, p);
+    add_experts(&k, c);
+    factor(&k, "embedding_scale", c->embedding_scale);
+    factor(&k, "residual_scale", c->residual_scale);
+    factor(&k, "logit_scale", c->logit_divisor);
+    if (caps)
+        real(&k, "final_logit_softcapping", (double)caps->scale.factor);
+    return add_rope(&k, c, p, e);
+}

@@ -1,0 +1,192 @@
+/* making.c - random weights, packed by all threads, one piece after another. */
+#include <math.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "base/cpu.h"
+#include "base/rng.h"
+#include "export/synthesis.h"
+
+#define PIECE (UINT64_C(1) << 22)    /* elements written at a time */
+#define GRAIN (UINT64_C(1) << 14)    /* elements that a thread makes at a time: whole blocks of every type, in its cache */
+
+lm_made_tensor *lm_add_made(lm_synthesis *s, const char *name)
+{
+    if (s->n_tensors == s->capacity) {
+        size_t          capacity = s->capacity ? 2 * s->capacity : 256;
+        lm_made_tensor *grown    = lm_realloc(s->tensors, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        s->tensors  = grown;
+        s->capacity = capacity;
+    }
+    lm_made_tensor *t = &s->tensors[s->n_tensors];
+    *t                = (lm_made_tensor){ .name = name ? lm_arena_strdup(&s->arena, name) : NULL };
+    if (!t->name)
+        return NULL;
+    s->n_tensors++;
+    return t;
+}
+
+/* ---- what a weight is filled with ---- */
+
+/* FNV-1a: any number will do that depends on the name alone. */
+static uint64_t stream_of(const char *path)
+{
+    uint64_t h = UINT64_C(0xCBF29CE484222325);
+
+    for (; *path; path++)
+        h = (h ^ (uint8_t)*path) * UINT64_C(0x100000001B3);
+    return h << 16;                  /* room for the numbers of experts */
+}
+
+/* The operation that reads a weight, and as which of its parameters. */
+static const lm_node *reader(const lm_program *p, uint32_t weight, uint32_t *parameter)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+            if (p->nodes[i].weights[k] == weight) {
+                *parameter = k;
+                return &p->nodes[i];
+            }
+    return NULL;
+}
+
+/* Matrices keep the size of what goes through them; norms are nearly 1; logits deviate by 2. */
+void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
+{
+    const lm_weight *w = &s->program->weights[weight];
+    uint32_t         parameter = 0;
+    const lm_node   *n = reader(s->program, weight, &parameter);
+    bool             norm = n && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM) && parameter == 0;
+
+    t->n_dims   = w->n_dims;
+    t->elements = w->elements;
+    for (uint32_t i = 0; i < w->n_dims; i++)
+        t->dims[i] = w->dims[i];
+    t->cols   = w->dims[w->n_dims - 1];
+    t->part   = w->kind == LM_EXPERTS ? w->elements / w->dims[0] : w->elements;
+    t->stream = stream_of(w->path);
+    t->mean   = norm ? 1.0f : 0.0f;
+    if (norm)
+        t->deviation = 0.1f;
+    else if (w->n_dims == 1)
+        t->deviation = 0.02f;
+    else
+        t->deviation = (w->kind == LM_TABLE ? 2.0f : 1.0f) / sqrtf((float)t->cols);
+}
+
+/* ---- making ---- */
+
+/* The row of the numbers that is stored as row `r`. */
+static uint64_t number_row(uint64_t r, uint32_t head)
+{
+    uint64_t lane = r % head;
+
+    return r - lane + lane % 2 * (head / 2) + lane / 2;
+}
+
+/* Elements [from, from + n) as they are stored. */
+static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64_t n, float *out)
+{
+    if (t->values) {
+        memcpy(out, t->values + from, n * sizeof *out);
+        return;
+    }
+    for (uint64_t done = 0, take; done < n; done += take) {
+        uint64_t part = (from + done) / t->part, at = (from + done) % t->part, first = at, step = 1;
+        take          = t->part - at < n - done ? t->part - at : n - done;
+        if (t->turned || t->head) {
+            uint64_t width = t->turned ? t->dims[1] : t->n_dims == 1 ? 1 : t->cols, row = at / width, col = at % width;
+            take  = width - col < take ? width - col : take;
+            first = t->turned ? col * t->cols + row : number_row(row, t->head) * width + col;
+            step  = t->turned ? t->cols : 1;
+        }
+        lm_rng_bell(out + done, take, seed, t->stream + part, first, step);
+    }
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = t->mean + t->deviation * out[i];
+}
+
+typedef struct making {
+    lm_synthesis         *s;
+    const lm_made_tensor *t;
+    uint64_t              from, n;
+} making;
+
+static void make(void *arg, unsigned worker, unsigned workers)
+{
+    const making        *m    = arg;
+    const lm_dtype_info *type = lm_dtype_of(m->t->type);
+    float               *mine = m->s->scratch + worker * GRAIN;
+    uint64_t             at, end;
+
+    for (lm_pool_share(m->n, GRAIN, worker, workers, &at, &end); at < end; at += GRAIN) {
+        uint64_t n = end - at < GRAIN ? end - at : GRAIN;
+        values(m->t, m->s->o->seed, m->from + at, n, mine);
+        lm_pack_quickly(m->t->type, m->s->packed + at / type->block * type->bytes, mine, n);
+    }
+}
+
+lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink sink, void *file, lm_error *e)
+{
+    uint64_t bytes;
+
+    for (uint64_t at = 0; at < t->elements; at += PIECE) {
+        making m = { .s = s, .t = t, .from = at, .n = t->elements - at < PIECE ? t->elements - at : PIECE };
+        lm_pool_run(s->pool, make, &m);
+        if (!lm_dtype_row_bytes(t->type, m.n, &bytes))
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(t->type)->name);
+        LM_TRY(sink(file, s->packed, bytes, e));
+        s->written += bytes;
+        if (s->o->progress && !s->o->progress(s->o->progress_arg, (double)s->written / (double)s->bytes))
+            return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
+    }
+    return LM_OK;
+}
+
+lm_status lm_prepare_making(lm_synthesis *s, lm_error *e)
+{
+    unsigned threads = s->o->threads ? s->o->threads : lm_cpu_cores();
+    uint64_t bytes;
+
+    s->bytes = 0;
+    for (size_t i = 0; i < s->n_tensors; i++) {
+        const lm_made_tensor *t = &s->tensors[i];
+        if (!lm_dtype_row_bytes(t->type, t->elements, &bytes) || !lm_add_u64(s->bytes, bytes, &s->bytes))
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(t->type)->name);
+    }
+    LM_TRY(lm_pool_new(threads, &s->pool, e));
+    s->packed  = lm_alloc(PIECE * sizeof(float));
+    s->scratch = lm_alloc(threads * GRAIN * sizeof(float));
+    return s->packed && s->scratch ? LM_OK : lm_fail_memory(e, "weights", PIECE * sizeof(float));
+}
+
+void lm_end_making(lm_synthesis *s)
+{
+    lm_pool_free(s->pool);
+    lm_free(s->packed);
+    lm_free(s->scratch);
+    lm_free(s->tensors);
+}
+
+lm_status lm_check_space(const char *path, uint64_t bytes, lm_error *e)
+{
+    struct statvfs disk;
+    const char    *slash = strrchr(path, '/');
+    char          *folder = slash ? lm_strdup(path) : lm_strdup(".");
+
+    if (!folder)
+        return lm_fail_memory(e, "a path", 0);
+    if (slash)
+        folder[slash == path ? 1 : slash - path] = '\0';
+    bool known = statvfs(folder, &disk) == 0;
+    lm_free(folder);
+    if (!known || (double)disk.f_bavail * (double)disk.f_frsize >= (double)bytes)
+        return LM_OK;                /* what is wrong with the folder is said when the file is opened */
+    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%.2f GB are needed, %.2f GB are free", (double)bytes / 1e9,
+            (double)disk.f_bavail * (double)disk.f_frsize / 1e9);
+    return lm_fail_in(e, path);
+}

@@ -1,0 +1,70 @@
+/* synthesis.h - a model with random weights while it is made: internal to export/. */
+#ifndef LM_EXPORT_SYNTHESIS_H
+#define LM_EXPORT_SYNTHESIS_H
+
+#include <jansson.h>
+
+#include "arch/config.h"
+#include "base/pool.h"
+#include "export/filetype.h"
+#include "lamina/synth.h"
+
+/* One tensor of a file. Its numbers are those of the matrix [out, in] of a Hugging Face checkpoint, however it is stored. */
+typedef struct lm_made_tensor {
+    const char  *name;
+    lm_dtype     type;
+    uint32_t     n_dims;
+    uint64_t     dims[3];            /* outermost first */
+    uint64_t     elements;
+    float        mean, deviation;
+    uint64_t     stream;             /* of random numbers; experts count on from it */
+    uint64_t     part;               /* elements that share a stream: all, or those of one expert */
+    uint64_t     cols;               /* of the matrix: `in` */
+    bool         turned;             /* stored [in, out] */
+    uint32_t     head;               /* rows of a head whose lanes 2i and 2i+1 are the numbers' i and i + head/2; 0: no change */
+    const float *values;             /* [elements]: nothing random; NULL */
+} lm_made_tensor;
+
+typedef struct lm_synthesis {
+    const lm_synth_options *o;
+    lm_arena          arena;
+    const char       *name;          /* "Llama 3.2 1B" */
+    json_t           *json;          /* config.json, with the number of layers that was asked for */
+    lm_meta          *meta;          /* the same */
+    const lm_family  *family;
+    lm_config         config;
+    lm_program       *program;
+    const char       *type;          /* "q4_k_m" */
+    lm_made_tensor   *tensors;
+    size_t            n_tensors, capacity;
+    lm_pool          *pool;
+    uint8_t          *packed;        /* a piece of a tensor as it will stand in the file */
+    float            *scratch;       /* a small piece for each thread */
+    uint64_t          bytes, written;
+    uint32_t          files;
+} lm_synthesis;
+
+/* Where bytes go. */
+typedef lm_status (*lm_made_sink)(void *file, const void *data, size_t n, lm_error *e);
+
+/* The next tensor, zeroed but for its name, or NULL without memory. */
+lm_made_tensor *lm_add_made(lm_synthesis *s, const char *name);
+
+/* What fills weight `w`: deviation, numbers, storage; dims as the program has them. */
+void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t);
+
+/* The size of every tensor is known: buffers and threads. */
+lm_status lm_prepare_making(lm_synthesis *s, lm_error *e);
+lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink sink, void *file, lm_error *e);
+void      lm_end_making(lm_synthesis *s);
+
+/* Numbers with 15 digits, which config.json never exceeds; false without memory. */
+bool lm_json_print(const json_t *document, size_t flags, lm_buf *out);
+
+/* LM_IO unless `bytes` are free where `path` will be. */
+lm_status lm_check_space(const char *path, uint64_t bytes, lm_error *e);
+
+lm_status lm_synth_gguf(lm_synthesis *s, const char *path, lm_error *e);
+lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e);
+
+#endif

@@ -1,0 +1,347 @@
+/* synthfolder.c - a model with random weights as a Hugging Face folder: config.json, shards of safetensors, a tokenizer.
+ *
+ * Everything is written into a new folder beside OUT, which takes its name when it is whole. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/filemap.h"
+#include "export/synthesis.h"
+#include "export/tokenizerjson.h"
+#include "formats/safetensors.h"
+
+#define SHARD (UINT64_C(5) * 1000 * 1000 * 1000)     /* transformers' own limit */
+
+/* ---- folders ---- */
+
+/* '#' is a digit. */
+static bool matches(const char *name, const char *pattern)
+{
+    while (*pattern && (*pattern == '#' ? *name >= '0' && *name <= '9' : *name == *pattern))
+        name++, pattern++;
+    return !*pattern && !*name;
+}
+
+/* What a folder made here may hold: nothing else is ever deleted. */
+static bool is_ours(const char *name)
+{
+    static const char *const names[] = {
+        ".", "..", "config.json", "generation_config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json",
+        "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
+        "chat_template.jinja",
+    };
+
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strcmp(name, names[k]) == 0)
+            return true;
+    return matches(name, "model-#####-of-#####.safetensors");
+}
+
+/* The first thing in a folder that nobody here has made, or "". */
+static void first_stranger(const char *path, char out[256])
+{
+    DIR *dir = opendir(path);
+
+    out[0] = '\0';
+    for (struct dirent *d; dir && !*out && (d = readdir(dir));)
+        if (!is_ours(d->d_name))
+            snprintf(out, 256, "%s", d->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+static void remove_folder(const char *path)
+{
+    DIR *dir = opendir(path);
+
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (d->d_name[0] != '.' || (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0))
+            unlinkat(dirfd(dir), d->d_name, 0);
+    if (dir)
+        closedir(dir);
+    rmdir(path);
+}
+
+static lm_status check_old(const char *path, lm_error *e)
+{
+    char stranger[256];
+
+    if (access(path, F_OK) != 0)
+        return LM_OK;
+    if (!lm_path_is_folder(path)) {
+        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is a file; a name that ends in .gguf would be one");
+        return lm_fail_in(e, path);
+    }
+    first_stranger(path, stranger);
+    if (!*stranger)
+        return LM_OK;
+    lm_fail(e, LM_USAGE, stranger, LM_NO_OFFSET, "was not made by synth: the folder is not replaced");
+    return lm_fail_in(e, path);
+}
+
+static lm_status make_temporary(lm_synthesis *s, const char *path, char **out, lm_error *e)
+{
+    uint64_t random;
+
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return lm_fail_errno(e, path, "no random number");
+    *out = lm_arena_printf(&s->arena, "%s.%016" PRIx64, path, random);
+    if (!*out)
+        return lm_fail_memory(e, path, 0);
+    return mkdir(*out, 0777) == 0 ? LM_OK : lm_fail_errno(e, path, "cannot be made");
+}
+
+/* The new folder takes the name; an old one is deleted when it has lost it. */
+static lm_status put_in_place(const char *made, const char *path, lm_error *e)
+{
+    bool old = access(path, F_OK) == 0;
+
+    if (renameat2(AT_FDCWD, made, AT_FDCWD, path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE) != 0)
+        return lm_fail_errno(e, path, "cannot be put in place");
+    if (old)
+        remove_folder(made);
+    return LM_OK;
+}
+
+/* ---- small files ---- */
+
+static lm_status write_text(lm_synthesis *s, const char *folder, const char *name, const char *text, size_t n, lm_error *e)
+{
+    lm_outfile *f;
+    const char *path = lm_arena_printf(&s->arena, "%s/%s", folder, name);
+
+    if (!path)
+        return lm_fail_memory(e, name, 0);
+    LM_TRY(lm_outfile_open(path, &f, e));
+    lm_status status = lm_outfile_write(f, text, n, e);
+    if (status == LM_OK)
+        return lm_outfile_commit(f, e);
+    lm_outfile_abort(f);
+    return status;
+}
+
+/* Takes the reference. */
+static lm_status write_json(lm_synthesis *s, const char *folder, const char *name, json_t *document, lm_error *e)
+{
+    lm_buf text = { 0 };
+    bool   good = document && lm_json_print(document, JSON_INDENT(2), &text);
+
+    json_decref(document);
+    lm_status status = good ? write_text(s, folder, name, text.data, text.size, e) : lm_fail_memory(e, name, text.size);
+    lm_buf_free(&text);
+    return status;
+}
+
+static lm_status write_config(lm_synthesis *s, const char *folder, lm_error *e)
+{
+    static const struct { const char *type, *torch; } names[] = { { "bf16", "bfloat16" }, { "f16", "float16" }, { "f32", "float32" } };
+    json_t *config = json_copy(s->json);
+
+    json_object_del(config, "dtype");
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(s->type, names[i].type) == 0)
+            json_object_set_new(config, "torch_dtype", json_string(names[i].torch));
+    return write_json(s, folder, "config.json", config, e);
+}
+
+/* The files of a tokenizer, from a folder or a tokenizer.json alone. */
+static lm_status copy_tokenizer(lm_synthesis *s, const char *folder, lm_error *e)
+{
+    static const char *const names[] = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                         "vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja",
+                                         "generation_config.json" };
+    const char *from = s->o->tokenizer;
+    bool        many = lm_path_is_folder(from), found = false;
+    char       *text;
+    size_t      n;
+
+    for (size_t i = 0; i < (many ? sizeof names / sizeof *names : 1); i++) {
+        const char *path = many ? lm_arena_printf(&s->arena, "%s/%s", from, names[i]) : from;
+        if (!path)
+            return lm_fail_memory(e, from, 0);
+        if (many && !lm_path_is_file(path))
+            continue;
+        LM_TRY(lm_file_read(path, UINT64_C(1) << 28, &text, &n, e));
+        lm_status status = write_text(s, folder, names[i], text, n, e);
+        lm_free(text);
+        LM_TRY(status);
+        found = true;
+    }
+    if (found)
+        return LM_OK;
+    lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "there is none in this folder");
+    return lm_fail_in(e, from);
+}
+
+static lm_status write_tokenizer(lm_synthesis *s, const char *folder, lm_error *e)
+{
+    lm_invented v;
+
+    if (s->o->tokenizer)
+        return copy_tokenizer(s, folder, e);
+    LM_TRY(lm_invent_for(s->meta, s->program->n_vocab, &s->arena, &v, e));
+    if (!v.n)
+        return LM_OK;
+    LM_TRY(write_json(s, folder, "tokenizer.json", lm_tokenizer_json(&v), e));
+    return write_json(s, folder, "tokenizer_config.json", lm_tokenizer_config_json(&v), e);
+}
+
+/* ---- tensors ---- */
+
+static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t expert, lm_dtype type, lm_error *e)
+{
+    const lm_weight *w = &s->program->weights[i];
+    lm_made_tensor  *t = lm_add_made(s, name);
+
+    if (!t)
+        return lm_fail_memory(e, "tensors", 0);
+    lm_fill_made(s, i, t);
+    t->type = type;
+    t->mean -= w->plus_one ? 1.0f : 0.0f;
+    if (w->kind == LM_EXPERTS && strchr(w->path, '*')) {
+        t->n_dims   = 2;
+        t->dims[0]  = w->dims[1];
+        t->dims[1]  = w->dims[2];
+        t->elements = t->part;
+        t->stream += expert;
+    }
+    if (w->transposed && t->n_dims == 2) {
+        t->dims[0] = w->dims[1];
+        t->dims[1] = w->dims[0];
+        t->turned  = true;
+    }
+    return LM_OK;
+}
+
+static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
+{
+    char name[256];
+
+    for (uint32_t i = 0; i < s->program->n_weights; i++) {
+        const lm_weight *w    = &s->program->weights[i];
+        const char      *star = w->kind == LM_EXPERTS ? strchr(w->path, '*') : NULL;
+        if (w->gguf_only)
+            continue;
+        if (!star)
+            LM_TRY(add_one(s, i, w->path, 0, type, e));
+        for (uint64_t k = 0; star && k < w->dims[0]; k++) {
+            snprintf(name, sizeof name, "%.*s%" PRIu64 "%s", (int)(star - w->path), w->path, k, star + 1);
+            LM_TRY(add_one(s, i, name, k, type, e));
+        }
+    }
+    return LM_OK;
+}
+
+/* The end of the shard that begins with tensor `from`. */
+static size_t shard_end(const lm_synthesis *s, size_t from)
+{
+    uint64_t most = s->o->shard_bytes ? s->o->shard_bytes : SHARD, sum = 0;
+    size_t   i    = from;
+
+    for (; i < s->n_tensors; i++) {
+        uint64_t bytes = s->tensors[i].elements * lm_dtype_of(s->tensors[i].type)->bytes;
+        if (i > from && sum + bytes > most)
+            break;
+        sum += bytes;
+    }
+    return i;
+}
+
+static lm_status sink(void *file, const void *data, size_t n, lm_error *e)
+{
+    return lm_safetensors_write(file, data, n, e);
+}
+
+static lm_status write_shard(lm_synthesis *s, const char *path, size_t from, size_t end, lm_error *e)
+{
+    lm_safetensors_writer *w;
+    lm_status              status;
+
+    LM_TRY(lm_safetensors_create(path, &w, e));
+    lm_safetensors_add_meta(w, "format", "pt");
+    for (size_t i = from; i < end; i++)
+        lm_safetensors_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
+    status = lm_safetensors_begin(w, e);
+    for (size_t i = from; i < end && status == LM_OK; i++)
+        status = lm_make_tensor(s, &s->tensors[i], sink, w, e);
+    if (status == LM_OK)
+        return lm_safetensors_commit(w, e);
+    lm_safetensors_abort(w);
+    return status;
+}
+
+static lm_status write_weights(lm_synthesis *s, const char *folder, lm_error *e)
+{
+    json_t   *map = json_object();
+    uint32_t  n = 0, k = 0;
+    lm_status status = LM_OK;
+
+    for (size_t at = 0; at < s->n_tensors; at = shard_end(s, at))
+        n++;
+    s->files = n;
+    for (size_t at = 0, end; at < s->n_tensors && status == LM_OK; at = end) {
+        char name[64] = "model.safetensors";
+        if (n > 1)
+            snprintf(name, sizeof name, "model-%05u-of-%05u.safetensors", ++k, n);
+        const char *path = lm_arena_printf(&s->arena, "%s/%s", folder, name);
+        end              = shard_end(s, at);
+        for (size_t i = at; i < end; i++)
+            json_object_set_new(map, s->tensors[i].name, json_string(name));
+        status = path ? write_shard(s, path, at, end, e) : lm_fail_memory(e, name, 0);
+    }
+    if (status == LM_OK && n > 1)
+        return write_json(s, folder, "model.safetensors.index.json",
+                          json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)s->bytes, "weight_map", map), e);
+    json_decref(map);
+    return status;
+}
+
+static lm_status write_folder(lm_synthesis *s, const char *folder, lm_error *e)
+{
+    LM_TRY(lm_check_space(folder, s->bytes, e));
+    LM_TRY(write_config(s, folder, e));
+    LM_TRY(write_tokenizer(s, folder, e));
+    return write_weights(s, folder, e);
+}
+
+static lm_status choose_type(lm_synthesis *s, lm_dtype *out, lm_error *e)
+{
+    const lm_dtype_info *d = lm_dtype_named(s->o->type ? s->o->type : "bf16");
+
+    if (!d || (d->type != LM_BF16 && d->type != LM_F16 && d->type != LM_F32))
+        return lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is none of bf16, f16, f32, which folders hold; a name that ends in .gguf "
+                       "makes a GGUF file", s->o->type);
+    *out    = d->type;
+    s->type = d->name;
+    return LM_OK;
+}
+
+lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
+{
+    size_t   n    = strlen(path);
+    char    *name = lm_arena_strdup(&s->arena, path), *made = NULL;
+    lm_dtype type = LM_BF16;
+
+    if (!name)
+        return lm_fail_memory(e, path, n);
+    while (n > 1 && name[n - 1] == '/')
+        name[--n] = '\0';
+    LM_TRY(choose_type(s, &type, e));
+    LM_TRY(check_old(name, e));
+    LM_TRY(list_tensors(s, type, e));
+    LM_TRY(lm_prepare_making(s, e));
+    LM_TRY(make_temporary(s, name, &made, e));
+    lm_status status = write_folder(s, made, e);
+    if (status == LM_OK)
+        status = put_in_place(made, name, e);
+    if (status != LM_OK)
+        remove_folder(made);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* synthgguf.c - a model with random weights as one GGUF file. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "export/ggufkeys.h"
+#include "export/synthesis.h"
+#include "export/vocabulary.h"
+
+/* ---- keys ---- */
+
+static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type *type, lm_error *e)
+{
+    char        said[96];
+    const char *arch = lm_gguf_arch_of(s->family);
+
+    if (!arch)
+        return lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "GGUF has no form for this family: write a folder");
+    snprintf(said, sizeof said, "random weights, seed %llu: made by lamina synth", (unsigned long long)s->o->seed);
+    lm_gguf_add_string(w, "general.architecture", lm_view_of(arch));
+    lm_gguf_add_string(w, "general.type", LM_VIEW("model"));
+    lm_gguf_add_string(w, "general.name", lm_view_of(s->name));
+    lm_gguf_add_string(w, "general.description", lm_view_of(said));
+    lm_gguf_add_u32(w, "general.file_type", type->id);
+    lm_gguf_add_u32(w, "general.quantization_version", 2);
+    LM_TRY(lm_add_gguf_keys(w, s->family, &s->config, s->program, e));
+    if (s->o->tokenizer)
+        return lm_copy_vocabulary(w, s->o->tokenizer, s->program->n_vocab, e);
+    lm_invented v;
+    LM_TRY(lm_invent_for(s->meta, s->program->n_vocab, &s->arena, &v, e));
+    lm_add_invented(w, &v);
+    return LM_OK;
+}
+
+/* The configuration as a reader of these keys will have it. */
+static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_config *out, lm_error *e)
+{
+    lm_source        source = { .kind = LM_GGUF, .arch = lm_gguf_arch_of(s->family) };
+    const lm_family *family;
+    lm_meta         *meta;
+
+    LM_TRY(lm_gguf_keys(w, &meta, e));
+    source.meta      = meta;
+    lm_status status = lm_family_find(&source, &family, e);
+    memset(out, 0, sizeof *out);
+    if (status == LM_OK)
+        status = family->configure(&source, out, e);
+    lm_meta_free(meta);
+    return status;
+}
+
+/* ---- tensors ---- */
+
+/* q and k of a file whose lanes are paired otherwise: rows are stored in another order. */
+static void pair_rows(const lm_synthesis *s, const lm_config *stored, uint32_t *head)
+{
+    const lm_program *p = s->program;
+
+    for (uint32_t i = 0; stored->rope.permuted && i < p->n_nodes; i++) {
+        if (p->nodes[i].code != LM_OP_ROPE)
+            continue;
+        const lm_node *from = &p->nodes[p->values[p->nodes[i].in[0]].producer];
+        if (from->code != LM_OP_LINEAR)
+            continue;
+        for (uint32_t k = 0; k < 2; k++)
+            if (from->weights[k] != LM_NONE)
+                head[from->weights[k]] = p->nodes[i].rope.head_dim;
+    }
+}
+
+static lm_status add_weight(lm_synthesis *s, uint32_t i, uint32_t head, lm_type_chooser *types, lm_error *e)
+{
+    const lm_weight *w = &s->program->weights[i];
+
+    if (!w->gguf)
+        return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "GGUF has no name for this tensor: write a folder");
+    lm_made_tensor *t = lm_add_made(s, w->gguf);
+    if (!t)
+        return lm_fail_memory(e, "tensors", 0);
+    lm_fill_made(s, i, t);
+    t->head = head;
+    t->type = lm_choose_type(types, w->gguf, t->n_dims, t->dims);
+    return LM_OK;
+}
+
+static lm_status add_values(lm_synthesis *s, const char *name, const float *values, uint64_t n, lm_error *e)
+{
+    lm_made_tensor *t = lm_add_made(s, name);
+
+    if (!t)
+        return lm_fail_memory(e, "tensors", n);
+    t->n_dims  = 1;
+    t->dims[0] = t->elements = t->part = n;
+    t->cols    = n;
+    t->values  = values;
+    return LM_OK;
+}
+
+/* What rotary scaling is in GGUF: divisors of each frequency, or longrope's two lists. */
+static lm_status add_rotary(lm_synthesis *s, lm_error *e)
+{
+    const lm_rope_spec *r     = &s->config.rope;
+    uint32_t            half  = r->dim / 2;
+    lm_rope_spec        plain = *r;
+
+    if (!s->program->n_ropes)
+        return LM_OK;
+    if (r->type == LM_ROPE_LONGROPE) {
+        LM_TRY(add_values(s, "rope_factors_long.weight", r->long_factors, half, e));
+        return add_values(s, "rope_factors_short.weight", r->short_factors, half, e);
+    }
+    if (r->type != LM_ROPE_LLAMA3)
+        return LM_OK;
+    float *divisors = lm_arena_new(&s->arena, 2 * (size_t)half, float), *scaled = divisors ? divisors + half : NULL;
+    if (!divisors)
+        return lm_fail_memory(e, "rotary factors", half);
+    plain.type = LM_ROPE_DEFAULT;
+    lm_rope_frequencies(&plain, 1, NULL, NULL, divisors);
+    lm_rope_frequencies(r, 1, NULL, NULL, scaled);
+    for (uint32_t i = 0; i < half; i++)
+        divisors[i] /= scaled[i];
+    return add_values(s, "rope_freqs.weight", divisors, half, e);
+}
+
+static lm_status list_tensors(lm_synthesis *s, const lm_config *stored, const lm_file_type *type, lm_error *e)
+{
+    const lm_program *p     = s->program;
+    const lm_config  *c     = &s->config;
+    uint32_t         *head  = lm_arena_new(&s->arena, p->n_weights + 1, uint32_t);
+    lm_type_chooser   types = {
+          .type = type, .pure = s->o->pure, .tied = c->tied, .n_layers = c->n_layers,
+          .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,
+    };
+
+    if (!head)
+        return lm_fail_memory(e, "tensors", p->n_weights);
+    pair_rows(s, stored, head);
+    for (uint32_t i = 0; i < p->n_weights; i++)
+        types.n_values += p->weights[i].gguf && lm_holds_values(p->weights[i].gguf);
+    LM_TRY(add_rotary(s, e));
+    for (uint32_t i = 0; i < p->n_weights; i++)
+        LM_TRY(add_weight(s, i, head[i], &types, e));
+    return LM_OK;
+}
+
+/* ---- the file ---- */
+
+static lm_status sink(void *file, const void *data, size_t n, lm_error *e)
+{
+    return lm_gguf_write(file, data, n, e);
+}
+
+static lm_status write_file(lm_synthesis *s, lm_gguf_writer *w, const char *path, lm_error *e)
+{
+    const lm_file_type *type;
+    lm_config          *stored = lm_arena_new(&s->arena, 1, lm_config);
+
+    if (!stored)
+        return lm_fail_memory(e, "a configuration", sizeof *stored);
+    LM_TRY(lm_file_type_named(s->o->type ? s->o->type : "f16", &type, e));
+    s->type = type->name;
+    LM_TRY(add_keys(s, w, type, e));
+    LM_TRY(read_back(s, w, stored, e));
+    LM_TRY(list_tensors(s, stored, type, e));
+    for (size_t i = 0; i < s->n_tensors; i++)
+        lm_gguf_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
+    LM_TRY(lm_prepare_making(s, e));
+    LM_TRY(lm_check_space(path, s->bytes, e));
+    LM_TRY(lm_gguf_begin(w, e));
+    for (size_t i = 0; i < s->n_tensors; i++)
+        LM_TRY(lm_make_tensor(s, &s->tensors[i], sink, w, e));
+    return LM_OK;
+}
+
+lm_status lm_synth_gguf(lm_synthesis *s, const char *path, lm_error *e)
+{
+    lm_gguf_writer *w;
+    struct stat     st;
+
+    LM_TRY(lm_gguf_create(path, &w, e));
+    lm_status status = write_file(s, w, path, e);
+    if (status != LM_OK) {
+        lm_gguf_abort(w);
+        return status;
+    }
+    LM_TRY(lm_gguf_commit(w, e));
+    s->files = 1;
+    if (stat(path, &st) == 0)
+        s->written = (uint64_t)st.st_size;
+    return LM_OK;
+}
