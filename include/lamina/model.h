@@ -22,6 +22,7 @@ typedef struct lm_model_options {
     double      rope_freq_base, rope_freq_scale;
     uint32_t    yarn_orig_ctx;
     int64_t     sliding_window;      /* -1: no window anywhere */
+    const char *mla;                 /* form of latent attention: "absorbed" (default) or "naive" */
 } lm_model_options;
 
 /* Where a model named by a user lies, appended to `path` for lm_model_open:

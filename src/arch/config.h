@@ -16,6 +16,7 @@ typedef struct lm_source {
     double              rope_freq_base, rope_freq_scale;
     uint32_t            yarn_orig_ctx;
     int64_t             sliding_window;  /* -1: none anywhere */
+    bool                latent_naive;    /* latent attention in its naive form */
 } lm_source;
 
 #define LM_MAX_LAYERS 1024
@@ -45,6 +46,12 @@ typedef struct lm_config {
     bool     own_norms;                  /* each of the parallel parts has a norm of its own */
     bool     residual_normed;            /* parts add to their normalised input */
     bool     qk_norm;                    /* each head of q and k is normalised */
+    struct {
+        uint32_t q_rank;                 /* 0: queries have no latent */
+        uint32_t kv_rank, nope_dim, rope_dim, v_dim;
+    } latent;                            /* latent attention */
+    uint32_t dense_layers, moe_every;    /* plain MLPs in the first layers, and where moe_every does not divide the layer */
+    uint32_t shared_width;               /* of the experts that every token visits; 0: none */
     float    longrope[2][512];           /* short and long factors as config.json lists them */
 } lm_config;
 
@@ -55,12 +62,15 @@ typedef struct lm_family {
     const char *const *hf_types;         /* values of model_type, NULL-ended */
     const char *const *gguf_archs;       /* values of general.architecture, NULL-ended */
     const char *gguf_as;                 /* the architecture that its files name when it reads none of its own; NULL: gguf_archs[0] */
-    const char *gguf_key;                /* only where this key is above 0: families that share an architecture; NULL: any */
+    /* Families that share a GGUF architecture: only where this key is above 0 ("expert_count") or has this value
+     * ("expert_gating_func=2"); NULL: any. */
+    const char *gguf_key;
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
     const lm_name *names;                /* what GGUF calls the modules */
     const char *const *keys;             /* members of config.json that `configure` understands, besides the common ones */
     const char *const *ignorable;        /* tensors that checkpoints carry and nobody needs; '*' matches digits or any prefix */
+    const char *layers;                  /* "model.layers.": checkpoints store layers past the last, nobody needs them; NULL: none do */
 } lm_family;
 
 /* ---- registry ---- */
@@ -76,7 +86,7 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
 lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e);
 
 /* Whether a tensor that no operation uses may be there all the same. */
-bool lm_family_ignores(const lm_family *f, const char *tensor);
+bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor);
 
 /* ---- reading, for families ---- */
 

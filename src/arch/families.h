@@ -19,6 +19,8 @@ extern const lm_family lm_family_mpt;
 extern const lm_family lm_family_falcon;
 extern const lm_family lm_family_gpt_neox;
 extern const lm_family lm_family_gptj;
+extern const lm_family lm_family_deepseek_v2;
+extern const lm_family lm_family_deepseek_v3;
 
 /* ---- Llama's decoder, which others vary (llama.c) ---- */
 

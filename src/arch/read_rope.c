@@ -234,6 +234,11 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
         r->truncate = true;
         /* yarn_attn_factor is the published attention_factor; attn_factor is what ggml multiplies its own magnitude by */
         LM_TRY(gguf_f64(s, "rope.scaling.yarn_attn_factor", 0, 1e6, 0, &r->attention_factor, e));
+        /* 0.1 mscale_all_dim. Files that have it were made from models whose mscale is the same: the two cancel here, and
+         * the family puts mscale_all_dim into the scale of the scores. */
+        LM_TRY(gguf_f64(s, "rope.scaling.yarn_log_multiplier", 0, 1e5, 0, &r->mscale_all_dim, e));
+        r->mscale_all_dim *= 10;
+        r->mscale = r->mscale_all_dim;
         if (attention > 0)
             r->attention_factor = attention * (r->factor > 1 ? 1 + 0.1 * log(r->factor) : 1);
     }

@@ -1,6 +1,7 @@
 /* registry.c - from a description to a family, and to its program. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arch/families.h"
@@ -21,6 +22,8 @@ static const lm_family *const families[] = {
     &lm_family_falcon,
     &lm_family_gpt_neox,
     &lm_family_gptj,
+    &lm_family_deepseek_v3,          /* before v2, whose architecture its GGUF files have */
+    &lm_family_deepseek_v2,
 };
 
 const lm_family *lm_family_at(size_t i)
@@ -44,8 +47,12 @@ static bool has_key(const lm_source *s, const lm_family *f, lm_view arch)
 
     if (s->kind != LM_GGUF || !f->gguf_key)
         return true;
-    snprintf(key, sizeof key, "%.*s.%s", (int)(arch.size < 64 ? arch.size : 64), arch.data, f->gguf_key);
-    return lm_meta_get(s->meta, key, &v) && v.kind == LM_META_UINT && v.u > 0;
+    int         size  = (int)strcspn(f->gguf_key, "=");
+    const char *value = f->gguf_key[size] ? f->gguf_key + size + 1 : NULL;
+    snprintf(key, sizeof key, "%.*s.%.*s", (int)(arch.size < 64 ? arch.size : 64), arch.data, size, f->gguf_key);
+    if (!lm_meta_get(s->meta, key, &v) || v.kind != LM_META_UINT)
+        return false;
+    return value ? v.u == strtoull(value, NULL, 10) : v.u > 0;
 }
 
 lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
@@ -88,8 +95,20 @@ static bool matches(const char *pattern, const char *name)
     return digits && strcmp(name + head + digits, star + 1) == 0;
 }
 
-bool lm_family_ignores(const lm_family *f, const char *tensor)
+/* "model.layers.61.…" of a model with 61 layers. */
+static bool is_later_layer(const char *prefix, uint32_t n_layers, const char *tensor)
 {
+    size_t n = prefix ? strlen(prefix) : 0;
+
+    if (!prefix || strncmp(tensor, prefix, n) != 0 || tensor[n] < '0' || tensor[n] > '9')
+        return false;
+    return strtoul(tensor + n, NULL, 10) >= n_layers;
+}
+
+bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor)
+{
+    if (is_later_layer(f->layers, n_layers, tensor))
+        return true;
     for (const char *const *i = f->ignorable; i && *i; i++)
         if (matches(*i, tensor))
             return true;
@@ -128,13 +147,15 @@ static lm_status read_tied(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-static lm_status build(const lm_family *f, const lm_config *c, lm_program **out, lm_error *e)
+static lm_status build(const lm_source *s, const lm_family *f, const lm_config *c, lm_program **out, lm_error *e)
 {
     lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->head_class, f->names);
 
     if (!b)
         return lm_fail_memory(e, "program", 0);
     lm_context_length(b, c->context_length, false);
+    if (s->latent_naive)
+        lm_latent_naive(b);
     lm_value logits = f->build(b, c);
     return lm_builder_finish(b, logits, out, e);
 }
@@ -162,7 +183,7 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     if (s->sliding_window)
         config->attention.window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
 
-    LM_TRY(build(f, config, out, e));
+    LM_TRY(build(s, f, config, out, e));
     if (config->tied && has_own_head(s, *out)) {
         lm_program_free(*out);
         *out         = NULL;
@@ -170,7 +191,7 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
         if (warnings)
             lm_buf_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different "
                                      "lm_head.weight: it is used\n");
-        LM_TRY(build(f, config, out, e));
+        LM_TRY(build(s, f, config, out, e));
     }
     *family = f;
     return LM_OK;

@@ -24,6 +24,8 @@ const lm_flag lm_model_flag_table[] = {
     { "--rope-scale", NULL, LM_FLAG_DOUBLE, M(rope_scale), "N", "context scaling factor", 1e-6, 1e6, NULL },
     { "--rope-freq-base", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_base), "X", "rotary base instead of the model's own", 1e-3, 1e12, NULL },
     { "--rope-freq-scale", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_scale), "X", "1 / context scaling factor", 1e-6, 1e6, NULL },
+    { "--sliding-window", NULL, LM_FLAG_INT, M(window), "N", "keys that attention sees instead of the model's own; -1: all", -1, INT32_MAX, NULL },
+    { "--mla", NULL, LM_FLAG_TEXT, M(o.mla), "FORM", "latent attention: absorbed (default) or naive", 0, 0, NULL },
     { "--yarn-orig-ctx", NULL, LM_FLAG_COUNT, M(o.yarn_orig_ctx), "N", "context the model was trained on", 0, 0, NULL },
     { 0 },
 };
@@ -124,6 +126,7 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
         return lm_fail(e, LM_USAGE, "--rope-scale", LM_NO_OFFSET, "and --rope-freq-scale say the same twice");
     if (f->rope_scale > 0)
         f->o.rope_freq_scale = 1 / f->rope_scale;
+    f->o.sliding_window = f->window;
     LM_TRY(lm_model_open(path, &f->o, out, e));
     for (size_t i = 0; (warning = lm_model_warning(*out, i)); i++)
         lm_warn("%s", warning);

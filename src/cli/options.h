@@ -7,6 +7,7 @@
 /* ---- which model ---- */
 typedef struct lm_model_flags {
     const char      *model;              /* -m; NULL: the first argument, or the demo model */
+    int32_t          window;             /* of attention: 0: the model's own; -1: none */
     double           rope_scale;         /* 1 / rope_freq_scale, as a factor; 0: not given */
     lm_model_options o;
 } lm_model_flags;

@@ -18,9 +18,12 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
     lm_placement    *at   = &c->plan->weights[i];
     lm_dtype         type = c->o->types[i];
     const lm_kernels *k   = c->o->kernels;
-    bool             many = w->kind == LM_EXPERTS;
+    bool             many = w->kind == LM_EXPERTS || w->kind == LM_HEADS, turned = c->o->turned && c->o->turned[i];
     uint64_t         row, bytes, n = many ? w->dims[0] : 1, outs = w->dims[many], cols = w->dims[many + 1];
 
+    /* Blocks lie along a row and cannot be turned: their values can. */
+    if (w->kind == LM_HEADS && turned && lm_dtype_of(type)->block != 1)
+        type = c->o->exact ? LM_F32 : LM_F16;
     at->matmul = (uint32_t)type < LM_DTYPE_SLOTS ? (c->o->exact ? k->exact[type] : k->fast[type]) : NULL;
     if (!at->matmul)
         return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no kernel multiplies a matrix stored as %s", lm_dtype_of(type)->name);
@@ -28,9 +31,9 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
         return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", cols,
                        lm_dtype_of(type)->name);
     at->type  = type;
-    at->kind  = at->matmul->packed_bytes                ? LM_PACKED
-                : c->o->turned && c->o->turned[i] ? LM_TURNED
-                                                  : LM_MAPPED;
+    at->kind  = at->matmul->packed_bytes   ? LM_PACKED
+                : turned                   ? LM_TURNED
+                                           : LM_MAPPED;
     at->bytes = at->matmul->packed_bytes ? at->matmul->packed_bytes(outs, cols) * n : bytes;
     if (at->kind == LM_MAPPED) {
         c->plan->mapped_bytes += at->bytes;
@@ -88,8 +91,9 @@ static uint64_t worker_bytes(const lm_compiler *c)
         }
         if (n->code == LM_OP_ATTENTION) {
             const lm_attention_spec *s = &n->attention.spec;
+            uint32_t group             = s->n_heads / s->n_kv_heads;
             most = larger(most, c->o->kernels->attention.scratch_bytes(&c->plan->layers[n->attention.cache].shape,
-                                                                       s->n_heads / s->n_kv_heads));
+                                                                       group < LM_QUERY_HEADS ? group : LM_QUERY_HEADS));
         }
     }
     for (uint32_t t = 0; t < c->p->n_ropes; t++)

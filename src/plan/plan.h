@@ -12,6 +12,10 @@
 #include "kernels/kernels.h"
 #include "program/program.h"
 
+/* Query heads of one key/value head that one piece of attention work takes: many heads on one (MQA, latent attention)
+ * are shared by the workers. */
+#define LM_QUERY_HEADS 8
+
 typedef struct lm_plan_options {
     uint32_t          rows;              /* most rows in a step */
     uint32_t          logit_rows;        /* most of them that want logits */
@@ -23,7 +27,7 @@ typedef struct lm_plan_options {
     uint32_t          workers;
     const lm_kernels *kernels;
     const lm_dtype   *types;             /* [n_weights]: how each weight is stored */
-    const bool       *turned;            /* [n_weights]: stored [in, out]; NULL: none is */
+    const bool       *turned;            /* [n_weights]: stored [in, out] (LM_HEADS: each head's); NULL: none is */
     const lm_value   *probes;            /* values to keep for every row */
     uint32_t          n_probes;
 } lm_plan_options;
@@ -56,6 +60,8 @@ typedef enum lm_step_code {
     LM_STEP_VISIT,               /* packed rows in that order: each row once for each expert that it visits */
     LM_STEP_EXPERTS,             /* each expert's product with its own visits */
     LM_STEP_COMBINE,             /* the weighted sum of a row's visits */
+    LM_STEP_HEADS,               /* each head's part of a row times its own matrix */
+    LM_STEP_JOIN,                /* lanes of two values side by side, group by group */
 } lm_step_code;
 
 /* How workers share a stage. */
@@ -81,6 +87,7 @@ typedef struct lm_step {
     float            scale;      /* MATMUL: of the product before adding */
     uint32_t         times;      /* rows of the domain this many times: visits to experts; else 1 */
     uint32_t         width;      /* lanes of a row of the first input */
+    uint32_t         parts;      /* PACK: equal parts of a row, each packed by itself; else 1 */
     uint32_t         weight;     /* MATMUL, EXPERTS, EMBED, POSITION */
     uint32_t         table;      /* TABLE, ROPE: rotary table */
     const lm_matmul *matmul;     /* MATMUL, PACK, EMBED */
@@ -98,7 +105,7 @@ typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS, LM_TURNED } lm
 
 typedef struct lm_placement {
     lm_placement_kind kind;      /* as stored in the file; packed for its kernel; float32; as stored but transposed */
-    lm_dtype          type;      /* as stored */
+    lm_dtype          type;      /* as stored, but for blocks that had to be turned */
     uint64_t          offset;    /* in the weights region; 0 when mapped */
     uint64_t          bytes;     /* there, or in the file */
     const lm_matmul  *matmul;    /* matrices and tables */

@@ -10,7 +10,7 @@ static const char *const step_names[] = {
     [LM_STEP_GLU] = "glu",               [LM_STEP_ACT] = "act",     [LM_STEP_COLUMNS] = "columns",
     [LM_STEP_SOFTCAP] = "softcap",       [LM_STEP_CLAMP] = "clamp", [LM_STEP_POSITION] = "position",
     [LM_STEP_SINUSOID] = "sinusoid",     [LM_STEP_ROUTE] = "route", [LM_STEP_SORT] = "sort",       [LM_STEP_VISIT] = "visit",
-    [LM_STEP_EXPERTS] = "experts",       [LM_STEP_COMBINE] = "combine",
+    [LM_STEP_EXPERTS] = "experts",       [LM_STEP_COMBINE] = "combine", [LM_STEP_HEADS] = "heads",     [LM_STEP_JOIN] = "join",
 };
 
 const char *lm_step_name(lm_step_code code)

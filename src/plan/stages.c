@@ -6,6 +6,7 @@ static lm_split split_of(lm_step_code code)
     switch (code) {
     case LM_STEP_MATMUL:
     case LM_STEP_EXPERTS:
+    case LM_STEP_HEADS:
         return LM_BY_OUTPUTS;
     case LM_STEP_ATTENTION:
         return LM_BY_HEADS;

@@ -57,7 +57,7 @@ lm_step *lm_plan_step(lm_compiler *c, lm_step_code code, uint32_t node, lm_domai
     lm_step *s = &c->plan->steps[c->plan->n_steps++];
 
     *s = (lm_step){ .code = code, .node = node, .domain = domain, .in = { LM_NONE, LM_NONE, LM_NONE }, .out = LM_NONE,
-                    .add = LM_NONE, .scale = 1, .times = 1, .weight = LM_NONE, .table = LM_NONE };
+                    .add = LM_NONE, .scale = 1, .times = 1, .parts = 1, .weight = LM_NONE, .table = LM_NONE };
     return s;
 }
 
@@ -168,10 +168,39 @@ static void compile_attention(lm_compiler *c, uint32_t index)
     lm_step       *store  = lm_plan_step(c, LM_STEP_STORE, index, LM_ALL_ROWS);
 
     store->in[0]  = lm_plan_input(c, n->in[1], LM_ALL_ROWS);
-    store->in[1]  = lm_plan_input(c, n->in[2], LM_ALL_ROWS);
+    if (n->n_in > 2)
+        store->in[1] = lm_plan_input(c, n->in[2], LM_ALL_ROWS);
     lm_step *s    = lm_plan_step(c, LM_STEP_ATTENTION, index, domain);
     s->in[0]      = q;
     s->out        = lm_plan_value(c, n->out);
+}
+
+/* Every head's matrix with its part of x; parts are packed one by one, for a packed row is not made of packed parts. */
+static void compile_heads(lm_compiler *c, uint32_t index)
+{
+    const lm_node   *n      = &c->p->nodes[index];
+    lm_domain        domain = lm_domain_of(c, n->out);
+    const lm_matmul *m      = c->plan->weights[n->weights[0]].matmul;
+    uint32_t         x, parts = n->heads.n_heads, width = c->p->values[n->in[0]].width;
+
+    if (n->heads.shared || !m->x->pack) {
+        x = lm_plan_packed(c, n->in[0], domain, m);
+    } else {
+        uint32_t raw  = lm_plan_input(c, n->in[0], domain);
+        x             = lm_plan_buffer(c, n->path, m->x->bytes(width / parts) * parts, domain);
+        lm_step *pack = lm_plan_step(c, LM_STEP_PACK, index, domain);
+        pack->in[0]   = raw;
+        pack->out     = x;
+        pack->matmul  = m;
+        pack->width   = width / parts;
+        pack->parts   = parts;
+    }
+    uint32_t y = lm_plan_value(c, n->out);
+    lm_step *s = lm_plan_step(c, LM_STEP_HEADS, index, domain);
+    s->in[0]   = x;
+    s->out     = y;
+    s->matmul  = m;
+    s->weight  = n->weights[0];
 }
 
 static bool works_in_place(lm_step_code code)
@@ -210,7 +239,7 @@ static const lm_step_code simple_steps[LM_OP_COUNT] = {
     [LM_OP_RMS_NORM] = LM_STEP_RMS_NORM, [LM_OP_LAYER_NORM] = LM_STEP_LAYER_NORM, [LM_OP_ROPE] = LM_STEP_ROPE,
     [LM_OP_ADD] = LM_STEP_ADD,           [LM_OP_SCALE] = LM_STEP_SCALE,           [LM_OP_GLU] = LM_STEP_GLU,
     [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,       [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
-    [LM_OP_CLAMP] = LM_STEP_CLAMP,       [LM_OP_ROUTE] = LM_STEP_ROUTE,
+    [LM_OP_CLAMP] = LM_STEP_CLAMP,       [LM_OP_ROUTE] = LM_STEP_ROUTE,           [LM_OP_JOIN] = LM_STEP_JOIN,
 };
 
 static void compile_node(lm_compiler *c, uint32_t i)
@@ -223,6 +252,8 @@ static void compile_node(lm_compiler *c, uint32_t i)
         compile_attention(c, i);
     else if (code == LM_OP_EXPERTS)
         lm_plan_experts(c, i);
+    else if (code == LM_OP_HEAD_LINEAR)
+        compile_heads(c, i);
     else
         compile_simple(c, i, simple_steps[code]);
 }

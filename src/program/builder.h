@@ -43,6 +43,7 @@ lm_value lm_layer_norm(lm_builder *b, const char *name, lm_value x, float eps, b
  * a row of its own and no bias (rows n_heads). A '*' in `name` stands for the number of a head that is stored by itself. */
 lm_value lm_layer_norm_heads(lm_builder *b, const char *name, lm_value x, uint32_t n_heads, uint32_t rows, float eps);
 lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec *spec);
+/* `v` is ignored where spec->v_in_k says that values are lanes of the keys. */
 lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const lm_attention_spec *spec);
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
@@ -54,8 +55,22 @@ lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoi
 /* Of each of `groups` equal parts of x the `width` lanes from `offset`, side by side: how fused projections are taken
  * apart. `word` names the value ("q"). */
 lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups, uint32_t offset, uint32_t width);
+/* Group by group, x's lanes and then y's; `y_shared`: y is one group that all of them get. */
+lm_value lm_join(lm_builder *b, const char *word, lm_value x, lm_value y, uint32_t groups, bool y_shared);
 lm_value lm_softcap(lm_builder *b, lm_value x, float cap);
 lm_value lm_clamp(lm_builder *b, lm_value x, float limit);
+
+/* ---- latent attention (arXiv 2405.04434, 2.1) ----
+ * Keys and values are the projection `name` of a latent that all heads share, keys followed by a rotated part that all
+ * heads share too. names[2]: what a container that stores keys' and values' part apart calls them inside the open module.
+ *   q_nope [T][H n]  q_pe [T][H r] rotated  latent [T][c] normalised  k_pe [T][r] rotated  ->  [T][H v]
+ *   spec   n_heads, k_dim = n + r, v_dim = v and the scale; the rest as its heads would have it without a latent
+ * Two forms of the same sums. Absorbed: the projection of keys is moved to the queries and that of values behind the
+ * softmax, and the cache holds latent and k_pe alone. Naive: keys and values of every head are made and kept. */
+lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const names[2], lm_value q_nope, lm_value q_pe,
+                             lm_value latent, lm_value k_pe, const lm_attention_spec *spec);
+/* For the whole program, before anything is recorded; absorbed otherwise. */
+void lm_latent_naive(lm_builder *b);
 
 /* ---- mixtures of experts (arXiv 1701.06538, 2401.04088, 2405.04434) ---- */
 /* `correction`: name of a vector [E] added to the scores for the choice alone ("e_score_correction_bias"), or NULL. */

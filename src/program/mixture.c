@@ -18,6 +18,9 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
     n->route.spec = *r;
     if (correction)
         n->weights[0] = lm_record_weight(b, parent, correction, LM_VECTOR, 1, r->n_experts, 1);
+    /* one container stores it as a bias of its own name */
+    if (n->weights[0] != LM_NONE && !b->p->weights[n->weights[0]].gguf)
+        b->p->weights[n->weights[0]].gguf = lm_record_gguf(b, b->p->weights[n->weights[0]].path, "bias");
     return n->out;
 }
 

@@ -205,14 +205,14 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
 
     lm_record_need(b, s->n_kv_heads && s->n_heads % s->n_kv_heads == 0, path, "key/value heads do not divide the query heads");
     lm_record_need(b, lm_record_width(b, q) == s->n_heads * s->k_dim && lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
-             lm_record_width(b, v) == s->n_kv_heads * s->v_dim,
+             (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
          path, "widths of q, k, v are not heads times lanes");
     if (!LM_GROW(b, caches, b->p->n_caches))
         return LM_NONE;
     lm_node *n         = lm_record_unary(b, LM_OP_ATTENTION, path, q, s->n_heads * s->v_dim);
-    n->n_in            = 3;
+    n->n_in            = s->v_in_k ? 2 : 3;
     n->in[1]           = k;
-    n->in[2]           = v;
+    n->in[2]           = s->v_in_k ? LM_NONE : v;
     n->attention.spec  = *s;
     n->attention.cache = b->p->n_caches;
     if (s->sinks) {
@@ -222,7 +222,7 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
         if (n->weights[0] != LM_NONE)
             b->p->weights[n->weights[0]].gguf = lm_record_gguf(b, b->p->weights[n->weights[0]].path, "weight");
     }
-    b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim, s->window };
+    b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim, s->window, s->v_in_k };
     return n->out;
 }
 

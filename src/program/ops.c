@@ -100,7 +100,7 @@ static void attention_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 
     c->key_mult_adds = (uint64_t)s->n_heads * (s->k_dim + s->v_dim);
     c->key_flops     = 2 * c->key_mult_adds + 5 * (uint64_t)s->n_heads;
-    c->reads         = width_in(p, n) + p->values[n->in[1]].width + p->values[n->in[2]].width;
+    c->reads         = width_in(p, n) + p->values[n->in[1]].width + (s->v_in_k ? 0 : p->values[n->in[2]].width);
     c->writes        = width_out(p, n);
 }
 
@@ -111,7 +111,9 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_buf *ou
     (void)p;
     lm_buf_printf(out, "%u query heads on %u key/value heads, %u wide, scale %.6g", s->n_heads, s->n_kv_heads, s->k_dim,
                   (double)s->scale);
-    if (s->v_dim != s->k_dim)
+    if (s->v_in_k)
+        lm_buf_printf(out, ", values the first %u lanes of the keys", s->v_dim);
+    else if (s->v_dim != s->k_dim)
         lm_buf_printf(out, ", values %u wide", s->v_dim);
     if (s->window)
         lm_buf_printf(out, ", window %u", s->window);
@@ -263,6 +265,40 @@ static void experts_describe(const lm_program *p, const lm_node *n, lm_buf *out)
                   width_in(p, n), n->experts.width, width_out(p, n), act_name(n->experts.act));
 }
 
+/* one matrix for each head */
+static void head_linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    uint64_t each = n->heads.shared ? width_in(p, n) : width_in(p, n) / n->heads.n_heads;
+
+    c->mult_adds       = each * width_out(p, n);
+    c->flops           = 2 * c->mult_adds;
+    c->reads           = width_in(p, n);
+    c->writes          = width_out(p, n);
+    c->weight_elements = c->mult_adds;
+}
+
+static void head_linear_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    uint32_t h = n->heads.n_heads;
+
+    lm_buf_printf(out, "%u heads, each %" PRIu64 " → %" PRIu64 "%s", h, n->heads.shared ? width_in(p, n) : width_in(p, n) / h,
+                  width_out(p, n) / h, n->heads.shared ? " of the same input" : "");
+}
+
+static void join_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->reads  = width_in(p, n) + p->values[n->in[1]].width;
+    c->writes = width_out(p, n);
+}
+
+static void join_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+{
+    uint64_t first = width_in(p, n) / n->join.groups;
+
+    lm_buf_printf(out, "%u × (%" PRIu64 " | %" PRIu64 "%s)", n->join.groups, first, width_out(p, n) / n->join.groups - first,
+                  n->join.shared && n->join.groups > 1 ? " shared" : "");
+}
+
 static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_EMBED]      = { "embed",      { "weight" },         embed_cost,      embed_describe },
     [LM_OP_POSITION]   = { "position",   { "weight" },         embed_cost,      position_describe },
@@ -281,6 +317,8 @@ static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_ROUTE]      = { "route",      { "correction" },     route_cost,      route_describe },
     [LM_OP_EXPERTS]    = { "experts",    { "gate", "up", "down" }, experts_cost, experts_describe },
     [LM_OP_CLAMP]      = { "clamp",      { 0 },                scale_cost,      clamp_describe },
+    [LM_OP_HEAD_LINEAR] = { "head_linear", { "weight" },     head_linear_cost, head_linear_describe },
+    [LM_OP_JOIN]       = { "join",       { 0 },                join_cost,       join_describe },
 };
 
 const lm_op *lm_op_of(lm_op_code code)

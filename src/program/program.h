@@ -31,7 +31,17 @@ typedef enum lm_weight_kind {
     LM_TABLE,                    /* [rows, width]: looked up by row (and multiplied, when the head is tied to it) */
     LM_VECTOR,                   /* [n]: norms, biases, slopes: always float32 in memory */
     LM_EXPERTS,                  /* [experts, out, in]: one matrix for each expert; '*' in its path is the expert's number */
+    LM_HEADS,                    /* [heads, out, in]: one matrix for each head; see lm_joint */
 } lm_weight_kind;
+
+/* How the matrices of LM_HEADS are stored. Checkpoints keep several kinds of a head together: a matrix of `heads` groups of
+ * `of` rows, of which this weight is the rows [first, first + n). Some GGUF files keep each kind in a tensor of its own. */
+typedef struct lm_joint {
+    const char *path, *gguf;     /* of the whole matrix; gguf NULL: GGUF has no such */
+    uint32_t    first, n, of;
+    bool        turned;          /* what is used is the transpose of these rows: n is `in`, not `out` */
+    bool        alone_turned;    /* and of what the tensor of its own (weight.gguf) holds */
+} lm_joint;
 
 typedef struct lm_weight {
     const char    *path;         /* "model.layers.0.self_attn.q_proj.weight": its name in a Hugging Face checkpoint */
@@ -45,6 +55,7 @@ typedef struct lm_weight {
     bool           gguf_only;    /* only that container stores it */
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (GPT-2's Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 (Gemma's norms) */
+    lm_joint       joint;        /* of LM_HEADS */
 } lm_weight;
 
 /* A module as transformers would print it: the tree of paths. */
@@ -77,6 +88,8 @@ typedef enum lm_op_code {
     LM_OP_CLAMP,                 /* to [-limit, limit] */
     LM_OP_ROUTE,                 /* router logits -> [T][2k]: weights of the chosen experts, then their numbers */
     LM_OP_EXPERTS,               /* x and routes -> the weighted sum of gated MLPs */
+    LM_OP_HEAD_LINEAR,           /* each head's part of x, or all of x, times a matrix of the head's own */
+    LM_OP_JOIN,                  /* lanes of two values side by side, group by group */
     LM_OP_COUNT
 } lm_op_code;
 
@@ -91,6 +104,7 @@ typedef struct lm_attention_spec {
     bool     alibi_half;         /* Falcon's: the bias of key j is slope j, both and the product rounded to bfloat16, and it
                                     is added before the scale */
     bool     sinks;              /* a learned score without a value for each head takes part in the softmax */
+    bool     v_in_k;             /* values are the first v_dim lanes of the keys: there is no third input, the cache holds keys */
 } lm_attention_spec;
 
 /* Which experts a token visits, and how much each counts. */
@@ -130,6 +144,8 @@ typedef struct lm_node {
         struct { lm_route_spec spec; } route;                /* weights[0]: correction added for the choice only, or none */
         struct { uint32_t n_experts, top_k, width; lm_act act; } experts;    /* weights: gate, up, down [E][…] */
         struct { uint32_t groups, offset; } columns;         /* of each group, the lanes from `offset` on */
+        struct { uint32_t n_heads; bool shared; } heads;     /* shared: every head reads all of x */
+        struct { uint32_t groups; bool shared; } join;       /* shared: all groups get the same second part */
     };
 } lm_node;
 
@@ -144,6 +160,7 @@ typedef struct lm_cache {
     int32_t  layer;
     uint32_t n_kv_heads, k_dim, v_dim;
     uint32_t window;
+    bool     v_in_k;             /* nothing is kept for values */
 } lm_cache;
 
 /* A rotary table: the frequencies that some operations share. */

@@ -111,11 +111,56 @@ static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     return LM_OK;
 }
 
+/* Matrices of heads: among others in one tensor, or all heads of this kind in a tensor of their own, flat or not. */
+static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
+{
+    const lm_weight      *w      = &m->program->weights[i];
+    lm_weight             stored = *w;
+    const char           *name   = w->joint.path;
+    const lm_tensor_info *t;
+    uint64_t              hit;
+
+    stored.path   = w->joint.path;
+    stored.gguf   = w->joint.gguf;
+    stored.n_dims = 2;
+    t             = find_tensor(m, &stored, &name);
+    m->jointly[i] = t;
+    m->turned[i]  = t ? w->joint.turned : w->joint.alone_turned;
+    if (t) {
+        stored.dims[0] = w->dims[0] * w->joint.of;
+        stored.dims[1] = w->dims[w->joint.turned ? 1 : 2];
+    } else if (lm_container_kind_of(m->container) == LM_GGUF && w->gguf && (t = lm_container_find(m->container, w->gguf))) {
+        stored.n_dims  = t->n_dims == 2 ? 2 : 3;
+        stored.dims[1] = w->dims[w->joint.alone_turned ? 2 : 1];
+        stored.dims[2] = w->dims[w->joint.alone_turned ? 1 : 2];
+        if (stored.n_dims == 2) {
+            stored.dims[0] *= stored.dims[1];
+            stored.dims[1] = stored.dims[2];
+        }
+    } else {
+        lm_fail(e, LM_BAD_MODEL, w->gguf && lm_container_kind_of(m->container) == LM_GGUF ? w->gguf : w->joint.path, LM_NO_OFFSET,
+                "the program needs this tensor and the file lacks it");
+        return lm_fail_in(e, lm_container_path(m->container));
+    }
+    LM_TRY(check_shape(m, &stored, t, e));
+    m->tensors[i] = t;
+    m->types[i]   = t->type;
+    if (lm_map_get(used, lm_view_of(t->name), &hit))
+        return LM_OK;
+    bool turned      = m->turned[i];
+    m->turned[i]     = false;        /* blocks that have to be turned are opened */
+    lm_status status = take_tensor(m, i, t, used, e);
+    m->turned[i]     = turned;
+    return status;
+}
+
 static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight *w = &m->program->weights[i];
     const char      *name;
 
+    if (w->kind == LM_HEADS)
+        return bind_heads(m, i, used, e);
     if (lm_container_kind_of(m->container) != LM_GGUF && strchr(w->path, '*'))
         return bind_each(m, i, used, e);
     const lm_tensor_info *t = find_tensor(m, w, &name);
@@ -144,7 +189,8 @@ static lm_status check_unused(lm_model *m, const lm_map *used, bool allow_unused
 
     for (size_t i = 0; i < lm_container_n_tensors(m->container); i++) {
         const lm_tensor_info *t = lm_container_tensor(m->container, i);
-        if (lm_map_get(used, lm_view_of(t->name), &hit) || lm_family_ignores(m->family, t->name) || is_tied_copy(m, t->name))
+        if (lm_map_get(used, lm_view_of(t->name), &hit) || is_tied_copy(m, t->name) ||
+            lm_family_ignores(m->family, m->program->n_layers, t->name))
             continue;
         first = first ? first : t;
         count++;

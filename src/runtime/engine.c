@@ -181,13 +181,13 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error 
     LM_TRY(lm_engine_plan(g->model, o, NULL, &g->kernels, &g->arena, &g->plan, e));
     g->weight = lm_arena_new(&g->arena, g->program->n_weights + 1, const void *);
     g->pages  = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
-    g->slopes  = lm_arena_new(&g->arena, g->program->n_caches + 1, const float *);
-    g->experts = lm_arena_new(&g->arena, g->program->n_weights + 1, const void **);
-    bool whole = g->weight && g->pages && g->slopes && g->experts;
+    g->slopes   = lm_arena_new(&g->arena, g->program->n_caches + 1, const float *);
+    g->matrices = lm_arena_new(&g->arena, g->program->n_weights + 1, const void **);
+    bool whole = g->weight && g->pages && g->slopes && g->matrices;
     for (uint32_t i = 0; whole && i < g->program->n_weights; i++)
-        if (g->program->weights[i].kind == LM_EXPERTS) {
-            g->experts[i] = lm_arena_new(&g->arena, g->program->weights[i].dims[0], const void *);
-            whole         = g->experts[i];
+        if (g->program->weights[i].kind == LM_EXPERTS || g->program->weights[i].kind == LM_HEADS) {
+            g->matrices[i] = lm_arena_new(&g->arena, g->program->weights[i].dims[0], const void *);
+            whole         = g->matrices[i];
         }
     if (!whole)
         return lm_fail_memory(e, "engine", 0);

@@ -26,7 +26,7 @@ struct lm_engine {
     lm_memory         allocated;
     uint8_t          *weights, *kv, *slab;
     const void      **weight;            /* [n_weights]: where each lies */
-    const void     ***experts;           /* [n_weights]: of LM_EXPERTS, where each expert's matrix lies; else NULL */
+    const void     ***matrices;          /* [n_weights]: of LM_EXPERTS and LM_HEADS, where each one's matrix lies; else NULL */
     lm_pages         *pages;             /* [n_groups] */
     float            *frequencies[8];    /* per rotary table: [2][dim/2], short and long */
     float             rope_factor[8][2];

@@ -109,8 +109,11 @@ static void run_layer_norm(const part *p, const lm_step *s, uint64_t from, uint6
 
 static void run_pack(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
+    uint64_t bytes = s->parts > 1 ? s->matmul->x->bytes(s->width) : 0;
+
     for (uint64_t i = from; i < to; i++)
-        s->matmul->x->pack(row_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), s->width);
+        for (uint64_t k = 0; k < s->parts; k++)
+            s->matmul->x->pack(row_at(p->g, s->out, i) + k * bytes, floats_at(p->g, s->in[0], i) + k * s->width, s->width);
 }
 
 static void run_rope(const part *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -152,7 +155,7 @@ static void run_store(const part *p, const lm_step *s, uint64_t from, uint64_t t
         layer_pages at       = pages_of(p->g, l, p->g->sequences[i]);
         uint32_t    position = p->g->positions[i];
         p->g->kernels.attention.store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, position % LM_PAGE,
-                                      floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i));
+                                      floats_at(p->g, s->in[0], i), s->in[1] == LM_NONE ? NULL : floats_at(p->g, s->in[1], i));
     }
 }
 
@@ -200,6 +203,21 @@ static void run_columns(const part *p, const lm_step *s, uint64_t from, uint64_t
                    width * sizeof(float));
 }
 
+static void run_join(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+    uint64_t       groups = n->join.groups, first = width_of(p->g, n->in[0]) / groups, second = width_of(p->g, n->out) / groups - first;
+
+    for (uint64_t i = from; i < to; i++) {
+        const float *x = floats_at(p->g, s->in[0], i), *y = floats_at(p->g, s->in[1], i);
+        float       *out = floats_at(p->g, s->out, i);
+        for (uint64_t k = 0; k < groups; k++) {
+            memcpy(out + k * (first + second), x + k * first, first * sizeof *out);
+            memcpy(out + k * (first + second) + first, n->join.shared ? y : y + k * second, second * sizeof *out);
+        }
+    }
+}
+
 static void run_softcap(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
@@ -227,6 +245,7 @@ static const row_step row_steps[] = {
     [LM_STEP_COLUMNS] = run_columns,       [LM_STEP_SOFTCAP] = run_softcap, [LM_STEP_CLAMP] = run_clamp,
     [LM_STEP_POSITION] = run_position,     [LM_STEP_SINUSOID] = run_sinusoid,
     [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_VISIT] = lm_run_visit,  [LM_STEP_COMBINE] = lm_run_combine,
+    [LM_STEP_JOIN] = run_join,
 };
 
 /* ---- products, by outputs ---- */
@@ -260,7 +279,36 @@ static void run_matmul(const part *p, const lm_step *s)
     });
 }
 
-/* ---- attention, by tiles of rows and key/value heads ---- */
+/* Every head's product with its part of the rows; the outputs of all heads, one after the other, are shared out. */
+static void run_heads(const part *p, const lm_step *s)
+{
+    lm_engine       *g     = p->g;
+    const lm_node   *n     = &g->program->nodes[s->node];
+    const lm_weight *w     = &g->program->weights[s->weight];
+    uint64_t         grain = s->matmul->row_group, cuts = (w->dims[1] + grain - 1) / grain, from, to;
+    uint64_t         step  = n->heads.shared ? 0 : s->matmul->x->pack ? s->matmul->x->bytes(w->dims[2]) : w->dims[2] * sizeof(float);
+
+    lm_pool_share(w->dims[0] * cuts, 1, p->worker, p->workers, &from, &to);
+    for (uint64_t h = from / cuts; h * cuts < to; h++) {
+        uint64_t first = (from > h * cuts ? from - h * cuts : 0) * grain, last = (to - h * cuts) * grain;
+        s->matmul->run(&(lm_matmul_args){
+            .w        = g->matrices[s->weight][h],
+            .rows     = w->dims[1],
+            .cols     = w->dims[2],
+            .first    = first,
+            .last     = last < w->dims[1] ? last : w->dims[1],
+            .x        = row_at(g, s->in[0], 0) + h * step,
+            .x_stride = g->plan->buffers[s->in[0]].stride,
+            .n        = rows_of(g, s->domain),
+            .y        = floats_at(g, s->out, 0) + h * w->dims[1],
+            .y_stride = g->plan->buffers[s->out].stride / sizeof(float),
+            .scale    = 1,
+            .scratch  = scratch_of(g, p->worker),
+        });
+    }
+}
+
+/* ---- attention, by tiles of rows and query heads of one key/value head ---- */
 
 /* Rows that may be taken with row i: the same sequence, consecutive positions, at most TILE. */
 static uint32_t tile_rows(const lm_engine *g, lm_domain domain, uint32_t i, uint32_t n)
@@ -274,23 +322,24 @@ static uint32_t tile_rows(const lm_engine *g, lm_domain domain, uint32_t i, uint
     return count;
 }
 
-static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, uint32_t head)
+/* Query heads [first, first + count) of a key/value head. */
+static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, uint32_t head, uint32_t first, uint32_t count)
 {
     lm_engine               *g    = p->g;
     const lm_attention_spec *spec = &g->program->nodes[s->node].attention.spec;
     const lm_kv_layer       *l    = &g->plan->layers[g->program->nodes[s->node].attention.cache];
     const float             *sinks  = weight_of(g, &g->program->nodes[s->node], 0);
     const float             *slopes = g->slopes[g->program->nodes[s->node].attention.cache];
-    uint32_t                 row = row_number(g, s->domain, i), group = spec->n_heads / spec->n_kv_heads;
+    uint32_t                 row = row_number(g, s->domain, i), query = head * (spec->n_heads / spec->n_kv_heads) + first;
     layer_pages              at = pages_of(g, l, g->sequences[row]);
 
     g->kernels.attention.run(&(lm_attention_args){
         .kv          = &l->shape,
         .head        = head,
-        .group       = group,
-        .q           = floats_at(g, s->in[0], i) + (uint64_t)head * group * spec->k_dim,
+        .group       = count,
+        .q           = floats_at(g, s->in[0], i) + (uint64_t)query * spec->k_dim,
         .q_stride    = g->plan->buffers[s->in[0]].stride / sizeof(float),
-        .out         = floats_at(g, s->out, i) + (uint64_t)head * group * spec->v_dim,
+        .out         = floats_at(g, s->out, i) + (uint64_t)query * spec->v_dim,
         .out_stride  = g->plan->buffers[s->out].stride / sizeof(float),
         .rows        = rows,
         .position    = g->positions[row],
@@ -300,9 +349,9 @@ static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, u
         .page_stride = at.stride,
         .scale       = spec->scale,
         .softcap     = spec->softcap,
-        .slopes      = slopes ? slopes + (uint64_t)head * group : NULL,
+        .slopes      = slopes ? slopes + query : NULL,
         .slopes_half = spec->alibi_half,
-        .sinks       = sinks ? sinks + (uint64_t)head * group : NULL,
+        .sinks       = sinks ? sinks + query : NULL,
         .scratch     = scratch_of(g, p->worker),
     });
 }
@@ -310,14 +359,16 @@ static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, u
 /* Items are dealt in turn, for later rows of a prompt see more keys. */
 static void run_attention(const part *p, const lm_step *s)
 {
-    uint32_t n = rows_of(p->g, s->domain), heads = p->g->program->nodes[s->node].attention.spec.n_kv_heads;
-    uint64_t item = 0;
+    const lm_attention_spec *spec = &p->g->program->nodes[s->node].attention.spec;
+    uint32_t                 n = rows_of(p->g, s->domain), group = spec->n_heads / spec->n_kv_heads;
+    uint64_t                 item = 0;
 
     for (uint32_t i = 0; i < n;) {
         uint32_t rows = tile_rows(p->g, s->domain, i, n);
-        for (uint32_t h = 0; h < heads; h++)
-            if (item++ % p->workers == p->worker)
-                attend(p, s, i, rows, h);
+        for (uint32_t h = 0; h < spec->n_kv_heads; h++)
+            for (uint32_t q = 0; q < group; q += LM_QUERY_HEADS)
+                if (item++ % p->workers == p->worker)
+                    attend(p, s, i, rows, h, q, group - q < LM_QUERY_HEADS ? group - q : LM_QUERY_HEADS);
         i += rows;
     }
 }
@@ -335,6 +386,8 @@ static lm_status run_part(void *arg)
         const lm_step *s = &p->g->plan->steps[i];
         if (s->code == LM_STEP_EXPERTS)
             lm_run_experts(p, s);
+        else if (s->code == LM_STEP_HEADS)
+            run_heads(p, s);
         else if (t->split == LM_BY_OUTPUTS)
             run_matmul(p, s);
         else if (t->split == LM_ALONE)

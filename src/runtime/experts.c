@@ -140,7 +140,7 @@ void lm_run_experts(const part *p, const lm_step *s)
         if (v.start[e] == v.start[e + 1])
             continue;
         s->matmul->run(&(lm_matmul_args){
-            .w        = g->experts[s->weight][e],
+            .w        = g->matrices[s->weight][e],
             .rows     = w->dims[1],
             .cols     = w->dims[2],
             .first    = from,

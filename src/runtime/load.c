@@ -13,6 +13,8 @@ typedef struct load_job {
     uint8_t               *turned;       /* where the transposed matrix goes */
     const void            *stored;       /* what is packed, and where to */
     uint8_t               *packed;
+    float                 *row;          /* of blocks that are opened */
+    uint64_t               head;
 } load_job;
 
 static void report(const load_job *j)
@@ -131,7 +133,7 @@ static lm_status load_experts(load_job *j, lm_error *e)
     for (uint64_t k = 0; k < n; k++) {
         const uint8_t *stored = lm_container_data(m->container, each ? each[k] : all);
         stored += each ? 0 : all->bytes / n * k;
-        g->experts[j->weight][k] = at->kind == LM_MAPPED ? stored : g->weights + at->offset + at->bytes / n * k;
+        g->matrices[j->weight][k] = at->kind == LM_MAPPED ? stored : g->weights + at->offset + at->bytes / n * k;
         if (at->kind == LM_MAPPED)
             continue;
         j->stored = stored;
@@ -149,6 +151,105 @@ static lm_status load_experts(load_job *j, lm_error *e)
     return LM_OK;
 }
 
+/* ---- one matrix for each head ---- */
+
+/* Head `head` as stored: `rows` rows of `cols`, those of other kinds left out. */
+typedef struct head_part {
+    const uint8_t *stored;
+    uint64_t       rows, cols, row_bytes;
+} head_part;
+
+static head_part part_of(const load_job *j, uint64_t head)
+{
+    const lm_model       *m = j->g->model;
+    const lm_weight      *w = &j->g->program->weights[j->weight];
+    const lm_tensor_info *t = m->tensors[j->weight];
+    bool                  turned = m->turned[j->weight], jointly = m->jointly[j->weight];
+    head_part             p = { NULL, w->dims[turned ? 2 : 1], w->dims[turned ? 1 : 2], 0 };
+    uint64_t              first = jointly ? head * w->joint.of + w->joint.first : head * p.rows;
+
+    lm_dtype_row_bytes(t->type, p.cols, &p.row_bytes);       /* whole blocks: binding has seen to it */
+    p.stored = (const uint8_t *)lm_container_data(m->container, t) + first * p.row_bytes;
+    return p;
+}
+
+/* [in][out] of any type to [out][in] of the type that is kept; blocks are opened. `row`: `out` floats. */
+static void turn_head(load_job *j, const head_part *p, uint8_t *dst)
+{
+    const lm_dtype_info *from = lm_dtype_of(j->g->model->tensors[j->weight]->type);
+    const lm_dtype_info *to   = lm_dtype_of(j->g->plan->weights[j->weight].type);
+
+    if (from == to) {
+        turn(dst, p->stored, p->cols, p->rows, to->bytes);
+        return;
+    }
+    for (uint64_t i = 0; i < p->rows; i++) {
+        from->unpack(j->row, p->stored + i * p->row_bytes, p->cols);
+        for (uint64_t k = 0; k < p->cols; k++)
+            to->pack(dst + (k * p->rows + i) * to->bytes, &j->row[k], 1);
+    }
+}
+
+static lm_status turn_guarded(void *arg)
+{
+    load_job           *j  = arg;
+    const lm_placement *at = &j->g->plan->weights[j->weight];
+    head_part           p  = part_of(j, j->head);
+
+    turn_head(j, &p, j->turned ? j->turned : j->g->weights + at->offset + at->bytes / j->g->program->weights[j->weight].dims[0] * j->head);
+    return LM_OK;
+}
+
+static lm_status load_turned_heads(load_job *j, lm_error *e)
+{
+    lm_engine            *g    = j->g;
+    const lm_weight      *w    = &g->program->weights[j->weight];
+    const lm_placement   *at   = &g->plan->weights[j->weight];
+    const lm_tensor_info *t    = g->model->tensors[j->weight];
+    uint64_t              size = w->dims[1] * w->dims[2] * lm_dtype_of(at->type)->bytes;
+    lm_status             status = LM_OK;
+
+    j->row    = lm_alloc(w->dims[1] * sizeof *j->row);
+    j->turned = at->kind == LM_PACKED ? lm_alloc(size) : NULL;
+    if (!j->row || (!j->turned && at->kind == LM_PACKED))
+        status = lm_fail_memory(e, t->name, size);
+    for (j->head = 0; status == LM_OK && j->head < w->dims[0]; j->head++) {
+        status    = lm_filemap_guard(turn_guarded, j, lm_container_file_of(g->model->container, t), e);
+        j->stored = j->turned;
+        j->packed = g->weights + at->offset + at->bytes / w->dims[0] * j->head;
+        if (status == LM_OK && j->turned)
+            lm_pool_run(g->pool, pack_worker, j);
+    }
+    lm_free(j->row);
+    lm_free(j->turned);
+    return status;
+}
+
+static lm_status load_heads(load_job *j, lm_error *e)
+{
+    lm_engine            *g  = j->g;
+    const lm_placement   *at = &g->plan->weights[j->weight];
+    const lm_tensor_info *t  = g->model->tensors[j->weight];
+    uint64_t              n = g->program->weights[j->weight].dims[0], each = at->bytes / n;
+
+    if (g->model->turned[j->weight])
+        LM_TRY(load_turned_heads(j, e));
+    for (uint64_t h = 0; h < n; h++) {
+        j->stored = part_of(j, h).stored;
+        j->packed = g->weights + at->offset + h * each;
+        g->matrices[j->weight][h] = at->kind == LM_MAPPED ? j->stored : j->packed;
+        if (at->kind == LM_PACKED && !g->model->turned[j->weight])
+            lm_pool_run(g->pool, pack_worker, j);
+    }
+    if (atomic_load(&g->failure) != LM_OK) {
+        lm_fail(e, LM_IO, t->name, LM_NO_OFFSET, "the file has been cut short while in use");
+        return lm_fail_in(e, lm_container_file_of(g->model->container, t));
+    }
+    if (at->kind != LM_MAPPED)
+        lm_filemap_drop(lm_container_file(g->model->container, t->part), t->offset, t->bytes);
+    return LM_OK;
+}
+
 static lm_status load_weight(load_job *j, lm_error *e)
 {
     lm_engine            *g    = j->g;
@@ -156,7 +257,9 @@ static lm_status load_weight(load_job *j, lm_error *e)
     const lm_tensor_info *t    = g->model->tensors[j->weight];
     const char           *file = lm_container_file_of(g->model->container, t);
 
-    if (g->experts[j->weight])
+    if (g->program->weights[j->weight].kind == LM_HEADS)
+        return load_heads(j, e);
+    if (g->matrices[j->weight])
         return load_experts(j, e);
     g->weight[j->weight] = at->kind == LM_MAPPED ? lm_container_data(g->model->container, t) : g->weights + at->offset;
     switch (at->kind) {

@@ -86,11 +86,14 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
         .rope_freq_scale = o->rope_freq_scale,
         .yarn_orig_ctx   = o->yarn_orig_ctx,
         .sliding_window   = o->sliding_window,
+        .latent_naive     = o->mla && strcmp(o->mla, "naive") == 0,
     };
 
     if (o->rope_scaling && strcmp(o->rope_scaling, "none") != 0 && strcmp(o->rope_scaling, "linear") != 0 &&
         strcmp(o->rope_scaling, "yarn") != 0)
         return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"%s\" is not one of none, linear, yarn", o->rope_scaling);
+    if (o->mla && !s.latent_naive && strcmp(o->mla, "absorbed") != 0)
+        return lm_fail(e, LM_USAGE, "mla", LM_NO_OFFSET, "\"%s\" is not one of absorbed, naive", o->mla);
     LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
     if (o->rope_scaling || o->rope_freq_base > 0 || o->rope_freq_scale > 0 || o->yarn_orig_ctx)
         lm_buf_add_str(&m->warnings, "rotary embedding differs from the file's, as asked for\n");
@@ -181,7 +184,8 @@ static lm_status open_model(lm_model *m, const char *path, const lm_model_option
     LM_TRY(describe(m, o, e));
     m->types  = lm_arena_new(&m->arena, m->program->n_weights + 1, lm_dtype);
     m->turned = lm_arena_new(&m->arena, m->program->n_weights + 1, bool);
-    if (!m->types || !m->turned)
+    m->jointly = lm_arena_new(&m->arena, m->program->n_weights + 1, bool);
+    if (!m->types || !m->turned || !m->jointly)
         return lm_fail_memory(e, "model", 0);
     if (m->container && lm_container_n_tensors(m->container))
         LM_TRY(lm_model_bind(m, o->allow_unused, e));

@@ -19,7 +19,8 @@ struct lm_model {
     const lm_tensor_info **tensors;      /* [n_weights]; NULL where there are no weights to look at */
     lm_dtype        *types;              /* [n_weights]: how each is stored */
     const lm_tensor_info ***each;        /* [n_weights]: of experts that are stored one by one, the tensor of each; else NULL */
-    bool            *turned;             /* [n_weights]: stored [in, out] */
+    bool            *turned;             /* [n_weights]: stored [in, out] (LM_HEADS: each head's) */
+    bool            *jointly;            /* [n_weights]: LM_HEADS in a tensor with others, as lm_joint says */
     lm_tokenizer    *tokenizer;          /* NULL: none */
     char            *name, *source, *storage;
     lm_buf           warnings;           /* each ends with a NUL once the model is open */

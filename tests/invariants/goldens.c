@@ -16,7 +16,7 @@
 #include "lamina/lamina.h"
 #include "models.h"
 
-#define MOST       256
+#define MOST       1024
 #define MOST_FILES 8
 
 static const char *const levels[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16" };

@@ -16,7 +16,7 @@
 #include "models.h"
 #include "runtime/engine.h"
 
-#define MOST      256
+#define MOST      1024
 #define POSITIONS 150            /* three pages of the cache, the last one partly filled */
 
 static golden_model models[MOST];

@@ -188,11 +188,34 @@ static void rows_alone(const scene *s)
     guarded_free(one);
 }
 
+/* Query heads [first, first + count) of the group alone have the bits they have among the others. */
+static void heads_alone(const scene *s)
+{
+    lm_attention_args a = args_of(s, s->kv.n_kv_heads - 1);
+    size_t n = (size_t)s->group * s->kv.v_dim;
+    float *some = guarded((size_t)s->rows * n * 4, 0);
+
+    s->l->k.attention.run(&a);
+    for (uint32_t first = 0, count = 2; first < s->group; first += count) {
+        lm_attention_args b = a;
+        b.group = s->group - first < count ? s->group - first : count;
+        b.q = a.q + (size_t)first * s->kv.k_dim;
+        b.out = some + (size_t)first * s->kv.v_dim;
+        b.slopes = a.slopes ? a.slopes + first : NULL;
+        b.sinks = a.sinks ? a.sinks + first : NULL;
+        s->l->k.attention.run(&b);
+    }
+    for (size_t i = 0; i < s->rows * n; i++)
+        check(same_bits(some[i], s->out[i]), "%s attention: a query head depends on the others of its group", s->l->name);
+    guarded_free(some);
+}
+
 static void one_scene(scene s)
 {
     make(&s);
     against_definition(&s);
     rows_alone(&s);
+    heads_alone(&s);
     release(&s);
 }
 
@@ -220,6 +243,10 @@ void check_attention(const level *l)
         /* The latent of MLA: values are the first lanes of the keys. */
         one_scene((scene){ .l = l, .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
         one_scene((scene){ .l = l, .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });
+        if (types[t] != LM_Q8_0) {
+            one_scene((scene){ .l = l, .kv = { 1, 32, 21, types[t], true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
+            one_scene((scene){ .l = l, .kv = { 2, 9, 7, types[t], true }, .group = 1, .rows = 3, .position = 5 });
+        }
     }
 }
 
@@ -237,12 +264,18 @@ void bench_attention(const level *l)
 
     for (int t = 0; t < 3; t++) {
         scene decode = { .l = l, .kv = { 1, 64, 64, types[t], false }, .group = 3, .rows = 1, .position = 1023 };
+        scene latent = { .l = l, .kv = { 1, 576, 512, types[t], true }, .group = 8, .rows = 1, .position = 1023 };
         scene prompt = { .l = l, .kv = { 1, 64, 64, types[t], false }, .group = 3, .rows = 64, .position = 448 };
         make(&decode);
         make(&prompt);
+        make(&latent);
+        double m = best_seconds(call_run, &latent);
         double d = best_seconds(call_run, &decode), p = best_seconds(call_run, &prompt);
         printf("%-10s attention %-4s decode at 1024: %.2f ns a key and query, prompt of 64 at 448: %.2f\n", l->name,
                lm_dtype_of(types[t])->name, d / (1024 * 3) * 1e9, p / (64 * 3 * 480) * 1e9);
+        printf("%-10s attention %-4s latent of 576, 8 heads, decode at 1024: %.2f ns a key and query\n", l->name,
+               lm_dtype_of(types[t])->name, m / (1024 * 8) * 1e9);
+        release(&latent);
         release(&decode);
         release(&prompt);
     }

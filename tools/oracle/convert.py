@@ -50,23 +50,25 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
             kind(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True, hparams=hparams).write()
 
 
-def rewrite(path: Path, keys=(), tensors=(), replace=None) -> None:
-    """The same file with more keys [(name, value, type)] and tensors [(name, array)], or other data for its tensors:
-    replace(name, tensor) -> (array, type)."""
+def rewrite(path: Path, keys=(), tensors=(), replace=None, drop=()) -> None:
+    """The same file with more keys [(name, value, type)] and tensors [(name, array)] or [(name, bytes, type)], without those in `drop`, or other data
+    for its tensors: replace(name, tensor) -> (array, type)."""
     import gguf as g
     import numpy as np
     old = g.GGUFReader(path)
     new = g.GGUFWriter(path.with_suffix(".new"), old.fields["general.architecture"].contents())
     for name, f in old.fields.items():
-        if name.startswith("GGUF.") or name == "general.architecture" or name in {k for k, _, _ in keys}:
+        if name.startswith("GGUF.") or name == "general.architecture" or name in {k for k, _, _ in keys} | set(drop):
             continue
         sub = f.types[-1] if f.types[0] == g.GGUFValueType.ARRAY else None
         new.add_key_value(name, f.contents(), f.types[0], sub_type=sub)
     for name, value, kind in keys:
         new.add_key_value(name, value, kind)
-    for name, data in tensors:
-        new.add_tensor(name, data)
+    for name, data, *kind in tensors:
+        new.add_tensor(name, data, raw_dtype=kind[0] if kind else None)
     for t in old.tensors:
+        if t.name in drop:
+            continue
         data, kind = replace(t.name, t) if replace else (np.array(t.data), t.tensor_type)
         new.add_tensor(t.name, data, raw_dtype=kind)
     new.write_header_to_file()

@@ -169,7 +169,8 @@ def unrotated(model):
     """Rotary angles all zero."""
     found = [m for m in model.modules() if hasattr(m, "inv_freq")]
     for module in found:
-        module.register_forward_hook(lambda _m, _a, out: (torch.ones_like(out[0]), torch.zeros_like(out[1])))
+        module.register_forward_hook(lambda _m, _a, out: torch.ones_like(out) if torch.is_tensor(out)     # e^(i angle)
+                                     else (torch.ones_like(out[0]), torch.zeros_like(out[1])))
     return None if found else NotImplemented
 
 

@@ -134,6 +134,29 @@ static void load_keys(const lm_kv_shape *kv, const uint8_t *keys, float *out)
     }
 }
 
+/* Eight lanes of eight keys as eight rows of eight. */
+static void turn_8x8(float *out, uint64_t stride, const float *keys)
+{
+    __m256 a[8], b[8];
+
+    for (int i = 0; i < 8; i++)
+        a[i] = _mm256_loadu_ps(keys + i * LM_PAGE);
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(out + (uint64_t)i * stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+        _mm256_storeu_ps(out + (uint64_t)(i + 4) * stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+    }
+}
+
 /* Values [from, to) as rows; those of MLA are turned back out of the keys. */
 static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, workspace *w)
 {
@@ -144,8 +167,12 @@ static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t f
                                  (size_t)(to - from) * kv->v_dim);
         return;
     }
+    uint32_t whole = kv->v_dim & ~7u;
+    for (uint32_t j = from & ~7u; j < to; j += 8)
+        for (uint32_t i = 0; i < whole; i += 8)
+            turn_8x8(w->values + (uint64_t)j * kv->v_dim + i, kv->v_dim, w->keys + (uint64_t)i * LM_PAGE + j);
     for (uint32_t j = from; j < to; j++)
-        for (uint32_t i = 0; i < kv->v_dim; i++)
+        for (uint32_t i = whole; i < kv->v_dim; i++)
             w->values[(uint64_t)j * kv->v_dim + i] = w->keys[(uint64_t)i * LM_PAGE + j];
 }
 

@@ -1,0 +1,88 @@
+/* latent.c - recording latent attention (arXiv 2405.04434, 2.1) in its two forms.
+ *
+ * With the keys' part A_h [n][c] and the values' part B_h [v][c] of a head's projection, and a latent z_j of c lanes:
+ *     q_h . (A_h z_j)  =  (A_h^T q_h) . z_j              sum_j p_j (B_h z_j)  =  B_h (sum_j p_j z_j)
+ * Left sides: the naive form. Right sides: the absorbed one, whose keys are the latents themselves. */
+#include <stdio.h>
+
+#include "program/record.h"
+
+void lm_latent_naive(lm_builder *b)
+{
+    b->latent_naive = true;
+}
+
+lm_value lm_join(lm_builder *b, const char *word, lm_value x, lm_value y, uint32_t groups, bool y_shared)
+{
+    if (b->failed)
+        return LM_NONE;
+    uint32_t w = lm_record_width(b, x), more = lm_record_width(b, y);
+
+    lm_record_need(b, groups && w % groups == 0 && (y_shared || more % groups == 0), word, "groups do not divide what is joined");
+    if (b->failed)
+        return LM_NONE;
+    lm_node *n     = lm_record_unary(b, LM_OP_JOIN, lm_record_path(b, word), x, w + (y_shared ? groups * more : more));
+    n->n_in        = 2;
+    n->in[1]       = y;
+    n->join.groups = groups;
+    n->join.shared = y_shared;
+    return n->out;
+}
+
+/* One matrix for each head. The weight is called after the module and the part of it: "….kv_b_proj.weight" is stored whole
+ * or, under `alone`, by itself. */
+static lm_value head_linear(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, uint32_t out, bool shared,
+                            const char *alone, lm_joint joint)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_program *p  = b->p;
+    uint32_t    in = shared ? lm_record_width(b, x) : lm_record_width(b, x) / n_heads;
+    uint32_t    w  = lm_record_weight(b, lm_record_path(b, word), "weight", LM_HEADS, 1, n_heads, 1);
+
+    if (w == LM_NONE)
+        return LM_NONE;
+    p->weights[w].gguf     = lm_record_gguf(b, lm_record_path(b, alone), "weight");
+    p->weights[w].n_dims   = 3;
+    p->weights[w].dims[1]  = out;
+    p->weights[w].dims[2]  = in;
+    p->weights[w].elements = (uint64_t)n_heads * out * in;
+    p->weights[w].joint    = joint;
+    lm_node *n             = lm_record_unary(b, LM_OP_HEAD_LINEAR, lm_record_path(b, word), x, n_heads * out);
+    n->weights[0]          = w;
+    n->heads.n_heads       = n_heads;
+    n->heads.shared        = shared;
+    return n->out;
+}
+
+lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const names[2], lm_value q_nope, lm_value q_pe,
+                             lm_value latent, lm_value k_pe, const lm_attention_spec *spec)
+{
+    lm_leaf(b, name, "Linear");
+    if (b->failed)
+        return LM_NONE;
+    uint32_t          h = spec->n_heads, c = lm_record_width(b, latent), n = lm_record_width(b, q_nope) / h, v = spec->v_dim;
+    const char       *module = lm_record_path(b, name);
+    lm_attention_spec s      = *spec;
+    lm_joint keys = { lm_arena_printf(&b->p->arena, "%s.weight", module), lm_record_gguf(b, module, "weight"), 0, n, n + v,
+                      !b->latent_naive, b->latent_naive };
+    lm_joint values = { keys.path, keys.gguf, n, v, n + v, false, false };
+    char     k_word[64], v_word[64];
+
+    lm_record_need(b, keys.path, name, "out of memory");
+    snprintf(k_word, sizeof k_word, "%.50s.k", name);
+    snprintf(v_word, sizeof v_word, "%.50s.v", name);
+    if (b->latent_naive) {
+        lm_value k   = head_linear(b, k_word, latent, h, n, true, names[0], keys);
+        lm_value val = head_linear(b, v_word, latent, h, v, true, names[1], values);
+        s.n_kv_heads = h;
+        return lm_attention(b, lm_join(b, "q", q_nope, q_pe, h, false), lm_join(b, "k", k, k_pe, h, true), val, &s);
+    }
+    lm_value q   = head_linear(b, k_word, q_nope, h, c, false, names[0], keys);
+    s.n_kv_heads = 1;
+    s.k_dim      = c + lm_record_width(b, k_pe);
+    s.v_dim      = c;
+    s.v_in_k     = true;
+    lm_value sum = lm_attention(b, lm_join(b, "q", q, q_pe, h, false), lm_join(b, "k", latent, k_pe, 1, true), LM_NONE, &s);
+    return head_linear(b, v_word, sum, h, v, false, names[1], values);
+}
