@@ -132,7 +132,8 @@ static void fill_kv_at(lm_facts *f, lm_fact *g)
     lm_count_kv(f->s.program, f->s.kv_type, g->index, f->s.batch, &c);
     for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
         const lm_cache *k    = &f->s.program->caches[i];
-        uint64_t        each = (uint64_t)k->n_kv_heads * (k->k_dim + (k->v_in_k ? 0 : k->v_dim)) * t->bytes / t->block * g->index * f->s.batch;
+        uint64_t        held = (uint64_t)k->n_kv_heads * (k->k_dim + (k->v_in_k ? 0 : k->v_dim));
+        uint64_t        each = held * t->bytes / t->block * g->index * f->s.batch;
         whole += each;
         first = i ? first : each;
         mha += mha_elements(f, i) * t->bytes / t->block * g->index * f->s.batch;
