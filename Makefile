@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo test debug asan tsan coverage bench golden fmt lint install clean help
+.PHONY: demo test debug asan tsan coverage bench golden golden-report fmt lint install clean help
 
 PROMPT ?= What is gravity? Answer in one sentence.
 
@@ -34,6 +34,10 @@ bench: build/bench/build.ninja                 ## measure what bench/ and tests/
 golden:                                        ## remake the golden data with PyTorch (slow; review the diff)
 	@scripts/setup test oracle peers
 	@tools/oracle/all
+
+golden-report: build/test/build.ninja          ## every golden model: container, goldens, largest error
+	@ninja -C build/test --quiet tests/invariants/golden_report
+	@LAMINA_TESTS=tests build/test/tests/invariants/golden_report
 
 fuzz-%: build/fuzz/build.ninja                 ## fuzz-NAME T=60: fuzz one reader for T seconds
 	@scripts/fuzz build/fuzz $* $(T)

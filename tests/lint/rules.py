@@ -137,6 +137,34 @@ def places(path, text):
             yield number, f"a place of one machine or registry: {m.group(0)}"
 
 
+# Families are described in src/arch/ and nowhere else; pre-tokenizers go by the names of the models that brought them.
+NAMED_BY_RIGHT = ("src/arch/", "src/text/")
+# Words that hold a family's name and are something else: kinds of rotary scaling, programs, a tokenizer's spelling of bytes,
+# the demo model.
+NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[.-]cpp|llama-(?:bench|quantize)|\"gpt-?2\"|Ctrl-\w|SmolLM2-135M-Instruct")
+
+
+def families():
+    """Every name by which a file of src/arch/ answers to model_type or general.architecture, as a pattern."""
+    names = set()
+    for path in sorted((ROOT / "src/arch").glob("*.c")):
+        for listed in re.findall(r"\.(?:hf_types|gguf_archs|name)\s*=\s*(?:\([^)]*\))?\s*([^;]*?),\n", path.read_text(encoding="utf-8")):
+            names |= set(re.findall(r'"([\w-]+)"', listed))
+    words = "|".join(sorted({re.sub(r"[-_]", "[-_]?", n) for n in names}, key=len, reverse=True))
+    return re.compile(rf"(?i)(?<![a-z])(?:{words})(?![a-z])")
+
+
+def no_family(path, text, pattern=[]):
+    if not path.startswith("src/") or path.startswith(NAMED_BY_RIGHT):
+        return
+    pattern or pattern.append(families())
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S)
+    for number, line in enumerate(text.split("\n"), 1):
+        m = pattern[0].search(NOT_A_FAMILY.sub(" ", line))
+        if m:
+            yield number, f"a family's name outside src/arch/: {m.group(0)}"
+
+
 PRINT = r"(?<![\w.>])(?:printf|vprintf|puts|putchar|perror|psignal)\s*\(|\b(?:stdout|stderr)\b"
 END = r"(?<![\w.>])(?:exit|_exit|_Exit|quick_exit|abort|raise|assert_perror|err|errx|verr|verrx)\s*\("
 SIMD = (r"[<\"](?:\w*intrin|arm_neon|arm_sve|arm_acle)\.h[>\"]|\b_mm\d*_\w+|\b__m(?:128|256|512)[id]?\b"
@@ -184,6 +212,13 @@ RULES = {
         C_FILES, in_library(not_in(("src/base/alloc.",), find(HEAP, "memory goes through base/alloc.h: {}"))),
         [("src/text/x.c", "p = malloc(3);\n"), ("src/text/x.c", "free(p);\n")],
         [("src/base/alloc.c", "p = malloc(3);\n"), ("src/text/x.c", "lm_free(p); x->free(p);\n")]),
+    "families_in_arch_only": (
+        C_FILES, no_family,
+        [("src/runtime/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
+         ("src/program/x.c", "lm_value lm_gpt2_block(void);\n"), ("src/kernels/x.c", "LM_MIXTRAL,\n"),
+         ("src/analysis/x.c", 'return "Qwen2";\n')],
+        [("src/arch/llama.c", 'strcmp(s, "llama")\n'), ("src/program/x.c", "LM_ROPE_LLAMA3: /* Mistral's */ llama3(s, options);\n"),
+         ("src/runtime/x.c", "adopt(x); mptr++;\n")]),
     "page": (
         C_FILES + (".py", ".build", ".md", ".txt", "Makefile"), page,
         [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 141 + "\n")],

@@ -1,0 +1,173 @@
+/* windows.c - a sliding window gives its pages back: pages, planned bytes and the process's memory stay what they are from
+ * the first window to the fourth, and what is computed with the pages gone is what is computed with all of them there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "models.h"
+#include "runtime/engine.h"
+
+#define WINDOW 512
+#define STEP   32
+
+static lm_model *open_model(const char *golden, int64_t window)
+{
+    const char      *root = getenv("LAMINA_TESTS");
+    lm_model_options o    = { .sliding_window = window };
+    lm_model        *m    = NULL;
+    lm_error         e    = { 0 };
+    char             path[600];
+
+    snprintf(path, sizeof path, "%.400s/golden/%.100s", root ? root : "tests", golden);
+    if (lm_model_open(path, &o, &m, &e) != LM_OK)
+        fail_msg("%s: %s: %s", golden, e.where, e.message);
+    return m;
+}
+
+static lm_engine *start(const lm_model *m, uint32_t context, uint32_t rows)
+{
+    lm_engine_options o = { .context = context, .rows = rows, .logit_rows = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 2 };
+    lm_engine        *g = NULL;
+    lm_error          e = { 0 };
+
+    if (lm_engine_new(m, &o, &g, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    return g;
+}
+
+/* Positions [from, to); logits of the last. */
+static const float *feed(lm_engine *g, uint32_t from, uint32_t to)
+{
+    static lm_row rows[4 * WINDOW];
+    lm_error      e = { 0 };
+
+    for (uint32_t i = from; i < to; i++)
+        rows[i - from] = (lm_row){ 0, (lm_token)((i * 2654435761u + 17) % g->program->n_vocab), i, i + 1 == to };
+    if (lm_engine_step(g, rows, to - from, &e) != LM_OK)
+        fail_msg("position %u: %s", from, e.message);
+    return lm_engine_logits(g, to - from - 1);
+}
+
+static uint64_t used(const lm_engine *g)
+{
+    uint64_t n, total;
+
+    lm_engine_pages(g, &n, &total);
+    return n;
+}
+
+static uint64_t resident(void)
+{
+    unsigned long long total = 0, pages = 0;
+    FILE              *f = fopen("/proc/self/statm", "r");
+
+    if (f && fscanf(f, "%llu %llu", &total, &pages) != 2)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Pages of a window group at most: its keys, a step's rows, and the two pages that the ends fall into. */
+static uint64_t most_pages(void)
+{
+    return (WINDOW + STEP + LM_PAGE - 1) / LM_PAGE + 1;
+}
+
+static void pages_and_memory_stay_flat_past_the_window(void **state)
+{
+    lm_model  *m = open_model("mistral/window", WINDOW);
+    lm_engine *g = start(m, 8 * WINDOW, STEP), *longer = start(m, 64 * WINDOW, STEP);
+    lm_memory  planned, for_longer;
+    uint64_t   first = 0, last = 0, before = 0;
+
+    (void)state;
+    lm_engine_allocated(g, &planned);
+    lm_engine_allocated(longer, &for_longer);
+    assert_int_equal(planned.kv, for_longer.kv);             /* a longer context takes no longer cache */
+    assert_int_equal(g->plan->groups[0].n_pages, most_pages());
+    lm_engine_free(longer);
+    for (uint32_t at = 0; at < 4 * WINDOW; at += STEP) {
+        if (at == WINDOW)
+            before = resident();
+        feed(g, at, at + STEP);
+        uint64_t n = used(g);
+        assert_true(n <= most_pages());
+        if (at >= WINDOW && at < 2 * WINDOW)
+            first = n > first ? n : first;
+        if (at >= 3 * WINDOW)
+            last = n > last ? n : last;
+    }
+    uint64_t now = resident();
+    printf("  window %d: %llu pages most from W to 2W, %llu from 3W to 4W; resident grew by %lld bytes from W to 4W\n", WINDOW,
+           (unsigned long long)first, (unsigned long long)last, (long long)(now - before));
+    assert_int_equal(first, last);
+    assert_true(now <= before + 256 * 1024);
+    lm_engine_free(g);
+    lm_model_close(m);
+}
+
+/* Token after token with pages given back, and at once with all of them there: the same bits. */
+static void what_was_given_back_was_not_needed(void **state)
+{
+    static const char *const goldens[] = { "mistral/window", "qwen2/windows" };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof goldens / sizeof *goldens; k++) {
+        lm_model    *m     = open_model(goldens[k], 100);
+        lm_engine   *whole = start(m, 600, 600), *g = start(m, 600, 7);
+        uint32_t     from  = 0;
+        const float *y     = NULL, *x = feed(whole, 0, 600);
+        uint64_t     most  = 0;
+        while (from < 600) {
+            uint32_t to = from + 7 < 600 ? from + 7 : 600;
+            y           = feed(g, from, to);
+            from        = to;
+            most        = used(g) > most ? used(g) : most;
+        }
+        assert_true(most < used(whole));
+        assert_memory_equal(x, y, m->program->n_vocab * sizeof *x);
+        lm_engine_free(g);
+        lm_engine_free(whole);
+        lm_model_close(m);
+    }
+}
+
+/* Layers that see everything keep every page; those with a window beside them do not. */
+static void layers_without_a_window_keep_their_pages(void **state)
+{
+    lm_model  *m = open_model("qwen2/windows", WINDOW);
+    lm_engine *g = start(m, 4 * WINDOW, STEP);
+    uint32_t   full = LM_NONE;
+
+    (void)state;
+    assert_int_equal(g->plan->n_groups, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        full = g->plan->groups[i].window ? full : i;
+    assert_int_not_equal(full, LM_NONE);
+    for (uint32_t at = 0; at < 4 * WINDOW; at += STEP) {
+        feed(g, at, at + STEP);
+        uint64_t kept = g->plan->groups[full].n_pages - g->pages[full].n_free;
+        assert_int_equal(kept, (at + STEP + LM_PAGE - 1) / LM_PAGE);
+        assert_true(used(g) - kept <= most_pages());
+    }
+    assert_int_equal(g->plan->groups[1 - full].window, WINDOW);
+    lm_engine_free(g);
+    lm_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_and_memory_stay_flat_past_the_window),
+        cmocka_unit_test(what_was_given_back_was_not_needed),
+        cmocka_unit_test(layers_without_a_window_keep_their_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
