@@ -129,6 +129,22 @@ void lm_fact_path(const lm_fact *x, lm_text *out);
 const char *lm_unit_name(lm_unit u);
 const char *lm_origin_name(lm_origin o);
 
+/* ---- pages for people, made of facts ---- */
+typedef struct lm_view_options {
+    const char *view;                /* "info", "layers", "flops" …: lm_view_at lists them; NULL: the overview */
+    int32_t     layer;               /* only this decoder layer; -1: all */
+    uint32_t    depth;               /* of trees; 0: the view's own */
+    uint32_t    columns;             /* of the terminal; 0: 80 */
+    bool        lines;               /* box drawing and bars: a terminal reads it */
+    bool        compatible;          /* torchinfo: as torchinfo 1.8.0 prints it, over-counts included */
+} lm_view_options;
+
+/* The names of the views and what each shows, NULL past the end. */
+const char *lm_view_at(size_t i, const char **summary);
+
+/* LM_USAGE for an unknown view or a layer that the model does not have. */
+lm_status lm_facts_view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_error *e);
+
 #ifdef __cplusplus
 }
 #endif

@@ -68,4 +68,8 @@ lm_fill lm_fill_model, lm_fill_config, lm_fill_architecture, lm_fill_parameters,
 /* The facts of one module, for paths that are its own. */
 lm_fill lm_fill_module;
 
+/* What torchinfo 1.8.0 would say of a module: parameters of every reader, products without the sequence. */
+uint64_t lm_torchinfo_parameters(lm_facts *f, uint32_t module);
+uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "analysis/fact.h"
 #include "analysis/ledger.h"
+#include "analysis/precision.h"
 
 /* ---- one module ---- */
 
@@ -207,6 +208,76 @@ void lm_fill_layers(lm_facts *f, lm_fact *list)
 
 /* ---- a pass of a few tokens ---- */
 
+/* Bytes of a value as the description's publisher computes: those of its floating-point type, 2 for quantised ones. */
+static uint64_t value_bytes(lm_facts *f)
+{
+    const lm_precision *x = lm_precision_named(f->s.precision);
+
+    return x && x->matrices == LM_F32 ? 4 : 2;
+}
+
+/* Outputs of modules that have parameters and none inside. */
+static uint64_t leaf_outputs(lm_facts *f)
+{
+    const lm_program *p   = f->s.program;
+    uint64_t          sum = 0;
+
+    for (uint32_t m = 0; m < p->n_modules; m++)
+        if (f->ledger->child[m] == LM_NONE && p->modules[m].out != LM_NONE && p->nodes[p->modules[m].first_op].weights[0] != LM_NONE)
+            sum += p->values[p->modules[m].out].width;
+    return sum * f->s.tokens;
+}
+
+/* torchinfo 1.8.0's rules (model_statistics.py, layer_info.py): every module that reads a matrix counts it, products ignore
+ * the length of the sequence, look-ups and norms are products, activations are doubled for a backward pass. Its Conv1D is
+ * taken for a convolution: multiplied with its output. */
+uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module)
+{
+    const lm_program *p   = f->s.program;
+    const lm_module  *m   = &p->modules[module];
+    uint64_t          sum = 0;
+
+    for (uint32_t i = m->first_op; i < m->end_op; i++)
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
+            uint32_t w = p->nodes[i].weights[k];
+            if (w != LM_NONE && !p->weights[w].constant)
+                sum += p->weights[w].elements *
+                       (strstr(p->modules[p->nodes[i].module].class_name, "Conv") ? p->values[p->nodes[i].out].width : 1);
+        }
+    return sum;
+}
+
+uint64_t lm_torchinfo_parameters(lm_facts *f, uint32_t module)
+{
+    const lm_program *p   = f->s.program;
+    const lm_module  *m   = &p->modules[module];
+    uint64_t          sum = 0;
+
+    for (uint32_t i = m->first_op; i < m->end_op; i++)
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
+            uint32_t w = p->nodes[i].weights[k];
+            sum += w != LM_NONE && !p->weights[w].constant ? p->weights[w].elements : 0;
+        }
+    return sum;
+}
+
+static void fill_torchinfo(lm_facts *f, lm_fact *g)
+{
+    uint64_t each = value_bytes(f), outputs = leaf_outputs(f) * each, params = lm_torchinfo_parameters(f, 0);
+    uint64_t once = lm_program_parameters(f->s.program) * each;
+
+    lm_say_count(g, "parameters", params, LM_UNIT_PARAMETERS, LM_FROM_RULE, "a tied matrix once for each module that reads it");
+    lm_say_count(g, "mult_adds", lm_torchinfo_mult_adds(f, 0), LM_UNIT_MULT_ADDS, LM_FROM_RULE,
+                 "the length of the sequence is ignored, look-ups count");
+    lm_say_count(g, "input_bytes", f->s.tokens * 8, LM_UNIT_BYTES, LM_FROM_RULE, "ids of 8 bytes");
+    lm_say_count(g, "forward_backward_bytes", 2 * outputs, LM_UNIT_BYTES, LM_FROM_RULE,
+                 "outputs of leaf modules, doubled for a backward pass");
+    lm_say_count(g, "params_bytes", params * each, LM_UNIT_BYTES, LM_FROM_RULE, NULL);
+    lm_say_count(g, "total_bytes", f->s.tokens * 8 + 2 * outputs + params * each, LM_UNIT_BYTES, LM_FROM_RULE, NULL);
+    lm_say_count(g, "total_bytes_tied_once", f->s.tokens * 8 + 2 * outputs + once, LM_UNIT_BYTES, LM_FROM_RULE,
+                 "the same with a tied matrix once");
+}
+
 void lm_fill_pass(lm_facts *f, lm_fact *g)
 {
     const lm_module *root = &f->s.program->modules[0];
@@ -228,4 +299,11 @@ void lm_fill_pass(lm_facts *f, lm_fact *g)
                  "the same, each query against what it may see");
     lm_say_count(g, "activations", activations * f->s.tokens, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                  "values that the operations make");
+    lm_say_count(g, "value_bytes", value_bytes(f), LM_UNIT_BYTES, LM_FROM_CONFIG, "of a value, and of a weight");
+    lm_say_count(g, "input_bytes", f->s.tokens * 8, LM_UNIT_BYTES, LM_FROM_RULE, "ids of 8 bytes");
+    lm_say_count(g, "output_bytes", leaf_outputs(f) * value_bytes(f), LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                 "outputs of modules with parameters");
+    lm_say_count(g, "parameter_bytes", lm_program_parameters(f->s.program) * value_bytes(f), LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                 "every stored weight once");
+    lm_say_group(g, "torchinfo", fill_torchinfo, 0);
 }

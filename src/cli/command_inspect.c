@@ -12,8 +12,10 @@ typedef struct inspect_options {
     lm_run_flags   run;
     uint32_t       batch;
     bool           tensors, metadata, program, plan;
-    const char    *query, *precision;
-    uint32_t       tokens;
+    const char    *query, *precision, *view;
+    uint32_t       tokens, depth;
+    int32_t        layer;
+    bool           compatible;
 } inspect_options;
 
 #define O(field) offsetof(inspect_options, field)
@@ -24,6 +26,12 @@ static const lm_flag inspect_flag_table[] = {
     { "--program", NULL, LM_FLAG_SWITCH, O(program), NULL, "the operations, as the engine and the analyses read them", 0, 0, NULL },
     { "--plan", NULL, LM_FLAG_SWITCH, O(plan), NULL, "how it would run here: steps, kernels, buffers, bytes", 0, 0, NULL },
     { "--query", NULL, LM_FLAG_TEXT, O(query), "PATH", "one fact: parameters.total, kv.at[8192].bytes, layers[3].mlp.parameters ...", 0, 0, NULL },
+    { "--view", NULL, LM_FLAG_TEXT, O(view), "NAME",
+      "info, layers, tree, torchinfo, params, flops, kv, memory, rope, tensors, program, plan, facts, all", 0, 0, NULL },
+    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "only this decoder layer", 0, INT32_MAX, NULL },
+    { "--depth", NULL, LM_FLAG_COUNT, O(depth), "N", "of trees", 0, 64, NULL },
+    { "--torchinfo-compat", NULL, LM_FLAG_SWITCH, O(compatible), NULL,
+      "the torchinfo view as torchinfo 1.8.0 prints it, its known over-counts included", 0, 0, NULL },
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "as if the weights were stored so: f16, Q4_K_M, int4 ...", 0, 0, NULL },
     { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens of the pass that costs by module are shown for (4)", 1, 1 << 20, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
@@ -49,6 +57,7 @@ static void inspect_defaults(void *options)
     lm_run_defaults(&o->run);
     o->run.context = 0;
     o->batch = 1;
+    o->layer = -1;
 }
 
 /* Texts that the library writes for people. */
@@ -66,7 +75,6 @@ static lm_status show_text(lm_cli *cli, lm_text *text, const char *key, lm_error
 
 static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, const lm_engine_options *o, lm_error *e)
 {
-    lm_model_info info;
     lm_text text = { 0 };
     lm_buf page = { 0 };
     json_t *j;
@@ -79,13 +87,10 @@ static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, con
         return lm_fail_memory(e, "the report", 0);
     if (cli->json)
         return lm_out_json(cli, j, e);
-    lm_model_describe(m, &info);
     if (what == LM_REPORT_TENSORS)
         lm_inspect_tensors(j, &page);
-    else if (what == LM_REPORT_METADATA)
-        lm_inspect_metadata(j, &page);
     else
-        lm_inspect_page(j, &info, lm_out_is_terminal(), &page);
+        lm_inspect_metadata(j, &page);
     json_decref(j);
     status = lm_out_buf(&page, e);
     lm_buf_free(&page);
@@ -125,6 +130,25 @@ static lm_status show_query(lm_cli *cli, const inspect_options *o, lm_facts *f, 
     return status;
 }
 
+static lm_status show_view(lm_cli *cli, const inspect_options *o, lm_facts *f, lm_error *e)
+{
+    lm_view_options view = {
+        .view = o->view,
+        .layer = o->layer,
+        .depth = o->depth,
+        .columns = lm_out_width(),
+        .lines = lm_out_is_terminal(),
+        .compatible = o->compatible,
+    };
+    lm_text text = { 0 };
+
+    if (o->compatible)
+        lm_note("as torchinfo 1.8.0 prints it: a tied head counts twice, products ignore the length of the sequence, look-ups "
+                "count as products, activations are doubled; without --torchinfo-compat the table is right");
+    LM_TRY(lm_facts_view(f, &view, &text, e));
+    return show_text(cli, &text, "text", e);
+}
+
 static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e)
 {
     lm_facts_options options = { .engine = *engine, .precision = o->precision, .tokens = o->tokens };
@@ -132,7 +156,7 @@ static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_mode
     lm_status status;
 
     LM_TRY(lm_facts_new(m, &options, &f, e));
-    status = show_query(cli, o, f, e);
+    status = o->query ? show_query(cli, o, f, e) : show_view(cli, o, f, e);
     lm_facts_free(f);
     return status;
 }
@@ -144,7 +168,7 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
 
     LM_TRY(lm_engine_flags(&o->run, m, 0, &engine, e));
     engine.sequences = o->batch;
-    if (o->query)
+    if (o->query || ((o->view || o->layer >= 0) && !cli->json))
         return show_facts(cli, o, m, &engine, e);
     if (o->tensors)
         return show_report(cli, m, LM_REPORT_TENSORS, &engine, e);
@@ -158,7 +182,7 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
         LM_TRY(lm_engine_plan_text(m, &engine, &text, e));
         return show_text(cli, &text, "plan", e);
     }
-    return show_report(cli, m, LM_REPORT_INSPECT, &engine, e);
+    return cli->json ? show_report(cli, m, LM_REPORT_INSPECT, &engine, e) : show_facts(cli, o, m, &engine, e);
 }
 
 static lm_status inspect(lm_cli *cli, void *options, lm_error *e)

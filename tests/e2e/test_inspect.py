@@ -79,7 +79,7 @@ def test_inspect_a_bare_description(lamina, source, tmp_path):
     shutil.copy(source / "tests/golden/llama/gqa/config.json", tmp_path)
     j = json.loads(lamina("inspect", tmp_path / "config.json", "--json").stdout)
     assert j["weights"]["bytes"] is None and j["parameters"]["total"] > 0
-    assert "none loaded" in lamina("inspect", tmp_path / "config.json").stdout
+    assert "no weights loaded" in lamina("inspect", tmp_path / "config.json").stdout
 
 
 def test_verify(lamina, source):

@@ -1,0 +1,138 @@
+/* flow.c - a model in one line, read off its operations. */
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/ledger.h"
+#include "analysis/page.h"
+#include "analysis/traits.h"
+
+static void arrow(lm_buf *out, size_t from)
+{
+    if (out->size > from)
+        lm_buf_add_str(out, " → ");
+}
+
+static const char *norm_word(const lm_node *n)
+{
+    return n->code == LM_OP_RMS_NORM ? "RMSNorm" : "LayerNorm";
+}
+
+/* "SwiGLU", "GELU MLP", "MoE" of the block that an operation stands in. */
+static const char *block_word(lm_facts *f, uint32_t i, char out[64])
+{
+    const lm_program *p     = f->s.program;
+    uint32_t          block = f->ledger->block[i];
+    const lm_node    *act   = NULL;
+
+    if (f->ledger->attends[block])
+        return "attention";
+    for (uint32_t k = p->modules[block].first_op; k < p->modules[block].end_op; k++) {
+        if (p->nodes[k].code == LM_OP_EXPERTS)
+            return "MoE";
+        if (!act && (p->nodes[k].code == LM_OP_GLU || p->nodes[k].code == LM_OP_ACT))
+            act = &p->nodes[k];
+    }
+    if (!act)
+        return p->modules[block].name;
+    lm_traits t = { .has_act = true, .act = act->glu.act, .glu = act->code == LM_OP_GLU ? act : NULL };
+    char      word[32];
+    snprintf(out, 64, "%s%s", lm_mlp_name(&t, word, sizeof word), t.glu ? "" : " MLP");
+    return out;
+}
+
+void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_buf *out)
+{
+    const lm_program *p = f->s.program;
+    const lm_module  *m = &p->modules[f->ledger->layer[layer]];
+    uint32_t          block = LM_NONE;
+    size_t            from = out->size;
+    char              word[64];
+
+    for (uint32_t i = m->first_op; i < m->end_op; i++) {
+        const lm_node *n = &p->nodes[i];
+        uint32_t       b = f->ledger->block[i];
+        if (n->code == LM_OP_ADD && b == LM_NONE) {
+            arrow(out, from);
+            lm_buf_add_str(out, "+");
+        } else if (b != LM_NONE && b != block && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM) &&
+                   p->modules[b].end_op == p->modules[b].first_op + 1) {
+            arrow(out, from);
+            lm_buf_add_str(out, norm_word(n));
+        } else if (b != LM_NONE && b != block && p->modules[b].end_op > p->modules[b].first_op + 1) {
+            arrow(out, from);
+            lm_buf_add_str(out, block_word(f, i, word));
+        } else if (b == LM_NONE && (n->code == LM_OP_ACT || n->code == LM_OP_GLU)) {
+            lm_traits t = { .has_act = true, .act = n->glu.act, .glu = n->code == LM_OP_GLU ? n : NULL };
+            arrow(out, from);
+            lm_buf_add_str(out, lm_mlp_name(&t, word, sizeof word));
+        } else if (b != LM_NONE && b != block && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN))) {
+            arrow(out, from);
+            lm_buf_add_str(out, p->modules[b].name);     /* products that stand in the layer itself (OPT) */
+        }
+        block = b;
+    }
+}
+
+/* What stands before the first layer and after the last. */
+static void put_outside(lm_facts *f, uint32_t from, uint32_t to, bool after, lm_buf *out)
+{
+    const lm_program *p = f->s.program;
+
+    for (uint32_t i = from; i < to; i++) {
+        const lm_node *n = &p->nodes[i];
+        switch (n->code) {
+        case LM_OP_EMBED:
+            lm_buf_printf(out, " → %s %llu×%u", _("embedding"), (unsigned long long)p->weights[n->weights[0]].dims[0],
+                          p->values[n->out].width);
+            break;
+        case LM_OP_POSITION:
+        case LM_OP_SINUSOID:
+            lm_buf_printf(out, " + %s", _("positions"));
+            break;
+        case LM_OP_RMS_NORM:
+        case LM_OP_LAYER_NORM:
+            lm_buf_printf(out, " → %s", norm_word(n));
+            break;
+        case LM_OP_LINEAR:
+            if (i != f->ledger->head)
+                lm_buf_printf(out, " → %s", p->modules[n->module].name);
+            else
+                lm_buf_printf(out, " → %s%s", _("head"), f->ledger->reader[n->weights[0]] != i ? _(" (tied)") : "");
+            break;
+        case LM_OP_SOFTCAP:
+            lm_buf_printf(out, " → %s", _("soft cap"));
+            break;
+        default:
+            break;
+        }
+    }
+    if (after)
+        lm_buf_printf(out, " → %s", _("logits"));
+}
+
+void lm_put_flow(lm_facts *f, lm_buf *out)
+{
+    const lm_program *p = f->s.program;
+    const uint32_t   *twin = f->ledger->twin;
+    uint32_t          runs = 0;
+
+    if (!p->n_layers) {
+        lm_buf_add_str(out, _("tokens"));
+        put_outside(f, 0, p->n_nodes, true, out);
+        return;
+    }
+    lm_buf_add_str(out, _("tokens"));
+    put_outside(f, 0, p->modules[f->ledger->layer[0]].first_op, false, out);
+    for (uint32_t i = 0; i < p->n_layers; i++)
+        runs += i == 0 || twin[i] != twin[i - 1];
+    for (uint32_t i = 0, next; i < p->n_layers; i = next) {
+        for (next = i + 1; next < p->n_layers && (runs > 4 || twin[next] == twin[i]); next++)
+            ;
+        lm_buf_add_str(out, " → ⟦ ");
+        lm_put_layer_flow(f, i, out);
+        lm_buf_printf(out, " ⟧ ×%u", next - i);
+        if (runs > 4)
+            lm_buf_printf(out, _(" of %u kinds"), (unsigned)lm_facts_count(f, "architecture.kinds_of_layer"));
+    }
+    put_outside(f, p->modules[f->ledger->layer[p->n_layers - 1]].end_op, p->n_nodes, true, out);
+}

@@ -1,0 +1,193 @@
+/* page.c - figures, columns, bars, tables. */
+#include "analysis/page.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <utf8proc.h>
+
+/* ---- figures ---- */
+
+char *lm_fig_count(char out[LM_FIG], uint64_t n)
+{
+    char digits[24];
+    int  length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
+
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+/* Three digits, or the whole number below a thousand. */
+static void scaled(char out[LM_FIG], double n, double step, const char *const *units, size_t n_units)
+{
+    size_t u = 0;
+
+    for (; n >= step - step / 2000 && u + 1 < n_units; u++)
+        n /= step;
+    snprintf(out, LM_FIG, u == 0 ? "%.0f %s" : n < 9.995 ? "%.2f %s" : n < 99.95 ? "%.1f %s" : "%.0f %s", n, units[u]);
+}
+
+char *lm_fig_short(char out[LM_FIG], double n)
+{
+    static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };
+
+    scaled(out, n, 1000, units, 7);
+    if (out[strlen(out) - 1] == ' ')
+        out[strlen(out) - 1] = '\0';
+    return out;
+}
+
+char *lm_fig_bytes(char out[LM_FIG], uint64_t n)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
+
+    scaled(out, (double)n, 1000, units, 7);
+    return out;
+}
+
+char *lm_fig_both(char out[LM_FIG], uint64_t n)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    char                     decimal[LM_FIG], binary[LM_FIG];
+
+    lm_fig_bytes(decimal, n);
+    scaled(binary, (double)n, 1024, units, 7);
+    snprintf(out, LM_FIG, n < 1000 ? "%.20s" : "%.20s (%.20s)", decimal, binary);
+    return out;
+}
+
+char *lm_fig_flops(char out[LM_FIG], double n)
+{
+    char text[LM_FIG];
+
+    lm_fig_short(text, n);
+    snprintf(out, LM_FIG, "%.30s%sFLOP", text, strchr(text, ' ') ? "" : " ");
+    return out;
+}
+
+/* ---- columns ---- */
+
+unsigned lm_text_columns(const char *utf8)
+{
+    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)utf8;
+    utf8proc_ssize_t        n = (utf8proc_ssize_t)strlen(utf8), step;
+    utf8proc_int32_t        c;
+    int                     width = 0;
+
+    for (; n > 0; p += step, n -= step) {
+        step = utf8proc_iterate(p, n, &c);
+        if (step < 1) {
+            step = 1;
+            continue;
+        }
+        width += utf8proc_charwidth(c);
+    }
+    return (unsigned)width;
+}
+
+void lm_put(lm_buf *out, const char *text, unsigned width)
+{
+    unsigned n = lm_text_columns(text);
+
+    lm_buf_printf(out, "%s%*s", text, (int)(n < width ? width - n : 0), "");
+}
+
+void lm_put_right(lm_buf *out, const char *text, unsigned width)
+{
+    unsigned n = lm_text_columns(text);
+
+    lm_buf_printf(out, "%*s%s", (int)(n < width ? width - n : 0), "", text);
+}
+
+void lm_put_rule(lm_buf *out, const char *piece, unsigned n)
+{
+    while (n-- > 0)
+        lm_buf_add_str(out, piece);
+}
+
+void lm_put_bar(lm_buf *out, double x, unsigned cells)
+{
+    static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+    unsigned                 eighths = (unsigned)(x * cells * 8 + 0.5);
+
+    if (!eighths && x > 0)
+        eighths = 1;
+    lm_put_rule(out, "█", eighths / 8);
+    lm_buf_add_str(out, parts[eighths % 8]);
+}
+
+/* ---- tables ---- */
+
+lm_table lm_table_new(lm_facts *f, const char *align, unsigned indent)
+{
+    return (lm_table){ .f = f, .align = align, .gap = "  ", .indent = indent, .n = (unsigned)strlen(align) };
+}
+
+static const char **new_row(lm_table *t)
+{
+    if (t->rows == t->room) {
+        unsigned     room  = t->room ? 2 * t->room : 32;
+        const char **cells = lm_arena_new(&t->f->arena, (size_t)room * t->n, const char *);
+        if (!cells) {
+            t->f->failed = true;
+            return NULL;
+        }
+        if (t->rows)
+            memcpy(cells, t->cells, (size_t)t->rows * t->n * sizeof *cells);
+        t->cells = cells;
+        t->room  = room;
+    }
+    return &t->cells[(size_t)t->rows++ * t->n];
+}
+
+void lm_table_row(lm_table *t, ...)
+{
+    const char **row = new_row(t);
+    va_list      args;
+
+    va_start(args, t);
+    for (unsigned i = 0; row && i < t->n; i++) {
+        const char *text = va_arg(args, const char *);
+        row[i]           = lm_arena_strdup(&t->f->arena, text);
+        t->f->failed |= !row[i];
+    }
+    va_end(args);
+}
+
+void lm_table_gap(lm_table *t)
+{
+    new_row(t);
+}
+
+void lm_table_print(const lm_table *t, lm_buf *out)
+{
+    unsigned width[LM_CELLS] = { 0 };
+
+    if (t->f->failed)
+        return;
+    for (unsigned r = 0; r < t->rows; r++)
+        for (unsigned i = 0; i < t->n && t->cells[(size_t)r * t->n]; i++) {
+            unsigned w = lm_text_columns(t->cells[(size_t)r * t->n + i]);
+            width[i]   = w > width[i] ? w : width[i];
+        }
+    for (unsigned r = 0; r < t->rows; r++) {
+        const char **row  = &t->cells[(size_t)r * t->n];
+        unsigned     last = t->n;
+        while (row[0] && last > 0 && !*row[last - 1])
+            last--;                          /* nothing after the last text of a line */
+        for (unsigned i = 0; row[0] && i < last; i++) {
+            lm_buf_printf(out, "%*s%s", i ? 0 : (int)t->indent, "", i ? t->gap : "");
+            if (t->align[i] == 'r')
+                lm_put_right(out, row[i], width[i]);
+            else
+                lm_put(out, row[i], i + 1 < last ? width[i] : 0);
+        }
+        lm_buf_add_char(out, '\n');
+    }
+}

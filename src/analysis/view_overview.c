@@ -1,0 +1,229 @@
+/* view_overview.c - one page that answers what a model is, and what it takes. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/ledger.h"
+#include "analysis/page.h"
+
+/* ---- header ---- */
+
+/* "GQA 24:8": how many query heads share a key. */
+static void put_heads(lm_facts *f, lm_buf *out)
+{
+    if (!lm_facts_has(f, "attention.heads"))
+        return;
+    uint64_t q = lm_facts_count(f, "attention.heads"), kv = lm_facts_count(f, "attention.kv_heads");
+
+    lm_buf_printf(out, " · %s %" PRIu64, lm_facts_text(f, "attention.type"), q);
+    if (q != kv && !strstr(lm_facts_text(f, "attention.type"), "MLA"))
+        lm_buf_printf(out, ":%" PRIu64, kv);
+}
+
+static void put_title(lm_page *v)
+{
+    lm_facts   *f     = v->f;
+    lm_buf      right = { 0 };
+    const char *name  = lm_facts_text(f, "model.name");
+    char        figure[LM_FIG];
+
+    lm_buf_printf(&right, "%s · %" PRIu64 " %s", lm_facts_text(f, "model.family"), lm_facts_count(f, "architecture.layers"),
+                  _("layers"));
+    put_heads(f, &right);
+    if (lm_facts_has(f, "architecture.context"))
+        lm_buf_printf(&right, " · %s %s", lm_fig_count(figure, lm_facts_count(f, "architecture.context")), _("context"));
+    lm_put(v->out, name, 0);
+    unsigned used = lm_text_columns(name), wide = right.data ? lm_text_columns(right.data) : 0;
+    lm_buf_printf(v->out, "%*s%s\n", used + wide + 3 < v->columns ? (int)(v->columns - used - wide) : 3, "",
+                  right.data ? right.data : "");
+    lm_buf_printf(v->out, "%s, %s", lm_facts_text(f, "model.container"), lm_facts_text(f, "model.source"));
+    lm_buf_printf(v->out, "%s\n", lm_facts_has(f, "weights.bytes") ? "" : _("; no weights loaded"));
+    lm_buf_free(&right);
+}
+
+/* Broken at an arrow where the line would end. */
+static void put_flow_lines(lm_page *v)
+{
+    lm_buf      b = { 0 };
+    unsigned    at = 2;
+
+    lm_put_flow(v->f, &b);
+    lm_buf_add_str(v->out, "\n  ");
+    for (const char *p = b.data ? b.data : ""; *p;) {
+        const char *next = strstr(p + (*p == ' '), " → ");
+        char        piece[512];
+        snprintf(piece, sizeof piece, "%.*s", (int)(next ? next - p : (long)strlen(p)), p);
+        unsigned n = lm_text_columns(piece);
+        if (at + n > v->columns && at > 2) {
+            lm_buf_add_str(v->out, "\n     ");
+            at = 5;
+        }
+        lm_buf_add_str(v->out, piece);
+        at += n;
+        p += next ? (size_t)(next - p) : strlen(p);
+    }
+    lm_buf_add_str(v->out, "\n");
+    lm_buf_free(&b);
+}
+
+/* ---- parameters ---- */
+
+static void put_part(lm_page *v, const char *label, uint64_t n, uint64_t total, bool bar)
+{
+    char     figure[LM_FIG];
+    unsigned room = v->columns > 50 ? v->columns - 48 : 2;
+
+    lm_buf_add_str(v->out, "  ");
+    lm_put(v->out, label, 18);
+    lm_put_right(v->out, lm_fig_count(figure, n), 17);
+    lm_buf_printf(v->out, "  %6.2f %%", 100.0 * (double)n / (double)total);
+    if (bar && v->lines) {
+        lm_buf_add_str(v->out, "  ");
+        lm_put_bar(v->out, (double)n / (double)total, room < 40 ? room : 40);
+    }
+    lm_buf_add_char(v->out, '\n');
+}
+
+static void put_parameters(lm_page *v)
+{
+    static const char *const parts[] = { "embedding", "attention", "mlp", "norm", "head", "other" };
+    lm_facts *f      = v->f;
+    uint64_t  total  = lm_facts_count(f, "parameters.total"), untied = lm_facts_count(f, "parameters.untied_total");
+    uint64_t  active = lm_facts_count(f, "parameters.active");
+    char      figure[LM_FIG];
+
+    lm_buf_add_str(v->out, "\n  ");
+    lm_put(v->out, _("parameters"), 18);
+    lm_put_right(v->out, _("count"), 17);
+    lm_put_right(v->out, _("share"), 10);
+    lm_buf_add_char(v->out, '\n');
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && total; i++) {
+        uint64_t n = lm_facts_count(f, "parameters.%s", parts[i]);
+        if (n)
+            put_part(v, i == 0 && lm_facts_truth(f, "architecture.tied") ? _("embedding = head") : _(parts[i]), n, total, true);
+    }
+    if (total)
+        put_part(v, _("total"), total, total, false);
+    if (untied != total) {
+        lm_buf_add_str(v->out, "  ");
+        lm_put(v->out, _("if head untied"), 18);
+        lm_put_right(v->out, lm_fig_count(figure, untied), 17);
+        lm_buf_add_char(v->out, '\n');
+    }
+    if (active != total)
+        put_part(v, _("active per token"), active, total, false);
+}
+
+/* ---- memory ---- */
+
+static void put_memory(lm_page *v)
+{
+    static const char *const precisions[] = { "f16", "Q8_0", "Q4_K_M" };
+    lm_facts *f = v->f;
+    lm_table  t = lm_table_new(f, "lrrr", 2);
+    char      a[LM_FIG], b[LM_FIG], c[LM_FIG], line[160];
+
+    t.gap = "   ";
+    lm_table_row(&t, _("memory           "), precisions[0], precisions[1], precisions[2]);
+    lm_table_row(&t, _("weights"), lm_fig_bytes(a, lm_facts_count(f, "weights.as.f16.bytes")),
+                 lm_fig_bytes(b, lm_facts_count(f, "weights.as.Q8_0.bytes")),
+                 lm_fig_bytes(c, lm_facts_count(f, "weights.as.Q4_K_M.bytes")));
+    lm_buf_add_char(v->out, '\n');
+    lm_table_print(&t, v->out);
+    lm_table rest = lm_table_new(f, "ll", 2);
+    if (lm_facts_has(f, "weights.bytes")) {
+        lm_buf types = { 0 };
+        const lm_fact *by = NULL;
+        lm_facts_find(f, "weights.by_type", &by, NULL);
+        for (const lm_fact *x = lm_fact_first(by); x; x = lm_fact_next(x))
+            lm_buf_printf(&types, "%s%s %s", x == by->impl.first ? ": " : ", ", x->name, lm_fig_bytes(a, x->count));
+        snprintf(line, sizeof line, "%s%.100s", lm_fig_bytes(b, lm_facts_count(f, "weights.bytes")),
+                 types.data ? types.data : "");
+        lm_table_row(&rest, _("weights, stored  "), line);
+        lm_buf_free(&types);
+    }
+    snprintf(line, sizeof line, _("%s = %s positions of %s bytes, %s"),
+             lm_fig_bytes(a, lm_facts_count(f, "kv.bytes_at_context")),
+             lm_fig_count(b, lm_facts_count(f, "kv.context")), lm_fig_count(c,
+                     lm_facts_count(f, "kv.bytes_per_token")), lm_facts_text(f, "kv.type"));
+    if (lm_facts_count(f, "kv.batch") > 1)
+        snprintf(line + strlen(line), sizeof line - strlen(line), _(", %" PRIu64 " sequences"), lm_facts_count(f, "kv.batch"));
+    if (lm_facts_has(f, "kv.window"))
+        snprintf(line + strlen(line), sizeof line - strlen(line), _(", window %s"),
+                 lm_fig_count(a, lm_facts_count(f, "kv.window")));
+    lm_table_row(&rest, _("cache            "), line);
+    if (lm_facts_has(f, "memory.scratch")) {
+        snprintf(line, sizeof line, _("%s, %" PRIu64 " rows in a step"), lm_fig_bytes(a, lm_facts_count(f, "memory.scratch")),
+                 lm_facts_count(f, "memory.scratch_parts.rows"));
+        lm_table_row(&rest, _("scratch"), line);
+        snprintf(line, sizeof line, _("%s in memory of its own%s%s%s (%s)"), lm_fig_bytes(a, lm_facts_count(f, "memory.total")),
+                 lm_facts_count(f, "memory.mapped") ? ", " : "", lm_facts_count(f, "memory.mapped") ? lm_fig_bytes(b,
+                         lm_facts_count(f, "memory.mapped")) : "",
+                 lm_facts_count(f, "memory.mapped") ? _(" mapped") : "", lm_facts_text(f, "weights.precision"));
+        lm_table_row(&rest, _("to run"), line);
+    } else {
+        lm_table_row(&rest, _("to run"), lm_facts_text(f, "memory.not_planned"));
+    }
+    lm_table_print(&rest, v->out);
+}
+
+/* ---- the rest ---- */
+
+static void put_compute(lm_page *v)
+{
+    lm_facts *f = v->f;
+    char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
+
+    lm_buf_printf(v->out, _("\n  compute per token  %s + %s for each token of context; a prompt of %s: %s\n"),
+                  lm_fig_flops(a, (double)lm_facts_count(f, "flops.per_token_matmul")),
+                  lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token")),
+                  lm_fig_count((char[LM_FIG]){ 0 }, lm_facts_count(f, "kv.context")), lm_fig_flops(c,
+                          (double)lm_facts_count(f, "flops.prefill")));
+}
+
+static void put_rope(lm_page *v)
+{
+    lm_facts *f = v->f;
+    char      figure[LM_FIG];
+
+    if (!lm_facts_count(f, "rope.n_tables"))
+        return;
+    lm_buf_printf(v->out, _("  rope               base %s, %" PRIu64 " of %" PRIu64 " lanes"),
+                  lm_fig_count(figure, (uint64_t)lm_facts_number(f, "rope.base")),
+                  lm_facts_count(f, "rope.dim"), lm_facts_count(f, "rope.head_dim"));
+    if (strcmp(lm_facts_text(f, "rope.scaling"), "none") != 0)
+        lm_buf_printf(v->out, _(", %s scaling"), lm_facts_text(f, "rope.scaling"));
+    if (lm_facts_has(f, "rope.factor"))
+        lm_buf_printf(v->out, " ×%g", lm_facts_number(f, "rope.factor"));
+    if (lm_facts_has(f, "rope.original_context"))
+        lm_buf_printf(v->out, _(" beyond %s trained positions"),
+                      lm_fig_count(figure, lm_facts_count(f, "rope.original_context")));
+    lm_buf_add_char(v->out, '\n');
+}
+
+static void put_notes(lm_page *v)
+{
+    lm_facts      *f = v->f;
+    const lm_fact *list = NULL;
+
+    if (lm_facts_truth(f, "architecture.tied"))
+        lm_buf_printf(v->out, "  %s", _("notes              the head shares the embedding: counted once\n"));
+    if (lm_facts_count(f, "architecture.kinds_of_layer") > 1)
+        lm_buf_printf(v->out, _("  layers             %" PRIu64 " kinds: see --view layers\n"),
+                      lm_facts_count(f, "architecture.kinds_of_layer"));
+    lm_facts_find(f, "warnings", &list, NULL);
+    for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x))
+        lm_buf_printf(v->out, "  %s %s\n", x == list->impl.first ? _("unusual           ") : "                  ", x->text);
+}
+
+void lm_view_overview(lm_page *v)
+{
+    put_title(v);
+    put_flow_lines(v);
+    put_parameters(v);
+    put_memory(v);
+    put_compute(v);
+    put_rope(v);
+    put_notes(v);
+    lm_buf_add_str(v->out, _("\n  more               --layer 0   --view info|tree|torchinfo|params|flops|kv|memory|rope\n"));
+}

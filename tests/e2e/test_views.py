@@ -1,0 +1,70 @@
+"""The pages of lamina inspect, letter by letter. LAMINA_REWRITE=1 writes them anew: read the diff."""
+import os
+import re
+
+import pytest
+from conftest import run
+
+# The plan depends on the machine; these flags leave nothing to it.
+FIXED = ["--cpu", "ref", "--threads", "2", "--context", "8192"]
+PAGES = {
+    "overview-llama-3.2-3b": ["llama-3.2-3b"],
+    "overview-llama-3.1-405b": ["llama-3.1-405b"],
+    "layer0-llama-3.2-3b": ["llama-3.2-3b", "--layer", "0"],
+    "layer27-llama-3.2-3b": ["llama-3.2-3b", "--layer", "27"],
+    "info-llama-3.2-3b": ["llama-3.2-3b", "--view", "info"],
+    "tree-llama-3.2-3b": ["llama-3.2-3b", "--view", "tree"],
+    "torchinfo-llama-3.2-3b": ["llama-3.2-3b", "--view", "torchinfo"],
+    "torchinfo-compat-llama-3.2-3b": ["llama-3.2-3b", "--view", "torchinfo", "--torchinfo-compat"],
+    "params-llama-3.2-3b": ["llama-3.2-3b", "--view", "params"],
+    "flops-llama-3.2-3b": ["llama-3.2-3b", "--view", "flops"],
+    "kv-llama-3.2-3b": ["llama-3.2-3b", "--view", "kv"],
+    "memory-llama-3.2-3b": ["llama-3.2-3b", "--view", "memory"],
+    "rope-llama-3.2-1b": ["llama-3.2-1b", "--view", "rope"],
+    "layers-gpt2": ["tests/golden/gpt2/plain", "--view", "layers", "--context", "48"],
+}
+
+
+@pytest.fixture(scope="module")
+def lamina(build, source):
+    return lambda *args: run(build / "src/cli/lamina", "inspect", *args, cwd=source)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(lamina, source, page):
+    golden = source / "tests/golden/analysis" / (page + ".txt")
+    done = lamina(*FIXED, *PAGES[page])
+    assert done.returncode == 0, done.stderr
+    if os.environ.get("LAMINA_REWRITE"):
+        golden.write_text(done.stdout)
+    assert done.stdout == golden.read_text()
+
+
+def test_torchinfo_says_what_it_overcounts(lamina):
+    done = lamina("llama-3.2-3b", "--view", "torchinfo", "--torchinfo-compat")
+    assert "tied head counts twice" in done.stderr and "Total params: 3,606,752,256" in done.stdout
+    assert "Total params: 3,212,749,824" in lamina("llama-3.2-3b", "--view", "torchinfo").stdout
+
+
+def test_views_and_layers_that_are_not_there(lamina):
+    done = lamina("llama-3.2-3b", "--view", "nothing")
+    assert done.returncode == 2 and "torchinfo" in done.stderr
+    done = lamina("llama-3.2-3b", "--layer", "28")
+    assert done.returncode == 2 and "28" in done.stderr
+
+
+def test_all_views_of_every_family(lamina, source):
+    for config in sorted((source / "tests/golden").glob("*/*/config.json")):
+        done = lamina(config.parent, "--view", "all")
+        assert done.returncode == 0, f"{config}: {done.stderr}"
+        total = lamina(config.parent, "--query", "parameters.total").stdout.strip()
+        assert re.search(rf"total +{int(total):,}", done.stdout), config
+
+
+def test_facts_are_a_table(lamina):
+    lines = [line.split("\t") for line in lamina("llama-3.2-1b", "--view", "facts").stdout.splitlines()]
+    assert len(lines) > 1000 and all(len(line) == 5 for line in lines)
+    facts = {line[0]: line for line in lines}
+    assert facts["parameters.total"][1:4] == ["1235814400", "parameters", "program"]
+    for path in list(facts)[:: len(facts) // 40]:
+        assert lamina("llama-3.2-1b", "--query", path).returncode == 0, path
