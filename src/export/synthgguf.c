@@ -128,7 +128,10 @@ static lm_status list_tensors(lm_synthesis *s, const lm_config *stored, const lm
     const lm_config  *c     = &s->config;
     uint32_t         *head  = lm_arena_new(&s->arena, p->n_weights + 1, uint32_t);
     lm_type_chooser   types = {
-          .type = type, .pure = s->o->pure, .tied = c->tied, .n_layers = c->n_layers,
+        .type = type,
+        .pure = s->o->pure,
+        .tied = c->tied,
+        .n_layers = c->n_layers,
           .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,
     };
 
