@@ -103,7 +103,8 @@ static size_t report(const char *level, const golden_model *models, size_t n_mod
         sum.bad += t->bad;
         sum.worst = t->worst > sum.worst ? t->worst : sum.worst;
     }
-    printf("%s: %zu families, %zu models in %zu containers, %zu goldens, largest relative error %.2e, %zu beyond %.0e or not bitwise\n",
+    printf("%s: %zu families, %zu models in %zu containers, %zu goldens, largest relative error %.2e, %zu beyond %.0e or not "
+           "bitwise\n",
            level ? level : "best level", families, folders, sum.models, sum.goldens, sum.worst, sum.bad, LIMIT);
     return sum.bad;
 }
@@ -111,7 +112,7 @@ static size_t report(const char *level, const golden_model *models, size_t n_mod
 int main(int argc, char **argv)
 {
     static golden_model models[MOST];
-    size_t              n = golden_models(models, MOST), bad = 0;
+    size_t n = golden_models(models, MOST), bad = 0;
 
     for (int i = 1; i < argc; i++)
         bad += report(argv[i], models, n);
