@@ -11,6 +11,7 @@ extern const lm_family lm_family_qwen2;
 extern const lm_family lm_family_qwen3;
 extern const lm_family lm_family_granite;
 extern const lm_family lm_family_gpt2;
+extern const lm_family lm_family_gpt3;
 extern const lm_family lm_family_gpt_neo;
 extern const lm_family lm_family_opt;
 extern const lm_family lm_family_bloom;
@@ -30,6 +31,14 @@ lm_value  lm_llama_build(lm_builder *b, const lm_config *c);
 lm_value  lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
 lm_value  lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x);
 extern const lm_name lm_llama_names[];
+
+/* ---- GPT-2's decoder, which GPT-3 varies (gpt2.c) ---- */
+
+lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e);
+lm_value  lm_gpt2_build(lm_builder *b, const lm_config *c);
+
+/* attention_types: layers that see everything and layers that see the window; without it they take turns (gpt_neo.c). */
+lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e);
 
 /* use_sliding_window, max_window_layers, layer_types (qwen2.c). */
 lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e);

@@ -14,15 +14,16 @@ static lm_value conv1d(lm_builder *b, const char *name, lm_value x, uint32_t out
 
 static lm_value gpt2_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_attention_spec scores = c->attention;
+    lm_attention_spec scores = lm_layer_attention(c, layer);
+    uint32_t          width  = c->n_heads * c->head_dim;
 
     lm_push(b, "attn", "%sAttention");
     if (c->scores_by_layer)
         scores.scale /= (float)(layer + 1);
-    lm_value qkv = conv1d(b, "c_attn", x, 3 * c->hidden);
-    lm_value q   = lm_columns(b, "q", qkv, 1, 0, c->hidden);
-    lm_value k   = lm_columns(b, "k", qkv, 1, c->hidden, c->hidden);
-    lm_value v   = lm_columns(b, "v", qkv, 1, 2 * c->hidden, c->hidden);
+    lm_value qkv = conv1d(b, "c_attn", x, 3 * width);
+    lm_value q   = lm_columns(b, "q", qkv, 1, 0, width);
+    lm_value k   = lm_columns(b, "k", qkv, 1, width, width);
+    lm_value v   = lm_columns(b, "v", qkv, 1, 2 * width, width);
     lm_value o   = conv1d(b, "c_proj", lm_attention(b, q, k, v, &scores), c->hidden);
     lm_pop(b);
     return o;
@@ -45,7 +46,7 @@ static lm_value gpt2_block(lm_builder *b, const lm_config *c, uint32_t layer, lm
     return lm_add(b, x, gpt2_mlp(b, c, h));
 }
 
-static lm_value gpt2_build(lm_builder *b, const lm_config *c)
+lm_value lm_gpt2_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "transformer", "%sModel");
     lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
@@ -62,7 +63,7 @@ static lm_value gpt2_build(lm_builder *b, const lm_config *c)
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.wte" : NULL);
 }
 
-static lm_status gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     bool scaled, by_layer;
 
@@ -106,8 +107,8 @@ const lm_family lm_family_gpt2 = {
     .head_class   = "LMHeadModel",
     .hf_types     = (const char *const[]){ "gpt2", NULL },
     .gguf_archs   = (const char *const[]){ "gpt2", NULL },
-    .configure    = gpt2_configure,
-    .build        = gpt2_build,
+    .configure    = lm_gpt2_configure,
+    .build        = lm_gpt2_build,
     .names        = gpt2_names,
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",
                                            "activation_function", "scale_attn_weights", "scale_attn_by_inverse_layer_idx",

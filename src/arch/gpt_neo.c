@@ -53,7 +53,7 @@ static lm_status wrong_types(const lm_source *s, const char *message, lm_error *
 }
 
 /* [[["global", "local"], 12]]: the list, so many times. Without it the two take turns. */
-static lm_status read_attention_types(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e)
 {
     lm_meta_value list, group, kinds, kind, times;
     uint32_t      layer = 0;
@@ -97,7 +97,7 @@ static lm_status gpt_neo_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(lm_read_u32(s, "window_size", NULL, 1, UINT32_MAX, 256, &c->attention.window, e));
     if (!lm_meta_has(s->meta, "tie_word_embeddings"))
         c->tied = true;
-    return read_attention_types(s, c, e);
+    return lm_read_attention_types(s, c, e);
 }
 
 const lm_family lm_family_gpt_neo = {

@@ -14,6 +14,7 @@ static const lm_family *const families[] = {
     &lm_family_qwen3,
     &lm_family_granite,
     &lm_family_gpt2,
+    &lm_family_gpt3,
     &lm_family_gpt_neo,
     &lm_family_opt,
     &lm_family_bloom,

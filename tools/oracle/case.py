@@ -25,6 +25,7 @@ class Case:
     drop: tuple[str, ...] = ()      # keys left out of config.json, as older checkpoints leave them out
     respell: dict[str, Any] = field(default_factory=dict)   # entries of config.json replaced as they are
     extra: Callable | None = None   # tensors stored besides the weights
+    relaid: Callable | None = None  # the stored folder in the layout of another family with the same sums
     dtype: str = "F32"              # storage of the matrices; arithmetic is always float32
     shard_bytes: int = 0            # > 0: several files and an index
     tokenizer: bool = False         # also a tokenizer.json

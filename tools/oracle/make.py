@@ -47,6 +47,8 @@ def make(c: cases.Case, out: Path, llama_cpp: Path | None) -> dict:
     if not c.quantise:
         store.hugging_face(c, model, folder)
         store.check(c, folder, found, model)
+        if c.relaid:
+            c.relaid(c, folder)
     goldens = store.golden(c, model, seed, found, folder)
     if c.gguf and llama_cpp and not c.quantise:
         convert.gguf(c, folder, llama_cpp, folder / "model.gguf")

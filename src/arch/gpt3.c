@@ -1,0 +1,26 @@
+/* gpt3.c - GPT-3 (arXiv 2005.14165, 2.1): GPT-2's block; layers that see everything and layers with a local band take
+ * turns. Nobody has published weights, nor the width of the band: config.json has GPT-2's keys beside GPT-Neo's
+ * attention_types and window_size, whose defaults are GPT-Neo's (global first, 256 keys). Heads times their width need not
+ * be the hidden width: two rows of the paper's table 2.1 are like that. */
+#include "arch/families.h"
+
+static lm_status gpt3_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_gpt2_configure(s, c, e));
+    LM_TRY(lm_read_u32(s, "window_size", NULL, 1, UINT32_MAX, 256, &c->attention.window, e));
+    return lm_read_attention_types(s, c, e);
+}
+
+const lm_family lm_family_gpt3 = {
+    .name         = "gpt3",
+    .class_prefix = "GPT3",
+    .head_class   = "LMHeadModel",
+    .hf_types     = (const char *const[]){ "gpt3", NULL },
+    .gguf_archs   = (const char *const[]){ NULL },
+    .configure    = gpt3_configure,
+    .build        = lm_gpt2_build,
+    .names        = (const lm_name[]){ { NULL, NULL } },
+    .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",
+                                           "activation_function", "scale_attn_weights", "attention_types", "window_size", NULL },
+    .ignorable    = (const char *const[]){ "*.attn.bias", "*.attn.masked_bias", NULL },
+};
