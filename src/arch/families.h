@@ -22,6 +22,14 @@ extern const lm_family lm_family_gpt_neox;
 extern const lm_family lm_family_gptj;
 extern const lm_family lm_family_deepseek_v2;
 extern const lm_family lm_family_deepseek_v3;
+extern const lm_family lm_family_phi;
+extern const lm_family lm_family_stablelm;
+extern const lm_family lm_family_starcoder2;
+extern const lm_family lm_family_cohere;
+extern const lm_family lm_family_cohere2;
+extern const lm_family lm_family_xglm;
+extern const lm_family lm_family_ctrl;
+extern const lm_family lm_family_openai_gpt;
 
 /* ---- Llama's decoder, which others vary (llama.c) ---- */
 

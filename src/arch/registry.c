@@ -25,6 +25,14 @@ static const lm_family *const families[] = {
     &lm_family_gptj,
     &lm_family_deepseek_v3,          /* before v2, whose architecture its GGUF files have */
     &lm_family_deepseek_v2,
+    &lm_family_phi,
+    &lm_family_stablelm,
+    &lm_family_starcoder2,
+    &lm_family_cohere,
+    &lm_family_cohere2,
+    &lm_family_xglm,
+    &lm_family_ctrl,
+    &lm_family_openai_gpt,
 };
 
 const lm_family *lm_family_at(size_t i)

@@ -28,6 +28,18 @@ def load(llama_cpp: Path):
     return conversion
 
 
+def finished(kind):
+    """The converter class, with what its generators return instead of yielding (StableLM's stacked norms) yielded too."""
+    class Finished(kind):
+        model_arch = kind.model_arch
+
+        def modify_tensors(self, data_torch, name, bid):
+            more = yield from kind.modify_tensors(self, data_torch, name, bid)
+            if more is not None:
+                yield from more
+    return Finished
+
+
 def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
     """Writes `out` from the Hugging Face folder of the case."""
     conversion = load(llama_cpp)
@@ -47,7 +59,7 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
             hparams = json.loads((work / "config.json").read_text())
         kind = conversion.get_model_class(conversion.get_model_architecture(hparams, conversion.ModelType.TEXT))
         with torch.inference_mode():
-            kind(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True, hparams=hparams).write()
+            finished(kind)(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True, hparams=hparams).write()
 
 
 def rewrite(path: Path, keys=(), tensors=(), replace=None, drop=()) -> None:

@@ -96,7 +96,7 @@ def main() -> None:
               + ", ".join(f"{k} {v:.2g}" for k, v in row["flips"].items()), flush=True)
     known = {c.path for c in cases.all_cases()}
     for family in {c.family for c in cases.all_cases()}:
-        for folder in (args.out / family).iterdir():
+        for folder in (args.out / family).glob("*"):
             if f"{family}/{folder.name}" not in known:
                 print(f"warning: {folder} belongs to no case", file=sys.stderr)
     table.write_text(json.dumps([rows[k] for k in sorted(rows) if k in known], indent=1) + "\n")

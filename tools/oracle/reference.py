@@ -102,11 +102,11 @@ def greedy(model, ids, n):
     out, margin, past, step = [], float("inf"), None, ids
     for _ in range(n):
         result = model(input_ids=step, past_key_values=past, use_cache=True)
-        past = result.past_key_values
+        past = getattr(result, "past_key_values", None)
         best = result.logits[0, -1].float().topk(2)
         margin = min(margin, (best.values[0] - best.values[1]).item())
-        step = best.indices[:1].view(1, 1)
-        out.append(step.item())
+        out.append(best.indices[0].item())
+        step = best.indices[:1].view(1, 1) if past is not None else torch.cat([step, best.indices[:1].view(1, 1)], 1)
     return out, margin
 
 

@@ -1,0 +1,131 @@
+/* cohere.c - Command-R, Aya (Cohere 2024) and Command R7B (2412): one norm without bias before attention and MLP side by side,
+ * rotary pairs, logits times a factor. The second generation rotates only in layers with a window. */
+#include "arch/families.h"
+
+static lm_value cohere_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_attention_spec scores = lm_layer_attention(c, layer);
+
+    lm_push(b, "self_attn", "%sAttention");
+    lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, c->bias_qkv);
+    lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    if (c->qk_norm) {
+        q = lm_layer_norm_heads(b, "q_norm", q, c->n_heads, c->n_heads, c->norm_eps);
+        k = lm_layer_norm_heads(b, "k_norm", k, c->n_kv_heads, c->n_kv_heads, c->norm_eps);
+    }
+    if (!c->full[layer]) {
+        q = lm_rope(b, q, c->n_heads, &c->rope);
+        k = lm_rope(b, k, c->n_kv_heads, &c->rope);
+    }
+    lm_value o = lm_linear(b, "o_proj", lm_attention(b, q, k, v, &scores), c->hidden, c->bias_qkv);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value cohere_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "model", "%sModel");
+    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
+    lm_push(b, "layers", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sDecoderLayer");
+        lm_value h = lm_layer_norm(b, "input_layernorm", x, c->norm_eps, false);
+        x          = lm_add(b, x, cohere_attention(b, c, i, h));
+        x          = lm_add(b, x, lm_llama_mlp(b, c, h));
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_layer_norm(b, "norm", x, c->norm_eps, false);
+    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
+    lm_pop(b);
+    x = lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+    return lm_scale(b, x, c->logit_factor);
+}
+
+static lm_status read_common(const lm_source *s, double base, lm_config *c, lm_error *e)
+{
+    bool file = s->kind == LM_GGUF;
+
+    LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, &c->act, e));
+    LM_TRY(lm_read_bool(s, "attention_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
+    LM_TRY(lm_read_bool(s, "use_qk_norm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
+    LM_TRY(lm_read_f32(s, "logit_scale", "logit_scale", 1e-6, 1e6, file ? 1 : 0.0625, &c->logit_factor, e));
+    if (!file && !lm_meta_has(s->meta, "tie_word_embeddings"))
+        c->tied = true;
+    LM_TRY(lm_read_rope(s, c->head_dim, base, c, e));
+    c->rope.pairing = LM_ROPE_PAIR;
+    c->attention    = lm_plain_attention(c);
+    return LM_OK;
+}
+
+static lm_status cohere_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    return read_common(s, 500000, c, e);
+}
+
+/* Every fourth layer sees everything and knows no positions, unless the file says otherwise. */
+static lm_status cohere2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    uint32_t every;
+    float    rotated;
+
+    LM_TRY(read_common(s, 10000, c, e));
+    LM_TRY(lm_read_u32(s, "sliding_window_pattern", "attention.sliding_window_pattern", 1, LM_MAX_LAYERS, 4, &every, e));
+    LM_TRY(lm_read_f32(s, "rotary_pct", NULL, 0, 1, 1, &rotated, e));
+    LM_TRY(lm_read_window(s, 4096, c, e));
+    if (rotated < 1)
+        return lm_no_form(s, "rotary_pct", "heads rotate whole in this family", e);
+    if (c->attention.window == 0)
+        return lm_no_form(s, "sliding_window", "layers without a window have no form in this family", e);
+    if (s->kind == LM_GGUF || !lm_meta_has(s->meta, "layer_types"))
+        for (uint32_t i = 0; i < c->n_layers; i++)
+            c->full[i] = (i + 1) % every == 0;
+    return LM_OK;
+}
+
+static const lm_name cohere_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
+    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
+    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
+    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_cohere = {
+    .name         = "cohere",
+    .class_prefix = "Cohere",
+    .hf_types     = (const char *const[]){ "cohere", NULL },
+    .gguf_archs   = (const char *const[]){ "command-r", NULL },
+    .configure    = cohere_configure,
+    .build        = cohere_build,
+    .names        = cohere_names,
+    .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "use_qk_norm", "logit_scale", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+const lm_family lm_family_cohere2 = {
+    .name         = "cohere2",
+    .class_prefix = "Cohere2",
+    .hf_types     = (const char *const[]){ "cohere2", NULL },
+    .gguf_archs   = (const char *const[]){ "cohere2", NULL },
+    .configure    = cohere2_configure,
+    .build        = cohere_build,
+    .names        = cohere_names,
+    .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "logit_scale", "sliding_window",
+                                           "sliding_window_pattern", "layer_types", "rotary_pct", "layer_switch",
+                                           "order_of_interleaved_layers", "position_embedding_type", "use_embedding_sharing",
+                                           "use_gated_activation", "use_parallel_block", "use_parallel_embedding",
+                                           "cache_implementation", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

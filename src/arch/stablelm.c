@@ -1,0 +1,101 @@
+/* stablelm.c - StableLM 3B, Zephyr and StableLM 2 (arXiv 2402.17834): Llama's parts behind LayerNorm, rotary embedding on a
+ * quarter of each head; biases on q, k, v, a norm for every head, and parallel parts where they are switched on. */
+#include "arch/families.h"
+
+static lm_value head_norms(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t n_heads)
+{
+    lm_push(b, name, "%sLayerNormPerHead");
+    x = lm_layer_norm_heads(b, "norms.*", x, n_heads, n_heads, c->norm_eps);
+    lm_pop(b);
+    return x;
+}
+
+static lm_value stablelm_attention(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "self_attn", "%sAttention");
+    lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, c->bias_qkv);
+    lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    if (c->qk_norm) {
+        q = head_norms(b, c, "q_layernorm", q, c->n_heads);
+        k = head_norms(b, c, "k_layernorm", k, c->n_kv_heads);
+    }
+    q          = lm_rope(b, q, c->n_heads, &c->rope);
+    k          = lm_rope(b, k, c->n_kv_heads, &c->rope);
+    lm_value o = lm_linear(b, "o_proj", lm_attention(b, q, k, v, &c->attention), c->hidden, false);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value stablelm_layer(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_value h = lm_layer_norm(b, "input_layernorm", x, c->norm_eps, true);
+    x          = lm_add(b, x, stablelm_attention(b, c, h));
+    if (!c->parallel)
+        h = lm_layer_norm(b, "post_attention_layernorm", x, c->norm_eps, true);
+    return lm_add(b, x, lm_llama_mlp(b, c, h));
+}
+
+static lm_value stablelm_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "model", "%sModel");
+    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
+    lm_push(b, "layers", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sDecoderLayer");
+        x = stablelm_layer(b, c, x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_layer_norm(b, "norm", x, c->norm_eps, true);
+    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
+    lm_pop(b);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+}
+
+static lm_status stablelm_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool     file = s->kind == LM_GGUF;
+    uint32_t lanes;
+
+    LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, &c->act, e));
+    LM_TRY(lm_read_bool(s, "use_qkv_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
+    LM_TRY(lm_read_bool(s, "qk_layernorm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
+    LM_TRY(lm_read_bool(s, "use_parallel_residual", NULL, file && !lm_has_tensor(s, "blk.0.ffn_norm.weight"), &c->parallel, e));
+    LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", 0.25, c, &lanes, e));
+    LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
+    c->attention = lm_plain_attention(c);
+    return LM_OK;
+}
+
+static const lm_name stablelm_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.q_layernorm.norms.*", "blk.*.attn_q_norm" },
+    { "model.layers.*.self_attn.k_layernorm.norms.*", "blk.*.attn_k_norm" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
+    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
+    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_stablelm = {
+    .name         = "stablelm",
+    .class_prefix = "StableLm",
+    .hf_types     = (const char *const[]){ "stablelm", NULL },
+    .gguf_archs   = (const char *const[]){ "stablelm", NULL },
+    .configure    = stablelm_configure,
+    .build        = stablelm_build,
+    .names        = stablelm_names,
+    .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "partial_rotary_factor", "qk_layernorm", "use_qkv_bias",
+                                           "use_parallel_residual", "rotary_scaling_factor", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

@@ -1,0 +1,75 @@
+/* starcoder2.c - StarCoder2 (arXiv 2402.19173): grouped rotary attention behind LayerNorm, a plain tanh-GELU MLP, biases
+ * everywhere, a sliding window in the smaller models. */
+#include "arch/families.h"
+
+static lm_value starcoder2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_layer_norm(b, "input_layernorm", x, c->norm_eps, true);
+    x          = lm_add(b, x, lm_llama_attention(b, c, layer, h));
+    h          = lm_layer_norm(b, "post_attention_layernorm", x, c->norm_eps, true);
+    lm_push(b, "mlp", "%sMLP");
+    h = lm_activate(b, lm_linear(b, "c_fc", h, c->intermediate, c->bias_mlp), c->act);
+    h = lm_linear(b, "c_proj", h, c->hidden, c->bias_mlp);
+    lm_pop(b);
+    return lm_add(b, x, h);
+}
+
+static lm_value starcoder2_build(lm_builder *b, const lm_config *c)
+{
+    lm_push(b, "model", "%sModel");
+    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
+    lm_push(b, "layers", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sDecoderLayer");
+        x = starcoder2_layer(b, c, i, x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_layer_norm(b, "norm", x, c->norm_eps, true);
+    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
+    lm_pop(b);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+}
+
+static lm_status starcoder2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool bias;
+
+    LM_TRY(lm_read_layer_norm_sizes(s, "norm_epsilon", c, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_bool(s, "use_bias", NULL, s->kind != LM_GGUF || lm_has_tensor(s, "blk.0.attn_q.bias"), &bias, e));
+    c->bias_qkv = c->bias_o = c->bias_mlp = bias;
+    LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
+    c->attention = lm_plain_attention(c);
+    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
+        c->tied = true;
+    return lm_read_window(s, 0, c, e);
+}
+
+static const lm_name starcoder2_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.mlp.c_fc", "blk.*.ffn_up" },
+    { "model.layers.*.mlp.c_proj", "blk.*.ffn_down" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_starcoder2 = {
+    .name         = "starcoder2",
+    .class_prefix = "Starcoder2",
+    .hf_types     = (const char *const[]){ "starcoder2", NULL },
+    .gguf_archs   = (const char *const[]){ "starcoder2", NULL },
+    .configure    = starcoder2_configure,
+    .build        = starcoder2_build,
+    .names        = starcoder2_names,
+    .keys         = (const char *const[]){ "hidden_act", "norm_epsilon", "use_bias", "sliding_window", "mlp_type", "norm_type",
+                                           "residual_dropout", "embedding_dropout", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

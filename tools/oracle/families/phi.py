@@ -1,0 +1,27 @@
+"""Phi-1, 1.5 and 2: one norm before both parts, partial rotary embedding, biases everywhere, the head's too."""
+
+from transformers import PhiConfig, PhiForCausalLM
+
+from case import Case
+from reference import no_bias, uniform_attention
+
+BASE = dict(vocab_size=131, hidden_size=32, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+            max_position_embeddings=48, bos_token_id=130, eos_token_id=130)
+
+
+def rope(part, **kw):
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": part, **kw}}
+
+
+FLIPS = {"attention uniform": uniform_attention, "biases": no_bias("mlp"), "q, k, v biases": no_bias("_proj"), "no head bias": no_bias("lm_head"),
+         "all lanes": rope(1.0)}
+
+CASES = [
+    Case(name="phi-2", family="phi", config=PhiConfig, model=PhiForCausalLM, rows=(24,), kwargs={**BASE, **rope(0.5)}, flips=FLIPS,
+         shows="half of each head rotates, parallel parts behind one norm, an untied head with a bias, tanh GELU"),
+    Case(name="head-norm", family="phi", config=PhiConfig, model=PhiForCausalLM, rows=(12,), flips=FLIPS, drop=("head_dim",),
+         kwargs={**BASE, **rope(0.25, rope_theta=500.0), "hidden_size": 48, "intermediate_size": 40, "num_attention_heads": 6, "num_key_value_heads": 2,
+                 "qk_layernorm": True},
+         gguf=False, gguf_note="llama.cpp knows neither the norms of heads nor grouped keys in this family",
+         shows="a norm with a bias shared by the heads of q and of k, grouped keys, a quarter rotates"),
+]
