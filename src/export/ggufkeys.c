@@ -66,6 +66,8 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
         lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("yarn"));
         real(k, "rope.scaling.factor", r->factor);
         whole(k, "rope.scaling.original_context_length", r->original_context);
+        if (r->mscale_all_dim != 0)
+            real(k, "rope.scaling.yarn_log_multiplier", 0.1 * r->mscale_all_dim);
         if (r->beta_fast != 32 || r->beta_slow != 1) {
             real(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
             real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
@@ -96,6 +98,12 @@ static void add_experts(keys *k, const lm_config *c)
         lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
     if (c->route.scale > 0)
         factor(k, "expert_weights_scale", c->route.scale);
+    if (c->route.sigmoid || c->latent.kv_rank)
+        whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
+    if (c->dense_layers)
+        whole(k, "leading_dense_block_count", c->dense_layers);
+    if (c->shared_width && c->shared_width % c->expert_width == 0)
+        whole(k, "expert_shared_count", c->shared_width / c->expert_width);
     if (c->route.n_groups) {
         whole(k, "expert_group_count", c->route.n_groups);
         whole(k, "expert_group_used_count", c->route.top_groups);
@@ -108,9 +116,16 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
     const lm_node *rms = first_node(p, LM_OP_RMS_NORM), *layer = first_node(p, LM_OP_LAYER_NORM);
 
     whole(k, "attention.head_count", c->n_heads);
-    whole(k, "attention.head_count_kv", c->n_kv_heads);
-    whole(k, "attention.key_length", a->k_dim);
-    whole(k, "attention.value_length", a->v_dim);
+    if (c->latent.kv_rank) {         /* as one key/value head that is the latent */
+        if (c->latent.q_rank)
+            whole(k, "attention.q_lora_rank", c->latent.q_rank);
+        whole(k, "attention.kv_lora_rank", c->latent.kv_rank);
+        whole(k, "attention.key_length_mla", a->k_dim);
+        whole(k, "attention.value_length_mla", a->v_dim);
+    }
+    whole(k, "attention.head_count_kv", c->latent.kv_rank ? 1 : c->n_kv_heads);
+    whole(k, "attention.key_length", c->latent.kv_rank ? c->latent.kv_rank + c->latent.rope_dim : a->k_dim);
+    whole(k, "attention.value_length", c->latent.kv_rank ? c->latent.kv_rank : a->v_dim);
     if (rms)
         real(k, "attention.layer_norm_rms_epsilon", (double)rms->norm.eps);
     if (layer)

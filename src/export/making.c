@@ -76,6 +76,15 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
         t->deviation = 0.02f;
     else
         t->deviation = (w->kind == LM_TABLE ? 2.0f : 1.0f) / sqrtf((float)t->cols);
+    if (w->kind != LM_HEADS)
+        return;
+    /* the numbers of the matrix that a checkpoint keeps */
+    t->turned      = w->joint.turned;
+    t->joint_first = w->joint.first;
+    t->joint_of    = w->joint.of;
+    t->stream      = stream_of(w->joint.path);
+    t->cols        = w->dims[w->joint.turned ? 1 : 2];
+    t->deviation   = 1.0f / sqrtf((float)t->cols);
 }
 
 /* ---- making ---- */
@@ -88,6 +97,14 @@ static uint64_t number_row(uint64_t r, uint32_t head)
     return r - lane + lane % 2 * (head / 2) + lane / 2;
 }
 
+/* Where the numbers of element `at` are, of heads' matrices [head][out][in] cut from one of [head × of][cols]. */
+static uint64_t joint_number(const lm_made_tensor *t, uint64_t at)
+{
+    uint64_t in = t->dims[2], col = at % in, row = at / in % t->dims[1], first = at / in / t->dims[1] * t->joint_of + t->joint_first;
+
+    return t->turned ? (first + col) * t->cols + row : (first + row) * t->cols + col;
+}
+
 /* Elements [from, from + n) as they are stored. */
 static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64_t n, float *out)
 {
@@ -98,7 +115,11 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
     for (uint64_t done = 0, take; done < n; done += take) {
         uint64_t part = (from + done) / t->part, at = (from + done) % t->part, first = at, step = 1;
         take          = t->part - at < n - done ? t->part - at : n - done;
-        if (t->turned || t->head) {
+        if (t->joint_of) {
+            take  = t->dims[2] - at % t->dims[2] < take ? t->dims[2] - at % t->dims[2] : take;
+            first = joint_number(t, at);
+            step  = t->turned ? t->cols : 1;
+        } else if (t->turned || t->head) {
             uint64_t width = t->turned ? t->dims[1] : t->n_dims == 1 ? 1 : t->cols, row = at / width, col = at % width;
             take  = width - col < take ? width - col : take;
             first = t->turned ? col * t->cols + row : number_row(row, t->head) * width + col;

@@ -23,6 +23,7 @@ typedef struct lm_made_tensor {
     bool         turned;             /* stored [in, out] */
     uint32_t     head;               /* rows of a head whose lanes 2i and 2i+1 are the numbers' i and i + head/2; 0: no change */
     const float *values;             /* [elements]: nothing random; NULL */
+    uint32_t     joint_first, joint_of;   /* matrices of heads: rows of those that a checkpoint keeps together (lm_joint); 0: none */
 } lm_made_tensor;
 
 typedef struct lm_synthesis {

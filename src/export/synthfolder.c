@@ -212,6 +212,14 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
         t->elements = t->part;
         t->stream += expert;
     }
+    if (w->kind == LM_HEADS) {           /* with all that is stored together */
+        t->n_dims   = 2;
+        t->dims[0]  = w->dims[0] * w->joint.of;
+        t->dims[1]  = t->cols;
+        t->elements = t->part = t->dims[0] * t->dims[1];
+        t->joint_of = 0;
+        t->turned   = false;
+    }
     if (w->transposed && t->n_dims == 2) {
         t->dims[0] = w->dims[1];
         t->dims[1] = w->dims[0];
@@ -227,10 +235,10 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
     for (uint32_t i = 0; i < s->program->n_weights; i++) {
         const lm_weight *w    = &s->program->weights[i];
         const char      *star = w->kind == LM_EXPERTS ? strchr(w->path, '*') : NULL;
-        if (w->gguf_only)
+        if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first))
             continue;
         if (!star)
-            LM_TRY(add_one(s, i, w->path, 0, type, e));
+            LM_TRY(add_one(s, i, w->kind == LM_HEADS ? w->joint.path : w->path, 0, type, e));
         for (uint64_t k = 0; star && k < w->dims[0]; k++) {
             snprintf(name, sizeof name, "%.*s%" PRIu64 "%s", (int)(star - w->path), w->path, k, star + 1);
             LM_TRY(add_one(s, i, name, k, type, e));
