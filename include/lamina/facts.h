@@ -94,6 +94,8 @@ typedef struct lm_facts_options {
     uint32_t     tokens;             /* of the pass that costs by module are shown for, batch 1; 0: 4, as torchinfo's users do */
     const char  *precision;          /* weights as if stored so ("Q4_K_M", "f16", "int4"); NULL: as stored, else the type that the
                                         description names, else f16 */
+    uint32_t     rank;               /* of LoRA adapters; 0: 16 */
+    const lm_limits *limits;         /* for predicted speed; NULL: those of this machine, where they have been measured */
 } lm_facts_options;
 
 /* `m` must outlive the facts. Errors as of lm_engine_predict; LM_USAGE for an unknown precision. Not thread-safe. */

@@ -48,6 +48,7 @@ typedef struct lm_measure_options {
     const char *cpu;                 /* instruction set level; NULL: the best there is */
     uint32_t    threads;             /* 0: physical cores */
     bool        fresh;               /* measure again even where the cache folder has figures of this machine */
+    bool        kept_only;           /* do not measure: LM_NOT_FOUND where the cache folder has no figures */
 } lm_measure_options;
 
 /* What the machine can do at best, measured in about a second and kept in the cache folder for the next time. That it cannot

@@ -255,6 +255,7 @@ static lm_status fill_root(lm_facts *f, lm_error *e)
         { "attention", lm_fill_attention },   { "mlp", lm_fill_mlp },             { "parameters", lm_fill_parameters },
         { "weights", lm_fill_weights },       { "kv", lm_fill_kv },               { "flops", lm_fill_flops },
         { "pass", lm_fill_pass },             { "memory", lm_fill_memory },       { "rope", lm_fill_rope },
+        { "tuning", lm_fill_tuning },         { "speed", lm_fill_speed },
     };
 
     f->root.kind       = LM_FACT_GROUP;

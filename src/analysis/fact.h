@@ -11,12 +11,15 @@
 #include "base/str.h"
 #include "lamina/facts.h"
 
+enum { LM_MOST_PRECISIONS = 16 };
+
 struct lm_facts {
     lm_subject s;
     lm_ledger *ledger;           /* sums that many facts need */
     lm_fact    root;
     lm_fact    nowhere;          /* what is said to after a failed allocation */
     lm_arena   arena;
+    lm_dtype  *types_as[LM_MOST_PRECISIONS];     /* [n_weights] each, once somebody has asked */
     bool       failed;
     char       missing[160];     /* the first path that code asked for in vain */
 };
@@ -63,7 +66,7 @@ void lm_fact_json(const lm_fact *x, unsigned indent, lm_buf *out);
 /* ---- who fills what (facts_*.c) ---- */
 lm_fill lm_fill_model, lm_fill_config, lm_fill_architecture, lm_fill_parameters, lm_fill_weights, lm_fill_kv, lm_fill_flops,
     lm_fill_memory, lm_fill_modules, lm_fill_layers, lm_fill_rope, lm_fill_attention, lm_fill_precision, lm_fill_warnings, lm_fill_mlp,
-    lm_fill_pass;
+    lm_fill_pass, lm_fill_tuning, lm_fill_speed;
 
 /* The facts of one module, for paths that are its own. */
 lm_fill lm_fill_module;

@@ -68,6 +68,38 @@ static void fill_slopes(lm_facts *f, lm_fact *list)
                       "score lost for each token of distance");
 }
 
+/* The rank of the queries' own compression: the width of the norm between their two products; 0: there is one product. */
+static uint32_t query_rank(lm_facts *f)
+{
+    const lm_program *p = f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_LINEAR && (f->ledger->roles[i] & LM_ROLE_QUERY)) {
+            const lm_node *m = &p->nodes[p->values[p->nodes[i].in[0]].producer];
+            if (m->code == LM_OP_RMS_NORM && f->ledger->block[p->values[m->out].producer] == f->ledger->block[i])
+                return p->values[m->out].width;
+        }
+    return 0;
+}
+
+static void say_latent(lm_facts *f, lm_fact *outer, const lm_traits *t)
+{
+    lm_fact *g = lm_say_group(outer, "latent", NULL, 0);
+
+    lm_say_count(g, "kv_rank", t->kv_rank, LM_UNIT_LANES, LM_FROM_PROGRAM,
+                 "lanes of the latent that keys and values are made of");
+    lm_say_count(g, "q_rank", query_rank(f), LM_UNIT_LANES, LM_FROM_PROGRAM, "of the queries' latent; 0: they have none");
+    lm_say_count(g, "heads", t->attention->attention.spec.n_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM,
+                 "of queries, and of keys and values made of the latent");
+    lm_say_count(g, "nope_dim", t->nope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "lanes of a head that are not rotated");
+    lm_say_count(g, "rope_dim", t->rope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "rotated lanes, whose key all heads share");
+    lm_say_count(g, "qk_dim", t->nope_dim + t->rope_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "of a query or key head");
+    lm_say_count(g, "v_dim", t->v_dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "of a value head");
+    lm_say_count(g, "cached", t->kv_rank + t->rope_dim, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
+                 "of a token in a layer: latent and rotated key");
+    lm_say_bool(g, "absorbed", t->absorbed, LM_FROM_PROGRAM, "the cache holds latents; else keys and values of every head");
+}
+
 void lm_fill_attention(lm_facts *f, lm_fact *g)
 {
     const lm_program *p = f->s.program;
@@ -93,6 +125,8 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
                      "windows of all layers together: how far a value can travel");
     else
         lm_say_none(g, "reach", "some layer sees every position");
+    if (t.latent)
+        say_latent(f, g, &t);
     if (t.alibi)
         lm_say_list(g, "alibi_slopes", fill_slopes, (uint64_t)(t.attention - p->nodes));
     lm_keep_silent(lm_say_list(g, "layers", fill_attention_layers, 0));

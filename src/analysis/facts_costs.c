@@ -3,6 +3,7 @@
 
 #include "analysis/fact.h"
 #include "analysis/ledger.h"
+#include "analysis/traits.h"
 
 /* ---- FLOPs ---- */
 
@@ -94,7 +95,11 @@ void lm_fill_flops(lm_facts *f, lm_fact *g)
 static uint64_t mha_elements(const lm_facts *f, uint32_t cache)
 {
     const lm_program *p = f->s.program;
+    lm_traits         t;
 
+    lm_find_traits(f->ledger, &t);
+    if (t.latent)                /* heads as they are made of the latent; the rotated lanes are shared and not theirs */
+        return (uint64_t)t.attention->attention.spec.n_heads * (t.nope_dim + t.v_dim);
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.cache == cache)
             return (uint64_t)p->nodes[i].attention.spec.n_heads * (p->nodes[i].attention.spec.k_dim + p->nodes[i].attention.spec.v_dim);
@@ -152,7 +157,8 @@ static void fill_kv_layers(lm_facts *f, lm_fact *list)
 {
     for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
         const lm_cache *k = &f->s.program->caches[i];
-        lm_say_count(list, NULL, (uint64_t)k->n_kv_heads * (k->k_dim + (k->v_in_k ? 0 : k->v_dim)), LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
+        lm_say_count(list, NULL, (uint64_t)k->n_kv_heads * (k->k_dim + (k->v_in_k ? 0 : k->v_dim)), LM_UNIT_ELEMENTS,
+                     LM_FROM_PROGRAM,
                      "kept of every position");
     }
 }

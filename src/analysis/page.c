@@ -71,6 +71,14 @@ char *lm_fig_flops(char out[LM_FIG], double n)
     return out;
 }
 
+char *lm_fig_rate(char out[LM_FIG], double n)
+{
+    if (n >= 999.5)
+        return lm_fig_count(out, (uint64_t)(n / 10 + 0.5) * 10);
+    snprintf(out, LM_FIG, "%.3g", n);
+    return out;
+}
+
 /* ---- columns ---- */
 
 unsigned lm_text_columns(const char *utf8)

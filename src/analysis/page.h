@@ -31,6 +31,8 @@ char *lm_fig_bytes(char out[LM_FIG], uint64_t n);            /* "6.43 GB" */
 char *lm_fig_both(char out[LM_FIG], uint64_t n);             /* "6.43 GB (5.98 GiB)" */
 char *lm_fig_flops(char out[LM_FIG], double n);              /* "6.43 GFLOP" */
 
+char *lm_fig_rate(char out[LM_FIG], double n);               /* "9.73", "111", "2,310" */
+
 /* ---- columns ---- */
 unsigned lm_text_columns(const char *utf8);
 

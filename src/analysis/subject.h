@@ -4,6 +4,7 @@
 
 #include "formats/container.h"
 #include "formats/meta.h"
+#include "lamina/machine.h"
 #include "plan/plan.h"
 
 typedef struct lm_ledger lm_ledger;
@@ -19,7 +20,8 @@ typedef struct lm_subject {
     const char *const  *warnings;        /* NULL-ended */
     uint64_t            context, batch;
     lm_dtype            kv_type;
-    uint32_t            tokens;          /* lm_facts_options */
+    uint32_t            tokens, rank;    /* lm_facts_options */
+    const lm_limits    *limits;          /* NULL: nobody has measured this machine */
     /* The plan for weights of these types ([n_weights]; NULL: the subject's), a context and a batch. It belongs to whoever
      * makes it and lives as long as the facts. */
     lm_status         (*plan)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e);

@@ -72,6 +72,26 @@ static void see_attention(lm_traits *t, const lm_node *n)
     t->alibi |= n->attention.spec.alibi > 0;
 }
 
+/* Two matrices of each head's own: absorbed, nope lanes to the latent before the scores and the latent to values after
+ * them; naive, the shared latent to both before. */
+static void see_latent(const lm_ledger *l, lm_traits *t, const lm_node *n)
+{
+    const lm_program *p   = l->program;
+    uint32_t          in  = p->values[n->in[0]].width / (n->heads.shared ? 1 : n->heads.n_heads);
+    uint32_t          out = p->values[n->out].width / n->heads.n_heads;
+
+    if (t->latent && t->nope_dim && t->v_dim)
+        return;
+    if (!t->latent) {
+        t->latent   = true;
+        t->absorbed = !n->heads.shared;
+        t->nope_dim = n->heads.shared ? out : in;
+        t->kv_rank  = n->heads.shared ? in : out;
+    } else {
+        t->v_dim = out;
+    }
+}
+
 static void see_linear(const lm_ledger *l, lm_traits *t, uint32_t i)
 {
     const lm_program *p = l->program;
@@ -101,6 +121,9 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
     case LM_OP_LINEAR:
         see_linear(l, t, i);
         break;
+    case LM_OP_HEAD_LINEAR:
+        see_latent(l, t, n);
+        break;
     case LM_OP_POSITION:
         t->learned = true;
         break;
@@ -108,7 +131,8 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
         t->sinusoidal = true;
         break;
     case LM_OP_ROPE:
-        t->rotary = true;
+        t->rotary   = true;
+        t->rope_dim = l->program->ropes[n->rope.table].spec.dim;
         break;
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:

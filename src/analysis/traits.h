@@ -17,6 +17,8 @@ typedef struct lm_traits {
     uint32_t first_window, n_windows, n_attentions;
     bool     mixed_windows;          /* some layers have one, or a different one */
     bool     has_act, tied, parallel, qk_norm, latent;       /* latent: one shared latent is cached (MLA) */
+    uint32_t kv_rank, nope_dim, rope_dim, v_dim;     /* of latent attention */
+    bool     absorbed;               /* its cache holds the latent alone */
     bool     bias_qkv, bias_o, bias_mlp, bias_head;
     bool     learned, sinusoidal, rotary, alibi, dense;      /* dense: some layer has a dense MLP */
     lm_act   act;

@@ -181,6 +181,32 @@ static void put_compute(lm_page *v)
                           (double)lm_facts_count(f, "flops.prefill")));
 }
 
+static void put_speed(lm_page *v)
+{
+    static const char *const precisions[] = { "f16", "Q8_0", "Q4_K_M" };
+    lm_facts *f    = v->f;
+    bool      here = lm_facts_has(f, "weights.bytes");
+
+    if (!lm_facts_truth(f, "speed.measured")) {
+        lm_buf_add_str(v->out, _("  this machine       not measured yet: lamina doctor\n"));
+        return;
+    }
+    for (size_t i = here ? 2 : 0; i < 3; i++) {
+        char at[32];
+        snprintf(at, sizeof at, "speed%s%s", here ? "" : ".as.", here ? "" : precisions[i]);
+        if (!lm_facts_has(f, "%s.generation.tokens_per_second", at) || !lm_facts_has(f, "%s.prompt.tokens_per_second", at))
+            continue;
+        char a[LM_FIG], b[LM_FIG];
+        lm_buf_printf(v->out, _("  %s at most %s tokens/s generating (%s), %s reading (%s)%s%s\n"),
+                      here || i == 0 ? _("this machine      ") : "                  ",
+                      lm_fig_rate(a, lm_facts_number(f, "%s.generation.tokens_per_second", at)), lm_facts_text(f,
+                              "%s.generation.limited_by", at),
+                      lm_fig_rate(b, lm_facts_number(f, "%s.prompt.tokens_per_second", at)), lm_facts_text(f,
+                              "%s.prompt.limited_by", at), here ? "" : _(" as "),
+                      here ? "" : precisions[i]);
+    }
+}
+
 static void put_rope(lm_page *v)
 {
     lm_facts *f = v->f;
@@ -223,6 +249,7 @@ void lm_view_overview(lm_page *v)
     put_parameters(v);
     put_memory(v);
     put_compute(v);
+    put_speed(v);
     put_rope(v);
     put_notes(v);
     lm_buf_add_str(v->out, _("\n  more               --layer 0   --view info|tree|torchinfo|params|flops|kv|memory|rope\n"));

@@ -28,6 +28,7 @@ typedef struct holding {
     lm_dtype         *types;             /* of the subject */
     uint64_t         *bytes;
     const char       *warnings[MOST_WARNINGS + 1];
+    lm_limits         limits;
     made_plan        *plans;
     lm_arena          arena;
 } holding;
@@ -161,6 +162,12 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.batch     = o->engine.sequences ? o->engine.sequences : 1;
     s.kv_type   = kv_types[o->engine.kv];
     s.tokens    = o->tokens ? o->tokens : 4;
+    s.rank      = o->rank ? o->rank : 16;
+    lm_measure_options kept = { .cpu = o->engine.cpu, .threads = o->engine.threads, .kept_only = true };
+    if (o->limits)
+        h->limits = *o->limits;
+    if (o->limits || lm_machine_measure(&kept, &h->limits, NULL) == LM_OK)
+        s.limits = &h->limits;
     return lm_facts_of(&s, out, e);
 }
 

@@ -343,7 +343,10 @@ lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_err
     }
     snprintf(limits.level, sizeof limits.level, "%s", lm_cpu_name(cpu));
     bool keep = cache_file(&arena, limits.level, threads, &path);
-    if (!keep || (o && o->fresh) || !from_cache(path, threads, &limits)) {
+    bool kept = keep && !(o && o->fresh) && from_cache(path, threads, &limits);
+    if (!kept && o && o->kept_only) {
+        status = lm_fail(e, LM_NOT_FOUND, "limits", LM_NO_OFFSET, "this machine has not been measured");
+    } else if (!kept) {
         status = measure_now(cpu, threads, &limits, e);
         if (status == LM_OK && keep)
             to_cache(path, &limits);

@@ -75,6 +75,30 @@ def test_queries(lamina, model):
     assert lamina("inspect", model, "--query", "").returncode == 1 and lamina("inspect", model, "--query", "kv..type").returncode == 1
 
 
+def test_tuning(lamina):
+    """Llama 3.2 3B: adapters of rank 16 on all seven products are 24,313,856 parameters, as PEFT counts them."""
+    t = json.loads(lamina("inspect", "llama-3.2-3b", "--query", "tuning").stdout)
+    total = 3212749824
+    assert t["lora"]["trainable"] == 24313856 == sum(t["lora"]["targets"].values())
+    full = t["full"]
+    assert full["trainable"] == total and full["optimizer"] == 12 * total
+    assert full["vram"] == full["weights"] + full["gradients"] + full["optimizer"] + full["activations"] == 16 * total + full["activations"]
+    assert full["activations_checkpointed"] < full["activations"]
+    assert t["qlora"]["vram_checkpointed"] < t["lora"]["vram_checkpointed"] < full["vram_checkpointed"]
+    at = json.loads(lamina("inspect", "llama-3.2-3b", "--query", "tuning.at[4096].full").stdout)
+    assert at["activations"] == 2 * full["activations"]
+
+
+def test_speed_of_a_measured_machine(lamina, model, tmp_path, monkeypatch):
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path))
+    assert json.loads(lamina("inspect", model, "--query", "speed").stdout) == {"measured": False}
+    assert lamina("doctor", "--json").returncode == 0
+    speed = json.loads(lamina("inspect", model, "--query", "speed").stdout)
+    assert speed["measured"] and speed["generation"]["limited_by"] and speed["prompt"]["tokens_per_second"] > speed["generation"]["tokens_per_second"]
+    assert abs(speed["prompt"]["seconds"] * speed["prompt"]["tokens_per_second"] - 512) < 1e-6
+    assert speed["generation"]["bytes"] > 50e6
+
+
 def test_inspect_a_bare_description(lamina, source, tmp_path):
     shutil.copy(source / "tests/golden/llama/gqa/config.json", tmp_path)
     j = json.loads(lamina("inspect", tmp_path / "config.json", "--json").stdout)

@@ -27,7 +27,8 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def lamina(build, source):
-    return lambda *args: run(build / "src/cli/lamina", "inspect", *args, cwd=source)
+    env = {**os.environ, "LAMINA_CACHE": "/nowhere"}         # nothing was measured there
+    return lambda *args: run(build / "src/cli/lamina", "inspect", *args, cwd=source, env=env)
 
 
 @pytest.mark.parametrize("page", PAGES)

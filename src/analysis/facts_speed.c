@@ -1,0 +1,106 @@
+/* facts_speed.c - how fast it could be here: the plan against what this machine was measured to do. */
+#include <string.h>
+
+#include "analysis/fact.h"
+#include "analysis/ledger.h"
+#include "analysis/precision.h"
+#include "analysis/predict.h"
+
+static lm_peaks peaks_of(const lm_limits *l)
+{
+    return (lm_peaks){ .int8 = l->int8.all, .bf16 = l->bf16.all, .f32 = l->f32.all, .memory = l->memory.all };
+}
+
+static void say_prediction(lm_fact *g, const lm_prediction *x)
+{
+    lm_say_number(g, "tokens_per_second", x->tokens_per_second, LM_UNIT_TOKENS_PER_SECOND, LM_FROM_MEASURE,
+                  "at most: each step as slow as its "
+                                                                                                    "reading or its arithmetic");
+    lm_say_number(g, "seconds", x->seconds, LM_UNIT_SECONDS, LM_FROM_MEASURE, NULL);
+    lm_say_text(g, "limited_by", x->limited_by, LM_FROM_MEASURE, "what takes longest");
+    lm_say_count(g, "bytes", x->bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "weights and cache read");
+    lm_say_count(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
+}
+
+_Static_assert(LM_MOST_PRECISIONS > 10, "one for each of precision.c's table");
+
+/* The subject's plan, or one for weights of another precision: argument - 1 of lm_precision_at. */
+static const lm_plan *plan_of(lm_facts *f, uint64_t argument)
+{
+    const lm_plan      *p     = NULL;
+    const lm_precision *x     = argument ? lm_precision_at(argument - 1) : NULL;
+    lm_dtype           *types = x ? f->types_as[argument] : NULL;
+
+    if (x && !types) {
+        f->types_as[argument] = types = lm_arena_new(&f->arena, f->s.program->n_weights + 1, lm_dtype);
+        f->failed |= !types;
+        for (uint32_t w = 0; types && w < f->s.program->n_weights; w++)
+            types[w] = lm_precision_type(x, f->ledger, w);
+    }
+    if (x && !types)
+        return NULL;
+    return f->s.plan(f->s.arg, types, f->s.context, f->s.batch, &p, NULL) == LM_OK ? p : NULL;
+}
+
+static void fill_prompt(lm_facts *f, lm_fact *g)
+{
+    const lm_plan *p     = plan_of(f, g->impl.argument);
+    lm_peaks       peaks = peaks_of(f->s.limits);
+    lm_prediction  x;
+    uint64_t       tokens = g->name ? 512 : g->index;
+
+    if (!p || !tokens)
+        return;
+    lm_predict_prompt(p, &peaks, tokens, &x);
+    lm_say_count(g, "tokens", tokens, LM_UNIT_TOKENS, LM_FROM_REQUEST, "of the prompt");
+    say_prediction(g, &x);
+}
+
+static void fill_generation(lm_facts *f, lm_fact *g)
+{
+    const lm_plan *p     = plan_of(f, g->impl.argument);
+    lm_peaks       peaks = peaks_of(f->s.limits);
+    lm_prediction  x;
+    uint64_t       context = g->name ? 512 : g->index;
+
+    if (!p || !context)
+        return;
+    lm_predict_token(p, &peaks, context, f->s.batch, &x);
+    lm_say_count(g, "context", context, LM_UNIT_TOKENS, LM_FROM_REQUEST, "positions held by each sequence");
+    say_prediction(g, &x);
+}
+
+static void fill_as_one(lm_facts *f, lm_fact *g)
+{
+    (void)f;
+    lm_say_group(g, "prompt", fill_prompt, g->impl.argument);
+    lm_say_group(g, "generation", fill_generation, g->impl.argument);
+}
+
+static void fill_as(lm_facts *f, lm_fact *g)
+{
+    (void)f;
+    for (size_t i = 0; lm_precision_at(i); i++)
+        if (!(lm_precision_at(i)->bits > 0))
+            lm_say_group(g, lm_precision_at(i)->name, fill_as_one, i + 1);
+}
+
+void lm_fill_speed(lm_facts *f, lm_fact *g)
+{
+    const lm_limits *l = f->s.limits;
+
+    lm_say_bool(g, "measured", l != NULL, LM_FROM_MEASURE, "lamina doctor has measured this machine");
+    if (!l)
+        return;
+    lm_say_text(g, "level", l->level, LM_FROM_MEASURE, "instruction set");
+    lm_say_count(g, "threads", l->threads, LM_UNIT_NONE, LM_FROM_MEASURE, NULL);
+    lm_say_number(g, "memory", l->memory.all, LM_UNIT_BYTES_PER_SECOND, LM_FROM_MEASURE, "reading");
+    lm_say_number(g, "int8", l->int8.all, LM_UNIT_FLOPS_PER_SECOND, LM_FROM_MEASURE, "operations of 8 bits");
+    lm_say_number(g, "bf16", l->bf16.all, LM_UNIT_FLOPS_PER_SECOND, LM_FROM_MEASURE, NULL);
+    lm_say_number(g, "f32", l->f32.all, LM_UNIT_FLOPS_PER_SECOND, LM_FROM_MEASURE, NULL);
+    lm_say_group(g, "prompt", fill_prompt, 0);
+    lm_say_group(g, "generation", fill_generation, 0);
+    lm_say_table(g, "prompt_of", fill_prompt, 0);
+    lm_say_table(g, "generation_at", fill_generation, 0);
+    lm_keep_silent(lm_say_group(g, "as", fill_as, 0));
+}
