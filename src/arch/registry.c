@@ -166,7 +166,8 @@ static lm_status build(const lm_source *s, const lm_family *f, const lm_config *
     if (s->latent_naive)
         lm_latent_naive(b);
     lm_value logits = f->build(b, c);
-    return lm_builder_finish(b, logits, out, e);
+    lm_status status = lm_builder_finish(b, logits, out, e);
+    return status == LM_OK ? LM_OK : (lm_fail_in(e, lm_meta_file(s->meta)), status);
 }
 
 lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e)

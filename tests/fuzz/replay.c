@@ -1,8 +1,11 @@
 /* replay.c - runs a fuzz target over the files of its corpus, where there is no libFuzzer, and over what the target's
  * own mutator (if it has one) makes of each, always the same.
  *
- *   replay_NAME FILE-OR-FOLDER…      prints `count: fuzz inputs N`; a crash is the failure */
+ *   replay_NAME [--only FILE-NAME] FILE-OR-FOLDER…
+ *
+ * prints `count: fuzz inputs N`; a crash is the failure. --only: of folders, files of that name. */
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +15,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) __attribute__((weak));
+
+static const char *only;
 
 enum { MUTANTS = 24, MAX_SIZE = 1 << 16 };
 
@@ -96,6 +101,8 @@ static int replay_all(const char *path)
         if (entry->d_name[0] == '.')
             continue;
         snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+        if (only && strchr(entry->d_name, '.') && strcmp(entry->d_name, only) != 0)
+            continue;
         n += replay_all(file);
     }
     if (folder)
@@ -105,8 +112,10 @@ static int replay_all(const char *path)
 
 int main(int argc, char **argv)
 {
-    int n = 0;
-    for (int i = 1; i < argc; i++)
+    int  n     = 0;
+    bool named = argc > 2 && strcmp(argv[1], "--only") == 0;
+    only       = named ? argv[2] : NULL;
+    for (int i = named ? 3 : 1; i < argc; i++)
         n += replay_all(argv[i]);
     printf("count: fuzz inputs %d\n", n);
     return n > 0 ? 0 : 1;        /* an empty corpus proves nothing */
