@@ -13,6 +13,7 @@
     X(tokenize)            \
     X(detokenize)          \
     X(template)            \
+    X(presets)             \
     X(synth)               \
     X(doctor)              \
     X(help)                \

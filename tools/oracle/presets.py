@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""presets.py: how many parameters transformers counts for every published configuration.
+
+    tools/oracle/presets.py >tests/golden/presets/transformers.tsv
+
+Models are built on the meta device: shapes without memory. DeepSeek-V3's correction of the router's choice is a parameter of the
+published code and stored in its checkpoints; transformers keeps it as a buffer. It is counted. GPT-3 is counted as GPT-2, whose weights
+it has; "-" where its heads do not fill the width, which GPT-2 has no form for.
+"""
+import json
+import pathlib
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def count(config):
+    config = dict(config)
+    if config["model_type"] == "gpt3":
+        if "head_dim" in config:
+            return "-"
+        config["model_type"] = "gpt2"
+    config = AutoConfig.for_model(config.pop("model_type"), **config)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    return model.num_parameters() + sum(b.numel() for n, b in model.named_buffers() if n.endswith("e_score_correction_bias"))
+
+
+def main():
+    for path in sorted((ROOT / "src/arch/presets").glob("*.json")):
+        for preset in json.loads(path.read_text()):
+            print(preset["name"], count(preset["config"]), sep="\t")
+
+
+main()
