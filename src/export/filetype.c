@@ -11,7 +11,7 @@
 /* The ids of llama.cpp's enum llama_ftype. */
 enum {
     F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q8_0 = 7, Q5_0 = 8, Q5_1 = 9, Q2_K = 10, Q3_K_S = 11, Q3_K_M = 12, Q3_K_L = 13,
-    Q4_K_S = 14, Q4_K_M = 15, Q5_K_S = 16, Q5_K_M = 17, Q6_K = 18, Q2_K_S = 21, IQ4_NL = 25, IQ4_XS = 30, BF16 = 32,
+    Q4_K_S = 14, Q4_K_M = 15, Q5_K_S = 16, Q5_K_M = 17, Q6_K = 18, IQ4_NL = 25, IQ4_XS = 30, BF16 = 32,
     MXFP4_MOE = 38,
 };
 
@@ -21,7 +21,6 @@ static const lm_file_type types[] = {
     { "q5_0", Q5_0, LM_Q5_0 },       { "q4_k_m", Q4_K_M, LM_Q4_K },   { "q4_k_s", Q4_K_S, LM_Q4_K },   { "q4_1", Q4_1, LM_Q4_1 },
     { "q4_0", Q4_0, LM_Q4_0 },       { "iq4_nl", IQ4_NL, LM_IQ4_NL }, { "iq4_xs", IQ4_XS, LM_IQ4_XS }, { "mxfp4_moe", MXFP4_MOE, LM_MXFP4 },
     { "q3_k_l", Q3_K_L, LM_Q3_K },   { "q3_k_m", Q3_K_M, LM_Q3_K },   { "q3_k_s", Q3_K_S, LM_Q3_K },   { "q2_k", Q2_K, LM_Q2_K },
-    { "q2_k_s", Q2_K_S, LM_Q2_K },
 };
 
 const lm_file_type *lm_file_type_at(size_t i)
@@ -35,10 +34,9 @@ lm_status lm_file_type_named(const char *name, const lm_file_type **out, lm_erro
     size_t at = 0;
 
     for (size_t i = 0; lm_file_type_at(i); i++) {
-        size_t n = strlen(types[i].name);
-        bool   short_name = n > 2 && strncasecmp(types[i].name, name, n - 2) == 0 && !name[n - 2] &&
-                          (strcmp(types[i].name + n - 2, "_m") == 0 || strcmp(types[i].name, "mxfp4_moe") == 0);
-        if (strcasecmp(types[i].name, name) == 0 || short_name) {
+        size_t      n    = strlen(name);
+        const char *rest = strncasecmp(types[i].name, name, n) == 0 ? types[i].name + n : NULL;
+        if (n && rest && (!*rest || strcmp(rest, "_m") == 0 || strcmp(rest, "_moe") == 0)) {
             *out = &types[i];
             return LM_OK;
         }
@@ -85,8 +83,6 @@ static lm_dtype value_type(lm_type_chooser *c, lm_dtype t)
 
     if (id == Q2_K)
         t = grouped ? LM_Q4_K : LM_Q3_K;
-    else if (id == Q2_K_S && grouped)
-        t = LM_Q4_K;
     else if (id == Q3_K_M)
         t = i < 2 ? LM_Q5_K : LM_Q4_K;
     else if (id == Q3_K_L || ((id == IQ4_NL || id == IQ4_XS) && grouped))
@@ -108,8 +104,6 @@ static lm_dtype down_type(lm_type_chooser *c, const char *name, lm_dtype t)
         layer = (uint32_t)strtoul(name + 4, NULL, 10);
     if (id == Q2_K)
         return LM_Q3_K;
-    if (id == Q2_K_S)
-        return layer < n / 8 ? LM_Q4_K : t;
     if (id == Q3_K_M)
         return layer < n / 16 ? LM_Q5_K : !c->plain || more_bits(layer, n) ? LM_Q4_K : LM_Q3_K;
     if (id == Q3_K_L)

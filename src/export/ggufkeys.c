@@ -46,6 +46,14 @@ static const lm_node *first_node(const lm_program *p, lm_op_code code)
     return NULL;
 }
 
+/* What multiplies the rotation's cosines and sines. */
+static double magnitude(const lm_rope_spec *r)
+{
+    float frequencies[512];           /* lm_read_rope: at most 1024 lanes */
+
+    return (double)lm_rope_frequencies(r, 1, NULL, NULL, frequencies);
+}
+
 static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_error *e)
 {
     const lm_rope_spec *r = &c->rope;
@@ -66,8 +74,10 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
         lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("yarn"));
         real(k, "rope.scaling.factor", r->factor);
         whole(k, "rope.scaling.original_context_length", r->original_context);
-        if (r->mscale_all_dim != 0)
+        if (c->latent.kv_rank && r->mscale_all_dim != 0)
             real(k, "rope.scaling.yarn_log_multiplier", 0.1 * r->mscale_all_dim);
+        else if (r->attention_factor > 0 || r->mscale_all_dim != 0)
+            real(k, "rope.scaling.yarn_attn_factor", magnitude(r));
         if (r->beta_fast != 32 || r->beta_slow != 1) {
             real(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
             real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
@@ -159,6 +169,8 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     factor(&k, "embedding_scale", c->embedding_scale);
     factor(&k, "residual_scale", c->residual_scale);
     factor(&k, "logit_scale", c->logit_divisor);
+    if (c->logit_factor > 0)             /* the same key: a factor there, a divisor here */
+        factor(&k, "logit_scale", c->logit_factor);
     if (caps)
         real(&k, "final_logit_softcapping", (double)caps->scale.factor);
     return add_rope(&k, c, p, e);

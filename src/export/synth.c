@@ -57,6 +57,25 @@ static lm_status read_description(lm_synthesis *s, const char *model, const char
     return status;
 }
 
+/* [[["global", "local"], 6]]: kinds of layers in turns, so many times; the last turn may be cut. */
+static void set_turns(json_t *config, size_t layers)
+{
+    json_t *turns = json_array_get(json_object_get(config, "attention_types"), 0), *kinds = json_array_get(turns, 0);
+    size_t  n     = json_array_size(kinds);
+
+    if (!n)
+        return;
+    json_t *whole = json_pack("[[O, i]]", kinds, (int)(layers / n)), *rest = json_array();
+    for (size_t i = 0; i < layers % n; i++)
+        json_array_append(rest, json_array_get(kinds, i));
+    if (layers < n)
+        json_array_clear(whole);
+    if (layers % n)
+        json_array_append_new(whole, json_pack("[O, i]", rest, 1));
+    json_decref(rest);
+    json_object_set_new(config, "attention_types", whole);
+}
+
 /* Fewer or more layers: the count, and lists that have an entry for each. */
 static lm_status set_layers(json_t *config, uint32_t layers, const char *where, lm_error *e)
 {
@@ -77,6 +96,7 @@ static lm_status set_layers(json_t *config, uint32_t layers, const char *where, 
         lm_fail(e, LM_BAD_MODEL, counts[0], LM_NO_OFFSET, "is not there");
         return lm_fail_in(e, where);
     }
+    set_turns(config, layers);
     json_object_foreach_safe(config, next, name, v) {
         if (!json_is_array(v) || (json_int_t)json_array_size(v) != had)
             continue;

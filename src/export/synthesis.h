@@ -12,16 +12,19 @@
 /* One tensor of a file. Its numbers are those of the matrix [out, in] of a Hugging Face checkpoint, however it is stored. */
 typedef struct lm_made_tensor {
     const char  *name;
+    uint32_t     weight;             /* of the program; LM_NONE: none of its own */
     lm_dtype     type;
     uint32_t     n_dims;
     uint64_t     dims[3];            /* outermost first */
     uint64_t     elements;
     float        mean, deviation;
-    uint64_t     stream;             /* of random numbers; experts count on from it */
-    uint64_t     part;               /* elements that share a stream: all, or those of one expert */
+    uint64_t     stream;             /* of random numbers; experts, and heads, count on from it */
+    uint64_t     part;               /* elements that share a stream: all, or those of one expert or head */
     uint64_t     cols;               /* of the matrix: `in` */
     bool         turned;             /* stored [in, out] */
     uint32_t     head;               /* rows of a head whose lanes 2i and 2i+1 are the numbers' i and i + head/2; 0: no change */
+    uint64_t     groups, q, kv;      /* numbers: groups of q rows for queries, kv for keys, kv for values; stored: all queries,
+                                        all keys, all values; 0: no change */
     const float *values;             /* [elements]: nothing random; NULL */
     uint32_t     joint_first, joint_of;   /* matrices of heads: rows of those that a checkpoint keeps together (lm_joint); 0: none */
 } lm_made_tensor;

@@ -205,10 +205,10 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
     lm_fill_made(s, i, t);
     t->type = type;
     t->mean -= w->plus_one ? 1.0f : 0.0f;
-    if (w->kind == LM_EXPERTS && strchr(w->path, '*')) {
-        t->n_dims   = 2;
+    if (strchr(w->path, '*')) {          /* one of several that are stored each by itself */
+        t->n_dims   = w->n_dims - 1;
         t->dims[0]  = w->dims[1];
-        t->dims[1]  = w->dims[2];
+        t->dims[1]  = w->n_dims == 3 ? w->dims[2] : 0;
         t->elements = t->part;
         t->stream += expert;
     }
@@ -234,7 +234,7 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
 
     for (uint32_t i = 0; i < s->program->n_weights; i++) {
         const lm_weight *w    = &s->program->weights[i];
-        const char      *star = w->kind == LM_EXPERTS ? strchr(w->path, '*') : NULL;
+        const char      *star = strchr(w->path, '*');
         if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first))
             continue;
         if (!star)

@@ -1,8 +1,10 @@
 /* synthgguf.c - a model with random weights as one GGUF file. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/map.h"
 #include "export/ggufkeys.h"
 #include "export/synthesis.h"
 #include "export/vocabulary.h"
@@ -32,43 +34,51 @@ static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type
     return LM_OK;
 }
 
-/* The configuration as a reader of these keys will have it. */
-static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_config *out, lm_error *e)
+static bool near(float a, float b)
 {
-    lm_source        source = { .kind = LM_GGUF, .arch = lm_gguf_arch_of(s->family) };
-    const lm_family *family;
-    lm_meta         *meta;
+    return fabsf(a - b) <= 1e-6f * fabsf(a);
+}
 
-    LM_TRY(lm_gguf_keys(w, &meta, e));
-    source.meta      = meta;
-    lm_status status = lm_family_find(&source, &family, e);
-    memset(out, 0, sizeof *out);
-    if (status == LM_OK)
-        status = family->configure(&source, out, e);
-    lm_meta_free(meta);
-    return status;
+/* The first thing that a reader of the keys would take for another than it is; NULL: nothing. */
+static const char *misread(const lm_config *c, const lm_config *r)
+{
+    const lm_attention_spec *a = &c->attention, *b = &r->attention;
+
+    if (c->vocab_size != r->vocab_size || c->hidden != r->hidden || c->intermediate != r->intermediate || c->n_layers != r->n_layers ||
+        c->n_heads != r->n_heads || c->n_kv_heads != r->n_kv_heads || c->head_dim != r->head_dim)
+        return "sizes";
+    if (c->context_length != r->context_length)
+        return "context length";
+    if (!near(c->norm_eps, r->norm_eps))
+        return "epsilon of norms";
+    if (!near(a->scale, b->scale) || !near(a->softcap, b->softcap) || !near(a->alibi, b->alibi) || !near(c->qkv_clamp, r->qkv_clamp))
+        return "scale of scores";
+    if (a->window != b->window || (a->window && memcmp(c->full, r->full, c->n_layers * sizeof *c->full) != 0))
+        return "windows";
+    if (c->rope.dim != r->rope.dim || !near((float)c->rope.base, (float)r->rope.base) ||
+        (c->rope.type == LM_ROPE_YARN && c->rope.truncate != r->rope.truncate))
+        return "rotary embedding";
+    if (c->rope.pairing != r->rope.pairing && !r->rope.permuted)
+        return "pairs of rotary lanes";
+    if (c->act != r->act)
+        return "activation";
+    if (c->residual_normed != r->residual_normed || c->scores_by_layer != r->scores_by_layer || c->post_norm != r->post_norm)
+        return "block";
+    if (c->tied != r->tied)
+        return "head";
+    if (c->route.n_experts != r->route.n_experts || c->route.top_k != r->route.top_k || c->route.sigmoid != r->route.sigmoid ||
+        c->route.renormalise != r->route.renormalise || !near(c->route.scale, r->route.scale) || c->expert_width != r->expert_width ||
+        (c->route.n_groups > 1 && (c->route.n_groups != r->route.n_groups || c->route.top_groups != r->route.top_groups)))
+        return "mixture of experts";
+    if (!near(c->embedding_scale, r->embedding_scale) || !near(c->residual_scale, r->residual_scale) ||
+        !near(c->logit_divisor, r->logit_divisor) || !near(c->logit_factor, r->logit_factor))
+        return "multipliers";
+    return NULL;
 }
 
 /* ---- tensors ---- */
 
-/* q and k of a file whose lanes are paired otherwise: rows are stored in another order. */
-static void pair_rows(const lm_synthesis *s, const lm_config *stored, uint32_t *head)
-{
-    const lm_program *p = s->program;
-
-    for (uint32_t i = 0; stored->rope.permuted && i < p->n_nodes; i++) {
-        if (p->nodes[i].code != LM_OP_ROPE)
-            continue;
-        const lm_node *from = &p->nodes[p->values[p->nodes[i].in[0]].producer];
-        if (from->code != LM_OP_LINEAR)
-            continue;
-        for (uint32_t k = 0; k < 2; k++)
-            if (from->weights[k] != LM_NONE)
-                head[from->weights[k]] = p->nodes[i].rope.head_dim;
-    }
-}
-
-static lm_status add_weight(lm_synthesis *s, uint32_t i, uint32_t head, lm_type_chooser *types, lm_error *e)
+static lm_status add_weight(lm_synthesis *s, uint32_t i, lm_type_chooser *types, lm_error *e)
 {
     const lm_weight *w = &s->program->weights[i];
 
@@ -78,7 +88,7 @@ static lm_status add_weight(lm_synthesis *s, uint32_t i, uint32_t head, lm_type_
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
     lm_fill_made(s, i, t);
-    t->head = head;
+    t->weight = i;
     t->type = lm_choose_type(types, w->gguf, t->n_dims, t->dims);
     return LM_OK;
 }
@@ -93,6 +103,7 @@ static lm_status add_values(lm_synthesis *s, const char *name, const float *valu
     t->dims[0] = t->elements = t->part = n;
     t->cols    = n;
     t->values  = values;
+    t->weight  = LM_NONE;
     return LM_OK;
 }
 
@@ -122,11 +133,10 @@ static lm_status add_rotary(lm_synthesis *s, lm_error *e)
     return add_values(s, "rope_freqs.weight", divisors, half, e);
 }
 
-static lm_status list_tensors(lm_synthesis *s, const lm_config *stored, const lm_file_type *type, lm_error *e)
+static lm_status list_tensors(lm_synthesis *s, const lm_file_type *type, lm_error *e)
 {
     const lm_program *p     = s->program;
     const lm_config  *c     = &s->config;
-    uint32_t         *head  = lm_arena_new(&s->arena, p->n_weights + 1, uint32_t);
     lm_type_chooser   types = {
         .type = type,
         .pure = s->o->pure,
@@ -135,15 +145,86 @@ static lm_status list_tensors(lm_synthesis *s, const lm_config *stored, const lm
           .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,
     };
 
-    if (!head)
-        return lm_fail_memory(e, "tensors", p->n_weights);
-    pair_rows(s, stored, head);
     for (uint32_t i = 0; i < p->n_weights; i++)
         types.n_values += p->weights[i].gguf && lm_holds_values(p->weights[i].gguf);
     LM_TRY(add_rotary(s, e));
     for (uint32_t i = 0; i < p->n_weights; i++)
-        LM_TRY(add_weight(s, i, head[i], &types, e));
+        LM_TRY(add_weight(s, i, &types, e));
     return LM_OK;
+}
+
+/* ---- as a reader will have it ---- */
+
+/* Every tensor must find its weight in what the keys describe, and every weight its tensor. */
+static lm_status check_names(const lm_synthesis *s, const lm_program *read, lm_error *e)
+{
+    lm_map   *made   = lm_map_new(s->n_tensors);
+    lm_status status = made ? LM_OK : lm_fail_memory(e, "tensors", s->n_tensors);
+    size_t    found  = 0;
+    uint64_t  hit;
+
+    for (size_t i = 0; status == LM_OK && i < s->n_tensors; i++)
+        if (!lm_map_add(made, lm_view_of(s->tensors[i].name), i))
+            status = lm_fail_memory(e, "tensors", s->n_tensors);
+    for (uint32_t i = 0; status == LM_OK && i < read->n_weights; i++) {
+        const char *name = read->weights[i].gguf;
+        if (name && lm_map_get(made, lm_view_of(name), &hit))
+            found++;
+        else
+            status = lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET, "GGUF has no form for this model");
+    }
+    if (status == LM_OK && found < s->n_tensors)
+        status = lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "GGUF has no form for %zu of this model's tensors",
+                         s->n_tensors - found);
+    lm_map_free(made);
+    return status;
+}
+
+/* The configuration that a reader gets: the same, or GGUF has no form for it. */
+static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_config *out, lm_error *e)
+{
+    const lm_family *family;
+    lm_container    *seen;
+    lm_program      *read = NULL;
+    lm_error         why;
+
+    LM_TRY(lm_gguf_preview(w, &seen, e));
+    lm_source source = { .kind = LM_GGUF, .meta = lm_container_meta(seen), .tensors = seen };
+    lm_status status = lm_describe(&source, &family, out, &read, NULL, &why);
+    if (status != LM_OK) {
+        status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s", why.message);
+    } else {
+        const char *what = misread(&s->config, out);
+        status = what ? lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "GGUF has no form for its %s", what)
+                      : check_names(s, read, e);
+    }
+    lm_program_free(read);
+    lm_container_close(seen);
+    return status;
+}
+
+/* Rows that stand in another order than in a checkpoint: q and k of a file whose lanes are paired otherwise; fused
+ * projections of a file that has all queries first. */
+static void order_rows(lm_synthesis *s, const lm_config *stored)
+{
+    const lm_program *p = s->program;
+    const lm_config  *c = &s->config;
+
+    for (size_t i = 0; i < s->n_tensors; i++) {
+        lm_made_tensor *t = &s->tensors[i];
+        for (uint32_t k = 0; t->weight != LM_NONE && k < p->n_nodes; k++) {
+            const lm_node *n = &p->nodes[k], *from = n->n_in ? &p->nodes[p->values[n->in[0]].producer] : n;
+            if (from->code != LM_OP_LINEAR || (from->weights[0] != t->weight && from->weights[1] != t->weight))
+                continue;
+            if (n->code == LM_OP_ROPE && stored->rope.permuted)
+                t->head = n->rope.head_dim;
+            if (n->code == LM_OP_COLUMNS && c->qkv_groups > 1 && n->columns.groups == c->qkv_groups && stored->qkv_groups == 1) {
+                t->groups = c->qkv_groups;
+                t->q      = (uint64_t)c->n_heads * c->head_dim / t->groups;
+                t->kv     = (uint64_t)c->n_kv_heads * c->head_dim / t->groups;
+            }
+        }
+    }
 }
 
 /* ---- the file ---- */
@@ -163,10 +244,11 @@ static lm_status write_file(lm_synthesis *s, lm_gguf_writer *w, const char *path
     LM_TRY(lm_file_type_named(s->o->type ? s->o->type : "f16", &type, e));
     s->type = type->name;
     LM_TRY(add_keys(s, w, type, e));
-    LM_TRY(read_back(s, w, stored, e));
-    LM_TRY(list_tensors(s, stored, type, e));
+    LM_TRY(list_tensors(s, type, e));
     for (size_t i = 0; i < s->n_tensors; i++)
         lm_gguf_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
+    LM_TRY(read_back(s, w, stored, e));
+    order_rows(s, stored);
     LM_TRY(lm_prepare_making(s, e));
     LM_TRY(lm_check_space(path, s->bytes, e));
     LM_TRY(lm_gguf_begin(w, e));

@@ -33,10 +33,10 @@ void      lm_gguf_add_u32s(lm_gguf_writer *w, const char *key, const uint32_t *v
 void      lm_gguf_add_all(lm_gguf_writer *w, const lm_meta *m, const char *const *except);
 /* The same, of the keys that start with `prefix`. */
 void      lm_gguf_add_some(lm_gguf_writer *w, const lm_meta *m, const char *prefix, const char *const *except);
-/* What a reader will see of the keys added so far; freed with lm_meta_free. */
-lm_status lm_gguf_keys(const lm_gguf_writer *w, lm_meta **out, lm_error *e);
 /* `dims` outermost first, as everywhere here. Only types that GGUF has. */
 void      lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint32_t n_dims, const uint64_t *dims);
+/* What a reader will see of the keys and tensors added so far; no tensor has data. Closed with lm_container_close. */
+lm_status lm_gguf_preview(const lm_gguf_writer *w, lm_container **out, lm_error *e);
 lm_status lm_gguf_begin(lm_gguf_writer *w, lm_error *e);
 lm_status lm_gguf_write(lm_gguf_writer *w, const void *data, size_t n, lm_error *e);  /* pieces; padding is added */
 lm_status lm_gguf_commit(lm_gguf_writer *w, lm_error *e);                             /* frees w, also on failure */

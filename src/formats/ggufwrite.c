@@ -12,7 +12,8 @@
 enum { VERSION = 3, ALIGNMENT = 32, MAX_TENSOR_NAME = 64, MAX_DIMS = 4 };
 
 typedef struct written_tensor {
-    uint64_t bytes, padded;
+    lm_tensor_info info;
+    uint64_t       padded;
 } written_tensor;
 
 struct lm_gguf_writer {
@@ -233,23 +234,6 @@ void lm_gguf_add_some(lm_gguf_writer *w, const lm_meta *m, const char *prefix, c
     }
 }
 
-lm_status lm_gguf_keys(const lm_gguf_writer *w, lm_meta **out, lm_error *e)
-{
-    uint8_t *bytes;
-
-    if (w->error.code != LM_OK) {
-        if (e)
-            *e = w->error;
-        return w->error.code;
-    }
-    bytes = w->keys.failed ? NULL : lm_alloc(w->keys.size + 1);
-    if (!bytes)
-        return lm_fail_memory(e, "the keys of a GGUF file", w->keys.size);
-    memcpy(bytes, w->keys.data, w->keys.size);
-    lm_cursor c = { .data = bytes, .size = w->keys.size, .file = w->path };
-    return lm_gguf_read_keys(&c, bytes, w->n_keys, w->path, out, e);
-}
-
 /* ---- tensors ---- */
 
 static lm_status check_tensor(lm_tensor_info *t, uint64_t *padded, lm_error *e)
@@ -294,8 +278,13 @@ void lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint
         return;
     for (uint32_t i = 0; i < n_dims && i < LM_MAX_DIMS; i++)
         t.dims[i] = dims[i];
+    t.name = lm_arena_strdup(&w->arena, name);
+    if (!t.name) {
+        lm_fail_memory(&w->error, "a GGUF writer", strlen(name));
+        return;
+    }
     if (check_tensor(&t, &padded, &w->error) != LM_OK || !claim(w, 't', lm_view_of(name)) ||
-        !append_tensor(w, (written_tensor){ t.bytes, padded }))
+        !append_tensor(w, (written_tensor){ t, padded }))
         return;
     put_string(&w->directory, lm_view_of(name));
     put(&w->directory, n_dims, 4);
@@ -305,6 +294,45 @@ void lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint
     put(&w->directory, w->data_size, 8);
     if (!lm_add_u64(w->data_size, padded, &w->data_size))
         lm_fail(&w->error, LM_USAGE, name, LM_NO_OFFSET, "the size of the file does not fit 64 bits");
+}
+
+/* ---- what has been declared ---- */
+
+static lm_status preview_keys(const lm_gguf_writer *w, lm_meta **out, lm_error *e)
+{
+    uint8_t  *bytes = w->keys.failed ? NULL : lm_alloc(w->keys.size + 1);
+    lm_cursor c     = { .data = bytes, .size = w->keys.size, .file = w->path };
+
+    if (!bytes)
+        return lm_fail_memory(e, "the keys of a GGUF file", w->keys.size);
+    memcpy(bytes, w->keys.data, w->keys.size);
+    return lm_gguf_read_keys(&c, bytes, w->n_keys, w->path, out, e);
+}
+
+lm_status lm_gguf_preview(const lm_gguf_writer *w, lm_container **out, lm_error *e)
+{
+    lm_container *c;
+    lm_status     status;
+
+    if (w->error.code != LM_OK) {
+        if (e)
+            *e = w->error;
+        return w->error.code;
+    }
+    LM_TRY(lm_container_new(w->path, LM_GGUF, &(lm_container_options){ .structure_only = true }, &c, e));
+    LM_TRY_GOTO(preview_keys(w, &c->meta, e));
+    for (size_t i = 0; i < w->n_tensors; i++) {
+        lm_tensor_info t = w->tensors[i].info;
+        t.name           = lm_arena_strdup(&c->arena, t.name);
+        LM_TRY_GOTO(t.name ? lm_container_add_tensor(c, &t, e) : lm_fail_memory(e, "the tensor table", 0));
+    }
+    LM_TRY_GOTO(lm_container_seal(c, e));
+    *out = c;
+    return LM_OK;
+
+done:
+    lm_container_close(c);
+    return status;
 }
 
 /* ---- writing ---- */
@@ -352,16 +380,16 @@ lm_status lm_gguf_write(lm_gguf_writer *w, const void *data, size_t n, lm_error 
         if (!w->begun || w->current == w->n_tensors)
             return lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "%zu bytes more than the tensors that were declared", n);
         const written_tensor *t = &w->tensors[w->current];
-        uint64_t              left = t->bytes - w->at;
+        uint64_t              left = t->info.bytes - w->at;
         size_t                take = n < left ? n : (size_t)left;
 
         LM_TRY(lm_outfile_write(w->file, p, take, e));
         p += take;
         n -= take;
         w->at += take;
-        if (w->at < t->bytes)
+        if (w->at < t->info.bytes)
             continue;
-        LM_TRY(lm_outfile_write(w->file, zeros, (size_t)(t->padded - t->bytes), e));
+        LM_TRY(lm_outfile_write(w->file, zeros, (size_t)(t->padded - t->info.bytes), e));
         w->current++;
         w->at = 0;
     }
