@@ -1,0 +1,234 @@
+/* latent_families.c - descriptions with latent attention and mixtures of experts: published counts, which layers are mixtures,
+ * the scale of the scores, what is refused; GPT-3's table. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "arch/config.h"
+
+#define YARN(m) "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"original_max_position_embeddings\": 4096, \"beta_fast\": 32, " \
+                "\"beta_slow\": 1, \"mscale\": " m ", \"mscale_all_dim\": " m "}, "
+#define LATENT "\"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"v_head_dim\": 128, " \
+               "\"tie_word_embeddings\": false, "
+#define LITE "{\"model_type\": \"deepseek_v2\", \"vocab_size\": 102400, \"hidden_size\": 2048, \"num_hidden_layers\": 27, " \
+             "\"num_attention_heads\": 16, \"intermediate_size\": 10944, \"moe_intermediate_size\": 1408, \"n_routed_experts\": 64, " \
+             "\"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1, \"q_lora_rank\": null, " \
+             LATENT YARN("0.707")
+#define V2 "{\"model_type\": \"deepseek_v2\", \"vocab_size\": 102400, \"hidden_size\": 5120, \"num_hidden_layers\": 60, " \
+           "\"num_attention_heads\": 128, \"intermediate_size\": 12288, \"moe_intermediate_size\": 1536, \"n_routed_experts\": 160, " \
+           "\"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"first_k_dense_replace\": 1, \"q_lora_rank\": 1536, " \
+           LATENT YARN("0.707") \
+           "\"topk_method\": \"group_limited_greedy\", \"n_group\": 8, \"topk_group\": 3, \"routed_scaling_factor\": 16.0"
+#define V3 "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 129280, \"hidden_size\": 7168, \"num_hidden_layers\": 61, " \
+           "\"num_attention_heads\": 128, \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048, \"n_routed_experts\": 256, " \
+           "\"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"first_k_dense_replace\": 3, \"q_lora_rank\": 1536, " \
+           LATENT YARN("1.0") \
+           "\"n_group\": 8, \"topk_group\": 4, \"routed_scaling_factor\": 2.5"
+
+static lm_status describe(const char *json, bool naive, lm_program **p, lm_error *e)
+{
+    static lm_config c;
+    lm_meta         *meta = NULL;
+    const lm_family *f;
+
+    memset(e, 0, sizeof *e);
+    assert_int_equal(lm_meta_from_json(json, strlen(json), "config.json", 16, &meta, e), LM_OK);
+    lm_source s      = { .kind = LM_SAFETENSORS, .meta = meta, .latent_naive = naive };
+    lm_status status = lm_describe(&s, &f, &c, p, NULL, e);
+    lm_meta_free(meta);
+    return status;
+}
+
+static lm_program *program(const char *json, bool naive)
+{
+    lm_program *p = NULL;
+    lm_error    e;
+
+    if (describe(json, naive, &p, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    return p;
+}
+
+/* Half the bytes of the published BF16 checkpoints; the cache of one position. */
+static void published_counts(void **state)
+{
+    static const struct {
+        const char *json;
+        uint64_t    parameters;
+        uint32_t    layers;
+    } models[] = { { LITE "\"n_group\": 1}", 15706484224, 27 }, { V2 "}", 235741434880, 60 } };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        for (int naive = 0; naive < 2; naive++) {
+            lm_program *p = program(models[i].json, naive);
+            uint64_t    held = 0;
+            assert_int_equal(lm_program_parameters(p), models[i].parameters);
+            for (uint32_t k = 0; k < p->n_caches; k++)
+                held += (uint64_t)p->caches[k].n_kv_heads * (p->caches[k].k_dim + (p->caches[k].v_in_k ? 0 : p->caches[k].v_dim));
+            assert_int_equal(held, models[i].layers * (naive ? (i ? 128u : 16u) * (192 + 128) : 512 + 64));
+            lm_program_free(p);
+        }
+}
+
+static const lm_node *first(const lm_program *p, lm_op_code code)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == code)
+            return &p->nodes[i];
+    fail_msg("the program has no such operation");
+    return NULL;
+}
+
+/* (n + r)^-1/2 times the square of 0.1 mscale_all_dim ln(factor) + 1, in both forms. */
+static void the_magnitude_is_in_the_scores(void **state)
+{
+    (void)state;
+    for (int naive = 0; naive < 2; naive++) {
+        lm_program *lite = program(LITE "\"n_group\": 1}", naive), *v3 = program(V3 "}", naive);
+        assert_true(fabs((double)first(lite, LM_OP_ATTENTION)->attention.spec.scale - 0.114721387) < 1e-8);
+        assert_true(fabs((double)first(v3, LM_OP_ATTENTION)->attention.spec.scale - 0.135233779) < 1e-8);
+        lm_program_free(lite);
+        lm_program_free(v3);
+    }
+}
+
+static bool is_mixture(const lm_program *p, int32_t layer)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].layer == layer && p->nodes[i].code == LM_OP_EXPERTS)
+            return true;
+    return false;
+}
+
+/* Dense below first_k_dense_replace, and where moe_layer_freq does not divide. */
+static void dense_layers_are_where_the_file_says(void **state)
+{
+    lm_program *p = program(LITE "\"moe_layer_freq\": 2}", false);
+
+    (void)state;
+    for (int32_t i = 0; i < 27; i++)
+        assert_int_equal(is_mixture(p, i), i >= 1 && i % 2 == 0);
+    lm_program_free(p);
+    p = program(V3 "}", false);
+    for (int32_t i = 0; i < 61; i++)
+        assert_int_equal(is_mixture(p, i), i >= 3);
+    lm_program_free(p);
+}
+
+static void routes_are_those_of_the_version(void **state)
+{
+    lm_program          *lite = program(LITE "\"topk_method\": \"greedy\", \"n_group\": 4, \"topk_group\": 1}", false);
+    lm_program          *v2 = program(V2 "}", false), *v3 = program(V3 "}", false);
+    const lm_route_spec *a = &first(lite, LM_OP_ROUTE)->route.spec, *b = &first(v2, LM_OP_ROUTE)->route.spec;
+    const lm_route_spec *c = &first(v3, LM_OP_ROUTE)->route.spec;
+
+    (void)state;
+    assert_int_equal(a->n_groups, 0);                    /* greedy: groups are not looked at */
+    assert_true(b->n_groups == 8 && b->top_groups == 3 && !b->group_sum_two && !b->sigmoid && !b->renormalise && b->scale == 16);
+    assert_true(c->n_groups == 8 && c->top_groups == 4 && c->group_sum_two && c->sigmoid && c->renormalise && c->scale == 2.5f);
+    assert_int_equal(first(v2, LM_OP_ROUTE)->weights[0], LM_NONE);
+    assert_string_equal(v3->weights[first(v3, LM_OP_ROUTE)->weights[0]].path, "model.layers.3.mlp.gate.e_score_correction_bias");
+    assert_string_equal(v3->weights[first(v3, LM_OP_ROUTE)->weights[0]].gguf, "blk.3.exp_probs_b.bias");
+    lm_program_free(lite);
+    lm_program_free(v2);
+    lm_program_free(v3);
+}
+
+/* The description with a member's value exchanged for another. */
+static void changed(char *out, size_t size, const char *json, const char *member, const char *value)
+{
+    char        name[64];
+    const char *at;
+
+    snprintf(name, sizeof name, "\"%s\": ", member);
+    at = strstr(json, name);
+    assert_non_null(at);
+    at += strlen(name);
+    snprintf(out, size, "%.*s%s%s", (int)(at - json), json, value, at + strcspn(at, ",}"));
+}
+
+static void other_sums_are_refused(void **state)
+{
+    static const char lite[] = LITE "\"scoring_func\": \"softmax\", \"topk_method\": \"greedy\", \"moe_layer_freq\": 1}";
+    static const char v3[]   = V3 ", \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\"}";
+    static const struct {
+        const char *json, *member, *value, *where;
+        lm_status   status;
+    } cases[] = {
+        { lite, "scoring_func", "\"sigmoid\"", "scoring_func", LM_UNSUPPORTED },
+        { lite, "topk_method", "\"noaux_tc\"", "topk_method", LM_UNSUPPORTED },
+        { v3, "topk_method", "\"greedy\"", "topk_method", LM_UNSUPPORTED },
+        { v3, "scoring_func", "\"softmax\"", "scoring_func", LM_UNSUPPORTED },
+        { v3, "topk_group", "1", NULL, LM_OK },
+        { v3, "n_group", "7", "model.layers.3.mlp", LM_BAD_MODEL },
+        { v3, "num_experts_per_tok", "129", "model.layers.3.mlp", LM_BAD_MODEL },
+        { lite, "qk_rope_head_dim", "63", "head_dim", LM_BAD_MODEL },
+        { lite, "kv_lora_rank", "0", "kv_lora_rank", LM_BAD_MODEL },
+        { lite, "num_experts_per_tok", "65", "num_experts_per_tok", LM_BAD_MODEL },
+        { lite, "moe_layer_freq", "0", "moe_layer_freq", LM_BAD_MODEL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lm_program *p = NULL;
+        lm_error    e;
+        char        json[2048];
+        changed(json, sizeof json, cases[i].json, cases[i].member, cases[i].value);
+        if (describe(json, false, &p, &e) != cases[i].status)
+            fail_msg("%s %s: %s", cases[i].member, cases[i].value, e.message);
+        if (cases[i].where)
+            assert_string_equal(e.where, cases[i].where);
+        else
+            lm_program_free(p);
+    }
+}
+
+/* Table 2.1 of the paper; two rows have heads that are not the hidden width taken apart. */
+static void the_table_of_gpt3(void **state)
+{
+    static const struct {
+        uint32_t layers, hidden, heads, width;
+    } rows[] = {
+        { 12, 768, 12, 64 },   { 24, 1024, 16, 64 },  { 24, 1536, 16, 96 },  { 24, 2048, 24, 128 },
+        { 32, 2560, 32, 80 },  { 32, 4096, 32, 128 }, { 40, 5140, 40, 128 }, { 96, 12288, 96, 128 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char json[512];
+        snprintf(json, sizeof json,
+                 "{\"model_type\": \"gpt3\", \"vocab_size\": 50257, \"n_positions\": 2048, \"n_layer\": %u, \"n_embd\": %u, "
+                 "\"n_head\": %u, \"head_dim\": %u, \"attention_types\": [[[\"global\", \"local\"], %u]], \"window_size\": 256}",
+                 rows[i].layers, rows[i].hidden, rows[i].heads, rows[i].width, rows[i].layers / 2);
+        lm_program *p = program(json, false);
+        uint64_t    d = rows[i].hidden, a = (uint64_t)rows[i].heads * rows[i].width;
+        /* c_attn, c_proj, c_fc, c_proj with biases, two norms; embeddings, the last norm */
+        uint64_t    layer = 3 * a * d + 3 * a + a * d + d + 8 * d * d + 5 * d + 4 * d;
+        assert_int_equal(lm_program_parameters(p), rows[i].layers * layer + (50257 + 2048) * d + 2 * d);
+        if (rows[i].hidden == 12288)
+            assert_int_equal(lm_program_parameters(p), 174604259328);
+        for (uint32_t k = 0; k < p->n_caches; k++)
+            assert_int_equal(p->caches[k].window, k % 2 ? 256 : 0);
+        lm_program_free(p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_counts),
+        cmocka_unit_test(the_magnitude_is_in_the_scores),
+        cmocka_unit_test(dense_layers_are_where_the_file_says),
+        cmocka_unit_test(routes_are_those_of_the_version),
+        cmocka_unit_test(other_sums_are_refused),
+        cmocka_unit_test(the_table_of_gpt3),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
