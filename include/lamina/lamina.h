@@ -20,7 +20,9 @@
 #include "lamina/generate.h"
 #include "lamina/verify.h"
 #include "lamina/machine.h"
+#include "lamina/device.h"
 #include "lamina/facts.h"
+#include "lamina/fit.h"
 #include "lamina/synth.h"
 
 #endif

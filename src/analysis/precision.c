@@ -13,6 +13,7 @@ static const lm_precision table[] = {
     { "int4", "every weight in 4 bits, scales not counted", LM_FROM_RULE, LM_Q4_0, LM_F32, 4, false },
     { "Q8_0", "matrices q8_0, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q8_0, LM_F32, 0, false },
     { "Q6_K", "matrices q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q6_K, LM_F32, 0, false },
+    { "Q5_K_M", "llama.cpp's mixture of q5_k and q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q5_K, LM_F32, 0, true },
     { "Q4_K_M", "llama.cpp's mixture of q4_k and q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_K, LM_F32, 0, true },
     { "Q4_0", "matrices q4_0, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_0, LM_F32, 0, false },
     { "IQ4_XS", "matrices iq4_xs, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_IQ4_XS, LM_F32, 0, false },
@@ -50,7 +51,7 @@ static bool is_head(const lm_ledger *l, uint32_t weight)
     return l->program->nodes[l->head].weights[0] == weight;
 }
 
-static lm_dtype mixed_type(const lm_ledger *l, uint32_t weight)
+static lm_dtype mixed_type(const lm_ledger *l, lm_dtype base, uint32_t weight)
 {
     const lm_program *p    = l->program;
     uint32_t          i    = l->reader[weight];
@@ -61,15 +62,15 @@ static lm_dtype mixed_type(const lm_ledger *l, uint32_t weight)
     bool              fused = (role & LM_ROLE_QUERY) && (role & LM_ROLE_VALUE);
 
     if (fused)
-        return LM_Q5_K;
+        return base == LM_Q4_K ? LM_Q5_K : LM_Q6_K;
     if (l->part[i] == LM_PART_ATTENTION && (role & LM_ROLE_VALUE))
-        return experts == 8 ? LM_Q8_0 : more ? LM_Q6_K : LM_Q4_K;
+        return experts == 8 ? LM_Q8_0 : more ? LM_Q6_K : base;
     if (l->part[i] == LM_PART_ATTENTION && (role & LM_ROLE_KEY))
-        return experts == 8 ? LM_Q8_0 : LM_Q4_K;
+        return experts == 8 ? LM_Q8_0 : base;
     if (l->part[i] == LM_PART_ATTENTION && (role & LM_ROLE_OUTPUT))
-        return experts == 8 ? LM_Q5_K : LM_Q4_K;
+        return experts == 8 ? LM_Q5_K : base;
     bool down = (role & LM_ROLE_DOWN) || (n->code == LM_OP_EXPERTS && n->weights[2] == weight);
-    return l->part[i] == LM_PART_MLP && down && more ? LM_Q6_K : LM_Q4_K;
+    return l->part[i] == LM_PART_MLP && down && more ? LM_Q6_K : base;
 }
 
 /* Rows that are no whole blocks of 256 get a type of blocks of 32. */
@@ -101,7 +102,7 @@ lm_dtype lm_precision_type(const lm_precision *x, const lm_ledger *l, uint32_t w
         return x->vectors;
     if (quantized && ((l->roles[i] & LM_ROLE_ROUTER) || l->program->nodes[i].code == LM_OP_POSITION))
         return LM_F32;                       /* kept as they are by every GGUF writer */
-    lm_dtype type = x->mixture ? mixed_type(l, weight) : x->matrices;
+    lm_dtype type = x->mixture ? mixed_type(l, x->matrices, weight) : x->matrices;
     if (quantized && type != LM_Q8_0 && is_head(l, weight))
         type = LM_Q6_K;
     return fitting(type, w->dims[w->n_dims - 1]);

@@ -13,7 +13,7 @@ typedef struct lm_precision {
     lm_dtype    matrices;        /* most of them */
     lm_dtype    vectors;
     double      bits;            /* > 0: a bare number of bits for every weight, no type of ours */
-    bool        mixture;         /* llama.cpp's recipe Q4_K_M on top */
+    bool        mixture;         /* llama.cpp's recipe of this name on top */
 } lm_precision;
 
 /* NULL past the end. */

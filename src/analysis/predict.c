@@ -16,6 +16,7 @@ typedef struct sums {
     double   by[ARITHMETICS];            /* seconds of steps that this arithmetic limits … */
     double   by_memory;                  /* … or reading */
     uint64_t bytes, operations;
+    bool     unknown;
 } sums;
 
 static double peak_of(const lm_peaks *k, int *arithmetic)
@@ -35,6 +36,7 @@ static void add_step(sums *s, const lm_peaks *k, int arithmetic, double operatio
     double peak    = peak_of(k, &arithmetic);
     double compute = peak > 0 ? operations / peak : 0, read = k->memory > 0 ? bytes / k->memory : 0;
 
+    s->unknown |= peak <= 0 && operations > 0;
     s->reading += read;
     s->computing += compute;
     s->seconds += compute > read ? compute : read;
@@ -112,7 +114,7 @@ static void finish(const sums *s, uint64_t tokens, lm_prediction *out)
     double                   most = s->by_memory;
 
     *out = (lm_prediction){ .seconds = s->seconds, .reading = s->reading, .computing = s->computing, .bytes = s->bytes,
-                            .operations = s->operations, .limited_by = "memory" };
+                            .operations = s->operations, .unknown = s->unknown, .limited_by = "memory" };
     for (int i = 0; i < ARITHMETICS; i++)
         if (s->by[i] > most) {
             most            = s->by[i];

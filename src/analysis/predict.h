@@ -20,6 +20,7 @@ typedef struct lm_prediction {
     double      reading, computing;      /* seconds, if only one of the two counted */
     double      tokens_per_second;
     uint64_t    bytes, operations;       /* of all forwards */
+    bool        unknown;                 /* some of the arithmetic has no peak: only reading is counted there */
     const char *limited_by;              /* "memory", or the arithmetic that takes longest: "int8" "f16" "bf16" "f32" */
 } lm_prediction;
 

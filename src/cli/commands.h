@@ -9,6 +9,8 @@
     X(chat)                \
     X(inspect)             \
     X(bench)               \
+    X(fit)                 \
+    X(devices)             \
     X(verify)              \
     X(tokenize)            \
     X(detokenize)          \

@@ -1,0 +1,216 @@
+/* fitting.c - plans against a machine. */
+#include "lamina/fit.h"
+
+#include <string.h>
+
+#include "analysis/ledger.h"
+#include "analysis/precision.h"
+#include "analysis/predict.h"
+#include "base/alloc.h"
+#include "lamina/machine.h"
+#include "runtime/engine.h"
+
+enum { PROMPT = 512, MOST_SEQUENCES = 65536, MOST_POSITIONS = 1 << 24 };
+
+/* What all rows share. */
+typedef struct fitting {
+    const lm_model   *m;
+    lm_engine_options engine;
+    lm_ledger        *ledger;
+    lm_dtype         *types;             /* of the row being made */
+    lm_peaks          peaks;
+    bool              speed;             /* peaks are known */
+    lm_fit           *out;
+} fitting;
+
+/* ---- sizes ---- */
+
+static void sizes_of(const lm_plan *p, lm_fit_row *out)
+{
+    out->weights = p->weight_bytes + p->mapped_bytes;
+    out->kv      = p->kv_bytes;
+    out->scratch = p->slab_bytes;
+    out->total   = out->weights + out->kv + out->scratch;
+}
+
+static lm_fit_speed speed_of(const lm_prediction *p, bool needs_arithmetic)
+{
+    if (p->seconds <= 0 || (p->unknown && needs_arithmetic))
+        return (lm_fit_speed){ 0, "" };
+    return (lm_fit_speed){ p->tokens_per_second, p->limited_by };
+}
+
+static void predict(const fitting *f, const lm_plan *p, lm_fit_row *row)
+{
+    lm_prediction x;
+
+    lm_predict_prompt(p, &f->peaks, f->out->prompt, &x);
+    row->prompt = speed_of(&x, true);
+    lm_predict_token(p, &f->peaks, f->out->context, f->out->sequences, &x);
+    row->token = speed_of(&x, x.reading <= x.computing);
+}
+
+/* The plan for a context and a number of sequences: its sizes, and with `speed` what it could do. LM_NO_FIT: more than can
+ * be addressed. */
+static lm_status measure(const fitting *f, const lm_dtype *types, uint64_t context, uint64_t sequences, bool speed, lm_fit_row *row,
+                         lm_error *e)
+{
+    lm_engine_options o     = f->engine;
+    lm_arena          arena = { 0 };
+    lm_plan          *plan  = NULL;
+    lm_kernels        k;
+
+    o.context   = (uint32_t)context;
+    o.sequences = (uint32_t)sequences;
+    lm_status status = lm_engine_plan(f->m, &o, types, &k, &arena, &plan, e);
+    if (status == LM_OK) {
+        sizes_of(plan, row);
+        if (speed)
+            predict(f, plan, row);
+    }
+    lm_plan_free(plan);
+    lm_arena_free(&arena);
+    return status;
+}
+
+static bool fits(const fitting *f, const lm_dtype *types, uint64_t context, uint64_t sequences)
+{
+    lm_fit_row row;
+
+    return measure(f, types, context, sequences, false, &row, NULL) == LM_OK && row.total <= f->out->memory;
+}
+
+/* ---- as much as there is room for ---- */
+
+/* The largest n of 1 … most for which a plan fits: `of_context` positions, else sequences. 0: not even one. */
+static uint64_t largest(const fitting *f, const lm_dtype *types, bool of_context, uint64_t most)
+{
+    uint64_t low = 0, high = most + 1;       /* low fits, high does not */
+
+    while (high - low > 1) {
+        uint64_t n = low + (high - low) / 2;
+        if (low == 0 && high == most + 1)
+            n = most;                        /* most often all of it fits */
+        if (fits(f, types, of_context ? n : f->out->context, of_context ? f->out->sequences : n))
+            low = n;
+        else
+            high = n;
+    }
+    return low;
+}
+
+/* ---- rows ---- */
+
+static lm_status add_row(fitting *f, const char *name, const lm_dtype *types, lm_error *e)
+{
+    lm_fit_row *row    = &f->out->rows[f->out->n];
+    uint64_t    length = f->out->context_length;
+
+    *row = (lm_fit_row){ .precision = name };
+    LM_TRY(measure(f, types, f->out->context, f->out->sequences, f->speed, row, e));
+    row->fits    = row->total <= f->out->memory;
+    row->longest = largest(f, types, true, length ? length : MOST_POSITIONS);
+    row->most    = largest(f, types, false, MOST_SEQUENCES);
+    f->out->n++;
+    return LM_OK;
+}
+
+static lm_status add_precision(fitting *f, const lm_precision *x, lm_error *e)
+{
+    for (uint32_t w = 0; w < f->m->program->n_weights; w++)
+        f->types[w] = lm_precision_type(x, f->ledger, w);
+    return add_row(f, x->name, f->types, e);
+}
+
+/* What the publisher stores: "bf16" of "bfloat16". */
+static const char *published(const lm_model *m)
+{
+    static const char *const keys[] = { "torch_dtype", "dtype" };
+    const lm_meta *meta = m->container ? lm_container_meta(m->container) : m->config_json;
+    lm_view        v;
+
+    for (size_t i = 0; meta && i < 2; i++)
+        if (lm_meta_has(meta, keys[i]) && lm_meta_string(meta, keys[i], &v, NULL) == LM_OK)
+            return lm_view_is(v, "bfloat16") ? "bf16" : lm_view_is(v, "float32") ? "f32" : "f16";
+    return "f16";
+}
+
+static lm_status add_rows(fitting *f, const char *only, lm_error *e)
+{
+    static const char *const usual[] = { "f32", "", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS" };
+    const char *native = published(f->m);
+    lm_fit     *out    = f->out;
+
+    out->best = -1;
+    if (only) {
+        const lm_precision *x = lm_precision_named(only);
+        if (!x || x->bits > 0)
+            return lm_fail(e, LM_USAGE, only, LM_NO_OFFSET, "not a precision that weights can be stored in");
+        LM_TRY(add_precision(f, x, e));
+    } else {
+        if (f->m->tensors)
+            LM_TRY(add_row(f, "as stored", NULL, e));
+        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+            const char *name = *usual[i] ? usual[i] : strcmp(native, "f32") == 0 ? "f16" : native;
+            LM_TRY(add_precision(f, lm_precision_named(name), e));
+            out->rows[out->n - 1].larger = i == 0 && strcmp(native, "f32") != 0;
+        }
+    }
+    for (size_t i = 0; i < out->n && out->best < 0; i++)
+        if (out->rows[i].fits && !out->rows[i].larger)
+            out->best = (int)i;
+    if (f->m->tensors && !only)
+        out->best = out->rows[0].fits ? 0 : -1;
+    return LM_OK;
+}
+
+/* ---- the machine ---- */
+
+static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
+{
+    lm_fit    *out = f->out;
+    lm_machine machine;
+    lm_limits  limits;
+
+    out->memory = o->memory;
+    if (o->device || o->no_speed) {
+        f->engine.cpu     = "ref";               /* weights as stored, whoever reads them */
+        f->engine.threads = o->device && o->device->cores ? o->device->cores : 1;
+        f->speed          = !o->no_speed;
+        if (f->speed)
+            f->peaks = (lm_peaks){ o->device->peak.int8, o->device->peak.f16, o->device->peak.bf16, o->device->peak.f32,
+                                   o->device->memory_rate, true };
+        if (!out->memory && o->device)
+            out->memory = o->device->memory;
+        out->level = "ref";
+        return LM_OK;
+    }
+    LM_TRY(lm_machine_describe(&machine, e));
+    LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = o->engine.cpu, .threads = o->engine.threads }, &limits, e));
+    f->peaks = (lm_peaks){ limits.int8.all, 0, limits.bf16.all, limits.f32.all, limits.memory.all, false };
+    f->speed = true;
+    if (!out->memory)
+        out->memory = machine.available;
+    out->level = o->engine.cpu ? o->engine.cpu : machine.usable;
+    return LM_OK;
+}
+
+lm_status lm_fit_model(const lm_model *m, const lm_fit_options *o, lm_fit *out, lm_error *e)
+{
+    fitting f = { .m = m, .engine = o->engine, .out = out };
+
+    *out                = (lm_fit){ 0 };
+    out->context_length = m->program->context_length;
+    out->context        = o->engine.context ? o->engine.context : out->context_length ? out->context_length : 4096;
+    out->sequences      = o->engine.sequences ? o->engine.sequences : 1;
+    out->prompt         = o->prompt ? o->prompt : PROMPT;
+    if (out->prompt > out->context)
+        out->prompt = out->context;
+    LM_TRY(describe(&f, o, e));
+    LM_TRY(lm_ledger_new(m->program, &f.ledger, e));
+    f.types          = lm_alloc(((size_t)m->program->n_weights + 1) * sizeof *f.types);
+    lm_status status = f.types ? add_rows(&f, o->precision, e) : lm_fail_memory(e, "fit", 0);
+    lm_free(f.types);
+    lm_ledger_free(f.ledger);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* lamina devices - what the makers of devices publish of them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/grid.h"
+#include "cli/output.h"
+#include "lamina/device.h"
+
+typedef struct devices_options { int kind; } devices_options;
+
+static const char *const kind_words[] = { "gpu", "accelerator", "apple", "phone", "board", "cpu", NULL };
+static const char *const kind_titles[] = {
+    "graphics processors", "accelerators", "Apple", "phones", "boards and small machines", "processors",
+};
+
+static const lm_flag devices_flag_table[] = {
+    { "--kind", NULL, LM_FLAG_WORD, offsetof(devices_options, kind), "gpu|accelerator|apple|phone|board|cpu", "only these", 0, 0,
+      kind_words },
+    { 0 },
+};
+
+static const lm_flag_group devices_groups[] = { { "devices", devices_flag_table, 0 }, { 0 } };
+
+static void devices_defaults(void *options)
+{
+    ((devices_options *)options)->kind = -1;
+}
+
+static json_t *rate_json(double x)
+{
+    return x > 0 ? json_real(x) : json_null();
+}
+
+static json_t *device_json(const lm_device *d)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s}", "name", d->name, "title", d->title, "kind",
+                     d->kind,
+                     "aliases", d->aliases, "memory", (json_int_t)d->memory, "bytes_per_second", d->memory_rate, "operations_per_second",
+                     "f32", rate_json(d->peak.f32), "f16", rate_json(d->peak.f16), "bf16", rate_json(d->peak.bf16), "int8",
+                     rate_json(d->peak.int8), "cores", d->cores ? json_integer(d->cores) : json_null(), "source", d->source);
+}
+
+/* Tera-operations to three digits; "-" where nobody publishes any. */
+static const char *tera(char out[LM_FIGURE], double x)
+{
+    snprintf(out, LM_FIGURE, x <= 0 ? "-" : x < 9.995e12 ? "%.2f" : x < 99.95e12 ? "%.1f" : "%.0f", x / 1e12);
+    return out;
+}
+
+static void add_row(const lm_device *d, lm_grid *g)
+{
+    char memory[LM_FIGURE], rate[LM_FIGURE], f32[LM_FIGURE], f16[LM_FIGURE], bf16[LM_FIGURE], int8[LM_FIGURE];
+
+    snprintf(memory, sizeof memory, "%.0f GiB", (double)d->memory / (1 << 30));
+    snprintf(rate, sizeof rate, d->memory_rate < 99.95e9 ? "%.1f GB/s" : "%.0f GB/s", d->memory_rate / 1e9);
+    lm_grid_row(g, d->name, d->title, memory, rate, tera(f32, d->peak.f32), tera(f16, d->peak.f16), tera(bf16, d->peak.bf16),
+                tera(int8, d->peak.int8));
+}
+
+static void table(lm_cli *cli, int only, lm_buf *out)
+{
+    lm_grid g = { .arena = &cli->arena, .align = "llrrrrrr", .indent = 2 };
+    size_t  n = 0;
+
+    lm_grid_row(&g, "", "", "memory", "reads", "f32", "f16", "bf16", "int8");
+    for (int k = 0; kind_words[k]; k++) {
+        if (only >= 0 && k != only)
+            continue;
+        if (n)
+            lm_grid_line(&g, "");
+        lm_grid_line(&g, kind_titles[k]);
+        for (size_t i = 0; lm_device_at(i); i++)
+            if (strcmp(lm_device_at(i)->kind, kind_words[k]) == 0) {
+                add_row(lm_device_at(i), &g);
+                n++;
+            }
+    }
+    lm_buf_printf(out, "%zu devices: memory, bytes read and 10¹² operations a second, dense\n\n", n);
+    lm_grid_print(&g, out);
+    lm_buf_add_str(out, "\n  -  is not published; the next wider type is taken for it\n"
+                        "  more  lamina devices NAME (with its source)   lamina fit MODEL --device NAME\n");
+}
+
+static void details(const lm_device *d, lm_buf *out)
+{
+    const double      rates[] = { d->peak.f32, d->peak.f16, d->peak.bf16, d->peak.int8 };
+    static const char *const types[] = { "float32", "float16", "bfloat16", "int8" };
+    char figure[LM_FIGURE];
+
+    lm_buf_printf(out, "%s\n\n  name      %s%s%s\n  memory    %s (%.0f GiB)\n", d->title, d->name, *d->aliases ? " " : "", d->aliases,
+                  lm_figure_bytes(figure, d->memory), (double)d->memory / (1 << 30));
+    lm_buf_printf(out, "  reads     %s a second\n", lm_figure_bytes(figure, (uint64_t)d->memory_rate));
+    if (d->cores)
+        lm_buf_printf(out, "  cores     %u\n", d->cores);
+    for (int i = 0; i < 4; i++)
+        if (rates[i] > 0)
+            lm_buf_printf(out, "  %-8s  %s · 10¹² operations a second\n", types[i], tera(figure, rates[i]));
+    lm_buf_printf(out, "  source    %s\n", d->source);
+}
+
+static json_t *list_json(int only)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; lm_device_at(i); i++)
+        if (only < 0 || strcmp(lm_device_at(i)->kind, kind_words[only]) == 0)
+            json_array_append_new(list, device_json(lm_device_at(i)));
+    return list;
+}
+
+static lm_status devices(lm_cli *cli, void *options, lm_error *e)
+{
+    const devices_options *o = options;
+    const lm_device *d = NULL;
+    lm_buf out = { 0 };
+
+    if (cli->n_args)
+        LM_TRY(lm_device_find(cli->args[0], &d, e));
+    if (cli->json)
+        return lm_out_json(cli, d ? device_json(d) : list_json(o->kind), e);
+    if (d)
+        details(d, &out);
+    else
+        table(cli, o->kind, &out);
+    lm_status status = lm_out_buf(&out, e);
+    lm_buf_free(&out);
+    return status;
+}
+
+const lm_command lm_command_devices = {
+    .name = "devices",
+    .usage = "[NAME] [--kind gpu|accelerator|apple|phone|board|cpu]",
+    .summary = "list devices with memory and speed, as their makers publish them",
+    .groups = devices_groups,
+    .max_args = 1,
+    .options_size = sizeof(devices_options),
+    .defaults = devices_defaults,
+    .run = devices,
+};

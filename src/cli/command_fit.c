@@ -1,0 +1,204 @@
+/* lamina fit - does a model fit a machine, how far, and how fast would it be. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/fit_page.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+enum { MOST_MODELS = 16 };
+
+typedef struct fit_options {
+    lm_model_flags model;
+    lm_run_flags   run;
+    const char    *device, *ram, *vram, *precision;
+    uint32_t       batch, prompt;
+    bool           fleet;
+} fit_options;
+
+#define O(field) offsetof(fit_options, field)
+
+static const lm_flag fit_flag_table[] = {
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "a device of the catalogue (lamina devices); default: this machine", 0, 0, NULL },
+    { "--ram", NULL, LM_FLAG_TEXT, O(ram), "SIZE", "memory instead of the machine's: 16G, 16GiB, 512M", 0, 0, NULL },
+    { "--vram", NULL, LM_FLAG_TEXT, O(vram), "SIZE", "memory of some device that nothing else is known of", 0, 0, NULL },
+    { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "all MODELs resident at once, and how many copies", 0, 0, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "positions of a sequence; 0: the model's (default: 8192 at most)", 0,
+      INT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
+    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "only this: f16, Q8_0, Q4_K_M ... (default: the usual ones)", 0, 0, NULL },
+    { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N", "tokens of the prompt whose speed is predicted (512)", 1, 1 << 24, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_COUNT, O(run.ubatch), "N", "most prompt tokens in a step (512)", 1, 1 << 16, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, O(run.threads), "N", "threads of this machine", 0, 1024, NULL },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(run.cpu), "LEVEL", "instruction set of this machine", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group fit_groups[] = {
+    { "what to fit", fit_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { 0 },
+};
+
+static void fit_defaults(void *options)
+{
+    fit_options *o = options;
+
+    lm_run_defaults(&o->run);
+    o->batch = 1;
+}
+
+/* "16G" and "16GB" are 10^9, "16GiB" 2^30 bytes. */
+static lm_status read_size(const char *flag, const char *text, uint64_t *out, lm_error *e)
+{
+    static const char letters[] = "kMGT";
+    char *end;
+    double x = strtod(text, &end), unit = 1;
+    const char *letter = *end ? strchr(letters, *end == 'K' ? 'k' : *end) : NULL;
+
+    if (letter) {
+        bool binary = end[1] == 'i';
+        for (const char *l = letters; l <= letter; l++)
+            unit *= binary ? 1024 : 1000;
+        end += binary ? 2 : 1;
+    }
+    end += *end == 'B';
+    if (end == text || *end || !(x > 0) || x * unit < 1 || x * unit > 1e18)
+        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is no size such as 16G, 24GiB or 512M", text);
+    *out = (uint64_t)(x * unit);
+    return LM_OK;
+}
+
+static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+{
+    if ((o->device != NULL) + (o->vram != NULL) > 1 || (o->ram && o->vram))
+        return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET, "--vram is for a device that is not in the catalogue: without --device and --ram");
+    if (o->device)
+        LM_TRY(lm_device_find(o->device, &at->device, e));
+    if (o->ram || o->vram)
+        LM_TRY(read_size(o->ram ? "--ram" : "--vram", o->ram ? o->ram : o->vram, &fit->memory, e));
+    at->here = !o->device && !o->vram;
+    at->kv = lm_kv_words[o->run.kv_type < 0 ? LM_KV_F16 : o->run.kv_type];
+    fit->device = at->device;
+    fit->no_speed = o->vram != NULL;
+    fit->precision = o->precision;
+    fit->prompt = o->prompt;
+    return LM_OK;
+}
+
+static lm_status measure(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out, lm_error *e)
+{
+    const char *path = NULL;
+    lm_model *m = NULL;
+
+    LM_TRY(lm_find_model(cli, &o->model, name, &path, e));
+    o->model.o.weights_optional = true;
+    LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
+    lm_status status = lm_engine_flags(&o->run, m, 0, &fit->engine, e);
+    fit->engine.sequences = o->batch;
+    if (status == LM_OK)
+        status = lm_fit_model(m, fit, &out->fit, e);
+    lm_model_describe(m, &out->info);
+    out->info.name = lm_arena_strdup(&cli->arena, out->info.name);
+    out->has_weights = out->info.weight_bytes > 0;
+    lm_model_close(m);
+    return status == LM_OK && !out->info.name ? lm_fail_memory(e, "fit", 0) : status;
+}
+
+static lm_status no_fit(uint64_t least, const char *precision, uint64_t memory, lm_error *e)
+{
+    char a[LM_FIGURE], b[LM_FIGURE];
+
+    return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "%s: %s are needed, there are %s", precision, lm_figure_bytes(a, least),
+                   lm_figure_bytes(b, memory));
+}
+
+static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+{
+    lm_fitted x = { 0 };
+    lm_buf out = { 0 };
+    lm_status status;
+
+    LM_TRY(measure(cli, o, cli->n_args ? cli->args[0] : NULL, fit, &x, e));
+    if (cli->json) {
+        status = lm_out_json(cli, lm_fit_json(&x, at), e);
+    } else {
+        lm_fit_page(&x, at, &cli->arena, &out);
+        status = lm_out_buf(&out, e);
+        lm_buf_free(&out);
+    }
+    if (status != LM_OK || x.fit.best >= 0)
+        return status;
+    const lm_fit_row *r = &x.fit.rows[x.has_weights && !o->precision ? 0 : x.fit.n - 1];
+    return no_fit(r->total, r->precision, x.fit.memory, e);
+}
+
+/* The most exact precision in which all of them fit together; those with weights are taken as they are stored. */
+static void choose_rows(lm_fitted *x, size_t n)
+{
+    for (size_t level = 0; level < LM_FIT_ROWS; level++) {
+        bool more = false;
+        for (size_t i = 0; i < n; i++) {
+            size_t row = x[i].has_weights ? 0 : level;
+            while (row + 1 < x[i].fit.n && x[i].fit.rows[row].larger)
+                row++;
+            x[i].row = (int)(row < x[i].fit.n ? row : x[i].fit.n - 1);
+            more |= !x[i].has_weights && (size_t)x[i].row + 1 < x[i].fit.n;
+        }
+        if (!more || lm_fleet_total(x, n) <= x[0].fit.memory)
+            return;
+    }
+}
+
+static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+{
+    lm_fitted *x = lm_arena_new(&cli->arena, cli->n_args, lm_fitted);
+    lm_buf out = { 0 };
+    lm_status status;
+
+    if (!x)
+        return lm_fail_memory(e, "fit", 0);
+    for (size_t i = 0; i < cli->n_args; i++) {
+        LM_TRY(measure(cli, o, cli->args[i], fit, &x[i], e));
+        fit->memory = x[0].fit.memory;           /* what is free changes while models are opened */
+    }
+    choose_rows(x, cli->n_args);
+    if (cli->json) {
+        status = lm_out_json(cli, lm_fleet_json(x, cli->n_args, at), e);
+    } else {
+        lm_fleet_page(x, cli->n_args, at, &cli->arena, &out);
+        status = lm_out_buf(&out, e);
+        lm_buf_free(&out);
+    }
+    uint64_t total = lm_fleet_total(x, cli->n_args);
+    return status == LM_OK && total > x[0].fit.memory ? no_fit(total, "all of them", x[0].fit.memory, e) : status;
+}
+
+static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
+{
+    fit_options *o = options;
+    lm_fit_place at = { 0 };
+    lm_fit_options fit = { 0 };
+
+    if (!o->fleet && cli->n_args > 1)
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "several models at once: --fleet");
+    if (o->fleet && !cli->n_args)
+        return lm_fail(e, LM_USAGE, "--fleet", LM_NO_OFFSET, "which models?");
+    LM_TRY(find_place(o, &at, &fit, e));
+    return o->fleet ? fit_fleet(cli, o, &at, &fit, e) : fit_one(cli, o, &at, &fit, e);
+}
+
+const lm_command lm_command_fit = {
+    .name = "fit",
+    .usage = "[MODEL] [--device NAME | --ram 16G | --vram 24G] [--context N] [--batch N] | --fleet MODEL ...",
+    .summary = "say whether a model fits a machine, how far, and how fast it would be",
+    .about = "  Sizes are those of the engine's plan, weights mapped from a file included. Speeds are what memory and arithmetic allow at\n"
+             "  best. Status 4 when it does not fit. MODEL may be a preset, a config.json, or a folder without weights.\n",
+    .groups = fit_groups,
+    .max_args = MOST_MODELS,
+    .options_size = sizeof(fit_options),
+    .defaults = fit_defaults,
+    .run = fit_command,
+};

@@ -1,0 +1,248 @@
+#include "cli/fit_page.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/grid.h"
+#include "cli/output.h"
+
+enum { NAME = 128 };
+
+/* ---- figures ---- */
+
+static const char *both(char out[2 * LM_FIGURE], uint64_t bytes)
+{
+    char decimal[LM_FIGURE];
+
+    lm_figure_bytes(decimal, bytes);
+    snprintf(out, 2 * LM_FIGURE, "%s (%.1f GiB)", decimal, (double)bytes / (1 << 30));
+    return out;
+}
+
+static const char *place_name(const lm_fit_place *at, uint64_t memory, char out[NAME])
+{
+    char size[2 * LM_FIGURE];
+
+    both(size, memory);
+    if (at->device)
+        snprintf(out, NAME, "%s, %s", at->device->title, size);
+    else
+        snprintf(out, NAME, at->here ? "this machine, %s free" : "%s", size);
+    return out;
+}
+
+/* "182/s": three digits. */
+static const char *rate(char out[LM_FIGURE], double x)
+{
+    char count[LM_FIGURE];
+
+    if (x <= 0)
+        snprintf(out, LM_FIGURE, "-");
+    else if (x < 99.95)
+        snprintf(out, LM_FIGURE, x < 9.995 ? "%.2f/s" : "%.1f/s", x);
+    else
+        snprintf(out, LM_FIGURE, "%s/s", lm_figure_count(count, (uint64_t)(x + 0.5)));
+    return out;
+}
+
+static const char *limit(const char *name)
+{
+    return name && *name ? name : "-";
+}
+
+/* ---- one model ---- */
+
+static json_t *speed_json(const lm_fit_speed *s)
+{
+    if (s->rate <= 0)
+        return json_null();
+    return json_pack("{s:f, s:s}", "tokens_per_second", s->rate, "limited_by", s->limited_by);
+}
+
+static json_t *row_json(const lm_fit_row *r, uint64_t memory)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "precision", r->precision, "weights",
+                     (json_int_t)r->weights,
+                     "kv", (json_int_t)r->kv, "scratch", (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits, "left",
+                     (json_int_t)memory - (json_int_t)r->total, "longest_context", (json_int_t)r->longest, "most_sequences",
+                     (json_int_t)r->most, "generating", speed_json(&r->token), "reading", speed_json(&r->prompt));
+}
+
+static json_t *place_json(const lm_fit_place *at, const lm_fit *f)
+{
+    return json_pack("{s:s, s:s?, s:I, s:s}", "kind", at->device ? "device" : at->here ? "this machine" : "memory", "device",
+                     at->device ? at->device->name : NULL, "memory", (json_int_t)f->memory, "kernels", f->level);
+}
+
+json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
+{
+    const lm_fit *f    = &x->fit;
+    json_t       *rows = json_array();
+
+    for (size_t i = 0; i < f->n; i++)
+        json_array_append_new(rows, row_json(&f->rows[i], f->memory));
+    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name, "machine", place_json(at, f), "context",
+                     (json_int_t)f->context, "batch", (json_int_t)f->sequences, "kv_type", at->kv, "prompt", (json_int_t)f->prompt,
+                     "fits", f->best >= 0, "best", f->best >= 0 ? f->rows[f->best].precision : NULL, "precisions", rows);
+}
+
+/* The name at the left, the verdict at the right end of 80 columns. */
+static void title(const char *left, const char *right, lm_buf *out)
+{
+    size_t used = lm_grid_width(left) + lm_grid_width(right);
+
+    lm_buf_printf(out, "%s%*s%s\n", left, used + 2 < 80 ? (int)(80 - used) : 2, "", right);
+}
+
+static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
+{
+    const lm_fit *f = &x->fit;
+    char          left[2 * NAME], right[NAME], place[NAME];
+
+    snprintf(left, sizeof left, "%.100s on %s", x->info.name, place_name(at, f->memory, place));
+    if (f->best < 0)
+        snprintf(right, sizeof right, "does not fit%s", x->has_weights && f->n > 1 ? " as stored" : "");
+    else
+        snprintf(right, sizeof right, strcmp(f->rows[f->best].precision, "as stored") == 0 ? "fits %s" : "fits in %s",
+                 f->rows[f->best].precision);
+    title(left, right, out);
+}
+
+static void settings(const lm_fit *f, const lm_fit_place *at, lm_buf *out)
+{
+    char context[LM_FIGURE];
+
+    lm_buf_printf(out, "%s positions, %llu sequence%s, cache %s; plan for %s\n\n", lm_figure_count(context, f->context),
+                  (unsigned long long)f->sequences, f->sequences == 1 ? "" : "s", at->kv,
+                  strcmp(f->level, "ref") == 0 ? "weights as stored" : f->level);
+}
+
+static const char *longest(char out[LM_FIGURE], uint64_t n)
+{
+    if (!n)
+        return "-";
+    return lm_figure_count(out, n);
+}
+
+static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
+{
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], left[LM_FIGURE], context[LM_FIGURE], most[LM_FIGURE], token[LM_FIGURE],
+        prompt[LM_FIGURE];
+
+    snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−", lm_figure_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
+    lm_figure_count(most, r->most);
+    lm_grid_row(g, r->precision, lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
+                lm_figure_bytes(d, r->total), r->fits ? "✓" : "✗", left, longest(context, r->longest),
+                r->most ? most : "-", r->fits ? rate(token, r->token.rate) : "-", r->fits ? limit(r->token.limited_by) : "",
+                r->fits ? rate(prompt, r->prompt.rate) : "-", r->fits ? limit(r->prompt.limited_by) : "");
+}
+
+static void legend(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
+{
+    const lm_fit *f = &x->fit;
+    char          context[LM_FIGURE], prompt[LM_FIGURE], length[LM_FIGURE];
+
+    lm_figure_count(context, f->context);
+    lm_figure_count(prompt, f->prompt);
+    if (f->context_length)
+        lm_figure_count(length, f->context_length);
+    lm_buf_printf(out, "\n  context    the longest for %llu sequence%s that a plan fits for, of %s\n"
+                       "  batch      the most sequences of %s positions that a plan fits for\n",
+                  (unsigned long long)f->sequences, f->sequences == 1 ? "" : "s", f->context_length ? length : "any", context);
+    if (at->device || at->here)
+        lm_buf_printf(out, "  generates  tokens a second%s with %s positions in the cache, at best, and what limits it\n"
+                           "  reads      tokens a second of a prompt of %s\n",
+                      f->sequences > 1 ? " of all sequences" : "", context, prompt);
+    if (at->device)
+        lm_buf_printf(out, "  peaks      %s\n", at->device->source);
+    else if (at->here)
+        lm_buf_add_str(out, "  peaks      measured here: lamina doctor\n");
+    lm_buf_printf(out, "\n  more       --context N   --batch N   --kv-type q8_0   --precision P   --json%s\n",
+                  at->device ? "" : "   --device NAME (lamina devices)");
+}
+
+void lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_arena *arena, lm_buf *out)
+{
+    /* Without speeds the columns end before them. */
+    lm_grid g = { .arena = arena, .align = at->device || at->here ? "lrrrrlrrrrlrl" : "lrrrrlrrr", .indent = 2 };
+
+    verdict(x, at, out);
+    settings(&x->fit, at, out);
+    lm_grid_row(&g, "", "weights", "cache", "scratch", "total", "", "left", "context", "batch", "generates", "", "reads", "");
+    for (size_t i = 0; i < x->fit.n; i++)
+        add_row(&g, &x->fit, &x->fit.rows[i]);
+    lm_grid_print(&g, out);
+    legend(x, at, out);
+}
+
+/* ---- several ---- */
+
+uint64_t lm_fleet_total(const lm_fitted *x, size_t n)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += x[i].fit.rows[x[i].row].total;
+    return sum;
+}
+
+/* How many more of a model go into what is left: with weights of their own, or sharing those that are there. */
+static uint64_t more_of(const lm_fitted *x, uint64_t left, bool sharing)
+{
+    const lm_fit_row *r   = &x->fit.rows[x->row];
+    uint64_t          one = sharing ? r->kv + r->scratch : r->total;
+
+    return one ? left / one : 0;
+}
+
+json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
+{
+    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n), left = memory > total ? memory - total : 0;
+    json_t  *models = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        json_t *m = row_json(&x[i].fit.rows[x[i].row], memory);
+        json_object_del(m, "fits");
+        json_object_del(m, "left");
+        json_object_del(m, "longest_context");
+        json_object_del(m, "most_sequences");
+        json_object_set_new(m, "model", json_string(x[i].info.name));
+        json_object_set_new(m, "context", json_integer((json_int_t)x[i].fit.context));
+        json_object_set_new(m, "more_copies", json_integer((json_int_t)more_of(&x[i], left, false)));
+        json_object_set_new(m, "more_sharing_weights", json_integer((json_int_t)more_of(&x[i], left, true)));
+        json_array_append_new(models, m);
+    }
+    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:o}", "machine", place_json(at, &x[0].fit), "fits", total <= memory, "total",
+                     (json_int_t)total, "left", (json_int_t)memory - (json_int_t)total, "copies_of_all",
+                     (json_int_t)(total ? memory / total : 0), "models", models);
+}
+
+void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_arena *arena, lm_buf *out)
+{
+    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n), left = memory > total ? memory - total : 0, copies = memory / total;
+    lm_grid  g = { .arena = arena, .align = "llrrrrrrrl", .indent = 2 };
+    char     a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], more[LM_FIGURE], sharing[LM_FIGURE];
+    char     place[NAME], line[2 * NAME];
+
+    snprintf(line, sizeof line, "%zu models at once on %s", n, place_name(at, memory, place));
+    title(line, copies == 0 ? "do not fit" : copies == 1 ? "fit" : "fit more than once", out);
+    settings(&x[0].fit, at, out);
+    lm_grid_row(&g, "", "stored as", "weights", "cache", "scratch", "total", "one more", "sharing weights", "generates", "");
+    for (size_t i = 0; i < n; i++) {
+        const lm_fit_row *r = &x[i].fit.rows[x[i].row];
+        snprintf(more, sizeof more, "%llu", (unsigned long long)more_of(&x[i], left, false));
+        snprintf(sharing, sizeof sharing, "%llu", (unsigned long long)more_of(&x[i], left, true));
+        lm_grid_row(&g, x[i].info.name, r->precision, lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
+                    lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing, rate(e, r->token.rate),
+                    limit(r->token.limited_by));
+    }
+    lm_grid_row(&g, "together", "", "", "", "", lm_figure_bytes(a, total), "", "", "", "");
+    lm_grid_print(&g, out);
+    lm_buf_printf(out, "\n  %s %s", lm_figure_bytes(a, copies ? left : total - memory), copies ? "are left" : "are missing");
+    if (copies)
+        lm_buf_printf(out, "; all of them fit %llu time%s\n"
+                           "  one more: how many further copies of a model what is left holds, with weights of their own or shared\n",
+                      (unsigned long long)copies, copies == 1 ? "" : "s");
+    else
+        lm_buf_add_char(out, '\n');
+}

@@ -1,0 +1,111 @@
+/* grid.c - widths last: a column is as wide as its widest text. */
+#include "cli/grid.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static unsigned columns_of(const lm_grid *g)
+{
+    return (unsigned)strlen(g->align);
+}
+
+size_t lm_grid_width(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xC0) != 0x80;
+    return n;
+}
+
+static const char **new_row(lm_grid *g)
+{
+    unsigned n = columns_of(g);
+
+    if (g->rows == g->room) {
+        size_t       room  = g->room ? 2 * g->room : 32;
+        const char **cells = lm_arena_new(g->arena, room * n, const char *);
+        if (!cells) {
+            g->failed = true;
+            return NULL;
+        }
+        if (g->rows)
+            memcpy(cells, g->cells, g->rows * n * sizeof *cells);
+        g->cells = cells;
+        g->room  = room;
+    }
+    return &g->cells[g->rows++ * n];
+}
+
+void lm_grid_cells(lm_grid *g, const char *const *texts)
+{
+    const char **row = new_row(g);
+
+    for (unsigned i = 0; row && i < columns_of(g); i++) {
+        row[i] = lm_arena_strdup(g->arena, texts[i]);
+        g->failed |= !row[i];
+    }
+}
+
+void lm_grid_row(lm_grid *g, ...)
+{
+    const char *texts[LM_GRID_COLUMNS] = { NULL };
+    va_list     args;
+
+    va_start(args, g);
+    for (unsigned i = 0; i < columns_of(g); i++)
+        texts[i] = va_arg(args, const char *);
+    va_end(args);
+    lm_grid_cells(g, texts);
+}
+
+void lm_grid_line(lm_grid *g, const char *text)
+{
+    const char **row = new_row(g);
+
+    if (row) {
+        row[0] = NULL;
+        row[1] = lm_arena_strdup(g->arena, text);
+        g->failed |= !row[1];
+    }
+}
+
+static void print_row(const lm_grid *g, const char *const *row, const size_t *width, lm_buf *out)
+{
+    unsigned last = columns_of(g);
+
+    while (last > 1 && !*row[last - 1])
+        last--;                              /* nothing after the last text of a line */
+    lm_buf_printf(out, "%*s", (int)g->indent, "");
+    for (unsigned i = 0; i < last; i++) {
+        int pad = (int)(width[i] - lm_grid_width(row[i]));
+        if (g->align[i] == 'r')
+            lm_buf_printf(out, "%s%*s%s", i ? "  " : "", pad, "", row[i]);
+        else
+            lm_buf_printf(out, "%s%s%*s", i ? "  " : "", row[i], i + 1 < last ? pad : 0, "");
+    }
+    lm_buf_add_char(out, '\n');
+}
+
+void lm_grid_print(const lm_grid *g, lm_buf *out)
+{
+    size_t   width[LM_GRID_COLUMNS] = { 0 };
+    unsigned n = columns_of(g);
+
+    out->failed |= g->failed;
+    if (g->failed)
+        return;
+    for (size_t r = 0; r < g->rows; r++)
+        for (unsigned i = 0; g->cells[r * n] && i < n; i++) {
+            size_t w = lm_grid_width(g->cells[r * n + i]);
+            width[i] = w > width[i] ? w : width[i];
+        }
+    for (size_t r = 0; r < g->rows; r++) {
+        if (g->cells[r * n])
+            print_row(g, &g->cells[r * n], width, out);
+        else if (*g->cells[r * n + 1])
+            lm_buf_printf(out, "%*s%s\n", (int)g->indent, "", g->cells[r * n + 1]);
+        else
+            lm_buf_add_char(out, '\n');
+    }
+}

@@ -1,0 +1,129 @@
+"""lamina devices and lamina fit. LAMINA_REWRITE=1 writes the pages anew: read the diff."""
+import json
+import os
+
+import pytest
+from conftest import run
+
+PAGES = {
+    "devices": ["devices"],
+    "device-rtx-4090": ["devices", "4090"],
+    "llama-3.2-3b-rtx-4090": ["fit", "llama-3.2-3b", "--device", "rtx-4090"],
+    "deepseek-v2-lite-16g": ["fit", "deepseek-v2-lite", "--vram", "16G", "--context", "32k"],
+    "fleet-rtx-4090": ["fit", "--fleet", "llama-3.2-1b", "llama-3.2-3b", "llama-3.1-8b", "--device", "rtx-4090"],
+}
+
+
+@pytest.fixture(scope="module")
+def lamina(build, source):
+    return lambda *args: run(build / "src/cli/lamina", *args, cwd=source)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(lamina, source, page):
+    golden = source / "tests/golden/fit" / (page + ".txt")
+    done = lamina(*PAGES[page])
+    assert done.returncode == 0, done.stderr
+    if os.environ.get("LAMINA_REWRITE"):
+        golden.write_text(done.stdout)
+    assert done.stdout == golden.read_text()
+
+
+def fit(lamina, *args):
+    return json.loads(lamina("fit", *args, "--json").stdout)
+
+
+def test_catalogue(lamina):
+    devices = json.loads(lamina("devices", "--json").stdout)
+    assert len(devices) >= 60 and len({d["name"] for d in devices}) == len(devices)
+    assert {d["kind"] for d in devices} == {"gpu", "accelerator", "apple", "phone", "board", "cpu"}
+    for d in devices:
+        assert d["source"] and d["memory"] > 0 and d["bytes_per_second"] > 1e9
+        peaks = d["operations_per_second"]
+        assert not (peaks["f16"] and peaks["f32"]) or peaks["f16"] >= peaks["f32"]
+        assert json.loads(lamina("devices", d["name"], "--json").stdout) == d
+    assert [d["name"] for d in json.loads(lamina("devices", "--kind", "phone", "--json").stdout)] == \
+        [d["name"] for d in devices if d["kind"] == "phone"]
+
+
+def test_names_of_devices(lamina):
+    assert json.loads(lamina("devices", "GeForce RTX 4090", "--json").stdout)["name"] == "rtx-4090"
+    several = lamina("devices", "rtx")
+    assert several.returncode == 2 and "rtx-4090" in several.stderr + several.stdout or "others" in several.stderr
+    wrong = lamina("fit", "llama-3.2-1b", "--device", "rtx-4091")
+    assert wrong.returncode == 1 and "did you mean rtx-4090" in wrong.stderr
+
+
+def test_sizes_are_the_plans(lamina):
+    """The bytes of a row are those that inspect reads off the plan of the same precision."""
+    j = fit(lamina, "llama-3.2-1b", "--device", "h200", "--context", "4096", "--batch", "3", "--kv-type", "q8_0")
+    assert [r["precision"] for r in j["precisions"]] == ["f32", "f16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS"]
+    for r in j["precisions"]:
+        facts = json.loads(lamina("inspect", "llama-3.2-1b", "--query", "memory", "--cpu", "ref", "--threads", "1", "--context", "4096",
+                                  "--batch", "3", "--kv-type", "q8_0", "--precision", r["precision"]).stdout)
+        assert r["weights"] == facts["weights"] + facts["mapped"]
+        assert (r["kv"], r["scratch"]) == (facts["kv"], facts["scratch"])
+        assert r["total"] == r["weights"] + r["kv"] + r["scratch"] and r["left"] == j["machine"]["memory"] - r["total"]
+
+
+def test_the_last_that_fits(lamina):
+    """One position or one sequence more no longer fits."""
+    common = ("llama-3.2-3b", "--vram", "6G", "--precision", "Q4_K_M")
+    row = fit(lamina, *common, "--context", "8192")["precisions"][0]
+    longest, most = row["longest_context"], row["most_sequences"]
+    assert 8192 < longest < 131072 and 1 < most < 100
+    assert fit(lamina, *common, "--context", longest)["fits"]
+    over = lamina("fit", *common, "--context", longest + 1, "--json")
+    assert over.returncode == 4 and not json.loads(over.stdout)["fits"]
+    assert fit(lamina, *common, "--context", "8192", "--batch", most)["fits"]
+    assert lamina("fit", *common, "--context", "8192", "--batch", most + 1).returncode == 4
+
+
+def test_what_does_not_fit(lamina):
+    done = lamina("fit", "llama-3.1-405b", "--device", "h200")
+    assert done.returncode == 4 and "does not fit" in done.stdout and "IQ4_XS" in done.stderr.splitlines()[-1]
+    assert lamina("fit", "--fleet", "llama-3.1-405b", "llama-3.2-1b", "--device", "h200").returncode == 4
+
+
+def test_best_precision(lamina):
+    best = {vram: fit(lamina, "llama-3.1-8b", "--vram", vram)["best"] for vram in ("40GiB", "17.5GB", "11G", "6.5G")}
+    assert best == {"40GiB": "f16", "17.5GB": "f16", "11G": "Q8_0", "6.5G": "Q4_K_M"}
+
+
+def test_speeds(lamina):
+    """Bounded by the bandwidth and the peak of the device; nothing is said where nothing is known."""
+    j = fit(lamina, "llama-3.1-8b", "--device", "rtx-4090", "--context", "1024")
+    for r in j["precisions"]:
+        if r["generating"]:
+            assert r["generating"]["limited_by"] == "memory"
+            assert r["generating"]["tokens_per_second"] < 1008e9 / (0.9 * r["weights"])
+    q8 = next(r for r in j["precisions"] if r["precision"] == "Q8_0")
+    assert q8["reading"]["limited_by"] == "int8" and q8["reading"]["tokens_per_second"] < 660.6e12 / (2 * 6.9e9)
+    unknown = fit(lamina, "llama-3.2-1b", "--vram", "24G")["precisions"][0]
+    assert unknown["generating"] is None and unknown["reading"] is None
+    spark = fit(lamina, "llama-3.2-1b", "--device", "dgx-spark")["precisions"][1]
+    assert spark["generating"]["limited_by"] == "memory" and spark["reading"] is None
+
+
+def test_here(lamina, model):
+    j = fit(lamina, model, "--context", "1024")
+    assert j["machine"]["kind"] == "this machine" and j["best"] == "as stored" and j["precisions"][0]["precision"] == "as stored"
+    assert j["precisions"][0]["generating"]["tokens_per_second"] > 1
+    assert fit(lamina, model, "--ram", "1G")["machine"]["memory"] == 10 ** 9
+    assert lamina("fit", model, "--ram", "64M", "--context", "1024").returncode == 4
+
+
+def test_fleet(lamina):
+    j = json.loads(lamina("fit", "--fleet", "llama-3.2-1b", "llama-3.2-1b", "llama-3.2-3b", "--vram", "9G", "--json").stdout)
+    assert j["total"] == sum(m["total"] for m in j["models"]) <= 9 * 10 ** 9
+    assert j["left"] == 9 * 10 ** 9 - j["total"] and j["copies_of_all"] == 9 * 10 ** 9 // j["total"]
+    for m in j["models"]:
+        assert m["more_copies"] == j["left"] // m["total"]
+        assert m["more_sharing_weights"] == j["left"] // (m["kv"] + m["scratch"])
+
+
+@pytest.mark.parametrize("arguments", [["--ram", "lots"], ["--vram", "0"], ["--device", "h200", "--vram", "1G"], ["--precision", "int4"],
+                                       ["--fleet"], ["--kv-type", "q2"]])
+def test_usage(lamina, arguments):
+    model = [] if arguments == ["--fleet"] else ["llama-3.2-1b"]
+    assert lamina("fit", *model, *arguments).returncode == 2
