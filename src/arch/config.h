@@ -32,9 +32,14 @@ typedef struct lm_config {
     lm_rope_spec      rope;
     lm_attention_spec attention;         /* with the window of the layers that have one */
     bool     full[LM_MAX_LAYERS];        /* layers that see everything although others have a window */
+    bool     no_rope[LM_MAX_LAYERS];     /* layers that do not rotate */
+    lm_rope_spec rope_local;             /* of the layers with a window, where it is another; dim 0: `rope` */
+    double   rotary_part;                /* of a head's lanes that rotate where nothing says so; 0: all, and nothing may say */
     lm_route_spec route;                 /* mixtures of experts */
     uint32_t expert_width;
     float    embedding_scale, residual_scale, logit_divisor;     /* 1 without effect */
+    float    embed_factor;               /* of the embedding's rows, inside the module; 1 without effect */
+    float    final_softcap;              /* of the logits; 0: none */
     float    logit_factor;               /* logits are multiplied by it; 1 without effect */
     bool     scores_by_layer;            /* scores are divided by layer + 1 */
     uint32_t embed_width;                /* of the embedding, where projections join it to `hidden` */
@@ -46,6 +51,8 @@ typedef struct lm_config {
     bool     own_norms;                  /* each of the parallel parts has a norm of its own */
     bool     residual_normed;            /* parts add to their normalised input */
     bool     qk_norm;                    /* each head of q and k is normalised */
+    bool     qk_norm_whole;              /* but all heads as one row */
+    bool     norm_plus_one;              /* folders store norms less one */
     struct {
         uint32_t q_rank;                 /* 0: queries have no latent */
         uint32_t kv_rank, nope_dim, rope_dim, v_dim;
@@ -123,6 +130,10 @@ lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_er
 /* rope_theta / rope_scaling / rope_parameters, or rope.* keys; checked (docs/families.md). `dim`: lanes rotated. */
 lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e);
 
+/* The rotation of layers with a window: rope_parameters/sliding_attention, rope_local_base_freq or rope.freq_base_swa. After
+ * lm_read_rope, which reads full_attention where c->rope_local.dim is not 0. */
+lm_status lm_read_local_rope(const lm_source *s, double default_base, lm_config *c, lm_error *e);
+
 /* hidden_act and its kin. */
 lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_act *out, lm_error *e);
 
@@ -131,6 +142,16 @@ lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer);
 
 /* sliding_window (a number; null or absent: `fallback`, 0 for none), layer_types. */
 lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm_error *e);
+
+/* Which layers have the window where layer_types is silent: all but every `every`-th (GGUF: attention.sliding_window_pattern,
+ * a number or a list); config.json may say `every` under `hf`. 1: none, 0: all. */
+lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t every, lm_config *c, lm_error *e);
+
+/* A number that null switches off: 0 then. */
+lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *gguf, double fallback, float *out, lm_error *e);
+
+/* Families whose folders tie the head when they do not say. */
+void lm_tied_unless_said(const lm_source *s, lm_config *c);
 
 /* Grouped-query attention without further wishes: heads as in `c`, 1/sqrt(head_dim). */
 lm_attention_spec lm_plain_attention(const lm_config *c);

@@ -21,6 +21,15 @@ extern const lm_family lm_family_falcon;
 extern const lm_family lm_family_gpt_neox;
 extern const lm_family lm_family_gptj;
 extern const lm_family lm_family_deepseek_v2;
+extern const lm_family lm_family_gemma;
+extern const lm_family lm_family_gemma2;
+extern const lm_family lm_family_gemma3;
+extern const lm_family lm_family_olmo2;
+extern const lm_family lm_family_smollm3;
+extern const lm_family lm_family_ernie;
+extern const lm_family lm_family_glm;
+extern const lm_family lm_family_glm4;
+extern const lm_family lm_family_phi3;
 extern const lm_family lm_family_deepseek_v3;
 extern const lm_family lm_family_phi;
 extern const lm_family lm_family_stablelm;
@@ -36,6 +45,12 @@ extern const lm_family lm_family_openai_gpt;
 /* Sizes, rotary embedding, biases as Llama reads them. */
 lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e);
 lm_value  lm_llama_build(lm_builder *b, const lm_config *c);
+/* Embedding, layers, last norm and head with the multipliers and caps of `c`; what a layer is, is the family's. */
+typedef lm_value lm_layer_builder(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
+lm_value  lm_llama_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer);
+lm_value  lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
+/* Rotation as the layer has it, scores, o_proj. */
+lm_value  lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_value q, lm_value k, lm_value v);
 lm_value  lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
 lm_value  lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x);
 extern const lm_name lm_llama_names[];
@@ -47,6 +62,17 @@ lm_value  lm_gpt2_build(lm_builder *b, const lm_config *c);
 
 /* attention_types: layers that see everything and layers that see the window; without it they take turns (gpt_neo.c). */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e);
+
+/* Gate and up in one projection (glm.c). */
+lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x);
+
+/* Gemma's (gemma.c), and what its second and third editions share (gemma2.c). `act`: config.json's word for the activation;
+ * `largest`: layers of the model whose scores GGUF files scale in a way of their own. */
+lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, lm_error *e);
+lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, lm_error *e);
+lm_value  lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
+lm_value  lm_gemma2_build(lm_builder *b, const lm_config *c);
+extern const lm_name lm_gemma2_names[];
 
 /* use_sliding_window, max_window_layers, layer_types (qwen2.c). */
 lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e);

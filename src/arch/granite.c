@@ -12,19 +12,7 @@ static lm_value granite_layer(lm_builder *b, const lm_config *c, uint32_t layer,
 
 static lm_value granite_build(lm_builder *b, const lm_config *c)
 {
-    lm_push(b, "model", "%sModel");
-    lm_value x = lm_scale(b, lm_embed(b, "embed_tokens", c->vocab_size, c->hidden), c->embedding_scale);
-    lm_push(b, "layers", "ModuleList");
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        lm_push_layer(b, i, "%sDecoderLayer");
-        x = granite_layer(b, c, i, x);
-        lm_pop(b);
-    }
-    lm_pop(b);
-    x = lm_rms_norm(b, "norm", x, c->norm_eps);
-    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
-    lm_pop(b);
-    return lm_scale(b, lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL), 1 / c->logit_divisor);
+    return lm_llama_frame(b, c, granite_layer);
 }
 
 /* GGUF leaves a multiplier of 1 out, and writes none for the scores where the file gives none. */

@@ -37,7 +37,11 @@ static const char *const architectural[] = {
     "first_k_dense_replace", "clip_qkv", "attention_chunk_size", "layer_norm_elementwise_affine", "adapter", "mup_enabled",
     "scale_emb", "scale_depth", "dim_model_base", "attn_type", "qk_ln", "prefix_lm", "kv_n_heads", "alibi_bias_max",
     "softmax_scale", "expansion_ratio", "num_kv_heads", "num_ln_in_parallel_attn", "bias", "rope", "attention_bias", "mlp_bias",
-    "add_cross_attention", "sliding_window_pattern", "use_embedding_sharing", "rotary", NULL,
+    "add_cross_attention", "sliding_window_pattern", "_sliding_window_pattern", "rope_local_base_freq",
+    "use_bidirectional_attention",
+    "no_rope_layer_interval", "shared_expert_intermediate_size", "shared_intermediate_size", "moe_intermediate_size",
+    "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers", "swiglu_alpha", "swiglu_limit", "num_shared_experts",
+    "use_embedding_sharing", "rotary", NULL,
 };
 
 static bool listed(const char *const *list, lm_view word)

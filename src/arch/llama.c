@@ -3,22 +3,48 @@
  * Also every checkpoint that calls itself LlamaForCausalLM: SmolLM2, DeepSeek-LLM, granite-code (biases everywhere). */
 #include "arch/families.h"
 
+lm_value lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
+{
+    lm_value y = lm_rms_norm(b, name, x, c->norm_eps);
+
+    if (c->norm_plus_one)
+        lm_stored_minus_one(b, y);
+    return y;
+}
+
+/* Each head alone, or all lanes as one row. */
+static lm_value norm_heads(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t n_heads)
+{
+    lm_value y = lm_rms_norm_heads(b, name, x, c->qk_norm_whole ? 1 : n_heads, c->norm_eps);
+
+    if (c->norm_plus_one)
+        lm_stored_minus_one(b, y);
+    return y;
+}
+
+lm_value lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_value q, lm_value k, lm_value v)
+{
+    lm_attention_spec   scores = lm_layer_attention(c, layer);
+    const lm_rope_spec *rope   = c->rope_local.dim && scores.window ? &c->rope_local : &c->rope;
+
+    if (!c->no_rope[layer]) {
+        q = lm_rope(b, q, c->n_heads, rope);
+        k = lm_rope(b, k, c->n_kv_heads, rope);
+    }
+    return lm_linear(b, "o_proj", lm_attention(b, q, k, v, &scores), c->hidden, c->bias_o);
+}
+
 lm_value lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_attention_spec scores = lm_layer_attention(c, layer);
-
     lm_push(b, "self_attn", "%sAttention");
     lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, c->bias_qkv);
     lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
     lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
     if (c->qk_norm) {
-        q = lm_rms_norm_heads(b, "q_norm", q, c->n_heads, c->norm_eps);
-        k = lm_rms_norm_heads(b, "k_norm", k, c->n_kv_heads, c->norm_eps);
+        q = norm_heads(b, c, "q_norm", q, c->n_heads);
+        k = norm_heads(b, c, "k_norm", k, c->n_kv_heads);
     }
-    q          = lm_rope(b, q, c->n_heads, &c->rope);
-    k          = lm_rope(b, k, c->n_kv_heads, &c->rope);
-    lm_value a = lm_attention(b, q, k, v, &scores);
-    lm_value o = lm_linear(b, "o_proj", a, c->hidden, c->bias_o);
+    lm_value o = lm_llama_scores(b, c, layer, q, k, v);
     lm_pop(b);
     return o;
 }
@@ -35,27 +61,33 @@ lm_value lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value llama_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_value h = lm_rms_norm(b, "input_layernorm", x, c->norm_eps);
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
     x          = lm_add(b, x, lm_llama_attention(b, c, layer, h));
-    h          = lm_rms_norm(b, "post_attention_layernorm", x, c->norm_eps);
+    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
     return lm_add(b, x, lm_llama_mlp(b, c, h));
+}
+
+lm_value lm_llama_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer)
+{
+    lm_push(b, "model", "%sModel");
+    lm_value x = lm_scale(b, lm_embed_scaled(b, "embed_tokens", c->vocab_size, c->hidden, c->embed_factor), c->embedding_scale);
+    lm_push(b, "layers", "ModuleList");
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        lm_push_layer(b, i, "%sDecoderLayer");
+        x = layer(b, c, i, x);
+        lm_pop(b);
+    }
+    lm_pop(b);
+    x = lm_llama_norm(b, c, "norm", x);
+    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
+    lm_pop(b);
+    x = lm_scale(b, lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL), 1 / c->logit_divisor);
+    return c->final_softcap > 0 ? lm_softcap(b, x, c->final_softcap) : x;
 }
 
 lm_value lm_llama_build(lm_builder *b, const lm_config *c)
 {
-    lm_push(b, "model", "%sModel");
-    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
-    lm_push(b, "layers", "ModuleList");
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        lm_push_layer(b, i, "%sDecoderLayer");
-        x = llama_layer(b, c, i, x);
-        lm_pop(b);
-    }
-    lm_pop(b);
-    x = lm_rms_norm(b, "norm", x, c->norm_eps);
-    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
-    lm_pop(b);
-    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+    return lm_llama_frame(b, c, llama_layer);
 }
 
 lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -71,7 +103,10 @@ lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
         LM_TRY(lm_read_bool(s, "mlp_bias", NULL, false, &c->bias_mlp, e));
         c->bias_o = c->bias_qkv;
     }
-    LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
+    uint32_t lanes = c->head_dim;
+    if (c->rotary_part > 0)
+        LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", c->rotary_part, c, &lanes, e));
+    LM_TRY(lm_read_rope(s, lanes, c->rope.base > 0 ? c->rope.base : 10000, c, e));
     c->rope.pairing = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
     c->rope.permuted = s->kind == LM_GGUF;
     c->attention = lm_plain_attention(c);
@@ -86,8 +121,6 @@ const lm_name lm_llama_names[] = {
     { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
     { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
     { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
-    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
-    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
     { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
     { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
     { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },

@@ -23,19 +23,7 @@ static lm_value mixtral_layer(lm_builder *b, const lm_config *c, uint32_t layer,
 
 static lm_value mixtral_build(lm_builder *b, const lm_config *c)
 {
-    lm_push(b, "model", "%sModel");
-    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
-    lm_push(b, "layers", "ModuleList");
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        lm_push_layer(b, i, "%sDecoderLayer");
-        x = mixtral_layer(b, c, i, x);
-        lm_pop(b);
-    }
-    lm_pop(b);
-    x = lm_rms_norm(b, "norm", x, c->norm_eps);
-    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
-    lm_pop(b);
-    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+    return lm_llama_frame(b, c, mixtral_layer);
 }
 
 static lm_status mixtral_configure(const lm_source *s, lm_config *c, lm_error *e)

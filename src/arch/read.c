@@ -138,7 +138,7 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
 {
     uint32_t v_dim;
 
-    LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, 0, &c->head_dim, e));
+    LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, s->kind == LM_GGUF ? 0 : c->head_dim, &c->head_dim, e));
     if (c->head_dim == 0) {
         if (c->hidden % c->n_heads)
             return wrong(s, hf, "attention.head_count", "does not divide the width, and no head width is given", e);
@@ -245,12 +245,60 @@ static lm_status read_layer_types(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
+static lm_status read_pattern_list(const lm_source *s, const char *key, const lm_meta_value *list, lm_config *c, lm_error *e)
+{
+    lm_meta_value item;
+
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        bool known = list->a.n >= c->n_layers && lm_meta_at(list, i, &item) && (item.kind == LM_META_BOOL || item.kind == LM_META_UINT);
+        if (!known) {
+            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "does not have one entry for each layer");
+            return lm_fail_in(e, lm_meta_file(s->meta));
+        }
+        c->full[i] = item.kind == LM_META_BOOL ? !item.b : !item.u;
+    }
+    return LM_OK;
+}
+
+lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t every, lm_config *c, lm_error *e)
+{
+    char          key[128];
+    lm_meta_value v;
+
+    if (s->kind != LM_GGUF && lm_meta_has(s->meta, "layer_types"))
+        return LM_OK;
+    if (s->kind == LM_GGUF && lm_meta_get(s->meta, lm_gguf_key(s, "attention.sliding_window_pattern", key, sizeof key), &v) &&
+        v.kind == LM_META_ARRAY)
+        return read_pattern_list(s, key, &v, c, e);
+    LM_TRY(lm_read_u32(s, hf, "attention.sliding_window_pattern", 0, LM_MAX_LAYERS, every, &every, e));
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->full[i] = every && (i + 1) % every == 0;
+    return LM_OK;
+}
+
+lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *gguf, double fallback, float *out, lm_error *e)
+{
+    lm_meta_value v;
+
+    if (s->kind != LM_GGUF && hf && lm_meta_get(s->meta, hf, &v) && v.kind == LM_META_NULL) {
+        *out = 0;
+        return LM_OK;
+    }
+    return lm_read_f32(s, hf, gguf, 0, 1e9, fallback, out, e);
+}
+
+void lm_tied_unless_said(const lm_source *s, lm_config *c)
+{
+    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
+        c->tied = true;
+}
+
 lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm_error *e)
 {
     lm_meta_value v;
 
     if (s->kind == LM_GGUF)
-        return lm_read_u32(s, NULL, "attention.sliding_window", 1, UINT32_MAX, fallback, &c->attention.window, e);
+        return lm_read_u32(s, NULL, "attention.sliding_window", 0, UINT32_MAX, fallback, &c->attention.window, e);
     if (lm_meta_get(s->meta, "sliding_window", &v) && v.kind == LM_META_NULL)
         c->attention.window = 0;
     else

@@ -61,7 +61,7 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
     if (!lm_meta_has(k->s->meta, key))
         key = member(k, "type", buffer, sizeof buffer);
     if (!lm_meta_has(k->s->meta, key)) {
-        if (strcmp(k->object, "rope_parameters") == 0)
+        if (strncmp(k->object, "rope_parameters", 15) == 0)
             return LM_OK;
         return wrong(k->s, k->object, LM_BAD_MODEL, "names no rope_type", e);
     }
@@ -118,8 +118,11 @@ static lm_status read_hf(const lm_source *s, double default_base, lm_config *c, 
 
     if (k.object && lm_meta_get(s->meta, k.object, &v) && v.kind != LM_META_OBJECT)
         return wrong(s, k.object, LM_BAD_MODEL, "is not an object", e);
-    if (k.object && (lm_meta_has(s->meta, member(&k, "full_attention", buffer, sizeof buffer)) ||
-                     lm_meta_has(s->meta, member(&k, "sliding_attention", buffer, sizeof buffer))))
+    bool by_kind = k.object && (lm_meta_has(s->meta, member(&k, "full_attention", buffer, sizeof buffer)) ||
+                                lm_meta_has(s->meta, member(&k, "sliding_attention", buffer, sizeof buffer)));
+    if (by_kind && c->rope_local.dim)
+        k.object = "rope_parameters/full_attention";
+    else if (by_kind)
         return wrong(s, buffer, LM_UNSUPPORTED, "rotary parameters for each kind of layer have no form in this family", e);
     LM_TRY(scaling_type(&k, &r->type, e));
     LM_TRY(number(&k, "rope_theta", 1e-3, 1e30, 0, &r->base, e));
@@ -253,6 +256,27 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
     }
     if (r->type == LM_ROPE_LONGROPE && r->factor == 1)
         r->factor = (double)c->context_length / r->original_context;
+    return LM_OK;
+}
+
+lm_status lm_read_local_rope(const lm_source *s, double default_base, lm_config *c, lm_error *e)
+{
+    lm_rope_keys k = { s, lm_meta_has(s->meta, "rope_parameters/sliding_attention") ? "rope_parameters/sliding_attention" : NULL };
+    lm_rope_type type;
+    double       base = default_base;
+
+    if (s->kind == LM_GGUF) {
+        LM_TRY(gguf_f64(s, "rope.freq_base_swa", 1e-3, 1e30, default_base, &base, e));
+    } else {
+        LM_TRY(scaling_type(&k, &type, e));
+        if (type != LM_ROPE_DEFAULT)
+            return wrong(s, k.object, LM_UNSUPPORTED, "scales the rotation of layers with a window, which has no form here", e);
+        if (!k.object && lm_meta_has(s->meta, "rope_local_base_freq"))
+            LM_TRY(lm_meta_f64(s->meta, "rope_local_base_freq", 1e-3, 1e30, &base, e));
+        LM_TRY(number(&k, "rope_theta", 1e-3, 1e30, base, &base, e));
+    }
+    c->rope_local = (lm_rope_spec){ .dim = c->rope.dim, .factor = 1, .base = base, .pairing = c->rope.pairing, .permuted = c->rope.permuted,
+                                    .original_context = c->context_length, .max_context = c->context_length };
     return LM_OK;
 }
 

@@ -33,6 +33,15 @@ static const lm_family *const families[] = {
     &lm_family_xglm,
     &lm_family_ctrl,
     &lm_family_openai_gpt,
+    &lm_family_gemma,
+    &lm_family_gemma2,
+    &lm_family_gemma3,
+    &lm_family_olmo2,
+    &lm_family_smollm3,
+    &lm_family_ernie,
+    &lm_family_glm,
+    &lm_family_glm4,
+    &lm_family_phi3,
 };
 
 const lm_family *lm_family_at(size_t i)
@@ -188,7 +197,7 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     }
     memset(config, 0, sizeof *config);
     LM_TRY(read_tied(&source, config, e));
-    config->embedding_scale = config->residual_scale = config->logit_divisor = config->logit_factor = 1;
+    config->embedding_scale = config->residual_scale = config->logit_divisor = config->logit_factor = config->embed_factor = 1;
     LM_TRY(f->configure(&source, config, e));
     if (s->sliding_window)
         config->attention.window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;

@@ -53,15 +53,24 @@ static int by_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* GGUF stores the q and k rows of some families in the order in which its rotation pairs lanes. */
+/* GGUF stores the q and k rows of some families in the order in which its rotation pairs lanes; also those of layers that do
+ * not rotate. */
 static const lm_node *permuting(const lm_program *p, lm_value value)
 {
+    const lm_node *any    = NULL;
+    bool           scored = false;
+
     for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_node *n = &p->nodes[i];
-        if (n->code == LM_OP_ROPE && n->in[0] == value && p->ropes[n->rope.table].spec.permuted)
+        const lm_node *n        = &p->nodes[i];
+        bool           permuted = n->code == LM_OP_ROPE && p->ropes[n->rope.table].spec.permuted;
+        if (permuted && n->in[0] == value)
             return n;
+        if (permuted)
+            any = n;
+        scored |= n->code == LM_OP_ATTENTION && (n->in[0] == value || n->in[1] == value) &&
+                  p->nodes[p->values[value].producer].code != LM_OP_ROPE;
     }
-    return NULL;
+    return scored ? any : NULL;
 }
 
 /* Lanes 2i and 2i + 1 are i and i + dim/2 of the original. */

@@ -33,6 +33,7 @@ class Case:
     raw_config: bool = False        # the converter sees config.json as it is, not what transformers makes of it
     gguf_note: str = ""             # why there is no twin, or what the twin does otherwise
     gguf_patch: Callable | None = None      # adds what the converter does not write
+    plain_vocab: bool = False       # the converter would want a SentencePiece model or tokens of its own: it gets our BPE
     peer: bool = True               # llama.cpp can load the twin
     quantise: Any = None            # quantised files only: see quantise.py
     peer_options: dict[int, Any] = field(default_factory=dict)     # length -> options of llama.cpp's context

@@ -46,7 +46,8 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
     import gguf as g                    # the one beside the converter, which may be newer than the package
     import torch
     with tempfile.TemporaryDirectory() as tmp:
-        work = Path(tmp) / case.path.replace("/", "-")      # the converter takes the model's name from its folder
+        # the converter takes the model's name from its folder; llama.cpp wants tokens of their own where that says phi3
+        work = Path(tmp) / case.path.replace("/", "-").replace("phi3", "phi-mini")
         work.mkdir()
         for file in folder.iterdir():
             if file.suffix in (".json", ".safetensors") and not file.name.startswith("golden"):
@@ -58,6 +59,8 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
         if case.raw_config:
             hparams = json.loads((work / "config.json").read_text())
         kind = conversion.get_model_class(conversion.get_model_architecture(hparams, conversion.ModelType.TEXT))
+        if case.plain_vocab:
+            kind = type(kind.__name__, (kind,), {"model_arch": kind.model_arch, "set_vocab": lambda self: self._set_vocab_gpt2()})
         with torch.inference_mode():
             finished(kind)(work, getattr(g.LlamaFileType, OUTTYPE[case.dtype]), out, eager=True, hparams=hparams).write()
 

@@ -75,7 +75,7 @@ def hooks(model, taps):
         return hook
     for path, module in model.named_modules():
         leaf = path.rsplit(".", 1)[-1]
-        if path and leaf not in ("model", "transformer", "lm_head", "act_fn", "act", "rotary_emb") and "dropout" not in leaf:
+        if path and leaf not in ("model", "transformer", "lm_head", "act_fn", "act", "activation_fn", "activation", "rotary_emb") and "dropout" not in leaf:
             handles.append(module.register_forward_hook(keep(path)))
     yield
     for h in handles:

@@ -65,7 +65,11 @@ def v4(config: dict) -> dict:
     config.pop("transformers_version", None)
     config["torch_dtype"] = config.pop("dtype")
     rope = dict(config.pop("rope_parameters", None) or {})
-    if rope:
+    if "full_attention" in rope:         # one rotation for each kind of layer
+        full, local = dict(rope["full_attention"]), rope["sliding_attention"]
+        config["rope_theta"], config["rope_local_base_freq"] = full.pop("rope_theta"), local["rope_theta"]
+        config["rope_scaling"] = None if full["rope_type"] == "default" else full
+    elif rope:
         config["rope_theta"] = rope.pop("rope_theta")
         if "partial_rotary_factor" in rope:
             config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")

@@ -1,0 +1,76 @@
+/* gemma2.c - Gemma 2 (arXiv 2408.00118): a norm before and after each part, soft caps on scores and logits, a window in every
+ * other layer, a scale of the scores of its own. */
+#include <math.h>
+
+#include "arch/families.h"
+
+lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
+    h          = lm_llama_attention(b, c, layer, h);
+    x          = lm_add(b, x, lm_llama_norm(b, c, "post_attention_layernorm", h));
+    h          = lm_llama_norm(b, c, "pre_feedforward_layernorm", x);
+    h          = lm_llama_mlp(b, c, h);
+    return lm_add(b, x, lm_llama_norm(b, c, "post_feedforward_layernorm", h));
+}
+
+lm_value lm_gemma2_build(lm_builder *b, const lm_config *c)
+{
+    return lm_llama_frame(b, c, lm_gemma2_layer);
+}
+
+lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, lm_error *e)
+{
+    float scalar;
+
+    LM_TRY(lm_read_f32(s, "query_pre_attn_scalar", NULL, 1e-3, 1e9, 256, &scalar, e));
+    /* GGUF does not say: llama.cpp knows the largest model, whose scale is that of hidden / heads, by its number of layers */
+    if (s->kind == LM_GGUF)
+        scalar = (float)(c->n_layers == largest ? c->hidden / c->n_heads : c->head_dim);
+    c->attention.scale = 1 / sqrtf(scalar);
+    return LM_OK;
+}
+
+static lm_status gemma2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_gemma_configure(s, "hidden_activation", c, e));
+    LM_TRY(lm_gemma2_scores(s, 46, c, e));
+    LM_TRY(lm_read_optional_f32(s, "attn_logit_softcapping", "attn_logit_softcapping", 50, &c->attention.softcap, e));
+    LM_TRY(lm_read_optional_f32(s, "final_logit_softcapping", "final_logit_softcapping", 30, &c->final_softcap, e));
+    LM_TRY(lm_read_window(s, 4096, c, e));
+    return lm_read_window_pattern(s, NULL, 2, c, e);
+}
+
+const lm_name lm_gemma2_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
+    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm" },
+    { "model.layers.*.pre_feedforward_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
+    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
+    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
+    { "model.layers.*.post_feedforward_layernorm", "blk.*.post_ffw_norm" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_gemma2 = {
+    .name         = "gemma2",
+    .class_prefix = "Gemma2",
+    .hf_types     = (const char *const[]){ "gemma2", NULL },
+    .gguf_archs   = (const char *const[]){ "gemma2", NULL },
+    .configure    = gemma2_configure,
+    .build        = lm_gemma2_build,
+    .names        = lm_gemma2_names,
+    .keys         = (const char *const[]){ "hidden_act", "hidden_activation", "attention_bias", "query_pre_attn_scalar", "sliding_window",
+                                           "layer_types", "attn_logit_softcapping", "final_logit_softcapping", "cache_implementation",
+                                           "use_bidirectional_attention", "sliding_window_size", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

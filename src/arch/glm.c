@@ -1,0 +1,89 @@
+/* glm.c - GLM-4 (arXiv 2406.12793): Llama's decoder with half of each head's lanes rotated, adjacent ones together, biases on
+ * q, k and v, gate and up in one projection. The models of 2025 (model_type glm4) also have norms behind both parts. */
+#include "arch/families.h"
+
+lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "mlp", "%sMLP");
+    lm_value both = lm_linear(b, "gate_up_proj", x, 2 * c->intermediate, false);
+    lm_value gate = lm_columns(b, "gate", both, 1, 0, c->intermediate);
+    lm_value up   = lm_columns(b, "up", both, 1, c->intermediate, c->intermediate);
+    lm_value down = lm_linear(b, "down_proj", lm_glu(b, gate, up, c->act), c->hidden, false);
+    lm_pop(b);
+    return down;
+}
+
+static lm_value glm_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
+    h          = lm_llama_attention(b, c, layer, h);
+    x          = lm_add(b, x, c->post_norm ? lm_llama_norm(b, c, "post_self_attn_layernorm", h) : h);
+    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    h          = lm_fused_mlp(b, c, h);
+    return lm_add(b, x, c->post_norm ? lm_llama_norm(b, c, "post_mlp_layernorm", h) : h);
+}
+
+static lm_value glm_build(lm_builder *b, const lm_config *c)
+{
+    return lm_llama_frame(b, c, glm_layer);
+}
+
+static lm_status glm_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    c->head_dim    = 128;
+    c->rotary_part = 0.5;
+    LM_TRY(lm_llama_configure(s, c, e));
+    LM_TRY(lm_read_bool(s, "attention_bias", NULL, s->kind == LM_GGUF ? c->bias_qkv : true, &c->bias_qkv, e));
+    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1.5625e-7, &c->norm_eps, e));
+    c->bias_o        = false;
+    c->rope.pairing  = LM_ROPE_PAIR;
+    c->rope.permuted = false;
+    return LM_OK;
+}
+
+static lm_status glm4_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    c->post_norm = true;
+    return glm_configure(s, c, e);
+}
+
+static const lm_name glm_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_self_attn_layernorm", "blk.*.post_attention_norm" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.mlp.gate_up_proj", "blk.*.ffn_up" },
+    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
+    { "model.layers.*.post_mlp_layernorm", "blk.*.post_ffw_norm" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_glm = {
+    .name         = "glm",
+    .class_prefix = "Glm",
+    .hf_types     = (const char *const[]){ "glm", NULL },
+    .gguf_archs   = (const char *const[]){ "chatglm", NULL },
+    .configure    = glm_configure,
+    .build        = glm_build,
+    .names        = glm_names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+const lm_family lm_family_glm4 = {
+    .name         = "glm4",
+    .class_prefix = "Glm4",
+    .hf_types     = (const char *const[]){ "glm4", NULL },
+    .gguf_archs   = (const char *const[]){ "glm4", NULL },
+    .configure    = glm4_configure,
+    .build        = glm_build,
+    .names        = glm_names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

@@ -1,0 +1,40 @@
+/* olmo2.c - OLMo 2 (arXiv 2501.00656): norms behind attention and MLP and none before, q and k normalised over all heads. */
+#include "arch/families.h"
+
+static lm_value olmo2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_llama_attention(b, c, layer, x);
+    x          = lm_add(b, x, lm_llama_norm(b, c, "post_attention_layernorm", h));
+    h          = lm_llama_mlp(b, c, x);
+    return lm_add(b, x, lm_llama_norm(b, c, "post_feedforward_layernorm", h));
+}
+
+static lm_value olmo2_build(lm_builder *b, const lm_config *c)
+{
+    return lm_llama_frame(b, c, olmo2_layer);
+}
+
+static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_llama_configure(s, c, e));
+    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    c->qk_norm = c->qk_norm_whole = true;
+    c->bias_mlp      = false;
+    c->rope.pairing  = LM_ROPE_HALF;
+    c->rope.permuted = false;
+    if (s->kind == LM_GGUF && c->attention.window)       /* OLMo 3, whose windowed layers rotate without the scaling */
+        return lm_no_form(s, "olmo2.attention.sliding_window", "layers with a window have no form in this family", e);
+    return LM_OK;
+}
+
+const lm_family lm_family_olmo2 = {
+    .name         = "olmo2",
+    .class_prefix = "Olmo2",
+    .hf_types     = (const char *const[]){ "olmo2", NULL },
+    .gguf_archs   = (const char *const[]){ "olmo2", NULL },
+    .configure    = olmo2_configure,
+    .build        = olmo2_build,
+    .names        = lm_gemma2_names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

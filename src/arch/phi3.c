@@ -1,0 +1,68 @@
+/* phi3.c - Phi-3, Phi-3.5 and Phi-4 (arXiv 2404.14219, 2503.01743): Llama's decoder with q, k and v in one projection, gate and
+ * up in another, longrope, part of each head's lanes rotated in Phi-4-mini, a window in all layers of some. */
+#include "arch/families.h"
+
+static lm_value phi3_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    uint32_t heads = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
+
+    lm_push(b, "self_attn", "%sAttention");
+    lm_value all = lm_linear(b, "qkv_proj", x, heads + 2 * kv, false);
+    lm_value q   = lm_columns(b, "q", all, 1, 0, heads);
+    lm_value k   = lm_columns(b, "k", all, 1, heads, kv);
+    lm_value v   = lm_columns(b, "v", all, 1, heads + kv, kv);
+    lm_value o   = lm_llama_scores(b, c, layer, q, k, v);
+    lm_pop(b);
+    return o;
+}
+
+static lm_value phi3_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
+    x          = lm_add(b, x, phi3_attention(b, c, layer, h));
+    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    return lm_add(b, x, lm_fused_mlp(b, c, h));
+}
+
+static lm_value phi3_build(lm_builder *b, const lm_config *c)
+{
+    return lm_llama_frame(b, c, phi3_layer);
+}
+
+static lm_status phi3_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    c->rotary_part = 1;
+    LM_TRY(lm_llama_configure(s, c, e));
+    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    c->bias_qkv = c->bias_o = c->bias_mlp = false;
+    c->rope.pairing  = LM_ROPE_HALF;
+    c->rope.permuted = false;
+    if (s->kind != LM_GGUF && c->rope.type != LM_ROPE_DEFAULT && c->rope.type != LM_ROPE_LONGROPE)
+        return lm_no_form(s, "rope_scaling", "this family scales its rotation by longrope alone", e);
+    return lm_read_window(s, 0, c, e);
+}
+
+static const lm_name phi3_names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.qkv_proj", "blk.*.attn_qkv" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.mlp.gate_up_proj", "blk.*.ffn_up" },
+    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_phi3 = {
+    .name         = "phi3",
+    .class_prefix = "Phi3",
+    .hf_types     = (const char *const[]){ "phi3", NULL },
+    .gguf_archs   = (const char *const[]){ "phi3", NULL },
+    .configure    = phi3_configure,
+    .build        = phi3_build,
+    .names        = phi3_names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", "sliding_window", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

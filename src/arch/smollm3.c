@@ -1,0 +1,56 @@
+/* smollm3.c - SmolLM3 (Hugging Face, 2025): Llama's decoder in which every fourth layer does not rotate; those may have a
+ * window. */
+#include "arch/families.h"
+
+/* no_rope_layers has 1 where a layer *does* rotate. */
+static lm_status read_rotating(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lm_meta_value list, item;
+    uint32_t      every;
+
+    LM_TRY(lm_read_u32(s, "no_rope_layer_interval", NULL, 1, LM_MAX_LAYERS, 4, &every, e));
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->no_rope[i] = (i + 1) % every == 0;
+    if (s->kind == LM_GGUF || !lm_meta_has(s->meta, "no_rope_layers"))
+        return LM_OK;
+    LM_TRY(lm_meta_array(s->meta, "no_rope_layers", LM_MAX_LAYERS, &list, e));
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        if (list.a.n != c->n_layers || !lm_meta_at(&list, i, &item) || item.kind != LM_META_UINT || item.u > 1) {
+            lm_fail(e, LM_BAD_MODEL, "no_rope_layers", LM_NO_OFFSET, "does not have a 0 or 1 for each layer");
+            return lm_fail_in(e, lm_meta_file(s->meta));
+        }
+        c->no_rope[i] = !item.u;
+    }
+    return LM_OK;
+}
+
+static lm_status smollm3_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool on;
+
+    lm_tied_unless_said(s, c);
+    c->rope.base = 2e6;
+    LM_TRY(lm_llama_configure(s, c, e));
+    LM_TRY(read_rotating(s, c, e));
+    LM_TRY(lm_read_bool(s, "use_sliding_window", NULL, false, &on, e));
+    if (!on)
+        return LM_OK;
+    LM_TRY(lm_read_window(s, 0, c, e));
+    for (uint32_t i = 0; i < c->n_layers && !lm_meta_has(s->meta, "layer_types"); i++)
+        c->full[i] = !c->no_rope[i];
+    return LM_OK;
+}
+
+const lm_family lm_family_smollm3 = {
+    .name         = "smollm3",
+    .class_prefix = "SmolLM3",
+    .hf_types     = (const char *const[]){ "smollm3", NULL },
+    .gguf_archs   = (const char *const[]){ "smollm3", NULL },
+    .configure    = smollm3_configure,
+    .build        = lm_llama_build,
+    .names        = lm_llama_names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "mlp_bias", "no_rope_layers", "no_rope_layer_interval",
+                                           "use_sliding_window", "sliding_window", "layer_types", "max_window_layers", "pretraining_tp",
+                                           NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
