@@ -110,7 +110,8 @@ const lm_family lm_family_cohere = {
     .configure    = cohere_configure,
     .build        = cohere_build,
     .names        = cohere_names,
-    .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "use_qk_norm", "logit_scale", NULL },
+    .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "use_qk_norm", "logit_scale",
+                                           "pretraining_tp", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };
 

@@ -60,7 +60,7 @@ static lm_value falcon_build(lm_builder *b, const lm_config *c)
 static lm_status read_forms(const lm_source *s, lm_config *c, lm_error *e)
 {
     uint32_t norms, kv_heads;
-    bool     grouped, multi_query, alibi;
+    bool     grouped, multi_query, alibi, normed;
 
     LM_TRY(lm_read_bool(s, "new_decoder_architecture", NULL, false, &grouped, e));
     LM_TRY(lm_read_bool(s, "multi_query", NULL, true, &multi_query, e));
@@ -68,6 +68,9 @@ static lm_status read_forms(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_bool(s, "alibi", NULL, false, &alibi, e));
     LM_TRY(lm_read_u32(s, "num_kv_heads", "attention.head_count_kv", 1, 1024, c->n_heads, &kv_heads, e));
     LM_TRY(lm_read_u32(s, "num_ln_in_parallel_attn", NULL, 1, 2, grouped ? 2 : 1, &norms, e));
+    LM_TRY(lm_read_bool(s, "apply_residual_connection_post_layernorm", NULL, false, &normed, e));
+    if (normed)
+        return lm_no_form(s, "apply_residual_connection_post_layernorm", "residuals behind the norm have no form in this family", e);
     if (grouped && !c->parallel)
         return lm_no_form(s, "parallel_attn", "the new decoder architecture is parallel", e);
     if (!grouped && norms == 2)
@@ -128,6 +131,6 @@ const lm_family lm_family_falcon = {
     .build        = falcon_build,
     .names        = falcon_names,
     .keys         = (const char *const[]){ "num_kv_heads", "num_ln_in_parallel_attn", "ffn_hidden_size", "layer_norm_epsilon",
-                                           "activation", "alibi", "bias", "multi_query", "new_decoder_architecture",
+                                           "activation", "ff_factor", "alibi", "bias", "multi_query", "new_decoder_architecture",
                                            "parallel_attn", "apply_residual_connection_post_layernorm", NULL },
 };

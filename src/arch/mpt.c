@@ -88,7 +88,7 @@ static lm_status mpt_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->n_kv_heads = c->n_heads;
     c->attention  = lm_plain_attention(c);
     LM_TRY(lm_read_f32(s, NULL, "attention.max_alibi_bias", 0, 1024, 8, &c->attention.alibi, e));
-    LM_TRY(lm_read_f32(s, "attn_config/softmax_scale", NULL, 1e-6, 1e6, (double)c->attention.scale, &c->attention.scale, e));
+    LM_TRY(lm_read_f32(s, "attn_config/softmax_scale", "attention.scale", 1e-6, 1e6, (double)c->attention.scale, &c->attention.scale, e));
     if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
         c->tied = true;
     return check_forms(s, c, e);
@@ -119,5 +119,6 @@ const lm_family lm_family_mpt = {
                                            "no_bias", "attn_config/alibi", "attn_config/alibi_bias_max", "attn_config/attn_type",
                                            "attn_config/clip_qkv", "attn_config/softmax_scale", "attn_config/attn_impl",
                                            "attn_config/attn_pdrop", "attn_config/attn_uses_sequence_id", "init_device",
-                                           "init_config", "learned_pos_emb", "embedding_fraction", "norm_type", "verbose", NULL },
+                                           "init_config", "tokenizer_name", "learned_pos_emb", "embedding_fraction",
+                                           "norm_type", "verbose", NULL },
 };

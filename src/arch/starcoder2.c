@@ -70,6 +70,8 @@ const lm_family lm_family_starcoder2 = {
     .build        = starcoder2_build,
     .names        = starcoder2_names,
     .keys         = (const char *const[]){ "hidden_act", "norm_epsilon", "use_bias", "sliding_window", "mlp_type", "norm_type",
-                                           "residual_dropout", "embedding_dropout", NULL },
+                                           "residual_dropout", "embedding_dropout", "activation_function",
+                                           "scale_attn_weights", "attention_softmax_in_fp32",
+                                           "scale_attention_softmax_in_fp32", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

@@ -171,6 +171,8 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     factor(&k, "logit_scale", c->logit_divisor);
     if (c->logit_factor > 0)             /* the same key: a factor there, a divisor here */
         factor(&k, "logit_scale", c->logit_factor);
+    if (c->parallel || c->own_norms)
+        lm_gguf_add_bool(w, key(&k, "use_parallel_residual"), c->parallel);
     if (caps)
         real(&k, "final_logit_softcapping", (double)caps->scale.factor);
     return add_rope(&k, c, p, e);

@@ -83,6 +83,16 @@ static void published_counts(void **state)
 #define SMALL(more) "{\"model_type\": \"llama\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
                     "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
 
+#define MPT(attn, more) "{\"model_type\": \"mpt\", \"vocab_size\": 100, \"d_model\": 32, \"n_heads\": 4, \"n_layers\": 2, " \
+                        "\"attn_config\": " attn more "}"
+#define FALCON(more) "{\"model_type\": \"falcon\", \"vocab_size\": 100, \"hidden_size\": 32, \"num_hidden_layers\": 2, " \
+                     "\"num_attention_heads\": 4" more "}"
+#define COHERE2(more) "{\"model_type\": \"cohere2\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
+                      "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
+#define XGLM(more) "{\"model_type\": \"xglm\", \"vocab_size\": 100, \"d_model\": 32, \"num_layers\": 2, \"attention_heads\": 4, " \
+                   "\"ffn_dim\": 64" more "}"
+#define GPTJ(more) "{\"model_type\": \"gptj\", \"vocab_size\": 100, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4" more "}"
+
 /* Each is refused with a line that names the member. */
 static void wrong_descriptions_are_refused(void **state)
 {
@@ -110,6 +120,25 @@ static void wrong_descriptions_are_refused(void **state)
         { SMALL(", \"quantization_config\": {\"quant_method\": \"gptq\"}"), "quantization_config" },
         { SMALL(", \"attn_logit_softcapping\": 30.0"), "attn_logit_softcapping" },
         { SMALL(", \"num_local_experts\": 8"), "num_local_experts" },
+        { MPT("{\"alibi\": false}", ""), "attn_config/alibi" },
+        { MPT("{\"attn_type\": \"multiquery_attention\"}", ""), "attn_config/attn_type" },
+        { MPT("{\"qk_ln\": true}", ""), "attn_config/qk_ln" },
+        { MPT("{\"prefix_lm\": true}", ""), "attn_config/prefix_lm" },
+        { MPT("{\"kv_n_heads\": 2}", ""), "attn_config/kv_n_heads" },
+        { MPT("{\"alibi_bias_max\": 16}", ""), "attn_config/alibi_bias_max" },
+        { MPT("{\"clip_qkv\": -1}", ""), "attn_config/clip_qkv" },
+        { MPT("7", ""), "attn_config" },
+        { MPT("{}", ", \"no_bias\": false"), "no_bias" },
+        { MPT("{}", ", \"expansion_ratio\": 3"), "expansion_ratio" },
+        { MPT("{}", ", \"logit_scale\": 0.5"), "logit_scale" },
+        { FALCON(", \"new_decoder_architecture\": true, \"parallel_attn\": false"), "parallel_attn" },
+        { FALCON(", \"new_decoder_architecture\": true, \"num_kv_heads\": 3"), "num_kv_heads" },
+        { FALCON(", \"num_ln_in_parallel_attn\": 2"), "num_ln_in_parallel_attn" },
+        { FALCON(", \"apply_residual_connection_post_layernorm\": true"), "apply_residual_connection_post_layernorm" },
+        { COHERE2(", \"sliding_window\": null"), "sliding_window" },
+        { COHERE2(", \"rotary_pct\": 0.5"), "rotary_pct" },
+        { XGLM(", \"pad_token_id\": 2"), "pad_token_id" },
+        { GPTJ(""), "rotary_dim" },
     };
 
     (void)state;

@@ -95,6 +95,38 @@ static void costs_are_of_one_row(void **state)
     lm_program_free(p);
 }
 
+/* Norms of heads: one weight for all, or a row for each; the factor of an embedding is inside its module. */
+static void norms_of_heads(void **state)
+{
+    lm_builder *b = lm_builder_new("norms", "Norms", NULL, names);
+    lm_program *p = NULL;
+    lm_error    e = { 0 };
+    lm_cost     c;
+
+    (void)state;
+    lm_value x = lm_embed_scaled(b, "embed", 10, 8, 3);
+    x          = lm_layer_norm_heads(b, "shared", x, 4, 0, 1e-5f);
+    x          = lm_layer_norm_heads(b, "norms.*", x, 4, 4, 1e-5f);
+    assert_int_equal(lm_builder_finish(b, lm_head(b, "head", x, 10, "embed"), &p, &e), LM_OK);
+    assert_int_equal(p->weights[lm_program_weight(p, "shared.weight")].elements, 2);
+    assert_int_equal(p->weights[lm_program_weight(p, "shared.bias")].elements, 2);
+    const lm_weight *each = &p->weights[lm_program_weight(p, "norms.*.weight")];
+    assert_int_equal(each->elements, 8);
+    assert_int_equal(each->n_dims, 2);
+    assert_int_equal(each->dims[0], 4);
+    lm_node_cost(p, &p->nodes[p->values[lm_program_value(p, "shared")].producer], &c);
+    assert_int_equal(c.weight_elements, 4);
+    lm_node_cost(p, &p->nodes[p->values[lm_program_value(p, "norms.*")].producer], &c);
+    assert_int_equal(c.weight_elements, 8);
+    assert_int_equal(p->nodes[p->values[lm_program_value(p, "embed")].producer].code, LM_OP_SCALE);
+    lm_program_free(p);
+
+    b = lm_builder_new("bad", "Bad", NULL, names);
+    x = lm_layer_norm_heads(b, "norm", lm_embed(b, "embed", 10, 8), 3, 0, 1e-5f);
+    assert_int_equal(lm_builder_finish(b, x, &p, &e), LM_BAD_MODEL);
+    assert_non_null(strstr(e.message, "do not divide"));
+}
+
 /* The first mistake is what is reported, and nothing after it does harm. */
 static void mistakes_stick(void **state)
 {
@@ -118,7 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_and_weights_are_named), cmocka_unit_test(tied_heads_count_once),
         cmocka_unit_test(values_are_found_by_path),      cmocka_unit_test(costs_are_of_one_row),
-        cmocka_unit_test(mistakes_stick),
+        cmocka_unit_test(mistakes_stick),                cmocka_unit_test(norms_of_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 from case import Case
 from reference import no_bias
 
-BASE = dict(vocab_size=131, n_embd=32, n_layer=2, n_head=4, n_positions=48, bos_token_id=130, eos_token_id=130)
+BASE = dict(vocab_size=131, n_embd=32, n_layer=2, n_head=4, n_positions=256, bos_token_id=130, eos_token_id=130)
 NO_GGUF = dict(gguf=False, gguf_note="llama.cpp does not know the family")
 
 
@@ -33,7 +33,7 @@ FLIPS = {"attention uniform": uniform, "pre-norm": pre_norm, "biases": no_bias("
 
 CASES = [
     Case(name="post-norm", family="openai-gpt", config=OpenAIGPTConfig, model=OpenAIGPTLMHeadModel, rows=(12,), kwargs=BASE, flips=FLIPS,
-         respell={"n_ctx": 48, "n_special": 0, "predict_special_tokens": True}, **NO_GGUF,
+         respell={"n_ctx": 256, "n_special": 0, "predict_special_tokens": True}, **NO_GGUF,
          shows="norms after each part and none at the end, transposed projections, learned positions, tied head"),
     Case(name="silu", family="openai-gpt", config=OpenAIGPTConfig, model=OpenAIGPTLMHeadModel, rows=(12,), **NO_GGUF, dtype="F16",
          kwargs={**BASE, "afn": "silu", "n_layer": 3, "tie_word_embeddings": False}, flips=FLIPS,
