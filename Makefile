@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo test debug asan tsan coverage bench golden golden-report fmt lint install clean help
+.PHONY: demo test debug asan tsan coverage bench facts golden golden-report fmt lint install clean help
 
 PROMPT ?= What is gravity? Answer in one sentence.
 
@@ -30,6 +30,10 @@ coverage: build/coverage/build.ninja           ## lines that the suites reach, b
 bench: build/bench/build.ninja                 ## measure what bench/ and tests/kernels/ measure
 	@ninja -C build/bench --quiet
 	@$(MESON) test -C build/bench --benchmark --verbose
+
+facts: build/test/build.ninja                  ## what documents say about models, each statement against the program
+	@ninja -C build/test --quiet src/cli/lamina
+	@LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -s -p no:cacheprovider tests/e2e/test_facts.py
 
 golden:                                        ## remake the golden data with PyTorch (slow; review the diff)
 	@scripts/setup test oracle peers

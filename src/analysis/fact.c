@@ -255,13 +255,15 @@ static lm_status fill_root(lm_facts *f, lm_error *e)
         { "attention", lm_fill_attention },   { "mlp", lm_fill_mlp },             { "parameters", lm_fill_parameters },
         { "weights", lm_fill_weights },       { "kv", lm_fill_kv },               { "flops", lm_fill_flops },
         { "pass", lm_fill_pass },             { "memory", lm_fill_memory },       { "rope", lm_fill_rope },
-        { "tuning", lm_fill_tuning },         { "speed", lm_fill_speed },
+        { "tuning", lm_fill_tuning },         { "speed", lm_fill_speed },         { "formulas", lm_fill_formulas },
+        { "flow", lm_fill_flow },             { "what_if", lm_fill_what_if },     { "estimate", lm_fill_estimate },
     };
 
     f->root.kind       = LM_FACT_GROUP;
     f->root.impl.owner = f;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         lm_say_group(&f->root, groups[i].name, groups[i].fill, 0);
+    lm_keep_silent(lm_say_group(&f->root, "catalogue", lm_fill_catalogue, 0));
     lm_keep_silent(lm_say_list(&f->root, "layers", lm_fill_layers, 0));
     lm_say_list(&f->root, "modules", lm_fill_modules, 0)->impl.key = "layers";   /* scripts know it by that name */
     lm_say_list(&f->root, "warnings", lm_fill_warnings, 0);

@@ -110,6 +110,7 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
     lm_find_traits(f->ledger, &t);
     lm_say_text(g, "type", lm_attention_name(f->ledger, &t, word, sizeof word), LM_FROM_PROGRAM,
                 "heads of queries, heads of the cache, windows");
+    lm_say_text(g, "sharing", lm_sharing_name(&t), LM_FROM_PROGRAM, "how query heads share keys and values");
     if (!t.attention)
         return;
     const lm_attention_spec *s = &t.attention->attention.spec;
@@ -212,6 +213,21 @@ static const lm_node *rotation(const lm_program *p, uint64_t table)
     return NULL;
 }
 
+/* Back to a product and forward to scores, or not. */
+static const char *placement(const lm_program *p, const lm_node *n)
+{
+    const lm_node *m = &p->nodes[p->values[n->in[0]].producer];
+
+    while (m->code != LM_OP_LINEAR && m->n_in)
+        m = &p->nodes[p->values[m->in[0]].producer];
+    if (m->code != LM_OP_LINEAR || m->layer != n->layer)
+        return "on the embedding";
+    for (const lm_node *x = n + 1; x < p->nodes + p->n_nodes && x->layer == n->layer; x++)
+        if (x->code == LM_OP_ATTENTION)
+            return "after the projections of Q and K, before the scores";
+    return "after the scores";
+}
+
 static void fill_table(lm_facts *f, lm_fact *g)
 {
     const lm_rope_spec *s = &f->s.program->ropes[g->impl.argument].spec;
@@ -240,6 +256,8 @@ static void fill_table(lm_facts *f, lm_fact *g)
         lm_say_number(g, "beta_slow", s->beta_slow, LM_UNIT_NONE, LM_FROM_CONFIG, "rope_scaling");
     }
     say_applied(f, g, (uint32_t)t);
+    if (n && f->s.program->values[n->in[0]].producer < (uint32_t)(n - f->s.program->nodes))
+        lm_say_text(g, "placement", placement(f->s.program, n), LM_FROM_PROGRAM, "operations before and after the rotation");
     lm_say_count(g, "parameters", 0, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "a rotation reads no trained weight");
     lm_say_list(g, "theta", fill_theta, 2 * t + AS_DEFINED);
     lm_say_list(g, "theta_scaled", fill_theta, 2 * t + AS_RUN);

@@ -99,6 +99,9 @@ static void say_leaf(lm_facts *f, lm_fact *g, uint32_t i)
     case LM_OP_LAYER_NORM:
         lm_say_text(g, "type", n->code == LM_OP_RMS_NORM ? "RMSNorm" : "LayerNorm", LM_FROM_PROGRAM, NULL);
         lm_say_number(g, "eps", lm_decimal(n->norm.eps), LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
+        lm_say_count(g, "pass_multiplications", 3 * (uint64_t)p->values[n->out].width * f->s.tokens, LM_UNIT_MULT_ADDS,
+                     LM_FROM_PROGRAM,
+                     "of pass.tokens tokens: a square, the factor and the weight for each lane");
         break;
     default:
         break;

@@ -210,11 +210,10 @@ const char *lm_act_name(lm_act act)
     return (unsigned)act < LM_ACT_COUNT ? names[act] : "?";
 }
 
-const char *lm_attention_name(const lm_ledger *l, const lm_traits *t, char *out, size_t n)
+const char *lm_sharing_name(const lm_traits *t)
 {
     const char *kind = "none";
 
-    (void)l;
     if (t->attention) {
         const lm_attention_spec *s = &t->attention->attention.spec;
         kind = t->latent                          ? "MLA"
@@ -222,7 +221,13 @@ const char *lm_attention_name(const lm_ledger *l, const lm_traits *t, char *out,
                : s->n_kv_heads == 1               ? "MQA"
                                                   : "GQA";
     }
-    snprintf(out, n, "%s%s", kind, t->n_windows ? "+SWA" : "");
+    return kind;
+}
+
+const char *lm_attention_name(const lm_ledger *l, const lm_traits *t, char *out, size_t n)
+{
+    (void)l;
+    snprintf(out, n, "%s%s", lm_sharing_name(t), t->n_windows ? "+SWA" : "");
     return out;
 }
 

@@ -26,6 +26,9 @@ typedef struct lm_traits {
 
 void lm_find_traits(const lm_ledger *l, lm_traits *out);
 
+/* "MHA", "GQA", "MQA", "MLA" */
+const char *lm_sharing_name(const lm_traits *t);
+
 /* "GQA", "MHA+SWA", "MLA": written to `out`. */
 const char *lm_attention_name(const lm_ledger *l, const lm_traits *t, char *out, size_t n);
 /* "RoPE+YaRN", "Learned". */

@@ -12,7 +12,8 @@ typedef struct inspect_options {
     lm_run_flags   run;
     uint32_t       batch;
     bool           tensors, metadata, program, plan;
-    const char    *query, *precision, *view;
+    lm_flag_list   query;
+    const char    *precision, *view;
     uint32_t       tokens, depth;
     int32_t        layer;
     bool           compatible;
@@ -25,7 +26,8 @@ static const lm_flag inspect_flag_table[] = {
     { "--metadata", NULL, LM_FLAG_SWITCH, O(metadata), NULL, "every key of the file; long arrays are cut", 0, 0, NULL },
     { "--program", NULL, LM_FLAG_SWITCH, O(program), NULL, "the operations, as the engine and the analyses read them", 0, 0, NULL },
     { "--plan", NULL, LM_FLAG_SWITCH, O(plan), NULL, "how it would run here: steps, kernels, buffers, bytes", 0, 0, NULL },
-    { "--query", NULL, LM_FLAG_TEXT, O(query), "PATH", "one fact: parameters.total, kv.at[8192].bytes, layers[3].mlp.parameters ...", 0, 0, NULL },
+    { "--query", NULL, LM_FLAG_LIST, O(query), "PATH",
+      "a fact: parameters.total, kv.at[8192].bytes, layers[3].mlp.parameters ...; each use prints one more", 0, 0, NULL },
     { "--view", NULL, LM_FLAG_TEXT, O(view), "NAME",
       "info, layers, tree, torchinfo, params, flops, kv, memory, rope, tensors, program, plan, facts, all", 0, 0, NULL },
     { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "only this decoder layer", 0, INT32_MAX, NULL },
@@ -97,37 +99,47 @@ static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, con
     return status;
 }
 
-/* A value as scripts want it: bare, or with --json with its unit and where it comes from. */
-static lm_status show_fact(lm_cli *cli, const lm_fact *x, const char *path, lm_text *json, lm_error *e)
+/* A value with its unit and where it comes from. NULL: out of memory. */
+static json_t *fact_json(const lm_fact *x, const char *path, const lm_text *value)
 {
-    json_t *value;
+    json_t *v = json_loadb(value->data, value->n, JSON_DECODE_ANY, NULL);
 
-    if (!cli->json) {
-        const char *text = x->kind == LM_FACT_TEXT ? x->text : json->data;
-        lm_buf out = { 0 };
-        lm_buf_printf(&out, "%s\n", text);
-        lm_status status = lm_out_buf(&out, e);
-        lm_buf_free(&out);
-        return status;
-    }
-    value = json_loadb(json->data, json->n, JSON_DECODE_ANY, NULL);
-    if (!value)
-        return lm_fail_memory(e, path, 0);
-    return lm_out_json(cli, json_pack("{s:s, s:o, s:s, s:s, s:s?}", "query", path, "value", value, "unit", lm_unit_name(x->unit), "origin",
-                                      lm_origin_name(x->origin), "how", x->how), e);
+    return v ? json_pack("{s:s, s:o, s:s, s:s, s:s?}", "query", path, "value", v, "unit", lm_unit_name(x->unit), "origin",
+                         lm_origin_name(x->origin), "how", x->how)
+             : NULL;
 }
 
-static lm_status show_query(lm_cli *cli, const inspect_options *o, lm_facts *f, lm_error *e)
+/* Bare values, a line for each that is no group; with --json an object, or a list of them where several were asked for. */
+static lm_status show_queries(lm_cli *cli, const inspect_options *o, lm_facts *f, lm_error *e)
 {
-    const lm_fact *x = NULL;
-    lm_text json = { 0 };
-    lm_status status;
+    json_t *list = json_array(), *one = NULL;
+    lm_buf out = { 0 };
+    lm_status status = LM_OK;
 
-    LM_TRY(lm_facts_find(f, o->query, &x, e));
-    LM_TRY(lm_facts_json(f, o->query, &json, e));
-    status = show_fact(cli, x, o->query, &json, e);
-    lm_text_free(&json);
-    return status;
+    for (size_t i = 0; i < o->query.n && status == LM_OK; i++) {
+        const lm_fact *x = NULL;
+        lm_text value = { 0 };
+        status = lm_facts_find(f, o->query.items[i], &x, e);
+        if (status == LM_OK)
+            status = lm_facts_json(f, o->query.items[i], &value, e);
+        if (status == LM_OK && cli->json)
+            json_array_append_new(list, fact_json(x, o->query.items[i], &value));
+        else if (status == LM_OK)
+            lm_buf_printf(&out, "%s\n", x->kind == LM_FACT_TEXT ? x->text : value.data);
+        lm_text_free(&value);
+    }
+    if (status == LM_OK && !cli->json)
+        status = lm_out_buf(&out, e);
+    lm_buf_free(&out);
+    if (status != LM_OK || !cli->json) {
+        json_decref(list);
+        return status;
+    }
+    if (o->query.n > 1)
+        return lm_out_json(cli, list, e);
+    one = json_incref(json_array_get(list, 0));
+    json_decref(list);
+    return lm_out_json(cli, one, e);
 }
 
 static lm_status show_view(lm_cli *cli, const inspect_options *o, lm_facts *f, lm_error *e)
@@ -156,7 +168,7 @@ static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_mode
     lm_status status;
 
     LM_TRY(lm_facts_new(m, &options, &f, e));
-    status = o->query ? show_query(cli, o, f, e) : show_view(cli, o, f, e);
+    status = o->query.n ? show_queries(cli, o, f, e) : show_view(cli, o, f, e);
     lm_facts_free(f);
     return status;
 }
@@ -168,7 +180,7 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
 
     LM_TRY(lm_engine_flags(&o->run, m, 0, &engine, e));
     engine.sequences = o->batch;
-    if (o->query || ((o->view || o->layer >= 0) && !cli->json))
+    if (o->query.n || ((o->view || o->layer >= 0) && !cli->json))
         return show_facts(cli, o, m, &engine, e);
     if (o->tensors)
         return show_report(cli, m, LM_REPORT_TENSORS, &engine, e);
@@ -192,7 +204,7 @@ static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
     lm_model *m = NULL;
     lm_status status;
 
-    if (o->tensors + o->metadata + o->program + o->plan + (o->query != NULL) > 1)
+    if (o->tensors + o->metadata + o->program + o->plan + (o->query.n > 0) > 1)
         return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --query, --tensors, --metadata, --program and --plan");
     LM_TRY(lm_find_model(cli, &o->model, argument, &path, e));
     o->model.o.weights_optional = true;

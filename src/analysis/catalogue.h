@@ -1,0 +1,12 @@
+/* catalogue.h - statements that no program contains: catalogue.tsv, made into a table by scripts/catalogue. */
+#ifndef LM_ANALYSIS_CATALOGUE_H
+#define LM_ANALYSIS_CATALOGUE_H
+
+typedef struct lm_statement {
+    const char *group;           /* "definitions", "history", "unsupported" */
+    const char *key, *text, *source;
+} lm_statement;
+
+extern const lm_statement lm_catalogue[];        /* ends with NULLs */
+
+#endif
