@@ -72,6 +72,7 @@ typedef struct lm_family {
     /* Families that share a GGUF architecture: only where this key is above 0 ("expert_count") or has this value
      * ("expert_gating_func=2"); NULL: any. */
     const char *gguf_key;
+    bool        coarse_mixture;          /* llama.cpp's quantiser keeps fewer of its layers in finer types */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
     const lm_name *names;                /* what GGUF calls the modules */

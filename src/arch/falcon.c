@@ -127,6 +127,7 @@ const lm_family lm_family_falcon = {
     .class_prefix = "Falcon",
     .hf_types     = (const char *const[]){ "falcon", NULL },
     .gguf_archs   = (const char *const[]){ "falcon", NULL },
+    .coarse_mixture = true,
     .configure    = falcon_configure,
     .build        = falcon_build,
     .names        = falcon_names,

@@ -71,7 +71,7 @@ static bool more_bits(uint32_t layer, uint32_t n)
 
 static lm_dtype head_type(const lm_type_chooser *c, uint64_t cols)
 {
-    if (c->type->id == MXFP4_MOE || c->plain || cols % lm_dtype_of(c->type->base)->block)
+    if (c->type->id == MXFP4_MOE || c->coarse || cols % lm_dtype_of(c->type->base)->block)
         return LM_Q8_0;
     return c->type->base == LM_Q8_0 ? LM_Q8_0 : LM_Q6_K;
 }
@@ -105,14 +105,14 @@ static lm_dtype down_type(lm_type_chooser *c, const char *name, lm_dtype t)
     if (id == Q2_K)
         return LM_Q3_K;
     if (id == Q3_K_M)
-        return layer < n / 16 ? LM_Q5_K : !c->plain || more_bits(layer, n) ? LM_Q4_K : LM_Q3_K;
+        return layer < n / 16 ? LM_Q5_K : !c->coarse || more_bits(layer, n) ? LM_Q4_K : LM_Q3_K;
     if (id == Q3_K_L)
-        return c->plain ? LM_Q4_K : LM_Q5_K;
-    if (id == Q4_K_M && c->plain)
+        return c->coarse ? LM_Q4_K : LM_Q5_K;
+    if (id == Q4_K_M && c->coarse)
         return layer < n / 16 ? LM_Q6_K : more_bits(layer, n) ? LM_Q5_K : LM_Q4_K;
     if ((id == Q4_K_M || id == Q5_K_M) && more_bits(layer, n))
         return LM_Q6_K;
-    if ((id == IQ4_NL || id == IQ4_XS || (id == Q4_K_S && !c->plain)) && layer < n / 8)
+    if ((id == IQ4_NL || id == IQ4_XS || (id == Q4_K_S && !c->coarse)) && layer < n / 8)
         return LM_Q5_K;
     return t;
 }
@@ -121,7 +121,7 @@ static lm_dtype output_type(const lm_type_chooser *c, lm_dtype t)
 {
     uint32_t id = c->type->id;
 
-    if (c->plain)
+    if (c->coarse)
         return id == Q3_K_L ? LM_Q4_K : t;
     if (c->n_experts == 8)
         return id == Q2_K || id == Q3_K_S || id == Q3_K_M || id == Q4_K_S || id == Q4_K_M || id == IQ4_NL || id == IQ4_XS ? LM_Q5_K : t;

@@ -24,7 +24,7 @@ typedef struct lm_type_chooser {
     const lm_file_type *type;
     bool     pure;                   /* no mixture: every matrix in the base type */
     bool     tied;                   /* the embedding is the head */
-    bool     plain;                  /* the architecture is one whose mixtures follow other rules (parallel attention, MQA) */
+    bool     coarse;                 /* lm_family.coarse_mixture */
     uint32_t n_layers, n_heads, n_kv_heads, n_experts;
     uint32_t n_values;               /* tensors that hold values: attn_v, attn_qkv, attn_kv_b */
     uint32_t i_value, i_down;

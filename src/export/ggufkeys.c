@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct keys {
     lm_gguf_writer *w;
@@ -36,6 +37,15 @@ static void factor(keys *k, const char *name, float v)
 const char *lm_gguf_arch_of(const lm_family *f)
 {
     return f->gguf_as ? f->gguf_as : f->gguf_archs ? f->gguf_archs[0] : NULL;
+}
+
+/* Does the family understand this member of config.json? */
+static bool knows(const lm_family *f, const char *member)
+{
+    for (const char *const *k = f->keys; k && *k; k++)
+        if (strcmp(*k, member) == 0)
+            return true;
+    return false;
 }
 
 static const lm_node *first_node(const lm_program *p, lm_op_code code)
@@ -168,10 +178,11 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     add_experts(&k, c);
     factor(&k, "embedding_scale", c->embedding_scale);
     factor(&k, "residual_scale", c->residual_scale);
-    factor(&k, "logit_scale", c->logit_divisor);
-    if (c->logit_factor > 0)             /* the same key: a factor there, a divisor here */
-        factor(&k, "logit_scale", c->logit_factor);
-    if (c->parallel || c->own_norms)
+    if (knows(f, "logits_scaling"))      /* llama.cpp wants these also where they have no effect */
+        real(&k, "logit_scale", (double)c->logit_divisor);
+    if (knows(f, "logit_scale"))         /* the same key, but a factor */
+        real(&k, "logit_scale", (double)c->logit_factor);
+    if (knows(f, "use_parallel_residual") || c->parallel || c->own_norms)
         lm_gguf_add_bool(w, key(&k, "use_parallel_residual"), c->parallel);
     if (caps)
         real(&k, "final_logit_softcapping", (double)caps->scale.factor);

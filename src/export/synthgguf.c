@@ -140,6 +140,7 @@ static lm_status list_tensors(lm_synthesis *s, const lm_file_type *type, lm_erro
     lm_type_chooser   types = {
         .type = type,
         .pure = s->o->pure,
+        .coarse = s->family->coarse_mixture,
         .tied = c->tied,
         .n_layers = c->n_layers,
           .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,

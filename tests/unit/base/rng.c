@@ -88,10 +88,39 @@ static void normals(void **state)
     }
 }
 
+/* Bell-shaped, bounded; an element is the same in whatever piece it is made; streams and seeds have nothing in common. */
+static void bells(void **state)
+{
+    enum { N = 200000 };
+    static float x[N], y[N];
+    double       sum = 0, squares = 0, together = 0;
+
+    (void)state;
+    lm_rng_bell(x, N, 5, 6, 0, 1);
+    lm_rng_bell(y, N, 5, 7, 0, 1);
+    for (int i = 0; i < N; i++) {
+        assert_true(fabsf(x[i]) < 3.5f);
+        sum += (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+        together += (double)x[i] * (double)y[i];
+    }
+    assert_true(fabs(sum / N) < 6 / sqrt(N));
+    assert_true(fabs(squares / N - 1) < 6 * sqrt(2.0 / N));
+    assert_true(fabs(together / N) < 6 / sqrt(N));
+    lm_rng_bell(y, N - 1001, 5, 6, 1001, 1);
+    assert_memory_equal(y, x + 1001, (N - 1001) * sizeof *x);
+    lm_rng_bell(y, 100, 5, 6, 7, 13);
+    for (int i = 0; i < 100; i++)
+        assert_true(y[i] == x[7 + 13 * i]);
+    lm_rng_bell(y, 1, 6, 6, 0, 1);
+    assert_true(y[0] != x[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_answers), cmocka_unit_test(uniforms), cmocka_unit_test(streams), cmocka_unit_test(normals),
+        cmocka_unit_test(bells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static void as_llama_cpp_chooses(void **state)
     }
     free(line);
     fclose(f);
-    assert_true(rows >= 119);
+    assert_true(rows >= 136);
 }
 
 static void names_of_types(void **state)

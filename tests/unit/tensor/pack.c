@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/rng.h"
 #include "tensor/dtype.h"
 
 enum { N = 64 * 256 };
@@ -154,9 +155,48 @@ static void zeros_and_single_values(void **state)
     }
 }
 
+/* The quick way: whole blocks and nothing else, any float, an error at most half as large again; the same bytes where there is
+ * no search to leave out. */
+static void quick_packs(void **state)
+{
+    (void)state;
+    enum { M = 64 * 256 };
+    static float x[M], y[M], z[M];
+    static uint8_t slow[M * 8], quick[M * 8 + 1];
+
+    lm_rng_bell(x, M, 3, 4, 0, 1);
+    for (uint32_t id = 0; id < 256; id++) {
+        const lm_dtype_info *t = lm_dtype_find(id);
+        if (!t || !t->pack)
+            continue;
+        size_t size = M / t->block * t->bytes;
+        double best = 0, error = 0;
+        t->pack(slow, x, M);
+        t->unpack(y, slow, M);
+        quick[size] = 0xa5;
+        lm_pack_quickly(t->type, quick, x, M);
+        t->unpack(z, quick, M);
+        assert_int_equal(quick[size], 0xa5);
+        for (int i = 0; i < M; i++) {
+            best += (double)(y[i] - x[i]) * (double)(y[i] - x[i]);
+            error += (double)(z[i] - x[i]) * (double)(z[i] - x[i]);
+        }
+        if (!(error <= best * 2.25))
+            fail_msg("%s: error %g, with the search %g", t->name, error, best);
+        if (t->block <= 32 && t->type != LM_IQ4_NL)
+            assert_memory_equal(quick, slow, size);
+        for (int a = 0; a < N_EXTREMES; a++) {
+            for (int i = 0; i < 256; i++)
+                z[i] = i % 3 ? extremes[a] : -0.5f;
+            lm_pack_quickly(t->type, quick, z, 256);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quick_packs),
         cmocka_unit_test(error_is_within_one_percent),
         cmocka_unit_test(any_float_packs),
         cmocka_unit_test(zeros_and_single_values),
