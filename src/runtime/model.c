@@ -75,6 +75,14 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
     return lm_container_open(path, &c, &m->container, e);
 }
 
+static bool has_latents(const lm_program *p)
+{
+    for (uint32_t i = 0; i < p->n_weights; i++)
+        if (p->weights[i].kind == LM_HEADS)
+            return true;
+    return false;
+}
+
 static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
 {
     lm_source s = {
@@ -97,6 +105,8 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
     LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
     if (o->rope_scaling || o->rope_freq_base > 0 || o->rope_freq_scale > 0 || o->yarn_orig_ctx)
         lm_buf_add_str(&m->warnings, "rotary embedding differs from the file's, as asked for\n");
+    if (o->mla && !has_latents(m->program))
+        lm_buf_add_str(&m->warnings, "there is no latent attention: its form has no effect\n");
     if (o->sliding_window)
         lm_buf_add_str(&m->warnings, "the attention window differs from the file's, as asked for\n");
     return LM_OK;

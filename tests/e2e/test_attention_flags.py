@@ -1,0 +1,51 @@
+"""--mla and --sliding-window: departures in how attention is computed, through the command line."""
+import json
+
+import pytest
+from conftest import SOURCE, run
+
+GOLDEN = SOURCE / "tests/golden"
+
+
+@pytest.fixture(scope="module")
+def verify(build):
+    def call(model, *flags):
+        folder = GOLDEN / model
+        done = run(build / "src/cli/lamina", "verify", folder, folder / "golden.safetensors", "--json", *flags)
+        return done, json.loads(done.stdout) if done.stdout else None
+    return call
+
+
+def test_both_forms_of_latent_attention(verify):
+    for form in ("absorbed", "naive"):
+        done, j = verify("deepseek_v2/groups", "--mla", form)
+        assert done.returncode == 0 and j["agrees"] and j["max_rel_err"] < 1e-4, form
+        assert j["bitwise"] == {"chunked": True, "stepwise": True}
+    assert "no effect" not in done.stderr
+
+
+def test_the_cache_holds_latents(build):
+    elements = {}
+    for form in ("absorbed", "naive"):
+        done = run(build / "src/cli/lamina", "inspect", GOLDEN / "deepseek_v2/groups", "--json", "--mla", form)
+        elements[form] = json.loads(done.stdout)["kv"]["elements_per_token"]
+    assert elements == {"absorbed": 3 * (24 + 8), "naive": 3 * 4 * (12 + 8 + 10)}
+
+
+def test_a_form_without_latents_is_mentioned(verify):
+    done, j = verify("llama/gqa", "--mla", "naive")
+    assert j["agrees"] and "no latent attention" in done.stderr
+
+
+def test_a_form_that_does_not_exist(verify):
+    done, j = verify("deepseek_v2/groups", "--mla", "expanded")
+    assert done.returncode == 2 and j["error"]["where"] == "mla"
+    assert '"expanded" is not one of absorbed, naive' in done.stderr
+
+
+def test_another_window_is_used_and_mentioned(verify):
+    done, j = verify("mistral/window", "--sliding-window", "5")
+    assert j["agrees"] and "differs from the file's, as asked for" in done.stderr
+    for window in ("6", "-1"):
+        done, j = verify("mistral/window", "--sliding-window", window)
+        assert done.returncode != 0 and not j["agrees"] and j["max_rel_err"] > 1e-2, window
