@@ -6,10 +6,11 @@
 #include "analysis/page.h"
 #include "analysis/traits.h"
 
-static void arrow(lm_buf *out, size_t from)
+/* Beside: what follows does not read what stands before it but what that read. */
+static void arrow(lm_buf *out, size_t from, bool beside)
 {
     if (out->size > from)
-        lm_buf_add_str(out, " → ");
+        lm_buf_add_str(out, beside ? " ∥ " : " → ");
 }
 
 static const char *norm_word(const lm_node *n)
@@ -40,11 +41,24 @@ static const char *block_word(lm_facts *f, uint32_t i, char out[64])
     return out;
 }
 
+/* Is `v` the last residual sum, or made of it by norms alone? Before the first sum everything is. */
+static bool reads_sum(const lm_program *p, lm_value v, lm_value sum)
+{
+    while (sum != LM_NONE && v != sum) {
+        const lm_node *n = &p->nodes[p->values[v].producer];
+        if (n->code != LM_OP_RMS_NORM && n->code != LM_OP_LAYER_NORM)
+            return false;
+        v = n->in[0];
+    }
+    return true;
+}
+
 void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_buf *out)
 {
     const lm_program *p = f->s.program;
     const lm_module  *m = &p->modules[f->ledger->layer[layer]];
     uint32_t          block = LM_NONE;
+    lm_value          sum   = LM_NONE;       /* the last residual sum */
     size_t            from = out->size;
     char              word[64];
 
@@ -52,21 +66,22 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_buf *out)
         const lm_node *n = &p->nodes[i];
         uint32_t       b = f->ledger->block[i];
         if (n->code == LM_OP_ADD && b == LM_NONE) {
-            arrow(out, from);
+            arrow(out, from, false);
             lm_buf_add_str(out, "+");
+            sum = n->out;
         } else if (b != LM_NONE && b != block && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM) &&
                    p->modules[b].end_op == p->modules[b].first_op + 1) {
-            arrow(out, from);
+            arrow(out, from, false);
             lm_buf_add_str(out, norm_word(n));
         } else if (b != LM_NONE && b != block && p->modules[b].end_op > p->modules[b].first_op + 1) {
-            arrow(out, from);
+            arrow(out, from, !reads_sum(p, p->modules[b].in, sum));
             lm_buf_add_str(out, block_word(f, i, word));
         } else if (b == LM_NONE && (n->code == LM_OP_ACT || n->code == LM_OP_GLU)) {
             lm_traits t = { .has_act = true, .act = n->glu.act, .glu = n->code == LM_OP_GLU ? n : NULL };
-            arrow(out, from);
+            arrow(out, from, false);
             lm_buf_add_str(out, lm_mlp_name(&t, word, sizeof word));
         } else if (b != LM_NONE && b != block && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN))) {
-            arrow(out, from);
+            arrow(out, from, false);
             lm_buf_add_str(out, p->modules[b].name);     /* products that stand in the layer itself (OPT) */
         }
         block = b;

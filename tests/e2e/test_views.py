@@ -21,6 +21,13 @@ PAGES = {
     "kv-llama-3.2-3b": ["llama-3.2-3b", "--view", "kv"],
     "memory-llama-3.2-3b": ["llama-3.2-3b", "--view", "memory"],
     "rope-llama-3.2-1b": ["llama-3.2-1b", "--view", "rope"],
+    "cards-deepseek-v2": ["deepseek-v2", "--view", "cards"],
+    "formulas-mistral-7b-v0.1": ["mistral-7b-v0.1", "--view", "formulas"],
+    "diagram-llama-3.2-3b": ["llama-3.2-3b", "--view", "diagram"],
+    "diagram-deepseek-v2": ["deepseek-v2", "--view", "diagram"],
+    "diagram-gpt-j-6b": ["gpt-j-6b", "--view", "diagram", "--context", "2048"],      # parallel blocks
+    "diagram-gemma-2-2b": ["gemma-2-2b", "--view", "diagram"],                      # norms on both sides, windows in turns
+    "diagram-olmo-2-7b": ["olmo-2-7b", "--view", "diagram", "--context", "4096"],    # norms after each branch
     "layers-gpt2": ["tests/golden/gpt2/plain", "--view", "layers", "--context", "48"],
 }
 

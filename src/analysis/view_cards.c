@@ -1,0 +1,165 @@
+/* view_cards.c - what each part of the model is, in a few lines with its own numbers; and its formulas. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/ledger.h"
+#include "analysis/page.h"
+
+static void card(lm_page *v, const char *title)
+{
+    lm_buf_printf(v->out, "%s%s\n", v->out->size ? "\n" : "", title);
+}
+
+static void line(lm_page *v, const char *label, const char *text)
+{
+    lm_buf_add_str(v->out, "  ");
+    lm_put(v->out, label, 12);
+    lm_buf_printf(v->out, " %s\n", text);
+}
+
+static void put_embedding(lm_page *v)
+{
+    lm_facts *f = v->f;
+    char      text[160], a[LM_FIG];
+
+    card(v, _("Embedding"));
+    snprintf(text, sizeof text, "%" PRIu64 " × %" PRIu64, lm_facts_count(f, "architecture.vocabulary"),
+             lm_facts_count(f, "architecture.hidden"));
+    line(v, _("table"), text);
+    lm_fig_count(a, lm_facts_count(f, "parameters.embedding"));
+    snprintf(text, sizeof text, _("%s, a look-up: nothing is multiplied"), a);
+    line(v, _("parameters"), text);
+    if (lm_facts_truth(f, "architecture.tied"))
+        line(v, _("tied"), _("the head multiplies by the same table: counted once"));
+}
+
+static void put_attention(lm_page *v)
+{
+    lm_facts *f = v->f;
+    char      text[200], a[LM_FIG];
+
+    if (!lm_facts_has(f, "attention.heads"))
+        return;
+    snprintf(text, sizeof text, "%s (%s)", _("Attention"), lm_facts_text(f, "attention.type"));
+    card(v, text);
+    snprintf(text, sizeof text, _("%" PRIu64 " query heads on %" PRIu64 " key/value heads: each serves %" PRIu64),
+             lm_facts_count(f, "attention.heads"),
+             lm_facts_count(f, "attention.kv_heads"), lm_facts_count(f, "attention.group"));
+    line(v, _("heads"), text);
+    line(v, _("scores"), lm_facts_text(f, "formulas.attention"));
+    line(v, _("visible"), lm_facts_text(f, "formulas.mask"));
+    snprintf(text, sizeof text, _("%s bytes for each token (%s)"), lm_fig_count(a, lm_facts_count(f, "kv.bytes_per_token")),
+             lm_facts_text(f, "kv.type"));
+    line(v, _("cache"), text);
+    if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0) {
+        snprintf(text, sizeof text, _("%.1f %% less than a key and a value for every query head"),
+                 lm_facts_number(f, "kv.mha.saved"));
+        line(v, _("saved"), text);
+    }
+    if (lm_facts_has(f, "attention.reach")) {
+        snprintf(text, sizeof text, _("%s tokens: window × layers"), lm_fig_count(a, lm_facts_count(f, "attention.reach")));
+        line(v, _("reach"), text);
+    }
+}
+
+static void put_rotary(lm_page *v)
+{
+    lm_facts *f = v->f;
+    char      text[200], base[32];
+    const lm_fact *list = NULL;
+    lm_buf    on = { 0 };
+
+    if (!lm_facts_count(f, "rope.n_tables"))
+        return;
+    card(v, _("Rotary position embedding"));
+    lm_facts_find(f, "rope.applied_to", &list, NULL);
+    for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x))
+        lm_buf_printf(&on, "%s%s", x->index ? ", " : "", x->text);
+    line(v, _("turns"), on.data ? on.data : "");
+    lm_buf_free(&on);
+    if (lm_facts_has(f, "rope.placement"))
+        line(v, _("where"), lm_facts_text(f, "rope.placement"));
+    snprintf(text, sizeof text, "%s, base %s, %" PRIu64 " pairs (%s)", lm_facts_text(f, "formulas.rope_frequency"),
+             lm_number_text(base, lm_facts_number(f, "rope.base")), lm_facts_count(f, "rope.pairs"), lm_facts_text(f,
+                     "rope.pairing"));
+    line(v, _("angles"), text);
+    line(v, _("scaling"), lm_facts_text(f, "rope.scaling"));
+    line(v, _("parameters"), "0");
+}
+
+static void put_mlp(lm_page *v)
+{
+    lm_facts *f = v->f;
+    char      text[200], a[LM_FIG];
+
+    snprintf(text, sizeof text, "MLP (%s)", lm_facts_text(f, "architecture.mlp"));
+    card(v, text);
+    if (lm_facts_has(f, "formulas.mlp"))
+        line(v, _("formula"), lm_facts_text(f, "formulas.mlp"));
+    if (lm_facts_has(f, "mlp.intermediate")) {
+        snprintf(text, sizeof text, "%" PRIu64 " → %" PRIu64 " → %" PRIu64 ", ×%.4g", lm_facts_count(f, "architecture.hidden"),
+                 lm_facts_count(f, "mlp.intermediate"), lm_facts_count(f, "architecture.hidden"), lm_facts_number(f,
+                         "mlp.expansion"));
+        line(v, _("width"), text);
+    }
+    if (lm_facts_has(f, "mlp.experts")) {
+        snprintf(text, sizeof text, _("%" PRIu64 " of %" PRIu64 " for each token, %" PRIu64 " wide; %s"),
+                 lm_facts_count(f, "mlp.experts_per_token"),
+                 lm_facts_count(f, "mlp.experts"), lm_facts_count(f, "mlp.expert_width"), lm_facts_text(f,
+                                                                                                        "formulas.selection"));
+        line(v, _("experts"), text);
+        line(v, _("mixture"), lm_facts_text(f, "formulas.mixture"));
+    }
+    line(v, _("parameters"), lm_fig_count(a, lm_facts_count(f, "parameters.mlp")));
+}
+
+static void put_norm(lm_page *v)
+{
+    lm_facts *f = v->f;
+    char      text[160], eps[32];
+
+    if (!lm_facts_has(f, "architecture.norm"))
+        return;
+    snprintf(text, sizeof text, "%s (%s)", lm_facts_text(f, "architecture.norm"),
+             lm_facts_text(f, "architecture.norm_position"));
+    card(v, text);
+    line(v, _("formula"), lm_facts_text(f, "formulas.norm"));
+    line(v, "eps", lm_number_text(eps, lm_facts_number(f, "architecture.norm_eps")));
+    if (lm_facts_has(f, "formulas.layer"))
+        line(v, _("in a layer"), lm_facts_text(f, "formulas.layer"));
+}
+
+void lm_view_cards(lm_page *v)
+{
+    put_embedding(v);
+    put_attention(v);
+    put_rotary(v);
+    put_mlp(v);
+    put_norm(v);
+}
+
+/* Every formula, and the numbers of its letters. */
+void lm_view_formulas(lm_page *v)
+{
+    static const struct { const char *letter, *path; } letters[] = {
+        { "layers", "architecture.layers" },   { "H", "architecture.hidden" },       { "V", "architecture.vocabulary" },
+        { "I", "mlp.intermediate" },           { "n_heads", "attention.heads" },     { "kv_heads", "attention.kv_heads" },
+        { "head_dim", "attention.head_dim" },  { "value_dim", "attention.value_dim" }, { "kv_rank", "attention.latent.kv_rank" },
+        { "rope_dim", "attention.latent.rope_dim" },
+    };
+    const lm_fact *g = NULL;
+    lm_table       t = lm_table_new(v->f, "ll", 2), n = lm_table_new(v->f, "lr", 2);
+    char           figure[LM_FIG];
+
+    if (lm_facts_find(v->f, "formulas", &g, NULL) != LM_OK)
+        return;
+    for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x))
+        lm_table_row(&t, x->name, x->text);
+    lm_table_print(&t, v->out);
+    lm_buf_add_char(v->out, '\n');
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
+        if (lm_facts_has(v->f, "%s", letters[i].path))
+            lm_table_row(&n, letters[i].letter, lm_fig_count(figure, lm_facts_count(v->f, "%s", letters[i].path)));
+    lm_table_print(&n, v->out);
+}
