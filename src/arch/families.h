@@ -55,6 +55,10 @@ lm_value  lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, 
 lm_value  lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x);
 extern const lm_name lm_llama_names[];
 
+/* The window of a GGUF file that does not carry one: 4096 for the shape of Mistral 7B v0.1 (v0.2 has another rotary base and
+ * none), else 0 (mistral.c). */
+uint32_t lm_mistral_window(const lm_config *c);
+
 /* ---- GPT-2's decoder, which GPT-3 varies (gpt2.c) ---- */
 
 lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e);

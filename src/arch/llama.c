@@ -110,8 +110,11 @@ lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->rope.pairing = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
     c->rope.permuted = s->kind == LM_GGUF;
     c->attention = lm_plain_attention(c);
-    if (s->kind == LM_GGUF)          /* Mistral's files are of this architecture; a window is obeyed where one is written */
-        LM_TRY(lm_read_window(s, 0, c, e));
+    if (s->kind == LM_GGUF) {        /* Mistral's files are of this architecture; a window is obeyed where one is written */
+        char key[128];
+        LM_TRY(lm_read_window(s, lm_mistral_window(c), c, e));
+        c->window_assumed = c->attention.window && !lm_meta_has(s->meta, lm_gguf_key(s, "attention.sliding_window", key, sizeof key));
+    }
     return LM_OK;
 }
 

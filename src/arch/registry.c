@@ -199,6 +199,9 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     LM_TRY(read_tied(&source, config, e));
     config->embedding_scale = config->residual_scale = config->logit_divisor = config->logit_factor = config->embed_factor = 1;
     LM_TRY(f->configure(&source, config, e));
+    if (config->window_assumed && !s->sliding_window && warnings)
+        lm_buf_printf(warnings, "attention sees %u keys: the file does not say so, its shape does (--sliding-window -1: all)\n",
+                      config->attention.window);
     if (s->sliding_window)
         config->attention.window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
 

@@ -152,6 +152,49 @@ static void wrong_descriptions_are_refused(void **state)
 }
 
 /* A member that switches nothing on is harmless; one that nobody knows is mentioned. */
+/* Converted files of Mistral 7B v0.1 do not carry its window; those of later versions have another rotary base and none. */
+static void a_window_known_by_its_shape(void **state)
+{
+    static const struct {
+        const char *base, *more;
+        int64_t     asked;
+        uint32_t    window;
+        bool        mentioned;
+    } cases[] = {
+        { "10000.0", "", 0, 4096, true },
+        { "1000000.0", "", 0, 0, false },
+        { "10000.0", ", \"llama.attention.sliding_window\": 512", 0, 512, false },
+        { "10000.0", "", 128, 128, false },
+        { "10000.0", "", -1, 0, false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static lm_config c;
+        lm_meta         *meta = NULL;
+        const lm_family *f;
+        lm_program      *p        = NULL;
+        lm_buf           warnings = { 0 };
+        lm_error         e        = { 0 };
+        char             json[800];
+        snprintf(json, sizeof json,
+                 "{\"general.architecture\": \"llama\", \"llama.vocab_size\": 32000, \"llama.embedding_length\": 4096, "
+                 "\"llama.block_count\": 32, \"llama.feed_forward_length\": 14336, \"llama.attention.head_count\": 32, "
+                 "\"llama.attention.head_count_kv\": 8, \"llama.context_length\": 32768, \"llama.rope.freq_base\": %s, "
+                 "\"llama.attention.layer_norm_rms_epsilon\": 1e-5%s}", cases[i].base, cases[i].more);
+        assert_int_equal(lm_meta_from_json(json, strlen(json), "keys", 16, &meta, &e), LM_OK);
+        lm_source s = { .kind = LM_GGUF, .meta = meta, .sliding_window = cases[i].asked };
+        if (lm_describe(&s, &f, &c, &p, &warnings, &e) != LM_OK)
+            fail_msg("%s: %s", e.where, e.message);
+        for (uint32_t k = 0; k < p->n_caches; k++)
+            assert_int_equal(p->caches[k].window, cases[i].window);
+        assert_int_equal(warnings.size && strstr(warnings.data, "its shape does") != NULL, cases[i].mentioned);
+        lm_buf_free(&warnings);
+        lm_program_free(p);
+        lm_meta_free(meta);
+    }
+}
+
 static void unknown_members_are_mentioned(void **state)
 {
     lm_buf      warnings = { 0 };
@@ -171,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_counts),
         cmocka_unit_test(wrong_descriptions_are_refused),
+        cmocka_unit_test(a_window_known_by_its_shape),
         cmocka_unit_test(unknown_members_are_mentioned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
