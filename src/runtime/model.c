@@ -152,6 +152,25 @@ static void find_storage(lm_model *m)
     m->storage = m->tensors ? lm_arena_strdup(&m->arena, lm_dtype_of(best)->name) : NULL;
 }
 
+/* Of a description without weights: the type that it names, else f16; vectors are float32 in memory whatever they are. */
+static void assume_types(lm_model *m)
+{
+    static const struct { const char *name; lm_dtype type; } named[] = {
+        { "float32", LM_F32 }, { "bfloat16", LM_BF16 }, { "float16", LM_F16 },
+    };
+    const lm_meta *config = m->container ? lm_container_meta(m->container) : m->config_json;
+    lm_dtype       type   = LM_F16;
+    lm_view        word   = { 0 };
+
+    if (lm_meta_string(config, "torch_dtype", &word, NULL) != LM_OK)
+        lm_meta_string(config, "dtype", &word, NULL);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (lm_view_is(word, named[i].name))
+            type = named[i].type;
+    for (uint32_t i = 0; i < m->program->n_weights; i++)
+        m->types[i] = m->program->weights[i].kind == LM_VECTOR ? LM_F32 : type;
+}
+
 /* ---- what ends a generation ---- */
 
 static void add_end_id(lm_model *m, const lm_meta_value *v)
@@ -201,6 +220,8 @@ static lm_status open_model(lm_model *m, const char *path, const lm_model_option
         LM_TRY(lm_model_bind(m, o->allow_unused, e));
     else if (!o->structure_only && m->container)
         return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "there are no weights"), lm_fail_in(e, path);
+    if (!m->tensors)
+        assume_types(m);
     find_name(m, path);
     find_storage(m);
     LM_TRY(find_end_ids(m, e));
