@@ -22,6 +22,7 @@
 #include "lamina/machine.h"
 #include "lamina/device.h"
 #include "lamina/facts.h"
+#include "lamina/compare.h"
 #include "lamina/fit.h"
 #include "lamina/synth.h"
 

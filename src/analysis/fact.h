@@ -63,6 +63,9 @@ lm_status lm_facts_of(const lm_subject *s, lm_facts **out, lm_error *e);
 /* JSON of one fact, nested ones indented by two; appended. */
 void lm_fact_json(const lm_fact *x, unsigned indent, lm_buf *out);
 
+/* A JSON string of UTF-8 text; appended. */
+void lm_fact_json_text(const char *text, lm_buf *out);
+
 /* ---- who fills what (facts_*.c) ---- */
 lm_fill lm_fill_model, lm_fill_config, lm_fill_architecture, lm_fill_parameters, lm_fill_weights, lm_fill_kv, lm_fill_flops,
     lm_fill_memory, lm_fill_modules, lm_fill_layers, lm_fill_rope, lm_fill_attention, lm_fill_precision, lm_fill_warnings, lm_fill_mlp,

@@ -6,7 +6,7 @@
 
 #include "analysis/fact.h"
 
-static void string(const char *s, lm_buf *out)
+void lm_fact_json_text(const char *s, lm_buf *out)
 {
     lm_buf_add_char(out, '"');
     for (; *s; s++) {
@@ -48,7 +48,7 @@ static void members(const lm_fact *x, unsigned indent, lm_buf *out)
         if (!flat)
             line(indent + 2, out);
         if (group) {
-            string(m->impl.key ? m->impl.key : m->name, out);
+            lm_fact_json_text(m->impl.key ? m->impl.key : m->name, out);
             lm_buf_add_str(out, ": ");
         }
         lm_fact_json(m, indent + 2, out);
@@ -77,7 +77,7 @@ void lm_fact_json(const lm_fact *x, unsigned indent, lm_buf *out)
         lm_buf_add_str(out, isfinite(x->number) ? lm_number_text(text, x->number) : "null");
         break;
     case LM_FACT_TEXT:
-        string(x->text, out);
+        lm_fact_json_text(x->text, out);
         break;
     default:
         members(x, indent, out);

@@ -9,6 +9,7 @@
     X(chat)                \
     X(inspect)             \
     X(bench)               \
+    X(compare)             \
     X(fit)                 \
     X(devices)             \
     X(verify)              \

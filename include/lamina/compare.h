@@ -1,0 +1,32 @@
+/* compare.h - models side by side: what is the same, what differs and by how much, and what that means. */
+#ifndef LAMINA_COMPARE_H
+#define LAMINA_COMPARE_H
+
+#include "lamina/facts.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lm_compare_form { LM_COMPARE_PAGE, LM_COMPARE_MARKDOWN, LM_COMPARE_JSON } lm_compare_form;
+
+typedef struct lm_compare_options {
+    lm_compare_form form;
+    const char     *view;            /* one section ("attention", "timeline" …: lm_compare_view lists them); "all"; NULL: what
+                                        differs, what is the same and the reading, or for more than two the summary too */
+} lm_compare_options;
+
+/* The names of sections and what each shows, NULL past the end. */
+const char *lm_compare_view(size_t i, const char **summary);
+
+/* 1 to 16 models. Every figure is a fact of one of them; changes are from the first to the second. LM_USAGE for an unknown
+ * view or number of models. */
+lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e);
+
+/* Presets that a history of the field is told with, in the order of their publication; NULL past the end. */
+const char *lm_compare_milestone(size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

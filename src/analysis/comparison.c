@@ -1,0 +1,466 @@
+/* comparison.c - which facts are laid side by side. */
+#include "analysis/comparison.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* ---- asking ---- */
+
+const char *lm_compare_keep(lm_comparison *c, const char *format, ...)
+{
+    lm_buf      b = { 0 };
+    va_list     args;
+    const char *kept;
+
+    va_start(args, format);
+    lm_buf_vprintf(&b, format, args);
+    va_end(args);
+    kept = b.failed ? NULL : lm_arena_strdup(&c->arena, b.data ? b.data : "");
+    lm_buf_free(&b);
+    c->failed |= !kept;
+    return kept ? kept : "";
+}
+
+const lm_fact *lm_compare_fact(const lm_comparison *c, size_t i, const char *path)
+{
+    const lm_fact *x = NULL;
+
+    if (lm_facts_find(c->models[i], path, &x, NULL) != LM_OK || x->kind == LM_FACT_NONE)
+        return NULL;
+    return x;
+}
+
+uint64_t lm_compare_count(const lm_comparison *c, size_t i, const char *path)
+{
+    const lm_fact *x = lm_compare_fact(c, i, path);
+
+    return x && x->kind == LM_FACT_COUNT ? x->count : 0;
+}
+
+const char *lm_compare_text(const lm_comparison *c, size_t i, const char *path)
+{
+    const lm_fact *x = lm_compare_fact(c, i, path);
+
+    return x && x->kind == LM_FACT_TEXT ? x->text : "";
+}
+
+bool lm_compare_truth(const lm_comparison *c, size_t i, const char *path)
+{
+    const lm_fact *x = lm_compare_fact(c, i, path);
+
+    return x && x->kind == LM_FACT_BOOL && x->truth;
+}
+
+/* ---- words that follow from facts ---- */
+
+typedef const char *lm_worder(lm_comparison *c, size_t i);
+
+static bool is_position(const lm_comparison *c, size_t i, const char *word)
+{
+    return strstr(lm_compare_text(c, i, "architecture.position"), word) != NULL;
+}
+
+static const char *say_heads(lm_comparison *c, size_t i)
+{
+    uint64_t q = lm_compare_count(c, i, "attention.heads"), kv = lm_compare_count(c, i, "attention.kv_heads");
+
+    if (!q)
+        return NULL;
+    if (lm_compare_fact(c, i, "attention.latent"))
+        return lm_compare_keep(c, "%" PRIu64, lm_compare_count(c, i, "attention.latent.heads"));
+    return q == kv ? lm_compare_keep(c, "%" PRIu64, q) : lm_compare_keep(c, "%" PRIu64 ":%" PRIu64, q, kv);
+}
+
+/* Heads of keys and values: a latent is none of them. */
+static const char *say_kv_heads(lm_comparison *c, size_t i)
+{
+    if (!lm_compare_fact(c, i, "attention.latent"))
+        return NULL;
+    return lm_compare_keep(c, "latent of %" PRIu64, lm_compare_count(c, i, "attention.latent.cached"));
+}
+
+static const char *say_head_dim(lm_comparison *c, size_t i)
+{
+    uint64_t k = lm_compare_count(c, i, "attention.head_dim"), v = lm_compare_count(c, i, "attention.value_dim");
+
+    if (lm_compare_fact(c, i, "attention.latent")) {
+        k = lm_compare_count(c, i, "attention.latent.qk_dim");
+        v = lm_compare_count(c, i, "attention.latent.v_dim");
+    }
+    return k == v ? NULL : lm_compare_keep(c, "qk %" PRIu64 ", v %" PRIu64, k, v);
+}
+
+static const char *say_active(lm_comparison *c, size_t i)
+{
+    uint64_t active = lm_compare_count(c, i, "parameters.active");
+    char     figure[LM_FIG];
+
+    return active == lm_compare_count(c, i, "parameters.total") ? NULL : lm_compare_keep(c, "%s", lm_fig_count(figure, active));
+}
+
+static const char *say_window(lm_comparison *c, size_t i)
+{
+    uint64_t some = lm_compare_count(c, i, "attention.windowed_layers"), full = lm_compare_count(c, i, "attention.full_layers");
+    uint64_t window = lm_compare_count(c, i, "attention.window");
+
+    for (uint64_t k = 0; some && !window && k < some + full; k++) {
+        char path[64];
+        snprintf(path, sizeof path, "attention.layers[%" PRIu64 "].window", k);
+        window = lm_compare_count(c, i, path);
+    }
+    if (!some)
+        return NULL;
+    return full ? lm_compare_keep(c, "%" PRIu64 " in %" PRIu64 " of %" PRIu64 " layers", window, some, some + full)
+                : lm_compare_keep(c, "%" PRIu64, window);
+}
+
+static const char *say_applied(lm_comparison *c, size_t i)
+{
+    if (is_position(c, i, "RoPE"))
+        return lm_compare_keep(c, "%s%s rotated in each layer", lm_compare_text(c, i, "rope.applied_to[0]"),
+                               lm_compare_text(c, i, "rope.applied_to[1]"));
+    if (is_position(c, i, "ALiBi"))
+        return "bias on the scores";
+    return is_position(c, i, "none") ? NULL : "added to the embedding";
+}
+
+static const char *say_relative(lm_comparison *c, size_t i)
+{
+    if (is_position(c, i, "RoPE") || is_position(c, i, "ALiBi"))
+        return "yes";
+    return is_position(c, i, "none") ? NULL : "no";
+}
+
+static const char *say_beyond(lm_comparison *c, size_t i)
+{
+    if (lm_compare_truth(c, i, "architecture.context_is_hard"))
+        return "impossible: no such positions";
+    if (is_position(c, i, "ALiBi"))
+        return "designed for it";
+    if (is_position(c, i, "RoPE+"))
+        return "by scaling, as trained";
+    return is_position(c, i, "RoPE") ? "poor without scaling" : "poor";
+}
+
+static const char *say_experts(lm_comparison *c, size_t i)
+{
+    uint64_t n = lm_compare_count(c, i, "mlp.experts");
+
+    return n ? lm_compare_keep(c, "%" PRIu64 " of %" PRIu64, lm_compare_count(c, i, "mlp.experts_per_token"), n) : NULL;
+}
+
+static const char *say_norm_bias(lm_comparison *c, size_t i)
+{
+    return lm_compare_truth(c, i, "architecture.norm_bias") ? "yes" : "no";
+}
+
+const char *lm_norm_form(const char *position)
+{
+    static const struct { const char *position, *form; } forms[] = {
+        { "Pre", "x + f(N(x))" }, { "Post", "N(x + f(x))" }, { "Pre and after each branch", "x + N(f(N(x)))" },
+        { "After each branch", "x + N(f(x))" },
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (strcmp(forms[i].position, position) == 0)
+            return forms[i].form;
+    return "x + f(x)";
+}
+
+static const char *say_block(lm_comparison *c, size_t i)
+{
+    if (lm_compare_truth(c, i, "architecture.parallel_blocks"))
+        return "x + attention(N(x)) + mlp(N(x))";
+    return lm_norm_form(lm_compare_text(c, i, "architecture.norm_position"));
+}
+
+/* ---- the rows ---- */
+
+typedef struct row_def { const char *label, *path; lm_worder *word; const char *rule; } row_def;
+typedef struct section_def { const char *name, *title, *output, *summary; const row_def *rows; } section_def;
+
+static const row_def specification[] = {
+    { "parameters", "parameters.total", NULL, NULL }, { "active per token", NULL, say_active, NULL },
+    { "layers", "architecture.layers", NULL, NULL }, { "width", "architecture.hidden", NULL, NULL },
+    { "query heads", "attention.heads", NULL, NULL }, { "key/value heads", "attention.kv_heads", say_kv_heads, NULL },
+    { "queries per key/value", "attention.group", NULL, NULL }, { "head width", "attention.head_dim", say_head_dim, NULL },
+    { "MLP width", "mlp.intermediate", NULL, NULL }, { "MLP expansion", "mlp.expansion", NULL, NULL },
+    { "experts per token", NULL, say_experts, NULL }, { "vocabulary", "architecture.vocabulary", NULL, NULL },
+    { "context", "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def embedding[] = {
+    { "vocabulary", "architecture.vocabulary", NULL, NULL }, { "width", "architecture.hidden", NULL, NULL },
+    { "embedding parameters", "parameters.embedding", NULL, NULL }, { "head tied to it", "architecture.tied", NULL, NULL },
+    { "head parameters", "parameters.head", NULL, NULL }, { "share of the embedding", "parameters.shares.embedding", NULL, NULL },
+    { NULL, NULL, NULL, NULL },
+};
+static const row_def attention[] = {
+    { "attention type", "attention.type", NULL, NULL }, { "query heads", "attention.heads", NULL, NULL },
+    { "key/value heads", "attention.kv_heads", say_kv_heads, NULL }, { "head width", "attention.head_dim", say_head_dim, NULL },
+    { "queries per key/value", "attention.group", NULL, NULL }, { "window", NULL, say_window, NULL },
+    { "reach", "attention.reach", NULL, NULL }, { "biases of Q, K, V", "architecture.qkv_bias", NULL, NULL },
+    { "bias of the output", "architecture.attention_output_bias", NULL, NULL },
+    { "norms of Q and K", "architecture.qk_norm", NULL, NULL },
+    { NULL, NULL, NULL, NULL },
+};
+static const row_def position[] = {
+    { "position method", "architecture.position", NULL, NULL }, { "position applied", NULL, say_applied, NULL },
+    { "relative positions", NULL, say_relative, "scores of rotary and ALiBi positions depend on distances" },
+    { "beyond what was trained", NULL, say_beyond, "method, scaling and whether positions end" },
+    { "rotary base", "rope.base", NULL, NULL }, { "lanes rotated", "rope.dim", NULL, NULL }, { "rotary scaling", "rope.scaling", NULL, NULL },
+    { "scaling factor", "rope.factor", NULL, NULL }, { "trained positions", "rope.original_context", NULL, NULL },
+    { "context", "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def mlp[] = {
+    { "MLP type", "mlp.type", NULL, NULL }, { "activation", "mlp.activation", NULL, NULL }, { "MLP matrices", "mlp.matrices", NULL, NULL },
+    { "MLP width", "mlp.intermediate", NULL, NULL }, { "MLP expansion", "mlp.expansion", NULL, NULL },
+    { "expert width", "mlp.expert_width", NULL, NULL }, { "experts per token", NULL, say_experts, NULL },
+    { "MLP biases", "architecture.mlp_bias", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def norm[] = {
+    { "norm type", "architecture.norm", NULL, NULL }, { "norm position", "architecture.norm_position", NULL, NULL },
+    { "block", NULL, say_block, NULL }, { "norm bias", NULL, say_norm_bias, NULL }, { "norm epsilon", "architecture.norm_eps", NULL, NULL },
+    { "norms", "architecture.norms", NULL, NULL }, { "final norms", "architecture.final_norms", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def parameters[] = {
+    { "embedding", "parameters.embedding", NULL, NULL }, { "attention", "parameters.attention", NULL, NULL },
+    { "mlp", "parameters.mlp", NULL, NULL }, { "norms", "parameters.norm", NULL, NULL }, { "head", "parameters.head", NULL, NULL },
+    { "total", "parameters.total", NULL, NULL }, { "if the head were untied", "parameters.untied_total", NULL, NULL },
+    { "active per token", NULL, say_active, NULL }, { "share of attention", "parameters.shares.attention", NULL, NULL },
+    { "share of the MLP", "parameters.shares.mlp", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def cache[] = {
+    { "values cached per token", "kv.elements_per_token", NULL, NULL }, { "in the first layer", "kv.elements_per_layer[0]", NULL, NULL },
+    { "bytes per token", "kv.bytes_per_token", NULL, NULL }, { "cache at 4,096 tokens", "kv.at[4096].bytes", NULL, NULL },
+    { "cache, whole context", "kv.bytes_at_context", NULL, NULL }, { "saved against MHA", "kv.mha.saved", NULL, NULL },
+    { NULL, NULL, NULL, NULL },
+};
+static const row_def compute[] = {
+    { "operations per token", "flops.per_token_matmul", NULL, NULL }, { "of which the head", "flops.head", NULL, NULL },
+    { "more per key, no window", "flops.per_context_token", NULL, NULL }, { "a token at 4,096", "flops.at[4096].total", NULL, NULL },
+    { "a prompt of 512", "flops.prefill_of[512].total", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def memory[] = {
+    { "weights as f32", "weights.as.f32.bytes", NULL, NULL }, { "weights as f16", "weights.as.f16.bytes", NULL, NULL },
+    { "weights as Q8_0", "weights.as.Q8_0.bytes", NULL, NULL }, { "weights as Q4_K_M", "weights.as.Q4_K_M.bytes", NULL, NULL },
+    { "pages of the cache", "memory.kv", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def summary[] = {
+    { "parameters", "parameters.total", NULL, NULL }, { "layers", "architecture.layers", NULL, NULL },
+    { "width", "architecture.hidden", NULL, NULL }, { "attention", "architecture.attention", NULL, NULL },
+    { "heads", NULL, say_heads, NULL }, { "position", "architecture.position", NULL, NULL }, { "MLP", "architecture.mlp", NULL, NULL },
+    { "norm", "architecture.norm", NULL, NULL }, { "norm position", "architecture.norm_position", NULL, NULL },
+    { "vocabulary", "architecture.vocabulary", NULL, NULL }, { "context", "architecture.context", NULL, NULL },
+    { "tied", "architecture.tied", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+
+static const section_def defs[] = {
+    { "specification", "Specification", "O-10, O-11", "sizes, and by how much they differ", specification },
+    { "embedding", "Embedding and head", "O-22", "vocabulary, width, tying", embedding },
+    { "attention", "Attention", "O-23", "heads, windows, biases", attention },
+    { "position", "Positions", "O-24", "method, scaling, what lies beyond", position },
+    { "mlp", "MLP", "O-25", "type, activation, width, experts", mlp },
+    { "norm", "Norms and blocks", "O-26, O-27", "type, place, the form of a block", norm },
+    { "parameters", "Parameters", "O-12", "by part", parameters },
+    { "kv", "Cache", "O-17", "values and bytes, of a token and of a context", cache },
+    { "flops", "Compute", "O-18", "operations of a token and of a prompt", compute },
+    { "memory", "Memory", "O-21", "weights by precision, cache", memory },
+    { "summary", "Summary", "O-28", "twelve features of each", summary },
+};
+
+enum { SECTIONS = sizeof defs / sizeof *defs };
+
+const char *lm_compare_view(size_t i, const char **what)
+{
+    static const struct { const char *name, *summary; } more[] = {
+        { "reading", "what the differences mean" }, { "timeline", "in the order of publication" },
+        { "trends", "who was first with what" }, { "history", "timeline and trends" }, { "all", "everything" },
+    };
+    if (i < SECTIONS) {
+        *what = defs[i].summary;
+        return defs[i].name;
+    }
+    if (i - SECTIONS >= sizeof more / sizeof *more)
+        return NULL;
+    *what = more[i - SECTIONS].summary;
+    return more[i - SECTIONS].name;
+}
+
+/* ---- values ---- */
+
+static bool equal(const lm_compared *a, const lm_compared *b)
+{
+    if (a->word || b->word)
+        return a->word && b->word && strcmp(a->word, b->word) == 0;
+    if (!a->fact || !b->fact)
+        return a->fact == b->fact;
+    if (a->fact->kind != b->fact->kind)
+        return false;
+    switch (a->fact->kind) {
+    case LM_FACT_BOOL:
+        return a->fact->truth == b->fact->truth;
+    case LM_FACT_COUNT:
+        return a->fact->count == b->fact->count;
+    case LM_FACT_NUMBER:
+        return !(a->fact->number < b->fact->number) && !(b->fact->number < a->fact->number);
+    case LM_FACT_TEXT:
+        return strcmp(a->fact->text, b->fact->text) == 0;
+    default:
+        return true;
+    }
+}
+
+/* A model that has no such positions. */
+static bool ends_before(const lm_comparison *c, size_t i, uint64_t context)
+{
+    return lm_compare_truth(c, i, "architecture.context_is_hard") && lm_compare_count(c, i, "architecture.context") < context;
+}
+
+/* A row that no model has anything to say about is left out. */
+static void add_row(lm_comparison *c, const row_def *d)
+{
+    lm_comparison_row *r   = &c->rows[c->n_rows];
+    bool               any = false;
+
+    *r = (lm_comparison_row){ .label = d->label, .path = d->path, .rule = d->rule, .same = true };
+    for (size_t i = 0; i < c->n; i++) {
+        if (d->word)
+            r->value[i].word = d->word(c, i);
+        if (!r->value[i].word && d->path && !(strstr(d->path, "[4096]") && ends_before(c, i, 4096)))
+            r->value[i].fact = lm_compare_fact(c, i, d->path);
+        any |= r->value[i].word || r->value[i].fact;
+        r->same &= equal(&r->value[0], &r->value[i]);
+    }
+    c->n_rows += any;
+}
+
+void lm_compare_rows(lm_comparison *c)
+{
+    for (size_t s = 0; s < SECTIONS; s++) {
+        c->sections[c->n_sections++] = (lm_comparison_section){ defs[s].name, defs[s].title, defs[s].output, c->n_rows, 0 };
+        for (const row_def *d = defs[s].rows; d->label; d++)
+            add_row(c, d);
+        c->sections[c->n_sections - 1].end = c->n_rows;
+    }
+}
+
+static const char *number_text(lm_comparison *c, const lm_fact *x)
+{
+    char figure[LM_FIG];
+
+    switch (x->unit) {
+    case LM_UNIT_RATIO:
+        return lm_compare_keep(c, "%.2f", x->number);
+    case LM_UNIT_PERCENT:
+        return lm_compare_keep(c, "%.2f %%", x->number);
+    default:
+        return lm_compare_keep(c, "%s", lm_number_text(figure, x->number));
+    }
+}
+
+const char *lm_compared_text(lm_comparison *c, const lm_compared *x)
+{
+    const lm_fact *f = x->fact;
+    char           figure[LM_FIG];
+
+    if (x->word)
+        return x->word;
+    if (!f)
+        return "–";
+    switch (f->kind) {
+    case LM_FACT_BOOL:
+        return f->truth ? _("yes") : _("no");
+    case LM_FACT_TEXT:
+        return f->text;
+    case LM_FACT_NUMBER:
+        return number_text(c, f);
+    case LM_FACT_COUNT:
+        if (f->unit == LM_UNIT_BYTES)
+            return lm_compare_keep(c, "%s", f->count < 10000000 ? lm_fig_count(figure, f->count) : lm_fig_bytes(figure, f->count));
+        if (f->unit == LM_UNIT_FLOPS)
+            return lm_compare_keep(c, "%s", lm_fig_flops(figure, (double)f->count));
+        return lm_compare_keep(c, "%s", lm_fig_count(figure, f->count));
+    default:
+        return "–";
+    }
+}
+
+static double value_of(const lm_compared *x)
+{
+    if (!x->fact)
+        return 0;
+    return x->fact->kind == LM_FACT_COUNT ? (double)x->fact->count : x->fact->kind == LM_FACT_NUMBER ? x->fact->number : 0;
+}
+
+/* Percents are compared by themselves, epsilons and bases are no sizes. */
+bool lm_compared_change(const lm_comparison_row *r, double *ratio)
+{
+    double a = value_of(&r->value[0]), b = value_of(&r->value[1]);
+
+    if (!(a > 0) || !(b > 0) || r->same || r->value[0].fact->unit == LM_UNIT_PERCENT ||
+        (r->value[0].fact->kind == LM_FACT_NUMBER && r->value[0].fact->unit == LM_UNIT_NONE))
+        return false;
+    *ratio = b / a;
+    return true;
+}
+
+/* ---- the whole ---- */
+
+static bool known_view(const char *view)
+{
+    const char *name, *what;
+
+    for (size_t i = 0; (name = lm_compare_view(i, &what)); i++)
+        if (strcmp(view, name) == 0)
+            return true;
+    return false;
+}
+
+static lm_status check(size_t n, const lm_compare_options *o, lm_error *e)
+{
+    char        list[256] = "";
+    const char *name, *what;
+    size_t      at = 0;
+
+    if (n < 1 || n > LM_COMPARED)
+        return lm_fail(e, LM_USAGE, "compare", LM_NO_OFFSET, "%zu models; 1 to %d can be compared", n, LM_COMPARED);
+    if (!o->view || known_view(o->view))
+        return LM_OK;
+    for (size_t i = 0; (name = lm_compare_view(i, &what)) && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", name);
+    return lm_fail(e, LM_USAGE, o->view, LM_NO_OFFSET, "there is no such view; there are %s", list);
+}
+
+lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
+{
+    lm_buf b = { 0 };
+
+    LM_TRY(check(n, o, e));
+    lm_comparison *c = lm_alloc_zero(1, sizeof *c);
+    if (!c)
+        return lm_fail_memory(e, "comparison", sizeof *c);
+    c->models = models;
+    c->n      = n;
+    for (size_t i = 0; i < n; i++)
+        c->name[i] = lm_compare_text(c, i, "model.name");
+    lm_compare_rows(c);
+    lm_compare_readings(c);
+    lm_compare_events(c);
+    if (o->form == LM_COMPARE_JSON)
+        lm_compare_json(c, &b);
+    else
+        (o->form == LM_COMPARE_MARKDOWN ? lm_compare_markdown : lm_compare_page)(c, o, &b);
+    bool failed = c->failed || b.failed;
+    lm_arena_free(&c->arena);
+    lm_free(c);
+    if (failed) {
+        lm_buf_free(&b);
+        return lm_fail_memory(e, "comparison", 0);
+    }
+    *out = (lm_text){ b.data, b.size, b.capacity };
+    return LM_OK;
+}

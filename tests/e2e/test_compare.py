@@ -1,0 +1,116 @@
+"""lamina compare: pages letter by letter (LAMINA_REWRITE=1 writes them anew: read the diff), figures against inspect."""
+import json
+import os
+import re
+
+import pytest
+from conftest import run
+
+FOUR = ["gpt2", "mistral-7b-v0.1", "deepseek-v2", "granite-3b-code-base"]
+PAGES = {
+    "llama-3.1-8b-llama-3.2-3b.txt": ["llama-3.1-8b", "llama-3.2-3b"],
+    "four.txt": FOUR,
+    "four-position.txt": [*FOUR, "bloom-7b1", "--view", "position"],
+    "history.txt": ["--history"],
+    "llama-3.1-8b-llama-3.2-3b.md": ["llama-3.1-8b", "llama-3.2-3b", "--md"],
+    "four.md": [*FOUR, "--md"],
+}
+
+
+@pytest.fixture(scope="module")
+def lamina(build, source):
+    return lambda *args: run(build / "src/cli/lamina", *args, cwd=source)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(lamina, source, page):
+    golden = source / "tests/golden/compare" / page
+    done = lamina("compare", *PAGES[page])
+    assert done.returncode == 0, done.stderr
+    if os.environ.get("LAMINA_REWRITE"):
+        golden.write_text(done.stdout)
+    assert done.stdout == golden.read_text()
+
+
+def rows(lamina, *models):
+    j = json.loads(lamina("compare", *models, "--json").stdout)
+    return j, {(s["name"], r["label"]): r for s in j["sections"] for r in s["rows"]}
+
+
+def test_every_figure_is_a_fact(lamina):
+    """Each value with a path is what inspect answers for it."""
+    models = ["gpt2", "deepseek-v2", "tests/golden/mistral/window"]
+    j, _ = rows(lamina, *models)
+    asked = 0
+    for section in j["sections"]:
+        for row in section["rows"]:
+            for model, value in zip(models, row["values"]):
+                if row["path"] is None or value is None or isinstance(value, str):
+                    continue
+                done = lamina("inspect", model, "--query", row["path"], "--cpu", "ref", "--threads", "1")
+                assert json.loads(done.stdout) == value, (model, row["path"])
+                asked += 1
+    assert asked > 80
+
+
+def test_reductions(lamina):
+    """The seed's table: 8B to 3B is 25 % less width, 12.5 % fewer layers, 43 % less MLP, 25 % fewer heads, the same key/value heads."""
+    _, r = rows(lamina, "llama-3.1-8b", "llama-3.2-3b")
+    percent = {label: round(100 * (1 - r["specification", label]["ratio"]), 1) for label in ("width", "layers", "MLP width", "query heads")}
+    assert percent == {"width": 25.0, "layers": 12.5, "MLP width": 42.9, "query heads": 25.0}
+    assert r["specification", "key/value heads"]["same"] and r["specification", "key/value heads"]["values"] == [8, 8]
+    back = rows(lamina, "llama-3.2-3b", "llama-3.1-8b")[1]
+    assert back["specification", "width"]["ratio"] == pytest.approx(4 / 3)
+
+
+def test_caches_of_the_seed(lamina):
+    """Six models at 4096 tokens in f16: 128, 512, 512, 270, 1280 MiB, and GPT-3's 9216 at its 2048."""
+    _, r = rows(lamina, "llama-3.2-1b", "llama-3.1-8b", "mistral-7b-v0.1", "deepseek-v2", "granite-3.0-8b", "qwen2.5-3b")
+    assert [v / 2 ** 20 for v in r["kv", "cache at 4,096 tokens"]["values"]] == [128, 512, 512, 270, 640, 144]
+
+
+def test_a_changed_description_changes_the_answer(lamina, tmp_path, source):
+    config = json.loads((source / "tests/golden/qwen3/bias/config.json").read_text())
+    for name, change in {"a": {}, "b": {"num_hidden_layers": config["num_hidden_layers"] + 1}}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps({**config, **change}))
+    j, r = rows(lamina, tmp_path / "a" / "config.json", tmp_path / "b" / "config.json")
+    layers = r["specification", "layers"]["values"]
+    assert layers[1] == layers[0] + 1 and not r["parameters", "total"]["same"] and r["specification", "width"]["same"]
+    j, r = rows(lamina, tmp_path / "a" / "config.json", tmp_path / "a" / "config.json")
+    assert all(x["same"] for x in r.values()) and j["timeline"][0]["origin"] == "published" and len(j["timeline"]) == 1
+
+
+def test_readings_are_marked_and_follow_the_figures(lamina):
+    j, _ = rows(lamina, "deepseek-v2", "gpt2")
+    rules = {x["rule"] for x in j["reading"]}
+    assert {"latent attention", "mixture of experts", "table of positions", "tied head", "kinds of norm", "kinds of MLP"} <= rules
+    assert all(x["qualitative"] for x in j["reading"])
+    assert any("576" in x["text"] for x in j["reading"]) and any("9.1 %" in x["text"] for x in j["reading"])
+    j, _ = rows(lamina, "llama-2-7b", "llama-2-13b")
+    assert not {x["rule"] for x in j["reading"]} & {"latent attention", "mixture of experts", "tied head", "sliding window"}
+
+
+def test_history(lamina):
+    j = json.loads(lamina("compare", "--history", "--json").stdout)
+    dates = [e["date"] for e in j["timeline"]]
+    assert dates == sorted(dates) and dates[0] == "2017-06" and len(dates) > 10
+    assert all(re.fullmatch(r"\d{4}-\d\d", d) for d in dates) and all(e["source"] for e in j["timeline"])
+    first = {name: [t["word"] for t in strand] for name, strand in j["trends"].items()}
+    assert first["attention"][0] == "MHA" and "MLA" in first["attention"] and "GQA" in first["attention"]
+    assert first["position"][:2] == ["Sinusoidal", "Learned"] and first["norm"][0] == "LayerNorm, Post"
+
+
+def test_dates_are_of_presets_that_exist(lamina, source):
+    names = {p["name"] for p in json.loads(lamina("presets", "--json").stdout)}
+    for line in (source / "src/analysis/history.tsv").read_text().splitlines():
+        if line[0] not in "#@":
+            assert {n.rstrip("*") for n in line.split("\t")[1].split()} <= names, line
+
+
+def test_usage(lamina):
+    assert lamina("compare").returncode == 2
+    assert "timeline" in lamina("compare", "gpt2", "--view", "nothing").stderr
+    assert lamina("compare", "gpt2", "--view", "nothing").returncode == 2
+    assert lamina("compare", "gpt2", "no-such-model-at-all").returncode == 1
+    assert lamina("compare", *["gpt2"] * 17).returncode == 2
