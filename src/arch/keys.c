@@ -19,7 +19,7 @@ static const char *const common[] = {
     "cross_attention_hidden_size", "tie_encoder_decoder", "tf_legacy_loss", "return_dict_in_generate", "max_length",
     "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature",
     "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
-    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores", "forced_bos_token_id",
+    "num_labels", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores", "forced_bos_token_id",
     "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
     "begin_suppress_tokens", "transformers.js_config", "is_llama_config", "unsloth_version", "unsloth_fixed",
     "quantization", "use_flash_attn", "max_sequence_length", "model_max_length", NULL,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arch/families.h"
+#include "base/filemap.h"
 
 static const lm_family *const families[] = {
     &lm_family_mixtral,              /* before llama, whose architecture its GGUF files have */
@@ -141,19 +142,40 @@ static const lm_tensor_info *embedding(const lm_source *s, const char *path)
     return t || !strchr(path, '.') ? t : lm_container_find(s->tensors, strchr(path, '.') + 1);
 }
 
+typedef struct two_heads {
+    const void *head, *table;
+    uint64_t    bytes;
+    bool        differ;
+} two_heads;
+
+static lm_status compare_heads(void *arg)
+{
+    two_heads *t = arg;
+
+    t->differ = memcmp(t->head, t->table, t->bytes) != 0;
+    return LM_OK;
+}
+
 /* Does the checkpoint of a model that ties its head hold one that differs from the table? transformers then uses it. */
-static bool has_own_head(const lm_source *s, const lm_program *p)
+static lm_status find_own_head(const lm_source *s, const lm_program *p, bool *own, lm_error *e)
 {
     const lm_tensor_info *head  = s->tensors && s->kind != LM_GGUF ? lm_container_find(s->tensors, "lm_head.weight") : NULL;
     const lm_tensor_info *table = NULL;
 
+    *own = false;
     for (uint32_t i = 0; head && i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_EMBED)
             table = embedding(s, p->weights[p->nodes[i].weights[0]].path);
     if (!head || !table)
-        return false;
-    return head->type != table->type || head->bytes != table->bytes ||
-           memcmp(lm_container_data(s->tensors, head), lm_container_data(s->tensors, table), head->bytes) != 0;
+        return LM_OK;
+    if (head->type != table->type || head->bytes != table->bytes) {
+        *own = true;
+        return LM_OK;
+    }
+    two_heads t = { lm_container_data(s->tensors, head), lm_container_data(s->tensors, table), head->bytes, false };
+    LM_TRY(lm_filemap_guard(compare_heads, &t, lm_container_file_of(s->tensors, head), e));
+    *own = t.differ;
+    return LM_OK;
 }
 
 /* Tied or not, as the checkpoint has it: GGUF leaves the head out when it is tied; a folder's config.json says so. */
@@ -205,10 +227,13 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     if (s->sliding_window)
         config->attention.window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
 
+    bool own_head = false;
     LM_TRY(build(s, f, config, out, e));
-    if (config->tied && has_own_head(s, *out)) {
+    lm_status status = config->tied ? find_own_head(s, *out, &own_head, e) : LM_OK;
+    if (status != LM_OK || own_head) {
         lm_program_free(*out);
-        *out         = NULL;
+        *out = NULL;
+        LM_TRY(status);
         config->tied = false;
         if (warnings)
             lm_buf_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different "

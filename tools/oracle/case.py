@@ -31,6 +31,7 @@ class Case:
     tokenizer: bool = False         # also a tokenizer.json
     gguf: bool = True
     raw_config: bool = False        # the converter sees config.json as it is, not what transformers makes of it
+    peer: bool = True               # llama.cpp can run the twin
     gguf_note: str = ""             # why there is no twin, or what the twin does otherwise
     gguf_patch: Callable | None = None      # adds what the converter does not write
     plain_vocab: bool = False       # the converter would want a SentencePiece model or tokens of its own: it gets our BPE

@@ -69,7 +69,7 @@ def main() -> None:
     rows = json.loads(table.read_text()) if table.exists() else {}
     for c in cases.all_cases():
         folder = args.out / c.path
-        if not any(fnmatch.fnmatch(c.path, pat) for pat in args.patterns) or not c.peer or not (folder / "model.gguf").exists():
+        if not any(fnmatch.fnmatch(c.path, pat) for pat in args.patterns) or not c.peer or not c.peer or not (folder / "model.gguf").exists():
             continue
         for golden in sorted(folder.glob("golden*.safetensors")):
             g = load_file(golden)

@@ -44,7 +44,7 @@ CASES = [
     case(ONE, "head-norms", "a norm of its own for every head (Command-R+), biases, rope_theta missing: 500000",
          {"one norm for all heads": other_heads, "biases": no_bias("_proj"), "theta": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}},
          use_qk_norm=True, attention_bias=True, rope_parameters={"rope_type": "default", "rope_theta": 500000.0}, drop=("rope_theta",),
-         rows=(12,), gguf=False, gguf_note="llama.cpp has no biases in this family, and norms of heads only from 64 layers on"),
+         rows=(12,), peer=False, gguf_note="llama.cpp has no biases in this family, and norms of heads only from 64 layers on"),
     case(TWO, "interleaved", "three layers of four see six keys and rotate, the fourth sees all and does not",
          {"windows only": {"layer_types": ["sliding_attention"] * 4}, "no window": {"sliding_window": 64}},
          num_hidden_layers=4, sliding_window=6, rows=(24,), drop=("layer_types",), raw_config=True,

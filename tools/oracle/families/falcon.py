@@ -3,7 +3,7 @@
 from transformers import FalconConfig, FalconForCausalLM
 
 from case import Case
-from reference import no_bias
+from reference import no_bias, other_head
 
 BASE = dict(vocab_size=131, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=48,
             bos_token_id=130, eos_token_id=130)
@@ -42,6 +42,13 @@ def full_slopes(model):
     return undo
 
 
+def other_groups(model):
+    """Each group of heads with the weights of the other."""
+    for layer in model.transformer.h:
+        weight = layer.self_attention.query_key_value.weight
+        weight.data.copy_(weight.data.roll(weight.shape[0] // 2, 0))
+
+
 def no_alibi(model):
     """Keys at any distance alike."""
     from transformers.models.falcon import modeling_falcon as home
@@ -69,9 +76,12 @@ CASES = [
     falcon("grouped", "the 40B's form: two groups of three queries, a norm for each part, an untied head",
            {"one norm": same_norm}, hidden_size=36, num_attention_heads=6, num_kv_heads=2, new_decoder_architecture=True,
            tie_word_embeddings=False, rows=(12,), gguf_note=ERF),
-    falcon("one-norm", "the new form with one norm (Falcon 2), biases", {"biases": no_bias("query_key_value"), "dense bias": no_bias("dense")},
-           num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1, bias=True, rows=(12,), gguf=False,
-           gguf_note="llama.cpp's graph has no biases for the family"),
+    falcon("one-norm", "the new form with one norm for both parts (Falcon 2)",
+           {"groups the other way round": other_groups},
+           num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1, rows=(12,), raw_config=True, gguf_note=ERF),
+    falcon("own-head", "config.json ties the head, the file holds another: it is used", {"another head": other_head}, num_kv_heads=2,
+           new_decoder_architecture=True, num_hidden_layers=1, tie_word_embeddings=False, respell={"tie_word_embeddings": True},
+           rows=(8,), gguf=False, gguf_note="the container has no word for it"),
     falcon("alibi", "the RW form: ALiBi in bfloat16 before the scale, q, k, v of each head, one part after the other, biases",
            {"biases": no_bias("query_key_value"), "positions ignored": no_alibi, "slopes of other heads": wrong_slopes}, rows=(12,), **ALIBI),
     falcon("alibi-long", "six heads, 300 positions: past 256 bfloat16 tells neighbours apart no more",

@@ -33,5 +33,5 @@ CASES = [
          gguf_note="the converter writes no rotary base: the file would be another model"),
     neox("no-bias", "attention without biases, `rope_parameters` spelling, linear scaling", {},
          scaling={"rope_type": "linear", "factor": 2.0}, attention_bias=False, spelling="v5", drop=(), respell={}, rows=(24,), gguf=False,
-         gguf_note="llama.cpp's graph wants the biases"),
+         gguf_note="the converter needs rotary_pct, which this spelling has not; llama.cpp wants the biases"),
 ]

@@ -12,13 +12,13 @@ FLIPS = {"attention uniform": uniform_attention, "kv modulo": kv_modulo, "theta"
 
 CASES = [
     Case(name="window", family="starcoder2", config=Starcoder2Config, model=Starcoder2ForCausalLM, rows=(24,), gguf=False,
-         kwargs={**BASE, "sliding_window": 7}, gguf_note="llama.cpp reads the window's key and sees every key all the same",
+         kwargs={**BASE, "sliding_window": 7}, gguf_note="the converter writes no window key: the file would be another model",
          flips={**FLIPS, "biases": no_bias("proj"), "no window": {"sliding_window": None}, "window of 8": {"sliding_window": 8}},
          shows="a sliding window of 7 keys in a sequence of 24, biases everywhere, tied head"),
     Case(name="no-window", family="starcoder2", config=Starcoder2Config, model=Starcoder2ForCausalLM, rows=(12,),
          kwargs={**BASE, "tie_word_embeddings": False}, flips={**FLIPS, "biases": no_bias("proj")},
          shows="every key is seen, an untied head"),
     Case(name="no-bias", family="starcoder2", config=Starcoder2Config, model=Starcoder2ForCausalLM, rows=(12,), dtype="BF16",
-         kwargs={**BASE, "use_bias": False}, flips=FLIPS, gguf=False, gguf_note="llama.cpp wants the biases",
+         kwargs={**BASE, "use_bias": False}, flips=FLIPS, peer=False, gguf_note="llama.cpp refuses it without biases",
          shows="projections without biases, BF16 storage"),
 ]
