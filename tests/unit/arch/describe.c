@@ -151,7 +151,6 @@ static void wrong_descriptions_are_refused(void **state)
     }
 }
 
-/* A member that switches nothing on is harmless; one that nobody knows is mentioned. */
 /* Converted files of Mistral 7B v0.1 do not carry its window; those of later versions have another rotary base and none. */
 static void a_window_known_by_its_shape(void **state)
 {
@@ -195,6 +194,7 @@ static void a_window_known_by_its_shape(void **state)
     }
 }
 
+/* A member that switches nothing on is harmless; one that nobody knows is mentioned. */
 static void unknown_members_are_mentioned(void **state)
 {
     lm_buf      warnings = { 0 };
