@@ -82,7 +82,7 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_buf *out)
             lm_buf_add_str(out, lm_mlp_name(&t, word, sizeof word));
         } else if (b != LM_NONE && b != block && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN))) {
             arrow(out, from, false);
-            lm_buf_add_str(out, p->modules[b].name);     /* products that stand in the layer itself (OPT) */
+            lm_buf_add_str(out, p->modules[b].name);     /* products that stand in the layer itself */
         }
         block = b;
     }

@@ -32,7 +32,7 @@ typedef struct lm_made_tensor {
 typedef struct lm_synthesis {
     const lm_synth_options *o;
     lm_arena          arena;
-    const char       *name;          /* "Llama 3.2 1B" */
+    const char       *name;          /* as people read it */
     json_t           *json;          /* config.json, with the number of layers that was asked for */
     lm_meta          *meta;          /* the same */
     const lm_family  *family;

@@ -10,7 +10,7 @@ enum { BYTES = 256, LETTERS = 26, NORMAL = 1, CONTROL = 3, UNUSED = 5 };
 
 /* ---- invented ---- */
 
-/* GPT-2's spelling of a byte: itself where it prints, else a character from 256 on. */
+/* Byte-level BPE's spelling of a byte: itself where it prints, else a character from 256 on. */
 static uint32_t spelling(unsigned byte)
 {
     uint32_t next = 256;

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "formats/gguf.h"
 
-/* Bytes as GPT-2 spells them, then pairs of letters, the same behind a space, and names in brackets for the rest; `bos` and
+/* Bytes as byte-level BPE spells them, then pairs of letters, the same behind a space, and names in brackets for the rest; `bos` and
  * `eos` have the numbers that the model's config.json gives them. Fewer than 258 rows have no room for it: n is 0. */
 typedef struct lm_invented {
     lm_view *tokens, *merges;

@@ -1,6 +1,6 @@
 /* meta.h - one view of metadata, whatever file it came from.
  *
- * GGUF: `key` is the full name ("llama.block_count"). JSON: a path of member names with '/' between them
+ * GGUF: `key` is the full name ("general.architecture"). JSON: a path of member names with '/' between them
  * ("rope_scaling/factor"). Every getter checks type and range; errors name file, key, what was expected and what is
  * there. Integers may be stored in any width or sign; floats may be written as integers. An element of a JSON array is
  * named by its index ("architectures/0"), the whole document by "".

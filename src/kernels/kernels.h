@@ -119,7 +119,7 @@ typedef struct lm_attention_args {
     float           scale;       /* scores = scale * q.k */
     float           softcap;     /* > 0: scores = cap * tanh(scores / cap) */
     const float    *slopes;      /* ALiBi, arXiv 2108.12409: scores -= slopes[g] * (p - j); [group] or NULL */
-    bool            slopes_half; /* instead: scores = scale * (q.k + bf16(slopes[g] * bf16(j))) (Falcon) */
+    bool            slopes_half; /* instead: scores = scale * (q.k + bf16(slopes[g] * bf16(j))) */
     const float    *sinks;       /* a score without a value that takes its share of the softmax; [group] or NULL */
     void           *scratch;     /* this worker's, scratch_bytes(kv, group) */
 } lm_attention_args;

@@ -16,7 +16,8 @@ typedef struct lm_name {
     const char *gguf;            /* "blk.*.attn_q" */
 } lm_name;
 
-/* `class_prefix`: "Llama"; the root module is that and `head_class` ("ForCausalLM" when NULL). `names` ends with a {NULL, NULL} row. */
+/* `class_prefix`: of the modules' classes; the root is that and `head_class` ("ForCausalLM" when NULL). `names` ends with a
+ * {NULL, NULL} row. */
 lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class, const lm_name *names);
 
 /* The program, or the first failure. Frees the builder in both cases. */
@@ -30,7 +31,7 @@ void lm_leaf(lm_builder *b, const char *name, const char *class_name);       /* 
 
 /* ---- operations: [T][in] -> [T][out] ---- */
 lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width);
-/* Rows times a factor, inside the module: XGLM's and Gemma 3's scaled embedding. */
+/* Rows times a factor, inside the module. */
 lm_value lm_embed_scaled(lm_builder *b, const char *name, uint32_t rows, uint32_t width, float factor);
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
 /* The head: its own matrix, or the table at `tied_to` ("model.embed_tokens") when not NULL. */

@@ -53,8 +53,8 @@ typedef struct lm_weight {
     uint32_t       uses;         /* operations that read it; 2 for a tied embedding */
     bool           constant;     /* not a parameter (rotary factors stored by GGUF): not counted */
     bool           gguf_only;    /* only that container stores it */
-    bool           transposed;   /* Hugging Face checkpoints store [in, out] (GPT-2's Conv1D) */
-    bool           plus_one;     /* Hugging Face checkpoints store w - 1 (Gemma's norms) */
+    bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
+    bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
     lm_joint       joint;        /* of LM_HEADS */
 } lm_weight;
 
@@ -101,7 +101,7 @@ typedef struct lm_attention_spec {
     uint32_t window;             /* keys visible, the query's own included; 0: all */
     float    softcap;            /* 0: none */
     float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
-    bool     alibi_half;         /* Falcon's: the bias of key j is slope j, both and the product rounded to bfloat16, and it
+    bool     alibi_half;         /* the bias of key j is slope j, both and the product rounded to bfloat16, and it
                                     is added before the scale */
     bool     sinks;              /* a learned score without a value for each head takes part in the softmax */
     bool     v_in_k;             /* values are the first v_dim lanes of the keys: there is no third input, the cache holds keys */
@@ -113,15 +113,15 @@ typedef struct lm_route_spec {
     bool     sigmoid;            /* scores are sigmoids; else a softmax over all experts */
     bool     renormalise;        /* the chosen weights are divided by their sum */
     uint32_t n_groups, top_groups;       /* experts in equal groups of which only the best are open; 0: no groups */
-    bool     group_sum_two;      /* a group counts as the sum of its best two (DeepSeek-V3), else as its best (V2) */
+    bool     group_sum_two;      /* a group counts as the sum of its best two, else as its best */
     float    scale;              /* of the weights; 1 without effect */
 } lm_route_spec;
 
 /* How sinusoidal positions lie in a row. */
 typedef enum lm_sinusoid_layout {
     LM_SINUSOID_PAIRS,           /* sin, cos, sin, cos …: frequencies base^(-2i/D)        (arXiv 1706.03762) */
-    LM_SINUSOID_HALVES,          /* sines, then cosines, of the same frequencies           (CTRL) */
-    LM_SINUSOID_SPREAD,          /* sines, then cosines: frequencies base^(-i/(D/2 - 1))   (tensor2tensor, fairseq, XGLM) */
+    LM_SINUSOID_HALVES,          /* sines, then cosines, of the same frequencies           (arXiv 1909.05858) */
+    LM_SINUSOID_SPREAD,          /* sines, then cosines: frequencies base^(-i/(D/2 - 1))   (tensor2tensor, fairseq) */
 } lm_sinusoid_layout;
 
 typedef struct lm_node {
@@ -171,8 +171,8 @@ typedef struct lm_rope_table {
 } lm_rope_table;
 
 typedef struct lm_program {
-    const char    *family;       /* "llama" */
-    const char    *class_name;   /* "LlamaForCausalLM" */
+    const char    *family;       /* the name of its file in arch/ */
+    const char    *class_name;   /* "…ForCausalLM" */
     lm_node       *nodes;        uint32_t n_nodes;
     lm_value_info *values;       uint32_t n_values;
     lm_weight     *weights;      uint32_t n_weights;

@@ -17,7 +17,7 @@ typedef enum lm_rope_type {
 /* How lanes are paired. The container decides: see docs/families.md. */
 typedef enum lm_rope_pairing {
     LM_ROPE_HALF,                /* lane i with lane i + dim/2 (Hugging Face rotate_half) */
-    LM_ROPE_PAIR,                /* lane 2i with lane 2i + 1 (GGUF llama) */
+    LM_ROPE_PAIR,                /* lane 2i with lane 2i + 1 */
 } lm_rope_pairing;
 
 typedef struct lm_rope_spec {

@@ -139,9 +139,9 @@ def places(path, text):
 
 # Families are described in src/arch/ and nowhere else; pre-tokenizers go by the names of the models that brought them.
 NAMED_BY_RIGHT = ("src/arch/", "src/text/")
-# Words that hold a family's name and are something else: kinds of rotary scaling, programs, a tokenizer's spelling of bytes,
-# the demo model.
-NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[.-]cpp|llama-(?:bench|quantize)|\"gpt-?2\"|Ctrl-\w|SmolLM2-135M-Instruct")
+# Words that hold a family's name and are something else: a kind of rotary scaling, llama.cpp and its parts, a tokenizer's
+# spelling of bytes, keys of a keyboard, the demo model.
+NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[.-]\w+|llama_(?:ftype|tensor_get_type)|\"gpt-?2\"|Ctrl-\w|SmolLM2-135M-Instruct")
 
 
 def families():
@@ -158,7 +158,6 @@ def no_family(path, text, pattern=[]):
     if not path.startswith("src/") or path.startswith(NAMED_BY_RIGHT):
         return
     pattern or pattern.append(families())
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.S)
     for number, line in enumerate(text.split("\n"), 1):
         m = pattern[0].search(NOT_A_FAMILY.sub(" ", line))
         if m:
@@ -216,8 +215,8 @@ RULES = {
         C_FILES, no_family,
         [("src/runtime/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
          ("src/program/x.c", "lm_value lm_gpt2_block(void);\n"), ("src/kernels/x.c", "LM_MIXTRAL,\n"),
-         ("src/analysis/x.c", 'return "Qwen2";\n')],
-        [("src/arch/llama.c", 'strcmp(s, "llama")\n'), ("src/program/x.c", "LM_ROPE_LLAMA3: /* Mistral's */ llama3(s, options);\n"),
+         ("src/analysis/x.c", 'return "Qwen2";\n'), ("src/plan/x.c", "/* Mistral's window */\n"), ("src/plan/x.c", "lm_llama_step(p);\n")],
+        [("src/arch/llama.c", 'strcmp(s, "llama")\n'), ("src/program/x.c", "LM_ROPE_LLAMA3: /* as llama.cpp does */ llama3(s, options);\n"),
          ("src/runtime/x.c", "adopt(x); mptr++;\n")]),
     "page": (
         C_FILES + (".py", ".build", ".md", ".txt", "Makefile"), page,
