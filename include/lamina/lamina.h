@@ -24,6 +24,7 @@
 #include "lamina/facts.h"
 #include "lamina/compare.h"
 #include "lamina/fit.h"
+#include "lamina/explain.h"
 #include "lamina/synth.h"
 
 #endif

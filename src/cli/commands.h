@@ -8,6 +8,7 @@
     X(run)                 \
     X(chat)                \
     X(inspect)             \
+    X(explain)             \
     X(bench)               \
     X(compare)             \
     X(fit)                 \

@@ -1,0 +1,52 @@
+/* explain.h - components explained with a model's own numbers: what each is, its arithmetic step by step, a diagram, why it
+ * is done, who uses it.
+ *
+ * Every number is a fact (lamina/facts.h) or follows from facts by a formula that is shown; where the program counts the same
+ * quantity both are compared, and a step says so. Judgements are marked as qualitative. */
+#ifndef LAMINA_EXPLAIN_H
+#define LAMINA_EXPLAIN_H
+
+#include "lamina/facts.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lm_form {
+    LM_FORM_TEXT,                    /* for a terminal */
+    LM_FORM_MARKDOWN,                /* as GitHub renders it: LaTeX, Mermaid */
+    LM_FORM_JSON,
+} lm_form;
+
+typedef struct lm_explain_options {
+    lm_form            form;
+    uint32_t           columns;      /* of the terminal; 0: 80 */
+    bool               lines;        /* box drawing: a terminal reads it */
+    const char        *example;      /* the model is only an example: why it was chosen; NULL: the reader asked for it */
+    const char *const *pieces;       /* tokens of a prompt as they are spelled, for diagrams of the cache; NULL: a general one */
+    size_t             n_pieces;
+    uint32_t           layer;        /* that diagrams of one layer show */
+} lm_explain_options;
+
+/* The topics and what each is about, NULL past the end. */
+const char *lm_topic_at(size_t i, const char **summary);
+
+/* A preset that a topic is best shown with: it uses what is explained. NULL for an unknown topic. */
+const char *lm_topic_example(const char *topic);
+
+/* LM_USAGE for an unknown topic; LM_FAILED when a formula of ours does not fit the model's facts. */
+lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e);
+
+/* ---- diagrams, drawn from the program ---- */
+
+/* Their names and what each shows, NULL past the end. */
+const char *lm_diagram_at(size_t i, const char **summary);
+
+/* Mermaid source (LM_FORM_MARKDOWN, without the fence) or characters (LM_FORM_TEXT). LM_USAGE for an unknown name, LM_NOT_FOUND when the
+ * model has no such part. Options may be NULL. */
+lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,107 @@
+/* explain.c - putting an explanation together. */
+#include "analysis/explain.h"
+
+#include <string.h>
+
+const char *lm_topic_at(size_t i, const char **summary)
+{
+    const lm_card *c = lm_card_at(i);
+
+    if (c && summary)
+        *summary = c->summary;
+    return c ? c->topic : NULL;
+}
+
+const char *lm_topic_example(const char *topic)
+{
+    const lm_card *c = lm_card_named(topic);
+
+    return c ? c->example : NULL;
+}
+
+static lm_status unknown(const char *topic, lm_error *e)
+{
+    lm_buf      list = { 0 };
+    const char *near = NULL;
+    size_t      least = SIZE_MAX;
+
+    for (size_t i = 0; lm_card_at(i); i++) {
+        size_t d = lm_edit_distance(topic, lm_card_at(i)->topic);
+        lm_buf_printf(&list, "%s%s", i ? " " : "", lm_card_at(i)->topic);
+        if (d < least) {
+            least = d;
+            near  = lm_card_at(i)->topic;
+        }
+    }
+    lm_fail(e, LM_USAGE, topic, LM_NO_OFFSET, "no such topic; there are %s", list.data ? list.data : "");
+    lm_buf_free(&list);
+    return near && least <= 2 ? lm_fail_hint(e, "did you mean %s?", near) : LM_USAGE;
+}
+
+void lm_put_instead(const lm_explanation *x, lm_buf *out)
+{
+    char word[128];
+
+    lm_buf_printf(out, "attention %s", lm_attention_name(x->f->ledger, &x->traits, word, sizeof word));
+    lm_buf_printf(out, ", positions %s", lm_position_name(x->f->s.program, &x->traits, word, sizeof word));
+    lm_buf_printf(out, ", MLP %s", lm_mlp_name(&x->traits, word, sizeof word));
+    lm_buf_printf(out, ", head %s", x->traits.tied ? "tied" : "with a matrix of its own");
+}
+
+static lm_status draw(lm_explanation *x, lm_error *e)
+{
+    lm_explain_options o = *x->o;
+
+    if (!x->card->diagram || !x->used)
+        return LM_OK;
+    o.form           = LM_FORM_TEXT;
+    lm_status status = lm_diagram(x->f, x->card->diagram, &o, &x->diagram, e);
+    if (status == LM_NOT_FOUND)
+        return LM_OK;
+    o.form = LM_FORM_MARKDOWN;
+    return status == LM_OK ? lm_diagram(x->f, x->card->diagram, &o, &x->mermaid, e) : status;
+}
+
+static lm_status gather(lm_explanation *x, lm_error *e)
+{
+    lm_find_traits(x->f->ledger, &x->traits);
+    x->used = !x->card->used || x->card->used(x->f->s.program, &x->traits);
+    if (x->used && x->card->derive) {
+        x->d = lm_derivation_new(x->f, e);
+        if (!x->d)
+            return LM_NO_MEMORY;
+        x->card->derive(x->d);
+        LM_TRY(x->d->status);
+    }
+    LM_TRY(draw(x, e));
+    return lm_find_users(x->card, &x->users, e);
+}
+
+lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
+{
+    static const lm_explain_options defaults;
+    lm_explanation                  x      = { .card = lm_card_named(topic), .f = f, .o = o ? o : &defaults };
+    lm_buf                          b      = { 0 };
+    lm_status                       status;
+
+    if (!x.card)
+        return unknown(topic, e);
+    status = gather(&x, e);
+    if (status == LM_OK && x.o->form == LM_FORM_JSON)
+        status = lm_explain_json(&x, &b, e);
+    else if (status == LM_OK)
+        (x.o->form == LM_FORM_TEXT ? lm_explain_text : lm_explain_markdown)(&x, &b);
+    if (status == LM_OK)
+        status = lm_facts_check(f, e);
+    if (status == LM_OK && b.failed)
+        status = lm_fail_memory(e, topic, 0);
+    lm_buf_free(&x.users.names);
+    lm_text_free(&x.diagram);
+    lm_text_free(&x.mermaid);
+    if (status != LM_OK) {
+        lm_buf_free(&b);
+        return status;
+    }
+    *out = (lm_text){ b.data, b.size, b.capacity };
+    return LM_OK;
+}

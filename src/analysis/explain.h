@@ -1,0 +1,25 @@
+/* explain.h - a topic with a model's numbers, ready to be written in any form. */
+#ifndef LM_ANALYSIS_EXPLAIN_H
+#define LM_ANALYSIS_EXPLAIN_H
+
+#include "analysis/cards.h"
+
+typedef struct lm_explanation {
+    const lm_card            *card;
+    lm_facts                 *f;
+    const lm_explain_options *o;
+    lm_traits                 traits;
+    bool                      used;      /* the model has it */
+    lm_derivation            *d;         /* NULL: no arithmetic, or not used */
+    lm_users                  users;
+    lm_text                   diagram, mermaid;      /* empty: none */
+} lm_explanation;
+
+void      lm_explain_text(const lm_explanation *x, lm_buf *out);
+void      lm_explain_markdown(const lm_explanation *x, lm_buf *out);
+lm_status lm_explain_json(const lm_explanation *x, lm_buf *out, lm_error *e);
+
+/* "attention GQA, positions RoPE+llama3, MLP SwiGLU, norms RMSNorm (Pre)": what the model does instead. */
+void lm_put_instead(const lm_explanation *x, lm_buf *out);
+
+#endif

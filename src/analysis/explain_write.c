@@ -1,0 +1,263 @@
+/* explain_write.c - explanations as pages: for terminals, for Markdown, as data. */
+#include <jansson.h>
+#include <string.h>
+
+#include "analysis/explain.h"
+#include "analysis/prose.h"
+
+/* ---- terminal ---- */
+
+static unsigned columns_of(const lm_explanation *x)
+{
+    return x->o->columns ? x->o->columns : 80;
+}
+
+static void heading(lm_buf *out, const char *text)
+{
+    lm_buf_printf(out, "\n  %s\n", text);
+}
+
+static void bullets(const lm_explanation *x, const char *const *lines, const char *mark, lm_buf *out)
+{
+    for (int i = 0; i < LM_CARD_LINES && lines[i]; i++) {
+        lm_buf_printf(out, "    %s ", mark);
+        lm_put_prose(out, lines[i], 6, 6, columns_of(x));
+    }
+}
+
+static void indented(const char *text, unsigned indent, lm_buf *out)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        if (n) {
+            lm_buf_printf(out, "%*s", (int)indent, "");
+            lm_buf_add(out, text, n);
+        }
+        lm_buf_add_char(out, '\n');
+        text += n;
+        text += *text == '\n';
+    }
+}
+
+static void numbers(const lm_explanation *x, lm_buf *out)
+{
+    heading(out, x->o->example ? "with numbers" : "with this model's numbers");
+    lm_glossary_text(x->d, 4, out);
+    lm_buf_add_char(out, '\n');
+    for (size_t i = 0; i < x->d->n_steps; i++)
+        lm_formula_text(x->d, &x->d->steps[i], 4, out);
+}
+
+static void users(const lm_explanation *x, lm_buf *out)
+{
+    heading(out, "who uses it");
+    lm_buf_add_str(out, "    ");
+    if (x->users.n == x->users.of) {
+        lm_buf_printf(out, "all %u presets\n", x->users.of);
+        return;
+    }
+    lm_buf_printf(out, "%u of %u presets%s\n", x->users.n, x->users.of, x->users.n ? ":" : "");
+    if (x->users.n) {
+        lm_buf_add_str(out, "    ");
+        lm_put_prose(out, x->users.names.data, 4, 4, columns_of(x));
+    }
+}
+
+static void title(const lm_explanation *x, lm_buf *out)
+{
+    lm_buf_printf(out, "%s · %s\n", x->card->title, x->f->s.name);
+    if (x->o->example)
+        lm_buf_printf(out, "%s\n", x->o->example);
+    lm_buf_add_str(out, "\n  ");
+    lm_put_prose(out, x->card->what, 2, 2, columns_of(x));
+}
+
+static void not_used(const lm_explanation *x, lm_buf *out)
+{
+    lm_buf instead = { 0 };
+
+    lm_buf_printf(&instead, "%s does not have this: %s", x->f->s.name, "");
+    lm_put_instead(x, &instead);
+    lm_buf_add_char(&instead, '.');
+    lm_buf_add_str(out, "\n  ");
+    if (!instead.failed)
+        lm_put_prose(out, instead.data, 2, 2, columns_of(x));
+    lm_buf_free(&instead);
+}
+
+void lm_explain_text(const lm_explanation *x, lm_buf *out)
+{
+    const lm_card *c = x->card;
+
+    title(x, out);
+    if (c->formulas[0].unicode)
+        lm_buf_add_char(out, '\n');
+    for (int i = 0; i < LM_CARD_LINES && c->formulas[i].unicode; i++)
+        lm_buf_printf(out, "      %s\n", c->formulas[i].unicode);
+    if (!x->used)
+        not_used(x, out);
+    if (x->d)
+        numbers(x, out);
+    if (x->diagram.data) {
+        heading(out, "drawn");
+        indented(x->diagram.data, 4, out);
+    }
+    if (c->why[0]) {
+        heading(out, "why (qualitative)");
+        bullets(x, c->why, "·", out);
+    }
+    if (c->gains[0] || c->costs[0]) {
+        heading(out, "gains and costs (qualitative)");
+        bullets(x, c->gains, "+", out);
+        bullets(x, c->costs, "−", out);
+    }
+    users(x, out);
+    if (c->sources[0]) {
+        heading(out, "sources");
+        bullets(x, c->sources, "·", out);
+    }
+}
+
+/* ---- Markdown ---- */
+
+static void list(const char *const *lines, const char *word, lm_buf *out)
+{
+    for (int i = 0; i < LM_CARD_LINES && lines[i]; i++)
+        lm_buf_printf(out, "- %s%s\n", word, lines[i]);
+}
+
+void lm_explain_markdown(const lm_explanation *x, lm_buf *out)
+{
+    const lm_card *c = x->card;
+    lm_buf         instead = { 0 };
+
+    lm_buf_printf(out, "# %s: %s\n\n", c->title, x->f->s.name);
+    if (x->o->example)
+        lm_buf_printf(out, "*%s*\n\n", x->o->example);
+    lm_buf_printf(out, "%s\n", c->what);
+    for (int i = 0; i < LM_CARD_LINES && c->formulas[i].latex; i++)
+        lm_buf_printf(out, "\n```math\n%s\n```\n", c->formulas[i].latex);
+    if (!x->used) {
+        lm_put_instead(x, &instead);
+        lm_buf_printf(out, "\n**%s does not have this**: %s.\n", x->f->s.name, instead.data ? instead.data : "");
+        lm_buf_free(&instead);
+    }
+    if (x->d) {
+        lm_buf_printf(out, "\n## %s\n\n", x->o->example ? "With numbers" : "With this model's numbers");
+        lm_glossary_markdown(x->d, out);
+        for (size_t i = 0; i < x->d->n_steps; i++)
+            lm_formula_latex(x->d, &x->d->steps[i], out);
+    }
+    if (x->mermaid.data)
+        lm_buf_printf(out, "\n## Drawn\n\n```mermaid\n%s```\n", x->mermaid.data);
+    if (c->why[0]) {
+        lm_buf_add_str(out, "\n## Why\n\n*Qualitative.*\n\n");
+        list(c->why, "", out);
+    }
+    if (c->gains[0] || c->costs[0]) {
+        lm_buf_add_str(out, "\n## Gains and costs\n\n*Qualitative.*\n\n");
+        list(c->gains, "**+** ", out);
+        list(c->costs, "**−** ", out);
+    }
+    lm_buf_printf(out, "\n## Who uses it\n\n%u of %u presets%s%s.\n", x->users.n, x->users.of, x->users.n == x->users.of ||
+                  !x->users.n ? "" : ": ",
+                  x->users.n == x->users.of || !x->users.n ? "" : x->users.names.data);
+    if (c->sources[0]) {
+        lm_buf_add_str(out, "\n## Sources\n\n");
+        list(c->sources, "", out);
+    }
+}
+
+/* ---- data ---- */
+
+/* What jansson has allocated goes back to it. */
+static void jansson_free(char *p)
+{
+    json_free_t release;
+
+    json_get_alloc_funcs(NULL, &release);
+    release(p);
+}
+
+static json_t *strings(const char *const *lines)
+{
+    json_t *a = json_array();
+
+    for (int i = 0; i < LM_CARD_LINES && lines[i]; i++)
+        json_array_append_new(a, json_string(lines[i]));
+    return a;
+}
+
+static json_t *quantity(lm_quantity q)
+{
+    return q.whole ? json_integer(q.n) : json_real(q.x);
+}
+
+static json_t *expression(const lm_expr *x, lm_notation notation, bool with_numbers)
+{
+    lm_buf b = { 0 };
+
+    lm_expr_write(x, notation, with_numbers, &b);
+    json_t *s = json_string(b.data ? b.data : "");
+    lm_buf_free(&b);
+    return s;
+}
+
+static json_t *step_json(const lm_formula *s)
+{
+    if (s->heading)
+        return json_pack("{s:s}", "heading", s->title);
+    json_t *j = json_pack("{s:s, s:s?, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:o, s:s}", "name", s->symbol->name, "title", s->title,
+                          "symbols", "unicode", expression(s->x, LM_UNICODE, false), "latex", expression(s->x, LM_LATEX,
+                                                                                                         false), "ascii",
+                          expression(s->x, LM_ASCII, false), "numbers", "unicode", expression(s->x, LM_UNICODE, true), "latex",
+                          expression(s->x, LM_LATEX, true), "ascii", expression(s->x, LM_ASCII, true), "value",
+                          quantity(lm_expr_value(s->x)), "unit", lm_unit_name(s->unit));
+    if (s->fact) {
+        json_object_set_new(j, "fact", json_string(s->path));
+        json_object_set_new(j, "agrees", json_boolean(s->agrees));
+    }
+    return j;
+}
+
+static json_t *derivation_json(const lm_derivation *d)
+{
+    json_t *symbols = json_array(), *steps = json_array();
+
+    for (size_t i = 0; i < d->n_symbols; i++) {
+        const lm_symbol *s = &d->symbols[i];
+        if (s->used && s->meaning)
+            json_array_append_new(symbols, json_pack("{s:s, s:s?, s:s, s:o}", "name", s->name, "latex", s->latex, "meaning",
+                                                     s->meaning,
+                                                     "value", quantity(s->value)));
+    }
+    for (size_t i = 0; i < d->n_steps; i++)
+        json_array_append_new(steps, step_json(&d->steps[i]));
+    return json_pack("{s:o, s:o}", "symbols", symbols, "steps", steps);
+}
+
+lm_status lm_explain_json(const lm_explanation *x, lm_buf *out, lm_error *e)
+{
+    const lm_card *c = x->card;
+    json_t        *formulas = json_array(), *j;
+
+    for (int i = 0; i < LM_CARD_LINES && c->formulas[i].unicode; i++)
+        json_array_append_new(formulas, json_pack("{s:s, s:s}", "unicode", c->formulas[i].unicode, "latex", c->formulas[i].latex));
+    j = json_pack("{s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:{s:b, s:o, s:o, s:o}, s:{s:i, s:i, s:s}, s:o}", "topic",
+                  c->topic, "title",
+                  c->title, "model", x->f->s.name, "example", x->o->example != NULL, "used", x->used, "what", c->what, "formulas", formulas,
+                  "derivation", x->d ? derivation_json(x->d) : json_null(), "diagram",
+                  x->mermaid.data ? json_pack("{s:s, s:s}", "mermaid", x->mermaid.data, "text",
+                                              x->diagram.data) : json_null(), "judgement",
+                  "qualitative", 1, "why", strings(c->why), "gains", strings(c->gains), "costs", strings(c->costs), "users", "presets",
+                  (int)x->users.of, "using", (int)x->users.n, "names", x->users.names.data ? x->users.names.data : "", "sources",
+                  strings(c->sources));
+    char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+    json_decref(j);
+    if (!text)
+        return lm_fail_memory(e, "an explanation", 0);
+    lm_buf_add_str(out, text);
+    lm_buf_add_char(out, '\n');
+    jansson_free(text);
+    return LM_OK;
+}

@@ -1,0 +1,200 @@
+/* lamina explain - a component with a model's own numbers. */
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+typedef struct explain_options {
+    lm_model_flags model;
+    lm_run_flags   run;
+    uint32_t       batch;
+    const char    *prompt, *diagram;
+    uint32_t       layer;
+    bool           markdown;
+} explain_options;
+
+#define O(field) offsetof(explain_options, field)
+
+static const lm_flag explain_flag_table[] = {
+    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "Markdown: LaTeX formulas, Mermaid diagrams", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text (kv, kv-cache)", 0, 0, NULL },
+    { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "one diagram of MODEL; with --md its Mermaid source", 0, 0, NULL },
+    { "--layer", NULL, LM_FLAG_COUNT, O(layer), "N", "the layer that --diagram layer shows (0)", 0, 0, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
+      "positions of a sequence; 0: the model's (default)", 0, INT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
+    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+    { 0 },
+};
+
+static const lm_flag_group explain_groups[] = {
+    { "what to show", explain_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { 0 },
+};
+
+static void explain_defaults(void *options)
+{
+    explain_options *o = options;
+
+    lm_run_defaults(&o->run);
+    o->run.context = 0;
+    o->batch       = 1;
+}
+
+/* ---- the list of topics ---- */
+
+static lm_status list_topics(lm_cli *cli, lm_error *e)
+{
+    const char *topic, *summary = NULL;
+    lm_buf      out = { 0 };
+    json_t     *all = json_array(), *diagrams = json_array();
+
+    lm_buf_add_str(&out, "lamina explain TOPIC [MODEL]\n\n");
+    for (size_t i = 0; (topic = lm_topic_at(i, &summary)); i++) {
+        lm_buf_printf(&out, "  %-14s %s\n", topic, summary);
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "topic", topic, "summary", summary, "example",
+                                             lm_topic_example(topic)));
+    }
+    lm_buf_add_str(&out, "\nlamina explain --diagram NAME [MODEL]\n\n");
+    for (size_t i = 0; (topic = lm_diagram_at(i, &summary)); i++) {
+        lm_buf_printf(&out, "  %-14s %s\n", topic, summary);
+        json_array_append_new(diagrams, json_pack("{s:s, s:s}", "diagram", topic, "summary", summary));
+    }
+    lm_status status = LM_OK;
+    if (cli->json)
+        status = lm_out_json(cli, json_pack("{s:O, s:O}", "topics", all, "diagrams", diagrams), e);
+    else
+        status = lm_out_buf(&out, e);
+    json_decref(all);
+    json_decref(diagrams);
+    lm_buf_free(&out);
+    return status;
+}
+
+/* ---- tokens of a prompt ---- */
+
+/* How each token reads; several that are one character together are shown as they are spelled. */
+static lm_status split_prompt(lm_cli *cli, const lm_model *m, const char *prompt, lm_explain_options *out, lm_error *e)
+{
+    const lm_tokenizer *t   = lm_model_tokenizer(m);
+    lm_tokens           ids = { 0 };
+    const char        **pieces;
+    lm_status           status = LM_OK;
+
+    if (!t)
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "this model has no tokenizer here");
+    LM_TRY(lm_tokenize(t, prompt, strlen(prompt), 0, &ids, e));
+    pieces = lm_arena_new(&cli->arena, ids.n + 1, const char *);
+    for (size_t i = 0; pieces && i < ids.n && status == LM_OK; i++) {
+        lm_text text = { 0 };
+        size_t  n    = 0;
+        status       = lm_detokenize(t, &ids.ids[i], 1, 0, &text, e);
+        const char *spelled = lm_tokenizer_piece(t, ids.ids[i], &n);
+        if (status == LM_OK)
+            pieces[i] = text.n && !strstr(text.data, "\xEF\xBF\xBD") ? lm_arena_strndup(&cli->arena, text.data, text.n)
+                                                                      : lm_arena_strndup(&cli->arena, spelled ? spelled : "", n);
+        lm_text_free(&text);
+        if (status == LM_OK && !pieces[i])
+            status = lm_fail_memory(e, "tokens", n);
+    }
+    out->pieces   = pieces;
+    out->n_pieces = ids.n;
+    lm_tokens_free(&ids);
+    if (status == LM_OK && !out->n_pieces)
+        status = lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "there is no token in it");
+    return status == LM_OK && !pieces ? lm_fail_memory(e, "tokens", 0) : status;
+}
+
+/* ---- the page ---- */
+
+static lm_status write(const explain_options *o, lm_facts *f, const char *topic, lm_explain_options *page, lm_text *text,
+                       lm_error *e)
+{
+    if (!o->diagram)
+        return lm_explain(f, topic, page, text, e);
+    if (page->form == LM_FORM_JSON)
+        page->form = LM_FORM_MARKDOWN;
+    return lm_diagram(f, o->diagram, page, text, e);
+}
+
+static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, const char *topic, const char *example, lm_error *e)
+{
+    lm_facts_options   options = { 0 };
+    lm_explain_options page    = { .form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
+                                   .columns = lm_out_width(),
+                                   .lines = lm_out_is_terminal(), .example = example, .layer = o->layer };
+    lm_facts          *f = NULL;
+    lm_text            text = { 0 };
+    lm_status          status;
+
+    if (o->prompt)
+        LM_TRY(split_prompt(cli, m, o->prompt, &page, e));
+    LM_TRY(lm_engine_flags(&o->run, m, 0, &options.engine, e));
+    options.engine.sequences = o->batch;
+    LM_TRY(lm_facts_new(m, &options, &f, e));
+    status = write(o, f, topic, &page, &text, e);
+    lm_facts_free(f);
+    if (status != LM_OK)
+        return status;
+    if (cli->json && o->diagram) {
+        status = lm_out_json(cli, json_pack("{s:s, s:o}", "diagram", o->diagram, "mermaid", lm_json_text(text.data, text.n)), e);
+    } else if (cli->json) {
+        json_t *j = json_loadb(text.data, text.n, 0, NULL);
+        status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, topic, 0);
+    } else {
+        status = lm_out_model_text(text.data, text.n, e);
+    }
+    lm_text_free(&text);
+    return status;
+}
+
+/* Without MODEL: a preset that has what is explained; with a prompt the demo model, which has a tokenizer. */
+static lm_status choose(lm_cli *cli, explain_options *o, const char **path, const char **example, lm_error *e)
+{
+    const char      *topic = cli->n_args ? cli->args[0] : NULL, *name = cli->n_args > 1 ? cli->args[1] : NULL;
+    const lm_preset *preset = NULL;
+
+    if (o->diagram)
+        return lm_find_model(cli, &o->model, topic, path, e);        /* there is no topic: the first argument is the model */
+    if (name || o->model.model || o->prompt)
+        return lm_find_model(cli, &o->model, name, path, e);
+    if (!lm_topic_example(topic))
+        return lm_explain(NULL, topic, NULL, NULL, e);       /* names the topics there are */
+    LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
+    *path    = lm_arena_printf(&cli->arena, LM_PRESET_PREFIX "%s", preset->name);
+    *example = lm_arena_printf(&cli->arena, "an example: %s (%s); lamina explain %s MODEL takes any other", preset->title,
+                               preset->source, topic);
+    return *path && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
+}
+
+static lm_status explain(lm_cli *cli, void *options, lm_error *e)
+{
+    explain_options *o    = options;
+    const char      *path = NULL, *example = NULL;
+    lm_model        *m = NULL;
+    lm_status        status;
+
+    if (!cli->n_args && !o->diagram)
+        return list_topics(cli, e);
+    LM_TRY(choose(cli, o, &path, &example, e));
+    o->model.o.weights_optional = true;
+    LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
+    status = show(cli, o, m, cli->args[0], example, e);
+    lm_model_close(m);
+    return status;
+}
+
+const lm_command lm_command_explain = {
+    .name = "explain",
+    .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL]] [--md]",
+    .summary = "explain a component, its arithmetic step by step",
+    .about = "  Without TOPIC: the topics there are. Without MODEL: a published model that has what is explained.\n"
+             "  MODEL may be a preset, a config.json, a folder or a .gguf file.\n",
+    .groups = explain_groups,
+    .max_args = 2,
+    .options_size = sizeof(explain_options),
+    .defaults = explain_defaults,
+    .run = explain,
+};
