@@ -2,12 +2,24 @@
  * the first lanes of each head, biases everywhere, the head's too. */
 #include "arch/families.h"
 
+/* GGUF files made from Microsoft's first checkpoints keep q, k and v in one matrix. */
+static void project(lm_builder *b, const lm_config *c, lm_value x, lm_value qkv[3])
+{
+    static const char *const names[] = { "q_proj", "k_proj", "v_proj" }, *const words[] = { "q", "k", "v" };
+    uint32_t                 width[] = { c->n_heads * c->head_dim, c->n_kv_heads * c->head_dim, c->n_kv_heads * c->head_dim };
+    lm_value all = c->qkv_groups ? lm_linear(b, "Wqkv", x, width[0] + width[1] + width[2], true) : LM_NONE;
+
+    for (uint32_t i = 0, at = 0; i < 3; at += width[i++])
+        qkv[i] = c->qkv_groups ? lm_columns(b, words[i], all, 1, at, width[i]) : lm_linear(b, names[i], x, width[i], true);
+}
+
 static lm_value phi_attention(lm_builder *b, const lm_config *c, lm_value x)
 {
+    lm_value qkv[3];
+
     lm_push(b, "self_attn", "%sAttention");
-    lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, true);
-    lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, true);
-    lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, true);
+    project(b, c, x, qkv);
+    lm_value q = qkv[0], k = qkv[1], v = qkv[2];
     if (c->qk_norm) {
         q = lm_layer_norm_heads(b, "q_layernorm", q, c->n_heads, 0, c->norm_eps);
         k = lm_layer_norm_heads(b, "k_layernorm", k, c->n_kv_heads, 0, c->norm_eps);
@@ -58,7 +70,8 @@ static lm_status phi_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_bool(s, "qk_layernorm", NULL, false, &c->qk_norm, e));
     LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", 0.5, c, &lanes, e));
     LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
-    c->attention = lm_plain_attention(c);
+    c->attention  = lm_plain_attention(c);
+    c->qkv_groups = s->kind == LM_GGUF && lm_has_tensor(s, "blk.0.attn_qkv.weight") ? 1 : 0;
     return LM_OK;
 }
 
@@ -68,6 +81,7 @@ static const lm_name phi_names[] = {
     { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
     { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
     { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.Wqkv", "blk.*.attn_qkv" },
     { "model.layers.*.self_attn.dense", "blk.*.attn_output" },
     { "model.layers.*.mlp.fc1", "blk.*.ffn_up" },
     { "model.layers.*.mlp.fc2", "blk.*.ffn_down" },
