@@ -60,6 +60,9 @@ typedef struct lm_config {
     } latent;                            /* latent attention */
     uint32_t dense_layers, moe_every;    /* plain MLPs in the first layers, and where moe_every does not divide the layer */
     uint32_t shared_width;               /* of the experts that every token visits; 0: none */
+    bool     shared_apart;               /* whose gate and up are tensors of their own, where other containers join them */
+    bool     dense[LM_MAX_LAYERS];       /* layers with a plain MLP */
+    float    gate_limit;                 /* of the experts' gates (lm_expert_spec); 0: none */
     float    longrope[2][512];           /* short and long factors as config.json lists them */
 } lm_config;
 

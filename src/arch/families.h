@@ -30,6 +30,10 @@ extern const lm_family lm_family_ernie;
 extern const lm_family lm_family_glm;
 extern const lm_family lm_family_glm4;
 extern const lm_family lm_family_phi3;
+extern const lm_family lm_family_qwen2_moe;
+extern const lm_family lm_family_qwen3_moe;
+extern const lm_family lm_family_granite_moe;
+extern const lm_family lm_family_gpt_oss;
 extern const lm_family lm_family_deepseek_v3;
 extern const lm_family lm_family_phi;
 extern const lm_family lm_family_stablelm;
@@ -66,6 +70,9 @@ lm_value  lm_gpt2_build(lm_builder *b, const lm_config *c);
 
 /* attention_types: layers that see everything and layers that see the window; without it they take turns (gpt_neo.c). */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e);
+
+/* Llama with four multipliers (granite.c). */
+lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e);
 
 /* Gate and up in one projection (glm.c). */
 lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x);

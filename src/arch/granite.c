@@ -16,7 +16,7 @@ static lm_value granite_build(lm_builder *b, const lm_config *c)
 }
 
 /* GGUF leaves a multiplier of 1 out, and writes none for the scores where the file gives none. */
-static lm_status granite_configure(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     float scores;
 
@@ -35,7 +35,7 @@ const lm_family lm_family_granite = {
     .class_prefix = "Granite",
     .hf_types     = (const char *const[]){ "granite", NULL },
     .gguf_archs   = (const char *const[]){ "granite", NULL },
-    .configure    = granite_configure,
+    .configure    = lm_granite_configure,
     .build        = granite_build,
     .names        = lm_llama_names,
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "mlp_bias", "embedding_multiplier", "residual_multiplier",

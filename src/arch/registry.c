@@ -43,6 +43,10 @@ static const lm_family *const families[] = {
     &lm_family_glm,
     &lm_family_glm4,
     &lm_family_phi3,
+    &lm_family_qwen2_moe,
+    &lm_family_qwen3_moe,
+    &lm_family_granite_moe,
+    &lm_family_gpt_oss,
 };
 
 const lm_family *lm_family_at(size_t i)

@@ -237,6 +237,8 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
         const char      *star = strchr(w->path, '*');
         if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first))
             continue;
+        if (w->woven.path)
+            return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "folders keep it among other weights, which synth does not write");
         if (!star)
             LM_TRY(add_one(s, i, w->kind == LM_HEADS ? w->joint.path : w->path, 0, type, e));
         for (uint64_t k = 0; star && k < w->dims[0]; k++) {

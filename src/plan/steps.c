@@ -226,7 +226,7 @@ static void compile_simple(lm_compiler *c, uint32_t index, lm_step_code code)
     if (n->code == LM_OP_ROPE)
         s->table = n->rope.table;
     if (n->n_in)
-        s->width = c->p->values[n->in[0]].width;
+        s->width = c->p->values[n->code == LM_OP_GLU ? n->out : n->in[0]].width;
     if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION) {
         s->weight = n->weights[0];
         s->matmul = c->plan->weights[n->weights[0]].matmul;

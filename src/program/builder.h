@@ -49,6 +49,8 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
 lm_value lm_add(lm_builder *b, lm_value x, lm_value y);
 lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
+/* act(gate) * x, the gate one lane for all of x. */
+lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), the module act_fn */
 /* A row of the learned table of positions (arXiv 1810.04805's kind); row = position + offset. `rows` limits the context. */
 lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width, uint32_t offset);
@@ -77,6 +79,19 @@ void lm_latent_naive(lm_builder *b);
 /* `correction`: name of a vector [E] added to the scores for the choice alone ("e_score_correction_bias"), or NULL. */
 lm_value lm_route(lm_builder *b, lm_value router_logits, const lm_route_spec *spec, const char *correction);
 /* The experts' gated MLPs: names[3] are those of gate, up and down ("gate_proj" …) inside "NAME.*". */
+typedef struct lm_expert_spec {
+    uint32_t    n_experts, top_k, width;
+    lm_act      act;
+    float       limit;           /* > 0: act(min(gate, limit)) * (up within +- limit, + 1); 0: act(gate) * up */
+    bool        bias;            /* of all three */
+    const char *names[3];
+    /* folders that keep gate and up in one tensor of the module that is open, and down in another (lm_woven); NULL: experts
+     * one by one. In four bits NAME_blocks and NAME_scales, biases NAME_bias. */
+    const char *joined, *alone;
+    bool        in_turns;        /* rows of gate and up take turns; else first all gates */
+    bool        turned;          /* stored [experts, in, out] */
+} lm_expert_spec;
+lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value route, const lm_expert_spec *spec);
 lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts, uint32_t top_k, uint32_t width,
                     lm_act act, const char *const names[3]);
 

@@ -24,52 +24,92 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
     return n->out;
 }
 
-/* One matrix for each expert: "….experts.*.gate_proj.weight"; GGUF keeps all in one tensor. */
-static uint32_t add_experts(lm_builder *b, const char *module, const char *name, uint64_t n, uint64_t out, uint64_t in)
+/* One matrix for each expert: "….experts.*.gate_proj.weight"; GGUF keeps all in one tensor, some folders several kinds. */
+static uint32_t add_experts(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which, uint64_t out, uint64_t in)
 {
     lm_arena *arena = &b->p->arena;
-    char     *each  = lm_arena_printf(arena, "%s.*.%s", module, name);
-    char     *all   = lm_arena_printf(arena, "%s.%s", module, name);
+    char     *each  = lm_arena_printf(arena, s->joined ? "%s.%s" : "%s.*.%s", module, s->names[which]);
+    char     *all   = lm_arena_printf(arena, "%s.%s", module, s->names[which]);
 
     if (!each || !all)
         return LM_NONE;
-    uint32_t w = lm_record_weight(b, each, "weight", LM_EXPERTS, 1, n, 1);
+    uint32_t w = lm_record_weight(b, each, "weight", LM_EXPERTS, 1, s->n_experts, 1);
     if (w != LM_NONE) {
         lm_weight *x = &b->p->weights[w];
         x->gguf      = lm_record_gguf(b, all, "weight");
         x->n_dims    = 3;
-        x->dims[0]   = n;
+        x->dims[0]   = s->n_experts;
         x->dims[1]   = out;
         x->dims[2]   = in;
-        x->elements  = n * out * in;
+        x->elements  = s->n_experts * out * in;
     }
     return w;
+}
+
+static uint32_t add_biases(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which, uint64_t out)
+{
+    const char *all = lm_arena_printf(&b->p->arena, "%s.%s", module, s->names[which]);
+
+    return all ? lm_record_weight(b, all, "bias", LM_VECTOR, 2, s->n_experts, out) : LM_NONE;
+}
+
+/* Where a folder has it: `suffix` "" or "_bias". */
+static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert_spec *s, uint32_t which, const char *suffix)
+{
+    lm_arena   *arena = &b->p->arena;
+    const char *name  = which == 2 ? s->alone : s->joined;
+    bool        turns = which < 2 && s->in_turns;
+
+    if (w == LM_NONE || !name)
+        return;
+    lm_weight *x = &b->p->weights[w];
+    x->woven     = (lm_woven){
+            .path      = lm_arena_printf(arena, "%s.%s%s", parent, name, suffix),
+            .codes     = *suffix ? NULL : lm_arena_printf(arena, "%s.%s_blocks", parent, name),
+            .exponents = *suffix ? NULL : lm_arena_printf(arena, "%s.%s_scales", parent, name),
+            .first     = which == 1 ? (turns ? 1 : s->width) : 0,
+            .step      = turns ? 2 : 1,
+            .of        = which == 2 ? (uint32_t)x->dims[1] : 2 * s->width,
+            .turned    = s->turned && !*suffix,
+    };
+}
+
+lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value route, const lm_expert_spec *s)
+{
+    const char *parent = b->failed ? "" : lm_record_here(b);
+
+    lm_push(b, name, "%sExperts");
+    if (b->failed)
+        return LM_NONE;
+    const char *path       = lm_record_here(b);
+    uint32_t    in         = lm_record_width(b, x), w[6];
+    uint32_t    shapes[3][2] = { { s->width, in }, { s->width, in }, { in, s->width } };
+
+    for (uint32_t i = 0; i < 3; i++) {
+        w[i]     = add_experts(b, path, s, i, shapes[i][0], shapes[i][1]);
+        w[i + 3] = s->bias ? add_biases(b, path, s, i, shapes[i][0]) : LM_NONE;
+        weave(b, w[i], parent, s, i, "");
+        weave(b, w[i + 3], parent, s, i, "_bias");
+    }
+    lm_record_need(b, lm_record_width(b, route) == 2 * s->top_k, path, "the routes are not those of as many experts");
+    lm_node *n = lm_record_unary(b, LM_OP_EXPERTS, path, x, in);
+    n->n_in    = 2;
+    n->in[1]   = route;
+    for (uint32_t i = 0; i < 6; i++)
+        n->weights[i] = w[i];
+    n->experts.n_experts = s->n_experts;
+    n->experts.top_k     = s->top_k;
+    n->experts.width     = s->width;
+    n->experts.act       = s->act;
+    n->experts.limit     = s->limit;
+    lm_value y           = n->out;
+    lm_pop(b);
+    return y;
 }
 
 lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts, uint32_t top_k, uint32_t width,
                     lm_act act, const char *const names[3])
 {
-    lm_push(b, name, "%sExperts");
-    if (b->failed)
-        return LM_NONE;
-    const char *path = lm_record_here(b);
-    uint32_t    in   = lm_record_width(b, x);
-    uint32_t    gate = add_experts(b, path, names[0], n_experts, width, in);
-    uint32_t    up   = add_experts(b, path, names[1], n_experts, width, in);
-    uint32_t    down = add_experts(b, path, names[2], n_experts, in, width);
-
-    lm_record_need(b, lm_record_width(b, route) == 2 * top_k, path, "the routes are not those of as many experts");
-    lm_node *n           = lm_record_unary(b, LM_OP_EXPERTS, path, x, in);
-    n->n_in              = 2;
-    n->in[1]             = route;
-    n->weights[0]        = gate;
-    n->weights[1]        = up;
-    n->weights[2]        = down;
-    n->experts.n_experts = n_experts;
-    n->experts.top_k     = top_k;
-    n->experts.width     = width;
-    n->experts.act       = act;
-    lm_value y           = n->out;
-    lm_pop(b);
-    return y;
+    return lm_experts_of(b, name, x, route, &(lm_expert_spec){ .n_experts = n_experts, .top_k = top_k, .width = width, .act = act,
+                                                               .names = { names[0], names[1], names[2] } });
 }

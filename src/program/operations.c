@@ -287,6 +287,24 @@ lm_value lm_activate(lm_builder *b, lm_value x, lm_act act)
     return y;
 }
 
+static lm_value glu(lm_builder *b, const char *path, lm_value gate, lm_value up, lm_act act)
+{
+    lm_node *n = lm_record_unary(b, LM_OP_GLU, path, gate, lm_record_width(b, up));
+
+    n->n_in    = 2;
+    n->in[1]   = up;
+    n->glu.act = act;
+    return n->out;
+}
+
+lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act)
+{
+    if (b->failed)
+        return LM_NONE;
+    lm_record_need(b, lm_record_width(b, gate) == 1, word, "a gate for all lanes is one lane");
+    return glu(b, lm_record_path(b, word), gate, x, act);
+}
+
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
 {
     if (b->failed)
@@ -294,9 +312,5 @@ lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
     lm_record_need(b, lm_record_width(b, gate) == lm_record_width(b, up), "glu", "gate and up have different widths");
     lm_push(b, "act_fn", act_class(act));
     lm_pop(b);
-    lm_node *n = lm_record_unary(b, LM_OP_GLU, lm_record_path(b, "gated"), gate, lm_record_width(b, gate));
-    n->n_in    = 2;
-    n->in[1]   = up;
-    n->glu.act = act;
-    return n->out;
+    return glu(b, lm_record_path(b, "gated"), gate, up, act);
 }

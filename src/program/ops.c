@@ -149,6 +149,10 @@ static void glu_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->flops  = 5 * width_out(p, n);
     c->reads  = 2 * width_out(p, n);
     c->writes = width_out(p, n);
+    if (p->values[n->in[0]].width != width_out(p, n)) {      /* one gate for all lanes */
+        c->flops = width_out(p, n) + 4;
+        c->reads = width_out(p, n) + 1;
+    }
 }
 
 static const char *act_name(lm_act act)
@@ -257,12 +261,23 @@ static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->reads           = d + 2 * k;
     c->writes          = d;
     c->weight_elements = 3 * k * d * f;
+    if (n->experts.limit > 0)            /* three comparisons and a sum */
+        c->flops += 4 * k * f;
+    if (n->weights[3] != LM_NONE) {
+        c->flops += k * (2 * f + d);
+        c->weight_elements += k * (2 * f + d);
+    }
 }
 
 static void experts_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 {
-    lm_buf_printf(out, "%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ up", n->experts.n_experts, n->experts.top_k,
-                  width_in(p, n), n->experts.width, width_out(p, n), act_name(n->experts.act));
+    lm_buf_printf(out, "%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s", n->experts.n_experts, n->experts.top_k,
+                  width_in(p, n), n->experts.width, width_out(p, n), act_name(n->experts.act),
+                  n->experts.limit > 0 ? "(up + 1)" : "up");
+    if (n->experts.limit > 0)
+        lm_buf_printf(out, ", clamped at %g", (double)n->experts.limit);
+    if (n->weights[3] != LM_NONE)
+        lm_buf_add_str(out, " + biases");
 }
 
 /* one matrix for each head */
@@ -315,7 +330,7 @@ static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_COLUMNS]    = { "columns",    { 0 },                columns_cost,    columns_describe },
     [LM_OP_SOFTCAP]    = { "softcap",    { 0 },                act_cost,        softcap_describe },
     [LM_OP_ROUTE]      = { "route",      { "correction" },     route_cost,      route_describe },
-    [LM_OP_EXPERTS]    = { "experts",    { "gate", "up", "down" }, experts_cost, experts_describe },
+    [LM_OP_EXPERTS]    = { "experts",    { "gate", "up", "down", "gate bias", "up bias", "down bias" }, experts_cost, experts_describe },
     [LM_OP_CLAMP]      = { "clamp",      { 0 },                scale_cost,      clamp_describe },
     [LM_OP_HEAD_LINEAR] = { "head_linear", { "weight" },     head_linear_cost, head_linear_describe },
     [LM_OP_JOIN]       = { "join",       { 0 },                join_cost,       join_describe },

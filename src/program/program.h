@@ -43,6 +43,15 @@ typedef struct lm_joint {
     bool        alone_turned;    /* and of what the tensor of its own (weight.gguf) holds */
 } lm_joint;
 
+/* How folders keep weights of experts that the program knows apart: in one tensor [experts, of, in], of whose rows this one is
+ * first, first + step … (a vector: [experts, of]). In four bits, codes [experts, of, in/32, 16] and exponents [experts, of, in/32]
+ * are tensors of their own. GGUF keeps each weight alone. */
+typedef struct lm_woven {
+    const char *path, *codes, *exponents;    /* path NULL: not so */
+    uint32_t    first, step, of;
+    bool        turned;          /* stored [experts, in, of] */
+} lm_woven;
+
 typedef struct lm_weight {
     const char    *path;         /* "model.layers.0.self_attn.q_proj.weight": its name in a Hugging Face checkpoint */
     const char    *gguf;         /* "blk.0.attn_q.weight"; NULL: GGUF has none */
@@ -56,6 +65,7 @@ typedef struct lm_weight {
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
     lm_joint       joint;        /* of LM_HEADS */
+    lm_woven       woven;        /* of LM_EXPERTS and their biases */
 } lm_weight;
 
 /* A module as transformers would print it: the tree of paths. */
@@ -142,7 +152,8 @@ typedef struct lm_node {
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
         struct { lm_route_spec spec; } route;                /* weights[0]: correction added for the choice only, or none */
-        struct { uint32_t n_experts, top_k, width; lm_act act; } experts;    /* weights: gate, up, down [E][…] */
+        struct { uint32_t n_experts, top_k, width; lm_act act; float limit; } experts;   /* weights: gate, up, down [E][…], then
+                                                                biases or none; limit: of the gates, see lm_expert_spec */
         struct { uint32_t groups, offset; } columns;         /* of each group, the lanes from `offset` on */
         struct { uint32_t n_heads; bool shared; } heads;     /* shared: every head reads all of x */
         struct { uint32_t groups; bool shared; } join;       /* shared: all groups get the same second part */

@@ -154,6 +154,67 @@ static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     return status;
 }
 
+/* Codes and exponents of one block each (OCP Microscaling, four bits). */
+static lm_status bind_codes(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
+{
+    const lm_weight      *w      = &m->program->weights[i];
+    const lm_tensor_info *t      = lm_container_find(m->container, w->woven.codes);
+    const lm_tensor_info *scales = lm_container_find(m->container, w->woven.exponents);
+    lm_weight             stored = *w;
+    uint64_t              hit;
+
+    if (!t || !scales) {
+        lm_fail(e, LM_BAD_MODEL, t ? w->woven.exponents : w->woven.path, LM_NO_OFFSET,
+                "the program needs this tensor and the file lacks it");
+        return lm_fail_in(e, lm_container_path(m->container));
+    }
+    if (w->dims[2] % 32 || t->type != LM_U8 || scales->type != LM_U8 || t->n_dims != 4 || t->dims[3] != 16) {
+        lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset, "are not blocks of 32 codes in four bits with exponents beside them");
+        return lm_fail_in(e, lm_container_file_of(m->container, t));
+    }
+    stored.dims[1] = w->woven.of;
+    stored.dims[2] = w->dims[2] / 32;
+    LM_TRY(check_shape(m, &stored, scales, e));
+    lm_tensor_info blocks = *t;
+    blocks.n_dims         = 3;
+    LM_TRY(check_shape(m, &stored, &blocks, e));
+    m->tensors[i]   = t;
+    m->exponents[i] = scales;
+    m->types[i]     = LM_MXFP4;
+    if (!lm_map_get(used, lm_view_of(t->name), &hit)) {
+        LM_TRY(take_tensor(m, i, scales, used, e));
+        LM_TRY(take_tensor(m, i, t, used, e));
+    }
+    m->turned[i] = true;
+    return LM_OK;
+}
+
+/* Among other weights of the experts in one tensor. */
+static lm_status bind_woven(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
+{
+    const lm_weight      *w      = &m->program->weights[i];
+    const lm_tensor_info *t      = lm_container_find(m->container, w->woven.path);
+    lm_weight             stored = *w;
+    uint64_t              hit;
+
+    m->woven[i] = true;
+    if (!t && w->woven.codes)
+        return bind_codes(m, i, used, e);
+    if (!t) {
+        lm_fail(e, LM_BAD_MODEL, w->woven.path, LM_NO_OFFSET, "the program needs this tensor and the file lacks it");
+        return lm_fail_in(e, lm_container_path(m->container));
+    }
+    stored.dims[1] = w->woven.turned ? w->dims[2] : w->woven.of;
+    stored.dims[2] = w->woven.turned ? w->woven.of : w->dims[2];
+    LM_TRY(check_shape(m, &stored, t, e));
+    m->tensors[i] = t;
+    m->types[i]   = t->type;
+    if (!lm_map_get(used, lm_view_of(t->name), &hit))
+        LM_TRY(take_tensor(m, i, t, used, e));
+    m->turned[i] = w->woven.turned || w->woven.step != 1;
+    return LM_OK;
+}
+
 static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight *w = &m->program->weights[i];
@@ -161,6 +222,8 @@ static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 
     if (w->kind == LM_HEADS)
         return bind_heads(m, i, used, e);
+    if (lm_container_kind_of(m->container) != LM_GGUF && w->woven.path)
+        return bind_woven(m, i, used, e);
     if (lm_container_kind_of(m->container) != LM_GGUF && strchr(w->path, '*'))
         return bind_each(m, i, used, e);
     const lm_tensor_info *t = find_tensor(m, w, &name);
@@ -215,9 +278,10 @@ lm_status lm_model_bind(lm_model *m, bool allow_unused, lm_error *e)
     lm_status         status = LM_OK;
 
     m->tensors   = lm_arena_new(&m->arena, p->n_weights + 1, const lm_tensor_info *);
+    m->exponents = lm_arena_new(&m->arena, p->n_weights + 1, const lm_tensor_info *);
     m->each      = lm_arena_new(&m->arena, p->n_weights + 1, const lm_tensor_info **);
     lm_map *used = lm_map_new(p->n_weights);
-    if (!m->tensors || !m->each || !used)
+    if (!m->tensors || !m->exponents || !m->each || !used)
         status = lm_fail_memory(e, "tensors", 0);
     for (uint32_t i = 0; status == LM_OK && i < p->n_weights; i++)
         status = bind_weight(m, i, used, e);

@@ -175,13 +175,32 @@ static void run_scale(const part *p, const lm_step *s, uint64_t from, uint64_t t
         p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
 }
 
+/* One gate for a whole row. */
+static void run_gate(const part *p, const lm_step *s, const lm_node *n, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++) {
+        float gate;
+        p->g->kernels.row.act(&gate, floats_at(p->g, s->in[0], i), n->glu.act, 1);
+        p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[1], i), gate, s->width);
+    }
+}
+
 static void run_glu(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    const lm_node *n = &p->g->program->nodes[s->node];
+    const lm_node *n       = &p->g->program->nodes[s->node];
+    bool           experts = n->code == LM_OP_EXPERTS;
 
-    for (uint64_t i = from; i < to; i++)
-        p->g->kernels.row.glu(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i),
-                              n->code == LM_OP_EXPERTS ? n->experts.act : n->glu.act, s->width);
+    if (!experts && width_of(p->g, n->in[0]) != s->width) {
+        run_gate(p, s, n, from, to);
+        return;
+    }
+    for (uint64_t i = from; i < to; i++) {
+        float *y = floats_at(p->g, s->out, i), *gate = floats_at(p->g, s->in[0], i), *up = floats_at(p->g, s->in[1], i);
+        if (experts && n->experts.limit > 0)
+            p->g->kernels.row.glu_clamped(y, gate, up, n->experts.act, n->experts.limit, s->width);
+        else
+            p->g->kernels.row.glu(y, gate, up, experts ? n->experts.act : n->glu.act, s->width);
+    }
 }
 
 static void run_act(const part *p, const lm_step *s, uint64_t from, uint64_t to)

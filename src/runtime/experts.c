@@ -128,11 +128,23 @@ void lm_run_visit(const part *p, const lm_step *s, uint64_t from, uint64_t to)
         memcpy(row_at(p->g, s->out, i), row_at(p->g, s->in[0], v.row[i]), bytes);
 }
 
+/* [E][out] of the weight that the step multiplies, or NULL. */
+static const float *bias_of(const part *p, const lm_step *s)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint32_t i = 0; i < 3; i++)
+        if (n->weights[i] == s->weight)
+            return weight_of(p->g, n, i + 3);
+    return NULL;
+}
+
 void lm_run_experts(const part *p, const lm_step *s)
 {
     lm_engine       *g = p->g;
     const lm_weight *w = &g->program->weights[s->weight];
     visits           v = visits_of(g, s, s->in[1]);
+    const float     *bias = bias_of(p, s);
     uint64_t         from, to;
 
     lm_pool_share(w->dims[1], s->matmul->row_group, p->worker, p->workers, &from, &to);
@@ -150,6 +162,7 @@ void lm_run_experts(const part *p, const lm_step *s)
             .n        = v.start[e + 1] - v.start[e],
             .y        = floats_at(g, s->out, v.start[e]),
             .y_stride = g->plan->buffers[s->out].stride / sizeof(float),
+            .bias     = bias ? bias + e * w->dims[1] : NULL,
             .scale    = 1,
             .scratch  = scratch_of(g, p->worker),
         });

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/filemap.h"
 #include "runtime/engine.h"
+#include "runtime/gather.h"
 
 typedef struct load_job {
     lm_engine             *g;
@@ -62,8 +63,11 @@ static lm_status load_floats(void *arg)
     const lm_tensor_info **each  = j->g->model->each[j->weight], *all = j->g->model->tensors[j->weight];
     float                 *x     = (float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset);
 
-    for (uint64_t k = 0; k < (each ? w->dims[0] : 1); k++)
-        lm_container_unpack(from, each ? each[k] : all, 0, all->elements, x + k * all->elements);
+    if (j->g->model->woven[j->weight])
+        lm_gather_floats(j->g->model, j->weight, x);
+    else
+        for (uint64_t k = 0; k < (each ? w->dims[0] : 1); k++)
+            lm_container_unpack(from, each ? each[k] : all, 0, all->elements, x + k * all->elements);
     if (w->plus_one && lm_container_kind_of(from) != LM_GGUF)
         for (uint64_t i = 0; i < w->elements; i++)
             x[i] += 1;
@@ -250,6 +254,52 @@ static lm_status load_heads(load_job *j, lm_error *e)
     return LM_OK;
 }
 
+/* ---- experts woven with others ---- */
+
+static lm_status gather_guarded(void *arg)
+{
+    load_job *j = arg;
+
+    lm_gather_expert(j->g->model, j->weight, j->head, j->turned);
+    return LM_OK;
+}
+
+/* Rows that lie together are used where they are, or packed from there; others are gathered first. */
+static lm_status load_woven(load_job *j, lm_error *e)
+{
+    lm_engine            *g     = j->g;
+    const lm_weight      *w     = &g->program->weights[j->weight];
+    const lm_placement   *at    = &g->plan->weights[j->weight];
+    const lm_tensor_info *t     = g->model->tensors[j->weight];
+    const char           *file  = lm_container_file_of(g->model->container, t);
+    bool                  apart = g->model->turned[j->weight];
+    uint64_t              row;
+    lm_status             status = LM_OK;
+
+    lm_dtype_row_bytes(at->type, w->dims[2], &row);      /* whole blocks: binding has seen to it */
+    uint8_t *gathered = apart && at->kind == LM_PACKED ? lm_alloc(w->dims[1] * row) : NULL;
+    if (apart && at->kind == LM_PACKED && !gathered)
+        return lm_fail_memory(e, t->name, w->dims[1] * row);
+    for (j->head = 0; status == LM_OK && j->head < w->dims[0]; j->head++) {
+        const uint8_t *stored = (const uint8_t *)lm_container_data(g->model->container, t) + (j->head * w->woven.of + w->woven.first) * row;
+        j->packed             = at->kind == LM_MAPPED ? NULL : g->weights + at->offset + at->bytes / w->dims[0] * j->head;
+        j->turned             = gathered ? gathered : j->packed;
+        j->stored             = apart ? j->turned : stored;
+        g->matrices[j->weight][j->head] = at->kind == LM_MAPPED ? stored : j->packed;
+        if (apart)
+            status = lm_filemap_guard(gather_guarded, j, file, e);
+        if (status == LM_OK && at->kind == LM_PACKED)
+            lm_pool_run(g->pool, pack_worker, j);
+        if (status == LM_OK && atomic_load(&g->failure) != LM_OK) {
+            lm_fail(e, LM_IO, t->name, LM_NO_OFFSET, "the file has been cut short while in use");
+            status = lm_fail_in(e, file);
+        }
+    }
+    lm_free(gathered);
+    j->turned = NULL;
+    return status;
+}
+
 static lm_status load_weight(load_job *j, lm_error *e)
 {
     lm_engine            *g    = j->g;
@@ -259,6 +309,8 @@ static lm_status load_weight(load_job *j, lm_error *e)
 
     if (g->program->weights[j->weight].kind == LM_HEADS)
         return load_heads(j, e);
+    if (g->matrices[j->weight] && g->model->woven[j->weight])
+        return load_woven(j, e);
     if (g->matrices[j->weight])
         return load_experts(j, e);
     g->weight[j->weight] = at->kind == LM_MAPPED ? lm_container_data(g->model->container, t) : g->weights + at->offset;

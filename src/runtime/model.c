@@ -214,7 +214,8 @@ static lm_status open_model(lm_model *m, const char *path, const lm_model_option
     m->types  = lm_arena_new(&m->arena, m->program->n_weights + 1, lm_dtype);
     m->turned = lm_arena_new(&m->arena, m->program->n_weights + 1, bool);
     m->jointly = lm_arena_new(&m->arena, m->program->n_weights + 1, bool);
-    if (!m->types || !m->turned || !m->jointly)
+    m->woven   = lm_arena_new(&m->arena, m->program->n_weights + 1, bool);
+    if (!m->types || !m->turned || !m->jointly || !m->woven)
         return lm_fail_memory(e, "model", 0);
     if (m->container && lm_container_n_tensors(m->container))
         LM_TRY(lm_model_bind(m, o->allow_unused, e));

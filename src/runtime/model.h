@@ -20,6 +20,8 @@ struct lm_model {
     lm_dtype        *types;              /* [n_weights]: how each is stored */
     const lm_tensor_info ***each;        /* [n_weights]: of experts that are stored one by one, the tensor of each; else NULL */
     bool            *turned;             /* [n_weights]: stored [in, out] (LM_HEADS: each head's) */
+    const lm_tensor_info **exponents;    /* [n_weights]: of woven weights in four bits, whose codes are in `tensors` */
+    bool            *woven;              /* [n_weights]: among others, as lm_woven says; `turned`: its rows have to be gathered */
     bool            *jointly;            /* [n_weights]: LM_HEADS in a tensor with others, as lm_joint says */
     lm_tokenizer    *tokenizer;          /* NULL: none */
     char            *name, *source, *storage;

@@ -26,6 +26,7 @@ class Case:
     respell: dict[str, Any] = field(default_factory=dict)   # entries of config.json replaced as they are
     extra: Callable | None = None   # tensors stored besides the weights
     relaid: Callable | None = None  # the stored folder in the layout of another family with the same sums
+    stored: Callable | None = None  # the file's tensors from those that save_pretrained writes
     dtype: str = "F32"              # storage of the matrices; arithmetic is always float32
     shard_bytes: int = 0            # > 0: several files and an index
     tokenizer: bool = False         # also a tokenizer.json

@@ -49,6 +49,8 @@ def hugging_face(case: Case, model, folder: Path) -> None:
     if case.extra:
         whole = load_file(folder / "model.safetensors") | case.extra(stored)
         save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
+    if case.stored:
+        save_file(case.stored(load_file(folder / "model.safetensors")), folder / "model.safetensors", metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
     if case.spelling == "v4":
         config = v4(config)

@@ -97,6 +97,14 @@ static void glu(float *y, const float *gate, const float *up, lm_act act, uint64
         y[i] = activate(gate[i], act) * up[i];
 }
 
+static void glu_clamped(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        float g = gate[i] > limit ? limit : gate[i], u = up[i] < -limit ? -limit : up[i] > limit ? limit : up[i];
+        y[i] = activate(g, act) * (u + 1.0f);
+    }
+}
+
 static void softmax(float *x, uint64_t n)
 {
     float max = -INFINITY, sum = 0.0f;
@@ -136,6 +144,7 @@ void lm_row_kernels_init_ref(lm_row_kernels *k)
         .clamp = clamp,
         .act = act,
         .glu = glu,
+        .glu_clamped = glu_clamped,
         .softmax = softmax,
         .rope = rope,
     };

@@ -170,6 +170,14 @@ static void glu(float *y, const float *gate, const float *up, lm_act act, uint64
     act_rows(y, gate, up, act, n);
 }
 
+static void glu_clamped(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i += 8) {
+        __m256 u = _mm256_add_ps(vec_within(load(up + i, n - i), -limit, limit), vec_set(1.0f));
+        put(y + i, n - i, _mm256_mul_ps(activate(vec_within(load(gate + i, n - i), -INFINITY, limit), act), u));
+    }
+}
+
 static void softmax(float *x, uint64_t n)
 {
     float largest = -INFINITY;
@@ -241,6 +249,7 @@ void lm_row_kernels_init_avx2(lm_row_kernels *k)
         .clamp = clamp,
         .act = act,
         .glu = glu,
+        .glu_clamped = glu_clamped,
         .softmax = softmax,
         .rope = rope,
     };

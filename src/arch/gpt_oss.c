@@ -1,0 +1,116 @@
+/* gpt_oss.c - gpt-oss (arXiv 2508.10925): a learned sink for every head, a window in every other layer, YaRN without whole bounds,
+ * experts in four bits with clamped gates, biases on everything. */
+#include "arch/families.h"
+
+static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "mlp", "%sMLP");
+    lm_value scores = lm_linear(b, "router", x, c->route.n_experts, true);
+    lm_value y      = lm_experts_of(b, "experts", x, lm_route(b, scores, &c->route, NULL),
+                                    &(lm_expert_spec){ .n_experts = c->route.n_experts, .top_k = c->route.top_k, .width = c->expert_width,
+                                                       .act = c->act, .limit = c->gate_limit, .bias = true,
+                                                       .names = { "gate_proj", "up_proj", "down_proj" }, .in_turns = true, .turned = true,
+                                                       .joined = "experts.gate_up_proj", .alone = "experts.down_proj" });
+    lm_pop(b);
+    return y;
+}
+
+static lm_value gpt_oss_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
+    x          = lm_add(b, x, lm_llama_attention(b, c, layer, h));
+    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    return lm_add(b, x, moe(b, c, h));
+}
+
+static lm_value gpt_oss_build(lm_builder *b, const lm_config *c)
+{
+    return lm_llama_frame(b, c, gpt_oss_layer);
+}
+
+/* Four bits are recognised by the tensors; any other kind of quantisation has no form. */
+static lm_status check_quantisation(const lm_source *s, lm_error *e)
+{
+    lm_view method;
+
+    if (s->kind == LM_GGUF || !lm_meta_has(s->meta, "quantization_config/quant_method"))
+        return LM_OK;
+    LM_TRY(lm_meta_string(s->meta, "quantization_config/quant_method", &method, e));
+    return lm_view_is(method, "mxfp4") ? LM_OK : lm_no_form(s, "quantization_config/quant_method", "only mxfp4 has a form here", e);
+}
+
+/* A folder that does not say has YaRN as the published models have it. */
+static void unsaid_rope(const lm_source *s, lm_config *c)
+{
+    if (s->kind == LM_GGUF || lm_meta_has(s->meta, "rope_parameters") || lm_meta_has(s->meta, "rope_scaling"))
+        return;
+    c->rope.type             = LM_ROPE_YARN;
+    c->rope.factor           = 32;
+    c->rope.beta_fast        = 32;
+    c->rope.beta_slow        = 1;
+    c->rope.truncate         = false;
+    c->rope.original_context = 4096;
+}
+
+static lm_status gpt_oss_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    float alpha;
+
+    c->head_dim  = 64;
+    c->rope.base = 150000;
+    LM_TRY(check_quantisation(s, e));
+    LM_TRY(lm_llama_configure(s, c, e));
+    unsaid_rope(s, c);
+    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
+    LM_TRY(lm_read_bool(s, "attention_bias", NULL, s->kind == LM_GGUF ? c->bias_qkv : true, &c->bias_qkv, e));
+    LM_TRY(lm_read_f32(s, "swiglu_alpha", NULL, 0, 1e6, 1.702, &alpha, e));
+    LM_TRY(lm_read_f32(s, "swiglu_limit", NULL, 1e-6, 1e9, 7, &c->gate_limit, e));
+    if (alpha != 1.702f)
+        return lm_no_form(s, "swiglu_alpha", "gates by another sigmoid than that of 1.702 x have no form here", e);
+    c->act             = LM_ACT_GELU_QUICK;
+    c->bias_o          = c->bias_qkv;
+    c->attention.sinks = true;
+    c->rope.pairing    = LM_ROPE_HALF;
+    c->rope.permuted   = false;
+    if (s->kind == LM_GGUF)
+        c->rope.truncate = false;
+    c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };
+    LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", 1, LM_MAX_EXPERTS, -1, &c->route.n_experts, e));
+    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 4, &c->route.top_k, e));
+    LM_TRY(lm_read_u32(s, NULL, "expert_feed_forward_length", 1, 1u << 20, c->intermediate, &c->expert_width, e));
+    LM_TRY(lm_read_window(s, 128, c, e));
+    return lm_read_window_pattern(s, NULL, 2, c, e);
+}
+
+static const lm_name names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.self_attn.sinks", "blk.*.attn_sinks" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.post_attention_norm" },
+    { "model.layers.*.mlp.router", "blk.*.ffn_gate_inp" },
+    { "model.layers.*.mlp.experts.gate_proj", "blk.*.ffn_gate_exps" },
+    { "model.layers.*.mlp.experts.up_proj", "blk.*.ffn_up_exps" },
+    { "model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_exps" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_gpt_oss = {
+    .name         = "gpt_oss",
+    .class_prefix = "GptOss",
+    .hf_types     = (const char *const[]){ "gpt_oss", NULL },
+    .gguf_archs   = (const char *const[]){ "gpt-oss", NULL },
+    .configure    = gpt_oss_configure,
+    .build        = gpt_oss_build,
+    .names        = names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "sliding_window", "layer_types", "num_local_experts",
+                                           "num_experts_per_tok", "experts_per_token", "router_aux_loss_coef", "swiglu_limit",
+                                           "swiglu_alpha", "initial_context_length", "quantization_config/quant_method",
+                                           "quantization_config/modules_to_not_convert", "quantization_config/dequantize", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

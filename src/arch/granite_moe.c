@@ -1,0 +1,99 @@
+/* granite_moe.c - Granite 3 MoE (IBM, 2024), with a shared MLP beside the experts or without: Granite's multipliers, experts whose
+ * gates and factors folders keep in one tensor. */
+#include "arch/families.h"
+
+static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "block_sparse_moe", "%sMoE");
+    lm_push(b, "router", "%sTopKGating");
+    lm_value scores = lm_linear(b, "layer", x, c->route.n_experts, false);
+    lm_pop(b);
+    lm_value y = lm_experts_of(b, "experts", x, lm_route(b, scores, &c->route, NULL),
+                               &(lm_expert_spec){ .n_experts = c->route.n_experts, .top_k = c->route.top_k, .width = c->expert_width,
+                                                  .act = c->act, .names = { "gate_proj", "up_proj", "down_proj" },
+                                                  .joined = "input_linear.weight", .alone = "output_linear.weight" });
+    lm_pop(b);
+    return y;
+}
+
+/* GGUF keeps gate and up apart. */
+static lm_value shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
+{
+    uint32_t w = c->shared_width;
+    lm_value gate, up;
+
+    lm_push(b, "shared_mlp", "%sMLP");
+    if (c->shared_apart) {
+        gate = lm_linear(b, "gate_linear", x, w, false);
+        up   = lm_linear(b, "up_linear", x, w, false);
+    } else {
+        lm_value both = lm_linear(b, "input_linear", x, 2 * w, false);
+        gate          = lm_columns(b, "gate", both, 1, 0, w);
+        up            = lm_columns(b, "up", both, 1, w, w);
+    }
+    lm_value y = lm_linear(b, "output_linear", lm_glu(b, gate, up, c->act), c->hidden, false);
+    lm_pop(b);
+    return y;
+}
+
+static lm_value granite_moe_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
+    x          = lm_add(b, x, lm_scale(b, lm_llama_attention(b, c, layer, h), c->residual_scale));
+    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    lm_value y = moe(b, c, h);
+    if (c->shared_width)
+        y = lm_add(b, y, shared_mlp(b, c, h));
+    return lm_add(b, x, lm_scale(b, y, c->residual_scale));
+}
+
+static lm_value granite_moe_build(lm_builder *b, const lm_config *c)
+{
+    return lm_llama_frame(b, c, granite_moe_layer);
+}
+
+static lm_status granite_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_granite_configure(s, c, e));
+    c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };
+    LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", 1, LM_MAX_EXPERTS, 8, &c->route.n_experts, e));
+    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2, &c->route.top_k, e));
+    LM_TRY(lm_read_u32(s, "shared_intermediate_size", "expert_shared_feed_forward_length", 0, 1u << 20, 0, &c->shared_width, e));
+    c->expert_width = c->intermediate;
+    c->shared_apart = s->kind == LM_GGUF;
+    return LM_OK;
+}
+
+static const lm_name names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.block_sparse_moe.router.layer", "blk.*.ffn_gate_inp" },
+    { "model.layers.*.block_sparse_moe.experts.gate_proj", "blk.*.ffn_gate_exps" },
+    { "model.layers.*.block_sparse_moe.experts.up_proj", "blk.*.ffn_up_exps" },
+    { "model.layers.*.block_sparse_moe.experts.down_proj", "blk.*.ffn_down_exps" },
+    { "model.layers.*.shared_mlp.gate_linear", "blk.*.ffn_gate_shexp" },
+    { "model.layers.*.shared_mlp.up_linear", "blk.*.ffn_up_shexp" },
+    { "model.layers.*.shared_mlp.output_linear", "blk.*.ffn_down_shexp" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+const lm_family lm_family_granite_moe = {
+    .name         = "granitemoe",
+    .class_prefix = "GraniteMoe",
+    .hf_types     = (const char *const[]){ "granitemoe", "granitemoeshared", NULL },
+    .gguf_archs   = (const char *const[]){ "granitemoe", NULL },
+    .configure    = granite_moe_configure,
+    .build        = granite_moe_build,
+    .names        = names,
+    .keys         = (const char *const[]){ "hidden_act", "attention_bias", "embedding_multiplier", "residual_multiplier",
+                                           "attention_multiplier", "logits_scaling", "num_local_experts", "num_experts_per_tok",
+                                           "router_aux_loss_coef", "shared_intermediate_size", NULL },
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};

@@ -1,0 +1,163 @@
+/* qwen_moe.c - Qwen2-MoE (arXiv 2407.10671) and Qwen3-MoE (arXiv 2505.09388): their decoders with mixtures of experts for MLPs
+ * in all layers or some. Qwen2's also have a shared expert behind a gate of one lane. */
+#include "arch/families.h"
+
+static lm_value experts(lm_builder *b, const lm_config *c, lm_value x)
+{
+    static const char *const names[3] = { "gate_proj", "up_proj", "down_proj" };
+
+    lm_value route = lm_route(b, lm_linear(b, "gate", x, c->route.n_experts, false), &c->route, NULL);
+    return lm_experts(b, "experts", x, route, c->route.n_experts, c->route.top_k, c->expert_width, c->act, names);
+}
+
+static lm_value shared_expert(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "shared_expert", "%sMLP");
+    lm_value gate = lm_linear(b, "gate_proj", x, c->shared_width, false);
+    lm_value up   = lm_linear(b, "up_proj", x, c->shared_width, false);
+    lm_value y    = lm_linear(b, "down_proj", lm_glu(b, gate, up, c->act), c->hidden, false);
+    lm_pop(b);
+    return lm_gate(b, "shared", lm_linear(b, "shared_expert_gate", x, 1, false), y, LM_ACT_SIGMOID);
+}
+
+static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
+{
+    lm_push(b, "mlp", "%sSparseMoeBlock");
+    lm_value y = experts(b, c, x);
+    if (c->shared_width)
+        y = lm_add(b, y, shared_expert(b, c, x));
+    lm_pop(b);
+    return y;
+}
+
+static lm_value layer_of(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
+    x          = lm_add(b, x, lm_llama_attention(b, c, layer, h));
+    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    return lm_add(b, x, c->dense[layer] ? lm_llama_mlp(b, c, h) : moe(b, c, h));
+}
+
+static lm_value qwen_moe_build(lm_builder *b, const lm_config *c)
+{
+    return lm_llama_frame(b, c, layer_of);
+}
+
+/* mlp_only_layers, and all whose number + 1 decoder_sparse_step does not divide. */
+static lm_status read_dense(const lm_source *s, lm_config *c, lm_error *e)
+{
+    lm_meta_value list, item;
+    uint32_t      step;
+
+    LM_TRY(lm_read_u32(s, "decoder_sparse_step", NULL, 1, LM_MAX_LAYERS, 1, &step, e));
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->dense[i] = (i + 1) % step != 0;
+    if (s->kind == LM_GGUF || !lm_meta_has(s->meta, "mlp_only_layers"))
+        return LM_OK;
+    LM_TRY(lm_meta_array(s->meta, "mlp_only_layers", LM_MAX_LAYERS, &list, e));
+    for (uint64_t i = 0; i < list.a.n; i++)
+        if (lm_meta_at(&list, i, &item) && item.kind == LM_META_UINT && item.u < c->n_layers)
+            c->dense[item.u] = true;
+        else
+            return lm_no_form(s, "mlp_only_layers", "names a layer that there is not", e);
+    return LM_OK;
+}
+
+static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_llama_configure(s, c, e));
+    c->bias_mlp      = false;
+    c->rope.pairing  = LM_ROPE_HALF;
+    c->rope.permuted = false;
+    c->route         = (lm_route_spec){ .scale = 1 };
+    /* transformers 5 renames the first when it saves Qwen3's */
+    const char *experts_key = lm_meta_has(s->meta, "num_local_experts") ? "num_local_experts" : "num_experts";
+    LM_TRY(lm_read_u32(s, experts_key, "expert_count", 1, LM_MAX_EXPERTS, -1, &c->route.n_experts, e));
+    LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, -1, &c->route.top_k, e));
+    LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1, &c->expert_width, e));
+    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", s->kind == LM_GGUF && normalised, &c->route.renormalise, e));
+    return read_dense(s, c, e);
+}
+
+/* Without layer_types: even layers below max_window_layers. */
+static lm_status qwen2_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    uint32_t last;
+    bool     on;
+
+    LM_TRY(configure(s, false, c, e));
+    LM_TRY(lm_read_u32(s, "shared_expert_intermediate_size", "expert_shared_feed_forward_length", 1, 1u << 20, 5632, &c->shared_width, e));
+    LM_TRY(lm_read_bool(s, "qkv_bias", NULL, true, &c->bias_qkv, e));
+    c->bias_o = false;
+    LM_TRY(lm_read_bool(s, "use_sliding_window", NULL, false, &on, e));
+    if (!on)
+        return LM_OK;
+    LM_TRY(lm_read_window(s, 4096, c, e));
+    LM_TRY(lm_read_u32(s, "max_window_layers", NULL, 0, LM_MAX_LAYERS, 28, &last, e));
+    for (uint32_t i = 0; i < c->n_layers && !lm_meta_has(s->meta, "layer_types"); i++)
+        c->full[i] = i % 2 == 1 || i >= last;
+    return LM_OK;
+}
+
+/* A window is one of all layers here, whatever max_window_layers says. */
+static lm_status qwen3_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    bool on;
+
+    LM_TRY(configure(s, true, c, e));
+    c->qk_norm = true;
+    LM_TRY(lm_read_bool(s, "use_sliding_window", NULL, false, &on, e));
+    return on ? lm_read_u32(s, "sliding_window", NULL, 1, UINT32_MAX, 4096, &c->attention.window, e) : LM_OK;
+}
+
+static const lm_name names[] = {
+    { "model.embed_tokens", "token_embd" },
+    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
+    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
+    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
+    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
+    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
+    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
+    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
+    { "model.layers.*.post_attention_layernorm", "blk.*.ffn_norm" },
+    { "model.layers.*.mlp.gate", "blk.*.ffn_gate_inp" },
+    { "model.layers.*.mlp.experts.gate_proj", "blk.*.ffn_gate_exps" },
+    { "model.layers.*.mlp.experts.up_proj", "blk.*.ffn_up_exps" },
+    { "model.layers.*.mlp.experts.down_proj", "blk.*.ffn_down_exps" },
+    { "model.layers.*.mlp.shared_expert_gate", "blk.*.ffn_gate_inp_shexp" },
+    { "model.layers.*.mlp.shared_expert.gate_proj", "blk.*.ffn_gate_shexp" },
+    { "model.layers.*.mlp.shared_expert.up_proj", "blk.*.ffn_up_shexp" },
+    { "model.layers.*.mlp.shared_expert.down_proj", "blk.*.ffn_down_shexp" },
+    { "model.norm", "output_norm" },
+    { "lm_head", "output" },
+    { NULL, NULL },
+};
+
+static const char *const keys[] = { "hidden_act", "attention_bias", "qkv_bias", "use_sliding_window", "sliding_window", "max_window_layers",
+                                    "layer_types", "num_experts", "num_local_experts", "num_experts_per_tok", "moe_intermediate_size",
+                                    "shared_expert_intermediate_size", "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers",
+                                    "router_aux_loss_coef", NULL };
+
+const lm_family lm_family_qwen2_moe = {
+    .name         = "qwen2_moe",
+    .class_prefix = "Qwen2Moe",
+    .hf_types     = (const char *const[]){ "qwen2_moe", NULL },
+    .gguf_archs   = (const char *const[]){ "qwen2moe", NULL },
+    .configure    = qwen2_moe_configure,
+    .build        = qwen_moe_build,
+    .names        = names,
+    .keys         = keys,
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
+
+const lm_family lm_family_qwen3_moe = {
+    .name         = "qwen3_moe",
+    .class_prefix = "Qwen3Moe",
+    .hf_types     = (const char *const[]){ "qwen3_moe", NULL },
+    .gguf_archs   = (const char *const[]){ "qwen3moe", NULL },
+    .configure    = qwen3_moe_configure,
+    .build        = qwen_moe_build,
+    .names        = names,
+    .keys         = keys,
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+};
