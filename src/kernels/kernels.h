@@ -81,7 +81,7 @@ typedef struct lm_row_kernels {
     void (*act)(float *y, const float *x, lm_act act, uint64_t n);
     /* y = act(gate) * up; may alias */
     void (*glu)(float *y, const float *gate, const float *up, lm_act act, uint64_t n);
-    /* y = act(min(gate, limit)) * (within(up, +-limit) + 1); may alias (gpt-oss, arXiv 2508.10925) */
+    /* y = act(min(gate, limit)) * (within(up, +-limit) + 1); may alias (arXiv 2508.10925) */
     void (*glu_clamped)(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n);
     /* Softmax in place, float32 sum in fixed order. */
     void (*softmax)(float *x, uint64_t n);
