@@ -64,7 +64,7 @@ clean:                                         ## remove what was built; downloa
 	rm -rf build/release build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz
 
 help:                                          ## this list
-	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-10s %s\n", t[1], $$2 }' Makefile
+	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-14s %s\n", t[1], $$2 }' Makefile
 
 PREFIX ?= /usr/local
 
