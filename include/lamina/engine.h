@@ -15,8 +15,9 @@ extern "C" {
 typedef enum lm_kv_type { LM_KV_F16, LM_KV_F32, LM_KV_BF16, LM_KV_Q8_0 } lm_kv_type;
 
 typedef enum lm_compute {
-    LM_COMPUTE_AUTO,                 /* the fast paths: activations in int8 or bf16 as the weight type allows */
+    LM_COMPUTE_AUTO,                 /* the fast paths: activations in int8 (outliers in 15 bits) or bf16 as the weight type allows */
     LM_COMPUTE_F32,                  /* weights widened to float32, activations float32: the reference's arithmetic */
+    LM_COMPUTE_FINE,                 /* as AUTO, all activations in 15 bits: half as fast on prompts, indistinguishable from float32 */
 } lm_compute;
 
 typedef struct lm_engine_options {

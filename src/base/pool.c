@@ -1,4 +1,9 @@
-/* pool.c - fork and join by two counters: the job number that workers watch, and how many have finished. */
+/* pool.c - fork and join by counters: the job number that workers watch, the ticket that units are taken from, and how much is
+ * left to finish.
+ *
+ * A ticket holds job number, units and the next unit. A unit is taken by exchanging the ticket, which fails when the job has
+ * changed; the caller changes it only when every unit is done. So who takes a unit may read the job, and who comes late finds
+ * nothing. A job for all workers has no units in its ticket, and stays until each has run it. */
 #include "base/pool.h"
 
 #include <limits.h>
@@ -25,7 +30,9 @@ struct lm_pool {
     size_t      bytes;           /* of this object */
     bool        spins;           /* not where there are more threads than processors: spinning would only delay */
     lm_job      job;
+    lm_unit_job unit_job;
     void       *arg;
+    _Alignas(64) atomic_ullong ticket;
     _Alignas(64) atomic_uint number;     /* of the job; rises by one */
     _Alignas(64) atomic_uint sleeping;
     _Alignas(64) atomic_uint left;       /* workers that have not finished */
@@ -94,6 +101,31 @@ static unsigned wait_for_job(lm_pool *p, unsigned seen)
     return n;
 }
 
+static unsigned long long ticket_of(unsigned number, unsigned units, unsigned next)
+{
+    return (unsigned long long)number << 32 | units << 16 | next;
+}
+
+static void finish_one(lm_pool *p)
+{
+    if (atomic_fetch_sub(&p->left, 1) == 1 && atomic_load(&p->joining))
+        futex_wake(&p->left);
+}
+
+/* Units of job `number` until there are none. */
+static void take_units(lm_pool *p, unsigned number, unsigned index)
+{
+    unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
+
+    while (t >> 32 == number && (t & 0xffff) < (t >> 16 & 0xffff)) {
+        if (!atomic_compare_exchange_weak_explicit(&p->ticket, &t, t + 1, memory_order_acq_rel, memory_order_acquire))
+            continue;
+        p->unit_job(p->arg, index, (unsigned)(t & 0xffff));
+        finish_one(p);
+        t = atomic_load_explicit(&p->ticket, memory_order_acquire);
+    }
+}
+
 static void *work(void *arg)
 {
     worker  *w    = arg;
@@ -104,38 +136,67 @@ static void *work(void *arg)
         seen = wait_for_job(p, seen);
         if (atomic_load(&p->stop))
             return NULL;
-        p->job(p->arg, w->index, p->threads);
-        if (atomic_fetch_sub(&p->left, 1) == 1 && atomic_load(&p->joining))
-            futex_wake(&p->left);
+        unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
+        if (t >> 32 != seen)
+            continue;                                    /* it is over, and another one has begun */
+        if (t >> 16 & 0xffff) {
+            take_units(p, seen, w->index);
+        } else {
+            p->job(p->arg, w->index, p->threads);
+            finish_one(p);
+        }
     }
 }
 
-static void start_job(lm_pool *p)
+/* The ticket first: who sees the number finds it. */
+static unsigned start_job(lm_pool *p, unsigned units, unsigned left)
 {
-    atomic_fetch_add(&p->number, 1);
+    unsigned number = atomic_load_explicit(&p->number, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&p->left, left, memory_order_relaxed);
+    atomic_store(&p->ticket, ticket_of(number, units, 0));
+    atomic_store(&p->number, number);
     if (atomic_load(&p->sleeping))
         futex_wake(&p->number);
+    return number;
 }
 
-void lm_pool_run(lm_pool *p, lm_job job, void *arg)
+static void join(lm_pool *p)
 {
     unsigned left;
 
-    if (p->threads == 1) {
-        job(arg, 0, 1);
-        return;
-    }
-    p->job = job;
-    p->arg = arg;
-    atomic_store_explicit(&p->left, p->threads - 1, memory_order_relaxed);
-    start_job(p);
-    job(arg, 0, p->threads);
     if (spin(p, &p->left, 0, true))
         return;
     atomic_store(&p->joining, true);
     while ((left = atomic_load(&p->left)) != 0)
         futex_wait(&p->left, left);
     atomic_store(&p->joining, false);
+}
+
+void lm_pool_run(lm_pool *p, lm_job job, void *arg)
+{
+    if (p->threads == 1) {
+        job(arg, 0, 1);
+        return;
+    }
+    p->job = job;
+    p->arg = arg;
+    start_job(p, 0, p->threads - 1);
+    job(arg, 0, p->threads);
+    join(p);
+}
+
+void lm_pool_run_units(lm_pool *p, lm_unit_job job, void *arg, unsigned units)
+{
+    if (p->threads == 1 || units == 1) {
+        for (unsigned i = 0; i < units; i++)
+            job(arg, 0, i);
+        return;
+    }
+    p->unit_job = job;
+    p->arg      = arg;
+    take_units(p, start_job(p, units, units), 0);
+    join(p);
 }
 
 lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
@@ -166,7 +227,7 @@ void lm_pool_free(lm_pool *p)
     if (!p)
         return;
     atomic_store(&p->stop, true);
-    start_job(p);
+    start_job(p, 0, 0);
     for (unsigned i = 1; i < p->threads; i++)
         pthread_join(p->workers[i].thread, NULL);
     lm_free_aligned(p, p->bytes);

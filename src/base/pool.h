@@ -18,6 +18,11 @@ unsigned  lm_pool_threads(const lm_pool *p);
 typedef void (*lm_job)(void *arg, unsigned worker, unsigned workers);
 void lm_pool_run(lm_pool *p, lm_job job, void *arg);
 
+/* job(arg, worker, unit) once for every unit 0 … units - 1 (65535 at most), taken in rising order by whoever is free; returns
+ * when all are done. Nobody waits for a worker that has no unit: one that is kept from a processor holds nothing up. */
+typedef void (*lm_unit_job)(void *arg, unsigned worker, unsigned unit);
+void lm_pool_run_units(lm_pool *p, lm_unit_job job, void *arg, unsigned units);
+
 /* For jobs: items [0, n) cut into `workers` contiguous shares whose borders are multiples of `grain`. */
 void lm_pool_share(uint64_t n, uint64_t grain, unsigned worker, unsigned workers, uint64_t *from, uint64_t *to);
 

@@ -34,7 +34,7 @@ static const lm_flag bench_flag_table[] = {
     { "--threads", "-t", LM_FLAG_TEXT, O(threads), "N,…", "threads (default: physical cores)", 0, 0, NULL },
     { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "of each test (5)", 1, MOST_REPS, NULL },
     { "--kv-type", "-ctk -ctv --cache-type-k --cache-type-v", LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
-    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
+    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl", "form of the table (md)", 0, 0, form_words },
     { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "measure the first run too", 0, 0, NULL },

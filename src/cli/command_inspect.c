@@ -41,7 +41,7 @@ static const lm_flag inspect_flag_table[] = {
       "positions of a sequence; 0: the model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
     { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
-    { "--compute", NULL, LM_FLAG_WORD, O(run.compute), "auto|f32", "arithmetic of the plan (auto)", 0, 0, lm_compute_words },
+    { "--compute", NULL, LM_FLAG_WORD, O(run.compute), "auto|fine|f32", "arithmetic of the plan (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(run.cpu), "LEVEL", "instruction set of the plan", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(run.threads), "N", "threads of the plan", 0, 1024, NULL },
     { 0 },

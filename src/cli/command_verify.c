@@ -18,7 +18,7 @@ typedef struct verify_options {
 #define O(field) offsetof(verify_options, field)
 
 static const lm_flag verify_flag_table[] = {
-    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|f32",
+    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32",
       "f32: the reference's arithmetic (default); auto: the fast paths", 0, 0, lm_compute_words },
     { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "largest relative error of a row of logits (1e-4)", 1e-12, 1e3, NULL },
     { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "judge by the mean divergence in nats instead", 1e-12, 1e3, NULL },

@@ -31,7 +31,7 @@ const lm_flag lm_model_flag_table[] = {
 };
 
 const char *const lm_kv_words[] = { [LM_KV_F16] = "f16", [LM_KV_F32] = "f32", [LM_KV_BF16] = "bf16", [LM_KV_Q8_0] = "q8_0", NULL };
-const char *const lm_compute_words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", NULL };
+const char *const lm_compute_words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine", NULL };
 
 const lm_flag lm_run_flag_table[] = {
     { "--ctx-size", "-c --context", LM_FLAG_INT, R(context), "N",
@@ -43,8 +43,9 @@ const lm_flag lm_run_flag_table[] = {
     { "--cache-type-v", "-ctv", LM_FLAG_WORD, R(v_type), "f16|f32|bf16|q8_0",
       "cache type of values; the same as that of keys", 0, 0, lm_kv_words },
     { "--kv-type", NULL, LM_FLAG_WORD, R(kv_type), "f16|f32|bf16|q8_0", "cache type of both", 0, 0, lm_kv_words },
-    { "--compute", NULL, LM_FLAG_WORD, R(compute), "auto|f32",
-      "auto: fast paths as the weight types allow; f32: the reference's arithmetic", 0, 0, lm_compute_words },
+    { "--compute", NULL, LM_FLAG_WORD, R(compute), "auto|fine|f32",
+      "auto: fast paths as the weight types allow; fine: those with activations in 15 bits; f32: the reference's arithmetic",
+      0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, R(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
     { 0 },
 };

@@ -22,9 +22,10 @@
 /* How a row of activations is laid out for a kind of matmul. Several weight types share one, so an input that feeds
  * several matrices is packed once. */
 typedef struct lm_activation {
-    const char *name;                                                /* "f32", "q8 per 32" */
+    const char *name;                                                /* "f32", "q8 rows" */
     uint64_t  (*bytes)(uint64_t cols);                               /* of one packed row, a multiple of 64 */
     void      (*pack)(void *dst, const float *x, uint64_t cols);     /* dst 64-byte aligned; NULL: x itself is used */
+    void      (*pack_fine)(void *dst, const float *x, uint64_t cols);    /* the same form at its finest; NULL: as pack */
 } lm_activation;
 
 /* What multiplies: the peak that a kernel is measured against. */

@@ -1,8 +1,6 @@
-/* strips.c - building and reading strips, and the activations for them, in plain C. */
+/* strips.c - building and reading strips in plain C. */
 #include "kernels/strips.h"
 
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "tensor/blocks.h"
@@ -322,49 +320,5 @@ void lm_strip_row(const lm_strip_layout *l, uint32_t r, float *dst, const void *
         unit u = { 0 };
         read_unit(l, r, place_of(l, r, strip, b), (uint32_t)(row % r), &u);
         unit_values(l, &u, dst + 32 * b);
-    }
-}
-
-/* ---- activations ------------------------------------------------------------------------------------------------- */
-
-uint64_t lm_q15_bytes(uint64_t cols)
-{
-    return 2 * cols + 2 * lm_align64(cols / 8) + lm_align64(cols / 4);
-}
-
-/* The largest magnitude of 32, NaN above infinity above all. */
-static float largest(const float x[32])
-{
-    uint32_t most = 0;
-    float f;
-
-    for (int i = 0; i < 32; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], 4);
-        bits &= 0x7fffffff;
-        most = bits > most ? bits : most;
-    }
-    memcpy(&f, &most, 4);
-    return f;
-}
-
-void lm_q15_pack(void *dst, const float *x, uint64_t cols)
-{
-    lm_q15_row y = lm_q15_row_at(dst, cols);
-
-    for (uint64_t b = 0; b < cols / 32; b++) {
-        float max = largest(x + 32 * b), id = max >= LM_Q15_LEAST && max <= FLT_MAX ? LM_Q15_TOP / max : 0.0f;
-        int total[2] = { 0, 0 };
-        for (uint64_t i = 0; i < 32; i++) {
-            float v = x[32 * b + i] * id;
-            int code = v == v ? (int)lrintf(v) : 0, high = (code + 64) >> 7;
-            y.q[64 * b + i] = (int8_t)high;
-            y.q[64 * b + 32 + i] = (int8_t)(code - 128 * high);
-            total[i / 16] += code;
-        }
-        float d = y.d[b] = max / LM_Q15_TOP;
-        y.half[2 * b] = d * (float)total[0];
-        y.half[2 * b + 1] = d * (float)total[1];
-        y.sum[b] = d * (float)(total[0] + total[1]);
     }
 }

@@ -1,4 +1,4 @@
-/* strips.h - the layout of quantised matrices and activations behind the integer kernels.
+/* strips.h - the layout of quantised matrices behind the integer kernels.
  *
  * A strip is R rows of the matrix (8 or 16: the 32-bit lanes of a vector); the last one is padded with rows of zeros. It is
  * one sequential stream of units of 32 columns. A lane of a vector holds four consecutive columns of one row, so a product
@@ -14,7 +14,7 @@
  *   K types put f16 [R] numbers ahead of every eight units.
  *
  * What the numbers mean is in the table of strips.c; the sizes are those of the file but for the K types' scales, kept as
- * bytes (2-3 % more). */
+ * bytes (2-3 % more). The activations are those of q8_rows.h. */
 #ifndef LM_KERNELS_STRIPS_H
 #define LM_KERNELS_STRIPS_H
 
@@ -51,43 +51,5 @@ uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint32_t r, uint64_t ro
 void     lm_strip_pack(const lm_strip_layout *l, uint32_t r, void *dst, const void *stored, uint64_t rows, uint64_t cols,
                        uint64_t first, uint64_t last);
 void     lm_strip_row(const lm_strip_layout *l, uint32_t r, float *dst, const void *w, uint64_t cols, uint64_t row);
-
-/* A packed row of activations: 15-bit codes with one scale for 32, each code as two bytes for the byte products, and the
- * sums that take care of offsets and minima. Eight bits would do for most models, but cost small ones 0.3 % of perplexity.
- *   q    int8 [cols/32][2][32]   high and low parts: x ~ d * (128 * high + low), |high| <= 127, -64 <= low < 64
- *   d    f32 [cols/32]
- *   sum  f32 [cols/32]           d * sum of codes
- *   half f32 [cols/32][2]        the same for each 16
- * cols is a multiple of 32. A block with an infinity or NaN has it in d. */
-typedef struct lm_q15_row {
-    int8_t *q;
-    float  *d, *sum, *half;
-} lm_q15_row;
-
-#define LM_Q15_TOP 16256             /* 127 * 128 */
-
-/* Magnitudes below this are packed as zero: LM_Q15_TOP / x is no float32. */
-#define LM_Q15_LEAST 1e-34f
-
-static inline uint64_t lm_align64(uint64_t n)
-{
-    return (n + 63) & ~UINT64_C(63);
-}
-
-static inline lm_q15_row lm_q15_row_at(const void *x, uint64_t cols)
-{
-    uint8_t *q = (uint8_t *)(uintptr_t)x, *d = q + 2 * cols, *sum = d + lm_align64(cols / 8);
-
-    return (lm_q15_row){
-        .q = (int8_t *)q,
-        .d = (void *)d,
-        .sum = (void *)sum,
-        .half = (void *)(sum + lm_align64(cols / 8)),
-    };
-}
-
-/* In plain C: what every level's pack must give, bit for bit. */
-uint64_t lm_q15_bytes(uint64_t cols);
-void     lm_q15_pack(void *dst, const float *x, uint64_t cols);
 
 #endif

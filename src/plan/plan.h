@@ -24,6 +24,7 @@ typedef struct lm_plan_options {
     uint64_t          kv_positions;      /* in the cache, all sequences together; 0: context * sequences */
     lm_dtype          kv_type;           /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 */
     bool              exact;             /* float32 arithmetic, weights widened */
+    bool              fine;              /* activations packed at their finest */
     uint32_t          workers;
     const lm_kernels *kernels;
     const lm_dtype   *types;             /* [n_weights]: how each weight is stored */

@@ -46,7 +46,8 @@ void lm_plan_print(const lm_plan *p, lm_buf *out)
 
     lm_buf_printf(out, "plan of %s: %u rows a step, %u with logits, %u sequences of %u positions, cache %s, %s, %s, %u threads\n",
                   p->program->class_name, p->options.rows, p->options.logit_rows, p->options.sequences, p->options.context,
-                  lm_dtype_of(p->options.kv_type)->name, p->options.exact ? "float32" : "fast", lm_cpu_name(p->options.kernels->cpu),
+                  lm_dtype_of(p->options.kv_type)->name, p->options.exact ? "float32" : p->options.fine ? "fine" : "fast",
+                  lm_cpu_name(p->options.kernels->cpu),
                   p->options.workers);
     for (uint32_t i = 0; i < p->n_stages; i++) {
         const lm_stage *s = &p->stages[i];

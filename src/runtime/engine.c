@@ -52,7 +52,7 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     lm_value                      *probes;
 
     o = o ? o : &defaults;
-    if ((unsigned)o->kv >= sizeof kv_types / sizeof *kv_types || (unsigned)o->compute > LM_COMPUTE_F32)
+    if ((unsigned)o->kv >= sizeof kv_types / sizeof *kv_types || (unsigned)o->compute > LM_COMPUTE_FINE)
         return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "a value is outside its enumeration");
     LM_TRY(choose_cpu(o->cpu, &cpu, e));
     lm_kernels_init(k, cpu);
@@ -65,6 +65,7 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     p.kv_positions = o->kv_positions;
     p.kv_type      = kv_types[o->kv];
     p.exact        = o->compute == LM_COMPUTE_F32;
+    p.fine         = o->compute == LM_COMPUTE_FINE;
     p.workers      = o->threads ? o->threads : lm_cpu_cores();
     p.kernels      = k;
     p.types        = types ? types : m->types;

@@ -109,11 +109,13 @@ static void run_layer_norm(const part *p, const lm_step *s, uint64_t from, uint6
 
 static void run_pack(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    uint64_t bytes = s->parts > 1 ? s->matmul->x->bytes(s->width) : 0;
+    const lm_activation *a     = s->matmul->x;
+    uint64_t             bytes = s->parts > 1 ? a->bytes(s->width) : 0;
+    void (*pack)(void *, const float *, uint64_t) = p->g->plan->options.fine && a->pack_fine ? a->pack_fine : a->pack;
 
     for (uint64_t i = from; i < to; i++)
         for (uint64_t k = 0; k < s->parts; k++)
-            s->matmul->x->pack(row_at(p->g, s->out, i) + k * bytes, floats_at(p->g, s->in[0], i) + k * s->width, s->width);
+            pack(row_at(p->g, s->out, i) + k * bytes, floats_at(p->g, s->in[0], i) + k * s->width, s->width);
 }
 
 static void run_rope(const part *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -276,7 +278,7 @@ static void run_matmul(const part *p, const lm_step *s)
     const lm_weight *w    = &g->program->weights[n->weights[0]];
     uint64_t         from, to;
 
-    lm_pool_share(w->dims[0], s->matmul->row_group, p->worker, p->workers, &from, &to);
+    lm_pool_share(w->dims[0], s->matmul->row_group, p->share, p->shares, &from, &to);
     if (from == to)
         return;
     s->matmul->run(&(lm_matmul_args){
@@ -307,7 +309,7 @@ static void run_heads(const part *p, const lm_step *s)
     uint64_t         grain = s->matmul->row_group, cuts = (w->dims[1] + grain - 1) / grain, from, to;
     uint64_t         step  = n->heads.shared ? 0 : s->matmul->x->pack ? s->matmul->x->bytes(w->dims[2]) : w->dims[2] * sizeof(float);
 
-    lm_pool_share(w->dims[0] * cuts, 1, p->worker, p->workers, &from, &to);
+    lm_pool_share(w->dims[0] * cuts, 1, p->share, p->shares, &from, &to);
     for (uint64_t h = from / cuts; h * cuts < to; h++) {
         uint64_t first = (from > h * cuts ? from - h * cuts : 0) * grain, last = (to - h * cuts) * grain;
         s->matmul->run(&(lm_matmul_args){
@@ -386,7 +388,7 @@ static void run_attention(const part *p, const lm_step *s)
         uint32_t rows = tile_rows(p->g, s->domain, i, n);
         for (uint32_t h = 0; h < spec->n_kv_heads; h++)
             for (uint32_t q = 0; q < group; q += LM_QUERY_HEADS)
-                if (item++ % p->workers == p->worker)
+                if (item++ % p->shares == p->share)
                     attend(p, s, i, rows, h, q, group - q < LM_QUERY_HEADS ? group - q : LM_QUERY_HEADS);
         i += rows;
     }
@@ -400,7 +402,7 @@ static lm_status run_part(void *arg)
     const lm_stage *t = p->stage;
     uint64_t        from, to;
 
-    lm_pool_share((uint64_t)rows_of(p->g, t->domain) * t->times, 1, p->worker, p->workers, &from, &to);
+    lm_pool_share((uint64_t)rows_of(p->g, t->domain) * t->times, 1, p->share, p->shares, &from, &to);
     for (uint32_t i = t->first; i < t->end; i++) {
         const lm_step *s = &p->g->plan->steps[i];
         if (s->code == LM_STEP_EXPERTS)
@@ -422,33 +424,55 @@ static lm_status run_part(void *arg)
 typedef struct stage_job {
     lm_engine      *g;
     const lm_stage *stage;
+    unsigned        shares;
 } stage_job;
 
 /* A file that shrinks while its weights are read must not end the process. */
-static void run_worker(void *arg, unsigned worker, unsigned workers)
+static void run_share(void *arg, unsigned worker, unsigned share)
 {
     const stage_job *j = arg;
-    part             p = { j->g, j->stage, worker, workers };
+    part             p = { j->g, j->stage, worker, share, j->shares };
     lm_status        s = lm_filemap_guard(run_part, &p, NULL, NULL);
 
     if (s != LM_OK)
         atomic_store(&j->g->failure, (int)s);
 }
 
+enum { SHARE_BYTES = 96 << 10, MOST_SHARES = 16 };   /* of weights in a share; shares a worker */
+
+/* How many shares: enough that a worker that is slow, or kept from its processor, leaves its work to the others, and none so
+ * small that taking it costs more than it saves. One row by rows stays where it is. */
+static unsigned shares_of(const lm_engine *g, const lm_stage *t, uint32_t rows)
+{
+    unsigned workers = lm_pool_threads(g->pool), most = workers * MOST_SHARES;
+    uint64_t bytes = 0, shares;
+
+    if (workers == 1 || t->split == LM_ALONE)
+        return 1;
+    if (t->split == LM_BY_ROWS)
+        return rows == 1 ? 1 : rows < most ? rows : most;
+    if (t->split == LM_BY_HEADS)
+        return most;
+    for (uint32_t i = t->first; i < t->end; i++) {
+        const lm_step *s = &g->plan->steps[i];
+        bytes += s->weight == LM_NONE ? 0 : g->plan->weights[s->weight].bytes;
+    }
+    shares = bytes * (rows < 16 ? rows : 16) / SHARE_BYTES / workers * workers;
+    return shares < workers ? workers : shares < most ? (unsigned)shares : most;
+}
+
 lm_status lm_engine_execute(lm_engine *g, lm_error *e)
 {
     atomic_store(&g->failure, LM_OK);
     for (uint32_t i = 0; i < g->plan->n_stages; i++) {
-        stage_job j = { g, &g->plan->stages[i] };
+        stage_job j = { g, &g->plan->stages[i], 1 };
         uint32_t  n = rows_of(g, j.stage->domain);
         if (n == 0)
             continue;
         if (atomic_load_explicit(&g->cancel, memory_order_relaxed))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
-        if (j.stage->split == LM_ALONE || (j.stage->split == LM_BY_ROWS && n == 1))
-            run_worker(&j, 0, 1);        /* waking others would cost more than one row does */
-        else
-            lm_pool_run(g->pool, run_worker, &j);
+        j.shares = shares_of(g, j.stage, n);
+        lm_pool_run_units(g->pool, run_share, &j, j.shares);
         if (atomic_load_explicit(&g->failure, memory_order_relaxed) != LM_OK)
             break;
     }

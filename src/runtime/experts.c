@@ -147,7 +147,7 @@ void lm_run_experts(const part *p, const lm_step *s)
     const float     *bias = bias_of(p, s);
     uint64_t         from, to;
 
-    lm_pool_share(w->dims[1], s->matmul->row_group, p->worker, p->workers, &from, &to);
+    lm_pool_share(w->dims[1], s->matmul->row_group, p->share, p->shares, &from, &to);
     for (uint32_t e = 0; from < to && e < v.experts; e++) {
         if (v.start[e] == v.start[e + 1])
             continue;

@@ -4,11 +4,12 @@
 
 #include "runtime/engine.h"
 
-/* One worker's part of one stage. */
+/* One of the shares that a stage is cut into, and who runs it: workers take shares as they are free, so scratch belongs to
+ * the worker and everything else to the share. */
 typedef struct part {
     lm_engine      *g;
     const lm_stage *stage;
-    unsigned        worker, workers;
+    unsigned        worker, share, shares;
 } part;
 
 static inline uint32_t rows_of(const lm_engine *g, lm_domain domain)

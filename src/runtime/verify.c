@@ -167,7 +167,7 @@ static lm_status open_dump(check *c, lm_error *e)
     LM_TRY(lm_safetensors_create(c->o.dump, &c->dump, e));
     lm_model_describe(c->m, &info);
     snprintf(source, sizeof source, "lamina %s, %s, compute %s, %s", LAMINA_VERSION, info.source,
-             c->o.engine.compute == LM_COMPUTE_F32 ? "f32" : "auto", lm_engine_cpu(c->g));
+             c->o.engine.compute == LM_COMPUTE_F32 ? "f32" : c->o.engine.compute == LM_COMPUTE_FINE ? "fine" : "auto", lm_engine_cpu(c->g));
     lm_safetensors_add_meta(c->dump, "source", source);
     for (size_t i = 0; i < 2; i++)
         if (copied[i])

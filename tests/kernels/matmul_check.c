@@ -2,7 +2,7 @@
  * and the same packed activations; and the promises on batches and cuts, bit for bit. */
 #include "check.h"
 
-#include "kernels/strips.h"
+#include "kernels/q8_rows.h"
 
 typedef struct product {
     const level *l;
@@ -46,6 +46,9 @@ static product make(const level *l, const lm_matmul *m, lm_dtype type, uint64_t 
     pack_matrix(&p);
     p.input = guarded(n * cols * 4, 0);
     rnd_floats(p.input, n * cols, scale);
+    for (uint64_t t = 0; t < n && cols >= 64; t++)           /* some rows have blocks that stand out */
+        for (uint32_t i = rnd_below(3); i > 0; i--)
+            p.input[t * cols + rnd_below((uint32_t)cols)] *= 30;
     if (m->x->pack) {
         p.x_stride = m->x->bytes(cols);
         p.x = guarded(n * p.x_stride, 0);
@@ -98,9 +101,9 @@ static void seen_input(const product *p, uint64_t t, double *x)
             x[k] = p->input[t * p->cols + k];
         return;
     }
-    lm_q15_row q = lm_q15_row_at(p->x + t * p->x_stride, p->cols);
+    lm_q8_row q = lm_q8_row_at(p->x + t * p->x_stride, p->cols);
     for (uint64_t k = 0; k < p->cols; k++)
-        x[k] = (double)q.d[k / 32] * (128 * q.q[k + k / 32 * 32] + q.q[k + k / 32 * 32 + 32]);
+        x[k] = (double)q.high[k / 32].d * (q.high[k / 32].q[k % 32] + q.low[k / 32].q[k % 32] / 128.0);
 }
 
 /* y = add + scale (W x + bias) against double. The bound grows with the terms of one accumulator; integer kernels split a
@@ -228,35 +231,58 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
     hostile_weights(l, m, type, 2 * block);
 }
 
+static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
+{
+    if (g->head->wide != w->head->wide || memcmp(g->wide, w->wide, lm_q8_mask_bytes(cols)))
+        return false;
+    for (uint64_t b = 0; b < cols / 32; b++) {
+        const lm_q8_block *a = &g->high[b], *c = &w->high[b], *l = &g->low[b], *m = &w->low[b];
+        if (memcmp(a->q, c->q, 32) || !same_bits(a->d, c->d) || memcmp(&a->start, &c->start, 12) || !same_bits(a->sum, c->sum) ||
+            !same_bits(a->half_sum[0], c->half_sum[0]) || !same_bits(a->half_sum[1], c->half_sum[1]) || memcmp(l->q, m->q, 32) ||
+            memcmp(&l->start, &m->start, 12))
+            return false;
+    }
+    return true;
+}
+
+/* A value is off by half a code at most: of eight bits, or of fifteen where the block stands out. */
+static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
+{
+    for (uint64_t k = 0; k < cols; k++) {
+        uint64_t b = k / 32;
+        double step = (double)r->high[b].d, seen = step * (r->high[b].q[k % 32] + r->low[b].q[k % 32] / 128.0);
+        bool wide = lm_q8_is_wide(r, b);
+        if (!isfinite(step))
+            continue;
+        check(wide || !fine, "%s: a block of a fine row has eight bits", l->name);
+        check_close(seen, in[k], 0.51 * step / (wide ? 128 : 1) + (double)LM_Q8_LEAST, "%s: activation packed", l->name);
+    }
+}
+
 /* The fast levels' activations are those of plain C, for every kind of float. */
-static void check_activations(const level *l, const lm_activation *x)
+static void check_activations(const level *l, const lm_activation *x, bool fine)
 {
     static const float special[] = { 0.0f, -0.0f, 1e-45f, 1e-37f, -3e38f, INFINITY, -INFINITY, NAN };
-    uint64_t cols = 7 * 32, bytes = lm_q15_bytes(cols);
+    uint64_t cols = 70 * 32, bytes = lm_q8_bytes(cols);
     float *in = guarded(cols * 4, 0);
     uint8_t *got = guarded(bytes, 0), *want = guarded(bytes, 0);
 
     check(x->bytes(cols) == bytes, "%s: bytes of a packed row", l->name);
     for (int round = 0; round < 200; round++) {
+        memset(got, 0x55, bytes);
+        memset(want, 0xaa, bytes);
         rnd_floats(in, cols, ldexpf(1.0f, (int)rnd_below(200) - 100));
         for (int i = 0; i < round % 5; i++)
             in[rnd_below((uint32_t)cols)] = special[rnd_below(8)];
+        for (int i = 0; i < round % 7; i++)
+            in[rnd_below((uint32_t)cols)] *= 50;             /* blocks that stand out */
         if (round == 0)
             memset(in, 0, cols * 4);
-        lm_q15_row g = lm_q15_row_at(got, cols), w = lm_q15_row_at(want, cols);
-        x->pack(got, in, cols);
-        lm_q15_pack(want, in, cols);
-        bool same = !memcmp(g.q, w.q, 2 * cols);
-        for (uint64_t b = 0; b < cols / 32; b++)
-            same = same && same_bits(g.d[b], w.d[b]) && same_bits(g.sum[b], w.sum[b]) &&
-                   same_bits(g.half[2 * b], w.half[2 * b]) && same_bits(g.half[2 * b + 1], w.half[2 * b + 1]);
-        check(same, "%s: packed activations differ from plain C (round %d)", l->name, round);
-        for (uint64_t k = 0; k < cols; k++) {
-            uint64_t at = k + k / 32 * 32;
-            double seen = (double)g.d[k / 32] * (128 * g.q[at] + g.q[at + 32]);
-            if (isfinite(g.d[k / 32]))
-                check_close(seen, in[k], 0.51 * g.d[k / 32] + (double)LM_Q15_LEAST, "%s: activation packed", l->name);
-        }
+        lm_q8_row g = lm_q8_row_at(got, cols), w = lm_q8_row_at(want, cols);
+        (fine ? x->pack_fine : x->pack)(got, in, cols);
+        lm_q8_pack(want, in, cols, fine);
+        check(same_row(&g, &w, cols), "%s: packed activations differ from plain C (round %d)", l->name, round);
+        check_codes(l, &g, in, cols, fine);
     }
     guarded_free(in);
     guarded_free(got);
@@ -277,8 +303,10 @@ void check_matmul(const level *l)
         if (l->k.fast[id] != l->k.exact[id])
             check_type(l, l->k.fast[id], t->type);
     }
-    if (packed->pack)
-        check_activations(l, packed);
+    if (packed->pack) {
+        check_activations(l, packed, false);
+        check_activations(l, packed, true);
+    }
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */

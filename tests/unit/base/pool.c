@@ -86,6 +86,54 @@ static void sleepers_are_woken(void **state)
     lm_pool_free(p);
 }
 
+typedef struct unit_tally {
+    atomic_uint runs[200], all;
+    unsigned    slow;                /* this unit takes long */
+} unit_tally;
+
+static void count_unit(void *arg, unsigned worker, unsigned unit)
+{
+    unit_tally *t = arg;
+
+    (void)worker;
+    if (unit == t->slow)
+        usleep(300);
+    atomic_fetch_add(&t->runs[unit], 1);
+    atomic_fetch_add(&t->all, 1);
+}
+
+/* Jobs of both kinds in turn, so that workers come late to some. */
+static void every_unit_once(void **state)
+{
+    (void)state;
+    for (unsigned threads = 1; threads <= MOST; threads++) {
+        unit_tally t = { .slow = 1000 };
+        tally      w = { 0 };
+        unsigned   all = 0;
+        lm_pool   *p = NULL;
+        assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);
+        for (unsigned i = 1; i <= 300; i++) {
+            unsigned units = i % 40 + 1;
+            t.slow = i % 50 == 0 ? i % 7 : 1000;
+            lm_pool_run_units(p, count_unit, &t, units);
+            all += units;
+            assert_int_equal(t.all, all);
+            if (i % 3 == 0)
+                lm_pool_run(p, count, &w);
+            if (i % 100 == 0)
+                usleep(1000);
+        }
+        for (unsigned u = 0, expected; u < 40; u++) {
+            expected = 0;
+            for (unsigned i = 1; i <= 300; i++)
+                expected += i % 40 + 1 > u;
+            assert_int_equal(t.runs[u], expected);
+        }
+        assert_int_equal(w.others, 100 * threads);
+        lm_pool_free(p);
+    }
+}
+
 static void jobs_allocate_nothing(void **state)
 {
     lm_pool       *p;
@@ -182,7 +230,8 @@ static void huge_counts_are_shared_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_worker_once),       cmocka_unit_test(sleepers_are_woken), cmocka_unit_test(jobs_allocate_nothing),
+        cmocka_unit_test(every_worker_once),       cmocka_unit_test(every_unit_once),
+        cmocka_unit_test(sleepers_are_woken),      cmocka_unit_test(jobs_allocate_nothing),
         cmocka_unit_test(idle_pools_burn_nothing), cmocka_unit_test(impossible_sizes),   cmocka_unit_test(shares_cover_everything),
         cmocka_unit_test(huge_counts_are_shared_too),
     };

@@ -9,8 +9,8 @@ void lm_attention_kernels_init_avx2(lm_attention_kernels *k);
 void lm_exact_init_avx2(lm_kernels *k);
 void lm_strips_init_avx2(lm_kernels *k);
 
-/* Rows of strips.h, packed to the bits of lm_q15_pack. */
-extern const lm_activation lm_activation_q15_avx2;
+/* Rows of q8_rows.h, packed to the bits of lm_q8_pack. */
+extern const lm_activation lm_activation_q8_avx2;
 
 /* The unpack of a type, vectorised where it is common; the bits of dtype.h's. */
 void (*lm_unpack_avx2(lm_dtype type))(float *dst, const void *src, size_t n);

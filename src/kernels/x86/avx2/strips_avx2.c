@@ -1,10 +1,10 @@
-/* strips_avx2.c - integer arithmetic on strips of eight rows: quantised weights times 15-bit activations.
+/* strips_avx2.c - integer arithmetic on strips of eight rows: quantised weights times the rows of q8_rows.h.
  *
- * One output is one lane. For each unit of 32 columns, in rising order: y += d * dx * (integer sum) + m * sum(x). No order
- * depends on how many rows of x there are. */
-#include <float.h>
+ * One output is one lane. For each unit of 32 columns, in rising order: y += w's d * (integer sum * x's d) + w's m * (sum of
+ * x). No order depends on how many rows of x there are. */
 #include <immintrin.h>
 
+#include "kernels/q8_rows.h"
 #include "kernels/strips.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "tensor/blocks.h"
@@ -249,26 +249,35 @@ INLINE __m256i dot16(const __m256i *w, const int8_t *x, const kind k)
                             _mm256_add_epi32(_mm256_madd_epi16(p[2], ones), _mm256_madd_epi16(p[3], ones)));
 }
 
-/* The same with both parts of the codes of x. */
-INLINE __m256i both16(const __m256i *w, const int8_t *x, const kind k)
+/* Both halves, or one, of a unit times a block: x's d * (high + low / 128). */
+INLINE __m256 product(const unit *u, const lm_q8_row *x, uint64_t b, const int half, const kind k, const int halves)
 {
-    return _mm256_add_epi32(_mm256_slli_epi32(dot16(w, x, k), 7), dot16(w, x + 32, k));
+    const lm_q8_block *high = &x->high[b], *low = &x->low[b];
+    const int at = 16 * half;
+    __m256i sum = dot16(u->w + 4 * half, high->q + at, k);
+
+    if (!halves)
+        sum = _mm256_add_epi32(sum, dot16(u->w + 4, high->q + 16, k));
+    __m256 v = _mm256_cvtepi32_ps(sum);
+    if (__builtin_expect(lm_q8_is_wide(x, b), 0)) {
+        sum = dot16(u->w + 4 * half, low->q + at, k);
+        if (!halves)
+            sum = _mm256_add_epi32(sum, dot16(u->w + 4, low->q + 16, k));
+        v = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(0.0078125f), v);
+    }
+    return _mm256_mul_ps(v, _mm256_set1_ps(high->d));
 }
 
 /* acc += the unit times columns 32b.. of one row of x. */
-INLINE __m256 unit_step(__m256 acc, const unit *u, const lm_q15_row *x, uint64_t b, const kind k, const int halves)
+INLINE __m256 unit_step(__m256 acc, const unit *u, const lm_q8_row *x, uint64_t b, const kind k, const int halves)
 {
-    __m256i low = both16(u->w, x->q + 64 * b, k), high = both16(u->w + 4, x->q + 64 * b + 16, k);
-    __m256 dx = _mm256_broadcast_ss(x->d + b);
-
+    acc = _mm256_fmadd_ps(product(u, x, b, 0, k, halves), u->d[0], acc);
     if (halves) {
-        acc = _mm256_fmadd_ps(_mm256_mul_ps(u->d[0], dx), _mm256_cvtepi32_ps(low), acc);
-        acc = _mm256_fmadd_ps(_mm256_mul_ps(u->d[1], dx), _mm256_cvtepi32_ps(high), acc);
-        acc = _mm256_fmadd_ps(u->m[0], _mm256_broadcast_ss(x->half + 2 * b), acc);
-        return _mm256_fmadd_ps(u->m[1], _mm256_broadcast_ss(x->half + 2 * b + 1), acc);
+        acc = _mm256_fmadd_ps(product(u, x, b, 1, k, halves), u->d[1], acc);
+        acc = _mm256_fmadd_ps(u->m[0], _mm256_broadcast_ss(&x->high[b].half_sum[0]), acc);
+        return _mm256_fmadd_ps(u->m[1], _mm256_broadcast_ss(&x->high[b].half_sum[1]), acc);
     }
-    acc = _mm256_fmadd_ps(_mm256_mul_ps(u->d[0], dx), _mm256_cvtepi32_ps(_mm256_add_epi32(low, high)), acc);
-    return k == SIGNED ? acc : _mm256_fmadd_ps(u->m[0], _mm256_broadcast_ss(x->sum + b), acc);
+    return k == SIGNED ? acc : _mm256_fmadd_ps(u->m[0], _mm256_broadcast_ss(&x->high[b].sum), acc);
 }
 
 typedef void load_fn(const uint8_t *p, const uint8_t *head, unit *u);
@@ -282,7 +291,7 @@ typedef struct traits {
 } traits;
 
 /* One strip against `tokens` rows of x. */
-INLINE void tile(const traits t, const uint8_t *p, const lm_q15_row *x, uint64_t cols, const int tokens, __m256 *y)
+INLINE void tile(const traits t, const uint8_t *p, const lm_q8_row *x, uint64_t cols, const int tokens, __m256 *y)
 {
     __m256 acc[TOKENS];
     const uint8_t *head = p;
@@ -335,9 +344,9 @@ INLINE void run(const lm_matmul_args *a, const traits t)
         uint64_t to = a->last - from < group ? a->last : from + group;
         for (uint64_t r = 0; r < a->n; r += TOKENS) {
             int tokens = a->n - r < TOKENS ? (int)(a->n - r) : TOKENS;
-            lm_q15_row x[TOKENS];
+            lm_q8_row x[TOKENS];
             for (int j = 0; j < tokens; j++)
-                x[j] = lm_q15_row_at((const uint8_t *)a->x + (r + (uint64_t)j) * a->x_stride, a->cols);
+                x[j] = lm_q8_row_at((const uint8_t *)a->x + (r + (uint64_t)j) * a->x_stride, a->cols);
             for (uint64_t o = from; o < to; o += R) {
                 const uint8_t *strip = (const uint8_t *)a->w + o / R * strip_bytes;
                 __m256 y[TOKENS];
@@ -353,71 +362,6 @@ INLINE void run(const lm_matmul_args *a, const traits t)
         }
     }
 }
-
-/* ---- activations ------------------------------------------------------------------------------------------------- */
-
-/* Eight floats as integers; NaN as zero. */
-INLINE __m256i codes(const float *x, __m256 id)
-{
-    __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), id);
-    return _mm256_cvtps_epi32(_mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q)));
-}
-
-INLINE int32_t lanes_sum(__m256i v)
-{
-    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
-}
-
-/* 32 integers of 32 bits as bytes. */
-INLINE void put_bytes(int8_t *to, const __m256i q[4])
-{
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
-    _mm256_storeu_si256((void *)to, _mm256_permutevar8x32_epi32(packed, order));
-}
-
-/* The largest magnitude of 32; compared as integers, so NaN is above infinity above all. */
-INLINE float largest(const float *x)
-{
-    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
-    __m256i most = _mm256_setzero_si256();
-
-    for (int i = 0; i < 4; i++)
-        most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude));
-    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
-    return _mm_cvtss_f32(_mm_castsi128_ps(m));
-}
-
-/* The bits of lm_q15_pack. */
-static void q15_pack(void *dst, const float *x, uint64_t cols)
-{
-    lm_q15_row y = lm_q15_row_at(dst, cols);
-
-    for (uint64_t b = 0; b < cols / 32; b++, x += 32) {
-        float max = largest(x), id = max >= LM_Q15_LEAST && max <= FLT_MAX ? LM_Q15_TOP / max : 0.0f;
-        __m256i q[4], high[4], low[4];
-
-        for (int i = 0; i < 4; i++) {
-            q[i] = codes(x + 8 * i, _mm256_set1_ps(id));
-            high[i] = _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7);
-            low[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(high[i], 7));
-        }
-        put_bytes(y.q + 64 * b, high);
-        put_bytes(y.q + 64 * b + 32, low);
-
-        int first = lanes_sum(_mm256_add_epi32(q[0], q[1])), second = lanes_sum(_mm256_add_epi32(q[2], q[3]));
-        float d = y.d[b] = max / LM_Q15_TOP;
-        y.half[2 * b] = d * (float)first;
-        y.half[2 * b + 1] = d * (float)second;
-        y.sum[b] = d * (float)(first + second);
-    }
-}
-
-const lm_activation lm_activation_q15_avx2 = { .name = "q15 per 32", .bytes = lm_q15_bytes, .pack = q15_pack };
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
@@ -457,7 +401,7 @@ const lm_activation lm_activation_q15_avx2 = { .name = "q15 per 32", .bytes = lm
     }                                                                                                        \
     static const lm_matmul strips_##word = {                                                                 \
         .name = #word " strips avx2",                                                                        \
-        .x = &lm_activation_q15_avx2,                                                                         \
+        .x = &lm_activation_q8_avx2,                                                                          \
         .arithmetic = LM_ARITHMETIC_INT8,                                                                    \
         .row_group = R,                                                                                      \
         .packed_bytes = bytes_##word,                                                                        \

@@ -1,0 +1,90 @@
+/* q8_rows_avx2.c - packing activations, 32 columns at a time; to the bits of lm_q8_pack. */
+#include <immintrin.h>
+
+#include "kernels/q8_rows.h"
+#include "kernels/x86/avx2/levels_avx2.h"
+
+/* The largest magnitude of 32; compared as integers, so NaN is above infinity above all. */
+static inline float largest(const float *x)
+{
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i most = _mm256_setzero_si256();
+
+    for (int i = 0; i < 4; i++)
+        most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), magnitude));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(m));
+}
+
+/* The sums of the bytes in each half of 32. */
+static inline void half_sums(__m256i q, int32_t out[2])
+{
+    __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), q), s = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+
+    s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
+    s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
+    out[0] = _mm256_extract_epi32(s, 0);
+    out[1] = _mm256_extract_epi32(s, 4);
+}
+
+/* 32 integers of 32 bits as bytes. */
+static inline __m256i to_bytes(const __m256i q[4])
+{
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+    return _mm256_permutevar8x32_epi32(packed, order);
+}
+
+static void pack_block(const lm_q8_row *r, uint64_t b, const float *x)
+{
+    float scale = lm_q8_inverse(r, b);
+    bool wide = lm_q8_is_wide(r, b);
+    int32_t high[2], low[2] = { 0, 0 };
+    __m256 id = _mm256_set1_ps(wide ? scale * 128.0f : scale);
+    __m256i q[4], rest = _mm256_setzero_si256();
+
+    for (int i = 0; i < 4; i++) {                            /* NaN as zero */
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), id);
+        q[i] = _mm256_cvtps_epi32(_mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q)));
+    }
+    if (wide) {
+        __m256i less[4];
+        for (int i = 0; i < 4; i++) {
+            __m256i top = _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7);
+            less[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(top, 7));
+            q[i] = top;
+        }
+        rest = to_bytes(less);
+        half_sums(rest, low);
+    }
+    __m256i bytes = to_bytes(q);
+    half_sums(bytes, high);
+    _mm256_storeu_si256((void *)r->high[b].q, bytes);
+    _mm256_storeu_si256((void *)r->low[b].q, rest);
+    lm_q8_put_sums(r, b, high, low);
+}
+
+static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_wide)
+{
+    lm_q8_row r = lm_q8_row_at(dst, cols);
+
+    for (uint64_t b = 0; b < cols / 32; b++)
+        r.high[b].d = largest(x + 32 * b);
+    lm_q8_choose(&r, cols / 32, all_wide);
+    for (uint64_t b = 0; b < cols / 32; b++)
+        pack_block(&r, b, x + 32 * b);
+}
+
+static void pack(void *dst, const float *x, uint64_t cols)
+{
+    pack_row(dst, x, cols, false);
+}
+
+static void pack_fine(void *dst, const float *x, uint64_t cols)
+{
+    pack_row(dst, x, cols, true);
+}
+
+const lm_activation lm_activation_q8_avx2 = { .name = "q8 rows", .bytes = lm_q8_bytes, .pack = pack, .pack_fine = pack_fine };
