@@ -91,6 +91,7 @@ def main() -> None:
     for c in chosen:
         row = make(c, args.out, args.llama_cpp)
         rows[c.path] = row
+        table.write_text(json.dumps([rows[k] for k in sorted(rows)], indent=1) + "\n")     # whatever happens to the next one
         size = sum(f.stat().st_size for f in (args.out / c.path).iterdir())
         print(f"{c.path:32} seed {row['seed']:4}  margin {row['greedy_margin']:.3f}  {size // 1024:5} KiB  "
               + ", ".join(f"{k} {v:.2g}" for k, v in row["flips"].items()), flush=True)

@@ -26,14 +26,15 @@ def mpt(name, shows, flips, attention=None, **kw):
     config = {**ATTENTION, **(attention or {})}
     return Case(name=name, family="mpt", config=MptConfig, model=MptForCausalLM, shows=shows, flips={"no ALiBi": no_alibi, **flips},
                 kwargs={**BASE, **kw, "attn_config": config}, respell={"attn_config": config, "architectures": ["MPTForCausalLM"]},
-                gguf_note=ERF, **options)
+                **{"gguf_note": ERF, **options})
 
 
 CASES = [
     mpt("alibi", "ALiBi over four heads, q, k and v one after the other, no biases", {"clamped": clipped(1.0)}, rows=(12,)),
     mpt("clamped", "q, k and v clamped right after the projection, six heads, a scale of its own",
         {"not clamped": clipped(None), "scale": {"attn_config": {**ATTENTION, "clip_qkv": 0.9}}},
-        attention={"clip_qkv": 0.9, "softmax_scale": 0.7}, d_model=36, n_heads=6, rows=(12,), gguf=False),
+        attention={"clip_qkv": 0.9, "softmax_scale": 0.7}, d_model=36, n_heads=6, rows=(12,), gguf=False,
+        gguf_note="the converter writes no scale of scores: the file would be another model"),
     mpt("twelve-heads", "twelve heads, clamped", {"not clamped": clipped(None)},
         attention={"clip_qkv": 1.5}, d_model=48, n_heads=12, rows=(20,)),
 ]
