@@ -99,7 +99,7 @@ typedef struct lm_row_kernels {
 typedef struct lm_kv_shape {
     uint32_t n_kv_heads;
     uint32_t k_dim, v_dim;
-    lm_dtype type;               /* LM_F16, LM_F32, LM_BF16, LM_Q8_0 (dims are multiples of 32 then) */
+    lm_dtype type;               /* LM_F16, LM_F32, LM_BF16, LM_Q8_0 (dims of what is stored are multiples of 32 then) */
     bool     v_in_k;             /* values are the first v_dim lanes of the keys; nothing is stored for them (MLA) */
 } lm_kv_shape;
 

@@ -18,7 +18,7 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     lm_kv_layer    *l = &plan->layers[i];
 
     l->shape = (lm_kv_shape){ c->n_kv_heads, c->k_dim, c->v_dim, plan->options.kv_type, c->v_in_k };
-    if (plan->options.kv_type == LM_Q8_0 && (c->k_dim % 32 || c->v_dim % 32))
+    if (plan->options.kv_type == LM_Q8_0 && (c->k_dim % 32 || (!c->v_in_k && c->v_dim % 32)))
         return lm_fail(e, LM_UNSUPPORTED, "kv-type", LM_NO_OFFSET, "a q8_0 cache needs heads whose width is a multiple of 32, not %u",
                        c->k_dim % 32 ? c->k_dim : c->v_dim);
     l->group  = group_of(plan, c->window);

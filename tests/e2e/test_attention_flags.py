@@ -49,3 +49,18 @@ def test_another_window_is_used_and_mentioned(verify):
     for window in ("6", "-1"):
         done, j = verify("mistral/window", "--sliding-window", window)
         assert done.returncode != 0 and not j["agrees"] and j["max_rel_err"] > 1e-2, window
+
+
+def test_latents_made_at_random_are_the_same_in_both_containers(build, tmp_path):
+    lamina = build / "src/cli/lamina"
+    config = json.loads((GOLDEN / "deepseek_v3/corrected/config.json").read_text()) | {"vocab_size": 300}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    said = set()
+    for out in ("made.gguf", "made"):
+        assert run(lamina, "synth", tmp_path / "config.json", tmp_path / out, "--type", "f32").returncode == 0
+        for form in ("absorbed", "naive"):
+            done = run(lamina, "run", "-m", tmp_path / out, "-p", "a lamp", "-n", 12, "--temp", 0, "--ignore-eos", "--compute", "f32",
+                       "--kv-type", "f32", "--mla", form)
+            assert done.returncode == 0, done.stderr
+            said.add(done.stdout)
+    assert len(said) == 1 and len(said.pop()) > 12

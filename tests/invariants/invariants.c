@@ -52,7 +52,7 @@ static bool is_possible(const lm_model *m, const setting *s)
     if (m->program->context_is_hard && m->program->context_length < 256)
         return false;                    /* learned positions that end before these tests do */
     for (uint32_t i = 0; s->kv == LM_KV_Q8_0 && i < m->program->n_caches; i++)
-        if (m->program->caches[i].k_dim % 32 || m->program->caches[i].v_dim % 32)
+        if (m->program->caches[i].k_dim % 32 || (!m->program->caches[i].v_in_k && m->program->caches[i].v_dim % 32))
             return false;
     return strcmp(s->cpu, lm_cpu_name(mask & lm_cpu_detected())) == 0;
 }

@@ -243,10 +243,9 @@ void check_attention(const level *l)
         /* The latent of MLA: values are the first lanes of the keys. */
         one_scene((scene){ .l = l, .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
         one_scene((scene){ .l = l, .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });
-        if (types[t] != LM_Q8_0) {
-            one_scene((scene){ .l = l, .kv = { 1, 32, 21, types[t], true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
+        one_scene((scene){ .l = l, .kv = { 1, 32, 21, types[t], true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
+        if (types[t] != LM_Q8_0)
             one_scene((scene){ .l = l, .kv = { 2, 9, 7, types[t], true }, .group = 1, .rows = 3, .position = 5 });
-        }
     }
 }
 
