@@ -64,7 +64,7 @@ static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert
         return;
     lm_weight *x = &b->p->weights[w];
     x->woven     = (lm_woven){
-            .path      = lm_arena_printf(arena, "%s.%s%s", parent, name, suffix),
+        .path = lm_arena_printf(arena, "%s.%s%s", parent, name, suffix),
             .codes     = *suffix ? NULL : lm_arena_printf(arena, "%s.%s_blocks", parent, name),
             .exponents = *suffix ? NULL : lm_arena_printf(arena, "%s.%s_scales", parent, name),
             .first     = which == 1 ? (turns ? 1 : s->width) : 0,
