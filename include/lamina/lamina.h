@@ -25,6 +25,7 @@
 #include "lamina/compare.h"
 #include "lamina/fit.h"
 #include "lamina/explain.h"
+#include "lamina/describe.h"
 #include "lamina/synth.h"
 
 #endif

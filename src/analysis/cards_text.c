@@ -383,6 +383,27 @@ static const lm_card cards[] = {
         .example = "llama-3.2-1b",
     },
     {
+        .topic = "estimate",
+        .title = "Estimates and the exact count",
+        .summary = "quick, standard and group-aware formulas, every term of the gap named",
+        .what = "Three formulas of growing care for the number of parameters, evaluated with this model's sizes, beside what "
+                "the program counts. What they leave out is listed term by term and adds up to the exact count.",
+        .formulas = { { "quick:       2·V·D + L·D²·(4 + 3·M),   M = F / D",
+                        "N_{quick} = 2 V D + L D^2 (4 + 3 M),\\quad M = \\frac{F}{D}" },
+                      { "standard:    V·D + L·(4·D² + matrices·D·F) + head (0 if tied)",
+                        "N_{standard} = V D + L \\left(4 D^2 + m D F\\right) + N_{head}" },
+                      { "group-aware: attention D²·(2 + 2 / group) in place of 4·D²",
+                        "N_{attn} = D^2 \\left(2 + \\frac{2}{group}\\right)" } },
+        .derive = lm_derive_estimate,
+        .why = { "A formula that one can do in the head says at once whether a figure is plausible." },
+        .costs = { "Estimates assume that heads · lanes = D, one table for tokens, no biases and no norms; where that is wrong "
+                   "the gap says by how much.",
+                   "Counts are decimal: 1 G is 10⁹. Dividing by 2³⁰ belongs to bytes, not to parameters." },
+        .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361",
+                     "Ainslie et al., GQA, arXiv 2305.13245" },
+        .example = "mistral-7b-v0.1",
+    },
+    {
         .topic = "sampling",
         .title = "Choosing the next token",
         .summary = "from logits to a token",

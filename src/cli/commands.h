@@ -9,6 +9,7 @@
     X(chat)                \
     X(inspect)             \
     X(explain)             \
+    X(estimate)            \
     X(bench)               \
     X(compare)             \
     X(fit)                 \

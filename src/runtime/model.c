@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "lamina/describe.h"
 #include "runtime/open_tokenizer.h"
 
 #define MAX_CONFIG (UINT64_C(4) << 20)
@@ -207,9 +208,9 @@ static lm_status find_end_ids(lm_model *m, lm_error *e)
 
 /* ---- open, close, look ---- */
 
-static lm_status open_model(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
+/* What follows from a source that is open. */
+static lm_status make_model(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
 {
-    LM_TRY(open_source(m, path, o, e));
     LM_TRY(describe(m, o, e));
     m->types  = lm_arena_new(&m->arena, m->program->n_weights + 1, lm_dtype);
     m->turned = lm_arena_new(&m->arena, m->program->n_weights + 1, bool);
@@ -236,6 +237,30 @@ static lm_status open_model(lm_model *m, const char *path, const lm_model_option
     for (size_t i = 0; i < m->warnings.size; i++)
         if (m->warnings.data[i] == '\n')
             m->warnings.data[i] = '\0';
+    return LM_OK;
+}
+
+static lm_status open_model(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
+{
+    LM_TRY(open_source(m, path, o, e));
+    return make_model(m, path, o, e);
+}
+
+lm_status lm_model_open_config(const char *json, size_t n, const char *name, lm_model **out, lm_error *e)
+{
+    static const lm_model_options options = { .structure_only = true };
+    lm_model                     *m = lm_alloc_zero(1, sizeof *m);
+
+    if (!m)
+        return lm_fail_memory(e, name, sizeof *m);
+    lm_status status = lm_meta_from_json(json, n, name, 32, &m->config_json, e);
+    if (status == LM_OK)
+        status = make_model(m, name, &options, e);
+    if (status != LM_OK) {
+        lm_model_close(m);
+        return status;
+    }
+    *out = m;
     return LM_OK;
 }
 

@@ -17,6 +17,7 @@ PAGES = {
     "rope-llama-3.2-1b.txt": ["rope", "llama-3.2-1b"],
     "mla-deepseek_v2.txt": ["mla", "deepseek-v2"],
     "moe-mixtral.md": ["moe", "mixtral-8x7b", "--md"],
+    "estimate-mistral-7b.txt": ["estimate", "mistral-7b-v0.1"],
     "alibi-llama-3.2-3b.txt": ["alibi", "llama-3.2-3b"],
     "flow-gpt2.txt": ["--diagram", "flow", "gpt-2-124m"],
     "flow-gpt2.mmd": ["--diagram", "flow", "gpt-2-124m", "--md"],

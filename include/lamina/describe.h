@@ -1,0 +1,42 @@
+/* describe.h - descriptions of models that nobody has published: from a few sizes, or from the module tree that a framework
+ * prints. Both become a config.json, read by the same code as any other. */
+#ifndef LAMINA_DESCRIBE_H
+#define LAMINA_DESCRIBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lamina/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lm_sizes {
+    uint32_t hidden, layers, vocab;  /* 0: not given */
+    uint32_t heads, kv_heads, head_dim;      /* kv_heads 0: as many as heads; head_dim 0: hidden / heads */
+    uint32_t intermediate;           /* of the MLP */
+    uint32_t context;                /* 0: 4096 */
+    bool     tied;                   /* the head is the embedding table */
+    bool     plain;                  /* an MLP of two matrices, LayerNorm; else a gated one, RMSNorm */
+    bool     bias;                   /* on every product of the layers */
+    bool     qkv_bias;               /* on queries, keys and values only */
+} lm_sizes;
+
+/* The config.json of a decoder with these sizes. LM_USAGE names what is missing or impossible. */
+lm_status lm_describe_sizes(const lm_sizes *s, lm_text *config, lm_error *e);
+
+/* The config.json behind a printed module tree (`print(model)` of transformers). A tree says neither heads nor tying nor
+ * positions: they come from `known`, from a preset of the same widths, or are assumed; `notes` gets a line for each.
+ * `parameters`: those of the tree, each module once. LM_BAD_MODEL names the line that cannot be read, LM_UNSUPPORTED what has no form
+ * here. */
+lm_status lm_describe_tree(const char *tree, size_t n, const lm_sizes *known, lm_text *config, lm_text *notes, uint64_t *parameters,
+                           lm_error *e);
+
+/* A model of a description in memory, without weights. `name` is for people and messages. */
+lm_status lm_model_open_config(const char *json, size_t n, const char *name, lm_model **out, lm_error *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

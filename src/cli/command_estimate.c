@@ -1,0 +1,184 @@
+/* lamina estimate - parameters by formula beside the count, for a model that need not exist. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/filemap.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+typedef struct estimate_options {
+    lm_model_flags model;
+    lm_sizes       sizes;
+    const char    *tree;
+    bool           markdown, config;
+} estimate_options;
+
+#define O(field) offsetof(estimate_options, field)
+
+static const lm_flag estimate_flag_table[] = {
+    { "--hidden", NULL, LM_FLAG_COUNT, O(sizes.hidden), "N", "width of the residual stream", 1, 1 << 20, NULL },
+    { "--layers", NULL, LM_FLAG_COUNT, O(sizes.layers), "N", "decoder layers", 1, 1024, NULL },
+    { "--vocab", NULL, LM_FLAG_COUNT, O(sizes.vocab), "N", "tokens of the vocabulary", 1, INT32_MAX, NULL },
+    { "--heads", NULL, LM_FLAG_COUNT, O(sizes.heads), "N", "query heads", 1, 1024, NULL },
+    { "--kv-heads", NULL, LM_FLAG_COUNT, O(sizes.kv_heads), "N", "heads of keys and values (as many as --heads)", 1, 1024, NULL },
+    { "--head-dim", NULL, LM_FLAG_COUNT, O(sizes.head_dim), "N", "lanes of a head (hidden / heads)", 1, 65536, NULL },
+    { "--ffn", "--intermediate", LM_FLAG_COUNT, O(sizes.intermediate), "N", "width of the MLP", 1, 1 << 20, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_COUNT, O(sizes.context), "N", "positions (4096)", 1, INT32_MAX, NULL },
+    { "--tied", NULL, LM_FLAG_SWITCH, O(sizes.tied), NULL, "the head is the embedding table", 0, 0, NULL },
+    { "--plain", NULL, LM_FLAG_SWITCH, O(sizes.plain), NULL, "an MLP of two matrices, and LayerNorm", 0, 0, NULL },
+    { "--bias", NULL, LM_FLAG_SWITCH, O(sizes.bias), NULL, "a bias on every product of the layers", 0, 0, NULL },
+    { "--qkv-bias", NULL, LM_FLAG_SWITCH, O(sizes.qkv_bias), NULL, "biases on queries, keys and values only", 0, 0, NULL },
+    { "--from-tree", NULL, LM_FLAG_TEXT, O(tree), "FILE", "sizes from a module tree as transformers prints it", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag estimate_show_table[] = {
+    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "Markdown with LaTeX formulas", 0, 0, NULL },
+    { "--config", NULL, LM_FLAG_SWITCH, O(config), NULL, "only the config.json that the sizes or the tree make", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group estimate_groups[] = {
+    { "sizes", estimate_flag_table, 0 },
+    { "what to show", estimate_show_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { 0 },
+};
+
+/* What a tree does not say is told on stderr, a line each. */
+static void tell_notes(const lm_text *notes)
+{
+    for (const char *p = notes->data; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        lm_note("%.*s", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+static lm_status describe_tree(const estimate_options *o, lm_text *config, uint64_t *parameters, lm_error *e)
+{
+    lm_text notes = { 0 };
+    size_t  size = 0;
+    char   *text = NULL;
+
+    LM_TRY(lm_file_read(o->tree, UINT64_C(16) << 20, &text, &size, e));
+    lm_status status = lm_describe_tree(text, size, &o->sizes, config, &notes, parameters, e);
+    lm_free(text);
+    if (status != LM_OK)
+        return lm_fail_in(e, o->tree);
+    tell_notes(&notes);
+    lm_text_free(&notes);
+    return LM_OK;
+}
+
+/* The tree's own sum of parameters is that of the program which is derived from it. */
+static lm_status check_tree(const estimate_options *o, lm_facts *f, uint64_t parameters, lm_error *e)
+{
+    uint64_t counted = lm_facts_count(f, "parameters.untied_total"), stored = lm_facts_count(f, "parameters.total");
+
+    if (!o->tree || parameters == counted || parameters == stored)
+        return LM_OK;
+    lm_fail(e, LM_UNSUPPORTED, "module tree", LM_NO_OFFSET,
+            "holds %" PRIu64 " parameters, the program derived from it %" PRIu64 ": something in it is not understood",
+            parameters, counted);
+    return lm_fail_in(e, o->tree);
+}
+
+static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m, uint64_t parameters, lm_error *e)
+{
+    lm_explain_options page = { .form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
+                                .columns = lm_out_width(),
+                                .lines = lm_out_is_terminal() };
+    lm_facts          *f = NULL;
+    lm_text            text = { 0 };
+
+    LM_TRY(lm_facts_new(m, NULL, &f, e));
+    lm_status status = check_tree(o, f, parameters, e);
+    if (status == LM_OK)
+        status = lm_explain(f, "estimate", &page, &text, e);
+    lm_facts_free(f);
+    if (status != LM_OK)
+        return status;
+    if (cli->json) {
+        json_t *j = json_loadb(text.data, text.n, 0, NULL);
+        status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "an estimate", 0);
+    } else {
+        status = lm_out_model_text(text.data, text.n, e);
+    }
+    lm_text_free(&text);
+    return status;
+}
+
+static lm_status show_config(lm_cli *cli, const lm_text *config, lm_error *e)
+{
+    json_t *j = json_loadb(config->data, config->n, 0, NULL);
+
+    if (!j)
+        return lm_fail_memory(e, "a description", 0);
+    if (cli->json)
+        return lm_out_json(cli, j, e);
+    char     *text   = json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
+    lm_status status = text ? lm_out_text(text, strlen(text), e) : lm_fail_memory(e, "a description", 0);
+    if (status == LM_OK)
+        status = lm_out_text("\n", 1, e);
+    free(text);
+    json_decref(j);
+    return status;
+}
+
+/* From sizes or from a tree. */
+static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_error *e)
+{
+    uint64_t  parameters = 0;
+    lm_text   config = { 0 };
+    lm_model *m = NULL;
+    lm_status status;
+
+    LM_TRY(o->tree ? describe_tree(o, &config, &parameters, e) : lm_describe_sizes(&o->sizes, &config, e));
+    if (o->config) {
+        status = show_config(cli, &config, e);
+        lm_text_free(&config);
+        return status;
+    }
+    status = lm_model_open_config(config.data, config.n, o->tree ? o->tree : "a model of these sizes", &m, e);
+    lm_text_free(&config);
+    if (status == LM_OK)
+        status = show(cli, o, m, parameters, e);
+    lm_model_close(m);
+    return status;
+}
+
+static lm_status estimate(lm_cli *cli, void *options, lm_error *e)
+{
+    estimate_options *o     = options;
+    const char       *path  = NULL;
+    lm_model         *m     = NULL;
+    bool              given = cli->n_args || o->model.model;
+
+    if (given && (o->sizes.hidden || o->tree))
+        return lm_fail(e, LM_USAGE, "estimate", LM_NO_OFFSET, "a MODEL has its sizes; give one or the other");
+    if (!given)
+        return estimate_described(cli, o, e);
+    LM_TRY(lm_find_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &path, e));
+    o->model.o.weights_optional = true;
+    LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
+    lm_status status = show(cli, o, m, 0, e);
+    lm_model_close(m);
+    return status;
+}
+
+const lm_command lm_command_estimate = {
+    .name = "estimate",
+    .usage = "MODEL | --hidden N --layers N --heads N --ffn N --vocab N [--kv-heads N] … | --from-tree FILE",
+    .summary = "estimate parameters by formula, beside the exact count",
+    .about = "  Sizes make a config.json, and that a program, as for any model. A module tree is what print(model) of\n"
+             "  transformers shows; what it does not say is taken from a published model of the same widths, or asked for.\n",
+    .groups = estimate_groups,
+    .max_args = 1,
+    .options_size = sizeof(estimate_options),
+    .run = estimate,
+};

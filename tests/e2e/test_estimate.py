@@ -1,0 +1,74 @@
+"""lamina estimate: formulas beside the count, from sizes, from models and from trees that transformers has printed (tools/oracle/trees.py)."""
+import json
+
+import pytest
+from conftest import run
+
+MISTRAL = ["--hidden", "4096", "--layers", "32", "--vocab", "32000", "--ffn", "14336", "--heads", "32", "--kv-heads", "8"]
+
+
+@pytest.fixture(scope="module")
+def lamina(build, source):
+    return lambda *args: run(build / "src/cli/lamina", *args, cwd=source)
+
+
+def steps(lamina, *args):
+    done = lamina("estimate", *args, "--json")
+    assert done.returncode == 0, done.stderr
+    found = {s["name"]: s for s in json.loads(done.stdout)["derivation"]["steps"] if "name" in s}
+    assert found["exact"]["agrees"] is True
+    return {name: s["value"] for name, s in found.items()}
+
+
+def test_sizes_are_the_model(lamina):
+    by_hand, published = steps(lamina, *MISTRAL), steps(lamina, "mistral-7b-v0.1")
+    assert by_hand == published
+    assert by_hand["quick"] == 8_046_772_224 and by_hand["by_groups"] == -805_306_368 and by_hand["by_norms"] == 266_240
+    assert by_hand["exact"] == 7_241_732_096
+    assert steps(lamina, *MISTRAL, "--tied")["exact"] == by_hand["exact"] - 32000 * 4096
+    assert steps(lamina, *MISTRAL, "--qkv-bias")["by_biases"] == 32 * (4096 + 2 * 1024)
+    plain = steps(lamina, *MISTRAL, "--plain", "--bias")
+    assert plain["mlp"] == 2 * 4096 * 14336 and plain["by_norms"] == 2 * 266_240
+
+
+@pytest.mark.parametrize("model", ["gpt2", "deepseek-v2", "mixtral-8x7b", "gemma-2-2b", "opt-350m", "falcon-7b", "bloom-560m", "ctrl", "llama-3.1-405b"])
+def test_the_gap_adds_up(lamina, model):
+    s = steps(lamina, model)
+    assert s["group_aware"] + sum(v for k, v in s.items() if k.startswith("by_") and k != "by_groups") == s["exact"]
+
+
+@pytest.mark.parametrize("tree, more", [("llama-3.2-3b", []), ("qwen2.5-3b", []), ("unpublished", ["--heads", "6"]), ("qwen3", []),
+                                        ("starcoder2", ["--heads", "4"])])
+def test_trees(lamina, source, tree, more):
+    folder = source / "tests/golden/explain/trees"
+    totals = dict(line.split("\t") for line in (folder / "totals.tsv").read_text().splitlines())
+    assert steps(lamina, "--from-tree", folder / f"{tree}.txt", *more)["exact"] == int(totals[tree])
+
+
+def test_a_tree_makes_the_published_configuration(lamina, source):
+    j = json.loads(lamina("estimate", "--from-tree", "tests/golden/explain/trees/llama-3.2-3b.txt", "--config", "--json").stdout)
+    assert j["num_attention_heads"] == 24 and j["num_key_value_heads"] == 8 and j["tie_word_embeddings"] is True
+    j = json.loads(lamina("estimate", "--from-tree", "tests/golden/explain/trees/unpublished.txt", "--heads", "6", "--config", "--json").stdout)
+    assert j["attention_bias"] and j["mlp_bias"] and j["hidden_act"] == "gelu" and j["num_key_value_heads"] == 2
+
+
+def test_what_cannot_be_derived_is_said(lamina, source, tmp_path):
+    def fails(text, status, words):
+        (tmp_path / "t.txt").write_text(text)
+        done = lamina("estimate", "--from-tree", tmp_path / "t.txt")
+        assert done.returncode == status and words in done.stderr, done.stderr
+    whole = (source / "tests/golden/explain/trees/unpublished.txt").read_text()
+    fails(whole, 2, "say how many")
+    fails(whole.rstrip()[:-1], 3, "ends before its parentheses do")
+    fails("nothing\n", 3, "line 1")
+    fails(whole.replace("LlamaForCausalLM", "OtherForCausalLM"), 3, "OtherForCausalLM")
+    fails(")\n", 3, "closes nothing")
+    fails("A(\n" * 60, 3, "nested too deep")
+    fails((source / "tests/golden/explain/trees/deepseek-v2.txt").read_text(), 3, "differ")
+    # a module that nobody understands is noticed by the sum
+    extra = whole.replace("        (mlp): LlamaMLP(", "        (extra): Linear(in_features=96, out_features=7, bias=False)\n        (mlp): LlamaMLP(")
+    (tmp_path / "t.txt").write_text(extra)
+    done = lamina("estimate", "--from-tree", tmp_path / "t.txt", "--heads", "6")
+    assert done.returncode == 3 and "something in it is not understood" in done.stderr
+    assert lamina("estimate", "--hidden", "64").returncode == 2 and lamina("estimate", "gpt2", "--hidden", "64").returncode == 2
+    assert lamina("estimate", "--from-tree", "nowhere.txt").returncode == 1
