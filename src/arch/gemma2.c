@@ -24,11 +24,10 @@ lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, l
     float scalar;
 
     LM_TRY(lm_read_f32(s, "query_pre_attn_scalar", NULL, 1e-3, 1e9, 256, &scalar, e));
-    /* GGUF does not say: llama.cpp knows the largest model, whose scale is that of hidden / heads, by its number of layers */
+    /* GGUF need not say: llama.cpp knows the largest model, whose scale is that of hidden / heads, by its number of layers */
     if (s->kind == LM_GGUF)
-        scalar = (float)(c->n_layers == largest ? c->hidden / c->n_heads : c->head_dim);
-    c->attention.scale = 1 / sqrtf(scalar);
-    return LM_OK;
+        scalar = c->n_layers == largest ? (float)c->hidden / (float)c->n_heads : (float)c->head_dim;
+    return lm_read_f32(s, NULL, "attention.scale", 1e-9, 1e9, (double)(1 / sqrtf(scalar)), &c->attention.scale, e);
 }
 
 static lm_status gemma2_configure(const lm_source *s, lm_config *c, lm_error *e)

@@ -64,6 +64,20 @@ static double magnitude(const lm_rope_spec *r)
     return (double)lm_rope_frequencies(r, 1, NULL, NULL, frequencies);
 }
 
+/* Which layers have the window, where it is not all of them. */
+static void add_window(keys *k, const lm_config *c)
+{
+    bool list[LM_MAX_LAYERS], mixed = false;
+
+    whole(k, "attention.sliding_window", c->attention.window);
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        list[i] = !c->full[i];
+        mixed |= c->full[i];
+    }
+    if (mixed)
+        lm_gguf_add_bools(k->w, key(k, "attention.sliding_window_pattern"), list, c->n_layers);
+}
+
 static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_error *e)
 {
     const lm_rope_spec *r = &c->rope;
@@ -72,6 +86,8 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
         return LM_OK;
     whole(k, "rope.dimension_count", r->dim);
     real(k, "rope.freq_base", r->base);
+    if (c->rope_local.dim)
+        real(k, "rope.freq_base_swa", c->rope_local.base);
     switch (r->type) {
     case LM_ROPE_DEFAULT:
     case LM_ROPE_LLAMA3:             /* the scaling is the tensor rope_freqs.weight */
@@ -106,7 +122,7 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
     return LM_OK;
 }
 
-static void add_experts(keys *k, const lm_config *c)
+static void add_experts(keys *k, const lm_family *f, const lm_config *c)
 {
     if (!c->route.n_experts)
         return;
@@ -122,7 +138,9 @@ static void add_experts(keys *k, const lm_config *c)
         whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
     if (c->dense_layers)
         whole(k, "leading_dense_block_count", c->dense_layers);
-    if (c->shared_width && c->shared_width % c->expert_width == 0)
+    if (c->shared_width && (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size")))
+        whole(k, "expert_shared_feed_forward_length", c->shared_width);
+    else if (c->shared_width && c->shared_width % c->expert_width == 0)
         whole(k, "expert_shared_count", c->shared_width / c->expert_width);
     if (c->route.n_groups) {
         whole(k, "expert_group_count", c->route.n_groups);
@@ -151,7 +169,7 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
     if (layer)
         real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
     if (a->window)
-        whole(k, "attention.sliding_window", a->window);
+        add_window(k, c);
     if (a->scale != 1 / sqrtf((float)a->k_dim))
         real(k, "attention.scale", (double)a->scale);
     if (a->softcap > 0)
@@ -175,7 +193,7 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     whole(&k, "block_count", c->n_layers);
     whole(&k, "feed_forward_length", c->intermediate);
     add_attention(&k, c, p);
-    add_experts(&k, c);
+    add_experts(&k, f, c);
     factor(&k, "embedding_scale", c->embedding_scale);
     factor(&k, "residual_scale", c->residual_scale);
     if (knows(f, "logits_scaling"))      /* llama.cpp wants these also where they have no effect */

@@ -58,6 +58,10 @@ static const char *misread(const lm_config *c, const lm_config *r)
     if (c->rope.dim != r->rope.dim || !near((float)c->rope.base, (float)r->rope.base) ||
         (c->rope.type == LM_ROPE_YARN && c->rope.truncate != r->rope.truncate))
         return "rotary embedding";
+    if (!near((float)c->rope_local.base, (float)r->rope_local.base) || memcmp(c->no_rope, r->no_rope, sizeof c->no_rope) != 0)
+        return "rotary embedding of single layers";
+    if (memcmp(c->dense, r->dense, sizeof c->dense) != 0 || c->shared_width != r->shared_width)
+        return "layers without experts, or experts of all tokens";
     if (c->rope.pairing != r->rope.pairing && !r->rope.permuted)
         return "pairs of rotary lanes";
     if (c->act != r->act)
@@ -71,6 +75,7 @@ static const char *misread(const lm_config *c, const lm_config *r)
         (c->route.n_groups > 1 && (c->route.n_groups != r->route.n_groups || c->route.top_groups != r->route.top_groups)))
         return "mixture of experts";
     if (!near(c->embedding_scale, r->embedding_scale) || !near(c->residual_scale, r->residual_scale) ||
+        !near(c->final_softcap, r->final_softcap) || !near(c->embed_factor, r->embed_factor) || !near(c->gate_limit, r->gate_limit) ||
         !near(c->logit_divisor, r->logit_divisor) || !near(c->logit_factor, r->logit_factor))
         return "multipliers";
     return NULL;

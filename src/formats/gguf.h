@@ -27,6 +27,7 @@ void      lm_gguf_add_string(lm_gguf_writer *w, const char *key, lm_view v);
 void      lm_gguf_add_strings(lm_gguf_writer *w, const char *key, const lm_view *v, size_t n);
 void      lm_gguf_add_f32s(lm_gguf_writer *w, const char *key, const float *v, size_t n);
 void      lm_gguf_add_i32s(lm_gguf_writer *w, const char *key, const int32_t *v, size_t n);
+void      lm_gguf_add_bools(lm_gguf_writer *w, const char *key, const bool *v, size_t n);
 void      lm_gguf_add_u32s(lm_gguf_writer *w, const char *key, const uint32_t *v, size_t n);
 /* Copy every key of another GGUF's metadata, in its own type, whose name does not start with one of the NULL-ended
  * prefixes (`except` may be NULL). general.alignment and split.* describe the other file and are never copied. */

@@ -192,6 +192,13 @@ void lm_gguf_add_i32s(lm_gguf_writer *w, const char *key, const int32_t *v, size
             put(&w->keys, (uint32_t)v[i], 4);
 }
 
+void lm_gguf_add_bools(lm_gguf_writer *w, const char *key, const bool *v, size_t n)
+{
+    if (begin_array(w, key, GGUF_BOOL, n))
+        for (size_t i = 0; i < n; i++)
+            put(&w->keys, v[i], 1);
+}
+
 void lm_gguf_add_u32s(lm_gguf_writer *w, const char *key, const uint32_t *v, size_t n)
 {
     if (begin_array(w, key, GGUF_U32, n))
