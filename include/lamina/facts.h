@@ -5,7 +5,8 @@
  *
  *   parameters.total   kv.bytes_at_context   rope.theta[31]   kv.at[8192].bytes   layers[3].self_attn.q_proj.shape
  *   model.layers.3.self_attn.q_proj.parameters            (any module, by its own path)
- */
+ *
+ * docs/facts.md lists them. */
 #ifndef LAMINA_FACTS_H
 #define LAMINA_FACTS_H
 
@@ -130,6 +131,22 @@ void lm_fact_path(const lm_fact *x, lm_text *out);
 
 const char *lm_unit_name(lm_unit u);
 const char *lm_origin_name(lm_origin o);
+
+/* ---- what somebody wrote about a model ---- */
+typedef enum lm_claim { LM_CLAIM_CONFIRMED, LM_CLAIM_ROUNDED, LM_CLAIM_WRONG, LM_CLAIM_NOT_CHECKABLE } lm_claim;
+
+const char *lm_claim_word(lm_claim c);           /* "confirmed" … */
+
+typedef struct lm_judgement {
+    lm_claim verdict;
+    char     path[128];              /* of the fact; "" when there is none */
+    char     truth[160];             /* its value */
+    char     why[96];                /* the likely error, or why nothing can be said; "" */
+} lm_judgement;
+
+/* `quantity`: what documents call it ("num_hidden_layers", "params.total") or a path; `claim`: "3.6B", "7213.50 MB", "GQA".
+ * LM_OK whatever the verdict. */
+lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *claim, lm_judgement *out, lm_error *e);
 
 /* ---- pages for people, made of facts ---- */
 typedef struct lm_view_options {

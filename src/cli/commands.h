@@ -14,6 +14,7 @@
     X(compare)             \
     X(fit)                 \
     X(devices)             \
+    X(audit)               \
     X(verify)              \
     X(tokenize)            \
     X(detokenize)          \

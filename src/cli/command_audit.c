@@ -1,0 +1,242 @@
+/* lamina audit - statements about models, each against the program. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/filemap.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+enum { MOST_CELLS = 32, MOST_MODELS = 64 };
+
+#define MOST_BYTES (UINT64_C(16) << 20)
+
+typedef struct audit_options { lm_model_flags model; bool quiet_ones; } audit_options;
+
+#define O(field) offsetof(audit_options, field)
+
+static const lm_flag audit_flag_table[] = {
+    { "--wrong-only", NULL, LM_FLAG_SWITCH, O(quiet_ones), NULL, "show only what is wrong", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group audit_groups[] = {
+    { "what to show", audit_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { 0 },
+};
+
+/* A model that some statement is about, opened once. */
+typedef struct subject { const char *name; lm_model *model; lm_facts *facts; bool missing; } subject;
+
+typedef struct audit {
+    lm_cli        *cli;
+    audit_options *o;
+    subject        subjects[MOST_MODELS];
+    size_t         n_subjects, line, counts[4], statements;
+    json_t        *list;
+    lm_buf         out;
+} audit;
+
+static subject *find_subject(audit *a, const char *name)
+{
+    lm_model_flags flags = a->o->model;
+    const char    *path  = NULL;
+    lm_error       e;
+
+    for (size_t i = 0; i < a->n_subjects; i++)
+        if (strcmp(a->subjects[i].name, name) == 0)
+            return &a->subjects[i];
+    if (a->n_subjects == MOST_MODELS)
+        return NULL;
+    subject *s = &a->subjects[a->n_subjects++];
+    flags.model              = NULL;
+    flags.o.weights_optional = true;
+    *s                       = (subject){ .name = lm_arena_strdup(&a->cli->arena, name), .missing = true };
+    if (!s->name || lm_find_model(a->cli, &flags, s->name, &path, &e) != LM_OK || lm_model_open(path, &flags.o, &s->model, &e) != LM_OK)
+        return s;
+    s->missing = lm_facts_new(s->model, NULL, &s->facts, &e) != LM_OK;
+    return s;
+}
+
+/* ---- one statement ---- */
+
+static void show(audit *a, const char *model, const char *quantity, const char *claim, const lm_judgement *j)
+{
+    a->counts[j->verdict]++;
+    a->statements++;
+    if (a->cli->json) {
+        json_t *one = json_pack("{s:I, s:s, s:s, s:s, s:s}", "line", (json_int_t)a->line, "verdict", lm_claim_word(j->verdict), "truth",
+                                j->truth, "why", j->why, "path", j->path);
+        json_object_set_new(one, "model", lm_json_text(model, strlen(model)));
+        json_object_set_new(one, "quantity", lm_json_text(quantity, strlen(quantity)));
+        json_object_set_new(one, "claim", lm_json_text(claim, strlen(claim)));
+        json_array_append_new(a->list, one);
+        return;
+    }
+    if (a->o->quiet_ones && j->verdict != LM_CLAIM_WRONG)
+        return;
+    lm_buf_printf(&a->out, "%5zu  %-13s  %s  %s: %s", a->line, lm_claim_word(j->verdict), model, quantity, claim);
+    if (j->verdict == LM_CLAIM_WRONG || j->verdict == LM_CLAIM_ROUNDED)
+        lm_buf_printf(&a->out, "; it is %s", j->truth);
+    lm_buf_printf(&a->out, "%s%s%s\n", *j->why ? " (" : "", j->why, *j->why ? ")" : "");
+}
+
+static lm_status judge(audit *a, const char *model, const char *quantity, const char *claim, lm_error *e)
+{
+    subject     *s = find_subject(a, model);
+    lm_judgement j = { .verdict = LM_CLAIM_NOT_CHECKABLE, .why = "no such model" };
+
+    if (s && !s->missing)
+        LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
+    show(a, model, quantity, claim, &j);
+    return LM_OK;
+}
+
+/* ---- files ---- */
+
+static size_t split(char *line, char separator, char *cells[MOST_CELLS])
+{
+    size_t n = 0;
+
+    for (char *p = line; p && n < MOST_CELLS;) {
+        char *end  = strchr(p, separator);
+        cells[n++] = p;
+        if (end)
+            *end++ = '\0';
+        p = end;
+    }
+    return n;
+}
+
+static char *trim(char *s)
+{
+    while (*s == ' ' || *s == '`' || *s == '*')
+        s++;
+    for (size_t n = strlen(s); n && (isspace((unsigned char)s[n - 1]) || s[n - 1] == '`' || s[n - 1] == '*'); n--)
+        s[n - 1] = '\0';
+    return s;
+}
+
+static int column(char *const *names, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* Columns model (or asked), quantity, and claim (or seed_value or value), named by the first line. */
+static lm_status audit_table(audit *a, char *text, lm_error *e)
+{
+    char *names[MOST_CELLS], *cells[MOST_CELLS], *next = NULL;
+    int   model = -1, quantity = -1, claim = -1;
+
+    for (char *line = text; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        a->line++;
+        if (a->line == 1) {
+            size_t n = split(line, '\t', names);
+            model    = column(names, n, "asked") >= 0 ? column(names, n, "asked") : column(names, n, "model");
+            quantity = column(names, n, "quantity");
+            claim    = column(names, n, "claim") >= 0 ? column(names, n, "claim") : column(names, n, "seed_value") >= 0
+                           ? column(names, n, "seed_value") : column(names, n, "value");
+            if (quantity < 0 || claim < 0 || (model < 0 && !a->o->model.model))
+                return lm_fail(e, LM_USAGE, "columns", LM_NO_OFFSET, "the first line names no columns model, quantity and claim");
+            continue;
+        }
+        size_t n = split(line, '\t', cells);
+        if ((size_t)quantity < n && (size_t)claim < n && (model < 0 || (size_t)model < n))
+            LM_TRY(judge(a, model < 0 ? a->o->model.model : cells[model], cells[quantity], cells[claim], e));
+    }
+    return LM_OK;
+}
+
+/* Rows of Markdown tables whose first cell is a quantity and whose second is its value, about the model of -m. */
+static lm_status audit_markdown(audit *a, char *text, lm_error *e)
+{
+    char *cells[MOST_CELLS], *next = NULL;
+
+    for (char *line = text; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        a->line++;
+        line = trim(line);
+        if (*line != '|')
+            continue;
+        size_t n = split(line + 1, '|', cells);
+        if (n < 2)
+            continue;
+        char *quantity = trim(cells[0]), *claim = trim(cells[1]);
+        lm_judgement j;
+        subject     *s = find_subject(a, a->o->model.model);
+        if (!s || s->missing)
+            return lm_fail(e, LM_NOT_FOUND, a->o->model.model, LM_NO_OFFSET, "no such model");
+        LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
+        if (*j.path)                         /* other rows of other tables say other things */
+            show(a, a->o->model.model, quantity, claim, &j);
+    }
+    return LM_OK;
+}
+
+static lm_status finish(audit *a, lm_error *e)
+{
+    if (a->cli->json) {
+        json_t *counts = json_object();
+        for (int i = 0; i < 4; i++)
+            json_object_set_new(counts, lm_claim_word((lm_claim)i), json_integer((json_int_t)a->counts[i]));
+        LM_TRY(lm_out_json(a->cli, json_pack("{s:O, s:o}", "statements", a->list, "counts", counts), e));
+    } else {
+        lm_buf_printf(&a->out, "%zu statements: ", a->statements);
+        for (int i = 0; i < 4; i++)
+            lm_buf_printf(&a->out, "%s%zu %s", i ? ", " : "", a->counts[i], lm_claim_word((lm_claim)i));
+        lm_buf_add_char(&a->out, '\n');
+        LM_TRY(lm_out_buf(&a->out, e));
+    }
+    if (a->counts[LM_CLAIM_WRONG])
+        return lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements are wrong", a->counts[LM_CLAIM_WRONG], a->statements);
+    return LM_OK;
+}
+
+static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
+{
+    audit     a    = { .cli = cli, .o = options, .list = json_array() };
+    char     *text = NULL;
+    size_t    size = 0, n = strlen(cli->args[0]);
+    bool      markdown = n > 3 && strcmp(cli->args[0] + n - 3, ".md") == 0;
+    lm_status status   = lm_file_read(cli->args[0], MOST_BYTES, &text, &size, e);
+
+    if (status == LM_OK && markdown && !a.o->model.model)
+        status = lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "a document needs -m MODEL: the model that it is about");
+    if (status == LM_OK)
+        status = markdown ? audit_markdown(&a, text, e) : audit_table(&a, text, e);
+    if (status == LM_OK)
+        status = finish(&a, e);
+    for (size_t i = 0; i < a.n_subjects; i++) {
+        lm_facts_free(a.subjects[i].facts);
+        lm_model_close(a.subjects[i].model);
+    }
+    lm_free(text);
+    lm_buf_free(&a.out);
+    json_decref(a.list);
+    return status;
+}
+
+const lm_command lm_command_audit = {
+    .name = "audit",
+    .usage = "FILE.tsv | FILE.md -m MODEL",
+    .summary = "check what a document says about models",
+    .about = "  FILE.tsv: a first line with the columns model, quantity and claim; FILE.md: tables of quantity and value.\n"
+             "  A quantity is a name of a description (num_hidden_layers) or any path of lamina inspect --query.\n"
+             "  Ends with status 5 when something is wrong.\n",
+    .groups = audit_groups,
+    .min_args = 1,
+    .max_args = 1,
+    .options_size = sizeof(audit_options),
+    .run = run_audit,
+};

@@ -1,0 +1,66 @@
+"""lamina audit: what documents say about models, judged by the program."""
+import collections
+import csv
+import json
+
+import pytest
+from conftest import run
+
+
+@pytest.fixture(scope="module")
+def lamina(build, source):
+    return lambda *args: run(build / "src/cli/lamina", *args, cwd=source)
+
+
+@pytest.fixture(scope="module")
+def judged(lamina, source):
+    """Each of the 716 statements with its verdict by hand and by lamina."""
+    path = source / "tests/golden/facts/facts.tsv"
+    with path.open(newline="") as f:
+        rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
+    done = lamina("audit", path, "--json")
+    assert done.returncode == 5 and "statements are wrong" in done.stderr
+    found = json.loads(done.stdout)
+    assert sum(found["counts"].values()) == len(rows) == len(found["statements"])
+    return list(zip(rows, found["statements"]))
+
+
+def test_nothing_true_is_called_wrong(judged):
+    about = [(r, s) for r, s in judged if r["model"] not in ("generic", "transformer-2017", "llama-2", "granite-3.0", "gpt-4")]
+    for r, s in about:
+        if r["verdict"] in ("exact", "rounded-ok"):
+            assert s["verdict"] != "wrong", (r["id"], s)
+    confirmed = sum(r["verdict"] == "exact" and s["verdict"] == "confirmed" for r, s in about)
+    rounded = sum(r["verdict"] == "rounded-ok" and s["verdict"] == "rounded" for r, s in about)
+    assert confirmed > 330 and rounded > 55
+
+
+def test_errors_are_found_and_named(judged):
+    wrong = [(r, s) for r, s in judged if r["verdict"] == "wrong"]
+    assert not [r["id"] for r, s in wrong if s["verdict"] == "confirmed"]
+    caught = [(r, s) for r, s in wrong if s["verdict"] == "wrong"]
+    assert len(caught) >= 65
+    why = {r["id"]: s["why"] for r, s in caught}
+    assert why["S000-075"] == why["S001-068"] == "a tied head counted twice" and why["S001-075"] == "a tied head counted twice"
+    assert why["S004-019"].startswith("a binary prefix") and why["S004-101"].startswith("a binary prefix")
+    assert why["S002-104"].startswith("a thousand times off")
+    reasons = collections.Counter(s["why"] for _, s in caught)
+    assert reasons["a tied head counted twice"] >= 5
+
+
+def test_a_document(lamina, tmp_path):
+    page = tmp_path / "model.md"
+    page.write_text("| Parameter | Value |\n|---|---|\n| hidden_size | 3072 |\n| num_key_value_heads | 8 (GQA) |\n"
+                    "| **num_hidden_layers** | 26 |\n| params.total | 3.6B |\n| colour | blue |\n")
+    done = lamina("audit", page, "-m", "llama-3.2-3b")
+    assert done.returncode == 5
+    lines = done.stdout.splitlines()
+    assert len(lines) == 5 and "confirmed" in lines[0] and "it is 28" in lines[2] and "tied head" in lines[3]
+    assert "2 confirmed, 0 rounded, 2 wrong" in lines[4]
+    assert lamina("audit", page).returncode == 2 and lamina("audit", tmp_path / "none.md", "-m", "llama-3.2-3b").returncode == 1
+    good = tmp_path / "good.tsv"
+    good.write_text("model\tquantity\tclaim\nllama-3.2-3b\tkv.at[8192].bytes\t896 MB\nllama-3.2-3b\tlayers[0].mlp.up_proj.shape\t3072->8192\n"
+                    "llama-3.2-3b\tmax_position_embeddings\t131K\nno-such-model\tparams.total\t1B\n")
+    done = lamina("audit", good, "--json")
+    assert done.returncode == 0
+    assert [s["verdict"] for s in json.loads(done.stdout)["statements"]] == ["confirmed", "confirmed", "rounded", "not checkable"]
