@@ -54,13 +54,51 @@ static const lm_node *reader(const lm_program *p, uint32_t weight, uint32_t *par
     return NULL;
 }
 
+static bool is_norm(const lm_node *n)
+{
+    return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
+}
+
+/* A head that is the embedding sees each token's own row in what the embedding has put into the stream. That part must stay
+ * small beside what layers add, or every token predicts itself: where the embedding is multiplied (Gemma) or normalised
+ * (BLOOM) before the first layer its rows, or that norm, are made small, and the norm before the head makes up for it. */
+void lm_study_embedding(lm_synthesis *s)
+{
+    const lm_program *p = s->program;
+    bool             *from_table = lm_arena_new(&s->arena, p->n_values + 1, bool);
+    uint32_t          table = LM_NONE;
+
+    s->embedding_norm = s->final_norm = LM_NONE;
+    s->gain           = 1;
+    for (uint32_t i = 0; from_table && i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        bool           on = n->n_in && from_table[n->in[0]];
+        if (n->code == LM_OP_EMBED && p->weights[n->weights[0]].uses > 1) {
+            table              = n->weights[0];
+            from_table[n->out] = true;
+        } else if (on && n->code == LM_OP_SCALE) {
+            s->gain *= n->scale.factor;
+            from_table[n->out] = true;
+        } else if (on && is_norm(n) && n->layer < 0) {
+            s->embedding_norm = n->weights[0];
+        } else if (n->code == LM_OP_LINEAR && n->weights[0] == table && is_norm(&p->nodes[p->values[n->in[0]].producer])) {
+            s->final_norm = p->nodes[p->values[n->in[0]].producer].weights[0];
+        }
+    }
+    if (s->final_norm == LM_NONE || s->gain < 1)
+        s->gain = 1;
+    if (s->embedding_norm == s->final_norm)
+        s->embedding_norm = LM_NONE;
+}
+
 /* Matrices keep the size of what goes through them; norms are nearly 1; logits deviate by 2. */
 void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
 {
     const lm_weight *w = &s->program->weights[weight];
     uint32_t         parameter = 0;
     const lm_node   *n = reader(s->program, weight, &parameter);
-    bool             norm = n && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM) && parameter == 0;
+    bool             norm = n && is_norm(n) && parameter == 0;
+    float            size = weight == s->final_norm ? s->gain : weight == s->embedding_norm ? 0.05f : 1.0f;
 
     t->n_dims   = w->n_dims;
     t->elements = w->elements;
@@ -69,13 +107,15 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
     t->cols   = w->dims[w->n_dims - 1];
     t->part   = strchr(w->path, '*') ? w->elements / w->dims[0] : w->elements;
     t->stream = stream_of(w->path);
-    t->mean   = norm ? 1.0f : 0.0f;
+    t->mean   = norm ? size : 0.0f;
     if (norm)
-        t->deviation = 0.1f;
+        t->deviation = 0.1f * size;
     else if (w->n_dims == 1)
         t->deviation = 0.02f;
     else
         t->deviation = (w->kind == LM_TABLE ? 2.0f : 1.0f) / sqrtf((float)t->cols);
+    if (w->kind == LM_TABLE && w->uses > 1)
+        t->deviation /= s->gain;
     if (w->kind != LM_HEADS)
         return;
     /* the numbers of the matrix that a checkpoint keeps */

@@ -160,6 +160,7 @@ static lm_status synthesize(lm_synthesis *s, const char *model, const char *out,
     LM_TRY(check_target(out, s->o, e));
     LM_TRY(read_description(s, model, &where, e));
     LM_TRY(describe(s, where, e));
+    lm_study_embedding(s);
     return lm_view_ends(lm_view_of(out), LM_VIEW(".gguf")) ? lm_synth_gguf(s, out, e) : lm_synth_folder(s, out, e);
 }
 

@@ -38,6 +38,8 @@ typedef struct lm_synthesis {
     const lm_family  *family;
     lm_config         config;
     lm_program       *program;
+    uint32_t          embedding_norm, final_norm;      /* weights; LM_NONE */
+    float             gain;          /* what a tied embedding is multiplied by before the first layer */
     const char       *type;          /* "q4_k_m" */
     lm_made_tensor   *tensors;
     size_t            n_tensors, capacity;
@@ -53,6 +55,9 @@ typedef lm_status (*lm_made_sink)(void *file, const void *data, size_t n, lm_err
 
 /* The next tensor, zeroed but for its name, or NULL without memory. */
 lm_made_tensor *lm_add_made(lm_synthesis *s, const char *name);
+
+/* Before anything is filled: how the embedding and the head hang together. */
+void lm_study_embedding(lm_synthesis *s);
 
 /* What fills weight `w`: deviation, numbers, storage; dims as the program has them. */
 void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t);

@@ -162,6 +162,10 @@ static lm_status copy_tokenizer(lm_synthesis *s, const char *folder, lm_error *e
     char       *text;
     size_t      n;
 
+    if (!many && !lm_view_ends(lm_view_of(from), LM_VIEW(".json"))) {
+        lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "a folder takes a folder's tokenizer, or a tokenizer.json");
+        return lm_fail_in(e, from);
+    }
     for (size_t i = 0; i < (many ? sizeof names / sizeof *names : 1); i++) {
         const char *path = many ? lm_arena_printf(&s->arena, "%s/%s", from, names[i]) : from;
         if (!path)

@@ -36,9 +36,9 @@ json_t *lm_tokenizer_json(const lm_invented *v)
         json_object_setn_new(vocabulary, v->tokens[i].data, v->tokens[i].size, json_integer(i));
     for (uint32_t i = 0; i < v->n_merges; i++)
         json_array_append_new(merges, text(v->merges[i]));
-    json_array_append_new(added, special(v, v->bos));
-    if (v->eos != v->bos)
-        json_array_append_new(added, special(v, v->eos));
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->types[i] == LM_CONTROL_TOKEN)
+            json_array_append_new(added, special(v, i));
     return json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:o, s:o, s:{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:o, s:o}}", "version", "1.0",
                      "truncation", "padding", "added_tokens", added, "normalizer", "pre_tokenizer", byte_level(), "post_processor",
                      begin(v), "decoder", byte_level(), "model", "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix",

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/filemap.h"
 
-enum { BYTES = 256, LETTERS = 26, NORMAL = 1, CONTROL = 3, UNUSED = 5 };
+enum { BYTES = 256, LETTERS = 26, NORMAL = 1, CONTROL = LM_CONTROL_TOKEN, UNUSED = 5 };
 
 /* ---- invented ---- */
 
@@ -48,13 +48,13 @@ static bool taken(const inventing *i, uint32_t id)
     return id == i->v->bos || id == i->v->eos;
 }
 
-static bool next(inventing *i, const char *text)
+static bool next(inventing *i, const char *text, int32_t type)
 {
     while (i->at < i->v->n && taken(i, i->at))
         i->at++;
     if (i->at >= i->v->n)
         return false;
-    put(i, i->at++, text, NORMAL);
+    put(i, i->at++, text, type);
     return true;
 }
 
@@ -63,7 +63,7 @@ static void merge(inventing *i, const char *left, const char *right)
     char text[32];
 
     snprintf(text, sizeof text, "%s%s", left, right);
-    if (!next(i, lm_arena_strdup(i->arena, text)))
+    if (!next(i, lm_arena_strdup(i->arena, text), NORMAL))
         return;
     char *rule = lm_arena_printf(i->arena, "%s %s", left, right);
     i->failed |= !rule;
@@ -96,13 +96,15 @@ lm_status lm_invent_vocabulary(uint32_t n, int64_t bos, int64_t eos, lm_arena *a
         return lm_fail_memory(e, "a vocabulary", n);
     out->bos = bos >= 0 && bos < n ? (uint32_t)bos : n - 2;
     out->eos = eos >= 0 && eos < n ? (uint32_t)eos : n - 1;
-    put(&i, out->bos, "<|begin|>", CONTROL);
-    put(&i, out->eos, out->eos == out->bos ? "<|begin|>" : "<|end|>", CONTROL);
+    put(&i, out->bos, "<s>", CONTROL);
+    put(&i, out->eos, out->eos == out->bos ? "<s>" : "</s>", CONTROL);
     for (unsigned b = 0; b < BYTES; b++)
-        next(&i, utf8(arena, spelling(b)));
+        next(&i, utf8(arena, spelling(b)), NORMAL);
+    next(&i, "<unk>", CONTROL);           /* llama.cpp looks for these in some families */
+    next(&i, "<|endoftext|>", CONTROL);
     add_merges(&i);
     while (i.at < n)
-        next(&i, lm_arena_printf(arena, "[%u]", i.at));
+        next(&i, lm_arena_printf(arena, "[%u]", i.at), NORMAL);
     return i.failed ? lm_fail_memory(e, "a vocabulary", n) : LM_OK;
 }
 
@@ -192,6 +194,8 @@ lm_status lm_copy_vocabulary(lm_gguf_writer *w, const char *path, uint32_t n, lm
     lm_container *c     = NULL;
     lm_status     status;
 
+    if (!lm_path_is_file(path) || lm_view_ends(lm_view_of(path), LM_VIEW(".json")))
+        LM_TRY_GOTO(lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "a GGUF file with a vocabulary is wanted"));
     LM_TRY_GOTO(lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e));
     status = copy(w, c, n, &arena, e);
 

@@ -7,9 +7,11 @@
 
 /* Bytes as byte-level BPE spells them, then pairs of letters, the same behind a space, and names in brackets for the rest; `bos` and
  * `eos` have the numbers that the model's config.json gives them. Fewer than 258 rows have no room for it: n is 0. */
+enum { LM_CONTROL_TOKEN = 3 };
+
 typedef struct lm_invented {
     lm_view *tokens, *merges;
-    int32_t *types;                  /* as in GGUF: 1 normal, 3 control */
+    int32_t *types;                  /* as in GGUF: 1 normal, LM_CONTROL_TOKEN */
     uint32_t n, n_merges, bos, eos;
 } lm_invented;
 

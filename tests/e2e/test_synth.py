@@ -141,6 +141,13 @@ def test_a_tokenizer_that_is_copied(lamina, model, tmp_path):
     few.write_text(json.dumps(TINY))
     refused = lamina("synth", few, tmp_path / "n.gguf", "--tokenizer", model)
     assert refused.returncode == 2 and "600 rows" in refused.stderr and not (tmp_path / "n.gguf").exists()
+    for wrong, into in ((few, tmp_path / "n.gguf"), (model, tmp_path / "made"), (tmp_path / "nothing", tmp_path / "n.gguf")):
+        assert lamina("synth", few, into, "--tokenizer", wrong).returncode != 0 and not into.exists()
+    made = tmp_path / "with-files"
+    assert lamina("synth", few, made).returncode == 0
+    assert lamina("synth", few, tmp_path / "again", "--tokenizer", made).returncode == 0
+    assert lamina("synth", few, tmp_path / "once", "--tokenizer", made / "tokenizer.json").returncode == 0
+    assert digest(tmp_path / "again" / "tokenizer.json") == digest(tmp_path / "once" / "tokenizer.json") == digest(made / "tokenizer.json")
 
 
 def test_refusals(lamina, config, tmp_path):

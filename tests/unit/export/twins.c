@@ -54,6 +54,22 @@ static float *logits_of(const char *path, size_t *n)
     return out;
 }
 
+/* The mean probability of the best token. */
+static double certainty(const float *logits, size_t n)
+{
+    double mean = 0;
+
+    for (size_t r = 0; r < ROWS; r++) {
+        double most = -INFINITY, sum = 0;
+        for (size_t i = 0; i < n; i++)
+            most = fmax(most, (double)logits[r * n + i]);
+        for (size_t i = 0; i < n; i++)
+            sum += exp((double)logits[r * n + i] - most);
+        mean += 1 / sum / ROWS;
+    }
+    return mean;
+}
+
 /* The largest difference and the deviation of the logits. */
 static void compare(const char *name, const char *folder, const char *file)
 {
@@ -73,6 +89,8 @@ static void compare(const char *name, const char *folder, const char *file)
         wrong++, print_error("%s: the containers differ by %g of %g\n", name, most, size);
     if (!(deviation > 0.01 * size && deviation > 1e-3))
         wrong++, print_error("%s: logits deviate by %g, the largest is %g\n", name, deviation, size);
+    if (certainty(a, n) > 0.9)
+        wrong++, print_error("%s: the best token has probability %g\n", name, certainty(a, n));
     free(a);
     free(b);
 }
