@@ -60,8 +60,8 @@ static bool is_norm(const lm_node *n)
 }
 
 /* A head that is the embedding sees each token's own row in what the embedding has put into the stream. That part must stay
- * small beside what layers add, or every token predicts itself: where the embedding is multiplied (Gemma) or normalised
- * (BLOOM) before the first layer its rows, or that norm, are made small, and the norm before the head makes up for it. */
+ * small beside what layers add, or every token predicts itself: where the embedding is multiplied or normalised
+ * before the first layer its rows, or that norm, are made small, and the norm before the head makes up for it. */
 void lm_study_embedding(lm_synthesis *s)
 {
     const lm_program *p = s->program;
