@@ -33,7 +33,7 @@ lm_made_tensor *lm_add_made(lm_synthesis *s, const char *name)
 /* ---- what a weight is filled with ---- */
 
 /* FNV-1a: any number will do that depends on the name alone. */
-static uint64_t stream_of(const char *path)
+uint64_t lm_made_stream(const char *path)
 {
     uint64_t h = UINT64_C(0xCBF29CE484222325);
 
@@ -106,11 +106,11 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
         t->dims[i] = w->dims[i];
     t->cols   = w->dims[w->n_dims - 1];
     t->part   = strchr(w->path, '*') ? w->elements / w->dims[0] : w->elements;
-    t->stream = stream_of(w->path);
+    t->stream = lm_made_stream(w->path);
     t->mean   = norm ? size : 0.0f;
     if (norm)
         t->deviation = 0.1f * size;
-    else if (w->n_dims == 1)
+    else if (w->kind == LM_VECTOR)
         t->deviation = 0.02f;
     else
         t->deviation = (w->kind == LM_TABLE ? 2.0f : 1.0f) / sqrtf((float)t->cols);
@@ -122,7 +122,7 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
     t->turned      = w->joint.turned;
     t->joint_first = w->joint.first;
     t->joint_of    = w->joint.of;
-    t->stream      = stream_of(w->joint.path);
+    t->stream      = lm_made_stream(w->joint.path);
     t->cols        = w->dims[w->joint.turned ? 1 : 2];
     t->deviation   = 1.0f / sqrtf((float)t->cols);
 }
@@ -159,6 +159,21 @@ static uint64_t joint_number(const lm_made_tensor *t, uint64_t at)
     return t->turned ? (first + col) * t->cols + row : (first + row) * t->cols + col;
 }
 
+/* Of element `at` of woven rows: whose numbers, which one, and how many follow in order. */
+static uint64_t woven_number(const lm_made_tensor *t, uint64_t at, uint64_t *stream, uint64_t *run)
+{
+    uint64_t of = t->woven.of, cols = t->cols, e = at / (of * cols), r = at / cols % of, c = at % cols;
+
+    *run = t->woven.turned ? 1 : cols - c;
+    if (t->woven.turned) {
+        r = at % of;
+        c = at / of % cols;
+    }
+    uint64_t rows = t->woven.rows, second = t->woven.in_turns ? r % 2 : r / rows, row = t->woven.in_turns ? r / 2 : r % rows;
+    *stream       = t->woven.streams[second] + (t->woven.each ? e : 0);
+    return (t->woven.each ? row : e * rows + row) * cols + c;
+}
+
 /* Elements [from, from + n) as they are stored. */
 static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64_t n, float *out)
 {
@@ -169,7 +184,12 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
     for (uint64_t done = 0, take; done < n; done += take) {
         uint64_t part = (from + done) / t->part, at = (from + done) % t->part, first = at, step = 1;
         take          = t->part - at < n - done ? t->part - at : n - done;
-        if (t->joint_of) {
+        uint64_t stream = t->stream + part;
+        if (t->woven.of) {
+            uint64_t run;
+            first = woven_number(t, at, &stream, &run);
+            take  = run < take ? run : take;
+        } else if (t->joint_of) {
             take  = t->dims[2] - at % t->dims[2] < take ? t->dims[2] - at % t->dims[2] : take;
             first = joint_number(t, at);
             step  = t->turned ? t->cols : 1;
@@ -179,7 +199,7 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
             first = t->turned ? col * t->cols + row : (t->head ? number_row(row, t->head) : grouped_row(t, row)) * width + col;
             step  = t->turned ? t->cols : 1;
         }
-        lm_rng_bell(out + done, take, seed, t->stream + part, first, step);
+        lm_rng_bell(out + done, take, seed, stream, first, step);
     }
     for (uint64_t i = 0; i < n; i++)
         out[i] = t->mean + t->deviation * out[i];

@@ -27,6 +27,10 @@ typedef struct lm_made_tensor {
                                         all keys, all values; 0: no change */
     const float *values;             /* [elements]: nothing random; NULL */
     uint32_t     joint_first, joint_of;   /* matrices of heads: rows of those that a checkpoint keeps together (lm_joint); 0: none */
+    struct {                         /* rows of one or two weights in one matrix for each expert (lm_woven); of 0: not so */
+        uint64_t of, rows, streams[2];   /* rows there, rows of each weight, and their numbers */
+        bool     in_turns, turned, each; /* stored [experts, in, of]; each expert has a stream */
+    } woven;
 } lm_made_tensor;
 
 typedef struct lm_synthesis {
@@ -58,6 +62,9 @@ lm_made_tensor *lm_add_made(lm_synthesis *s, const char *name);
 
 /* Before anything is filled: how the embedding and the head hang together. */
 void lm_study_embedding(lm_synthesis *s);
+
+/* The numbers of the weight of this path. */
+uint64_t lm_made_stream(const char *path);
 
 /* What fills weight `w`: deviation, numbers, storage; dims as the program has them. */
 void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t);

@@ -232,6 +232,38 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
     return LM_OK;
 }
 
+/* The weight whose rows follow, or alternate with, those of weight `i` in one tensor. */
+static const lm_weight *partner(const lm_program *p, const lm_weight *w)
+{
+    for (uint32_t k = 0; k < p->n_weights; k++)
+        if (p->weights[k].woven.path && p->weights[k].woven.first && strcmp(p->weights[k].woven.path, w->woven.path) == 0)
+            return &p->weights[k];
+    return NULL;
+}
+
+static lm_status add_woven(lm_synthesis *s, uint32_t i, lm_dtype type, lm_error *e)
+{
+    const lm_weight *w = &s->program->weights[i], *other = partner(s->program, w);
+    lm_made_tensor  *t = lm_add_made(s, w->woven.path);
+
+    if (!t)
+        return lm_fail_memory(e, "tensors", 0);
+    lm_fill_made(s, i, t);
+    t->type             = type;
+    t->cols             = w->n_dims == 3 ? w->dims[2] : 1;
+    t->woven.of         = w->woven.of;
+    t->woven.rows       = w->dims[1];
+    t->woven.in_turns   = w->woven.step == 2;
+    t->woven.turned     = w->woven.turned;
+    t->woven.each       = strchr(w->path, '*') != NULL;
+    t->woven.streams[0] = t->stream;
+    t->woven.streams[1] = other ? lm_made_stream(other->path) : 0;
+    t->dims[1]          = w->woven.turned ? t->cols : w->woven.of;
+    t->dims[2]          = w->woven.turned ? w->woven.of : t->cols;
+    t->elements = t->part = w->dims[0] * w->woven.of * t->cols;
+    return LM_OK;
+}
+
 static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
 {
     char name[256];
@@ -239,8 +271,12 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
     for (uint32_t i = 0; i < s->program->n_weights; i++) {
         const lm_weight *w    = &s->program->weights[i];
         const char      *star = strchr(w->path, '*');
-        if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first))
+        if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first) || (w->woven.path && w->woven.first))
             continue;
+        if (w->woven.path) {
+            LM_TRY(add_woven(s, i, type, e));
+            continue;
+        }
         if (w->woven.path)
             return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "folders keep it among other weights, which synth does not write");
         if (!star)

@@ -64,14 +64,14 @@ static const char *misread(const lm_config *c, const lm_config *r)
         return "layers without experts, or experts of all tokens";
     if (c->rope.pairing != r->rope.pairing && !r->rope.permuted)
         return "pairs of rotary lanes";
-    if (c->act != r->act)
+    if (c->act != r->act || !near(c->gate_limit, r->gate_limit))
         return "activation";
     if (c->residual_normed != r->residual_normed || c->scores_by_layer != r->scores_by_layer || c->post_norm != r->post_norm)
         return "block";
     if (c->tied != r->tied)
         return "head";
     if (c->route.n_experts != r->route.n_experts || c->route.top_k != r->route.top_k || c->route.sigmoid != r->route.sigmoid ||
-        c->route.renormalise != r->route.renormalise || !near(c->route.scale, r->route.scale) || c->expert_width != r->expert_width ||
+        c->route.renormalise != r->route.renormalise || !near(c->route.scale, r->route.scale) || c->expert_width != r->expert_width || c->shared_width != r->shared_width ||
         (c->route.n_groups > 1 && (c->route.n_groups != r->route.n_groups || c->route.top_groups != r->route.top_groups)))
         return "mixture of experts";
     if (!near(c->embedding_scale, r->embedding_scale) || !near(c->residual_scale, r->residual_scale) ||
