@@ -128,8 +128,7 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
         return;
     whole(k, "expert_count", c->route.n_experts);
     whole(k, "expert_used_count", c->route.top_k);
-    if (c->expert_width != c->intermediate)
-        whole(k, "expert_feed_forward_length", c->expert_width);
+    whole(k, "expert_feed_forward_length", c->expert_width);
     if (c->route.renormalise)
         lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
     if (c->route.scale > 0)
