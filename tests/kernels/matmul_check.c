@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "kernels/q8_rows.h"
+#include "tensor/dtype.h"
 
 typedef struct product {
     const level *l;
@@ -99,6 +100,12 @@ static void seen_input(const product *p, uint64_t t, double *x)
     if (!p->m->x->pack) {
         for (uint64_t k = 0; k < p->cols; k++)
             x[k] = p->input[t * p->cols + k];
+        return;
+    }
+    if (!strcmp(p->m->x->name, "bf16")) {
+        const uint16_t *half = (const void *)(p->x + t * p->x_stride);
+        for (uint64_t k = 0; k < p->cols; k++)
+            x[k] = (double)lm_bf16_to_f32(half[k]);
         return;
     }
     lm_q8_row q = lm_q8_row_at(p->x + t * p->x_stride, p->cols);

@@ -176,6 +176,23 @@ static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t f
             w->values[(uint64_t)j * kv->v_dim + i] = w->keys[(uint64_t)i * LM_PAGE + j];
 }
 
+const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page, uint32_t head, const uint8_t **values)
+{
+    const uint8_t *keys = page + head * head_bytes(kv);
+
+    *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
+    return keys;
+}
+
+void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const uint8_t *values, uint32_t from, uint32_t to,
+                            float *out_keys, float *out_values)
+{
+    workspace w = { .keys = out_keys, .values = out_values };
+
+    load_keys(kv, keys, out_keys);
+    load_values(kv, values, from, to, &w);
+}
+
 /* ---- one query against one page ---------------------------------------------------------------------------------- */
 
 static inline __attribute__((always_inline)) void dots(const float *q, const float *keys, uint32_t dim,

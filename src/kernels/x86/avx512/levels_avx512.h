@@ -5,6 +5,8 @@
 #include "kernels/levels.h"
 
 void lm_exact_init_avx512(lm_kernels *k);
+void lm_attention_kernels_init_avx512(lm_attention_kernels *k);
 void lm_strips_init_avx512vnni(lm_kernels *k);
+void lm_strips_init_avx512bf16(lm_kernels *k);
 
 #endif

@@ -469,7 +469,7 @@ static uint64_t scratch_bytes(uint64_t cols)
     ((traits){ codes, d, m, sign, offset, halves, (numbers)*R, (unit)*R, (head)*R })
 
 #define TILE(word, strips, tokens, ...)                                                                           \
-    static __attribute__((noinline, cold)) void wide_##word##_##strips##_##tokens(                                \
+    static __attribute__((noinline)) void wide_##word##_##strips##_##tokens(                                \
         const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b, __m512 acc[2][TOKENS]) \
     {                                                                                                             \
         wide_unit(TRAITS(__VA_ARGS__), o, p, head, b, strips, tokens, acc);                                       \

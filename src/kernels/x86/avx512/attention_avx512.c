@@ -1,0 +1,376 @@
+/* attention_avx512.c - attention over the pages of attention_avx2.c, sixteen lanes at a time.
+ *
+ * Up to four query heads of a row go through a page together: each load of a key or value serves all of them. A page is turned
+ * into float32 once where many queries use it, and read as it is stored where few do; both give the same bits. Per query: 64
+ * scores, their maximum, e^(score - maximum), their sum as a tree, then the values in rising order. What a query gives depends
+ * on nothing else. */
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/avx512/levels_avx512.h"
+#include "kernels/x86/avx512/vec_avx512.h"
+
+enum { TILE = 16, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
+/* query rows that share a page; heads at once; rows that are not worth turning it */
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The running state of one query: what it would be if the softmax ended here. */
+typedef struct running {
+    float max, sum;
+} running;
+
+/* Scratch: keys [k_dim][64], values [64][v_dim], probabilities [HEADS][64], states [TILE][group]. */
+typedef struct workspace {
+    float *keys, *values, *p;
+    running *states;
+} workspace;
+
+/* Where a head's part of a page lies. */
+typedef struct page_part {
+    const uint8_t *keys, *values;    /* as stored */
+    bool turned;                     /* both are in the workspace as float32 */
+    uint32_t start;                  /* position of its first key */
+} page_part;
+
+static uint64_t round64(uint64_t bytes)
+{
+    return (bytes + 63) & ~UINT64_C(63);
+}
+
+static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scratch, uint64_t *bytes)
+{
+    uint8_t *at = scratch;
+    uint64_t keys = round64((uint64_t)kv->k_dim * LM_PAGE * 4), values = round64((uint64_t)kv->v_dim * LM_PAGE * 4);
+    uint64_t p = HEADS * LM_PAGE * 4;
+
+    *bytes = keys + values + p + round64(TILE * (uint64_t)group * sizeof(running));
+    return (workspace){
+        .keys = (void *)at,
+        .values = (void *)(at + keys),
+        .p = (void *)(at + keys + values),
+        .states = (void *)(at + keys + values + p),
+    };
+}
+
+static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
+{
+    uint64_t bytes;
+    float none;
+
+    workspace_at(kv, group, &none, &bytes);
+    return bytes;
+}
+
+/* The keys [from, to) of the page that begins at position `start` that a query at `distance` past its first position sees. */
+typedef struct sight {
+    uint32_t start, from, to, distance;
+} sight;
+
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
+
+typedef __m512 load_fn(const uint8_t *p, uint64_t index);
+
+INLINE __m512 load_f32(const uint8_t *p, uint64_t index)
+{
+    return _mm512_loadu_ps((const float *)(const void *)p + index);
+}
+
+INLINE __m512 load_f16(const uint8_t *p, uint64_t index)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p + 2 * index)));
+}
+
+INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim, const int heads, const int vectors,
+                 __m512 s[HEADS][VECTORS])
+{
+    __m512 acc[HEADS][VECTORS];
+
+#pragma GCC unroll 4
+    for (int h = 0; h < heads; h++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            acc[h][v] = _mm512_setzero_ps();
+    for (uint32_t i = 0; i < dim; i++) {
+        __m512 k[VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            k[v] = load(keys, (uint64_t)i * LM_PAGE + 16u * (unsigned)v);
+#pragma GCC unroll 4
+        for (int h = 0; h < heads; h++) {
+            __m512 x = _mm512_set1_ps(q[h][i]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                acc[h][v] = _mm512_fmadd_ps(x, k[v], acc[h][v]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int h = 0; h < heads; h++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            s[h][v] = acc[h][v];
+}
+
+INLINE void dots_half(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim, const int heads, bool half,
+                      __m512 s[HEADS][VECTORS])
+{
+    if (half)
+        dots(load, q, keys, dim, heads, VECTORS / 2, s);
+    else
+        dots(load, q, keys, dim, heads, VECTORS, s);
+}
+
+/* The nearest bfloat16, ties to even. */
+static __m512 to_bf16(__m512 x)
+{
+    __m512i bits = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+
+    bits = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    return _mm512_castsi512_ps(_mm512_and_si512(bits, _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+/* From products to scores of sixteen keys from lane `at` on; -infinity where nothing is seen. */
+INLINE __m512 score(const lm_attention_args *a, __m512 s, uint32_t g, sight see, uint32_t at)
+{
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i j = _mm512_add_epi32(lane, _mm512_set1_epi32((int)at));
+
+    if (a->slopes && a->slopes_half) {
+        __m512 key = to_bf16(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_set1_epi32((int)see.start), j)));
+        s = _mm512_add_ps(s, to_bf16(_mm512_mul_ps(_mm512_set1_ps(a->slopes[g]), key)));
+    }
+    s = _mm512_mul_ps(s, _mm512_set1_ps(a->scale));
+    if (a->softcap > 0.0f)
+        s = _mm512_mul_ps(_mm512_set1_ps(a->softcap), vec512_tanh(_mm512_div_ps(s, _mm512_set1_ps(a->softcap))));
+    if (a->slopes && !a->slopes_half) {
+        __m512 back = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32((int)see.distance), j));
+        s = _mm512_sub_ps(s, _mm512_mul_ps(_mm512_set1_ps(a->slopes[g]), back));
+    }
+    __mmask16 seen = _mm512_cmpge_epi32_mask(j, _mm512_set1_epi32((int)see.from)) &
+                     _mm512_cmplt_epi32_mask(j, _mm512_set1_epi32((int)see.to));
+    return _mm512_mask_blend_ps(seen, _mm512_set1_ps(-INFINITY), s);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+/* Scale what is there to a larger maximum. */
+static void raise_max(running *s, float max, float *out, uint32_t width)
+{
+    if (!(max > s->max))
+        return;
+    __m512 shrink = s->max == -INFINITY ? _mm512_setzero_ps() : vec512_exp(_mm512_set1_ps(s->max - max));
+    s->max = max;
+    s->sum *= _mm512_cvtss_f32(shrink);
+    for (uint32_t i = 0; i < width; i += 16) {
+        __mmask16 lanes = vec512_lanes(width - i);
+        _mm512_mask_storeu_ps(out + i, lanes, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, out + i), shrink));
+    }
+}
+
+/* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, j rising. */
+INLINE void add_values(load_fn *load, float *const *out, const float *p, const uint8_t *values, uint32_t width, uint32_t at, sight see,
+                       const int heads, const int vectors)
+{
+    __m512 acc[HEADS][4];
+
+#pragma GCC unroll 4
+    for (int h = 0; h < heads; h++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            acc[h][v] = _mm512_loadu_ps(out[h] + at + 16 * v);
+    for (uint32_t j = see.from; j < see.to; j++) {
+        __m512 x[4];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            x[v] = load(values, (uint64_t)j * width + at + 16u * (unsigned)v);
+#pragma GCC unroll 4
+        for (int h = 0; h < heads; h++) {
+            __m512 weight = _mm512_set1_ps(p[h * LM_PAGE + (int)j]);
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                acc[h][v] = _mm512_fmadd_ps(weight, x[v], acc[h][v]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int h = 0; h < heads; h++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++)
+            _mm512_storeu_ps(out[h] + at + 16 * v, acc[h][v]);
+}
+
+/* The lanes that are left, fewer than sixteen; float32. */
+static void add_tail(float *out, const float *p, const float *values, uint32_t width, uint32_t at, sight see)
+{
+    __mmask16 lanes = vec512_lanes(width - at);
+    __m512 acc = _mm512_maskz_loadu_ps(lanes, out + at);
+
+    for (uint32_t j = see.from; j < see.to; j++)
+        acc = _mm512_fmadd_ps(_mm512_set1_ps(p[j]), _mm512_maskz_loadu_ps(lanes, values + (uint64_t)j * width + at), acc);
+    _mm512_mask_storeu_ps(out + at, lanes, acc);
+}
+
+INLINE void weighted_values(load_fn *load, float *const *out, const float *p, const uint8_t *values, uint32_t width, sight see,
+                            const int heads)
+{
+    uint32_t i = 0;
+
+    for (; i + 64 <= width; i += 64)
+        add_values(load, out, p, values, width, i, see, heads, 4);
+    for (; i + 16 <= width; i += 16)
+        add_values(load, out, p, values, width, i, see, heads, 1);
+    for (int h = 0; h < heads && i < width; h++)
+        add_tail(out[h], p + h * LM_PAGE, (const float *)(const void *)values, width, i, see);
+}
+
+/* ---- queries against one page ------------------------------------------------------------------------------------ */
+
+/* Query heads g.. of one row. */
+INLINE void page_step(const lm_attention_args *a, const workspace *w, const page_part *page, uint32_t g, sight see, running *state,
+                      const float *const *q, float *const *out, const int heads)
+{
+    __m512 s[HEADS][VECTORS];
+    uint32_t dim = a->kv->k_dim, width = a->kv->v_dim;
+    bool half = see.to <= LM_PAGE / 2;
+
+#pragma GCC unroll 4
+    for (int h = 0; h < heads; h++)
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++)
+            s[h][v] = _mm512_setzero_ps();
+    if (page->turned)
+        dots_half(load_f32, q, (const void *)w->keys, dim, heads, half, s);
+    else
+        dots_half(load_f16, q, page->keys, dim, heads, half, s);
+#pragma GCC unroll 4
+    for (int h = 0; h < heads; h++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++)
+            s[h][v] = score(a, s[h][v], g + (unsigned)h, see, 16u * (unsigned)v);
+        float max = vec512_max(_mm512_max_ps(_mm512_max_ps(s[h][0], s[h][1]), _mm512_max_ps(s[h][2], s[h][3])));
+        raise_max(&state[h], max, out[h], width);
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++) {
+            s[h][v] = vec512_exp(_mm512_sub_ps(s[h][v], _mm512_set1_ps(state[h].max)));
+            _mm512_store_ps(w->p + h * LM_PAGE + 16 * v, s[h][v]);
+        }
+        state[h].sum += vec512_sum(_mm512_add_ps(_mm512_add_ps(s[h][0], s[h][1]), _mm512_add_ps(s[h][2], s[h][3])));
+    }
+    if (page->turned)
+        weighted_values(load_f32, out, w->p, (const void *)w->values, width, see, heads);
+    else
+        weighted_values(load_f16, out, w->p, page->values, width, see, heads);
+}
+
+static float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
+{
+    return a->out + r * a->out_stride + (uint64_t)g * a->kv->v_dim;
+}
+
+static void row_step(const lm_attention_args *a, const workspace *w, const page_part *page, uint32_t r, uint32_t from, sight see)
+{
+    for (uint32_t g = 0; g < a->group; g += HEADS) {
+        uint32_t heads = a->group - g < HEADS ? a->group - g : HEADS;
+        running *state = &w->states[(r - from) * a->group + g];
+        const float *q[HEADS];
+        float *out[HEADS];
+        for (uint32_t h = 0; h < heads; h++) {
+            q[h] = a->q + r * a->q_stride + (uint64_t)(g + h) * a->kv->k_dim;
+            out[h] = out_of(a, r, g + h);
+        }
+        switch (heads) {
+        case 4: page_step(a, w, page, g, see, state, q, out, 4); break;
+        case 3: page_step(a, w, page, g, see, state, q, out, 3); break;
+        case 2: page_step(a, w, page, g, see, state, q, out, 2); break;
+        default: page_step(a, w, page, g, see, state, q, out, 1);
+        }
+    }
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+/* The first position that the query at p sees. */
+static uint32_t first_seen(const lm_attention_args *a, uint32_t p)
+{
+    return a->window && p >= a->window ? p - a->window + 1 : 0;
+}
+
+/* False when the query at p sees nothing of the page that begins at `start`. */
+static bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *see)
+{
+    uint32_t first = first_seen(a, p);
+
+    if (p < start || first >= start + LM_PAGE)
+        return false;
+    see->start = start;
+    see->from = first > start ? first - start : 0;
+    see->to = p - start < LM_PAGE ? p - start + 1 : LM_PAGE;
+    see->distance = p - start;
+    return true;
+}
+
+static void page_against_rows(const lm_attention_args *a, workspace *w, uint32_t number, uint32_t from, uint32_t to)
+{
+    page_part page = { .start = number * LM_PAGE };
+    uint32_t least = LM_PAGE, most = 0;
+    sight see;
+
+    for (uint32_t r = from; r < to; r++) {
+        if (!sees(a, a->position + r, page.start, &see))
+            continue;
+        least = see.from < least ? see.from : least;
+        most = see.to > most ? see.to : most;
+    }
+    if (most <= least)
+        return;
+    page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head, &page.values);
+    page.turned = to - from > FEW || a->kv->type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;
+    if (page.turned)
+        lm_attention_turn_avx2(a->kv, page.keys, page.values, least, most, w->keys, w->values);
+    for (uint32_t r = from; r < to; r++)
+        if (sees(a, a->position + r, page.start, &see))
+            row_step(a, w, &page, r, from, see);
+}
+
+static void finish(const lm_attention_args *a, running *s, uint32_t g, float *out)
+{
+    uint32_t width = a->kv->v_dim;
+
+    if (a->sinks) {
+        raise_max(s, a->sinks[g], out, width);
+        s->sum += _mm512_cvtss_f32(vec512_exp(_mm512_set1_ps(a->sinks[g] - s->max)));
+    }
+    for (uint32_t i = 0; i < width; i += 16) {
+        __mmask16 lanes = vec512_lanes(width - i);
+        _mm512_mask_storeu_ps(out + i, lanes, _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, out + i), _mm512_set1_ps(s->sum)));
+    }
+}
+
+static void run(const lm_attention_args *a)
+{
+    uint64_t bytes;
+    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
+
+    for (uint32_t from = 0; from < a->rows; from += TILE) {
+        uint32_t to = a->rows - from < TILE ? a->rows : from + TILE;
+        for (uint32_t r = from; r < to; r++) {
+            for (uint32_t g = 0; g < a->group; g++) {
+                w.states[(r - from) * a->group + g] = (running){ -INFINITY, 0.0f };
+                memset(out_of(a, r, g), 0, a->kv->v_dim * sizeof(float));
+            }
+        }
+        uint32_t last = (a->position + to - 1) / LM_PAGE;
+        for (uint32_t page = first_seen(a, a->position + from) / LM_PAGE; page <= last; page++)
+            page_against_rows(a, &w, page, from, to);
+        for (uint32_t r = from; r < to; r++)
+            for (uint32_t g = 0; g < a->group; g++)
+                finish(a, &w.states[(r - from) * a->group + g], g, out_of(a, r, g));
+    }
+}
+
+void lm_attention_kernels_init_avx512(lm_attention_kernels *k)
+{
+    k->scratch_bytes = scratch_bytes;
+    k->run = run;
+}

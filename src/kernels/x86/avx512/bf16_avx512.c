@@ -1,0 +1,209 @@
+/* bf16_avx512.c - matrices of bfloat16 times rows rounded to bfloat16, by vdpbf16ps: products exact, sums in float32.
+ *
+ * A strip is sixteen rows of the matrix, the lanes of a vector, and one stream of pairs of columns: [cols/2][16][2]. The last
+ * strip is padded with rows of zeros, an odd last column with a zero. One output is one lane, summed over pairs in rising order
+ * whatever tile it is computed in. Two strips at a time, so that a broadcast serves two instructions, and up to six rows. */
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/x86/avx512/levels_avx512.h"
+
+enum { R = 16, TOKENS = 6, GROUP_BYTES = 512 << 10, AHEAD = 8192 };
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- activations: [cols] bfloat16, an even number --------------------------------------------------------------- */
+
+static uint64_t pairs_of(uint64_t cols)
+{
+    return (cols + 1) / 2;
+}
+
+static uint64_t row_bytes(uint64_t cols)
+{
+    return (pairs_of(cols) * 4 + 63) & ~UINT64_C(63);
+}
+
+static void pack_row(void *dst, const float *x, uint64_t cols)
+{
+    uint16_t *y = dst;
+    uint64_t i = 0;
+
+    for (; i + 16 <= cols; i += 16)
+        _mm256_storeu_si256((void *)(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
+    if (i < cols) {
+        __mmask16 lanes = (__mmask16)((1u << (cols - i)) - 1);
+        __m256i tail = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, x + i));
+        _mm256_mask_storeu_epi16(y + i, lanes, tail);
+    }
+    if (cols % 2)
+        y[cols] = 0;
+}
+
+static const lm_activation activation_bf16 = { .name = "bf16", .bytes = row_bytes, .pack = pack_row };
+
+/* ---- strips ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t strip_bytes(uint64_t cols)
+{
+    return pairs_of(cols) * R * 4;
+}
+
+static uint64_t packed_bytes(uint64_t rows, uint64_t cols)
+{
+    return ((rows + R - 1) / R * strip_bytes(cols) + 63) & ~UINT64_C(63);
+}
+
+static void pack(void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last)
+{
+    (void)rows;
+    for (uint64_t at = first; at < last; at += R) {
+        uint8_t *strip = (uint8_t *)dst + at / R * strip_bytes(cols);
+        if (last - at < R || cols % 2)
+            memset(strip, 0, strip_bytes(cols));
+        for (uint64_t from = 0; from < cols; from += 64)     /* a few cache lines of every row at a time */
+            for (uint64_t i = 0; i < R && at + i < last; i++) {
+                const uint8_t *row = (const uint8_t *)stored + (at + i) * cols * 2;
+                uint64_t to = cols - from < 64 ? cols : from + 64, k = from;
+                for (; k + 2 <= to; k += 2)
+                    memcpy(strip + (k / 2 * R + i) * 4, row + 2 * k, 4);
+                if (k < to)
+                    memcpy(strip + (k / 2 * R + i) * 4, row + 2 * k, 2);
+            }
+    }
+}
+
+static void row(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t which)
+{
+    const uint8_t *strip = (const uint8_t *)w + which / R * strip_bytes(cols);
+
+    (void)rows;
+    for (uint64_t k = 0; k < cols; k++) {
+        uint16_t half;
+        memcpy(&half, strip + (k / 2 * R + which % R) * 4 + k % 2 * 2, 2);
+        uint32_t bits = (uint32_t)half << 16;
+        memcpy(dst + k, &bits, 4);
+    }
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+typedef struct operands {
+    const uint8_t *w;
+    uint64_t strip, pairs, ahead;
+    const uint8_t *x[TOKENS];
+} operands;
+
+INLINE void tile(const operands *given, const int strips, const int tokens, __m512 out[2][TOKENS])
+{
+    const operands o = *given;
+    const uint8_t *p = o.w, *q = o.w + o.strip;
+    __m512 acc[2][TOKENS];
+
+#pragma GCC unroll 6
+    for (int j = 0; j < tokens; j++)
+        acc[0][j] = acc[1][j] = _mm512_setzero_ps();
+    for (uint64_t k = 0; k < o.pairs; k++, p += 64, q += 64) {
+        __m512i w0 = _mm512_loadu_si512(p), w1 = strips == 2 ? _mm512_loadu_si512(q) : w0;
+        if (o.ahead) {
+            _mm_prefetch((const char *)p + o.ahead, _MM_HINT_T1);
+            if (strips == 2)
+                _mm_prefetch((const char *)q + o.ahead, _MM_HINT_T1);
+        }
+#pragma GCC unroll 6
+        for (int j = 0; j < tokens; j++) {
+            int32_t pair;
+            memcpy(&pair, o.x[j] + 4 * k, 4);
+            __m512i x = _mm512_set1_epi32(pair);
+            __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc[0][j]) : "v"(w0), "v"(x));
+            if (strips == 2)
+                __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc[1][j]) : "v"(w1), "v"(x));
+        }
+    }
+#pragma GCC unroll 2
+    for (int s = 0; s < strips; s++)
+#pragma GCC unroll 6
+        for (int j = 0; j < tokens; j++)
+            out[s][j] = acc[s][j];
+}
+
+#define TILE(strips, tokens)                                                    \
+    static void tile_##strips##_##tokens(const operands *o, __m512 y[2][TOKENS]) \
+    {                                                                           \
+        tile(o, strips, tokens, y);                                             \
+    }
+TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(1, 4) TILE(1, 5) TILE(1, 6)
+TILE(2, 1) TILE(2, 2) TILE(2, 3) TILE(2, 4) TILE(2, 5) TILE(2, 6)
+
+static void (*const tiles[2][TOKENS])(const operands *o, __m512 y[2][TOKENS]) = {
+    { tile_1_1, tile_1_2, tile_1_3, tile_1_4, tile_1_5, tile_1_6 },
+    { tile_2_1, tile_2_2, tile_2_3, tile_2_4, tile_2_5, tile_2_6 },
+};
+
+static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, __m512 v)
+{
+    __mmask16 lanes = a->last - o < R ? (__mmask16)((1u << (a->last - o)) - 1) : (__mmask16)0xffff;
+
+    if (a->bias)
+        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->bias + o));
+    v = _mm512_mul_ps(v, _mm512_set1_ps(a->scale));
+    if (a->add)
+        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->add + t * a->add_stride + o));
+    _mm512_mask_storeu_ps(a->y + t * a->y_stride + o, lanes, v);
+}
+
+static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at, uint64_t other)
+{
+    __m512 y[2][TOKENS];
+
+    o->w = (const uint8_t *)a->w + at / R * strip_bytes(a->cols);
+    for (uint64_t j = 0; j < tokens; j++)
+        o->x[j] = (const uint8_t *)a->x + (r + j) * a->x_stride;
+    tiles[strips - 1][tokens - 1](o, y);
+    for (int s = 0; s < strips; s++)
+        for (uint64_t j = 0; j < tokens; j++)
+            put(a, r + j, s ? other : at, y[s][j]);
+}
+
+/* As in strips_avx512.c: a few rows read two streams without jumps, many share a group of strips in the second-level cache. */
+static void run(const lm_matmul_args *a)
+{
+    uint64_t strip = strip_bytes(a->cols), n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
+    uint64_t group = 2 * R * (1 + GROUP_BYTES / (2 * strip + 1)), cuts = (a->n + TOKENS - 1) / TOKENS;
+    operands o = { .pairs = pairs_of(a->cols) };
+
+    if (a->n <= TOKENS) {
+        o.strip = half * strip;
+        o.ahead = a->n > 1 ? AHEAD : 0;
+        for (uint64_t i = 0; i < half; i++)
+            one_tile(a, &o, 0, a->n, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
+        return;
+    }
+    o.strip = strip;
+    for (uint64_t from = a->first; from < a->last; from += group) {
+        uint64_t to = a->last - from < group ? a->last : from + group;
+        for (uint64_t i = 0; i < cuts; i++) {
+            uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
+            for (uint64_t at = from; at < to; at += 2 * R) {
+                o.ahead = i == 0 && at + group + 2 * R <= a->last ? group / R * strip : 0;
+                one_tile(a, &o, r, tokens, to - at > R ? 2 : 1, at, at + R);
+            }
+        }
+    }
+}
+
+static const lm_matmul strips_bf16 = {
+    .name = "bf16 strips avx512bf16",
+    .x = &activation_bf16,
+    .arithmetic = LM_ARITHMETIC_BF16,
+    .row_group = 2 * R,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .run = run,
+    .row = row,
+};
+
+void lm_strips_init_avx512bf16(lm_kernels *k)
+{
+    k->fast[LM_BF16] = &strips_bf16;
+}
