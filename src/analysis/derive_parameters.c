@@ -9,7 +9,10 @@
 enum { MOST_KINDS = 4 };
 
 /* Layers that hold the same weights, whatever else differs (windows, rotation). */
-typedef struct layer_kind { uint32_t first, last, n; } layer_kind;
+typedef struct layer_kind {
+    uint32_t    first, last, n;
+    const char *sum;             /* the name of one layer's sum */
+} layer_kind;
 
 typedef struct counting {
     lm_derivation *d;
@@ -46,7 +49,11 @@ static const char *experts_formula(counting *c, const lm_node *n)
 
     for (unsigned k = 0; k < 3; k++)
         matrices += n->weights[k] != LM_NONE;
-    return lm_derive_text(c->d, "%s%u * hidden * expert_width * %s", c->flops ? "2 * " : "", matrices, c->flops ? "top_k" : "experts");
+    const char *products = lm_derive_text(c->d, "%s%u * hidden * expert_width * %s", c->flops ? "2 * " : "", matrices,
+                                          c->flops ? "top_k" : "experts");
+    if (c->flops || n->weights[3] == LM_NONE)
+        return products;
+    return lm_derive_text(c->d, "%s + (2 * expert_width + hidden) * experts", products);     /* and their biases */
 }
 
 static const char *heads_formula(counting *c, const lm_node *n)
@@ -122,7 +129,7 @@ static const char *name_of(counting *c, uint32_t i)
         if (k != i && (m || c->p->nodes[k].layer < 0) && other && strcmp(other + 1, last) == 0)
             last = m ? n->path + strlen(m->path) + 1 : n->path;
     }
-    const char *name = is_name(last) && strlen(last) > 1 ? last : m ? n->path + strlen(m->path) + 1 : n->path;
+    const char *name = is_name(last) && strlen(last) > 1 && strcmp(last, "layer") != 0 ? last : m ? n->path + strlen(m->path) + 1 : n->path;
     return is_name(name) ? name : lm_derive_text(c->d, "op%u", i);
 }
 
@@ -167,7 +174,7 @@ static void find_kinds(counting *c)
             return;
         }
         if (k == c->n_kinds)
-            c->kinds[c->n_kinds++] = (layer_kind){ i, i, 0 };
+            c->kinds[c->n_kinds++] = (layer_kind){ .first = i };
         c->kinds[k].last = i;
         c->kinds[k].n++;
     }
@@ -211,7 +218,7 @@ static void derive_kind(counting *c, size_t kind)
                                                   [LM_PART_NORM] = "norms of a layer", [LM_PART_OTHER] = "the rest of a layer" };
     static const char *const names[LM_PARTS] = { [LM_PART_ATTENTION] = "attention", [LM_PART_MLP] = "mlp", [LM_PART_NORM] = "norms",
                                                  [LM_PART_OTHER] = "rest" };
-    const layer_kind *k      = &c->kinds[kind];
+    layer_kind       *k      = &c->kinds[kind];
     const lm_module  *m      = &c->p->modules[c->l->layer[k->first]];
     lm_buf            layer  = { 0 };
 
@@ -237,8 +244,8 @@ static void derive_kind(counting *c, size_t kind)
         if (c->sums[part][kind])
             append(&layer, c->sums[part][kind]);
     }
-    derive_sum(c, c->n_kinds > 1 ? lm_derive_text(c->d, "layer_%u", k->first) : "layer", "one layer",
-               lm_derive_text(c->d, c->flops ? "flops.layer[%u].matmul" : "parameters.per_layer[%u]", k->first), &layer);
+    k->sum = derive_sum(c, c->n_kinds > 1 ? lm_derive_text(c->d, "layer_%u", k->first) : "layer", "one layer",
+                        lm_derive_text(c->d, c->flops ? "flops.layer[%u].matmul" : "parameters.per_layer[%u]", k->first), &layer);
 }
 
 /* All layers: of each kind as many as there are. Too many kinds: layer by layer, as counted. */
@@ -246,10 +253,9 @@ static void derive_stack(counting *c, bool alone)
 {
     lm_buf sum = { 0 };
 
-    for (size_t k = 0; k < c->n_kinds; k++) {
-        const char *layer = c->n_kinds > 1 ? lm_derive_text(c->d, "layer_%u", c->kinds[k].first) : "layer";
-        lm_buf_printf(&sum, "%s%s * %s", k ? " + " : "", lm_layers_formula(c->d, c->kinds[k].n), layer);
-    }
+    for (size_t k = 0; k < c->n_kinds; k++)
+        if (c->kinds[k].sum)
+            lm_buf_printf(&sum, "%s%s * %s", sum.size ? " + " : "", lm_layers_formula(c->d, c->kinds[k].n), c->kinds[k].sum);
     for (uint32_t i = 0; !c->n_kinds && i < c->p->n_layers; i++)
         lm_buf_printf(&sum, "%s%" PRIu64, i ? " + " : "", c->flops ? lm_facts_count(c->d->f, "flops.layer[%u].matmul", i)
                                                                    : lm_facts_count(c->d->f, "parameters.per_layer[%u]", i));

@@ -55,7 +55,8 @@ def explain(lamina, *args):
 
 def test_formulas_agree_with_what_is_counted(lamina, source, names):
     """For models of every form, every topic: no step differs from the fact that it names."""
-    models = ["deepseek-v2", "mixtral-8x7b", "gpt2", "mpt-7b", "falcon-7b", "gemma-2-2b", "llama-3.1-405b", "tests/golden/opt/post-norm"]
+    models = ["deepseek-v2", "mixtral-8x7b", "gpt2", "mpt-7b", "falcon-7b", "gemma-2-2b", "gpt-oss-20b",
+              "granite-3.0-1b-a400m", "llama-3.1-405b", "tests/golden/opt/post-norm"]
     checked = 0
     for model in models:
         for topic in names["topics"]:
