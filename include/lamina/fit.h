@@ -17,6 +17,7 @@ typedef struct lm_fit_options {
     const lm_device   *device;           /* NULL: this machine */
     uint64_t           memory;           /* bytes; 0: all of the device's, or what is available here */
     bool               no_speed;         /* nothing is known of the machine but its memory: device is not looked at */
+    bool               sizes_only;       /* neither longest nor most is looked for: they stay 0 */
     const char        *precision;        /* only this one; NULL: as stored where there are weights, and all usual ones */
     uint32_t           prompt;           /* tokens of the prompt whose speed is predicted; 0: 512, or the context */
 } lm_fit_options;

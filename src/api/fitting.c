@@ -20,6 +20,7 @@ typedef struct fitting {
     lm_dtype         *types;             /* of the row being made */
     lm_peaks          peaks;
     bool              speed;             /* peaks are known */
+    bool              sizes_only;
     lm_fit           *out;
 } fitting;
 
@@ -108,10 +109,12 @@ static lm_status add_row(fitting *f, const char *name, const lm_dtype *types, lm
 
     *row = (lm_fit_row){ .precision = name };
     LM_TRY(measure(f, types, f->out->context, f->out->sequences, f->speed, row, e));
-    row->fits    = row->total <= f->out->memory;
+    row->fits = row->total <= f->out->memory;
+    f->out->n++;
+    if (f->sizes_only)
+        return LM_OK;
     row->longest = largest(f, types, true, length ? length : MOST_POSITIONS);
     row->most    = largest(f, types, false, MOST_SEQUENCES);
-    f->out->n++;
     return LM_OK;
 }
 
@@ -197,7 +200,7 @@ static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
 
 lm_status lm_fit_model(const lm_model *m, const lm_fit_options *o, lm_fit *out, lm_error *e)
 {
-    fitting f = { .m = m, .engine = o->engine, .out = out };
+    fitting f = { .m = m, .engine = o->engine, .sizes_only = o->sizes_only, .out = out };
 
     *out                = (lm_fit){ 0 };
     out->context_length = m->program->context_length;

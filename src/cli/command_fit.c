@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/fit_page.h"
+#include "cli/fit_tables.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -14,16 +15,21 @@ typedef struct fit_options {
     lm_run_flags   run;
     const char    *device, *ram, *vram, *precision;
     uint32_t       batch, prompt;
-    bool           fleet;
+    double         price;
+    bool           fleet, throughput;
 } fit_options;
 
 #define O(field) offsetof(fit_options, field)
 
 static const lm_flag fit_flag_table[] = {
-    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "a device of the catalogue (lamina devices); default: this machine", 0, 0, NULL },
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "a device of the catalogue (lamina devices), or all; default: this machine", 0, 0,
+      NULL },
     { "--ram", NULL, LM_FLAG_TEXT, O(ram), "SIZE", "memory instead of the machine's: 16G, 16GiB, 512M", 0, 0, NULL },
     { "--vram", NULL, LM_FLAG_TEXT, O(vram), "SIZE", "memory of some device that nothing else is known of", 0, 0, NULL },
     { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "all MODELs resident at once, and how many copies", 0, 0, NULL },
+    { "--throughput", NULL, LM_FLAG_SWITCH, O(throughput), NULL, "tokens a second by the number of sequences, in the best precision", 0, 0,
+      NULL },
+    { "--price", NULL, LM_FLAG_DOUBLE, O(price), "X", "of an hour of the machine: what a million tokens cost at best", 0, 1e9, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "positions of a sequence; 0: the model's (default: 8192 at most)", 0,
       INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
@@ -75,7 +81,7 @@ static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_optio
 {
     if ((o->device != NULL) + (o->vram != NULL) > 1 || (o->ram && o->vram))
         return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET, "--vram is for a device that is not in the catalogue: without --device and --ram");
-    if (o->device)
+    if (o->device && strcmp(o->device, "all") != 0)
         LM_TRY(lm_device_find(o->device, &at->device, e));
     if (o->ram || o->vram)
         LM_TRY(read_size(o->ram ? "--ram" : "--vram", o->ram ? o->ram : o->vram, &fit->memory, e));
@@ -88,23 +94,31 @@ static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_optio
     return LM_OK;
 }
 
-static lm_status measure(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out, lm_error *e)
+static lm_status open_model(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out, lm_model **m, lm_error *e)
 {
     const char *path = NULL;
-    lm_model *m = NULL;
 
     LM_TRY(lm_find_model(cli, &o->model, name, &path, e));
     o->model.o.weights_optional = true;
-    LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
-    lm_status status = lm_engine_flags(&o->run, m, 0, &fit->engine, e);
-    fit->engine.sequences = o->batch;
-    if (status == LM_OK)
-        status = lm_fit_model(m, fit, &out->fit, e);
-    lm_model_describe(m, &out->info);
+    LM_TRY(lm_open_model(cli, &o->model, path, m, e));
+    lm_model_describe(*m, &out->info);
     out->info.name = lm_arena_strdup(&cli->arena, out->info.name);
     out->has_weights = out->info.weight_bytes > 0;
+    lm_status status = out->info.name ? lm_engine_flags(&o->run, *m, 0, &fit->engine, e) : lm_fail_memory(e, "fit", 0);
+    fit->engine.sequences = o->batch;
+    if (status != LM_OK)
+        lm_model_close(*m);
+    return status;
+}
+
+static lm_status measure(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out, lm_error *e)
+{
+    lm_model *m = NULL;
+
+    LM_TRY(open_model(cli, o, name, fit, out, &m, e));
+    lm_status status = lm_fit_model(m, fit, &out->fit, e);
     lm_model_close(m);
-    return status == LM_OK && !out->info.name ? lm_fail_memory(e, "fit", 0) : status;
+    return status;
 }
 
 static lm_status no_fit(uint64_t least, const char *precision, uint64_t memory, lm_error *e)
@@ -134,6 +148,72 @@ static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm
     const lm_fit_row *r = &x.fit.rows[x.has_weights && !o->precision ? 0 : x.fit.n - 1];
     return no_fit(r->total, r->precision, x.fit.memory, e);
 }
+
+/* ---- every device, every number of sequences ---- */
+
+static lm_status print(lm_cli *cli, json_t *json, lm_buf *page, lm_error *e)
+{
+    lm_status status = cli->json ? lm_out_json(cli, json, e) : lm_out_buf(page, e);
+
+    lm_buf_free(page);
+    return status;
+}
+
+static lm_status fit_devices(lm_cli *cli, const fit_options *o, const lm_model *m, lm_fitted *x, lm_fit_options *fit, lm_error *e)
+{
+    lm_fit_table t = { .cli = cli, .x = x };
+    size_t fitting = 0;
+    lm_buf page = { 0 };
+
+    fit->sizes_only = true;
+    for (size_t i = 0; (fit->device = lm_device_at(i)); i++) {
+        LM_TRY(lm_fit_model(m, fit, &x->fit, e));
+        lm_fit_table_device(&t, fit->device);
+        fitting += x->fit.best >= 0;
+    }
+    lm_fit_table_devices_end(&t, lm_kv_words[o->run.kv_type < 0 ? LM_KV_F16 : o->run.kv_type], &page);
+    LM_TRY(print(cli, t.json, &page, e));
+    return fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "it fits no device of the catalogue");
+}
+
+/* In the best precision, with 1, 2, 4 … sequences and the most that fit. */
+static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_model *m, lm_fitted *x, lm_fit_options *fit,
+                                const lm_fit_place *at, lm_error *e)
+{
+    lm_fit_table t = { .cli = cli, .x = x, .price = o->price };
+    lm_buf page = { 0 };
+
+    LM_TRY(lm_fit_model(m, fit, &x->fit, e));
+    if (x->fit.best < 0)
+        return no_fit(x->fit.rows[x->fit.n - 1].total, x->fit.rows[x->fit.n - 1].precision, x->fit.memory, e);
+    lm_fit_row best = x->fit.rows[x->fit.best];
+    bool stored = strcmp(best.precision, "as stored") == 0;
+    fit->precision = stored ? NULL : best.precision;
+    fit->memory = x->fit.memory;
+    fit->sizes_only = true;
+    for (uint64_t n = 1;; n = 2 * n < best.most ? 2 * n : best.most) {
+        fit->engine.sequences = (uint32_t)n;
+        LM_TRY(lm_fit_model(m, fit, &x->fit, e));
+        lm_fit_table_batch(&t, &x->fit.rows[0]);
+        if (n >= best.most)
+            break;
+    }
+    lm_fit_table_batches_end(&t, at, &page);
+    return print(cli, t.json, &page, e);
+}
+
+static lm_status fit_table(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+{
+    lm_fitted x = { 0 };
+    lm_model *m = NULL;
+
+    LM_TRY(open_model(cli, o, cli->n_args ? cli->args[0] : NULL, fit, &x, &m, e));
+    lm_status status = o->throughput || o->price > 0 ? fit_throughput(cli, o, m, &x, fit, at, e) : fit_devices(cli, o, m, &x, fit, e);
+    lm_model_close(m);
+    return status;
+}
+
+/* ---- several models ---- */
 
 /* The most exact precision in which all of them fit together; those with weights are taken as they are stored. */
 static void choose_rows(lm_fitted *x, size_t n)
@@ -186,7 +266,12 @@ static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
         return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "several models at once: --fleet");
     if (o->fleet && !cli->n_args)
         return lm_fail(e, LM_USAGE, "--fleet", LM_NO_OFFSET, "which models?");
+    bool all = o->device && strcmp(o->device, "all") == 0;
+    if ((o->fleet || o->ram || o->vram) + all > 1 || (all && o->throughput) || (o->fleet && o->throughput) || (o->vram && o->throughput))
+        return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET, "--device all, --fleet and --throughput go alone, and need speeds");
     LM_TRY(find_place(o, &at, &fit, e));
+    if (all || o->throughput || o->price > 0)
+        return fit_table(cli, o, &at, &fit, e);
     return o->fleet ? fit_fleet(cli, o, &at, &fit, e) : fit_one(cli, o, &at, &fit, e);
 }
 

@@ -6,7 +6,7 @@
 #include "cli/grid.h"
 #include "cli/output.h"
 
-enum { NAME = 128 };
+enum { NAME = LM_FIT_NAME };
 
 /* ---- figures ---- */
 
@@ -19,20 +19,20 @@ static const char *both(char out[2 * LM_FIGURE], uint64_t bytes)
     return out;
 }
 
-static const char *place_name(const lm_fit_place *at, uint64_t memory, char out[NAME])
+const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[LM_FIT_NAME])
 {
     char size[2 * LM_FIGURE];
 
     both(size, memory);
     if (at->device)
-        snprintf(out, NAME, "%s, %s", at->device->title, size);
+        snprintf(out, LM_FIT_NAME, "%s, %s", at->device->title, size);
     else
-        snprintf(out, NAME, at->here ? "this machine, %s free" : "%s", size);
+        snprintf(out, LM_FIT_NAME, at->here ? "this machine, %s free" : "%s", size);
     return out;
 }
 
 /* "182/s": three digits. */
-static const char *rate(char out[LM_FIGURE], double x)
+const char *lm_fit_rate(char out[LM_FIGURE], double x)
 {
     char count[LM_FIGURE];
 
@@ -52,7 +52,7 @@ static const char *limit(const char *name)
 
 /* ---- one model ---- */
 
-static json_t *speed_json(const lm_fit_speed *s)
+json_t *lm_fit_speed_json(const lm_fit_speed *s)
 {
     if (s->rate <= 0)
         return json_null();
@@ -65,7 +65,7 @@ static json_t *row_json(const lm_fit_row *r, uint64_t memory)
                      (json_int_t)r->weights,
                      "kv", (json_int_t)r->kv, "scratch", (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits, "left",
                      (json_int_t)memory - (json_int_t)r->total, "longest_context", (json_int_t)r->longest, "most_sequences",
-                     (json_int_t)r->most, "generating", speed_json(&r->token), "reading", speed_json(&r->prompt));
+                     (json_int_t)r->most, "generating", lm_fit_speed_json(&r->token), "reading", lm_fit_speed_json(&r->prompt));
 }
 
 static json_t *place_json(const lm_fit_place *at, const lm_fit *f)
@@ -87,7 +87,7 @@ json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
 }
 
 /* The name at the left, the verdict at the right end of 80 columns. */
-static void title(const char *left, const char *right, lm_buf *out)
+void lm_fit_title(const char *left, const char *right, lm_buf *out)
 {
     size_t used = lm_grid_width(left) + lm_grid_width(right);
 
@@ -99,13 +99,13 @@ static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
     const lm_fit *f = &x->fit;
     char          left[2 * NAME], right[NAME], place[NAME];
 
-    snprintf(left, sizeof left, "%.100s on %s", x->info.name, place_name(at, f->memory, place));
+    snprintf(left, sizeof left, "%.100s on %s", x->info.name, lm_fit_place_name(at, f->memory, place));
     if (f->best < 0)
         snprintf(right, sizeof right, "does not fit%s", x->has_weights && f->n > 1 ? " as stored" : "");
     else
         snprintf(right, sizeof right, strcmp(f->rows[f->best].precision, "as stored") == 0 ? "fits %s" : "fits in %s",
                  f->rows[f->best].precision);
-    title(left, right, out);
+    lm_fit_title(left, right, out);
 }
 
 static void settings(const lm_fit *f, const lm_fit_place *at, lm_buf *out)
@@ -133,8 +133,8 @@ static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
     lm_figure_count(most, r->most);
     lm_grid_row(g, r->precision, lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
                 lm_figure_bytes(d, r->total), r->fits ? "✓" : "✗", left, longest(context, r->longest),
-                r->most ? most : "-", r->fits ? rate(token, r->token.rate) : "-", r->fits ? limit(r->token.limited_by) : "",
-                r->fits ? rate(prompt, r->prompt.rate) : "-", r->fits ? limit(r->prompt.limited_by) : "");
+                r->most ? most : "-", r->fits ? lm_fit_rate(token, r->token.rate) : "-", r->fits ? limit(r->token.limited_by) : "",
+                r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-", r->fits ? limit(r->prompt.limited_by) : "");
 }
 
 static void legend(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
@@ -224,8 +224,8 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_aren
     char     a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], more[LM_FIGURE], sharing[LM_FIGURE];
     char     place[NAME], line[2 * NAME];
 
-    snprintf(line, sizeof line, "%zu models at once on %s", n, place_name(at, memory, place));
-    title(line, copies == 0 ? "do not fit" : copies == 1 ? "fit" : "fit more than once", out);
+    snprintf(line, sizeof line, "%zu models at once on %s", n, lm_fit_place_name(at, memory, place));
+    lm_fit_title(line, copies == 0 ? "do not fit" : copies == 1 ? "fit" : "fit more than once", out);
     settings(&x[0].fit, at, out);
     lm_grid_row(&g, "", "stored as", "weights", "cache", "scratch", "total", "one more", "sharing weights", "generates", "");
     for (size_t i = 0; i < n; i++) {
@@ -233,7 +233,7 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_aren
         snprintf(more, sizeof more, "%llu", (unsigned long long)more_of(&x[i], left, false));
         snprintf(sharing, sizeof sharing, "%llu", (unsigned long long)more_of(&x[i], left, true));
         lm_grid_row(&g, x[i].info.name, r->precision, lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
-                    lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing, rate(e, r->token.rate),
+                    lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing, lm_fit_rate(e, r->token.rate),
                     limit(r->token.limited_by));
     }
     lm_grid_row(&g, "together", "", "", "", "", lm_figure_bytes(a, total), "", "", "", "");

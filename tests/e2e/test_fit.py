@@ -10,6 +10,8 @@ PAGES = {
     "device-rtx-4090": ["devices", "4090"],
     "llama-3.2-3b-rtx-4090": ["fit", "llama-3.2-3b", "--device", "rtx-4090"],
     "deepseek-v2-lite-16g": ["fit", "deepseek-v2-lite", "--vram", "16G", "--context", "32k"],
+    "llama-3.1-8b-all": ["fit", "llama-3.1-8b", "--device", "all"],
+    "llama-3.1-8b-throughput": ["fit", "llama-3.1-8b", "--device", "h100", "--context", "4k", "--price", "2.5"],
     "fleet-rtx-4090": ["fit", "--fleet", "llama-3.2-1b", "llama-3.2-3b", "llama-3.1-8b", "--device", "rtx-4090"],
 }
 
@@ -113,6 +115,29 @@ def test_here(lamina, model):
     assert lamina("fit", model, "--ram", "64M", "--context", "1024").returncode == 4
 
 
+def test_every_device(lamina):
+    """A row of the table says what the device's own page says."""
+    j = fit(lamina, "llama-3.1-8b", "--device", "all")
+    assert len(j["devices"]) == len(json.loads(lamina("devices", "--json").stdout))
+    for name in ("rtx-4060", "raspberry-pi-4", "tpu-v5e", "epyc-9654", "dgx-spark"):
+        row = next(r for r in j["devices"] if r["device"] == name)
+        own = fit(lamina, "llama-3.1-8b", "--device", name)
+        best = next((r for r in own["precisions"] if r["precision"] == own["best"]), None)
+        assert row["precision"] == own["best"] and row["fits"] == own["fits"]
+        assert best is None or [row[k] for k in ("total", "generating", "reading")] == [best[k] for k in ("total", "generating", "reading")]
+
+
+def test_throughput(lamina):
+    j = fit(lamina, "llama-3.1-8b", "--device", "h100", "--context", "4k", "--price", "2.5")
+    sequences = [b["batch"] for b in j["batches"]]
+    own = fit(lamina, "llama-3.1-8b", "--device", "h100", "--context", "4k", "--precision", j["precision"])["precisions"][0]
+    assert sequences[0] == 1 and sequences[-1] == own["most_sequences"] and sequences == sorted(set(sequences))
+    rates = [b["generating"]["tokens_per_second"] for b in j["batches"]]
+    assert rates == sorted(rates)                # more sequences share the reading of the weights
+    for b, rate in zip(j["batches"], rates):
+        assert b["price_per_million"] == pytest.approx(2.5 / 3600 / rate * 1e6) and b["each"] == pytest.approx(rate / b["batch"])
+
+
 def test_fleet(lamina):
     j = json.loads(lamina("fit", "--fleet", "llama-3.2-1b", "llama-3.2-1b", "llama-3.2-3b", "--vram", "9G", "--json").stdout)
     assert j["total"] == sum(m["total"] for m in j["models"]) <= 9 * 10 ** 9
@@ -123,7 +148,8 @@ def test_fleet(lamina):
 
 
 @pytest.mark.parametrize("arguments", [["--ram", "lots"], ["--vram", "0"], ["--device", "h200", "--vram", "1G"], ["--precision", "int4"],
-                                       ["--fleet"], ["--kv-type", "q2"]])
+                                       ["--fleet"], ["--kv-type", "q2"],
+                                       ["--vram", "1G", "--throughput"], ["--device", "all", "--ram", "4G"]])
 def test_usage(lamina, arguments):
     model = [] if arguments == ["--fleet"] else ["llama-3.2-1b"]
     assert lamina("fit", *model, *arguments).returncode == 2

@@ -1,0 +1,27 @@
+/* fit_tables.h - one model on every device, or with every number of sequences. */
+#ifndef LM_CLI_FIT_TABLES_H
+#define LM_CLI_FIT_TABLES_H
+
+#include "cli/fit_page.h"
+#include "cli/grid.h"
+#include "cli/output.h"
+
+/* Rows as they are found; zero but for the first three. */
+typedef struct lm_fit_table {
+    lm_cli          *cli;
+    const lm_fitted *x;
+    double           price;              /* of an hour; 0: not asked for */
+    lm_grid          grid;
+    json_t          *json;               /* the document, once ended */
+    json_t          *rows;
+    size_t           n, fitting;
+    const char      *kind;               /* of the last device */
+} lm_fit_table;
+
+void lm_fit_table_device(lm_fit_table *t, const lm_device *d);
+void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_buf *out);
+
+void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r);
+void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_buf *out);
+
+#endif
