@@ -277,10 +277,10 @@ static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_fit = {
     .name = "fit",
-    .usage = "[MODEL] [--device NAME | --ram 16G | --vram 24G] [--context N] [--batch N] | --fleet MODEL ...",
+    .usage = "[MODEL] [--device NAME | --ram 16G | --vram 24G] [--context N] | --fleet MODEL ...",
     .summary = "say whether a model fits a machine, how far, and how fast it would be",
-    .about = "  Sizes are those of the engine's plan, weights mapped from a file included. Speeds are what memory and arithmetic allow at\n"
-             "  best. Status 4 when it does not fit. MODEL may be a preset, a config.json, or a folder without weights.\n",
+    .about = "  Sizes are those of the engine's plan, weights mapped from a file included. Speeds are what memory and arithmetic\n"
+             "  allow at best. Status 4 when it does not fit. MODEL may be a preset, a config.json, or a folder without weights.\n",
     .groups = fit_groups,
     .max_args = MOST_MODELS,
     .options_size = sizeof(fit_options),
