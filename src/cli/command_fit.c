@@ -151,10 +151,13 @@ static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm
 
 /* ---- every device, every number of sequences ---- */
 
+/* Takes both, shows the one that was asked for. */
 static lm_status print(lm_cli *cli, json_t *json, lm_buf *page, lm_error *e)
 {
     lm_status status = cli->json ? lm_out_json(cli, json, e) : lm_out_buf(page, e);
 
+    if (!cli->json)
+        json_decref(json);
     lm_buf_free(page);
     return status;
 }
