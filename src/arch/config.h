@@ -32,6 +32,7 @@ typedef struct lm_config {
     lm_rope_spec      rope;
     lm_attention_spec attention;         /* with the window of the layers that have one */
     bool     window_assumed;             /* the file gives none: known by its shape */
+    const char *departs;                 /* from what the file says, as transformers does: told as a warning; NULL: not */
     bool     full[LM_MAX_LAYERS];        /* layers that see everything although others have a window */
     bool     no_rope[LM_MAX_LAYERS];     /* layers that do not rotate */
     lm_rope_spec rope_local;             /* of the layers with a window, where it is another; dim 0: `rope` */

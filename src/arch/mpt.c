@@ -42,7 +42,7 @@ static lm_value mpt_build(lm_builder *b, const lm_config *c)
 }
 
 /* What MPT's own code can switch and transformers passes over. */
-static lm_status check_forms(const lm_source *s, const lm_config *c, lm_error *e)
+static lm_status check_forms(const lm_source *s, lm_config *c, lm_error *e)
 {
     uint32_t ratio, bias_max, kv_heads;
     bool     alibi, no_bias;
@@ -59,7 +59,7 @@ static lm_status check_forms(const lm_source *s, const lm_config *c, lm_error *e
     if (ratio != 4)
         return lm_no_form(s, "expansion_ratio", "only 4 has a form in this family", e);
     if (bias_max != 8)
-        return lm_no_form(s, "attn_config/alibi_bias_max", "only 8 has a form in this family", e);
+        c->departs = "alibi_bias_max has no effect in folders: transformers' slopes are those of 8";
     if (kv_heads != c->n_heads)
         return lm_no_form(s, "mpt.attention.head_count_kv", "shared key-value heads have no form in this family", e);
     return LM_OK;

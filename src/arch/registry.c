@@ -228,6 +228,8 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     if (config->window_assumed && !s->sliding_window && warnings)
         lm_buf_printf(warnings, "attention sees %u keys: the file does not say so, its shape does (--sliding-window -1: all)\n",
                       config->attention.window);
+    if (config->departs && warnings)
+        lm_buf_printf(warnings, "%s\n", config->departs);
     if (s->sliding_window)
         config->attention.window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
 
