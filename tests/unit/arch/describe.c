@@ -125,7 +125,6 @@ static void wrong_descriptions_are_refused(void **state)
         { MPT("{\"qk_ln\": true}", ""), "attn_config/qk_ln" },
         { MPT("{\"prefix_lm\": true}", ""), "attn_config/prefix_lm" },
         { MPT("{\"kv_n_heads\": 2}", ""), "attn_config/kv_n_heads" },
-        { MPT("{\"alibi_bias_max\": 16}", ""), "attn_config/alibi_bias_max" },
         { MPT("{\"clip_qkv\": -1}", ""), "attn_config/clip_qkv" },
         { MPT("7", ""), "attn_config" },
         { MPT("{}", ", \"no_bias\": false"), "no_bias" },
@@ -209,6 +208,33 @@ static void unknown_members_are_mentioned(void **state)
     lm_program_free(p);
 }
 
+/* transformers' slopes are those of 8 whatever the file says. */
+static void what_has_no_effect_is_mentioned(void **state)
+{
+    static const struct { const char *json, *warning; } files[] = {
+        { MPT("{\"alibi_bias_max\": 8}", ""), NULL },
+        { MPT("{\"alibi_bias_max\": 16}", ""), "alibi_bias_max has no effect in folders: transformers' slopes are those of 8\n" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        lm_buf      warnings = { 0 };
+        lm_program *p        = NULL;
+        lm_error    e;
+
+        assert_int_equal(describe(files[i].json, &p, &warnings, &e), LM_OK);
+        if (files[i].warning)
+            assert_string_equal(warnings.data, files[i].warning);
+        else
+            assert_int_equal(warnings.size, 0);
+        for (uint32_t k = 0; k < p->n_nodes; k++)
+            if (p->nodes[k].code == LM_OP_ATTENTION)
+                assert_true(p->nodes[k].attention.spec.alibi == 8);
+        lm_buf_free(&warnings);
+        lm_program_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +242,7 @@ int main(void)
         cmocka_unit_test(wrong_descriptions_are_refused),
         cmocka_unit_test(a_window_known_by_its_shape),
         cmocka_unit_test(unknown_members_are_mentioned),
+        cmocka_unit_test(what_has_no_effect_is_mentioned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
