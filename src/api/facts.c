@@ -85,19 +85,6 @@ static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, ui
 
 /* ---- what the weights are ---- */
 
-/* "bfloat16" of a description: the type that its publisher stores. */
-static const char *described_precision(const lm_model *m)
-{
-    static const char *const keys[] = { "torch_dtype", "dtype" };
-    const lm_meta *meta = m->container ? lm_container_meta(m->container) : m->config_json;
-    lm_view        v;
-
-    for (size_t i = 0; i < 2; i++)
-        if (lm_meta_has(meta, keys[i]) && lm_meta_string(meta, keys[i], &v, NULL) == LM_OK)
-            return lm_view_is(v, "bfloat16") ? "bf16" : lm_view_is(v, "float32") ? "f32" : "f16";
-    return "f16";
-}
-
 static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_error *e)
 {
     const lm_model *m = h->model;
@@ -107,7 +94,7 @@ static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_
         s->precision = "as stored";
         return LM_OK;
     }
-    const char         *name = wanted ? wanted : described_precision(m);
+    const char         *name = wanted ? wanted : lm_dtype_of(lm_model_published_type(m))->name;
     const lm_precision *x    = lm_precision_named(name);
     lm_ledger          *l;
     if (!x)

@@ -125,23 +125,10 @@ static lm_status add_precision(fitting *f, const lm_precision *x, lm_error *e)
     return add_row(f, x->name, f->types, e);
 }
 
-/* What the publisher stores: "bf16" of "bfloat16". */
-static const char *published(const lm_model *m)
-{
-    static const char *const keys[] = { "torch_dtype", "dtype" };
-    const lm_meta *meta = m->container ? lm_container_meta(m->container) : m->config_json;
-    lm_view        v;
-
-    for (size_t i = 0; meta && i < 2; i++)
-        if (lm_meta_has(meta, keys[i]) && lm_meta_string(meta, keys[i], &v, NULL) == LM_OK)
-            return lm_view_is(v, "bfloat16") ? "bf16" : lm_view_is(v, "float32") ? "f32" : "f16";
-    return "f16";
-}
-
 static lm_status add_rows(fitting *f, const char *only, lm_error *e)
 {
     static const char *const usual[] = { "f32", "", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS" };
-    const char *native = published(f->m);
+    const char *native = lm_dtype_of(lm_model_published_type(f->m))->name;
     lm_fit     *out    = f->out;
 
     out->best = -1;

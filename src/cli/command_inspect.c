@@ -162,6 +162,18 @@ static lm_status show_view(lm_cli *cli, const inspect_options *o, lm_facts *f, l
     return show_text(cli, &text, "text", e);
 }
 
+/* Every fact, as one document. */
+static lm_status show_document(lm_cli *cli, lm_facts *f, lm_error *e)
+{
+    lm_text text = { 0 };
+    json_t *j;
+
+    LM_TRY(lm_facts_json(f, NULL, &text, e));
+    j = json_loadb(text.data, text.n, JSON_DECODE_ANY, NULL);
+    lm_text_free(&text);
+    return j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "the report", 0);
+}
+
 static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e)
 {
     lm_facts_options options = { .engine = *engine, .precision = o->precision, .tokens = o->tokens };
@@ -169,7 +181,7 @@ static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_mode
     lm_status status;
 
     LM_TRY(lm_facts_new(m, &options, &f, e));
-    status = o->query.n ? show_queries(cli, o, f, e) : show_view(cli, o, f, e);
+    status = o->query.n ? show_queries(cli, o, f, e) : cli->json ? show_document(cli, f, e) : show_view(cli, o, f, e);
     lm_facts_free(f);
     return status;
 }
@@ -195,7 +207,7 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
         LM_TRY(lm_engine_plan_text(m, &engine, &text, e));
         return show_text(cli, &text, "plan", e);
     }
-    return cli->json ? show_report(cli, m, LM_REPORT_INSPECT, &engine, e) : show_facts(cli, o, m, &engine, e);
+    return show_facts(cli, o, m, &engine, e);
 }
 
 static lm_status inspect(lm_cli *cli, void *options, lm_error *e)

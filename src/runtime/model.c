@@ -153,21 +153,27 @@ static void find_storage(lm_model *m)
     m->storage = m->tensors ? lm_arena_strdup(&m->arena, lm_dtype_of(best)->name) : NULL;
 }
 
-/* Of a description without weights: the type that it names, else f16; vectors are float32 in memory whatever they are. */
-static void assume_types(lm_model *m)
+lm_dtype lm_model_published_type(const lm_model *m)
 {
     static const struct { const char *name; lm_dtype type; } named[] = {
         { "float32", LM_F32 }, { "bfloat16", LM_BF16 }, { "float16", LM_F16 },
     };
     const lm_meta *config = m->container ? lm_container_meta(m->container) : m->config_json;
-    lm_dtype       type   = LM_F16;
     lm_view        word   = { 0 };
 
-    if (lm_meta_string(config, "torch_dtype", &word, NULL) != LM_OK)
+    if (config && lm_meta_string(config, "torch_dtype", &word, NULL) != LM_OK)
         lm_meta_string(config, "dtype", &word, NULL);
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (lm_view_is(word, named[i].name))
-            type = named[i].type;
+            return named[i].type;
+    return LM_F16;
+}
+
+/* Of a description without weights; vectors are float32 in memory whatever they are. */
+static void assume_types(lm_model *m)
+{
+    lm_dtype type = lm_model_published_type(m);
+
     for (uint32_t i = 0; i < m->program->n_weights; i++)
         m->types[i] = m->program->weights[i].kind == LM_VECTOR ? LM_F32 : type;
 }

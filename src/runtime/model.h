@@ -41,6 +41,8 @@ bool lm_model_length_dependent(const lm_model *m, const char **why);
 
 /* "gguf" "safetensors" "config" "preset" */
 const char *lm_model_container_name(const lm_model *m);
+/* The type that the configuration names for the weights (torch_dtype, dtype), else f16. */
+lm_dtype    lm_model_published_type(const lm_model *m);
 
 /* Look for chat templates in the container. */
 void lm_model_find_templates(lm_model *m);

@@ -146,3 +146,11 @@ def test_help(lamina):
         assert all(len(line) <= 132 for line in page.stdout.splitlines())
     assert lamina("rnu").returncode == 2 and "did you mean lamina run?" in lamina("rnu").stderr
     assert lamina("--version").stdout.startswith("lamina ")
+
+
+@pytest.mark.parametrize("precision", ["f16", "Q4_K_M"])
+def test_the_document_is_of_the_precision_asked_for(lamina, precision):
+    asked = ["inspect", "llama-3.2-1b", "--precision", precision]
+    j = json.loads(lamina(*asked, "--json").stdout)
+    assert j["weights"]["precision"] == precision
+    assert j["memory"]["total"] == int(lamina(*asked, "--query", "memory.total").stdout)
