@@ -23,24 +23,22 @@ static lm_value cohere_attention(lm_builder *b, const lm_config *c, uint32_t lay
     return o;
 }
 
+/* The parts side by side, behind one norm without a bias. */
+static lm_value cohere_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
+{
+    return lm_layer_norm(b, name, x, c->norm_eps, false);
+}
+
+static lm_value cohere_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = cohere_norm(b, c, "input_layernorm", x);
+    x          = lm_add(b, x, cohere_attention(b, c, layer, h));
+    return lm_add(b, x, lm_llama_mlp(b, c, h));
+}
+
 static lm_value cohere_build(lm_builder *b, const lm_config *c)
 {
-    lm_push(b, "model", "%sModel");
-    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
-    lm_push(b, "layers", "ModuleList");
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        lm_push_layer(b, i, "%sDecoderLayer");
-        lm_value h = lm_layer_norm(b, "input_layernorm", x, c->norm_eps, false);
-        x          = lm_add(b, x, cohere_attention(b, c, i, h));
-        x          = lm_add(b, x, lm_llama_mlp(b, c, h));
-        lm_pop(b);
-    }
-    lm_pop(b);
-    x = lm_layer_norm(b, "norm", x, c->norm_eps, false);
-    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
-    lm_pop(b);
-    x = lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
-    return lm_scale(b, x, c->logit_factor);
+    return lm_scale(b, lm_decoder_frame(b, c, cohere_layer, cohere_norm), c->logit_factor);
 }
 
 static lm_status read_common(const lm_source *s, double base, lm_config *c, lm_error *e)
@@ -85,23 +83,6 @@ static lm_status cohere2_configure(const lm_source *s, lm_config *c, lm_error *e
     return LM_OK;
 }
 
-static const lm_name cohere_names[] = {
-    { "model.embed_tokens", "token_embd" },
-    { "model.layers.*.input_layernorm", "blk.*.attn_norm" },
-    { "model.layers.*.self_attn.q_proj", "blk.*.attn_q" },
-    { "model.layers.*.self_attn.k_proj", "blk.*.attn_k" },
-    { "model.layers.*.self_attn.v_proj", "blk.*.attn_v" },
-    { "model.layers.*.self_attn.q_norm", "blk.*.attn_q_norm" },
-    { "model.layers.*.self_attn.k_norm", "blk.*.attn_k_norm" },
-    { "model.layers.*.self_attn.o_proj", "blk.*.attn_output" },
-    { "model.layers.*.mlp.gate_proj", "blk.*.ffn_gate" },
-    { "model.layers.*.mlp.up_proj", "blk.*.ffn_up" },
-    { "model.layers.*.mlp.down_proj", "blk.*.ffn_down" },
-    { "model.norm", "output_norm" },
-    { "lm_head", "output" },
-    { NULL, NULL },
-};
-
 const lm_family lm_family_cohere = {
     .name         = "cohere",
     .class_prefix = "Cohere",
@@ -109,7 +90,7 @@ const lm_family lm_family_cohere = {
     .gguf_archs   = (const char *const[]){ "command-r", NULL },
     .configure    = cohere_configure,
     .build        = cohere_build,
-    .names        = cohere_names,
+    .names        = lm_llama_names,
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "use_qk_norm", "logit_scale",
                                            "pretraining_tp", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
@@ -122,7 +103,7 @@ const lm_family lm_family_cohere2 = {
     .gguf_archs   = (const char *const[]){ "cohere2", NULL },
     .configure    = cohere2_configure,
     .build        = cohere_build,
-    .names        = cohere_names,
+    .names        = lm_llama_names,
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "logit_scale", "sliding_window",
                                            "sliding_window_pattern", "layer_types", "rotary_pct", "layer_switch",
                                            "order_of_interleaved_layers", "position_embedding_type", "use_embedding_sharing",

@@ -49,10 +49,13 @@ extern const lm_family lm_family_openai_gpt;
 /* Sizes, rotary embedding, biases as Llama reads them. */
 lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e);
 lm_value  lm_llama_build(lm_builder *b, const lm_config *c);
-/* Embedding, layers, last norm and head with the multipliers and caps of `c`; what a layer is, is the family's. */
+/* Embedding, layers, last norm and head with the multipliers and caps of `c`; what a layer is, is the family's, and so may the norm be. */
 typedef lm_value lm_layer_builder(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
+typedef lm_value lm_norm_builder(lm_builder *b, const lm_config *c, const char *name, lm_value x);
+lm_value  lm_decoder_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer, lm_norm_builder *norm);
 lm_value  lm_llama_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer);
 lm_value  lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
+lm_value  lm_biased_layer_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
 /* Rotation as the layer has it, scores, o_proj. */
 lm_value  lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_value q, lm_value k, lm_value v);
 lm_value  lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
@@ -63,10 +66,16 @@ extern const lm_name lm_llama_names[];
  * none), else 0 (mistral.c). */
 uint32_t lm_mistral_window(const lm_config *c);
 
-/* ---- GPT-2's decoder, which GPT-3 varies (gpt2.c) ---- */
+/* ---- GPT-2's decoder, which others vary (gpt2.c) ---- */
 
 lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e);
 lm_value  lm_gpt2_build(lm_builder *b, const lm_config *c);
+/* Token and position embeddings, layers, last norm, head. */
+lm_value  lm_gpt2_frame(lm_builder *b, const lm_config *c, lm_layer_builder *block);
+/* c_fc, activation, c_proj, with projections as the family stores them. */
+typedef lm_value lm_linear_builder(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
+lm_value  lm_gpt2_mlp(lm_builder *b, const lm_config *c, lm_linear_builder *linear, lm_value x);
+extern const lm_name lm_gpt2_names[];
 
 /* attention_types: layers that see everything and layers that see the window; without it they take turns (gpt_neo.c). */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e);

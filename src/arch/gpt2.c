@@ -5,9 +5,9 @@
 
 #include "arch/families.h"
 
-static lm_value conv1d(lm_builder *b, const char *name, lm_value x, uint32_t out)
+static lm_value conv1d(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
 {
-    lm_value y = lm_linear(b, name, x, out, true);
+    lm_value y = lm_linear(b, name, x, out, bias);
     lm_stored_transposed(b, y);
     return y;
 }
@@ -20,20 +20,20 @@ static lm_value gpt2_attention(lm_builder *b, const lm_config *c, uint32_t layer
     lm_push(b, "attn", "%sAttention");
     if (c->scores_by_layer)
         scores.scale /= (float)(layer + 1);
-    lm_value qkv = conv1d(b, "c_attn", x, 3 * width);
+    lm_value qkv = conv1d(b, "c_attn", x, 3 * width, true);
     lm_value q   = lm_columns(b, "q", qkv, 1, 0, width);
     lm_value k   = lm_columns(b, "k", qkv, 1, width, width);
     lm_value v   = lm_columns(b, "v", qkv, 1, 2 * width, width);
-    lm_value o   = conv1d(b, "c_proj", lm_attention(b, q, k, v, &scores), c->hidden);
+    lm_value o   = conv1d(b, "c_proj", lm_attention(b, q, k, v, &scores), c->hidden, true);
     lm_pop(b);
     return o;
 }
 
-static lm_value gpt2_mlp(lm_builder *b, const lm_config *c, lm_value x)
+lm_value lm_gpt2_mlp(lm_builder *b, const lm_config *c, lm_linear_builder *linear, lm_value x)
 {
     lm_push(b, "mlp", "%sMLP");
-    lm_value y = lm_activate(b, conv1d(b, "c_fc", x, c->intermediate), c->act);
-    y          = conv1d(b, "c_proj", y, c->hidden);
+    lm_value y = lm_activate(b, linear(b, "c_fc", x, c->intermediate, true), c->act);
+    y          = linear(b, "c_proj", y, c->hidden, true);
     lm_pop(b);
     return y;
 }
@@ -43,10 +43,10 @@ static lm_value gpt2_block(lm_builder *b, const lm_config *c, uint32_t layer, lm
     lm_value h = lm_layer_norm(b, "ln_1", x, c->norm_eps, true);
     x          = lm_add(b, x, gpt2_attention(b, c, layer, h));
     h          = lm_layer_norm(b, "ln_2", x, c->norm_eps, true);
-    return lm_add(b, x, gpt2_mlp(b, c, h));
+    return lm_add(b, x, lm_gpt2_mlp(b, c, conv1d, h));
 }
 
-lm_value lm_gpt2_build(lm_builder *b, const lm_config *c)
+lm_value lm_gpt2_frame(lm_builder *b, const lm_config *c, lm_layer_builder *block)
 {
     lm_push(b, "transformer", "%sModel");
     lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
@@ -54,13 +54,18 @@ lm_value lm_gpt2_build(lm_builder *b, const lm_config *c)
     lm_push(b, "h", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sBlock");
-        x = gpt2_block(b, c, i, x);
+        x = block(b, c, i, x);
         lm_pop(b);
     }
     lm_pop(b);
     x = lm_layer_norm(b, "ln_f", x, c->norm_eps, true);
     lm_pop(b);
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.wte" : NULL);
+}
+
+lm_value lm_gpt2_build(lm_builder *b, const lm_config *c)
+{
+    return lm_gpt2_frame(b, c, gpt2_block);
 }
 
 lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -87,7 +92,7 @@ lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-static const lm_name gpt2_names[] = {
+const lm_name lm_gpt2_names[] = {
     { "transformer.wte", "token_embd" },
     { "transformer.wpe", "position_embd" },
     { "transformer.h.*.ln_1", "blk.*.attn_norm" },
@@ -109,7 +114,7 @@ const lm_family lm_family_gpt2 = {
     .gguf_archs   = (const char *const[]){ "gpt2", NULL },
     .configure    = lm_gpt2_configure,
     .build        = lm_gpt2_build,
-    .names        = gpt2_names,
+    .names        = lm_gpt2_names,
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",
                                            "activation_function", "scale_attn_weights", "scale_attn_by_inverse_layer_idx",
                                            "reorder_and_upcast_attn", "summary_type", "summary_use_proj", "summary_activation",

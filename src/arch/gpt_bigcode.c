@@ -17,33 +17,18 @@ static lm_value bigcode_attention(lm_builder *b, const lm_config *c, lm_value x)
     return o;
 }
 
-static lm_value bigcode_block(lm_builder *b, const lm_config *c, lm_value x)
+static lm_value bigcode_block(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
+    (void)layer;             /* all are alike */
     lm_value h = lm_layer_norm(b, "ln_1", x, c->norm_eps, true);
     x          = lm_add(b, x, bigcode_attention(b, c, h));
     h          = lm_layer_norm(b, "ln_2", x, c->norm_eps, true);
-    lm_push(b, "mlp", "%sMLP");
-    h = lm_activate(b, lm_linear(b, "c_fc", h, c->intermediate, true), c->act);
-    h = lm_linear(b, "c_proj", h, c->hidden, true);
-    lm_pop(b);
-    return lm_add(b, x, h);
+    return lm_add(b, x, lm_gpt2_mlp(b, c, lm_linear, h));
 }
 
 static lm_value bigcode_build(lm_builder *b, const lm_config *c)
 {
-    lm_push(b, "transformer", "%sModel");
-    lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
-    x          = lm_add(b, x, lm_position_embed(b, "wpe", c->context_length, c->hidden, 0));
-    lm_push(b, "h", "ModuleList");
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        lm_push_layer(b, i, "%sBlock");
-        x = bigcode_block(b, c, x);
-        lm_pop(b);
-    }
-    lm_pop(b);
-    x = lm_layer_norm(b, "ln_f", x, c->norm_eps, true);
-    lm_pop(b);
-    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.wte" : NULL);
+    return lm_gpt2_frame(b, c, bigcode_block);
 }
 
 static lm_status bigcode_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -70,20 +55,6 @@ static lm_status bigcode_configure(const lm_source *s, lm_config *c, lm_error *e
     return LM_OK;
 }
 
-static const lm_name bigcode_names[] = {
-    { "transformer.wte", "token_embd" },
-    { "transformer.wpe", "position_embd" },
-    { "transformer.h.*.ln_1", "blk.*.attn_norm" },
-    { "transformer.h.*.attn.c_attn", "blk.*.attn_qkv" },
-    { "transformer.h.*.attn.c_proj", "blk.*.attn_output" },
-    { "transformer.h.*.ln_2", "blk.*.ffn_norm" },
-    { "transformer.h.*.mlp.c_fc", "blk.*.ffn_up" },
-    { "transformer.h.*.mlp.c_proj", "blk.*.ffn_down" },
-    { "transformer.ln_f", "output_norm" },
-    { "lm_head", "output" },
-    { NULL, NULL },
-};
-
 const lm_family lm_family_gpt_bigcode = {
     .name         = "gpt_bigcode",
     .class_prefix = "GPTBigCode",
@@ -91,7 +62,7 @@ const lm_family lm_family_gpt_bigcode = {
     .gguf_archs   = (const char *const[]){ "starcoder", NULL },
     .configure    = bigcode_configure,
     .build        = bigcode_build,
-    .names        = bigcode_names,
+    .names        = lm_gpt2_names,
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "layer_norm_epsilon", "multi_query",
                                            "activation_function", "scale_attn_weights", "attention_softmax_in_fp32",
                                            "scale_attention_softmax_in_fp32", "inference_runner", "validate_runner_input",

@@ -22,28 +22,12 @@ static lm_value gpt_neo_block(lm_builder *b, const lm_config *c, uint32_t layer,
     lm_value h = lm_layer_norm(b, "ln_1", x, c->norm_eps, true);
     x          = lm_add(b, x, gpt_neo_attention(b, c, layer, h));
     h          = lm_layer_norm(b, "ln_2", x, c->norm_eps, true);
-    lm_push(b, "mlp", "%sMLP");
-    h = lm_activate(b, lm_linear(b, "c_fc", h, c->intermediate, true), c->act);
-    h = lm_linear(b, "c_proj", h, c->hidden, true);
-    lm_pop(b);
-    return lm_add(b, x, h);
+    return lm_add(b, x, lm_gpt2_mlp(b, c, lm_linear, h));
 }
 
 static lm_value gpt_neo_build(lm_builder *b, const lm_config *c)
 {
-    lm_push(b, "transformer", "%sModel");
-    lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
-    x          = lm_add(b, x, lm_position_embed(b, "wpe", c->context_length, c->hidden, 0));
-    lm_push(b, "h", "ModuleList");
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        lm_push_layer(b, i, "%sBlock");
-        x = gpt_neo_block(b, c, i, x);
-        lm_pop(b);
-    }
-    lm_pop(b);
-    x = lm_layer_norm(b, "ln_f", x, c->norm_eps, true);
-    lm_pop(b);
-    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.wte" : NULL);
+    return lm_gpt2_frame(b, c, gpt_neo_block);
 }
 
 static lm_status wrong_types(const lm_source *s, const char *message, lm_error *e)

@@ -12,6 +12,11 @@ lm_value lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_v
     return y;
 }
 
+lm_value lm_biased_layer_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
+{
+    return lm_layer_norm(b, name, x, c->norm_eps, true);
+}
+
 /* Each head alone, or all lanes as one row. */
 static lm_value norm_heads(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t n_heads)
 {
@@ -67,7 +72,7 @@ static lm_value llama_layer(lm_builder *b, const lm_config *c, uint32_t layer, l
     return lm_add(b, x, lm_llama_mlp(b, c, h));
 }
 
-lm_value lm_llama_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer)
+lm_value lm_decoder_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer, lm_norm_builder *norm)
 {
     lm_push(b, "model", "%sModel");
     lm_value x = lm_scale(b, lm_embed_scaled(b, "embed_tokens", c->vocab_size, c->hidden, c->embed_factor), c->embedding_scale);
@@ -78,11 +83,16 @@ lm_value lm_llama_frame(lm_builder *b, const lm_config *c, lm_layer_builder *lay
         lm_pop(b);
     }
     lm_pop(b);
-    x = lm_llama_norm(b, c, "norm", x);
+    x = norm(b, c, "norm", x);
     lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
     lm_pop(b);
     x = lm_scale(b, lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL), 1 / c->logit_divisor);
     return c->final_softcap > 0 ? lm_softcap(b, x, c->final_softcap) : x;
+}
+
+lm_value lm_llama_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer)
+{
+    return lm_decoder_frame(b, c, layer, lm_llama_norm);
 }
 
 lm_value lm_llama_build(lm_builder *b, const lm_config *c)

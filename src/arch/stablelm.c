@@ -27,30 +27,19 @@ static lm_value stablelm_attention(lm_builder *b, const lm_config *c, lm_value x
     return o;
 }
 
-static lm_value stablelm_layer(lm_builder *b, const lm_config *c, lm_value x)
+static lm_value stablelm_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_value h = lm_layer_norm(b, "input_layernorm", x, c->norm_eps, true);
+    (void)layer;             /* all are alike */
+    lm_value h = lm_biased_layer_norm(b, c, "input_layernorm", x);
     x          = lm_add(b, x, stablelm_attention(b, c, h));
     if (!c->parallel)
-        h = lm_layer_norm(b, "post_attention_layernorm", x, c->norm_eps, true);
+        h = lm_biased_layer_norm(b, c, "post_attention_layernorm", x);
     return lm_add(b, x, lm_llama_mlp(b, c, h));
 }
 
 static lm_value stablelm_build(lm_builder *b, const lm_config *c)
 {
-    lm_push(b, "model", "%sModel");
-    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
-    lm_push(b, "layers", "ModuleList");
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        lm_push_layer(b, i, "%sDecoderLayer");
-        x = stablelm_layer(b, c, x);
-        lm_pop(b);
-    }
-    lm_pop(b);
-    x = lm_layer_norm(b, "norm", x, c->norm_eps, true);
-    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
-    lm_pop(b);
-    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
+    return lm_decoder_frame(b, c, stablelm_layer, lm_biased_layer_norm);
 }
 
 static lm_status stablelm_configure(const lm_source *s, lm_config *c, lm_error *e)
