@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo test debug asan tsan coverage bench facts golden golden-report fmt lint install clean help
+.PHONY: demo test debug asan tsan coverage bench facts golden golden-report messages fmt lint install clean help
 
 PROMPT ?= What is gravity? Answer in one sentence.
 
@@ -42,6 +42,10 @@ golden:                                        ## remake the golden data with Py
 golden-report: build/test/build.ninja          ## every golden model: container, goldens, largest error
 	@ninja -C build/test --quiet tests/invariants/golden_report
 	@LAMINA_TESTS=tests build/test/tests/invariants/golden_report
+
+messages:                                      ## collect the texts that readers see into po/, for translators
+	@scripts/setup test
+	@scripts/messages
 
 fuzz-%: build/fuzz/build.ninja                 ## fuzz-NAME T=60: fuzz one reader for T seconds
 	@scripts/fuzz build/fuzz $* $(T)

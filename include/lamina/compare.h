@@ -14,6 +14,7 @@ typedef struct lm_compare_options {
     lm_compare_form form;
     const char     *view;            /* one section ("attention", "timeline" …: lm_compare_view lists them); "all"; NULL: what
                                         differs, what is the same and the reading, or for more than two the summary too */
+    lm_language     language;        /* of pages and Markdown */
 } lm_compare_options;
 
 /* The names of sections and what each shows, NULL past the end. */

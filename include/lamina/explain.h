@@ -26,6 +26,7 @@ typedef struct lm_explain_options {
     const char *const *pieces;       /* tokens of a prompt as they are spelled, for diagrams of the cache; NULL: a general one */
     size_t             n_pieces;
     uint32_t           layer;        /* that diagrams of one layer show */
+    lm_language        language;     /* but JSON's names */
 } lm_explain_options;
 
 /* The topics and what each is about, NULL past the end. */

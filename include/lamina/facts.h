@@ -11,6 +11,7 @@
 #define LAMINA_FACTS_H
 
 #include "lamina/engine.h"
+#include "lamina/language.h"
 #include "lamina/machine.h"
 
 #ifdef __cplusplus
@@ -156,6 +157,7 @@ typedef struct lm_view_options {
     uint32_t    columns;             /* of the terminal; 0: 80 */
     bool        lines;               /* box drawing and bars: a terminal reads it */
     bool        compatible;          /* torchinfo: as torchinfo 1.8.0 prints it, over-counts included */
+    lm_language language;
 } lm_view_options;
 
 /* The names of the views and what each shows, NULL past the end. */

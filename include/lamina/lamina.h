@@ -21,6 +21,7 @@
 #include "lamina/verify.h"
 #include "lamina/machine.h"
 #include "lamina/device.h"
+#include "lamina/language.h"
 #include "lamina/facts.h"
 #include "lamina/compare.h"
 #include "lamina/fit.h"

@@ -435,7 +435,7 @@ static lm_status check(size_t n, const lm_compare_options *o, lm_error *e)
     return lm_fail(e, LM_USAGE, o->view, LM_NO_OFFSET, "there is no such view; there are %s", list);
 }
 
-lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
+static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
 {
     lm_buf b = { 0 };
 
@@ -463,4 +463,13 @@ lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options
     }
     *out = (lm_text){ b.data, b.size, b.capacity };
     return LM_OK;
+}
+
+lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
+{
+    lm_language before = lm_language_set(o->form != LM_COMPARE_JSON ? o->language : LM_ENGLISH);
+    lm_status   status = compare(models, n, o, out, e);
+
+    lm_language_set(before);
+    return status;
 }

@@ -44,7 +44,7 @@ static lm_status unknown(const char *name, lm_error *e)
     return LM_USAGE;
 }
 
-lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e)
+static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
     static const lm_explain_options defaults;
     lm_buf                          b = { 0 };
@@ -69,6 +69,15 @@ lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o,
     }
     *out = (lm_text){ b.data, b.size, b.capacity };
     return LM_OK;
+}
+
+lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e)
+{
+    lm_language before = lm_language_set(o ? o->language : LM_ENGLISH);
+    lm_status   status = draw(f, name, o, out, e);
+
+    lm_language_set(before);
+    return status;
 }
 
 void lm_draw_graph(lm_drawing *d, const lm_graph *g)

@@ -77,7 +77,7 @@ static lm_status gather(lm_explanation *x, lm_error *e)
     return lm_find_users(x->card, &x->users, e);
 }
 
-lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
+static lm_status explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
     static const lm_explain_options defaults;
     lm_explanation                  x      = { .card = lm_card_named(topic), .f = f, .o = o ? o : &defaults };
@@ -104,4 +104,13 @@ lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o
     }
     *out = (lm_text){ b.data, b.size, b.capacity };
     return LM_OK;
+}
+
+lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
+{
+    lm_language before = lm_language_set(o && o->form != LM_FORM_JSON ? o->language : LM_ENGLISH);
+    lm_status   status = explain(f, topic, o, out, e);
+
+    lm_language_set(before);
+    return status;
 }

@@ -183,7 +183,9 @@ static void look_into(const lm_fact *group)
     if (!fill)
         return;
     x->impl.fill = NULL;         /* before: a group may look at its own path */
+    lm_language before = lm_language_set(LM_ENGLISH);    /* facts are data, whoever asks for them */
     fill(x->impl.owner, x);
+    lm_language_set(before);
 }
 
 const lm_fact *lm_fact_first(const lm_fact *group)

@@ -8,6 +8,7 @@
 
 #include "analysis/subject.h"
 #include "base/arena.h"
+#include "base/language.h"
 #include "base/str.h"
 #include "lamina/facts.h"
 

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <utf8proc.h>
 
 /* ---- figures ---- */
 
@@ -80,24 +79,6 @@ char *lm_fig_rate(char out[LM_FIG], double n)
 }
 
 /* ---- columns ---- */
-
-unsigned lm_text_columns(const char *utf8)
-{
-    const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)utf8;
-    utf8proc_ssize_t        n = (utf8proc_ssize_t)strlen(utf8), step;
-    utf8proc_int32_t        c;
-    int                     width = 0;
-
-    for (; n > 0; p += step, n -= step) {
-        step = utf8proc_iterate(p, n, &c);
-        if (step < 1) {
-            step = 1;
-            continue;
-        }
-        width += utf8proc_charwidth(c);
-    }
-    return (unsigned)width;
-}
 
 void lm_put(lm_buf *out, const char *text, unsigned width)
 {

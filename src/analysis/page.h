@@ -6,9 +6,7 @@
 #define LM_ANALYSIS_PAGE_H
 
 #include "analysis/fact.h"
-
-/* Marks text for people; names of fields, units and modules stay as they are. */
-#define _(text) (text)
+#include "base/columns.h"
 
 typedef struct lm_page {
     lm_facts              *f;
@@ -35,8 +33,6 @@ char *lm_fig_flops(char out[LM_FIG], double n);              /* "6.43 GFLOP" */
 char *lm_fig_rate(char out[LM_FIG], double n);               /* "9.73", "111", "2,310" */
 
 /* ---- columns ---- */
-unsigned lm_text_columns(const char *utf8);
-
 /* `text` in at least `width` columns, at the left or at the right of them. */
 void lm_put(lm_buf *out, const char *text, unsigned width);
 void lm_put_right(lm_buf *out, const char *text, unsigned width);

@@ -69,7 +69,7 @@ static void write_all(lm_page *v)
     }
 }
 
-lm_status lm_facts_view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_error *e)
+static lm_status view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_error *e)
 {
     lm_buf          b    = { 0 };
     const char     *name = o->view ? o->view : o->layer >= 0 ? "layers" : "overview";
@@ -91,4 +91,13 @@ lm_status lm_facts_view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_
     }
     *out = (lm_text){ b.data, b.size, b.capacity };
     return LM_OK;
+}
+
+lm_status lm_facts_view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_error *e)
+{
+    lm_language before = lm_language_set(o->language);
+    lm_status   status = view(f, o, out, e);
+
+    lm_language_set(before);
+    return status;
 }

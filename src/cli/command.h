@@ -46,6 +46,8 @@ typedef struct lm_cli {
     const char *const *args;     /* what is no flag; NULL-ended */
     size_t   n_args;
     bool     json, help, verbose, quiet, plain;          /* every command knows these: lm_general_flags */
+    const char *lang;            /* --lang; NULL: the environment's */
+    lm_language language;        /* that pages are written in */
     bool     answered;           /* a JSON document is on stdout already */
     lm_arena arena;              /* as long as the command runs */
 } lm_cli;

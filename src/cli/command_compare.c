@@ -81,6 +81,7 @@ static lm_status show(lm_cli *cli, const compare_options *o, const opened *x, co
     lm_compare_options options = {
         .form = cli->json ? LM_COMPARE_JSON : o->markdown ? LM_COMPARE_MARKDOWN : LM_COMPARE_PAGE,
         .view = view,
+        .language = cli->language,
     };
     lm_text text = { 0 };
 

@@ -92,7 +92,7 @@ static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m,
 {
     lm_explain_options page = { .form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
                                 .columns = lm_out_width(),
-                                .lines = lm_out_is_terminal() };
+                                .lines = lm_out_is_terminal(), .language = cli->language };
     lm_facts          *f = NULL;
     lm_text            text = { 0 };
 

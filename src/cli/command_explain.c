@@ -124,7 +124,8 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     lm_facts_options   options = { 0 };
     lm_explain_options page    = { .form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
                                    .columns = lm_out_width(),
-                                   .lines = lm_out_is_terminal(), .example = example, .layer = o->layer };
+                                   .lines = lm_out_is_terminal(), .example = example, .layer = o->layer,
+                                   .language = cli->json ? LM_ENGLISH : cli->language };
     lm_facts          *f = NULL;
     lm_text            text = { 0 };
     lm_status          status;

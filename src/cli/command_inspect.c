@@ -152,6 +152,7 @@ static lm_status show_view(lm_cli *cli, const inspect_options *o, lm_facts *f, l
         .columns = lm_out_width(),
         .lines = lm_out_is_terminal(),
         .compatible = o->compatible,
+        .language = cli->language,
     };
     lm_text text = { 0 };
 

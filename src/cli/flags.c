@@ -15,6 +15,8 @@ const lm_flag lm_general_flags[] = {
     { "--verbose", "-v", LM_FLAG_SWITCH, G(verbose), NULL, "say more about what is done, on standard error", 0, 0, NULL },
     { "--quiet", "-q", LM_FLAG_SWITCH, G(quiet), NULL, "nothing but errors on standard error", 0, 0, NULL },
     { "--no-color", "--no-colour", LM_FLAG_SWITCH, G(plain), NULL, "no colour on terminals either, as NO_COLOR", 0, 0, NULL },
+    { "--lang", NULL, LM_FLAG_TEXT, G(lang), "en|zh-Hant|zh-Hans|my",
+      "language of pages (LAMINA_LANG, else the locale's); errors, help and JSON stay English", 0, 0, NULL },
     { "--help", "-h", LM_FLAG_SWITCH, G(help), NULL, "this text", 0, 0, NULL },
     { 0 },
 };
@@ -254,9 +256,14 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
     for (*used = 0; *used < n && argv[*used][0] == '-' && argv[*used][1]; ++*used) {
         LM_TRY(split(cli, argv[*used], &name, &value, e));
         f = find_in(lm_general_flags, name);
-        if (!f || value)
+        if (!f || (value && f->kind == LM_FLAG_SWITCH))
             break;
-        *((bool *)((char *)cli + f->offset)) = true;
+        if (f->kind == LM_FLAG_SWITCH)
+            *((bool *)((char *)cli + f->offset)) = true;
+        else if (value || *used + 1 < n)
+            *((const char **)((char *)cli + f->offset)) = value ? value : argv[++*used];
+        else
+            return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "needs a value: %s", f->value);
     }
     return LM_OK;
 }

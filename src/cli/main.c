@@ -1,5 +1,6 @@
 /* lamina - the program. Finds the command, reads its flags, runs it, reports its error. */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -50,6 +51,17 @@ static lm_status print_help(const lm_command *c, lm_error *e)
     return status;
 }
 
+/* --lang, else what the environment asks for. */
+static lm_status choose_language(lm_cli *cli, lm_error *e)
+{
+    if (cli->lang)
+        LM_TRY(lm_language_find(cli->lang, &cli->language, e));
+    else
+        cli->language = lm_language_negotiate(getenv("LAMINA_LANG"), getenv("LC_ALL"), getenv("LC_MESSAGES"), getenv("LANG"));
+    lm_language_set(cli->language);
+    return LM_OK;
+}
+
 static lm_status run(lm_cli *cli, char **argv, size_t n, lm_error *e)
 {
     const lm_command *c = cli->command;
@@ -61,6 +73,7 @@ static lm_status run(lm_cli *cli, char **argv, size_t n, lm_error *e)
         c->defaults(options);
     LM_TRY(lm_flags_read(cli, argv, n, options, e));
     lm_out_manner(cli->verbose, cli->quiet, cli->plain);
+    LM_TRY(choose_language(cli, e));
     return cli->help ? print_help(c, e) : c->run(cli, options, e);
 }
 

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/language.h"
 #include "base/str.h"
 #include "cli/command.h"
 

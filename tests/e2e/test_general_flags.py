@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from conftest import run
 
-GENERAL = ["--json", "--verbose", "--quiet", "--no-color", "--help"]
+GENERAL = ["--json", "--verbose", "--quiet", "--no-color", "--lang", "--help"]
 
 
 @pytest.fixture(scope="module")
