@@ -108,14 +108,23 @@ static void say_leaf(lm_facts *f, lm_fact *g, uint32_t i)
     }
 }
 
+/* A linear layer that the program holds in parts. */
+static void say_parted(lm_fact *g, const lm_linear_form *x)
+{
+    lm_say_count(g, "in_features", x->in, LM_UNIT_LANES, LM_FROM_PROGRAM, "of the matrix as checkpoints store it");
+    lm_say_count(g, "out_features", x->out, LM_UNIT_LANES, LM_FROM_PROGRAM, "of the matrix as checkpoints store it");
+    lm_say_bool(g, "bias", x->bias, LM_FROM_PROGRAM, NULL);
+}
+
 /* Multiply-adds of a pass of T tokens from an empty cache, every query against every key, as frameworks without a causal
  * shortcut compute them. */
-static uint64_t pass_mult_adds(lm_facts *f, const lm_module *m)
+static uint64_t pass_mult_adds(lm_facts *f, uint32_t module)
 {
-    uint64_t sum = 0;
+    const lm_program *p   = f->s.program;
+    uint64_t          sum = 0;
 
-    for (uint32_t i = m->first_op; i < m->end_op; i++)
-        sum += f->s.tokens * lm_node_mult_adds(f->s.program, &f->s.program->nodes[i], f->s.tokens);
+    for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
+        sum += f->s.tokens * lm_node_mult_adds(p, &p->nodes[i], f->s.tokens);
     return sum;
 }
 
@@ -151,18 +160,21 @@ static void fill_details(lm_facts *f, lm_fact *g, uint32_t index)
 {
     const lm_program *p = f->s.program;
     const lm_module  *m = &p->modules[index];
+    lm_linear_form    linear;
     lm_module_sums    s;
 
     lm_module_sum(f->ledger, index, &s);
     lm_say_count(g, "key_mult_adds", attention_keys(f, m), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                  "for each key that the token sees");
     lm_say_count(g, "flops", s.flops, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "one token, everything, without scores");
-    lm_say_count(g, "pass_mult_adds", pass_mult_adds(f, m), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
+    lm_say_count(g, "pass_mult_adds", pass_mult_adds(f, index), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                  "pass.tokens tokens, every query against every key");
     lm_say_count(g, "biases", s.biases, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "of the parameters");
     if (m->end_op == m->first_op + 1 && f->ledger->child[index] == LM_NONE)
         say_leaf(f, g, m->first_op);
-    for (uint32_t i = m->first_op; i < m->end_op; i++)
+    else if (lm_module_linear(p, index, &linear))
+        say_parted(g, &linear);
+    for (uint32_t i = lm_module_op(p, index, 0); i != LM_NONE; i = lm_module_op(p, index, i + 1))
         if (p->nodes[i].module == index)
             say_weights(g, &p->nodes[i]);
 }
@@ -237,10 +249,9 @@ static uint64_t leaf_outputs(lm_facts *f)
 uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module)
 {
     const lm_program *p   = f->s.program;
-    const lm_module  *m   = &p->modules[module];
     uint64_t          sum = 0;
 
-    for (uint32_t i = m->first_op; i < m->end_op; i++)
+    for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
             uint32_t w = p->nodes[i].weights[k];
             if (w != LM_NONE && !p->weights[w].constant)
@@ -253,10 +264,9 @@ uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module)
 uint64_t lm_torchinfo_parameters(lm_facts *f, uint32_t module)
 {
     const lm_program *p   = f->s.program;
-    const lm_module  *m   = &p->modules[module];
     uint64_t          sum = 0;
 
-    for (uint32_t i = m->first_op; i < m->end_op; i++)
+    for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
             uint32_t w = p->nodes[i].weights[k];
             sum += w != LM_NONE && !p->weights[w].constant ? p->weights[w].elements : 0;
@@ -283,7 +293,6 @@ static void fill_torchinfo(lm_facts *f, lm_fact *g)
 
 void lm_fill_pass(lm_facts *f, lm_fact *g)
 {
-    const lm_module *root = &f->s.program->modules[0];
     uint64_t         activations = 0, causal = 0;
     lm_cost          c;
 
@@ -296,7 +305,7 @@ void lm_fill_pass(lm_facts *f, lm_fact *g)
             causal += c.key_mult_adds * lm_keys_seen(f->s.tokens, n->attention.spec.window);
     }
     lm_say_count(g, "tokens", f->s.tokens, LM_UNIT_TOKENS, LM_FROM_REQUEST, "from an empty cache, batch 1");
-    lm_say_count(g, "mult_adds", pass_mult_adds(f, root), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
+    lm_say_count(g, "mult_adds", pass_mult_adds(f, 0), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                  "matrix products, every query against every key, logits of all");
     lm_say_count(g, "mult_adds_causal", causal, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                  "the same, each query against what it may see");

@@ -282,7 +282,7 @@ void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out)
     lm_cost           c;
 
     *out = (lm_module_sums){ 0 };
-    for (uint32_t i = p->modules[module].first_op; i < p->modules[module].end_op; i++) {
+    for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1)) {
         const lm_node *n = &p->nodes[i];
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
             uint32_t w = n->weights[k];
@@ -299,6 +299,24 @@ void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out)
         out->weight_elements += c.weight_elements;
         out->activations += c.writes;
     }
+}
+
+bool lm_module_linear(const lm_program *p, uint32_t module, lm_linear_form *out)
+{
+    uint32_t i = lm_module_op(p, module, 0);
+
+    if (i == LM_NONE || p->nodes[i].module != module)
+        return false;
+    const lm_node *n = &p->nodes[i];
+    if (n->code == LM_OP_LINEAR && lm_module_op(p, module, i + 1) == LM_NONE) {
+        *out = (lm_linear_form){ p->values[n->in[0]].width, p->values[n->out].width, n->weights[1] != LM_NONE };
+        return true;
+    }
+    if (n->code != LM_OP_HEAD_LINEAR)
+        return false;
+    const lm_weight *w = &p->weights[n->weights[0]];
+    *out = (lm_linear_form){ w->joint.turned ? w->dims[1] : w->dims[2], w->dims[0] * w->joint.of, false };
+    return true;
 }
 
 uint64_t lm_node_mult_adds(const lm_program *p, const lm_node *n, uint64_t keys)

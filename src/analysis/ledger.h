@@ -44,6 +44,15 @@ typedef struct lm_module_sums {
 
 void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out);
 
+/* A module that is one linear layer, as frameworks make it: also where the program holds its matrix in parts, a head's keys apart
+ * from its values. False: it is none. */
+typedef struct lm_linear_form {
+    uint64_t in, out;
+    bool     bias;
+} lm_linear_form;
+
+bool lm_module_linear(const lm_program *p, uint32_t module, lm_linear_form *out);
+
 /* Matrix products and scores of one token of an operation that sees `keys`; its window respected. In multiply-adds. */
 uint64_t lm_node_mult_adds(const lm_program *p, const lm_node *n, uint64_t keys);
 

@@ -132,11 +132,20 @@ static void put_branch(branch *b, const char *name, const char *kind, const lm_b
 static void put_operation(branch *b, uint32_t i, bool last)
 {
     const lm_node *n = &b->v->f->s.program->nodes[i];
-    const char    *word = n->code == LM_OP_ADD ? _("+ residual") : last_word(n->path);
+    const char    *word = n->code == LM_OP_ADD ? _("+ residual") : last_word(n->path), *kind = "";
+    uint64_t       params = 0;
+    char           apart[96];
     lm_buf         what = { 0 };
 
+    if (n->code == LM_OP_HEAD_LINEAR) {      /* part of a module whose parts stand apart */
+        const lm_module *m = &b->v->f->s.program->modules[n->module];
+        snprintf(apart, sizeof apart, "%s.%s", m->name, word);
+        word   = apart;
+        kind   = m->class_name;
+        params = b->v->f->s.program->weights[n->weights[0]].elements;
+    }
     describe_op(b->v->f, i, &what);
-    put_branch(b, word, "", &what, 0, last);
+    put_branch(b, word, kind, &what, params, last);
     lm_buf_free(&what);
 }
 
@@ -269,17 +278,18 @@ static void put_arguments(lm_page *v, uint32_t m)
     const lm_module  *x = &p->modules[m];
     const lm_node    *n = &p->nodes[x->first_op];
     char              text[32];
+    lm_linear_form    linear;
 
+    if (lm_module_linear(p, m, &linear) && strcmp(x->class_name, "Conv1D") != 0) {
+        lm_buf_printf(v->out, "in_features=%" PRIu64 ", out_features=%" PRIu64 ", bias=%s", linear.in, linear.out,
+                      linear.bias ? "True" : "False");
+        return;
+    }
     if (x->end_op != x->first_op + 1)
         return;
     switch (n->code) {
     case LM_OP_LINEAR:
-        if (strcmp(x->class_name, "Conv1D") == 0)
-            lm_buf_printf(v->out, "nf=%u, nx=%u", p->values[n->out].width, p->values[n->in[0]].width);
-        else
-            lm_buf_printf(v->out, "in_features=%u, out_features=%u, bias=%s", p->values[n->in[0]].width,
-                          p->values[n->out].width,
-                          n->weights[1] != LM_NONE ? "True" : "False");
+        lm_buf_printf(v->out, "nf=%u, nx=%u", p->values[n->out].width, p->values[n->in[0]].width);
         break;
     case LM_OP_EMBED:
     case LM_OP_POSITION:

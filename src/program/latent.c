@@ -29,9 +29,9 @@ lm_value lm_join(lm_builder *b, const char *word, lm_value x, lm_value y, uint32
     return n->out;
 }
 
-/* One matrix for each head. The weight is called after the module and the part of it: "….kv_b_proj.weight" is stored whole
+/* One matrix for each head, of the module whose number is given. The weight is called after the module and the part of it: "….kv_b_proj.weight" is stored whole
  * or, under `alone`, by itself. */
-static lm_value head_linear(lm_builder *b, const char *word, lm_value x, uint32_t n_heads, uint32_t out, bool shared,
+static lm_value head_linear(lm_builder *b, uint32_t module, const char *word, lm_value x, uint32_t n_heads, uint32_t out, bool shared,
                             const char *alone, lm_joint joint)
 {
     if (b->failed)
@@ -49,6 +49,7 @@ static lm_value head_linear(lm_builder *b, const char *word, lm_value x, uint32_
     p->weights[w].elements = (uint64_t)n_heads * out * in;
     p->weights[w].joint    = joint;
     lm_node *n             = lm_record_unary(b, LM_OP_HEAD_LINEAR, lm_record_path(b, word), x, n_heads * out);
+    n->module              = module;
     n->weights[0]          = w;
     n->heads.n_heads       = n_heads;
     n->heads.shared        = shared;
@@ -61,6 +62,7 @@ lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const 
     lm_leaf(b, name, "Linear");
     if (b->failed)
         return LM_NONE;
+    uint32_t          own = b->p->n_modules - 1;
     uint32_t          h = spec->n_heads, c = lm_record_width(b, latent), n = lm_record_width(b, q_nope) / h, v = spec->v_dim;
     const char       *module = lm_record_path(b, name);
     lm_attention_spec s      = *spec;
@@ -73,16 +75,16 @@ lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const 
     snprintf(k_word, sizeof k_word, "%.50s.k", name);
     snprintf(v_word, sizeof v_word, "%.50s.v", name);
     if (b->latent_naive) {
-        lm_value k   = head_linear(b, k_word, latent, h, n, true, names[0], keys);
-        lm_value val = head_linear(b, v_word, latent, h, v, true, names[1], values);
+        lm_value k   = head_linear(b, own, k_word, latent, h, n, true, names[0], keys);
+        lm_value val = head_linear(b, own, v_word, latent, h, v, true, names[1], values);
         s.n_kv_heads = h;
         return lm_attention(b, lm_join(b, "q", q_nope, q_pe, h, false), lm_join(b, "k", k, k_pe, h, true), val, &s);
     }
-    lm_value q   = head_linear(b, k_word, q_nope, h, c, false, names[0], keys);
+    lm_value q   = head_linear(b, own, k_word, q_nope, h, c, false, names[0], keys);
     s.n_kv_heads = 1;
     s.k_dim      = c + lm_record_width(b, k_pe);
     s.v_dim      = c;
     s.v_in_k     = true;
     lm_value sum = lm_attention(b, lm_join(b, "q", q, q_pe, h, false), lm_join(b, "k", latent, k_pe, 1, true), LM_NONE, &s);
-    return head_linear(b, v_word, sum, h, v, false, names[1], values);
+    return head_linear(b, own, v_word, sum, h, v, false, names[1], values);
 }

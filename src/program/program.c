@@ -73,6 +73,21 @@ uint64_t lm_module_parameters(const lm_program *p, uint32_t module)
     return total;
 }
 
+uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from)
+{
+    const lm_module *m     = &p->modules[module];
+    bool             apart = m->first_op == m->end_op;
+
+    if (apart && m->parent == LM_NONE)
+        return LM_NONE;
+    if (apart)
+        m = &p->modules[m->parent];
+    for (uint32_t i = from > m->first_op ? from : m->first_op; i < m->end_op; i++)
+        if (!apart || p->nodes[i].module == module)
+            return i;
+    return LM_NONE;
+}
+
 /* "model.layers.*.self_attn.q_proj   linear   576 → 576   q_proj.weight" */
 static void print_node(const lm_program *p, const lm_node *n, lm_buf *out)
 {

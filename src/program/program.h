@@ -76,7 +76,7 @@ typedef struct lm_module {
     uint32_t    parent;          /* LM_NONE for the root */
     uint32_t    depth;
     int32_t     layer;           /* decoder layer it belongs to, -1 outside the stack */
-    uint32_t    first_op, end_op;    /* its operations, nested ones included */
+    uint32_t    first_op, end_op;    /* its operations, nested ones included; none: see lm_module_op */
     lm_value    in, out;         /* LM_NONE when it computes nothing of its own */
 } lm_module;
 
@@ -228,6 +228,10 @@ typedef struct lm_op {
 const lm_op *lm_op_of(lm_op_code code);
 
 void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out);
+
+/* The first operation of a module at or after `from`, nested modules included; LM_NONE past the last. A module whose products
+ * stand apart, with others between them (kv_b_proj of latent attention), has those of its parent's that name it (lm_node.module). */
+uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from);
 
 /* One line per operation, for people. */
 void lm_program_print(const lm_program *p, lm_buf *out);

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""flops.py: the FLOPs that PyTorch counts, module by module, for one forward of every tiny model.
+
+    tools/oracle/flops.py >tests/golden/flops/torch.tsv
+
+`torch.utils.flop_counter.FlopCounterMode` watches which matrix products run and knows their shapes; it knows nothing of the model.
+Attention is eager: scores are counted for every query and key, masked or not. One line a module that runs a product, inner modules
+included: case, tokens, path ("." is the whole), FLOPs. tests/unit/analysis/flop_counter.c compares them and says what every difference is.
+"""
+import dataclasses
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from torch.utils.flop_counter import FlopCounterMode
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import case as cases  # noqa: E402
+import reference  # noqa: E402
+
+TOKENS = 12
+
+
+@torch.no_grad()
+def counted(model, tokens):
+    """FLOPs by module path."""
+    ids = torch.arange(tokens).remainder(model.config.vocab_size).view(1, tokens)
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=ids, use_cache=False)
+    sums = {}
+    for path, ops in counter.get_flop_counts().items():
+        sums[path] = sum(ops.values())
+    root = type(model).__name__
+    assert sums.pop("Global") == sums[root]
+    return {path.removeprefix(root).lstrip(".") or ".": n for path, n in sums.items() if n}
+
+
+def main():
+    transformers.logging.set_verbosity_error()
+    print("# case\ttokens\tmodule\tFLOPs that torch.utils.flop_counter counts")
+    for c in cases.all_cases():
+        if c.quantise:
+            continue
+        model = reference.build(dataclasses.replace(c, attention="eager"))
+        model.set_experts_implementation("eager")       # grouped products and fused scores are unknown to the counter
+        reference.sensitive(c, model, 0)
+        tokens = min(TOKENS, getattr(model.config, "max_position_embeddings", TOKENS) or TOKENS)
+        for path, n in counted(model, tokens).items():
+            print(c.path, tokens, path, n, sep="\t")
+
+
+main()
