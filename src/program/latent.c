@@ -29,8 +29,8 @@ lm_value lm_join(lm_builder *b, const char *word, lm_value x, lm_value y, uint32
     return n->out;
 }
 
-/* One matrix for each head, of the module whose number is given. The weight is called after the module and the part of it: "….kv_b_proj.weight" is stored whole
- * or, under `alone`, by itself. */
+/* One matrix for each head, of the module whose number is given. The weight is called after the module and the part of it:
+ * "….kv_b_proj.weight" is stored whole or, under `alone`, by itself. */
 static lm_value head_linear(lm_builder *b, uint32_t module, const char *word, lm_value x, uint32_t n_heads, uint32_t out, bool shared,
                             const char *alone, lm_joint joint)
 {
