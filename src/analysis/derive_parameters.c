@@ -214,8 +214,8 @@ static const char *derive_one(counting *c, uint32_t i, const char *formula)
 
 static void derive_kind(counting *c, size_t kind)
 {
-    static const char *const titles[LM_PARTS] = { [LM_PART_ATTENTION] = "attention of a layer", [LM_PART_MLP] = "MLP of a layer",
-                                                  [LM_PART_NORM] = "norms of a layer", [LM_PART_OTHER] = "the rest of a layer" };
+    static const char *const titles[LM_PARTS] = { [LM_PART_ATTENTION] = N_("attention of a layer"), [LM_PART_MLP] = N_("MLP of a layer"),
+                                                  [LM_PART_NORM] = N_("norms of a layer"), [LM_PART_OTHER] = N_("the rest of a layer") };
     static const char *const names[LM_PARTS] = { [LM_PART_ATTENTION] = "attention", [LM_PART_MLP] = "mlp", [LM_PART_NORM] = "norms",
                                                  [LM_PART_OTHER] = "rest" };
     layer_kind       *k      = &c->kinds[kind];
@@ -223,13 +223,13 @@ static void derive_kind(counting *c, size_t kind)
     lm_buf            layer  = { 0 };
 
     if (c->n_kinds == 1)
-        lm_derive_heading(c->d, "in each layer");
+        lm_derive_heading(c->d, _("in each layer"));
     else if (c->n_kinds > 1 && k->n == 1)
-        lm_derive_heading(c->d, "layer %u", k->first);
+        lm_derive_heading(c->d, _("layer %u"), k->first);
     else if (c->n_kinds > 1 && k->n == k->last - k->first + 1)
-        lm_derive_heading(c->d, "layers %u to %u", k->first, k->last);
+        lm_derive_heading(c->d, _("layers %u to %u"), k->first, k->last);
     else if (c->n_kinds > 1)
-        lm_derive_heading(c->d, "layer %u and %u like it", k->first, k->n - 1);
+        lm_derive_heading(c->d, _("layer %u and %u like it"), k->first, k->n - 1);
     for (int part = 0; part < LM_PARTS; part++) {
         lm_buf sum = { 0 };
         for (uint32_t i = m->first_op; i < m->end_op; i++) {
@@ -240,11 +240,11 @@ static void derive_kind(counting *c, size_t kind)
         const char *path = !c->flops || (part != LM_PART_ATTENTION && part != LM_PART_MLP)
                                ? NULL
                                : lm_derive_text(c->d, "flops.layer[%u].%s", k->first, part == LM_PART_ATTENTION ? "attention" : "mlp");
-        c->sums[part][kind] = derive_sum(c, names[part] ? names[part] : "part", titles[part], path, &sum);
+        c->sums[part][kind] = derive_sum(c, names[part] ? names[part] : "part", titles[part] ? _(titles[part]) : NULL, path, &sum);
         if (c->sums[part][kind])
             append(&layer, c->sums[part][kind]);
     }
-    k->sum = derive_sum(c, c->n_kinds > 1 ? lm_derive_text(c->d, "layer_%u", k->first) : "layer", "one layer",
+    k->sum = derive_sum(c, c->n_kinds > 1 ? lm_derive_text(c->d, "layer_%u", k->first) : "layer", _("one layer"),
                         lm_derive_text(c->d, c->flops ? "flops.layer[%u].matmul" : "parameters.per_layer[%u]", k->first), &layer);
 }
 
@@ -259,7 +259,7 @@ static void derive_stack(counting *c, bool alone)
     for (uint32_t i = 0; !c->n_kinds && i < c->p->n_layers; i++)
         lm_buf_printf(&sum, "%s%" PRIu64, i ? " + " : "", c->flops ? lm_facts_count(c->d->f, "flops.layer[%u].matmul", i)
                                                                    : lm_facts_count(c->d->f, "parameters.per_layer[%u]", i));
-    derive_sum(c, "all_layers", "all layers", c->flops && alone ? "flops.layers" : NULL, &sum);
+    derive_sum(c, "all_layers", _("all layers"), c->flops && alone ? "flops.layers" : NULL, &sum);
 }
 
 /* Of a part in all layers, compared with what the program counts of it. */
@@ -306,7 +306,7 @@ static void derive_active(lm_derivation *d, const counting *c)
     for (uint32_t i = 0; i < c->p->n_nodes; i++)
         layers += c->p->nodes[i].code == LM_OP_EXPERTS;
     if (layers)
-        lm_derivef(d, "active", "read for one token: without the experts that it does not visit", LM_UNIT_PARAMETERS, "parameters.active",
+        lm_derivef(d, "active", _("read for one token: without the experts that it does not visit"), LM_UNIT_PARAMETERS, "parameters.active",
                    "total - %s * (3 * hidden * expert_width) * (experts - top_k)", lm_layers_formula(d, layers));
 }
 
@@ -318,21 +318,21 @@ void lm_derive_parameters(lm_derivation *d)
 
     if (!c)
         return;
-    lm_derive_heading(d, "outside the layers");
+    lm_derive_heading(d, _("outside the layers"));
     derive_outside(c, &total);
     head = formula_of(c, c->l->head);
     if (head)
         append(&total, derive_one(c, c->l->head, head));
     for (size_t k = 0; k < c->n_kinds; k++)
         derive_kind(c, k);
-    lm_derive_heading(d, "together");
-    derive_part(c, LM_PART_ATTENTION, "all_attention", "attention of all layers", "parameters.attention");
-    derive_part(c, LM_PART_MLP, "all_mlp", "MLPs of all layers", "parameters.mlp");
+    lm_derive_heading(d, _("together"));
+    derive_part(c, LM_PART_ATTENTION, "all_attention", _("attention of all layers"), "parameters.attention");
+    derive_part(c, LM_PART_MLP, "all_mlp", _("MLPs of all layers"), "parameters.mlp");
     derive_stack(c, false);
     append(&total, "all_layers");
-    derive_sum(c, "total", "all parameters", "parameters.total", &total);
+    derive_sum(c, "total", _("all parameters"), "parameters.total", &total);
     if (lm_facts_truth(d->f, "architecture.tied"))
-        lm_derive(d, "untied", "if the head had a matrix of its own", LM_UNIT_PARAMETERS, "parameters.untied_total",
+        lm_derive(d, "untied", _("if the head had a matrix of its own"), LM_UNIT_PARAMETERS, "parameters.untied_total",
                   lm_derive_text(d, "total + %s", lm_head_formula(d)));
     derive_active(d, c);
 }
@@ -360,7 +360,7 @@ static void derive_scores(counting *c, lm_buf *at)
             lm_buf_printf(at, " + %s * min(tokens, %u)", per, s->window);
     }
     if (open.size) {
-        derive_sum(c, "per_key", "scores: for each token of context, in layers without a window", "flops.per_context_token", &open);
+        derive_sum(c, "per_key", _("scores: for each token of context, in layers without a window"), "flops.per_context_token", &open);
         lm_buf_add_str(at, " + per_key * tokens");
     }
 }
@@ -374,16 +374,16 @@ void lm_derive_flops(lm_derivation *d)
         return;
     for (size_t k = 0; k < c->n_kinds; k++)
         derive_kind(c, k);
-    lm_derive_heading(d, "together");
+    lm_derive_heading(d, _("together"));
     derive_outside(c, &total);
     derive_stack(c, total.size == 0);
     append(&total, "all_layers");
-    lm_derive(d, "head", "the head: one logit for each token of the vocabulary", LM_UNIT_FLOPS, "flops.head",
+    lm_derive(d, "head", _("the head: one logit for each token of the vocabulary"), LM_UNIT_FLOPS, "flops.head",
               lm_derive_text(d, "2 * %s", lm_head_formula(d)));
     append(&total, "head");
-    derive_sum(c, "per_token", "matrix products of one token", "flops.per_token_matmul", &total);
-    lm_let_fact(d, "tokens", "S", "tokens of context that it sees", "kv.context");
+    derive_sum(c, "per_token", _("matrix products of one token"), "flops.per_token_matmul", &total);
+    lm_let_fact(d, "tokens", "S", _("tokens of context that it sees"), "kv.context");
     lm_buf_add_str(&at, "per_token");
     derive_scores(c, &at);
-    derive_sum(c, "at_context", "one token that sees a full context", "flops.at_context", &at);
+    derive_sum(c, "at_context", _("one token that sees a full context"), "flops.at_context", &at);
 }

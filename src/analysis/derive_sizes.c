@@ -7,27 +7,27 @@
 
 static void let_latent(lm_derivation *d)
 {
-    lm_let_fact(d, "kv_rank", "R", "width of the latent of keys and values", "attention.latent.kv_rank");
-    lm_let_fact(d, "rope_dim", "K_R", "rotated lanes of a head, one key for all heads", "attention.latent.rope_dim");
-    lm_let_fact(d, "nope_dim", "K_N", "lanes of a query or key head that are not rotated", "attention.latent.nope_dim");
-    lm_let_fact(d, "v_dim", "K_V", "lanes of a value head", "attention.latent.v_dim");
+    lm_let_fact(d, "kv_rank", "R", _("width of the latent of keys and values"), "attention.latent.kv_rank");
+    lm_let_fact(d, "rope_dim", "K_R", _("rotated lanes of a head, one key for all heads"), "attention.latent.rope_dim");
+    lm_let_fact(d, "nope_dim", "K_N", _("lanes of a query or key head that are not rotated"), "attention.latent.nope_dim");
+    lm_let_fact(d, "v_dim", "K_V", _("lanes of a value head"), "attention.latent.v_dim");
     if (lm_facts_count(d->f, "attention.latent.q_rank"))
-        lm_let_fact(d, "q_rank", "R_Q", "width of the latent of queries", "attention.latent.q_rank");
+        lm_let_fact(d, "q_rank", "R_Q", _("width of the latent of queries"), "attention.latent.q_rank");
 }
 
 static void let_attention(lm_derivation *d)
 {
     if (!lm_facts_has(d->f, "attention.heads"))
         return;
-    lm_let_fact(d, "heads", "H", "query heads", "attention.heads");
+    lm_let_fact(d, "heads", "H", _("query heads"), "attention.heads");
     if (lm_facts_has(d->f, "attention.latent")) {
         let_latent(d);
         return;
     }
-    lm_let_fact(d, "kv_heads", "G", "heads of keys and values", "attention.kv_heads");
-    lm_let_fact(d, "head_dim", "K", "lanes of a head", "attention.head_dim");
+    lm_let_fact(d, "kv_heads", "G", _("heads of keys and values"), "attention.kv_heads");
+    lm_let_fact(d, "head_dim", "K", _("lanes of a head"), "attention.head_dim");
     if (lm_facts_count(d->f, "attention.value_dim") != lm_facts_count(d->f, "attention.head_dim"))
-        lm_let_fact(d, "value_dim", "K_V", "lanes of a value head", "attention.value_dim");
+        lm_let_fact(d, "value_dim", "K_V", _("lanes of a value head"), "attention.value_dim");
 }
 
 /* The width of the dense MLP that every token visits beside the experts; 0: there is none. */
@@ -51,20 +51,20 @@ void lm_let_sizes(lm_derivation *d)
 {
     lm_facts *f = d->f;
 
-    lm_let_fact(d, "layers", "L", "decoder layers", "architecture.layers");
-    lm_let_fact(d, "hidden", "D", "width of the residual stream", "architecture.hidden");
-    lm_let_fact(d, "vocab", "V", "tokens of the vocabulary", "architecture.vocabulary");
+    lm_let_fact(d, "layers", "L", _("decoder layers"), "architecture.layers");
+    lm_let_fact(d, "hidden", "D", _("width of the residual stream"), "architecture.hidden");
+    lm_let_fact(d, "vocab", "V", _("tokens of the vocabulary"), "architecture.vocabulary");
     let_attention(d);
     if (lm_facts_has(f, "mlp.intermediate"))
-        lm_let_fact(d, "ffn", "F", "width of the MLP", "mlp.intermediate");
+        lm_let_fact(d, "ffn", "F", _("width of the MLP"), "mlp.intermediate");
     if (!lm_facts_has(f, "mlp.experts"))
         return;
-    lm_let_fact(d, "experts", "E", "routed experts of a layer", "mlp.experts");
-    lm_let_fact(d, "top_k", "k", "experts that a token visits", "mlp.experts_per_token");
-    lm_let_fact(d, "expert_width", "F_E", "width of an expert", "mlp.expert_width");
+    lm_let_fact(d, "experts", "E", _("routed experts of a layer"), "mlp.experts");
+    lm_let_fact(d, "top_k", "k", _("experts that a token visits"), "mlp.experts_per_token");
+    lm_let_fact(d, "expert_width", "F_E", _("width of an expert"), "mlp.expert_width");
     uint64_t shared = shared_width(f);
     if (shared && shared != lm_facts_count(f, "mlp.intermediate"))
-        lm_let_count(d, "shared_width", "F_S", "width of the experts that every token visits", shared);
+        lm_let_count(d, "shared_width", "F_S", _("width of the experts that every token visits"), shared);
 }
 
 /* ---- widths in symbols ---- */

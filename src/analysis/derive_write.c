@@ -43,9 +43,21 @@ static void write_rounded(lm_quantity q, lm_unit unit, lm_buf *out)
     }
 }
 
+/* What a derived value counts, in words. */
+static const char *unit_word(lm_unit unit)
+{
+    static const char *const words[LM_UNITS] = {
+        [LM_UNIT_PARAMETERS] = N_("parameters"), [LM_UNIT_BYTES] = N_("bytes"),   [LM_UNIT_MULT_ADDS] = N_("mult-adds"),
+        [LM_UNIT_ELEMENTS] = N_("elements"),     [LM_UNIT_TOKENS] = N_("tokens"), [LM_UNIT_LAYERS] = N_("layers"),
+        [LM_UNIT_HEADS] = N_("heads"),           [LM_UNIT_LANES] = N_("lanes"),   [LM_UNIT_EXPERTS] = N_("experts"),
+        [LM_UNIT_RADIANS] = N_("rad/token"),     [LM_UNIT_TOKENS_PER_SECOND] = N_("tokens/s"),
+    };
+    return words[unit] ? _(words[unit]) : lm_unit_name(unit);
+}
+
 void lm_value_text(lm_quantity q, lm_unit unit, lm_notation notation, lm_buf *out)
 {
-    const char *word = lm_unit_name(unit);
+    const char *word = unit_word(unit);
 
     lm_quantity_write(q, notation, out);
     if (unit == LM_UNIT_NONE || unit == LM_UNIT_RATIO)
@@ -106,14 +118,16 @@ static void write_verdict(const lm_formula *s, lm_buf *out)
     if (!s->fact)
         return;
     if (s->agrees) {
-        lm_buf_add_str(out, s->fact->origin == LM_FROM_PLAN ? "   ✓ as planned" : "   ✓ as counted");
+        lm_buf_add_str(out, s->fact->origin == LM_FROM_PLAN ? _("   ✓ as planned") : _("   ✓ as counted"));
         return;
     }
     if (s->fact->kind == LM_FACT_COUNT) {
-        lm_buf_add_str(out, "   ✗ counted: ");
-        lm_quantity_write(lm_whole(s->fact->count), LM_UNICODE, out);
+        lm_buf counted = { 0 };
+        lm_quantity_write(lm_whole(s->fact->count), LM_UNICODE, &counted);
+        lm_buf_printf(out, _("   ✗ counted: %s"), counted.data ? counted.data : "");
+        lm_buf_free(&counted);
     } else {
-        lm_buf_printf(out, "   ✗ counted: %s", lm_number_text(number, s->fact->number));
+        lm_buf_printf(out, _("   ✗ counted: %s"), lm_number_text(number, s->fact->number));
     }
 }
 
@@ -209,7 +223,7 @@ void lm_glossary_text(const lm_derivation *d, unsigned indent, lm_buf *out)
 
 void lm_glossary_markdown(const lm_derivation *d, lm_buf *out)
 {
-    lm_buf_add_str(out, "| symbol | value | is |\n|---|---:|---|\n");
+    lm_buf_add_str(out, _("| symbol | value | is |\n|---|---:|---|\n"));
     for (size_t i = 0; i < d->n_symbols; i++) {
         const lm_symbol *s = &d->symbols[i];
         if (!s->used || !s->meaning)

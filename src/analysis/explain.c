@@ -40,12 +40,14 @@ static lm_status unknown(const char *topic, lm_error *e)
 
 void lm_put_instead(const lm_explanation *x, lm_buf *out)
 {
-    char word[128];
+    char attention[64], position[64], mlp[64];
 
-    lm_buf_printf(out, "attention %s", lm_attention_name(x->f->ledger, &x->traits, word, sizeof word));
-    lm_buf_printf(out, ", positions %s", lm_position_name(x->f->s.program, &x->traits, word, sizeof word));
-    lm_buf_printf(out, ", MLP %s", lm_mlp_name(&x->traits, word, sizeof word));
-    lm_buf_printf(out, ", head %s", x->traits.tied ? "tied" : "with a matrix of its own");
+    lm_attention_name(x->f->ledger, &x->traits, attention, sizeof attention);
+    lm_position_name(x->f->s.program, &x->traits, position, sizeof position);
+    lm_mlp_name(&x->traits, mlp, sizeof mlp);
+    lm_buf_printf(out, x->traits.tied ? _("attention %s, positions %s, MLP %s, head tied")
+                                      : _("attention %s, positions %s, MLP %s, head with a matrix of its own"),
+                  _(attention), _(position), _(mlp));
 }
 
 static lm_status draw(lm_explanation *x, lm_error *e)

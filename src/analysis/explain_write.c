@@ -21,7 +21,7 @@ static void bullets(const lm_explanation *x, const char *const *lines, const cha
 {
     for (int i = 0; i < LM_CARD_LINES && lines[i]; i++) {
         lm_buf_printf(out, "    %s ", mark);
-        lm_put_prose(out, lines[i], 6, 6, columns_of(x));
+        lm_put_prose(out, _(lines[i]), 6, 6, columns_of(x));
     }
 }
 
@@ -41,7 +41,7 @@ static void indented(const char *text, unsigned indent, lm_buf *out)
 
 static void numbers(const lm_explanation *x, lm_buf *out)
 {
-    heading(out, x->o->example ? "with numbers" : "with this model's numbers");
+    heading(out, x->o->example ? _("with numbers") : _("with this model's numbers"));
     lm_glossary_text(x->d, 4, out);
     lm_buf_add_char(out, '\n');
     for (size_t i = 0; i < x->d->n_steps; i++)
@@ -50,13 +50,13 @@ static void numbers(const lm_explanation *x, lm_buf *out)
 
 static void users(const lm_explanation *x, lm_buf *out)
 {
-    heading(out, "who uses it");
+    heading(out, _("who uses it"));
     lm_buf_add_str(out, "    ");
     if (x->users.n == x->users.of) {
-        lm_buf_printf(out, "all %u presets\n", x->users.of);
+        lm_buf_printf(out, _("all %u presets\n"), x->users.of);
         return;
     }
-    lm_buf_printf(out, "%u of %u presets%s\n", x->users.n, x->users.of, x->users.n ? ":" : "");
+    lm_buf_printf(out, x->users.n ? _("%u of %u presets:\n") : _("%u of %u presets\n"), x->users.n, x->users.of);
     if (x->users.n) {
         lm_buf_add_str(out, "    ");
         lm_put_prose(out, x->users.names.data, 4, 4, columns_of(x));
@@ -65,24 +65,24 @@ static void users(const lm_explanation *x, lm_buf *out)
 
 static void title(const lm_explanation *x, lm_buf *out)
 {
-    lm_buf_printf(out, "%s · %s\n", x->card->title, x->f->s.name);
+    lm_buf_printf(out, "%s · %s\n", _(x->card->title), x->f->s.name);
     if (x->o->example)
         lm_buf_printf(out, "%s\n", x->o->example);
     lm_buf_add_str(out, "\n  ");
-    lm_put_prose(out, x->card->what, 2, 2, columns_of(x));
+    lm_put_prose(out, _(x->card->what), 2, 2, columns_of(x));
 }
 
 static void not_used(const lm_explanation *x, lm_buf *out)
 {
-    lm_buf instead = { 0 };
+    lm_buf instead = { 0 }, sentence = { 0 };
 
-    lm_buf_printf(&instead, "%s does not have this: %s", x->f->s.name, "");
     lm_put_instead(x, &instead);
-    lm_buf_add_char(&instead, '.');
+    lm_buf_printf(&sentence, _("%s does not have this: %s."), x->f->s.name, instead.data ? instead.data : "");
     lm_buf_add_str(out, "\n  ");
-    if (!instead.failed)
-        lm_put_prose(out, instead.data, 2, 2, columns_of(x));
+    if (!sentence.failed)
+        lm_put_prose(out, sentence.data, 2, 2, columns_of(x));
     lm_buf_free(&instead);
+    lm_buf_free(&sentence);
 }
 
 void lm_explain_text(const lm_explanation *x, lm_buf *out)
@@ -93,27 +93,27 @@ void lm_explain_text(const lm_explanation *x, lm_buf *out)
     if (c->formulas[0].unicode)
         lm_buf_add_char(out, '\n');
     for (int i = 0; i < LM_CARD_LINES && c->formulas[i].unicode; i++)
-        lm_buf_printf(out, "      %s\n", c->formulas[i].unicode);
+        lm_buf_printf(out, "      %s\n", _(c->formulas[i].unicode));
     if (!x->used)
         not_used(x, out);
     if (x->d)
         numbers(x, out);
     if (x->diagram.data) {
-        heading(out, "drawn");
+        heading(out, _("drawn"));
         indented(x->diagram.data, 4, out);
     }
     if (c->why[0]) {
-        heading(out, "why (qualitative)");
+        heading(out, _("why (qualitative)"));
         bullets(x, c->why, "·", out);
     }
     if (c->gains[0] || c->costs[0]) {
-        heading(out, "gains and costs (qualitative)");
+        heading(out, _("gains and costs (qualitative)"));
         bullets(x, c->gains, "+", out);
         bullets(x, c->costs, "−", out);
     }
     users(x, out);
     if (c->sources[0]) {
-        heading(out, "sources");
+        heading(out, _("sources"));
         bullets(x, c->sources, "·", out);
     }
 }
@@ -123,7 +123,7 @@ void lm_explain_text(const lm_explanation *x, lm_buf *out)
 static void list(const char *const *lines, const char *word, lm_buf *out)
 {
     for (int i = 0; i < LM_CARD_LINES && lines[i]; i++)
-        lm_buf_printf(out, "- %s%s\n", word, lines[i]);
+        lm_buf_printf(out, "- %s%s\n", word, _(lines[i]));
 }
 
 void lm_explain_markdown(const lm_explanation *x, lm_buf *out)
@@ -131,39 +131,41 @@ void lm_explain_markdown(const lm_explanation *x, lm_buf *out)
     const lm_card *c = x->card;
     lm_buf         instead = { 0 };
 
-    lm_buf_printf(out, "# %s: %s\n\n", c->title, x->f->s.name);
+    lm_buf_printf(out, "# %s: %s\n\n", _(c->title), x->f->s.name);
     if (x->o->example)
         lm_buf_printf(out, "*%s*\n\n", x->o->example);
-    lm_buf_printf(out, "%s\n", c->what);
+    lm_buf_printf(out, "%s\n", _(c->what));
     for (int i = 0; i < LM_CARD_LINES && c->formulas[i].latex; i++)
         lm_buf_printf(out, "\n```math\n%s\n```\n", c->formulas[i].latex);
     if (!x->used) {
         lm_put_instead(x, &instead);
-        lm_buf_printf(out, "\n**%s does not have this**: %s.\n", x->f->s.name, instead.data ? instead.data : "");
+        lm_buf_printf(out, _("\n**%s does not have this**: %s.\n"), x->f->s.name, instead.data ? instead.data : "");
         lm_buf_free(&instead);
     }
     if (x->d) {
-        lm_buf_printf(out, "\n## %s\n\n", x->o->example ? "With numbers" : "With this model's numbers");
+        lm_buf_printf(out, "\n## %s\n\n", x->o->example ? _("With numbers") : _("With this model's numbers"));
         lm_glossary_markdown(x->d, out);
         for (size_t i = 0; i < x->d->n_steps; i++)
             lm_formula_latex(x->d, &x->d->steps[i], out);
     }
     if (x->mermaid.data)
-        lm_buf_printf(out, "\n## Drawn\n\n```mermaid\n%s```\n", x->mermaid.data);
+        lm_buf_printf(out, "\n## %s\n\n```mermaid\n%s```\n", _("Drawn"), x->mermaid.data);
     if (c->why[0]) {
-        lm_buf_add_str(out, "\n## Why\n\n*Qualitative.*\n\n");
+        lm_buf_printf(out, "\n## %s\n\n*%s*\n\n", _("Why"), _("Qualitative."));
         list(c->why, "", out);
     }
     if (c->gains[0] || c->costs[0]) {
-        lm_buf_add_str(out, "\n## Gains and costs\n\n*Qualitative.*\n\n");
+        lm_buf_printf(out, "\n## %s\n\n*%s*\n\n", _("Gains and costs"), _("Qualitative."));
         list(c->gains, "**+** ", out);
         list(c->costs, "**−** ", out);
     }
-    lm_buf_printf(out, "\n## Who uses it\n\n%u of %u presets%s%s.\n", x->users.n, x->users.of, x->users.n == x->users.of ||
-                  !x->users.n ? "" : ": ",
-                  x->users.n == x->users.of || !x->users.n ? "" : x->users.names.data);
+    lm_buf_printf(out, "\n## %s\n\n", _("Who uses it"));
+    if (x->users.n == x->users.of || !x->users.n)
+        lm_buf_printf(out, _("%u of %u presets.\n"), x->users.n, x->users.of);
+    else
+        lm_buf_printf(out, _("%u of %u presets: %s.\n"), x->users.n, x->users.of, x->users.names.data);
     if (c->sources[0]) {
-        lm_buf_add_str(out, "\n## Sources\n\n");
+        lm_buf_printf(out, "\n## %s\n\n", _("Sources"));
         list(c->sources, "", out);
     }
 }

@@ -16,26 +16,59 @@ static unsigned width_of(const char *text, size_t n)
     return lm_text_columns(word);
 }
 
+/* Chinese may be broken after any character but before none that closes. */
+static bool is_wide(const char *p)
+{
+    return ((unsigned char)p[0] & 0xF0) == 0xE0 && (unsigned char)p[0] >= 0xE3 && (unsigned char)p[0] <= 0xE9;
+}
+
+static bool closes(const char *p)
+{
+    static const char *const marks[] = { "，", "。", "；", "：", "、", "）", "」", "』", "！", "？", "”", "》" };
+
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(p, marks[i], 3) == 0)
+            return true;
+    return false;
+}
+
+/* Bytes up to the next place where a line may end. */
+static size_t piece(const char *text)
+{
+    size_t n = 0;
+
+    while (text[n] && text[n] != ' ') {
+        bool wide = is_wide(text + n) || closes(text + n);
+        n += wide ? 3 : 1;
+        while (((unsigned char)text[n] & 0xC0) == 0x80)
+            n++;
+        if (text[n] && (wide || is_wide(text + n)) && !closes(text + n))
+            break;
+    }
+    return n;
+}
+
 void lm_put_prose(lm_buf *out, const char *text, unsigned lead, unsigned indent, unsigned columns)
 {
     unsigned at    = lead;
-    bool     first = true;
+    bool     first = true, space = false;
 
     while (*text) {
-        size_t   n = strcspn(text, " ");
+        size_t   n = piece(text);
         unsigned w = width_of(text, n);
-        if (!first && at + 1 + w > columns) {
+        if (!first && at + space + w > columns) {
             lm_buf_printf(out, "\n%*s", (int)indent, "");
             at    = indent;
-            first = true;
+            space = false;
         }
-        if (!first)
+        if (!first && space)
             lm_buf_add_char(out, ' ');
         lm_buf_add(out, text, n);
-        at += w + !first;
+        at += w + (!first && space);
         first = false;
         text += n;
-        text += *text == ' ';
+        space = *text == ' ';
+        text += space;
     }
     lm_buf_add_char(out, '\n');
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/language.h"
+
 static bool is_norm(const lm_node *n)
 {
     return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
@@ -51,7 +53,7 @@ static lm_norm_position find_norm_position(const lm_ledger *l)
 
 const char *lm_norm_position_name(lm_norm_position p)
 {
-    static const char *const names[] = { "none", "Pre", "Post", "Pre and after each branch", "After each branch" };
+    static const char *const names[] = { N_("none"), N_("Pre"), N_("Post"), N_("Pre and after each branch"), N_("After each branch") };
 
     return names[p];
 }
@@ -234,14 +236,14 @@ const char *lm_attention_name(const lm_ledger *l, const lm_traits *t, char *out,
 const char *lm_position_name(const lm_program *p, const lm_traits *t, char *out, size_t n)
 {
     static const char *const scaled[] = {
-        [LM_ROPE_DEFAULT] = "", [LM_ROPE_LINEAR] = "+linear", [LM_ROPE_DYNAMIC] = "+NTK",
-        [LM_ROPE_LLAMA3] = "+llama3", [LM_ROPE_YARN] = "+YaRN", [LM_ROPE_LONGROPE] = "+LongRoPE",
+        [LM_ROPE_DEFAULT] = "RoPE", [LM_ROPE_LINEAR] = "RoPE+linear", [LM_ROPE_DYNAMIC] = "RoPE+NTK",
+        [LM_ROPE_LLAMA3] = "RoPE+llama3", [LM_ROPE_YARN] = "RoPE+YaRN", [LM_ROPE_LONGROPE] = "RoPE+LongRoPE",
     };
 
     if (t->rotary && p->n_ropes)
-        snprintf(out, n, "RoPE%s", p->ropes[0].spec.stored_divisors ? "+stored divisors" : scaled[p->ropes[0].spec.type]);
+        snprintf(out, n, "%s", p->ropes[0].spec.stored_divisors ? N_("RoPE+stored divisors") : scaled[p->ropes[0].spec.type]);
     else
-        snprintf(out, n, "%s", t->learned ? "Learned" : t->sinusoidal ? "Sinusoidal" : t->alibi ? "ALiBi" : "none");
+        snprintf(out, n, "%s", t->learned ? N_("Learned") : t->sinusoidal ? N_("Sinusoidal") : t->alibi ? "ALiBi" : "none");
     return out;
 }
 

@@ -57,8 +57,12 @@ lm_status lm_find_users(const lm_card *c, lm_users *out, lm_error *e)
             lm_buf_printf(&out->names, "%s%s", out->n ? ", " : "", lm_preset_table[i].title);
         out->n++;
     }
-    if (out->n > LM_USERS_SHOWN)
-        lm_buf_printf(&out->names, " and %u others", out->n - LM_USERS_SHOWN);
+    if (out->n > LM_USERS_SHOWN) {
+        lm_buf all = { 0 };
+        lm_buf_printf(&all, _("%s and %u others"), out->names.data ? out->names.data : "", out->n - LM_USERS_SHOWN);
+        lm_buf_free(&out->names);
+        out->names = all;
+    }
     lm_free(config);
     return status == LM_OK && out->names.failed ? lm_fail_memory(e, "presets", 0) : status;
 }
