@@ -73,7 +73,8 @@ static void derive_mha(lm_derivation *d)
     } else {
         if (!lm_try_formula(d, "heads - kv_heads", &q) || q.n == 0)
             return;
-        lm_derivef(d, "mha", _("with as many key/value heads as query heads (MHA)"), LM_UNIT_ELEMENTS, "kv.mha.elements_per_token",
+        lm_derivef(d, "mha", _("with as many key/value heads as query heads (MHA)"), LM_UNIT_ELEMENTS,
+                   "kv.mha.elements_per_token",
                    lm_has_symbol(d, "value_dim") ? "layers * heads * (head_dim + value_dim)" : "2 * layers * heads * head_dim");
     }
     lm_derive(d, "saved", _("what sharing saves of it"), LM_UNIT_PERCENT, "kv.mha.saved",
@@ -110,7 +111,8 @@ void lm_derive_kv_cache(lm_derivation *d)
 
 void lm_derive_memory(lm_derivation *d)
 {
-    lm_let_fact(d, "weights", "W", _("bytes of weights in memory of our own, in the layouts that kernels want"), "memory.weights");
+    lm_let_fact(d, "weights", "W", _("bytes of weights in memory of our own, in the layouts that kernels want"),
+                "memory.weights");
     lm_let_fact(d, "kv", "C", _("bytes of the cache's pages"), "memory.kv");
     lm_let_fact(d, "scratch", "A", _("bytes of activations, page tables, threads"), "memory.scratch");
     lm_derive(d, "allocated", _("what the engine allocates"), LM_UNIT_BYTES, "memory.total", "weights + kv + scratch");
@@ -148,7 +150,8 @@ void lm_derive_quantization(lm_derivation *d)
                    "parameters * %g / 8", whole[i].bits);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         const char *bytes = lm_derive_text(d, "bytes_%s", blocks[i][1] + 5);
-        lm_let_fact(d, bytes, NULL, lm_derive_text(d, _("bytes as %s: whole blocks with their scales, vectors in f32"), blocks[i][0]),
+        lm_let_fact(d, bytes, NULL, lm_derive_text(d, _("bytes as %s: whole blocks with their scales, vectors in f32"),
+                                                   blocks[i][0]),
                     lm_derive_text(d, "weights.as.%s.bytes", blocks[i][0]));
         lm_derivef(d, blocks[i][1], lm_derive_text(d, _("bits per weight as %s, scales included"), blocks[i][0]), LM_UNIT_NONE,
                    lm_derive_text(d, "weights.as.%s.bits_per_weight", blocks[i][0]), "8 * %s / parameters", bytes);

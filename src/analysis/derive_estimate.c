@@ -26,9 +26,11 @@ static void let_widths(lm_derivation *d)
         lm_let_fact(d, "ffn", "F", _("width of an expert, in place of the MLP's"), "mlp.expert_width");
     if (!lm_has_symbol(d, "ffn"))
         lm_let_count(d, "ffn", "F", _("width of the MLP: there is none"), 0);
-    lm_let_count(d, "matrices", "m", _("matrices of an MLP: three with a gate, two without"), lm_facts_truth(d->f, "mlp.gated") ? 3 : 2);
+    lm_let_count(d, "matrices", "m", _("matrices of an MLP: three with a gate, two without"), lm_facts_truth(d->f,
+                                                                                                             "mlp.gated") ? 3 : 2);
     if (lm_has_symbol(d, "kv_heads"))
-        lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group", "heads / kv_heads");
+        lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
+                  "heads / kv_heads");
     else
         lm_let_count(d, "group", "group", _("query heads that share a key/value head: none do"), 1);
     if (lm_has_symbol(d, "kv_heads"))
@@ -45,7 +47,8 @@ static void derive_estimates(lm_derivation *d, bool tied)
     lm_derive(d, "attention", _("attention of a layer: four square matrices"), LM_UNIT_PARAMETERS, NULL, "4 * hidden^2");
     lm_derive(d, "mlp", _("MLP of a layer"), LM_UNIT_PARAMETERS, NULL, "matrices * hidden * ffn");
     lm_derive(d, "layer", _("a layer"), LM_UNIT_PARAMETERS, NULL, "attention + mlp");
-    lm_derive(d, "head", tied ? _("the head: tied, nothing of its own") : _("the head"), LM_UNIT_PARAMETERS, NULL, tied ? "0" : "vocab * hidden");
+    lm_derive(d, "head", tied ? _("the head: tied, nothing of its own") : _("the head"), LM_UNIT_PARAMETERS, NULL,
+              tied ? "0" : "vocab * hidden");
     lm_derive(d, "standard", NULL, LM_UNIT_PARAMETERS, NULL, "embedding + layers * layer + head");
     lm_derive_heading(d, _("group-aware: keys and values are narrower"));
     lm_derive(d, "attention_grouped", _("attention of a layer"), LM_UNIT_PARAMETERS, NULL, "hidden^2 * (2 + 2 / group)");
@@ -69,9 +72,11 @@ static void derive_gap(lm_derivation *d)
     lm_buf sum = { 0 };
 
     lm_derive_heading(d, _("the gap, term by term"));
-    lm_derive(d, "quick_to_standard", _("from quick to standard: the head that is tied, a gate that is not there"), LM_UNIT_PARAMETERS, NULL,
+    lm_derive(d, "quick_to_standard", _("from quick to standard: the head that is tied, a gate that is not there"),
+              LM_UNIT_PARAMETERS, NULL,
               "standard - quick");
-    lm_derive(d, "by_groups", _("from standard to group-aware: narrower keys and values"), LM_UNIT_PARAMETERS, NULL, "group_aware - standard");
+    lm_derive(d, "by_groups", _("from standard to group-aware: narrower keys and values"), LM_UNIT_PARAMETERS, NULL,
+              "group_aware - standard");
     lm_buf_add_str(&sum, "group_aware");
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
         lm_quantity q;
@@ -80,7 +85,8 @@ static void derive_gap(lm_derivation *d)
         lm_derive(d, terms[i].name, _(terms[i].title), LM_UNIT_PARAMETERS, NULL, terms[i].formula);
         lm_buf_printf(&sum, " + %s", terms[i].name);
     }
-    lm_derive(d, "exact", _("together: what the program counts"), LM_UNIT_PARAMETERS, "parameters.total", sum.data ? sum.data : "group_aware");
+    lm_derive(d, "exact", _("together: what the program counts"), LM_UNIT_PARAMETERS, "parameters.total",
+              sum.data ? sum.data : "group_aware");
     lm_buf_free(&sum);
 }
 
@@ -92,8 +98,10 @@ void lm_derive_estimate(lm_derivation *d)
     uint64_t  other = biases(f, LM_PART_OTHER);
 
     let_widths(d);
-    lm_let_count(d, "counted_attention", NULL, _("weights of attention, counted"), lm_facts_count(f, "parameters.attention") - attention);
-    lm_let_count(d, "counted_mlp", NULL, _("weights of MLPs, experts and routers, counted"), lm_facts_count(f, "parameters.mlp") - mlp);
+    lm_let_count(d, "counted_attention", NULL, _("weights of attention, counted"), lm_facts_count(f,
+                                                                                                  "parameters.attention") - attention);
+    lm_let_count(d, "counted_mlp", NULL, _("weights of MLPs, experts and routers, counted"), lm_facts_count(f,
+                                                                                                            "parameters.mlp") - mlp);
     lm_let_count(d, "counted_head", NULL, _("weights of the head, counted"), lm_facts_count(f, "parameters.head") - head);
     lm_let_count(d, "counted_other", NULL, _("other weights, counted"), lm_facts_count(f, "parameters.other") - other);
     lm_let_fact(d, "counted_embedding", NULL, _("weights of embeddings, counted"), "parameters.embedding");

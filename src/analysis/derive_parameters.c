@@ -30,7 +30,8 @@ static const char *linear_formula(counting *c, uint32_t i)
 {
     const lm_node *n   = &c->p->nodes[i];
     uint64_t       in = c->p->values[n->in[0]].width, out = c->p->values[n->out].width;
-    const char    *of = lm_width_formula(c->d, c->l->roles[i], true, in), *to = lm_width_formula(c->d, c->l->roles[i], false, out);
+    const char    *of = lm_width_formula(c->d, c->l->roles[i], true, in), *to = lm_width_formula(c->d, c->l->roles[i], false,
+                                                                                                 out);
     const char    *product = lm_derive_text(c->d, "%s * (%s)", of, to);
     bool           bias    = n->weights[1] != LM_NONE && c->l->reader[n->weights[1]] == i;
 
@@ -129,7 +130,8 @@ static const char *name_of(counting *c, uint32_t i)
         if (k != i && (m || c->p->nodes[k].layer < 0) && other && strcmp(other + 1, last) == 0)
             last = m ? n->path + strlen(m->path) + 1 : n->path;
     }
-    const char *name = is_name(last) && strlen(last) > 1 && strcmp(last, "layer") != 0 ? last : m ? n->path + strlen(m->path) + 1 : n->path;
+    const char *name = is_name(last) && strlen(last) > 1 && strcmp(last,
+                                                                   "layer") != 0 ? last : m ? n->path + strlen(m->path) + 1 : n->path;
     return is_name(name) ? name : lm_derive_text(c->d, "op%u", i);
 }
 
@@ -239,13 +241,16 @@ static void derive_kind(counting *c, size_t kind)
         }
         const char *path = !c->flops || (part != LM_PART_ATTENTION && part != LM_PART_MLP)
                                ? NULL
-                               : lm_derive_text(c->d, "flops.layer[%u].%s", k->first, part == LM_PART_ATTENTION ? "attention" : "mlp");
-        c->sums[part][kind] = derive_sum(c, names[part] ? names[part] : "part", titles[part] ? _(titles[part]) : NULL, path, &sum);
+                               : lm_derive_text(c->d, "flops.layer[%u].%s", k->first,
+                                                part == LM_PART_ATTENTION ? "attention" : "mlp");
+        c->sums[part][kind] = derive_sum(c, names[part] ? names[part] : "part", titles[part] ? _(titles[part]) : NULL, path,
+                                         &sum);
         if (c->sums[part][kind])
             append(&layer, c->sums[part][kind]);
     }
     k->sum = derive_sum(c, c->n_kinds > 1 ? lm_derive_text(c->d, "layer_%u", k->first) : "layer", _("one layer"),
-                        lm_derive_text(c->d, c->flops ? "flops.layer[%u].matmul" : "parameters.per_layer[%u]", k->first), &layer);
+                        lm_derive_text(c->d, c->flops ? "flops.layer[%u].matmul" : "parameters.per_layer[%u]",
+                                       k->first), &layer);
 }
 
 /* All layers: of each kind as many as there are. Too many kinds: layer by layer, as counted. */
@@ -306,7 +311,8 @@ static void derive_active(lm_derivation *d, const counting *c)
     for (uint32_t i = 0; i < c->p->n_nodes; i++)
         layers += c->p->nodes[i].code == LM_OP_EXPERTS;
     if (layers)
-        lm_derivef(d, "active", _("read for one token: without the experts that it does not visit"), LM_UNIT_PARAMETERS, "parameters.active",
+        lm_derivef(d, "active", _("read for one token: without the experts that it does not visit"), LM_UNIT_PARAMETERS,
+                   "parameters.active",
                    "total - %s * (3 * hidden * expert_width) * (experts - top_k)", lm_layers_formula(d, layers));
 }
 
@@ -349,7 +355,8 @@ static void derive_scores(counting *c, lm_buf *at)
     for (size_t i = 0; i < n; i++) {
         const lm_attention_spec *s      = &lm_attention_of(c->p, classes[i].first)->attention.spec;
         const char              *layers = lm_layers_formula(c->d, classes[i].n);
-        bool                     named  = !s->v_in_k && (uint64_t)lm_derived(c->d, "head_dim").n == s->k_dim && s->k_dim == s->v_dim;
+        bool                     named  = !s->v_in_k && (uint64_t)lm_derived(c->d,
+                                                                             "head_dim").n == s->k_dim && s->k_dim == s->v_dim;
         const char *per = named ? lm_derive_text(c->d, "%s * (2 * heads * (head_dim + head_dim))", layers)
                                 : lm_derive_text(c->d, "%s * (2 * heads * (%s))", layers,
                                                  s->v_in_k ? "(kv_rank + rope_dim) + kv_rank"
@@ -360,7 +367,8 @@ static void derive_scores(counting *c, lm_buf *at)
             lm_buf_printf(at, " + %s * min(tokens, %u)", per, s->window);
     }
     if (open.size) {
-        derive_sum(c, "per_key", _("scores: for each token of context, in layers without a window"), "flops.per_context_token", &open);
+        derive_sum(c, "per_key", _("scores: for each token of context, in layers without a window"),
+                   "flops.per_context_token", &open);
         lm_buf_add_str(at, " + per_key * tokens");
     }
 }

@@ -14,12 +14,16 @@ void lm_derive_gqa(lm_derivation *d)
     if (!lm_has_symbol(d, "kv_heads"))
         return;
     lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group", "heads / kv_heads");
-    lm_derive(d, "q_and_o", _("query and output projections of a layer"), LM_UNIT_PARAMETERS, NULL, "2 * hidden * (heads * head_dim)");
-    lm_derive(d, "k_and_v", _("key and value projections of a layer"), LM_UNIT_PARAMETERS, NULL, "2 * hidden * (kv_heads * head_dim)");
+    lm_derive(d, "q_and_o", _("query and output projections of a layer"), LM_UNIT_PARAMETERS, NULL,
+              "2 * hidden * (heads * head_dim)");
+    lm_derive(d, "k_and_v", _("key and value projections of a layer"), LM_UNIT_PARAMETERS, NULL,
+              "2 * hidden * (kv_heads * head_dim)");
     lm_derive(d, "k_and_v_mha", _("the same with a key/value head for every query head"), LM_UNIT_PARAMETERS, NULL,
               "2 * hidden * (heads * head_dim)");
-    lm_derive(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL, "layers * (k_and_v_mha - k_and_v)");
-    lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS, "flops.layer[0].attention",
+    lm_derive(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL,
+              "layers * (k_and_v_mha - k_and_v)");
+    lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
+              "flops.layer[0].attention",
               "2 * (q_and_o + k_and_v)");
     lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               "2 * layers * kv_heads * head_dim");
@@ -36,7 +40,8 @@ void lm_derive_mla(lm_derivation *d)
         return;
     lm_derive(d, "per_layer", _("values cached for each token in a layer: the latent and one rotated key"), LM_UNIT_ELEMENTS,
               "kv.elements_per_layer[0]", "kv_rank + rope_dim");
-    lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token", "layers * per_layer");
+    lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
+              "layers * per_layer");
     lm_derive(d, "head_values", _("the keys and values of all heads, the shared rotated key left out"), LM_UNIT_ELEMENTS,
               "kv.mha.elements_per_token_per_layer", "heads * (nope_dim + v_dim)");
     lm_derive(d, "times_smaller", _("the latent is smaller by"), LM_UNIT_RATIO, NULL, "head_values / per_layer");
@@ -49,7 +54,8 @@ void lm_derive_mla(lm_derivation *d)
     else
         lm_derive(d, "queries", _("queries"), LM_UNIT_PARAMETERS, NULL, "hidden * heads * (nope_dim + rope_dim)");
     lm_derive(d, "output", _("output projection"), LM_UNIT_PARAMETERS, NULL, "heads * v_dim * hidden");
-    lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS, "flops.layer[0].attention",
+    lm_derive(d, "attention_flops", _("products of a layer's projections, one token"), LM_UNIT_FLOPS,
+              "flops.layer[0].attention",
               "2 * (down + up + queries + output)");
 }
 
@@ -66,7 +72,8 @@ void lm_derive_attention(lm_derivation *d)
         lm_let_fact(d, "scale_dim", "K", _("lanes whose square root divides the scores"), "attention.scale_sqrt_of");
         lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale", "1 / sqrt(scale_dim)");
     }
-    lm_derive(d, "scores", _("scores of one token in a layer: one for each head and key"), LM_UNIT_ELEMENTS, NULL, "heads * tokens");
+    lm_derive(d, "scores", _("scores of one token in a layer: one for each head and key"), LM_UNIT_ELEMENTS, NULL,
+              "heads * tokens");
     if (lm_facts_has(d->f, "attention.window")) {
         lm_let_fact(d, "window", "W", _("keys that a token sees"), "attention.window");
         lm_derive(d, "seen", _("with a window only"), LM_UNIT_ELEMENTS, NULL, "heads * min(tokens, window)");
@@ -119,7 +126,8 @@ static void derive_theta(lm_derivation *d, uint64_t i)
     lm_let_fact(d, scaled, NULL, lm_derive_text(d, _("angle of pair %" PRIu64 " after %s scaling"), i, lm_facts_text(d->f,
                                                                                                                   "rope.scaling")),
                 lm_derive_text(d, "rope.theta_scaled[%" PRIu64 "]", i));
-    lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i), _("scaling makes it slower by"), LM_UNIT_RATIO, NULL, "%s / %s", name,
+    lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i), _("scaling makes it slower by"), LM_UNIT_RATIO, NULL, "%s / %s",
+               name,
                scaled);
 }
 
@@ -195,7 +203,8 @@ void lm_derive_swiglu(lm_derivation *d)
               "2 / 3 * (4 * hidden)");
     if (lm_has_symbol(d, "ffn"))
         lm_derive(d, "expansion", _("this model's width in units of hidden"), LM_UNIT_RATIO, "mlp.expansion", "ffn / hidden");
-    lm_derive(d, "flops", _("products of one token"), LM_UNIT_FLOPS, first_layer_mixes(d->f->s.program) ? NULL : "flops.layer[0].mlp",
+    lm_derive(d, "flops", _("products of one token"), LM_UNIT_FLOPS,
+              first_layer_mixes(d->f->s.program) ? NULL : "flops.layer[0].mlp",
               "2 * gated");
 }
 
@@ -329,13 +338,15 @@ void lm_derive_tying(lm_derivation *d)
     lm_derive(d, "matrix", _("the matrix in question"), LM_UNIT_PARAMETERS,
               lm_facts_truth(d->f, "architecture.tied") ? "parameters.saved_by_tying" : NULL, lm_head_formula(d));
     if (lm_facts_truth(d->f, "architecture.tied")) {
-        lm_derive(d, "untied", _("if the head had one of its own"), LM_UNIT_PARAMETERS, "parameters.untied_total", "total + matrix");
+        lm_derive(d, "untied", _("if the head had one of its own"), LM_UNIT_PARAMETERS, "parameters.untied_total",
+                  "total + matrix");
         lm_derive(d, "saved", _("saved"), LM_UNIT_PERCENT, NULL, "100 * matrix / untied");
     } else {
         lm_derive(d, "tied", _("if the head shared the embedding's"), LM_UNIT_PARAMETERS, NULL, "total - matrix");
         lm_derive(d, "would_save", _("it would save"), LM_UNIT_PERCENT, NULL, "100 * matrix / total");
     }
-    lm_derive(d, "head_flops", _("the product is made all the same, for every token"), LM_UNIT_FLOPS, "flops.head", "2 * matrix");
+    lm_derive(d, "head_flops", _("the product is made all the same, for every token"), LM_UNIT_FLOPS, "flops.head",
+              "2 * matrix");
 }
 
 void lm_derive_sampling(lm_derivation *d)
