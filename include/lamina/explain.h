@@ -16,6 +16,7 @@ typedef enum lm_form {
     LM_FORM_TEXT,                    /* for a terminal */
     LM_FORM_MARKDOWN,                /* as GitHub renders it: LaTeX, Mermaid */
     LM_FORM_JSON,
+    LM_FORM_HTML,                    /* one file that needs no other; of reports only */
 } lm_form;
 
 typedef struct lm_explain_options {

@@ -26,6 +26,7 @@
 #include "lamina/compare.h"
 #include "lamina/fit.h"
 #include "lamina/explain.h"
+#include "lamina/report.h"
 #include "lamina/describe.h"
 #include "lamina/synth.h"
 

@@ -420,14 +420,12 @@ static bool known_view(const char *view)
     return false;
 }
 
-static lm_status check(size_t n, const lm_compare_options *o, lm_error *e)
+static lm_status check_view(const lm_compare_options *o, lm_error *e)
 {
     char        list[256] = "";
     const char *name, *what;
     size_t      at = 0;
 
-    if (n < 1 || n > LM_COMPARED)
-        return lm_fail(e, LM_USAGE, "compare", LM_NO_OFFSET, "%zu models; 1 to %d can be compared", n, LM_COMPARED);
     if (!o->view || known_view(o->view))
         return LM_OK;
     for (size_t i = 0; (name = lm_compare_view(i, &what)) && at < sizeof list; i++)
@@ -435,11 +433,10 @@ static lm_status check(size_t n, const lm_compare_options *o, lm_error *e)
     return lm_fail(e, LM_USAGE, o->view, LM_NO_OFFSET, "there is no such view; there are %s", list);
 }
 
-static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
+lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e)
 {
-    lm_buf b = { 0 };
-
-    LM_TRY(check(n, o, e));
+    if (n < 1 || n > LM_COMPARED)
+        return lm_fail(e, LM_USAGE, "compare", LM_NO_OFFSET, "%zu models; 1 to %d can be compared", n, LM_COMPARED);
     lm_comparison *c = lm_alloc_zero(1, sizeof *c);
     if (!c)
         return lm_fail_memory(e, "comparison", sizeof *c);
@@ -450,13 +447,34 @@ static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_opt
     lm_compare_rows(c);
     lm_compare_readings(c);
     lm_compare_events(c);
+    if (c->failed) {
+        lm_comparison_free(c);
+        return lm_fail_memory(e, "comparison", 0);
+    }
+    *out = c;
+    return LM_OK;
+}
+
+void lm_comparison_free(lm_comparison *c)
+{
+    if (c)
+        lm_arena_free(&c->arena);
+    lm_free(c);
+}
+
+static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
+{
+    lm_comparison *c = NULL;
+    lm_buf         b = { 0 };
+
+    LM_TRY(check_view(o, e));
+    LM_TRY(lm_comparison_new(models, n, &c, e));
     if (o->form == LM_COMPARE_JSON)
         lm_compare_json(c, &b);
     else
         (o->form == LM_COMPARE_MARKDOWN ? lm_compare_markdown : lm_compare_page)(c, o, &b);
     bool failed = c->failed || b.failed;
-    lm_arena_free(&c->arena);
-    lm_free(c);
+    lm_comparison_free(c);
     if (failed) {
         lm_buf_free(&b);
         return lm_fail_memory(e, "comparison", 0);

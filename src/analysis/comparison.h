@@ -52,6 +52,11 @@ typedef struct lm_comparison {
 } lm_comparison;
 
 /* ---- making it ---- */
+
+/* LM_USAGE for a number of models that cannot be compared. The facts must outlive it. NULL can be freed. */
+lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e);
+void      lm_comparison_free(lm_comparison *c);
+
 void lm_compare_rows(lm_comparison *c);          /* compare.c */
 void lm_compare_readings(lm_comparison *c);      /* reading.c */
 void lm_compare_events(lm_comparison *c);        /* history.c */

@@ -44,13 +44,12 @@ static lm_status unknown(const char *name, lm_error *e)
     return LM_USAGE;
 }
 
-static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e)
+static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, const lm_graph **graph, lm_error *e)
 {
-    static const lm_explain_options defaults;
-    lm_buf                          b = { 0 };
-    lm_drawing                      d = { .f = f, .o = o ? o : &defaults, .out = &b };
-    lm_status                       status;
-    size_t                          i = 0;
+    lm_buf     b = { 0 };
+    lm_drawing d = { .f = f, .o = o, .out = &b };
+    lm_status  status;
+    size_t     i = 0;
 
     while (i < N_DIAGRAMS && strcmp(diagrams[i].name, name) != 0)
         i++;
@@ -67,21 +66,39 @@ static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o
         lm_buf_free(&b);
         return status;
     }
-    *out = (lm_text){ b.data, b.size, b.capacity };
+    *out   = (lm_text){ b.data, b.size, b.capacity };
+    *graph = d.graph;
     return LM_OK;
 }
 
 lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
-    lm_language before = lm_language_set(o ? o->language : LM_ENGLISH);
-    lm_status   status = draw(f, name, o, out, e);
+    static const lm_explain_options defaults;
+    const lm_graph                 *graph;
+    lm_language                     before = lm_language_set(o ? o->language : LM_ENGLISH);
+    lm_status                       status = draw(f, name, o ? o : &defaults, out, &graph, e);
 
     lm_language_set(before);
     return status;
 }
 
+lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *text, lm_text *mermaid,
+                           const lm_graph **graph, lm_error *e)
+{
+    lm_explain_options options = *o;
+
+    options.form = LM_FORM_TEXT;
+    LM_TRY(draw(f, name, &options, text, graph, e));
+    options.form     = LM_FORM_MARKDOWN;
+    lm_status status = draw(f, name, &options, mermaid, graph, e);
+    if (status != LM_OK)
+        lm_text_free(text);
+    return status;
+}
+
 void lm_draw_graph(lm_drawing *d, const lm_graph *g)
 {
+    d->graph = g;
     if (!g || g->full)
         d->missing = "the graph is too large to be drawn";
     else if (d->mermaid)

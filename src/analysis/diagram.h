@@ -57,11 +57,17 @@ typedef struct lm_drawing {
     bool                      mermaid;
     lm_buf                   *out;
     const char               *missing;   /* why there is nothing to draw; NULL: it was drawn */
+    const lm_graph           *graph;     /* that was drawn; NULL: it is no graph */
 } lm_drawing;
 
 typedef void lm_draw(lm_drawing *d);
 lm_draw lm_draw_flow, lm_draw_layer, lm_draw_end_to_end, lm_draw_attention, lm_draw_mlp, lm_draw_moe, lm_draw_residual,
     lm_draw_heads, lm_draw_mla, lm_draw_rope, lm_draw_spectrum, lm_draw_norm, lm_draw_cache, lm_draw_window;
+
+/* A diagram in all its forms: characters, Mermaid, and where it is one the graph, which lives as long as the facts. Errors as of
+ * lm_diagram. */
+lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *text, lm_text *mermaid,
+                           const lm_graph **graph, lm_error *e);
 
 /* A graph in the form that is asked for. */
 void lm_draw_graph(lm_drawing *d, const lm_graph *g);

@@ -7,60 +7,6 @@
 #include "analysis/page.h"
 #include "analysis/precision.h"
 
-/* ---- the description's numbers (the first page of every model card) ---- */
-
-static void info_count(lm_table *t, lm_facts *f, const char *label, const char *path)
-{
-    char figure[LM_FIG];
-
-    if (lm_facts_has(f, "%s", path))
-        lm_table_row(t, label, lm_fig_count(figure, lm_facts_count(f, "%s", path)));
-}
-
-static void info_number(lm_table *t, lm_facts *f, const char *label, const char *path)
-{
-    char figure[32];
-
-    if (lm_facts_has(f, "%s", path))
-        lm_table_row(t, label, lm_number_text(figure, lm_facts_number(f, "%s", path)));
-}
-
-void lm_view_info(lm_page *v)
-{
-    lm_facts *f = v->f;
-    lm_table  t = lm_table_new(f, "ll", 2);
-    char      text[128];
-
-    lm_table_row(&t, "model_type", lm_facts_text(f, "model.family"));
-    info_count(&t, f, "hidden_size", "architecture.hidden");
-    info_count(&t, f, "num_hidden_layers", "architecture.layers");
-    info_count(&t, f, "num_attention_heads", "attention.heads");
-    if (lm_facts_has(f, "attention.kv_heads")) {
-        snprintf(text, sizeof text, "%" PRIu64 " (%s)", lm_facts_count(f, "attention.kv_heads"),
-                 lm_facts_text(f, "attention.type"));
-        lm_table_row(&t, "num_key_value_heads", text);
-    }
-    info_count(&t, f, "head_dim", "attention.head_dim");
-    info_count(&t, f, "sliding_window", "attention.window");
-    info_count(&t, f, "intermediate_size", "mlp.intermediate");
-    info_count(&t, f, "num_experts", "mlp.experts");
-    info_count(&t, f, "num_experts_per_tok", "mlp.experts_per_token");
-    info_count(&t, f, "expert_intermediate_size", "mlp.expert_width");
-    lm_table_row(&t, "mlp", lm_facts_text(f, "architecture.mlp"));
-    info_count(&t, f, "vocab_size", "architecture.vocabulary");
-    info_count(&t, f, "max_position_embeddings", "architecture.context");
-    info_number(&t, f, "rope_theta", "rope.base");
-    if (lm_facts_has(f, "rope.scaling"))
-        lm_table_row(&t, "rope_scaling", lm_facts_text(f, "rope.scaling"));
-    info_number(&t, f, "norm_eps", "architecture.norm_eps");
-    snprintf(text, sizeof text, "%s, %s", lm_facts_text(f, "architecture.norm"),
-             lm_facts_text(f, "architecture.norm_position"));
-    if (lm_facts_has(f, "architecture.norm"))
-        lm_table_row(&t, "norm", text);
-    lm_table_row(&t, "tie_word_embeddings", lm_facts_truth(f, "architecture.tied") ? "true" : "false");
-    lm_table_print(&t, v->out);
-}
-
 /* ---- parameters ---- */
 
 static void put_place(lm_page *v, lm_table *t, const lm_fact *g, const char *name, unsigned depth)

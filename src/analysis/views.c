@@ -2,29 +2,32 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/chapters.h"
 #include "analysis/page.h"
 
+/* A view is a page of its own (`write`) or a part of the report. */
 static const struct {
     const char     *name, *summary;
     lm_view_writer *write;
+    lm_chapter     *part;
 } views[] = {
-    { "overview", "one page: what it is, what it is made of, what it takes", lm_view_overview },
-    { "info", "the description's own numbers", lm_view_info },
-    { "layers", "every decoder layer, operation by operation", lm_view_layers },
-    { "tree", "the module tree, as PyTorch prints it", lm_view_tree },
-    { "torchinfo", "the table that torchinfo prints, corrected or compatible", lm_view_torchinfo },
-    { "params", "parameters by part, module and layer", lm_view_params },
-    { "flops", "operations for each token, by part and context", lm_view_flops },
-    { "kv", "the key/value cache by context", lm_view_kv },
-    { "memory", "bytes by precision, and what the engine allocates", lm_view_memory },
-    { "rope", "rotary frequencies before and after scaling", lm_view_rope },
-    { "cards", "each part of the model in a few lines", lm_view_cards },
-    { "diagram", "the data flow with its skip edges, and how heads are shared", lm_view_diagram },
-    { "formulas", "what the operations compute", lm_view_formulas },
-    { "tensors", "every weight: shape, names, type, bytes", lm_view_tensors },
-    { "program", "the operations, as engine and analyses read them", lm_view_program },
-    { "plan", "how it would run here: steps, kernels, buffers, bytes", lm_view_plan },
-    { "facts", "every fact: path, value, unit, where it comes from", lm_view_facts },
+    { "overview", "one page: what it is, what it is made of, what it takes", lm_view_overview, NULL },
+    { "info", "the description's own numbers", NULL, lm_part_info },
+    { "layers", "every decoder layer, operation by operation", lm_view_layers, NULL },
+    { "tree", "the module tree, as PyTorch prints it", lm_view_tree, NULL },
+    { "torchinfo", "the table that torchinfo prints, corrected or compatible", lm_view_torchinfo, NULL },
+    { "params", "parameters by part, module and layer", lm_view_params, NULL },
+    { "flops", "operations for each token, by part and context", lm_view_flops, NULL },
+    { "kv", "the key/value cache by context", lm_view_kv, NULL },
+    { "memory", "bytes by precision, and what the engine allocates", lm_view_memory, NULL },
+    { "rope", "rotary frequencies before and after scaling", lm_view_rope, NULL },
+    { "cards", "each part of the model in a few lines", lm_view_cards, NULL },
+    { "diagram", "the data flow with its skip edges, and how heads are shared", lm_view_diagram, NULL },
+    { "formulas", "what the operations compute", lm_view_formulas, NULL },
+    { "tensors", "every weight: shape, names, type, bytes", lm_view_tensors, NULL },
+    { "program", "the operations, as engine and analyses read them", lm_view_program, NULL },
+    { "plan", "how it would run here: steps, kernels, buffers, bytes", lm_view_plan, NULL },
+    { "facts", "every fact: path, value, unit, where it comes from", lm_view_facts, NULL },
 };
 
 enum { N_VIEWS = sizeof views / sizeof *views };
@@ -38,12 +41,33 @@ const char *lm_view_at(size_t i, const char **summary)
     return views[i].name;
 }
 
-static lm_view_writer *writer_named(const char *name)
+static void write_part(lm_page *v, lm_chapter *part)
 {
-    for (size_t i = 0; i < N_VIEWS; i++)
-        if (strcmp(views[i].name, name) == 0)
-            return views[i].write;
-    return NULL;
+    lm_document d;
+
+    lm_document_init(&d, &v->f, 1);
+    part(&d);
+    lm_document_text(&d, &(lm_document_manner){ v->columns, v->lines }, v->out);
+    v->f->failed |= d.failed;
+    lm_document_free(&d);
+}
+
+static void write_view(lm_page *v, size_t i)
+{
+    if (views[i].part)
+        write_part(v, views[i].part);
+    else
+        views[i].write(v);
+}
+
+/* N_VIEWS: there is none. */
+static size_t view_named(const char *name)
+{
+    size_t i = 0;
+
+    while (i < N_VIEWS && strcmp(views[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 static lm_status unknown(const char *name, lm_error *e)
@@ -65,23 +89,27 @@ static void write_all(lm_page *v)
             continue;
         if (i)
             lm_buf_printf(v->out, "\n%s %s %s\n\n", v->lines ? "──" : "--", views[i].name, v->lines ? "──" : "--");
-        views[i].write(v);
+        write_view(v, i);
     }
 }
 
 static lm_status view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_error *e)
 {
-    lm_buf          b    = { 0 };
-    const char     *name = o->view ? o->view : o->layer >= 0 ? "layers" : "overview";
-    lm_view_writer *write = strcmp(name, "all") == 0 ? write_all : writer_named(name);
-    lm_page         v    = { f, o, &b, o->columns ? o->columns : 80, o->lines };
+    lm_buf      b    = { 0 };
+    const char *name = o->view ? o->view : o->layer >= 0 ? "layers" : "overview";
+    bool        all  = strcmp(name, "all") == 0;
+    size_t      view = view_named(name);
+    lm_page     v    = { f, o, &b, o->columns ? o->columns : 80, o->lines };
 
-    if (!write)
+    if (!all && view == N_VIEWS)
         return unknown(name, e);
     if (o->layer >= 0 && (uint32_t)o->layer >= f->s.program->n_layers)
         return lm_fail(e, LM_USAGE, "layer", LM_NO_OFFSET, "there is no layer %d; the model has %u", o->layer,
                        f->s.program->n_layers);
-    write(&v);
+    if (all)
+        write_all(&v);
+    else
+        write_view(&v, view);
     if (b.failed)
         f->failed = true;
     lm_status status = lm_facts_check(f, e);

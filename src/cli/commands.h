@@ -12,6 +12,7 @@
     X(estimate)            \
     X(bench)               \
     X(compare)             \
+    X(report)              \
     X(fit)                 \
     X(devices)             \
     X(audit)               \

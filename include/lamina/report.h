@@ -1,0 +1,34 @@
+/* report.h - the whole account of one model or of several, in one document: what it is, every layer, every count, what it
+ * takes and how it works, with a table of contents.
+ *
+ * Every figure is a fact (lamina/facts.h) or follows from facts by a formula that is shown. */
+#ifndef LAMINA_REPORT_H
+#define LAMINA_REPORT_H
+
+#include "lamina/explain.h"
+#include "lamina/language.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lm_report_options {
+    lm_form            form;
+    lm_language        language;
+    uint32_t           columns;      /* of LM_FORM_TEXT; 0: 80 */
+    bool               lines;        /* LM_FORM_TEXT: rules and bars in box-drawing characters */
+    const char *const *pieces;       /* tokens of a text, for the diagram of the cache; NULL: a general one */
+    size_t             n_pieces;
+} lm_report_options;
+
+/* 1 to 16 models; of several first what they have in common and what differs, then each. The facts may be looked into
+ * afterwards, too. LM_USAGE for a form that there is not. */
+lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_options *o, lm_text *out, lm_error *e);
+
+/* The form that a file's name asks for: .txt .md .markdown .json .html .htm; false: none of them. */
+bool lm_report_form(const char *path, lm_form *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,115 @@
+/* chapters.c - a report: which chapters in which order, and the writers. */
+#include "lamina/report.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "analysis/chapters.h"
+#include "base/error.h"
+#include "base/language.h"
+
+bool lm_report_form(const char *path, lm_form *out)
+{
+    static const struct { const char *end; lm_form form; } forms[] = {
+        { ".txt", LM_FORM_TEXT },  { ".md", LM_FORM_MARKDOWN }, { ".markdown", LM_FORM_MARKDOWN },
+        { ".json", LM_FORM_JSON }, { ".html", LM_FORM_HTML },   { ".htm", LM_FORM_HTML },
+    };
+    size_t n = strlen(path);
+
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t k = strlen(forms[i].end);
+        if (n > k && strcasecmp(path + n - k, forms[i].end) == 0) {
+            *out = forms[i].form;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- what is said ---- */
+
+static lm_chapter *const chapters[] = { lm_chapter_overview };
+
+static void say_model(lm_document *d)
+{
+    for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
+        chapters[i](d);
+}
+
+static void say_all(lm_document *d)
+{
+    lm_buf names = { 0 };
+
+    for (size_t i = 0; i < d->n_models; i++)
+        lm_buf_printf(&names, "%s%s", i ? ", " : "", lm_facts_text(d->models[i], "model.name"));
+    d->failed |= names.failed;
+    d->root.title = lm_doc_keep(d, names.data ? names.data : "");
+    lm_buf_free(&names);
+    if (d->n_models == 1) {
+        say_model(d);
+        return;
+    }
+    for (size_t i = 0; i < d->n_models; i++) {
+        const char *name = lm_facts_text(d->models[i], "model.name");
+        d->facts         = d->models[i];
+        d->prefix        = "";
+        lm_block *b      = lm_doc_open(d, lm_doc_slug(d, name), NULL, name);
+        d->prefix        = lm_doc_keepf(d, "%s-", b->id ? b->id : "");
+        say_model(d);
+        lm_doc_close(d);
+    }
+    d->facts  = NULL;
+    d->prefix = "";
+}
+
+/* ---- how it is written ---- */
+
+static lm_status write(lm_document *d, const lm_report_options *o, lm_buf *out, lm_error *e)
+{
+    switch (o->form) {
+    case LM_FORM_TEXT:
+        lm_document_text(d, &(lm_document_manner){ o->columns, o->lines }, out);
+        return LM_OK;
+    case LM_FORM_JSON:
+        lm_document_json(d, out);
+        return LM_OK;
+    default:
+        return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "reports are not written in this form");
+    }
+}
+
+static lm_status check(lm_document *d, lm_error *e)
+{
+    for (size_t i = 0; i < d->n_models; i++)
+        LM_TRY(lm_facts_check(d->models[i], e));
+    return lm_document_check(d, e);
+}
+
+lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_options *o, lm_text *out, lm_error *e)
+{
+    lm_document d;
+    lm_buf      b = { 0 };
+
+    if (n < 1 || n > 16)
+        return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "%zu models; a report is about 1 to 16", n);
+    lm_language before = lm_language_set(o->form == LM_FORM_JSON ? LM_ENGLISH : o->language);
+    lm_document_init(&d, models, n);
+    d.language = o->language;
+    say_all(&d);
+    lm_document_number(&d);
+    lm_status status = check(&d, e);
+    if (status == LM_OK)
+        status = write(&d, o, &b, e);
+    if (status == LM_OK)
+        status = check(&d, e);
+    if (status == LM_OK && b.failed)
+        status = lm_fail_memory(e, "report", 0);
+    lm_document_free(&d);
+    lm_language_set(before);
+    if (status != LM_OK) {
+        lm_buf_free(&b);
+        return status;
+    }
+    *out = (lm_text){ b.data, b.size, b.capacity };
+    return LM_OK;
+}

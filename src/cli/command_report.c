@@ -1,0 +1,173 @@
+/* lamina report - the whole account of a model, or of several, as a document. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/filemap.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+enum { MOST_MODELS = 16 };
+
+typedef struct report_options {
+    lm_model_flags model;
+    lm_run_flags   run;
+    const char    *output, *precision;
+    int            format;               /* -1: from the name of the file */
+    uint32_t       batch, tokens, rank, columns;
+} report_options;
+
+#define O(field) offsetof(report_options, field)
+
+static const char *const format_words[] = { "html", "md", "json", "txt", NULL };
+static const lm_form     formats[]      = { LM_FORM_HTML, LM_FORM_MARKDOWN, LM_FORM_JSON, LM_FORM_TEXT };
+
+static const lm_flag report_flag_table[] = {
+    { "--output", "-o", LM_FLAG_TEXT, O(output), "FILE", ".html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
+    { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|json|txt", "whatever the file is called (txt on standard output)", 0, 0,
+      format_words },
+    { "--columns", NULL, LM_FLAG_COUNT, O(columns), "N", "width of txt (100)", 40, 1000, NULL },
+    { 0 },
+};
+
+static const lm_flag setting_flag_table[] = {
+    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
+      "positions of a sequence; 0: each model's (default)", 0, INT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
+    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "as if the weights were stored so: f16, Q4_K_M, int4 ...", 0, 0, NULL },
+    { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens of the pass that costs by module are shown for (4)", 1, 1 << 20, NULL },
+    { "--rank", NULL, LM_FLAG_COUNT, O(rank), "N", "of LoRA adapters (16)", 1, 1 << 16, NULL },
+    { 0 },
+};
+
+static const lm_flag_group report_groups[] = {
+    { "the document", report_flag_table, 0 },
+    { "what it counts with", setting_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { 0 },
+};
+
+static void report_defaults(void *options)
+{
+    report_options *o = options;
+
+    lm_run_defaults(&o->run);
+    o->run.context = 0;
+    o->batch       = 1;
+    o->format      = -1;
+    o->columns     = 100;
+}
+
+/* ---- the models ---- */
+
+/* What is open; facts point into models. */
+typedef struct opened {
+    lm_model *model[MOST_MODELS];
+    lm_facts *facts[MOST_MODELS];
+    size_t    n;
+} opened;
+
+static lm_status open_one(lm_cli *cli, report_options *o, const char *name, opened *x, lm_error *e)
+{
+    lm_facts_options options = { .precision = o->precision, .tokens = o->tokens, .rank = o->rank };
+    const char      *path = NULL;
+
+    LM_TRY(lm_find_model(cli, &o->model, name, &path, e));
+    o->model.o.weights_optional = true;
+    LM_TRY(lm_open_model(cli, &o->model, path, &x->model[x->n], e));
+    lm_status status = lm_engine_flags(&o->run, x->model[x->n], 0, &options.engine, e);
+    options.engine.sequences = o->batch;
+    if (status == LM_OK)
+        status = lm_facts_new(x->model[x->n], &options, &x->facts[x->n], e);
+    x->n++;
+    return status;
+}
+
+static void close_all(opened *x)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        lm_facts_free(x->facts[i]);
+        lm_model_close(x->model[i]);
+    }
+}
+
+/* ---- the document ---- */
+
+static lm_status choose_form(const lm_cli *cli, const report_options *o, lm_form *out, lm_error *e)
+{
+    if (o->format >= 0)
+        *out = formats[o->format];
+    else if (cli->json)
+        *out = LM_FORM_JSON;
+    else if (!o->output || strcmp(o->output, "-") == 0)
+        *out = LM_FORM_TEXT;
+    else if (!lm_report_form(o->output, out))
+        return lm_fail(e, LM_USAGE, o->output, LM_NO_OFFSET, "its name tells no format; there are .html, .md, .json, .txt, or --format");
+    return LM_OK;
+}
+
+static lm_status save(const char *path, const lm_text *text, lm_error *e)
+{
+    lm_outfile *file;
+
+    LM_TRY(lm_outfile_open(path, &file, e));
+    lm_status status = lm_outfile_write(file, text->data, text->n, e);
+    if (status == LM_OK)
+        return lm_outfile_commit(file, e);
+    lm_outfile_abort(file);
+    return status;
+}
+
+static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, const lm_text *text, lm_error *e)
+{
+    char figure[LM_FIGURE];
+
+    if (o->output && strcmp(o->output, "-") != 0) {
+        LM_TRY(save(o->output, text, e));
+        lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->n));
+        if (cli->json)
+            return lm_out_json(cli, json_pack("{s:s, s:s, s:I}", "file", o->output, "format", format_words[form == LM_FORM_HTML ? 0 :
+                                              form == LM_FORM_MARKDOWN ? 1 : form == LM_FORM_JSON ? 2 : 3], "bytes", (json_int_t)text->n), e);
+        return LM_OK;
+    }
+    cli->answered |= cli->json;
+    return form == LM_FORM_TEXT ? lm_out_model_text(text->data, text->n, e) : lm_out_text(text->data, text->n, e);
+}
+
+static lm_status report(lm_cli *cli, void *options, lm_error *e)
+{
+    report_options   *o = options;
+    lm_report_options r = { .language = cli->language, .columns = o->columns };
+    opened            x = { 0 };
+    lm_text           text = { 0 };
+
+    LM_TRY(choose_form(cli, o, &r.form, e));
+    if (cli->json && r.form != LM_FORM_JSON && !o->output)
+        return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET, "only --format json goes to standard output as JSON");
+    r.lines          = true;
+    lm_status status = LM_OK;
+    for (size_t i = 0; i < cli->n_args && status == LM_OK; i++)
+        status = open_one(cli, o, cli->args[i], &x, e);
+    if (!cli->n_args)
+        status = open_one(cli, o, NULL, &x, e);
+    if (status == LM_OK)
+        status = lm_report_write(x.facts, x.n, &r, &text, e);
+    if (status == LM_OK)
+        status = deliver(cli, o, r.form, &text, e);
+    lm_text_free(&text);
+    close_all(&x);
+    return status;
+}
+
+const lm_command lm_command_report = {
+    .name = "report",
+    .usage = "MODEL... -o FILE.(html|md|json|txt)",
+    .summary = "write the whole account of a model, or of several, as a document",
+    .about = "  MODEL may be a preset (lamina presets), a config.json, a folder or a .gguf file; without one it is the demo model.\n"
+             "  Of several models the document first lays them side by side, then tells of each.\n",
+    .groups = report_groups,
+    .max_args = MOST_MODELS,
+    .options_size = sizeof(report_options),
+    .defaults = report_defaults,
+    .run = report,
+};
