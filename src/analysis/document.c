@@ -299,7 +299,9 @@ lm_block *lm_doc_figure_of(lm_document *d, const char *diagram, const char *outp
     name_block(d, b, lm_doc_keepf(d, "figure-%s", diagram));
     b->title  = caption ? lm_doc_keep(d, caption) : NULL;
     b->output = output;
-    b->figure = (lm_doc_figure){ .diagram = diagram, .text = lm_doc_keep(d, text ? text : ""), .mermaid = mermaid ? lm_doc_keep(d, mermaid) : NULL };
+    b->figure = (lm_doc_figure){ .diagram = diagram, .text = lm_doc_keep(d, text ? text : "") };
+    if (mermaid)
+        b->figure.mermaid = lm_doc_keep(d, mermaid);
     return b;
 }
 

@@ -2,7 +2,8 @@
  *
  * Chapters (chapter_*.c) build it, writers (document_*.c) read it. Everything is text as a reader sees it, already in the
  * reader's language and not escaped: names and paths of hostile files included (valid UTF-8 without control characters), so each
- * writer escapes what its form gives a meaning to. Labels of graphs and texts of derivations come as they are. A figure that is a number keeps the exact number and the path of the fact that it is; rounding is only text.
+ * writer escapes what its form gives a meaning to. Labels of graphs and texts of derivations come as they are. A
+ * figure that is a number keeps the exact number and the path of the fact that it is; rounding is only text.
  *
  * Building never fails in the middle: after a failed allocation calls go on into nothing and lm_document_check tells. */
 #ifndef LM_ANALYSIS_DOCUMENT_H
@@ -120,7 +121,7 @@ typedef struct lm_document {
     lm_block         root;       /* its title is the report's */
     lm_block        *at;         /* what is open: new blocks go into it */
     lm_facts        *facts;      /* the model that chapters are about now */
-    const char      *prefix;     /* of ids, where there are several models: "mistral-7b-v0-1-"; else "" */
+    const char      *prefix;     /* of ids, where there are several models: "some-model-7b-v0-1-"; else "" */
     const char      *subtitle;   /* NULL: none */
     lm_facts *const *models;     /* all of them */
     size_t           n_models;
@@ -148,7 +149,7 @@ lm_status lm_document_check(const lm_document *d, lm_error *e);      /* LM_NO_ME
 const char *lm_doc_keep(lm_document *d, const char *text);
 const char *lm_doc_keepf(lm_document *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An id made of any words: "Mistral 7B v0.1" is "mistral-7b-v0-1". */
+/* An id made of any words: "Some Model 7B v0.1" is "some-model-7b-v0-1". */
 const char *lm_doc_slug(lm_document *d, const char *words);
 
 /* The id that a section opened as `id` has for the model that is written about. */

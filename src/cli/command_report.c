@@ -19,7 +19,16 @@ typedef struct report_options {
 #define O(field) offsetof(report_options, field)
 
 static const char *const format_words[] = { "html", "md", "json", "txt", NULL };
-static const lm_form     formats[]      = { LM_FORM_HTML, LM_FORM_MARKDOWN, LM_FORM_JSON, LM_FORM_TEXT };
+static const lm_form     formats[]      = { LM_FORM_HTML, LM_FORM_MARKDOWN, LM_FORM_JSON, LM_FORM_TEXT };     /* by word */
+
+static const char *word_of(lm_form form)
+{
+    size_t i = 0;
+
+    while (formats[i] != form)
+        i++;
+    return format_words[i];
+}
 
 static const lm_flag report_flag_table[] = {
     { "--output", "-o", LM_FLAG_TEXT, O(output), "FILE", ".html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
@@ -126,8 +135,8 @@ static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, con
         LM_TRY(save(o->output, text, e));
         lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->n));
         if (cli->json)
-            return lm_out_json(cli, json_pack("{s:s, s:s, s:I}", "file", o->output, "format", format_words[form == LM_FORM_HTML ? 0 :
-                                              form == LM_FORM_MARKDOWN ? 1 : form == LM_FORM_JSON ? 2 : 3], "bytes", (json_int_t)text->n), e);
+            return lm_out_json(cli, json_pack("{s:s, s:s, s:I}", "file", o->output, "format", word_of(form), "bytes",
+                                              (json_int_t)text->n), e);
         return LM_OK;
     }
     cli->answered |= cli->json;
