@@ -26,6 +26,7 @@ typedef struct lm_engine_options {
     uint32_t    rows;                /* most rows in a step; 0: 512 */
     uint32_t    logit_rows;          /* most rows of a step that want logits; 0: max(sequences, 1) */
     uint64_t    kv_positions;        /* positions in the cache, all sequences together; 0: context * sequences */
+    uint32_t    rollback;            /* positions that a sequence can be taken back by, in single steps, where windows forget */
     lm_kv_type  kv;
     lm_compute  compute;
     uint32_t    threads;             /* 0: physical cores */
@@ -94,7 +95,11 @@ const float *lm_engine_probe(const lm_engine *g, const char *path, size_t i, uin
 /* Positions that a sequence holds. */
 uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence);
 
-/* Forget positions >= keep; their pages go back. */
+/* Rows of a sequence that the next step can take, all with logits, and get what they get one by one: within the context,
+ * `rows` and `logit_rows`, and on one side of where a rotation changes with the length. */
+uint32_t  lm_engine_ahead(const lm_engine *g, uint32_t sequence);
+
+/* Forget positions >= keep; their pages go back. LM_LIMIT where a window has forgotten what the next query would see. */
 lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e);
 
 /* Let `to` (empty) begin with the first `positions` of `from`: pages are shared and copied when written. */

@@ -70,6 +70,16 @@ typedef struct lm_generate_options {
     bool     special;                /* special tokens are part of the text, the ending one included */
     uint32_t chunk;                  /* prompt rows in a step; 0: the engine's most */
     uint32_t logprobs;               /* best tokens reported with each position */
+    /* Guesses of what comes next are read in one step with the token before them, which takes little longer than that token
+     * alone, and kept as far as they are what is chosen anyway: ids, text, log-probabilities and the cache are the same with
+     * and without them. How many are made follows from how often they were right and how long steps took; the engine's
+     * logit_rows - 1 at most. */
+    uint32_t draft_ngram;            /* guess what followed when the last tokens (this many at most, 2 at least) stood in the text
+                                        before; 0: no */
+    uint32_t draft_max;              /* most guesses in a step, up to 64; 0: 16 */
+    lm_engine      *draft_engine;    /* where that finds none: a smaller model guesses, in sequence 0 of its engine, which before
+                                        holds what an earlier generation with it left; NULL: none */
+    const lm_model *draft_model;     /* that of draft_engine: lm_draft_fits */
     /* Each may be NULL. `text`: new text, whole characters. `token`: after each choice, `top` has `logprobs` entries.
      * `prefill`: prompt tokens done. A callback that returns false stops the generation (LM_STOP_CANCELLED). */
     bool   (*text)(void *arg, const char *piece, size_t size);
@@ -83,6 +93,7 @@ typedef struct lm_generation {
     lm_text   text;                  /* what was emitted */
     lm_stop   stop;
     size_t    n_prompt, n_reused;    /* prompt tokens; of which were in the cache already */
+    size_t    n_drafted, n_accepted; /* guesses made; of which were right. They depend on the machine's speed, the text does not */
     double    prompt_seconds, generate_seconds;
 } lm_generation;
 
@@ -93,6 +104,10 @@ typedef struct lm_generation {
 lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
                       const lm_generate_options *o, lm_generation *out, lm_error *e);
 void      lm_generation_free(lm_generation *x);
+
+/* LM_USAGE when two models do not share their tokens: each token that both have is spelled the same, and where one has more
+ * (padding) they are 128 at most. */
+lm_status lm_draft_fits(const lm_model *draft, const lm_model *m, lm_error *e);
 
 #ifdef __cplusplus
 }

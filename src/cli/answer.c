@@ -114,6 +114,8 @@ void lm_answer_summary(const lm_generation *x, lm_buf *out)
     lm_buf_printf(out, "  ·  generated %s token%s in %s", lm_figure_count(a, x->ids.n),
                   x->ids.n == 1 ? "" : "s", lm_figure_time(b, x->generate_seconds));
     add_rate(out, rate(x->ids.n, x->generate_seconds));
+    if (x->n_drafted)
+        lm_buf_printf(out, "  ·  %s of %s guesses right", lm_figure_count(a, x->n_accepted), lm_figure_count(b, x->n_drafted));
     lm_buf_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
 }
 
@@ -121,8 +123,8 @@ json_t *lm_answer_timings(const lm_generation *x)
 {
     size_t read = x->n_prompt - x->n_reused;
 
-    return json_pack("{s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "prompt_tokens", (json_int_t)x->n_prompt, "reused_tokens",
-                     (json_int_t)x->n_reused, "generated_tokens", (json_int_t)x->ids.n, "prompt_seconds", x->prompt_seconds,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "prompt_tokens", (json_int_t)x->n_prompt, "reused_tokens",
+                     (json_int_t)x->n_reused, "generated_tokens", (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted, "accepted_tokens", (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds,
                      "generate_seconds", x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds),
                      "generated_per_second", rate(x->ids.n, x->generate_seconds));
 }

@@ -21,7 +21,7 @@ lm_status lm_answer_run(lm_answer *a, lm_engine *g, lm_sampler *s, const lm_toke
 /* "prompt 21 tokens in 84 ms (250 tok/s)  ·  generated 64 tokens in …  ·  stopped: end of turn" */
 void lm_answer_summary(const lm_generation *x, lm_buf *out);
 
-/* {prompt_tokens, reused_tokens, generated_tokens, prompt_seconds, generate_seconds, …_per_second} */
+/* {prompt_tokens, reused_tokens, generated_tokens, drafted_tokens, accepted_tokens, prompt_seconds, generate_seconds, …_per_second} */
 json_t *lm_answer_timings(const lm_generation *x);
 
 json_t *lm_ids_json(const lm_token *ids, size_t n);

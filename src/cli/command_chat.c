@@ -15,6 +15,7 @@ typedef struct chat_options {
     lm_model_flags    model;
     lm_run_flags      run;
     lm_sampling_flags sampling;
+    lm_draft_flags    draft;
     lm_chat_options   chat;
     const char       *system, *load;
     int64_t           predict;
@@ -50,6 +51,7 @@ static const lm_flag_group chat_groups[] = {
     { "conversation", chat_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "guessing ahead", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
     { 0 },
 };
@@ -172,6 +174,9 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
             lm_figure_time(b, s->read_seconds), s->read_seconds > 0 ? (double)s->read / s->read_seconds : 0, lm_figure_count(c, s->reused));
     lm_tell("generated  %s tokens in %s (%.1f tok/s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
             s->generate_seconds > 0 ? (double)s->generated / s->generate_seconds : 0);
+    if (s->drafted)
+        lm_tell("guessed    %s tokens, %s of them right (%.0f %%)", lm_figure_count(a, s->drafted), lm_figure_count(b, s->accepted),
+                100.0 * (double)s->accepted / (double)s->drafted);
     lm_tell("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)), lm_figure_count(b, lm_engine_context(s->engine)));
     lm_tell("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
             lm_figure_bytes(c, memory.scratch));
@@ -342,7 +347,7 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     char count[LM_FIGURE];
 
     t->o = o;
-    t->s = (lm_session){ .cli = cli, .sampling = &o->sampling, .predict = o->predict, .stops = o->stops, .messages = json_array() };
+    t->s = (lm_session){ .cli = cli, .sampling = &o->sampling, .draft = &o->draft, .predict = o->predict, .stops = o->stops, .messages = json_array() };
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &t->s.model, e));
     LM_TRY(lm_chat_open(t->s.model, &o->chat, &t->s.chat, e));
     LM_TRY(lm_session_sampler(&t->s, e));
@@ -351,7 +356,9 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     if (o->system)
         LM_TRY(lm_session_add(&t->s, "system", o->system, strlen(o->system), e));
     LM_TRY(lm_engine_flags(&o->run, t->s.model, 0, &engine, e));
+    LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
     LM_TRY(lm_start_engine(t->s.model, &engine, &t->s.engine, e));
+    LM_TRY(lm_drafting_open(cli, &o->draft, t->s.model, &engine, &t->s.drafting, e));
     lm_interrupt_watch(t->s.engine);
     LM_TRY(lm_lines_open(history_file(cli), &t->lines, e));
     lm_model_describe(t->s.model, &info);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/answer.h"
+#include "cli/drafting.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
@@ -13,6 +14,7 @@ typedef struct run_options {
     lm_model_flags    model;
     lm_run_flags      run;
     lm_sampling_flags sampling;
+    lm_draft_flags    draft;
     lm_chat_options   chat;
     const char       *prompt, *file, *ids, *system;
     bool              as_chat, as_text, no_special, escapes, special, verbose_prompt;
@@ -25,6 +27,7 @@ typedef struct run_options {
 typedef struct run_state {
     lm_model         *model;
     lm_engine        *engine;
+    lm_drafting       drafting;
     lm_sampler       *sampler;
     lm_buf            text;              /* the prompt as given, then as rendered */
     lm_tokens         ids;
@@ -66,6 +69,7 @@ static const lm_flag_group run_groups[] = {
     { "prompt and answer", run_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "guessing ahead", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
     { 0 },
 };
@@ -175,7 +179,9 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     lm_model_describe(s->model, &info);
     LM_TRY(lm_sampler_new(&sampling, info.n_vocab, lm_model_tokenizer(s->model), &s->sampler, e));
     LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + most, &engine, e));
+    LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
+    LM_TRY(lm_drafting_open(cli, &o->draft, s->model, &engine, &s->drafting, e));
     s->load_seconds = lm_now() - started;
     return LM_OK;
 }
@@ -252,6 +258,7 @@ static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_er
     lm_generate_options g = { .max_tokens = o->predict, .stops = o->stops.items, .chunk = o->run.batch, .special = o->special };
 
     LM_TRY(prepare(cli, o, s, e));
+    lm_drafting_generate(&o->draft, &s->drafting, &g);
     lm_interrupt_watch(s->engine);
     s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
     LM_TRY(lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e));
@@ -268,6 +275,7 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
     json_decref(s.answer.positions);
     lm_generation_free(&s.out);
     lm_sampler_free(s.sampler);
+    lm_drafting_close(&s.drafting);
     lm_engine_free(s.engine);
     lm_model_close(s.model);
     lm_tokens_free(&s.ids);

@@ -107,7 +107,10 @@ static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *ou
     lm_generate_options o = { .max_tokens = s->predict, .stops = s->stops.items };
     lm_answer answer = { .model = s->model, .stream = !s->cli->json };
     size_t reuse = common_prefix(s, ids);
-    lm_status status = lm_answer_run(&answer, s->engine, s->sampler, ids, reuse, &o, out, e);
+    lm_status status;
+
+    lm_drafting_generate(s->draft, &s->drafting, &o);
+    status = lm_answer_run(&answer, s->engine, s->sampler, ids, reuse, &o, out, e);
 
     /* A Ctrl-C that came after the last step of an earlier answer has cancelled this one. */
     if (status == LM_OK && out->stop == LM_STOP_CANCELLED && !lm_interrupted() && out->ids.n == 0) {
@@ -135,6 +138,8 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     s->read += out.n_prompt - out.n_reused;
     s->reused += out.n_reused;
     s->generated += out.ids.n;
+    s->drafted += out.n_drafted;
+    s->accepted += out.n_accepted;
     s->read_seconds += out.prompt_seconds;
     s->generate_seconds += out.generate_seconds;
     LM_TRY(remember(s, ids, &out.ids, e));
@@ -202,6 +207,7 @@ void lm_session_close(lm_session *s)
     lm_tokens_free(&s->held);
     json_decref(s->messages);
     lm_sampler_free(s->sampler);
+    lm_drafting_close(&s->drafting);
     lm_engine_free(s->engine);
     lm_model_close(s->model);
 }

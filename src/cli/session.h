@@ -3,6 +3,7 @@
 #define LM_CLI_SESSION_H
 
 #include "cli/answer.h"
+#include "cli/drafting.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
 
@@ -10,6 +11,8 @@ typedef struct lm_session {
     lm_cli            *cli;
     lm_model          *model;
     lm_engine         *engine;
+    const lm_draft_flags *draft;
+    lm_drafting        drafting;
     lm_chat            chat;
     lm_sampling_flags *sampling;
     lm_sampler        *sampler;          /* NULL: made anew for the next answer */
@@ -20,7 +23,7 @@ typedef struct lm_session {
     lm_flag_list       stops;
 
     lm_generation      last;             /* the last answer; text and ids owned */
-    uint64_t           answers, read, reused, generated;
+    uint64_t           answers, read, reused, generated, drafted, accepted;
     double             read_seconds, generate_seconds;
 } lm_session;
 

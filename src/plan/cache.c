@@ -27,14 +27,14 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     return LM_OK;
 }
 
-/* A window needs the pages of its keys, of a step's rows, and the two that its ends fall into. */
+/* A window needs the pages of its keys, of what it can be taken back by, of a step's rows, and the two that its ends fall into. */
 static uint64_t pages_of_sequence(const lm_plan *plan, const lm_kv_group *g)
 {
     uint64_t all = g->pages_per_sequence, some;
 
     if (!g->window)
         return all;
-    some = ((uint64_t)g->window + plan->options.rows + LM_PAGE - 1) / LM_PAGE + 1;
+    some = ((uint64_t)g->window + plan->options.rollback + plan->options.rows + LM_PAGE - 1) / LM_PAGE + 1;
     return some < all ? some : all;
 }
 

@@ -22,6 +22,7 @@ typedef struct lm_plan_options {
     uint32_t          sequences;
     uint32_t          context;           /* positions of a sequence */
     uint64_t          kv_positions;      /* in the cache, all sequences together; 0: context * sequences */
+    uint32_t          rollback;          /* positions that windows remember longer than needed */
     lm_dtype          kv_type;           /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 */
     bool              exact;             /* float32 arithmetic, weights widened */
     bool              fine;              /* activations packed at their finest */

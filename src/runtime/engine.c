@@ -63,6 +63,7 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     p.logit_rows   = o->logit_rows ? o->logit_rows : p.sequences < p.rows ? p.sequences : p.rows;
     p.context      = o->context ? o->context : m->program->context_length;
     p.kv_positions = o->kv_positions;
+    p.rollback     = o->rollback;
     p.kv_type      = kv_types[o->kv];
     p.exact        = o->compute == LM_COMPUTE_F32;
     p.fine         = o->compute == LM_COMPUTE_FINE;
@@ -350,6 +351,28 @@ uint32_t lm_engine_max_rows(const lm_engine *g)
 uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence)
 {
     return sequence < g->plan->options.sequences ? g->seq_length[sequence] : 0;
+}
+
+/* Rows from position `from` on whose frequencies are the same together and one by one. */
+static uint32_t same_frequencies(const lm_rope_spec *s, uint32_t from, uint32_t n)
+{
+    if (!lm_rope_depends_on_length(s) || from + n <= s->original_context)
+        return n;
+    if (from < s->original_context)
+        return s->original_context - from;
+    return s->type == LM_ROPE_DYNAMIC ? 1 : n;
+}
+
+uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence)
+{
+    const lm_plan_options *o = &g->plan->options;
+    uint32_t               from = lm_engine_length(g, sequence), n = o->context - from;
+
+    n = n < o->rows ? n : o->rows;
+    n = n < o->logit_rows ? n : o->logit_rows;
+    for (uint32_t i = 0; n && i < g->program->n_ropes; i++)
+        n = same_frequencies(&g->program->ropes[i].spec, from, n);
+    return n;
 }
 
 void lm_engine_cancel(lm_engine *g)

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "runtime/draft.h"
 #include "runtime/stops.h"
 
 typedef struct run {
@@ -15,7 +16,8 @@ typedef struct run {
     lm_sampler                *s;
     const lm_generate_options *o;
     uint32_t                   n_vocab;
-    lm_row                    *rows;         /* [chunk] */
+    lm_draft                   draft;
+    lm_row                    *rows;         /* [chunk], and room for a round */
     uint32_t                   chunk;
     lm_stream                 *stream;
     lm_text                    piece;        /* what the last token added */
@@ -70,6 +72,17 @@ static lm_status read_prompt(run *r, const lm_token *prompt, size_t n, size_t re
         if (r->out.stop == LM_STOP_NONE && r->o->prefill && !r->o->prefill(r->o->arg, at, n))
             r->out.stop = LM_STOP_CANCELLED;
     }
+    return LM_OK;
+}
+
+/* The model that guesses reads it too. */
+static lm_status read_for_guesses(run *r, size_t reuse, lm_error *e)
+{
+    lm_status status = lm_draft_read(&r->draft, reuse, e);
+
+    if (status != LM_CANCELLED)
+        return status;
+    r->out.stop = LM_STOP_CANCELLED;
     return LM_OK;
 }
 
@@ -142,6 +155,7 @@ static lm_status choose(run *r, const float *logits, uint32_t position, lm_error
 
     LM_TRY(lm_sampler_pick(r->s, logits, o->sequence, position, &id, e));
     lm_sampler_accept(r->s, id);
+    lm_draft_add(&r->draft, id);
     LM_TRY(keep_id(r, id, e));
     if (o->token) {
         float logprob = lm_logprobs(logits, r->n_vocab, id, r->top, o->logprobs);
@@ -163,37 +177,86 @@ static lm_status choose(run *r, const float *logits, uint32_t position, lm_error
     return show(r, false, e);
 }
 
+/* How many guesses can be of use. */
+static uint32_t most_guesses(const run *r)
+{
+    const lm_generate_options *o = r->o;
+    uint32_t ahead = lm_engine_ahead(r->g, o->sequence);
+    uint64_t left = o->max_tokens < 0 ? UINT32_MAX : (uint64_t)o->max_tokens - r->out.ids.n;
+
+    ahead = ahead ? ahead - 1 : 0;                       /* the token before them is a row too */
+    return left <= ahead ? (uint32_t)left - 1 : ahead;
+}
+
+/* The step that reads the last token and the guesses: where the cache has no room for those, without them. */
+static lm_status read_round(run *r, uint32_t at, lm_error *e)
+{
+    uint32_t n = r->draft.n_guesses;
+    lm_status status;
+
+    r->rows[0] = (lm_row){ r->o->sequence, r->out.ids.ids[r->out.ids.n - 1], at, true };
+    for (uint32_t i = 0; i < n; i++)
+        r->rows[1 + i] = (lm_row){ r->o->sequence, r->draft.guesses[i], at + 1 + i, true };
+    status = step(r, r->rows, 1 + n, e);
+    if (status != LM_LIMIT || n == 0)
+        return status;
+    r->draft.n_guesses = 0;
+    return step(r, r->rows, 1, e);
+}
+
+/* One step, and every token that can be chosen after it: the first guess that is not what is chosen ends the round, for the
+ * rows behind it continue another text. */
+static lm_status round_of(run *r, uint32_t *at, lm_error *e)
+{
+    double started = now(), guessed, read;
+    uint32_t right = 0, n;
+    lm_status status = lm_draft_guess(&r->draft, most_guesses(r), e);
+
+    if (status == LM_CANCELLED)
+        r->out.stop = LM_STOP_CANCELLED;
+    if (status != LM_OK)
+        return status == LM_CANCELLED ? LM_OK : status;
+    guessed = now();
+    status = read_round(r, *at, e);
+    if (status == LM_LIMIT) {                            /* other sequences have filled the cache */
+        r->out.stop = LM_STOP_CONTEXT;
+        return LM_OK;
+    }
+    if (status != LM_OK || r->out.stop != LM_STOP_NONE)
+        return status;
+    read = now();
+    n = r->draft.n_guesses;
+    r->out.n_drafted += n;
+    for (uint32_t i = 0; i <= n && status == LM_OK; i++) {
+        ++*at;
+        status = choose(r, lm_engine_logits(r->g, i), *at, e);
+        if (i == n || status != LM_OK || r->out.ids.ids[r->out.ids.n - 1] != r->draft.guesses[i])
+            break;
+        right++;
+        if (r->out.stop != LM_STOP_NONE)
+            break;
+    }
+    r->out.n_accepted += right;
+    if (n)
+        LM_TRY(lm_engine_truncate(r->g, r->o->sequence, *at, status == LM_OK ? e : NULL));
+    LM_TRY(status);
+    return lm_draft_judge(&r->draft, right, guessed - started, read - guessed, e);
+}
+
 static lm_status generate(run *r, size_t n, lm_error *e)
 {
     const lm_generate_options *o = r->o;
     uint32_t at = (uint32_t)n, context = lm_engine_context(r->g);
 
     while (r->out.stop == LM_STOP_NONE) {
-        lm_status status;
-
-        if (o->max_tokens >= 0 && r->out.ids.n >= (uint64_t)o->max_tokens) {
+        if (o->max_tokens >= 0 && r->out.ids.n >= (uint64_t)o->max_tokens)
             r->out.stop = LM_STOP_LENGTH;
-            break;
-        }
-        if (r->out.ids.n) {                              /* the token chosen last has to be read first */
-            if (at == context) {
-                r->out.stop = LM_STOP_CONTEXT;
-                break;
-            }
-            r->rows[0] = (lm_row){ o->sequence, r->out.ids.ids[r->out.ids.n - 1], at, true };
-            status = step(r, r->rows, 1, e);
-            if (status == LM_LIMIT) {                    /* other sequences have filled the cache */
-                r->out.stop = LM_STOP_CONTEXT;
-                break;
-            }
-            if (status != LM_OK)
-                return status;
-            if (r->out.stop != LM_STOP_NONE)
-                break;
-            at++;
-            r->row = 0;
-        }
-        LM_TRY(choose(r, lm_engine_logits(r->g, r->row), at, e));
+        else if (r->out.ids.n == 0)
+            LM_TRY(choose(r, lm_engine_logits(r->g, r->row), at, e));
+        else if (at == context)                          /* the token chosen last cannot be read */
+            r->out.stop = LM_STOP_CONTEXT;
+        else
+            LM_TRY(round_of(r, &at, e));
     }
     return r->stream ? end_text(r, e) : LM_OK;
 }
@@ -225,7 +288,8 @@ static lm_status prepare(run *r, lm_error *e)
     r->chunk = lm_engine_max_rows(r->g);
     if (r->o->chunk && r->o->chunk < r->chunk)
         r->chunk = r->o->chunk;
-    r->rows = lm_alloc_zero(r->chunk, sizeof *r->rows);
+    LM_TRY(lm_draft_open(&r->draft, r->o, r->s, r->n_vocab, lm_engine_context(r->g), e));
+    r->rows = lm_alloc_zero(r->chunk + 1 + LM_DRAFT_MOST, sizeof *r->rows);
     r->top = lm_alloc_zero(r->o->logprobs + 1, sizeof *r->top);
     if (!r->rows || !r->top)
         return lm_fail_memory(e, "the generation", r->chunk * sizeof *r->rows);
@@ -244,10 +308,13 @@ lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_t
     LM_TRY_GOTO(check(&r, prompt, n, reuse, e));
     LM_TRY_GOTO(lm_engine_truncate(g, o->sequence, (uint32_t)reuse, e));
     lm_sampler_reset(s);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         lm_sampler_accept(s, prompt[i]);
-
+        lm_draft_add(&r.draft, prompt[i]);
+    }
     LM_TRY_GOTO(read_prompt(&r, prompt, n, reuse, e));
+    if (r.out.stop == LM_STOP_NONE)
+        LM_TRY_GOTO(read_for_guesses(&r, reuse, e));
     read = now();
     LM_TRY_GOTO(generate(&r, n, e));
 
@@ -261,6 +328,7 @@ lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_t
     r.out = (lm_generation){ 0 };
 done:
     lm_generation_free(&r.out);
+    lm_draft_close(&r.draft);
     lm_stream_free(r.stream);
     lm_text_free(&r.piece);
     lm_buf_free(&r.pending);

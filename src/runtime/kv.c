@@ -53,11 +53,11 @@ static void drop_page(lm_pages *p, uint32_t *entry)
 static void drop_passed(lm_engine *g, uint32_t group, uint32_t sequence)
 {
     const lm_kv_group *k = &g->plan->groups[group];
-    uint32_t           p = g->seq_length[sequence];
+    uint64_t           p = g->seq_length[sequence], kept = (uint64_t)k->window + g->plan->options.rollback;
 
-    if (!k->window || p + 1 <= k->window)
+    if (!k->window || p + 1 <= kept)
         return;
-    uint32_t *table = table_of(g, group, sequence), gone = (p + 1 - k->window) / LM_PAGE;
+    uint32_t *table = table_of(g, group, sequence), gone = (uint32_t)((p + 1 - kept) / LM_PAGE);
     for (uint32_t i = 0; i < gone; i++)
         drop_page(&g->pages[group], &table[i]);
 }

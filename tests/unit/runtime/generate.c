@@ -39,6 +39,7 @@ static struct lm_tokenizer tokenizer;
 uint32_t lm_engine_context(const lm_engine *g) { (void)g; return CONTEXT; }
 uint32_t lm_engine_max_rows(const lm_engine *g) { (void)g; return ROWS; }
 uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence) { (void)sequence; return g->length; }
+uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence) { (void)g, (void)sequence; return 1; }
 
 lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e)
 {
