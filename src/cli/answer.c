@@ -124,9 +124,10 @@ json_t *lm_answer_timings(const lm_generation *x)
     size_t read = x->n_prompt - x->n_reused;
 
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "prompt_tokens", (json_int_t)x->n_prompt, "reused_tokens",
-                     (json_int_t)x->n_reused, "generated_tokens", (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted, "accepted_tokens", (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds,
-                     "generate_seconds", x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds),
-                     "generated_per_second", rate(x->ids.n, x->generate_seconds));
+                     (json_int_t)x->n_reused, "generated_tokens", (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted,
+                     "accepted_tokens", (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds, "generate_seconds",
+                     x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds), "generated_per_second",
+                     rate(x->ids.n, x->generate_seconds));
 }
 
 json_t *lm_ids_json(const lm_token *ids, size_t n)

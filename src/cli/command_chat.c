@@ -347,7 +347,8 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     char count[LM_FIGURE];
 
     t->o = o;
-    t->s = (lm_session){ .cli = cli, .sampling = &o->sampling, .draft = &o->draft, .predict = o->predict, .stops = o->stops, .messages = json_array() };
+    t->s = (lm_session){ .cli = cli, .sampling = &o->sampling, .draft = &o->draft, .predict = o->predict,
+                           .stops = o->stops, .messages = json_array() };
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &t->s.model, e));
     LM_TRY(lm_chat_open(t->s.model, &o->chat, &t->s.chat, e));
     LM_TRY(lm_session_sampler(&t->s, e));
