@@ -37,7 +37,8 @@ static void put_row(const lm_comparison *c, const lm_comparison_row *r, lm_buf *
     put_member("path", r->path, out);
     lm_buf_add_str(out, ", ");
     put_member("unit", fact ? lm_unit_name(fact->unit) : "", out);
-    lm_buf_printf(out, ", \"same\": %s, \"qualitative\": %s, \"values\": [", r->same ? "true" : "false", r->rule ? "true" : "false");
+    lm_buf_printf(out, ", \"same\": %s, \"qualitative\": %s, \"values\": [", r->same ? "true" : "false",
+                  r->rule ? "true" : "false");
     for (size_t i = 0; i < c->n; i++) {
         lm_buf_add_str(out, i ? ", " : "");
         put_value(&r->value[i], out);

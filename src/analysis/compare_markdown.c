@@ -32,22 +32,24 @@ static void put_section(lm_comparison *c, const lm_comparison_section *s, lm_buf
     double ratio;
     bool   qualitative = false;
 
-    lm_buf_printf(out, "\n## %s\n\n| |", s->title);
+    lm_buf_printf(out, "\n## %s\n\n| |", _(s->title));
     for (size_t i = 0; i < c->n; i++)
         put_cell(c->name[i], out);
-    lm_buf_add_str(out, c->n == 2 ? " change |\n" : "\n");
+    if (c->n == 2)
+        put_cell(_("change"), out);
+    lm_buf_add_char(out, '\n');
     put_rule("---:|", c->n + (c->n == 2), out);
     for (uint32_t r = s->first; r < s->end; r++) {
         const lm_comparison_row *row = &c->rows[r];
         qualitative |= row->rule != NULL;
         lm_buf_add_char(out, '|');
-        put_cell(lm_compare_keep(c, "%s%s", row->label, row->rule ? " †" : ""), out);
+        put_cell(lm_compare_keep(c, "%s%s", _(row->label), row->rule ? " †" : ""), out);
         for (size_t i = 0; i < c->n; i++)
             put_cell(lm_compared_text(c, &row->value[i]), out);
         if (c->n == 2 && lm_compared_change(row, &ratio))
             lm_buf_printf(out, " ×%.3g, %+.1f %% |", ratio, 100 * (ratio - 1));
         else if (c->n == 2)
-            lm_buf_printf(out, " %s |", row->same ? "same" : "");
+            lm_buf_printf(out, " %s |", row->same ? C_("values", "same") : "");
         lm_buf_add_char(out, '\n');
     }
     if (qualitative)
@@ -57,7 +59,7 @@ static void put_section(lm_comparison *c, const lm_comparison_section *s, lm_buf
 /* Forms of blocks and who uses them. */
 static void put_blocks(lm_comparison *c, lm_buf *out)
 {
-    lm_buf_add_str(out, "\n## Pre-norm and post-norm\n\n| position | block | models |\n|---|---|---|\n");
+    lm_buf_printf(out, "\n## %s\n\n%s\n|---|---|---|\n", _("Pre-norm and post-norm"), _("| position | block | models |"));
     for (size_t i = 0; i < c->n; i++) {
         const char *place = lm_compare_text(c, i, "architecture.norm_position");
         bool        said  = false;
@@ -65,7 +67,7 @@ static void put_blocks(lm_comparison *c, lm_buf *out)
             said |= strcmp(lm_compare_text(c, k, "architecture.norm_position"), place) == 0;
         if (said)
             continue;
-        lm_buf_printf(out, "| %s | $%s$ | %s", place, lm_norm_form(place), c->name[i]);
+        lm_buf_printf(out, "| %s | $%s$ | %s", _(place), lm_norm_form(place), c->name[i]);
         for (size_t k = i + 1; k < c->n; k++)
             if (strcmp(lm_compare_text(c, k, "architecture.norm_position"), place) == 0)
                 lm_buf_printf(out, ", %s", c->name[k]);
@@ -75,9 +77,9 @@ static void put_blocks(lm_comparison *c, lm_buf *out)
 
 static void put_readings(const lm_comparison *c, lm_buf *out)
 {
-    lm_buf_printf(out, "\n## Reading\n\n%s\n\n", _("Qualitative, by rule from the figures above."));
+    lm_buf_printf(out, "\n## %s\n\n%s\n\n", _("Reading"), _("Qualitative, by rule from the figures above."));
     for (uint32_t i = 0; i < c->n_readings; i++)
-        lm_buf_printf(out, "- *%s*: %s\n", c->readings[i].rule, c->readings[i].text);
+        lm_buf_printf(out, "- *%s*: %s\n", _(c->readings[i].rule), c->readings[i].text);
 }
 
 /* ---- Mermaid ---- */
@@ -91,7 +93,8 @@ static void put_mermaid(const char *text, lm_buf *out)
 
 static void put_timeline(const lm_comparison *c, lm_buf *out)
 {
-    lm_buf_add_str(out, "\n## Timeline\n\n```mermaid\ntimeline\n    title Models by the month of their first publication\n");
+    lm_buf_printf(out, "\n## %s\n\n```mermaid\ntimeline\n    title %s\n", _("Timeline"),
+                  _("Models by the month of their first publication"));
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_event *e = &c->events[i];
         bool first = i == 0 || strncmp(c->events[i - 1].date, e->date, 4) != 0;
@@ -103,30 +106,32 @@ static void put_timeline(const lm_comparison *c, lm_buf *out)
         put_mermaid(e->title, out);
         for (uint32_t s = 0; s < LM_STRANDS; s++) {
             lm_buf_add_str(out, "<br>");
-            put_mermaid(lm_strand_word(e, s), out);
+            put_mermaid(_(lm_strand_word(e, s)), out);
         }
         lm_buf_add_char(out, '\n');
     }
-    lm_buf_add_str(out, "```\n\n| month | model | attention | MLP | norm | position | source |\n|---|---|---|---|---|---|---|\n");
+    lm_buf_printf(out, "```\n\n%s\n|---|---|---|---|---|---|---|\n",
+                  _("| month | model | attention | MLP | norm | position | source |"));
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_event *e = &c->events[i];
-        lm_buf_printf(out, "| %s | %s%s | %s | %s | %s | %s | %s |\n", e->date, e->title, e->published ? " ‡" : "", e->attention, e->mlp,
-                      e->norm, e->position, e->source);
+        lm_buf_printf(out, "| %s | %s%s | %s | %s | %s | %s | %s |\n", e->date, e->title, e->published ? " ‡" : "",
+                      _(e->attention), _(e->mlp),
+                      _(e->norm), _(e->position), e->source);
     }
     lm_buf_printf(out, "\n‡ %s\n", _("as published; all others read off the program"));
 }
 
 static void put_trends(const lm_comparison *c, lm_buf *out)
 {
-    lm_buf_add_str(out, "\n## Trends\n\n```mermaid\ngraph LR\n");
+    lm_buf_printf(out, "\n## %s\n\n```mermaid\ngraph LR\n", _("Trends"));
     for (uint32_t s = 0; s < LM_STRANDS; s++) {
         unsigned n = 0;
-        lm_buf_printf(out, "    subgraph S%u[\"%s\"]\n        direction LR\n", s, lm_strand_name(s));
+        lm_buf_printf(out, "    subgraph S%u[\"%s\"]\n        direction LR\n", s, _(lm_strand_name(s)));
         for (uint32_t i = 0; i < c->n_events; i++) {
             if (!lm_strand_new(c, s, i))
                 continue;
             lm_buf_printf(out, "        N%u_%u[\"%.4s ", s, n, c->events[i].date);
-            put_mermaid(lm_strand_word(&c->events[i], s), out);
+            put_mermaid(_(lm_strand_word(&c->events[i], s)), out);
             lm_buf_add_str(out, "<br>");
             put_mermaid(c->events[i].title, out);
             lm_buf_add_str(out, "\"]\n");

@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "analysis/comparison.h"
+#include "analysis/prose.h"
 
 enum { LABEL = 25 };
 
 static void put_title(const lm_comparison *c, lm_buf *out)
 {
     if (c->n > 6) {
-        lm_buf_printf(out, "%zu %s\n", c->n, _("models"));
+        lm_buf_printf(out, _("%zu models\n"), c->n);
         return;
     }
     for (size_t i = 0; i < c->n; i++)
@@ -68,7 +69,7 @@ static void put_row(lm_comparison *c, const columns *w, const lm_comparison_row 
     double ratio;
 
     lm_buf_add_str(out, "  ");
-    lm_put(out, lm_compare_keep(c, "%s%s", r->label, r->rule ? " *" : ""), w->label);
+    lm_put(out, lm_compare_keep(c, "%s%s", _(r->label), r->rule ? " *" : ""), w->label);
     for (size_t i = 0; i < c->n; i++) {
         lm_buf_add_str(out, "  ");
         lm_put_right(out, lm_compared_text(c, &r->value[i]), w->value[i]);
@@ -85,7 +86,7 @@ static void put_section(lm_comparison *c, const columns *w, const lm_comparison_
     for (uint32_t r = s->first; r < s->end; r++)
         if (shown[r]) {
             if (!any)
-                put_head(c, w, s->title, out);
+                put_head(c, w, _(s->title), out);
             put_row(c, w, &c->rows[r], out);
             any = true;
             qualitative |= c->rows[r].rule != NULL;
@@ -107,7 +108,7 @@ static void put_same(lm_comparison *c, lm_buf *out)
         const char              *value = lm_compared_text(c, &row->value[0]);
         if (!row->same || is_repeated(c, r) || strcmp(value, "–") == 0)
             continue;
-        const char *text = lm_compare_keep(c, "%s %s", row->label, value);
+        const char *text = lm_compare_keep(c, "%s %s", _(row->label), value);
         unsigned    n    = lm_text_columns(text);
         if (!any)
             lm_buf_printf(out, "\n  %s\n", _("the same"));
@@ -126,38 +127,13 @@ static void put_same(lm_comparison *c, lm_buf *out)
 
 /* ---- reading, timeline, trends ---- */
 
-static void put_wrapped(const char *text, unsigned indent, lm_buf *out)
-{
-    unsigned at = 0;
-
-    while (*text) {
-        size_t n = strcspn(text, " ");
-        char   word[128];
-        snprintf(word, sizeof word, "%.*s", (int)n, text);
-        unsigned wide = lm_text_columns(word);
-        if (at && at + 1 + wide > 96) {
-            lm_buf_printf(out, "\n%*s", (int)indent, "");
-            at = indent;
-        } else if (at) {
-            lm_buf_add_char(out, ' ');
-            at++;
-        } else {
-            at = indent;
-        }
-        lm_buf_add_str(out, word);
-        at += wide;
-        text += n + (text[n] == ' ');
-    }
-    lm_buf_add_char(out, '\n');
-}
-
 static void put_readings(const lm_comparison *c, lm_buf *out)
 {
     if (c->n_readings)
         lm_buf_printf(out, "\n  %s\n", _("reading (qualitative, by rule from the figures above)"));
     for (uint32_t i = 0; i < c->n_readings; i++) {
         lm_buf_add_str(out, "  - ");
-        put_wrapped(c->readings[i].text, 4, out);
+        lm_put_prose(out, c->readings[i].text, 4, 4, 96);
     }
 }
 
@@ -168,7 +144,7 @@ static void put_timeline(const lm_comparison *c, lm_buf *out)
     for (uint32_t i = 0; i < c->n_events; i++) {
         widen(&title, c->events[i].title);
         for (uint32_t s = 0; s < LM_STRANDS; s++)
-            widen(&word[s], lm_strand_word(&c->events[i], s));
+            widen(&word[s], _(lm_strand_word(&c->events[i], s)));
     }
     lm_buf_printf(out, "\n  %s\n", _("timeline"));
     for (uint32_t i = 0; i < c->n_events; i++) {
@@ -177,7 +153,7 @@ static void put_timeline(const lm_comparison *c, lm_buf *out)
         lm_put(out, e->title, title);
         for (uint32_t s = 0; s < LM_STRANDS; s++) {
             lm_buf_add_str(out, "  ");
-            lm_put(out, lm_strand_word(e, s), s + 1 < LM_STRANDS ? word[s] : 0);
+            lm_put(out, _(lm_strand_word(e, s)), s + 1 < LM_STRANDS ? word[s] : 0);
         }
         lm_buf_add_char(out, '\n');
     }
@@ -191,11 +167,12 @@ static void put_trends(const lm_comparison *c, lm_buf *out)
         lm_buf line = { 0 };
         for (uint32_t i = 0; i < c->n_events; i++)
             if (lm_strand_new(c, s, i))
-                lm_buf_printf(&line, "%s%.4s %s (%s)", line.size ? " → " : "", c->events[i].date, lm_strand_word(&c->events[i], s),
+                lm_buf_printf(&line, "%s%.4s %s (%s)", line.size ? " → " : "", c->events[i].date,
+                              _(lm_strand_word(&c->events[i], s)),
                               c->events[i].title);
         lm_buf_add_str(out, "  ");
-        lm_put(out, lm_strand_name(s), 11);
-        put_wrapped(line.data ? line.data : "", 13, out);
+        lm_put(out, _(lm_strand_name(s)), 11);
+        lm_put_prose(out, line.data ? line.data : "", 13, 13, 96);
         out->failed |= line.failed;
         lm_buf_free(&line);
     }
@@ -246,6 +223,6 @@ void lm_compare_page(lm_comparison *c, const lm_compare_options *o, lm_buf *out)
     if (*view)
         put_history(c, view, out);
     if (!*view)
-        lm_buf_add_str(out, "\n  more  --view all|specification|summary|attention|kv|timeline …   --md   --json"
-                            "   lamina compare --history\n");
+        lm_buf_printf(out, "\n  %s  --view all|specification|summary|attention|kv|timeline …   --md   --json"
+                           "   lamina compare --history\n", _("more"));
 }

@@ -81,7 +81,7 @@ static const char *say_kv_heads(lm_comparison *c, size_t i)
 {
     if (!lm_compare_fact(c, i, "attention.latent"))
         return NULL;
-    return lm_compare_keep(c, "latent of %" PRIu64, lm_compare_count(c, i, "attention.latent.cached"));
+    return lm_compare_keep(c, _("latent of %" PRIu64), lm_compare_count(c, i, "attention.latent.cached"));
 }
 
 static const char *say_head_dim(lm_comparison *c, size_t i)
@@ -115,48 +115,48 @@ static const char *say_window(lm_comparison *c, size_t i)
     }
     if (!some)
         return NULL;
-    return full ? lm_compare_keep(c, "%" PRIu64 " in %" PRIu64 " of %" PRIu64 " layers", window, some, some + full)
+    return full ? lm_compare_keep(c, _("%" PRIu64 " in %" PRIu64 " of %" PRIu64 " layers"), window, some, some + full)
                 : lm_compare_keep(c, "%" PRIu64, window);
 }
 
 static const char *say_applied(lm_comparison *c, size_t i)
 {
     if (is_position(c, i, "RoPE"))
-        return lm_compare_keep(c, "%s%s rotated in each layer", lm_compare_text(c, i, "rope.applied_to[0]"),
+        return lm_compare_keep(c, _("%s%s rotated in each layer"), lm_compare_text(c, i, "rope.applied_to[0]"),
                                lm_compare_text(c, i, "rope.applied_to[1]"));
     if (is_position(c, i, "ALiBi"))
-        return "bias on the scores";
-    return is_position(c, i, "none") ? NULL : "added to the embedding";
+        return N_("bias on the scores");
+    return is_position(c, i, "none") ? NULL : N_("added to the embedding");
 }
 
 static const char *say_relative(lm_comparison *c, size_t i)
 {
     if (is_position(c, i, "RoPE") || is_position(c, i, "ALiBi"))
-        return "yes";
-    return is_position(c, i, "none") ? NULL : "no";
+        return N_("yes");
+    return is_position(c, i, "none") ? NULL : N_("no");
 }
 
 static const char *say_beyond(lm_comparison *c, size_t i)
 {
     if (lm_compare_truth(c, i, "architecture.context_is_hard"))
-        return "impossible: no such positions";
+        return N_("impossible: no such positions");
     if (is_position(c, i, "ALiBi"))
-        return "designed for it";
+        return N_("designed for it");
     if (is_position(c, i, "RoPE+"))
-        return "by scaling, as trained";
-    return is_position(c, i, "RoPE") ? "poor without scaling" : "poor";
+        return N_("by scaling, as trained");
+    return is_position(c, i, "RoPE") ? N_("poor without scaling") : N_("poor");
 }
 
 static const char *say_experts(lm_comparison *c, size_t i)
 {
     uint64_t n = lm_compare_count(c, i, "mlp.experts");
 
-    return n ? lm_compare_keep(c, "%" PRIu64 " of %" PRIu64, lm_compare_count(c, i, "mlp.experts_per_token"), n) : NULL;
+    return n ? lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64), lm_compare_count(c, i, "mlp.experts_per_token"), n) : NULL;
 }
 
 static const char *say_norm_bias(lm_comparison *c, size_t i)
 {
-    return lm_compare_truth(c, i, "architecture.norm_bias") ? "yes" : "no";
+    return lm_compare_truth(c, i, "architecture.norm_bias") ? N_("yes") : N_("no");
 }
 
 const char *lm_norm_form(const char *position)
@@ -184,92 +184,92 @@ typedef struct row_def { const char *label, *path; lm_worder *word; const char *
 typedef struct section_def { const char *name, *title, *output, *summary; const row_def *rows; } section_def;
 
 static const row_def specification[] = {
-    { "parameters", "parameters.total", NULL, NULL }, { "active per token", NULL, say_active, NULL },
-    { "layers", "architecture.layers", NULL, NULL }, { "width", "architecture.hidden", NULL, NULL },
-    { "query heads", "attention.heads", NULL, NULL }, { "key/value heads", "attention.kv_heads", say_kv_heads, NULL },
-    { "queries per key/value", "attention.group", NULL, NULL }, { "head width", "attention.head_dim", say_head_dim, NULL },
-    { "MLP width", "mlp.intermediate", NULL, NULL }, { "MLP expansion", "mlp.expansion", NULL, NULL },
-    { "experts per token", NULL, say_experts, NULL }, { "vocabulary", "architecture.vocabulary", NULL, NULL },
-    { "context", "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("parameters"), "parameters.total", NULL, NULL }, { N_("active per token"), NULL, say_active, NULL },
+    { N_("layers"), "architecture.layers", NULL, NULL }, { N_("width"), "architecture.hidden", NULL, NULL },
+    { N_("query heads"), "attention.heads", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", say_kv_heads, NULL },
+    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("head width"), "attention.head_dim", say_head_dim, NULL },
+    { N_("MLP width"), "mlp.intermediate", NULL, NULL }, { N_("MLP expansion"), "mlp.expansion", NULL, NULL },
+    { N_("experts per token"), NULL, say_experts, NULL }, { N_("vocabulary"), "architecture.vocabulary", NULL, NULL },
+    { N_("context"), "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def embedding[] = {
-    { "vocabulary", "architecture.vocabulary", NULL, NULL }, { "width", "architecture.hidden", NULL, NULL },
-    { "embedding parameters", "parameters.embedding", NULL, NULL }, { "head tied to it", "architecture.tied", NULL, NULL },
-    { "head parameters", "parameters.head", NULL, NULL }, { "share of the embedding", "parameters.shares.embedding", NULL, NULL },
+    { N_("vocabulary"), "architecture.vocabulary", NULL, NULL }, { N_("width"), "architecture.hidden", NULL, NULL },
+    { N_("embedding parameters"), "parameters.embedding", NULL, NULL }, { N_("head tied to it"), "architecture.tied", NULL, NULL },
+    { N_("head parameters"), "parameters.head", NULL, NULL }, { N_("share of the embedding"), "parameters.shares.embedding", NULL, NULL },
     { NULL, NULL, NULL, NULL },
 };
 static const row_def attention[] = {
-    { "attention type", "attention.type", NULL, NULL }, { "query heads", "attention.heads", NULL, NULL },
-    { "key/value heads", "attention.kv_heads", say_kv_heads, NULL }, { "head width", "attention.head_dim", say_head_dim, NULL },
-    { "queries per key/value", "attention.group", NULL, NULL }, { "window", NULL, say_window, NULL },
-    { "reach", "attention.reach", NULL, NULL }, { "biases of Q, K, V", "architecture.qkv_bias", NULL, NULL },
-    { "bias of the output", "architecture.attention_output_bias", NULL, NULL },
-    { "norms of Q and K", "architecture.qk_norm", NULL, NULL },
+    { N_("attention type"), "attention.type", NULL, NULL }, { N_("query heads"), "attention.heads", NULL, NULL },
+    { N_("key/value heads"), "attention.kv_heads", say_kv_heads, NULL }, { N_("head width"), "attention.head_dim", say_head_dim, NULL },
+    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("window"), NULL, say_window, NULL },
+    { N_("reach"), "attention.reach", NULL, NULL }, { N_("biases of Q, K, V"), "architecture.qkv_bias", NULL, NULL },
+    { N_("bias of the output"), "architecture.attention_output_bias", NULL, NULL },
+    { N_("norms of Q and K"), "architecture.qk_norm", NULL, NULL },
     { NULL, NULL, NULL, NULL },
 };
 static const row_def position[] = {
-    { "position method", "architecture.position", NULL, NULL }, { "position applied", NULL, say_applied, NULL },
-    { "relative positions", NULL, say_relative, "scores of rotary and ALiBi positions depend on distances" },
-    { "beyond what was trained", NULL, say_beyond, "method, scaling and whether positions end" },
-    { "rotary base", "rope.base", NULL, NULL }, { "lanes rotated", "rope.dim", NULL, NULL }, { "rotary scaling", "rope.scaling", NULL, NULL },
-    { "scaling factor", "rope.factor", NULL, NULL }, { "trained positions", "rope.original_context", NULL, NULL },
-    { "context", "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("position method"), "architecture.position", NULL, NULL }, { N_("position applied"), NULL, say_applied, NULL },
+    { N_("relative positions"), NULL, say_relative, N_("scores of rotary and ALiBi positions depend on distances") },
+    { N_("beyond what was trained"), NULL, say_beyond, N_("method, scaling and whether positions end") },
+    { N_("rotary base"), "rope.base", NULL, NULL }, { N_("lanes rotated"), "rope.dim", NULL, NULL }, { N_("rotary scaling"), "rope.scaling", NULL, NULL },
+    { N_("scaling factor"), "rope.factor", NULL, NULL }, { N_("trained positions"), "rope.original_context", NULL, NULL },
+    { N_("context"), "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def mlp[] = {
-    { "MLP type", "mlp.type", NULL, NULL }, { "activation", "mlp.activation", NULL, NULL }, { "MLP matrices", "mlp.matrices", NULL, NULL },
-    { "MLP width", "mlp.intermediate", NULL, NULL }, { "MLP expansion", "mlp.expansion", NULL, NULL },
-    { "expert width", "mlp.expert_width", NULL, NULL }, { "experts per token", NULL, say_experts, NULL },
-    { "MLP biases", "architecture.mlp_bias", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("MLP type"), "mlp.type", NULL, NULL }, { N_("activation"), "mlp.activation", NULL, NULL }, { N_("MLP matrices"), "mlp.matrices", NULL, NULL },
+    { N_("MLP width"), "mlp.intermediate", NULL, NULL }, { N_("MLP expansion"), "mlp.expansion", NULL, NULL },
+    { N_("expert width"), "mlp.expert_width", NULL, NULL }, { N_("experts per token"), NULL, say_experts, NULL },
+    { N_("MLP biases"), "architecture.mlp_bias", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def norm[] = {
-    { "norm type", "architecture.norm", NULL, NULL }, { "norm position", "architecture.norm_position", NULL, NULL },
-    { "block", NULL, say_block, NULL }, { "norm bias", NULL, say_norm_bias, NULL }, { "norm epsilon", "architecture.norm_eps", NULL, NULL },
-    { "norms", "architecture.norms", NULL, NULL }, { "final norms", "architecture.final_norms", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("norm type"), "architecture.norm", NULL, NULL }, { N_("norm position"), "architecture.norm_position", NULL, NULL },
+    { N_("block"), NULL, say_block, NULL }, { N_("norm bias"), NULL, say_norm_bias, NULL }, { N_("norm epsilon"), "architecture.norm_eps", NULL, NULL },
+    { N_("norms"), "architecture.norms", NULL, NULL }, { N_("final norms"), "architecture.final_norms", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def parameters[] = {
-    { "embedding", "parameters.embedding", NULL, NULL }, { "attention", "parameters.attention", NULL, NULL },
-    { "mlp", "parameters.mlp", NULL, NULL }, { "norms", "parameters.norm", NULL, NULL }, { "head", "parameters.head", NULL, NULL },
-    { "total", "parameters.total", NULL, NULL }, { "if the head were untied", "parameters.untied_total", NULL, NULL },
-    { "active per token", NULL, say_active, NULL }, { "share of attention", "parameters.shares.attention", NULL, NULL },
-    { "share of the MLP", "parameters.shares.mlp", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("embedding"), "parameters.embedding", NULL, NULL }, { N_("attention"), "parameters.attention", NULL, NULL },
+    { N_("mlp"), "parameters.mlp", NULL, NULL }, { N_("norms"), "parameters.norm", NULL, NULL }, { N_("head"), "parameters.head", NULL, NULL },
+    { N_("total"), "parameters.total", NULL, NULL }, { N_("if the head were untied"), "parameters.untied_total", NULL, NULL },
+    { N_("active per token"), NULL, say_active, NULL }, { N_("share of attention"), "parameters.shares.attention", NULL, NULL },
+    { N_("share of the MLP"), "parameters.shares.mlp", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def cache[] = {
-    { "values cached per token", "kv.elements_per_token", NULL, NULL }, { "in the first layer", "kv.elements_per_layer[0]", NULL, NULL },
-    { "bytes per token", "kv.bytes_per_token", NULL, NULL }, { "cache at 4,096 tokens", "kv.at[4096].bytes", NULL, NULL },
-    { "cache, whole context", "kv.bytes_at_context", NULL, NULL }, { "saved against MHA", "kv.mha.saved", NULL, NULL },
+    { N_("values cached per token"), "kv.elements_per_token", NULL, NULL }, { N_("in the first layer"), "kv.elements_per_layer[0]", NULL, NULL },
+    { N_("bytes per token"), "kv.bytes_per_token", NULL, NULL }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes", NULL, NULL },
+    { N_("cache, whole context"), "kv.bytes_at_context", NULL, NULL }, { N_("saved against MHA"), "kv.mha.saved", NULL, NULL },
     { NULL, NULL, NULL, NULL },
 };
 static const row_def compute[] = {
-    { "operations per token", "flops.per_token_matmul", NULL, NULL }, { "of which the head", "flops.head", NULL, NULL },
-    { "more per key, no window", "flops.per_context_token", NULL, NULL }, { "a token at 4,096", "flops.at[4096].total", NULL, NULL },
-    { "a prompt of 512", "flops.prefill_of[512].total", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("operations per token"), "flops.per_token_matmul", NULL, NULL }, { N_("of which the head"), "flops.head", NULL, NULL },
+    { N_("more per key, no window"), "flops.per_context_token", NULL, NULL }, { N_("a token at 4,096"), "flops.at[4096].total", NULL, NULL },
+    { N_("a prompt of 512"), "flops.prefill_of[512].total", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def memory[] = {
-    { "weights as f32", "weights.as.f32.bytes", NULL, NULL }, { "weights as f16", "weights.as.f16.bytes", NULL, NULL },
-    { "weights as Q8_0", "weights.as.Q8_0.bytes", NULL, NULL }, { "weights as Q4_K_M", "weights.as.Q4_K_M.bytes", NULL, NULL },
-    { "pages of the cache", "memory.kv", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("weights as f32"), "weights.as.f32.bytes", NULL, NULL }, { N_("weights as f16"), "weights.as.f16.bytes", NULL, NULL },
+    { N_("weights as Q8_0"), "weights.as.Q8_0.bytes", NULL, NULL }, { N_("weights as Q4_K_M"), "weights.as.Q4_K_M.bytes", NULL, NULL },
+    { N_("pages of the cache"), "memory.kv", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def summary[] = {
-    { "parameters", "parameters.total", NULL, NULL }, { "layers", "architecture.layers", NULL, NULL },
-    { "width", "architecture.hidden", NULL, NULL }, { "attention", "architecture.attention", NULL, NULL },
-    { "heads", NULL, say_heads, NULL }, { "position", "architecture.position", NULL, NULL }, { "MLP", "architecture.mlp", NULL, NULL },
-    { "norm", "architecture.norm", NULL, NULL }, { "norm position", "architecture.norm_position", NULL, NULL },
-    { "vocabulary", "architecture.vocabulary", NULL, NULL }, { "context", "architecture.context", NULL, NULL },
-    { "tied", "architecture.tied", NULL, NULL }, { NULL, NULL, NULL, NULL },
+    { N_("parameters"), "parameters.total", NULL, NULL }, { N_("layers"), "architecture.layers", NULL, NULL },
+    { N_("width"), "architecture.hidden", NULL, NULL }, { N_("attention"), "architecture.attention", NULL, NULL },
+    { N_("heads"), NULL, say_heads, NULL }, { N_("position"), "architecture.position", NULL, NULL }, { N_("MLP"), "architecture.mlp", NULL, NULL },
+    { N_("norm"), "architecture.norm", NULL, NULL }, { N_("norm position"), "architecture.norm_position", NULL, NULL },
+    { N_("vocabulary"), "architecture.vocabulary", NULL, NULL }, { N_("context"), "architecture.context", NULL, NULL },
+    { N_("tied"), "architecture.tied", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 
 static const section_def defs[] = {
-    { "specification", "Specification", "O-10, O-11", "sizes, and by how much they differ", specification },
-    { "embedding", "Embedding and head", "O-22", "vocabulary, width, tying", embedding },
-    { "attention", "Attention", "O-23", "heads, windows, biases", attention },
-    { "position", "Positions", "O-24", "method, scaling, what lies beyond", position },
-    { "mlp", "MLP", "O-25", "type, activation, width, experts", mlp },
-    { "norm", "Norms and blocks", "O-26, O-27", "type, place, the form of a block", norm },
-    { "parameters", "Parameters", "O-12", "by part", parameters },
-    { "kv", "Cache", "O-17", "values and bytes, of a token and of a context", cache },
-    { "flops", "Compute", "O-18", "operations of a token and of a prompt", compute },
-    { "memory", "Memory", "O-21", "weights by precision, cache", memory },
-    { "summary", "Summary", "O-28", "twelve features of each", summary },
+    { "specification", N_("Specification"), "O-10, O-11", N_("sizes, and by how much they differ"), specification },
+    { "embedding", N_("Embedding and head"), "O-22", N_("vocabulary, width, tying"), embedding },
+    { "attention", N_("Attention"), "O-23", N_("heads, windows, biases"), attention },
+    { "position", N_("Positions"), "O-24", N_("method, scaling, what lies beyond"), position },
+    { "mlp", N_("MLP"), "O-25", N_("type, activation, width, experts"), mlp },
+    { "norm", N_("Norms and blocks"), "O-26, O-27", N_("type, place, the form of a block"), norm },
+    { "parameters", N_("Parameters"), "O-12", N_("by part"), parameters },
+    { "kv", N_("Cache"), "O-17", N_("values and bytes, of a token and of a context"), cache },
+    { "flops", N_("Compute"), "O-18", N_("operations of a token and of a prompt"), compute },
+    { "memory", N_("Memory"), "O-21", N_("weights by precision, cache"), memory },
+    { "summary", N_("Summary"), "O-28", N_("twelve features of each"), summary },
 };
 
 enum { SECTIONS = sizeof defs / sizeof *defs };
@@ -277,8 +277,8 @@ enum { SECTIONS = sizeof defs / sizeof *defs };
 const char *lm_compare_view(size_t i, const char **what)
 {
     static const struct { const char *name, *summary; } more[] = {
-        { "reading", "what the differences mean" }, { "timeline", "in the order of publication" },
-        { "trends", "who was first with what" }, { "history", "timeline and trends" }, { "all", "everything" },
+        { "reading", N_("what the differences mean") }, { "timeline", N_("in the order of publication") },
+        { "trends", N_("who was first with what") }, { "history", N_("timeline and trends") }, { "all", N_("everything") },
     };
     if (i < SECTIONS) {
         *what = defs[i].summary;
@@ -368,19 +368,20 @@ const char *lm_compared_text(lm_comparison *c, const lm_compared *x)
     char           figure[LM_FIG];
 
     if (x->word)
-        return x->word;
+        return _(x->word);
     if (!f)
         return "–";
     switch (f->kind) {
     case LM_FACT_BOOL:
         return f->truth ? _("yes") : _("no");
     case LM_FACT_TEXT:
-        return f->text;
+        return _(f->text);
     case LM_FACT_NUMBER:
         return number_text(c, f);
     case LM_FACT_COUNT:
         if (f->unit == LM_UNIT_BYTES)
-            return lm_compare_keep(c, "%s", f->count < 10000000 ? lm_fig_count(figure, f->count) : lm_fig_bytes(figure, f->count));
+            return lm_compare_keep(c, "%s", f->count < 10000000 ? lm_fig_count(figure, f->count) : lm_fig_bytes(figure,
+                                                                                                                f->count));
         if (f->unit == LM_UNIT_FLOPS)
             return lm_compare_keep(c, "%s", lm_fig_flops(figure, (double)f->count));
         return lm_compare_keep(c, "%s", lm_fig_count(figure, f->count));

@@ -8,20 +8,20 @@ static const struct {
     const char *name, *summary;
     lm_draw    *draw;
 } diagrams[] = {
-    { "flow", "the whole model: embedding, a layer of each kind, head, with its skip edges", lm_draw_flow },
-    { "layer", "one decoder layer, operation by operation", lm_draw_layer },
-    { "end-to-end", "from text to the next token", lm_draw_end_to_end },
-    { "residual", "the stream and what is added to it", lm_draw_residual },
-    { "attention", "the attention of a layer", lm_draw_attention },
-    { "heads", "which query heads read which key/value heads: MHA, this model, MQA", lm_draw_heads },
-    { "mla", "latent attention beside grouped-query attention", lm_draw_mla },
-    { "rope", "how a head is rotated", lm_draw_rope },
-    { "spectrum", "rotary frequencies before and after scaling", lm_draw_spectrum },
-    { "mlp", "the MLP of a layer", lm_draw_mlp },
-    { "moe", "routing to experts", lm_draw_moe },
-    { "norm", "normalisation in steps", lm_draw_norm },
-    { "cache", "the cache over the first steps of a text", lm_draw_cache },
-    { "window", "which keys a token sees", lm_draw_window },
+    { "flow", N_("the whole model: embedding, a layer of each kind, head, with its skip edges"), lm_draw_flow },
+    { "layer", N_("one decoder layer, operation by operation"), lm_draw_layer },
+    { "end-to-end", N_("from text to the next token"), lm_draw_end_to_end },
+    { "residual", N_("the stream and what is added to it"), lm_draw_residual },
+    { "attention", N_("the attention of a layer"), lm_draw_attention },
+    { "heads", N_("which query heads read which key/value heads: MHA, this model, MQA"), lm_draw_heads },
+    { "mla", N_("latent attention beside grouped-query attention"), lm_draw_mla },
+    { "rope", N_("how a head is rotated"), lm_draw_rope },
+    { "spectrum", N_("rotary frequencies before and after scaling"), lm_draw_spectrum },
+    { "mlp", N_("the MLP of a layer"), lm_draw_mlp },
+    { "moe", N_("routing to experts"), lm_draw_moe },
+    { "norm", N_("normalisation in steps"), lm_draw_norm },
+    { "cache", N_("the cache over the first steps of a text"), lm_draw_cache },
+    { "window", N_("which keys a token sees"), lm_draw_window },
 };
 
 enum { N_DIAGRAMS = sizeof diagrams / sizeof *diagrams };

@@ -189,7 +189,7 @@ void lm_graph_rails(const lm_graph *g, bool lines, lm_buf *out)
     }
     if (r.full && out->data) {
         out->size = start;
-        lm_buf_printf(out, "(too many edges at once to be drawn here; Mermaid draws them)\n");
+        lm_buf_printf(out, "%s\n", _("(too many edges at once to be drawn here; Mermaid draws them)"));
     }
     if (g->caption)
         lm_buf_printf(out, "%s\n", g->caption);

@@ -66,8 +66,8 @@ static uint32_t add_linear(lm_walk *w, uint32_t i)
 
     return lm_graph_add(w->g, LM_SHAPE_BOX, head ? LM_MARK_END : LM_MARK_NONE, "%s\n%s → %s%s%s%s", word(n),
                         lm_grouped(w->d->f, in),
-                        lm_grouped(w->d->f, out), heads_text(w, i, out), n->weights[1] != LM_NONE ? " + bias" : "",
-                        tied ? ", tied to the embedding" : "");
+                        lm_grouped(w->d->f, out), heads_text(w, i, out), n->weights[1] != LM_NONE ? _(" + bias") : "",
+                        tied ? _(", tied to the embedding") : "");
 }
 
 static uint32_t add_norm(lm_walk *w, const lm_node *n)
@@ -81,7 +81,7 @@ static uint32_t add_rope(lm_walk *w, const lm_node *n)
 {
     const lm_rope_spec *s = &w->d->f->s.program->ropes[n->rope.table].spec;
 
-    return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_ROPE, "RoPE\n%u heads, %u of %u lanes, base %s%s%s", n->rope.n_heads,
+    return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_ROPE, _("RoPE\n%u heads, %u of %u lanes, base %s%s%s"), n->rope.n_heads,
                         s->dim, n->rope.head_dim,
                         lm_grouped(w->d->f, (uint64_t)s->base), s->type == LM_ROPE_DEFAULT ? "" : ", ",
                         s->type == LM_ROPE_DEFAULT ? "" : lm_rope_type_name(s->type));
@@ -93,23 +93,23 @@ static uint32_t add_attention(lm_walk *w, const lm_node *n)
     const lm_attention_spec *s      = &n->attention.spec;
     double                   square = 1 / ((double)s->scale * (double)s->scale);
     uint64_t                 whole  = (uint64_t)(square + 0.5);
-    char                     scale[48], mask[96] = "keys 0 … i";
+    char                     scale[48], mask[96];
 
     if (square - (double)whole < 1e-4 * square && (double)whole - square < 1e-4 * square)
         snprintf(scale, sizeof scale, "/ √%llu", (unsigned long long)whole);
     else
         snprintf(scale, sizeof scale, "· %.6g", (double)s->scale);
-    if (s->window)
-        snprintf(mask, sizeof mask, "the last %s keys", lm_grouped(w->d->f, s->window));
+    snprintf(mask, sizeof mask, s->window ? _("the last %s keys") : _("keys 0 … i"), lm_grouped(w->d->f, s->window));
     uint32_t scores  = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES,
-                                    "scores q·kᵀ %s\n%u heads on %u key/value heads, causal: %s%s%s", scale,
-                                    s->n_heads, s->n_kv_heads, mask, s->alibi > 0 ? ", less slope · distance (ALiBi)" : "",
-                                    s->softcap > 0 ? ", soft cap" : "");
+                                    _("scores q·kᵀ %s\n%u heads on %u key/value heads, causal: %s%s%s"), scale,
+                                    s->n_heads, s->n_kv_heads, mask, s->alibi > 0 ? _(", less slope · distance (ALiBi)") : "",
+                                    s->softcap > 0 ? _(", soft cap") : "");
     uint32_t softmax = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SOFTMAX,
-                                    s->sinks ? "softmax, with a sink for each head" : "softmax");
-    uint32_t sum     = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES, "weighted sum of values\n%u heads of %u%s", s->n_heads,
+                                    s->sinks ? _("softmax, with a sink for each head") : _("softmax"));
+    uint32_t sum     = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES, _("weighted sum of values\n%u heads of %u%s"),
+                                    s->n_heads,
                                     s->v_dim,
-                                    s->v_in_k ? ": the first lanes of the keys" : "");
+                                    s->v_in_k ? _(": the first lanes of the keys") : "");
 
     for (uint32_t k = 0; k < 2; k++)
         if (w->node_of[n->in[k]] != LM_OUTSIDE)
@@ -151,15 +151,15 @@ static uint32_t add_node(lm_walk *w, uint32_t i)
         return add_rope(w, n);
     case LM_OP_ADD:
         return lm_graph_add(w->g, LM_SHAPE_CIRCLE, LM_MARK_SUM, n->layer >= 0 &&
-                            w->d->f->ledger->block[i] == LM_NONE ? "+ residual" : "+");
+                            w->d->f->ledger->block[i] == LM_NONE ? _("+ residual") : "+");
     case LM_OP_GLU:
-        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, "%s(gate) ⊙ up\n%s lanes", lm_act_name(n->glu.act),
+        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, _("%s(gate) ⊙ up\n%s lanes"), lm_act_name(n->glu.act),
                             lm_grouped(w->d->f, p->values[n->out].width));
     case LM_OP_ACT:
-        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, "%s\n%s lanes", lm_act_name(n->glu.act),
+        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, _("%s\n%s lanes"), lm_act_name(n->glu.act),
                             lm_grouped(w->d->f, p->values[n->out].width));
     case LM_OP_EMBED:
-        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_NONE, "%s\na row of %s × %s", word(n),
+        return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_NONE, _("%s\na row of %s × %s"), word(n),
                             lm_grouped(w->d->f, p->weights[n->weights[0]].dims[0]),
                             lm_grouped(w->d->f, p->weights[n->weights[0]].dims[1]));
     default:

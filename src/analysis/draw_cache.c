@@ -24,27 +24,36 @@ static void sequence(lm_drawing *d, const char *const *pieces, size_t n, uint64_
 {
     char size[LM_FIG];
 
-    lm_buf_add_str(d->out, "sequenceDiagram\n  participant T as token\n  participant M as layers\n  participant C as cache\n");
+    lm_buf_printf(d->out, "sequenceDiagram\n  participant T as %s\n  participant M as %s\n  participant C as %s\n",
+                  _("token"), _("layers"),
+                  _("cache"));
     for (size_t i = 0; i < n; i++) {
-        lm_buf_printf(d->out, "  T->>M: step %zu, \"", i + 1);
-        put_safe(pieces[i], d->out);
-        lm_buf_printf(d->out, "\" at position %zu\n  M->>C: append k%zu, v%zu\n  C-->>M: keys and values 1 to %zu\n", i, i + 1,
-                      i + 1, i + 1);
-        lm_buf_printf(d->out, "  Note over C: %zu entr%s, %s\n", i + 1, i ? "ies" : "y", lm_fig_bytes(size, bytes * (i + 1)));
+        lm_buf safe = { 0 };
+        put_safe(pieces[i], &safe);
+        lm_buf_add_str(d->out, "  T->>M: ");
+        lm_buf_printf(d->out, _("step %zu, \"%s\" at position %zu"), i + 1, safe.data ? safe.data : "", i);
+        lm_buf_add_str(d->out, "\n  M->>C: ");
+        lm_buf_printf(d->out, _("append k%zu, v%zu"), i + 1, i + 1);
+        lm_buf_add_str(d->out, "\n  C-->>M: ");
+        lm_buf_printf(d->out, _("keys and values 1 to %zu"), i + 1);
+        lm_buf_add_str(d->out, "\n  Note over C: ");
+        lm_buf_printf(d->out, P_(i + 1, "%zu entry, %s", "%zu entries, %s"), i + 1, lm_fig_bytes(size, bytes * (i + 1)));
+        lm_buf_add_char(d->out, '\n');
+        lm_buf_free(&safe);
     }
-    lm_buf_add_str(d->out, "  M-->>T: logits of the next token\n");
+    lm_buf_printf(d->out, "  M-->>T: %s\n", _("logits of the next token"));
 }
 
 static void grid(lm_drawing *d, const char *const *pieces, size_t n, uint64_t bytes)
 {
     char     size[LM_FIG];
-    unsigned widest = 5;
+    unsigned widest = lm_text_columns(_("token"));
 
     for (size_t i = 0; i < n; i++)
         widest = lm_text_columns(pieces[i]) > widest ? lm_text_columns(pieces[i]) : widest;
-    lm_buf_add_str(d->out, "step  ");
-    lm_put(d->out, "token", widest + 2);
-    lm_buf_add_str(d->out, "cache after it\n");
+    lm_put(d->out, _("step"), 6);
+    lm_put(d->out, _("token"), widest + 2);
+    lm_buf_printf(d->out, "%s\n", _("cache after it"));
     for (size_t i = 0; i < n; i++) {
         lm_buf_printf(d->out, "%4zu  ", i + 1);
         lm_put(d->out, pieces[i], widest + 2);
@@ -52,7 +61,8 @@ static void grid(lm_drawing *d, const char *const *pieces, size_t n, uint64_t by
             lm_buf_printf(d->out, "[k%zu v%zu] ", k + 1, k + 1);
         lm_buf_printf(d->out, " %s\n", lm_fig_bytes(size, bytes * (i + 1)));
     }
-    lm_buf_add_str(d->out, "Each step computes one row and reads what is in the cache; nothing earlier is computed again.\n");
+    lm_buf_printf(d->out, "%s\n",
+                  _("Each step computes one row and reads what is in the cache; nothing earlier is computed again."));
 }
 
 void lm_draw_cache(lm_drawing *d)

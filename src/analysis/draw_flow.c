@@ -23,14 +23,14 @@ static void draw_layer(lm_walk *w, uint32_t layer, uint32_t before, uint32_t *fi
     const lm_program *p = f->s.program;
     const lm_module  *m = &p->modules[f->ledger->layer[layer]];
 
-    *first = add_end(w, "layer input", (uint32_t)lm_facts_count(w->d->f, "architecture.hidden"));
+    *first = add_end(w, _("layer input"), (uint32_t)lm_facts_count(w->d->f, "architecture.hidden"));
     if (before != LM_OUTSIDE)
         lm_graph_link(w->g, before, *first, NULL);
     w->outer = *first;
     forget(w);
     lm_walk_ops(w, m->first_op, m->end_op);
     uint32_t made = w->last;
-    *last         = add_end(w, "layer output", p->values[m->out != LM_NONE ? m->out : p->nodes[m->end_op - 1].out].width);
+    *last         = add_end(w, _("layer output"), p->values[m->out != LM_NONE ? m->out : p->nodes[m->end_op - 1].out].width);
     lm_graph_link(w->g, made, *last, NULL);
 }
 
@@ -48,15 +48,17 @@ static const char *who(lm_facts *f, uint32_t layer, uint32_t *n)
             ++*n;
         }
     if (*n == 1)
-        lm_buf_printf(&b, "layer %u", layer);
+        lm_buf_printf(&b, _("layer %u"), layer);
     else if (*n == last - layer + 1)
-        lm_buf_printf(&b, "layers %u … %u: %u ×", layer, last, *n);
-    else
-        for (uint32_t i = 0; i < f->s.program->n_layers && shown < 4; i++)
-            if (twin[i] == layer && shown++ < 3)
-                lm_buf_printf(&b, "%s%u", shown == 1 ? "layers " : ", ", i);
-            else if (twin[i] == layer)
-                lm_buf_printf(&b, " …: %u ×", *n);
+        lm_buf_printf(&b, _("layers %u … %u: %u ×"), layer, last, *n);
+    else {
+        lm_buf some = { 0 };
+        for (uint32_t i = 0; i < f->s.program->n_layers && shown < 3; i++)
+            if (twin[i] == layer)
+                lm_buf_printf(&some, "%s%u", shown++ ? ", " : "", i);
+        lm_buf_printf(&b, *n > 3 ? _("layers %s …: %u ×") : _("layers %s"), some.data ? some.data : "", *n);
+        lm_buf_free(&some);
+    }
     const char *text = lm_arena_strdup(&f->arena, b.data ? b.data : "");
     lm_buf_free(&b);
     return text ? text : "";
@@ -74,7 +76,7 @@ static uint32_t draw_stack(lm_walk *w, uint32_t before)
     const lm_program *p = f->s.program;
     uint32_t          first = 0, last = before, n, kinds = 0;
 
-    lm_graph_open(w->g, "decoder, %u layers", p->n_layers);
+    lm_graph_open(w->g, _("decoder, %u layers"), p->n_layers);
     for (uint32_t i = 0; i < p->n_layers; i++) {
         if (f->ledger->twin[i] != i || kinds++ >= 3)
             continue;
@@ -83,10 +85,12 @@ static uint32_t draw_stack(lm_walk *w, uint32_t before)
         lm_graph_close(w->g);
         if (n > 1)
             lm_graph_loop(w->g, last, first,
-                          n == p->n_layers ? lm_arena_printf(&f->arena, "while i < %u", n - 1) : "the next of these layers");
+                          n == p->n_layers ? lm_arena_printf(&f->arena, _("while i < %u"),
+                                                             n - 1) : _("the next of these layers"));
     }
     lm_graph_close(w->g);
-    caption(w, kinds == 1 ? "The layer that is drawn is repeated %u times." : "A layer of each kind is drawn; together there are %u.",
+    caption(w,
+            kinds == 1 ? _("The layer that is drawn is repeated %u times.") : _("A layer of each kind is drawn; together there are %u."),
             p->n_layers);
     return last;
 }
@@ -100,18 +104,18 @@ void lm_draw_flow(lm_drawing *d)
         return;
     const lm_module *first = p->n_layers ? &p->modules[d->f->ledger->layer[0]] : NULL;
     const lm_module *last  = p->n_layers ? &p->modules[d->f->ledger->layer[p->n_layers - 1]] : NULL;
-    lm_graph_open(w.g, "input");
-    w.outer = lm_graph_add(w.g, LM_SHAPE_ROUND, LM_MARK_NONE, "token ids\n[T]");
+    lm_graph_open(w.g, _("input"));
+    w.outer = lm_graph_add(w.g, LM_SHAPE_ROUND, LM_MARK_NONE, _("token ids\n[T]"));
     lm_walk_ops(&w, 0, first ? first->first_op : p->n_nodes);
     lm_graph_close(w.g);
     if (first) {
         uint32_t stack = draw_stack(&w, w.last);
-        lm_graph_open(w.g, "output");
+        lm_graph_open(w.g, _("output"));
         w.outer = stack;
         forget(&w);
         lm_walk_ops(&w, last->end_op, p->n_nodes);
     }
-    uint32_t logits = lm_graph_add(w.g, LM_SHAPE_ROUND, LM_MARK_END, "logits\n[T, %s]", lm_grouped(d->f, p->n_vocab));
+    uint32_t logits = lm_graph_add(w.g, LM_SHAPE_ROUND, LM_MARK_END, _("logits\n[T, %s]"), lm_grouped(d->f, p->n_vocab));
     lm_graph_link(w.g, w.last, logits, NULL);
     lm_draw_graph(d, w.g);
 }
@@ -142,7 +146,7 @@ static void draw_part(lm_drawing *d, uint32_t layer, lm_part part, const char *n
     if (!lm_walk_start(&w, d))
         return;
     const lm_module *m     = &p->modules[f->ledger->layer[layer]];
-    uint32_t         x     = add_end(&w, "input", (uint32_t)lm_facts_count(d->f, "architecture.hidden"));
+    uint32_t         x     = add_end(&w, _("input"), (uint32_t)lm_facts_count(d->f, "architecture.hidden"));
     bool             any   = false;
     w.outer                = x;
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
@@ -161,7 +165,7 @@ static void draw_part(lm_drawing *d, uint32_t layer, lm_part part, const char *n
         return;
     }
     w.g->caption = note;
-    uint32_t made = w.last, out = add_end(&w, "to the residual sum", p->values[p->nodes[m->end_op - 1].out].width);
+    uint32_t made = w.last, out = add_end(&w, _("to the residual sum"), p->values[p->nodes[m->end_op - 1].out].width);
     lm_graph_link(w.g, made, out, NULL);
     lm_draw_graph(d, w.g);
 }
@@ -182,8 +186,7 @@ void lm_draw_mlp(lm_drawing *d)
         const lm_node *n = &d->f->s.program->nodes[i];
         if (n->layer >= 0 && (n->code == LM_OP_GLU || n->code == LM_OP_ACT || n->code == LM_OP_EXPERTS)) {
             draw_part(d, (uint32_t)n->layer, LM_PART_MLP,
-                      n->code == LM_OP_GLU ? "A gate near zero blocks a lane; far above zero it passes the lane through. It depends on the "
-                                             "input."
+                      n->code == LM_OP_GLU ? _("A gate near zero blocks a lane; far above zero it passes the lane through. It depends on the input.")
                                            : NULL);
             return;
         }
@@ -197,8 +200,8 @@ void lm_draw_end_to_end(lm_drawing *d)
 {
     lm_graph         *g = lm_graph_new(d->f);
     const lm_program *p = d->f->s.program;
-    const char       *names[] = { "text", "tokenizer", "token ids", NULL, NULL, "final norm", "head", "logits",
-                                  "softmax, choice", "next token" };
+    const char       *names[] = { _("text"), _("tokenizer"), _("token ids"), NULL, NULL, _("final norm"), _("head"), _("logits"),
+                                  _("softmax, choice"), _("next token") };
     uint32_t          before = LM_OUTSIDE, ids = 0;
 
     if (!g)
@@ -206,25 +209,25 @@ void lm_draw_end_to_end(lm_drawing *d)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         uint32_t node;
         if (i == 3)
-            node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "embedding\n%s × %s", lm_grouped(d->f, p->n_vocab),
+            node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("embedding\n%s × %s"), lm_grouped(d->f, p->n_vocab),
                                 lm_grouped(d->f, lm_facts_count(d->f, "architecture.hidden")));
         else if (i == 4)
-            node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, "%u decoder layers\n%s, %s", p->n_layers,
-                                lm_facts_text(d->f, "architecture.attention"),
-                                lm_facts_text(d->f, "architecture.mlp"));
+            node = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("%u decoder layers\n%s, %s"), p->n_layers,
+                                _(lm_facts_text(d->f, "architecture.attention")),
+                                _(lm_facts_text(d->f, "architecture.mlp")));
         else if (i == 5 && !lm_facts_count(d->f, "architecture.final_norms"))
             continue;
         else
             node = lm_graph_add(g, i == 0 || i == 9 ? LM_SHAPE_ROUND : LM_SHAPE_BOX,
                                 i == 8 ? LM_MARK_SOFTMAX : i == 9 ? LM_MARK_END : LM_MARK_NONE,
-                                i == 7 ? "%s\n%s numbers for each token" : "%s", names[i], lm_grouped(d->f, p->n_vocab));
+                                i == 7 ? _("%s\n%s numbers for each token") : "%s", names[i], lm_grouped(d->f, p->n_vocab));
         if (i == 2)
             ids = node;
         if (before != LM_OUTSIDE)
             lm_graph_link(g, before, node, NULL);
         before = node;
     }
-    lm_graph_loop(g, before, ids, "append, and again");
+    lm_graph_loop(g, before, ids, _("append, and again"));
     lm_draw_graph(d, g);
 }
 
@@ -240,7 +243,7 @@ static const char *added(const lm_facts *f, uint32_t i)
         attention |= f->ledger->block[from] != LM_NONE && f->ledger->attends[f->ledger->block[from]];
         mlp |= f->ledger->part[from] == LM_PART_MLP;
     }
-    return attention && mlp ? "attention and MLP" : attention ? "attention" : mlp ? "MLP" : "a branch";
+    return attention && mlp ? _("attention and MLP") : attention ? _("attention") : mlp ? "MLP" : _("a branch");
 }
 
 void lm_draw_residual(lm_drawing *d)
@@ -258,10 +261,10 @@ void lm_draw_residual(lm_drawing *d)
         return;
     }
     g->right        = true;
-    uint32_t before = lm_graph_add(g, LM_SHAPE_ROUND, LM_MARK_NONE, "x0\nembedding");
+    uint32_t before = lm_graph_add(g, LM_SHAPE_ROUND, LM_MARK_NONE, _("x0\nembedding"));
     for (uint32_t layer = 0, x = 0; layer < p->n_layers; layer++) {
         if (layer == 1 && p->n_layers > 3) {             /* the first, those between, the last */
-            uint32_t skipped = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "layers 1 … %u\n%u additions", p->n_layers - 2,
+            uint32_t skipped = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layers 1 … %u\n%u additions"), p->n_layers - 2,
                                             n * (p->n_layers - 2));
             lm_graph_link(g, before, skipped, NULL);
             before = skipped;
@@ -269,7 +272,7 @@ void lm_draw_residual(lm_drawing *d)
             x      = n * layer;
         }
         for (uint32_t k = 0; k < n; k++) {
-            uint32_t branch = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "%s\nlayer %u", added(f, adds[k]), layer);
+            uint32_t branch = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%s\nlayer %u"), added(f, adds[k]), layer);
             uint32_t sum    = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, "+\nx%u", ++x);
             lm_graph_link(g, before, branch, NULL);
             lm_graph_link(g, before, sum, NULL);
@@ -278,7 +281,7 @@ void lm_draw_residual(lm_drawing *d)
         }
     }
     bool     norm = lm_facts_count(d->f, "architecture.final_norms") > 0;
-    uint32_t end  = lm_graph_add(g, LM_SHAPE_ROUND, LM_MARK_END, norm ? "final norm, head" : "head");
+    uint32_t end  = lm_graph_add(g, LM_SHAPE_ROUND, LM_MARK_END, norm ? _("final norm, head") : _("head"));
     lm_graph_link(g, before, end, NULL);
     lm_draw_graph(d, g);
 }

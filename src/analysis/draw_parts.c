@@ -34,8 +34,11 @@ static void heads_text(lm_drawing *d, const char *name, uint64_t heads, uint64_t
     unsigned columns = (d->o->columns ? d->o->columns : 80) - 4, at = 5;
     lm_buf   one     = { 0 };
 
-    lm_buf_printf(d->out, "%-4s %" PRIu64 " key/value head%s%s\n     ", name, groups, groups == 1 ? "" : "s",
-                  mine ? " (this model)" : "");
+    lm_buf_printf(d->out, "%-4s ", name);
+    lm_buf_printf(d->out, mine ? P_(groups, "%" PRIu64 " key/value head (this model)",
+                                    "%" PRIu64 " key/value heads (this model)")
+                               : P_(groups, "%" PRIu64 " key/value head", "%" PRIu64 " key/value heads"), groups);
+    lm_buf_add_str(d->out, "\n     ");
     for (uint64_t g = 0; g < groups; g++) {
         lm_buf_clear(&one);
         if (shown(g, groups))
@@ -60,8 +63,11 @@ static void heads_text(lm_drawing *d, const char *name, uint64_t heads, uint64_t
 
 static void heads_graph(lm_graph *g, const char *name, uint64_t heads, uint64_t groups, bool mine)
 {
-    lm_graph_open(g, "%s: %" PRIu64 " query heads on %" PRIu64 " key/value head%s%s", name, heads, groups, groups == 1 ? "" : "s",
-                  mine ? " (this model)" : "");
+    lm_graph_open(g, mine ? P_(groups, "%s: %" PRIu64 " query heads on %" PRIu64 " key/value head (this model)",
+                               "%s: %" PRIu64 " query heads on %" PRIu64 " key/value heads (this model)")
+                          : P_(groups, "%s: %" PRIu64 " query heads on %" PRIu64 " key/value head",
+                               "%s: %" PRIu64 " query heads on %" PRIu64 " key/value heads"),
+                  name, heads, groups);
     for (uint64_t k = 0; k < groups; k++) {
         if (!shown(k, groups))
             continue;
@@ -108,18 +114,20 @@ static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t grou
 {
     uint64_t hidden = lm_facts_count(f, "architecture.hidden");
 
-    lm_graph_open(g, "for comparison: %" PRIu64 " query heads on %" PRIu64 " key/value head%s of %" PRIu64, heads, groups,
-                  groups == 1 ? "" : "s", lanes);
-    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, "input\n[T, %s]", lm_grouped(f, hidden));
-    uint32_t q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "queries\n%s → %s, RoPE", lm_grouped(f, hidden),
+    lm_graph_open(g, P_(groups, "for comparison: %" PRIu64 " query heads on %" PRIu64 " key/value head of %" PRIu64,
+                        "for comparison: %" PRIu64 " query heads on %" PRIu64 " key/value heads of %" PRIu64),
+                  heads, groups, lanes);
+    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("input\n[T, %s]"), lm_grouped(f, hidden));
+    uint32_t q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("queries\n%s → %s, RoPE"), lm_grouped(f, hidden),
                               lm_grouped(f, heads * lanes));
-    uint32_t k = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "keys\n%s → %s, RoPE", lm_grouped(f, hidden),
+    uint32_t k = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("keys\n%s → %s, RoPE"), lm_grouped(f, hidden),
                               lm_grouped(f, groups * lanes));
-    uint32_t v = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "values\n%s → %s", lm_grouped(f, hidden),
+    uint32_t v = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("values\n%s → %s"), lm_grouped(f, hidden),
                               lm_grouped(f, groups * lanes));
-    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, "cache\n%s values a token", lm_grouped(f, 2 * groups * lanes));
-    uint32_t a = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, "attention\n%" PRIu64 " heads", heads);
-    uint32_t o = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "output\n%s → %s", lm_grouped(f, heads * lanes),
+    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values a token"), lm_grouped(f,
+                                                                                                         2 * groups * lanes));
+    uint32_t a = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("attention\n%" PRIu64 " heads"), heads);
+    uint32_t o = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("output\n%s → %s"), lm_grouped(f, heads * lanes),
                               lm_grouped(f, hidden));
     lm_graph_link(g, x, q, NULL);
     lm_graph_link(g, x, k, NULL);
@@ -138,31 +146,33 @@ static void draw_latent(lm_graph *g, lm_facts *f, uint64_t heads)
     uint64_t rope = lm_facts_count(f, "attention.latent.rope_dim"), nope = lm_facts_count(f, "attention.latent.nope_dim");
     uint64_t v = lm_facts_count(f, "attention.latent.v_dim"), q_rank = lm_facts_count(f, "attention.latent.q_rank");
 
-    lm_graph_open(g, "this model: MLA");
-    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, "input\n[T, %s]", lm_grouped(f, hidden)), q = x;
+    lm_graph_open(g, _("this model: MLA"));
+    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("input\n[T, %s]"), lm_grouped(f, hidden)), q = x;
     if (q_rank) {
-        q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "latent of the queries\n%s → %s", lm_grouped(f, hidden),
+        q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("latent of the queries\n%s → %s"), lm_grouped(f, hidden),
                          lm_grouped(f, q_rank));
         lm_graph_link(g, x, q, NULL);
     }
     uint32_t heads_q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE,
-                                    "queries\n%s → %" PRIu64 " × (%" PRIu64 " + %" PRIu64 " rotated)",
+                                    _("queries\n%s → %" PRIu64 " × (%" PRIu64 " + %" PRIu64 " rotated)"),
                                     lm_grouped(f, q_rank ? q_rank : hidden), heads, nope, rope);
     lm_graph_link(g, q, heads_q, NULL);
-    uint32_t absorbed = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "into the latent, head by head\n%" PRIu64 " → %" PRIu64,
+    uint32_t absorbed = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("into the latent, head by head\n%" PRIu64 " → %" PRIu64),
                                      nope, rank);
     lm_graph_link(g, heads_q, absorbed, NULL);
-    uint32_t down = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "latent and rotated key\n%s → %" PRIu64 " + %" PRIu64,
+    uint32_t down = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("latent and rotated key\n%s → %" PRIu64 " + %" PRIu64),
                                  lm_grouped(f, hidden), rank, rope);
     lm_graph_link(g, x, down, NULL);
-    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, "cache\n%s values a token", lm_grouped(f, rank + rope));
+    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values a token"), lm_grouped(f, rank + rope));
     lm_graph_link(g, down, c, NULL);
-    uint32_t a = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, "attention on the latent\n%" PRIu64 " heads", heads);
+    uint32_t a = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("attention on the latent\n%" PRIu64 " heads"), heads);
     lm_graph_link(g, absorbed, a, NULL);
     lm_graph_link(g, c, a, NULL);
-    uint32_t up = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "out of the latent, head by head\n%" PRIu64 " → %" PRIu64, rank, v);
+    uint32_t up = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("out of the latent, head by head\n%" PRIu64 " → %" PRIu64),
+                               rank, v);
     lm_graph_link(g, a, up, NULL);
-    uint32_t o = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "output\n%s → %s", lm_grouped(f, heads * v), lm_grouped(f, hidden));
+    uint32_t o = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("output\n%s → %s"), lm_grouped(f, heads * v), lm_grouped(f,
+                                                                                                                        hidden));
     lm_graph_link(g, up, o, NULL);
     lm_graph_close(g);
 }
@@ -193,20 +203,21 @@ void lm_draw_rope(lm_drawing *d)
     }
     uint64_t lanes = lm_facts_count(d->f, "rope.head_dim"), dim = lm_facts_count(d->f, "rope.dim"), pairs = lm_facts_count(d->f,
                                                                                                                            "rope.pairs");
-    uint32_t x     = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, "a head of q or k at position p\n%" PRIu64 " lanes", lanes);
-    uint32_t split = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "%" PRIu64 " pairs of lanes\n%s", pairs,
-                                  lm_facts_text(d->f, "rope.pairing"));
-    uint32_t angle = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, "angles p · θᵢ\nθᵢ = %s^(−2i/%" PRIu64 "), scaling: %s",
-                                  lm_grouped(d->f, (uint64_t)lm_facts_number(d->f, "rope.base")), dim, lm_facts_text(d->f,
-                                                                                                                     "rope.scaling"));
-    uint32_t turn  = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, "rotate each pair\n(x cos − y sin, x sin + y cos)");
-    uint32_t out   = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, "the rotated head\n%" PRIu64 " lanes", lanes);
-    lm_graph_link(g, x, split, dim < lanes ? lm_arena_printf(&d->f->arena, "the %" PRIu64 " lanes that rotate", dim) : NULL);
+    uint32_t x     = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, _("a head of q or k at position p\n%" PRIu64 " lanes"),
+                                  lanes);
+    uint32_t split = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%" PRIu64 " pairs of lanes\n%s"), pairs,
+                                  _(lm_facts_text(d->f, "rope.pairing")));
+    uint32_t angle = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, _("angles p · θᵢ\nθᵢ = %s^(−2i/%" PRIu64 "), scaling: %s"),
+                                  lm_grouped(d->f, (uint64_t)lm_facts_number(d->f, "rope.base")), dim, _(lm_facts_text(d->f,
+                                                                                                                       "rope.scaling")));
+    uint32_t turn  = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, _("rotate each pair\n(x cos − y sin, x sin + y cos)"));
+    uint32_t out   = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, _("the rotated head\n%" PRIu64 " lanes"), lanes);
+    lm_graph_link(g, x, split, dim < lanes ? lm_arena_printf(&d->f->arena, _("the %" PRIu64 " lanes that rotate"), dim) : NULL);
     lm_graph_link(g, split, turn, NULL);
     lm_graph_link(g, angle, turn, NULL);
     lm_graph_link(g, turn, out, NULL);
     if (dim < lanes)
-        lm_graph_link(g, x, out, lm_arena_printf(&d->f->arena, "%" PRIu64 " lanes as they are", lanes - dim));
+        lm_graph_link(g, x, out, lm_arena_printf(&d->f->arena, _("%" PRIu64 " lanes as they are"), lanes - dim));
     lm_draw_graph(d, g);
 }
 
@@ -217,8 +228,8 @@ static bool scaled(lm_facts *f)
 
 static void spectrum_chart(lm_drawing *d, uint64_t pairs)
 {
-    lm_buf_add_str(d->out, "xychart-beta\n  title \"rotary frequencies: log10 of radians for each position\"\n  x-axis \"pair\" 0 --> ");
-    lm_buf_printf(d->out, "%" PRIu64 "\n  y-axis \"log10\"\n", pairs - 1);
+    lm_buf_printf(d->out, "xychart-beta\n  title \"%s\"\n  x-axis \"%s\" 0 --> %" PRIu64 "\n  y-axis \"log10\"\n",
+                  _("rotary frequencies: log10 of radians for each position"), _("pair"), pairs - 1);
     for (int run = 0; run < (scaled(d->f) ? 2 : 1); run++) {
         const char *list = run ? "rope.theta_scaled" : "rope.theta";
         lm_buf_add_str(d->out, "  line [");
@@ -234,7 +245,12 @@ static void spectrum_text(lm_drawing *d, uint64_t pairs)
     bool   both = scaled(d->f);
     double least = lm_facts_number(d->f, "%s[%" PRIu64 "]", both ? "rope.theta_scaled" : "rope.theta", pairs - 1);
 
-    lm_buf_printf(d->out, "pair %12s %s  positions for a turn\n", "radians", both ? "      scaled" : "");
+    lm_put_right(d->out, _("pair"), 4);
+    lm_buf_add_char(d->out, ' ');
+    lm_put_right(d->out, _("radians"), 12);
+    lm_buf_add_char(d->out, ' ');
+    lm_put_right(d->out, both ? _("scaled") : "", both ? 12 : 0);
+    lm_buf_printf(d->out, "  %s\n", _("positions for a turn"));
     for (uint64_t i = 0, step = pairs > 16 ? pairs / 16 : 1; i < pairs; i = i + step < pairs ||
          i == pairs - 1 ? i + step : pairs - 1) {
         double theta = lm_facts_number(d->f, "rope.theta[%" PRIu64 "]", i);
@@ -285,41 +301,43 @@ void lm_draw_moe(lm_drawing *d)
     for (uint32_t i = m->first_op; i < m->end_op; i++)
         if ((d->f->ledger->roles[i] & LM_ROLE_DOWN) && p->nodes[i].code == LM_OP_LINEAR)
             shared = p->values[p->nodes[i].in[0]].width;
-    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, "token\n%s lanes", lm_grouped(d->f, p->values[e->in[0]].width));
-    uint32_t router = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "router\n%s → %u",
+    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("token\n%s lanes"), lm_grouped(d->f,
+                                                                                                 p->values[e->in[0]].width));
+    uint32_t router = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("router\n%s → %u"),
                                    lm_grouped(d->f, p->values[e->in[0]].width), s->n_experts);
-    const char *groups = s->n_groups > 1 ? lm_arena_printf(&d->f->arena, "\nfrom the best %u of %u groups", s->top_groups,
+    const char *groups = s->n_groups > 1 ? lm_arena_printf(&d->f->arena, _("\nfrom the best %u of %u groups"), s->top_groups,
                                                            s->n_groups) : "";
-    uint32_t    choice = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SOFTMAX, "%s, best %u of %u%s%s",
+    uint32_t    choice = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SOFTMAX, _("%s, best %u of %u%s%s"),
                                       s->sigmoid ? "sigmoid" : "softmax", s->top_k,
-                                      s->n_experts, groups ? groups : "", s->renormalise ? "\nweights divided by their sum" : "");
+                                      s->n_experts, groups ? groups : "", s->renormalise ? _("\nweights divided by their sum") : "");
     lm_graph_link(g, x, router, NULL);
     lm_graph_link(g, router, choice, NULL);
     for (uint32_t i = 0; i < s->n_experts; i++) {
         if (s->n_experts > 4 && i >= 2 && i != s->n_experts - 1)
             continue;
         if (s->n_experts > 4 && i == s->n_experts - 1)
-            drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, "… experts 3 to %u …", s->n_experts - 1);
-        drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, "expert %u\n%s(gate) ⊙ up, %s wide", i + 1,
+            drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("… experts 3 to %u …"), s->n_experts - 1);
+        drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("expert %u\n%s(gate) ⊙ up, %s wide"), i + 1,
                                   lm_act_name(e->experts.act),
                                   lm_grouped(d->f, e->experts.width));
     }
-    uint32_t sum = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, "weighted sum");
+    uint32_t sum = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, _("weighted sum"));
     for (uint32_t i = 0; i < n; i++) {
-        lm_graph_link(g, choice, drawn[i], i == 0 ? "x, if chosen" : NULL);
-        lm_graph_link(g, drawn[i], sum, i == 0 ? "· weight" : NULL);
+        lm_graph_link(g, choice, drawn[i], i == 0 ? _("x, if chosen") : NULL);
+        lm_graph_link(g, drawn[i], sum, i == 0 ? _("· weight") : NULL);
     }
     if (shared) {
-        uint32_t every = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, "what every token visits\n%s wide", lm_grouped(d->f, shared));
+        uint32_t every = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("what every token visits\n%s wide"), lm_grouped(d->f,
+                                                                                                                       shared));
         uint32_t both  = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, "+");
         lm_graph_link(g, x, every, NULL);
         lm_graph_link(g, sum, both, NULL);
         lm_graph_link(g, every, both, NULL);
         sum = both;
     }
-    uint32_t out = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, "to the residual sum");
+    uint32_t out = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("to the residual sum"));
     lm_graph_link(g, sum, out, NULL);
-    g->caption = lm_arena_printf(&d->f->arena, "Of %u experts %u run for a token.", s->n_experts, s->top_k);
+    g->caption = lm_arena_printf(&d->f->arena, _("Of %u experts %u run for a token."), s->n_experts, s->top_k);
     lm_draw_graph(d, g);
 }
 
@@ -329,19 +347,19 @@ static void norm_steps(lm_graph *g, lm_facts *f, bool layer, uint64_t width, dou
 {
     uint32_t before, node;
 
-    lm_graph_open(g, "%s%s", layer ? "LayerNorm" : "RMSNorm", mine ? " (this model)" : "");
-    before = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, "x\n%s lanes", lm_grouped(f, width));
+    lm_graph_open(g, mine ? _("%s (this model)") : "%s", layer ? "LayerNorm" : "RMSNorm");
+    before = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, _("x\n%s lanes"), lm_grouped(f, width));
     const char *steps[6];
     size_t      n = 0;
     if (layer) {
-        steps[n++] = "1. subtract the mean";
-        steps[n++] = "2. mean of the squares: the variance";
+        steps[n++] = _("1. subtract the mean");
+        steps[n++] = _("2. mean of the squares: the variance");
     } else {
-        steps[n++] = "1. mean of the squares";
+        steps[n++] = _("1. mean of the squares");
     }
-    const char *divide = lm_arena_printf(&f->arena, "%zu. divide by √(it + %g)", n + 1, eps);
-    const char *weigh  = lm_arena_printf(&f->arena, "%zu. multiply by %s weights", n + 2, lm_grouped(f, width));
-    const char *shift  = lm_arena_printf(&f->arena, "%zu. add %s biases", n + 3, lm_grouped(f, width));
+    const char *divide = lm_arena_printf(&f->arena, _("%zu. divide by √(it + %g)"), n + 1, eps);
+    const char *weigh  = lm_arena_printf(&f->arena, _("%zu. multiply by %s weights"), n + 2, lm_grouped(f, width));
+    const char *shift  = lm_arena_printf(&f->arena, _("%zu. add %s biases"), n + 3, lm_grouped(f, width));
     f->failed |= !divide || !weigh || !shift;
     steps[n++] = divide ? divide : "";
     steps[n++] = weigh ? weigh : "";
@@ -392,10 +410,10 @@ void lm_draw_window(lm_drawing *d)
         reach     = a->attention.spec.window ? reach + a->attention.spec.window : 0;
         if (n++ >= 4 && !last)
             continue;
-        uint32_t next = reach ? lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, "layer %d: sees the last %s\nreaches back %s",
+        uint32_t next = reach ? lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("layer %d: sees the last %s\nreaches back %s"),
                                              a->layer,
                                              lm_grouped(d->f, a->attention.spec.window), lm_grouped(d->f, reach))
-                              : lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "layer %d: sees everything", a->layer);
+                              : lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layer %d: sees everything"), a->layer);
         if (before)
             lm_graph_link(g, node, next, last && n > 5 ? "…" : NULL);
         before = 1;

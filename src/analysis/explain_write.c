@@ -209,7 +209,8 @@ static json_t *step_json(const lm_formula *s)
 {
     if (s->heading)
         return json_pack("{s:s}", "heading", s->title);
-    json_t *j = json_pack("{s:s, s:s?, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:o, s:s}", "name", s->symbol->name, "title", s->title,
+    json_t *j = json_pack("{s:s, s:s?, s:{s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:o, s:s}", "name", s->symbol->name, "title",
+                          s->title,
                           "symbols", "unicode", expression(s->x, LM_UNICODE, false), "latex", expression(s->x, LM_LATEX,
                                                                                                          false), "ascii",
                           expression(s->x, LM_ASCII, false), "numbers", "unicode", expression(s->x, LM_UNICODE, true), "latex",
@@ -244,7 +245,8 @@ lm_status lm_explain_json(const lm_explanation *x, lm_buf *out, lm_error *e)
     json_t        *formulas = json_array(), *j;
 
     for (int i = 0; i < LM_CARD_LINES && c->formulas[i].unicode; i++)
-        json_array_append_new(formulas, json_pack("{s:s, s:s}", "unicode", c->formulas[i].unicode, "latex", c->formulas[i].latex));
+        json_array_append_new(formulas, json_pack("{s:s, s:s}", "unicode", c->formulas[i].unicode, "latex",
+                                                  c->formulas[i].latex));
     j = json_pack("{s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:{s:b, s:o, s:o, s:o}, s:{s:i, s:i, s:s}, s:o}", "topic",
                   c->topic, "title",
                   c->title, "model", x->f->s.name, "example", x->o->example != NULL, "used", x->used, "what", c->what, "formulas", formulas,

@@ -56,7 +56,8 @@ void lm_compare_events(lm_comparison *c)
             continue;
         c->events[c->n_events++] = (lm_event){
             r->date, c->name[i], lm_compare_text(c, i, "architecture.attention"), lm_compare_text(c, i, "architecture.mlp"),
-            lm_compare_keep(c, "%s, %s", lm_compare_text(c, i, "architecture.norm"), lm_compare_text(c, i, "architecture.norm_position")),
+            lm_compare_keep(c, "%s, %s", lm_compare_text(c, i, "architecture.norm"), _(lm_compare_text(c, i,
+                                                                                                       "architecture.norm_position"))),
             lm_compare_text(c, i, "architecture.position"), r->source, false,
         };
     }
@@ -67,7 +68,7 @@ void lm_compare_events(lm_comparison *c)
 
 const char *lm_strand_name(uint32_t strand)
 {
-    static const char *const names[LM_STRANDS] = { "attention", "MLP", "norm", "position" };
+    static const char *const names[LM_STRANDS] = { N_("attention"), "MLP", N_("norm"), N_("position") };
 
     return names[strand];
 }

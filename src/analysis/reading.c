@@ -37,18 +37,20 @@ static void read_attention(lm_comparison *c, size_t i)
     double   saved = number(c, i, "kv.mha.saved");
 
     if (has_latent(c, i))
-        add(c, "latent attention",
-            lm_compare_keep(c, "%s caches one latent of %" PRIu64 " values per token and layer for its %" PRIu64
-                               " heads, and pays for it with projections up from the latent.",
+        add(c, N_("latent attention"),
+            lm_compare_keep(c, _("%s caches one latent of %" PRIu64 " values per token and layer for its %" PRIu64
+                               " heads, and pays for it with projections up from the latent."),
                             c->name[i], count(c, i, "attention.latent.cached"), count(c, i, "attention.latent.heads")));
     else if (q && kv && kv < q)
-        add(c, kv == 1 ? "multi-query attention" : "grouped-query attention",
-            lm_compare_keep(c, "%s shares each key/value head among %" PRIu64 " query heads: its cache is %.1f %% smaller than with MHA, "
-                               "its queries stay as many.",
+        add(c, kv == 1 ? N_("multi-query attention") : N_("grouped-query attention"),
+            lm_compare_keep(c,
+                            _("%s shares each key/value head among %" PRIu64 " query heads: its cache is %.1f %% smaller than with MHA, "
+                               "its queries stay as many."),
                             c->name[i], q / kv, saved));
     else if (q)
-        add(c, "multi-head attention",
-            lm_compare_keep(c, "%s gives each of its %" PRIu64 " query heads keys and values of its own: the largest cache for its width.",
+        add(c, N_("multi-head attention"),
+            lm_compare_keep(c,
+                            _("%s gives each of its %" PRIu64 " query heads keys and values of its own: the largest cache for its width."),
                             c->name[i], q));
 }
 
@@ -59,13 +61,15 @@ static void read_window(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (some && !full && window)
-        add(c, "sliding window",
-            lm_compare_keep(c, "%s sees %s keys in each layer: its cache stops growing there, and what lies further back reaches it only "
-                               "through the layers, %s tokens at most.",
+        add(c, N_("sliding window"),
+            lm_compare_keep(c,
+                            _("%s sees %s keys in each layer: its cache stops growing there, and what lies further back reaches it only "
+                               "through the layers, %s tokens at most."),
                             c->name[i], lm_fig_count(a, window), lm_fig_count(b, reach)));
     else if (some)
-        add(c, "mixed windows",
-            lm_compare_keep(c, "%s has windows in %" PRIu64 " of %" PRIu64 " layers: those keep a short cache, the others see everything.",
+        add(c, N_("mixed windows"),
+            lm_compare_keep(c,
+                            _("%s has windows in %" PRIu64 " of %" PRIu64 " layers: those keep a short cache, the others see everything."),
                             c->name[i], some, some + full));
 }
 
@@ -75,9 +79,10 @@ static void read_experts(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (active && active < total)
-        add(c, "mixture of experts",
-            lm_compare_keep(c, "%s reads %s of its %s parameters for a token (%.1f %%): the memory of the whole, the arithmetic of the "
-                               "part.",
+        add(c, N_("mixture of experts"),
+            lm_compare_keep(c,
+                            _("%s reads %s of its %s parameters for a token (%.1f %%): the memory of the whole, the arithmetic of the "
+                               "part."),
                             c->name[i], lm_fig_short(a, (double)active), lm_fig_short(b, (double)total),
                             100.0 * (double)active / (double)total));
 }
@@ -88,12 +93,13 @@ static void read_positions(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (lm_compare_truth(c, i, "architecture.context_is_hard"))
-        add(c, "table of positions",
-            lm_compare_keep(c, "%s has a table of %s positions and no others: its context cannot grow.", c->name[i],
+        add(c, N_("table of positions"),
+            lm_compare_keep(c, _("%s has a table of %s positions and no others: its context cannot grow."), c->name[i],
                             lm_fig_count(a, context)));
     else if (trained && context > trained)
-        add(c, "scaled rotation",
-            lm_compare_keep(c, "%s reaches %s positions by scaling the rotation beyond %s.", c->name[i], lm_fig_count(a, context),
+        add(c, N_("scaled rotation"),
+            lm_compare_keep(c, _("%s reaches %s positions by scaling the rotation beyond %s."), c->name[i], lm_fig_count(a,
+                                                                                                                         context),
                             lm_fig_count(b, trained)));
 }
 
@@ -103,18 +109,22 @@ static void read_head(lm_comparison *c, size_t i)
     char     a[LM_FIG];
 
     if (lm_compare_truth(c, i, "architecture.tied"))
-        add(c, "tied head",
-            lm_compare_keep(c, "%s uses its embedding as the head: %s parameters less, %.1f %% of what it would have otherwise.",
-                            c->name[i], lm_fig_short(a, (double)(untied - total)), 100.0 * (double)(untied - total) / (double)untied));
+        add(c, N_("tied head"),
+            lm_compare_keep(c,
+                            _("%s uses its embedding as the head: %s parameters less, %.1f %% of what it would have otherwise."),
+                            c->name[i], lm_fig_short(a,
+                                                     (double)(untied - total)), 100.0 * (double)(untied - total) / (double)untied));
 }
 
 static void read_blocks(lm_comparison *c, size_t i)
 {
     if (lm_compare_truth(c, i, "architecture.parallel_blocks"))
-        add(c, "parallel blocks",
-            lm_compare_keep(c, "%s adds attention and MLP of the same input: one norm and one wait less in each layer.", c->name[i]));
+        add(c, N_("parallel blocks"),
+            lm_compare_keep(c, _("%s adds attention and MLP of the same input: one norm and one wait less in each layer."),
+                            c->name[i]));
     if (strcmp(lm_compare_text(c, i, "architecture.norm_position"), "Post") == 0)
-        add(c, "post-norm", lm_compare_keep(c, "%s norms the sum: the residual stream is rescaled in each layer.", c->name[i]));
+        add(c, N_("post-norm"), lm_compare_keep(c, _("%s norms the sum: the residual stream is rescaled in each layer."),
+                                                c->name[i]));
 }
 
 /* ---- of two ---- */
@@ -130,6 +140,7 @@ static double ratio(const lm_comparison *c, const char *path)
 static void read_difference(lm_comparison *c)
 {
     static const char *const parts[] = { "embedding", "attention", "mlp", "norm", "head", "other" };
+    static const char *const words[] = { N_("embedding"), N_("attention"), "MLP", N_("norm"), N_("head"), N_("other") };
     double      all = (double)count(c, 1, "parameters.total") - (double)count(c, 0, "parameters.total"), most = 0;
     const char *which = NULL;
     char        path[64], a[LM_FIG], b[LM_FIG];
@@ -139,13 +150,14 @@ static void read_difference(lm_comparison *c)
         double d = (double)count(c, 1, path) - (double)count(c, 0, path);
         if (d * all > 0 && fabs(d) > fabs(most)) {
             most  = d;
-            which = parts[k];
+            which = words[k];
         }
     }
     if (which)
-        add(c, "where the difference lies",
-            lm_compare_keep(c, "Of the %s parameters between them most are in the %s: %s, %.0f %%.", lm_fig_short(a, fabs(all)),
-                            strcmp(which, "mlp") == 0 ? "MLP" : which, lm_fig_short(b, fabs(most)), 100 * most / all));
+        add(c, N_("where the difference lies"),
+            lm_compare_keep(c, _("Of the %s parameters between them most are in the %s: %s, %.0f %%."), lm_fig_short(a,
+                                                                                                                     fabs(all)),
+                            _(which), lm_fig_short(b, fabs(most)), 100 * most / all));
 }
 
 static void read_kept_heads(lm_comparison *c)
@@ -156,9 +168,10 @@ static void read_kept_heads(lm_comparison *c)
     if (has_latent(c, 0) || has_latent(c, 1) || !kv || kv != count(c, 1, "attention.kv_heads") ||
         width != count(c, 1, "attention.head_dim") || count(c, 0, "attention.heads") == count(c, 1, "attention.heads"))
         return;
-    add(c, "key/value heads are kept",
-        lm_compare_keep(c, "Both keep %" PRIu64 " key/value heads of %" PRIu64 " while width and query heads differ: the cache per token "
-                           "follows the layers alone (%" PRIu64 " and %" PRIu64 ").",
+    add(c, N_("key/value heads are kept"),
+        lm_compare_keep(c,
+                        _("Both keep %" PRIu64 " key/value heads of %" PRIu64 " while width and query heads differ: the cache per token "
+                           "follows the layers alone (%" PRIu64 " and %" PRIu64 ")."),
                         kv, width, a, b));
 }
 
@@ -168,21 +181,24 @@ static void read_shape(lm_comparison *c)
 
     if (width <= 0 || depth <= 0 || ffn <= 0 || fabs(width * depth * ffn - 1) < 1e-9)
         return;
-    add(c, "how it was scaled",
-        lm_compare_keep(c, "%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: %s changes most.", c->name[1], width,
-                        depth, ffn, c->name[0],
-                        fabs(log(ffn)) >= fabs(log(width)) && fabs(log(ffn)) >= fabs(log(depth)) ? "the MLP"
-                        : fabs(log(width)) >= fabs(log(depth))                                   ? "width"
-                                                                                                  : "depth"));
+    double      most   = fmax(fabs(log(width)), fmax(fabs(log(depth)), fabs(log(ffn))));
+    const char *format = fabs(log(ffn)) >= most
+                             ? _("%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: the MLP changes most.")
+                         : fabs(log(width)) >= most
+                             ? _("%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: width changes most.")
+                             : _("%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: depth changes most.");
+    add(c, N_("how it was scaled"), lm_compare_keep(c, format, c->name[1], width, depth, ffn, c->name[0]));
 }
 
 static void read_costs(lm_comparison *c)
 {
-    double size = ratio(c, "parameters.total"), cached = ratio(c, "kv.bytes_per_token"), work = ratio(c, "flops.per_token_matmul");
+    double size = ratio(c, "parameters.total"), cached = ratio(c, "kv.bytes_per_token"), work = ratio(c,
+                                                                                                      "flops.per_token_matmul");
 
     if (size > 0 && cached > 0 && work > 0 && (fabs(cached / size - 1) > 0.05 || fabs(work / size - 1) > 0.05))
-        add(c, "costs against size",
-            lm_compare_keep(c, "At ×%.2f the parameters %s takes ×%.2f the operations and ×%.2f the cache per token of %s.", size,
+        add(c, N_("costs against size"),
+            lm_compare_keep(c,
+                            _("At ×%.2f the parameters %s takes ×%.2f the operations and ×%.2f the cache per token of %s."), size,
                             c->name[1], work, cached, c->name[0]));
 }
 
@@ -192,10 +208,12 @@ static void read_pieces(lm_comparison *c)
     const char *a = lm_compare_text(c, 0, paths[0]), *b = lm_compare_text(c, 1, paths[0]);
 
     if (strcmp(a, b) != 0 && (strcmp(a, "RMSNorm") == 0 || strcmp(b, "RMSNorm") == 0))
-        add(c, "kinds of norm", "RMSNorm leaves out the mean and the bias of LayerNorm: fewer parameters, one pass over the row.");
+        add(c, N_("kinds of norm"),
+            _("RMSNorm leaves out the mean and the bias of LayerNorm: fewer parameters, one pass over the row."));
     if (lm_compare_truth(c, 0, "mlp.gated") != lm_compare_truth(c, 1, "mlp.gated"))
-        add(c, "kinds of MLP",
-            lm_compare_keep(c, "%s gates its MLP with a third matrix: at the same width it has half as many parameters again.",
+        add(c, N_("kinds of MLP"),
+            lm_compare_keep(c,
+                            _("%s gates its MLP with a third matrix: at the same width it has half as many parameters again."),
                             c->name[lm_compare_truth(c, 0, "mlp.gated") ? 0 : 1]));
 }
 
