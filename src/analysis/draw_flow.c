@@ -186,7 +186,8 @@ void lm_draw_mlp(lm_drawing *d)
         const lm_node *n = &d->f->s.program->nodes[i];
         if (n->layer >= 0 && (n->code == LM_OP_GLU || n->code == LM_OP_ACT || n->code == LM_OP_EXPERTS)) {
             draw_part(d, (uint32_t)n->layer, LM_PART_MLP,
-                      n->code == LM_OP_GLU ? _("A gate near zero blocks a lane; far above zero it passes the lane through. It depends on the input.")
+                      n->code == LM_OP_GLU ? _("A gate near zero blocks a lane; far above zero it passes the lane through. "
+                                               "It depends on the input.")
                                            : NULL);
             return;
         }
