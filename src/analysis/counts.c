@@ -19,15 +19,15 @@ uint32_t lm_head_of(const lm_program *p)
     return i - 1;
 }
 
-/* Parameters of experts that a token does not visit. */
+/* Parameters of experts that a token does not visit, their biases among them. */
 static uint64_t unvisited(const lm_program *p)
 {
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
-        for (uint32_t k = 0; n->code == LM_OP_EXPERTS && k < 3; k++)
-            sum += p->weights[n->weights[k]].elements / n->experts.n_experts * (n->experts.n_experts - n->experts.top_k);
+        for (uint32_t k = 0; n->code == LM_OP_EXPERTS && k < LM_MAX_WEIGHTS; k++)
+            sum += n->weights[k] == LM_NONE ? 0 : p->weights[n->weights[k]].elements / n->experts.n_experts * (n->experts.n_experts - n->experts.top_k);
     }
     return sum;
 }

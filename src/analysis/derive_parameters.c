@@ -313,7 +313,7 @@ static void derive_active(lm_derivation *d, const counting *c)
     if (layers)
         lm_derivef(d, "active", _("read for one token: without the experts that it does not visit"), LM_UNIT_PARAMETERS,
                    "parameters.active",
-                   "total - %s * (3 * hidden * expert_width) * (experts - top_k)", lm_layers_formula(d, layers));
+                   "total - %s * (%s) * (experts - top_k)", lm_layers_formula(d, layers), lm_expert_formula(d));
 }
 
 void lm_derive_parameters(lm_derivation *d)

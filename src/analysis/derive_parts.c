@@ -218,8 +218,8 @@ void lm_derive_moe(lm_derivation *d)
         return;
     for (uint32_t i = 0; i < p->n_nodes; i++)
         layers += p->nodes[i].code == LM_OP_EXPERTS;
-    lm_derive(d, "expert", _("one expert: a gated MLP"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * expert_width");
-    lm_derive(d, "router", _("the router of a layer"), LM_UNIT_PARAMETERS, NULL, "hidden * experts");
+    lm_derive(d, "expert", _("one expert: a gated MLP"), LM_UNIT_PARAMETERS, NULL, lm_expert_formula(d));
+    lm_derive(d, "router", _("the router of a layer"), LM_UNIT_PARAMETERS, NULL, lm_router_formula(d));
     lm_derive(d, "stored", _("routed experts stored in a layer"), LM_UNIT_PARAMETERS, NULL, "experts * expert");
     lm_derive(d, "visited", _("of which one token visits"), LM_UNIT_PARAMETERS, NULL, "top_k * expert");
     if (lm_has_symbol(d, "shared_width"))

@@ -161,6 +161,27 @@ const lm_node *lm_attention_of(const lm_program *p, uint32_t cache)
     return NULL;
 }
 
+const char *lm_expert_formula(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_EXPERTS)
+            return p->nodes[i].weights[3] == LM_NONE ? "3 * hidden * expert_width"
+                                                     : "3 * hidden * expert_width + 2 * expert_width + hidden";
+    return "0";
+}
+
+const char *lm_router_formula(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if ((d->f->ledger->roles[i] & LM_ROLE_ROUTER) && p->nodes[i].weights[1] != LM_NONE)
+            return "hidden * experts + experts";
+    return "hidden * experts";
+}
+
 const char *lm_layers_formula(lm_derivation *d, uint64_t n)
 {
     return is_width(d, "layers", n) ? "layers" : lm_derive_text(d, "%" PRIu64, n);

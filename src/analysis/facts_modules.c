@@ -238,7 +238,8 @@ static uint64_t leaf_outputs(lm_facts *f)
     uint64_t          sum = 0;
 
     for (uint32_t m = 0; m < p->n_modules; m++)
-        if (f->ledger->child[m] == LM_NONE && p->modules[m].out != LM_NONE && p->nodes[p->modules[m].first_op].weights[0] != LM_NONE)
+        if (f->ledger->child[m] == LM_NONE && p->modules[m].end_op > p->modules[m].first_op &&
+            p->nodes[p->modules[m].first_op].weights[0] != LM_NONE)
             sum += p->values[p->modules[m].out].width;
     return sum * f->s.tokens;
 }

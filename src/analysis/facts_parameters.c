@@ -78,6 +78,7 @@ static void fill_place(lm_facts *f, lm_fact *g)
 
 /* ---- the whole ---- */
 
+/* Biases: vectors that a product adds. Experts: all that they have, biases among them. */
 static uint64_t sum_of(const lm_facts *f, bool biases)
 {
     uint64_t n = 0;
@@ -87,7 +88,8 @@ static uint64_t sum_of(const lm_facts *f, bool biases)
         uint32_t         i = f->ledger->reader[w];
         if (x->constant || i == LM_NONE)
             continue;
-        if (biases ? f->s.program->nodes[i].code == LM_OP_LINEAR && x->kind == LM_VECTOR : x->kind == LM_EXPERTS)
+        lm_op_code code = f->s.program->nodes[i].code;
+        if (biases ? (code == LM_OP_LINEAR || code == LM_OP_EXPERTS) && x->kind == LM_VECTOR : code == LM_OP_EXPERTS)
             n += x->elements;
     }
     return n;
@@ -106,7 +108,7 @@ void lm_fill_parameters(lm_facts *f, lm_fact *g)
                      "weights by the operation that reads them first");
     lm_say_count(g, "saved_by_tying", c.untied_total - c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "untied_total - total");
     lm_say_count(g, "biases", sum_of(f, true), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "vectors beside a matrix");
-    lm_say_count(g, "experts", sum_of(f, false), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "matrices of routed experts");
+    lm_say_count(g, "experts", sum_of(f, false), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "routed experts, their biases among them");
     lm_say_count(g, "trainable", c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "all of them");
     lm_say_count(g, "non_trainable", 0, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "constants (rotary factors) are no parameters");
     lm_say_group(g, "shares", fill_shares, 0);

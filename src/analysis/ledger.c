@@ -289,7 +289,8 @@ void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out)
             if (w == LM_NONE || l->reader[w] != i || p->weights[w].constant)
                 continue;
             out->parameters += p->weights[w].elements;
-            out->biases += k > 0 && n->code == LM_OP_LINEAR ? p->weights[w].elements : 0;
+            if (p->weights[w].kind == LM_VECTOR && (n->code == LM_OP_LINEAR || n->code == LM_OP_EXPERTS))
+                out->biases += p->weights[w].elements;
         }
         lm_node_cost(p, n, &c);
         out->mult_adds += c.mult_adds;

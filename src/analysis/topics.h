@@ -37,5 +37,8 @@ const lm_node *lm_attention_of(const lm_program *p, uint32_t cache);
 
 /* "layers" when it is all of them, else the number. */
 const char *lm_layers_formula(lm_derivation *d, uint64_t n);
+/* Parameters of one routed expert, and of the router of a layer, with their biases where they have some. */
+const char *lm_expert_formula(lm_derivation *d);
+const char *lm_router_formula(lm_derivation *d);
 
 #endif

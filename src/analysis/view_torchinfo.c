@@ -102,12 +102,12 @@ static void shapes(const summary *s, uint32_t m, char in[64], char out[64])
         shape(s, p->n_ropes ? p->ropes[0].spec.dim : 0, out);
         return;
     }
-    if (m == 0)
+    if (m == 0 || (x->by_position && x->layer < 0))
         shape(s, 0, in);
     if (x->out == LM_NONE || (!is_leaf(s, m) && x->layer < 0))
         return;
     shape(s, p->values[x->out].width, out);
-    if (s->v->f->ledger->attends[m] && x->layer >= 0 && s->v->f->ledger->layer[x->layer] != m)
+    if (s->v->f->ledger->attends[m] && x->layer >= 0 && s->v->f->ledger->layer[x->layer] != m && !x->by_position)
         return;                      /* attention modules are called with keyword arguments, which torchinfo does not see */
     shape(s, x->in == LM_NONE ? 0 : p->values[x->in].width, in);
 }

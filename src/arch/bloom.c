@@ -5,6 +5,7 @@
 static lm_value bloom_attention(lm_builder *b, const lm_config *c, lm_value x, lm_value residual)
 {
     lm_push(b, "self_attention", "%sAttention");
+    lm_called_by_position(b);
     lm_value qkv  = lm_linear(b, "query_key_value", x, 3 * c->hidden, true);
     uint32_t part = c->hidden / c->qkv_groups;
     lm_value q    = lm_columns(b, "q", qkv, c->qkv_groups, 0, part);
@@ -28,6 +29,7 @@ static lm_value bloom_mlp(lm_builder *b, const lm_config *c, lm_value x, lm_valu
 static lm_value bloom_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "transformer", "%sModel");
+    lm_called_by_position(b);
     lm_value x = lm_embed(b, "word_embeddings", c->vocab_size, c->hidden);
     x          = lm_layer_norm(b, "word_embeddings_layernorm", x, c->norm_eps, true);
     lm_push(b, "h", "ModuleList");

@@ -18,6 +18,7 @@ static lm_value gpt2_attention(lm_builder *b, const lm_config *c, uint32_t layer
     uint32_t          width  = c->n_heads * c->head_dim;
 
     lm_push(b, "attn", "%sAttention");
+    lm_called_by_position(b);
     if (c->scores_by_layer)
         scores.scale /= (float)(layer + 1);
     lm_value qkv = conv1d(b, "c_attn", x, 3 * width, true);
@@ -25,6 +26,8 @@ static lm_value gpt2_attention(lm_builder *b, const lm_config *c, uint32_t layer
     lm_value k   = lm_columns(b, "k", qkv, 1, width, width);
     lm_value v   = lm_columns(b, "v", qkv, 1, 2 * width, width);
     lm_value o   = conv1d(b, "c_proj", lm_attention(b, q, k, v, &scores), c->hidden, true);
+    lm_leaf(b, "attn_dropout", "Dropout");
+    lm_leaf_passing(b, "resid_dropout", "Dropout", o);
     lm_pop(b);
     return o;
 }
@@ -34,6 +37,7 @@ lm_value lm_gpt2_mlp(lm_builder *b, const lm_config *c, lm_linear_builder *linea
     lm_push(b, "mlp", "%sMLP");
     lm_value y = lm_activate(b, linear(b, "c_fc", x, c->intermediate, true), c->act);
     y          = linear(b, "c_proj", y, c->hidden, true);
+    lm_leaf_passing(b, "dropout", "Dropout", y);
     lm_pop(b);
     return y;
 }
@@ -49,8 +53,10 @@ static lm_value gpt2_block(lm_builder *b, const lm_config *c, uint32_t layer, lm
 lm_value lm_gpt2_frame(lm_builder *b, const lm_config *c, lm_layer_builder *block)
 {
     lm_push(b, "transformer", "%sModel");
+    lm_called_by_position(b);
     lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
     x          = lm_add(b, x, lm_position_embed(b, "wpe", c->context_length, c->hidden, 0));
+    lm_leaf_passing(b, "drop", "Dropout", x);
     lm_push(b, "h", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sBlock");

@@ -8,6 +8,7 @@ static lm_value bigcode_attention(lm_builder *b, const lm_config *c, lm_value x)
     uint32_t groups = c->n_kv_heads, q_width = c->hidden / groups;
 
     lm_push(b, "attn", "%sAttention");
+    lm_called_by_position(b);
     lm_value qkv = lm_linear(b, "c_attn", x, c->hidden + 2 * groups * c->head_dim, true);
     lm_value q   = lm_columns(b, "q", qkv, groups, 0, q_width);
     lm_value k   = lm_columns(b, "k", qkv, groups, q_width, c->head_dim);

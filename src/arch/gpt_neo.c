@@ -7,6 +7,7 @@ static lm_value gpt_neo_attention(lm_builder *b, const lm_config *c, uint32_t la
     lm_attention_spec scores = lm_layer_attention(c, layer);
 
     lm_push(b, "attn", "%sAttention");
+    lm_called_by_position(b);
     lm_push(b, "attention", "%sSelfAttention");
     lm_value q = lm_linear(b, "q_proj", x, c->hidden, false);
     lm_value k = lm_linear(b, "k_proj", x, c->hidden, false);

@@ -166,6 +166,19 @@ void lm_leaf(lm_builder *b, const char *name, const char *class_name)
     lm_pop(b);
 }
 
+void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm_value x)
+{
+    lm_leaf(b, name, class_name);
+    if (!b->failed)
+        b->p->modules[b->p->n_modules - 1].in = b->p->modules[b->p->n_modules - 1].out = x;
+}
+
+void lm_called_by_position(lm_builder *b)
+{
+    if (!b->failed)
+        b->p->modules[b->stack[b->depth - 1]].by_position = true;
+}
+
 /* ---- values, weights, operations ---- */
 
 uint32_t lm_record_width(const lm_builder *b, lm_value v)

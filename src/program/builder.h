@@ -29,6 +29,11 @@ void lm_pop(lm_builder *b);
 void lm_push_layer(lm_builder *b, uint32_t layer, const char *class_name);   /* module named by its number */
 void lm_leaf(lm_builder *b, const char *name, const char *class_name);       /* a module without an operation of its own */
 
+/* A module that hands on what it gets (dropout, when a model runs). */
+void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm_value x);
+/* Of the module that is open: see lm_module.by_position. */
+void lm_called_by_position(lm_builder *b);
+
 /* ---- operations: [T][in] -> [T][out] ---- */
 lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width);
 /* Rows times a factor, inside the module. */

@@ -78,6 +78,7 @@ typedef struct lm_module {
     int32_t     layer;           /* decoder layer it belongs to, -1 outside the stack */
     uint32_t    first_op, end_op;    /* its operations, nested ones included; none: see lm_module_op */
     lm_value    in, out;         /* LM_NONE when it computes nothing of its own */
+    bool        by_position;     /* transformers hands it its input without a keyword: tools that watch calls see its shape */
 } lm_module;
 
 typedef enum lm_op_code {

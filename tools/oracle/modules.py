@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""modules.py: how many parameters transformers counts in every module of one published model of each family.
+
+    tools/oracle/modules.py >tests/golden/presets/modules.tsv
+
+Of each model_type the preset that has most layers of different kinds, then the first. On the meta device, as presets.py. Layers that
+count alike are one line: preset, path with "*" for the layer's number, first layer, last layer, parameters; "-" outside the stack.
+"""
+import json
+import pathlib
+import re
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d+)(?=\.|$)")
+
+
+def built(config):
+    config = dict(config)
+    if config["model_type"] == "gpt3":
+        config["model_type"] = "gpt2"               # its weights; see presets.py
+    config = AutoConfig.for_model(config.pop("model_type"), **config)
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config)
+
+
+def counts(model):
+    """{(path with a star, layer or None): parameters}, modules without parameters left out."""
+    out = {}
+    for path, module in model.named_modules():
+        n = sum(p.numel() for p in module.parameters())
+        n += sum(b.numel() for name, b in module.named_buffers() if name.endswith("e_score_correction_bias"))
+        found = LAYER.search(path)
+        key = (path[:found.start(3)] + "*" + path[found.end(3):], int(found[3])) if found else (path or ".", None)
+        if n:
+            out[key] = n
+    return out
+
+
+def rows(counted):
+    for star in dict.fromkeys(path for path, _ in counted):
+        layers = sorted((i, n) for (path, i), n in counted.items() if path == star and i is not None)
+        if not layers:
+            yield star, "-", "-", counted[star, None]
+        while layers:
+            first, n = layers[0]
+            last = first
+            while layers and layers[0] == (last, n):
+                layers.pop(0)
+                last += 1
+            yield star, first, last - 1, n
+
+
+def main():
+    print("# preset\tmodule\tfirst layer\tlast\tparameters that transformers counts")
+    chosen = {}
+    for path in sorted((ROOT / "src/arch/presets").glob("*.json")):
+        for preset in json.loads(path.read_text()):
+            if preset["config"]["model_type"] == "gpt3" and "head_dim" in preset["config"]:
+                continue
+            table = list(rows(counts(built(preset["config"]))))
+            kind = preset["config"]["model_type"]
+            if kind not in chosen or len(table) > len(chosen[kind][1]):
+                chosen[kind] = preset["name"], table
+    for name, table in chosen.values():
+        for row in table:
+            print(name, *row, sep="\t")
+
+
+main()
