@@ -111,7 +111,8 @@ static int compare(opened *o, const row *r, const char *path)
         ours += correction(p, m);
     if (m != LM_NONE && ours == r->parameters)
         return 0;
-    printf("%s %s: transformers counts %lu, lamina %s%lu\n", r->preset, path, r->parameters, m == LM_NONE ? "has no such module " : "", ours);
+    printf("%s %s: transformers counts %lu, lamina %s%lu\n", r->preset, path, r->parameters, m == LM_NONE ? "has no such module " : "",
+           ours);
     return 1;
 }
 
