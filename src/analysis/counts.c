@@ -26,8 +26,10 @@ static uint64_t unvisited(const lm_program *p)
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
-        for (uint32_t k = 0; n->code == LM_OP_EXPERTS && k < LM_MAX_WEIGHTS; k++)
-            sum += n->weights[k] == LM_NONE ? 0 : p->weights[n->weights[k]].elements / n->experts.n_experts * (n->experts.n_experts - n->experts.top_k);
+        for (uint32_t k = 0; n->code == LM_OP_EXPERTS && k < LM_MAX_WEIGHTS; k++) {
+            uint64_t all = n->weights[k] == LM_NONE ? 0 : p->weights[n->weights[k]].elements;
+            sum += all / n->experts.n_experts * (n->experts.n_experts - n->experts.top_k);
+        }
     }
     return sum;
 }
