@@ -17,6 +17,7 @@ typedef enum lm_form {
     LM_FORM_MARKDOWN,                /* as GitHub renders it: LaTeX, Mermaid */
     LM_FORM_JSON,
     LM_FORM_HTML,                    /* one file that needs no other; of reports only */
+    LM_FORM_SVG,                     /* a drawing that stands alone; only of lm_diagram */
 } lm_form;
 
 typedef struct lm_explain_options {
@@ -44,7 +45,7 @@ lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o
 /* Their names and what each shows, NULL past the end. */
 const char *lm_diagram_at(size_t i, const char **summary);
 
-/* Mermaid source (LM_FORM_MARKDOWN, without the fence) or characters (LM_FORM_TEXT). LM_USAGE for an unknown name, LM_NOT_FOUND when the
+/* Mermaid source (LM_FORM_MARKDOWN, without the fence), characters (LM_FORM_TEXT) or a picture (LM_FORM_SVG). LM_USAGE for an unknown name, LM_NOT_FOUND when the
  * model has no such part. Options may be NULL. */
 lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e);
 

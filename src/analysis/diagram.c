@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "analysis/svg_graph.h"
+
 static const struct {
     const char *name, *summary;
     lm_draw    *draw;
@@ -21,6 +23,10 @@ static const struct {
     { "moe", N_("routing to experts"), lm_draw_moe },
     { "norm", N_("normalisation in steps"), lm_draw_norm },
     { "cache", N_("the cache over the first steps of a text"), lm_draw_cache },
+    { "kv-growth", N_("bytes of the cache by context"), lm_draw_kv_growth },
+    { "memory-growth", N_("weights, cache and scratch by context"), lm_draw_memory_growth },
+    { "flops-growth", N_("operations of a token by context"), lm_draw_flops_growth },
+    { "roofline", N_("what limits speed on this machine"), lm_draw_roofline },
     { "window", N_("which keys a token sees"), lm_draw_window },
 };
 
@@ -55,7 +61,10 @@ static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o
         i++;
     if (i == N_DIAGRAMS)
         return unknown(name, e);
-    d.mermaid = d.o->form != LM_FORM_TEXT;
+    d.svg     = d.o->form == LM_FORM_SVG;
+    d.alone   = d.svg;
+    d.mermaid = !d.svg && d.o->form != LM_FORM_TEXT;
+    d.name    = _(diagrams[i].summary);
     diagrams[i].draw(&d);
     status = lm_facts_check(f, e);
     if (status == LM_OK && d.missing)
@@ -101,6 +110,8 @@ void lm_draw_graph(lm_drawing *d, const lm_graph *g)
     d->graph = g;
     if (!g || g->full)
         d->missing = "the graph is too large to be drawn";
+    else if (d->svg)
+        d->f->failed |= !lm_svg_graph(g, d->name, d->alone, d->out);
     else if (d->mermaid)
         lm_graph_mermaid(g, d->out);
     else

@@ -5,6 +5,7 @@
 
 #include "analysis/diagram.h"
 #include "analysis/page.h"
+#include "analysis/svg_parts.h"
 
 enum { MOST_TOKENS = 12 };
 
@@ -72,5 +73,8 @@ void lm_draw_cache(lm_drawing *d)
     uint64_t           bytes  = lm_facts_count(d->f, "kv.bytes_per_token");
 
     n = n > MOST_TOKENS ? MOST_TOKENS : n;
-    (d->mermaid ? sequence : grid)(d, pieces, n, bytes);
+    if (d->svg)
+        lm_svg_cache(pieces, n, bytes, d->name, d->alone, d->out);
+    else
+        (d->mermaid ? sequence : grid)(d, pieces, n, bytes);
 }

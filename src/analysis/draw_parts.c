@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/chart.h"
 #include "analysis/draw.h"
 #include "analysis/page.h"
+#include "analysis/svg_parts.h"
 
 /* ---- which query head reads what ---- */
 
@@ -85,6 +87,25 @@ static void heads_graph(lm_graph *g, const char *name, uint64_t heads, uint64_t 
     lm_graph_close(g);
 }
 
+static void heads_svg(lm_drawing *d, uint64_t heads, uint64_t groups)
+{
+    const char *const names[] = { "MHA", "GQA", "MQA" };
+    uint64_t          shared[] = { heads, groups, 1 };
+    lm_sharing        kinds[3];
+    size_t            n = 0;
+
+    for (int i = 0; i < 3; i++) {
+        if ((i == 1 && (groups == heads || groups == 1)) || (i == 2 && heads == 1))
+            continue;
+        const char *title = lm_arena_printf(&d->f->arena, shared[i] == groups ? _("%s (this model): query heads %" PRIu64 ", heads of keys and values %" PRIu64)
+                                                                              : _("%s: query heads %" PRIu64 ", heads of keys and values %" PRIu64),
+                                            names[i], heads, shared[i]);
+        d->f->failed |= !title;
+        kinds[n++] = (lm_sharing){ title ? title : "", heads, shared[i] };
+    }
+    lm_svg_heads(kinds, n, d->name, d->alone, d->out);
+}
+
 void lm_draw_heads(lm_drawing *d)
 {
     uint64_t  heads = lm_facts_count(d->f, "attention.heads"), groups = lm_facts_count(d->f, "attention.kv_heads");
@@ -95,6 +116,10 @@ void lm_draw_heads(lm_drawing *d)
         return;
     }
     struct { const char *name; uint64_t groups; } kinds[3] = { { "MHA", heads }, { "GQA", groups }, { "MQA", 1 } };
+    if (d->svg) {
+        heads_svg(d, heads, groups);
+        return;
+    }
     for (int i = 0; g && i < 3; i++) {
         bool mine = kinds[i].groups == groups;
         if (i == 1 && (groups == heads || groups == 1))
@@ -239,6 +264,29 @@ static void spectrum_chart(lm_drawing *d, uint64_t pairs)
     }
 }
 
+static void spectrum_svg(lm_drawing *d, uint64_t pairs)
+{
+    double  *x = lm_arena_new(&d->f->arena, 3 * pairs, double), *theta = x + pairs, *run = x + 2 * pairs;
+    lm_chart c = { .title = _("rotary frequencies"), .x_title = _("pair of lanes"), .y_title = _("radians for each position"), .n = (uint32_t)pairs,
+                   .x = x, .log_y = true };
+
+    d->f->failed |= !x;
+    for (uint64_t i = 0; x && i < pairs; i++) {
+        x[i]     = (double)i;
+        theta[i] = lm_facts_number(d->f, "rope.theta[%" PRIu64 "]", i);
+        run[i]   = scaled(d->f) ? lm_facts_number(d->f, "rope.theta_scaled[%" PRIu64 "]", i) : theta[i];
+    }
+    if (!x)
+        return;
+    if (scaled(d->f)) {
+        c.curves[c.n_curves++] = (lm_curve){ _("scaled, as this model runs"), run, false };
+        c.curves[c.n_curves++] = (lm_curve){ _("before scaling"), theta, true };
+    } else {
+        c.curves[c.n_curves++] = (lm_curve){ _("this model"), theta, false };
+    }
+    lm_chart_svg(&c, d->name, d->alone, d->out);
+}
+
 /* Bars are as long as the wavelength's logarithm. */
 static void spectrum_text(lm_drawing *d, uint64_t pairs)
 {
@@ -273,6 +321,8 @@ void lm_draw_spectrum(lm_drawing *d)
 
     if (pairs < 2)
         d->missing = "there are no rotary frequencies";
+    else if (d->svg)
+        spectrum_svg(d, pairs);
     else if (d->mermaid)
         spectrum_chart(d, pairs);
     else

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/filemap.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -11,7 +12,8 @@ typedef struct explain_options {
     uint32_t       batch;
     const char    *prompt, *diagram;
     uint32_t       layer;
-    bool           markdown;
+    const char    *output;
+    bool           markdown, svg;
 } explain_options;
 
 #define O(field) offsetof(explain_options, field)
@@ -20,6 +22,8 @@ static const lm_flag explain_flag_table[] = {
     { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "Markdown: LaTeX formulas, Mermaid diagrams", 0, 0, NULL },
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text (kv, kv-cache)", 0, 0, NULL },
     { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "one diagram of MODEL; with --md its Mermaid source", 0, 0, NULL },
+    { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "--diagram as a picture (SVG)", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_TEXT, O(output), "FILE", "write it to this file", 0, 0, NULL },
     { "--layer", NULL, LM_FLAG_COUNT, O(layer), "N", "the layer that --diagram layer shows (0)", 0, 0, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "positions of a sequence; 0: the model's (default)", 0, INT32_MAX, NULL },
@@ -119,10 +123,23 @@ static lm_status write(const explain_options *o, lm_facts *f, const char *topic,
     return lm_diagram(f, o->diagram, page, text, e);
 }
 
+static lm_status write_file(const char *path, const lm_text *text, lm_error *e)
+{
+    lm_outfile *f;
+
+    LM_TRY(lm_outfile_open(path, &f, e));
+    lm_status status = lm_outfile_write(f, text->data, text->n, e);
+    if (status != LM_OK) {
+        lm_outfile_abort(f);
+        return status;
+    }
+    return lm_outfile_commit(f, e);
+}
+
 static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, const char *topic, const char *example, lm_error *e)
 {
     lm_facts_options   options = { 0 };
-    lm_explain_options page    = { .form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
+    lm_explain_options page    = { .form = cli->json ? LM_FORM_JSON : o->svg ? LM_FORM_SVG : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
                                    .columns = lm_out_width(),
                                    .lines = lm_out_is_terminal(), .example = example, .layer = o->layer,
                                    .language = cli->json ? LM_ENGLISH : cli->language };
@@ -144,6 +161,8 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     } else if (cli->json) {
         json_t *j = json_loadb(text.data, text.n, 0, NULL);
         status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, topic, 0);
+    } else if (o->output) {
+        status = write_file(o->output, &text, e);
     } else {
         status = lm_out_model_text(text.data, text.n, e);
     }
@@ -177,6 +196,8 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
     lm_model        *m = NULL;
     lm_status        status;
 
+    if (o->svg && (!o->diagram || cli->json || o->markdown))
+        return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "a picture is the only form of one --diagram then");
     if (!cli->n_args && !o->diagram)
         return list_topics(cli, e);
     LM_TRY(choose(cli, o, &path, &example, e));
