@@ -129,7 +129,8 @@ void lm_chart_text(lm_facts *f, const lm_chart *c, bool lines, lm_buf *out)
         row[0]     = headed ? number_text(f, c->x[i], c->x_unit) : c->x_title;
         for (uint32_t k = 0; k < c->n_curves; k++)
             row[k + 1] = headed ? number_text(f, c->curves[k].y[i], c->y_unit) : c->curves[k].name;
-        double share = c->log_y ? (log(height_of(c, i)) - log(least)) / fmax(log(most) - log(least), 1e-9) : height_of(c, i) / fmax(most, 1e-300);
+        double y = height_of(c, i), span = fmax(log(most) - log(least), 1e-9);
+        double share = c->log_y ? (log(y) - log(least)) / span : y / fmax(most, 1e-300);
         if (headed && lines)
             lm_put_bar(&bar, share, BAR);
         row[c->n_curves + 1] = bar.data ? bar.data : "";

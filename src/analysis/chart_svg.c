@@ -170,7 +170,8 @@ static void put_curve(frame *f, uint32_t k)
         put_vertex(f, 'L', px(f, c->x[i]), py(f, stacked_to(c, k, i)));
     lm_buf_add_str(f->out, c->stacked ? "Z\"/>\n" : "\"/>\n");
     for (uint32_t i = 0; i < c->n && !c->stacked && !c->n_points && c->n <= 16; i++)
-        lm_buf_printf(f->out, "<circle class=\"dot c%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", k + 1, px(f, c->x[i]), py(f, c->curves[k].y[i]));
+        lm_buf_printf(f->out, "<circle class=\"dot c%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", k + 1, px(f, c->x[i]),
+                      py(f, c->curves[k].y[i]));
 }
 
 /* Names beside their marks, on the side that has room. */

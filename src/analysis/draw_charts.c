@@ -52,8 +52,8 @@ void lm_draw_memory_growth(lm_drawing *d)
     double         x[MOST_POINTS], weights[MOST_POINTS], kv[MOST_POINTS], scratch[MOST_POINTS];
     uint32_t       n = contexts(d->f, x);
     const lm_plan *p;
-    lm_chart       c = { .title = _("memory by context"), .x_title = _("positions of the context"), .y_title = _("bytes"), .x_unit = LM_UNIT_TOKENS,
-                         .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .log_x = true, .stacked = true };
+    lm_chart       c = { .title = _("memory by context"), .x_title = _("positions of the context"), .y_title = _("bytes"),
+                         .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .log_x = true, .stacked = true };
 
     for (uint32_t i = 0; i < n; i++) {
         if (d->f->s.plan(d->f->s.arg, NULL, (uint64_t)x[i], d->f->s.batch, &p, NULL) != LM_OK) {

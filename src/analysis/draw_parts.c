@@ -97,9 +97,9 @@ static void heads_svg(lm_drawing *d, uint64_t heads, uint64_t groups)
     for (int i = 0; i < 3; i++) {
         if ((i == 1 && (groups == heads || groups == 1)) || (i == 2 && heads == 1))
             continue;
-        const char *title = lm_arena_printf(&d->f->arena, shared[i] == groups ? _("%s (this model): query heads %" PRIu64 ", heads of keys and values %" PRIu64)
-                                                                              : _("%s: query heads %" PRIu64 ", heads of keys and values %" PRIu64),
-                                            names[i], heads, shared[i]);
+        const char *form  = shared[i] == groups ? _("%s (this model): query heads %s, heads of keys and values %s")
+                                                : _("%s: query heads %s, heads of keys and values %s");
+        const char *title = lm_arena_printf(&d->f->arena, form, names[i], lm_grouped(d->f, heads), lm_grouped(d->f, shared[i]));
         d->f->failed |= !title;
         kinds[n++] = (lm_sharing){ title ? title : "", heads, shared[i] };
     }
@@ -267,8 +267,8 @@ static void spectrum_chart(lm_drawing *d, uint64_t pairs)
 static void spectrum_svg(lm_drawing *d, uint64_t pairs)
 {
     double  *x = lm_arena_new(&d->f->arena, 3 * pairs, double), *theta = x + pairs, *run = x + 2 * pairs;
-    lm_chart c = { .title = _("rotary frequencies"), .x_title = _("pair of lanes"), .y_title = _("radians for each position"), .n = (uint32_t)pairs,
-                   .x = x, .log_y = true };
+    lm_chart c = { .title = _("rotary frequencies"), .x_title = _("pair of lanes"), .y_title = _("radians for each position"),
+                   .n = (uint32_t)pairs, .x = x, .log_y = true };
 
     d->f->failed |= !x;
     for (uint64_t i = 0; x && i < pairs; i++) {

@@ -44,6 +44,14 @@ double lm_svg_width(const char *utf8, double size, bool bold)
     return sum * size * (bold ? 1.15 : 1.0);
 }
 
+static bool is_text(utf8proc_int32_t c)
+{
+    bool control = (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0);
+    bool nobody  = (c & 0xFFFE) == 0xFFFE || (c >= 0xFDD0 && c <= 0xFDEF);
+
+    return !control && !nobody;
+}
+
 void lm_markup_text_n(lm_buf *out, const char *text, size_t n)
 {
     const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text, *end = p + n;
@@ -51,9 +59,7 @@ void lm_markup_text_n(lm_buf *out, const char *text, size_t n)
 
     while (p < end) {
         utf8proc_ssize_t length = utf8proc_iterate(p, end - p, &c);
-        bool             broken = length <= 0 || (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7F && c < 0xA0) || (c & 0xFFFE) == 0xFFFE ||
-                                  (c >= 0xFDD0 && c <= 0xFDEF);
-        if (broken)
+        if (length <= 0 || !is_text(c))
             lm_buf_add_str(out, "\xEF\xBF\xBD");
         else if (c == '&')
             lm_buf_add_str(out, "&amp;");

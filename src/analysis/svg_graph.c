@@ -2,6 +2,7 @@
 #include "analysis/svg_graph.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/svg_layout.h"
@@ -97,24 +98,18 @@ static void measure(lm_layout *l, label *labels)
 
 static const char *const marks[LM_MARKS] = { "", " rope", " scores", " softmax", " gate", " sum", " end" };
 
-static void put_points(lm_buf *out, const char *classes, const char *mark, const lm_point *at, unsigned n)
+static void put_slanted(lm_buf *out, lm_box b, const char *mark)
 {
-    lm_buf_printf(out, "<path class=\"%s%s\" d=\"", classes, mark);
-    for (unsigned i = 0; i < n; i++) {
-        lm_buf_add_char(out, i ? 'L' : 'M');
-        lm_svg_number(out, at[i].x);
-        lm_buf_add_char(out, ' ');
-        lm_svg_number(out, at[i].y);
-    }
-    lm_buf_add_str(out, "Z\"/>");
+    lm_buf_printf(out, "<path class=\"n%s\" d=\"M%.1f %.1fH%.1fL%.1f %.1fH%.1fZ\"/>", mark, b.x + 10, b.y, b.x + b.w, b.x + b.w - 10,
+                  b.y + b.h, b.x);
 }
 
 static void put_store(lm_buf *out, lm_box b, const char *mark)
 {
     double r = b.w / 2, lid = 7;
 
-    lm_buf_printf(out, "<path class=\"n%s\" d=\"M%.1f %.1fa%.1f %.1f 0 0 1 %.1f 0v%.1fa%.1f %.1f 0 0 1 %.1f 0z\"/>", mark, b.x, b.y + lid, r, lid,
-                  b.w, b.h - 2 * lid, r, lid, -b.w);
+    lm_buf_printf(out, "<path class=\"n%s\" d=\"M%.1f %.1fa%.1f %.1f 0 0 1 %.1f 0v%.1fa%.1f %.1f 0 0 1 %.1f 0z\"/>", mark, b.x,
+                  b.y + lid, r, lid, b.w, b.h - 2 * lid, r, lid, -b.w);
     lm_buf_printf(out, "<path class=\"n open%s\" d=\"M%.1f %.1fa%.1f %.1f 0 0 0 %.1f 0\"/>", mark, b.x, b.y + lid, r, lid, b.w);
 }
 
@@ -139,7 +134,7 @@ static void put_node(const lm_layout *l, uint32_t i, lm_box b, const label *text
     const char          *mark = marks[n->mark];
     double               y    = b.y + b.h / 2 - LINE * text->n / 2.0 + 11.5 + (n->shape == LM_SHAPE_STORE ? 5 : 0);
     bool                 plus;
-    char                 classes[24] = "n";
+    char                 classes[24];
 
     lm_buf_add_str(out, "<g class=\"node\">");
     switch (n->shape) {
@@ -149,14 +144,14 @@ static void put_node(const lm_layout *l, uint32_t i, lm_box b, const label *text
         lm_buf_add_str(out, "</g>\n");
         return;
     case LM_SHAPE_SLANTED:
-        put_points(out, "n", mark, (lm_point[]){ { b.x + 10, b.y }, { b.x + b.w, b.y }, { b.x + b.w - 10, b.y + b.h }, { b.x, b.y + b.h } }, 4);
+        put_slanted(out, b, mark);
         break;
     case LM_SHAPE_STORE:
         put_store(out, b, mark);
         break;
     case LM_SHAPE_ROUND:
     case LM_SHAPE_BOX:
-        strcat(classes, mark);
+        snprintf(classes, sizeof classes, "n%s", mark);
         lm_svg_rect(out, b, n->shape == LM_SHAPE_ROUND ? fmin(b.h / 2, 18) : 5, classes);
         break;
     }
@@ -246,8 +241,9 @@ static void put_down(const lm_layout *l, const lm_level *v, const lm_link *k, lm
     lm_buf_add_str(out, "\"/>");
     if (k->arrow)
         put_arrow(out, (lm_point){ to.x, tip }, 0, 1);
+    bool left = from.x > to.x;
     if (k->label)
-        lm_svg_text(out, to.x + (from.x > to.x ? -5 : 5), tip - 10, from.x > to.x ? LM_ANCHOR_END : LM_ANCHOR_START, "s edge-label", k->label);
+        lm_svg_text(out, to.x + (left ? -5 : 5), tip - 10, left ? LM_ANCHOR_END : LM_ANCHOR_START, "s edge-label", k->label);
 }
 
 /* To the rail, along it, back from it; corners are rounded. */
@@ -274,7 +270,8 @@ static void put_rail(const lm_layout *l, const lm_level *v, const lm_link *k, lm
     lm_buf_add_str(out, "\"/>");
     put_arrow(out, to, -side, 0);
     if (k->label) {
-        lm_buf_printf(out, "<text class=\"s m edge-label\" transform=\"translate(%.1f %.1f) rotate(-90)\">", x + side * 7, (from.y + to.y) / 2);
+        lm_buf_printf(out, "<text class=\"s m edge-label\" transform=\"translate(%.1f %.1f) rotate(-90)\">", x + side * 7,
+                      (from.y + to.y) / 2);
         lm_markup_text(out, k->label);
         lm_buf_add_str(out, "</text>");
     }
@@ -310,9 +307,11 @@ static void put_groups(const lm_layout *l, lm_buf *out)
 bool lm_svg_graph(const lm_graph *g, const char *name, bool alone, lm_buf *out)
 {
     lm_arena  a = { 0 };
-    lm_layout l = { .g = g, .a = &a, .node_w = lm_arena_new(&a, g->n_nodes + 1, double), .node_h = lm_arena_new(&a, g->n_nodes + 1, double) };
+    lm_layout l = { .g = g, .a = &a };
     label    *labels = lm_arena_new(&a, g->n_nodes + 1, label);
 
+    l.node_w = lm_arena_new(&a, g->n_nodes + 1, double);
+    l.node_h = lm_arena_new(&a, g->n_nodes + 1, double);
     l.failed = !l.node_w || !l.node_h || !labels;
     if (!l.failed) {
         measure(&l, labels);

@@ -97,7 +97,8 @@ static void put_entry(lm_buf *out, double x, double y, size_t k, bool fresh)
 void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const char *name, bool alone, lm_buf *out)
 {
     const char *const heads[] = { _("step"), _("token"), _("cache after it"), _("bytes") };
-    double left = lm_svg_width(heads[0], LM_SVG_SMALL, true) + 24, token = fmax(widest(pieces, n, LM_SVG_NAME), widest(heads + 1, 1, LM_SVG_SMALL)) + 24;
+    double left = lm_svg_width(heads[0], LM_SVG_SMALL, true) + 24;
+    double token = fmax(widest(pieces, n, LM_SVG_NAME), widest(heads + 1, 1, LM_SVG_SMALL)) + 24;
     double at = left + token, end = at + fmax((double)n * ENTRY, lm_svg_width(heads[2], LM_SVG_SMALL, true) + 16), wide = end + 110;
     char   text[LM_FIG];
 

@@ -1,0 +1,66 @@
+"""lamina explain --diagram --svg: every drawing of many models is well-formed XML that carries all it needs."""
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from conftest import run
+
+SVG = "{http://www.w3.org/2000/svg}"
+MODELS = ["llama-3.2-3b", "deepseek-v2", "gpt-j-6b", "gemma-3-4b", "mixtral-8x7b", "gpt2", "falcon-7b", "pythia-1b",
+          "granite-20b-code-base", "mistral-7b-v0.1"]
+
+
+@pytest.fixture(scope="module")
+def lamina(build, source):
+    return lambda *args: run(build / "src/cli/lamina", *args, cwd=source)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_drawings(lamina, model):
+    names = [d["diagram"] for d in json.loads(lamina("explain", "--json").stdout)["diagrams"]]
+    drawn = 0
+    for name in names:
+        done = lamina("explain", "--diagram", name, model, "--svg")
+        if done.returncode:
+            assert done.stderr.startswith("error: "), done.stderr            # the model has no such part
+            continue
+        root = ElementTree.fromstring(done.stdout)
+        assert root.tag == SVG + "svg" and root.get("role") == "img" and root[0].tag == SVG + "title" and root[0].text
+        assert "nan" not in done.stdout and "inf" not in re.sub(r"[a-z]inf|inf[a-z]", "", done.stdout.split("</style>")[1])
+        width, height = float(root.get("width")), float(root.get("height"))
+        assert 60 < width < 3000 and 60 < height < 9000, (name, width, height)
+        outside = re.findall(r'(?:href|src)=|url\(|@import|<script|<image|<foreignObject', done.stdout)
+        assert not outside, (name, outside)
+        for text in root.iter(SVG + "text"):
+            x, y = float(text.get("x", 0)), float(text.get("y", 1))
+            assert 0 <= x <= width and 0 < y <= height, (name, text.text)
+        drawn += 1
+    assert drawn >= 12
+
+
+def test_one_diagram_to_a_file(lamina, tmp_path):
+    out = tmp_path / "flow.svg"
+    done = lamina("explain", "--diagram", "flow", "llama-3.2-3b", "--svg", "-o", str(out))
+    assert done.returncode == 0 and done.stdout == ""
+    assert ElementTree.parse(out).getroot().tag == SVG + "svg"
+
+
+@pytest.mark.parametrize("args", [["kv", "llama-3.2-3b", "--svg"], ["--diagram", "flow", "gpt2", "--svg", "--json"], ["--diagram", "flow", "gpt2", "--svg", "--md"]])
+def test_svg_is_one_diagram(lamina, args):
+    done = lamina("explain", *args)
+    assert done.returncode == 2 and done.stderr.startswith("error: --svg")
+
+
+def test_hostile_labels(lamina, tmp_path):
+    """Names in a config.json are text, whatever they spell."""
+    config = {
+        "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128,
+        "vocab_size": 100, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "_name_or_path": "</title><script>alert(1)</script>&"}
+    path = tmp_path / "</svg><script>x" / "config.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(config))
+    done = lamina("explain", "--diagram", "flow", str(path), "--svg")
+    assert done.returncode == 0, done.stderr
+    ElementTree.fromstring(done.stdout)
+    assert "<script" not in done.stdout
