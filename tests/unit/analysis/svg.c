@@ -33,7 +33,7 @@ static lm_graph *random_graph(uint32_t seed)
             depth++;
         }
         lm_graph_add(g, (lm_shape)roll(&seed, 5), (lm_mark)roll(&seed, LM_MARKS), "node %u\n%s", i,
-                     roll(&seed, 3) ? "3,072 → 8,192" : "a description, long enough that it has to be broken, twice, or even oftener than that");
+                     roll(&seed, 3) ? "3,072 → 8,192" : "a description, long enough that it has to be broken, twice, or even oftener");
         if (depth && roll(&seed, 5) == 0) {
             lm_graph_close(g);
             depth--;
@@ -157,7 +157,8 @@ static void text_is_escaped(void **state)
 
     (void)state;
     lm_markup_text(&b, "<script>alert(\"1\" & '2')</script>\x01\xff\xef\xbf\xbe" "é");
-    assert_string_equal(b.data, "&lt;script&gt;alert(&quot;1&quot; &amp; &#39;2&#39;)&lt;/script&gt;\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD" "é");
+    assert_string_equal(b.data, "&lt;script&gt;alert(&quot;1&quot; &amp; &#39;2&#39;)&lt;/script&gt;"
+                                "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD" "é");
     lm_buf_free(&b);
 }
 
