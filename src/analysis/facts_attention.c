@@ -221,11 +221,11 @@ static const char *placement(const lm_program *p, const lm_node *n)
     while (m->code != LM_OP_LINEAR && m->n_in)
         m = &p->nodes[p->values[m->in[0]].producer];
     if (m->code != LM_OP_LINEAR || m->layer != n->layer)
-        return "on the embedding";
+        return N_("on the embedding");
     for (const lm_node *x = n + 1; x < p->nodes + p->n_nodes && x->layer == n->layer; x++)
         if (x->code == LM_OP_ATTENTION)
-            return "after the projections of Q and K, before the scores";
-    return "after the scores";
+            return N_("after the projections of Q and K, before the scores");
+    return N_("after the scores");
 }
 
 static void fill_table(lm_facts *f, lm_fact *g)
@@ -239,8 +239,9 @@ static void fill_table(lm_facts *f, lm_fact *g)
     lm_say_count(g, "dim", s->dim, LM_UNIT_LANES, LM_FROM_PROGRAM, "lanes rotated of each head");
     lm_say_count(g, "head_dim", n ? n->rope.head_dim : s->dim, LM_UNIT_LANES, LM_FROM_PROGRAM, NULL);
     lm_say_count(g, "pairs", s->dim / 2, LM_UNIT_NONE, LM_FROM_PROGRAM, "two lanes turn together");
-    lm_say_text(g, "pairing", s->pairing == LM_ROPE_PAIR ? "2i with 2i + 1" : "i with i + dim/2", LM_FROM_PROGRAM, NULL);
-    lm_say_text(g, "scaling", stored ? "stored" : s->type == LM_ROPE_DEFAULT ? "none" : lm_rope_type_name(s->type),
+    lm_say_text(g, "pairing", s->pairing == LM_ROPE_PAIR ? N_("2i with 2i + 1") : N_("i with i + dim/2"), LM_FROM_PROGRAM,
+                NULL);
+    lm_say_text(g, "scaling", stored ? N_("stored") : s->type == LM_ROPE_DEFAULT ? "none" : lm_rope_type_name(s->type),
                 LM_FROM_CONFIG, "rope_scaling");
     if (s->type != LM_ROPE_DEFAULT || s->factor > 1)
         lm_say_number(g, "factor", s->factor, LM_UNIT_NONE, LM_FROM_CONFIG, "rope_scaling");

@@ -27,7 +27,7 @@ static void say_attention(lm_fact *g, const lm_traits *t)
         lm_say_textf(g, "attention", LM_FROM_PROGRAM, "softmax(%g Q K^T) V", lm_decimal(s->scale));
     lm_say_textf(g, "mask", LM_FROM_PROGRAM, s->window ? "0 <= i - j < %u" : "0 <= i - j", s->window);
     if (t->latent)
-        lm_say_text(g, "head_map", "every head from the same latent", LM_FROM_PROGRAM,
+        lm_say_text(g, "head_map", N_("every head from the same latent"), LM_FROM_PROGRAM,
                     "which key/value head a query head reads");
     else if (s->n_kv_heads == s->n_heads)
         lm_say_text(g, "head_map", "kv = i", LM_FROM_PROGRAM, "which key/value head a query head reads");

@@ -26,7 +26,7 @@ static const char *block_word(lm_facts *f, uint32_t i, char out[64])
     const lm_node    *act   = NULL;
 
     if (f->ledger->attends[block])
-        return "attention";
+        return _("attention");
     for (uint32_t k = p->modules[block].first_op; k < p->modules[block].end_op; k++) {
         if (p->nodes[k].code == LM_OP_EXPERTS)
             return "MoE";
@@ -97,12 +97,12 @@ static void put_outside(lm_facts *f, uint32_t from, uint32_t to, bool after, lm_
         const lm_node *n = &p->nodes[i];
         switch (n->code) {
         case LM_OP_EMBED:
-            lm_buf_printf(out, " → %s %llu×%u", _("embedding"), (unsigned long long)p->weights[n->weights[0]].dims[0],
+            lm_buf_printf(out, _(" → embedding %llu×%u"), (unsigned long long)p->weights[n->weights[0]].dims[0],
                           p->values[n->out].width);
             break;
         case LM_OP_POSITION:
         case LM_OP_SINUSOID:
-            lm_buf_printf(out, " + %s", _("positions"));
+            lm_buf_add_str(out, _(" + positions"));
             break;
         case LM_OP_RMS_NORM:
         case LM_OP_LAYER_NORM:
@@ -112,7 +112,7 @@ static void put_outside(lm_facts *f, uint32_t from, uint32_t to, bool after, lm_
             if (i != f->ledger->head)
                 lm_buf_printf(out, " → %s", p->modules[n->module].name);
             else
-                lm_buf_printf(out, " → %s%s", _("head"), f->ledger->reader[n->weights[0]] != i ? _(" (tied)") : "");
+                lm_buf_printf(out, " → %s", f->ledger->reader[n->weights[0]] != i ? _("head (tied)") : _("head"));
             break;
         case LM_OP_SOFTCAP:
             lm_buf_printf(out, " → %s", _("soft cap"));

@@ -105,25 +105,25 @@ static const char *reason(lm_facts *f, const lm_fact *x, const claim *c, double 
     double twice = truth + untied - total;
 
     if (x->unit == LM_UNIT_PARAMETERS && untied != total && (near(c->value, twice, c->half) || near(c->binary, twice, c->half)))
-        return "a tied head counted twice";
+        return N_("a tied head counted twice");
     if (x->unit == LM_UNIT_BYTES && untied != total && near(c->value, truth * untied / total, c->half))
-        return "a tied head counted twice";
+        return N_("a tied head counted twice");
     if (x->unit != LM_UNIT_BYTES && c->power && near(c->binary, truth, c->half * power_of(1.024, c->power)))
-        return "a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal";
+        return N_("a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal");
     if (near(c->value / 1000, truth, c->half / 1000) || near(c->value * 1000, truth, c->half * 1000))
-        return "a thousand times off: another prefix";
+        return N_("a thousand times off: another prefix");
     if (near(c->value * 2, truth, 2 * c->half))
-        return "half: keys or values only, or another precision";
+        return N_("half: keys or values only, or another precision");
     if (near(c->value / 2, truth, c->half / 2))
-        return "twice: another precision, or counted twice";
+        return N_("twice: another precision, or counted twice");
     if (x->unit == LM_UNIT_BYTES && near(c->value * 4, truth, 4 * c->half))
-        return "a quarter: another precision";
+        return N_("a quarter: another precision");
     if (x->unit == LM_UNIT_MULT_ADDS)
-        return truth == 0         ? "a look-up multiplies nothing"
-               : c->value < truth ? "the length of the sequence ignored, as torchinfo does"
+        return truth == 0         ? N_("a look-up multiplies nothing")
+               : c->value < truth ? N_("the length of the sequence ignored, as torchinfo does")
                                   : "";
     if (truth != 0 && fabs(c->value / truth - 1) < 0.05)
-        return "close, but not what it rounds to";
+        return N_("close, but not what it rounds to");
     return "";
 }
 
@@ -135,7 +135,7 @@ static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_jud
 
     if (!read_claim(text, bytes, &c)) {
         out->verdict = LM_CLAIM_NOT_CHECKABLE;
-        snprintf(out->why, sizeof out->why, "no number");
+        snprintf(out->why, sizeof out->why, "%s", N_("no number"));
         return;
     }
     if (c.whole && x->kind == LM_FACT_NUMBER && truth != nearbyint(truth))
@@ -146,13 +146,13 @@ static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_jud
     }
     if (x->unit == LM_UNIT_TOKENS && c.power == 1 && near(c.binary, truth, 0)) {
         out->verdict = LM_CLAIM_CONFIRMED;   /* contexts are powers of two: 32K */
-        snprintf(out->why, sizeof out->why, "in binary units");
+        snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
         return;
     }
     if (near(c.value, truth, 0) || (bytes && near(c.binary, truth, 0)) || (c.power && near(c.value, truth, 0))) {
         out->verdict = LM_CLAIM_CONFIRMED;
         if (bytes && c.power && !near(c.value, truth, 0))
-            snprintf(out->why, sizeof out->why, "in binary units");
+            snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
     } else if (near(c.value, truth, c.half) || (bytes && near(c.binary, truth, c.half * power_of(1.024, c.power)))) {
         out->verdict = LM_CLAIM_ROUNDED;
     } else {
@@ -182,7 +182,7 @@ static void judge_truth(const lm_fact *x, const char *text, lm_judgement *out)
 
     out->verdict = !yes && !no ? LM_CLAIM_NOT_CHECKABLE : yes == x->truth ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
     if (!yes && !no)
-        snprintf(out->why, sizeof out->why, "neither yes nor no");
+        snprintf(out->why, sizeof out->why, "%s", N_("neither yes nor no"));
 }
 
 /* The field's words for kinds of attention, positions, MLPs and norms: only these can be wrong. A sentence that says the
@@ -224,9 +224,9 @@ static void judge_text(const char *truth, const char *text, lm_judgement *out)
     out->verdict = strcmp(a, b) == 0 ? LM_CLAIM_CONFIRMED : part ? LM_CLAIM_ROUNDED : names_a_kind(a) && names_a_kind(b) ? LM_CLAIM_WRONG
                                                                                     : LM_CLAIM_NOT_CHECKABLE;
     if (out->verdict == LM_CLAIM_ROUNDED)
-        snprintf(out->why, sizeof out->why, "in part");
+        snprintf(out->why, sizeof out->why, "%s", N_("in part"));
     if (out->verdict == LM_CLAIM_NOT_CHECKABLE)
-        snprintf(out->why, sizeof out->why, "said in other words");
+        snprintf(out->why, sizeof out->why, "%s", N_("said in other words"));
 }
 
 static const lm_fact *fact_of(lm_facts *f, const char *quantity)
@@ -247,7 +247,7 @@ lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm
 
     *out = (lm_judgement){ .verdict = LM_CLAIM_NOT_CHECKABLE };
     if (!x || x->kind == LM_FACT_NONE || x->kind == LM_FACT_GROUP || x->kind == LM_FACT_TABLE) {
-        snprintf(out->why, sizeof out->why, x ? "no single value" : "no fact of this name");
+        snprintf(out->why, sizeof out->why, "%s", x ? N_("no single value") : N_("no fact of this name"));
         return lm_facts_check(f, e);
     }
     lm_fact_path(x, &path);
@@ -272,7 +272,7 @@ lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm
 
 const char *lm_claim_word(lm_claim c)
 {
-    static const char *const words[] = { "confirmed", "rounded", "wrong", "not checkable" };
+    static const char *const words[] = { N_("confirmed"), N_("rounded"), N_("wrong"), N_("not checkable") };
 
     return (unsigned)c < 4 ? words[c] : "";
 }

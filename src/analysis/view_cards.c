@@ -21,7 +21,7 @@ static void line(lm_page *v, const char *label, const char *text)
 static void put_embedding(lm_page *v)
 {
     lm_facts *f = v->f;
-    char      text[160], a[LM_FIG];
+    char      text[512], a[LM_FIG];
 
     card(v, _("Embedding"));
     snprintf(text, sizeof text, "%" PRIu64 " × %" PRIu64, lm_facts_count(f, "architecture.vocabulary"),
@@ -37,7 +37,7 @@ static void put_embedding(lm_page *v)
 static void put_attention(lm_page *v)
 {
     lm_facts *f = v->f;
-    char      text[200], a[LM_FIG];
+    char      text[512], a[LM_FIG];
 
     if (!lm_facts_has(f, "attention.heads"))
         return;
@@ -48,7 +48,7 @@ static void put_attention(lm_page *v)
              lm_facts_count(f, "attention.kv_heads"), lm_facts_count(f, "attention.group"));
     line(v, _("heads"), text);
     line(v, _("scores"), lm_facts_text(f, "formulas.attention"));
-    line(v, _("visible"), lm_facts_text(f, "formulas.mask"));
+    line(v, _("visible"), _(lm_facts_text(f, "formulas.mask")));
     snprintf(text, sizeof text, _("%s bytes for each token (%s)"), lm_fig_count(a, lm_facts_count(f, "kv.bytes_per_token")),
              lm_facts_text(f, "kv.type"));
     line(v, _("cache"), text);
@@ -66,7 +66,7 @@ static void put_attention(lm_page *v)
 static void put_rotary(lm_page *v)
 {
     lm_facts *f = v->f;
-    char      text[200], base[32];
+    char      text[512], base[32];
     const lm_fact *list = NULL;
     lm_buf    on = { 0 };
 
@@ -79,21 +79,21 @@ static void put_rotary(lm_page *v)
     line(v, _("turns"), on.data ? on.data : "");
     lm_buf_free(&on);
     if (lm_facts_has(f, "rope.placement"))
-        line(v, _("where"), lm_facts_text(f, "rope.placement"));
-    snprintf(text, sizeof text, "%s, base %s, %" PRIu64 " pairs (%s)", lm_facts_text(f, "formulas.rope_frequency"),
-             lm_number_text(base, lm_facts_number(f, "rope.base")), lm_facts_count(f, "rope.pairs"), lm_facts_text(f,
-                     "rope.pairing"));
+        line(v, _("where"), _(lm_facts_text(f, "rope.placement")));
+    snprintf(text, sizeof text, _("%s, base %s, %" PRIu64 " pairs (%s)"), lm_facts_text(f, "formulas.rope_frequency"),
+             lm_number_text(base, lm_facts_number(f, "rope.base")), lm_facts_count(f, "rope.pairs"), _(lm_facts_text(f,
+                                                                                                                     "rope.pairing")));
     line(v, _("angles"), text);
-    line(v, _("scaling"), lm_facts_text(f, "rope.scaling"));
+    line(v, _("scaling"), _(lm_facts_text(f, "rope.scaling")));
     line(v, _("parameters"), "0");
 }
 
 static void put_mlp(lm_page *v)
 {
     lm_facts *f = v->f;
-    char      text[200], a[LM_FIG];
+    char      text[512], a[LM_FIG];
 
-    snprintf(text, sizeof text, "MLP (%s)", lm_facts_text(f, "architecture.mlp"));
+    snprintf(text, sizeof text, "MLP (%s)", _(lm_facts_text(f, "architecture.mlp")));
     card(v, text);
     if (lm_facts_has(f, "formulas.mlp"))
         line(v, _("formula"), lm_facts_text(f, "formulas.mlp"));
@@ -106,10 +106,10 @@ static void put_mlp(lm_page *v)
     if (lm_facts_has(f, "mlp.experts")) {
         snprintf(text, sizeof text, _("%" PRIu64 " of %" PRIu64 " for each token, %" PRIu64 " wide; %s"),
                  lm_facts_count(f, "mlp.experts_per_token"),
-                 lm_facts_count(f, "mlp.experts"), lm_facts_count(f, "mlp.expert_width"), lm_facts_text(f,
-                                                                                                        "formulas.selection"));
+                 lm_facts_count(f, "mlp.experts"), lm_facts_count(f, "mlp.expert_width"), _(lm_facts_text(f,
+                                                                                                          "formulas.selection")));
         line(v, _("experts"), text);
-        line(v, _("mixture"), lm_facts_text(f, "formulas.mixture"));
+        line(v, _("mixture"), _(lm_facts_text(f, "formulas.mixture")));
     }
     line(v, _("parameters"), lm_fig_count(a, lm_facts_count(f, "parameters.mlp")));
 }
@@ -117,17 +117,17 @@ static void put_mlp(lm_page *v)
 static void put_norm(lm_page *v)
 {
     lm_facts *f = v->f;
-    char      text[160], eps[32];
+    char      text[512], eps[32];
 
     if (!lm_facts_has(f, "architecture.norm"))
         return;
     snprintf(text, sizeof text, "%s (%s)", lm_facts_text(f, "architecture.norm"),
-             lm_facts_text(f, "architecture.norm_position"));
+             _(lm_facts_text(f, "architecture.norm_position")));
     card(v, text);
     line(v, _("formula"), lm_facts_text(f, "formulas.norm"));
     line(v, "eps", lm_number_text(eps, lm_facts_number(f, "architecture.norm_eps")));
     if (lm_facts_has(f, "formulas.layer"))
-        line(v, _("in a layer"), lm_facts_text(f, "formulas.layer"));
+        line(v, _("in a layer"), _(lm_facts_text(f, "formulas.layer")));
 }
 
 void lm_view_cards(lm_page *v)

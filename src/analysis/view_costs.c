@@ -103,6 +103,7 @@ static void put_flop_row(lm_page *v, lm_table *t, const char *label, uint64_t n,
 void lm_view_flops(lm_page *v)
 {
     static const char *const parts[] = { "attention", "mlp", "head", "other" };
+    static const char *const words[] = { N_("attention"), N_("mlp"), N_("head"), N_("other") };
     lm_facts *f     = v->f;
     uint64_t  total = lm_facts_count(f, "flops.per_token_matmul");
     lm_table  t = lm_table_new(f, "lrr", 2), at = lm_table_new(f, "rrrrr", 2);
@@ -111,7 +112,7 @@ void lm_view_flops(lm_page *v)
     lm_table_row(&t, _("FLOP for each token"), "", _("share"));
     for (size_t i = 0; i < 4; i++)
         if (lm_facts_has(f, "flops.parts.%s", parts[i]))
-            put_flop_row(v, &t, _(parts[i]), lm_facts_count(f, "flops.parts.%s", parts[i]), total);
+            put_flop_row(v, &t, _(words[i]), lm_facts_count(f, "flops.parts.%s", parts[i]), total);
     put_flop_row(v, &t, _("matrix products"), total, total);
     lm_table_row(&t, _("norms, activations …"), lm_fig_count(a, lm_facts_count(f, "flops.per_token_other")), "");
     lm_table_row(&t, _("scores, for each key seen"), lm_fig_count(a, lm_facts_count(f, "flops.per_context_token")), "");
@@ -138,7 +139,7 @@ void lm_view_kv(lm_page *v)
     lm_table  t = lm_table_new(f, "rrrr", 2);
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG], d[LM_FIG];
 
-    lm_buf_printf(v->out, _("  %s: %s elements for each token, %s bytes as %s\n"), lm_facts_text(f, "attention.type"),
+    lm_buf_printf(v->out, _("  %s: %s elements for each token, %s bytes as %s\n"), _(lm_facts_text(f, "attention.type")),
                   lm_fig_count(a, lm_facts_count(f, "kv.elements_per_token")), lm_fig_count(b,
                           lm_facts_count(f, "kv.bytes_per_token")),
                   lm_facts_text(f, "kv.type"));
@@ -185,10 +186,10 @@ void lm_view_memory(lm_page *v)
     }
     lm_table_print(&t, v->out);
     lm_buf_printf(v->out, _("\n  the engine, weights %s, cache %s, %" PRIu64 " × %s positions:\n\n"),
-                  lm_facts_text(f, "weights.precision"),
+                  _(lm_facts_text(f, "weights.precision")),
                   lm_facts_text(f, "kv.type"), lm_facts_count(f, "kv.batch"), lm_fig_count(a, lm_facts_count(f, "kv.context")));
     if (!lm_facts_has(f, "memory.total")) {
-        lm_buf_printf(v->out, "  %s\n", lm_facts_text(f, "memory.not_planned"));
+        lm_buf_printf(v->out, "  %s\n", _(lm_facts_text(f, "memory.not_planned")));
         return;
     }
     put_plan_row(&p, _("mapped from the file"), lm_facts_count(f, "memory.mapped"));
@@ -211,13 +212,13 @@ void lm_view_rope(lm_page *v)
     char      i[LM_FIG], a[32], b[32], w[LM_FIG];
 
     if (!lm_facts_count(f, "rope.n_tables")) {
-        lm_buf_printf(v->out, _("  no rotary embedding; positions: %s\n"), lm_facts_text(f, "architecture.position"));
+        lm_buf_printf(v->out, _("  no rotary embedding; positions: %s\n"), _(lm_facts_text(f, "architecture.position")));
         return;
     }
     bool scaled = lm_facts_count(f, "rope.theta_scaled") > 0;
     lm_buf_printf(v->out, "  θᵢ = %s^(-2i/%" PRIu64 "), %s: %s\n\n", lm_number_text(a, lm_facts_number(f, "rope.base")),
                   lm_facts_count(f, "rope.dim"),
-                  _("scaling"), lm_facts_text(f, "rope.scaling"));
+                  _("scaling"), _(lm_facts_text(f, "rope.scaling")));
     lm_table_row(&t, "i", "θ", scaled ? _("as it runs") : "", _("turns once in"), "");
     for (uint64_t k = 0; k < lm_facts_count(f, "rope.pairs"); k++) {
         double x = lm_facts_number(f, "rope.theta[%" PRIu64 "]", k), y = scaled ? lm_facts_number(f,

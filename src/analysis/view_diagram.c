@@ -7,9 +7,9 @@
 #include "analysis/page.h"
 #include "analysis/traits.h"
 
-enum { MOST_ROWS = 64, MOST_LANES = 6 };
+enum { MOST_ROWS = 64, MOST_LANES = 6, LINE = 320 };
 
-typedef struct row { char text[96]; uint32_t last_op; lm_value out; uint32_t skip; } row;     /* skip: row + 1 that it comes from */
+typedef struct row { char text[LINE]; uint32_t last_op; lm_value out; uint32_t skip; } row;     /* skip: row + 1 that it comes from */
 
 typedef struct drawing {
     lm_page *v;
@@ -24,35 +24,35 @@ static bool is_norm(const lm_node *n)
 
 /* ---- what stands in a row ---- */
 
-static void block_text(lm_facts *f, uint32_t first, uint32_t end, char out[96])
+static void block_text(lm_facts *f, uint32_t first, uint32_t end, char out[LINE])
 {
     const lm_program *p = f->s.program;
     char              word[48];
 
-    snprintf(out, 96, "%s", p->modules[p->nodes[first].module].name);
+    snprintf(out, LINE, "%s", p->modules[p->nodes[first].module].name);
     for (uint32_t i = first; i < end; i++) {
         const lm_node *n = &p->nodes[i];
         if (n->code == LM_OP_ATTENTION && n->attention.spec.v_in_k) {
-            snprintf(out, 96, _("attention %u, latent %u + %u"), n->attention.spec.n_heads, n->attention.spec.v_dim,
+            snprintf(out, LINE, _("attention %u, latent %u + %u"), n->attention.spec.n_heads, n->attention.spec.v_dim,
                      n->attention.spec.k_dim - n->attention.spec.v_dim);
             return;
         }
         if (n->code == LM_OP_ATTENTION) {
-            snprintf(out, 96, "%s %u:%u%s", _("attention"), n->attention.spec.n_heads, n->attention.spec.n_kv_heads,
-                     n->attention.spec.window ? _(", window") : "");
+            snprintf(out, LINE, n->attention.spec.window ? _("attention %u:%u, window") : _("attention %u:%u"),
+                     n->attention.spec.n_heads, n->attention.spec.n_kv_heads);
             return;
         }
         if (n->code == LM_OP_EXPERTS) {
-            snprintf(out, 96, _("experts: %u of %u, each %u → %u → %u"), n->experts.top_k, n->experts.n_experts,
+            snprintf(out, LINE, _("experts: %u of %u, each %u → %u → %u"), n->experts.top_k, n->experts.n_experts,
                      p->values[n->in[0]].width, n->experts.width, p->values[n->out].width);
             for (uint32_t k = first; k < end; k++)
                 if (f->ledger->roles[k] & LM_ROLE_DOWN)
-                    snprintf(out + strlen(out), 96 - strlen(out), _(", and %u shared"), p->values[p->nodes[k].in[0]].width);
+                    snprintf(out + strlen(out), LINE - strlen(out), _(", and %u shared"), p->values[p->nodes[k].in[0]].width);
             return;
         }
         if (n->code == LM_OP_GLU || n->code == LM_OP_ACT) {
             lm_traits t = { .has_act = true, .act = n->glu.act, .glu = n->code == LM_OP_GLU ? n : NULL };
-            snprintf(out, 96, "%s %u → %u → %u", lm_mlp_name(&t, word, sizeof word), p->values[p->nodes[first].in[0]].width,
+            snprintf(out, LINE, "%s %u → %u → %u", lm_mlp_name(&t, word, sizeof word), p->values[p->nodes[first].in[0]].width,
                      p->values[n->out].width, p->values[p->nodes[end - 1].out].width);
         }
     }
@@ -78,12 +78,29 @@ static uint32_t row_of(const drawing *d, lm_value v)
     return 0;
 }
 
+/* Bytes of the characters that fit into so many columns. */
+static size_t bytes_of(const char *text, unsigned columns)
+{
+    size_t n = 0, end;
+    char   part[LINE];
+
+    for (end = 0; text[end] && end + 4 < sizeof part; n = end) {
+        part[end] = text[end];
+        for (end++; ((unsigned char)text[end] & 0xC0) == 0x80 && end + 1 < sizeof part; end++)
+            part[end] = text[end];
+        part[end] = '\0';
+        if (lm_text_columns(part) > columns)
+            return n;
+    }
+    return n;
+}
+
 static void collect(drawing *d, uint32_t layer)
 {
     lm_facts         *f = d->v->f;
     const lm_program *p = f->s.program;
     const lm_module  *m = &p->modules[f->ledger->layer[layer]];
-    char              text[96];
+    char              text[LINE];
 
     add_row(d, "x", m->first_op, m->in);
     for (uint32_t i = m->first_op, next; i < m->end_op; i = next) {
@@ -104,7 +121,8 @@ static void collect(drawing *d, uint32_t layer)
             block_text(f, i, next, text);
         uint32_t from = row_of(d, block == LM_NONE ? n->in[0] : p->modules[block].in);
         if (from + 1 != d->n)                /* not the row above: said, as no line is drawn for it */
-            snprintf(text + strlen(text), sizeof text - strlen(text), "  ⟵ %.20s", d->rows[from].text);
+            snprintf(text + strlen(text), sizeof text - strlen(text), "  ⟵ %.*s", (int)bytes_of(d->rows[from].text, 20),
+                     d->rows[from].text);
         add_row(d, text, next - 1, p->nodes[next - 1].out);
     }
 }

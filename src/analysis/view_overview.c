@@ -6,6 +6,8 @@
 #include "analysis/ledger.h"
 #include "analysis/page.h"
 
+enum { LABEL = 17 };                     /* columns of what stands at the left */
+
 /* ---- header ---- */
 
 /* "GQA 24:8": how many query heads share a key. */
@@ -27,16 +29,16 @@ static void put_title(lm_page *v)
     const char *name  = lm_facts_text(f, "model.name");
     char        figure[LM_FIG];
 
-    lm_buf_printf(&right, "%s · %" PRIu64 " %s", lm_facts_text(f, "model.family"), lm_facts_count(f, "architecture.layers"),
-                  _("layers"));
+    lm_buf_printf(&right, _("%s · %" PRIu64 " layers"), lm_facts_text(f, "model.family"), lm_facts_count(f,
+                                                                                                         "architecture.layers"));
     put_heads(f, &right);
     if (lm_facts_has(f, "architecture.context"))
-        lm_buf_printf(&right, " · %s %s", lm_fig_count(figure, lm_facts_count(f, "architecture.context")), _("context"));
+        lm_buf_printf(&right, _(" · %s context"), lm_fig_count(figure, lm_facts_count(f, "architecture.context")));
     lm_put(v->out, name, 0);
     unsigned used = lm_text_columns(name), wide = right.data ? lm_text_columns(right.data) : 0;
     lm_buf_printf(v->out, "%*s%s\n", used + wide + 3 < v->columns ? (int)(v->columns - used - wide) : 3, "",
                   right.data ? right.data : "");
-    lm_buf_printf(v->out, "%s, %s", lm_facts_text(f, "model.container"), lm_facts_text(f, "model.source"));
+    lm_buf_printf(v->out, "%s, %s", _(lm_facts_text(f, "model.container")), lm_facts_text(f, "model.source"));
     lm_buf_printf(v->out, "%s\n", lm_facts_has(f, "weights.bytes") ? "" : _("; no weights loaded"));
     lm_buf_free(&right);
 }
@@ -87,6 +89,7 @@ static void put_part(lm_page *v, const char *label, uint64_t n, uint64_t total, 
 static void put_parameters(lm_page *v)
 {
     static const char *const parts[] = { "embedding", "attention", "mlp", "norm", "head", "other" };
+    static const char *const words[] = { N_("embedding"), N_("attention"), N_("mlp"), N_("norm"), N_("head"), N_("other") };
     lm_facts *f      = v->f;
     uint64_t  total  = lm_facts_count(f, "parameters.total"), untied = lm_facts_count(f, "parameters.untied_total");
     uint64_t  active = lm_facts_count(f, "parameters.active");
@@ -100,7 +103,7 @@ static void put_parameters(lm_page *v)
     for (size_t i = 0; i < sizeof parts / sizeof *parts && total; i++) {
         uint64_t n = lm_facts_count(f, "parameters.%s", parts[i]);
         if (n)
-            put_part(v, i == 0 && lm_facts_truth(f, "architecture.tied") ? _("embedding = head") : _(parts[i]), n, total, true);
+            put_part(v, i == 0 && lm_facts_truth(f, "architecture.tied") ? _("embedding = head") : _(words[i]), n, total, true);
     }
     if (total)
         put_part(v, _("total"), total, total, false);
@@ -116,54 +119,101 @@ static void put_parameters(lm_page *v)
 
 /* ---- memory ---- */
 
+/* A label in the first column, at least as wide as the English ones; kept as long as the facts. */
+static const char *wide(lm_facts *f, const char *label)
+{
+    unsigned    n    = lm_text_columns(label);
+    const char *text = lm_arena_printf(&f->arena, "%s%*s", label, (int)(n < LABEL ? LABEL - n : 0), "");
+
+    f->failed |= !text;
+    return text ? text : "";
+}
+
+static void put_label(lm_page *v, const char *label)
+{
+    lm_buf_add_str(v->out, "  ");
+    lm_put(v->out, label, LABEL + 1);
+    lm_buf_add_char(v->out, ' ');
+}
+
+static void add_line(lm_table *t, const char *label, lm_buf *line)
+{
+    lm_table_row(t, wide(t->f, label), line->data ? line->data : "");
+    t->f->failed |= line->failed;
+    lm_buf_free(line);
+}
+
+static void add_stored(lm_table *t)
+{
+    const lm_fact *by = NULL;
+    lm_buf         line = { 0 };
+    char           a[LM_FIG];
+
+    lm_facts_find(t->f, "weights.by_type", &by, NULL);
+    lm_buf_add_str(&line, lm_fig_bytes(a, lm_facts_count(t->f, "weights.bytes")));
+    for (const lm_fact *x = lm_fact_first(by); x && line.size < 110; x = lm_fact_next(x))
+        lm_buf_printf(&line, "%s%s %s", x == by->impl.first ? ": " : ", ", x->name, lm_fig_bytes(a, x->count));
+    add_line(t, _("weights, stored"), &line);
+}
+
+static void add_cache(lm_table *t)
+{
+    lm_facts *f    = t->f;
+    lm_buf    line = { 0 };
+    char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
+
+    lm_buf_printf(&line, _("%s = %s positions of %s bytes, %s"), lm_fig_bytes(a, lm_facts_count(f, "kv.bytes_at_context")),
+                  lm_fig_count(b, lm_facts_count(f, "kv.context")), lm_fig_count(c, lm_facts_count(f, "kv.bytes_per_token")),
+                  lm_facts_text(f, "kv.type"));
+    if (lm_facts_count(f, "kv.batch") > 1)
+        lm_buf_printf(&line, _(", %" PRIu64 " sequences"), lm_facts_count(f, "kv.batch"));
+    if (lm_facts_has(f, "kv.window"))
+        lm_buf_printf(&line, _(", window %s"), lm_fig_count(a, lm_facts_count(f, "kv.window")));
+    add_line(t, _("cache"), &line);
+}
+
+static void add_plan(lm_table *t)
+{
+    lm_facts *f    = t->f;
+    lm_buf    line = { 0 };
+    char      a[LM_FIG], b[LM_FIG];
+
+    if (!lm_facts_has(f, "memory.scratch")) {
+        lm_buf_add_str(&line, _(lm_facts_text(f, "memory.not_planned")));
+        add_line(t, _("to run"), &line);
+        return;
+    }
+    lm_buf_printf(&line, _("%s, %" PRIu64 " rows in a step"), lm_fig_bytes(a, lm_facts_count(f, "memory.scratch")),
+                  lm_facts_count(f, "memory.scratch_parts.rows"));
+    add_line(t, _("scratch"), &line);
+    lm_fig_bytes(a, lm_facts_count(f, "memory.total"));
+    if (lm_facts_count(f, "memory.mapped"))
+        lm_buf_printf(&line, _("%s in memory of its own, %s mapped (%s)"), a, lm_fig_bytes(b, lm_facts_count(f,
+                                                                                                             "memory.mapped")),
+                      _(lm_facts_text(f, "weights.precision")));
+    else
+        lm_buf_printf(&line, _("%s in memory of its own (%s)"), a, _(lm_facts_text(f, "weights.precision")));
+    add_line(t, _("to run"), &line);
+}
+
 static void put_memory(lm_page *v)
 {
     static const char *const precisions[] = { "f16", "Q8_0", "Q4_K_M" };
     lm_facts *f = v->f;
-    lm_table  t = lm_table_new(f, "lrrr", 2);
-    char      a[LM_FIG], b[LM_FIG], c[LM_FIG], line[160];
+    lm_table  t = lm_table_new(f, "lrrr", 2), rest = lm_table_new(f, "ll", 2);
+    char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
     t.gap = "   ";
-    lm_table_row(&t, _("memory           "), precisions[0], precisions[1], precisions[2]);
-    lm_table_row(&t, _("weights"), lm_fig_bytes(a, lm_facts_count(f, "weights.as.f16.bytes")),
+    lm_table_row(&t, wide(f, _("memory")), precisions[0], precisions[1], precisions[2]);
+    lm_table_row(&t, wide(f, _("weights")), lm_fig_bytes(a, lm_facts_count(f, "weights.as.f16.bytes")),
                  lm_fig_bytes(b, lm_facts_count(f, "weights.as.Q8_0.bytes")),
                  lm_fig_bytes(c, lm_facts_count(f, "weights.as.Q4_K_M.bytes")));
     lm_buf_add_char(v->out, '\n');
     lm_table_print(&t, v->out);
-    lm_table rest = lm_table_new(f, "ll", 2);
-    if (lm_facts_has(f, "weights.bytes")) {
-        lm_buf types = { 0 };
-        const lm_fact *by = NULL;
-        lm_facts_find(f, "weights.by_type", &by, NULL);
-        for (const lm_fact *x = lm_fact_first(by); x; x = lm_fact_next(x))
-            lm_buf_printf(&types, "%s%s %s", x == by->impl.first ? ": " : ", ", x->name, lm_fig_bytes(a, x->count));
-        snprintf(line, sizeof line, "%s%.100s", lm_fig_bytes(b, lm_facts_count(f, "weights.bytes")),
-                 types.data ? types.data : "");
-        lm_table_row(&rest, _("weights, stored  "), line);
-        lm_buf_free(&types);
-    }
-    snprintf(line, sizeof line, _("%s = %s positions of %s bytes, %s"),
-             lm_fig_bytes(a, lm_facts_count(f, "kv.bytes_at_context")),
-             lm_fig_count(b, lm_facts_count(f, "kv.context")), lm_fig_count(c,
-                     lm_facts_count(f, "kv.bytes_per_token")), lm_facts_text(f, "kv.type"));
-    if (lm_facts_count(f, "kv.batch") > 1)
-        snprintf(line + strlen(line), sizeof line - strlen(line), _(", %" PRIu64 " sequences"), lm_facts_count(f, "kv.batch"));
-    if (lm_facts_has(f, "kv.window"))
-        snprintf(line + strlen(line), sizeof line - strlen(line), _(", window %s"),
-                 lm_fig_count(a, lm_facts_count(f, "kv.window")));
-    lm_table_row(&rest, _("cache            "), line);
-    if (lm_facts_has(f, "memory.scratch")) {
-        snprintf(line, sizeof line, _("%s, %" PRIu64 " rows in a step"), lm_fig_bytes(a, lm_facts_count(f, "memory.scratch")),
-                 lm_facts_count(f, "memory.scratch_parts.rows"));
-        lm_table_row(&rest, _("scratch"), line);
-        snprintf(line, sizeof line, _("%s in memory of its own%s%s%s (%s)"), lm_fig_bytes(a, lm_facts_count(f, "memory.total")),
-                 lm_facts_count(f, "memory.mapped") ? ", " : "", lm_facts_count(f, "memory.mapped") ? lm_fig_bytes(b,
-                         lm_facts_count(f, "memory.mapped")) : "",
-                 lm_facts_count(f, "memory.mapped") ? _(" mapped") : "", lm_facts_text(f, "weights.precision"));
-        lm_table_row(&rest, _("to run"), line);
-    } else {
-        lm_table_row(&rest, _("to run"), lm_facts_text(f, "memory.not_planned"));
-    }
+    if (lm_facts_has(f, "weights.bytes"))
+        add_stored(&rest);
+    add_cache(&rest);
+    add_plan(&rest);
     lm_table_print(&rest, v->out);
 }
 
@@ -172,13 +222,15 @@ static void put_memory(lm_page *v)
 static void put_compute(lm_page *v)
 {
     lm_facts *f = v->f;
-    char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
+    char      a[LM_FIG], b[LM_FIG], c[LM_FIG], d[LM_FIG];
 
-    lm_buf_printf(v->out, _("\n  compute per token  %s + %s for each token of context; a prompt of %s: %s\n"),
+    lm_buf_add_char(v->out, '\n');
+    put_label(v, _("compute per token"));
+    lm_buf_printf(v->out, _("%s + %s for each token of context; a prompt of %s: %s\n"),
                   lm_fig_flops(a, (double)lm_facts_count(f, "flops.per_token_matmul")),
                   lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token")),
-                  lm_fig_count((char[LM_FIG]){ 0 }, lm_facts_count(f, "kv.context")), lm_fig_flops(c,
-                          (double)lm_facts_count(f, "flops.prefill")));
+                  lm_fig_count(c, lm_facts_count(f, "kv.context")), lm_fig_flops(d, (double)lm_facts_count(f,
+                                                                                                           "flops.prefill")));
 }
 
 static void put_speed(lm_page *v)
@@ -188,7 +240,8 @@ static void put_speed(lm_page *v)
     bool      here = lm_facts_has(f, "weights.bytes");
 
     if (!lm_facts_truth(f, "speed.measured")) {
-        lm_buf_add_str(v->out, _("  this machine       not measured yet: lamina doctor\n"));
+        put_label(v, _("this machine"));
+        lm_buf_printf(v->out, "%s\n", _("not measured yet: lamina doctor"));
         return;
     }
     for (size_t i = here ? 2 : 0; i < 3; i++) {
@@ -197,13 +250,15 @@ static void put_speed(lm_page *v)
         if (!lm_facts_has(f, "%s.generation.tokens_per_second", at) || !lm_facts_has(f, "%s.prompt.tokens_per_second", at))
             continue;
         char a[LM_FIG], b[LM_FIG];
-        lm_buf_printf(v->out, _("  %s at most %s tokens/s generating (%s), %s reading (%s)%s%s\n"),
-                      here || i == 0 ? _("this machine      ") : "                  ",
-                      lm_fig_rate(a, lm_facts_number(f, "%s.generation.tokens_per_second", at)), lm_facts_text(f,
-                              "%s.generation.limited_by", at),
-                      lm_fig_rate(b, lm_facts_number(f, "%s.prompt.tokens_per_second", at)), lm_facts_text(f,
-                              "%s.prompt.limited_by", at), here ? "" : _(" as "),
-                      here ? "" : precisions[i]);
+        put_label(v, here || i == 0 ? _("this machine") : "");
+        lm_buf_printf(v->out,
+                      here ? _("at most %s tokens/s generating (%s), %s reading (%s)")
+                           : _("at most %s tokens/s generating (%s), %s reading (%s) as %s"),
+                      lm_fig_rate(a, lm_facts_number(f, "%s.generation.tokens_per_second", at)),
+                      _(lm_facts_text(f, "%s.generation.limited_by", at)),
+                      lm_fig_rate(b, lm_facts_number(f, "%s.prompt.tokens_per_second", at)),
+                      _(lm_facts_text(f, "%s.prompt.limited_by", at)), precisions[i]);
+        lm_buf_add_char(v->out, '\n');
     }
 }
 
@@ -214,9 +269,10 @@ static void put_rope(lm_page *v)
 
     if (!lm_facts_count(f, "rope.n_tables"))
         return;
-    lm_buf_printf(v->out, _("  rope               base %s, %" PRIu64 " of %" PRIu64 " lanes"),
-                  lm_fig_count(figure, (uint64_t)lm_facts_number(f, "rope.base")),
-                  lm_facts_count(f, "rope.dim"), lm_facts_count(f, "rope.head_dim"));
+    put_label(v, "rope");
+    lm_buf_printf(v->out, _("base %s, %" PRIu64 " of %" PRIu64 " lanes"),
+                  lm_fig_count(figure, (uint64_t)lm_facts_number(f, "rope.base")), lm_facts_count(f, "rope.dim"),
+                  lm_facts_count(f, "rope.head_dim"));
     if (strcmp(lm_facts_text(f, "rope.scaling"), "none") != 0)
         lm_buf_printf(v->out, _(", %s scaling"), lm_facts_text(f, "rope.scaling"));
     if (lm_facts_has(f, "rope.factor"))
@@ -232,14 +288,19 @@ static void put_notes(lm_page *v)
     lm_facts      *f = v->f;
     const lm_fact *list = NULL;
 
-    if (lm_facts_truth(f, "architecture.tied"))
-        lm_buf_printf(v->out, "  %s", _("notes              the head shares the embedding: counted once\n"));
-    if (lm_facts_count(f, "architecture.kinds_of_layer") > 1)
-        lm_buf_printf(v->out, _("  layers             %" PRIu64 " kinds: see --view layers\n"),
-                      lm_facts_count(f, "architecture.kinds_of_layer"));
+    if (lm_facts_truth(f, "architecture.tied")) {
+        put_label(v, _("notes"));
+        lm_buf_printf(v->out, "%s\n", _("the head shares the embedding: counted once"));
+    }
+    if (lm_facts_count(f, "architecture.kinds_of_layer") > 1) {
+        put_label(v, _("layers"));
+        lm_buf_printf(v->out, _("%" PRIu64 " kinds: see --view layers\n"), lm_facts_count(f, "architecture.kinds_of_layer"));
+    }
     lm_facts_find(f, "warnings", &list, NULL);
-    for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x))
-        lm_buf_printf(v->out, "  %s %s\n", x == list->impl.first ? _("unusual           ") : "                  ", x->text);
+    for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x)) {
+        put_label(v, x == list->impl.first ? _("unusual") : "");
+        lm_buf_printf(v->out, "%s\n", _(x->text));
+    }
 }
 
 void lm_view_overview(lm_page *v)
@@ -252,5 +313,7 @@ void lm_view_overview(lm_page *v)
     put_speed(v);
     put_rope(v);
     put_notes(v);
-    lm_buf_add_str(v->out, _("\n  more               --layer 0   --view info|tree|torchinfo|params|flops|kv|memory|rope\n"));
+    lm_buf_add_char(v->out, '\n');
+    put_label(v, _("more"));
+    lm_buf_add_str(v->out, "--layer 0   --view info|tree|torchinfo|params|flops|kv|memory|rope\n");
 }

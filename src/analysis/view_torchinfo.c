@@ -221,7 +221,7 @@ static void put_footer(const summary *s)
     values = lm_facts_count(f, s->compatible ? "pass.torchinfo.forward_backward_bytes" : "pass.output_bytes");
     params = lm_facts_count(f, s->compatible ? "pass.torchinfo.params_bytes" : "pass.parameter_bytes");
     put_megabytes(out, "Input size", in);
-    put_megabytes(out, s->compatible ? "Forward/backward pass size" : _("Forward pass size"), values);
+    put_megabytes(out, s->compatible ? "Forward/backward pass size" : "Forward pass size", values);
     put_megabytes(out, "Params size", params);
     put_megabytes(out, "Estimated Total Size", in + values + params);
     put_rule(s);

@@ -41,11 +41,11 @@ static void describe_attention(const lm_attention_spec *s, lm_buf *out)
     else
         lm_buf_printf(out, "softmax(%g q·kᵀ)", lm_decimal(s->scale));
     if (s->softcap > 0)
-        lm_buf_printf(out, ", soft cap %g", lm_decimal(s->softcap));
+        lm_buf_printf(out, _(", soft cap %g"), lm_decimal(s->softcap));
     if (s->alibi > 0)
         lm_buf_add_str(out, ", ALiBi");
     if (s->sinks)
-        lm_buf_add_str(out, ", sinks");
+        lm_buf_add_str(out, _(", sinks"));
     if (s->window)
         lm_buf_printf(out, _(", keys i-%u … i"), s->window - 1);
     else
@@ -197,11 +197,11 @@ static void put_layer_head(lm_page *v, uint32_t layer)
     uint32_t         id = v->f->ledger->layer[layer];
     char             a[LM_FIG], b[LM_FIG];
 
-    lm_buf_printf(v->out, "%s  %s   [T, %u] → [T, %u]   %s %s   %s %s\n", m->path, m->class_name,
+    lm_buf_printf(v->out, _("%s  %s   [T, %u] → [T, %u]   %s parameters   %s per token\n"), m->path, m->class_name,
                   v->f->s.program->values[m->in].width,
                   v->f->s.program->values[m->out].width, lm_fig_count(a,
-                          lm_facts_count(v->f, "modules[%u].parameters", id)), _("parameters"),
-                  lm_fig_flops(b, 2 * (double)lm_facts_count(v->f, "modules[%u].mult_adds", id)), _("per token"));
+                          lm_facts_count(v->f, "modules[%u].parameters", id)),
+                  lm_fig_flops(b, 2 * (double)lm_facts_count(v->f, "modules[%u].mult_adds", id)));
 }
 
 static uint32_t twins_of(lm_page *v, uint32_t layer)
@@ -229,8 +229,10 @@ static void put_next(lm_page *v, uint32_t layer)
     if (n == p->n_layers && n > 1)
         lm_buf_printf(v->out, _("; all %u layers are made alike"), n);
     else if (n > 1)
-        lm_buf_printf(v->out, _("; %u of %u layers are made like this one%s"), n, p->n_layers,
-                      layer + 1 < p->n_layers && twin[layer + 1] != twin[layer] ? _(", the next is not") : "");
+        lm_buf_printf(v->out,
+                      layer + 1 < p->n_layers && twin[layer + 1] != twin[layer]
+                          ? _("; %u of %u layers are made like this one, the next is not")
+                          : _("; %u of %u layers are made like this one"), n, p->n_layers);
     lm_buf_add_char(v->out, '\n');
 }
 

@@ -91,7 +91,7 @@ static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_
 
     if (!wanted && m->tensors) {
         h->types     = m->types;
-        s->precision = "as stored";
+        s->precision = N_("as stored");
         return LM_OK;
     }
     const char         *name = wanted ? wanted : lm_dtype_of(lm_model_published_type(m))->name;

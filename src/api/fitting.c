@@ -6,6 +6,7 @@
 #include "analysis/ledger.h"
 #include "analysis/precision.h"
 #include "analysis/predict.h"
+#include "base/language.h"
 #include "base/alloc.h"
 #include "lamina/machine.h"
 #include "runtime/engine.h"
@@ -139,7 +140,7 @@ static lm_status add_rows(fitting *f, const char *only, lm_error *e)
         LM_TRY(add_precision(f, x, e));
     } else {
         if (f->m->tensors)
-            LM_TRY(add_row(f, "as stored", NULL, e));
+            LM_TRY(add_row(f, N_("as stored"), NULL, e));
         for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
             const char *name = *usual[i] ? usual[i] : strcmp(native, "f32") == 0 ? "f16" : native;
             LM_TRY(add_precision(f, lm_precision_named(name), e));

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/filemap.h"
@@ -78,16 +79,18 @@ static void show(audit *a, const char *model, const char *quantity, const char *
     }
     if (a->o->quiet_ones && j->verdict != LM_CLAIM_WRONG)
         return;
-    lm_buf_printf(&a->out, "%5zu  %-13s  %s  %s: %s", a->line, lm_claim_word(j->verdict), model, quantity, claim);
+    const char *word = _(lm_claim_word(j->verdict));
+    unsigned    used = lm_text_columns(word);
+    lm_buf_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "", model, quantity, claim);
     if (j->verdict == LM_CLAIM_WRONG || j->verdict == LM_CLAIM_ROUNDED)
-        lm_buf_printf(&a->out, "; it is %s", j->truth);
-    lm_buf_printf(&a->out, "%s%s%s\n", *j->why ? " (" : "", j->why, *j->why ? ")" : "");
+        lm_buf_printf(&a->out, _("; it is %s"), j->truth);
+    lm_buf_printf(&a->out, "%s%s%s\n", *j->why ? " (" : "", *j->why ? _(j->why) : "", *j->why ? ")" : "");
 }
 
 static lm_status judge(audit *a, const char *model, const char *quantity, const char *claim, lm_error *e)
 {
     subject     *s = find_subject(a, model);
-    lm_judgement j = { .verdict = LM_CLAIM_NOT_CHECKABLE, .why = "no such model" };
+    lm_judgement j = { .verdict = LM_CLAIM_NOT_CHECKABLE, .why = N_("no such model") };
 
     if (s && !s->missing)
         LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
@@ -192,10 +195,9 @@ static lm_status finish(audit *a, lm_error *e)
             json_object_set_new(counts, lm_claim_word((lm_claim)i), json_integer((json_int_t)a->counts[i]));
         LM_TRY(lm_out_json(a->cli, json_pack("{s:O, s:o}", "statements", a->list, "counts", counts), e));
     } else {
-        lm_buf_printf(&a->out, "%zu statements: ", a->statements);
-        for (int i = 0; i < 4; i++)
-            lm_buf_printf(&a->out, "%s%zu %s", i ? ", " : "", a->counts[i], lm_claim_word((lm_claim)i));
-        lm_buf_add_char(&a->out, '\n');
+        lm_buf_printf(&a->out, _("%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
+                      a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
+                      a->counts[LM_CLAIM_NOT_CHECKABLE]);
         LM_TRY(lm_out_buf(&a->out, e));
     }
     if (a->counts[LM_CLAIM_WRONG])

@@ -11,7 +11,7 @@ typedef struct devices_options { int kind; } devices_options;
 
 static const char *const kind_words[] = { "gpu", "accelerator", "apple", "phone", "board", "cpu", NULL };
 static const char *const kind_titles[] = {
-    "graphics processors", "accelerators", "Apple", "phones", "boards and small machines", "processors",
+    N_("graphics processors"), N_("accelerators"), "Apple", N_("phones"), N_("boards and small machines"), N_("processors"),
 };
 
 static const lm_flag devices_flag_table[] = {
@@ -34,7 +34,8 @@ static json_t *rate_json(double x)
 
 static json_t *device_json(const lm_device *d)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s}", "name", d->name, "title", d->title, "kind",
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s}", "name", d->name, "title", d->title,
+                     "kind",
                      d->kind,
                      "aliases", d->aliases, "memory", (json_int_t)d->memory, "bytes_per_second", d->memory_rate, "operations_per_second",
                      "f32", rate_json(d->peak.f32), "f16", rate_json(d->peak.f16), "bf16", rate_json(d->peak.bf16), "int8",
@@ -63,23 +64,30 @@ static void table(lm_cli *cli, int only, lm_buf *out)
     lm_grid g = { .arena = &cli->arena, .align = "llrrrrrr", .indent = 2 };
     size_t  n = 0;
 
-    lm_grid_row(&g, "", "", "memory", "reads", "f32", "f16", "bf16", "int8");
+    lm_grid_row(&g, "", "", _("memory"), _("reads"), "f32", "f16", "bf16", "int8");
     for (int k = 0; kind_words[k]; k++) {
         if (only >= 0 && k != only)
             continue;
         if (n)
             lm_grid_line(&g, "");
-        lm_grid_line(&g, kind_titles[k]);
+        lm_grid_line(&g, _(kind_titles[k]));
         for (size_t i = 0; lm_device_at(i); i++)
             if (strcmp(lm_device_at(i)->kind, kind_words[k]) == 0) {
                 add_row(lm_device_at(i), &g);
                 n++;
             }
     }
-    lm_buf_printf(out, "%zu devices: memory, bytes read and 10¹² operations a second, dense\n\n", n);
+    lm_buf_printf(out, _("%zu devices: memory, bytes read and 10¹² operations a second, dense\n\n"), n);
     lm_grid_print(&g, out);
-    lm_buf_add_str(out, "\n  -  is not published; the next wider type is taken for it\n"
-                        "  more  lamina devices NAME (with its source)   lamina fit MODEL --device NAME\n");
+    lm_buf_printf(out, "\n  -  %s\n  %s\n", _("is not published; the next wider type is taken for it"),
+                  _("more  lamina devices NAME (with its source)   lamina fit MODEL --device NAME"));
+}
+
+static void label(const char *text, lm_buf *out)
+{
+    size_t n = lm_grid_width(text);
+
+    lm_buf_printf(out, "  %s%*s", text, n < 9 ? (int)(10 - n) : 1, "");
 }
 
 static void details(const lm_device *d, lm_buf *out)
@@ -88,15 +96,24 @@ static void details(const lm_device *d, lm_buf *out)
     static const char *const types[] = { "float32", "float16", "bfloat16", "int8" };
     char figure[LM_FIGURE];
 
-    lm_buf_printf(out, "%s\n\n  name      %s%s%s\n  memory    %s (%.0f GiB)\n", d->title, d->name, *d->aliases ? " " : "", d->aliases,
-                  lm_figure_bytes(figure, d->memory), (double)d->memory / (1 << 30));
-    lm_buf_printf(out, "  reads     %s a second\n", lm_figure_bytes(figure, (uint64_t)d->memory_rate));
-    if (d->cores)
-        lm_buf_printf(out, "  cores     %u\n", d->cores);
+    lm_buf_printf(out, "%s\n\n", d->title);
+    label(_("name"), out);
+    lm_buf_printf(out, "%s%s%s\n", d->name, *d->aliases ? " " : "", d->aliases);
+    label(_("memory"), out);
+    lm_buf_printf(out, "%s (%.0f GiB)\n", lm_figure_bytes(figure, d->memory), (double)d->memory / (1 << 30));
+    label(_("reads"), out);
+    lm_buf_printf(out, _("%s a second\n"), lm_figure_bytes(figure, (uint64_t)d->memory_rate));
+    if (d->cores) {
+        label(_("cores"), out);
+        lm_buf_printf(out, "%u\n", d->cores);
+    }
     for (int i = 0; i < 4; i++)
-        if (rates[i] > 0)
-            lm_buf_printf(out, "  %-8s  %s · 10¹² operations a second\n", types[i], tera(figure, rates[i]));
-    lm_buf_printf(out, "  source    %s\n", d->source);
+        if (rates[i] > 0) {
+            label(types[i], out);
+            lm_buf_printf(out, _("%s · 10¹² operations a second\n"), tera(figure, rates[i]));
+        }
+    label(_("source"), out);
+    lm_buf_printf(out, "%s\n", d->source);
 }
 
 static json_t *list_json(int only)

@@ -144,7 +144,7 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
         lm_text_free(&config);
         return status;
     }
-    status = lm_model_open_config(config.data, config.n, o->tree ? o->tree : "a model of these sizes", &m, e);
+    status = lm_model_open_config(config.data, config.n, o->tree ? o->tree : _("a model of these sizes"), &m, e);
     lm_text_free(&config);
     if (status == LM_OK)
         status = show(cli, o, m, parameters, e);

@@ -57,13 +57,13 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
 
     lm_buf_add_str(&out, "lamina explain TOPIC [MODEL]\n\n");
     for (size_t i = 0; (topic = lm_topic_at(i, &summary)); i++) {
-        lm_buf_printf(&out, "  %-14s %s\n", topic, summary);
+        lm_buf_printf(&out, "  %-14s %s\n", topic, _(summary));
         json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "topic", topic, "summary", summary, "example",
                                              lm_topic_example(topic)));
     }
     lm_buf_add_str(&out, "\nlamina explain --diagram NAME [MODEL]\n\n");
     for (size_t i = 0; (topic = lm_diagram_at(i, &summary)); i++) {
-        lm_buf_printf(&out, "  %-14s %s\n", topic, summary);
+        lm_buf_printf(&out, "  %-14s %s\n", topic, _(summary));
         json_array_append_new(diagrams, json_pack("{s:s, s:s}", "diagram", topic, "summary", summary));
     }
     lm_status status = LM_OK;
@@ -184,7 +184,7 @@ static lm_status choose(lm_cli *cli, explain_options *o, const char **path, cons
         return lm_explain(NULL, topic, NULL, NULL, e);       /* names the topics there are */
     LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
     *path    = lm_arena_printf(&cli->arena, LM_PRESET_PREFIX "%s", preset->name);
-    *example = lm_arena_printf(&cli->arena, "an example: %s (%s); lamina explain %s MODEL takes any other", preset->title,
+    *example = lm_arena_printf(&cli->arena, _("an example: %s (%s); lamina explain %s MODEL takes any other"), preset->title,
                                preset->source, topic);
     return *path && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
 }

@@ -1,7 +1,9 @@
 /* lamina presets - the published models whose shape is known here. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "base/error.h"
 #include "cli/output.h"
 #include "lamina/facts.h"
@@ -79,6 +81,21 @@ static void row(const shape *s, lm_buf *out)
                   lm_figure_count(c, s->info.context_length));
 }
 
+static void head(lm_buf *out)
+{
+    const struct { const char *word; int width; } cells[] = {
+        { _("name"), -22 }, { _("family"), -12 }, { _("parameters"), 15 }, { _("active"), 15 }, { _("layers"), 6 }, { _("hidden"), 6 },
+        { _("heads"), 7 }, { _("context"), 9 },
+    };
+    const int n = sizeof cells / sizeof *cells;
+
+    for (int i = 0; i < n; i++) {
+        int width = cells[i].width, pad = abs(width) - (int)lm_text_columns(cells[i].word);
+        pad       = pad > 0 ? pad : 0;
+        lm_buf_printf(out, "%*s%s%*s%s", width > 0 ? pad : 0, "", cells[i].word, width < 0 ? pad : 0, "", i + 1 < n ? " " : "\n");
+    }
+}
+
 static lm_status presets(lm_cli *cli, void *options, lm_error *e)
 {
     json_t *list = json_array();
@@ -90,8 +107,7 @@ static lm_status presets(lm_cli *cli, void *options, lm_error *e)
     shape s;
 
     (void)options;
-    lm_buf_printf(&page, "%-22s %-12s %15s %15s %6s %6s %7s %9s\n", "name", "family", "parameters", "active", "layers", "hidden", "heads",
-                  "context");
+    head(&page);
     for (size_t i = 0; (p = lm_preset_at(i)) && status == LM_OK; i++) {
         if (!wanted(p, cli))
             continue;

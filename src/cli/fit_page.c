@@ -27,7 +27,7 @@ const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[
     if (at->device)
         snprintf(out, LM_FIT_NAME, "%s, %s", at->device->title, size);
     else
-        snprintf(out, LM_FIT_NAME, at->here ? "this machine, %s free" : "%s", size);
+        snprintf(out, LM_FIT_NAME, at->here ? _("this machine, %s free") : "%s", size);
     return out;
 }
 
@@ -47,7 +47,7 @@ const char *lm_fit_rate(char out[LM_FIGURE], double x)
 
 static const char *limit(const char *name)
 {
-    return name && *name ? name : "-";
+    return name && *name ? _(name) : "-";
 }
 
 /* ---- one model ---- */
@@ -81,7 +81,8 @@ json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
 
     for (size_t i = 0; i < f->n; i++)
         json_array_append_new(rows, row_json(&f->rows[i], f->memory));
-    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name, "machine", place_json(at, f), "context",
+    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name, "machine", place_json(at, f),
+                     "context",
                      (json_int_t)f->context, "batch", (json_int_t)f->sequences, "kv_type", at->kv, "prompt", (json_int_t)f->prompt,
                      "fits", f->best >= 0, "best", f->best >= 0 ? f->rows[f->best].precision : NULL, "precisions", rows);
 }
@@ -99,12 +100,13 @@ static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
     const lm_fit *f = &x->fit;
     char          left[2 * NAME], right[NAME], place[NAME];
 
-    snprintf(left, sizeof left, "%.100s on %s", x->info.name, lm_fit_place_name(at, f->memory, place));
+    snprintf(left, sizeof left, _("%.100s on %s"), x->info.name, lm_fit_place_name(at, f->memory, place));
     if (f->best < 0)
-        snprintf(right, sizeof right, "does not fit%s", x->has_weights && f->n > 1 ? " as stored" : "");
+        snprintf(right, sizeof right, "%s", x->has_weights && f->n > 1 ? _("does not fit as stored") : _("does not fit"));
+    else if (strcmp(f->rows[f->best].precision, "as stored") == 0)
+        snprintf(right, sizeof right, "%s", _("fits as stored"));
     else
-        snprintf(right, sizeof right, strcmp(f->rows[f->best].precision, "as stored") == 0 ? "fits %s" : "fits in %s",
-                 f->rows[f->best].precision);
+        snprintf(right, sizeof right, _("fits in %s"), f->rows[f->best].precision);
     lm_fit_title(left, right, out);
 }
 
@@ -112,9 +114,10 @@ static void settings(const lm_fit *f, const lm_fit_place *at, lm_buf *out)
 {
     char context[LM_FIGURE];
 
-    lm_buf_printf(out, "%s positions, %llu sequence%s, cache %s; plan for %s\n\n", lm_figure_count(context, f->context),
-                  (unsigned long long)f->sequences, f->sequences == 1 ? "" : "s", at->kv,
-                  strcmp(f->level, "ref") == 0 ? "weights as stored" : f->level);
+    lm_buf_printf(out, P_(f->sequences, "%s positions, %llu sequence, cache %s; plan for %s\n\n",
+                          "%s positions, %llu sequences, cache %s; plan for %s\n\n"),
+                  lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv,
+                  strcmp(f->level, "ref") == 0 ? _("weights as stored") : f->level);
 }
 
 static const char *longest(char out[LM_FIGURE], uint64_t n)
@@ -129,12 +132,22 @@ static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], left[LM_FIGURE], context[LM_FIGURE], most[LM_FIGURE], token[LM_FIGURE],
         prompt[LM_FIGURE];
 
-    snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−", lm_figure_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
+    snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−", lm_figure_bytes(a,
+                                                                             r->fits ? f->memory - r->total : r->total - f->memory));
     lm_figure_count(most, r->most);
-    lm_grid_row(g, r->precision, lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
+    lm_grid_row(g, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
                 lm_figure_bytes(d, r->total), r->fits ? "✓" : "✗", left, longest(context, r->longest),
-                r->most ? most : "-", r->fits ? lm_fit_rate(token, r->token.rate) : "-", r->fits ? limit(r->token.limited_by) : "",
+                r->most ? most : "-", r->fits ? lm_fit_rate(token,
+                                                            r->token.rate) : "-", r->fits ? limit(r->token.limited_by) : "",
                 r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-", r->fits ? limit(r->prompt.limited_by) : "");
+}
+
+/* The head of a column, before what it says. */
+static void explain_column(const char *name, lm_buf *out)
+{
+    size_t n = lm_grid_width(name);
+
+    lm_buf_printf(out, "  %s%*s", name, n < 10 ? (int)(11 - n) : 1, "");
 }
 
 static void legend(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
@@ -146,18 +159,31 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
     lm_figure_count(prompt, f->prompt);
     if (f->context_length)
         lm_figure_count(length, f->context_length);
-    lm_buf_printf(out, "\n  context    the longest for %llu sequence%s that a plan fits for, of %s\n"
-                       "  batch      the most sequences of %s positions that a plan fits for\n",
-                  (unsigned long long)f->sequences, f->sequences == 1 ? "" : "s", f->context_length ? length : "any", context);
-    if (at->device || at->here)
-        lm_buf_printf(out, "  generates  tokens a second%s with %s positions in the cache, at best, and what limits it\n"
-                           "  reads      tokens a second of a prompt of %s\n",
-                      f->sequences > 1 ? " of all sequences" : "", context, prompt);
-    if (at->device)
-        lm_buf_printf(out, "  peaks      %s\n", at->device->source);
-    else if (at->here)
-        lm_buf_add_str(out, "  peaks      measured here: lamina doctor\n");
-    lm_buf_printf(out, "\n  more       --context N   --batch N   --kv-type q8_0   --precision P   --json%s\n",
+    lm_buf_add_char(out, '\n');
+    explain_column(_("context"), out);
+    if (f->context_length)
+        lm_buf_printf(out, P_(f->sequences, "the longest for %llu sequence that a plan fits for, of %s\n",
+                              "the longest for %llu sequences that a plan fits for, of %s\n"),
+                      (unsigned long long)f->sequences, length);
+    else
+        lm_buf_printf(out, P_(f->sequences, "the longest for %llu sequence that a plan fits for, of any\n",
+                              "the longest for %llu sequences that a plan fits for, of any\n"),
+                      (unsigned long long)f->sequences);
+    explain_column(_("batch"), out);
+    lm_buf_printf(out, _("the most sequences of %s positions that a plan fits for\n"), context);
+    if (at->device || at->here) {
+        explain_column(_("generates"), out);
+        lm_buf_printf(out, f->sequences > 1
+                               ? _("tokens a second of all sequences with %s positions in the cache, at best, and what limits it\n")
+                               : _("tokens a second with %s positions in the cache, at best, and what limits it\n"), context);
+        explain_column(_("reads"), out);
+        lm_buf_printf(out, _("tokens a second of a prompt of %s\n"), prompt);
+        explain_column(_("peaks"), out);
+        lm_buf_printf(out, "%s\n", at->device ? at->device->source : _("measured here: lamina doctor"));
+    }
+    lm_buf_add_char(out, '\n');
+    explain_column(_("more"), out);
+    lm_buf_printf(out, "--context N   --batch N   --kv-type q8_0   --precision P   --json%s\n",
                   at->device ? "" : "   --device NAME (lamina devices)");
 }
 
@@ -168,7 +194,9 @@ void lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_arena *arena, lm
 
     verdict(x, at, out);
     settings(&x->fit, at, out);
-    lm_grid_row(&g, "", "weights", "cache", "scratch", "total", "", "left", "context", "batch", "generates", "", "reads", "");
+    lm_grid_row(&g, "", _("weights"), _("cache"), _("scratch"), _("total"), "", _("left"), _("context"), _("batch"),
+                _("generates"), "",
+                _("reads"), "");
     for (size_t i = 0; i < x->fit.n; i++)
         add_row(&g, &x->fit, &x->fit.rows[i]);
     lm_grid_print(&g, out);
@@ -219,30 +247,34 @@ json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
 
 void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_arena *arena, lm_buf *out)
 {
-    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n), left = memory > total ? memory - total : 0, copies = memory / total;
+    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x,
+                                                              n), left = memory > total ? memory - total : 0, copies = memory / total;
     lm_grid  g = { .arena = arena, .align = "llrrrrrrrl", .indent = 2 };
     char     a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], more[LM_FIGURE], sharing[LM_FIGURE];
     char     place[NAME], line[2 * NAME];
 
-    snprintf(line, sizeof line, "%zu models at once on %s", n, lm_fit_place_name(at, memory, place));
-    lm_fit_title(line, copies == 0 ? "do not fit" : copies == 1 ? "fit" : "fit more than once", out);
+    snprintf(line, sizeof line, _("%zu models at once on %s"), n, lm_fit_place_name(at, memory, place));
+    lm_fit_title(line, copies == 0 ? _("do not fit") : copies == 1 ? _("fit") : _("fit more than once"), out);
     settings(&x[0].fit, at, out);
-    lm_grid_row(&g, "", "stored as", "weights", "cache", "scratch", "total", "one more", "sharing weights", "generates", "");
+    lm_grid_row(&g, "", _("stored as"), _("weights"), _("cache"), _("scratch"), _("total"), _("one more"), _("sharing weights"),
+                _("generates"), "");
     for (size_t i = 0; i < n; i++) {
         const lm_fit_row *r = &x[i].fit.rows[x[i].row];
         snprintf(more, sizeof more, "%llu", (unsigned long long)more_of(&x[i], left, false));
         snprintf(sharing, sizeof sharing, "%llu", (unsigned long long)more_of(&x[i], left, true));
-        lm_grid_row(&g, x[i].info.name, r->precision, lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
+        lm_grid_row(&g, x[i].info.name, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
                     lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing, lm_fit_rate(e, r->token.rate),
                     limit(r->token.limited_by));
     }
-    lm_grid_row(&g, "together", "", "", "", "", lm_figure_bytes(a, total), "", "", "", "");
+    lm_grid_row(&g, _("together"), "", "", "", "", lm_figure_bytes(a, total), "", "", "", "");
     lm_grid_print(&g, out);
-    lm_buf_printf(out, "\n  %s %s", lm_figure_bytes(a, copies ? left : total - memory), copies ? "are left" : "are missing");
+    lm_buf_add_str(out, "\n  ");
     if (copies)
-        lm_buf_printf(out, "; all of them fit %llu time%s\n"
-                           "  one more: how many further copies of a model what is left holds, with weights of their own or shared\n",
-                      (unsigned long long)copies, copies == 1 ? "" : "s");
+        lm_buf_printf(out, P_(copies, "%s are left; all of them fit %llu time\n", "%s are left; all of them fit %llu times\n"),
+                      lm_figure_bytes(a, left), (unsigned long long)copies);
     else
-        lm_buf_add_char(out, '\n');
+        lm_buf_printf(out, _("%s are missing\n"), lm_figure_bytes(a, total - memory));
+    if (copies)
+        lm_buf_printf(out, "  %s\n",
+                      _("one more: how many further copies of a model what is left holds, with weights of their own or shared"));
 }

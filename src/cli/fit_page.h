@@ -27,7 +27,7 @@ json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at);
 void    lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_arena *arena, lm_buf *out);
 
 /* ---- pieces that other pages of fit use ---- */
-enum { LM_FIT_NAME = 128 };
+enum { LM_FIT_NAME = 256 };
 const char *lm_fit_rate(char out[LM_FIGURE], double tokens_per_second);         /* "182/s", "-" */
 const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[LM_FIT_NAME]);
 void        lm_fit_title(const char *left, const char *right, lm_buf *out);     /* the right one ends at column 80 */

@@ -22,13 +22,15 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
     start(t, "lrlrrrlrl");
     t->n++;
     t->fitting += r != NULL;
-    json_array_append_new(t->rows, json_pack("{s:s, s:I, s:b, s:s?, s:o, s:o, s:o}", "device", d->name, "memory", (json_int_t)f->memory,
+    json_array_append_new(t->rows, json_pack("{s:s, s:I, s:b, s:s?, s:o, s:o, s:o}", "device", d->name, "memory",
+                                             (json_int_t)f->memory,
                                              "fits", r != NULL, "precision", r ? r->precision : NULL, "total",
                                              r ? json_integer((json_int_t)r->total) : json_null(), "generating",
                                              r ? lm_fit_speed_json(&r->token) : json_null(), "reading",
                                              r ? lm_fit_speed_json(&r->prompt) : json_null()));
     if (!t->kind)
-        lm_grid_row(&t->grid, "", "memory", "fits in", "takes", "left", "generates", "", "reads", "");
+        lm_grid_row(&t->grid, "", _("memory"), C_("column", "fits in"), _("takes"), _("left"), _("generates"), "", _("reads"),
+                    "");
     else if (strcmp(t->kind, d->kind) != 0)
         lm_grid_line(&t->grid, "");
     t->kind = d->kind;
@@ -37,8 +39,10 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
         lm_grid_row(&t->grid, d->name, memory, "✗", "", "", "", "", "", "");
         return;
     }
-    lm_grid_row(&t->grid, d->name, memory, r->precision, lm_figure_bytes(total, r->total), lm_figure_bytes(left, f->memory - r->total),
-                lm_fit_rate(token, r->token.rate), r->token.limited_by, lm_fit_rate(prompt, r->prompt.rate), r->prompt.limited_by);
+    lm_grid_row(&t->grid, d->name, memory, _(r->precision), lm_figure_bytes(total, r->total), lm_figure_bytes(left,
+                                                                                                              f->memory - r->total),
+                lm_fit_rate(token, r->token.rate), _(r->token.limited_by), lm_fit_rate(prompt,
+                                                                                       r->prompt.rate), _(r->prompt.limited_by));
 }
 
 void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_buf *out)
@@ -46,15 +50,18 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_buf *out)
     const lm_fit *f = &t->x->fit;
     char left[2 * LM_FIT_NAME], right[LM_FIT_NAME], context[LM_FIGURE], prompt[LM_FIGURE];
 
-    snprintf(left, sizeof left, "%.100s on %zu devices", t->x->info.name, t->n);
-    snprintf(right, sizeof right, "fits %zu of them", t->fitting);
+    snprintf(left, sizeof left, _("%.100s on %zu devices"), t->x->info.name, t->n);
+    snprintf(right, sizeof right, _("fits %zu of them"), t->fitting);
     lm_fit_title(left, right, out);
-    lm_buf_printf(out, "%s positions, %llu sequence%s, cache %s; the most exact precision that fits, at best\n\n",
-                  lm_figure_count(context, f->context), (unsigned long long)f->sequences, f->sequences == 1 ? "" : "s", kv);
+    lm_buf_printf(out, P_(f->sequences,
+                          "%s positions, %llu sequence, cache %s; the most exact precision that fits, at best\n\n",
+                          "%s positions, %llu sequences, cache %s; the most exact precision that fits, at best\n\n"),
+                  lm_figure_count(context, f->context), (unsigned long long)f->sequences, kv);
     lm_grid_print(&t->grid, out);
-    lm_buf_printf(out, "\n  generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"
-                       "\n  more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)\n",
-                  context, lm_figure_count(prompt, f->prompt));
+    lm_buf_add_str(out, "\n  ");
+    lm_buf_printf(out, _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"), context,
+                  lm_figure_count(prompt, f->prompt));
+    lm_buf_printf(out, "\n  %s\n", _("more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)"));
     t->json = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o}", "model", t->x->info.name, "context", (json_int_t)f->context, "batch",
                         (json_int_t)f->sequences, "kv_type", kv, "prompt", (json_int_t)f->prompt, "devices", t->rows);
 }
@@ -79,15 +86,17 @@ void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r)
 
     if (!t->rows) {
         start(t, t->price > 0 ? "rrrrrlr" : "rrrrrl");
-        lm_grid_row(&t->grid, "sequences", "cache", "takes", "together", "each", "", "a million tokens");
+        lm_grid_row(&t->grid, _("sequences"), _("cache"), _("takes"), _("together"), _("each"), "", _("a million tokens"));
     }
-    json_array_append_new(t->rows, json_pack("{s:I, s:I, s:I, s:o, s:o, s:o}", "batch", (json_int_t)f->sequences, "kv", (json_int_t)r->kv,
+    json_array_append_new(t->rows, json_pack("{s:I, s:I, s:I, s:o, s:o, s:o}", "batch", (json_int_t)f->sequences, "kv",
+                                             (json_int_t)r->kv,
                                              "total", (json_int_t)r->total, "generating", lm_fit_speed_json(&r->token), "each",
                                              r->token.rate > 0 ? json_real(r->token.rate / (double)f->sequences) : json_null(),
                                              "price_per_million", cost_json(t->price, r->token.rate)));
     snprintf(money, sizeof money, r->token.rate > 0 ? "%.4f" : "-", cost(t->price, r->token.rate));
     lm_grid_row(&t->grid, lm_figure_count(n, f->sequences), lm_figure_bytes(cache, r->kv), lm_figure_bytes(total, r->total),
-                lm_fit_rate(all, r->token.rate), lm_fit_rate(each, r->token.rate / (double)f->sequences), r->token.limited_by, money);
+                lm_fit_rate(all, r->token.rate), lm_fit_rate(each,
+                                                             r->token.rate / (double)f->sequences), _(r->token.limited_by), money);
 }
 
 void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_buf *out)
@@ -97,21 +106,24 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_buf *o
     char left[2 * LM_FIT_NAME], place[LM_FIT_NAME], right[LM_FIT_NAME];
     char context[LM_FIGURE], prompt[LM_FIGURE], rate[LM_FIGURE];
 
-    snprintf(left, sizeof left, "%.100s on %s", t->x->info.name, lm_fit_place_name(at, f->memory, place));
-    snprintf(right, sizeof right, "%s", r->precision);
+    snprintf(left, sizeof left, _("%.100s on %s"), t->x->info.name, lm_fit_place_name(at, f->memory, place));
+    snprintf(right, sizeof right, "%s", _(r->precision));
     lm_fit_title(left, right, out);
-    lm_buf_printf(out, "%s positions in each cache, %s; tokens a second at best\n\n", lm_figure_count(context, f->context), at->kv);
+    lm_buf_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"), lm_figure_count(context, f->context),
+                  at->kv);
     lm_grid_print(&t->grid, out);
-    lm_buf_printf(out, "\n  a prompt of %s is read at %s, limited by %s", lm_figure_count(prompt, f->prompt),
-                  lm_fit_rate(rate, r->prompt.rate),
-                  r->prompt.rate > 0 ? r->prompt.limited_by : "what nobody publishes");
+    lm_buf_add_str(out, "\n  ");
+    lm_buf_printf(out, _("a prompt of %s is read at %s, limited by %s"), lm_figure_count(prompt, f->prompt),
+                  lm_fit_rate(rate, r->prompt.rate), r->prompt.rate > 0 ? _(r->prompt.limited_by) : _("what nobody publishes"));
     if (t->price > 0 && r->prompt.rate > 0)
-        lm_buf_printf(out, ": %.4f a million tokens", cost(t->price, r->prompt.rate));
+        lm_buf_printf(out, _(": %.4f a million tokens"), cost(t->price, r->prompt.rate));
     lm_buf_add_char(out, '\n');
     if (t->price > 0)
-        lm_buf_printf(out, "  an hour of the machine at %.2f, always busy\n", t->price);
-    t->json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "model", t->x->info.name, "precision", r->precision, "context",
+        lm_buf_printf(out, _("  an hour of the machine at %.2f, always busy\n"), t->price);
+    t->json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "model", t->x->info.name, "precision", r->precision,
+                        "context",
                         (json_int_t)f->context, "kv_type", at->kv, "reading", lm_fit_speed_json(&r->prompt), "price",
-                        t->price > 0 ? json_real(t->price) : json_null(), "reading_price_per_million", cost_json(t->price, r->prompt.rate),
+                        t->price > 0 ? json_real(t->price) : json_null(), "reading_price_per_million", cost_json(t->price,
+                                                                                                                 r->prompt.rate),
                         "batches", t->rows);
 }

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/columns.h"
+
 static unsigned columns_of(const lm_grid *g)
 {
     return (unsigned)strlen(g->align);
@@ -11,11 +13,7 @@ static unsigned columns_of(const lm_grid *g)
 
 size_t lm_grid_width(const char *text)
 {
-    size_t n = 0;
-
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
+    return lm_text_columns(text);
 }
 
 static const char **new_row(lm_grid *g)

@@ -29,7 +29,7 @@ void lm_grid_line(lm_grid *g, const char *text);
 /* Appended; `out` fails when the grid did. */
 void lm_grid_print(const lm_grid *g, lm_buf *out);
 
-/* Columns that a UTF-8 text takes on a terminal, one for each character. */
+/* Columns that a UTF-8 text takes on a terminal. */
 size_t lm_grid_width(const char *text);
 
 #endif

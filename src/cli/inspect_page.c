@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/output.h"
 
 static uint64_t count(const json_t *object, const char *key)
@@ -21,16 +22,6 @@ static const char *string(const json_t *object, const char *key)
     return s ? s : "";
 }
 
-/* Columns that a UTF-8 text takes, as far as one column per character goes. */
-static size_t columns(const char *s)
-{
-    size_t n = 0;
-
-    for (; *s; s++)
-        n += ((unsigned char)*s & 0xC0) != 0x80;
-    return n;
-}
-
 /* ---- tables ---- */
 
 void lm_inspect_tensors(const json_t *tensors, lm_buf *out)
@@ -42,7 +33,7 @@ void lm_inspect_tensors(const json_t *tensors, lm_buf *out)
     char figure[LM_FIGURE], shape[128];
 
     json_array_foreach(tensors, i, t) {
-        size_t n = columns(string(t, "name"));
+        size_t n = lm_text_columns(string(t, "name"));
         name = n > name ? n : name;
     }
     json_array_foreach(tensors, i, t) {
@@ -51,10 +42,10 @@ void lm_inspect_tensors(const json_t *tensors, lm_buf *out)
         json_array_foreach(json_object_get(t, "shape"), k, d)
             at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, k ? " × " : "", (uint64_t)json_integer_value(d));
         lm_buf_printf(out, "%-*s  %-8s %*s%-*s%16s\n", (int)name, string(t, "name"), string(t, "type"), 0, "",
-                      (int)(22 + strlen(shape) - columns(shape)), shape, lm_figure_count(figure, count(t, "bytes")));
+                      (int)(22 + strlen(shape) - lm_text_columns(shape)), shape, lm_figure_count(figure, count(t, "bytes")));
         total += count(t, "bytes");
     }
-    lm_buf_printf(out, "%zu tensors, %s bytes\n", json_array_size(tensors), lm_figure_count(figure, total));
+    lm_buf_printf(out, _("%zu tensors, %s bytes\n"), json_array_size(tensors), lm_figure_count(figure, total));
 }
 
 void lm_inspect_metadata(const json_t *metadata, lm_buf *out)
@@ -64,7 +55,7 @@ void lm_inspect_metadata(const json_t *metadata, lm_buf *out)
     size_t width = 0;
 
     json_object_foreach((json_t *)(uintptr_t)metadata, key, v) {
-        size_t n = columns(key);
+        size_t n = lm_text_columns(key);
         width = n > width && n < 48 ? n : width;
     }
     json_object_foreach((json_t *)(uintptr_t)metadata, key, v) {

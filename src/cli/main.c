@@ -51,13 +51,15 @@ static lm_status print_help(const lm_command *c, lm_error *e)
     return status;
 }
 
-/* --lang, else what the environment asks for. */
+/* --lang, else what the environment asks for; documents are in English. */
 static lm_status choose_language(lm_cli *cli, lm_error *e)
 {
     if (cli->lang)
         LM_TRY(lm_language_find(cli->lang, &cli->language, e));
     else
         cli->language = lm_language_negotiate(getenv("LAMINA_LANG"), getenv("LC_ALL"), getenv("LC_MESSAGES"), getenv("LANG"));
+    if (cli->json)
+        cli->language = LM_ENGLISH;
     lm_language_set(cli->language);
     return LM_OK;
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/str.h"
+#include "base/language.h"
 #include "program/program.h"
 
 static uint64_t width_in(const lm_program *p, const lm_node *n)
@@ -23,7 +24,8 @@ static void embed_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 
 static void embed_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 {
-    lm_buf_printf(out, "row of %" PRIu64 " × %" PRIu64, p->weights[n->weights[0]].dims[0], p->weights[n->weights[0]].dims[1]);
+    lm_buf_printf(out, _("row of %" PRIu64 " × %" PRIu64), p->weights[n->weights[0]].dims[0],
+                  p->weights[n->weights[0]].dims[1]);
 }
 
 static void linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -40,7 +42,8 @@ static void linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 
 static void linear_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 {
-    lm_buf_printf(out, "%" PRIu64 " → %" PRIu64 "%s", width_in(p, n), width_out(p, n), n->weights[1] != LM_NONE ? " + bias" : "");
+    lm_buf_printf(out, "%" PRIu64 " → %" PRIu64 "%s", width_in(p, n), width_out(p, n),
+                  n->weights[1] != LM_NONE ? _(" + bias") : "");
 }
 
 /* square, sum, divide, square root, multiply by 1/rms, multiply by the weight */
@@ -71,7 +74,7 @@ static void norm_describe(const lm_program *p, const lm_node *n, lm_buf *out)
     (void)p;
     lm_buf_printf(out, "eps %g", (double)n->norm.eps);
     if (n->norm.groups > 1)
-        lm_buf_printf(out, ", each of %u heads%s", n->norm.groups, n->norm.own ? " with its own weights" : "");
+        lm_buf_printf(out, _(", each of %u heads%s"), n->norm.groups, n->norm.own ? _(" with its own weights") : "");
 }
 
 /* four products and two sums for each pair of lanes */
@@ -88,9 +91,9 @@ static void rope_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 {
     const lm_rope_spec *s = &p->ropes[n->rope.table].spec;
 
-    lm_buf_printf(out, "%u heads, %u of %u lanes, base %g, %s, %s", n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
-                  s->stored_divisors ? "stored divisors" : s->stored_factors ? "stored factors" : lm_rope_type_name(s->type),
-                  s->pairing == LM_ROPE_PAIR ? "pairs (2i, 2i+1)" : "pairs (i, i+n/2)");
+    lm_buf_printf(out, _("%u heads, %u of %u lanes, base %g, %s, %s"), n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
+                  s->stored_divisors ? _("stored divisors") : s->stored_factors ? _("stored factors") : lm_rope_type_name(s->type),
+                  s->pairing == LM_ROPE_PAIR ? _("pairs (2i, 2i+1)") : _("pairs (i, i+n/2)"));
 }
 
 /* For each key: q.k and p.v are products; scale, subtract the maximum, exp, sum, and the mask's compare are five more. */
@@ -109,18 +112,18 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_buf *ou
     const lm_attention_spec *s = &n->attention.spec;
 
     (void)p;
-    lm_buf_printf(out, "%u query heads on %u key/value heads, %u wide, scale %.6g", s->n_heads, s->n_kv_heads, s->k_dim,
+    lm_buf_printf(out, _("%u query heads on %u key/value heads, %u wide, scale %.6g"), s->n_heads, s->n_kv_heads, s->k_dim,
                   (double)s->scale);
     if (s->v_in_k)
-        lm_buf_printf(out, ", values the first %u lanes of the keys", s->v_dim);
+        lm_buf_printf(out, _(", values the first %u lanes of the keys"), s->v_dim);
     else if (s->v_dim != s->k_dim)
-        lm_buf_printf(out, ", values %u wide", s->v_dim);
+        lm_buf_printf(out, _(", values %u wide"), s->v_dim);
     if (s->window)
-        lm_buf_printf(out, ", window %u", s->window);
+        lm_buf_printf(out, _(", window %u"), s->window);
     if (s->softcap > 0)
-        lm_buf_printf(out, ", soft cap %g", (double)s->softcap);
+        lm_buf_printf(out, _(", soft cap %g"), (double)s->softcap);
     if (s->alibi > 0)
-        lm_buf_printf(out, ", ALiBi up to %g%s", (double)s->alibi, s->alibi_half ? " in bfloat16 before the scale" : "");
+        lm_buf_printf(out, _(", ALiBi up to %g%s"), (double)s->alibi, s->alibi_half ? _(" in bfloat16 before the scale") : "");
 }
 
 static void add_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -174,10 +177,10 @@ static void glu_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 static void position_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 {
     if (n->code == LM_OP_POSITION)
-        lm_buf_printf(out, "row of %" PRIu64 " × %" PRIu64 " by position", p->weights[n->weights[0]].dims[0],
+        lm_buf_printf(out, _("row of %" PRIu64 " × %" PRIu64 " by position"), p->weights[n->weights[0]].dims[0],
                       p->weights[n->weights[0]].dims[1]);
     else
-        lm_buf_add_str(out, "sines and cosines of the position");
+        lm_buf_add_str(out, _("sines and cosines of the position"));
     if (n->position.offset)
         lm_buf_printf(out, " + %u", n->position.offset);
 }
@@ -213,9 +216,9 @@ static void columns_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 {
     uint32_t width = (uint32_t)width_out(p, n) / n->columns.groups;
 
-    lm_buf_printf(out, "lanes %u…%u", n->columns.offset, n->columns.offset + width - 1);
+    lm_buf_printf(out, _("lanes %u…%u"), n->columns.offset, n->columns.offset + width - 1);
     if (n->columns.groups > 1)
-        lm_buf_printf(out, " of each of %u groups", n->columns.groups);
+        lm_buf_printf(out, _(" of each of %u groups"), n->columns.groups);
 }
 
 static void softcap_describe(const lm_program *p, const lm_node *n, lm_buf *out)
@@ -227,7 +230,7 @@ static void softcap_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 static void clamp_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 {
     (void)p;
-    lm_buf_printf(out, "to ±%g", (double)n->scale.factor);
+    lm_buf_printf(out, _("to ±%g"), (double)n->scale.factor);
 }
 
 /* an exponential and a division for each expert, and the choice */
@@ -243,11 +246,11 @@ static void route_describe(const lm_program *p, const lm_node *n, lm_buf *out)
     const lm_route_spec *r = &n->route.spec;
 
     (void)p;
-    lm_buf_printf(out, "best %u of %u by %s", r->top_k, r->n_experts, r->sigmoid ? "sigmoid" : "softmax");
+    lm_buf_printf(out, _("best %u of %u by %s"), r->top_k, r->n_experts, r->sigmoid ? "sigmoid" : "softmax");
     if (r->n_groups > 1)
-        lm_buf_printf(out, ", from the best %u of %u groups", r->top_groups, r->n_groups);
+        lm_buf_printf(out, _(", from the best %u of %u groups"), r->top_groups, r->n_groups);
     if (r->renormalise)
-        lm_buf_add_str(out, ", renormalised");
+        lm_buf_add_str(out, _(", renormalised"));
     if (r->scale != 1)
         lm_buf_printf(out, ", × %g", (double)r->scale);
 }
@@ -271,13 +274,14 @@ static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 
 static void experts_describe(const lm_program *p, const lm_node *n, lm_buf *out)
 {
-    lm_buf_printf(out, "%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s", n->experts.n_experts, n->experts.top_k,
+    lm_buf_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s"), n->experts.n_experts,
+                  n->experts.top_k,
                   width_in(p, n), n->experts.width, width_out(p, n), act_name(n->experts.act),
                   n->experts.limit > 0 ? "(up + 1)" : "up");
     if (n->experts.limit > 0)
-        lm_buf_printf(out, ", clamped at %g", (double)n->experts.limit);
+        lm_buf_printf(out, _(", clamped at %g"), (double)n->experts.limit);
     if (n->weights[3] != LM_NONE)
-        lm_buf_add_str(out, " + biases");
+        lm_buf_add_str(out, _(" + biases"));
 }
 
 /* one matrix for each head */
@@ -296,8 +300,9 @@ static void head_linear_describe(const lm_program *p, const lm_node *n, lm_buf *
 {
     uint32_t h = n->heads.n_heads;
 
-    lm_buf_printf(out, "%u heads, each %" PRIu64 " → %" PRIu64 "%s", h, n->heads.shared ? width_in(p, n) : width_in(p, n) / h,
-                  width_out(p, n) / h, n->heads.shared ? " of the same input" : "");
+    lm_buf_printf(out, _("%u heads, each %" PRIu64 " → %" PRIu64 "%s"), h, n->heads.shared ? width_in(p, n) : width_in(p,
+                                                                                                                       n) / h,
+                  width_out(p, n) / h, n->heads.shared ? _(" of the same input") : "");
 }
 
 static void join_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -311,7 +316,7 @@ static void join_describe(const lm_program *p, const lm_node *n, lm_buf *out)
     uint64_t first = width_in(p, n) / n->join.groups;
 
     lm_buf_printf(out, "%u × (%" PRIu64 " | %" PRIu64 "%s)", n->join.groups, first, width_out(p, n) / n->join.groups - first,
-                  n->join.shared && n->join.groups > 1 ? " shared" : "");
+                  n->join.shared && n->join.groups > 1 ? _(" shared") : "");
 }
 
 static const lm_op operations[LM_OP_COUNT] = {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/language.h"
 #include "base/alloc.h"
 #include "base/str.h"
 
@@ -110,11 +111,15 @@ static void print_node(const lm_program *p, const lm_node *n, lm_buf *out)
     lm_buf_add_char(out, '\n');
 }
 
+/* For those who read programs: in English. */
 void lm_program_print(const lm_program *p, lm_buf *out)
 {
+    lm_language before = lm_language_set(LM_ENGLISH);
+
     lm_buf_printf(out, "%s: %u operations, %u values, %u weights, %" PRIu64 " parameters\n", p->class_name, p->n_nodes,
                   p->n_values, p->n_weights, lm_program_parameters(p));
     for (uint32_t i = 0; i < p->n_nodes; i++)
         print_node(p, &p->nodes[i], out);
     lm_buf_printf(out, "logits = %%%u\n", p->logits);
+    lm_language_set(before);
 }
