@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "lamina/facts.h"
 
-enum { LM_MOST_PRECISIONS = 16 };
+enum { LM_MOST_PRECISIONS = 32 };
 
 struct lm_facts {
     lm_subject s;
@@ -20,7 +20,7 @@ struct lm_facts {
     lm_fact    root;
     lm_fact    nowhere;          /* what is said to after a failed allocation */
     lm_arena   arena;
-    lm_dtype  *types_as[LM_MOST_PRECISIONS];     /* [n_weights] each, once somebody has asked */
+    lm_dtype  *types_as[LM_MOST_PRECISIONS];     /* [n_weights] each, once somebody has asked: lm_types_as */
     bool       failed;
     char       missing[160];     /* the first path that code asked for in vain */
 };
@@ -74,6 +74,9 @@ lm_fill lm_fill_model, lm_fill_config, lm_fill_architecture, lm_fill_parameters,
 
 /* The facts of one module, for paths that are its own. */
 lm_fill lm_fill_module;
+
+/* The type of every weight in the precision of that number (lm_precision_at); NULL without memory. */
+const lm_dtype *lm_types_as(lm_facts *f, uint64_t precision);
 
 /* What torchinfo 1.8.0 would say of a module: parameters of every reader, products without the sequence. */
 uint64_t lm_torchinfo_parameters(lm_facts *f, uint32_t module);

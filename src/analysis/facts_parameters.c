@@ -129,13 +129,27 @@ static void fill_by_type(lm_facts *f, lm_fact *g)
     }
 }
 
+const lm_dtype *lm_types_as(lm_facts *f, uint64_t precision)
+{
+    lm_dtype *types = f->types_as[precision];
+
+    if (!types) {
+        f->types_as[precision] = types = lm_arena_new(&f->arena, f->s.program->n_weights + 1, lm_dtype);
+        f->failed |= !types;
+        if (types)
+            lm_precision_types(lm_precision_at(precision), f->ledger, types);
+    }
+    return types;
+}
+
 static void fill_precision(lm_facts *f, lm_fact *g)
 {
-    const lm_precision *x = lm_precision_at(g->impl.argument);
+    const lm_precision *x     = lm_precision_at(g->impl.argument);
+    const lm_dtype     *types = lm_types_as(f, g->impl.argument);
     uint64_t            bytes = 0, matrices = 0;
 
-    for (uint32_t w = 0; w < f->s.program->n_weights; w++) {
-        uint64_t each = lm_precision_bytes(x, f->ledger, w);
+    for (uint32_t w = 0; types && w < f->s.program->n_weights; w++) {
+        uint64_t each = lm_precision_bytes(x, f->ledger, w, types[w]);
         bytes += each;
         matrices += f->s.program->weights[w].kind == LM_VECTOR ? 0 : each;
     }
@@ -149,7 +163,7 @@ void lm_fill_precision(lm_facts *f, lm_fact *g)
 {
     (void)f;
     for (size_t i = 0; lm_precision_at(i); i++)
-        lm_say_group(g, lm_precision_at(i)->name, fill_precision, i);
+        lm_say_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_at(i)->usual;
 }
 
 void lm_fill_weights(lm_facts *f, lm_fact *g)

@@ -22,22 +22,13 @@ static void say_prediction(lm_fact *g, const lm_prediction *x)
     lm_say_count(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
 }
 
-_Static_assert(LM_MOST_PRECISIONS > 10, "one for each of precision.c's table");
-
 /* The subject's plan, or one for weights of another precision: argument - 1 of lm_precision_at. */
 static const lm_plan *plan_of(lm_facts *f, uint64_t argument)
 {
-    const lm_plan      *p     = NULL;
-    const lm_precision *x     = argument ? lm_precision_at(argument - 1) : NULL;
-    lm_dtype           *types = x ? f->types_as[argument] : NULL;
+    const lm_plan  *p     = NULL;
+    const lm_dtype *types = argument ? lm_types_as(f, argument - 1) : NULL;
 
-    if (x && !types) {
-        f->types_as[argument] = types = lm_arena_new(&f->arena, f->s.program->n_weights + 1, lm_dtype);
-        f->failed |= !types;
-        for (uint32_t w = 0; types && w < f->s.program->n_weights; w++)
-            types[w] = lm_precision_type(x, f->ledger, w);
-    }
-    if (x && !types)
+    if (argument && !types)
         return NULL;
     return f->s.plan(f->s.arg, types, f->s.context, f->s.batch, &p, NULL) == LM_OK ? p : NULL;
 }
@@ -81,8 +72,10 @@ static void fill_as(lm_facts *f, lm_fact *g)
 {
     (void)f;
     for (size_t i = 0; lm_precision_at(i); i++)
-        if (!(lm_precision_at(i)->bits > 0))
-            lm_say_group(g, lm_precision_at(i)->name, fill_as_one, i + 1);
+        if (!(lm_precision_at(i)->bits > 0)) {
+            lm_fact *one     = lm_say_group(g, lm_precision_at(i)->name, fill_as_one, i + 1);
+            one->impl.silent = !lm_precision_at(i)->usual;
+        }
 }
 
 void lm_fill_speed(lm_facts *f, lm_fact *g)

@@ -1,23 +1,43 @@
 /* precision.c - the same weights in other types.
  *
- * Mixtures follow llama.cpp's quantiser (src/llama-quant.cpp, llama_tensor_get_type): which tensors get more bits. */
+ * What GGUF files of a type hold is decided where files are written (formats/filetype.h): here it is only asked. */
 #include "analysis/precision.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
+#include "arch/config.h"
+#include "formats/filetype.h"
+
+#define FILE_TYPE(name, type, rule) { name, rule " (GGUF)", LM_FROM_WHAT_IF, type, 0, name, false }
+
 static const lm_precision table[] = {
-    { "f32", "every weight in 4 bytes", LM_FROM_WHAT_IF, LM_F32, LM_F32, 0, false },
-    { "f16", "every weight in 2 bytes", LM_FROM_WHAT_IF, LM_F16, LM_F16, 0, false },
-    { "bf16", "every weight in 2 bytes", LM_FROM_WHAT_IF, LM_BF16, LM_BF16, 0, false },
-    { "int8", "every weight in 8 bits, scales not counted", LM_FROM_RULE, LM_Q8_0, LM_F32, 8, false },
-    { "int4", "every weight in 4 bits, scales not counted", LM_FROM_RULE, LM_Q4_0, LM_F32, 4, false },
-    { "Q8_0", "matrices q8_0, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q8_0, LM_F32, 0, false },
-    { "Q6_K", "matrices q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q6_K, LM_F32, 0, false },
-    { "Q5_K_M", "llama.cpp's mixture of q5_k and q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q5_K, LM_F32, 0, true },
-    { "Q4_K_M", "llama.cpp's mixture of q4_k and q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_K, LM_F32, 0, true },
-    { "Q4_0", "matrices q4_0, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_0, LM_F32, 0, false },
-    { "IQ4_XS", "matrices iq4_xs, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_IQ4_XS, LM_F32, 0, false },
+    { "f32", "every weight in 4 bytes", LM_FROM_WHAT_IF, LM_F32, 0, NULL, true },
+    { "f16", "every weight in 2 bytes", LM_FROM_WHAT_IF, LM_F16, 0, NULL, true },
+    { "bf16", "every weight in 2 bytes", LM_FROM_WHAT_IF, LM_BF16, 0, NULL, true },
+    { "int8", "every weight in 8 bits, scales not counted", LM_FROM_RULE, LM_Q8_0, 8, "q8_0", true },
+    { "int4", "every weight in 4 bits, scales not counted", LM_FROM_RULE, LM_Q4_0, 4, "q4_0", true },
+    { "Q8_0", "matrices q8_0, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q8_0, 0, "q8_0", true },
+    { "Q6_K", "matrices q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q6_K, 0, "q6_k", true },
+    { "Q5_K_M", "llama.cpp's mixture of q5_k and q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q5_K, 0, "q5_k_m", true },
+    { "Q4_K_M", "llama.cpp's mixture of q4_k and q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_K, 0, "q4_k_m", true },
+    { "Q4_0", "matrices q4_0, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_0, 0, "q4_0", true },
+    { "IQ4_XS", "matrices iq4_xs, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_IQ4_XS, 0, "iq4_xs", true },
+    FILE_TYPE("Q5_K_S", LM_Q5_K, "matrices q5_k, head q6_k, vectors f32"),
+    FILE_TYPE("Q5_1", LM_Q5_1, "matrices q5_1, head q6_k, vectors f32"),
+    FILE_TYPE("Q5_0", LM_Q5_0, "matrices q5_0, head q6_k, vectors f32"),
+    FILE_TYPE("Q4_K_S", LM_Q4_K, "llama.cpp's mixture of q4_k and q5_k, vectors f32"),
+    FILE_TYPE("Q4_1", LM_Q4_1, "matrices q4_1, head q6_k, vectors f32"),
+    FILE_TYPE("IQ4_NL", LM_IQ4_NL, "matrices iq4_nl, head q6_k, vectors f32"),
+    FILE_TYPE("MXFP4_MOE", LM_MXFP4, "experts mxfp4, other matrices q8_0, vectors f32"),
+    FILE_TYPE("Q3_K_L", LM_Q3_K, "llama.cpp's mixture of q3_k and q5_k, vectors f32"),
+    FILE_TYPE("Q3_K_M", LM_Q3_K, "llama.cpp's mixture of q3_k, q4_k and q5_k, vectors f32"),
+    FILE_TYPE("Q3_K_S", LM_Q3_K, "matrices q3_k, head q6_k, vectors f32"),
+    FILE_TYPE("Q2_K", LM_Q2_K, "llama.cpp's mixture of q2_k, q3_k and q4_k, vectors f32"),
 };
+
+_Static_assert(sizeof table / sizeof *table < LM_MOST_PRECISIONS, "types_as has a place for each");
 
 const lm_precision *lm_precision_at(size_t i)
 {
@@ -32,85 +52,100 @@ const lm_precision *lm_precision_named(const char *name)
     return NULL;
 }
 
-/* Every layer of the first and last eighth, and every third between. */
-static bool gets_more_bits(uint32_t layer, uint32_t n)
-{
-    return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
-}
+/* ---- what the choice of types looks at ---- */
 
-static uint32_t experts_of(const lm_program *p)
+static const lm_attention_spec *first_attention(const lm_program *p)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == LM_OP_EXPERTS)
-            return p->nodes[i].experts.n_experts;
-    return 0;
+        if (p->nodes[i].code == LM_OP_ATTENTION)
+            return &p->nodes[i].attention.spec;
+    return NULL;
 }
 
-static bool is_head(const lm_ledger *l, uint32_t weight)
+static bool coarse_mixture(const char *family)
 {
-    return l->program->nodes[l->head].weights[0] == weight;
+    for (size_t i = 0; lm_family_at(i); i++)
+        if (strcmp(lm_family_at(i)->name, family) == 0)
+            return lm_family_at(i)->coarse_mixture;
+    return false;
 }
 
-static lm_dtype mixed_type(const lm_ledger *l, lm_dtype base, uint32_t weight)
+/* What GGUF calls a weight; one of a family that GGUF has no form for as the families that it has call its kind. */
+static const char *gguf_name(const lm_ledger *l, uint32_t weight, char out[64])
 {
-    const lm_program *p    = l->program;
-    uint32_t          i    = l->reader[weight];
-    const lm_node    *n    = &p->nodes[i];
-    uint16_t          role = l->roles[i];
-    bool              more = n->layer >= 0 && gets_more_bits((uint32_t)n->layer, p->n_layers);
-    uint32_t          experts = experts_of(p);
-    bool              fused = (role & LM_ROLE_QUERY) && (role & LM_ROLE_VALUE);
+    const lm_weight *w    = &l->program->weights[weight];
+    uint32_t         i    = l->reader[weight];
+    const lm_node   *n    = &l->program->nodes[i];
+    uint16_t         role = l->roles[i];
+    bool             down = (role & LM_ROLE_DOWN) || (n->code == LM_OP_EXPERTS && n->weights[2] == weight);
+    const char      *kind = "other";
 
-    if (fused)
-        return base == LM_Q4_K ? LM_Q5_K : LM_Q6_K;
-    if (l->part[i] == LM_PART_ATTENTION && (role & LM_ROLE_VALUE))
-        return experts == 8 ? LM_Q8_0 : more ? LM_Q6_K : base;
-    if (l->part[i] == LM_PART_ATTENTION && (role & LM_ROLE_KEY))
-        return experts == 8 ? LM_Q8_0 : base;
-    if (l->part[i] == LM_PART_ATTENTION && (role & LM_ROLE_OUTPUT))
-        return experts == 8 ? LM_Q5_K : base;
-    bool down = (role & LM_ROLE_DOWN) || (n->code == LM_OP_EXPERTS && n->weights[2] == weight);
-    return l->part[i] == LM_PART_MLP && down && more ? LM_Q6_K : base;
+    if (w->gguf)
+        return w->gguf;
+    if (n->code == LM_OP_POSITION)
+        return "position_embd.weight";
+    if (n->code == LM_OP_EMBED)
+        return "token_embd.weight";
+    if (role & LM_ROLE_HEAD)
+        return "output.weight";
+    if ((role & LM_ROLE_QUERY) && (role & LM_ROLE_VALUE))
+        kind = "attn_qkv";
+    else if (role & LM_ROLE_VALUE)
+        kind = "attn_v";
+    else if (role & LM_ROLE_KEY)
+        kind = "attn_k";
+    else if (role & LM_ROLE_OUTPUT)
+        kind = "attn_output";
+    else if (role & LM_ROLE_ROUTER)
+        kind = "ffn_gate_inp";
+    else if (down)
+        kind = "ffn_down";
+    snprintf(out, 64, "blk.%d.%s.weight", n->layer < 0 ? 0 : n->layer, kind);
+    return out;
 }
 
-/* Rows that are no whole blocks of 256 get a type of blocks of 32. */
-static lm_dtype fitting(lm_dtype type, uint64_t cols)
+static lm_type_chooser chooser_of(const lm_ledger *l, const lm_file_type *type)
 {
-    if (cols % lm_dtype_of(type)->block == 0)
-        return type;
-    switch (type) {
-    case LM_Q4_K:
-    case LM_IQ4_XS:
-        type = type == LM_Q4_K ? LM_Q5_0 : LM_IQ4_NL;
-        break;
-    case LM_Q5_K:
-        type = LM_Q5_1;
-        break;
-    default:
-        type = LM_Q8_0;
+    const lm_program        *p = l->program;
+    const lm_attention_spec *s = first_attention(p);
+    lm_type_chooser          c = { .type = type, .coarse = coarse_mixture(p->family), .n_layers = p->n_layers };
+    uint32_t                 head = p->nodes[l->head].weights[0];
+    char                     text[64];
+
+    c.tied       = head != LM_NONE && p->weights[head].uses > 1;
+    c.n_heads    = s ? s->n_heads : 1;
+    c.n_kv_heads = s && !s->v_in_k ? s->n_kv_heads : c.n_heads;      /* a latent is shared, keys and values made of it are not */
+    for (uint32_t i = 0; i < p->n_nodes && !c.n_experts; i++)
+        c.n_experts = p->nodes[i].code == LM_OP_EXPERTS ? p->nodes[i].experts.n_experts : 0;
+    for (uint32_t w = 0; w < p->n_weights; w++)
+        c.n_values += l->reader[w] != LM_NONE && lm_holds_values(gguf_name(l, w, text));
+    return c;
+}
+
+/* ---- types and bytes ---- */
+
+void lm_precision_types(const lm_precision *x, const lm_ledger *l, lm_dtype *out)
+{
+    const lm_program   *p    = l->program;
+    const lm_file_type *type = NULL;
+    char                text[64];
+
+    if (x->file && lm_file_type_named(x->file, &type, NULL) != LM_OK)
+        type = NULL;
+    lm_type_chooser c = type ? chooser_of(l, type) : (lm_type_chooser){ 0 };
+    for (uint32_t w = 0; w < p->n_weights; w++) {
+        if (!type)
+            out[w] = x->matrices;
+        else if (p->weights[w].kind == LM_VECTOR || l->reader[w] == LM_NONE)
+            out[w] = LM_F32;
+        else
+            out[w] = lm_choose_type(&c, gguf_name(l, w, text), p->weights[w].n_dims, p->weights[w].dims);
     }
-    return cols % lm_dtype_of(type)->block == 0 ? type : LM_F16;
 }
 
-lm_dtype lm_precision_type(const lm_precision *x, const lm_ledger *l, uint32_t weight)
+uint64_t lm_precision_bytes(const lm_precision *x, const lm_ledger *l, uint32_t weight, lm_dtype type)
 {
-    const lm_weight *w = &l->program->weights[weight];
-    uint32_t         i = l->reader[weight];
-    bool             quantized = lm_dtype_of(x->matrices)->quantized;
-
-    if (w->kind == LM_VECTOR || i == LM_NONE)
-        return x->vectors;
-    if (quantized && ((l->roles[i] & LM_ROLE_ROUTER) || l->program->nodes[i].code == LM_OP_POSITION))
-        return LM_F32;                       /* kept as they are by every GGUF writer */
-    lm_dtype type = x->mixture ? mixed_type(l, x->matrices, weight) : x->matrices;
-    if (quantized && type != LM_Q8_0 && is_head(l, weight))
-        type = LM_Q6_K;
-    return fitting(type, w->dims[w->n_dims - 1]);
-}
-
-uint64_t lm_precision_bytes(const lm_precision *x, const lm_ledger *l, uint32_t weight)
-{
-    const lm_weight *w = &l->program->weights[weight];
+    const lm_weight *w   = &l->program->weights[weight];
     uint64_t         row = 0;
 
     if (w->constant)
@@ -118,6 +153,6 @@ uint64_t lm_precision_bytes(const lm_precision *x, const lm_ledger *l, uint32_t 
     if (x->bits > 0)
         return (uint64_t)((double)w->elements * x->bits / 8);
     uint64_t cols = w->dims[w->n_dims - 1];
-    lm_dtype_row_bytes(lm_precision_type(x, l, weight), cols, &row);
+    lm_dtype_row_bytes(type, cols, &row);
     return row * (w->elements / cols);
 }

@@ -180,6 +180,8 @@ void lm_view_memory(lm_page *v)
     lm_table_row(&t, _("weights as"), _("bytes"), "", _("bits each"));
     for (size_t i = 0; lm_precision_at(i); i++) {
         const char *name = lm_precision_at(i)->name;
+        if (!lm_precision_at(i)->usual)
+            continue;
         uint64_t    n    = lm_facts_count(f, "weights.as.%s.bytes", name);
         snprintf(bits, sizeof bits, "%.2f", lm_facts_number(f, "weights.as.%s.bits_per_weight", name));
         lm_table_row(&t, name, lm_fig_count(a, n), lm_fig_both(b, n), bits);

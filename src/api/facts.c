@@ -103,8 +103,7 @@ static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_
     if (!h->types)
         return lm_fail_memory(e, "facts", 0);
     LM_TRY(lm_ledger_new(m->program, &l, e));
-    for (uint32_t w = 0; w < m->program->n_weights; w++)
-        h->types[w] = lm_precision_type(x, l, w);
+    lm_precision_types(x, l, h->types);
     lm_ledger_free(l);
     s->precision = x->name;
     return LM_OK;

@@ -121,8 +121,7 @@ static lm_status add_row(fitting *f, const char *name, const lm_dtype *types, lm
 
 static lm_status add_precision(fitting *f, const lm_precision *x, lm_error *e)
 {
-    for (uint32_t w = 0; w < f->m->program->n_weights; w++)
-        f->types[w] = lm_precision_type(x, f->ledger, w);
+    lm_precision_types(x, f->ledger, f->types);
     return add_row(f, x->name, f->types, e);
 }
 

@@ -6,7 +6,7 @@
 
 #include "arch/config.h"
 #include "base/pool.h"
-#include "export/filetype.h"
+#include "formats/filetype.h"
 #include "lamina/synth.h"
 
 /* One tensor of a file. Its numbers are those of the matrix [out, in] of a Hugging Face checkpoint, however it is stored. */

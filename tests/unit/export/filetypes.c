@@ -1,4 +1,5 @@
-/* The type of every tensor in every kind of file is the one that llama.cpp's quantiser chooses. */
+/* The type of every tensor in every kind of file is the one that llama.cpp's quantiser chooses, and what lamina says of a precision
+ * is what such a file holds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +12,12 @@
 #include <cmocka.h>
 
 #include "base/str.h"
-#include "export/filetype.h"
+#include "formats/filetype.h"
 #include "formats/container.h"
+#include "lamina/facts.h"
+#include "lamina/preset.h"
 #include "lamina/synth.h"
+#include "runtime/model.h"
 
 static int by_name(const void *a, const void *b)
 {
@@ -45,6 +49,47 @@ static void runs(const lm_container *c, lm_buf *out)
     free(list);
 }
 
+/* Bytes of the weights in a file; rotary factors are no weights. */
+static uint64_t bytes_of(const lm_container *c)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < lm_container_n_tensors(c); i++) {
+        const lm_tensor_info *t = lm_container_tensor(c, i);
+        sum += strncmp(t->name, "rope_", 5) == 0 ? 0 : t->bytes;
+    }
+    return sum;
+}
+
+static uint64_t said_of(lm_facts *f, const char *type)
+{
+    lm_error e;
+    char     query[64] = "weights.as.";
+    size_t   at        = strlen(query);
+
+    for (const char *s = type; *s; s++)
+        query[at++] = (char)(*s >= 'a' && *s <= 'z' ? *s - 32 : *s);
+    snprintf(query + at, sizeof query - at, ".bytes");
+    uint64_t n = lm_facts_count(f, "%s", query);
+    if (lm_facts_check(f, &e) != LM_OK)
+        fail_msg("%s", e.where);
+    return n;
+}
+
+static uint64_t said(const char *path, const char *type)
+{
+    lm_model *m = NULL;
+    lm_facts *f = NULL;
+    lm_error  e;
+
+    if (lm_model_open(path, &(lm_model_options){ .structure_only = true }, &m, &e) != LM_OK || lm_facts_new(m, NULL, &f, &e) != LM_OK)
+        fail_msg("%s: %s: %s", path, e.where, e.message);
+    uint64_t n = said_of(f, type);
+    lm_facts_free(f);
+    lm_model_close(m);
+    return n;
+}
+
 static void check(const char *model, const char *type, const char *want)
 {
     char          config[512], path[] = "/tmp/lamina-types-XXXXXX.gguf";
@@ -62,6 +107,9 @@ static void check(const char *model, const char *type, const char *want)
     runs(c, &got);
     if (strcmp(got.data, want) != 0)
         fail_msg("%s as %s\nllama.cpp %s\nhere      %s", model, type, want, got.data);
+    if (said(config, type) != bytes_of(c))
+        fail_msg("%s as %s: the file holds %llu bytes of weights, lamina says %llu", model, type, (unsigned long long)bytes_of(c),
+                 (unsigned long long)said(config, type));
     lm_buf_free(&got);
     lm_container_close(c);
     unlink(path);
@@ -90,6 +138,67 @@ static void as_llama_cpp_chooses(void **state)
     assert_true(rows >= 136);
 }
 
+/* ---- every published model in every type: what the writer would choose, from the configuration ---- */
+
+static uint64_t written(const lm_model *m, const lm_file_type *type)
+{
+    const lm_program *p     = m->program;
+    const lm_config  *c     = &m->config;
+    uint64_t          sum   = 0, row;
+    lm_type_chooser   types = {
+        .type = type, .coarse = m->family->coarse_mixture, .tied = c->tied, .n_layers = c->n_layers, .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,
+    };
+
+    for (uint32_t i = 0; i < p->n_weights; i++)
+        types.n_values += lm_holds_values(p->weights[i].gguf);
+    for (uint32_t i = 0; i < p->n_weights; i++) {
+        const lm_weight *w    = &p->weights[i];
+        uint64_t         cols = w->dims[w->n_dims - 1];
+        assert_true(lm_dtype_row_bytes(lm_choose_type(&types, w->gguf, w->n_dims, w->dims), cols, &row));
+        sum += w->constant ? 0 : row * (w->elements / cols);
+    }
+    return sum;
+}
+
+static bool has_names(const lm_model *m)
+{
+    for (uint32_t i = 0; i < m->program->n_weights; i++)
+        if (!m->program->weights[i].gguf)
+            return false;
+    return true;
+}
+
+static void sizes_of_published_models(void **state)
+{
+    int models = 0, files = 0;
+
+    (void)state;
+    for (size_t i = 0; lm_preset_at(i); i++) {
+        char      path[128];
+        lm_model *m = NULL;
+        lm_facts *f = NULL;
+        lm_error  e;
+        snprintf(path, sizeof path, LM_PRESET_PREFIX "%s", lm_preset_at(i)->name);
+        assert_int_equal(lm_model_open(path, &(lm_model_options){ .structure_only = true }, &m, &e), LM_OK);
+        assert_int_equal(lm_facts_new(m, NULL, &f, &e), LM_OK);
+        for (size_t k = 0; has_names(m) && lm_file_type_at(k); k++) {
+            const lm_file_type *t = lm_file_type_at(k);
+            if (!lm_dtype_of(t->base)->quantized)
+                continue;                /* in files vectors stay f32; "f16" as a precision is every weight in 2 bytes */
+            if (written(m, t) != said_of(f, t->name))
+                fail_msg("%s as %s: a file holds %llu bytes of weights, lamina says %llu", path, t->name,
+                         (unsigned long long)written(m, t), (unsigned long long)said_of(f, t->name));
+            files++;
+        }
+        models += has_names(m);
+        lm_facts_free(f);
+        lm_model_close(m);
+    }
+    printf("%d models, %d files\n", models, files);
+    assert_true(models > 100 && files > 1700);
+}
+
 static void names_of_types(void **state)
 {
     const lm_file_type *t;
@@ -108,7 +217,8 @@ static void names_of_types(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(names_of_types), cmocka_unit_test(as_llama_cpp_chooses) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(names_of_types), cmocka_unit_test(as_llama_cpp_chooses),
+                                        cmocka_unit_test(sizes_of_published_models) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* filetype.c - llama-quantize's choice of types, without importance matrices. */
-#include "export/filetype.h"
+#include "formats/filetype.h"
 
 #include <stdio.h>
 #include <stdlib.h>

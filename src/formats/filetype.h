@@ -2,8 +2,8 @@
  *
  * Names and choices are those of llama.cpp's llama-quantize: a mixture keeps some layers in finer types, the head (or the
  * embedding it is tied to) in Q6_K, vectors and routers in F32. */
-#ifndef LM_EXPORT_FILETYPE_H
-#define LM_EXPORT_FILETYPE_H
+#ifndef LM_FORMATS_FILETYPE_H
+#define LM_FORMATS_FILETYPE_H
 
 #include "tensor/dtype.h"
 
