@@ -1,0 +1,60 @@
+"""What commands print with --json is what docs/schema/ says: several models each, every kind of document that a command has."""
+import json
+import os
+
+import fastjsonschema
+import pytest
+from conftest import MODEL, SOURCE, run
+
+TREES = "tests/golden/explain/trees"
+DOCUMENTS = {
+    "compare": ["llama-3.2-3b llama-3.1-8b", "gpt2 mixtral-8x7b deepseek-v2 gemma-2-2b", "tests/golden/llama/gqa bloom-560m",
+                "--history", "llama-3.2-1b mistral-7b --view kv"],
+    "fit": ["llama-3.2-3b --ram 16G", "deepseek-v2 --device h100", "gpt-oss-20b --device all", "llama-3.1-8b --device rtx-4090 --throughput",
+            "llama-3.1-8b --device rtx-4090 --throughput --price 0.4", "--fleet llama-3.2-1b qwen2.5-3b --ram 32G",
+            f"{MODEL} --ram 2G", "llama-3.1-405b --ram 16G", "tests/golden/gpt2/plain --vram 1G"],
+    "explain": ["", "kv mistral-7b", "mla deepseek-v2", "moe gpt-oss-20b", "alibi bloom-560m", "rope llama-3.2-1b", "norm gpt2", "swa",
+                "sampling", f"kv {MODEL} --prompt hello", "alibi llama-3.2-3b", "--diagram flow gpt2"],
+    "estimate": ["mistral-7b", "--hidden 64 --layers 2 --heads 4 --ffn 128 --vocab 100", "gpt2", "deepseek-v2",
+                 f"--from-tree {TREES}/qwen2.5-3b.txt", f"--from-tree {TREES}/llama-3.2-3b.txt"],
+    "devices": ["", "h100", "--kind phone"],
+    "audit": ["tests/golden/facts/facts.tsv", "README.md -m llama-3.2-3b"],
+    "bench": [f"-m {MODEL} -p 8 -n 2 -r 1", f"-m {MODEL} -p 0 -n 2 -r 2 -d 4 -npl 2"],
+}
+CASES = [(kind, line) for kind, lines in DOCUMENTS.items() for line in lines]
+
+
+def document(build, kind, line):
+    done = run(build / "src/cli/lamina", kind, *line.split(), "--json", cwd=SOURCE, env={**os.environ, "LAMINA_CACHE": "/nowhere/at/all"})
+    assert done.returncode in (0, 4, 5), done.stderr          # 4: does not fit, 5: the document is wrong about something
+    return json.loads(done.stdout)
+
+
+def schema(kind):
+    return json.loads((SOURCE / f"docs/schema/{kind}.schema.json").read_text())
+
+
+@pytest.mark.parametrize("kind,line", CASES)
+def test_output_obeys_its_schema(build, kind, line):
+    fastjsonschema.compile(schema(kind))(document(build, kind, line))
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_a_schema_refuses_what_is_missing_or_unknown(build, kind):
+    valid = fastjsonschema.compile(schema(kind))
+    whole = document(build, kind, DOCUMENTS[kind][0])
+    row = whole[0] if isinstance(whole, list) else whole
+    row["nobody knows this"] = 1
+    with pytest.raises(fastjsonschema.JsonSchemaException):
+        valid(whole)
+    del row["nobody knows this"]
+    valid(whole)
+    row.pop(next(iter(row)))
+    with pytest.raises(fastjsonschema.JsonSchemaException):
+        valid(whole)
+
+
+def test_every_property_is_explained():
+    """A key that means more than its name says so; at least the document itself does."""
+    for kind in DOCUMENTS:
+        assert len(schema(kind)["description"]) > 40
