@@ -26,7 +26,7 @@ static const struct {
 #else
     { "ref", 0 },
     { "avx2", LM_CPU_AVX2 },
-    { "avxvnni", LM_CPU_AVXVNNI },
+    { "avxvnni", LM_CPU_AVXVNNI | LM_CPU_AVXVNNI_VEX },
     { "avx512", LM_CPU_AVX512 },
     { "avx512vnni", LM_CPU_AVX512_VNNI },
     { "avx512bf16", LM_CPU_AVX512_BF16 },
@@ -71,12 +71,12 @@ static lm_cpu detect(void)
     if (!__get_cpuid_count(7, 1, &a1, &b, &c, &d))
         a1 = 0;
     if (set && has(a1, 4))
-        set |= LM_CPU_AVXVNNI;
+        set |= LM_CPU_AVXVNNI | LM_CPU_AVXVNNI_VEX;
     /* F 16, DQ 17, CD 28, BW 30, VL 31 */
     if (set && (os & 0xe6) == 0xe6 && has(b7, 16) && has(b7, 17) && has(b7, 28) && has(b7, 30) && has(b7, 31)) {
         set |= LM_CPU_AVX512;
         if (has(c7, 11))
-            set |= LM_CPU_AVX512_VNNI;
+            set |= LM_CPU_AVX512_VNNI | LM_CPU_AVXVNNI;
         if (has(a1, 5))
             set |= LM_CPU_AVX512_BF16;
     }

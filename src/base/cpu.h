@@ -13,10 +13,11 @@ typedef uint32_t lm_cpu;             /* a set of the flags below; 0 is plain C *
 
 enum {
     LM_CPU_AVX2        = 1u << 0,    /* AVX2, FMA, F16C, BMI2 */
-    LM_CPU_AVXVNNI     = 1u << 1,    /* 256-bit vpdpbusd, VEX */
+    LM_CPU_AVXVNNI     = 1u << 1,    /* 256-bit vpdpbusd, in either encoding */
     LM_CPU_AVX512      = 1u << 2,    /* F BW DQ VL CD */
     LM_CPU_AVX512_VNNI = 1u << 3,
     LM_CPU_AVX512_BF16 = 1u << 4,
+    LM_CPU_AVXVNNI_VEX = 1u << 5,    /* and in that of AVX-VNNI; else in that of AVX512-VNNI */
     LM_CPU_NEON        = 1u << 8,
     LM_CPU_DOTPROD     = 1u << 9,
     LM_CPU_I8MM        = 1u << 10,

@@ -36,7 +36,8 @@ static void agrees_with_the_kernel(void **state)
 
     (void)state;
     assert_int_equal(!!(d & LM_CPU_AVX2), avx2);
-    assert_int_equal(!!(d & LM_CPU_AVXVNNI), avx2 && kernel_says("avx_vnni"));
+    assert_int_equal(!!(d & LM_CPU_AVXVNNI), avx2 && (kernel_says("avx_vnni") || (avx512 && kernel_says("avx512_vnni"))));
+    assert_int_equal(!!(d & LM_CPU_AVXVNNI_VEX), avx2 && kernel_says("avx_vnni"));
     assert_int_equal(!!(d & LM_CPU_AVX512), avx512);
     assert_int_equal(!!(d & LM_CPU_AVX512_VNNI), avx512 && kernel_says("avx512_vnni"));
     assert_int_equal(!!(d & LM_CPU_AVX512_BF16), avx512 && kernel_says("avx512_bf16"));

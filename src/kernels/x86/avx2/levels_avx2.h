@@ -8,6 +8,8 @@ void lm_row_kernels_init_avx2(lm_row_kernels *k);
 void lm_attention_kernels_init_avx2(lm_attention_kernels *k);
 void lm_exact_init_avx2(lm_kernels *k);
 void lm_strips_init_avx2(lm_kernels *k);
+void lm_strips_init_avxvnni(lm_kernels *k);
+void lm_strips_init_avxvnni_evex(lm_kernels *k);
 
 /* Rows of q8_rows.h, packed to the bits of lm_q8_pack. */
 extern const lm_activation lm_activation_q8_avx2;
