@@ -1,0 +1,306 @@
+/* strips_pack.c - from the blocks of a file into strips. A model is packed whole before its first token, so this is as fast as
+ * reading: a unit's parts are words from the start, and there is one function for each type and number of rows. */
+#include <string.h>
+
+#include "kernels/strips.h"
+#include "tensor/blocks.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* One row's part of a unit, as it will lie: four columns a word. */
+typedef struct words {
+    uint16_t head[2], f16[2];
+    uint8_t  u8[2];
+    uint32_t nibbles[4];             /* low four bits of columns 4v … and 16 + 4v … */
+    uint32_t bytes[8];
+    uint32_t pairs[2];               /* field f of the first: columns 4f …, of the second: 16 + 4f … */
+    uint32_t bits;                   /* byte j, bit v: column 4v + j */
+} words;
+
+INLINE uint32_t word_at(const void *p)
+{
+    uint32_t w;
+
+    memcpy(&w, p, 4);
+    return w;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* A sub-block whose 32 codes of four bits are in the low or the high halves of 32 bytes. */
+INLINE void nibbles_of_half(words *u, const uint8_t *qs, unsigned high)
+{
+    for (unsigned v = 0; v < 4; v++) {
+        uint32_t a = word_at(qs + 4 * v), b = word_at(qs + 16 + 4 * v);
+        u->nibbles[v] = high ? (a >> 4 & 0x0f0f0f0f) | (b & 0xf0f0f0f0) : (a & 0x0f0f0f0f) | (b & 0x0f0f0f0f) << 4;
+    }
+}
+
+/* Two bits of each of 32 bytes. */
+INLINE void pairs_of(words *u, const uint8_t *bytes, unsigned shift)
+{
+    for (unsigned h = 0; h < 2; h++) {
+        u->pairs[h] = 0;
+        for (unsigned f = 0; f < 4; f++)
+            u->pairs[h] |= (word_at(bytes + 16 * h + 4 * f) >> shift & 0x03030303) << 2 * f;
+    }
+}
+
+/* One bit of each of 32 bytes. */
+INLINE uint32_t bits_of(const uint8_t *bytes, unsigned bit)
+{
+    uint32_t word = 0;
+
+    for (unsigned v = 0; v < 8; v++)
+        word |= (word_at(bytes + 4 * v) >> bit & 0x01010101) << v;
+    return word;
+}
+
+/* Bit i is column i: every fourth goes into one byte. */
+INLINE uint32_t bits_of_word(uint32_t columns)
+{
+    uint32_t word = 0;
+
+    for (unsigned j = 0; j < 4; j++) {
+        uint32_t x = columns >> j & 0x11111111;
+        x = (x | x >> 3) & 0x03030303;
+        x = (x | x >> 6) & 0x000f000f;
+        word |= ((x | x >> 12) & 0xff) << 8 * j;
+    }
+    return word;
+}
+
+INLINE void copy_words(uint32_t *out, const void *from, unsigned n)
+{
+    memcpy(out, from, 4 * n);
+}
+
+/* Types of 32 elements a block. */
+INLINE void read_block(lm_dtype type, const void *block, words *u)
+{
+    switch ((int)type) {
+    case LM_Q4_0: case LM_IQ4_NL: {
+        const lm_q4_0 *b = block;
+        u->f16[0] = b->d;
+        copy_words(u->nibbles, b->qs, 4);
+        break;
+    }
+    case LM_Q4_1: {
+        const lm_q4_1 *b = block;
+        u->f16[0] = b->d;
+        u->f16[1] = b->m;
+        copy_words(u->nibbles, b->qs, 4);
+        break;
+    }
+    case LM_Q5_0: {
+        const lm_q5_0 *b = block;
+        u->f16[0] = b->d;
+        u->bits = bits_of_word(b->qh);
+        copy_words(u->nibbles, b->qs, 4);
+        break;
+    }
+    case LM_Q5_1: {
+        const lm_q5_1 *b = block;
+        u->f16[0] = b->d;
+        u->f16[1] = b->m;
+        u->bits = bits_of_word(b->qh);
+        copy_words(u->nibbles, b->qs, 4);
+        break;
+    }
+    case LM_Q8_0: {
+        const lm_q8_0 *b = block;
+        u->f16[0] = b->d;
+        copy_words(u->bytes, b->qs, 8);
+        break;
+    }
+    case LM_MXFP4: {
+        const lm_mxfp4 *b = block;
+        u->u8[0] = b->e;
+        copy_words(u->nibbles, b->qs, 4);
+        break;
+    }
+    default: break;
+    }
+}
+
+/* Columns 32*s .. of a block of 256. */
+INLINE void read_sub_block(lm_dtype type, const void *block, unsigned s, words *u)
+{
+    switch ((int)type) {
+    case LM_IQ4_XS: {
+        const lm_iq4_xs *b = block;
+        u->head[0] = b->d;
+        u->u8[0] = (uint8_t)(((b->scales_l[s / 2] >> 4 * (s % 2) & 15) | (b->scales_h >> 2 * s & 3) << 4) - 32);
+        copy_words(u->nibbles, b->qs + 16 * s, 4);
+        break;
+    }
+    case LM_Q4_K: {
+        const lm_q4_k *b = block;
+        u->head[0] = b->d;
+        u->head[1] = b->dmin;
+        lm_k4_scale_min(b->scales, s, &u->u8[0], &u->u8[1]);
+        nibbles_of_half(u, b->qs + 32 * (s / 2), s % 2);
+        break;
+    }
+    case LM_Q5_K: {
+        const lm_q5_k *b = block;
+        u->head[0] = b->d;
+        u->head[1] = b->dmin;
+        lm_k4_scale_min(b->scales, s, &u->u8[0], &u->u8[1]);
+        nibbles_of_half(u, b->qs + 32 * (s / 2), s % 2);
+        u->bits = bits_of(b->qh, s);
+        break;
+    }
+    case LM_Q6_K: {
+        const lm_q6_k *b = block;
+        u->head[0] = b->d;
+        memcpy(u->u8, b->scales + 2 * s, 2);
+        nibbles_of_half(u, b->ql + 64 * (s / 4) + 32 * (s & 1), s % 4 >= 2);
+        pairs_of(u, b->qh + 32 * (s / 4), 2 * (s % 4));
+        break;
+    }
+    case LM_Q2_K: {
+        const lm_q2_k *b = block;
+        u->head[0] = b->d;
+        u->head[1] = b->dmin;
+        memcpy(u->u8, b->scales + 2 * s, 2);
+        pairs_of(u, b->qs + 32 * (s / 4), 2 * (s % 4));
+        break;
+    }
+    case LM_Q3_K: {
+        const lm_q3_k *b = block;
+        u->head[0] = b->d;
+        u->u8[0] = (uint8_t)lm_k3_scale(b->scales, 2 * s);
+        u->u8[1] = (uint8_t)lm_k3_scale(b->scales, 2 * s + 1);
+        pairs_of(u, b->qs + 32 * (s / 4), 2 * (s % 4));
+        u->bits = bits_of(b->hmask, s);
+        break;
+    }
+    default: break;
+    }
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+/* `unit`: where the unit's own numbers begin. */
+INLINE void write_unit(const lm_strip_layout *l, uint32_t r, uint8_t *unit, uint32_t row, const words *u)
+{
+    for (uint32_t i = 0; i < l->unit_f16; i++)
+        memcpy(unit + 2 * (i * r + row), &u->f16[i], 2);
+    unit += 2 * r * l->unit_f16;
+    for (uint32_t i = 0; i < l->unit_u8; i++)
+        unit[i * r + row] = u->u8[i];
+    unit += r * l->unit_u8 + 4 * row;
+    for (uint32_t v = 0; v < 4u * l->nibbles; v++, unit += 4 * r)
+        memcpy(unit, &u->nibbles[v], 4);
+    for (uint32_t v = 0; v < 8u * l->bytes; v++, unit += 4 * r)
+        memcpy(unit, &u->bytes[v], 4);
+    for (uint32_t h = 0; h < 2u * l->pairs; h++, unit += 4 * r)
+        memcpy(unit, &u->pairs[h], 4);
+    if (l->bits)
+        memcpy(unit, &u->bits, 4);
+}
+
+/* Rows [0, n) of a strip, 256 columns at a time: what is written then stays in the first cache, and each row is read in
+ * pieces of whole cache lines. */
+INLINE void pack_strip(const lm_strip_layout *l, uint32_t r, uint8_t *strip, const uint8_t *stored, uint64_t row_bytes,
+                       uint32_t n, uint64_t units)
+{
+    const lm_dtype type = l->type;
+    const uint32_t head = r * 2u * l->head_f16, unit_bytes = lm_strip_unit(l, r);
+    const uint64_t block_bytes = lm_dtype_of(type)->bytes;
+
+    for (uint64_t b = 0; b < units; b += 8, strip += head + 8 * (uint64_t)unit_bytes) {
+        uint32_t many = units - b < 8 ? (uint32_t)(units - b) : 8;
+        for (uint32_t row = 0; row < n; row++) {
+            const uint8_t *block = stored + row * row_bytes + (l->head_f16 ? b / 8 : b) * block_bytes;
+            words          u     = { .head = { 0 } };
+            for (uint32_t s = 0; s < many && !l->head_f16; s++) {
+                read_block(type, block + s * block_bytes, &u);
+                write_unit(l, r, strip + s * unit_bytes, row, &u);
+            }
+            if (!l->head_f16)
+                continue;
+#pragma GCC unroll 8
+            for (uint32_t s = 0; s < 8; s++) {                               /* shifts are constants when unrolled */
+                read_sub_block(type, block, s, &u);
+                write_unit(l, r, strip + head + s * unit_bytes, row, &u);
+            }
+            for (uint32_t i = 0; i < l->head_f16; i++)
+                memcpy(strip + 2 * (i * r + row), &u.head[i], 2);
+        }
+    }
+}
+
+INLINE void pack_rows(const lm_strip_layout *l, uint32_t r, uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first,
+                      uint64_t last)
+{
+    const lm_dtype_info *t = lm_dtype_of(l->type);
+    uint64_t             row_bytes = cols / t->block * t->bytes, strip_bytes = lm_strip_bytes(l, r, cols);
+
+    for (uint64_t at = first; at < last; at += r) {
+        uint8_t *strip = dst + at / r * strip_bytes;
+        uint32_t n     = last - at < r ? (uint32_t)(last - at) : r;
+        if (n < r)
+            memset(strip, 0, strip_bytes);
+        pack_strip(l, r, strip, stored + at * row_bytes, row_bytes, n, cols / 32);
+    }
+}
+
+/* ---- one function for each ---------------------------------------------------------------------------------------- */
+
+/* Numbers of a row, in order: d; d, m; for K types d, dmin ahead and scale and minimum bytes (Q2_K: both in a byte for
+ * each 16 columns; Q3_K, Q6_K: a signed scale for each 16; IQ4_XS: a signed scale). MXFP4: its exponent. */
+#define LAYOUTS(X)                                                                                                                 \
+    X(LM_Q4_0, .unit_f16 = 1, .nibbles = 1)                                                                                        \
+    X(LM_Q4_1, .unit_f16 = 2, .nibbles = 1)                                                                                        \
+    X(LM_Q5_0, .unit_f16 = 1, .nibbles = 1, .bits = 1)                                                                             \
+    X(LM_Q5_1, .unit_f16 = 2, .nibbles = 1, .bits = 1)                                                                             \
+    X(LM_Q8_0, .unit_f16 = 1, .bytes = 1)                                                                                          \
+    X(LM_IQ4_NL, .unit_f16 = 1, .nibbles = 1)                                                                                      \
+    X(LM_MXFP4, .unit_u8 = 1, .nibbles = 1)                                                                                        \
+    X(LM_Q2_K, .head_f16 = 2, .unit_u8 = 2, .pairs = 1)                                                                            \
+    X(LM_Q3_K, .head_f16 = 1, .unit_u8 = 2, .pairs = 1, .bits = 1)                                                                 \
+    X(LM_Q4_K, .head_f16 = 2, .unit_u8 = 2, .nibbles = 1)                                                                          \
+    X(LM_Q5_K, .head_f16 = 2, .unit_u8 = 2, .nibbles = 1, .bits = 1)                                                               \
+    X(LM_Q6_K, .head_f16 = 1, .unit_u8 = 2, .nibbles = 1, .pairs = 1)                                                              \
+    X(LM_IQ4_XS, .head_f16 = 1, .unit_u8 = 1, .nibbles = 1)
+
+#define ROW(id, ...) { .type = id, __VA_ARGS__ },
+static const lm_strip_layout layouts[] = { LAYOUTS(ROW) };
+
+const lm_strip_layout *lm_strip_of(lm_dtype type)
+{
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
+        if (layouts[i].type == type)
+            return &layouts[i];
+    return NULL;
+}
+
+/* The layout is a constant inside, so every loop over its parts has a known length. */
+#define PACKER(id, ...)                                                                                                            \
+    static void pack_##id(uint32_t r, uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, uint64_t last)           \
+    {                                                                                                                              \
+        const lm_strip_layout l = { .type = id, __VA_ARGS__ };                                                                     \
+        if (r == 16)                                                                                                               \
+            pack_rows(&l, 16, dst, stored, cols, first, last);                                                                     \
+        else                                                                                                                       \
+            pack_rows(&l, r, dst, stored, cols, first, last);                                                                      \
+    }
+LAYOUTS(PACKER)
+
+uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint32_t r, uint64_t rows, uint64_t cols)
+{
+    return ((rows + r - 1) / r * lm_strip_bytes(l, r, cols) + 63) & ~UINT64_C(63);
+}
+
+void lm_strip_pack(const lm_strip_layout *l, uint32_t r, void *dst, const void *stored, uint64_t rows, uint64_t cols,
+                   uint64_t first, uint64_t last)
+{
+#define ONE(id, ...) case id: pack_##id(r, dst, stored, cols, first, last); break;
+    (void)rows;
+    switch ((int)l->type) {
+        LAYOUTS(ONE)
+    default: break;
+    }
+}
