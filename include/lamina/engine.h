@@ -20,6 +20,8 @@ typedef enum lm_compute {
     LM_COMPUTE_FINE,                 /* as AUTO, all activations in 15 bits: half as fast on prompts, indistinguishable from float32 */
 } lm_compute;
 
+#define LM_FEW_ROWS 16               /* generation, guesses and small servers read memory; more rows compute */
+
 typedef struct lm_engine_options {
     uint32_t    context;             /* positions a sequence may have; 0: the model's */
     uint32_t    sequences;           /* at once; 0: 1 */
@@ -29,7 +31,10 @@ typedef struct lm_engine_options {
     uint32_t    rollback;            /* positions that a sequence can be taken back by, in single steps, where windows forget */
     lm_kv_type  kv;
     lm_compute  compute;
+    bool        no_repack;           /* run from the file's own pages, for models larger than memory: slower, the same logits to
+                                        the bit. What lies transposed or apart in its file is repacked all the same */
     uint32_t    threads;             /* 0: physical cores */
+    uint32_t    threads_batch;       /* in steps of more than LM_FEW_ROWS rows: prompts; 0: threads */
     const char *cpu;                 /* instruction set level; NULL: the best there is */
     const char *const *probes;       /* module paths whose values are kept, NULL-ended; NULL: none */
     /* Called from lm_engine_new while weights are prepared; fraction in 0…1. */
@@ -60,6 +65,7 @@ void      lm_engine_free(lm_engine *g);
 void      lm_engine_allocated(const lm_engine *g, lm_memory *out);       /* counted by the allocator, not by the plan */
 const char *lm_engine_cpu(const lm_engine *g);                           /* "avx2" */
 uint32_t  lm_engine_threads(const lm_engine *g);
+uint32_t  lm_engine_threads_batch(const lm_engine *g);
 uint32_t  lm_engine_context(const lm_engine *g);
 uint32_t  lm_engine_max_rows(const lm_engine *g);
 

@@ -36,6 +36,7 @@ struct lm_pool {
     _Alignas(64) atomic_uint number;     /* of the job; rises by one */
     _Alignas(64) atomic_uint sleeping;
     _Alignas(64) atomic_uint left;       /* workers that have not finished */
+    _Alignas(64) atomic_uint used;       /* workers below this take units; those from it on sleep until it grows */
     atomic_bool joining;                 /* the caller sleeps until they have */
     atomic_bool stop;
     worker      workers[];
@@ -87,11 +88,21 @@ static bool spin(const lm_pool *p, atomic_uint *at, unsigned value, bool until_e
     return false;
 }
 
-/* The next job number after `seen`. */
-static unsigned wait_for_job(lm_pool *p, unsigned seen)
+/* Nobody has work for this worker for now. */
+static void wait_for_use(lm_pool *p, unsigned index)
 {
     unsigned n;
 
+    while ((n = atomic_load(&p->used)) <= index && !atomic_load(&p->stop))
+        futex_wait(&p->used, n);
+}
+
+/* The next job number after `seen`. */
+static unsigned wait_for_job(lm_pool *p, unsigned seen, unsigned index)
+{
+    unsigned n;
+
+    wait_for_use(p, index);
     if (spin(p, &p->number, seen, false))
         return atomic_load_explicit(&p->number, memory_order_acquire);
     atomic_fetch_add(&p->sleeping, 1);
@@ -133,13 +144,15 @@ static void *work(void *arg)
     unsigned seen = 0;
 
     for (;;) {
-        seen = wait_for_job(p, seen);
+        seen = wait_for_job(p, seen, w->index);
         if (atomic_load(&p->stop))
             return NULL;
         unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
         if (t >> 32 != seen)
             continue;                                    /* it is over, and another one has begun */
         if (t >> 16 & 0xffff) {
+            if (w->index >= lm_pool_used(p))
+                continue;
             take_units(p, seen, w->index);
         } else {
             p->job(p->arg, w->index, p->threads);
@@ -173,12 +186,30 @@ static void join(lm_pool *p)
     atomic_store(&p->joining, false);
 }
 
+void lm_pool_use(lm_pool *p, unsigned threads)
+{
+    unsigned before = atomic_load_explicit(&p->used, memory_order_relaxed);
+
+    threads = threads < 1 ? 1 : threads < p->threads ? threads : p->threads;
+    if (threads == before)
+        return;
+    atomic_store(&p->used, threads);
+    if (threads > before)
+        futex_wake(&p->used);
+}
+
+unsigned lm_pool_used(const lm_pool *p)
+{
+    return atomic_load_explicit(&p->used, memory_order_relaxed);
+}
+
 void lm_pool_run(lm_pool *p, lm_job job, void *arg)
 {
     if (p->threads == 1) {
         job(arg, 0, 1);
         return;
     }
+    lm_pool_use(p, p->threads);
     p->job = job;
     p->arg = arg;
     start_job(p, 0, p->threads - 1);
@@ -188,7 +219,7 @@ void lm_pool_run(lm_pool *p, lm_job job, void *arg)
 
 void lm_pool_run_units(lm_pool *p, lm_unit_job job, void *arg, unsigned units)
 {
-    if (p->threads == 1 || units == 1) {
+    if (lm_pool_used(p) == 1 || units == 1) {
         for (unsigned i = 0; i < units; i++)
             job(arg, 0, i);
         return;
@@ -209,6 +240,7 @@ lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
         return lm_fail_memory(e, "threads", bytes);
     p->bytes   = bytes;
     p->threads = 1;
+    atomic_store(&p->used, threads);
     p->spins   = threads <= lm_cpu_cores();
     for (unsigned i = 1; i < threads; i++) {
         p->workers[i] = (worker){ .pool = p, .index = i };
@@ -227,6 +259,8 @@ void lm_pool_free(lm_pool *p)
     if (!p)
         return;
     atomic_store(&p->stop, true);
+    atomic_store(&p->used, UINT_MAX);
+    futex_wake(&p->used);
     start_job(p, 0, 0);
     for (unsigned i = 1; i < p->threads; i++)
         pthread_join(p->workers[i].thread, NULL);

@@ -18,6 +18,10 @@ unsigned  lm_pool_threads(const lm_pool *p);
 typedef void (*lm_job)(void *arg, unsigned worker, unsigned workers);
 void lm_pool_run(lm_pool *p, lm_job job, void *arg);
 
+/* How many of the threads take units from now on; the others sleep. lm_pool_run uses all, and sets this to all. */
+void     lm_pool_use(lm_pool *p, unsigned threads);
+unsigned lm_pool_used(const lm_pool *p);
+
 /* job(arg, worker, unit) once for every unit 0 … units - 1 (65535 at most), taken in rising order by whoever is free; returns
  * when all are done. Nobody waits for a worker that has no unit: one that is kept from a processor holds nothing up. */
 typedef void (*lm_unit_job)(void *arg, unsigned worker, unsigned unit);

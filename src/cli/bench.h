@@ -12,6 +12,7 @@ typedef struct lm_bench_result {
     lm_model_info info;
     const char *cpu, *level, *kv, *compute;
     uint32_t    prompt, gen, depth, sequences, batch, threads, reps;
+    bool        repack;
     double      load_seconds;
     double      mean, deviation, median, best;   /* tokens a second */
     double      mean_seconds, deviation_seconds;

@@ -97,6 +97,7 @@ static json_t *result_json(const lm_bench_result *r)
     json_object_set_new(j, "type_k", json_string(r->kv));
     json_object_set_new(j, "type_v", json_string(r->kv));
     json_object_set_new(j, "compute", json_string(r->compute));
+    json_object_set_new(j, "repack", json_boolean(r->repack));
     json_object_set_new(j, "n_prompt", json_integer(r->prompt));
     json_object_set_new(j, "n_gen", json_integer(r->gen));
     json_object_set_new(j, "n_depth", json_integer(r->depth));

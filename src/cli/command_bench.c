@@ -17,7 +17,7 @@ typedef struct bench_options {
     const char *prompts, *gens, *depths, *sequences, *threads, *batches;
     uint32_t    reps;
     int         kv, compute, form;
-    bool        no_warmup;
+    bool        no_warmup, no_repack;
     const char *cpu;
 } bench_options;
 
@@ -36,6 +36,7 @@ static const lm_flag bench_flag_table[] = {
     { "--kv-type", "-ctk -ctv --cache-type-k --cache-type-v", LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
+    { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the file's own pages", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl", "form of the table (md)", 0, 0, form_words },
     { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "measure the first run too", 0, 0, NULL },
     { 0 },
@@ -294,6 +295,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
         .kv = (lm_kv_type)b->o->kv,
         .compute = (lm_compute)b->o->compute,
         .threads = threads,
+        .no_repack = b->o->no_repack,
         .cpu = b->o->cpu,
     };
     double from = lm_now();
@@ -361,6 +363,7 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
     lm_model_describe(b->m, &b->r.info);
     b->r.cpu = machine.cpu;
     b->r.kv = lm_kv_words[o->kv];
+    b->r.repack = !o->no_repack;
     b->r.compute = lm_compute_words[o->compute];
     b->r.reps = o->reps;
     lm_status status = run_all(b, &l, e);

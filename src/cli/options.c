@@ -38,11 +38,14 @@ const lm_flag lm_run_flag_table[] = {
       "positions; 0: the model's (default: as needed, at least 8192 where the model has them)", 0, INT32_MAX, NULL },
     { "--batch-size", "-b", LM_FLAG_COUNT, R(batch), "N", "most prompt tokens in a step (2048)", 1, 1 << 20, NULL },
     { "--ubatch-size", "-ub", LM_FLAG_COUNT, R(ubatch), "N", "the same, physically: the smaller counts (512)", 1, 1 << 20, NULL },
-    { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N", "threads that generate (default: physical cores)", 0, 1024, NULL },
+    { "--threads-batch", "-tb", LM_FLAG_COUNT, R(threads_batch), "N", "threads that read prompts (default: as --threads)", 0, 1024, NULL },
     { "--cache-type-k", "-ctk", LM_FLAG_WORD, R(k_type), "f16|f32|bf16|q8_0", "cache type of keys (f16)", 0, 0, lm_kv_words },
     { "--cache-type-v", "-ctv", LM_FLAG_WORD, R(v_type), "f16|f32|bf16|q8_0",
       "cache type of values; the same as that of keys", 0, 0, lm_kv_words },
     { "--kv-type", NULL, LM_FLAG_WORD, R(kv_type), "f16|f32|bf16|q8_0", "cache type of both", 0, 0, lm_kv_words },
+    { "--no-repack", "-nr", LM_FLAG_SWITCH, R(no_repack), NULL,
+      "run from the file's own pages, for models larger than memory: slower, the same answers", 0, 0, NULL },
     { "--compute", NULL, LM_FLAG_WORD, R(compute), "auto|fine|f32",
       "auto: fast paths as the weight types allow; fine: those with activations in 15 bits; f32: the reference's arithmetic",
       0, 0, lm_compute_words },
@@ -173,6 +176,8 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
         .rows = f->batch < f->ubatch ? f->batch : f->ubatch,
         .compute = (lm_compute)f->compute,
         .threads = f->threads,
+        .threads_batch = f->threads_batch,
+        .no_repack = f->no_repack,
         .cpu = f->cpu,
     };
     return cache_type(f, &out->kv, e);
@@ -192,7 +197,8 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
     if (status != LM_OK)
         return status;
     lm_engine_allocated(*out, &memory);
-    lm_detail("engine     %s, %u threads, context %s; weights %s, cache %s, scratch %s", lm_engine_cpu(*out), lm_engine_threads(*out),
+    lm_detail("engine     %s, %u threads (prompts %u), context %s; weights %s, cache %s, scratch %s", lm_engine_cpu(*out),
+              lm_engine_threads(*out), lm_engine_threads_batch(*out),
               lm_figure_count(count, lm_engine_context(*out)), lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
               lm_figure_bytes(c, memory.scratch));
     return LM_OK;

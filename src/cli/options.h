@@ -24,9 +24,10 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
 typedef struct lm_run_flags {
     int32_t     context;                 /* -1: not given; 0: the model's */
     uint32_t    batch, ubatch;           /* 2048, 512: the smaller is the most rows in a step */
-    uint32_t    threads;
+    uint32_t    threads, threads_batch;
     int         k_type, v_type, kv_type; /* -1: not given; else index into lm_kv_words */
     int         compute;                 /* lm_compute */
+    bool        no_repack;
     const char *cpu;
 } lm_run_flags;
 

@@ -62,6 +62,11 @@ typedef struct lm_matmul {
     void      (*row)(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row);
 } lm_matmul;
 
+/* m->run on a matrix as it is stored, rows of `row_bytes`, whatever layout `m` wants: packed on the way, with the same results to
+ * the bit. a->scratch: lm_stored_scratch(m, cols) bytes. */
+void     lm_stored_run(const lm_matmul *m, const lm_matmul_args *a, uint64_t row_bytes);
+uint64_t lm_stored_scratch(const lm_matmul *m, uint64_t cols);
+
 #define LM_DTYPE_SLOTS 64
 
 /* ---- rows of floats ---------------------------------------------------------------------------------------------- */

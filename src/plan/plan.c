@@ -31,10 +31,11 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
         return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", cols,
                        lm_dtype_of(type)->name);
     at->type  = type;
-    at->kind  = at->matmul->packed_bytes   ? LM_PACKED
-                : turned                   ? LM_TURNED
-                                           : LM_MAPPED;
-    at->bytes = at->matmul->packed_bytes ? at->matmul->packed_bytes(outs, cols) * n : bytes;
+    at->row_bytes = row;
+    at->kind      = at->matmul->packed_bytes && (!c->o->no_repack || turned) ? LM_PACKED
+                    : turned                                                 ? LM_TURNED
+                                                                             : LM_MAPPED;
+    at->bytes     = at->kind == LM_PACKED ? at->matmul->packed_bytes(outs, cols) * n : bytes;
     if (at->kind == LM_MAPPED) {
         c->plan->mapped_bytes += at->bytes;
     } else {
@@ -55,7 +56,7 @@ static lm_status place_weights(lm_compiler *c, lm_error *e)
             LM_TRY(place_matrix(c, i, &offset, e));
             continue;
         }
-        *at = (lm_placement){ LM_FLOATS, c->o->types[i], offset, w->elements * 4, NULL };
+        *at = (lm_placement){ .kind = LM_FLOATS, .type = c->o->types[i], .offset = offset, .bytes = w->elements * 4 };
         offset += (at->bytes + 63) & ~UINT64_C(63);
     }
     c->plan->weight_bytes = offset;
@@ -86,8 +87,9 @@ static uint64_t worker_bytes(const lm_compiler *c)
         for (uint32_t k = 0; k < LM_MAX_WEIGHTS && n->weights[k] != LM_NONE; k++) {
             const lm_weight *w = &c->p->weights[n->weights[k]];
             const lm_matmul *m = c->plan->weights[n->weights[k]].matmul;
-            if (m && m->scratch_bytes)
-                most = larger(most, m->scratch_bytes(w->dims[w->n_dims - 1]));
+            bool stored = c->plan->weights[n->weights[k]].kind == LM_MAPPED;
+            if (m && (stored || m->scratch_bytes))
+                most = larger(most, stored ? lm_stored_scratch(m, w->dims[w->n_dims - 1]) : m->scratch_bytes(w->dims[w->n_dims - 1]));
         }
         if (n->code == LM_OP_ATTENTION) {
             const lm_attention_spec *s = &n->attention.spec;

@@ -26,6 +26,7 @@ typedef struct lm_plan_options {
     lm_dtype          kv_type;           /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 */
     bool              exact;             /* float32 arithmetic, weights widened */
     bool              fine;              /* activations packed at their finest */
+    bool              no_repack;         /* matrices stay as the file has them where that is possible, and are packed on the way */
     uint32_t          workers;
     const lm_kernels *kernels;
     const lm_dtype   *types;             /* [n_weights]: how each weight is stored */
@@ -110,6 +111,7 @@ typedef struct lm_placement {
     lm_dtype          type;      /* as stored, but for blocks that had to be turned */
     uint64_t          offset;    /* in the weights region; 0 when mapped */
     uint64_t          bytes;     /* there, or in the file */
+    uint64_t          row_bytes; /* matrices: of a row as stored */
     const lm_matmul  *matmul;    /* matrices and tables */
 } lm_placement;
 

@@ -43,6 +43,16 @@ static lm_status find_probes(const lm_program *p, const char *const *paths, lm_a
     return LM_OK;
 }
 
+static uint32_t threads_of(const lm_engine_options *o)
+{
+    return o->threads ? o->threads : lm_cpu_cores();
+}
+
+static uint32_t batch_threads_of(const lm_engine_options *o)
+{
+    return o->threads_batch ? o->threads_batch : threads_of(o);
+}
+
 lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k, lm_arena *arena,
                          lm_plan **out, lm_error *e)
 {
@@ -67,7 +77,8 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     p.kv_type      = kv_types[o->kv];
     p.exact        = o->compute == LM_COMPUTE_F32;
     p.fine         = o->compute == LM_COMPUTE_FINE;
-    p.workers      = o->threads ? o->threads : lm_cpu_cores();
+    p.no_repack    = o->no_repack;
+    p.workers      = threads_of(o) > batch_threads_of(o) ? threads_of(o) : batch_threads_of(o);
     p.kernels      = k;
     p.types        = types ? types : m->types;
     p.turned       = types ? NULL : m->turned;
@@ -134,11 +145,15 @@ static lm_status take_memory(lm_engine *g, lm_error *e)
     lm_memory      m         = sizes_of(p);
     uint64_t       available = lm_memory_available();
 
-    if (m.total > available)
-        return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
+    if (m.total > available) {
+        lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
                        "the plan takes %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 ", scratch %" PRIu64 "), %" PRIu64
                        " are available",
-                       m.total, m.weights, m.kv, m.scratch, available);
+                m.total, m.weights, m.kv, m.scratch, available);
+        if (m.weights > available / 2 && !p->options.no_repack)
+            lm_fail_hint(e, "--no-repack runs from the file and takes memory for the rest only");
+        return LM_NO_FIT;
+    }
     LM_TRY(take(&g->weights, p->weight_bytes, &g->allocated.weights, "weights", e));
     LM_TRY(take(&g->kv, p->kv_bytes, &g->allocated.kv, "cache", e));
     LM_TRY(take(&g->slab, p->slab_bytes, &g->allocated.scratch, "scratch", e));
@@ -193,6 +208,8 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error 
         }
     if (!whole)
         return lm_fail_memory(e, "engine", 0);
+    g->threads       = threads_of(o ? o : &defaults);
+    g->threads_batch = batch_threads_of(o ? o : &defaults);
     LM_TRY(lm_pool_new(g->plan->options.workers, &g->pool, e));
     LM_TRY(take_memory(g, e));
     lay_out(g);
@@ -335,7 +352,12 @@ const char *lm_engine_cpu(const lm_engine *g)
 
 uint32_t lm_engine_threads(const lm_engine *g)
 {
-    return g->plan->options.workers;
+    return g->threads;
+}
+
+uint32_t lm_engine_threads_batch(const lm_engine *g)
+{
+    return g->threads_batch;
 }
 
 uint32_t lm_engine_context(const lm_engine *g)

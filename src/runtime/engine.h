@@ -23,6 +23,7 @@ struct lm_engine {
     lm_plan          *plan;
     lm_kernels        kernels;
     lm_pool          *pool;
+    uint32_t          threads, threads_batch;    /* that generation and prompts use, of the pool's */
     lm_memory         allocated;
     uint8_t          *weights, *kv, *slab;
     const void      **weight;            /* [n_weights]: where each lies */

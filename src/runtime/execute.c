@@ -48,22 +48,19 @@ static void run_table(const part *p, const lm_step *s, uint64_t from, uint64_t t
 
 static void run_embed(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    const lm_node   *n = &p->g->program->nodes[s->node];
-    const lm_weight *w = &p->g->program->weights[n->weights[0]];
+    const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        s->matmul->row(floats_at(p->g, s->out, i), p->g->weight[n->weights[0]], w->dims[0], w->dims[1],
-                       (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)]);
+        look_up(p, s, n->weights[0], (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)], floats_at(p->g, s->out, i));
 }
 
 static void run_position(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    const lm_node   *n = &p->g->program->nodes[s->node];
-    const lm_weight *w = &p->g->program->weights[n->weights[0]];
+    const lm_node *n = &p->g->program->nodes[s->node];
 
     for (uint64_t i = from; i < to; i++)
-        s->matmul->row(floats_at(p->g, s->out, i), p->g->weight[n->weights[0]], w->dims[0], w->dims[1],
-                       (uint64_t)p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset);
+        look_up(p, s, n->weights[0], (uint64_t)p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
+                floats_at(p->g, s->out, i));
 }
 
 static void run_sinusoid(const part *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -281,8 +278,7 @@ static void run_matmul(const part *p, const lm_step *s)
     lm_pool_share(w->dims[0], s->matmul->row_group, p->share, p->shares, &from, &to);
     if (from == to)
         return;
-    s->matmul->run(&(lm_matmul_args){
-        .w          = g->weight[n->weights[0]],
+    multiply(p, s, g->weight[n->weights[0]], &(lm_matmul_args){
         .rows       = w->dims[0],
         .cols       = w->dims[1],
         .first      = from,
@@ -296,7 +292,6 @@ static void run_matmul(const part *p, const lm_step *s)
         .add        = s->add == LM_NONE ? NULL : floats_at(g, s->add, 0),
         .add_stride = s->add == LM_NONE ? 0 : g->plan->buffers[s->add].stride / sizeof(float),
         .scale      = s->scale,
-        .scratch    = scratch_of(g, p->worker),
     });
 }
 
@@ -312,8 +307,7 @@ static void run_heads(const part *p, const lm_step *s)
     lm_pool_share(w->dims[0] * cuts, 1, p->share, p->shares, &from, &to);
     for (uint64_t h = from / cuts; h * cuts < to; h++) {
         uint64_t first = (from > h * cuts ? from - h * cuts : 0) * grain, last = (to - h * cuts) * grain;
-        s->matmul->run(&(lm_matmul_args){
-            .w        = g->matrices[s->weight][h],
+        multiply(p, s, g->matrices[s->weight][h], &(lm_matmul_args){
             .rows     = w->dims[1],
             .cols     = w->dims[2],
             .first    = first,
@@ -324,7 +318,6 @@ static void run_heads(const part *p, const lm_step *s)
             .y        = floats_at(g, s->out, 0) + h * w->dims[1],
             .y_stride = g->plan->buffers[s->out].stride / sizeof(float),
             .scale    = 1,
-            .scratch  = scratch_of(g, p->worker),
         });
     }
 }
@@ -444,7 +437,7 @@ enum { SHARE_BYTES = 96 << 10, MOST_SHARES = 16 };   /* of weights in a share; s
  * small that taking it costs more than it saves. One row by rows stays where it is. */
 static unsigned shares_of(const lm_engine *g, const lm_stage *t, uint32_t rows)
 {
-    unsigned workers = lm_pool_threads(g->pool), most = workers * MOST_SHARES;
+    unsigned workers = lm_pool_used(g->pool), most = workers * MOST_SHARES;
     uint64_t bytes = 0, shares;
 
     if (workers == 1 || t->split == LM_ALONE)
@@ -464,6 +457,7 @@ static unsigned shares_of(const lm_engine *g, const lm_stage *t, uint32_t rows)
 lm_status lm_engine_execute(lm_engine *g, lm_error *e)
 {
     atomic_store(&g->failure, LM_OK);
+    lm_pool_use(g->pool, g->n_rows > LM_FEW_ROWS ? g->threads_batch : g->threads);
     for (uint32_t i = 0; i < g->plan->n_stages; i++) {
         stage_job j = { g, &g->plan->stages[i], 1 };
         uint32_t  n = rows_of(g, j.stage->domain);

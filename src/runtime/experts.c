@@ -151,8 +151,7 @@ void lm_run_experts(const part *p, const lm_step *s)
     for (uint32_t e = 0; from < to && e < v.experts; e++) {
         if (v.start[e] == v.start[e + 1])
             continue;
-        s->matmul->run(&(lm_matmul_args){
-            .w        = g->matrices[s->weight][e],
+        multiply(p, s, g->matrices[s->weight][e], &(lm_matmul_args){
             .rows     = w->dims[1],
             .cols     = w->dims[2],
             .first    = from,
@@ -164,7 +163,6 @@ void lm_run_experts(const part *p, const lm_step *s)
             .y_stride = g->plan->buffers[s->out].stride / sizeof(float),
             .bias     = bias ? bias + e * w->dims[1] : NULL,
             .scale    = 1,
-            .scratch  = scratch_of(g, p->worker),
         });
     }
 }

@@ -50,6 +50,29 @@ static inline const void *weight_of(const lm_engine *g, const lm_node *n, unsign
     return n->weights[which] == LM_NONE ? NULL : g->weight[n->weights[which]];
 }
 
+/* Products with a weight; `a` but for w and scratch, which are here. */
+static inline void multiply(const part *p, const lm_step *s, const void *w, lm_matmul_args *a)
+{
+    const lm_placement *at = &p->g->plan->weights[s->weight];
+
+    a->w       = w;
+    a->scratch = scratch_of(p->g, p->worker);
+    if (at->kind == LM_MAPPED)
+        lm_stored_run(s->matmul, a, at->row_bytes);
+    else
+        s->matmul->run(a);
+}
+
+/* One row of a table. */
+static inline void look_up(const part *p, const lm_step *s, uint32_t weight, uint64_t row, float *out)
+{
+    const lm_weight    *w  = &p->g->program->weights[weight];
+    const lm_placement *at = &p->g->plan->weights[weight];
+    const lm_matmul    *m  = at->kind == LM_MAPPED && s->matmul->pack ? p->g->kernels.exact[at->type] : s->matmul;
+
+    m->row(out, p->g->weight[weight], w->dims[0], w->dims[1], row);
+}
+
 /* ---- mixtures of experts (experts.c) ---- */
 
 /* Rows [from, to) of router logits to routes. */

@@ -227,13 +227,54 @@ static void huge_counts_are_shared_too(void **state)
         }
 }
 
+static void count_worker(void *arg, unsigned worker, unsigned unit)
+{
+    (void)unit;
+    atomic_fetch_add((atomic_uint *)arg + worker, 1);
+    usleep(20);
+}
+
+/* Workers that are not used take nothing, and are there again when they are. */
+static void some_of_them(void **state)
+{
+    atomic_uint units[4], all = 0;
+    lm_pool    *p;
+
+    (void)state;
+    assert_int_equal(lm_pool_new(4, &p, NULL), LM_OK);
+    assert_int_equal(lm_pool_used(p), 4);
+    for (unsigned round = 0; round < 100; round++) {
+        tally    t = { 0 };
+        unsigned n = 1 + round * 7 % 5, sum = 0;
+        for (unsigned k = 0; k < 4; k++)
+            atomic_store(&units[k], 0);
+        lm_pool_use(p, n);
+        assert_int_equal(lm_pool_used(p), n < 4 ? n : 4);
+        lm_pool_run_units(p, count_worker, units, 40);
+        for (unsigned k = 0; k < 4; k++) {
+            sum += units[k];
+            assert_true(k < n || units[k] == 0);
+        }
+        assert_int_equal(sum, 40);
+        all += units[3];
+        if (round % 50 == 49) {
+            lm_pool_run(p, count, &t);
+            assert_int_equal(t.others, 4);
+            assert_int_equal(lm_pool_used(p), 4);
+        }
+    }
+    assert_true(all > 0);
+    lm_pool_use(p, 1);                                               /* ends though three sleep */
+    lm_pool_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_worker_once),       cmocka_unit_test(every_unit_once),
         cmocka_unit_test(sleepers_are_woken),      cmocka_unit_test(jobs_allocate_nothing),
         cmocka_unit_test(idle_pools_burn_nothing), cmocka_unit_test(impossible_sizes),   cmocka_unit_test(shares_cover_everything),
-        cmocka_unit_test(huge_counts_are_shared_too),
+        cmocka_unit_test(huge_counts_are_shared_too), cmocka_unit_test(some_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

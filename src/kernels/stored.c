@@ -1,0 +1,47 @@
+/* stored.c - a product with a matrix that stays as the file has it, by a kernel that wants a layout of its own: outputs are
+ * packed a group at a time where they stay in cache, then multiplied as if they were the whole matrix. No sum runs over
+ * outputs, so the results are those of the packed matrix, bit for bit. */
+#include "kernels/kernels.h"
+
+#define GROUP_BYTES (256u << 10)
+
+/* Outputs in a group. */
+static uint64_t group_of(const lm_matmul *m, uint64_t cols)
+{
+    uint64_t one = m->packed_bytes(m->row_group, cols), most = GROUP_BYTES / (one ? one : 1);
+
+    return m->row_group * (most < 1 ? 1 : most > 4 ? 4 : most);
+}
+
+static uint64_t own_scratch(const lm_matmul *m, uint64_t cols)
+{
+    return m->scratch_bytes ? (m->scratch_bytes(cols) + 63) & ~UINT64_C(63) : 0;
+}
+
+uint64_t lm_stored_scratch(const lm_matmul *m, uint64_t cols)
+{
+    return own_scratch(m, cols) + (m->pack ? m->packed_bytes(group_of(m, cols), cols) : 0);
+}
+
+void lm_stored_run(const lm_matmul *m, const lm_matmul_args *a, uint64_t row_bytes)
+{
+    if (!m->pack) {
+        m->run(a);
+        return;
+    }
+    uint64_t group  = group_of(m, a->cols);
+    uint8_t *packed = (uint8_t *)a->scratch + own_scratch(m, a->cols);
+    for (uint64_t at = a->first; at < a->last; at += group) {
+        uint64_t       n    = a->last - at < group ? a->last - at : group;
+        lm_matmul_args part = *a;
+        m->pack(packed, (const uint8_t *)a->w + at * row_bytes, n, a->cols, 0, n);
+        part.w     = packed;
+        part.rows  = n;
+        part.first = 0;
+        part.last  = n;
+        part.y     = a->y + at;
+        part.bias  = a->bias ? a->bias + at : NULL;
+        part.add   = a->add ? a->add + at : NULL;
+        m->run(&part);
+    }
+}
