@@ -297,7 +297,8 @@ uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint32_t r, uint64_t ro
 void lm_strip_pack(const lm_strip_layout *l, uint32_t r, void *dst, const void *stored, uint64_t rows, uint64_t cols,
                    uint64_t first, uint64_t last)
 {
-#define ONE(id, ...) case id: pack_##id(r, dst, stored, cols, first, last); break;
+#define ONE(id, ...) \
+    case id: pack_##id(r, dst, stored, cols, first, last); break;
     (void)rows;
     switch ((int)l->type) {
         LAYOUTS(ONE)

@@ -279,7 +279,7 @@ static void run_matmul(const part *p, const lm_step *s)
     if (from == to)
         return;
     multiply(p, s, g->weight[n->weights[0]], &(lm_matmul_args){
-        .rows       = w->dims[0],
+                 .rows = w->dims[0],
         .cols       = w->dims[1],
         .first      = from,
         .last       = to,
@@ -308,7 +308,7 @@ static void run_heads(const part *p, const lm_step *s)
     for (uint64_t h = from / cuts; h * cuts < to; h++) {
         uint64_t first = (from > h * cuts ? from - h * cuts : 0) * grain, last = (to - h * cuts) * grain;
         multiply(p, s, g->matrices[s->weight][h], &(lm_matmul_args){
-            .rows     = w->dims[1],
+                     .rows = w->dims[1],
             .cols     = w->dims[2],
             .first    = first,
             .last     = last < w->dims[1] ? last : w->dims[1],

@@ -152,7 +152,7 @@ void lm_run_experts(const part *p, const lm_step *s)
         if (v.start[e] == v.start[e + 1])
             continue;
         multiply(p, s, g->matrices[s->weight][e], &(lm_matmul_args){
-            .rows     = w->dims[1],
+                     .rows = w->dims[1],
             .cols     = w->dims[2],
             .first    = from,
             .last     = to,
