@@ -46,13 +46,32 @@ static void write_rounded(lm_quantity q, lm_unit unit, lm_buf *out)
 /* What a derived value counts, in words. */
 static const char *unit_word(lm_unit unit)
 {
-    static const char *const words[LM_UNITS] = {
-        [LM_UNIT_PARAMETERS] = N_("parameters"), [LM_UNIT_BYTES] = N_("bytes"),   [LM_UNIT_MULT_ADDS] = N_("mult-adds"),
-        [LM_UNIT_ELEMENTS] = N_("elements"),     [LM_UNIT_TOKENS] = N_("tokens"), [LM_UNIT_LAYERS] = N_("layers"),
-        [LM_UNIT_HEADS] = N_("heads"),           [LM_UNIT_LANES] = N_("lanes"),   [LM_UNIT_EXPERTS] = N_("experts"),
-        [LM_UNIT_RADIANS] = N_("rad/token"),     [LM_UNIT_TOKENS_PER_SECOND] = N_("tokens/s"),
-    };
-    return words[unit] ? _(words[unit]) : lm_unit_name(unit);
+    switch (unit) {
+    case LM_UNIT_PARAMETERS:
+        return C_("unit", "parameters");
+    case LM_UNIT_BYTES:
+        return C_("unit", "bytes");
+    case LM_UNIT_MULT_ADDS:
+        return C_("unit", "mult-adds");
+    case LM_UNIT_ELEMENTS:
+        return C_("unit", "elements");
+    case LM_UNIT_TOKENS:
+        return C_("unit", "tokens");
+    case LM_UNIT_LAYERS:
+        return C_("unit", "layers");
+    case LM_UNIT_HEADS:
+        return C_("unit", "heads");
+    case LM_UNIT_LANES:
+        return C_("unit", "lanes");
+    case LM_UNIT_EXPERTS:
+        return C_("unit", "experts");
+    case LM_UNIT_RADIANS:
+        return C_("unit", "rad/token");
+    case LM_UNIT_TOKENS_PER_SECOND:
+        return C_("unit", "tokens/s");
+    default:
+        return lm_unit_name(unit);
+    }
 }
 
 void lm_value_text(lm_quantity q, lm_unit unit, lm_notation notation, lm_buf *out)
