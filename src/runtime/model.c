@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/language.h"
 #include "base/alloc.h"
 #include "lamina/describe.h"
 #include "runtime/open_tokenizer.h"
@@ -302,7 +303,7 @@ void lm_model_close(lm_model *m)
 const char *lm_model_container_name(const lm_model *m)
 {
     if (!m->container)
-        return m->preset ? "preset" : "config";
+        return m->preset ? N_("preset") : "config";
     return lm_container_kind_of(m->container) == LM_GGUF ? "gguf" : "safetensors";
 }
 
