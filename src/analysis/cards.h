@@ -4,6 +4,7 @@
 
 #include "analysis/topics.h"
 #include "lamina/explain.h"
+#include "lamina/preset.h"
 
 enum { LM_CARD_LINES = 5 };
 
@@ -30,9 +31,14 @@ typedef struct lm_card {
 const lm_card *lm_card_at(size_t i);
 const lm_card *lm_card_named(const char *topic);
 
-/* Presets that use it: the titles of some, and how many of how many. Costs a program for each preset. */
+/* Presets that use each of the cards: the titles of some, and how many of how many. Costs a program for each preset, however
+ * many cards there are. `out` [n] starts as zero; its names are freed by the caller, whatever is returned. */
 enum { LM_USERS_SHOWN = 16 };
 typedef struct lm_users { unsigned n, of; lm_buf names; } lm_users;
-lm_status lm_find_users(const lm_card *c, lm_users *out, lm_error *e);
+lm_status lm_find_users(const lm_card *const *cards, size_t n, lm_users *out, lm_error *e);
+
+/* The program of a preset; `config` is scratch, all zero. LM_UNSUPPORTED: published, but of a family that has no program here. */
+struct lm_config;
+lm_status lm_preset_program(const lm_preset *preset, struct lm_config *config, lm_program **out, lm_error *e);
 
 #endif

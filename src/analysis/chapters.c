@@ -28,12 +28,17 @@ bool lm_report_form(const char *path, lm_form *out)
 
 /* ---- what is said ---- */
 
-static lm_chapter *const chapters[] = { lm_chapter_overview };
+static lm_chapter *const chapters[] = {
+    lm_chapter_overview,   lm_chapter_structure, lm_chapter_layers,   lm_chapter_parameters, lm_chapter_estimates, lm_chapter_compute,
+    lm_chapter_cache,      lm_chapter_memory,    lm_chapter_speed,    lm_chapter_tuning,     lm_chapter_positions, lm_chapter_components,
+    lm_chapter_formulas,   lm_chapter_reading,   lm_chapter_history,  lm_chapter_sources,
+};
 
 static void say_model(lm_document *d)
 {
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
-        chapters[i](d);
+        if (chapters[i] != lm_chapter_history || d->n_models == 1)       /* of several it stands in the comparison */
+            chapters[i](d);
 }
 
 static void say_all(lm_document *d)
@@ -49,6 +54,7 @@ static void say_all(lm_document *d)
         say_model(d);
         return;
     }
+    lm_chapter_comparison(d);
     for (size_t i = 0; i < d->n_models; i++) {
         const char *name = lm_facts_text(d->models[i], "model.name");
         d->facts         = d->models[i];
@@ -69,6 +75,9 @@ static lm_status write(lm_document *d, const lm_report_options *o, lm_buf *out, 
     switch (o->form) {
     case LM_FORM_TEXT:
         lm_document_text(d, &(lm_document_manner){ o->columns, o->lines }, out);
+        return LM_OK;
+    case LM_FORM_MARKDOWN:
+        lm_document_markdown(d, out);
         return LM_OK;
     case LM_FORM_JSON:
         lm_document_json(d, out);
@@ -95,6 +104,8 @@ lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_opt
     lm_language before = lm_language_set(o->form == LM_FORM_JSON ? LM_ENGLISH : o->language);
     lm_document_init(&d, models, n);
     d.language = o->language;
+    d.pieces   = o->pieces;
+    d.n_pieces = o->n_pieces;
     say_all(&d);
     lm_document_number(&d);
     lm_status status = check(&d, e);

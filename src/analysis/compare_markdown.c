@@ -91,10 +91,9 @@ static void put_mermaid(const char *text, lm_buf *out)
         lm_buf_add_char(out, *text == ':' || *text == '"' || *text == ';' || *text == '#' ? ' ' : *text);
 }
 
-static void put_timeline(const lm_comparison *c, lm_buf *out)
+void lm_compare_timeline_mermaid(const lm_comparison *c, lm_buf *out)
 {
-    lm_buf_printf(out, "\n## %s\n\n```mermaid\ntimeline\n    title %s\n", _("Timeline"),
-                  _("Models by the month of their first publication"));
+    lm_buf_printf(out, "timeline\n    title %s\n", _("Models by the month of their first publication"));
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_event *e = &c->events[i];
         bool first = i == 0 || strncmp(c->events[i - 1].date, e->date, 4) != 0;
@@ -110,6 +109,12 @@ static void put_timeline(const lm_comparison *c, lm_buf *out)
         }
         lm_buf_add_char(out, '\n');
     }
+}
+
+static void put_timeline(const lm_comparison *c, lm_buf *out)
+{
+    lm_buf_printf(out, "\n## %s\n\n```mermaid\n", _("Timeline"));
+    lm_compare_timeline_mermaid(c, out);
     lm_buf_printf(out, "```\n\n%s\n|---|---|---|---|---|---|---|\n",
                   _("| month | model | attention | MLP | norm | position | source |"));
     for (uint32_t i = 0; i < c->n_events; i++) {
@@ -121,9 +126,9 @@ static void put_timeline(const lm_comparison *c, lm_buf *out)
     lm_buf_printf(out, "\n‡ %s\n", _("as published; all others read off the program"));
 }
 
-static void put_trends(const lm_comparison *c, lm_buf *out)
+void lm_compare_trends_mermaid(const lm_comparison *c, lm_buf *out)
 {
-    lm_buf_printf(out, "\n## %s\n\n```mermaid\ngraph LR\n", _("Trends"));
+    lm_buf_add_str(out, "graph LR\n");
     for (uint32_t s = 0; s < LM_STRANDS; s++) {
         unsigned n = 0;
         lm_buf_printf(out, "    subgraph S%u[\"%s\"]\n        direction LR\n", s, _(lm_strand_name(s)));
@@ -141,6 +146,12 @@ static void put_trends(const lm_comparison *c, lm_buf *out)
         }
         lm_buf_add_str(out, "    end\n");
     }
+}
+
+static void put_trends(const lm_comparison *c, lm_buf *out)
+{
+    lm_buf_printf(out, "\n## %s\n\n```mermaid\n", _("Trends"));
+    lm_compare_trends_mermaid(c, out);
     lm_buf_printf(out, "```\n\n%s\n", _("The first of these models with each."));
 }
 

@@ -137,7 +137,7 @@ static void put_readings(const lm_comparison *c, lm_buf *out)
     }
 }
 
-static void put_timeline(const lm_comparison *c, lm_buf *out)
+void lm_compare_timeline_text(const lm_comparison *c, unsigned indent, lm_buf *out)
 {
     unsigned title = 0, word[LM_STRANDS] = { 0 };
 
@@ -146,10 +146,9 @@ static void put_timeline(const lm_comparison *c, lm_buf *out)
         for (uint32_t s = 0; s < LM_STRANDS; s++)
             widen(&word[s], _(lm_strand_word(&c->events[i], s)));
     }
-    lm_buf_printf(out, "\n  %s\n", _("timeline"));
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_event *e = &c->events[i];
-        lm_buf_printf(out, "  %s  %s  ", e->date, e->published ? "○" : "●");
+        lm_buf_printf(out, "%*s%s  %s  ", (int)indent, "", e->date, e->published ? "○" : "●");
         lm_put(out, e->title, title);
         for (uint32_t s = 0; s < LM_STRANDS; s++) {
             lm_buf_add_str(out, "  ");
@@ -157,12 +156,11 @@ static void put_timeline(const lm_comparison *c, lm_buf *out)
         }
         lm_buf_add_char(out, '\n');
     }
-    lm_buf_printf(out, "  %s\n", _("● read off the program, ○ as published; the month of the first publication"));
+    lm_buf_printf(out, "%*s%s\n", (int)indent, "", _("● read off the program, ○ as published; the month of the first publication"));
 }
 
-static void put_trends(const lm_comparison *c, lm_buf *out)
+void lm_compare_trends_text(const lm_comparison *c, unsigned indent, lm_buf *out)
 {
-    lm_buf_printf(out, "\n  %s\n", _("trends: the first of these models with each"));
     for (uint32_t s = 0; s < LM_STRANDS; s++) {
         lm_buf line = { 0 };
         for (uint32_t i = 0; i < c->n_events; i++)
@@ -170,9 +168,9 @@ static void put_trends(const lm_comparison *c, lm_buf *out)
                 lm_buf_printf(&line, "%s%.4s %s (%s)", line.size ? " → " : "", c->events[i].date,
                               _(lm_strand_word(&c->events[i], s)),
                               c->events[i].title);
-        lm_buf_add_str(out, "  ");
+        lm_buf_printf(out, "%*s", (int)indent, "");
         lm_put(out, _(lm_strand_name(s)), 11);
-        lm_put_prose(out, line.data ? line.data : "", 13, 13, 96);
+        lm_put_prose(out, line.data ? line.data : "", indent + 11, indent + 11, 96);
         out->failed |= line.failed;
         lm_buf_free(&line);
     }
@@ -184,10 +182,14 @@ static void put_history(const lm_comparison *c, const char *view, lm_buf *out)
 {
     bool all = strcmp(view, "all") == 0 || strcmp(view, "history") == 0;
 
-    if (all || strcmp(view, "timeline") == 0)
-        put_timeline(c, out);
-    if (all || strcmp(view, "trends") == 0)
-        put_trends(c, out);
+    if (all || strcmp(view, "timeline") == 0) {
+        lm_buf_printf(out, "\n  %s\n", _("timeline"));
+        lm_compare_timeline_text(c, 2, out);
+    }
+    if (all || strcmp(view, "trends") == 0) {
+        lm_buf_printf(out, "\n  %s\n", _("trends: the first of these models with each"));
+        lm_compare_trends_text(c, 2, out);
+    }
 }
 
 /* Without a view: two models by what differs, more by a summary and what they cost. */

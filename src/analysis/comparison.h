@@ -45,7 +45,7 @@ typedef struct lm_comparison {
     uint32_t              n_sections;
     lm_reading            readings[LM_MOST_READINGS];
     uint32_t              n_readings;
-    lm_event              events[LM_COMPARED + 8];
+    lm_event              events[LM_COMPARED + 48];
     uint32_t              n_events;
     lm_arena              arena;
     bool                  failed;
@@ -60,6 +60,9 @@ void      lm_comparison_free(lm_comparison *c);
 void lm_compare_rows(lm_comparison *c);          /* compare.c */
 void lm_compare_readings(lm_comparison *c);      /* reading.c */
 void lm_compare_events(lm_comparison *c);        /* history.c */
+
+/* Milestones of the field that are not among the models: events read off the programs of presets. */
+lm_status lm_compare_milestones(lm_comparison *c, lm_error *e);
 
 /* Text that lives as long as the comparison. */
 const char *lm_compare_keep(lm_comparison *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -90,6 +93,13 @@ const char *lm_strand_word(const lm_event *e, uint32_t strand);
 bool lm_strand_new(const lm_comparison *c, uint32_t strand, uint32_t event);
 
 /* ---- forms ---- */
+
+/* The history without a heading, `indent` blanks before each line; the same as Mermaid source without a fence. */
+void lm_compare_timeline_text(const lm_comparison *c, unsigned indent, lm_buf *out);
+void lm_compare_trends_text(const lm_comparison *c, unsigned indent, lm_buf *out);
+void lm_compare_timeline_mermaid(const lm_comparison *c, lm_buf *out);
+void lm_compare_trends_mermaid(const lm_comparison *c, lm_buf *out);
+
 void lm_compare_page(lm_comparison *c, const lm_compare_options *o, lm_buf *out);
 void lm_compare_markdown(lm_comparison *c, const lm_compare_options *o, lm_buf *out);
 void lm_compare_json(lm_comparison *c, lm_buf *out);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "analysis/cards.h"
 #include "analysis/comparison.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -14,7 +15,7 @@
 
 void lm_document_init(lm_document *d, lm_facts *const *models, size_t n_models)
 {
-    *d         = (lm_document){ .prefix = "", .models = models, .n_models = n_models };
+    *d         = (lm_document){ .prefix = "", .models = models, .n_models = n_models, .layer = -1, .lines = true };
     d->root    = (lm_block){ .kind = LM_BLOCK_SECTION, .number = "" };
     d->at      = &d->root;
     d->facts   = n_models == 1 ? models[0] : NULL;
@@ -24,13 +25,18 @@ void lm_document_init(lm_document *d, lm_facts *const *models, size_t n_models)
 void lm_document_free(lm_document *d)
 {
     lm_comparison_free(d->comparison);
+    for (size_t i = 0; d->users && lm_card_at(i); i++)
+        lm_buf_free(&d->users[i].names);
+    lm_free(d->users);
     lm_arena_free(&d->arena);
     *d = (lm_document){ .prefix = "" };
 }
 
 lm_status lm_document_check(const lm_document *d, lm_error *e)
 {
-    return d->failed ? lm_fail_memory(e, "a report", d->arena.used) : LM_OK;
+    if (d->status != LM_OK && e)
+        *e = d->error;
+    return d->failed ? lm_fail_memory(e, "a report", d->arena.used) : d->status;
 }
 
 /* ---- text ---- */
@@ -311,7 +317,7 @@ void lm_doc_diagram(lm_document *d, const char *name, const char *output, const 
     lm_text            text = { 0 }, mermaid = { 0 };
     const lm_graph    *graph = NULL;
 
-    options.lines = true;
+    options.lines = d->lines;
     if (lm_diagram_forms(d->facts, name, &options, &text, &mermaid, &graph, NULL) != LM_OK)
         return;
     lm_block *b = lm_doc_figure_of(d, name, output, caption, text.data, mermaid.data);

@@ -13,6 +13,7 @@
 #include "analysis/diagram.h"
 
 typedef struct lm_comparison lm_comparison;
+typedef struct lm_users lm_users;
 
 /* ---- blocks ---- */
 
@@ -70,13 +71,14 @@ typedef struct lm_doc_row {
     bool               gap;      /* nothing but distance */
 } lm_doc_row;
 
-enum { LM_DOC_COLUMNS = 20 };
+enum { LM_DOC_COLUMNS = 20, LM_DOC_SOURCES = 64 };
 
 typedef struct lm_doc_table {
     struct lm_document *d;
     lm_doc_column columns[LM_DOC_COLUMNS];
     uint32_t      n_columns, n_rows;
     bool          headed;        /* some column has a title */
+    bool          tree;          /* rows of depth 1 and more are branches: drawn so where lines are */
     lm_doc_row   *first, *last;
 } lm_doc_table;
 
@@ -130,6 +132,16 @@ typedef struct lm_document {
     bool             portable;   /* nothing that depends on the machine that writes it */
     lm_arena         arena;
     lm_comparison   *comparison; /* of several models, or of one and milestones; owned */
+    uint32_t         depth;      /* of trees in views; 0: all */
+    int32_t          layer;      /* that a view is about; -1: all */
+    bool             lines;      /* diagrams in characters with box drawing */
+    const char *const *pieces;   /* tokens of a text, for the diagram of the cache; NULL: a general one */
+    size_t           n_pieces;
+    lm_users        *users;      /* [cards], once somebody has asked; owned */
+    const char      *sources[LM_DOC_SOURCES];    /* of what has been explained, each once */
+    size_t           n_sources;
+    lm_status        status;     /* the first failure that is not of memory */
+    lm_error         error;
     bool             failed;
     lm_block         nothing;    /* what is said to after a failed allocation, as these are: */
     lm_doc_table     no_table;
@@ -142,7 +154,7 @@ typedef struct lm_document {
 /* An empty document about models that must outlive it. lm_document_free frees what it holds, not `d`. */
 void      lm_document_init(lm_document *d, lm_facts *const *models, size_t n_models);
 void      lm_document_free(lm_document *d);
-lm_status lm_document_check(const lm_document *d, lm_error *e);      /* LM_NO_MEMORY */
+lm_status lm_document_check(const lm_document *d, lm_error *e);      /* LM_NO_MEMORY, or what a chapter met */
 
 /* Text that lives as long as the document. What is not UTF-8, control characters and marks that turn the direction of
  * writing become U+FFFD. */
@@ -171,6 +183,9 @@ void lm_doc_verbatim(lm_document *d, const char *text, size_t n);
 
 /* An item of the list that the last call began; another block in between begins a new list. */
 void lm_doc_item_of(lm_document *d, char mark, const char *text);
+
+/* A paper or document that what has been said rests on; the text must live as long as the document. */
+void lm_doc_source(lm_document *d, const char *source);
 
 void lm_doc_formula_of(lm_document *d, const char *name, const char *unicode, const char *latex);
 void lm_doc_derive(lm_document *d, lm_derivation *x);
@@ -250,7 +265,6 @@ lm_status lm_document_html(lm_document *d, lm_buf *out, lm_error *e);
 /* One table, as pages show it: two blanks, columns, no caption. */
 void lm_doc_table_text(const lm_doc_table *t, unsigned indent, bool lines, lm_buf *out);
 
-/* The table that a block builder made, printed on a page for a terminal: views and chapters share one function. */
 typedef void lm_chapter(lm_document *d);
 
 #endif

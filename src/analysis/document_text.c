@@ -36,13 +36,36 @@ static void put_lines(const char *text, unsigned indent, lm_buf *out)
 
 enum { BAR = 24 };
 
-static unsigned cell_width(const lm_doc_row *r, uint32_t i, bool lines)
+/* Whether a row at `depth` follows before one that lies further out. */
+static bool goes_on(const lm_doc_row *r, uint32_t depth)
+{
+    for (r = r->next; r && r->depth >= depth; r = r->next)
+        if (r->depth == depth)
+            return true;
+    return false;
+}
+
+/* What stands before the first cell of an inner row: blanks, or the branches of a tree. */
+static void put_stem(const lm_doc_table *t, const lm_doc_row *r, bool lines, lm_buf *out)
+{
+    for (uint32_t k = 1; k <= r->depth; k++)
+        if (!t->tree)
+            lm_buf_add_str(out, "  ");
+        else if (!lines)
+            lm_buf_add_str(out, "   ");
+        else if (k < r->depth)
+            lm_buf_add_str(out, goes_on(r, k) ? "│  " : "   ");
+        else
+            lm_buf_add_str(out, goes_on(r, k) ? "├─ " : "└─ ");
+}
+
+static unsigned cell_width(const lm_doc_table *t, const lm_doc_row *r, uint32_t i, bool lines)
 {
     const lm_doc_cell *c = &r->cells[i];
 
     if (c->kind == LM_CELL_BAR)
         return lines ? BAR : 0;
-    return lm_text_columns(c->text) + (i ? 0 : 2 * r->depth);
+    return lm_text_columns(c->text) + (i ? 0 : (t->tree ? 3 : 2) * r->depth);
 }
 
 static void measure(const lm_doc_table *t, bool lines, unsigned width[LM_DOC_COLUMNS])
@@ -50,22 +73,24 @@ static void measure(const lm_doc_table *t, bool lines, unsigned width[LM_DOC_COL
     for (uint32_t i = 0; i < t->n_columns; i++) {
         width[i] = lm_text_columns(t->columns[i].title);
         for (const lm_doc_row *r = t->first; r; r = r->next) {
-            unsigned w = r->gap ? 0 : cell_width(r, i, lines);
+            unsigned w = r->gap ? 0 : cell_width(t, r, i, lines);
             width[i]   = w > width[i] ? w : width[i];
         }
     }
 }
 
-static void put_cell(const lm_doc_cell *c, unsigned depth, unsigned width, bool right, bool lines, lm_buf *out)
+static void put_cell(const lm_doc_table *t, const lm_doc_row *r, uint32_t i, unsigned width, bool lines, lm_buf *out)
 {
-    lm_buf text = { 0 };
+    const lm_doc_cell *c    = &r->cells[i];
+    lm_buf             text = { 0 };
 
-    lm_buf_printf(&text, "%*s", (int)(2 * depth), "");
+    if (i == 0)
+        put_stem(t, r, lines, &text);
     if (c->kind == LM_CELL_BAR && lines)
         lm_put_bar(&text, c->number, BAR);
     else
         put_line(c->text, &text);
-    (right ? lm_put_right : lm_put)(out, text.data ? text.data : "", width);
+    (t->columns[i].right ? lm_put_right : lm_put)(out, text.data ? text.data : "", width);
     out->failed |= text.failed;
     lm_buf_free(&text);
 }
@@ -98,12 +123,12 @@ static void put_table(const lm_doc_table *t, unsigned indent, unsigned columns, 
         while (last > 0 && (r->gap || (!*r->cells[last - 1].text && r->cells[last - 1].kind != LM_CELL_BAR)))
             last--;                              /* nothing after the last text of a line */
         bool breaks = columns && last == t->n_columns && last > 1 && !t->columns[last - 1].right && at + 24 < columns &&
-                      at + cell_width(r, last - 1, lines) > columns;
+                      at + cell_width(t, r, last - 1, lines) > columns;
         if (!r->gap)
             lm_buf_printf(out, "%*s", (int)indent, "");
         for (uint32_t i = 0; i < last - breaks; i++) {
             lm_buf_add_str(out, i ? "  " : "");
-            put_cell(&r->cells[i], i ? 0 : r->depth, t->columns[i].right || i + 1 < last ? width[i] : 0, t->columns[i].right, lines, out);
+            put_cell(t, r, i, t->columns[i].right || i + 1 < last ? width[i] : 0, lines, out);
         }
         if (breaks) {
             lm_buf_add_str(out, "  ");

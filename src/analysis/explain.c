@@ -64,7 +64,7 @@ static lm_status draw(lm_explanation *x, lm_error *e)
     return status == LM_OK ? lm_diagram(x->f, x->card->diagram, &o, &x->mermaid, e) : status;
 }
 
-static lm_status gather(lm_explanation *x, lm_error *e)
+lm_status lm_explanation_begin(lm_explanation *x, lm_error *e)
 {
     lm_find_traits(x->f->ledger, &x->traits);
     x->used = !x->card->used || x->card->used(x->f->s.program, &x->traits);
@@ -75,8 +75,14 @@ static lm_status gather(lm_explanation *x, lm_error *e)
         x->card->derive(x->d);
         LM_TRY(x->d->status);
     }
+    return LM_OK;
+}
+
+static lm_status gather(lm_explanation *x, lm_error *e)
+{
+    LM_TRY(lm_explanation_begin(x, e));
     LM_TRY(draw(x, e));
-    return lm_find_users(x->card, &x->users, e);
+    return lm_find_users(&x->card, 1, &x->users, e);
 }
 
 static lm_status explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)

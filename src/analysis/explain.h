@@ -15,6 +15,9 @@ typedef struct lm_explanation {
     lm_text                   diagram, mermaid;      /* empty: none */
 } lm_explanation;
 
+/* Traits, whether the model has it, and its arithmetic: card, facts and options are said before. */
+lm_status lm_explanation_begin(lm_explanation *x, lm_error *e);
+
 void      lm_explain_text(const lm_explanation *x, lm_buf *out);
 void      lm_explain_markdown(const lm_explanation *x, lm_buf *out);
 lm_status lm_explain_json(const lm_explanation *x, lm_buf *out, lm_error *e);

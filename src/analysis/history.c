@@ -4,8 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/cards.h"
 #include "analysis/comparison.h"
+#include "arch/config.h"
 #include "arch/presets.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/language.h"
 
 const lm_release *lm_release_of(const char *preset)
 {
@@ -62,6 +67,66 @@ void lm_compare_events(lm_comparison *c)
         };
     }
     qsort(c->events, c->n_events, sizeof *c->events, by_date);
+}
+
+/* ---- milestones ---- */
+
+static bool has_event(const lm_comparison *c, const char *title)
+{
+    for (uint32_t i = 0; i < c->n_events; i++)
+        if (strcmp(c->events[i].title, title) == 0)
+            return true;
+    return false;
+}
+
+static lm_status read_event(lm_comparison *c, const lm_release *r, const char *title, const lm_program *p, lm_error *e)
+{
+    char       attention[64], mlp[64], position[64];
+    lm_ledger *l;
+    lm_traits  t;
+
+    LM_TRY(lm_ledger_new(p, &l, e));
+    lm_find_traits(l, &t);
+    lm_attention_name(l, &t, attention, sizeof attention);
+    lm_mlp_name(&t, mlp, sizeof mlp);
+    lm_position_name(p, &t, position, sizeof position);
+    const char *norm = !t.norm ? N_("none") : t.norm->code == LM_OP_RMS_NORM ? "RMSNorm" : "LayerNorm";
+    c->events[c->n_events++] = (lm_event){
+        r->date, title, lm_compare_keep(c, "%s", attention), lm_compare_keep(c, "%s", mlp),
+        lm_compare_keep(c, "%s, %s", norm, _(lm_norm_position_name(t.norm_position))), lm_compare_keep(c, "%s", position), r->source, false,
+    };
+    lm_ledger_free(l);
+    return LM_OK;
+}
+
+static const lm_preset *preset_of(const lm_release *r)
+{
+    for (size_t i = 0; i < lm_n_presets; i++)
+        if (strcmp(lm_preset_table[i].name, r->preset) == 0)
+            return &lm_preset_table[i];
+    return NULL;
+}
+
+lm_status lm_compare_milestones(lm_comparison *c, lm_error *e)
+{
+    lm_config *config = lm_alloc_zero(1, sizeof *config);
+    lm_status  status = config ? LM_OK : lm_fail_memory(e, "milestones", sizeof *config);
+
+    for (size_t k = 0; status == LM_OK && k < lm_n_releases && c->n_events < sizeof c->events / sizeof *c->events; k++) {
+        const lm_release *r      = &lm_release_table[k];
+        const lm_preset  *preset = r->milestone && r->preset ? preset_of(r) : NULL;
+        lm_program       *p      = NULL;
+        if (!preset || has_event(c, preset->title))
+            continue;
+        memset(config, 0, sizeof *config);
+        status = lm_preset_program(preset, config, &p, e);
+        if (status == LM_OK)
+            status = read_event(c, r, preset->title, p, e);
+        lm_program_free(p);
+    }
+    lm_free(config);
+    qsort(c->events, c->n_events, sizeof *c->events, by_date);
+    return status;
 }
 
 /* ---- strands ---- */

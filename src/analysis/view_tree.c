@@ -3,193 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/chapters.h"
 #include "analysis/ledger.h"
 #include "analysis/page.h"
-#include "analysis/traits.h"
 
-/* ---- one layer, operation by operation ---- */
-
-static bool inside(const lm_program *p, uint32_t module, uint32_t of)
-{
-    for (; module != LM_NONE; module = p->modules[module].parent)
-        if (module == of)
-            return true;
-    return false;
-}
-
-static uint32_t child_holding(const lm_facts *f, uint32_t of, uint32_t op)
-{
-    for (uint32_t m = f->ledger->child[of]; m != LM_NONE; m = f->ledger->sibling[m])
-        if (f->s.program->modules[m].end_op > f->s.program->modules[m].first_op && inside(f->s.program,
-                                                                                          f->s.program->nodes[op].module, m))
-            return m;
-    return LM_NONE;
-}
-
-static const char *last_word(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot ? dot + 1 : path;
-}
-
-static void describe_attention(const lm_attention_spec *s, lm_buf *out)
-{
-    double square = 1 / ((double)s->scale * (double)s->scale);
-
-    if (square > 0.99 && square - (double)(uint64_t)(square + 0.5) < 1e-3 && (double)(uint64_t)(square + 0.5) - square < 1e-3)
-        lm_buf_printf(out, "softmax(q·kᵀ / √%" PRIu64 ")", (uint64_t)(square + 0.5));
-    else
-        lm_buf_printf(out, "softmax(%g q·kᵀ)", lm_decimal(s->scale));
-    if (s->softcap > 0)
-        lm_buf_printf(out, _(", soft cap %g"), lm_decimal(s->softcap));
-    if (s->alibi > 0)
-        lm_buf_add_str(out, ", ALiBi");
-    if (s->sinks)
-        lm_buf_add_str(out, _(", sinks"));
-    if (s->window)
-        lm_buf_printf(out, _(", keys i-%u … i"), s->window - 1);
-    else
-        lm_buf_add_str(out, _(", keys 0 … i"));
-}
-
-static void describe_linear(const lm_facts *f, uint32_t i, lm_buf *out)
-{
-    const lm_program *p  = f->s.program;
-    const lm_node    *n  = &p->nodes[i];
-    uint32_t          to = p->values[n->out].width;
-
-    lm_buf_printf(out, "%u → %u", p->values[n->in[0]].width, to);
-    if (n->weights[1] != LM_NONE)
-        lm_buf_add_str(out, _(" + bias"));
-    for (uint32_t k = i; k < p->n_nodes && p->nodes[k].layer == n->layer; k++) {
-        if (p->nodes[k].code != LM_OP_ATTENTION)
-            continue;
-        const lm_attention_spec *s = &p->nodes[k].attention.spec;
-        uint16_t role = f->ledger->roles[i];
-        if (role == LM_ROLE_QUERY && to == s->n_heads * s->k_dim)
-            lm_buf_printf(out, "  = %u × %u", s->n_heads, s->k_dim);
-        else if (role == LM_ROLE_KEY && to == s->n_kv_heads * s->k_dim)
-            lm_buf_printf(out, "  = %u × %u", s->n_kv_heads, s->k_dim);
-        else if (role == LM_ROLE_VALUE && to == s->n_kv_heads * s->v_dim)
-            lm_buf_printf(out, "  = %u × %u", s->n_kv_heads, s->v_dim);
-        break;
-    }
-}
-
-static void describe_op(const lm_facts *f, uint32_t i, lm_buf *out)
-{
-    const lm_node *n = &f->s.program->nodes[i];
-
-    if (n->code == LM_OP_ATTENTION)
-        describe_attention(&n->attention.spec, out);
-    else if (n->code == LM_OP_LINEAR)
-        describe_linear(f, i, out);
-    else if (lm_op_of(n->code)->describe)
-        lm_op_of(n->code)->describe(f->s.program, n, out);
-}
-
-/* What a container is, in a few words: its heads, or its kind of MLP. */
-static void describe_container(lm_facts *f, uint32_t m, lm_buf *out)
-{
-    const lm_program *p = f->s.program;
-
-    for (uint32_t i = p->modules[m].first_op; i < p->modules[m].end_op; i++) {
-        const lm_node *n = &p->nodes[i];
-        if (n->code == LM_OP_ATTENTION) {
-            lm_buf_printf(out, _("%u query heads on %u key/value heads, %u wide"), n->attention.spec.n_heads,
-                          n->attention.spec.n_kv_heads,
-                          n->attention.spec.k_dim);
-            return;
-        }
-        if (n->code == LM_OP_EXPERTS) {
-            lm_buf_printf(out, _("%u experts, %u for each token"), n->experts.n_experts, n->experts.top_k);
-            return;
-        }
-        if (n->code == LM_OP_GLU) {
-            char word[32];
-            lm_traits t = { .has_act = true, .act = n->glu.act, .glu = n };
-            lm_buf_add_str(out, lm_mlp_name(&t, word, sizeof word));
-            return;
-        }
-    }
-}
-
-typedef struct branch {
-    lm_page *v;
-    lm_table table;
-    char     stem[96];
-    unsigned depth;              /* levels that may still be opened */
-} branch;
-
-static void put_branch(branch *b, const char *name, const char *kind, const lm_buf *what, uint64_t params, bool last)
-{
-    char line[256], figure[LM_FIG];
-
-    snprintf(line, sizeof line, "%s%s%s", b->stem, b->v->lines ? (last ? "└─ " : "├─ ") : "   ", name);
-    lm_table_row(&b->table, line, kind, what->data ? what->data : "", params ? lm_fig_count(figure, params) : "");
-}
-
-static void put_operation(branch *b, uint32_t i, bool last)
-{
-    const lm_node *n = &b->v->f->s.program->nodes[i];
-    const char    *word = n->code == LM_OP_ADD ? _("+ residual") : last_word(n->path), *kind = "";
-    uint64_t       params = 0;
-    char           apart[96];
-    lm_buf         what = { 0 };
-
-    if (n->code == LM_OP_HEAD_LINEAR) {      /* part of a module whose parts stand apart */
-        const lm_module *m = &b->v->f->s.program->modules[n->module];
-        snprintf(apart, sizeof apart, "%s.%s", m->name, word);
-        word   = apart;
-        kind   = m->class_name;
-        params = b->v->f->s.program->weights[n->weights[0]].elements;
-    }
-    describe_op(b->v->f, i, &what);
-    put_branch(b, word, kind, &what, params, last);
-    lm_buf_free(&what);
-}
-
-static void put_inner(branch *b, uint32_t m);
-
-static void put_child(branch *b, uint32_t m, bool last)
-{
-    lm_facts        *f    = b->v->f;
-    const lm_module *x    = &f->s.program->modules[m];
-    bool             leaf = x->end_op == x->first_op + 1;
-    lm_buf           what = { 0 };
-    char             stem[sizeof b->stem];
-
-    if (leaf)
-        describe_op(f, x->first_op, &what);
-    else
-        describe_container(f, m, &what);
-    put_branch(b, x->name, x->class_name, &what, leaf || b->depth <= 1 ? lm_facts_count(f, "modules[%u].parameters", m) : 0,
-               last);
-    lm_buf_free(&what);
-    if (leaf || b->depth <= 1)
-        return;
-    memcpy(stem, b->stem, sizeof stem);
-    snprintf(b->stem + strlen(b->stem), sizeof b->stem - strlen(b->stem), "%s", b->v->lines && !last ? "│  " : "   ");
-    b->depth--;
-    put_inner(b, m);
-    b->depth++;
-    memcpy(b->stem, stem, sizeof stem);
-}
-
-static void put_inner(branch *b, uint32_t m)
-{
-    lm_facts        *f = b->v->f;
-    const lm_module *x = &f->s.program->modules[m];
-
-    for (uint32_t i = x->first_op, next; i < x->end_op; i = next) {
-        uint32_t c = child_holding(f, m, i);
-        next       = c == LM_NONE ? i + 1 : f->s.program->modules[c].end_op;
-        if (c == LM_NONE)
-            put_operation(b, i, next >= x->end_op);
-        else
-            put_child(b, c, next >= x->end_op);
-    }
-}
+/* ---- layers ---- */
 
 static void put_layer_head(lm_page *v, uint32_t layer)
 {
@@ -238,11 +56,13 @@ static void put_next(lm_page *v, uint32_t layer)
 
 static void put_layer(lm_page *v, uint32_t layer)
 {
-    branch b = { .v = v, .table = lm_table_new(v->f, "lllr", 0), .depth = v->o->depth ? v->o->depth : 8 };
+    lm_document d;
 
+    lm_document_init(&d, &v->f, 1);
     put_layer_head(v, layer);
-    put_inner(&b, v->f->ledger->layer[layer]);
-    lm_table_print(&b.table, v->out);
+    lm_doc_table_text(lm_layer_table(&d, layer, v->o->depth ? v->o->depth : 8, false), 0, v->lines, v->out);
+    v->f->failed |= d.failed;
+    lm_document_free(&d);
     put_next(v, layer);
 }
 
