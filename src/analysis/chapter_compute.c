@@ -166,7 +166,8 @@ void lm_chapter_speed(lm_document *d)
     for (size_t i = 0; lm_precision_at(i); i++)
         if (!(lm_precision_at(i)->bits > 0))
             speed_row(t, lm_precision_at(i)->name, lm_doc_keepf(d, "speed.as.%s", lm_precision_at(i)->name));
-    lm_doc_note(d, _("A roofline: each step of the plan lasts as long as the slower of its reading and its arithmetic. Generating with 512 "
+    lm_doc_note(d, _("A roofline: each step of the plan lasts as long as the slower of its reading and its arithmetic. "
+                     "Generating with 512 "
                      "tokens in the cache, reading a prompt of 512. A limit, not a forecast."));
     lm_doc_close(d);
 }

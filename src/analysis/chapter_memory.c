@@ -180,7 +180,8 @@ void lm_chapter_tuning(lm_document *d)
             lm_cell_fact(t, LM_EXACT, "tuning.lora.targets.%s", x->name);
         }
     }
-    lm_doc_note(d, _("Mixed precision with AdamW: weights and gradients of 2 bytes, a float32 copy and two moments of what is trained; QLoRA "
+    lm_doc_note(d, _("Mixed precision with AdamW: weights and gradients of 2 bytes, a float32 copy and two moments of what is "
+                     "trained; QLoRA "
                      "holds the matrices in NF4. An estimate: frameworks add buffers of their own."));
     lm_doc_source(d, "Hu et al., LoRA, arXiv 2106.09685");
     lm_doc_source(d, "Dettmers et al., QLoRA, arXiv 2305.14314");
