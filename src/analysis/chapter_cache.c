@@ -138,7 +138,8 @@ static void say_methods(lm_document *d)
     uint64_t k      = latent ? lm_facts_count(f, "attention.latent.qk_dim") : lm_facts_count(f, "attention.head_dim");
     uint64_t v      = latent ? lm_facts_count(f, "attention.latent.v_dim") : lm_facts_count(f, "attention.value_dim");
     lm_doc_open(d, "cache-by-method", "O-16", _("By method"));
-    lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements for each token and layer"), "llr", _("method"), _("formula"), _("elements"));
+    lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements for each token and layer"), "llr", _("method"), _("formula"),
+                                      _("elements"));
     method_row(t, "MHA", lm_doc_keepf(d, "%" PRIu64 " · (%" PRIu64 " + %" PRIu64 ")", heads, k, v), heads * (k + v), ours);
     if (latent) {
         method_row(t, "MQA", lm_doc_keepf(d, "%" PRIu64 " + %" PRIu64, k, v), k + v, ours);

@@ -161,14 +161,12 @@ static void say_size(lm_document *d)
 
     lm_fig_bytes(a, need);
     if (need <= SMALL * 1000000000ull)
-        lm_doc_item_of(d, '+', lm_doc_keepf(d, _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: machines with %d GB can run it."), a,
-                                            SMALL));
+        lm_doc_itemf(d, '+', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: machines with %d GB can run it."), a, SMALL);
     else if (need <= LARGE * 1000000000ull)
-        lm_doc_item_of(d, '-', lm_doc_keepf(d, _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: more than %d GB, and one device of "
-                                                 "%d GB holds it."), a, SMALL, LARGE));
+        lm_doc_itemf(d, '-', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: more than %d GB, and one device of %d GB holds it."),
+                     a, SMALL, LARGE);
     else
-        lm_doc_item_of(d, '!', lm_doc_keepf(d, _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: no device of %d GB holds it."), a,
-                                            LARGE));
+        lm_doc_itemf(d, '!', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: no device of %d GB holds it."), a, LARGE);
 }
 
 static void say_sequences(lm_document *d)
@@ -181,10 +179,10 @@ static void say_sequences(lm_document *d)
     lm_fig_bytes(b, cache);
     lm_fig_bytes(c, weights);
     if (cache > weights)
-        lm_doc_item_of(d, '!', lm_doc_keepf(d, _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): long contexts and "
-                                                 "many sequences need memory first."), a, b, c));
+        lm_doc_itemf(d, '!', _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): long contexts and many sequences need "
+                               "memory first."), a, b, c);
     else
-        lm_doc_item_of(d, '+', lm_doc_keepf(d, _("At %s tokens the cache takes %s, less than the weights as Q4_K_M (%s)."), a, b, c));
+        lm_doc_itemf(d, '+', _("At %s tokens the cache takes %s, less than the weights as Q4_K_M (%s)."), a, b, c);
 }
 
 static void say_rate(lm_document *d)
@@ -194,11 +192,11 @@ static void say_rate(lm_document *d)
     char      a[LM_FIG], b[LM_FIG];
 
     if (active < total)
-        lm_doc_item_of(d, '+', lm_doc_keepf(d, _("A token reads %s of %s parameters: where all of them fit it generates as fast as a model "
-                                                 "of that size."), lm_fig_short(a, (double)active), lm_fig_short(b, (double)total)));
+        lm_doc_itemf(d, '+', _("A token reads %s of %s parameters: where all of them fit it generates as fast as a model of that size."),
+                     lm_fig_short(a, (double)active), lm_fig_short(b, (double)total));
     if (lm_facts_truth(f, "architecture.context_is_hard"))
-        lm_doc_item_of(d, '!', lm_doc_keepf(d, _("There are %s positions and no more: longer texts must be cut."),
-                                            lm_fig_count(a, lm_facts_count(f, "architecture.context"))));
+        lm_doc_itemf(d, '!', _("There are %s positions and no more: longer texts must be cut."),
+                     lm_fig_count(a, lm_facts_count(f, "architecture.context")));
 }
 
 static bool compare(lm_document *d, lm_facts *const *models, size_t n);

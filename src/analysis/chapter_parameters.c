@@ -77,7 +77,8 @@ void lm_part_parameters(lm_document *d)
 {
     lm_facts      *f     = d->facts;
     const lm_fact *stack = NULL;
-    lm_doc_table  *t = lm_doc_table_of(d, "parameters-by-module", NULL, "lrrrr", _("module"), _("each"), _("layers"), _("together"), _("share"));
+    lm_doc_table  *t     = lm_doc_table_of(d, "parameters-by-module", NULL, "lrrrr", _("module"), _("each"), _("layers"), _("together"),
+                                           _("share"));
 
     if (lm_facts_find(f, "parameters.stack", &stack, NULL) == LM_OK)
         put_place(t, stack, "parameters.stack", _("decoder layer"), 0);

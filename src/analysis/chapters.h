@@ -21,7 +21,9 @@ lm_chapter lm_part_info, lm_part_parameters, lm_part_flops, lm_part_cache, lm_pa
 lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, bool titles);
 
 /* What `lamina explain TOPIC` says: the formula, the arithmetic, the diagram. */
-typedef enum lm_topic_parts { LM_TOPIC_WHAT = 1, LM_TOPIC_ARITHMETIC = 2, LM_TOPIC_DIAGRAM = 4, LM_TOPIC_JUDGEMENT = 8, LM_TOPIC_ALL = 15 } lm_topic_parts;
+typedef enum lm_topic_parts {
+    LM_TOPIC_WHAT = 1, LM_TOPIC_ARITHMETIC = 2, LM_TOPIC_DIAGRAM = 4, LM_TOPIC_JUDGEMENT = 8
+} lm_topic_parts;
 void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output);
 
 /* Contexts that tables are made for: up to the model's own, which comes last. 0: past the end. */

@@ -277,6 +277,15 @@ void lm_doc_item_of(lm_document *d, char mark, const char *text)
     *end = item;
 }
 
+void lm_doc_itemf(lm_document *d, char mark, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    lm_doc_item_of(d, mark, keep_list(d, format, args));
+    va_end(args);
+}
+
 void lm_doc_formula_of(lm_document *d, const char *name, const char *unicode, const char *latex)
 {
     lm_block *b = add_block(d, LM_BLOCK_FORMULA);

@@ -183,6 +183,7 @@ void lm_doc_verbatim(lm_document *d, const char *text, size_t n);
 
 /* An item of the list that the last call began; another block in between begins a new list. */
 void lm_doc_item_of(lm_document *d, char mark, const char *text);
+void lm_doc_itemf(lm_document *d, char mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* A paper or document that what has been said rests on; the text must live as long as the document. */
 void lm_doc_source(lm_document *d, const char *source);
