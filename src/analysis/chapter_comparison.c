@@ -179,8 +179,8 @@ static void say_sequences(lm_document *d)
     lm_fig_bytes(b, cache);
     lm_fig_bytes(c, weights);
     if (cache > weights)
-        lm_doc_itemf(d, '!', _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): long contexts and many sequences need "
-                               "memory first."), a, b, c);
+        lm_doc_itemf(d, '!', _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): long contexts and many "
+                               "sequences need memory first."), a, b, c);
     else
         lm_doc_itemf(d, '+', _("At %s tokens the cache takes %s, less than the weights as Q4_K_M (%s)."), a, b, c);
 }
