@@ -64,6 +64,14 @@ size_t lm_disagreements(const lm_derivation *d);
 void lm_formula_text(lm_derivation *d, const lm_formula *s, unsigned indent, lm_buf *out);
 void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_buf *out);
 
+/* The forms of a step, in order: symbols, numbers, each simplification, the value with its unit; a form that says what the one
+ * before says is left out. */
+typedef void lm_form_writer(void *arg, const char *text, bool last);
+void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notation, lm_form_writer *write, void *arg);
+
+/* "   ✓ as counted": whether the program counts the same; nothing where nothing counts it. Appended. */
+void lm_formula_verdict(const lm_formula *s, lm_buf *out);
+
 /* The quantities that were used, with what they mean and their values. */
 void lm_glossary_text(const lm_derivation *d, unsigned indent, lm_buf *out);
 void lm_glossary_markdown(const lm_derivation *d, lm_buf *out);

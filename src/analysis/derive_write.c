@@ -90,10 +90,7 @@ void lm_value_text(lm_quantity q, lm_unit unit, lm_notation notation, lm_buf *ou
 
 /* ---- steps ---- */
 
-/* The forms of a step: symbols, numbers, each simplification, the value; a form that says what the one before says is left out. */
-typedef void form_writer(void *arg, const char *text, bool last);
-
-static void each_form(lm_derivation *d, const lm_formula *s, lm_notation notation, form_writer *write, void *arg)
+void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notation, lm_form_writer *write, void *arg)
 {
     lm_buf         now = { 0 }, before = { 0 };
     const lm_expr *x = s->x;
@@ -129,8 +126,7 @@ static void each_form(lm_derivation *d, const lm_formula *s, lm_notation notatio
     lm_buf_free(&before);
 }
 
-/* What stands behind the value: counted by the program too, or not the same. */
-static void write_verdict(const lm_formula *s, lm_buf *out)
+void lm_formula_verdict(const lm_formula *s, lm_buf *out)
 {
     char number[32];
 
@@ -163,7 +159,7 @@ static void write_text_form(void *arg, const char *text, bool last)
 
     lm_buf_printf(t->out, "%*s%-*s = %s", (int)t->indent, "", (int)t->width, t->first ? t->s->symbol->name : "", text);
     if (last)
-        write_verdict(t->s, t->out);
+        lm_formula_verdict(t->s, t->out);
     lm_buf_add_char(t->out, '\n');
     t->first = false;
 }
@@ -177,7 +173,7 @@ void lm_formula_text(lm_derivation *d, const lm_formula *s, unsigned indent, lm_
     text_form t = { s, indent + 2, (unsigned)strlen(s->symbol->name), true, out };
     if (s->title)
         lm_buf_printf(out, "%*s%s\n", (int)indent, "", s->title);
-    each_form(d, s, LM_UNICODE, write_text_form, &t);
+    lm_formula_forms(d, s, LM_UNICODE, write_text_form, &t);
 }
 
 typedef struct latex_form {
@@ -205,9 +201,9 @@ void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_buf *out)
         return;
     }
     lm_buf_printf(out, "\n%s", s->title ? s->title : "");
-    write_verdict(s, out);
+    lm_formula_verdict(s, out);
     lm_buf_add_str(out, "\n\n```math\n\\begin{aligned}\n");
-    each_form(d, s, LM_LATEX, write_latex_form, &t);
+    lm_formula_forms(d, s, LM_LATEX, write_latex_form, &t);
     lm_buf_add_str(out, "\\end{aligned}\n```\n");
 }
 

@@ -25,6 +25,9 @@ typedef struct lm_subject {
     /* The plan for weights of these types ([n_weights]; NULL: the subject's), a context and a batch. It belongs to whoever
      * makes it and lives as long as the facts. */
     lm_status         (*plan)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e);
+    /* The same for somebody who looks once: the plan lives until `use` returns. NULL: only `plan` is there. */
+    lm_status         (*borrow)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, void (*use)(void *user, const lm_plan *p),
+                                void *user, lm_error *e);
     void              (*release)(void *arg);     /* when the facts are freed */
     void               *arg;
 } lm_subject;

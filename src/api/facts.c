@@ -83,6 +83,28 @@ static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, ui
     return LM_OK;
 }
 
+static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, void (*use)(void *user, const lm_plan *p),
+                             void *user, lm_error *e)
+{
+    holding          *h = arg;
+    lm_engine_options o = h->engine;
+    lm_kernels        kernels;
+    lm_arena          arena = { 0 };
+    lm_plan          *plan  = NULL;
+
+    if (context > UINT32_MAX || batch > UINT32_MAX)
+        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "more positions or sequences than can be numbered");
+    o.context        = (uint32_t)context;
+    o.sequences      = (uint32_t)batch;
+    types            = types ? types : h->types;
+    lm_status status = lm_engine_plan(h->model, &o, types == h->model->types ? NULL : types, &kernels, &arena, &plan, e);
+    if (status == LM_OK)
+        use(user, plan);
+    lm_plan_free(plan);
+    lm_arena_free(&arena);
+    return status;
+}
+
 /* ---- what the weights are ---- */
 
 static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_error *e)
@@ -127,7 +149,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
 {
     static const lm_dtype kv_types[] = { [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0 };
     const lm_model       *m = h->model;
-    lm_subject            s = { .program = m->program, .plan = plan_for, .release = let_go, .arg = h };
+    lm_subject            s = { .program = m->program, .plan = plan_for, .borrow = borrow_plan, .release = let_go, .arg = h };
 
     if ((unsigned)o->engine.kv >= sizeof kv_types / sizeof *kv_types)
         return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "there is no such cache type");

@@ -165,7 +165,7 @@ static lm_status compile(lm_compiler *c, lm_error *e)
     LM_TRY(lm_plan_cache(plan, e));
     lm_plan_steps(c);
     lm_plan_stages(c);
-    order = lm_alloc(plan->n_buffers * sizeof *order);
+    order = lm_alloc(2 * (size_t)plan->n_buffers * sizeof *order);
     if (!order)
         return lm_fail_memory(e, "plan", plan->n_buffers * sizeof *order);
     lm_status status = lm_slab_place(plan->buffers, plan->n_buffers, order, &plan->slab_bytes, e);
@@ -214,6 +214,44 @@ lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **o
         lm_plan_free(plan);
         return status;
     }
+    *out = plan;
+    return LM_OK;
+}
+
+/* Where the values end and the bookkeeping begins. */
+static uint64_t value_bytes(const lm_plan *p)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < p->n_buffers; i++)
+        most = larger(most, p->buffers[i].offset + p->buffers[i].stride * p->buffers[i].rows);
+    return (most + 63) & ~UINT64_C(63);
+}
+
+lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_dtype kv_type, lm_plan **out, lm_error *e)
+{
+    lm_plan_options o = from->options;
+
+    o.context = context;
+    o.kv_type = kv_type;
+    LM_TRY(check_options(from->program, &o, e));
+    lm_plan *plan = lm_alloc_zero(1, sizeof *plan);
+    if (!plan)
+        return lm_fail_memory(e, "plan", sizeof *plan);
+    *plan          = *from;
+    plan->arena    = (lm_arena){ 0 };
+    plan->options  = o;
+    plan->kv_bytes = plan->n_groups = 0;
+    plan->groups   = lm_arena_new(&plan->arena, plan->program->n_caches + 1, lm_kv_group);
+    plan->layers   = lm_arena_new(&plan->arena, plan->program->n_caches + 1, lm_kv_layer);
+    lm_compiler c  = { .p = plan->program, .o = &plan->options, .plan = plan };
+    lm_status   status = plan->groups && plan->layers ? lm_plan_cache(plan, e) : lm_fail_memory(e, "plan", 0);
+    if (status != LM_OK) {
+        lm_plan_free(plan);
+        return status;
+    }
+    plan->slab_bytes = value_bytes(from);
+    place_state(&c);
     *out = plan;
     return LM_OK;
 }

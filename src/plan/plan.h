@@ -169,6 +169,10 @@ typedef struct lm_plan {
 lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **out, lm_error *e);
 void      lm_plan_free(lm_plan *p);
 
+/* The plan that lm_plan_new would make for another context and another type of cache, everything else as in `from`, whose
+ * steps it shares: `from` must outlive it. Costs a page, not a compilation. */
+lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_dtype kv_type, lm_plan **out, lm_error *e);
+
 /* Stages, steps, buffers and sizes, readably. */
 void lm_plan_print(const lm_plan *p, lm_buf *out);
 

@@ -23,21 +23,25 @@ static bool live_together(const lm_buffer *a, const lm_buffer *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest offset at which `size` bytes collide with none of the buffers placed before. Every round either ends or
- * moves past one of them. */
-static uint64_t lowest_free(const lm_buffer *buffers, const uint32_t *order, uint32_t placed, uint32_t which, uint64_t size)
+/* The lowest offset at which `size` bytes collide with none of the buffers placed before. Few of them live at the same time:
+ * they are gathered once. Every round either ends or moves past one of them. */
+static uint64_t lowest_free(const lm_buffer *buffers, const uint32_t *order, uint32_t placed, uint32_t which, uint64_t size,
+                            uint32_t *meets)
 {
     const lm_buffer *b      = &buffers[which];
     uint64_t         offset = 0;
+    uint32_t         n      = 0;
     bool             moved  = true;
 
+    for (uint32_t i = 0; i < placed; i++)
+        if (live_together(&buffers[order[i]], b))
+            meets[n++] = order[i];
     while (moved) {
         moved = false;
-        for (uint32_t i = 0; i < placed; i++) {
-            const lm_buffer *o    = &buffers[order[i]];
-            uint64_t         end  = o->offset + o->stride * o->rows;
-            bool             hits = live_together(o, b) && offset < end && o->offset < offset + size;
-            if (hits) {
+        for (uint32_t i = 0; i < n; i++) {
+            const lm_buffer *o   = &buffers[meets[i]];
+            uint64_t         end = o->offset + o->stride * o->rows;
+            if (offset < end && o->offset < offset + size) {
                 offset = (end + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
                 moved  = true;
             }
@@ -60,7 +64,7 @@ lm_status lm_slab_place(lm_buffer *buffers, uint32_t n, uint32_t *order, uint64_
     for (uint32_t i = 0; i < n; i++) {
         lm_buffer *b = &buffers[order[i]];
         size         = b->stride * b->rows;
-        b->offset    = lowest_free(buffers, order, i, order[i], size);
+        b->offset    = lowest_free(buffers, order, i, order[i], size, order + n);
         if (b->offset + size > total)
             total = b->offset + size;
     }
