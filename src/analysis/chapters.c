@@ -82,6 +82,8 @@ static lm_status write(lm_document *d, const lm_report_options *o, lm_buf *out, 
     case LM_FORM_JSON:
         lm_document_json(d, out);
         return LM_OK;
+    case LM_FORM_HTML:
+        return lm_document_html(d, out, e);
     default:
         return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "reports are not written in this form");
     }

@@ -105,6 +105,23 @@ lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_optio
     return status;
 }
 
+bool lm_diagram_svg(lm_facts *f, const char *name, const char *title, const lm_explain_options *o, lm_buf *out)
+{
+    lm_drawing d    = { .f = f, .o = o, .name = title, .svg = true, .out = out };
+    size_t     size = out->size, i = 0;
+
+    while (i < N_DIAGRAMS && strcmp(diagrams[i].name, name) != 0)
+        i++;
+    if (i == N_DIAGRAMS)
+        return false;
+    diagrams[i].draw(&d);
+    if (d.missing && out->data && !out->failed) {
+        out->size       = size;
+        out->data[size] = '\0';
+    }
+    return !d.missing && out->size > size;
+}
+
 void lm_draw_graph(lm_drawing *d, const lm_graph *g)
 {
     d->graph = g;

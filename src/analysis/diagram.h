@@ -72,6 +72,10 @@ lm_draw lm_draw_flow, lm_draw_layer, lm_draw_end_to_end, lm_draw_attention, lm_d
 lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *text, lm_text *mermaid,
                            const lm_graph **graph, lm_error *e);
 
+/* A diagram by its name, as part of a page: `title` is read aloud in its place. False when there is no such diagram or the model
+ * has no such part; nothing is appended then. */
+bool lm_diagram_svg(lm_facts *f, const char *name, const char *title, const lm_explain_options *o, lm_buf *out);
+
 /* A graph in the form that is asked for. */
 void lm_draw_graph(lm_drawing *d, const lm_graph *g);
 

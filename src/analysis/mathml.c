@@ -24,7 +24,7 @@ static const struct { const char *name, *element, *text; } signs[] = {
     { "rceil", "mo", "⌉" },     { "ldots", "mo", "…" },      { "cdots", "mo", "⋯" },    { "top", "mo", "⊤" },       { "infty", "mi", "∞" },
     { "ell", "mi", "ℓ" },       { "theta", "mi", "θ" },      { "sigma", "mi", "σ" },    { "varepsilon", "mi", "ε" }, { "epsilon", "mi", "ϵ" },
     { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "alpha", "mi", "α" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
-    { "lambda", "mi", "λ" },    { "phi", "mi", "φ" },        { "omega", "mi", "ω" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
+    { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },         { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
     { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "log", "mi", "log" },     { "exp", "mi", "exp" },
     { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "cap", "mo", "∩" },      { "cup", "mo", "∪" },       { "mid", "mo", "∣" },
 };
@@ -400,6 +400,14 @@ static lm_status read_row(reader *r, const char *end, lm_buf *out)
     }
 }
 
+static void take_back(lm_buf *out, size_t size)
+{
+    if (out->failed)
+        return;
+    out->size       = size;
+    out->data[size] = '\0';
+}
+
 lm_status lm_mathml_row(const char *latex, lm_buf *out, lm_error *e)
 {
     reader r    = { .start = latex, .at = latex, .e = e };
@@ -408,8 +416,7 @@ lm_status lm_mathml_row(const char *latex, lm_buf *out, lm_error *e)
     lm_buf_add_str(out, "<mrow>");
     lm_status status = read_row(&r, "", out);
     if (status != LM_OK) {
-        if (!out->failed)
-            out->size = size;
+        take_back(out, size);
         return status;
     }
     lm_buf_add_str(out, "</mrow>");
@@ -423,8 +430,7 @@ lm_status lm_mathml(const char *latex, bool block, lm_buf *out, lm_error *e)
     lm_buf_add_str(out, block ? "<math display=\"block\">" : "<math>");
     lm_status status = lm_mathml_row(latex, out, e);
     if (status != LM_OK) {
-        if (!out->failed)
-            out->size = size;
+        take_back(out, size);
         return status;
     }
     lm_buf_add_str(out, "</math>");

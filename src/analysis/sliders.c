@@ -42,21 +42,6 @@ static void choose_stops(lm_facts *f, lm_sliders *s)
         s->kv[s->n_kv++] = kv[i];
 }
 
-/* The types of a stop's weights; NULL: out of memory, or as they are stored. */
-static lm_dtype *types_of(lm_facts *f, size_t precision)
-{
-    const lm_precision *x     = lm_precision_at(precision);
-    lm_dtype           *types = f->types_as[precision + 1];
-
-    if (types)
-        return types;
-    f->types_as[precision + 1] = types = lm_arena_new(&f->arena, f->s.program->n_weights + 1, lm_dtype);
-    f->failed |= !types;
-    for (uint32_t w = 0; types && w < f->s.program->n_weights; w++)
-        types[w] = lm_precision_type(x, f->ledger, w);
-    return types;
-}
-
 /* ---- one plan ---- */
 
 typedef struct taking {
@@ -169,7 +154,7 @@ static lm_status take_all(lm_facts *f, lm_sliders *s)
             wanted |= strcmp(choice[k], x->name) == 0;
         if (!wanted || x->bits > 0)
             continue;
-        const lm_dtype *types = types_of(f, i);
+        const lm_dtype *types = lm_types_as(f, i);
         if (!types)
             return LM_NO_MEMORY;
         LM_TRY(take_precision(f, s, x->name, types));
@@ -268,7 +253,7 @@ void lm_sliders_json(const lm_sliders *s, lm_buf *out)
         lm_buf_printf(out, "%s\"%s\"", k ? "," : "", lm_dtype_of(s->kv[k])->name);
     lm_buf_add_str(out, "],\"precisions\":[");
     for (uint32_t p = 0; p < s->n_precisions; p++)
-        lm_buf_printf(out, "%s\"%s\"", p ? "," : "", s->precisions[p]);
+        lm_buf_printf(out, "%s\"%s\"", p ? "," : "", strcmp(s->precisions[p], "as stored") == 0 ? _("as stored") : s->precisions[p]);
     lm_buf_add_str(out, "],\"weights\":");
     put_list(out, s->weights, s->n_precisions);
     lm_buf_add_str(out, ",\"mapped\":");

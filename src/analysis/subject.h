@@ -26,8 +26,8 @@ typedef struct lm_subject {
      * makes it and lives as long as the facts. */
     lm_status         (*plan)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e);
     /* The same for somebody who looks once: the plan lives until `use` returns. NULL: only `plan` is there. */
-    lm_status         (*borrow)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, void (*use)(void *user, const lm_plan *p),
-                                void *user, lm_error *e);
+    lm_status         (*borrow)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch,
+                                void (*use)(void *user, const lm_plan *p), void *user, lm_error *e);
     void              (*release)(void *arg);     /* when the facts are freed */
     void               *arg;
 } lm_subject;
