@@ -76,7 +76,8 @@ static void signs_and_scripts(void **state)
     becomes("N_{attn}", "<msub><mi>N</mi><mi>attn</mi></msub>");
     becomes("\\frac{2}{H/G}", "<mfrac><mrow><mn>2</mn></mrow><mrow><mi>H</mi><mo>/</mo><mi>G</mi></mrow></mfrac>");
     becomes("\\sqrt{K}", "<msqrt><mrow><mi>K</mi></mrow></msqrt>");
-    becomes("\\sum_{i=1}^{L}", "<munderover><mo largeop=\"true\">∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow><mrow><mi>L</mi></mrow></munderover>");
+    becomes("\\sum_{i=1}^{L}", "<munderover><mo largeop=\"true\">∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow>"
+                               "<mrow><mi>L</mi></mrow></munderover>");
     becomes("\\left\\lfloor x \\right\\rfloor", "<mrow><mo stretchy=\"true\">⌊</mo><mi>x</mi><mo stretchy=\"true\">⌋</mo></mrow>");
     becomes("\\mathrm{kv\\_heads}", "<mi>kv_heads</mi>");
     becomes("5\\ \\text{%<b>\\%}", "<mn>5</mn><mspace width=\"0.25em\"/><mtext>%&lt;b&gt;%</mtext>");

@@ -70,8 +70,9 @@ static void compare_stop(const lm_model *m, const lm_sliders *s, uint32_t p, uin
 /* Grouped and latent attention, windows, experts, learned positions with a hard context, ALiBi. */
 static void stops_are_what_is_planned(void **state)
 {
-    static const char *const presets[] = { "llama-3.2-1b", "deepseek-v2-lite", "gemma-2-2b", "granite-3.0-1b-a400m", "gpt2", "mpt-7b", "phi-1.5" };
-    unsigned                 n         = 0;
+    static const char *const presets[] = { "llama-3.2-1b", "deepseek-v2-lite", "gemma-2-2b", "granite-3.0-1b-a400m", "gpt2", "mpt-7b",
+                                           "phi-1.5" };
+    unsigned                 n = 0;
 
     (void)state;
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
