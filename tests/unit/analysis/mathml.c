@@ -82,22 +82,33 @@ static void signs_and_scripts(void **state)
     becomes("\\mathrm{kv\\_heads}", "<mi>kv_heads</mi>");
     becomes("5\\ \\text{%<b>\\%}", "<mn>5</mn><mspace width=\"0.25em\"/><mtext>%&lt;b&gt;%</mtext>");
     becomes("\\begin{pmatrix} a & b \\\\ c & d \\end{pmatrix}",
-            "<mrow><mo stretchy=\"true\">(</mo><mtable class=\"matrix\"><mtr><mtd><mi>a</mi></mtd><mtd><mi>b</mi></mtd></mtr><mtr><mtd><mi>c</mi></mtd>"
+            "<mrow><mo stretchy=\"true\">(</mo><mtable "
+            "class=\"matrix\"><mtr><mtd><mi>a</mi></mtd><mtd><mi>b</mi></mtd></mtr><mtr><mtd><mi>c</mi></mtd>"
             "<mtd><mi>d</mi></mtd></mtr></mtable><mo stretchy=\"true\">)</mo></mrow>");
 }
 
 static void what_is_unknown_is_named(void **state)
 {
-    static const struct { const char *latex, *said; } bad[] = {
-        { "x + \\frobnicate{y}", "\\frobnicate is not understood" }, { "\\frac{1}", "ends too early" }, { "{x", "} is missing" },
-        { "\\left( x", "\\right is missing" }, { "\\begin{array} x \\end{array}", "array is not understood" }, { "a_1_2", "second script" },
-        { "\\text x", "text in braces" }, { "\\begin{aligned} a", "\\end is missing" }, { "é", "not understood" }, { "\\", "not understood" },
-        { "\\mathbb{Q}", "Q is not understood" }, { "{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{x", "nested too deeply" },
+    static const struct {
+        const char *latex, *said;
+    } bad[] = {
+        { "x + \\frobnicate{y}", "\\frobnicate is not understood" },
+        { "\\frac{1}", "ends too early" },
+        { "{x", "} is missing" },
+        { "\\left( x", "\\right is missing" },
+        { "\\begin{array} x \\end{array}", "array is not understood" },
+        { "a_1_2", "second script" },
+        { "\\text x", "text in braces" },
+        { "\\begin{aligned} a", "\\end is missing" },
+        { "é", "not understood" },
+        { "\\", "not understood" },
+        { "\\mathbb{Q}", "Q is not understood" },
+        { "{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{{x", "nested too deeply" },
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        lm_buf   b = { 0 };
+        lm_buf b = { 0 };
         lm_error e = { 0 };
         lm_buf_add_str(&b, "before");
         assert_int_equal(lm_mathml(bad[i].latex, true, &b, &e), LM_FAILED);
@@ -111,7 +122,9 @@ static void what_is_unknown_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_card_converts), cmocka_unit_test(signs_and_scripts), cmocka_unit_test(what_is_unknown_is_named),
+        cmocka_unit_test(every_card_converts),
+        cmocka_unit_test(signs_and_scripts),
+        cmocka_unit_test(what_is_unknown_is_named),
     };
 
     return cmocka_run_group_tests_name("mathml", tests, NULL, NULL);
