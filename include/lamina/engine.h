@@ -80,6 +80,18 @@ typedef struct lm_work {
 
 void lm_engine_work(const lm_engine *g, lm_work *out);
 
+/* How long a forward should take, and of what: seconds of all workers together. */
+typedef struct lm_forecast {
+    double seconds;
+    double products, attention, rows, waiting;   /* rows: norms, residuals, activations, packing; waiting: at the ends of stages */
+    bool   unknown;                  /* some weights are of a type that nothing here can make up: their products are missing */
+} lm_forecast;
+
+/* A prompt of `prompt` tokens in each of `sequences`, or with 0 one token more for each, from `depth` positions on. Put together
+ * from what every kernel that the plan uses reaches on this machine at this moment, timed on random matrices of its shapes
+ * (about 0.2 s for each shape): the model itself is not run. Between steps only. */
+lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, uint32_t depth, lm_forecast *out, lm_error *e);
+
 typedef struct lm_row {
     uint32_t sequence;               /* < options.sequences */
     lm_token token;

@@ -17,6 +17,8 @@ typedef struct lm_bench_result {
     double      mean, deviation, median, best;   /* tokens a second */
     double      mean_seconds, deviation_seconds;
     double      limit;                           /* tokens a second if nothing but the machine's peaks counted */
+    double      predicted;                       /* tokens a second, from kernels timed by themselves just before */
+    lm_forecast forecast;
     const char *limited_by;                      /* "int8" "bf16" "f32" "memory" */
     double      peak;                            /* of that, in operations or bytes a second, measured just before */
     double      busy;                            /* share of the probes' time that other work took */

@@ -8,13 +8,13 @@
 
 static const char md_head[] =
     "| model                          |       size |     params | backend    | threads |          test |                  t/s |"
-    "   limit t/s | of limit |\n"
+    "   predicted t/s |   limit t/s | of limit |\n"
     "| ------------------------------ | ---------: | ---------: | ---------- | ------: | ------------: | -------------------: |"
-    " ----------: | -------: |\n";
+    " --------------: | ----------: | -------: |\n";
 
 static const char csv_head[] =
     "build_version,cpu_info,backends,model_filename,model_type,model_size,model_n_params,n_batch,n_ubatch,n_threads,type_k,type_v,"
-    "n_prompt,n_gen,n_depth,n_sequences,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts,median_ts,best_ts,limit_ts,limited_by,peak,"
+    "n_prompt,n_gen,n_depth,n_sequences,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts,median_ts,best_ts,predicted_ts,limit_ts,limited_by,peak,"
     "busy,load_seconds,weight_bytes,mapped_bytes,kv_bytes,scratch_bytes,peak_rss\n";
 
 static void test_name(const lm_bench_result *r, char *out, size_t size)
@@ -39,14 +39,18 @@ static void time_text(int64_t at, char out[32])
 
 static void md_line(const lm_bench_result *r, lm_buf *out)
 {
-    char test[64], speed[64], limit[64];
+    char test[64], speed[64], limit[64], predicted[64];
 
     test_name(r, test, sizeof test);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", r->mean, r->deviation);
+    if (r->predicted > 0)
+        snprintf(predicted, sizeof predicted, "%.1f (%+.0f %%)", r->predicted, 100 * (r->predicted / r->median - 1));
+    else
+        snprintf(predicted, sizeof predicted, "–");
     snprintf(limit, sizeof limit, "%.1f %s", r->limit, r->limited_by);
-    lm_buf_printf(out, "| %-30.30s | %6.2f GiB | %8.2f M | %-10s | %7u | %13s | %21s | %11s | %6.1f %% |\n", r->info.name,
+    lm_buf_printf(out, "| %-30.30s | %6.2f GiB | %8.2f M | %-10s | %7u | %13s | %21s | %15s | %11s | %6.1f %% |\n", r->info.name,
                   (double)r->info.weight_bytes / (double)(1u << 30), (double)r->info.parameters * 1e-6, r->level, r->threads, test, speed,
-                  limit, 100 * r->median / r->limit);
+                  predicted, limit, 100 * r->median / r->limit);
 }
 
 static void csv_text(lm_buf *out, const char *text)
@@ -72,8 +76,8 @@ static void csv_line(const lm_bench_result *r, lm_buf *out)
     csv_text(out, r->info.storage ? r->info.storage : "");
     lm_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%u,%u,%u,%s,%s,%u,%u,%u,%u,%s,", r->info.weight_bytes, r->info.parameters, r->batch,
                   r->batch, r->threads, r->kv, r->kv, r->prompt, r->gen, r->depth, r->sequences, when);
-    lm_buf_printf(out, "%.0f,%.0f,%.4f,%.4f,%.4f,%.4f,%.4f,%s,%.6g,%.4f,%.4f,", 1e9 * r->mean_seconds, 1e9 * r->deviation_seconds,
-                  r->mean, r->deviation, r->median, r->best, r->limit, r->limited_by, r->peak, r->busy, r->load_seconds);
+    lm_buf_printf(out, "%.0f,%.0f,%.4f,%.4f,%.4f,%.4f,%.4f,%.4f,%s,%.6g,%.4f,%.4f,", 1e9 * r->mean_seconds, 1e9 * r->deviation_seconds,
+                  r->mean, r->deviation, r->median, r->best, r->predicted, r->limit, r->limited_by, r->peak, r->busy, r->load_seconds);
     lm_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", r->memory.weights, r->memory.mapped,
                   r->memory.kv, r->memory.scratch, r->rss);
 }
@@ -110,6 +114,10 @@ static json_t *result_json(const lm_bench_result *r)
     json_object_set_new(j, "stddev_ts", json_real(r->deviation));
     json_object_set_new(j, "median_ts", json_real(r->median));
     json_object_set_new(j, "best_ts", json_real(r->best));
+    json_object_set_new(j, "predicted_ts", r->predicted > 0 ? json_real(r->predicted) : json_null());
+    json_object_set_new(j, "predicted", json_pack("{s:f, s:f, s:f, s:f, s:f}", "seconds", r->forecast.seconds, "products",
+                                                  r->forecast.products, "attention", r->forecast.attention, "rows", r->forecast.rows,
+                                                  "waiting", r->forecast.waiting));
     json_object_set_new(j, "limit_ts", json_real(r->limit));
     json_object_set_new(j, "of_limit", json_real(r->median / r->limit));
     json_object_set_new(j, "limited_by", json_string(r->limited_by));

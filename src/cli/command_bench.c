@@ -240,6 +240,17 @@ static void set_limit(bench *b)
                                         : l->f32.all;
 }
 
+/* Generation from the middle of what is generated: the context grows meanwhile. */
+static lm_status predict(bench *b, lm_error *e)
+{
+    lm_bench_result *r = &b->r;
+
+    LM_TRY(lm_engine_forecast(b->g, r->prompt, r->sequences, r->depth + r->gen / 2, &r->forecast, e));
+    bool known   = r->forecast.seconds > 0 && !r->forecast.unknown;
+    r->predicted = known ? (double)(r->prompt ? r->prompt : 1) * r->sequences / r->forecast.seconds : 0;
+    return LM_OK;
+}
+
 static lm_status print_line(bench *b, lm_error *e)
 {
     lm_buf out = { 0 };
@@ -273,6 +284,7 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     if (!b->r.rss)
         b->r.rss = most_memory();                        /* the probes take memory of their own */
     LM_TRY(lm_machine_measure(&peaks, &b->limits, e));
+    LM_TRY(predict(b, e));
     b->r.time = (int64_t)time(NULL);
     b->r.busy = b->limits.busy;
     for (uint32_t i = 0; i < b->r.reps; i++)
@@ -377,7 +389,8 @@ const lm_command lm_command_bench = {
     .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl]",
     .summary = "measure how fast a model runs, beside what the machine could do",
     .about = "  Columns and flags are llama-bench's; lists such as -p 128,512 make one line for each value. \"limit\" is what the peaks\n"
-             "  of this machine allow, measured just before each line: arithmetic for prompts, reading memory for generation.\n",
+             "  of this machine allow, measured just before each line: arithmetic for prompts, reading memory for generation; \"predicted\"\n"
+             "  is put together from what each kernel reaches by itself, beside it how far it is off.\n",
     .groups = bench_groups,
     .max_args = 1,
     .options_size = sizeof(bench_options),

@@ -30,6 +30,7 @@ def test_every_combination_is_a_line(lamina, model):
     assert tests == [(t, s, d, p, n) for t in (1, 2) for s in (1, 3) for d in (0, 4) for p, n in ((8, 0), (16, 0), (0, 2))]
     for r in lines:
         assert 0 < r["median_ts"] <= r["best_ts"] and r["limit_ts"] > 0 and r["peak"] > 0 and r["limited_by"] in ("int8", "bf16", "f32", "memory")
+        assert r["predicted_ts"] > 0 and r["predicted"]["products"] > 0
         assert r["load_seconds"] > 0 and r["scratch_bytes"] > 0 and r["peak_rss"] > 0
 
 
