@@ -15,7 +15,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = ROOT / "build/venv/bin/clang-format"
+# The program itself: what stands in bin/ is a Python script that starts it.
+TOOL = next(ROOT.glob("build/venv/lib/python3*/site-packages/clang_format/data/bin/clang-format"), None)
 
 
 def bodies(lines):
@@ -75,11 +76,11 @@ def formatted(path, text):
     ranges = [f"--lines={a}:{b}" for a, b in bodies(text.split("\n"))]
     if not ranges:
         return text
-    tool = str(TOOL) if TOOL.exists() else shutil.which("clang-format")
+    tool = TOOL or shutil.which("clang-format")
     if not tool:
         print("no clang-format: run scripts/setup test", file=sys.stderr)
         sys.exit(77)                        # Meson's word for skipped
-    return merged(text, subprocess.run([tool, "--style=file", f"--assume-filename={path}", *ranges], input=text, cwd=ROOT,
+    return merged(text, subprocess.run([str(tool), "--style=file", f"--assume-filename={path}", *ranges], input=text, cwd=ROOT,
                                        check=True, capture_output=True, text=True).stdout)
 
 
