@@ -5,6 +5,7 @@
 
 #include "analysis/ledger.h"
 #include "analysis/page.h"
+#include "analysis/traits.h"
 
 static void card(lm_page *v, const char *title)
 {
@@ -88,6 +89,20 @@ static void put_rotary(lm_page *v)
     line(v, _("parameters"), "0");
 }
 
+/* "top-6 of 160, best 3 of 8 groups": formulas.selection, in the reader's words. */
+static const char *selection(lm_facts *f, char *out, size_t n)
+{
+    lm_traits t;
+
+    lm_find_traits(f->ledger, &t);
+    const lm_route_spec *r = &t.route->route.spec;
+    if (r->n_groups > 1)
+        snprintf(out, n, _("top-%u of %u, best %u of %u groups"), r->top_k, r->n_experts, r->top_groups, r->n_groups);
+    else
+        snprintf(out, n, _("top-%u of %u"), r->top_k, r->n_experts);
+    return out;
+}
+
 static void put_mlp(lm_page *v)
 {
     lm_facts *f = v->f;
@@ -104,10 +119,10 @@ static void put_mlp(lm_page *v)
         line(v, _("width"), text);
     }
     if (lm_facts_has(f, "mlp.experts")) {
+        char chosen[256];
         snprintf(text, sizeof text, _("%" PRIu64 " of %" PRIu64 " for each token, %" PRIu64 " wide; %s"),
-                 lm_facts_count(f, "mlp.experts_per_token"),
-                 lm_facts_count(f, "mlp.experts"), lm_facts_count(f, "mlp.expert_width"), _(lm_facts_text(f,
-                                                                                                          "formulas.selection")));
+                 lm_facts_count(f, "mlp.experts_per_token"), lm_facts_count(f, "mlp.experts"), lm_facts_count(f, "mlp.expert_width"),
+                 selection(f, chosen, sizeof chosen));
         line(v, _("experts"), text);
         line(v, _("mixture"), _(lm_facts_text(f, "formulas.mixture")));
     }
