@@ -127,10 +127,10 @@ static void say_events(lm_document *d)
         lm_next_row(t);
         lm_cell(t, e->date);
         lm_cellf(t, e->published ? "%s ‡" : "%s", e->title);
-        lm_cell(t, e->attention);
-        lm_cell(t, e->mlp);
-        lm_cell(t, e->norm);
-        lm_cell(t, e->position);
+        lm_cell(t, _(e->attention));
+        lm_cell(t, _(e->mlp));
+        lm_cell(t, _(e->norm));
+        lm_cell(t, _(e->position));
         lm_cell(t, e->source);
     }
     lm_doc_note(d, _("‡ as published; all others read off the program"));

@@ -7,6 +7,7 @@
 #include "analysis/ledger.h"
 #include "analysis/page.h"
 #include "analysis/traits.h"
+#include "base/columns.h"
 
 /* ---- one layer, by where its norms stand ---- */
 
@@ -61,11 +62,12 @@ static void say_forward(lm_document *d)
     lm_buf_add_str(&latex, "\\boxed{\\begin{aligned}\n");
     put_embedding(&t, true, &latex);
     if (t.parallel) {
-        lm_buf_add_str(&text, "\nfor each of L layers:  h' = h + Attn(N(h)) + MLP(N(h))");
+        lm_buf_printf(&text, "\n%s  h' = h + Attn(N(h)) + MLP(N(h))", _("for each of L layers:"));
         lm_buf_add_str(&latex, " \\\\\nh_\\ell &= h_{\\ell-1} + \\mathrm{Attn}(N_\\ell(h_{\\ell-1})) + \\mathrm{MLP}(N_\\ell(h_{\\ell-1})) "
                                "\\quad \\ell = 1 \\ldots L");
     } else {
-        lm_buf_printf(&text, "\nfor each of L layers:  %s\n                       %s", r->attention, r->mlp);
+        const char *each = _("for each of L layers:");
+        lm_buf_printf(&text, "\n%s  %s\n%*s  %s", each, r->attention, (int)lm_text_columns(each), "", r->mlp);
         lm_buf_printf(&latex, " \\\\\n%s \\\\\n%s \\quad \\ell = 1 \\ldots L", r->attention_latex, r->mlp_latex);
     }
     lm_buf_add_str(&text, "\n");
@@ -104,7 +106,7 @@ void lm_part_formulas(lm_document *d)
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
         lm_next_row(t);
         lm_cell(t, x->name);
-        lm_cell_code(t, x->text);
+        lm_cell_code(t, _(x->text));
     }
     t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {

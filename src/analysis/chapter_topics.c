@@ -71,7 +71,7 @@ static void say_judgement(lm_document *d, const lm_card *c)
 static void say_formulas(lm_document *d, const lm_card *c)
 {
     for (int i = 0; i < LM_CARD_LINES && c->formulas[i].unicode; i++)
-        lm_doc_formula_of(d, NULL, c->formulas[i].unicode, c->formulas[i].latex);
+        lm_doc_formula_of(d, NULL, _(c->formulas[i].unicode), c->formulas[i].latex);
 }
 
 void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output)
