@@ -10,6 +10,7 @@
 #ifndef LAMINA_FACTS_H
 #define LAMINA_FACTS_H
 
+#include "lamina/device.h"
 #include "lamina/engine.h"
 #include "lamina/language.h"
 #include "lamina/machine.h"
@@ -98,6 +99,8 @@ typedef struct lm_facts_options {
                                         description names, else f16 */
     uint32_t     rank;               /* of LoRA adapters; 0: 16 */
     const lm_limits *limits;         /* for predicted speed; NULL: those of this machine, where they have been measured */
+    const lm_device *device;         /* predicted speed and plan for a device of the catalogue, by its maker's figures, in place of
+                                        this machine: nothing then depends on where it is computed */
 } lm_facts_options;
 
 /* `m` must outlive the facts. Errors as of lm_engine_predict; LM_USAGE for an unknown precision. Not thread-safe. */
@@ -156,6 +159,8 @@ typedef struct lm_view_options {
     uint32_t    depth;               /* of trees; 0: the view's own */
     uint32_t    columns;             /* of the terminal; 0: 80 */
     bool        lines;               /* box drawing and bars: a terminal reads it */
+    bool        json;                /* a JSON document in place of a page: {view, blocks} with exact values, {view, text} of views
+                                        that are one text */
     bool        compatible;          /* torchinfo: as torchinfo 1.8.0 prints it, over-counts included */
     lm_language language;
 } lm_view_options;

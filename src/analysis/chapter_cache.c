@@ -135,7 +135,7 @@ static void say_methods(lm_document *d)
     bool     latent = lm_facts_has(f, "attention.latent");
     uint64_t ours   = lm_facts_count(f, "kv.elements_per_layer[0]");
     uint64_t heads  = lm_facts_count(f, latent ? "attention.latent.heads" : "attention.heads");
-    uint64_t k      = latent ? lm_facts_count(f, "attention.latent.qk_dim") : lm_facts_count(f, "attention.head_dim");
+    uint64_t k      = latent ? lm_facts_count(f, "attention.latent.nope_dim") : lm_facts_count(f, "attention.head_dim");
     uint64_t v      = latent ? lm_facts_count(f, "attention.latent.v_dim") : lm_facts_count(f, "attention.value_dim");
     lm_doc_open(d, "cache-by-method", "O-16", _("By method"));
     lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements for each token and layer"), "llr", _("method"), _("formula"),

@@ -114,7 +114,7 @@ static void speed_row(lm_doc_table *t, const char *label, const char *path)
 {
     lm_facts *f = t->d->facts;
 
-    if (!lm_facts_has(f, "%s.generation.tokens_per_second", path) || !lm_facts_has(f, "%s.prompt.tokens_per_second", path))
+    if (!lm_facts_has(f, "%s.generation.tokens_per_second", path) && !lm_facts_has(f, "%s.prompt.tokens_per_second", path))
         return;
     lm_next_row(t);
     lm_cell(t, label);
@@ -149,7 +149,7 @@ void lm_chapter_speed(lm_document *d)
     lm_facts *f = d->facts;
 
     lm_doc_open(d, "speed", NULL, _("Predicted speed"));
-    if (!lm_facts_truth(f, "speed.measured")) {
+    if (!lm_facts_truth(f, "speed.measured") && !lm_facts_has(f, "speed.device")) {
         lm_doc_text(d, _("This machine has not been measured: lamina doctor measures it, --device takes a device of the catalogue."));
         lm_doc_close(d);
         return;
@@ -164,7 +164,7 @@ void lm_chapter_speed(lm_document *d)
     if (lm_facts_has(f, "weights.bytes"))
         speed_row(t, _("as stored"), "speed");
     for (size_t i = 0; lm_precision_at(i); i++)
-        if (!(lm_precision_at(i)->bits > 0))
+        if (!(lm_precision_at(i)->bits > 0) && lm_precision_at(i)->usual)
             speed_row(t, lm_precision_at(i)->name, lm_doc_keepf(d, "speed.as.%s", lm_precision_at(i)->name));
     lm_doc_note(d, _("A roofline: each step of the plan lasts as long as the slower of its reading and its arithmetic. "
                      "Generating with 512 "

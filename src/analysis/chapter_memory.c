@@ -18,6 +18,8 @@ void lm_part_precisions(lm_document *d)
 
     for (size_t i = 0; lm_precision_at(i); i++) {
         const char *name = lm_precision_at(i)->name;
+        if (!lm_precision_at(i)->usual)
+            continue;
         double      x    = lm_facts_number(f, "weights.as.%s.bits_per_weight", name);
         snprintf(bits, sizeof bits, "%.2f", x);
         lm_next_row(t);
@@ -88,27 +90,39 @@ void lm_part_memory(lm_document *d)
 
 /* ---- devices ---- */
 
-/* The smallest of each kind of device that holds weights and cache, in the catalogue's order. */
+/* Those of the catalogue that hold weights and cache in some precision. */
 static void say_devices(lm_document *d)
 {
     static const char *const shown[] = { "f16", "Q8_0", "Q4_K_M" };
     lm_facts *f  = d->facts;
-    uint64_t  kv = lm_facts_count(f, "kv.bytes_at_context");
+    uint64_t  kv = lm_facts_count(f, "kv.bytes_at_context"), need[3];
+    unsigned  holding = 0, all = 0;
     char      a[LM_FIG], b[LM_FIG];
 
-    lm_doc_textf(d, _("Weights and the cache of %s positions (%s), without scratch; lamina fit plans it to the byte:"),
+    for (int k = 0; k < 3; k++)
+        need[k] = lm_facts_count(f, "weights.as.%s.bytes", shown[k]) + kv;
+    for (size_t i = 0; lm_device_at(i); i++) {
+        all += strcmp(lm_device_at(i)->kind, "cpu") != 0;
+        holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 && need[2] <= lm_device_at(i)->memory;
+    }
+    lm_doc_textf(d, _("Weights and the cache of %s positions (%s), without scratch; lamina fit plans it to the byte."),
                  lm_fig_count(a, lm_facts_count(f, "kv.context")), lm_fig_bytes(b, kv));
+    lm_doc_textf(d, _("%u of %u devices of the catalogue hold it as Q4_K_M."), holding, all);
+    if (!holding)
+        return;
+    lm_doc_fold(d, "devices-list", _("These devices"));
     lm_doc_table *t = lm_doc_table_of(d, "devices", NULL, "lrlll", _("device"), _("memory"), shown[0], shown[1], shown[2]);
     for (size_t i = 0; lm_device_at(i); i++) {
         const lm_device *x = lm_device_at(i);
-        if (strcmp(x->kind, "cpu") == 0)
+        if (strcmp(x->kind, "cpu") == 0 || need[2] > x->memory)
             continue;
         lm_next_row(t);
         lm_cell(t, x->title);
         lm_cell_count(t, LM_PLAIN, LM_UNIT_BYTES, x->memory);
         for (int k = 0; k < 3; k++)
-            lm_cell(t, lm_facts_count(f, "weights.as.%s.bytes", shown[k]) + kv <= x->memory ? _("fits") : "–");
+            lm_cell(t, need[k] <= x->memory ? _("fits") : "–");
     }
+    lm_doc_close(d);
 }
 
 void lm_chapter_memory(lm_document *d)
@@ -125,9 +139,7 @@ void lm_chapter_memory(lm_document *d)
         lm_doc_note(d, _("These are the numbers of the plan that the engine runs: what is planned is what is allocated, to the byte."));
     lm_doc_close(d);
     lm_doc_open(d, "fits", "O-21", _("Devices that hold it"));
-    lm_doc_fold(d, "fits-list", _("All devices of the catalogue"));
     say_devices(d);
-    lm_doc_close(d);
     lm_doc_close(d);
     lm_doc_open(d, "memory-derivation", NULL, _("The memory, derived"));
     lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC, NULL);

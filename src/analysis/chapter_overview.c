@@ -26,13 +26,22 @@ void lm_part_info(lm_document *d)
     info(t, "hidden_size", "architecture.hidden");
     info(t, "num_hidden_layers", "architecture.layers");
     info(t, "num_attention_heads", "attention.heads");
-    if (lm_facts_has(f, "attention.kv_heads")) {
+    if (lm_facts_has(f, "attention.latent")) {
+        info(t, "attention", "attention.type");
+        info(t, "kv_lora_rank", "attention.latent.kv_rank");
+        if (lm_facts_count(f, "attention.latent.q_rank"))
+            info(t, "q_lora_rank", "attention.latent.q_rank");
+        info(t, "qk_nope_head_dim", "attention.latent.nope_dim");
+        info(t, "qk_rope_head_dim", "attention.latent.rope_dim");
+        info(t, "v_head_dim", "attention.latent.v_dim");
+    } else if (lm_facts_has(f, "attention.kv_heads")) {
         lm_next_row(t);
         lm_cell_code(t, "num_key_value_heads");
         lm_cell_fact(t, LM_EXACT, "attention.kv_heads");
         t->last->cells[1].text = lm_doc_keepf(d, "%s (%s)", t->last->cells[1].text, lm_facts_text(f, "attention.type"));
     }
-    info(t, "head_dim", "attention.head_dim");
+    if (!lm_facts_has(f, "attention.latent"))
+        info(t, "head_dim", "attention.head_dim");
     info(t, "sliding_window", "attention.window");
     info(t, "intermediate_size", "mlp.intermediate");
     info(t, "num_experts", "mlp.experts");

@@ -228,16 +228,19 @@ static void say_module(lm_doc_table *t, uint32_t m)
     const lm_module *x = &t->d->facts->s.program->modules[m];
     lm_module_sums   s;
 
-    if (t->d->facts->ledger->child[m] != LM_NONE || x->end_op != x->first_op + 1)
+    if (t->d->facts->ledger->child[m] != LM_NONE || x->end_op == x->first_op)
         return;
     lm_module_sum(t->d->facts->ledger, m, &s);
+    if (!s.parameters && x->end_op != x->first_op + 1)
+        return;
     lm_next_row(t);
     lm_cell_code(t, x->path);
     lm_cell_empty(t);
     lm_cell(t, x->class_name);
     lm_cell_fact(t, LM_EXACT, "modules[%u].parameters", m);
     lm_cell_count(t, LM_PLAIN, LM_UNIT_BYTES, 4 * s.parameters);
-    say_arguments(t, m);
+    if (x->end_op == x->first_op + 1)
+        say_arguments(t, m);
 }
 
 static void say_meanings(lm_document *d)

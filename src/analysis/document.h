@@ -251,6 +251,9 @@ void lm_document_number(lm_document *d);
 /* The next block in reading order, inner ones first; NULL at the end. Starts with lm_document_next(NULL, d). */
 lm_block *lm_document_next(lm_block *b, lm_document *d);
 
+/* What a caption says of the outputs that it is; NULL where the section around says it already. */
+const char *lm_doc_caption_output(const lm_block *b);
+
 /* Whether a fold, table or section is about what a reader looks up: writers list sections of level 1 and 2 as contents. */
 bool lm_doc_in_contents(const lm_block *b);
 
@@ -261,6 +264,7 @@ typedef struct lm_document_manner { uint32_t columns; bool lines; } lm_document_
 void lm_document_text(lm_document *d, const lm_document_manner *m, lm_buf *out);
 void lm_document_markdown(lm_document *d, lm_buf *out);
 void lm_document_json(lm_document *d, lm_buf *out);
+void lm_document_blocks_json(const lm_document *d, lm_buf *out);         /* the list alone */
 lm_status lm_document_html(lm_document *d, lm_buf *out, lm_error *e);
 
 /* One table, as pages show it: two blanks, columns, no caption. */

@@ -211,6 +211,11 @@ static void put_blocks(const lm_block *within, lm_buf *out)
     lm_buf_add_char(out, ']');
 }
 
+void lm_document_blocks_json(const lm_document *d, lm_buf *out)
+{
+    put_blocks(&d->root, out);
+}
+
 void lm_document_json(lm_document *d, lm_buf *out)
 {
     bool any = false;

@@ -227,11 +227,13 @@ static void put_table(const lm_doc_table *t, lm_buf *out)
 
 static void put_caption(const lm_block *b, lm_buf *out)
 {
-    if (!b->title && !b->output)
+    const char *output = lm_doc_caption_output(b);
+
+    if (!b->title && !output)
         return;
     lm_buf_add_str(out, "**");
     put_inline(b->title ? b->title : "", out);
-    lm_buf_printf(out, "%s%s%s**\n\n", b->title && b->output ? " · " : "", b->output ? b->output : "", "");
+    lm_buf_printf(out, "%s%s**\n\n", b->title && output ? " · " : "", output ? output : "");
 }
 
 static void put_derivation(lm_derivation *x, lm_buf *out)

@@ -165,12 +165,14 @@ static void put_derivation(const writer *w, lm_derivation *x)
 
 static void put_caption(const writer *w, const lm_block *b)
 {
-    if (!b->title && !b->output)
+    const char *output = w->d->root.title ? lm_doc_caption_output(b) : NULL;
+
+    if (!b->title && !output)
         return;
     lm_buf_add_str(w->out, "  ");
     put_line(b->title ? b->title : "", w->out);
-    if (b->output)
-        lm_buf_printf(w->out, "%s[%s]", b->title ? "  " : "", b->output);
+    if (output)
+        lm_buf_printf(w->out, "%s[%s]", b->title ? "  " : "", output);
     lm_buf_add_char(w->out, '\n');
 }
 

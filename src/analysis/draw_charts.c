@@ -98,6 +98,8 @@ void lm_draw_flops_growth(lm_drawing *d)
 
 static void add_mark(lm_drawing *d, lm_chart *c, const char *name, const char *path)
 {
+    if (!lm_facts_has(d->f, "speed.%s.seconds", path))
+        return;
     double bytes = (double)lm_facts_count(d->f, "speed.%s.bytes", path), seconds = lm_facts_number(d->f, "speed.%s.seconds", path);
     double operations = (double)lm_facts_count(d->f, "speed.%s.operations", path);
 
@@ -135,7 +137,7 @@ void lm_draw_roofline(lm_drawing *d)
                                    .y_title = _("operations a second"), .x_unit = LM_UNIT_RATIO, .y_unit = LM_UNIT_FLOPS_PER_SECOND, .x = x,
                                    .log_x = true, .log_y = true };
 
-    if (!lm_facts_truth(d->f, "speed.measured")) {
+    if (!lm_facts_truth(d->f, "speed.measured") && !lm_facts_has(d->f, "speed.device")) {
         d->missing = _("nobody has measured this machine: lamina doctor does");
         return;
     }

@@ -6,18 +6,31 @@
 #include "analysis/precision.h"
 #include "analysis/predict.h"
 
-static lm_peaks peaks_of(const lm_limits *l)
+static lm_peaks peaks_of(const lm_facts *f)
 {
+    const lm_device *d = f->s.device;
+    const lm_limits *l = f->s.limits;
+
+    if (d)
+        return (lm_peaks){ d->peak.int8, d->peak.f16, d->peak.bf16, d->peak.f32, d->memory_rate, true };
     return (lm_peaks){ .int8 = l->int8.all, .bf16 = l->bf16.all, .f32 = l->f32.all, .memory = l->memory.all };
 }
 
-static void say_prediction(lm_fact *g, const lm_prediction *x)
+/* Measured here, or published by the device's maker. */
+static lm_origin origin_of(const lm_facts *f)
 {
-    lm_say_number(g, "tokens_per_second", x->tokens_per_second, LM_UNIT_TOKENS_PER_SECOND, LM_FROM_MEASURE,
-                  "at most: each step as slow as its "
-                                                                                                    "reading or its arithmetic");
-    lm_say_number(g, "seconds", x->seconds, LM_UNIT_SECONDS, LM_FROM_MEASURE, NULL);
-    lm_say_text(g, "limited_by", x->limited_by, LM_FROM_MEASURE, "what takes longest");
+    return f->s.device ? LM_FROM_PUBLISHED : LM_FROM_MEASURE;
+}
+
+/* Where some arithmetic has no peak only reading is known. */
+static void say_prediction(lm_facts *f, lm_fact *g, const lm_prediction *x, bool needs_arithmetic)
+{
+    if (x->seconds > 0 && !(x->unknown && needs_arithmetic)) {
+        lm_say_number(g, "tokens_per_second", x->tokens_per_second, LM_UNIT_TOKENS_PER_SECOND, origin_of(f),
+                      "at most: each step as slow as its reading or its arithmetic");
+        lm_say_number(g, "seconds", x->seconds, LM_UNIT_SECONDS, origin_of(f), NULL);
+        lm_say_text(g, "limited_by", x->limited_by, origin_of(f), "what takes longest");
+    }
     lm_say_count(g, "bytes", x->bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "weights and cache read");
     lm_say_count(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
 }
@@ -36,7 +49,7 @@ static const lm_plan *plan_of(lm_facts *f, uint64_t argument)
 static void fill_prompt(lm_facts *f, lm_fact *g)
 {
     const lm_plan *p     = plan_of(f, g->impl.argument);
-    lm_peaks       peaks = peaks_of(f->s.limits);
+    lm_peaks       peaks = peaks_of(f);
     lm_prediction  x;
     uint64_t       tokens = g->name ? 512 : g->index;
 
@@ -44,13 +57,13 @@ static void fill_prompt(lm_facts *f, lm_fact *g)
         return;
     lm_predict_prompt(p, &peaks, tokens, &x);
     lm_say_count(g, "tokens", tokens, LM_UNIT_TOKENS, LM_FROM_REQUEST, "of the prompt");
-    say_prediction(g, &x);
+    say_prediction(f, g, &x, true);
 }
 
 static void fill_generation(lm_facts *f, lm_fact *g)
 {
     const lm_plan *p     = plan_of(f, g->impl.argument);
-    lm_peaks       peaks = peaks_of(f->s.limits);
+    lm_peaks       peaks = peaks_of(f);
     lm_prediction  x;
     uint64_t       context = g->name ? 512 : g->index;
 
@@ -58,7 +71,7 @@ static void fill_generation(lm_facts *f, lm_fact *g)
         return;
     lm_predict_token(p, &peaks, context, f->s.batch, &x);
     lm_say_count(g, "context", context, LM_UNIT_TOKENS, LM_FROM_REQUEST, "positions held by each sequence");
-    say_prediction(g, &x);
+    say_prediction(f, g, &x, x.reading <= x.computing);
 }
 
 static void fill_as_one(lm_facts *f, lm_fact *g)
@@ -78,19 +91,33 @@ static void fill_as(lm_facts *f, lm_fact *g)
         }
 }
 
+static void say_limits(const lm_facts *f, lm_fact *g)
+{
+    const lm_peaks peaks = peaks_of(f);
+    lm_origin      o     = origin_of(f);
+
+    lm_say_number(g, "memory", peaks.memory, LM_UNIT_BYTES_PER_SECOND, o, "reading");
+    lm_say_number(g, "int8", peaks.int8, LM_UNIT_FLOPS_PER_SECOND, o, "operations of 8 bits");
+    if (f->s.device)
+        lm_say_number(g, "f16", peaks.f16, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
+    lm_say_number(g, "bf16", peaks.bf16, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
+    lm_say_number(g, "f32", peaks.f32, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
+}
+
 void lm_fill_speed(lm_facts *f, lm_fact *g)
 {
     const lm_limits *l = f->s.limits;
 
-    lm_say_bool(g, "measured", l != NULL, LM_FROM_MEASURE, "lamina doctor has measured this machine");
-    if (!l)
+    lm_say_bool(g, "measured", l != NULL && !f->s.device, LM_FROM_MEASURE, "lamina doctor has measured this machine");
+    if (f->s.device)
+        lm_say_text(g, "device", f->s.device->title, LM_FROM_REQUEST, f->s.device->source);
+    else if (!l)
         return;
-    lm_say_text(g, "level", l->level, LM_FROM_MEASURE, "instruction set");
-    lm_say_count(g, "threads", l->threads, LM_UNIT_NONE, LM_FROM_MEASURE, NULL);
-    lm_say_number(g, "memory", l->memory.all, LM_UNIT_BYTES_PER_SECOND, LM_FROM_MEASURE, "reading");
-    lm_say_number(g, "int8", l->int8.all, LM_UNIT_FLOPS_PER_SECOND, LM_FROM_MEASURE, "operations of 8 bits");
-    lm_say_number(g, "bf16", l->bf16.all, LM_UNIT_FLOPS_PER_SECOND, LM_FROM_MEASURE, NULL);
-    lm_say_number(g, "f32", l->f32.all, LM_UNIT_FLOPS_PER_SECOND, LM_FROM_MEASURE, NULL);
+    if (!f->s.device) {
+        lm_say_text(g, "level", l->level, LM_FROM_MEASURE, "instruction set");
+        lm_say_count(g, "threads", l->threads, LM_UNIT_NONE, LM_FROM_MEASURE, NULL);
+    }
+    say_limits(f, g);
     lm_say_group(g, "prompt", fill_prompt, 0);
     lm_say_group(g, "generation", fill_generation, 0);
     lm_say_table(g, "prompt_of", fill_prompt, 0);

@@ -18,9 +18,8 @@ typedef struct lm_page {
 
 typedef void lm_view_writer(lm_page *v);
 
-lm_view_writer lm_view_overview, lm_view_layers, lm_view_tree, lm_view_torchinfo, lm_view_params, lm_view_flops,
-    lm_view_kv, lm_view_memory, lm_view_rope, lm_view_tensors, lm_view_program, lm_view_plan, lm_view_facts, lm_view_diagram,
-    lm_view_cards, lm_view_formulas;
+lm_view_writer lm_view_overview, lm_view_layers, lm_view_tree, lm_view_torchinfo, lm_view_tensors, lm_view_program, lm_view_plan,
+    lm_view_facts, lm_view_cards;
 
 /* ---- figures: rounded here and nowhere else ---- */
 enum { LM_FIG = 48 };

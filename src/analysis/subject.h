@@ -4,6 +4,7 @@
 
 #include "formats/container.h"
 #include "formats/meta.h"
+#include "lamina/device.h"
 #include "lamina/machine.h"
 #include "plan/plan.h"
 
@@ -22,6 +23,7 @@ typedef struct lm_subject {
     lm_dtype            kv_type;
     uint32_t            tokens, rank;    /* lm_facts_options */
     const lm_limits    *limits;          /* NULL: nobody has measured this machine */
+    const lm_device    *device;          /* NULL: it runs on this machine */
     /* The plan for weights of these types ([n_weights]; NULL: the subject's), a context and a batch. It belongs to whoever
      * makes it and lives as long as the facts. */
     lm_status         (*plan)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e);

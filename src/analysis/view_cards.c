@@ -1,4 +1,4 @@
-/* view_cards.c - what each part of the model is, in a few lines with its own numbers; and its formulas. */
+/* view_cards.c - what each part of the model is, in a few lines with its own numbers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,29 +152,4 @@ void lm_view_cards(lm_page *v)
     put_rotary(v);
     put_mlp(v);
     put_norm(v);
-}
-
-/* Every formula, and the numbers of its letters. */
-void lm_view_formulas(lm_page *v)
-{
-    static const struct { const char *letter, *path; } letters[] = {
-        { "layers", "architecture.layers" },   { "H", "architecture.hidden" },       { "V", "architecture.vocabulary" },
-        { "I", "mlp.intermediate" },           { "n_heads", "attention.heads" },     { "kv_heads", "attention.kv_heads" },
-        { "head_dim", "attention.head_dim" },  { "value_dim", "attention.value_dim" }, { "kv_rank", "attention.latent.kv_rank" },
-        { "rope_dim", "attention.latent.rope_dim" },
-    };
-    const lm_fact *g = NULL;
-    lm_table       t = lm_table_new(v->f, "ll", 2), n = lm_table_new(v->f, "lr", 2);
-    char           figure[LM_FIG];
-
-    if (lm_facts_find(v->f, "formulas", &g, NULL) != LM_OK)
-        return;
-    for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x))
-        lm_table_row(&t, x->name, x->text);
-    lm_table_print(&t, v->out);
-    lm_buf_add_char(v->out, '\n');
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
-        if (lm_facts_has(v->f, "%s", letters[i].path))
-            lm_table_row(&n, letters[i].letter, lm_fig_count(figure, lm_facts_count(v->f, "%s", letters[i].path)));
-    lm_table_print(&n, v->out);
 }

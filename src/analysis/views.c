@@ -16,14 +16,14 @@ static const struct {
     { "layers", N_("every decoder layer, operation by operation"), lm_view_layers, NULL },
     { "tree", N_("the module tree, as PyTorch prints it"), lm_view_tree, NULL },
     { "torchinfo", N_("the table that torchinfo prints, corrected or compatible"), lm_view_torchinfo, NULL },
-    { "params", N_("parameters by part, module and layer"), lm_view_params, NULL },
-    { "flops", N_("operations for each token, by part and context"), lm_view_flops, NULL },
-    { "kv", N_("the key/value cache by context"), lm_view_kv, NULL },
-    { "memory", N_("bytes by precision, and what the engine allocates"), lm_view_memory, NULL },
-    { "rope", N_("rotary frequencies before and after scaling"), lm_view_rope, NULL },
+    { "params", N_("parameters by part, module and layer"), NULL, lm_part_parameters },
+    { "flops", N_("operations for each token, by part and context"), NULL, lm_part_flops },
+    { "kv", N_("the key/value cache by context"), NULL, lm_part_cache },
+    { "memory", N_("bytes by precision, and what the engine allocates"), NULL, lm_part_memory },
+    { "rope", N_("rotary frequencies before and after scaling"), NULL, lm_part_frequencies },
     { "cards", N_("each part of the model in a few lines"), lm_view_cards, NULL },
-    { "diagram", N_("the data flow with its skip edges, and how heads are shared"), lm_view_diagram, NULL },
-    { "formulas", N_("what the operations compute"), lm_view_formulas, NULL },
+    { "diagram", N_("the data flow with its skip edges, and how heads are shared"), NULL, lm_part_diagrams },
+    { "formulas", N_("what the operations compute"), NULL, lm_part_formulas },
     { "tensors", N_("every weight: shape, names, type, bytes"), lm_view_tensors, NULL },
     { "program", N_("the operations, as engine and analyses read them"), lm_view_program, NULL },
     { "plan", N_("how it would run here: steps, kernels, buffers, bytes"), lm_view_plan, NULL },
@@ -46,8 +46,14 @@ static void write_part(lm_page *v, lm_chapter *part)
     lm_document d;
 
     lm_document_init(&d, &v->f, 1);
+    d.depth = v->o->depth;
+    d.layer = v->o->layer;
+    d.lines = v->lines;
     part(&d);
-    lm_document_text(&d, &(lm_document_manner){ v->columns, v->lines }, v->out);
+    if (v->o->json)
+        lm_document_blocks_json(&d, v->out);
+    else
+        lm_document_text(&d, &(lm_document_manner){ v->columns, v->lines }, v->out);
     v->f->failed |= d.failed;
     lm_document_free(&d);
 }
@@ -58,6 +64,25 @@ static void write_view(lm_page *v, size_t i)
         write_part(v, views[i].part);
     else
         views[i].write(v);
+}
+
+/* The view's name, and its blocks or its text. */
+static void write_data(lm_page *v, size_t i)
+{
+    lm_buf  text = { 0 };
+    lm_page page = *v;
+
+    lm_buf_printf(v->out, "{\"view\": \"%s\", \"%s\": ", views[i].name, views[i].part ? "blocks" : "text");
+    if (views[i].part) {
+        write_part(v, views[i].part);
+    } else {
+        page.out = &text;
+        views[i].write(&page);
+        lm_fact_json_text(text.data ? text.data : "", v->out);
+    }
+    lm_buf_add_str(v->out, "}\n");
+    v->out->failed |= text.failed;
+    lm_buf_free(&text);
 }
 
 /* N_VIEWS: there is none. */
@@ -106,8 +131,12 @@ static lm_status view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_er
     if (o->layer >= 0 && (uint32_t)o->layer >= f->s.program->n_layers)
         return lm_fail(e, LM_USAGE, "layer", LM_NO_OFFSET, "there is no layer %d; the model has %u", o->layer,
                        f->s.program->n_layers);
+    if (all && o->json)
+        return lm_fail(e, LM_USAGE, "all", LM_NO_OFFSET, "all views together are a page; as data there is --json without a view");
     if (all)
         write_all(&v);
+    else if (o->json)
+        write_data(&v, view);
     else
         write_view(&v, view);
     if (b.failed)

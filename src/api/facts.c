@@ -171,10 +171,15 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.kv_type   = kv_types[o->engine.kv];
     s.tokens    = o->tokens ? o->tokens : 4;
     s.rank      = o->rank ? o->rank : 16;
+    s.device = o->device;
+    if (o->device) {
+        h->engine.cpu     = "ref";               /* weights as stored, whoever reads them */
+        h->engine.threads = o->device->cores ? o->device->cores : 1;
+    }
     lm_measure_options kept = { .cpu = o->engine.cpu, .threads = o->engine.threads, .kept_only = true };
     if (o->limits)
         h->limits = *o->limits;
-    if (o->limits || lm_machine_measure(&kept, &h->limits, NULL) == LM_OK)
+    if (o->limits || (!o->device && lm_machine_measure(&kept, &h->limits, NULL) == LM_OK))
         s.limits = &h->limits;
     return lm_facts_of(&s, out, e);
 }

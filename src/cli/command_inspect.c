@@ -143,6 +143,15 @@ static lm_status show_queries(lm_cli *cli, const inspect_options *o, lm_facts *f
     return lm_out_json(cli, one, e);
 }
 
+/* What the library wrote as JSON, laid out like every document here. */
+static lm_status show_json(lm_cli *cli, lm_text *text, lm_error *e)
+{
+    json_t *j = json_loadb(text->data, text->n, JSON_DECODE_ANY, NULL);
+
+    lm_text_free(text);
+    return j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "the report", 0);
+}
+
 static lm_status show_view(lm_cli *cli, const inspect_options *o, lm_facts *f, lm_error *e)
 {
     lm_view_options view = {
@@ -152,7 +161,8 @@ static lm_status show_view(lm_cli *cli, const inspect_options *o, lm_facts *f, l
         .columns = lm_out_width(),
         .lines = lm_out_is_terminal(),
         .compatible = o->compatible,
-        .language = cli->language,
+        .language = cli->json ? LM_ENGLISH : cli->language,
+        .json = cli->json,
     };
     lm_text text = { 0 };
 
@@ -160,19 +170,16 @@ static lm_status show_view(lm_cli *cli, const inspect_options *o, lm_facts *f, l
         lm_note("as torchinfo 1.8.0 prints it: a tied head counts twice, products ignore the length of the sequence, look-ups "
                 "count as products, activations are doubled; without --torchinfo-compat the table is right");
     LM_TRY(lm_facts_view(f, &view, &text, e));
-    return show_text(cli, &text, "text", e);
+    return cli->json ? show_json(cli, &text, e) : show_text(cli, &text, "text", e);
 }
 
 /* Every fact, as one document. */
 static lm_status show_document(lm_cli *cli, lm_facts *f, lm_error *e)
 {
     lm_text text = { 0 };
-    json_t *j;
 
     LM_TRY(lm_facts_json(f, NULL, &text, e));
-    j = json_loadb(text.data, text.n, JSON_DECODE_ANY, NULL);
-    lm_text_free(&text);
-    return j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "the report", 0);
+    return show_json(cli, &text, e);
 }
 
 static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e)
@@ -182,7 +189,8 @@ static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_mode
     lm_status status;
 
     LM_TRY(lm_facts_new(m, &options, &f, e));
-    status = o->query.n ? show_queries(cli, o, f, e) : cli->json ? show_document(cli, f, e) : show_view(cli, o, f, e);
+    bool whole = cli->json && !o->view && o->layer < 0;
+    status     = o->query.n ? show_queries(cli, o, f, e) : whole ? show_document(cli, f, e) : show_view(cli, o, f, e);
     lm_facts_free(f);
     return status;
 }
@@ -194,7 +202,7 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
 
     LM_TRY(lm_engine_flags(&o->run, m, 0, &engine, e));
     engine.sequences = o->batch;
-    if (o->query.n || ((o->view || o->layer >= 0) && !cli->json))
+    if (o->query.n || o->view || o->layer >= 0)
         return show_facts(cli, o, m, &engine, e);
     if (o->tensors)
         return show_report(cli, m, LM_REPORT_TENSORS, &engine, e);

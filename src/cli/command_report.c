@@ -11,7 +11,7 @@ enum { MOST_MODELS = 16 };
 typedef struct report_options {
     lm_model_flags model;
     lm_run_flags   run;
-    const char    *output, *precision;
+    const char    *output, *precision, *device;
     int            format;               /* -1: from the name of the file */
     uint32_t       batch, tokens, rank, columns;
 } report_options;
@@ -45,6 +45,7 @@ static const lm_flag setting_flag_table[] = {
     { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "as if the weights were stored so: f16, Q4_K_M, int4 ...", 0, 0, NULL },
     { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens of the pass that costs by module are shown for (4)", 1, 1 << 20, NULL },
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "a device of the catalogue (lamina devices) in place of this machine", 0, 0, NULL },
     { "--rank", NULL, LM_FLAG_COUNT, O(rank), "N", "of LoRA adapters (16)", 1, 1 << 16, NULL },
     { 0 },
 };
@@ -81,6 +82,8 @@ static lm_status open_one(lm_cli *cli, report_options *o, const char *name, open
     lm_facts_options options = { .precision = o->precision, .tokens = o->tokens, .rank = o->rank };
     const char      *path = NULL;
 
+    if (o->device)
+        LM_TRY(lm_device_find(o->device, &options.device, e));
     LM_TRY(lm_find_model(cli, &o->model, name, &path, e));
     o->model.o.weights_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, path, &x->model[x->n], e));
