@@ -261,6 +261,7 @@ void lm_draw_residual(lm_drawing *d)
         d->missing = "nothing is added to a stream";
         return;
     }
+    bool parallel   = lm_facts_truth(d->f, "architecture.parallel_blocks");
     g->right        = true;
     uint32_t before = lm_graph_add(g, LM_SHAPE_ROUND, LM_MARK_NONE, _("x0\nembedding"));
     for (uint32_t layer = 0, x = 0; layer < p->n_layers; layer++) {
@@ -272,10 +273,11 @@ void lm_draw_residual(lm_drawing *d)
             layer  = p->n_layers - 1;
             x      = n * layer;
         }
+        uint32_t entry = before;
         for (uint32_t k = 0; k < n; k++) {
             uint32_t branch = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%s\nlayer %u"), added(f, adds[k]), layer);
             uint32_t sum    = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, "+\nx%u", ++x);
-            lm_graph_link(g, before, branch, NULL);
+            lm_graph_link(g, parallel ? entry : before, branch, NULL);       /* side by side: both read what entered */
             lm_graph_link(g, before, sum, NULL);
             lm_graph_link(g, branch, sum, NULL);
             before = sum;

@@ -167,19 +167,25 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
     }
 }
 
-/* Attention and MLP of the first layer read the same stream: no residual sum lies between them. */
+/* Attention and MLP of the first layer read the same stream: what the MLP reads is, but for norms, what enters the layer. */
 static bool is_parallel(const lm_ledger *l)
 {
-    const lm_program *p = l->program;
-    bool              seen = false, added = false;
+    const lm_program *p    = l->program;
+    bool              seen = false;
 
-    for (uint32_t i = 0; i < p->n_nodes && p->nodes[i].layer <= 0; i++) {
+    for (uint32_t i = 0; p->n_layers && i < p->n_nodes && p->nodes[i].layer <= 0; i++) {
         if (p->nodes[i].layer < 0)
             continue;
         seen |= p->nodes[i].code == LM_OP_ATTENTION;
-        added |= seen && p->nodes[i].code == LM_OP_ADD;
-        if (seen && (l->roles[i] & LM_ROLE_UP) && l->part[i] == LM_PART_MLP)
-            return !added;
+        if (!seen || !(l->roles[i] & LM_ROLE_UP) || l->part[i] != LM_PART_MLP)
+            continue;
+        lm_value v = p->nodes[i].in[0];
+        for (const lm_node *n; v != p->modules[l->layer[0]].in; v = n->in[0]) {
+            n = &p->nodes[p->values[v].producer];
+            if (n->code != LM_OP_RMS_NORM && n->code != LM_OP_LAYER_NORM)
+                return false;
+        }
+        return true;
     }
     return false;
 }
