@@ -296,12 +296,13 @@ static void say_mlps(lm_document *d)
     uint64_t  h     = lm_facts_count(f, "architecture.hidden");
     bool      gated = lm_facts_has(f, "mlp.gated") && lm_facts_truth(f, "mlp.gated");
 
-    if (!lm_facts_has(f, "mlp.intermediate"))
+    bool dense = lm_facts_has(f, "mlp.intermediate");
+    if (!dense && !lm_facts_has(f, "mlp.expert_width"))
         return;
-    uint64_t i = lm_facts_count(f, "mlp.intermediate"), parity = (2 * i + 1) / 3;
+    uint64_t i = lm_facts_count(f, dense ? "mlp.intermediate" : "mlp.expert_width"), parity = (2 * i + 1) / 3;
     lm_doc_open(d, "mlp-parameters", "O-20", _("What a gate costs"));
     lm_doc_table *t = lm_doc_table_of(d, "mlp-kinds", NULL, "lrlrr", _("MLP"), _("matrices"), _("formula"), _("width"),
-                                      _("weights in a layer"));
+                                      dense ? _("weights in a layer") : _("weights of an expert"));
     mlp_row(t, _("plain"), "2 · D · F", 2, i, h, !gated);
     mlp_row(t, _("gated"), "3 · D · F", 3, i, h, gated);
     if (gated)

@@ -109,10 +109,8 @@ static lm_status choose_form(const lm_cli *cli, const report_options *o, lm_form
 {
     if (o->format >= 0)
         *out = formats[o->format];
-    else if (cli->json)
-        *out = LM_FORM_JSON;
     else if (!o->output || strcmp(o->output, "-") == 0)
-        *out = LM_FORM_TEXT;
+        *out = cli->json ? LM_FORM_JSON : LM_FORM_TEXT;
     else if (!lm_report_form(o->output, out))
         return lm_fail(e, LM_USAGE, o->output, LM_NO_OFFSET, "its name tells no format; there are .html, .md, .json, .txt, or --format");
     return LM_OK;
@@ -154,7 +152,7 @@ static lm_status report(lm_cli *cli, void *options, lm_error *e)
     lm_text           text = { 0 };
 
     LM_TRY(choose_form(cli, o, &r.form, e));
-    if (cli->json && r.form != LM_FORM_JSON && !o->output)
+    if (cli->json && r.form != LM_FORM_JSON && (!o->output || strcmp(o->output, "-") == 0))
         return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET, "only --format json goes to standard output as JSON");
     r.lines          = true;
     lm_status status = LM_OK;

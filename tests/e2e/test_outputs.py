@@ -1,0 +1,21 @@
+"""docs/outputs.md: all forty-one outputs, and each example does what it says."""
+import os
+import re
+import shlex
+
+import pytest
+from conftest import SOURCE, run
+
+ROWS = re.findall(r"^\| (O-\d+) \|.*\| `(lamina [^`]*)` \|$", (SOURCE / "docs/outputs.md").read_text(), re.M)
+
+
+def test_every_output_has_a_row():
+    assert {o for o, _ in ROWS} == {f"O-{n}" for n in range(1, 42)}
+
+
+@pytest.mark.parametrize("output, example", ROWS, ids=[o for o, _ in ROWS])
+def test_example(build, source, model, output, example):
+    env = {**os.environ, "LAMINA_MODEL": str(model)}
+    done = run(build / "src/cli/lamina", *shlex.split(example)[1:], cwd=source, env=env)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) > 100

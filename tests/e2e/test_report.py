@@ -1,0 +1,218 @@
+"""lamina report: the whole account of models, letter by letter and as data. LAMINA_REWRITE=1 writes the goldens anew: read the diff.
+
+A golden holds the text of a report on a device of the catalogue, so that nothing in it depends on the machine; of layers made alike only
+the first and the last stand in it."""
+import json
+import os
+import re
+
+import pytest
+from conftest import run
+
+DEVICE = ["--device", "rtx-4090"]
+GOLDENS = ["llama-3.2-3b", "gpt2", "mistral-7b-v0.1", "deepseek-v2", "qwen2.5-3b", "bloom-7b1"]
+
+
+@pytest.fixture(scope="module")
+def lamina(build, source):
+    env = {**os.environ, "LAMINA_CACHE": "/nowhere/at/all"}         # nothing was measured there
+    return lambda *args, **options: run(build / "src/cli/lamina", *args, cwd=source, env=env, **options)
+
+
+@pytest.fixture(scope="module")
+def report(lamina):
+    made = {}
+
+    def make(form, *models):
+        if (form, models) not in made:
+            done = lamina("report", *models, *DEVICE, "--format", form)
+            assert done.returncode == 0, done.stderr
+            made[form, models] = done.stdout
+        return made[form, models]
+    return make
+
+
+def shortened(text):
+    """Middle layers are left out: their folds, and their lines in torchinfo's tables and lists of layers."""
+    out, keep, last = [], True, max([int(n) for n in re.findall(r"▾ \S*\.(\d+)[ :]", text)], default=0)
+    for line in text.split("\n"):
+        fold = re.match(r"  ▾ \S*\.(\d+)[ :]", line)
+        if fold:
+            keep = int(fold[1]) in (0, 1, last)
+        elif re.match(r"  [▾A-Z0-9]|\S", line) and not line.startswith(("  Made like", "  Next", "  No other")) and \
+                not re.match(r"  \d+ of \d+ layers", line):
+            keep = True
+        row = re.match(r"    │    │    └─\w+ \((\d+)\)", line)
+        if row:
+            keep = int(row[1]) in (0, last)
+        elif line.startswith("    │    └─"):
+            keep = True
+        if keep:
+            out.append(line)
+    return "\n".join(out)
+
+
+@pytest.mark.parametrize("model", GOLDENS)
+def test_text(report, source, model):
+    golden = source / "tests/golden/analysis" / f"report-{model}.txt"
+    text = shortened(report("txt", model))
+    if os.environ.get("LAMINA_REWRITE"):
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+def blocks_of(block):
+    yield block
+    for inner in block.get("blocks", []):
+        yield from blocks_of(inner)
+
+
+@pytest.mark.parametrize("model", ["llama-3.2-3b", "deepseek-v2", "gpt2"])
+def test_cells_are_the_facts_that_they_name(lamina, report, model):
+    """Every number in a table that says which fact it is, asked for again by its path."""
+    said = {}
+    for block in blocks_of(json.loads(report("json", model))):
+        for cell in (c for row in block.get("rows", []) for c in row if c and "fact" in c and "value" in c):
+            said[cell["fact"]] = cell["value"]
+    assert len(said) > 150
+    paths = sorted(said)
+    for i in range(0, len(paths), 100):
+        some = paths[i:i + 100]
+        done = lamina("inspect", model, "--cpu", "ref", "--threads", "1", *[a for p in some for a in ("--query", p)])
+        if any(p.startswith("speed.") for p in some):
+            some = [p for p in some if not p.startswith("speed.")]           # of the device, not of this machine
+            done = lamina("inspect", model, "--cpu", "ref", "--threads", "1", *[a for p in some for a in ("--query", p)])
+        assert done.returncode == 0, done.stderr
+        for path, value in zip(some, done.stdout.split("\n")):
+            assert float(value) == said[path], path
+
+
+@pytest.mark.parametrize("models", [("llama-3.2-3b",), ("deepseek-v2",), ("gpt2", "mistral-7b-v0.1", "mixtral-8x7b")])
+def test_anchors_resolve(report, models):
+    text = report("md", *models)
+    ids = re.findall(r'<(?:a|details) id="([^"]*)"', text)
+    links = re.findall(r"\]\(#([^)]*)\)", text)
+    assert len(ids) == len(set(ids)) and len(links) > 30
+    assert set(links) <= set(ids)
+    assert text.count("<details") == text.count("</details>")
+    assert text.count("\n```") % 2 == 0
+
+
+def test_every_output_is_found(report):
+    """Of one model those that one model has, of two all forty-one."""
+    def found(*models):
+        return set(re.findall(r"O-\d+", " ".join(b.get("output") or "" for b in blocks_of(json.loads(report("json", *models))))))
+    every = {f"O-{n}" for n in range(1, 42)}
+    of_two = {f"O-{n}" for n in (10, 11, 22, 23, 24, 25, 26, 27, 28)}
+    assert found("mixtral-8x7b") >= every - of_two - {"O-32"}
+    assert found("mixtral-8x7b", "deepseek-v2", "llama-3.2-3b") == every
+
+
+def test_derivations_agree_with_the_count(report):
+    for model in GOLDENS:
+        text = report("txt", model)
+        assert "✓ as counted" in text and "✗" not in text
+
+
+def test_figures_agree_across_sections(report):
+    """A quantity that stands in several tables is the same number in each (J3)."""
+    for model in GOLDENS:
+        said = {}
+        for block in blocks_of(json.loads(report("json", model))):
+            for cell in (c for row in block.get("rows", []) for c in row if c and "fact" in c and "value" in c):
+                assert said.setdefault(cell["fact"], cell["value"]) == cell["value"]
+
+
+# ---- several models ----
+
+def test_several_models_come_side_by_side_first(report):
+    text = report("md", "llama-3.2-3b", "llama-3.1-8b")
+    assert text.startswith("# Llama 3.2 3B, Llama 3.1 8B\n")
+    assert text.index("Side by side · O-10, O-11, O-28") < text.index('<a id="llama-3-2-3b"></a>') < text.index('<a id="llama-3-1-8b"></a>')
+    assert "| layers | 28 | 32 | ×1.14, +14.3 % |" in text
+
+
+# ---- files ----
+
+@pytest.mark.parametrize("name", ["r.txt", "r.md", "r.json", "R.MARKDOWN"])
+def test_form_by_name(lamina, tmp_path, name):
+    done = lamina("report", "gpt2", "-o", tmp_path / name)
+    assert done.returncode == 0 and done.stdout == "" and name in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    text = (tmp_path / name).read_text()
+    if name.endswith("json"):
+        assert json.loads(text)["title"] == "GPT-2"
+    else:
+        assert text.startswith("# GPT-2" if "m" in name.lower() else "GPT-2\n━━━━━")
+
+
+def test_json_of_the_command(lamina, tmp_path):
+    done = lamina("report", "gpt2", "-o", tmp_path / "r.md", "--json")
+    said = json.loads(done.stdout)
+    assert said == {"file": str(tmp_path / "r.md"), "format": "md", "bytes": (tmp_path / "r.md").stat().st_size}
+    assert json.loads(lamina("report", "gpt2", "--json").stdout)["models"] == ["GPT-2"]
+
+
+def test_refusals(lamina, tmp_path):
+    for args, word in [(["gpt2", "-o", tmp_path / "r.pdf"], ".pdf"), (["gpt2", "-o", tmp_path / "noname"], "--format"),
+                       (["gpt2", "--format", "pdf"], "pdf"), (["gpt2", "--device", "abacus"], "abacus"),
+                       (["gpt2", "--precision", "Q99"], "Q99"), (["gpt2", "--lang", "tlh"], "tlh")]:
+        done = lamina("report", *args)
+        assert done.returncode in (1, 2) and word in done.stderr.split("error: ")[-1], done.stderr
+        assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+    done = lamina("report", "gpt2", "-o", tmp_path / "no" / "such" / "folder.md")
+    assert done.returncode == 1 and done.stderr.startswith("error: ")
+
+
+def test_what_was_there_stays_when_writing_fails(lamina, tmp_path):
+    target = tmp_path / "r.md"
+    target.write_text("before")
+    done = lamina("report", "tests/golden/models.json", "-o", target)
+    assert done.returncode != 0 and target.read_text() == "before"
+    assert lamina("report", "gpt2", "-o", target).returncode == 0 and target.read_text().startswith("# GPT-2")
+
+
+# ---- hostile names ----
+
+HOSTILE = "a|b <script>alert(1)<script> `x` $y$ *e* [l](m) &amp; #"
+
+
+@pytest.fixture(scope="module")
+def hostile(source, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / HOSTILE
+    folder.mkdir()
+    (folder / "config.json").write_text((source / "tests/golden/gpt2/plain/config.json").read_text())
+    return folder
+
+
+def test_hostile_names_are_text(lamina, hostile):
+    md = lamina("report", hostile, *DEVICE, "--context", "48", "--format", "md")
+    assert md.returncode == 0, md.stderr
+    assert "<script" not in md.stdout.replace("`", "") and r"a\|b &lt;script&gt;" in md.stdout
+    said = json.loads(lamina("report", hostile, *DEVICE, "--context", "48", "--format", "json").stdout)
+    assert HOSTILE in json.dumps(said, ensure_ascii=False)
+    assert HOSTILE in lamina("report", hostile, *DEVICE, "--context", "48").stdout
+
+
+# ---- parts ----
+
+def test_views_and_reports_show_the_same_tables(lamina, report):
+    tables = {b["id"]: b for b in blocks_of(json.loads(report("json", "gpt2"))) if b.get("kind") == "table" and "id" in b}
+    for view in ("info", "params", "flops", "kv"):
+        said = json.loads(lamina("inspect", "gpt2", "--view", view, "--json").stdout)
+        assert said["view"] == view
+        shared = [b for b in said["blocks"] if b.get("kind") == "table"]
+        assert shared and all(tables[b["id"]] == b for b in shared)
+    assert json.loads(lamina("inspect", "gpt2", "--view", "tree", "--json").stdout)["text"].startswith("GPT2LMHeadModel(")
+    assert lamina("inspect", "gpt2", "--view", "all", "--json").returncode == 2
+
+
+def test_every_layer_opens(report):
+    for model, layers in (("deepseek-v2", 60), ("llama-3.2-3b", 28)):
+        folds = [b for b in blocks_of(json.loads(report("json", model))) if b.get("kind") == "fold" and re.fullmatch(r"layer-\d+", b["id"])]
+        assert len(folds) == layers
+        assert "first layer" in folds[0]["title"] and "last layer" in folds[-1]["title"]
+        for fold in folds:
+            table = next(b for b in fold["blocks"] if b.get("kind") == "table")
+            assert len(table["rows"]) > 12
