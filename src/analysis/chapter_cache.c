@@ -19,12 +19,12 @@ void lm_part_cache(lm_document *d)
                  lm_fig_count(a, lm_facts_count(f, "kv.elements_per_token")), lm_fig_count(b, lm_facts_count(f, "kv.bytes_per_token")),
                  lm_facts_text(f, "kv.type"));
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0)
-        lm_doc_textf(d, _("As many key/value heads as query heads would take %s bytes: this is %.1f %% less."),
+        lm_doc_textf(d, _("As many key/value heads as query heads would take %s bytes: this is %.1f\u00a0%% less."),
                      lm_fig_count(a, lm_facts_count(f, "kv.mha.bytes_per_token")), lm_facts_number(f, "kv.mha.saved"));
     if (lm_facts_count(f, "attention.windowed_layers"))
         lm_doc_textf(d, _("%" PRIu64 " of %" PRIu64 " layers keep a window."), lm_facts_count(f, "attention.windowed_layers"),
                      lm_facts_count(f, "attention.windowed_layers") + lm_facts_count(f, "attention.full_layers"));
-    t = lm_doc_table_of(d, "cache-by-context", NULL, "rrrr", _("context"), _("bytes"), "", _("without grouping"));
+    t = lm_doc_table_of(d, "cache-by-context", NULL, "rrrr", _("context"), _("bytes"), "", _("as MHA"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
         uint64_t n = lm_context_at(f, i);
         lm_next_row(t);

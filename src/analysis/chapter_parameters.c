@@ -18,26 +18,37 @@ static void cell_share(lm_doc_table *t, uint64_t n)
     lm_cell_number(t, x, LM_UNIT_PERCENT, text);
 }
 
-/* The same module in all layers: `path` is below parameters.stack. */
+static const lm_fact *member(const lm_fact *g, const char *name)
+{
+    return lm_fact_member(g, name, strlen(name));
+}
+
+/* Names that a path can say: those of modules are anything. */
+static bool is_plain(const char *name)
+{
+    return *name && !strpbrk(name, ".[]*") && !(*name >= '0' && *name <= '9');
+}
+
+/* The same module in all layers: `path` is below parameters.stack; NULL: it has a part that no path can name. */
 static void put_place(lm_doc_table *t, const lm_fact *g, const char *path, const char *name, uint32_t depth)
 {
-    lm_facts *f = t->d->facts;
-    uint64_t  n = lm_facts_count(f, "%s.parameters", path), layers = lm_facts_count(f, "%s.in_layers", path);
+    const lm_fact *all = member(g, "parameters"), *in = member(g, "in_layers");
+    lm_document   *d   = t->d;
 
-    if (!n)
+    if (!all || !in || !all->count || !in->count)
         return;
     lm_inner_row(t, depth);
     lm_cell(t, name);
-    if (n % layers)
+    if (all->count % in->count)
         lm_cell_empty(t);
     else
-        lm_cell_count(t, LM_EXACT, LM_UNIT_PARAMETERS, n / layers);
-    lm_cell_fact(t, LM_EXACT, "%s.in_layers", path);
-    lm_cell_fact(t, LM_EXACT, "%s.parameters", path);
-    cell_share(t, n);
+        lm_cell_count(t, LM_EXACT, LM_UNIT_PARAMETERS, all->count / in->count);
+    lm_cell_said(t, LM_EXACT, in, path ? lm_doc_keepf(d, "%s.in_layers", path) : NULL);
+    lm_cell_said(t, LM_EXACT, all, path ? lm_doc_keepf(d, "%s.parameters", path) : NULL);
+    cell_share(t, all->count);
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x))
-        if (x->kind == LM_FACT_GROUP && (!t->d->depth || depth + 1 < t->d->depth))
-            put_place(t, x, lm_doc_keepf(t->d, "%s.%s", path, x->name), x->name, depth + 1);
+        if (x->kind == LM_FACT_GROUP && (!d->depth || depth + 1 < d->depth))
+            put_place(t, x, path && is_plain(x->name) ? lm_doc_keepf(d, "%s.%s", path, x->name) : NULL, x->name, depth + 1);
 }
 
 /* Modules outside the stack that have parameters of their own. */

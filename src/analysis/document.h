@@ -237,6 +237,7 @@ void lm_cell_number(lm_doc_table *t, double x, lm_unit unit, const char *text); 
 /* The fact of the block's model; an empty cell where there is none. */
 void lm_cell_fact(lm_doc_table *t, lm_manner m, const char *path, ...) __attribute__((format(printf, 3, 4)));
 void lm_cell_fact_of(lm_doc_table *t, lm_manner m, lm_facts *f, const char *path);
+void lm_cell_said(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path);        /* a fact at hand; it may be NULL */
 
 /* A number as cells show it. */
 enum { LM_DOC_FIGURE = 96 };

@@ -210,10 +210,16 @@ void lm_cell_number(lm_doc_table *t, double x, lm_unit unit, const char *text)
 void lm_cell_fact_of(lm_doc_table *t, lm_manner m, lm_facts *f, const char *path)
 {
     const lm_fact *x = NULL;
-    char           text[LM_DOC_FIGURE];
-    lm_doc_cell   *c;
 
-    if (!f || lm_facts_find(f, path, &x, NULL) != LM_OK || x->kind == LM_FACT_NONE || x->kind >= LM_FACT_GROUP) {
+    lm_cell_said(t, m, f && lm_facts_find(f, path, &x, NULL) == LM_OK ? x : NULL, path);
+}
+
+void lm_cell_said(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path)
+{
+    char         text[LM_DOC_FIGURE];
+    lm_doc_cell *c;
+
+    if (!x || x->kind == LM_FACT_NONE || x->kind >= LM_FACT_GROUP) {
         lm_cell_empty(t);
         return;
     }
@@ -234,7 +240,7 @@ void lm_cell_fact_of(lm_doc_table *t, lm_manner m, lm_facts *f, const char *path
         break;
     }
     c->unit = x->unit;
-    c->path = lm_doc_keep(t->d, path);
+    c->path = path ? lm_doc_keep(t->d, path) : NULL;
 }
 
 void lm_cell_fact(lm_doc_table *t, lm_manner m, const char *path, ...)

@@ -216,3 +216,10 @@ def test_every_layer_opens(report):
         for fold in folds:
             table = next(b for b in fold["blocks"] if b.get("kind") == "table")
             assert len(table["rows"]) > 12
+
+
+def test_report_of_every_family(lamina, source):
+    for config in sorted((source / "tests/golden").glob("*/*/config.json")):
+        done = lamina("report", config.parent, *DEVICE, "--format", "md")
+        assert done.returncode == 0, f"{config}: {done.stderr}"
+        assert "✗" not in done.stdout, config
