@@ -63,11 +63,54 @@ void lm_part_info(lm_document *d)
     lm_cell(t, lm_facts_truth(f, "architecture.tied") ? "true" : "false");
 }
 
+/* ---- what one asks first ---- */
+
+static void figure(lm_doc_table *t, const char *label, lm_manner m, const char *path)
+{
+    if (!lm_facts_has(t->d->facts, "%s", path))
+        return;
+    lm_next_row(t);
+    lm_cell(t, label);
+    lm_cell_fact(t, m, "%s", path);
+}
+
+static void say_figures(lm_document *d)
+{
+    lm_facts     *f = d->facts;
+    lm_doc_table *t = lm_doc_table_of(d, "figures", NULL, "lr", "", "");
+
+    figure(t, _("parameters"), LM_EXACT, "parameters.total");
+    if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
+        figure(t, _("of these active for one token"), LM_EXACT, "parameters.active");
+    figure(t, _("weights as stored"), LM_BOTH, "weights.bytes");
+    figure(t, _("weights as f16"), LM_BOTH, "weights.as.f16.bytes");
+    figure(t, _("weights as Q4_K_M"), LM_BOTH, "weights.as.Q4_K_M.bytes");
+    figure(t, _("context, positions"), LM_EXACT, "architecture.context");
+    figure(t, _("cache for each token, bytes"), LM_EXACT, "kv.bytes_per_token");
+    figure(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
+    figure(t, _("matrix products for each token"), LM_PLAIN, "flops.per_token_matmul");
+    figure(t, _("scores, more for each token of context"), LM_PLAIN, "flops.per_context_token");
+}
+
+static void say_warnings(lm_document *d)
+{
+    const lm_fact *list = NULL;
+
+    if (lm_facts_find(d->facts, "warnings", &list, NULL) != LM_OK)
+        return;
+    for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x))
+        lm_doc_warning(d, x->text);
+}
+
 void lm_chapter_overview(lm_document *d)
 {
     lm_buf flow = { 0 };
 
     lm_doc_open(d, "overview", NULL, _("Overview"));
+    say_warnings(d);
+    lm_doc_open(d, "in-figures", NULL, _("In figures"));
+    say_figures(d);
+    lm_doc_close(d);
     lm_doc_open(d, "info", "O-1", _("Model information"));
     lm_part_info(d);
     lm_doc_close(d);
@@ -76,6 +119,50 @@ void lm_chapter_overview(lm_document *d)
     lm_doc_text(d, flow.data ? flow.data : "");
     d->failed |= flow.failed;
     lm_buf_free(&flow);
+    lm_doc_close(d);
+    lm_doc_close(d);
+}
+
+/* ---- the description, key by key ---- */
+
+/* Numbers as the description has them, not in groups of three. */
+static void say_keys(lm_doc_table *t, const lm_fact *g, uint32_t depth)
+{
+    for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
+        char text[32];
+        lm_inner_row(t, depth);
+        if (x->name)
+            lm_cell_code(t, x->name);
+        else
+            lm_cellf(t, "%" PRIu64, x->index);
+        bool inner = x->kind >= LM_FACT_GROUP && lm_fact_first(x);
+        if (x->kind == LM_FACT_GROUP || (inner && x->size <= 16))
+            say_keys(t, x, depth + 1);
+        else if (x->kind == LM_FACT_LIST)
+            lm_cellf(t, _("a list of %" PRIu64), x->size);
+        else if (x->kind == LM_FACT_NONE)
+            lm_cell(t, "null");
+        else if (x->kind == LM_FACT_BOOL)
+            lm_cell(t, x->truth ? "true" : "false");
+        else if (x->kind == LM_FACT_NUMBER)
+            lm_cell_number(t, x->number, x->unit, lm_number_text(text, x->number));
+        else if (x->kind == LM_FACT_COUNT)
+            lm_cell_number(t, (double)x->count, x->unit, lm_doc_keepf(t->d, "%" PRIu64, x->count));
+        else
+            lm_cell(t, x->text);
+    }
+}
+
+void lm_chapter_configuration(lm_document *d)
+{
+    const lm_fact *config = NULL;
+
+    if (lm_facts_find(d->facts, "config", &config, NULL) != LM_OK || !lm_fact_first(config))
+        return;
+    lm_doc_open(d, "configuration", NULL, _("Configuration"));
+    lm_doc_textf(d, _("The description's own keys and values, from %s."), lm_facts_text(d->facts, "model.source"));
+    lm_doc_fold(d, "configuration-keys", _("Every key"));
+    say_keys(lm_doc_table_of(d, "keys", NULL, "ll", _("key"), _("value")), config, 0);
     lm_doc_close(d);
     lm_doc_close(d);
 }

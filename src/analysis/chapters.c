@@ -29,7 +29,8 @@ bool lm_report_form(const char *path, lm_form *out)
 /* ---- what is said ---- */
 
 static lm_chapter *const chapters[] = {
-    lm_chapter_overview,   lm_chapter_structure, lm_chapter_layers,   lm_chapter_parameters, lm_chapter_estimates, lm_chapter_compute,
+    lm_chapter_overview,   lm_chapter_configuration,
+    lm_chapter_structure,  lm_chapter_layers,   lm_chapter_parameters, lm_chapter_estimates, lm_chapter_compute,
     lm_chapter_cache,      lm_chapter_memory,    lm_chapter_speed,    lm_chapter_tuning,     lm_chapter_positions, lm_chapter_components,
     lm_chapter_formulas,   lm_chapter_reading,   lm_chapter_history,  lm_chapter_sources,
 };
@@ -41,6 +42,20 @@ static void say_model(lm_document *d)
             chapters[i](d);
 }
 
+/* Who says it, of what, for which machine. */
+static void say_subtitle(lm_document *d)
+{
+    lm_facts   *f      = d->models[0];
+    const char *device = lm_facts_has(f, "speed.device") ? lm_facts_text(f, "speed.device") : NULL;
+
+    if (d->n_models > 1)
+        d->subtitle = lm_doc_keepf(d, _("Written by lamina %s. Every figure is computed from the programs that run."), LAMINA_VERSION);
+    else
+        d->subtitle = lm_doc_keepf(d, _("%s, %s. Written by lamina %s. Every figure is computed from the program that runs."),
+                                   lm_facts_text(f, "model.container"), lm_facts_text(f, "model.source"), LAMINA_VERSION);
+    d->device = device;
+}
+
 static void say_all(lm_document *d)
 {
     lm_buf names = { 0 };
@@ -50,6 +65,7 @@ static void say_all(lm_document *d)
     d->failed |= names.failed;
     d->root.title = lm_doc_keep(d, names.data ? names.data : "");
     lm_buf_free(&names);
+    say_subtitle(d);
     if (d->n_models == 1) {
         say_model(d);
         return;
