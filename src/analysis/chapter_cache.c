@@ -172,7 +172,9 @@ void lm_chapter_cache(lm_document *d)
     say_savings(d);
     say_methods(d);
     lm_doc_open(d, "cache-steps", "O-37", _("The cache, token by token"));
-    lm_doc_diagram(d, "cache", "O-37", NULL, &(lm_explain_options){ .pieces = d->pieces, .n_pieces = d->n_pieces });
+    bool spelled = d->n_models && d->facts == d->models[0];      /* tokens are the first model's */
+    lm_doc_diagram(d, "cache", "O-37", NULL,
+                   &(lm_explain_options){ .pieces = spelled ? d->pieces : NULL, .n_pieces = spelled ? d->n_pieces : 0 });
     lm_doc_drop_empty(d);
     lm_doc_close(d);
 }

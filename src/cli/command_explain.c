@@ -5,6 +5,7 @@
 #include "base/filemap.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/pieces.h"
 
 typedef struct explain_options {
     lm_model_flags model;
@@ -77,40 +78,6 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
     return status;
 }
 
-/* ---- tokens of a prompt ---- */
-
-/* How each token reads; several that are one character together are shown as they are spelled. */
-static lm_status split_prompt(lm_cli *cli, const lm_model *m, const char *prompt, lm_explain_options *out, lm_error *e)
-{
-    const lm_tokenizer *t   = lm_model_tokenizer(m);
-    lm_tokens           ids = { 0 };
-    const char        **pieces;
-    lm_status           status = LM_OK;
-
-    if (!t)
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "this model has no tokenizer here");
-    LM_TRY(lm_tokenize(t, prompt, strlen(prompt), 0, &ids, e));
-    pieces = lm_arena_new(&cli->arena, ids.n + 1, const char *);
-    for (size_t i = 0; pieces && i < ids.n && status == LM_OK; i++) {
-        lm_text text = { 0 };
-        size_t  n    = 0;
-        status       = lm_detokenize(t, &ids.ids[i], 1, 0, &text, e);
-        const char *spelled = lm_tokenizer_piece(t, ids.ids[i], &n);
-        if (status == LM_OK)
-            pieces[i] = text.n && !strstr(text.data, "\xEF\xBF\xBD") ? lm_arena_strndup(&cli->arena, text.data, text.n)
-                                                                      : lm_arena_strndup(&cli->arena, spelled ? spelled : "", n);
-        lm_text_free(&text);
-        if (status == LM_OK && !pieces[i])
-            status = lm_fail_memory(e, "tokens", n);
-    }
-    out->pieces   = pieces;
-    out->n_pieces = ids.n;
-    lm_tokens_free(&ids);
-    if (status == LM_OK && !out->n_pieces)
-        status = lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "there is no token in it");
-    return status == LM_OK && !pieces ? lm_fail_memory(e, "tokens", 0) : status;
-}
-
 /* ---- the page ---- */
 
 static lm_status write(const explain_options *o, lm_facts *f, const char *topic, lm_explain_options *page, lm_text *text,
@@ -148,7 +115,7 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     lm_status          status;
 
     if (o->prompt)
-        LM_TRY(split_prompt(cli, m, o->prompt, &page, e));
+        LM_TRY(lm_prompt_pieces(cli, m, o->prompt, &page.pieces, &page.n_pieces, e));
     LM_TRY(lm_engine_flags(&o->run, m, 0, &options.engine, e));
     options.engine.sequences = o->batch;
     LM_TRY(lm_facts_new(m, &options, &f, e));

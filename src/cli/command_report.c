@@ -5,13 +5,14 @@
 #include "base/filemap.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/pieces.h"
 
 enum { MOST_MODELS = 16 };
 
 typedef struct report_options {
     lm_model_flags model;
     lm_run_flags   run;
-    const char    *output, *precision, *device;
+    const char    *output, *precision, *device, *prompt;
     int            format;               /* -1: from the name of the file */
     uint32_t       batch, tokens, rank, columns;
 } report_options;
@@ -34,6 +35,8 @@ static const lm_flag report_flag_table[] = {
     { "--output", "-o", LM_FLAG_TEXT, O(output), "FILE", ".html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
     { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|json|txt", "whatever the file is called (txt on standard output)", 0, 0,
       format_words },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text; the first model needs a tokenizer", 0, 0,
+      NULL },
     { "--columns", NULL, LM_FLAG_COUNT, O(columns), "N", "width of txt (100)", 40, 1000, NULL },
     { 0 },
 };
@@ -160,6 +163,8 @@ static lm_status report(lm_cli *cli, void *options, lm_error *e)
         status = open_one(cli, o, cli->args[i], &x, e);
     if (!cli->n_args)
         status = open_one(cli, o, NULL, &x, e);
+    if (status == LM_OK && o->prompt)
+        status = lm_prompt_pieces(cli, x.model[0], o->prompt, &r.pieces, &r.n_pieces, e);
     if (status == LM_OK)
         status = lm_report_write(x.facts, x.n, &r, &text, e);
     if (status == LM_OK)

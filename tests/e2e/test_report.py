@@ -195,6 +195,13 @@ def test_hostile_names_are_text(lamina, hostile):
     assert HOSTILE in lamina("report", hostile, *DEVICE, "--context", "48").stdout
 
 
+def test_tokens_of_a_prompt(lamina, model):
+    text = lamina("report", model, *DEVICE, "--prompt", "I love AI").stdout
+    assert re.search(r"2   love +\[k1 v1\] \[k2 v2\]", text)
+    done = lamina("report", "gpt2", "--prompt", "I love AI")
+    assert done.returncode == 2 and "tokenizer" in done.stderr
+
+
 # ---- parts ----
 
 def test_views_and_reports_show_the_same_tables(lamina, report):
