@@ -17,6 +17,7 @@ DOCUMENTS = {
                 "sampling", f"kv {MODEL} --prompt hello", "alibi llama-3.2-3b", "--diagram flow gpt2"],
     "estimate": ["mistral-7b", "--hidden 64 --layers 2 --heads 4 --ffn 128 --vocab 100", "gpt2", "deepseek-v2",
                  f"--from-tree {TREES}/qwen2.5-3b.txt", f"--from-tree {TREES}/llama-3.2-3b.txt"],
+    "report": ["gpt2", "llama-3.2-3b deepseek-v2", "tests/golden/mixtral/experts-window", "mpt-7b --device rtx-4090"],
     "devices": ["", "h100", "--kind phone"],
     "audit": ["tests/golden/facts/facts.tsv", "README.md -m llama-3.2-3b"],
     "bench": [f"-m {MODEL} -p 8 -n 2 -r 1", f"-m {MODEL} -p 0 -n 2 -r 2 -d 4 -npl 2"],
