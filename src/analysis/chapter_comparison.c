@@ -259,6 +259,8 @@ void lm_chapter_comparison(lm_document *d)
     lm_doc_open(d, "design-reading", "O-11, O-41", _("Reading"));
     say_readings(d);
     lm_doc_close(d);
+    if (d->status == LM_OK)
+        d->status = lm_compare_milestones(d->comparison, &d->error);
     say_history(d);
     lm_doc_close(d);
 }
