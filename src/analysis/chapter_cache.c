@@ -108,7 +108,21 @@ static void say_savings(lm_document *d)
     lm_cell_fact(t, LM_EXACT, "what_if.attention_mha");
     lm_cell_fact(t, LM_EXACT, "what_if.attention");
     lm_cell_fact(t, LM_EXACT, "what_if.attention_mqa");
+    if (lm_facts_has(f, "what_if.kv_projections_saved")) {
+        lm_next_row(t);
+        lm_cell(t, _("saved of keys and values"));
+        lm_cell_empty(t);
+        lm_cell_fact(t, LM_PLAIN, "what_if.kv_projections_saved");
+    }
     t = lm_doc_table_of(d, "cache-savings", _("Cache at 1,024 tokens, one sequence"), "lrr", "", "MHA", _("this model"));
+    uint64_t layers = lm_facts_count(f, "architecture.layers"), mha = lm_facts_count(f, "kv.at[1024].mha");
+    uint64_t bytes  = lm_facts_count(f, "kv.at[1024].bytes");
+    if (layers && lm_facts_count(f, "architecture.kinds_of_layer") == 1) {
+        lm_next_row(t);
+        lm_cell(t, _("a layer"));
+        lm_cell_count(t, LM_BOTH, LM_UNIT_BYTES, mha / layers);
+        lm_cell_count(t, LM_BOTH, LM_UNIT_BYTES, bytes / layers);
+    }
     lm_next_row(t);
     lm_cell(t, _("all layers"));
     lm_cell_fact(t, LM_BOTH, "kv.at[1024].mha");
