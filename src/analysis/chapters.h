@@ -6,9 +6,9 @@
 #include "analysis/document.h"
 
 /* ---- chapters, in their order ---- */
-lm_chapter lm_chapter_overview, lm_chapter_configuration, lm_chapter_structure, lm_chapter_layers, lm_chapter_parameters, lm_chapter_estimates,
-    lm_chapter_compute, lm_chapter_cache, lm_chapter_memory, lm_chapter_speed, lm_chapter_tuning, lm_chapter_positions,
-    lm_chapter_components, lm_chapter_formulas, lm_chapter_reading, lm_chapter_history, lm_chapter_sources;
+lm_chapter lm_chapter_overview, lm_chapter_configuration, lm_chapter_structure, lm_chapter_layers, lm_chapter_parameters,
+    lm_chapter_estimates, lm_chapter_compute, lm_chapter_cache, lm_chapter_memory, lm_chapter_speed, lm_chapter_tuning,
+    lm_chapter_positions, lm_chapter_components, lm_chapter_formulas, lm_chapter_reading, lm_chapter_history, lm_chapter_sources;
 
 /* Of several models: what they have in common and what differs. */
 lm_chapter lm_chapter_comparison;
