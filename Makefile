@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo test debug asan tsan coverage bench facts golden golden-report messages fmt lint install clean help
+.PHONY: demo test browser debug asan tsan coverage bench facts golden golden-report messages fmt lint install clean help
 
 PROMPT ?= What is gravity? Answer in one sentence.
 
@@ -13,6 +13,12 @@ demo: build/release/build.ninja                ## answer a prompt with a small r
 
 test: build/test/build.ninja                   ## build with warnings as errors and run every suite
 	@scripts/test build/test
+
+browser: build/test/build.ninja                ## reports in Chromium, and every Mermaid source in Mermaid's parser
+	@scripts/setup browser
+	@ninja -C build/test --quiet src/cli/lamina
+	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/report.mjs
+	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/mermaid.mjs
 
 debug: build/debug/build.ninja                 ## build/debug: no optimisation, all symbols
 	@ninja -C build/debug

@@ -52,7 +52,7 @@ static void put_series(const lm_chart *c, uint32_t curve, lm_buf *out)
         double y = 0;
         for (uint32_t k = c->stacked ? 0 : curve; k <= curve; k++)
             y += c->curves[k].y[i];
-        lm_buf_printf(out, c->log_y ? "%s%.4f" : "%s%.6g", i ? ", " : "", c->log_y ? log10(y) : y);
+        lm_buf_printf(out, c->log_y || y < 1000 ? "%s%.4f" : "%s%.0f", i ? ", " : "", c->log_y ? log10(y) : y);      /* no exponents */
     }
     lm_buf_add_str(out, "]\n");
 }
@@ -75,7 +75,7 @@ void lm_chart_mermaid(const lm_chart *c, lm_buf *out)
         }
         lm_buf_add_str(out, "]");
     } else {
-        lm_buf_printf(out, " %g --> %g", c->x[0], c->x[c->n - 1]);
+        lm_buf_printf(out, " %.0f --> %.0f", c->x[0], c->x[c->n - 1]);
     }
     lm_buf_add_str(out, "\n  y-axis ");
     put_quoted(title.data ? title.data : "", out);

@@ -201,7 +201,8 @@ static void put_inner(lm_html *h, const lm_block *b, bool panel)
 /* The sliders of a model stand behind its first section. */
 static void put_block(lm_html *h, const lm_block *b, bool panel)
 {
-    const char *tag = b->kind == LM_BLOCK_SECTION ? "section" : "details";
+    const char *tag   = b->kind == LM_BLOCK_SECTION ? "section" : "details";
+    bool        inner = panel && h->d->n_models > 1 && b->level == 1;        /* this section is a whole model */
 
     if (b->kind != LM_BLOCK_SECTION && b->kind != LM_BLOCK_FOLD) {
         put_leaf(h, b);
@@ -217,9 +218,9 @@ static void put_block(lm_html *h, const lm_block *b, bool panel)
         put_heading(h, b);
     else
         lm_html_element(h, "summary", NULL, b->title);
-    put_inner(h, b, panel && h->d->n_models > 1);
+    put_inner(h, b, inner);
     lm_buf_printf(h->out, "</%s>\n", tag);
-    if (panel && b->facts && b->kind == LM_BLOCK_SECTION)
+    if (panel && !inner && b->facts && b->kind == LM_BLOCK_SECTION)
         lm_html_sliders(h, b->facts);
 }
 

@@ -7,15 +7,20 @@
 #include "analysis/mathml.h"
 #include "analysis/page.h"
 #include "analysis/svg_graph.h"
+#include "analysis/svg_parts.h"
 #include "base/language.h"
 
 /* ---- tables ---- */
 
-/* Rows that belong together, or to the row above, cannot be put into another order. */
+/* Rows that belong together, or to the row above, cannot be put into another order; where each row is another quantity of several
+ * models there is none. */
 static bool sortable(const lm_doc_table *t)
 {
     uint32_t rows = 0;
 
+    for (uint32_t i = 0; i < t->n_columns; i++)
+        if (t->columns[i].facts)
+            return false;
     for (const lm_doc_row *r = t->first; r; r = r->next) {
         if (r->depth || (r->gap && r->next && !r->next->strong))
             return false;
@@ -87,11 +92,31 @@ static void put_lead(lm_html *h, const lm_doc_cell *c)
     }
 }
 
-static void put_cell(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, uint32_t i)
+enum { LONG = 40, SHORT = 24 };
+
+/* Beside a column of sentences the others stay on one line. */
+static uint32_t kept_together(const lm_doc_table *t)
+{
+    uint32_t keep  = 0;
+    bool     prose = false;
+
+    for (uint32_t i = 0; i < t->n_columns; i++) {
+        unsigned widest = 0;
+        for (const lm_doc_row *r = t->first; r; r = r->next) {
+            unsigned w = r->gap ? 0 : lm_text_columns(r->cells[i].text);
+            widest     = w > widest ? w : widest;
+        }
+        prose |= widest > LONG;
+        keep |= widest <= SHORT ? UINT32_C(1) << i : 0;
+    }
+    return prose ? keep : 0;
+}
+
+static void put_cell(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, uint32_t i, uint32_t keep)
 {
     const lm_doc_cell *c    = &r->cells[i];
     bool               head = i == 0 && (c->kind == LM_CELL_TEXT || c->kind == LM_CELL_CODE || c->kind == LM_CELL_LINK);
-    const char        *kind = c->kind == LM_CELL_BAR ? "b" : t->columns[i].right ? "n" : NULL;
+    const char        *kind = c->kind == LM_CELL_BAR ? "b" : t->columns[i].right ? "n" : keep >> i & 1 ? "k" : NULL;
 
     lm_buf_add_str(h->out, head ? "<th scope=\"row\"" : "<td");
     if (kind)
@@ -109,6 +134,7 @@ void lm_html_table(lm_html *h, const lm_block *b)
 {
     const lm_doc_table *t     = b->table;
     bool                sorts = sortable(t);
+    uint32_t            keep  = kept_together(t);
 
     lm_buf_add_str(h->out, "<div class=\"scroll\" tabindex=\"0\"><table");
     if (b->id)
@@ -128,7 +154,7 @@ void lm_html_table(lm_html *h, const lm_block *b)
         }
         lm_buf_add_str(h->out, r->strong ? "<tr class=\"total\">" : "<tr>");
         for (uint32_t i = 0; i < t->n_columns; i++)
-            put_cell(h, t, r, i);
+            put_cell(h, t, r, i, keep);
         lm_buf_add_str(h->out, "</tr>\n");
     }
     lm_buf_add_str(h->out, "</tbody></table></div>\n");
@@ -244,6 +270,8 @@ static bool draw(lm_html *h, const lm_block *b)
         h->out->failed |= !drawn;
         return true;
     }
+    if (f->comparison && f->diagram)
+        return (strcmp(f->diagram, "timeline") == 0 ? lm_svg_timeline : lm_svg_trends)(f->comparison, name, h->out);
     return f->diagram && b->facts && lm_diagram_svg(b->facts, f->diagram, name, &o, h->out);
 }
 

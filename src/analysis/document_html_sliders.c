@@ -49,7 +49,7 @@ void lm_html_sliders(lm_html *h, lm_facts *f)
 
     if (!s)
         return;
-    lm_buf_printf(h->out, "<section class=\"panel\" id=\"%ssettings\" data-panel=\"%u\">\n", h->d->prefix, h->panels);
+    lm_buf_printf(h->out, "<section class=\"panel\" id=\"settings-%u\" data-panel=\"%u\">\n", h->panels, h->panels);
     lm_html_element(h, "h2", NULL, _("At other settings"));
     lm_buf_add_str(h->out, "<div class=\"controls\">\n");
     put_slider(h, "context", _("context"), s->n_contexts, s->context);

@@ -11,6 +11,12 @@ typedef struct lm_sharing { const char *title; uint64_t heads, groups; } lm_shar
 
 void lm_svg_heads(const lm_sharing *kinds, size_t n, const char *name, bool alone, lm_buf *out);
 
+typedef struct lm_comparison lm_comparison;
+
+/* Models by the month of their publication; who was first with what. False where there is nothing to draw. */
+bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_buf *out);
+bool lm_svg_trends(const lm_comparison *c, const char *name, lm_buf *out);
+
 /* The cache after each of n tokens, `bytes` more with each. */
 void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const char *name, bool alone, lm_buf *out);
 

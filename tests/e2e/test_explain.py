@@ -105,7 +105,7 @@ def test_wrong_names(lamina):
 
 
 def test_mermaid_is_whole(lamina, source, names):
-    """What its parser would refuse first: undefined nodes, open groups, quotes inside labels. tools/mermaid/check.mjs asks the parser."""
+    """What its parser would refuse first: undefined nodes, open groups, quotes inside labels. tools/browser/mermaid.mjs asks the parser."""
     for model in ("llama-3.2-3b", "tests/golden/deepseek_v3/halves", "tests/golden/falcon/multi-query", "gpt-2-124m"):
         for diagram in names["diagrams"]:
             done = lamina("explain", "--diagram", diagram["diagram"], model, "--md")

@@ -1,0 +1,32 @@
+// What the checks share: Chromium, the program, a list of complaints.
+import { execFileSync } from "node:child_process";
+import { createRequire } from "node:module";
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+
+export const root = resolve(import.meta.dirname, "../..");
+export const lamina = resolve(root, process.env.LAMINA ?? "build/test/src/cli/lamina");
+export const packages = createRequire(pathToFileURL(resolve(root, "build/browser/node_modules/x.js")));
+export const folder = resolve(root, "build/browser");
+
+// The machine's limits are measured once and stay what they are while pages and program are compared.
+const env = { ...process.env, LAMINA_CACHE: resolve(folder, "cache"), LAMINA_LANG: "en" };
+
+export function run(...args) {
+    return execFileSync(lamina, args, { cwd: root, encoding: "utf8", maxBuffer: 1 << 28, env, stdio: ["ignore", "pipe", "pipe"] });
+}
+
+export function chromium() {
+    const path = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((p) => existsSync(p));
+    if (!path) throw new Error("there is no chromium: scripts/setup browser installs it");
+    return packages("playwright-core").chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-gpu"] });
+}
+
+let complaints = 0;
+export function check(truth, what) {
+    if (truth) return;
+    complaints++;
+    if (complaints <= 60) console.log(`  ✗ ${what}`);
+}
+export const failures = () => complaints;

@@ -1,0 +1,86 @@
+// Reports in Chromium: nothing is fetched, nothing complains, everything opens, sorts and moves, and each stop of the sliders
+// shows what `lamina inspect` says at the same settings.
+//
+//   node tools/browser/report.mjs [NAME…]         LAMINA=build/test/src/cli/lamina; screenshots in build/browser/shots
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { check, chromium, failures, folder, root, run } from "./browser.mjs";
+import * as page_checks from "./page.mjs";
+
+const hostile = join(folder, 'hostile "><script>alert(1)</script>');
+mkdirSync(hostile, { recursive: true });
+writeFileSync(join(hostile, "config.json"), JSON.stringify({
+    model_type: "llama", hidden_size: 96, num_hidden_layers: 3, num_attention_heads: 6, num_key_value_heads: 3, intermediate_size: 256, vocab_size: 300,
+    max_position_embeddings: 640, rms_norm_eps: 1e-5, _name_or_path: "</script><img src=x onerror=alert(1)>" }));
+
+// name, models, language, how many of the sliders' stops are compared
+const reports = [
+    ["llama-3.2-3b", ["llama-3.2-3b"], "en", "all"],
+    ["deepseek-v2", ["deepseek-v2"], "my", "some"],
+    ["gemma-2-2b", ["gemma-2-2b"], "zh-Hant", "some"],
+    ["gpt2", ["gpt2"], "zh-Hans", "some"],
+    ["stored", ["tests/golden/mixtral/experts"], "en", "some"],
+    ["several", ["llama-3.2-3b", "llama-3.1-8b", "mistral-7b-v0.1"], "en", "none"],
+    ["hostile", [hostile], "en", "some"],
+];
+const sizes = [[1280, 900], [390, 844]], wanted = process.argv.slice(2);
+
+async function chapters(page, name, width) {
+    for (const id of await page.evaluate(() => [...document.querySelectorAll("main > section")].map((s) => s.id))) {
+        await page.evaluate((i) => document.getElementById(i).scrollIntoView(), id);
+        await page.screenshot({ path: join(folder, "shots", `${name}-${width}-at-${id}.png`) });
+    }
+    await page.evaluate(() => scrollTo(0, 0));
+}
+
+async function look(browser, [name, models, language, stops]) {
+    const file = join(folder, "reports", `${name}.html`);
+    run("report", ...models, "-o", file, "--lang", language, "--quiet");
+    const url = pathToFileURL(file).href;
+    for (const [width, height] of sizes)
+        for (const scheme of ["light", "dark"]) {
+            const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, offline: true });
+            const page = await context.newPage();
+            page.setDefaultTimeout(120000);
+            page.on("console", (m) => check(m.type() !== "error" && m.type() !== "warning", `${name}: console: ${m.text()}`));
+            page.on("pageerror", (e) => check(false, `${name}: ${e}`));
+            page.on("dialog", (d) => { check(false, `${name}: a dialog: ${d.message()}`); d.dismiss(); });
+            page.on("request", (r) => check(r.url() === url, `${name}: asks for ${r.url()}`));
+            await page.goto(url);
+            const where = `${name} ${width} ${scheme}`;
+            check(await page.evaluate(() => document.documentElement.lang) === language, `${where}: lang`);
+            await page_checks.width(page, where);
+            await page.screenshot({ path: join(folder, "shots", `${name}-${width}-${scheme}.png`) });
+            if (name === reports[0][0] && scheme === "light") await chapters(page, name, width);
+            if (scheme === "light") {
+                await page_checks.folds(page, where);
+                await page_checks.width(page, `${where}, all open`);
+                await page_checks.drawings(page, where);
+            }
+            if (width === 1280 && scheme === "light") {
+                await page_checks.structure(page, where);
+                await page_checks.anchors(page, where);
+                await page_checks.tables(page, where);
+                if (stops !== "none") await page_checks.sliders(page, where, models[0], stops === "all");
+                await page_checks.themes(page, where);
+                const pdf = await page.pdf({ format: "A4" });
+                check(pdf.length > 20000, `${where}: prints ${pdf.length} bytes`);
+            }
+            await context.close();
+        }
+}
+
+if (!wanted.length) rmSync(join(folder, "shots"), { recursive: true, force: true });
+for (const d of ["reports", "shots"]) mkdirSync(join(folder, d), { recursive: true });
+run("doctor", "--quiet");
+const browser = await chromium();
+for (const report of reports) {
+    if (wanted.length && !wanted.includes(report[0])) continue;
+    const from = Date.now(), before = failures();
+    await look(browser, report);
+    console.log(`${failures() === before ? "✓" : "✗"} ${report[0]} (${((Date.now() - from) / 1000).toFixed(1)} s)`);
+}
+await browser.close();
+console.log(failures() ? `${failures()} complaints` : "every page does what it should");
+process.exit(failures() ? 1 : 0);
