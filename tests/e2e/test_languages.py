@@ -127,6 +127,23 @@ def test_no_english_is_left(lamina, command, language):
             assert any(w in TERMS for w in pair) or re.match(r"\s*(\S+ += |classDef|lamina |[│|●⊕o]|more|subgraph)", line), f"{pair} in {line!r}"
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("model", ["llama-3.2-1b", "mixtral-8x7b"])
+def test_reports_say_the_same_figures_without_english(lamina, tmp_path, model, language):
+    texts = []
+    for spoken in ["en", language]:
+        file = tmp_path / f"{spoken}.md"
+        done = run(lamina, "report", model, "--lang", spoken, "-o", file)
+        assert done.returncode == 0, done.stderr
+        texts.append(file.read_text(encoding="utf-8"))
+    assert numbers(texts[0]) == numbers(texts[1])
+    for line in prose(re.sub(r"<a id=\S*|\(#[\w-]*\)", "", texts[1])):
+        if re.match(r"\s*(subgraph|Note over|participant|classDef|end|flowchart|graph|title|timeline|direction)", line):
+            continue
+        left = [w for w in re.findall(r"(?<![\w·\\-])[a-z]+(?![\w(·])", line) if w in ENGLISH - {"a"}]
+        assert not left, f"{left} in {line!r}"
+
+
 def test_the_heuristic_sees_english(lamina):
     """Were a page not translated, the test above would say so."""
     english = speak(lamina, "explain kv", "en")
