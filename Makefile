@@ -33,9 +33,11 @@ coverage: build/coverage/build.ninja           ## lines that the suites reach, b
 	@scripts/test build/coverage
 	@scripts/coverage build/coverage
 
-bench: build/bench/build.ninja                 ## measure what bench/ and tests/kernels/ measure
+bench: build/bench/build.ninja                 ## kernels, and every model beside llama.cpp: the tables of docs/performance.md (hours; QUICK=1: minutes)
+	@scripts/setup peers
 	@ninja -C build/bench --quiet
 	@$(MESON) test -C build/bench --benchmark --verbose
+	@bench/tables $(if $(QUICK),--quick)
 
 facts: build/test/build.ninja                  ## what documents say about models, each statement against the program
 	@ninja -C build/test --quiet src/cli/lamina

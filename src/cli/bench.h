@@ -5,14 +5,16 @@
 #include "base/str.h"
 #include "lamina/lamina.h"
 
-typedef enum lm_bench_form { LM_BENCH_MD, LM_BENCH_CSV, LM_BENCH_JSON, LM_BENCH_JSONL } lm_bench_form;
+typedef enum lm_bench_form { LM_BENCH_MD, LM_BENCH_CSV, LM_BENCH_JSON, LM_BENCH_JSONL, LM_BENCH_SQL } lm_bench_form;
 
-/* One line: a prompt of `prompt` tokens or `gen` single steps, `depth` positions into the context. */
+/* One line: a prompt of `prompt` tokens and then `gen` single steps, either of which may be 0, `depth` positions into the context. */
 typedef struct lm_bench_result {
     lm_model_info info;
     const char *cpu, *level, *kv, *compute;
-    uint32_t    prompt, gen, depth, sequences, batch, threads, reps;
-    bool        repack;
+    uint32_t    prompt, gen, depth, sequences, batch, threads, threads_batch, reps;
+    bool        repack, mapped;
+    double      tokens;                          /* of a repetition, all sequences */
+    const double *samples;                       /* [reps]: seconds of each, shortest first */
     double      load_seconds;
     double      mean, deviation, median, best;   /* tokens a second */
     double      mean_seconds, deviation_seconds;

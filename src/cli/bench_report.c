@@ -1,5 +1,6 @@
-/* bench_report.c - measured speed as a table, CSV or JSON, in llama-bench's columns and some of our own. */
+/* bench_report.c - measured speed as a table, CSV, JSON or SQL, in llama-bench's columns and some of our own. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,14 +13,10 @@ static const char md_head[] =
     "| ------------------------------ | ---------: | ---------: | ---------- | ------: | ------------: | -------------------: |"
     " --------------: | ----------: | -------: |\n";
 
-static const char csv_head[] =
-    "build_version,cpu_info,backends,model_filename,model_type,model_size,model_n_params,n_batch,n_ubatch,n_threads,type_k,type_v,"
-    "n_prompt,n_gen,n_depth,n_sequences,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts,median_ts,best_ts,predicted_ts,limit_ts,limited_by,peak,"
-    "busy,load_seconds,weight_bytes,mapped_bytes,kv_bytes,scratch_bytes,peak_rss\n";
-
 static void test_name(const lm_bench_result *r, char *out, size_t size)
 {
-    int n = snprintf(out, size, r->prompt ? "pp%u" : "tg%u", r->prompt ? r->prompt : r->gen);
+    int n = r->prompt && r->gen ? snprintf(out, size, "pp%u+tg%u", r->prompt, r->gen)
+                                : snprintf(out, size, r->prompt ? "pp%u" : "tg%u", r->prompt ? r->prompt : r->gen);
 
     if (r->sequences > 1)
         n += snprintf(out + n, size - (size_t)n, " x %u", r->sequences);
@@ -53,106 +50,210 @@ static void md_line(const lm_bench_result *r, lm_buf *out)
                   predicted, limit, 100 * r->median / r->limit);
 }
 
-static void csv_text(lm_buf *out, const char *text)
+/* ---- fields: what all forms but the table print, in one order ---- */
+
+typedef enum field_kind { TEXT, WHOLE, REAL, TRUTH } field_kind;
+
+typedef struct field {
+    const char *name;
+    field_kind  kind;
+    const char *text;
+    uint64_t    whole;
+    double      real;
+} field;
+
+enum { MOST_FIELDS = 48 };
+
+typedef struct fields { field at[MOST_FIELDS]; size_t n; char time[32]; } fields;
+
+static void text(fields *f, const char *name, const char *x) { f->at[f->n++] = (field){ name, TEXT, x ? x : "", 0, 0 }; }
+static void whole(fields *f, const char *name, uint64_t x) { f->at[f->n++] = (field){ name, WHOLE, NULL, x, 0 }; }
+static void real(fields *f, const char *name, double x) { f->at[f->n++] = (field){ name, REAL, NULL, 0, x }; }
+static void truth(fields *f, const char *name, bool x) { f->at[f->n++] = (field){ name, TRUTH, NULL, x, 0 }; }
+
+static void list(const lm_bench_result *r, fields *f)
 {
-    lm_buf_add_char(out, '"');
-    for (const char *at = text; *at; at++) {
-        lm_buf_add_char(out, *at);
-        if (*at == '"')
-            lm_buf_add_char(out, '"');
+    f->n = 0;
+    time_text(r->time, f->time);
+    text(f, "build_version", LAMINA_VERSION);
+    text(f, "cpu_info", r->cpu);
+    text(f, "backends", r->level);
+    text(f, "model_filename", r->info.source);
+    text(f, "model_type", r->info.storage);
+    whole(f, "model_size", r->info.weight_bytes);
+    whole(f, "model_n_params", r->info.parameters);
+    whole(f, "n_batch", r->batch);
+    whole(f, "n_ubatch", r->batch);
+    whole(f, "n_threads", r->threads);
+    whole(f, "n_threads_batch", r->threads_batch);
+    text(f, "type_k", r->kv);
+    text(f, "type_v", r->kv);
+    text(f, "compute", r->compute);
+    truth(f, "use_mmap", r->mapped);
+    truth(f, "repack", r->repack);
+    whole(f, "n_prompt", r->prompt);
+    whole(f, "n_gen", r->gen);
+    whole(f, "n_depth", r->depth);
+    whole(f, "n_sequences", r->sequences);
+    whole(f, "n_reps", r->reps);
+    text(f, "test_time", f->time);
+    whole(f, "avg_ns", (uint64_t)(1e9 * r->mean_seconds));
+    whole(f, "stddev_ns", (uint64_t)(1e9 * r->deviation_seconds));
+    real(f, "avg_ts", r->mean);
+    real(f, "stddev_ts", r->deviation);
+    real(f, "median_ts", r->median);
+    real(f, "best_ts", r->best);
+    real(f, "predicted_ts", r->predicted > 0 ? r->predicted : NAN);
+    real(f, "limit_ts", r->limit);
+    real(f, "of_limit", r->median / r->limit);
+    text(f, "limited_by", r->limited_by);
+    real(f, "peak", r->peak);
+    real(f, "busy", r->busy);
+    real(f, "load_seconds", r->load_seconds);
+    whole(f, "weight_bytes", r->memory.weights);
+    whole(f, "mapped_bytes", r->memory.mapped);
+    whole(f, "kv_bytes", r->memory.kv);
+    whole(f, "scratch_bytes", r->memory.scratch);
+    whole(f, "peak_rss", r->rss);
+}
+
+/* `quote` around a text, twice inside it. */
+static void add_quoted(lm_buf *out, const char *x, char quote)
+{
+    lm_buf_add_char(out, quote);
+    for (; *x; x++) {
+        lm_buf_add_char(out, *x);
+        if (*x == quote)
+            lm_buf_add_char(out, quote);
     }
-    lm_buf_add_str(out, "\",");
+    lm_buf_add_char(out, quote);
+}
+
+static void add_value(lm_buf *out, const field *f, char quote)
+{
+    if (f->kind == TEXT)
+        add_quoted(out, f->text, quote);
+    else if (f->kind == REAL && isnan(f->real))
+        lm_buf_add_str(out, quote == '\'' ? "NULL" : "");
+    else if (f->kind == REAL)
+        lm_buf_printf(out, "%.8g", f->real);
+    else
+        lm_buf_printf(out, "%" PRIu64, f->whole);
+}
+
+static void names(const fields *f, lm_buf *out)
+{
+    for (size_t i = 0; i < f->n; i++)
+        lm_buf_printf(out, "%s%s", i ? "," : "", f->at[i].name);
+}
+
+static void csv_head(lm_buf *out)
+{
+    static const lm_bench_result nothing = { .limit = 1 };
+    fields f;
+
+    list(&nothing, &f);
+    names(&f, out);
+    lm_buf_add_char(out, '\n');
 }
 
 static void csv_line(const lm_bench_result *r, lm_buf *out)
 {
-    char when[32];
+    fields f;
 
-    time_text(r->time, when);
-    csv_text(out, LAMINA_VERSION);
-    csv_text(out, r->cpu);
-    csv_text(out, r->level);
-    csv_text(out, r->info.source);
-    csv_text(out, r->info.storage ? r->info.storage : "");
-    lm_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%u,%u,%u,%s,%s,%u,%u,%u,%u,%s,", r->info.weight_bytes, r->info.parameters, r->batch,
-                  r->batch, r->threads, r->kv, r->kv, r->prompt, r->gen, r->depth, r->sequences, when);
-    lm_buf_printf(out, "%.0f,%.0f,%.4f,%.4f,%.4f,%.4f,%.4f,%.4f,%s,%.6g,%.4f,%.4f,", 1e9 * r->mean_seconds, 1e9 * r->deviation_seconds,
-                  r->mean, r->deviation, r->median, r->best, r->predicted, r->limit, r->limited_by, r->peak, r->busy, r->load_seconds);
-    lm_buf_printf(out, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", r->memory.weights, r->memory.mapped,
-                  r->memory.kv, r->memory.scratch, r->rss);
+    list(r, &f);
+    for (size_t i = 0; i < f.n; i++) {
+        if (i)
+            lm_buf_add_char(out, ',');
+        add_value(out, &f.at[i], '"');
+    }
+    lm_buf_add_char(out, '\n');
+}
+
+static void sql_head(lm_buf *out)
+{
+    static const char *const types[] = { [TEXT] = "TEXT", [WHOLE] = "INTEGER", [REAL] = "REAL", [TRUTH] = "INTEGER" };
+    static const lm_bench_result nothing = { .limit = 1 };
+    fields f;
+
+    list(&nothing, &f);
+    lm_buf_add_str(out, "CREATE TABLE IF NOT EXISTS test (\n");
+    for (size_t i = 0; i < f.n; i++)
+        lm_buf_printf(out, "  %s %s%s\n", f.at[i].name, types[f.at[i].kind], i + 1 < f.n ? "," : "");
+    lm_buf_add_str(out, ");\n\n");
+}
+
+static void sql_line(const lm_bench_result *r, lm_buf *out)
+{
+    fields f;
+
+    list(r, &f);
+    lm_buf_add_str(out, "INSERT INTO test (");
+    names(&f, out);
+    lm_buf_add_str(out, ") VALUES (");
+    for (size_t i = 0; i < f.n; i++) {
+        if (i)
+            lm_buf_add_char(out, ',');
+        add_value(out, &f.at[i], '\'');
+    }
+    lm_buf_add_str(out, ");\n");
+}
+
+/* ---- JSON: the samples too ---- */
+
+static json_t *value_json(const field *f)
+{
+    return f->kind == TEXT    ? lm_json_text(f->text, strlen(f->text))
+           : f->kind == REAL  ? isnan(f->real) ? json_null() : json_real(f->real)
+           : f->kind == TRUTH ? json_boolean(f->whole)
+                              : json_integer((json_int_t)f->whole);
 }
 
 static json_t *result_json(const lm_bench_result *r)
 {
-    char    when[32];
-    json_t *j = json_object();
+    json_t *j = json_object(), *ns = json_array(), *ts = json_array();
+    fields  f;
 
-    time_text(r->time, when);
-    json_object_set_new(j, "build_version", json_string(LAMINA_VERSION));
-    json_object_set_new(j, "cpu_info", lm_json_text(r->cpu, strlen(r->cpu)));
-    json_object_set_new(j, "backends", json_string(r->level));
-    json_object_set_new(j, "model_filename", lm_json_text(r->info.source, strlen(r->info.source)));
-    json_object_set_new(j, "model_type", json_string(r->info.storage ? r->info.storage : ""));
-    json_object_set_new(j, "model_size", json_integer((json_int_t)r->info.weight_bytes));
-    json_object_set_new(j, "model_n_params", json_integer((json_int_t)r->info.parameters));
-    json_object_set_new(j, "n_batch", json_integer(r->batch));
-    json_object_set_new(j, "n_ubatch", json_integer(r->batch));
-    json_object_set_new(j, "n_threads", json_integer(r->threads));
-    json_object_set_new(j, "type_k", json_string(r->kv));
-    json_object_set_new(j, "type_v", json_string(r->kv));
-    json_object_set_new(j, "compute", json_string(r->compute));
-    json_object_set_new(j, "repack", json_boolean(r->repack));
-    json_object_set_new(j, "n_prompt", json_integer(r->prompt));
-    json_object_set_new(j, "n_gen", json_integer(r->gen));
-    json_object_set_new(j, "n_depth", json_integer(r->depth));
-    json_object_set_new(j, "n_sequences", json_integer(r->sequences));
-    json_object_set_new(j, "n_reps", json_integer(r->reps));
-    json_object_set_new(j, "test_time", json_string(when));
-    json_object_set_new(j, "avg_ns", json_integer((json_int_t)(1e9 * r->mean_seconds)));
-    json_object_set_new(j, "stddev_ns", json_integer((json_int_t)(1e9 * r->deviation_seconds)));
-    json_object_set_new(j, "avg_ts", json_real(r->mean));
-    json_object_set_new(j, "stddev_ts", json_real(r->deviation));
-    json_object_set_new(j, "median_ts", json_real(r->median));
-    json_object_set_new(j, "best_ts", json_real(r->best));
-    json_object_set_new(j, "predicted_ts", r->predicted > 0 ? json_real(r->predicted) : json_null());
+    list(r, &f);
+    for (size_t i = 0; i < f.n; i++)
+        json_object_set_new(j, f.at[i].name, value_json(&f.at[i]));
+    for (uint32_t i = 0; i < r->reps; i++) {
+        json_array_append_new(ns, json_integer((json_int_t)(1e9 * r->samples[i])));
+        json_array_append_new(ts, json_real(r->tokens / r->samples[i]));
+    }
     json_object_set_new(j, "predicted", json_pack("{s:f, s:f, s:f, s:f, s:f}", "seconds", r->forecast.seconds, "products",
                                                   r->forecast.products, "attention", r->forecast.attention, "rows", r->forecast.rows,
                                                   "waiting", r->forecast.waiting));
-    json_object_set_new(j, "limit_ts", json_real(r->limit));
-    json_object_set_new(j, "of_limit", json_real(r->median / r->limit));
-    json_object_set_new(j, "limited_by", json_string(r->limited_by));
-    json_object_set_new(j, "peak", json_real(r->peak));
-    json_object_set_new(j, "busy", json_real(r->busy));
-    json_object_set_new(j, "load_seconds", json_real(r->load_seconds));
-    json_object_set_new(j, "weight_bytes", json_integer((json_int_t)r->memory.weights));
-    json_object_set_new(j, "mapped_bytes", json_integer((json_int_t)r->memory.mapped));
-    json_object_set_new(j, "kv_bytes", json_integer((json_int_t)r->memory.kv));
-    json_object_set_new(j, "scratch_bytes", json_integer((json_int_t)r->memory.scratch));
-    json_object_set_new(j, "peak_rss", json_integer((json_int_t)r->rss));
+    json_object_set_new(j, "samples_ns", ns);
+    json_object_set_new(j, "samples_ts", ts);
     return j;
 }
 
 static void json_line(const lm_bench_result *r, bool indented, lm_buf *out)
 {
     json_t *j    = result_json(r);
-    char   *text = json_dumps(j, indented ? JSON_INDENT(2) : JSON_COMPACT);
+    char   *dump = json_dumps(j, indented ? JSON_INDENT(2) : JSON_COMPACT);
     json_free_t release;
 
     json_get_alloc_funcs(NULL, &release);
-    if (text)
-        lm_buf_add_str(out, text);
+    if (dump)
+        lm_buf_add_str(out, dump);
     else
         out->failed = true;
-    release(text);
+    release(dump);
     json_decref(j);
 }
+
+/* ---- forms ---- */
 
 void lm_bench_head(lm_bench_form form, lm_buf *out)
 {
     if (form == LM_BENCH_MD)
         lm_buf_add_str(out, md_head);
     else if (form == LM_BENCH_CSV)
-        lm_buf_add_str(out, csv_head);
+        csv_head(out);
+    else if (form == LM_BENCH_SQL)
+        sql_head(out);
     else if (form == LM_BENCH_JSON)
         lm_buf_add_str(out, "[\n");
 }
@@ -163,6 +264,8 @@ void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_
         md_line(r, out);
     } else if (form == LM_BENCH_CSV) {
         csv_line(r, out);
+    } else if (form == LM_BENCH_SQL) {
+        sql_line(r, out);
     } else {
         if (form == LM_BENCH_JSON && !first)
             lm_buf_add_str(out, ",\n");

@@ -10,12 +10,13 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { MOST_VALUES = 16, MOST_REPS = 1000 };
+enum { MOST_VALUES = 32, MOST_REPS = 1000 };
 
 typedef struct bench_options {
     lm_model_flags model;
     const char *prompts, *gens, *depths, *sequences, *threads, *batches;
-    uint32_t    reps;
+    lm_flag_list both;
+    uint32_t    reps, threads_batch, delay;
     int         kv, compute, form;
     bool        no_warmup, no_repack;
     const char *cpu;
@@ -23,21 +24,24 @@ typedef struct bench_options {
 
 #define O(field) offsetof(bench_options, field)
 
-static const char *const form_words[] = { "md", "csv", "json", "jsonl", NULL };
+static const char *const form_words[] = { "md", "csv", "json", "jsonl", "sql", NULL };
 
 static const lm_flag bench_flag_table[] = {
-    { "--n-prompt", "-p", LM_FLAG_TEXT, O(prompts), "N,…", "prompts of N tokens; 0: none (512)", 0, 0, NULL },
+    { "--n-prompt", "-p", LM_FLAG_TEXT, O(prompts), "N,…", "prompts of N tokens; 0: none (512). Also 1-4, 64-512*2, 128-512+64", 0, 0, NULL },
     { "--n-gen", "-n", LM_FLAG_TEXT, O(gens), "N,…", "N tokens generated one by one; 0: none (64)", 0, 0, NULL },
+    { "--prompt-gen", "-pg", LM_FLAG_LIST, O(both), "P,N", "a prompt of P tokens and N more after it, as one test; may be given several times", 0, 0, NULL },
     { "--n-depth", "-d", LM_FLAG_TEXT, O(depths), "N,…", "positions in the context before that (0)", 0, 0, NULL },
     { "--parallel", "-npl", LM_FLAG_TEXT, O(sequences), "N,…", "sequences that generate together (1)", 0, 0, NULL },
     { "--ubatch-size", "-ub -b --batch-size", LM_FLAG_TEXT, O(batches), "N,…", "most prompt tokens in a step (512)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_TEXT, O(threads), "N,…", "threads (default: physical cores)", 0, 0, NULL },
+    { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads that read prompts (default: as --threads)", 0, 1024, NULL },
     { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "of each test (5)", 1, MOST_REPS, NULL },
+    { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S", "seconds of rest before each test (0)", 0, 3600, NULL },
     { "--kv-type", "-ctk -ctv --cache-type-k --cache-type-v", LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
     { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the file's own pages", 0, 0, NULL },
-    { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl", "form of the table (md)", 0, 0, form_words },
+    { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl|sql", "form of the table (md)", 0, 0, form_words },
     { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "measure the first run too", 0, 0, NULL },
     { 0 },
 };
@@ -59,31 +63,82 @@ static void bench_defaults(void *options)
 
 typedef struct numbers { uint32_t at[MOST_VALUES]; uint32_t n; } numbers;
 
+/* A number, 4k for 4096. */
+static bool read_one(const char **at, uint64_t *out)
+{
+    char *end;
+
+    *out = strtoull(*at, &end, 10);
+    if (end == *at || **at == '-' || **at == '+' || **at == ' ')
+        return false;
+    if (*end == 'k' || *end == 'K') {
+        *out *= 1024;
+        end++;
+    }
+    *at = end;
+    return true;
+}
+
+/* N, or FIRST-LAST, FIRST-LAST+STEP, FIRST-LAST*FACTOR. */
+static bool read_range(const char **at, uint64_t least, uint64_t most, numbers *out)
+{
+    uint64_t first, last, step = 1;
+    char     how = '+';
+
+    if (!read_one(at, &first))
+        return false;
+    last = first;
+    if (**at == '-') {
+        ++*at;
+        if (!read_one(at, &last))
+            return false;
+        if (**at == '+' || **at == '*') {
+            how = *(*at)++;
+            if (!read_one(at, &step))
+                return false;
+        }
+    }
+    if (first < least || last > most || last < first || step < (how == '*' ? 2u : 1u) || (how == '*' && first == 0))
+        return false;
+    for (uint64_t v = first; v <= last; v = how == '*' ? v * step : v + step) {
+        if (out->n == MOST_VALUES)
+            return false;
+        out->at[out->n++] = (uint32_t)v;
+    }
+    return true;
+}
+
 static lm_status read_numbers(const char *flag, const char *text, uint32_t least, uint32_t most, numbers *out, lm_error *e)
 {
     out->n = 0;
     for (const char *at = text;; at++) {
-        char *end;
-        unsigned long long v = strtoull(at, &end, 10);
-        if (*end == 'k' || *end == 'K') {
-            v *= 1024;
-            end++;
-        }
-        if (end == at || *at == '-' || (*end && *end != ',') || v < least || v > most)
-            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is no list of numbers from %u to %u", text, least, most);
-        if (out->n == MOST_VALUES)
-            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "more than %d values", MOST_VALUES);
-        out->at[out->n++] = (uint32_t)v;
-        at = end;
+        if (!read_range(&at, least, most, out) || (*at && *at != ','))
+            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is no list of at most %d numbers from %u to %u", text, MOST_VALUES,
+                           least, most);
         if (!*at)
             return LM_OK;
     }
 }
 
-typedef struct lists { numbers prompts, gens, depths, sequences, threads, batches; } lists;
+/* "512,128" */
+static lm_status read_pair(const char *text, numbers *out, lm_error *e)
+{
+    LM_TRY(read_numbers("--prompt-gen", text, 1, 1u << 24, out, e));
+    if (out->n != 2)
+        return lm_fail(e, LM_USAGE, "--prompt-gen", LM_NO_OFFSET, "\"%s\" is not two numbers", text);
+    return LM_OK;
+}
+
+typedef struct lists { numbers prompts, gens, depths, sequences, threads, batches, both[MOST_VALUES]; uint32_t n_both; } lists;
 
 static lm_status read_lists(const bench_options *o, lists *l, lm_error *e)
 {
+    l->n_both = 0;
+    for (size_t i = 0; i < o->both.n; i++) {
+        if (l->n_both == MOST_VALUES)
+            return lm_fail(e, LM_USAGE, "--prompt-gen", LM_NO_OFFSET, "more than %d times", MOST_VALUES);
+        LM_TRY(read_pair(o->both.items[i], &l->both[l->n_both++], e));
+    }
     LM_TRY(read_numbers("--n-prompt", o->prompts, 0, 1u << 24, &l->prompts, e));
     LM_TRY(read_numbers("--n-gen", o->gens, 0, 1u << 24, &l->gens, e));
     LM_TRY(read_numbers("--n-depth", o->depths, 0, 1u << 24, &l->depths, e));
@@ -138,12 +193,12 @@ static lm_status read_prompt(bench *b, uint32_t s, uint32_t at, uint32_t n, lm_e
     return LM_OK;
 }
 
-/* Every sequence one token further, `n` times. */
-static lm_status generate(bench *b, uint32_t n, lm_error *e)
+/* Every sequence one token further, `n` times, from position `at` on. */
+static lm_status generate(bench *b, uint32_t at, uint32_t n, lm_error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t s = 0; s < b->r.sequences; s++)
-            b->rows[s] = (lm_row){ s, some_token(b), b->r.depth + i, true };
+            b->rows[s] = (lm_row){ s, some_token(b), at + i, true };
         LM_TRY(lm_engine_step(b->g, b->rows, b->r.sequences, e));
     }
     return LM_OK;
@@ -168,11 +223,9 @@ static lm_status once(bench *b, uint32_t prompt, uint32_t gen, double *seconds, 
 
     LM_TRY(prepare(b, e));
     start = lm_now();
-    if (prompt)
-        for (uint32_t s = 0; s < b->r.sequences; s++)
-            LM_TRY(read_prompt(b, s, b->r.depth, prompt, e));
-    else
-        LM_TRY(generate(b, gen, e));
+    for (uint32_t s = 0; prompt && s < b->r.sequences; s++)
+        LM_TRY(read_prompt(b, s, b->r.depth, prompt, e));
+    LM_TRY(generate(b, b->r.depth + prompt, gen, e));
     *seconds = lm_now() - start;
     return LM_OK;
 }
@@ -187,7 +240,7 @@ static int by_size(const void *a, const void *b)
 static void summarise(bench *b)
 {
     lm_bench_result *r = &b->r;
-    double tokens = (double)(r->prompt ? r->prompt : r->gen) * r->sequences, sum = 0, squares = 0, sums = 0, squared = 0;
+    double tokens = ((double)r->prompt + r->gen) * r->sequences, sum = 0, squares = 0, sums = 0, squared = 0;
 
     for (uint32_t i = 0; i < r->reps; i++) {
         double speed = tokens / b->seconds[i];
@@ -196,6 +249,8 @@ static void summarise(bench *b)
         sums += b->seconds[i];
         squared += b->seconds[i] * b->seconds[i];
     }
+    r->tokens = tokens;
+    r->samples = b->seconds;
     r->mean = sum / r->reps;
     r->mean_seconds = sums / r->reps;
     r->deviation = r->reps > 1 ? sqrt(fmax(0, (squares - sum * sum / r->reps) / (r->reps - 1))) : 0;
@@ -212,7 +267,16 @@ static double at_peak(uint64_t ops, const lm_rate *rate, const lm_rate *otherwis
     return peak > 0 ? (double)ops / peak : 0;
 }
 
-/* Seconds of one step of `rows` if products ran at the peaks, and if reading did. */
+/* Seconds that the peaks allow at best, and which of them it is. */
+typedef struct floor_time { double seconds; const char *by; } floor_time;
+
+static floor_time slower(double compute, double reading, double int8, double bf16, double f32)
+{
+    if (reading >= compute)
+        return (floor_time){ reading, "memory" };
+    return (floor_time){ compute, int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32" };
+}
+
 static void set_limit(bench *b)
 {
     lm_bench_result *r = &b->r;
@@ -222,61 +286,46 @@ static void set_limit(bench *b)
     lm_engine_work(b->g, &w);
     double int8 = at_peak(w.int8_ops, &l->int8, &l->f32), bf16 = at_peak(w.bf16_ops, &l->bf16, &l->f32);
     double f32 = at_peak(w.f32_ops, &l->f32, &l->f32), row = int8 + bf16 + f32;
-    double reading = ((double)w.weight_bytes + (double)w.kv_bytes * r->depth * r->sequences) / l->memory.all;
+    double weights = (double)w.weight_bytes / l->memory.all, keys = (double)w.kv_bytes * r->sequences / l->memory.all;
+    double batches = ceil((double)r->prompt / r->batch) * r->sequences, at = (double)r->depth + r->prompt;
 
-    if (r->prompt) {
-        double batches = ceil((double)r->prompt / r->batch), compute = row * r->prompt;
-        bool   slow    = batches * reading > compute;
-        r->limit       = r->prompt / (slow ? batches * reading : compute);
-        r->limited_by  = slow ? "memory" : int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32";
-    } else {
-        bool slow     = reading >= row * r->sequences;
-        r->limit      = r->sequences / (slow ? reading : row * r->sequences);
-        r->limited_by = slow ? "memory" : int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32";
-    }
+    floor_time p = slower(row * r->prompt * r->sequences, batches * (weights + keys / r->sequences * r->depth), int8, bf16, f32);
+    floor_time g = slower(row * r->sequences * r->gen, r->gen * (weights + keys * at), int8, bf16, f32);
+    r->limit      = r->tokens / ((r->prompt ? p.seconds : 0) + (r->gen ? g.seconds : 0));
+    r->limited_by = r->prompt && (!r->gen || p.seconds > g.seconds) ? p.by : g.by;
     r->peak = r->limited_by[0] == 'm'   ? l->memory.all
               : r->limited_by[0] == 'i' ? l->int8.all
               : r->limited_by[0] == 'b' ? l->bf16.all
                                         : l->f32.all;
 }
 
-/* Generation from the middle of what is generated: the context grows meanwhile. */
+/* The prompt, and generation from the middle of what is generated: the context grows meanwhile. */
 static lm_status predict(bench *b, lm_error *e)
 {
     lm_bench_result *r = &b->r;
+    lm_forecast      steps = { 0 };
+    double           seconds = 0;
 
-    LM_TRY(lm_engine_forecast(b->g, r->prompt, r->sequences, r->depth + r->gen / 2, &r->forecast, e));
-    bool known   = r->forecast.seconds > 0 && !r->forecast.unknown;
-    r->predicted = known ? (double)(r->prompt ? r->prompt : 1) * r->sequences / r->forecast.seconds : 0;
+    if (r->gen) {
+        LM_TRY(lm_engine_forecast(b->g, 0, r->sequences, r->depth + r->prompt + r->gen / 2, &steps, e));
+        seconds += r->gen * steps.seconds;
+        r->forecast = steps;
+    }
+    if (r->prompt) {
+        LM_TRY(lm_engine_forecast(b->g, r->prompt, r->sequences, r->depth, &r->forecast, e));
+        seconds += r->forecast.seconds;
+    }
+    r->predicted = seconds > 0 && !r->forecast.unknown && !steps.unknown ? r->tokens / seconds : 0;
     return LM_OK;
-}
-
-static lm_status print_line(bench *b, lm_error *e)
-{
-    lm_buf out = { 0 };
-
-    if (!b->printed)
-        lm_bench_head(b->form, &out);
-    lm_bench_line(b->form, &b->r, !b->printed, &out);
-    b->printed = true;
-    lm_status status = lm_out_buf(&out, e);
-    lm_buf_free(&out);
-    return status;
-}
-
-static uint64_t most_memory(void)
-{
-    struct rusage usage;
-
-    getrusage(RUSAGE_SELF, &usage);
-    return (uint64_t)usage.ru_maxrss * 1024;
 }
 
 static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
 {
-    lm_measure_options peaks = { .cpu = b->o->cpu, .threads = b->r.threads, .fresh = true };
+    lm_measure_options peaks = { .cpu = b->o->cpu, .threads = prompt ? b->r.threads_batch : b->r.threads, .fresh = true };
+    struct timespec rest = { .tv_sec = b->o->delay };
     double ignored;
 
+    nanosleep(&rest, NULL);
     b->r.prompt = prompt;
     b->r.gen = gen;
     if (!b->o->no_warmup)
@@ -299,19 +348,23 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
 static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t sequences, lm_error *e)
 {
     uint32_t prompt = largest(&l->prompts), gen = largest(&l->gens), most = batch > sequences ? batch : sequences;
+    uint32_t longest = prompt > gen ? prompt : gen;
     lm_engine_options o = {
-        .context = largest(&l->depths) + (prompt > gen ? prompt : gen),
         .sequences = sequences,
         .rows = most,
         .logit_rows = sequences,
         .kv = (lm_kv_type)b->o->kv,
         .compute = (lm_compute)b->o->compute,
         .threads = threads,
+        .threads_batch = b->o->threads_batch,
         .no_repack = b->o->no_repack,
         .cpu = b->o->cpu,
     };
     double from = lm_now();
 
+    for (uint32_t i = 0; i < l->n_both; i++)
+        longest = l->both[i].at[0] + l->both[i].at[1] > longest ? l->both[i].at[0] + l->both[i].at[1] : longest;
+    o.context = largest(&l->depths) + longest;
     lm_engine_free(b->g);
     b->g = NULL;
     if (o.context < 1)
@@ -322,6 +375,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
     LM_TRY(lm_start_engine(b->m, &o, &b->g, e));
     b->r.load_seconds = lm_now() - from;
     b->r.threads = lm_engine_threads(b->g);
+    b->r.threads_batch = lm_engine_threads_batch(b->g);
     b->r.level = lm_engine_cpu(b->g);
     b->r.batch = batch;
     b->r.sequences = sequences;
@@ -339,6 +393,8 @@ static lm_status run_tests(bench *b, const lists *l, lm_error *e)
         for (uint32_t i = 0; i < l->gens.n; i++)
             if (l->gens.at[i])
                 LM_TRY(run_test(b, 0, l->gens.at[i], e));
+        for (uint32_t i = 0; i < l->n_both; i++)
+            LM_TRY(run_test(b, l->both[i].at[0], l->both[i].at[1], e));
     }
     return LM_OK;
 }
@@ -376,6 +432,7 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
     b->r.cpu = machine.cpu;
     b->r.kv = lm_kv_words[o->kv];
     b->r.repack = !o->no_repack;
+    b->r.mapped = !o->model.o.no_mmap;
     b->r.compute = lm_compute_words[o->compute];
     b->r.reps = o->reps;
     lm_status status = run_all(b, &l, e);
@@ -386,7 +443,7 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_bench = {
     .name = "bench",
-    .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl]",
+    .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl|sql]",
     .summary = "measure how fast a model runs, beside what the machine could do",
     .about = "  Columns and flags are llama-bench's; lists such as -p 128,512 make one line for each value. \"limit\" is what the peaks\n"
              "  of this machine allow, measured just before each line: arithmetic for prompts, reading memory for generation; \"predicted\"\n"

@@ -43,7 +43,28 @@ def test_forms(lamina, model):
     assert [json.loads(x)["n_gen"] for x in bench(lamina, model, *flags, "-o", "jsonl").splitlines()] == [0, 1]
 
 
-@pytest.mark.parametrize("flags", [["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-npl", "0"], ["-p", "0", "-n", "0"], ["-t", "5000"]])
+def test_ranges_and_pairs(lamina, model):
+    lines = json.loads(bench(lamina, model, "-p", "2-8*2,9-13+2", "-n", "1-2", "-pg", "4,2", "-pg", "3,1", "-t", "1", "-tb", "2", "--json"))
+    tests = [(r["n_prompt"], r["n_gen"]) for r in lines]
+    assert tests == [(p, 0) for p in (2, 4, 8, 9, 11, 13)] + [(0, 1), (0, 2), (4, 2), (3, 1)]
+    for r in lines:
+        assert (r["n_threads"], r["n_threads_batch"]) == (1, 2) and len(r["samples_ns"]) == len(r["samples_ts"]) == 2
+        assert max(r["samples_ts"]) == pytest.approx(r["best_ts"], rel=1e-6)
+
+
+def test_sql(lamina, model):
+    import sqlite3
+    base = sqlite3.connect(":memory:")
+    base.executescript(bench(lamina, model, "-p", "4", "-n", "1", "-t", "1", "-o", "sql"))
+    assert base.execute("SELECT n_prompt, n_gen, repack FROM test").fetchall() == [(4, 0, 1), (0, 1, 1)]
+
+
+def test_without_repacking(lamina, model):
+    packed, stored = (json.loads(bench(lamina, model, "-p", "4", "-n", "0", *f, "--json"))[0] for f in ([], ["--no-repack"]))
+    assert packed["repack"] and not stored["repack"] and stored["weight_bytes"] <= packed["weight_bytes"]
+
+
+@pytest.mark.parametrize("flags", [["-p", "4-2"], ["-p", "0-8*2"], ["-pg", "3"], ["-p", "1-999"], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-npl", "0"], ["-p", "0", "-n", "0"], ["-t", "5000"]])
 def test_nonsense_is_refused(lamina, model, flags):
     done = run(lamina, "bench", model, *flags)
     assert done.returncode == 2 and done.stderr.startswith("error: ") and not done.stdout
