@@ -240,7 +240,7 @@ static int by_size(const void *a, const void *b)
 static void summarise(bench *b)
 {
     lm_bench_result *r = &b->r;
-    double tokens = ((double)r->prompt + r->gen) * r->sequences, sum = 0, squares = 0, sums = 0, squared = 0;
+    double tokens = r->tokens, sum = 0, squares = 0, sums = 0, squared = 0;
 
     for (uint32_t i = 0; i < r->reps; i++) {
         double speed = tokens / b->seconds[i];
@@ -249,7 +249,6 @@ static void summarise(bench *b)
         sums += b->seconds[i];
         squared += b->seconds[i] * b->seconds[i];
     }
-    r->tokens = tokens;
     r->samples = b->seconds;
     r->mean = sum / r->reps;
     r->mean_seconds = sums / r->reps;
@@ -319,6 +318,27 @@ static lm_status predict(bench *b, lm_error *e)
     return LM_OK;
 }
 
+static lm_status print_line(bench *b, lm_error *e)
+{
+    lm_buf out = { 0 };
+
+    if (!b->printed)
+        lm_bench_head(b->form, &out);
+    lm_bench_line(b->form, &b->r, !b->printed, &out);
+    b->printed = true;
+    lm_status status = lm_out_buf(&out, e);
+    lm_buf_free(&out);
+    return status;
+}
+
+static uint64_t most_memory(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
 static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
 {
     lm_measure_options peaks = { .cpu = b->o->cpu, .threads = prompt ? b->r.threads_batch : b->r.threads, .fresh = true };
@@ -328,6 +348,7 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     nanosleep(&rest, NULL);
     b->r.prompt = prompt;
     b->r.gen = gen;
+    b->r.tokens = ((double)prompt + gen) * b->r.sequences;
     if (!b->o->no_warmup)
         LM_TRY(once(b, prompt, gen > 8 ? 8 : gen, &ignored, e));
     if (!b->r.rss)

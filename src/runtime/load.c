@@ -24,35 +24,48 @@ static void report(const load_job *j)
         j->o->progress(j->o->progress_arg, (double)j->done / (double)j->total);
 }
 
-static void pack_share(void *arg, unsigned worker, unsigned workers)
-{
-    const load_job     *j  = arg;
-    lm_engine          *g  = j->g;
-    const lm_placement *at = &g->plan->weights[j->weight];
-    const lm_weight    *w  = &g->program->weights[j->weight];
-    uint64_t            from, to, rows = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
+enum { SHARE_BYTES = 1 << 20 };          /* of a matrix that a worker packs at a time */
 
-    lm_pool_share(rows, at->matmul->row_group, worker, workers, &from, &to);
-    if (from < to)
-        at->matmul->pack(j->packed, j->stored, rows, cols, from, to);
-}
+typedef struct pack_share {
+    const load_job *j;
+    unsigned        share, shares;
+} pack_share;
 
-/* A worker of the pool has a guard of its own. */
 static lm_status pack_guarded(void *arg)
 {
-    void **a = arg;
+    const pack_share   *s  = arg;
+    const load_job     *j  = s->j;
+    const lm_placement *at = &j->g->plan->weights[j->weight];
+    const lm_weight    *w  = &j->g->program->weights[j->weight];
+    uint64_t            from, to, rows = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
 
-    pack_share(a[0], *(unsigned *)a[1], *(unsigned *)a[2]);
+    lm_pool_share(rows, at->matmul->row_group, s->share, s->shares, &from, &to);
+    if (from < to)
+        at->matmul->pack(j->packed, j->stored, rows, cols, from, to);
     return LM_OK;
 }
 
-static void pack_worker(void *arg, unsigned worker, unsigned workers)
+/* Each worker has a guard of its own. */
+static void pack_unit(void *arg, unsigned worker, unsigned share)
 {
-    load_job *j    = arg;
-    void     *a[3] = { arg, &worker, &workers };
+    pack_share s = *(pack_share *)arg;
 
-    if (lm_filemap_guard(pack_guarded, a, NULL, NULL) != LM_OK)
-        atomic_store(&j->g->failure, LM_IO);
+    (void)worker;
+    s.share = share;
+    if (lm_filemap_guard(pack_guarded, &s, NULL, NULL) != LM_OK)
+        atomic_store(&s.j->g->failure, LM_IO);
+}
+
+/* One matrix from j->stored to j->packed, by all threads. */
+static void pack_matrix(load_job *j)
+{
+    const lm_placement *at     = &j->g->plan->weights[j->weight];
+    const lm_weight    *w      = &j->g->program->weights[j->weight];
+    uint64_t            shares = w->dims[w->n_dims - 2] * at->row_bytes / SHARE_BYTES + 1;
+    pack_share          s      = { j, 0, shares < 4096 ? (unsigned)shares : 4096 };
+
+    lm_pool_use(j->g->pool, lm_pool_threads(j->g->pool));
+    lm_pool_run_units(j->g->pool, pack_unit, &s, s.shares);
 }
 
 static lm_status load_floats(void *arg)
@@ -115,7 +128,7 @@ static lm_status load_packed(load_job *j, const lm_tensor_info *t, lm_error *e)
             return status;
         }
     }
-    lm_pool_run(g->pool, pack_worker, j);
+    pack_matrix(j);
     lm_free(j->turned);
     if (atomic_load(&g->failure) != LM_OK) {
         lm_fail(e, LM_IO, t->name, LM_NO_OFFSET, "the file has been cut short while in use");
@@ -142,7 +155,7 @@ static lm_status load_experts(load_job *j, lm_error *e)
             continue;
         j->stored = stored;
         j->packed = g->weights + at->offset + at->bytes / n * k;
-        lm_pool_run(g->pool, pack_worker, j);
+        pack_matrix(j);
         if (atomic_load(&g->failure) != LM_OK) {
             lm_fail(e, LM_IO, all->name, LM_NO_OFFSET, "the file has been cut short while in use");
             return lm_fail_in(e, lm_container_file_of(m->container, all));
@@ -222,7 +235,7 @@ static lm_status load_turned_heads(load_job *j, lm_error *e)
         j->stored = j->turned;
         j->packed = g->weights + at->offset + at->bytes / w->dims[0] * j->head;
         if (status == LM_OK && j->turned)
-            lm_pool_run(g->pool, pack_worker, j);
+            pack_matrix(j);
     }
     lm_free(j->row);
     lm_free(j->turned);
@@ -243,7 +256,7 @@ static lm_status load_heads(load_job *j, lm_error *e)
         j->packed = g->weights + at->offset + h * each;
         g->matrices[j->weight][h] = at->kind == LM_MAPPED ? j->stored : j->packed;
         if (at->kind == LM_PACKED && !g->model->turned[j->weight])
-            lm_pool_run(g->pool, pack_worker, j);
+            pack_matrix(j);
     }
     if (atomic_load(&g->failure) != LM_OK) {
         lm_fail(e, LM_IO, t->name, LM_NO_OFFSET, "the file has been cut short while in use");
@@ -289,7 +302,7 @@ static lm_status load_woven(load_job *j, lm_error *e)
         if (apart)
             status = lm_filemap_guard(gather_guarded, j, file, e);
         if (status == LM_OK && at->kind == LM_PACKED)
-            lm_pool_run(g->pool, pack_worker, j);
+            pack_matrix(j);
         if (status == LM_OK && atomic_load(&g->failure) != LM_OK) {
             lm_fail(e, LM_IO, t->name, LM_NO_OFFSET, "the file has been cut short while in use");
             status = lm_fail_in(e, file);
