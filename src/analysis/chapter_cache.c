@@ -178,6 +178,7 @@ void lm_chapter_cache(lm_document *d)
     lm_doc_open(d, "cache", NULL, _("Key/value cache"));
     lm_doc_open(d, "cache-contexts", "O-17", _("By context"));
     lm_part_cache(d);
+    lm_doc_diagram(d, "kv-growth", NULL, _("Bytes of the cache by context"), NULL);
     lm_doc_close(d);
     lm_doc_open(d, "cache-derivation", "O-13", _("The cache, derived"));
     lm_doc_topic(d, "kv", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC, NULL);

@@ -98,6 +98,7 @@ void lm_chapter_compute(lm_document *d)
     lm_doc_open(d, "compute", NULL, _("Compute"));
     lm_doc_open(d, "flops", "O-18", _("Operations of a token and of a prompt"));
     lm_part_flops(d);
+    lm_doc_diagram(d, "flops-growth", NULL, _("Operations of a token by context"), NULL);
     lm_doc_close(d);
     lm_doc_open(d, "flops-derivation", "O-18", _("The operations, derived"));
     lm_doc_topic(d, "flops", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC, NULL);
@@ -166,6 +167,7 @@ void lm_chapter_speed(lm_document *d)
     for (size_t i = 0; lm_precision_at(i); i++)
         if (!(lm_precision_at(i)->bits > 0) && lm_precision_at(i)->usual)
             speed_row(t, lm_precision_at(i)->name, lm_doc_keepf(d, "speed.as.%s", lm_precision_at(i)->name));
+    lm_doc_diagram(d, "roofline", NULL, _("What limits speed"), NULL);
     lm_doc_note(d, _("A roofline: each step of the plan lasts as long as the slower of its reading and its arithmetic. "
                      "Generating with 512 "
                      "tokens in the cache, reading a prompt of 512. A limit, not a forecast."));

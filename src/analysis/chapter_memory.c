@@ -135,6 +135,7 @@ void lm_chapter_memory(lm_document *d)
     lm_doc_close(d);
     lm_doc_open(d, "allocated", NULL, _("What the engine allocates"));
     lm_part_plan(d);
+    lm_doc_diagram(d, "memory-growth", NULL, _("Weights, cache and scratch by context"), NULL);
     if (lm_facts_has(d->facts, "memory.total"))
         lm_doc_note(d, _("These are the numbers of the plan that the engine runs: what is planned is what is allocated, to the byte."));
     lm_doc_close(d);

@@ -94,29 +94,32 @@ static void put_lead(lm_html *h, const lm_doc_cell *c)
 
 enum { LONG = 40, SHORT = 24 };
 
-/* Beside a column of sentences the others stay on one line. */
-static uint32_t kept_together(const lm_doc_table *t)
+/* Columns of sentences, which need room; beside them the short ones stay on one line. */
+typedef struct widths { uint32_t prose, kept; } widths;
+
+static widths measure(const lm_doc_table *t)
 {
-    uint32_t keep  = 0;
-    bool     prose = false;
+    widths w = { 0, 0 };
 
     for (uint32_t i = 0; i < t->n_columns; i++) {
         unsigned widest = 0;
         for (const lm_doc_row *r = t->first; r; r = r->next) {
-            unsigned w = r->gap ? 0 : lm_text_columns(r->cells[i].text);
-            widest     = w > widest ? w : widest;
+            unsigned n = r->gap ? 0 : lm_text_columns(r->cells[i].text);
+            widest     = n > widest ? n : widest;
         }
-        prose |= widest > LONG;
-        keep |= widest <= SHORT ? UINT32_C(1) << i : 0;
+        w.prose |= widest > LONG ? UINT32_C(1) << i : 0;
+        w.kept |= widest <= SHORT ? UINT32_C(1) << i : 0;
     }
-    return prose ? keep : 0;
+    w.kept = w.prose ? w.kept : 0;
+    return w;
 }
 
-static void put_cell(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, uint32_t i, uint32_t keep)
+static void put_cell(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, uint32_t i, widths w)
 {
     const lm_doc_cell *c    = &r->cells[i];
     bool               head = i == 0 && (c->kind == LM_CELL_TEXT || c->kind == LM_CELL_CODE || c->kind == LM_CELL_LINK);
-    const char        *kind = c->kind == LM_CELL_BAR ? "b" : t->columns[i].right ? "n" : keep >> i & 1 ? "k" : NULL;
+    const char        *room = w.kept >> i & 1 ? "k" : w.prose >> i & 1 ? "w" : NULL;
+    const char        *kind = c->kind == LM_CELL_BAR ? "b" : t->columns[i].right ? "n" : room;
 
     lm_buf_add_str(h->out, head ? "<th scope=\"row\"" : "<td");
     if (kind)
@@ -134,7 +137,7 @@ void lm_html_table(lm_html *h, const lm_block *b)
 {
     const lm_doc_table *t     = b->table;
     bool                sorts = sortable(t);
-    uint32_t            keep  = kept_together(t);
+    widths              w     = measure(t);
 
     lm_buf_add_str(h->out, "<div class=\"scroll\" tabindex=\"0\"><table");
     if (b->id)
@@ -154,7 +157,7 @@ void lm_html_table(lm_html *h, const lm_block *b)
         }
         lm_buf_add_str(h->out, r->strong ? "<tr class=\"total\">" : "<tr>");
         for (uint32_t i = 0; i < t->n_columns; i++)
-            put_cell(h, t, r, i, keep);
+            put_cell(h, t, r, i, w);
         lm_buf_add_str(h->out, "</tr>\n");
     }
     lm_buf_add_str(h->out, "</tbody></table></div>\n");

@@ -59,8 +59,9 @@ void lm_html_sliders(lm_html *h, lm_facts *f)
     lm_buf_add_str(h->out, "</div>\n");
     put_results(h, s);
     lm_html_element(h, "p", "note",
-                    s->rated ? _("Sizes are the plan's, to the byte; speeds are what the limits of the machine allow it at most.")
-                             : _("Sizes are the plan's, to the byte. Speeds are missing: nobody has measured this machine."));
+                    f->s.device ? _("Sizes are the plan's, to the byte; speeds are what the device's published peaks allow at most.")
+                    : s->rated  ? _("Sizes are the plan's, to the byte; speeds are what the limits of the machine allow it at most.")
+                                : _("Sizes are the plan's, to the byte. Speeds are missing: nobody has measured this machine."));
     lm_buf_add_str(h->out, "<script type=\"application/json\">");
     lm_sliders_json(s, h->out);
     lm_buf_add_str(h->out, "</script>\n</section>\n");

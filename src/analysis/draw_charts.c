@@ -52,21 +52,27 @@ void lm_draw_memory_growth(lm_drawing *d)
     double         x[MOST_POINTS], weights[MOST_POINTS], kv[MOST_POINTS], scratch[MOST_POINTS];
     uint32_t       n = contexts(d->f, x);
     const lm_plan *p;
+    lm_plan       *at;
     lm_chart       c = { .title = _("memory by context"), .x_title = _("positions of the context"), .y_title = _("bytes"),
                          .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .log_x = true, .stacked = true };
 
-    for (uint32_t i = 0; i < n; i++) {
-        if (d->f->s.plan(d->f->s.arg, NULL, (uint64_t)x[i], d->f->s.batch, &p, NULL) != LM_OK) {
-            d->missing = _("no plan can be made for it");
-            return;
-        }
-        weights[i] = (double)(p->weight_bytes + p->mapped_bytes);
-        kv[i]      = (double)p->kv_bytes;
-        scratch[i] = (double)p->slab_bytes;
-    }
     if (n < 2) {
         d->missing = _("its context is not known");
         return;
+    }
+    if (d->f->s.plan(d->f->s.arg, NULL, d->f->s.context, d->f->s.batch, &p, NULL) != LM_OK) {
+        d->missing = _("no plan can be made for it");
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (lm_plan_resized(p, (uint32_t)x[i], p->options.kv_type, &at, NULL) != LM_OK) {
+            d->missing = _("no plan can be made for it");
+            return;
+        }
+        weights[i] = (double)(at->weight_bytes + at->mapped_bytes);
+        kv[i]      = (double)at->kv_bytes;
+        scratch[i] = (double)at->slab_bytes;
+        lm_plan_free(at);
     }
     c.curves[c.n_curves++] = (lm_curve){ _("weights"), weights, false };
     c.curves[c.n_curves++] = (lm_curve){ _("cache"), kv, false };
@@ -96,6 +102,15 @@ void lm_draw_flops_growth(lm_drawing *d)
 
 /* ---- roofline ---- */
 
+enum { ROOF_STEPS = 32, ROOF_POINTS = ROOF_STEPS + 8, PEAKS = 4 };
+
+static const char *const peak_names[PEAKS] = { "int8", "f16", "bf16", "f32" };
+
+static double peak_of(lm_drawing *d, uint32_t k)
+{
+    return lm_facts_has(d->f, "speed.%s", peak_names[k]) ? lm_facts_number(d->f, "speed.%s", peak_names[k]) : 0;
+}
+
 static void add_mark(lm_drawing *d, lm_chart *c, const char *name, const char *path)
 {
     if (!lm_facts_has(d->f, "speed.%s.seconds", path))
@@ -107,18 +122,16 @@ static void add_mark(lm_drawing *d, lm_chart *c, const char *name, const char *p
         c->points[c->n_points++] = (lm_chart_point){ name, operations / bytes, operations / seconds };
 }
 
-enum { ROOF_STEPS = 32, ROOF_POINTS = ROOF_STEPS + 4 };
-
 /* Rising intensities, the corners of the roofs among them. */
-static uint32_t intensities(lm_drawing *d, const char *const *peaks, uint32_t n_peaks, double x[ROOF_POINTS])
+static uint32_t intensities(lm_drawing *d, double memory, double x[ROOF_POINTS])
 {
-    double   low = 0.125, high = 8192, memory = lm_facts_number(d->f, "speed.memory");
+    double   low = 0.125, high = 8192;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i <= ROOF_STEPS; i++)
         x[n++] = low * pow(high / low, i / (double)ROOF_STEPS);
-    for (uint32_t k = 0; k < n_peaks; k++) {
-        double corner = lm_facts_number(d->f, "speed.%s", peaks[k]) / memory;
+    for (uint32_t k = 0; k < PEAKS; k++) {
+        double corner = peak_of(d, k) / memory;
         if (!(corner > low && corner < high))
             continue;
         uint32_t at = n++;
@@ -131,25 +144,23 @@ static uint32_t intensities(lm_drawing *d, const char *const *peaks, uint32_t n_
 
 void lm_draw_roofline(lm_drawing *d)
 {
-    static const char *const peaks[] = { "int8", "bf16", "f32" };
-    double                   x[ROOF_POINTS], roof[3][ROOF_POINTS];
-    lm_chart                 c = { .title = _("what limits speed"), .x_title = _("operations for each byte that is read"),
-                                   .y_title = _("operations a second"), .x_unit = LM_UNIT_RATIO, .y_unit = LM_UNIT_FLOPS_PER_SECOND, .x = x,
-                                   .log_x = true, .log_y = true };
+    double   x[ROOF_POINTS], roof[PEAKS][ROOF_POINTS];
+    double   memory = lm_facts_has(d->f, "speed.memory") ? lm_facts_number(d->f, "speed.memory") : 0;
+    lm_chart c = { .title = _("what limits speed"), .x_title = _("operations for each byte that is read"),
+                   .y_title = _("operations a second"), .x_unit = LM_UNIT_RATIO, .y_unit = LM_UNIT_FLOPS_PER_SECOND, .x = x, .log_x = true, .log_y = true };
 
-    if (!lm_facts_truth(d->f, "speed.measured") && !lm_facts_has(d->f, "speed.device")) {
+    if (memory <= 0) {
         d->missing = _("nobody has measured this machine: lamina doctor does");
         return;
     }
-    double memory = lm_facts_number(d->f, "speed.memory");
-    c.n           = intensities(d, peaks, 3, x);
-    for (uint32_t k = 0; k < 3; k++) {
-        double peak = lm_facts_number(d->f, "speed.%s", peaks[k]);
-        if (!(peak > 0 && memory > 0))
+    c.n = intensities(d, memory, x);
+    for (uint32_t k = 0; k < PEAKS; k++) {
+        double peak = peak_of(d, k);
+        if (peak <= 0)
             continue;
         for (uint32_t i = 0; i < c.n; i++)
             roof[k][i] = fmin(peak, memory * x[i]);
-        c.curves[c.n_curves++] = (lm_curve){ peaks[k], roof[k], false };
+        c.curves[c.n_curves++] = (lm_curve){ peak_names[k], roof[k], false };
     }
     add_mark(d, &c, _("generation"), "generation");
     add_mark(d, &c, _("prompt of 512 tokens"), "prompt");

@@ -6,14 +6,25 @@
 #include "analysis/precision.h"
 #include "analysis/predict.h"
 
-static lm_peaks peaks_of(const lm_facts *f)
+bool lm_peaks_of(const lm_facts *f, lm_peaks *out)
 {
     const lm_device *d = f->s.device;
     const lm_limits *l = f->s.limits;
 
+    *out = (lm_peaks){ 0 };
     if (d)
-        return (lm_peaks){ d->peak.int8, d->peak.f16, d->peak.bf16, d->peak.f32, d->memory_rate, true };
-    return (lm_peaks){ .int8 = l->int8.all, .bf16 = l->bf16.all, .f32 = l->f32.all, .memory = l->memory.all };
+        *out = (lm_peaks){ d->peak.int8, d->peak.f16, d->peak.bf16, d->peak.f32, d->memory_rate, true };
+    else if (l)
+        *out = (lm_peaks){ .int8 = l->int8.all, .bf16 = l->bf16.all, .f32 = l->f32.all, .memory = l->memory.all };
+    return d || l;
+}
+
+static lm_peaks peaks_of(const lm_facts *f)
+{
+    lm_peaks peaks;
+
+    lm_peaks_of(f, &peaks);
+    return peaks;
 }
 
 /* Measured here, or published by the device's maker. */

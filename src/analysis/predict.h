@@ -30,4 +30,9 @@ void lm_predict_prompt(const lm_plan *p, const lm_peaks *peaks, uint64_t tokens,
 /* One token more for each of `sequences`, which hold `context` positions then; windows respected. Rate: all together. */
 void lm_predict_token(const lm_plan *p, const lm_peaks *peaks, uint64_t context, uint64_t sequences, lm_prediction *out);
 
+typedef struct lm_facts lm_facts;
+
+/* The peaks of the device that the facts are about, else of this machine; false when neither is known (facts_speed.c). */
+bool lm_peaks_of(const lm_facts *f, lm_peaks *out);
+
 #endif

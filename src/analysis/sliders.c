@@ -63,19 +63,27 @@ static uint64_t state_bytes(const lm_plan *p, uint64_t *values)
     return p->slab_bytes - most - p->state.worker_bytes * p->options.workers;
 }
 
+/* Where some arithmetic has no peak only reading is known: nothing is said of what needs more. */
+static lm_stop_rate rate_of(const lm_prediction *x, bool needs_arithmetic)
+{
+    bool known = x->seconds > 0 && !(x->unknown && needs_arithmetic);
+
+    return (lm_stop_rate){ known ? x->tokens_per_second : 0, x->limited_by };
+}
+
 static void take_rates(taking *t, const lm_plan *p, uint32_t kv)
 {
-    const lm_limits *l     = t->f->s.limits;
-    lm_peaks         peaks = { .int8 = l->int8.all, .bf16 = l->bf16.all, .f32 = l->f32.all, .memory = l->memory.all };
-    lm_prediction    x;
+    lm_peaks      peaks;
+    lm_prediction x;
 
+    lm_peaks_of(t->f, &peaks);
     if (t->batch == 0) {
         lm_predict_prompt(p, &peaks, 512, &x);
-        t->s->prompt[t->precision][kv] = (lm_stop_rate){ x.tokens_per_second, x.limited_by };
+        t->s->prompt[t->precision][kv] = rate_of(&x, true);
     }
     for (uint32_t c = 0; c < t->s->n_contexts; c++) {
         lm_predict_token(p, &peaks, t->s->contexts[c], t->s->batches[t->batch], &x);
-        t->s->generation[t->precision][kv][t->batch][c] = (lm_stop_rate){ x.tokens_per_second, x.limited_by };
+        t->s->generation[t->precision][kv][t->batch][c] = rate_of(&x, x.reading <= x.computing);
     }
 }
 
@@ -166,11 +174,12 @@ lm_sliders *lm_sliders_of(lm_facts *f)
 {
     lm_sliders  *s = lm_arena_new(&f->arena, 1, lm_sliders);
     lm_kv_counts c;
+    lm_peaks     peaks;
 
     f->failed |= !s;
     if (!s || !f->s.borrow)
         return NULL;
-    s->rated      = f->s.limits != NULL;
+    s->rated      = lm_peaks_of(f, &peaks);
     s->generation = s->rated ? lm_arena_array(&f->arena, LM_STOPS, sizeof *s->generation) : NULL;
     f->failed |= s->rated && !s->generation;
     if (f->failed)

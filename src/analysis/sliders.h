@@ -12,7 +12,7 @@
 
 enum { LM_STOPS = 24, LM_SLIDER_KV = 4 };
 
-typedef struct lm_stop_rate { double tokens_per_second; const char *limited_by; } lm_stop_rate;
+typedef struct lm_stop_rate { double tokens_per_second; const char *limited_by; } lm_stop_rate;      /* 0: not known */
 
 typedef struct lm_sliders {
     uint32_t    n_contexts, n_batches, n_kv, n_precisions;

@@ -91,7 +91,7 @@ function scaled(x, units) {
 }
 const bytes = (n) => scaled(n, ["B", "kB", "MB", "GB", "TB", "PB"]);
 const flops = (n) => scaled(n, ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP"]);
-const rate = (x) => (x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : count(Math.round(x))) + " tokens/s";
+const rate = (x) => !x ? "–" : (x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : count(Math.round(x))) + " tokens/s";
 all("[data-panel]").forEach((panel) => {
     const s = JSON.parse(panel.querySelector("script").textContent);
     const at = { context: s.now[0], batch: s.now[1], kv: s.now[2], precision: s.now[3] };
@@ -113,8 +113,8 @@ all("[data-panel]").forEach((panel) => {
         put("prefill", flops(s.prefill[c]), count(s.prefill[c]));
         if (s.generation) {
             const g = s.generation[(p * s.kv.length + k) * s.batches.length + b], q = s.prompt[p];
-            put("generation", rate(g[2 * c]), s.limits[g[2 * c + 1]]);
-            put("prompt", rate(q[2 * k]), s.limits[q[2 * k + 1]]);
+            put("generation", rate(g[2 * c]), g[2 * c] ? s.limits[g[2 * c + 1]] : "");
+            put("prompt", rate(q[2 * k]), q[2 * k] ? s.limits[q[2 * k + 1]] : "");
             panel.dataset.generation = g[2 * c];
             panel.dataset.prompt = q[2 * k];
         }
