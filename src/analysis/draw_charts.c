@@ -147,7 +147,8 @@ void lm_draw_roofline(lm_drawing *d)
     double   x[ROOF_POINTS], roof[PEAKS][ROOF_POINTS];
     double   memory = lm_facts_has(d->f, "speed.memory") ? lm_facts_number(d->f, "speed.memory") : 0;
     lm_chart c = { .title = _("what limits speed"), .x_title = _("operations for each byte that is read"),
-                   .y_title = _("operations a second"), .x_unit = LM_UNIT_RATIO, .y_unit = LM_UNIT_FLOPS_PER_SECOND, .x = x, .log_x = true, .log_y = true };
+                   .y_title = _("operations a second"), .x_unit = LM_UNIT_RATIO, .y_unit = LM_UNIT_FLOPS_PER_SECOND, .x = x,
+                   .log_x = true, .log_y = true };
 
     if (memory <= 0) {
         d->missing = _("nobody has measured this machine: lamina doctor does");
