@@ -18,6 +18,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/byte_strips.h"
 #include "kernels/q8_rows.h"
 #include "kernels/strips.h"
 #include "kernels/x86/avx2/levels_avx2.h"
@@ -47,6 +48,12 @@ INLINE __m256 u8(const uint8_t *p, int part)
 INLINE __m256 i8(const uint8_t *p, int part)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p + 8 * part))));
+}
+
+INLINE __m256 d_f32(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    (void)head;
+    return _mm256_loadu_ps((const float *)(const void *)(p + 64 * half + 32 * part));
 }
 
 INLINE __m256 d_f16(const uint8_t *p, const uint8_t *head, int half, int part)
@@ -170,6 +177,11 @@ INLINE __m256i c_pairs_bit(const uint8_t *p, const int v, const int part)
 INLINE __m256i c_bytes(const uint8_t *p, const int v, const int part)
 {
     return _mm256_xor_si256(plane(p, v, part), _mm256_set1_epi8((char)0x80));
+}
+
+INLINE __m256i c_plain(const uint8_t *p, const int v, const int part)
+{
+    return plane(p, v, part);
 }
 
 /* IQ4 values + 128; FP4 values + 12. */
@@ -603,8 +615,8 @@ static uint64_t scratch_bytes(uint64_t cols)
         few_tile(TRAITS(__VA_ARGS__), wide_few_##word, o, w, other, strips, tokens, acc);      \
     }
 
-/* A unit with low parts is rare: one row at a time. */
-#define X(id, word, ...)                                                                                                    \
+/* What runs a type of these traits. A unit with low parts is rare: one row at a time. */
+#define RUN(word, ...)                                                                                                    \
     static __attribute__((noinline)) void wide_few_##word(const source *s, const uint8_t *const *x, uint64_t at, uint64_t low_at, \
                                                           int tokens, __m256 (*acc)[2])                                     \
     {                                                                                                                       \
@@ -630,7 +642,10 @@ static uint64_t scratch_bytes(uint64_t cols)
     static const tiles tiles_##word = {                                                                                     \
         { { few_##word##_1_1, few_##word##_1_2, few_##word##_1_3 }, { few_##word##_2_1, few_##word##_2_2, few_##word##_2_3 } }, \
         many_##word,                                                                                                        \
-    };                                                                                                                      \
+    };
+
+#define X(id, word, ...)                                                                                                    \
+    RUN(word, __VA_ARGS__)                                                                                          \
     static void run_##word(const lm_matmul_args *a)                                                                         \
     {                                                                                                                       \
         run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), R, a->cols));                                                 \
@@ -662,10 +677,46 @@ static uint64_t scratch_bytes(uint64_t cols)
 STRIPS(X)
 #undef X
 
+/* The strips of byte_strips.h. */
+RUN(bytes, c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, 8, 40, 0)
+
+static void run_bytes(const lm_matmul_args *a)
+{
+    run(a, &tiles_bytes, a->cols / 32 * LM_BYTE_UNIT);
+}
+
+static uint64_t scratch_of_bytes(uint64_t cols)
+{
+    return lm_byte_strips_scratch(cols, scratch_bytes(cols));
+}
+
+#define X(id, word)                                                                                                         \
+    static void run_##word(const lm_matmul_args *a)                                                                         \
+    {                                                                                                                       \
+        lm_byte_strips_run(a, id, run_bytes, scratch_bytes(a->cols));                                                       \
+    }                                                                                                                       \
+    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                           \
+    {                                                                                                                       \
+        (void)rows;                                                                                                         \
+        lm_dtype_of(id)->unpack(dst, lm_stored_row(w, lm_dtype_of(id), cols, row), cols);                                   \
+    }                                                                                                                       \
+    static const lm_matmul strips_##word = {                                                                                \
+        .name = #word " bytes " LEVEL,                                                                                      \
+        .x = &lm_activation_q8_avx2,                                                                                        \
+        .arithmetic = LM_ARITHMETIC_INT8,                                                                                   \
+        .row_group = LM_BYTE_STRIPS * LM_BYTE_ROWS,                                                                         \
+        .scratch_bytes = scratch_of_bytes,                                                                                  \
+        .run = run_##word,                                                                                                  \
+        .row = row_##word,                                                                                                  \
+    };
+LM_BYTE_TYPES(X)
+#undef X
+
 INLINE void init_strips(lm_kernels *k)
 {
 #define X(id, word, ...) k->fast[id] = &strips_##word;
     STRIPS(X)
+    LM_BYTE_TYPES(X)
 #undef X
 }
 
