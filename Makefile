@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo test browser debug asan tsan coverage bench facts golden golden-report messages fmt lint install clean help
+.PHONY: demo test browser debug asan tsan coverage neon bench facts golden golden-report messages fmt lint install clean help
 
 PROMPT ?= What is gravity? Answer in one sentence.
 
@@ -32,6 +32,9 @@ tsan: build/tsan/build.ninja                   ## the suites that use threads, u
 coverage: build/coverage/build.ninja           ## lines that the suites reach, by file
 	@scripts/test build/coverage
 	@scripts/coverage build/coverage
+
+neon: build/neon/build.ninja                   ## the kernels and golden models of 64-bit ARM, under qemu
+	@scripts/test build/neon --timeout-multiplier 4 kernels kernels/batches goldens
 
 bench: build/bench/build.ninja                 ## kernels, and every model beside llama.cpp: the tables of docs/performance.md (hours; QUICK=1: minutes)
 	@scripts/setup peers
@@ -73,7 +76,7 @@ install: build/release/build.ninja             ## into PREFIX (/usr/local); DEST
 	$(MESON) install -C build/release --no-rebuild --quiet
 
 clean:                                         ## remove what was built; downloads stay
-	rm -rf build/release build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz
+	rm -rf build/release build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz build/neon
 
 help:                                          ## this list
 	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-14s %s\n", t[1], $$2 }' Makefile
@@ -88,11 +91,13 @@ options_debug    = --buildtype=debug
 options_asan     = -Db_sanitize=address,undefined -Doptimization=1
 options_tsan     = -Db_sanitize=thread -Doptimization=1
 options_coverage = -Db_coverage=true -Doptimization=0
+options_neon     = --cross-file build/arm64/cross.ini -Doptimization=2 -Ddebug=false -Dtests=enabled
 options_fuzz     = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 
 build/release/build.ninja: parts = demo
 build/fuzz/build.ninja:    parts = fuzz
 build/fuzz/build.ninja:    export CC = clang-14
+build/neon/build.ninja:    parts = neon
 
 # Setup is asked every time: when all is there it answers in a third of a second.
 build/%/build.ninja: always

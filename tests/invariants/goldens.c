@@ -19,7 +19,7 @@
 #define MOST       1024
 #define MOST_FILES 8
 
-static const char *const levels[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16" };
+static const char *const levels[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "neon", "dotprod", "i8mm" };
 
 /* A level that the processor has, and whose float32 kernels are not those of the level before. */
 static bool is_here(const char *level)
@@ -29,7 +29,8 @@ static bool is_here(const char *level)
     lm_kernels        k;
     lm_cpu            mask = 0;
 
-    assert_int_equal(lm_cpu_level(level, &mask, NULL), LM_OK);
+    if (lm_cpu_level(level, &mask, NULL) != LM_OK)
+        return false;                    /* of another kind of processor */
     if (strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
         return false;
     lm_kernels_init(&k, mask & lm_cpu_detected());

@@ -177,20 +177,22 @@ double best_seconds(void (*call)(void *), void *arg)
 
 static void usage(void)
 {
-    fputs("usage: test_kernels [--seed N] [--level NAME] [--bench]\n", stderr);
+    fputs("usage: test_kernels [--seed N] [--level NAME] [--batches | --bench]\n", stderr);
     exit(2);
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16" };
+    static const char *const names[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "neon", "dotprod", "i8mm" };
     uint64_t seed = (uint64_t)time(NULL);
     const char *only = NULL;
-    bool bench = false;
+    bool bench = false, batches = false;
 
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--bench"))
             bench = true;
+        else if (!strcmp(argv[i], "--batches"))
+            batches = true;
         else if (!strcmp(argv[i], "--seed") && i + 1 < argc)
             seed = strtoull(argv[++i], NULL, 0);
         else if (!strcmp(argv[i], "--level") && i + 1 < argc)
@@ -218,6 +220,10 @@ int main(int argc, char **argv)
             bench_attention(&l);
             continue;
         }
+        if (batches) {
+            check_batches(&l);
+            continue;
+        }
         long before = checks;
         check_rows(&l);
         check_matmul(&l);
@@ -226,6 +232,8 @@ int main(int argc, char **argv)
     }
     if (bench)
         return 0;
+    if (batches)
+        printf("count: combinations of type, level, rows and threads with equal bits %ld\n", checks - failures);
     printf("%d levels, %ld checks, %ld failed (seed %llu)\n", levels, checks, failures, (unsigned long long)seed);
     return failures || !levels ? 1 : 0;
 }

@@ -47,6 +47,7 @@ double   best_seconds(void (*call)(void *), void *arg);
 void check_rows(const level *l);
 void check_matmul(const level *l);
 void check_attention(const level *l);
+void check_batches(const level *l);
 void bench_rows(const level *l);
 void bench_matmul(const level *l);
 void bench_attention(const level *l);

@@ -1,0 +1,434 @@
+/* strips_arm.h - integer arithmetic on strips of sixteen rows with NEON: quantised weights times the rows of q8_rows.h. One text
+ * for every instruction that multiplies bytes; a file that includes it defines
+ *
+ *   LEVEL     how its kernels are called, "dotprod"
+ *   dots()    the product itself
+ *
+ * One output is one lane; a strip's vectors are four, of four rows each. For each unit of 32 columns, in rising order:
+ * y += w's d * (integer sum * x's d) + w's m * (sum of x). No order depends on how many rows of x there are, and integer sums are
+ * exact in any order, so all of these levels give the same bits. Codes are read with their sign. */
+#ifndef LM_KERNELS_STRIPS_ARM_H
+#define LM_KERNELS_STRIPS_ARM_H
+
+#include <arm_neon.h>
+#include <string.h>
+
+#include "kernels/arm/levels_arm.h"
+#include "kernels/byte_strips.h"
+#include "kernels/q8_rows.h"
+#include "kernels/strips.h"
+#include "tensor/blocks.h"
+
+enum { R = 16, PARTS = 4, TOKENS = 4, GROUP_BYTES = 128 << 10 };
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- numbers of a unit: four rows, `part` says which ------------------------------------------------------------- */
+
+INLINE float32x4_t f16(const uint8_t *p, int part)
+{
+    float16x4_t h;
+    memcpy(&h, p + 8 * part, sizeof h);
+    return vcvt_f32_f16(h);
+}
+
+INLINE uint32x4_t bytes_u8(const uint8_t *p, int part)
+{
+    uint32_t four;
+    memcpy(&four, p + 4 * part, sizeof four);
+    return vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
+}
+
+INLINE float32x4_t u8(const uint8_t *p, int part)
+{
+    return vcvtq_f32_u32(bytes_u8(p, part));
+}
+
+INLINE float32x4_t i8(const uint8_t *p, int part)
+{
+    uint32_t four;
+    memcpy(&four, p + 4 * part, sizeof four);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four)))));
+}
+
+INLINE float32x4_t d_f32(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    (void)head;
+    return vld1q_f32((const float *)(const void *)(p + 64 * half + 16 * part));
+}
+
+INLINE float32x4_t d_f16(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    (void)head, (void)half;
+    return f16(p, part);
+}
+
+/* A scale for each 16 or 32 columns, with a sign. */
+INLINE float32x4_t d_signed(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    return vmulq_f32(f16(head, part), i8(p + half * R, part));
+}
+
+INLINE float32x4_t d_unsigned(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    (void)half;
+    return vmulq_f32(f16(head, part), u8(p, part));
+}
+
+INLINE float32x4_t d_low(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    uint32x4_t low = vandq_u32(bytes_u8(p + half * R, part), vdupq_n_u32(15));
+    return vmulq_f32(f16(head, part), vcvtq_f32_u32(low));
+}
+
+/* The scale's bits: (e - 1) << 23, or a denormal for 0 and 1. */
+INLINE float32x4_t d_exponent(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    uint32x4_t e = bytes_u8(p, part), normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
+    uint32x4_t small = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(vminq_u32(e, vdupq_n_u32(1))));
+    (void)head, (void)half;
+    return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), small, normal));
+}
+
+INLINE float32x4_t m_none(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    (void)p, (void)head, (void)half, (void)part;
+    return vdupq_n_f32(0.0f);
+}
+
+INLINE float32x4_t m_f16(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    (void)head, (void)half;
+    return f16(p + 2 * R, part);
+}
+
+INLINE float32x4_t m_byte(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    (void)half;
+    return vmulq_f32(f16(head + 2 * R, part), u8(p + R, part));
+}
+
+INLINE float32x4_t m_high(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    uint32x4_t high = vshrq_n_u32(bytes_u8(p + half * R, part), 4);
+    return vmulq_f32(f16(head + 2 * R, part), vcvtq_f32_u32(high));
+}
+
+/* ---- codes of a unit: four columns of four rows ------------------------------------------------------------------ */
+
+INLINE uint8x16_t plane(const uint8_t *p, int v, int part)
+{
+    return vld1q_u8(p + 64 * v + 16 * part);
+}
+
+INLINE uint8x16_t nibbles(const uint8_t *p, const int v, const int part)
+{
+    uint8x16_t b = plane(p, v % 4, part);
+    return v < 4 ? vandq_u8(b, vdupq_n_u8(15)) : vshrq_n_u8(b, 4);
+}
+
+/* The field of bits from `from` on moved to `to`. */
+INLINE uint8x16_t moved(uint8x16_t b, const int from, const int to, const int mask)
+{
+    return vandq_u8(vshlq_u8(b, vdupq_n_s8((int8_t)(to - from))), vdupq_n_u8((uint8_t)(mask << to)));
+}
+
+INLINE uint8x16_t pairs(const uint8_t *p, const int v, const int part, const int to)
+{
+    return moved(plane(p, v / 4, part), 2 * (v % 4), to, 3);
+}
+
+INLINE uint8x16_t bits(const uint8_t *p, const int v, const int part, const int to)
+{
+    return moved(plane(p, 0, part), v, to, 1);
+}
+
+INLINE int8x16_t less(uint8x16_t codes, const int offset)
+{
+    return vreinterpretq_s8_u8(offset ? vsubq_u8(codes, vdupq_n_u8((uint8_t)offset)) : codes);
+}
+
+#define CODES(name, offset, expression)                                   \
+    INLINE int8x16_t name(const uint8_t *p, const int v, const int part)  \
+    {                                                                     \
+        return less(expression, offset);                                  \
+    }
+CODES(c_nibbles, 0, nibbles(p, v, part))
+CODES(c_nibbles_8, 8, nibbles(p, v, part))
+CODES(c_nibbles_bit, 0, vorrq_u8(nibbles(p, v, part), bits(p + 16 * R, v, part, 4)))
+CODES(c_nibbles_bit_16, 16, vorrq_u8(nibbles(p, v, part), bits(p + 16 * R, v, part, 4)))
+CODES(c_nibbles_pair_32, 32, vorrq_u8(nibbles(p, v, part), pairs(p + 16 * R, v, part, 4)))
+CODES(c_pairs, 0, pairs(p, v, part, 0))
+CODES(c_pairs_bit_4, 4, vorrq_u8(pairs(p, v, part, 0), bits(p + 8 * R, v, part, 2)))
+CODES(c_bytes, 0, plane(p, v, part))
+CODES(c_bytes_64, LM_BYTE_OFFSET, plane(p, v, part))
+#undef CODES
+
+INLINE int8x16_t c_iq4(const uint8_t *p, const int v, const int part)
+{
+    return vqtbl1q_s8(vld1q_s8(lm_iq4_values), nibbles(p, v, part));
+}
+
+INLINE int8x16_t c_fp4(const uint8_t *p, const int v, const int part)
+{
+    return vqtbl1q_s8(vld1q_s8(lm_e2m1_values), nibbles(p, v, part));
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+typedef int8x16_t   code_fn(const uint8_t *p, const int v, const int part);
+typedef float32x4_t number_fn(const uint8_t *p, const uint8_t *head, int half, int part);
+
+typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
+
+/* A type, as constants that every inlined loop sees. */
+typedef struct traits {
+    code_fn   *codes;
+    number_fn *d, *m;
+    minimum    sign;                 /* of m */
+    int        halves;               /* 2: a scale for each 16 columns */
+    uint32_t   numbers, unit, head;  /* bytes of the numbers ahead of the codes, of a unit, ahead of eight */
+} traits;
+
+/* Integer sums of vectors [from, to) of a unit whose codes are at p, with the blocks at x. */
+INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to, const int tokens,
+                 int32x4_t sum[PARTS][TOKENS]);
+
+/* acc += w's d * x's d * (high + low / 128) + m * (sum of x). */
+INLINE void finish(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, const int half, const int tokens,
+                   int32x4_t sum[PARTS][TOKENS], const float32x4_t (*low)[TOKENS], float32x4_t acc[TOKENS][PARTS])
+{
+#pragma GCC unroll 4
+    for (int part = 0; part < PARTS; part++) {
+        float32x4_t d = t.d(p, head, half, part), m = t.m(p, head, half, part);
+#pragma GCC unroll 4
+        for (int j = 0; j < tokens; j++) {
+            const lm_q8_block *block = (const void *)x[j];
+            float32x4_t total = vdupq_n_f32(t.halves == 2 ? block->half_sum[half] : block->sum), v = vcvtq_f32_s32(sum[part][j]);
+            if (low)                                 /* the same bits where low is zero */
+                v = vfmaq_f32(v, low[part][j], vdupq_n_f32(0.0078125f));
+            acc[j][part] = vfmaq_f32(acc[j][part], vmulq_f32(v, vdupq_n_f32(block->d)), d);
+            if (t.sign == PLUS)
+                acc[j][part] = vfmaq_f32(acc[j][part], m, total);
+            if (t.sign == MINUS)
+                acc[j][part] = vfmsq_f32(acc[j][part], m, total);
+        }
+    }
+}
+
+/* A unit against `tokens` rows of x, whose low parts lie `low_at` bytes further; 0: they are zero. */
+INLINE void step(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, uint64_t low_at, const int tokens,
+                 float32x4_t acc[TOKENS][PARTS])
+{
+#pragma GCC unroll 2
+    for (int half = 0; half < t.halves; half++) {
+        const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
+        int32x4_t sum[PARTS][TOKENS];
+        float32x4_t low[PARTS][TOKENS];
+        if (low_at) {
+            const uint8_t *y[TOKENS];
+            for (int j = 0; j < tokens; j++)
+                y[j] = x[j] + low_at;
+            dots(t.codes, p + t.numbers, y, from, to, tokens, sum);
+            for (int part = 0; part < PARTS; part++)
+                for (int j = 0; j < tokens; j++)
+                    low[part][j] = vcvtq_f32_s32(sum[part][j]);
+        }
+        dots(t.codes, p + t.numbers, x, from, to, tokens, sum);
+        finish(t, p, head, x, half, tokens, sum, low_at ? low : NULL, acc);
+    }
+}
+
+/* Rows of x from their first block on, and where any of them has low parts. */
+typedef struct operands {
+    const uint8_t  *x[TOKENS];
+    const uint64_t *wide;
+    uint64_t        cols;
+} operands;
+
+INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int tokens, float32x4_t acc[TOKENS][PARTS])
+{
+    const uint8_t *head = p;
+
+    for (int j = 0; j < tokens; j++)
+        for (int part = 0; part < PARTS; part++)
+            acc[j][part] = vdupq_n_f32(0.0f);
+    for (uint64_t b = 0; b < o->cols / 32; b++) {
+        const uint8_t *x[TOKENS];
+        if (t.head && b % 8 == 0) {
+            head = p;
+            p += t.head;
+        }
+        for (int j = 0; j < tokens; j++)
+            x[j] = o->x[j] + 64 * b;
+        if (__builtin_expect(o->wide[b / 64] >> b % 64 & 1, 0))
+            step(t, p, head, x, 2 * o->cols, tokens, acc);
+        else
+            step(t, p, head, x, 0, tokens, acc);
+        p += t.unit;
+    }
+}
+
+/* Outputs o.. of row t; the last strip may have fewer than sixteen. */
+static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const float32x4_t v[PARTS])
+{
+    for (int part = 0; part < PARTS; part++, o += 4) {
+        float lanes[4];
+        vst1q_f32(lanes, v[part]);
+        for (uint64_t i = 0; i < 4 && o + i < a->last; i++)
+            lm_matmul_store(a, t, o + i, lanes[i]);
+    }
+}
+
+/* Rows [r, r + tokens) of x as a tile reads them. */
+static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
+{
+    uint64_t words = (a->cols / 32 + 63) / 64, *any = a->scratch;
+
+    for (uint64_t i = 0; i < words; i++)
+        any[i] = 0;
+    for (uint64_t j = 0; j < tokens; j++) {
+        lm_q8_row x = lm_q8_row_at((const uint8_t *)a->x + (r + j) * a->x_stride, a->cols);
+        o->x[j] = (const uint8_t *)x.high;
+        for (uint64_t i = 0; i < words && x.head->wide; i++)
+            any[i] |= x.wide[i];
+    }
+    o->wide = any;
+}
+
+typedef void tile_fn(const operands *o, const uint8_t *w, float32x4_t acc[TOKENS][PARTS]);
+
+/* A group of strips that fits in the second-level cache is used for all rows of x before the next one. */
+static void run(const lm_matmul_args *a, tile_fn *const tiles[TOKENS], uint64_t strip)
+{
+    uint64_t group = R * (1 + GROUP_BYTES / (strip + 1)), cuts = (a->n + TOKENS - 1) / TOKENS;
+    operands o = { .cols = a->cols };
+    float32x4_t y[TOKENS][PARTS];
+
+    for (uint64_t from = a->first; from < a->last; from += group) {
+        uint64_t to = a->last - from < group ? a->last : from + group;
+        for (uint64_t i = 0; i < cuts; i++) {
+            uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
+            take_rows(a, r, tokens, &o);
+            for (uint64_t at = from; at < to; at += R) {
+                tiles[tokens - 1](&o, (const uint8_t *)a->w + at / R * strip, y);
+                for (uint64_t j = 0; j < tokens; j++)
+                    put(a, r + j, at, y[j]);
+            }
+        }
+    }
+}
+
+static uint64_t scratch_bytes(uint64_t cols)
+{
+    return lm_q8_mask_bytes(cols);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+/* id, word, codes, d, m, its sign, halves, bytes of the numbers, of a unit, of the numbers ahead of eight, of a row */
+#define STRIPS(X)                                                                 \
+    X(LM_Q4_0, q4_0, c_nibbles_8, d_f16, m_none, NO_MINIMUM, 1, 2, 18, 0)         \
+    X(LM_Q4_1, q4_1, c_nibbles, d_f16, m_f16, PLUS, 1, 4, 20, 0)                  \
+    X(LM_Q5_0, q5_0, c_nibbles_bit_16, d_f16, m_none, NO_MINIMUM, 1, 2, 22, 0)    \
+    X(LM_Q5_1, q5_1, c_nibbles_bit, d_f16, m_f16, PLUS, 1, 4, 24, 0)              \
+    X(LM_Q8_0, q8_0, c_bytes, d_f16, m_none, NO_MINIMUM, 1, 2, 34, 0)             \
+    X(LM_IQ4_NL, iq4_nl, c_iq4, d_f16, m_none, NO_MINIMUM, 1, 2, 18, 0)           \
+    X(LM_MXFP4, mxfp4, c_fp4, d_exponent, m_none, NO_MINIMUM, 1, 1, 17, 0)        \
+    X(LM_Q2_K, q2_k, c_pairs, d_low, m_high, MINUS, 2, 2, 10, 4)                  \
+    X(LM_Q3_K, q3_k, c_pairs_bit_4, d_signed, m_none, NO_MINIMUM, 2, 2, 14, 2)    \
+    X(LM_Q4_K, q4_k, c_nibbles, d_unsigned, m_byte, MINUS, 1, 2, 18, 4)           \
+    X(LM_Q5_K, q5_k, c_nibbles_bit, d_unsigned, m_byte, MINUS, 1, 2, 22, 4)       \
+    X(LM_Q6_K, q6_k, c_nibbles_pair_32, d_signed, m_none, NO_MINIMUM, 2, 2, 26, 2) \
+    X(LM_IQ4_XS, iq4_xs, c_iq4, d_signed, m_none, NO_MINIMUM, 1, 1, 17, 2)
+
+#define TRAITS(codes, d, m, sign, halves, numbers, unit, head) \
+    ((traits){ codes, d, m, sign, halves, (numbers)*R, (unit)*R, (head)*R })
+
+#define TILE(word, tokens, ...)                                                                                   \
+    static void tile_##word##_##tokens(const operands *o, const uint8_t *w, float32x4_t acc[TOKENS][PARTS])       \
+    {                                                                                                             \
+        tile(TRAITS(__VA_ARGS__), o, w, tokens, acc);                                                             \
+    }
+
+#define RUN(word, ...)                                                                                            \
+    TILE(word, 1, __VA_ARGS__) TILE(word, 2, __VA_ARGS__) TILE(word, 3, __VA_ARGS__) TILE(word, 4, __VA_ARGS__)   \
+    static tile_fn *const tiles_##word[TOKENS] = { tile_##word##_1, tile_##word##_2, tile_##word##_3, tile_##word##_4 };
+
+#define X(id, word, ...)                                                                                          \
+    RUN(word, __VA_ARGS__)                                                                                        \
+    static void run_##word(const lm_matmul_args *a)                                                               \
+    {                                                                                                             \
+        run(a, tiles_##word, lm_strip_bytes(lm_strip_of(id), R, a->cols));                                        \
+    }                                                                                                             \
+    static uint64_t bytes_##word(uint64_t rows, uint64_t cols)                                                    \
+    {                                                                                                             \
+        return lm_strip_packed_bytes(lm_strip_of(id), R, rows, cols);                                             \
+    }                                                                                                             \
+    static void pack_##word(void *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t from, uint64_t to)   \
+    {                                                                                                             \
+        lm_strip_pack(lm_strip_of(id), R, dst, w, rows, cols, from, to);                                          \
+    }                                                                                                             \
+    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                 \
+    {                                                                                                             \
+        (void)rows;                                                                                               \
+        lm_strip_row(lm_strip_of(id), R, dst, w, cols, row);                                                      \
+    }                                                                                                             \
+    static const lm_matmul strips_##word = {                                                                      \
+        .name = #word " strips " LEVEL,                                                                           \
+        .x = &lm_activation_q8_arm,                                                                               \
+        .arithmetic = LM_ARITHMETIC_INT8,                                                                         \
+        .row_group = R,                                                                                           \
+        .scratch_bytes = scratch_bytes,                                                                           \
+        .packed_bytes = bytes_##word,                                                                             \
+        .pack = pack_##word,                                                                                      \
+        .run = run_##word,                                                                                        \
+        .row = row_##word,                                                                                        \
+    };
+STRIPS(X)
+#undef X
+
+/* The strips of byte_strips.h. */
+RUN(bytes, c_bytes_64, d_f32, m_none, NO_MINIMUM, 2, 8, 40, 0)
+
+static void run_bytes(const lm_matmul_args *a)
+{
+    run(a, tiles_bytes, a->cols / 32 * LM_BYTE_UNIT);
+}
+
+static uint64_t scratch_of_bytes(uint64_t cols)
+{
+    return lm_byte_strips_scratch(cols, scratch_bytes(cols));
+}
+
+#define X(id, word)                                                                                               \
+    static void run_##word(const lm_matmul_args *a)                                                               \
+    {                                                                                                             \
+        lm_byte_strips_run(a, id, run_bytes, scratch_bytes(a->cols));                                             \
+    }                                                                                                             \
+    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                 \
+    {                                                                                                             \
+        (void)rows;                                                                                               \
+        lm_dtype_of(id)->unpack(dst, lm_stored_row(w, lm_dtype_of(id), cols, row), cols);                         \
+    }                                                                                                             \
+    static const lm_matmul strips_##word = {                                                                      \
+        .name = #word " bytes " LEVEL,                                                                            \
+        .x = &lm_activation_q8_arm,                                                                               \
+        .arithmetic = LM_ARITHMETIC_INT8,                                                                         \
+        .row_group = LM_BYTE_STRIPS * LM_BYTE_ROWS,                                                               \
+        .scratch_bytes = scratch_of_bytes,                                                                        \
+        .run = run_##word,                                                                                        \
+        .row = row_##word,                                                                                        \
+    };
+LM_BYTE_TYPES(X)
+#undef X
+
+INLINE void init_strips(lm_kernels *k)
+{
+#define X(id, word, ...) k->fast[id] = &strips_##word;
+    STRIPS(X)
+    LM_BYTE_TYPES(X)
+#undef X
+}
+
+#endif
