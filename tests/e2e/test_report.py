@@ -134,7 +134,7 @@ def test_several_models_come_side_by_side_first(report):
 
 # ---- files ----
 
-@pytest.mark.parametrize("name", ["r.txt", "r.md", "r.json", "R.MARKDOWN"])
+@pytest.mark.parametrize("name", ["r.txt", "r.md", "r.json", "R.MARKDOWN", "r.html", "r.htm"])
 def test_form_by_name(lamina, tmp_path, name):
     done = lamina("report", "gpt2", "-o", tmp_path / name)
     assert done.returncode == 0 and done.stdout == "" and name in done.stderr
@@ -142,6 +142,8 @@ def test_form_by_name(lamina, tmp_path, name):
     text = (tmp_path / name).read_text()
     if name.endswith("json"):
         assert json.loads(text)["title"] == "GPT-2"
+    elif "htm" in name:
+        assert text.lower().startswith("<!doctype html>") and text.rstrip().endswith("</html>")
     else:
         assert text.startswith("# GPT-2" if "m" in name.lower() else "GPT-2\n━━━━━")
 
@@ -190,6 +192,8 @@ def test_hostile_names_are_text(lamina, hostile):
     md = lamina("report", hostile, *DEVICE, "--context", "48", "--format", "md")
     assert md.returncode == 0, md.stderr
     assert "<script" not in md.stdout.replace("`", "") and r"a\|b &lt;script&gt;" in md.stdout
+    page = lamina("report", hostile, *DEVICE, "--context", "48", "--format", "html")
+    assert page.returncode == 0 and "<script>alert" not in page.stdout and "a|b &lt;script&gt;" in page.stdout
     said = json.loads(lamina("report", hostile, *DEVICE, "--context", "48", "--format", "json").stdout)
     assert HOSTILE in json.dumps(said, ensure_ascii=False)
     assert HOSTILE in lamina("report", hostile, *DEVICE, "--context", "48").stdout
