@@ -61,6 +61,7 @@ void lm_part_info(lm_document *d)
     lm_next_row(t);
     lm_cell_code(t, "tie_word_embeddings");
     lm_cell(t, lm_facts_truth(f, "architecture.tied") ? "true" : "false");
+    info(t, "tokenizer", "model.tokenizer");
 }
 
 /* ---- what one asks first ---- */

@@ -15,6 +15,8 @@ void lm_fill_model(lm_facts *f, lm_fact *g)
     lm_say_text(g, "class", s->program->class_name, LM_FROM_PROGRAM, NULL);
     lm_say_text(g, "source", s->source, LM_FROM_REQUEST, NULL);
     lm_say_text(g, "container", s->container, LM_FROM_TENSOR, NULL);
+    if (s->tokenizer)
+        lm_say_text(g, "tokenizer", s->tokenizer, LM_FROM_CONFIG, "the model's own tokenizer");
 }
 
 void lm_fill_warnings(lm_facts *f, lm_fact *list)

@@ -12,6 +12,7 @@ typedef struct lm_ledger lm_ledger;
 
 typedef struct lm_subject {
     const char         *name, *source, *container;
+    const char         *tokenizer;       /* in a line; NULL: there is none here */
     const lm_program   *program;
     const lm_meta      *meta;            /* config.json or GGUF keys */
     const lm_container *tensors;         /* NULL: there are no weights */

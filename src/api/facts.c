@@ -161,6 +161,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.name      = m->name;
     s.source    = m->source;
     s.container = lm_model_container_name(m);
+    s.tokenizer = lm_model_tokenizer(m) ? lm_tokenizer_summary(lm_model_tokenizer(m)) : NULL;
     s.meta      = m->container ? lm_container_meta(m->container) : m->config_json;
     s.tensors   = m->tensors ? m->container : NULL;
     s.types     = h->types;
