@@ -181,7 +181,7 @@ void lm_chapter_cache(lm_document *d)
     lm_doc_diagram(d, "kv-growth", NULL, _("Bytes of the cache by context"), NULL);
     lm_doc_close(d);
     lm_doc_open(d, "cache-derivation", "O-13", _("The cache, derived"));
-    lm_doc_topic(d, "kv", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC, NULL);
+    lm_doc_topic(d, "kv", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
     say_why(d);
     say_savings(d);

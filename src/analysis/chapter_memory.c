@@ -143,7 +143,7 @@ void lm_chapter_memory(lm_document *d)
     say_devices(d);
     lm_doc_close(d);
     lm_doc_open(d, "memory-derivation", NULL, _("The memory, derived"));
-    lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC, NULL);
+    lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
     lm_doc_close(d);
 }

@@ -338,7 +338,7 @@ void lm_chapter_parameters(lm_document *d)
     lm_doc_close(d);
     say_mlps(d);
     lm_doc_open(d, "parameter-derivation", NULL, _("The count, derived"));
-    lm_doc_topic(d, "params", LM_TOPIC_ARITHMETIC, NULL);
+    lm_doc_topic(d, "params", LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
     lm_doc_close(d);
 }
@@ -346,6 +346,6 @@ void lm_chapter_parameters(lm_document *d)
 void lm_chapter_estimates(lm_document *d)
 {
     lm_doc_open(d, "estimates", "O-19", _("Estimates and the exact count"));
-    lm_doc_topic(d, "estimate", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC, NULL);
+    lm_doc_topic(d, "estimate", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
 }

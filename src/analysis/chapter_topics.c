@@ -38,8 +38,8 @@ static void say_users(lm_document *d, const lm_card *card)
     if (!u || !u->of)
         return;
     if (u->n == u->of)
-        lm_doc_textf(d, _("Who uses it: all %u presets."), u->of);
-    else if (u->n)
+        return;                      /* what all do needs no list */
+    if (u->n)
         lm_doc_textf(d, _("Who uses it: %u of %u presets: %s."), u->n, u->of, u->names.data ? u->names.data : "");
     else
         lm_doc_textf(d, _("Who uses it: none of %u presets."), u->of);
@@ -62,8 +62,6 @@ static void say_judgement(lm_document *d, const lm_card *c)
         list(d, '!', c->costs);
     }
     say_users(d, c);
-    for (int i = 0; i < LM_CARD_LINES && c->sources[i]; i++)
-        lm_doc_source(d, c->sources[i]);
 }
 
 /* ---- a topic ---- */
@@ -84,6 +82,8 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
     d->status = lm_explanation_begin(&x, &d->error);
     if (d->status != LM_OK || !x.used)
         return;
+    for (int i = 0; i < LM_CARD_LINES && x.card->sources[i]; i++)
+        lm_doc_source(d, x.card->sources[i]);
     if (parts & LM_TOPIC_WHAT) {
         lm_doc_text(d, _(x.card->what));
         say_formulas(d, x.card);
