@@ -132,14 +132,34 @@ static void put_branch(branch *b, const char *name, const char *kind, const char
     lm_cell(b->t, what);
 }
 
-static void put_operation(branch *b, uint32_t i)
+/* Weights that are read here first. */
+static uint64_t parameters_of(const lm_facts *f, uint32_t i)
 {
-    const lm_node *n    = &b->f->s.program->nodes[i];
-    const char    *word = n->code == LM_OP_ADD ? _("+ residual") : last_word(n->path);
-    lm_buf         what = { 0 };
+    const lm_program *p = f->s.program;
+    uint64_t          n = 0;
+
+    for (uint32_t k = 0; k < sizeof p->nodes[i].weights / sizeof *p->nodes[i].weights; k++) {
+        uint32_t w = p->nodes[i].weights[k];
+        if (w != LM_NONE && f->ledger->reader[w] == i && !p->weights[w].constant)
+            n += p->weights[w].elements;
+    }
+    return n;
+}
+
+/* An operation that stands in the layer itself, or that a module shares with others: kv_b_proj.k. */
+static void put_operation(branch *b, uint32_t m, uint32_t i)
+{
+    const lm_program *p    = b->f->s.program;
+    const lm_node    *n    = &p->nodes[i];
+    size_t            skip = strlen(p->modules[m].path);
+    bool              below = strncmp(n->path, p->modules[m].path, skip) == 0 && n->path[skip] == '.';
+    const char       *word = n->code == LM_OP_ADD ? _("+ residual") : below ? n->path + skip + 1 : last_word(n->path);
+    lm_buf            what = { 0 };
 
     describe_op(b->f, i, &what);
     put_branch(b, word, "", what.data ? what.data : "");
+    if (parameters_of(b->f, i))
+        lm_cell_count(b->t, LM_EXACT, LM_UNIT_PARAMETERS, parameters_of(b->f, i));
     b->f->failed |= what.failed;
     lm_buf_free(&what);
 }
@@ -178,7 +198,7 @@ static void put_inner(branch *b, uint32_t m)
         uint32_t c = child_holding(b->f, m, i);
         next       = c == LM_NONE ? i + 1 : b->f->s.program->modules[c].end_op;
         if (c == LM_NONE)
-            put_operation(b, i);
+            put_operation(b, m, i);
         else
             put_child(b, c);
     }
@@ -280,7 +300,11 @@ static void say_next(lm_document *d, uint32_t layer)
 
 static void say_layer(lm_document *d, uint32_t layer)
 {
-    lm_doc_fold(d, lm_doc_keepf(d, "layer-%u", layer), title_of(d, layer));
+    uint32_t  twin = d->facts->ledger->twin[layer];
+    lm_block *fold = lm_doc_fold(d, lm_doc_keepf(d, "layer-%u", layer), title_of(d, layer));
+
+    if (twin != layer)
+        fold->same_as = lm_doc_anchor(d, lm_doc_keepf(d, "layer-%u", twin));
     say_likeness(d, layer);
     lm_layer_table(d, layer, 8, true);
     say_next(d, layer);

@@ -56,7 +56,7 @@ void lm_part_info(lm_document *d)
     if (lm_facts_has(f, "architecture.norm")) {
         lm_next_row(t);
         lm_cell_code(t, "norm");
-        lm_cellf(t, "%s, %s", lm_facts_text(f, "architecture.norm"), lm_facts_text(f, "architecture.norm_position"));
+        lm_cellf(t, "%s, %s", _(lm_facts_text(f, "architecture.norm")), _(lm_facts_text(f, "architecture.norm_position")));
     }
     lm_next_row(t);
     lm_cell_code(t, "tie_word_embeddings");

@@ -234,7 +234,23 @@ static void put_heading(const writer *w, const lm_block *b)
 /* Lists, formulas and tables of one thought stand close; all else is parted by an empty line. */
 static bool stays_close(const lm_block *before, const lm_block *b)
 {
-    return before && b->kind == LM_BLOCK_FORMULA && before->kind == LM_BLOCK_FORMULA;
+    if (!before)
+        return false;
+    return (b->kind == LM_BLOCK_FORMULA && before->kind == LM_BLOCK_FORMULA) || (b->same_as && before->same_as);
+}
+
+static void put_blocks(const writer *w, const lm_block *within);
+
+/* Open, but for one that repeats another: of that only the first paragraph, which says so. */
+static void put_fold(const writer *w, const lm_block *b)
+{
+    lm_buf_printf(w->out, "  %s ", !w->m.lines ? "*" : b->same_as ? "▸" : "▾");
+    put_line(b->title, w->out);
+    lm_buf_add_char(w->out, '\n');
+    if (!b->same_as)
+        put_blocks(w, b);
+    else if (b->first && b->first->kind == LM_BLOCK_TEXT)
+        put_prose(w, "", b->first->text, 4);
 }
 
 static void put_blocks(const writer *w, const lm_block *within)
@@ -248,10 +264,7 @@ static void put_blocks(const writer *w, const lm_block *within)
             put_heading(w, b);
             put_blocks(w, b);
         } else if (b->kind == LM_BLOCK_FOLD) {
-            lm_buf_printf(w->out, "  %s ", w->m.lines ? "▾" : "*");
-            put_line(b->title, w->out);
-            lm_buf_add_char(w->out, '\n');
-            put_blocks(w, b);
+            put_fold(w, b);
         } else {
             put_leaf(w, b);
         }
