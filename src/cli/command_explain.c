@@ -165,6 +165,8 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 
     if (o->svg && (!o->diagram || cli->json || o->markdown))
         return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "a picture is the only form of one --diagram then");
+    if (o->output && (cli->json || (!cli->n_args && !o->diagram)))
+        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "it takes a page or a picture: name a topic or a diagram, without --json");
     if (!cli->n_args && !o->diagram)
         return list_topics(cli, e);
     LM_TRY(choose(cli, o, &path, &example, e));
@@ -177,7 +179,7 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_explain = {
     .name = "explain",
-    .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL]] [--md]",
+    .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL]] [--md | --svg] [-o FILE]",
     .summary = "explain a component, its arithmetic step by step",
     .about = "  Without TOPIC: the topics there are. Without MODEL: a published model that has what is explained.\n"
              "  MODEL may be a preset, a config.json, a folder or a .gguf file.\n",

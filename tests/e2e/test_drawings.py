@@ -46,6 +46,18 @@ def test_one_diagram_to_a_file(lamina, tmp_path):
     assert ElementTree.parse(out).getroot().tag == SVG + "svg"
 
 
+def test_a_page_to_a_file(lamina, tmp_path):
+    out = tmp_path / "kv.md"
+    assert lamina("explain", "kv", "llama-3.2-3b", "--md", "-o", str(out)).stdout == ""
+    assert out.read_text() == lamina("explain", "kv", "llama-3.2-3b", "--md").stdout
+
+
+@pytest.mark.parametrize("args", [["-o", "x.txt"], ["kv", "gpt2", "--json", "-o", "x.txt"]])
+def test_a_file_is_for_pages(lamina, args):
+    done = lamina("explain", *args)
+    assert done.returncode == 2 and done.stderr.startswith("error: --output")
+
+
 @pytest.mark.parametrize("args", [["kv", "llama-3.2-3b", "--svg"], ["--diagram", "flow", "gpt2", "--svg", "--json"], ["--diagram", "flow", "gpt2", "--svg", "--md"]])
 def test_svg_is_one_diagram(lamina, args):
     done = lamina("explain", *args)
