@@ -111,6 +111,10 @@ void lm_derive_kv_cache(lm_derivation *d)
 
 void lm_derive_memory(lm_derivation *d)
 {
+    if (!lm_facts_has(d->f, "memory.total")) {
+        lm_derive_heading(d, "%s", _(lm_facts_text(d->f, "memory.not_planned")));
+        return;
+    }
     lm_let_fact(d, "weights", "W", _("bytes of weights in memory of our own, in the layouts that kernels want"),
                 "memory.weights");
     lm_let_fact(d, "kv", "C", _("bytes of the cache's pages"), "memory.kv");

@@ -80,6 +80,14 @@ def test_a_page_is_whole(lamina, model, language):
     assert len(text) < 1_500_000
 
 
+def test_what_cannot_be_planned_is_said(lamina):
+    """Heads of 80 lanes fit no q8_0 cache: no sliders, the reason stands in the page."""
+    text = report(lamina, "phi-2", "--kv-type", "q8_0")
+    page = check(text)
+    assert "a q8_0 cache needs heads whose width is a multiple of 32, not 80" in text
+    assert not [s for s in page.scripts if s.startswith("{")]
+
+
 def test_several_models(lamina):
     page = check(report(lamina, "llama-3.2-3b", "mistral-7b-v0.1"))
     assert len([s for s in page.scripts if s.startswith("{")]) == 2, "sliders for each"
