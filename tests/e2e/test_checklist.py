@@ -1,0 +1,41 @@
+"""docs/checklist.md: every item there is, every command runs and says something, every test that is named exists."""
+import json
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+from conftest import BUILD, MODEL, SOURCE, run
+
+ROW = re.compile(r"^\| ([A-K]\d+) \| (.+?) \| (.+) \| (.+) \|$")
+ROWS = [m.groups() for m in map(ROW.match, (SOURCE / "docs/checklist.md").read_text().splitlines()) if m]
+COMMANDS = sorted({(command, int(status or 0)) for row in ROWS for command, status in re.findall(r"`lamina ([^`]+)`(?: \(exit (\d)\))?", row[2])})
+ITEMS = {"A": 4, "B": 11, "C": 9, "D": 7, "E": 8, "F": 4, "G": 5, "H": 3, "I": 3, "J": 4, "K": 3}
+
+
+def test_no_item_is_missing():
+    assert [row[0] for row in ROWS] == [f"{letter}{i + 1}" for letter, n in ITEMS.items() for i in range(n)]
+    assert all("`lamina " in row[2] and "`" in row[3] for row in ROWS)
+
+
+@pytest.mark.parametrize("command,status", COMMANDS)
+def test_command(build, command, status):
+    words = [str(MODEL) if word == "MODEL" else word for word in shlex.split(command)]
+    done = run(build / "src/cli/lamina", *words, cwd=SOURCE, env={**os.environ, "LAMINA_CACHE": "/nowhere/at/all"})
+    assert done.returncode == status, done.stderr
+    assert len(done.stdout) > 2
+
+
+def test_tests_exist():
+    known = {t["name"] for t in json.loads(subprocess.check_output(["meson", "introspect", "--tests", BUILD]))}
+    named = {name for row in ROWS for name in re.findall(r"`([^`]+)`", row[3])}
+    assert named <= known, named - known
+
+
+@pytest.mark.parametrize("model", ["llama-3.2-3b", "deepseek-v2"])
+def test_anchors_lead_somewhere(build, model):
+    """K2: every link inside a report has its place, and the contents link to more than a few."""
+    page = run(build / "src/cli/lamina", "report", model, "--format", "html", "-o", "-", cwd=SOURCE).stdout
+    places, links = set(re.findall(r' id="([^"]+)"', page)), set(re.findall(r'href="#([^"]+)"', page))
+    assert len(links) >= 5 and links <= places, links - places
