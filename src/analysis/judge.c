@@ -12,12 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "analysis/claim.h"
 #include "analysis/fact.h"
-
-/* "394M": 394 million, known to half a million. Binary: what it is if M is 2^20. */
-typedef struct claim { double value, binary, half; int power; bool whole, below; } claim;
-
-/* ---- reading ---- */
 
 static double power_of(double base, int n)
 {
@@ -28,68 +24,6 @@ static double power_of(double base, int n)
     return x;
 }
 
-/* k M G T (also B for a billion, where it counts and does not measure) after a number. */
-static int prefix_of(const char *s, bool bytes, const char **after)
-{
-    static const char letters[] = "kmgt";
-
-    while (*s == ' ')
-        s++;
-    *after = s;
-    if (strncasecmp(s, "thousand", 8) == 0 || strncasecmp(s, "million", 7) == 0 || strncasecmp(s, "billion", 7) == 0) {
-        *after = s + strcspn(s, " ");
-        return tolower((unsigned char)*s) == 't' ? 1 : tolower((unsigned char)*s) == 'm' ? 2 : 3;
-    }
-    if (!bytes && (*s == 'B' || *s == 'b')) {
-        *after = s + 1;
-        return 3;
-    }
-    const char *at = *s ? strchr(letters, tolower((unsigned char)*s)) : NULL;
-    if (!at)
-        return 0;
-    *after = s + 1;
-    return (int)(at - letters) + 1;
-}
-
-static bool read_claim(const char *text, bool bytes, claim *out)
-{
-    char        digits[64];
-    size_t      n = 0, decimals = 0;
-    bool        point = false, exponent = false;
-    const char *p = text, *after;
-
-    for (out->below = false; *p && (strchr("~<= ", *p) || (unsigned char)*p >= 0x80); p++)
-        out->below |= *p == '<';
-    for (; *p && n + 1 < sizeof digits; p++) {
-        if (*p == ',' && isdigit((unsigned char)p[1]))
-            continue;
-        bool sign  = (*p == '-' || *p == '+') && (n == 0 || exponent);
-        bool power = tolower((unsigned char)*p) == 'e' && n && (isdigit((unsigned char)p[1]) || p[1] == '-');
-        if (!isdigit((unsigned char)*p) && *p != '.' && !sign && !power)
-            break;
-        exponent = tolower((unsigned char)*p) == 'e';
-        point |= *p == '.';
-        decimals += point && isdigit((unsigned char)*p);
-        digits[n++] = *p;
-    }
-    digits[n] = '\0';
-    if (!n || !strpbrk(digits, "0123456789"))
-        return false;
-    double x   = strtod(digits, NULL);
-    int power  = prefix_of(p, bytes, &after);
-    bool unit  = strncasecmp(after, "flop", 4) == 0 || strncasecmp(after, "param", 5) == 0;
-    if (power && !bytes && isalpha((unsigned char)*after) && !unit)
-        power = 0;                           /* a word, not a unit */
-    out->power  = power;
-    out->value  = x * power_of(1000, power);
-    out->binary = x * power_of(1024, power);
-    out->whole  = power == 0 && !point && !strpbrk(digits, "eE");
-    out->half   = out->whole ? 0 : 0.5 * pow(10, -(double)decimals) * power_of(1000, power);
-    if (strpbrk(digits, "eE"))
-        out->half = fabs(x) * 1e-9;
-    return true;
-}
-
 /* ---- judging ---- */
 
 static bool near(double claimed, double truth, double half)
@@ -98,7 +32,7 @@ static bool near(double claimed, double truth, double half)
 }
 
 /* What could have gone wrong, from the likeliest on. */
-static const char *reason(lm_facts *f, const lm_fact *x, const claim *c, double truth)
+static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, double truth)
 {
     double untied = lm_facts_number(f, "parameters.untied_total"), total = lm_facts_number(f, "parameters.total");
 
@@ -108,13 +42,14 @@ static const char *reason(lm_facts *f, const lm_fact *x, const claim *c, double 
         return N_("a tied head counted twice");
     if (x->unit == LM_UNIT_BYTES && untied != total && near(c->value, truth * untied / total, c->half))
         return N_("a tied head counted twice");
-    if (x->unit != LM_UNIT_BYTES && c->power && near(c->binary, truth, c->half * power_of(1.024, c->power)))
+    if (x->unit != LM_UNIT_BYTES && c->power && c->half < 0.02 * c->value && near(c->binary, truth, c->half * power_of(1.024, c->power)))
         return N_("a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal");
     if (near(c->value / 1000, truth, c->half / 1000) || near(c->value * 1000, truth, c->half * 1000))
         return N_("a thousand times off: another prefix");
-    if (near(c->value * 2, truth, 2 * c->half))
+    bool sized = x->unit == LM_UNIT_BYTES || x->unit == LM_UNIT_ELEMENTS || x->unit == LM_UNIT_FLOPS || x->unit == LM_UNIT_PARAMETERS;
+    if (sized && near(c->value * 2, truth, 2 * c->half))
         return N_("half: keys or values only, or another precision");
-    if (near(c->value / 2, truth, c->half / 2))
+    if (sized && near(c->value / 2, truth, c->half / 2))
         return N_("twice: another precision, or counted twice");
     if (x->unit == LM_UNIT_BYTES && near(c->value * 4, truth, 4 * c->half))
         return N_("a quarter: another precision");
@@ -127,38 +62,84 @@ static const char *reason(lm_facts *f, const lm_fact *x, const claim *c, double 
     return "";
 }
 
+/* A number of something else than the fact counts, or more than a number. */
+static bool of_another_kind(const lm_fact *x, const lm_claimed *c)
+{
+    bool bytes = x->unit == LM_UNIT_BYTES, percent = x->unit == LM_UNIT_PERCENT;
+
+    return c->other || (c->unit == LM_CLAIM_BYTES && !bytes) || (c->unit == LM_CLAIM_PERCENT && !percent) ||
+           (c->unit == LM_CLAIM_TIMES && (bytes || percent)) ||
+           (c->unit == LM_CLAIM_OPERATIONS && x->unit != LM_UNIT_FLOPS && x->unit != LM_UNIT_MULT_ADDS);
+}
+
+/* A table of embeddings may have more rows than the tokenizer has tokens: they are padded to whole blocks. */
+static bool may_be_padded(const lm_fact *x, double claimed, double truth)
+{
+    const char *name = x->name ? x->name : "";
+
+    return (strncmp(name, "vocab", 5) == 0 || strcmp(name, "num_embeddings") == 0) && claimed < truth && claimed > 0.99 * truth &&
+           fmod(truth, 64) == 0;
+}
+
+static void not_checkable(lm_judgement *out, const char *why)
+{
+    out->verdict = LM_CLAIM_NOT_CHECKABLE;
+    snprintf(out->why, sizeof out->why, "%s", why);
+}
+
+/* "about 30", "150K+", "< 0.1 %": more than a number, less than a value. */
+static void judge_loosely(const lm_claimed *c, double truth, lm_judgement *out)
+{
+    if (c->bound)
+        out->verdict = (c->bound < 0 ? truth <= c->value + c->half : truth >= c->value - c->half) ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+    else if (near(c->value, truth, c->half) || fabs(c->value - truth) <= 0.1 * fabs(truth))
+        out->verdict = LM_CLAIM_ROUNDED;
+    else
+        out->verdict = LM_CLAIM_WRONG;
+}
+
 static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_judgement *out)
 {
-    double truth = x->kind == LM_FACT_COUNT ? (double)x->count : x->number;
-    bool   bytes = x->unit == LM_UNIT_BYTES;
-    claim  c;
+    double     truth = x->kind == LM_FACT_COUNT ? (double)x->count : x->number;
+    bool       bytes = x->unit == LM_UNIT_BYTES;
+    lm_claimed c;
 
-    if (!read_claim(text, bytes, &c)) {
-        out->verdict = LM_CLAIM_NOT_CHECKABLE;
-        snprintf(out->why, sizeof out->why, "%s", N_("no number"));
+    if (!lm_read_claim(text, bytes, &c)) {
+        not_checkable(out, N_("no number"));
         return;
+    }
+    if (of_another_kind(x, &c)) {
+        not_checkable(out, N_("said in other words"));
+        return;
+    }
+    if (x->unit == LM_UNIT_PERCENT && c.unit == LM_CLAIM_PLAIN && !c.whole && c.value > 0 && c.value <= 1 && truth > 1) {
+        c.value *= 100;                      /* a share of one */
+        c.half *= 100;
     }
     if (c.whole && x->kind == LM_FACT_NUMBER && truth != nearbyint(truth))
         c.half = 0.5;                        /* "67" of a percentage */
-    if (c.below) {
-        out->verdict = truth < c.value ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
-        return;
-    }
     if (x->unit == LM_UNIT_TOKENS && c.power == 1 && near(c.binary, truth, 0)) {
         out->verdict = LM_CLAIM_CONFIRMED;   /* contexts are powers of two: 32K */
         snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
         return;
     }
-    if (near(c.value, truth, 0) || (bytes && near(c.binary, truth, 0)) || (c.power && near(c.value, truth, 0))) {
+    if (near(c.value, truth, 0) || (bytes && near(c.binary, truth, 0))) {
         out->verdict = LM_CLAIM_CONFIRMED;
         if (bytes && c.power && !near(c.value, truth, 0))
             snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
+    } else if (c.bound) {
+        judge_loosely(&c, truth, out);
     } else if (near(c.value, truth, c.half) || (bytes && near(c.binary, truth, c.half * power_of(1.024, c.power)))) {
         out->verdict = LM_CLAIM_ROUNDED;
+    } else if (c.about) {
+        judge_loosely(&c, truth, out);
     } else {
         out->verdict = LM_CLAIM_WRONG;
-        snprintf(out->why, sizeof out->why, "%s", reason(f, x, &c, truth));
     }
+    if (out->verdict == LM_CLAIM_WRONG && may_be_padded(x, c.value, truth))
+        not_checkable(out, N_("said in other words"));
+    else if (out->verdict == LM_CLAIM_WRONG)
+        snprintf(out->why, sizeof out->why, "%s", reason(f, x, &c, truth));
 }
 
 /* Letters and digits in lower case: "(3072,)" is "3072", "Q, K" is "Q and K". */
@@ -175,10 +156,19 @@ static void essence(const char *text, char out[160])
     out[n] = '\0';
 }
 
+static bool starts(const char *text, const char *const *words)
+{
+    for (; *words; words++)
+        if (strncasecmp(text, *words, strlen(*words)) == 0 && !isalpha((unsigned char)text[strlen(*words)]))
+            return true;
+    return false;
+}
+
 static void judge_truth(const lm_fact *x, const char *text, lm_judgement *out)
 {
-    bool yes = strcasecmp(text, "yes") == 0 || strcasecmp(text, "true") == 0;
-    bool no  = strcasecmp(text, "no") == 0 || strcasecmp(text, "false") == 0;
+    static const char *const yes_words[] = { "yes", "true", "tied", "shared", "enabled", "✓", "✔", "✅", NULL };
+    static const char *const no_words[]  = { "no", "not", "false", "untied", "separate", "none", "disabled", "✗", "✘", "❌", NULL };
+    bool yes = starts(text, yes_words), no = starts(text, no_words);
 
     out->verdict = !yes && !no ? LM_CLAIM_NOT_CHECKABLE : yes == x->truth ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
     if (!yes && !no)
@@ -196,6 +186,27 @@ static bool names_a_kind(const char *text)
         if (strncmp(text, words[i], strlen(words[i])) == 0)
             return strlen(text) < 20;
     return false;
+}
+
+/* What the field writes out and shortens. */
+static void shorten(char text[160])
+{
+    static const char *const names[][2] = {
+        { "multiheadlatentattention", "mla" }, { "multiheadattention", "mha" }, { "groupedqueryattention", "gqa" },
+        { "multiqueryattention", "mqa" },      { "slidingwindowattention", "swa" }, { "multihead", "mha" }, { "groupedquery", "gqa" },
+        { "multiquery", "mqa" },               { "rotarypositionembeddings", "rope" }, { "rotarypositionembedding", "rope" },
+        { "rotarypositionalembeddings", "rope" }, { "rotarypositionalembedding", "rope" }, { "rotary", "rope" },
+        { "rootmeansquarenorm", "rmsnorm" },   { "layernormalization", "layernorm" },
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *at = strstr(text, names[i][0]);
+        if (!at)
+            continue;
+        size_t n = strlen(names[i][0]), m = strlen(names[i][1]);
+        memmove(at + m, at + n, strlen(at + n) + 1);
+        memcpy(at, names[i][1], m);
+    }
 }
 
 /* Numbers in the order of the list; in -> out is how people write a matrix [out, in]. */
@@ -220,6 +231,8 @@ static void judge_text(const char *truth, const char *text, lm_judgement *out)
 
     essence(truth, a);
     essence(text, b);
+    shorten(a);
+    shorten(b);
     bool part    = *a && *b && (strstr(a, b) || strstr(b, a));
     out->verdict = strcmp(a, b) == 0 ? LM_CLAIM_CONFIRMED : part ? LM_CLAIM_ROUNDED : names_a_kind(a) && names_a_kind(b) ? LM_CLAIM_WRONG
                                                                                     : LM_CLAIM_NOT_CHECKABLE;
@@ -229,12 +242,26 @@ static void judge_text(const char *truth, const char *text, lm_judgement *out)
         snprintf(out->why, sizeof out->why, "%s", N_("said in other words"));
 }
 
+static bool is_gap(char c)
+{
+    return c == ' ' || c == '_' || c == '-';
+}
+
+/* The same name but for case and what stands between words. */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++)
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b) && !(is_gap(*a) && is_gap(*b)))
+            return false;
+    return *a == *b;
+}
+
 static const lm_fact *fact_of(lm_facts *f, const char *quantity)
 {
     const lm_fact *x = NULL;
 
     for (const lm_quantity *q = lm_quantities; q->name; q++)
-        if (strcasecmp(q->name, quantity) == 0)
+        if (same_name(q->name, quantity))
             return lm_facts_find(f, q->path, &x, NULL) == LM_OK ? x : NULL;
     return lm_facts_find(f, quantity, &x, NULL) == LM_OK ? x : NULL;
 }

@@ -64,3 +64,25 @@ def test_a_document(lamina, tmp_path):
     done = lamina("audit", good, "--json")
     assert done.returncode == 0
     assert [s["verdict"] for s in json.loads(done.stdout)["statements"]] == ["confirmed", "confirmed", "rounded", "not checkable"]
+
+
+def test_other_wordings(lamina, source):
+    """Statements about other models as people write them, right, rounded, wrong and beyond judging; each verdict by hand."""
+    path = source / "tests/golden/audit/statements.tsv"
+    with path.open(newline="") as f:
+        rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
+    found = json.loads(lamina("audit", path, "--json").stdout)["statements"]
+    assert len(found) == len(rows) >= 59
+    for row, statement in zip(rows, found):
+        assert row["verdict"] == statement["verdict"], (row, statement)
+
+
+def test_names_that_people_use(lamina, source):
+    path = source / "tests/golden/audit/qwen2.5-7b.md"
+    done = lamina("audit", path, "-m", "qwen2.5-7b", "--json")
+    assert done.returncode == 5
+    found = [(s["line"], s["verdict"]) for s in json.loads(done.stdout)["statements"]]
+    assert {v for line, v in found if line < 26} == {"confirmed", "rounded"}
+    assert {v for line, v in found if 26 < line < 40} == {"wrong"}
+    assert {v for line, v in found if line > 40} == {"not checkable"}
+    assert len(found) == 30
