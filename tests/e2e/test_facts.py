@@ -167,15 +167,29 @@ def test_every_statement(asker, rows, source):
     assert not wrong, "\n".join(wrong)
 
 
+def stays(asker, r):
+    """A number that is the same whatever the description says."""
+    numeric = r["compare"] == "number" or re.search(r"\d", r["expect"]) and "{" in r["answer"]
+    return r["kind"] == "computed" and numeric and not r["fixed"] and plain(asker.answer(r, "changed")) == plain(asker.answer(r, "plain"))
+
+
 def test_answers_move(asker, rows):
     """No answer is a constant: every size of the description is changed, and the numbers with it."""
-    still = []
-    for r in rows:
-        numeric = r["compare"] == "number" or re.search(r"\d", r["expect"]) and "{" in r["answer"]
-        if r["kind"] == "computed" and numeric and not r["fixed"]:
-            if plain(asker.answer(r, "changed")) == plain(asker.answer(r, "plain")):
-                still.append(f"{r['id']} {r['asked']} {r['quantity']}: {r['answer']} stays {plain(asker.answer(r, 'plain'))}")
+    still = [f"{r['id']} {r['asked']} {r['quantity']}: {r['answer']} stays {plain(asker.answer(r, 'plain'))}" for r in rows if stays(asker, r)]
     assert not still, "\n".join(still)
+
+
+def test_constants_would_be_found(asker, rows):
+    """The two tests above are not blind: a true value written into the table passes the first and fails the second."""
+    numbers = [r for r in rows if r["kind"] == "computed" and r["compare"] == "number" and not r["fixed"]
+               and re.fullmatch(r"\d+(\.\d+)?", r["true_value"])]
+    assert len(numbers) > 300
+    for r in numbers:
+        constant = {**r, "answer": "=" + r["true_value"]}
+        assert agrees(asker.answer(constant, "plain"), r["true_value"]) and stays(asker, constant), r["id"]
+    for r in rows:
+        assert r["kind"] != "computed" or list(paths_of(r["answer"])), f"{r['id']}: computed from no fact"
+    assert sum(bool(r["fixed"]) for r in rows) <= 29
 
 
 def test_unsupported_claims_are_flagged(rows):
