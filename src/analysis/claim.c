@@ -138,7 +138,8 @@ static const char *read_exponent(const char *s, digits *d, int *power, bool *fou
 
     *found = false;
     *power = 0;
-    if (tolower((unsigned char)*s) == 'e' && (isdigit((unsigned char)s[1]) || ((s[1] == '-' || s[1] == '+') && isdigit((unsigned char)s[2])))) {
+    bool signed_power = (s[0] && (s[1] == '-' || s[1] == '+')) && isdigit((unsigned char)s[2]);
+    if (tolower((unsigned char)*s) == 'e' && (isdigit((unsigned char)s[1]) || signed_power)) {
         *power = (int)strtol(s + 1, &end, 10);
         *found = true;
         return end;
@@ -266,6 +267,8 @@ bool lm_read_claim(const char *text, bool bytes, lm_claimed *out)
     out->value  = x * pow(1000, power);
     out->binary = x * pow(1024, power);
     out->whole  = power == 0 && !d.point && !powered;
-    out->half   = out->whole || (powered && !d.point) ? fabs(x) * (powered ? 1e-9 : 0) : 0.5 * pow(10, exponent - d.decimals) * pow(1000, power);
+    out->half   = 0.5 * pow(10, exponent - d.decimals) * pow(1000, power);
+    if (out->whole || (powered && !d.point))
+        out->half = powered ? fabs(x) * 1e-9 : 0;    /* written out: 32, 1e-5 */
     return true;
 }

