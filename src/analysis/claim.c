@@ -158,7 +158,7 @@ static const char *read_exponent(const char *s, digits *d, int *power, bool *fou
         s      = small;
     }
     if (*found && ten)
-        strcpy(d->text, "1");
+        memcpy(d->text, "1", 2);
     return s;
 }
 

@@ -34,12 +34,13 @@ static json_t *rate_json(double x)
 
 static json_t *device_json(const lm_device *d)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s}", "name", d->name, "title", d->title,
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s, s:o}", "name", d->name, "title", d->title,
                      "kind",
                      d->kind,
                      "aliases", d->aliases, "memory", (json_int_t)d->memory, "bytes_per_second", d->memory_rate, "operations_per_second",
                      "f32", rate_json(d->peak.f32), "f16", rate_json(d->peak.f16), "bf16", rate_json(d->peak.bf16), "int8",
-                     rate_json(d->peak.int8), "cores", d->cores ? json_integer(d->cores) : json_null(), "source", d->source);
+                     rate_json(d->peak.int8), "cores", d->cores ? json_integer(d->cores) : json_null(), "source", d->source,
+                     "checked", *d->checked ? json_string(d->checked) : json_null());
 }
 
 /* Tera-operations to three digits; "-" where nobody publishes any. */
@@ -114,6 +115,8 @@ static void details(const lm_device *d, lm_buf *out)
         }
     label(_("source"), out);
     lm_buf_printf(out, "%s\n", d->source);
+    label(_("checked"), out);
+    lm_buf_printf(out, "%s\n", *d->checked ? d->checked : _("not since it was written down"));
 }
 
 static json_t *list_json(int only)
