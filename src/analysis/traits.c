@@ -255,7 +255,9 @@ const char *lm_position_name(const lm_program *p, const lm_traits *t, char *out,
 
 const char *lm_mlp_name(const lm_traits *t, char *out, size_t n)
 {
-    const char *gated = t->act == LM_ACT_SILU ? "SwiGLU" : t->act == LM_ACT_RELU ? "ReGLU" : t->act == LM_ACT_SIGMOID ? "GLU" : "GeGLU";
+    /* x sigmoid(1.702 x) is written as a quick GELU and as Swish with that beta: its gated MLP is called SwiGLU */
+    bool        swish = t->act == LM_ACT_SILU || t->act == LM_ACT_GELU_QUICK;
+    const char *gated = swish ? "SwiGLU" : t->act == LM_ACT_RELU ? "ReGLU" : t->act == LM_ACT_SIGMOID ? "GLU" : "GeGLU";
     const char *kind  = !t->has_act ? "none" : t->glu ? gated : t->act == LM_ACT_GELU_TANH ? "GELU" : lm_act_name(t->act);
 
     snprintf(out, n, "%s%s", kind, t->experts ? "+MoE" : "");
