@@ -61,7 +61,7 @@ void lm_chart_mermaid(const lm_chart *c, lm_buf *out)
 {
     lm_buf title = { 0 };
 
-    lm_buf_printf(&title, "%s%s", c->log_y ? "log10 of " : "", c->y_title);
+    lm_buf_printf(&title, c->log_y ? _("log10 of %s") : "%s", c->y_title);
     lm_buf_add_str(out, "xychart-beta\n  title ");
     put_quoted(c->title, out);
     lm_buf_add_str(out, "\n  x-axis ");
