@@ -191,6 +191,41 @@ static void impossible_options_are_refused(void **state)
 #undef REFUSED
 }
 
+/* Another context and cache type: the sizes that a plan made for them has, and the steps of the first. */
+static void resized_is_as_made_anew(void **state)
+{
+    static const uint32_t contexts[] = { 1, 64, 65, 900, 4000 };
+    static const lm_dtype types[]    = { LM_F16, LM_F32, LM_BF16 };
+    lm_error              e;
+
+    (void)state;
+    for (uint32_t window = 0; window <= 100; window += 100)
+        for (size_t c = 0; c < sizeof contexts / sizeof *contexts; c++)
+            for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+                fixture  from, anew;
+                lm_plan *resized = NULL;
+                assert_int_equal(make(&from, window, NULL, NULL), LM_OK);
+                lm_plan_options o = from.plan->options;
+                o.context         = contexts[c];
+                o.kv_type         = types[t];
+                assert_int_equal(make(&anew, window, &o, NULL), LM_OK);
+                assert_int_equal(lm_plan_resized(from.plan, contexts[c], types[t], &resized, NULL), LM_OK);
+                assert_int_equal(resized->kv_bytes, anew.plan->kv_bytes);
+                assert_int_equal(resized->slab_bytes, anew.plan->slab_bytes);
+                assert_int_equal(resized->weight_bytes, anew.plan->weight_bytes);
+                assert_int_equal(resized->n_groups, anew.plan->n_groups);
+                assert_memory_equal(&resized->state, &anew.plan->state, sizeof resized->state);
+                assert_memory_equal(resized->layers, anew.plan->layers, LAYERS * sizeof *resized->layers);
+                assert_memory_equal(resized->groups, anew.plan->groups, resized->n_groups * sizeof *resized->groups);
+                assert_ptr_equal(resized->steps, from.plan->steps);
+                lm_plan_free(resized);
+                assert_int_equal(lm_plan_resized(from.plan, contexts[c], LM_Q8_0, &resized, &e), LM_UNSUPPORTED);
+                assert_int_equal(lm_plan_resized(from.plan, 0, LM_F16, &resized, &e), LM_USAGE);
+                drop(&from);
+                drop(&anew);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +235,7 @@ int main(void)
         cmocka_unit_test(probes_are_kept),
         cmocka_unit_test(the_cache_is_pages),
         cmocka_unit_test(impossible_options_are_refused),
+        cmocka_unit_test(resized_is_as_made_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
