@@ -10,7 +10,6 @@
  * where there is a scale for each 16 columns) make four fifths of the peak the most that can be had. */
 #include <immintrin.h>
 
-#include "kernels/byte_strips.h"
 #include "kernels/q8_rows.h"
 #include "kernels/strips.h"
 #include "kernels/x86/avx2/levels_avx2.h"
@@ -37,12 +36,6 @@ INLINE __m512 u8(const uint8_t *p)
 INLINE __m512 i8(const uint8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
-}
-
-INLINE __m512 d_f32(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)head;
-    return _mm512_loadu_ps(p + 64 * half);
 }
 
 INLINE __m512 d_f16(const uint8_t *p, const uint8_t *head, int half)
@@ -163,11 +156,6 @@ INLINE __m512i c_bytes(const uint8_t *p, const int v)
     return _mm512_xor_si512(plane(p, v), _mm512_set1_epi8((char)0x80));
 }
 
-INLINE __m512i c_plain(const uint8_t *p, const int v)
-{
-    return plane(p, v);
-}
-
 /* IQ4 values + 128; FP4 values + 12. */
 INLINE __m512i c_iq4(const uint8_t *p, const int v)
 {
@@ -217,7 +205,7 @@ INLINE __m512i start_of(const traits t, const uint8_t *block, const int half)
     if (!t.offset)
         return _mm512_setzero_si512();
     if (t.halves == 2)
-        return _mm512_slli_epi32(_mm512_set1_epi32(x->half_start[half]), t.offset == 4 ? 0 : t.offset == 32 ? 3 : 4);
+        return _mm512_slli_epi32(_mm512_set1_epi32(x->half_start[half]), t.offset == 4 ? 0 : 3);
     if (t.offset == 12)
         return _mm512_add_epi32(_mm512_set1_epi32(x->start), _mm512_srai_epi32(_mm512_set1_epi32(x->start), 1));
     return _mm512_slli_epi32(_mm512_set1_epi32(x->start), t.offset == 8 ? 0 : t.offset == 16 ? 1 : 4);
@@ -491,7 +479,7 @@ static uint64_t scratch_bytes(uint64_t cols)
         tile(TRAITS(__VA_ARGS__), wide_##word##_##strips##_##tokens, o, strips, tokens, acc);                     \
     }
 
-#define RUN(word, ...)                                                                                         \
+#define X(id, word, ...)                                                                                         \
     TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)                    \
     TILE(word, 1, 4, __VA_ARGS__) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)                    \
     TILE(word, 2, 1, __VA_ARGS__) TILE(word, 2, 2, __VA_ARGS__) TILE(word, 2, 3, __VA_ARGS__)                    \
@@ -499,10 +487,7 @@ static uint64_t scratch_bytes(uint64_t cols)
     static const tiles tiles_##word = { {                                                                        \
         { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
         { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6 }, \
-    } };
-
-#define X(id, word, ...)                                                                                         \
-    RUN(word, __VA_ARGS__)                                                                                       \
+    } };                                                                                                         \
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
         run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), R, a->cols));                                      \
@@ -534,45 +519,9 @@ static uint64_t scratch_bytes(uint64_t cols)
 STRIPS(X)
 #undef X
 
-/* The strips of byte_strips.h. */
-RUN(bytes, c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 2, 8, 40, 0)
-
-static void run_bytes(const lm_matmul_args *a)
-{
-    run(a, &tiles_bytes, a->cols / 32 * LM_BYTE_UNIT);
-}
-
-static uint64_t scratch_of_bytes(uint64_t cols)
-{
-    return lm_byte_strips_scratch(cols, scratch_bytes(cols));
-}
-
-#define X(id, word)                                                                                              \
-    static void run_##word(const lm_matmul_args *a)                                                              \
-    {                                                                                                            \
-        lm_byte_strips_run(a, id, run_bytes, scratch_bytes(a->cols));                                            \
-    }                                                                                                            \
-    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                \
-    {                                                                                                            \
-        (void)rows;                                                                                              \
-        lm_dtype_of(id)->unpack(dst, lm_stored_row(w, lm_dtype_of(id), cols, row), cols);                        \
-    }                                                                                                            \
-    static const lm_matmul strips_##word = {                                                                     \
-        .name = #word " bytes avx512vnni",                                                                       \
-        .x = &lm_activation_q8_avx2,                                                                             \
-        .arithmetic = LM_ARITHMETIC_INT8,                                                                        \
-        .row_group = LM_BYTE_STRIPS * LM_BYTE_ROWS,                                                              \
-        .scratch_bytes = scratch_of_bytes,                                                                       \
-        .run = run_##word,                                                                                       \
-        .row = row_##word,                                                                                       \
-    };
-LM_BYTE_TYPES(X)
-#undef X
-
 void lm_strips_init_avx512vnni(lm_kernels *k)
 {
 #define X(id, word, ...) k->fast[id] = &strips_##word;
     STRIPS(X)
-    LM_BYTE_TYPES(X)
 #undef X
 }
