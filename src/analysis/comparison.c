@@ -2,6 +2,7 @@
 #include "analysis/comparison.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -358,7 +359,9 @@ static const char *number_text(lm_comparison *c, const lm_fact *x)
     case LM_UNIT_PERCENT:
         return lm_compare_keep(c, "%.2f %%", x->number);
     default:
-        return lm_compare_keep(c, "%s", lm_number_text(figure, x->number));
+        return lm_compare_keep(c, "%s", x->number >= 1000 && x->number < 1e15 && x->number == floor(x->number)
+                                            ? lm_fig_count(figure, (uint64_t)x->number)      /* bases of rotations: 1,000,000 */
+                                            : lm_number_text(figure, x->number));
     }
 }
 

@@ -270,12 +270,13 @@ static void fill_tables(lm_facts *f, lm_fact *list)
         lm_say_group(list, NULL, fill_table, i);
 }
 
-/* The first table, whose facts most models' readers mean; the others by number. */
+/* The table of layers that see everything, which descriptions call rope_theta; all of them by number. */
 void lm_fill_rope(lm_facts *f, lm_fact *g)
 {
     lm_say_count(g, "n_tables", f->s.program->n_ropes, LM_UNIT_NONE, LM_FROM_PROGRAM, "different rotary tables");
     if (!f->s.program->n_ropes)
         return;
+    g->impl.argument = lm_main_rope(f->s.program);
     fill_table(f, g);
     if (f->s.program->n_ropes > 1)
         lm_say_list(g, "tables", fill_tables, 0);

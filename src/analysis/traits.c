@@ -246,11 +246,29 @@ const char *lm_position_name(const lm_program *p, const lm_traits *t, char *out,
         [LM_ROPE_LLAMA3] = "RoPE+llama3", [LM_ROPE_YARN] = "RoPE+YaRN", [LM_ROPE_LONGROPE] = "RoPE+LongRoPE",
     };
 
-    if (t->rotary && p->n_ropes)
-        snprintf(out, n, "%s", p->ropes[0].spec.stored_divisors ? N_("RoPE+stored divisors") : scaled[p->ropes[0].spec.type]);
+    const lm_rope_spec *s = p->n_ropes ? &p->ropes[lm_main_rope(p)].spec : NULL;
+
+    if (t->rotary && s)
+        snprintf(out, n, "%s", s->stored_divisors ? N_("RoPE+stored divisors") : scaled[s->type]);
     else
         snprintf(out, n, "%s", t->learned ? N_("Learned") : t->sinusoidal ? N_("Sinusoidal") : t->alibi ? "ALiBi" : "none");
     return out;
+}
+
+uint32_t lm_main_rope(const lm_program *p)
+{
+    uint32_t last = LM_NONE;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        if (n->code == LM_OP_ROPE)
+            last = n->rope.table;
+        else if (n->code == LM_OP_ATTENTION && !n->attention.spec.window && last != LM_NONE)
+            return last;             /* its queries and keys have just been rotated */
+        else if (n->code == LM_OP_ATTENTION)
+            last = LM_NONE;
+    }
+    return 0;
 }
 
 const char *lm_mlp_name(const lm_traits *t, char *out, size_t n)

@@ -34,6 +34,9 @@ const char *lm_attention_name(const lm_ledger *l, const lm_traits *t, char *out,
 /* "RoPE+YaRN", "Learned". */
 const char *lm_position_name(const lm_program *p, const lm_traits *t, char *out, size_t n);
 /* "SwiGLU", "GELU", "SwiGLU+MoE". */
+/* The rotary table of the first layer that rotates and sees every position; 0 where none does. */
+uint32_t lm_main_rope(const lm_program *p);
+
 const char *lm_mlp_name(const lm_traits *t, char *out, size_t n);
 const char *lm_act_name(lm_act act);             /* "SiLU" */
 const char *lm_norm_position_name(lm_norm_position p);       /* "Pre" */

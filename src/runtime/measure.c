@@ -25,6 +25,8 @@
 #include "lamina/model.h"
 
 #define VERSION 2                    /* of the probes: figures of another version are measured again */
+#define MOST_BUSY 0.1                /* share that others may take of figures that are kept */
+#define DISTURBED_SECONDS 600        /* how long those of a busier moment are used */
 #define MOST_WINDOWS 16
 #define COMPUTE_WINDOW 0.004         /* seconds: shorter than what a scheduler gives to somebody else in between */
 #define READ_WINDOW 0.03
@@ -295,7 +297,9 @@ static bool from_cache(const char *path, uint32_t threads, lm_limits *out)
     out->busy        = json_number_value(json_object_get(j, "busy"));
     out->seconds     = 0;
     json_decref(j);
-    return good;
+    /* what others took part of is no limit: good enough for the next minutes, not for days */
+    bool disturbed = out->busy > MOST_BUSY && time(NULL) - out->measured_at > DISTURBED_SECONDS;
+    return good && !disturbed;
 }
 
 /* What jansson allocated, it frees. */

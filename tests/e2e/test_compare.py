@@ -114,3 +114,10 @@ def test_usage(lamina):
     assert lamina("compare", "gpt2", "--view", "nothing").returncode == 2
     assert lamina("compare", "gpt2", "no-such-model-at-all").returncode == 1
     assert lamina("compare", *["gpt2"] * 17).returncode == 2
+
+
+def test_the_base_of_layers_that_see_everything(lamina):
+    """Gemma 3 rotates layers with a window by another base; rope_theta is that of the others."""
+    rows = {r["label"]: r for section in json.loads(lamina("compare", "gemma-2-2b", "gemma-3-1b", "--view", "position", "--json").stdout)["sections"]
+            for r in section["rows"]}
+    assert rows["rotary base"]["values"] == [10000, 1000000]
