@@ -65,7 +65,8 @@ static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t thre
     lm_error          e = { 0 };
     lm_engine        *g = NULL;
     lm_engine_options o = { .context = 256, .sequences = sequences, .rows = 192, .logit_rows = 192, .kv = s->kv,
-                            .compute = s->compute, .threads = threads, .cpu = s->cpu };
+                            .compute = s->compute, .threads = threads, .threads_batch = threads == 2 ? 3 : threads == 3 ? 1 : 0,
+                            .cpu = s->cpu };
 
     if (lm_engine_new(m, &o, &g, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
