@@ -6,7 +6,6 @@
 #include "runtime/steps.h"
 
 /* Consecutive rows of one sequence that attention takes together. */
-#define TILE 16
 
 /* ---- steps by rows: rows [from, to) of the step's domain ---- */
 
@@ -324,14 +323,14 @@ static void run_heads(const part *p, const lm_step *s)
 
 /* ---- attention, by tiles of rows and query heads of one key/value head ---- */
 
-/* Rows that may be taken with row i: the same sequence, consecutive positions, at most TILE. */
+/* Rows that may be taken with row i: the same sequence, consecutive positions, at most LM_TILE. */
 static uint32_t tile_rows(const lm_engine *g, lm_domain domain, uint32_t i, uint32_t n)
 {
     uint32_t count = 1;
 
     if (domain == LM_WANTED_ROWS)
         return 1;
-    while (count < TILE && i + count < n && g->sequences[i + count] == g->sequences[i])
+    while (count < LM_TILE && i + count < n && g->sequences[i + count] == g->sequences[i])
         count++;
     return count;
 }
@@ -431,14 +430,11 @@ static void run_share(void *arg, unsigned worker, unsigned share)
         atomic_store(&j->g->failure, (int)s);
 }
 
-enum { SHARE_BYTES = 96 << 10, MOST_SHARES = 16 };   /* of weights in a share; shares a worker */
-
-/* How many shares: enough that a worker that is slow, or kept from its processor, leaves its work to the others, and none so
- * small that taking it costs more than it saves. One row by rows stays where it is. */
+/* How many shares. One row by rows stays where it is. */
 static unsigned shares_of(const lm_engine *g, const lm_stage *t, uint32_t rows)
 {
-    unsigned workers = lm_pool_used(g->pool), most = workers * MOST_SHARES;
-    uint64_t bytes = 0, shares;
+    unsigned workers = lm_pool_used(g->pool), most = workers * LM_MOST_SHARES;
+    uint64_t bytes = 0;
 
     if (workers == 1 || t->split == LM_ALONE)
         return 1;
@@ -450,8 +446,7 @@ static unsigned shares_of(const lm_engine *g, const lm_stage *t, uint32_t rows)
         const lm_step *s = &g->plan->steps[i];
         bytes += s->weight == LM_NONE ? 0 : g->plan->weights[s->weight].bytes;
     }
-    shares = bytes * (rows < 16 ? rows : 16) / SHARE_BYTES / workers * workers;
-    return shares < workers ? workers : shares < most ? (unsigned)shares : most;
+    return lm_product_shares(workers, bytes, rows);
 }
 
 lm_status lm_engine_execute(lm_engine *g, lm_error *e)

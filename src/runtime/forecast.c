@@ -10,12 +10,11 @@
 
 #include "base/alloc.h"
 #include "base/cpu.h"
-#include "runtime/engine.h"
+#include "runtime/steps.h"
 
 enum {
     WIDTH = 2048,                    /* of the rows that are timed */
     TILE_ROWS = 256,                 /* of a prompt */
-    ATTENTION_ROWS = 16,             /* that attention takes together (execute.c) */
     PAGES = 8,                       /* of one sequence, where attention is timed */
 };
 
@@ -146,15 +145,6 @@ static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const prod
     return true;
 }
 
-/* As the executor cuts the stage of such a product. */
-static unsigned shares_of(const lm_engine *g, uint64_t bytes, uint64_t n)
-{
-    unsigned workers = lm_pool_threads(g->pool), most = workers * 16;
-    uint64_t shares  = bytes * (n < 16 ? n : 16) / (96 << 10) / workers * workers;
-
-    return workers == 1 ? 1 : shares < workers ? workers : shares < most ? (unsigned)shares : most;
-}
-
 /* Memory of a timing: the matrix as stored, copies as the kernel has them, packed rows with x and y, scratch. */
 typedef struct places {
     uint8_t *at[4];
@@ -196,9 +186,9 @@ static void time_shape(lm_engine *g, product_rate *r, const places *p, uint64_t 
             memcpy(p->at[2] + t * stride, x + t * r->cols, r->cols * sizeof *x);
     job j = { .g = g, .m = m, .scratch = p->at[3], .scratch_bytes = each,
               .a = { .rows = r->rows, .cols = r->cols, .x = p->at[2], .x_stride = stride, .y = y, .y_stride = r->rows, .scale = 1 } };
-    j.shares = shares_of(g, bytes, 1);
+    j.shares = lm_product_shares(lm_pool_used(g->pool), bytes, 1);
     r->one   = time_product(&j, p->at[1], bytes, copies, 1);
-    j.shares = shares_of(g, bytes, TILE_ROWS);
+    j.shares = lm_product_shares(lm_pool_used(g->pool), bytes, TILE_ROWS);
     r->many  = time_product(&j, p->at[1], bytes, copies, TILE_ROWS) / TILE_ROWS;
 }
 
@@ -336,7 +326,7 @@ static void time_rest(lm_engine *g, const lm_matmul *m, rates *r)
     }
     from = now();
     for (n = 0; n < 200 || now() - from < WINDOW / 4; n++)
-        lm_pool_run_units(g->pool, nothing, &count, lm_pool_threads(g->pool) * 4);
+        lm_pool_run_units(g->pool, nothing, &count, lm_pool_used(g->pool) * 4);
     r->stage = (now() - from) / n;
 }
 
@@ -410,7 +400,7 @@ static double keys_seen(uint64_t first, uint64_t n, uint64_t window)
 
 static double forward_seconds(lm_engine *g, rates *r, double *per_key, const forward *f, lm_forecast *out)
 {
-    double threads = lm_pool_threads(g->pool), all = (double)(f->rows * f->sequences), sum = 0;
+    double threads = lm_pool_used(g->pool), all = (double)(f->rows * f->sequences), sum = 0;
 
     for (uint32_t i = 0; i < g->plan->n_steps; i++) {
         const lm_step *s    = &g->plan->steps[i];
@@ -470,11 +460,14 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
     rates     r       = { 0 };
     uint64_t  rows    = prompt < g->plan->options.rows ? prompt : g->plan->options.rows;
     double   *per_key = lm_alloc_zero((size_t)g->program->n_caches + 256, sizeof *per_key);
-    lm_status status  = per_key ? measure(g, &r, e) : lm_fail_memory(e, "a forecast", 0);
 
     *out = (lm_forecast){ 0 };
+    if (!per_key)
+        return lm_fail_memory(e, "a forecast", 0);
+    lm_pool_use(g->pool, (rows ? rows : sequences) > LM_FEW_ROWS ? g->threads_batch : g->threads);
+    lm_status status = measure(g, &r, e);
     if (status == LM_OK) {
-        time_caches(g, rows > ATTENTION_ROWS ? ATTENTION_ROWS : rows ? (uint32_t)rows : 1, per_key);
+        time_caches(g, rows > LM_TILE ? LM_TILE : rows ? (uint32_t)rows : 1, per_key);
         for (uint64_t at = 0; prompt && at < prompt; at += rows) {
             uint64_t n = prompt - at < rows ? prompt - at : rows;
             out->seconds += (double)sequences * forward_seconds(g, &r, per_key, &(forward){ n, depth + at, 1, at + n == prompt }, out);

@@ -12,6 +12,22 @@ typedef struct part {
     unsigned        worker, share, shares;
 } part;
 
+enum {
+    LM_SHARE_BYTES = 96 << 10,       /* of weights in a share */
+    LM_MOST_SHARES = 16,             /* a worker */
+    LM_TILE        = 16,             /* rows that attention takes together */
+};
+
+/* Shares of a stage of products that reads `bytes` of weights: enough that a worker that is slow, or kept from its processor,
+ * leaves its work to the others, and none so small that taking it costs more than it saves. */
+static inline unsigned lm_product_shares(unsigned workers, uint64_t bytes, uint64_t rows)
+{
+    unsigned most   = workers * LM_MOST_SHARES;
+    uint64_t shares = bytes * (rows < 16 ? rows : 16) / LM_SHARE_BYTES / workers * workers;
+
+    return workers == 1 ? 1 : shares < workers ? workers : shares < most ? (unsigned)shares : most;
+}
+
 static inline uint32_t rows_of(const lm_engine *g, lm_domain domain)
 {
     return domain == LM_ALL_ROWS ? g->n_rows : g->n_wanted;
