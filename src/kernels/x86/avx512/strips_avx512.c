@@ -1,173 +1,27 @@
 /* strips_avx512.c - integer arithmetic on strips of sixteen rows: quantised weights times the rows of q8_rows.h, by vpdpbusd.
  *
  * One output is one lane. For each unit of 32 columns, in rising order: y += w's d * (integer sum * x's d) + w's m * (sum of
- * x). No order depends on how many rows of x there are; integer sums are exact in any order. Codes with a
- * sign are read with an offset that the start of the integer sum takes back.
+ * x); what the blocks that stand out have in low bytes follows when all that is done, row by row. No order depends on how many
+ * rows of x there are; integer sums are exact in any order. Codes with a sign are read with an offset that the start of the
+ * integer sum takes back.
  *
  * Two strips at a time: a broadcast of four activations serves two dot products, which keeps loads from being the limit; up to
  * six rows of x, as many as there are registers for. Conversions, shifts and masks run beside dot products, multiplications do
  * not: eight dot products, one multiplication and one multiply-add a unit (one more where there is a minimum, twice as many
- * where there is a scale for each 16 columns) make four fifths of the peak the most that can be had. */
+ * where there is a scale for each 16 columns) make four fifths of the peak the most that can be had. Where
+ * unpacking is more than that (K types) and rows are many, a group of strips is unpacked once into a panel of bytes and float32,
+ * which all tiles then read. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
 #include "kernels/strips.h"
 #include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/avx512/codes_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
-#include "tensor/blocks.h"
 
-enum { R = 16, TOKENS = 6, GROUP_BYTES = 256 << 10, AHEAD = 8192 };     /* bytes that a few rows prefetch ahead */
-
-
-#define INLINE static inline __attribute__((always_inline))
-
-/* ---- numbers of a unit ------------------------------------------------------------------------------------------- */
-
-INLINE __m512 f16(const uint8_t *p)
-{
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
-}
-
-INLINE __m512 u8(const uint8_t *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
-}
-
-INLINE __m512 i8(const uint8_t *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
-}
-
-INLINE __m512 d_f16(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)head, (void)half;
-    return f16(p);
-}
-
-/* A scale for each 16 or 32 columns, with a sign. */
-INLINE __m512 d_signed(const uint8_t *p, const uint8_t *head, int half)
-{
-    return _mm512_mul_ps(f16(head), i8(p + half * R));
-}
-
-INLINE __m512 d_unsigned(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)half;
-    return _mm512_mul_ps(f16(head), u8(p));
-}
-
-INLINE __m512 d_low(const uint8_t *p, const uint8_t *head, int half)
-{
-    __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(p + half * R)));
-    return _mm512_mul_ps(f16(head), _mm512_cvtepi32_ps(_mm512_and_si512(both, _mm512_set1_epi32(15))));
-}
-
-/* The scale's bits: (e - 1) << 23, or a denormal for 0 and 1. */
-INLINE __m512 d_exponent(const uint8_t *p, const uint8_t *head, int half)
-{
-    __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
-    __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
-    __mmask16 small = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
-    (void)head, (void)half;
-    return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x00200000), e));
-}
-
-INLINE __m512 m_none(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)p, (void)head, (void)half;
-    return _mm512_setzero_ps();
-}
-
-INLINE __m512 m_f16(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)head, (void)half;
-    return f16(p + 2 * R);
-}
-
-INLINE __m512 m_byte(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)half;
-    return _mm512_mul_ps(f16(head + 2 * R), u8(p + R));
-}
-
-INLINE __m512 m_high(const uint8_t *p, const uint8_t *head, int half)
-{
-    __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(p + half * R)));
-    return _mm512_mul_ps(f16(head + 2 * R), _mm512_cvtepi32_ps(_mm512_srli_epi32(both, 4)));
-}
-
-/* ---- codes of a unit: four columns of sixteen rows --------------------------------------------------------------- */
-
-INLINE __m512i plane(const uint8_t *p, int v)
-{
-    return _mm512_loadu_si512(p + 64 * v);
-}
-
-INLINE __m512i nibbles(const uint8_t *p, const int v)
-{
-    __m512i b = plane(p, v % 4);
-    return _mm512_and_si512(v < 4 ? b : _mm512_srli_epi16(b, 4), _mm512_set1_epi8(15));
-}
-
-/* The two-bit field moved to bits `to` and `to + 1`. */
-INLINE __m512i pairs(const uint8_t *p, const int v, const int to)
-{
-    __m512i b = plane(p, v / 4);
-    const int shift = 2 * (v % 4) - to;
-    b = shift > 0 ? _mm512_srli_epi16(b, shift) : shift < 0 ? _mm512_slli_epi16(b, -shift) : b;
-    return _mm512_and_si512(b, _mm512_set1_epi8((char)(3 << to)));
-}
-
-/* The bit moved to bit `to`. */
-INLINE __m512i bits(const uint8_t *p, const int v, const int to)
-{
-    __m512i b = plane(p, 0);
-    b = v > to ? _mm512_srli_epi16(b, v - to) : v < to ? _mm512_slli_epi16(b, to - v) : b;
-    return _mm512_and_si512(b, _mm512_set1_epi8((char)(1 << to)));
-}
-
-INLINE __m512i c_nibbles(const uint8_t *p, const int v)
-{
-    return nibbles(p, v);
-}
-
-INLINE __m512i c_nibbles_bit(const uint8_t *p, const int v)
-{
-    return _mm512_or_si512(nibbles(p, v), bits(p + 16 * R, v, 4));
-}
-
-INLINE __m512i c_nibbles_pair(const uint8_t *p, const int v)
-{
-    return _mm512_or_si512(nibbles(p, v), pairs(p + 16 * R, v, 4));
-}
-
-INLINE __m512i c_pairs(const uint8_t *p, const int v)
-{
-    return pairs(p, v, 0);
-}
-
-INLINE __m512i c_pairs_bit(const uint8_t *p, const int v)
-{
-    return _mm512_or_si512(pairs(p, v, 0), bits(p + 8 * R, v, 2));
-}
-
-INLINE __m512i c_bytes(const uint8_t *p, const int v)
-{
-    return _mm512_xor_si512(plane(p, v), _mm512_set1_epi8((char)0x80));
-}
-
-/* IQ4 values + 128; FP4 values + 12. */
-INLINE __m512i c_iq4(const uint8_t *p, const int v)
-{
-    __m128i values = _mm_xor_si128(_mm_loadu_si128((const void *)lm_iq4_values), _mm_set1_epi8((char)0x80));
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), nibbles(p, v));
-}
-
-INLINE __m512i c_fp4(const uint8_t *p, const int v)
-{
-    __m128i values = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), nibbles(p, v));
-}
+enum { TOKENS = 6, GROUP_BYTES = 256 << 10 };
+enum { AHEAD = 8192 };               /* bytes that a few rows prefetch ahead */
+enum { PANEL_ROWS = 192, PANEL_NUMBERS = 4 * 4 * R, PANEL_UNIT = PANEL_NUMBERS + 32 * R };     /* rows of x from which on one pays */
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
@@ -191,8 +45,6 @@ typedef struct operands {
     const uint8_t *w;
     uint64_t strip;                  /* bytes */
     const uint8_t *x[TOKENS];
-    uint64_t low;                    /* bytes from a high part to its low part */
-    const uint64_t *wide;            /* blocks of which some row has low parts */
     uint64_t cols;
     uint64_t ahead;                  /* prefetch what lies so many bytes further; 0: nothing */
 } operands;
@@ -219,31 +71,30 @@ INLINE __m512i four(const uint8_t *x)
 }
 
 /* Integer sums of a unit, or of half of one. Written out because the compiler would fold the broadcast into every product. */
-INLINE void dots(const traits t, const operands *o, const uint8_t *const *p, uint64_t at, const int half, const int strips,
+INLINE void dots(const traits t, const uint8_t *const *x, const uint8_t *const *p, uint64_t at, const int half, const int strips,
                  const int tokens, __m512i sum[2][TOKENS])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
 
 #pragma GCC unroll 6
     for (int j = 0; j < tokens; j++)
-        sum[0][j] = sum[1][j] = start_of(t, o->x[j] + at, half);
+        sum[0][j] = sum[1][j] = start_of(t, x[j] + at, half);
 #pragma GCC unroll 8
     for (int v = from; v < to; v++) {
         __m512i w0 = t.codes(p[0] + t.numbers, v), w1 = strips == 2 ? t.codes(p[1] + t.numbers, v) : w0;
 #pragma GCC unroll 6
         for (int j = 0; j < tokens; j++) {
-            __m512i x = four(o->x[j] + at + 4 * v);
-            __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[0][j]) : "v"(w0), "v"(x));
+            __m512i columns = four(x[j] + at + 4 * v);
+            __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[0][j]) : "v"(w0), "v"(columns));
             if (strips == 2)
-                __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[1][j]) : "v"(w1), "v"(x));
+                __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[1][j]) : "v"(w1), "v"(columns));
         }
     }
 }
 
-/* acc += w's d * x's d * (high + low / 128) + m * (sum of x). */
+/* acc += w's d * x's d * integer sum + m * (sum of x). */
 INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b,
-                   const int half, const int strips, const int tokens, __m512i sum[2][TOKENS], const __m512 *low,
-                   __m512 acc[2][TOKENS])
+                   const int half, const int strips, const int tokens, __m512i sum[2][TOKENS], __m512 acc[2][TOKENS])
 {
     __m512 d[2], m[2];
 
@@ -259,8 +110,6 @@ INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, c
 #pragma GCC unroll 2
         for (int s = 0; s < strips; s++) {
             __m512 v = _mm512_cvtepi32_ps(sum[s][j]);
-            if (low)                                 /* the same bits where low is zero */
-                v = _mm512_fmadd_ps(low[TOKENS * s + j], _mm512_set1_ps(0.0078125f), v);
             acc[s][j] = _mm512_fmadd_ps(_mm512_mul_ps(v, _mm512_set1_ps(x->d)), d[s], acc[s][j]);
             if (t.sign == PLUS)
                 acc[s][j] = _mm512_fmadd_ps(m[s], total, acc[s][j]);
@@ -285,29 +134,8 @@ INLINE void copy_sums(__m512 to[2][TOKENS], __m512 from[2][TOKENS], const int st
             to[s][j] = from[s][j];
 }
 
-/* A unit whose block has low parts: rare, and kept out of the loop that has no register to spare. */
-typedef void wide_fn(const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b, __m512 acc[2][TOKENS]);
-
-INLINE void wide_unit(const traits t, const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b,
-                      const int strips, const int tokens, __m512 acc[2][TOKENS])
-{
-#pragma GCC unroll 2
-    for (int half = 0; half < t.halves; half++) {
-        __m512i sum[2][TOKENS];
-        __m512 low[2 * TOKENS];
-        dots(t, o, p, 64 * b + o->low, half, strips, tokens, sum);
-#pragma GCC unroll 2
-        for (int s = 0; s < strips; s++)
-#pragma GCC unroll 6
-            for (int j = 0; j < tokens; j++)
-                low[TOKENS * s + j] = _mm512_cvtepi32_ps(sum[s][j]);
-        dots(t, o, p, 64 * b, half, strips, tokens, sum);
-        finish(t, o, p, head, b, half, strips, tokens, sum, low, acc);
-    }
-}
-
 /* One or two strips against `tokens` rows of x. */
-INLINE void tile(const traits t, wide_fn *wide, const operands *given, const int strips, const int tokens, __m512 out[2][TOKENS])
+INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, __m512 out[2][TOKENS])
 {
     const operands copy = *given, *o = &copy;        /* what nobody else can see stays in registers */
     const uint8_t *p[2] = { o->w, o->w + o->strip }, *head[2] = { p[0], p[1] };
@@ -328,23 +156,58 @@ INLINE void tile(const traits t, wide_fn *wide, const operands *given, const int
             if (strips == 2)
                 prefetch_unit(t, p[1], o->ahead);
         }
-        if (__builtin_expect(o->wide[b / 64] >> b % 64 & 1, 0)) {
-            __m512 moved[2][TOKENS];
-            copy_sums(moved, acc, strips, tokens);
-            wide(o, p, head, b, moved);
-            copy_sums(acc, moved, strips, tokens);
-        } else {
 #pragma GCC unroll 2
-            for (int half = 0; half < t.halves; half++) {
-                __m512i sum[2][TOKENS];
-                dots(t, o, p, 64 * b, half, strips, tokens, sum);
-                finish(t, o, p, head, b, half, strips, tokens, sum, NULL, acc);
-            }
+        for (int half = 0; half < t.halves; half++) {
+            __m512i sum[2][TOKENS];
+            dots(t, o->x, p, 64 * b, half, strips, tokens, sum);
+            finish(t, o, p, head, b, half, strips, tokens, sum, acc);
         }
         p[0] += t.unit;
         p[1] += t.unit;
     }
     copy_sums(out, acc, strips, tokens);
+}
+
+/* acc += what the low bytes of row x give: few blocks have them, and the strips have just been read. */
+INLINE void low_bytes(const traits t, const operands *o, const lm_q8_row *x, const int strips, __m512 acc[2])
+{
+    for (uint64_t word = 0; word < (o->cols / 32 + 63) / 64; word++) {
+        for (uint64_t left = x->wide[word]; left; left &= left - 1) {
+            uint64_t b = 64 * word + (unsigned)__builtin_ctzll(left);
+            const uint8_t *first = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = first - b % 8 * t.unit - t.head;
+            const uint8_t *p[2] = { first, first + o->strip }, *head[2] = { eight, eight + o->strip }, *low = (const void *)&x->low[b];
+            __m512 d = _mm512_set1_ps(x->high[b].d * 0.0078125f);
+#pragma GCC unroll 2
+            for (int half = 0; half < t.halves; half++) {
+                __m512i sum[2][TOKENS];
+                dots(t, &low, p, 0, half, strips, 1, sum);
+#pragma GCC unroll 2
+                for (int s = 0; s < strips; s++)
+                    acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s][0]), d), t.d(p[s], head[s], half), acc[s]);
+            }
+        }
+    }
+}
+
+/* A strip as all tiles read it: for each unit d and m of both halves, then the codes, as bytes. */
+INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *panel)
+{
+    const uint8_t *head = p;
+
+    for (uint64_t b = 0; b < cols / 32; b++, panel += PANEL_UNIT, p += t.unit) {
+        if (t.head && b % 8 == 0) {
+            head = p;
+            p += t.head;
+        }
+#pragma GCC unroll 2
+        for (int half = 0; half < t.halves; half++) {
+            _mm512_store_ps(panel + 64 * half, t.d(p, head, half));
+            _mm512_store_ps(panel + 128 + 64 * half, t.m(p, head, half));
+        }
+#pragma GCC unroll 8
+        for (int v = 0; v < 8; v++)
+            _mm512_store_si512(panel + PANEL_NUMBERS + 64 * v, t.codes(p + t.numbers, v));
+    }
 }
 
 /* Outputs o.. of row t; the last strip may have fewer than sixteen. */
@@ -361,30 +224,26 @@ static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, __m512 v)
 }
 
 typedef void tile_fn(const operands *o, __m512 acc[2][TOKENS]);
+typedef void low_fn(const operands *o, const lm_q8_row *x, __m512 acc[2]);
 
 /* A tile for each number of strips and rows. */
-typedef struct tiles { tile_fn *of[2][TOKENS]; } tiles;
+typedef struct tiles {
+    tile_fn *of[2][TOKENS];
+    low_fn  *low[2];
+    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay */
+    const struct tiles *panel;       /* tiles of five and six rows on those */
+} tiles;
 
-/* Which blocks any of `tokens` rows has low parts of; NULL when none has any. */
-static void find_wide(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t *wide)
+static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 {
-    uint64_t words = (a->cols / 32 + 63) / 64;
-
-    for (uint64_t i = 0; i < words; i++)
-        wide[i] = 0;
-    for (uint64_t j = 0; j < tokens; j++) {
-        lm_q8_row x = lm_q8_row_at((const uint8_t *)a->x + (r + j) * a->x_stride, a->cols);
-        for (uint64_t i = 0; i < words && x.head->wide; i++)
-            wide[i] |= x.wide[i];
-    }
+    return lm_q8_row_at((const uint8_t *)a->x + r * a->x_stride, a->cols);
 }
 
 /* Rows [r, r + tokens) of x as a tile reads them. */
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
-    find_wide(a, r, tokens, a->scratch);
     for (uint64_t j = 0; j < tokens; j++)
-        o->x[j] = (const uint8_t *)lm_q8_row_at((const uint8_t *)a->x + (r + j) * a->x_stride, a->cols).high;
+        o->x[j] = (const uint8_t *)row_of(a, r + j).high;
 }
 
 /* One tile: outputs at.. and, where there are two strips, other... */
@@ -394,9 +253,15 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
     __m512 y[2][TOKENS];
 
     t->of[strips - 1][tokens - 1](o, y);
-    for (int s = 0; s < strips; s++)
-        for (uint64_t j = 0; j < tokens; j++)
-            put(a, r + j, s ? other : at, y[s][j]);
+    for (uint64_t j = 0; j < tokens; j++) {
+        lm_q8_row x = row_of(a, r + j);
+        __m512 both[2] = { y[0][j], y[strips - 1][j] };
+        if (x.head->wide)
+            t->low[strips - 1](o, &x, both);
+        put(a, r + j, at, both[0]);
+        if (strips == 2)
+            put(a, r + j, other, both[1]);
+    }
 }
 
 /* A few rows: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that
@@ -404,7 +269,7 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
 static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
-    operands o = { .strip = half * strip, .low = 2 * a->cols, .cols = a->cols, .wide = a->scratch, .ahead = a->n > 1 ? AHEAD : 0 };
+    operands o = { .strip = half * strip, .cols = a->cols, .ahead = a->n > 1 ? AHEAD : 0 };
 
     take_rows(a, 0, a->n, &o);
     for (uint64_t i = 0; i < half; i++) {
@@ -413,24 +278,59 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     }
 }
 
-/* Many: they are cut into tiles of nearly equal size, and a group of strips that fits in the second-level cache is used for
- * all of them before the next one, which the first tile prefetches. */
+/* Rows of x in tiles of nearly equal size against the strips at w of outputs [from, to); the first tile prefetches. */
+static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead)
+{
+    uint64_t cuts = (a->n + TOKENS - 1) / TOKENS;
+    operands o = { .strip = strip, .cols = a->cols };
+
+    for (uint64_t i = 0; i < cuts; i++) {
+        uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
+        take_rows(a, r, tokens, &o);
+        for (uint64_t at = from; at < to; at += 2 * R) {
+            o.w = w + (at - from) / R * strip;
+            o.ahead = i == 0 ? ahead : 0;
+            one_tile(a, t, &o, r, tokens, to - at > R ? 2 : 1, at, at + R);
+        }
+    }
+}
+
+/* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. */
 static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
-    uint64_t group = 2 * R * (1 + GROUP_BYTES / (2 * strip + 1)), cuts = (a->n + TOKENS - 1) / TOKENS;
-    operands o = { .strip = strip, .low = 2 * a->cols, .cols = a->cols, .wide = a->scratch };
+    uint64_t group = 2 * R * (1 + GROUP_BYTES / (2 * strip + 1));
 
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
-        for (uint64_t i = 0; i < cuts; i++) {
-            uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
-            take_rows(a, r, tokens, &o);
-            for (uint64_t at = from; at < to; at += 2 * R) {
-                o.w = (const uint8_t *)a->w + at / R * strip;
-                o.ahead = i == 0 && at + group + 2 * R <= a->last ? group / R * strip : 0;
-                one_tile(a, t, &o, r, tokens, to - at > R ? 2 : 1, at, at + R);
-            }
-        }
+        all_rows(a, t, (const uint8_t *)a->w + from / R * strip, strip, from, to, to + group <= a->last ? group / R * strip : 0);
+    }
+}
+
+static uint64_t panel_strip(uint64_t cols)
+{
+    return cols / 32 * PANEL_UNIT;
+}
+
+static uint64_t panel_strips(uint64_t cols)
+{
+    return 2 * (1 + GROUP_BYTES / (2 * panel_strip(cols) + 1));
+}
+
+static uint64_t panel_bytes(uint64_t cols)
+{
+    return panel_strips(cols) * panel_strip(cols);
+}
+
+/* The same, each group unpacked first. */
+static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
+{
+    uint64_t group = R * panel_strips(a->cols), bytes = panel_strip(a->cols);
+
+    for (uint64_t from = a->first; from < a->last; from += group) {
+        uint64_t to = a->last - from < group ? a->last : from + group;
+        for (uint64_t at = from; at < to; at += R)
+            t->unpack((const uint8_t *)a->w + at / R * strip, a->cols, (uint8_t *)a->scratch + (at - from) / R * bytes);
+        all_rows(a, t->panel, a->scratch, bytes, from, to, 0);
     }
 }
 
@@ -438,56 +338,79 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
     if (a->n <= TOKENS)
         run_few(a, t, strip);
+    else if (t->panel && a->n >= PANEL_ROWS)
+        run_panels(a, t, strip);
     else
         run_many(a, t, strip);
 }
 
-static uint64_t scratch_bytes(uint64_t cols)
-{
-    return lm_q8_mask_bytes(cols);
-}
-
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* id, word, codes, d, m, its sign, offset, halves, bytes of the numbers, of a unit, of the numbers ahead of eight, of a row */
-#define STRIPS(X)                                                                      \
-    X(LM_Q4_0, q4_0, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 1, 2, 18, 0)             \
-    X(LM_Q4_1, q4_1, c_nibbles, d_f16, m_f16, PLUS, 0, 1, 4, 20, 0)                    \
-    X(LM_Q5_0, q5_0, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 1, 2, 22, 0)        \
-    X(LM_Q5_1, q5_1, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 1, 4, 24, 0)                \
-    X(LM_Q8_0, q8_0, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 1, 2, 34, 0)             \
-    X(LM_IQ4_NL, iq4_nl, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 1, 2, 18, 0)           \
-    X(LM_MXFP4, mxfp4, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 1, 1, 17, 0)         \
-    X(LM_Q2_K, q2_k, c_pairs, d_low, m_high, MINUS, 0, 2, 2, 10, 4)                    \
-    X(LM_Q3_K, q3_k, c_pairs_bit, d_signed, m_none, NO_MINIMUM, 4, 2, 2, 14, 2)        \
-    X(LM_Q4_K, q4_k, c_nibbles, d_unsigned, m_byte, MINUS, 0, 1, 2, 18, 4)             \
-    X(LM_Q5_K, q5_k, c_nibbles_bit, d_unsigned, m_byte, MINUS, 0, 1, 2, 22, 4)         \
-    X(LM_Q6_K, q6_k, c_nibbles_pair, d_signed, m_none, NO_MINIMUM, 32, 2, 2, 26, 2)    \
-    X(LM_IQ4_XS, iq4_xs, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 1, 1, 17, 2)
+/* id, word, panels or not, codes, d, m, its sign, offset, halves, bytes of the numbers, of a unit, of the numbers ahead of eight,
+ * of a row */
+#define STRIPS(X)                                                                                    \
+    X(LM_Q4_0, q4_0, STRIPS_ONLY, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 1, 2, 18, 0)              \
+    X(LM_Q4_1, q4_1, STRIPS_ONLY, c_nibbles, d_f16, m_f16, PLUS, 0, 1, 4, 20, 0)                     \
+    X(LM_Q5_0, q5_0, STRIPS_ONLY, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 1, 2, 22, 0)              \
+    X(LM_Q5_1, q5_1, STRIPS_ONLY, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 1, 4, 24, 0)                      \
+    X(LM_Q8_0, q8_0, STRIPS_ONLY, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 1, 2, 34, 0)              \
+    X(LM_IQ4_NL, iq4_nl, STRIPS_ONLY, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 1, 2, 18, 0)            \
+    X(LM_MXFP4, mxfp4, STRIPS_ONLY, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 1, 1, 17, 0)          \
+    X(LM_Q2_K, q2_k, PANELS, c_pairs, d_low, m_high, MINUS, 0, 2, 2, 10, 4)                          \
+    X(LM_Q3_K, q3_k, PANELS, c_pairs_bit, d_signed, m_none, NO_MINIMUM, 4, 2, 2, 14, 2)              \
+    X(LM_Q4_K, q4_k, STRIPS_ONLY, c_nibbles, d_unsigned, m_byte, MINUS, 0, 1, 2, 18, 4)                   \
+    X(LM_Q5_K, q5_k, PANELS, c_nibbles_bit, d_unsigned, m_byte, MINUS, 0, 1, 2, 22, 4)               \
+    X(LM_Q6_K, q6_k, PANELS, c_nibbles_pair, d_signed, m_none, NO_MINIMUM, 32, 2, 2, 26, 2)          \
+    X(LM_IQ4_XS, iq4_xs, STRIPS_ONLY, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 1, 1, 17, 2)
 
 #define TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head) \
     ((traits){ codes, d, m, sign, offset, halves, (numbers)*R, (unit)*R, (head)*R })
 
 #define TILE(word, strips, tokens, ...)                                                                           \
-    static __attribute__((noinline)) void wide_##word##_##strips##_##tokens(                                \
-        const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b, __m512 acc[2][TOKENS]) \
-    {                                                                                                             \
-        wide_unit(TRAITS(__VA_ARGS__), o, p, head, b, strips, tokens, acc);                                       \
-    }                                                                                                             \
     static void tile_##word##_##strips##_##tokens(const operands *o, __m512 acc[2][TOKENS])                       \
     {                                                                                                             \
-        tile(TRAITS(__VA_ARGS__), wide_##word##_##strips##_##tokens, o, strips, tokens, acc);                     \
+        tile(TRAITS(__VA_ARGS__), o, strips, tokens, acc);                                                        \
+    }
+#define LOW(word, strips, ...)                                                                                    \
+    static void low_##word##_##strips(const operands *o, const lm_q8_row *x, __m512 acc[2])                       \
+    {                                                                                                             \
+        low_bytes(TRAITS(__VA_ARGS__), o, x, strips, acc);                                                        \
     }
 
-#define X(id, word, ...)                                                                                         \
+/* Tiles of a type on its panels; those of a type without. */
+#define PANEL_TRAITS(sign, offset, halves) c_panel, d_panel, m_panel, sign, offset, halves, PANEL_NUMBERS / R, PANEL_UNIT / R, 0
+#define PANELS(word, codes, d, m, sign, offset, halves, ...)                                                      \
+    TILE(word##_panel, 1, 5, PANEL_TRAITS(sign, offset, halves)) TILE(word##_panel, 1, 6, PANEL_TRAITS(sign, offset, halves)) \
+    TILE(word##_panel, 2, 5, PANEL_TRAITS(sign, offset, halves)) TILE(word##_panel, 2, 6, PANEL_TRAITS(sign, offset, halves)) \
+    LOW(word##_panel, 1, PANEL_TRAITS(sign, offset, halves)) LOW(word##_panel, 2, PANEL_TRAITS(sign, offset, halves)) \
+    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                \
+    {                                                                                                             \
+        unpack(TRAITS(codes, d, m, sign, offset, halves, __VA_ARGS__), strip, cols, panel);                       \
+    }                                                                                                             \
+    static const tiles panel_##word = {                                                                           \
+        .of = { { [4] = tile_##word##_panel_1_5, tile_##word##_panel_1_6 }, { [4] = tile_##word##_panel_2_5, tile_##word##_panel_2_6 } }, \
+        .low = { low_##word##_panel_1, low_##word##_panel_2 },                                                    \
+    };
+#define STRIPS_ONLY(word, ...)
+#define PANELS_OF(word) .unpack = unpack_##word, .panel = &panel_##word,
+#define STRIPS_ONLY_OF(word)
+#define PANELS_SCRATCH panel_bytes
+#define STRIPS_ONLY_SCRATCH NULL
+
+#define X(id, word, kind, ...)                                                                                   \
     TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)                    \
     TILE(word, 1, 4, __VA_ARGS__) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)                    \
     TILE(word, 2, 1, __VA_ARGS__) TILE(word, 2, 2, __VA_ARGS__) TILE(word, 2, 3, __VA_ARGS__)                    \
     TILE(word, 2, 4, __VA_ARGS__) TILE(word, 2, 5, __VA_ARGS__) TILE(word, 2, 6, __VA_ARGS__)                    \
-    static const tiles tiles_##word = { {                                                                        \
-        { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
-        { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6 }, \
-    } };                                                                                                         \
+    LOW(word, 1, __VA_ARGS__) LOW(word, 2, __VA_ARGS__) kind(word, __VA_ARGS__)                                  \
+    static const tiles tiles_##word = {                                                                          \
+        .of = {                                                                                                  \
+            { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
+            { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6 }, \
+        },                                                                                                       \
+        .low = { low_##word##_1, low_##word##_2 },                                                               \
+        kind##_OF(word)                                                                                          \
+    };                                                                                                           \
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
         run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), R, a->cols));                                      \
@@ -510,7 +433,7 @@ static uint64_t scratch_bytes(uint64_t cols)
         .x = &lm_activation_q8_avx2,                                                                             \
         .arithmetic = LM_ARITHMETIC_INT8,                                                                        \
         .row_group = 2 * R,                                                                                      \
-        .scratch_bytes = scratch_bytes,                                                                          \
+        .scratch_bytes = kind##_SCRATCH,                                                                         \
         .packed_bytes = bytes_##word,                                                                            \
         .pack = pack_##word,                                                                                     \
         .run = run_##word,                                                                                       \
@@ -521,7 +444,7 @@ STRIPS(X)
 
 void lm_strips_init_avx512vnni(lm_kernels *k)
 {
-#define X(id, word, ...) k->fast[id] = &strips_##word;
+#define X(id, word, kind, ...) k->fast[id] = &strips_##word;
     STRIPS(X)
 #undef X
 }
