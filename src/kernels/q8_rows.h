@@ -35,7 +35,7 @@ typedef struct lm_q8_head {
     uint8_t  unused[60];
 } lm_q8_head;
 
-#define LM_Q8_STANDS_OUT 1.75        /* times the root mean square of the blocks' largest magnitudes */
+#define LM_Q8_STANDS_OUT 1.7        /* times the root mean square of the blocks' largest magnitudes */
 #define LM_Q8_LEAST 1e-32f           /* blocks whose largest magnitude is below this are packed as zero */
 
 typedef struct lm_q8_row {
