@@ -134,7 +134,7 @@ def rows(source):
 
 @pytest.fixture(scope="module")
 def asker(build, source, rows, tmp_path_factory):
-    env = {**os.environ, "LAMINA_CACHE": "/nowhere/at/all"}
+    env = {**os.environ, "LAMINA_CACHE": "/dev/null/nothing"}
     asker = Asker(lambda *a: run(build / "src/cli/lamina", "inspect", *a, cwd=source, env=env), tmp_path_factory.mktemp("changed"))
     wanted = collections.defaultdict(set)
     for r in rows:

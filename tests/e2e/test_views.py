@@ -34,7 +34,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def lamina(build, source):
-    env = {**os.environ, "LAMINA_CACHE": "/nowhere/at/all"}         # nothing was measured there
+    env = {**os.environ, "LAMINA_CACHE": "/dev/null/nothing"}         # nothing was measured there
     return lambda *args: run(build / "src/cli/lamina", "inspect", *args, cwd=source, env=env)
 
 

@@ -281,7 +281,7 @@ static void probes_do_not_matter(void **state)
 static void check_memory(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
 {
     lm_engine_options o = { .context = 256, .sequences = 2, .rows = 192, .logit_rows = 192, .kv = s->kv, .compute = s->compute,
-                            .threads = 2, .cpu = s->cpu };
+                            .threads = 2, .threads_batch = 3, .cpu = s->cpu };
     lm_memory planned, allocated;
 
     (void)expected;
