@@ -200,7 +200,7 @@ static double put_legend(frame *f, double y, bool write)
         }
         if (write) {
             double at = y + LEGEND * (lines - 1);
-            char   classes[24];
+            char   classes[32];
             snprintf(classes, sizeof classes, "%s c%u%s", c->stacked ? "area" : "curve", k + 1, c->curves[k].dashed ? " dashed" : "");
             if (c->stacked)
                 lm_svg_rect(f->out, (lm_box){ x, at - 9, 14, 10 }, 2, classes);

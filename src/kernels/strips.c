@@ -5,6 +5,8 @@
 
 #include "tensor/blocks.h"
 
+enum { R = LM_STRIP_ROWS };
+
 /* One row's part of a unit, free of its layout. */
 typedef struct unit {
     uint16_t head[2], f16[2];
@@ -55,50 +57,50 @@ typedef struct place {
     uint8_t *head, *f16, *u8, *nibbles, *bytes, *pairs, *bits;
 } place;
 
-static place place_of(const lm_strip_layout *l, uint32_t r, uint8_t *strip, uint64_t b)
+static place place_of(const lm_strip_layout *l, uint8_t *strip, uint64_t b)
 {
     place p = { .head = strip };
 
     if (l->head_f16) {
-        p.head = strip + b / 8 * (lm_strip_head(l, r) + 8ull * lm_strip_unit(l, r));
-        p.f16 = p.head + lm_strip_head(l, r) + b % 8 * lm_strip_unit(l, r);
+        p.head = strip + b / 8 * (lm_strip_head(l) + 8ull * lm_strip_unit(l));
+        p.f16 = p.head + lm_strip_head(l) + b % 8 * lm_strip_unit(l);
     } else {
-        p.f16 = strip + b * lm_strip_unit(l, r);
+        p.f16 = strip + b * lm_strip_unit(l);
     }
-    p.u8 = p.f16 + 2 * r * l->unit_f16;
-    p.nibbles = p.u8 + r * l->unit_u8;
-    p.bytes = p.nibbles + 16 * r * l->nibbles;
-    p.pairs = p.bytes + 32 * r * l->bytes;
-    p.bits = p.pairs + 8 * r * l->pairs;
+    p.u8 = p.f16 + 2 * R * l->unit_f16;
+    p.nibbles = p.u8 + R * l->unit_u8;
+    p.bytes = p.nibbles + 16 * R * l->nibbles;
+    p.pairs = p.bytes + 32 * R * l->bytes;
+    p.bits = p.pairs + 8 * R * l->pairs;
     return p;
 }
 
-static void read_unit(const lm_strip_layout *l, uint32_t r, place p, uint32_t row, unit *u)
+static void read_unit(const lm_strip_layout *l, place p, uint32_t row, unit *u)
 {
     for (uint32_t i = 0; i < l->head_f16; i++)
-        memcpy(&u->head[i], p.head + 2 * (i * r + row), 2);
+        memcpy(&u->head[i], p.head + 2 * (i * R + row), 2);
     for (uint32_t i = 0; i < l->unit_f16; i++)
-        memcpy(&u->f16[i], p.f16 + 2 * (i * r + row), 2);
+        memcpy(&u->f16[i], p.f16 + 2 * (i * R + row), 2);
     for (uint32_t i = 0; i < l->unit_u8; i++)
-        u->u8[i] = p.u8[i * r + row];
+        u->u8[i] = p.u8[i * R + row];
     for (uint32_t v = 0; v < 8 && l->bytes; v++)
-        memcpy(u->code + 4 * v, p.bytes + 4 * (v * r + row), 4);
+        memcpy(u->code + 4 * v, p.bytes + 4 * (v * R + row), 4);
     for (uint32_t v = 0; v < 4 && l->nibbles; v++)
-        memcpy(u->nibbles + 4 * v, p.nibbles + 4 * (v * r + row), 4);
+        memcpy(u->nibbles + 4 * v, p.nibbles + 4 * (v * R + row), 4);
     for (uint32_t k = 0; k < 32 && l->pairs; k++)
-        u->code[k] = p.pairs[4 * (k / 16 * r + row) + k % 4] >> 2 * (k / 4 % 4) & 3;
+        u->code[k] = p.pairs[4 * (k / 16 * R + row) + k % 4] >> 2 * (k / 4 % 4) & 3;
     for (uint32_t k = 0; k < 32 && l->bits; k++)
         u->bits |= ((uint32_t)p.bits[4 * row + k % 4] >> k / 4 & 1) << k;
 }
 
-void lm_strip_row(const lm_strip_layout *l, uint32_t r, float *dst, const void *w, uint64_t cols, uint64_t row)
+void lm_strip_row(const lm_strip_layout *l, float *dst, const void *w, uint64_t cols, uint64_t row)
 {
     /* place_of serves writers too; nothing is written through it here. */
-    uint8_t *strip = (uint8_t *)(uintptr_t)w + row / r * lm_strip_bytes(l, r, cols);
+    uint8_t *strip = (uint8_t *)(uintptr_t)w + row / R * lm_strip_bytes(l, cols);
 
     for (uint64_t b = 0; b < cols / 32; b++) {
         unit u = { 0 };
-        read_unit(l, r, place_of(l, r, strip, b), (uint32_t)(row % r), &u);
+        read_unit(l, place_of(l, strip, b), (uint32_t)(row % R), &u);
         unit_values(l, &u, dst + 32 * b);
     }
 }

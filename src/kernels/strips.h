@@ -1,6 +1,6 @@
 /* strips.h - the layout of quantised matrices behind the integer kernels.
  *
- * A strip is R rows of the matrix (8 or 16: the 32-bit lanes of a vector); the last one is padded with rows of zeros. It is
+ * A strip is R = 16 rows of the matrix (32-bit lanes of one vector or several); the last one is padded with rows of zeros. It is
  * one sequential stream of units of 32 columns. A lane of a vector holds four consecutive columns of one row, so a product
  * with four activations in all lanes gives R outputs and no lane is ever summed across.
  *
@@ -20,6 +20,8 @@
 
 #include "kernels/kernels.h"
 
+enum { LM_STRIP_ROWS = 16 };
+
 typedef struct lm_strip_layout {
     lm_dtype type;
     uint8_t  head_f16;           /* numbers of a row for 256 columns */
@@ -30,26 +32,26 @@ typedef struct lm_strip_layout {
 /* NULL when the type has none. */
 const lm_strip_layout *lm_strip_of(lm_dtype type);
 
-/* Bytes, with R rows, of a unit, of the numbers ahead of 256 columns, of a strip. */
-static inline uint32_t lm_strip_unit(const lm_strip_layout *l, uint32_t r)
+/* Bytes of a unit, of the numbers ahead of 256 columns, of a strip. */
+static inline uint32_t lm_strip_unit(const lm_strip_layout *l)
 {
-    return r * (2u * l->unit_f16 + l->unit_u8 + 16u * l->nibbles + 32u * l->bytes + 8u * l->pairs + 4u * l->bits);
+    return LM_STRIP_ROWS * (2u * l->unit_f16 + l->unit_u8 + 16u * l->nibbles + 32u * l->bytes + 8u * l->pairs + 4u * l->bits);
 }
 
-static inline uint32_t lm_strip_head(const lm_strip_layout *l, uint32_t r)
+static inline uint32_t lm_strip_head(const lm_strip_layout *l)
 {
-    return r * 2u * l->head_f16;
+    return LM_STRIP_ROWS * 2u * l->head_f16;
 }
 
-static inline uint64_t lm_strip_bytes(const lm_strip_layout *l, uint32_t r, uint64_t cols)
+static inline uint64_t lm_strip_bytes(const lm_strip_layout *l, uint64_t cols)
 {
-    return cols / 32 * lm_strip_unit(l, r) + (l->head_f16 ? cols / 256 * lm_strip_head(l, r) : 0);
+    return cols / 32 * lm_strip_unit(l) + (l->head_f16 ? cols / 256 * lm_strip_head(l) : 0);
 }
 
-/* The matmul interface for R rows. */
-uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint32_t r, uint64_t rows, uint64_t cols);
-void     lm_strip_pack(const lm_strip_layout *l, uint32_t r, void *dst, const void *stored, uint64_t rows, uint64_t cols,
-                       uint64_t first, uint64_t last);
-void     lm_strip_row(const lm_strip_layout *l, uint32_t r, float *dst, const void *w, uint64_t cols, uint64_t row);
+/* The matmul interface. */
+uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint64_t rows, uint64_t cols);
+void     lm_strip_pack(const lm_strip_layout *l, void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first,
+                       uint64_t last);
+void     lm_strip_row(const lm_strip_layout *l, float *dst, const void *w, uint64_t cols, uint64_t row);
 
 #endif

@@ -5,6 +5,8 @@
 #include "kernels/strips.h"
 #include "tensor/blocks.h"
 
+enum { R = LM_STRIP_ROWS };
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* One row's part of a unit, as it will lie: four columns a word. */
@@ -183,19 +185,19 @@ INLINE void read_sub_block(lm_dtype type, const void *block, unsigned s, words *
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 /* `unit`: where the unit's own numbers begin. */
-INLINE void write_unit(const lm_strip_layout *l, uint32_t r, uint8_t *unit, uint32_t row, const words *u)
+INLINE void write_unit(const lm_strip_layout *l, uint8_t *unit, uint32_t row, const words *u)
 {
     for (uint32_t i = 0; i < l->unit_f16; i++)
-        memcpy(unit + 2 * (i * r + row), &u->f16[i], 2);
-    unit += 2 * r * l->unit_f16;
+        memcpy(unit + 2 * (i * R + row), &u->f16[i], 2);
+    unit += 2 * R * l->unit_f16;
     for (uint32_t i = 0; i < l->unit_u8; i++)
-        unit[i * r + row] = u->u8[i];
-    unit += r * l->unit_u8 + 4 * row;
-    for (uint32_t v = 0; v < 4u * l->nibbles; v++, unit += 4 * r)
+        unit[i * R + row] = u->u8[i];
+    unit += R * l->unit_u8 + 4 * row;
+    for (uint32_t v = 0; v < 4u * l->nibbles; v++, unit += 4 * R)
         memcpy(unit, &u->nibbles[v], 4);
-    for (uint32_t v = 0; v < 8u * l->bytes; v++, unit += 4 * r)
+    for (uint32_t v = 0; v < 8u * l->bytes; v++, unit += 4 * R)
         memcpy(unit, &u->bytes[v], 4);
-    for (uint32_t h = 0; h < 2u * l->pairs; h++, unit += 4 * r)
+    for (uint32_t h = 0; h < 2u * l->pairs; h++, unit += 4 * R)
         memcpy(unit, &u->pairs[h], 4);
     if (l->bits)
         memcpy(unit, &u->bits, 4);
@@ -203,11 +205,11 @@ INLINE void write_unit(const lm_strip_layout *l, uint32_t r, uint8_t *unit, uint
 
 /* Rows [0, n) of a strip, 256 columns at a time: what is written then stays in the first cache, and each row is read in
  * pieces of whole cache lines. */
-INLINE void pack_strip(const lm_strip_layout *l, uint32_t r, uint8_t *strip, const uint8_t *stored, uint64_t row_bytes,
+INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *stored, uint64_t row_bytes,
                        uint32_t n, uint64_t units)
 {
     const lm_dtype type = l->type;
-    const uint32_t head = r * 2u * l->head_f16, unit_bytes = lm_strip_unit(l, r);
+    const uint32_t head = R * 2u * l->head_f16, unit_bytes = lm_strip_unit(l);
     const uint64_t block_bytes = lm_dtype_of(type)->bytes;
 
     for (uint64_t b = 0; b < units; b += 8, strip += head + 8 * (uint64_t)unit_bytes) {
@@ -217,33 +219,33 @@ INLINE void pack_strip(const lm_strip_layout *l, uint32_t r, uint8_t *strip, con
             words          u     = { .head = { 0 } };
             for (uint32_t s = 0; s < many && !l->head_f16; s++) {
                 read_block(type, block + s * block_bytes, &u);
-                write_unit(l, r, strip + s * unit_bytes, row, &u);
+                write_unit(l, strip + s * unit_bytes, row, &u);
             }
             if (!l->head_f16)
                 continue;
 #pragma GCC unroll 8
             for (uint32_t s = 0; s < 8; s++) {                               /* shifts are constants when unrolled */
                 read_sub_block(type, block, s, &u);
-                write_unit(l, r, strip + head + s * unit_bytes, row, &u);
+                write_unit(l, strip + head + s * unit_bytes, row, &u);
             }
             for (uint32_t i = 0; i < l->head_f16; i++)
-                memcpy(strip + 2 * (i * r + row), &u.head[i], 2);
+                memcpy(strip + 2 * (i * R + row), &u.head[i], 2);
         }
     }
 }
 
-INLINE void pack_rows(const lm_strip_layout *l, uint32_t r, uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first,
+INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first,
                       uint64_t last)
 {
     const lm_dtype_info *t = lm_dtype_of(l->type);
-    uint64_t             row_bytes = cols / t->block * t->bytes, strip_bytes = lm_strip_bytes(l, r, cols);
+    uint64_t             row_bytes = cols / t->block * t->bytes, strip_bytes = lm_strip_bytes(l, cols);
 
-    for (uint64_t at = first; at < last; at += r) {
-        uint8_t *strip = dst + at / r * strip_bytes;
-        uint32_t n     = last - at < r ? (uint32_t)(last - at) : r;
-        if (n < r)
+    for (uint64_t at = first; at < last; at += R) {
+        uint8_t *strip = dst + at / R * strip_bytes;
+        uint32_t n     = last - at < R ? (uint32_t)(last - at) : R;
+        if (n < R)
             memset(strip, 0, strip_bytes);
-        pack_strip(l, r, strip, stored + at * row_bytes, row_bytes, n, cols / 32);
+        pack_strip(l, strip, stored + at * row_bytes, row_bytes, n, cols / 32);
     }
 }
 
@@ -279,26 +281,23 @@ const lm_strip_layout *lm_strip_of(lm_dtype type)
 
 /* The layout is a constant inside, so every loop over its parts has a known length. */
 #define PACKER(id, ...)                                                                                                            \
-    static void pack_##id(uint32_t r, uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, uint64_t last)           \
+    static void pack_##id(uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, uint64_t last)                       \
     {                                                                                                                              \
         const lm_strip_layout l = { .type = id, __VA_ARGS__ };                                                                     \
-        if (r == 16)                                                                                                               \
-            pack_rows(&l, 16, dst, stored, cols, first, last);                                                                     \
-        else                                                                                                                       \
-            pack_rows(&l, r, dst, stored, cols, first, last);                                                                      \
+        pack_rows(&l, dst, stored, cols, first, last);                                                                             \
     }
 LAYOUTS(PACKER)
 
-uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint32_t r, uint64_t rows, uint64_t cols)
+uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint64_t rows, uint64_t cols)
 {
-    return ((rows + r - 1) / r * lm_strip_bytes(l, r, cols) + 63) & ~UINT64_C(63);
+    return ((rows + R - 1) / R * lm_strip_bytes(l, cols) + 63) & ~UINT64_C(63);
 }
 
-void lm_strip_pack(const lm_strip_layout *l, uint32_t r, void *dst, const void *stored, uint64_t rows, uint64_t cols,
+void lm_strip_pack(const lm_strip_layout *l, void *dst, const void *stored, uint64_t rows, uint64_t cols,
                    uint64_t first, uint64_t last)
 {
 #define ONE(id, ...) \
-    case id: pack_##id(r, dst, stored, cols, first, last); break;
+    case id: pack_##id(dst, stored, cols, first, last); break;
     (void)rows;
     switch ((int)l->type) {
         LAYOUTS(ONE)

@@ -14,12 +14,11 @@
 #include <string.h>
 
 #include "kernels/arm/levels_arm.h"
-#include "kernels/byte_strips.h"
 #include "kernels/q8_rows.h"
-#include "kernels/strips.h"
+#include "kernels/strip_kernel.h"
 #include "tensor/blocks.h"
 
-enum { R = 16, PARTS = 4, TOKENS = 4, GROUP_BYTES = 128 << 10 };
+enum { R = LM_STRIP_ROWS, PARTS = 4, TOKENS = 4, GROUP_BYTES = 128 << 10 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -359,32 +358,9 @@ static uint64_t scratch_bytes(uint64_t cols)
     RUN(word, __VA_ARGS__)                                                                                        \
     static void run_##word(const lm_matmul_args *a)                                                               \
     {                                                                                                             \
-        run(a, tiles_##word, lm_strip_bytes(lm_strip_of(id), R, a->cols));                                        \
+        run(a, tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols));                                        \
     }                                                                                                             \
-    static uint64_t bytes_##word(uint64_t rows, uint64_t cols)                                                    \
-    {                                                                                                             \
-        return lm_strip_packed_bytes(lm_strip_of(id), R, rows, cols);                                             \
-    }                                                                                                             \
-    static void pack_##word(void *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t from, uint64_t to)   \
-    {                                                                                                             \
-        lm_strip_pack(lm_strip_of(id), R, dst, w, rows, cols, from, to);                                          \
-    }                                                                                                             \
-    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                 \
-    {                                                                                                             \
-        (void)rows;                                                                                               \
-        lm_strip_row(lm_strip_of(id), R, dst, w, cols, row);                                                      \
-    }                                                                                                             \
-    static const lm_matmul strips_##word = {                                                                      \
-        .name = #word " strips " LEVEL,                                                                           \
-        .x = &lm_activation_q8_arm,                                                                               \
-        .arithmetic = LM_ARITHMETIC_INT8,                                                                         \
-        .row_group = R,                                                                                           \
-        .scratch_bytes = scratch_bytes,                                                                           \
-        .packed_bytes = bytes_##word,                                                                             \
-        .pack = pack_##word,                                                                                      \
-        .run = run_##word,                                                                                        \
-        .row = row_##word,                                                                                        \
-    };
+    LM_STRIP_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, R, scratch_bytes)
 STRIPS(X)
 #undef X
 
@@ -401,25 +377,7 @@ static uint64_t scratch_of_bytes(uint64_t cols)
     return lm_byte_strips_scratch(cols, scratch_bytes(cols));
 }
 
-#define X(id, word)                                                                                               \
-    static void run_##word(const lm_matmul_args *a)                                                               \
-    {                                                                                                             \
-        lm_byte_strips_run(a, id, run_bytes, scratch_bytes(a->cols));                                             \
-    }                                                                                                             \
-    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                 \
-    {                                                                                                             \
-        (void)rows;                                                                                               \
-        lm_dtype_of(id)->unpack(dst, lm_stored_row(w, lm_dtype_of(id), cols, row), cols);                         \
-    }                                                                                                             \
-    static const lm_matmul strips_##word = {                                                                      \
-        .name = #word " bytes " LEVEL,                                                                            \
-        .x = &lm_activation_q8_arm,                                                                               \
-        .arithmetic = LM_ARITHMETIC_INT8,                                                                         \
-        .row_group = LM_BYTE_STRIPS * LM_BYTE_ROWS,                                                               \
-        .scratch_bytes = scratch_of_bytes,                                                                        \
-        .run = run_##word,                                                                                        \
-        .row = row_##word,                                                                                        \
-    };
+#define X(id, word) LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, run_bytes, scratch_bytes, scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X
 

@@ -7,7 +7,7 @@
 
 #include "tensor/blocks.h"
 
-enum { R = 16 };                     /* rows of a strip */
+enum { R = LM_STRIP_ROWS };                     /* rows of a strip */
 
 #define INLINE static inline __attribute__((always_inline))
 

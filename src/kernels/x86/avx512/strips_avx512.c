@@ -14,7 +14,7 @@
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
-#include "kernels/strips.h"
+#include "kernels/strip_kernel.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx512/codes_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
@@ -213,7 +213,7 @@ INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *pan
 /* Outputs o.. of row t; the last strip may have fewer than sixteen. */
 static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, __m512 v)
 {
-    __mmask16 lanes = a->last - o < R ? (__mmask16)((1u << (a->last - o)) - 1) : (__mmask16)0xffff;
+    __mmask16 lanes = (__mmask16)(a->last - o < R ? (1u << (a->last - o)) - 1 : 0xffffu);
 
     if (a->bias)
         v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->bias + o));
@@ -413,32 +413,9 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     };                                                                                                           \
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
-        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), R, a->cols));                                      \
+        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols));                                      \
     }                                                                                                            \
-    static uint64_t bytes_##word(uint64_t rows, uint64_t cols)                                                   \
-    {                                                                                                            \
-        return lm_strip_packed_bytes(lm_strip_of(id), R, rows, cols);                                            \
-    }                                                                                                            \
-    static void pack_##word(void *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t from, uint64_t to)  \
-    {                                                                                                            \
-        lm_strip_pack(lm_strip_of(id), R, dst, w, rows, cols, from, to);                                         \
-    }                                                                                                            \
-    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                \
-    {                                                                                                            \
-        (void)rows;                                                                                              \
-        lm_strip_row(lm_strip_of(id), R, dst, w, cols, row);                                                     \
-    }                                                                                                            \
-    static const lm_matmul strips_##word = {                                                                     \
-        .name = #word " strips avx512vnni",                                                                      \
-        .x = &lm_activation_q8_avx2,                                                                             \
-        .arithmetic = LM_ARITHMETIC_INT8,                                                                        \
-        .row_group = 2 * R,                                                                                      \
-        .scratch_bytes = kind##_SCRATCH,                                                                         \
-        .packed_bytes = bytes_##word,                                                                            \
-        .pack = pack_##word,                                                                                     \
-        .run = run_##word,                                                                                       \
-        .row = row_##word,                                                                                       \
-    };
+    LM_STRIP_KERNEL(id, word, "avx512vnni", &lm_activation_q8_avx2, 2 * R, kind##_SCRATCH)
 STRIPS(X)
 #undef X
 

@@ -1,0 +1,59 @@
+/* strip_kernel.h - what every level writes alike of a type in strips: all but the product.
+ *
+ * A level has `run_WORD` and says its name, the activations it multiplies, the rows that a worker takes at a time and the scratch that it
+ * wants; `strips_WORD` is the record. */
+#ifndef LM_KERNELS_STRIP_KERNEL_H
+#define LM_KERNELS_STRIP_KERNEL_H
+
+#include "kernels/byte_strips.h"
+#include "kernels/strips.h"
+
+#define LM_STRIP_KERNEL(id, word, level, input, group, scratch)                                                             \
+    static uint64_t bytes_##word(uint64_t rows, uint64_t cols)                                                              \
+    {                                                                                                                       \
+        return lm_strip_packed_bytes(lm_strip_of(id), rows, cols);                                                          \
+    }                                                                                                                       \
+    static void pack_##word(void *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t from, uint64_t to)             \
+    {                                                                                                                       \
+        lm_strip_pack(lm_strip_of(id), dst, w, rows, cols, from, to);                                                       \
+    }                                                                                                                       \
+    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                           \
+    {                                                                                                                       \
+        (void)rows;                                                                                                         \
+        lm_strip_row(lm_strip_of(id), dst, w, cols, row);                                                                   \
+    }                                                                                                                       \
+    static const lm_matmul strips_##word = {                                                                                \
+        .name = #word " strips " level,                                                                                     \
+        .x = input,                                                                                                         \
+        .arithmetic = LM_ARITHMETIC_INT8,                                                                                   \
+        .row_group = group,                                                                                                 \
+        .scratch_bytes = scratch,                                                                                           \
+        .packed_bytes = bytes_##word,                                                                                       \
+        .pack = pack_##word,                                                                                                \
+        .run = run_##word,                                                                                                  \
+        .row = row_##word,                                                                                                  \
+    };
+
+/* The same for the types of byte_strips.h, which stay as the file has them: `product` multiplies strips of bytes with `own` bytes of
+ * scratch for so many columns, of `scratch` in all. */
+#define LM_BYTE_KERNEL(id, word, level, input, product, own, scratch)                                                       \
+    static void run_##word(const lm_matmul_args *a)                                                                         \
+    {                                                                                                                       \
+        lm_byte_strips_run(a, id, product, own(a->cols));                                                                   \
+    }                                                                                                                       \
+    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                           \
+    {                                                                                                                       \
+        (void)rows;                                                                                                         \
+        lm_dtype_of(id)->unpack(dst, lm_stored_row(w, lm_dtype_of(id), cols, row), cols);                                   \
+    }                                                                                                                       \
+    static const lm_matmul strips_##word = {                                                                                \
+        .name = #word " bytes " level,                                                                                      \
+        .x = input,                                                                                                         \
+        .arithmetic = LM_ARITHMETIC_INT8,                                                                                   \
+        .row_group = LM_BYTE_STRIPS * LM_BYTE_ROWS,                                                                         \
+        .scratch_bytes = scratch,                                                                                           \
+        .run = run_##word,                                                                                                  \
+        .row = row_##word,                                                                                                  \
+    };
+
+#endif
