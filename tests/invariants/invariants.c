@@ -110,13 +110,6 @@ static void compare(const char *what, const golden_model *name, const setting *s
 
 typedef void (*check)(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got);
 
-/* Sanitizers make this ten times slower: there one pair of model and setting in four, all of them over the tests. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { EVERY = 4 };
-#else
-enum { EVERY = 1 };
-#endif
-
 /* Every model that can run with every setting. */
 static void for_all(check run)
 {

@@ -4,6 +4,13 @@
 
 #include <stddef.h>
 
+/* Sanitizers make these tests ten times slower: there one case in so many. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { EVERY = 4 };
+#else
+enum { EVERY = 1 };
+#endif
+
 typedef struct golden_model {
     char path[512];              /* what lm_model_open takes: the folder, or its model.gguf */
     char name[128];              /* "llama/gqa gguf" */

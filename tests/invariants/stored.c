@@ -81,7 +81,7 @@ static void the_same_logits(void **state)
 
     (void)state;
     assert_int_equal(lm_machine_describe(&machine, &e), LM_OK);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i += EVERY) {
         lm_model *m = NULL;
         if (lm_model_open(models[i].path, NULL, &m, &e) != LM_OK)
             fail_msg("%s: %s: %s", models[i].name, e.where, e.message);
