@@ -21,6 +21,32 @@ static inline const void *lm_stored_row(const void *w, const lm_dtype_info *t, u
     return (const uint8_t *)w + row * (cols / t->block * t->bytes);
 }
 
+/* Bytes of a row of float32 in scratch: whole cache lines. */
+static inline uint64_t lm_f32_row_bytes(uint64_t cols)
+{
+    return (cols * sizeof(float) + 63) & ~UINT64_C(63);
+}
+
+/* `exact_WORD`: a type multiplied in float32 by `call`, looked up by `unpack`. */
+#define LM_EXACT_KERNEL(id, word, level, group, scratch, call, unpack)                                           \
+    static void run_##word(const lm_matmul_args *a)                                                              \
+    {                                                                                                            \
+        call;                                                                                                    \
+    }                                                                                                            \
+    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                \
+    {                                                                                                            \
+        (void)rows;                                                                                              \
+        (unpack)(dst, lm_stored_row(w, lm_dtype_of(id), cols, row), cols);                                       \
+    }                                                                                                            \
+    static const lm_matmul exact_##word = {                                                                      \
+        .name = #word " " level,                                                                                 \
+        .x = &lm_activation_f32,                                                                                 \
+        .row_group = group,                                                                                      \
+        .scratch_bytes = scratch,                                                                                \
+        .run = run_##word,                                                                                       \
+        .row = row_##word,                                                                                       \
+    };
+
 /* The families behind lm_kernels_init_ref and _avx2. */
 void lm_row_kernels_init_ref(lm_row_kernels *k);
 void lm_attention_kernels_init_ref(lm_attention_kernels *k);

@@ -7,17 +7,7 @@
 
 #include "kernels/arm/levels_arm.h"
 
-enum { ROWS = 4, TOKENS = 2 };
-
-static uint64_t f32_bytes(uint64_t cols)
-{
-    return (cols * sizeof(float) + 63) & ~UINT64_C(63);
-}
-
-static uint64_t scratch_bytes(uint64_t cols)
-{
-    return ROWS * f32_bytes(cols);
-}
+enum { ROWS = 4, TOKENS = 2, GROUP = ROWS };
 
 /* y[i][j] = w[i] . x[j] */
 static inline __attribute__((always_inline)) void tile(const float *const *w, const float *const *x, uint64_t cols, const int rows,
@@ -52,71 +42,18 @@ static inline __attribute__((always_inline)) void tile(const float *const *w, co
         }
 }
 
-/* Rows [o, o + rows) of the matrix against every row of x. */
-static void group(const lm_matmul_args *a, uint64_t o, int rows, const float *const *w)
+static inline __attribute__((always_inline)) void tile_rows(const float *const *w, const float *const *x, uint64_t cols,
+                                                            const int rows, int tokens, float y[ROWS][TOKENS])
 {
-    for (uint64_t t = 0; t < a->n; t += TOKENS) {
-        int tokens = a->n - t < TOKENS ? 1 : TOKENS;
-        const float *x[TOKENS];
-        float y[ROWS][TOKENS];
-        for (int j = 0; j < tokens; j++)
-            x[j] = (const void *)((const uint8_t *)a->x + (t + (uint64_t)j) * a->x_stride);
-        for (int i = 0; i < rows; i += rows == ROWS ? ROWS : 1) {
-            if (rows == ROWS && tokens == TOKENS)
-                tile(w, x, a->cols, ROWS, TOKENS, y);
-            else if (rows == ROWS)
-                tile(w, x, a->cols, ROWS, 1, y);
-            else if (tokens == TOKENS)
-                tile(w + i, x, a->cols, 1, TOKENS, y + i);
-            else
-                tile(w + i, x, a->cols, 1, 1, y + i);
-        }
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < tokens; j++)
-                lm_matmul_store(a, t + (uint64_t)j, o + (uint64_t)i, y[i][j]);
-    }
+    if (tokens == TOKENS)
+        tile(w, x, cols, rows, TOKENS, y);
+    else
+        tile(w, x, cols, rows, 1, y);
 }
 
-static void run(const lm_matmul_args *a, lm_dtype type)
-{
-    const lm_dtype_info *t = lm_dtype_of(type);
-
-    for (uint64_t o = a->first; o < a->last; o += ROWS) {
-        int rows = a->last - o < ROWS ? (int)(a->last - o) : ROWS;
-        const float *w[ROWS];
-        for (int i = 0; i < rows; i++) {
-            const void *stored = lm_stored_row(a->w, t, a->cols, o + (uint64_t)i);
-            float *scratch = (float *)a->scratch + (uint64_t)i * (f32_bytes(a->cols) / sizeof(float));
-            w[i] = stored;
-            if (type != LM_F32) {
-                t->unpack(scratch, stored, a->cols);
-                w[i] = scratch;
-            }
-        }
-        group(a, o, rows, w);
-    }
-}
-
-#define X(id, word)                                                                                \
-    static void run_##word(const lm_matmul_args *a)                                                \
-    {                                                                                              \
-        run(a, id);                                                                                \
-    }                                                                                              \
-    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)  \
-    {                                                                                              \
-        (void)rows;                                                                                \
-        lm_dtype_of(id)->unpack(dst, lm_stored_row(w, lm_dtype_of(id), cols, row), cols);          \
-    }                                                                                              \
-    static const lm_matmul exact_##word = {                                                        \
-        .name = #word " neon",                                                                     \
-        .x = &lm_activation_f32,                                                                   \
-        .row_group = ROWS,                                                                         \
-        .scratch_bytes = scratch_bytes,                                                            \
-        .run = run_##word,                                                                         \
-        .row = row_##word,                                                                         \
-    };
-LM_MATRIX_TYPES(X)
-#undef X
+#define LEVEL "neon"
+#define UNPACK(id) lm_dtype_of(id)->unpack
+#include "kernels/exact_rows.h"
 
 void lm_exact_init_neon(lm_kernels *k)
 {

@@ -1,12 +1,7 @@
 /* matmul_ref.c - matrix times rows in plain C: a row of the matrix is unpacked and multiplied with every row of x. */
 #include "kernels/levels.h"
 
-static uint64_t row_bytes_f32(uint64_t cols)
-{
-    return (cols * sizeof(float) + 63) & ~UINT64_C(63);
-}
-
-const lm_activation lm_activation_f32 = { .name = "f32", .bytes = row_bytes_f32 };
+const lm_activation lm_activation_f32 = { .name = "f32", .bytes = lm_f32_row_bytes };
 
 /* Eight partial sums over k, added as a tree. */
 static float dot(const float *a, const float *b, uint64_t n)
@@ -36,25 +31,7 @@ static void run(const lm_matmul_args *a, lm_dtype type)
     }
 }
 
-#define X(id, word)                                                                            \
-    static void run_##word(const lm_matmul_args *a)                                            \
-    {                                                                                          \
-        run(a, id);                                                                            \
-    }                                                                                          \
-    static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row) \
-    {                                                                                          \
-        const lm_dtype_info *t = lm_dtype_of(id);                                              \
-        (void)rows;                                                                            \
-        t->unpack(dst, lm_stored_row(w, t, cols, row), cols);                                  \
-    }                                                                                          \
-    static const lm_matmul exact_##word = {                                                    \
-        .name = #word " ref",                                                                  \
-        .x = &lm_activation_f32,                                                               \
-        .row_group = 1,                                                                        \
-        .scratch_bytes = row_bytes_f32,                                                        \
-        .run = run_##word,                                                                     \
-        .row = row_##word,                                                                     \
-    };
+#define X(id, word) LM_EXACT_KERNEL(id, word, "ref", 1, lm_f32_row_bytes, run(a, id), lm_dtype_of(id)->unpack)
 LM_MATRIX_TYPES(X)
 #undef X
 

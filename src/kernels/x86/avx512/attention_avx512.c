@@ -5,7 +5,6 @@
  * scores, their maximum, e^(score - maximum), their sum as a tree, then the values in rising order. What a query gives depends
  * on nothing else. */
 #include <immintrin.h>
-#include <math.h>
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
@@ -15,18 +14,9 @@
 enum { TILE = 16, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
 /* query rows that share a page; heads at once; rows that are not worth turning it */
 
+#include "kernels/x86/attention_pages.h"
+
 #define INLINE static inline __attribute__((always_inline))
-
-/* The running state of one query: what it would be if the softmax ended here. */
-typedef struct running {
-    float max, sum;
-} running;
-
-/* Scratch: keys [k_dim][64], values [64][v_dim], probabilities [HEADS][64], states [TILE][group]. */
-typedef struct workspace {
-    float *keys, *values, *p;
-    running *states;
-} workspace;
 
 /* Where a head's part of a page lies. */
 typedef struct page_part {
@@ -34,40 +24,6 @@ typedef struct page_part {
     bool turned;                     /* both are in the workspace as float32 */
     uint32_t start;                  /* position of its first key */
 } page_part;
-
-static uint64_t round64(uint64_t bytes)
-{
-    return (bytes + 63) & ~UINT64_C(63);
-}
-
-static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scratch, uint64_t *bytes)
-{
-    uint8_t *at = scratch;
-    uint64_t keys = round64((uint64_t)kv->k_dim * LM_PAGE * 4), values = round64((uint64_t)kv->v_dim * LM_PAGE * 4);
-    uint64_t p = HEADS * LM_PAGE * 4;
-
-    *bytes = keys + values + p + round64(TILE * (uint64_t)group * sizeof(running));
-    return (workspace){
-        .keys = (void *)at,
-        .values = (void *)(at + keys),
-        .p = (void *)(at + keys + values),
-        .states = (void *)(at + keys + values + p),
-    };
-}
-
-static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
-{
-    uint64_t bytes;
-    float none;
-
-    workspace_at(kv, group, &none, &bytes);
-    return bytes;
-}
-
-/* The keys [from, to) of the page that begins at position `start` that a query at `distance` past its first position sees. */
-typedef struct sight {
-    uint32_t start, from, to, distance;
-} sight;
 
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
 
@@ -263,11 +219,6 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         weighted_values(load_f16, out, w->p, page->values, width, see, heads);
 }
 
-static float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
-{
-    return a->out + r * a->out_stride + (uint64_t)g * a->kv->v_dim;
-}
-
 static void row_step(const lm_attention_args *a, const workspace *w, const page_part *page, uint32_t r, uint32_t from, sight see)
 {
     for (uint32_t g = 0; g < a->group; g += HEADS) {
@@ -291,25 +242,6 @@ static void row_step(const lm_attention_args *a, const workspace *w, const page_
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 /* The first position that the query at p sees. */
-static uint32_t first_seen(const lm_attention_args *a, uint32_t p)
-{
-    return a->window && p >= a->window ? p - a->window + 1 : 0;
-}
-
-/* False when the query at p sees nothing of the page that begins at `start`. */
-static bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *see)
-{
-    uint32_t first = first_seen(a, p);
-
-    if (p < start || first >= start + LM_PAGE)
-        return false;
-    see->start = start;
-    see->from = first > start ? first - start : 0;
-    see->to = p - start < LM_PAGE ? p - start + 1 : LM_PAGE;
-    see->distance = p - start;
-    return true;
-}
-
 static void page_against_rows(const lm_attention_args *a, workspace *w, uint32_t number, uint32_t from, uint32_t to)
 {
     page_part page = { .start = number * LM_PAGE };
@@ -349,24 +281,7 @@ static void finish(const lm_attention_args *a, running *s, uint32_t g, float *ou
 
 static void run(const lm_attention_args *a)
 {
-    uint64_t bytes;
-    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
-
-    for (uint32_t from = 0; from < a->rows; from += TILE) {
-        uint32_t to = a->rows - from < TILE ? a->rows : from + TILE;
-        for (uint32_t r = from; r < to; r++) {
-            for (uint32_t g = 0; g < a->group; g++) {
-                w.states[(r - from) * a->group + g] = (running){ -INFINITY, 0.0f };
-                memset(out_of(a, r, g), 0, a->kv->v_dim * sizeof(float));
-            }
-        }
-        uint32_t last = (a->position + to - 1) / LM_PAGE;
-        for (uint32_t page = first_seen(a, a->position + from) / LM_PAGE; page <= last; page++)
-            page_against_rows(a, &w, page, from, to);
-        for (uint32_t r = from; r < to; r++)
-            for (uint32_t g = 0; g < a->group; g++)
-                finish(a, &w.states[(r - from) * a->group + g], g, out_of(a, r, g));
-    }
+    run_pages(a, page_against_rows, finish);
 }
 
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k)
