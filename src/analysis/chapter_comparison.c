@@ -70,21 +70,13 @@ static void say_blocks(lm_document *d)
 
     for (size_t i = 0; i < c->n; i++) {
         const char *place = lm_compare_text(c, i, "architecture.norm_position");
-        bool        said  = false;
-        for (size_t k = 0; k < i; k++)
-            said |= strcmp(lm_compare_text(c, k, "architecture.norm_position"), place) == 0;
-        if (said)
+        const char *names = lm_compare_sharing(c, i, "architecture.norm_position");
+        if (!names)
             continue;
-        lm_buf names = { 0 };
-        for (size_t k = i; k < c->n; k++)
-            if (strcmp(lm_compare_text(c, k, "architecture.norm_position"), place) == 0)
-                lm_buf_printf(&names, "%s%s", names.size ? ", " : "", c->name[k]);
         lm_next_row(t);
         lm_cell(t, _(place));
         lm_cell_math(t, lm_norm_form(place), lm_norm_form(place));
-        lm_cell(t, names.data ? names.data : "");
-        d->failed |= names.failed;
-        lm_buf_free(&names);
+        lm_cell(t, names);
     }
 }
 

@@ -62,16 +62,9 @@ static void put_blocks(lm_comparison *c, lm_buf *out)
     lm_buf_printf(out, "\n## %s\n\n%s\n|---|---|---|\n", _("Pre-norm and post-norm"), _("| position | block | models |"));
     for (size_t i = 0; i < c->n; i++) {
         const char *place = lm_compare_text(c, i, "architecture.norm_position");
-        bool        said  = false;
-        for (size_t k = 0; k < i; k++)
-            said |= strcmp(lm_compare_text(c, k, "architecture.norm_position"), place) == 0;
-        if (said)
-            continue;
-        lm_buf_printf(out, "| %s | $%s$ | %s", _(place), lm_norm_form(place), c->name[i]);
-        for (size_t k = i + 1; k < c->n; k++)
-            if (strcmp(lm_compare_text(c, k, "architecture.norm_position"), place) == 0)
-                lm_buf_printf(out, ", %s", c->name[k]);
-        lm_buf_add_str(out, " |\n");
+        const char *names = lm_compare_sharing(c, i, "architecture.norm_position");
+        if (names)
+            lm_buf_printf(out, "| %s | $%s$ | %s |\n", _(place), lm_norm_form(place), names);
     }
 }
 

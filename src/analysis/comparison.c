@@ -160,6 +160,19 @@ static const char *say_norm_bias(lm_comparison *c, size_t i)
     return lm_compare_truth(c, i, "architecture.norm_bias") ? N_("yes") : N_("no");
 }
 
+const char *lm_compare_sharing(lm_comparison *c, size_t i, const char *path)
+{
+    const char *text = lm_compare_text(c, i, path), *names = c->name[i];
+
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(lm_compare_text(c, k, path), text) == 0)
+            return NULL;
+    for (size_t k = i + 1; k < c->n; k++)
+        if (strcmp(lm_compare_text(c, k, path), text) == 0)
+            names = lm_compare_keep(c, "%s, %s", names, c->name[k]);
+    return names;
+}
+
 const char *lm_norm_form(const char *position)
 {
     static const struct { const char *position, *form; } forms[] = {

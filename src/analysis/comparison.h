@@ -81,6 +81,10 @@ const char *lm_compared_text(lm_comparison *c, const lm_compared *x);
 /* "×1.33" and "+33.3 %" from the first to the second; false where that says nothing. */
 bool lm_compared_change(const lm_comparison_row *r, double *ratio);
 
+/* "GPT-2, Pythia": the models whose text at `path` is that of model i, in their order. NULL when one before i has it too: they
+ * were named there. */
+const char *lm_compare_sharing(lm_comparison *c, size_t i, const char *path);
+
 /* The form of a block with norms in this place: "x + f(N(x))". */
 const char *lm_norm_form(const char *position);
 

@@ -18,20 +18,6 @@ static void put_line(const char *text, lm_buf *out)
         lm_buf_add_char(out, *text == '\n' || *text == '\t' ? ' ' : *text);
 }
 
-static void put_lines(const char *text, unsigned indent, lm_buf *out)
-{
-    while (*text) {
-        size_t n = strcspn(text, "\n");
-        if (n) {
-            lm_buf_printf(out, "%*s", (int)indent, "");
-            lm_buf_add(out, text, n);
-        }
-        lm_buf_add_char(out, '\n');
-        text += n;
-        text += *text == '\n';
-    }
-}
-
 /* ---- tables ---- */
 
 enum { BAR = 24 };
@@ -204,10 +190,10 @@ static void put_leaf(const writer *w, const lm_block *b)
         break;
     case LM_BLOCK_FIGURE:
         put_caption(w, b);
-        put_lines(b->figure.text, 4, w->out);
+        lm_put_lines(w->out, b->figure.text, 4);
         break;
     case LM_BLOCK_VERBATIM:
-        put_lines(b->text, 4, w->out);
+        lm_put_lines(w->out, b->text, 4);
         break;
     default:
         break;

@@ -25,20 +25,6 @@ static void bullets(const lm_explanation *x, const char *const *lines, const cha
     }
 }
 
-static void indented(const char *text, unsigned indent, lm_buf *out)
-{
-    while (*text) {
-        size_t n = strcspn(text, "\n");
-        if (n) {
-            lm_buf_printf(out, "%*s", (int)indent, "");
-            lm_buf_add(out, text, n);
-        }
-        lm_buf_add_char(out, '\n');
-        text += n;
-        text += *text == '\n';
-    }
-}
-
 static void numbers(const lm_explanation *x, lm_buf *out)
 {
     heading(out, x->o->example ? _("with numbers") : _("with this model's numbers"));
@@ -100,7 +86,7 @@ void lm_explain_text(const lm_explanation *x, lm_buf *out)
         numbers(x, out);
     if (x->diagram.data) {
         heading(out, _("drawn"));
-        indented(x->diagram.data, 4, out);
+        lm_put_lines(out, x->diagram.data, 4);
     }
     if (c->why[0]) {
         heading(out, _("why (qualitative)"));

@@ -72,3 +72,17 @@ void lm_put_prose(lm_buf *out, const char *text, unsigned lead, unsigned indent,
     }
     lm_buf_add_char(out, '\n');
 }
+
+void lm_put_lines(lm_buf *out, const char *text, unsigned indent)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        if (n) {
+            lm_buf_printf(out, "%*s", (int)indent, "");
+            lm_buf_add(out, text, n);
+        }
+        lm_buf_add_char(out, '\n');
+        text += n;
+        text += *text == '\n';
+    }
+}

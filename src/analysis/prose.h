@@ -8,4 +8,7 @@
  * written there already, in columns). Ends with a newline. */
 void lm_put_prose(lm_buf *out, const char *text, unsigned lead, unsigned indent, unsigned columns);
 
+/* Lines as they are, each after `indent` spaces, empty ones without. Ends with a newline. */
+void lm_put_lines(lm_buf *out, const char *text, unsigned indent);
+
 #endif
