@@ -29,7 +29,7 @@ lm_status lm_filemap_check(const lm_filemap *m, lm_error *e);
  * abandoned where it stood (it must hold no lock and own nothing). Nests; one guard a thread. */
 lm_status lm_filemap_guard(lm_status (*work)(void *arg), void *arg, const char *file, lm_error *e);
 
-/* Tell the kernel that [offset, offset+size) is not needed in memory for now. */
+/* Tell the kernel that [offset, offset+size) may leave memory; a later read brings it back from the file. */
 void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size);
 
 /* The whole of a small file, at most `max` bytes, NUL-terminated, in memory freed with lm_free. LM_NOT_FOUND when the

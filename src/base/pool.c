@@ -88,7 +88,7 @@ static bool spin(const lm_pool *p, atomic_uint *at, unsigned value, bool until_e
     return false;
 }
 
-/* Nobody has work for this worker for now. */
+/* Until a job uses this many workers, or the pool stops. */
 static void wait_for_use(lm_pool *p, unsigned index)
 {
     unsigned n;
