@@ -9,6 +9,9 @@ BUILD = pathlib.Path(os.environ["LAMINA_BUILD"])
 SOURCE = pathlib.Path(os.environ["LAMINA_SOURCE"])
 MODEL = SOURCE / "build/assets/smollm2-135m-instruct-q4_1.gguf"
 
+# No cache: no model lies there by name, and nothing was measured.
+BARE = {"LAMINA_CACHE": "/dev/null/nothing"}
+
 
 def run(*command, **options):
     """A command's result, with its output as text; a nonzero status is not an exception."""

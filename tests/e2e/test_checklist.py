@@ -6,7 +6,7 @@ import shlex
 import subprocess
 
 import pytest
-from conftest import BUILD, MODEL, SOURCE, run
+from conftest import BARE, BUILD, MODEL, SOURCE, run
 
 ROW = re.compile(r"^\| ([A-K]\d+) \| (.+?) \| (.+) \| (.+) \|$")
 ROWS = [m.groups() for m in map(ROW.match, (SOURCE / "docs/checklist.md").read_text().splitlines()) if m]
@@ -22,7 +22,7 @@ def test_no_item_is_missing():
 @pytest.mark.parametrize("command,status", COMMANDS)
 def test_command(build, command, status):
     words = [str(MODEL) if word == "MODEL" else word for word in shlex.split(command)]
-    done = run(build / "src/cli/lamina", *words, cwd=SOURCE, env={**os.environ, "LAMINA_CACHE": "/dev/null/nothing"})
+    done = run(build / "src/cli/lamina", *words, cwd=SOURCE, env={**os.environ, **BARE})
     assert done.returncode == status, done.stderr
     assert len(done.stdout) > 2
 

@@ -14,7 +14,7 @@ import os
 import re
 
 import pytest
-from conftest import run
+from conftest import BARE, run
 
 TOKENS = {"plain": "4", "changed": "5"}
 NAMES = re.compile(r"[{\[]((?:[\w.-]+:)?[a-z_]\w*(?:\[\d+\])?(?:\.\w+(?:\[\d+\])?)*)[}\]]")
@@ -134,7 +134,7 @@ def rows(source):
 
 @pytest.fixture(scope="module")
 def asker(build, source, rows, tmp_path_factory):
-    env = {**os.environ, "LAMINA_CACHE": "/dev/null/nothing"}
+    env = {**os.environ, **BARE}
     asker = Asker(lambda *a: run(build / "src/cli/lamina", "inspect", *a, cwd=source, env=env), tmp_path_factory.mktemp("changed"))
     wanted = collections.defaultdict(set)
     for r in rows:

@@ -7,7 +7,7 @@ import os
 import re
 
 import pytest
-from conftest import run
+from conftest import BARE, run
 
 LANGUAGES = ["zh-Hant", "zh-Hans", "my"]
 PAGES = [
@@ -135,7 +135,7 @@ REPORTED = ["llama-3.2-3b", "gpt2", "mistral-7b-v0.1", "deepseek-v2", "qwen2.5-3
 @functools.cache
 def report(lamina, model, language, form="txt"):
     """On a device of the catalogue, so that nothing depends on this machine."""
-    env = {**os.environ, "LAMINA_CACHE": "/dev/null/nothing"}
+    env = {**os.environ, **BARE}
     done = run(lamina, "report", model, "--device", "rtx-4090", "--format", form, "--lang", language, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout

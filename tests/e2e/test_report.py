@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from conftest import run
+from conftest import BARE, run
 
 DEVICE = ["--device", "rtx-4090"]
 GOLDENS = ["llama-3.2-3b", "gpt2", "mistral-7b-v0.1", "deepseek-v2", "qwen2.5-3b", "bloom-7b1"]
@@ -14,7 +14,7 @@ GOLDENS = ["llama-3.2-3b", "gpt2", "mistral-7b-v0.1", "deepseek-v2", "qwen2.5-3b
 
 @pytest.fixture(scope="module")
 def lamina(build, source):
-    env = {**os.environ, "LAMINA_CACHE": "/dev/null/nothing"}         # nothing was measured there
+    env = {**os.environ, **BARE}
     return lambda *args, **options: run(build / "src/cli/lamina", *args, cwd=source, env=env, **options)
 
 

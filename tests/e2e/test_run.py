@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import run
+from conftest import BARE, run
 
 PARIS = "The capital of France is"
 PARIS_IDS = [504, 3575, 282, 4649, 314]
@@ -147,7 +147,7 @@ def test_the_demo_model_is_the_default(build, model, tmp_path):
     for name in ([], ["smollm2-135m-instruct"]):
         done = run(build / "src/cli/lamina", "run", *name, "-p", PARIS, "-n", "1", "--temp", "0", env=env)
         assert done.stdout == " Paris" and ("demo model" in done.stderr) == (not name)
-    done = run(build / "src/cli/lamina", "run", "-p", "x", env={"LAMINA_CACHE": "/dev/null/nothing", "PATH": "/usr/bin:/bin"})
+    done = run(build / "src/cli/lamina", "run", "-p", "x", env={**BARE, "PATH": "/usr/bin:/bin"})
     assert done.returncode == 1 and "demo model is not there" in done.stderr
 
 

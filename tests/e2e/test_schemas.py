@@ -4,7 +4,7 @@ import os
 
 import fastjsonschema
 import pytest
-from conftest import MODEL, SOURCE, run
+from conftest import BARE, MODEL, SOURCE, run
 
 TREES = "tests/golden/explain/trees"
 DOCUMENTS = {
@@ -26,7 +26,7 @@ CASES = [(kind, line) for kind, lines in DOCUMENTS.items() for line in lines]
 
 
 def document(build, kind, line):
-    done = run(build / "src/cli/lamina", kind, *line.split(), "--json", cwd=SOURCE, env={**os.environ, "LAMINA_CACHE": "/dev/null/nothing"})
+    done = run(build / "src/cli/lamina", kind, *line.split(), "--json", cwd=SOURCE, env={**os.environ, **BARE})
     assert done.returncode in (0, 4, 5), done.stderr          # 4: does not fit, 5: the document is wrong about something
     return json.loads(done.stdout)
 

@@ -3,7 +3,7 @@ import os
 import pathlib
 
 import pytest
-from conftest import SOURCE, run
+from conftest import BARE, SOURCE, run
 
 TABLES = sorted((SOURCE / "tests/golden/torchinfo").glob("*.txt"))
 
@@ -12,7 +12,7 @@ TABLES = sorted((SOURCE / "tests/golden/torchinfo").glob("*.txt"))
 def test_byte_for_byte(build, source, table):
     config = source / "tests/golden" / pathlib.Path(*table.stem.split(".")) / "config.json"
     done = run(build / "src/cli/lamina", "inspect", config, "--view", "torchinfo", "--torchinfo-compat", "--precision", "f32", cwd=source,
-               env={**os.environ, "LAMINA_CACHE": "/dev/null/nothing"})
+               env={**os.environ, **BARE})
     assert done.returncode == 0, done.stderr
     assert done.stdout == table.read_text()
 

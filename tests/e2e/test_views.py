@@ -3,7 +3,7 @@ import os
 import re
 
 import pytest
-from conftest import run
+from conftest import BARE, run
 
 # The plan depends on the machine; these flags leave nothing to it.
 FIXED = ["--cpu", "ref", "--threads", "2", "--context", "8192"]
@@ -34,7 +34,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def lamina(build, source):
-    env = {**os.environ, "LAMINA_CACHE": "/dev/null/nothing"}         # nothing was measured there
+    env = {**os.environ, **BARE}
     return lambda *args: run(build / "src/cli/lamina", "inspect", *args, cwd=source, env=env)
 
 

@@ -10,20 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "lamina/preset.h"
-
-static lm_model *open_preset(const char *name)
-{
-    lm_model_options o = { .weights_optional = true };
-    lm_model        *m = NULL;
-    lm_error         e;
-    char             path[64];
-
-    snprintf(path, sizeof path, LM_PRESET_PREFIX "%s", name);
-    if (lm_model_open(path, &o, &m, &e) != LM_OK)
-        fail_msg("%s: %s", e.where, e.message);
-    return m;
-}
+#include "opened.h"
 
 static void values_by_path(void **state)
 {

@@ -9,23 +9,10 @@
 #include <string.h>
 
 #include "analysis/sliders.h"
-#include "lamina/preset.h"
+#include "opened.h"
 
 static const lm_limits limits = { .level = "avx2", .int8 = { .all = 400e9 }, .bf16 = { .all = 90e9 }, .f32 = { .all = 80e9 },
                                   .memory = { .all = 12e9 }, .threads = 2 };
-
-static lm_model *open_preset(const char *name)
-{
-    lm_model_options o = { .weights_optional = true };
-    lm_model        *m = NULL;
-    lm_error         e;
-    char             path[64];
-
-    snprintf(path, sizeof path, LM_PRESET_PREFIX "%s", name);
-    if (lm_model_open(path, &o, &m, &e) != LM_OK)
-        fail_msg("%s: %s", e.where, e.message);
-    return m;
-}
 
 static lm_facts *facts_at(const lm_model *m, uint64_t context, uint64_t batch, lm_dtype kv, const char *precision)
 {

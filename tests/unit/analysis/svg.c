@@ -70,26 +70,52 @@ static void lay_out(lm_layout *l, lm_arena *a, const lm_graph *g)
     assert_false(l->failed);
 }
 
-static void nothing_overlaps(void **state)
+/* Every level of 300 random graphs, laid out: that of each group, and the whole. */
+static void for_each_level(void (*check)(const lm_level *v))
 {
-    (void)state;
     for (uint32_t seed = 1; seed <= 300; seed++) {
         lm_arena        a = { 0 };
         const lm_graph *g = random_graph(seed);
         lm_layout       l;
         lay_out(&l, &a, g);
-        for (uint32_t k = 0; k <= g->n_groups; k++) {
-            const lm_level *v = &l.levels[k];
-            for (uint32_t i = 0; i < v->n_spots; i++) {
-                lm_box box = box_of(v, &v->spots[i]);
-                assert_true(isfinite(box.x) && isfinite(box.y));
-                assert_true(box.x >= v->x - 0.01 && box.x + box.w <= v->x + v->w + 0.01);
-                assert_true(box.y >= v->y - 0.01 && box.y + box.h <= v->y + v->h + 0.01);
-                for (uint32_t j = 0; j < i; j++)
-                    assert_true(apart(box, box_of(v, &v->spots[j])));
-            }
-        }
+        for (uint32_t k = 0; k <= g->n_groups; k++)
+            check(&l.levels[k]);
         lm_arena_free(&a);
+    }
+}
+
+static void spots_are_apart(const lm_level *v)
+{
+    for (uint32_t i = 0; i < v->n_spots; i++) {
+        lm_box box = box_of(v, &v->spots[i]);
+        assert_true(isfinite(box.x) && isfinite(box.y));
+        assert_true(box.x >= v->x - 0.01 && box.x + box.w <= v->x + v->w + 0.01);
+        assert_true(box.y >= v->y - 0.01 && box.y + box.h <= v->y + v->h + 0.01);
+        for (uint32_t j = 0; j < i; j++)
+            assert_true(apart(box, box_of(v, &v->spots[j])));
+    }
+}
+
+static void nothing_overlaps(void **state)
+{
+    (void)state;
+    for_each_level(spots_are_apart);
+}
+
+static void links_are_clear(const lm_level *v)
+{
+    for (uint32_t i = 0; i < v->n_links; i++) {
+        const lm_link *link = &v->links[i];
+        const lm_spot *from = &v->spots[link->from], *to = &v->spots[link->to];
+        if (link->kind == LM_LINK_DOWN) {
+            assert_int_equal(from->rank + 1, to->rank);
+            assert_true(from->y + from->h <= to->y + 0.01);
+            continue;
+        }
+        uint32_t first = from->rank < to->rank ? from->rank : to->rank, last = from->rank + to->rank - first;
+        for (uint32_t s = 0; s < v->n_spots; s++)
+            if (v->spots[s].rank >= first && v->spots[s].rank <= last)
+                assert_true(fabs(link->rail - v->spots[s].x) > v->spots[s].w / 2);
     }
 }
 
@@ -97,29 +123,7 @@ static void nothing_overlaps(void **state)
 static void edges_lead_down(void **state)
 {
     (void)state;
-    for (uint32_t seed = 1; seed <= 300; seed++) {
-        lm_arena        a = { 0 };
-        const lm_graph *g = random_graph(seed);
-        lm_layout       l;
-        lay_out(&l, &a, g);
-        for (uint32_t k = 0; k <= g->n_groups; k++) {
-            const lm_level *v = &l.levels[k];
-            for (uint32_t i = 0; i < v->n_links; i++) {
-                const lm_link *link = &v->links[i];
-                const lm_spot *from = &v->spots[link->from], *to = &v->spots[link->to];
-                if (link->kind == LM_LINK_DOWN) {
-                    assert_int_equal(from->rank + 1, to->rank);
-                    assert_true(from->y + from->h <= to->y + 0.01);
-                    continue;
-                }
-                uint32_t first = from->rank < to->rank ? from->rank : to->rank, last = from->rank + to->rank - first;
-                for (uint32_t s = 0; s < v->n_spots; s++)
-                    if (v->spots[s].rank >= first && v->spots[s].rank <= last)
-                        assert_true(fabs(link->rail - v->spots[s].x) > v->spots[s].w / 2);
-            }
-        }
-        lm_arena_free(&a);
-    }
+    for_each_level(links_are_clear);
 }
 
 /* x -> norm -> block -> +, and x -> +: the second is the skip edge; what repeats no longer way is none. */
