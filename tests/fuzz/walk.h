@@ -85,4 +85,25 @@ static inline void check_open(lm_status s, const lm_error *e)
     PROMISE(!strpbrk(lm_error_text(e, text, sizeof text), "\n\r\t\x1b"));
 }
 
+typedef lm_status open_fn(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
+
+/* A file of these bytes: what it promises when it opens. */
+static inline void walk_file(open_fn *open, const uint8_t *data, size_t size)
+{
+    static const lm_container_options in_memory = { .no_mmap = true };   /* so that a sanitizer sees the last byte */
+    lm_container *c;
+    lm_error      e = { 0 };
+    int           fd;
+    const char   *path = memory_file(data, size, &fd);
+    lm_status     s = open(path, &in_memory, &c, &e);
+
+    check_open(s, &e);
+    if (s == LM_OK) {
+        walk_meta(lm_container_meta(c));
+        walk_tensors(c);
+        lm_container_close(c);
+    }
+    close(fd);
+}
+
 #endif

@@ -2,42 +2,17 @@
 #ifndef LM_TEST_DESCRIBE_H
 #define LM_TEST_DESCRIBE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "../status.h"
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "formats/container.h"
-
-#define assert_ok(call)                                              \
-    do {                                                             \
-        lm_error  e_ = { .offset = LM_NO_OFFSET };                   \
-        lm_error *e = &e_;                                           \
-        char      text_[1200];                                       \
-        if ((call) != LM_OK)                                         \
-            fail_msg("%s: %s", #call, lm_error_text(e, text_, sizeof text_)); \
-    } while (0)
-
-/* The call fails with that status and a message in which `part` appears. */
-#define assert_fails(status, part, call)                             \
-    do {                                                             \
-        lm_error  e_ = { .offset = LM_NO_OFFSET };                   \
-        lm_error *e = &e_;                                           \
-        char      text_[1200];                                       \
-        assert_string_equal(lm_status_word(status), lm_status_word(call)); \
-        assert_int_equal(e->code, status);                           \
-        if (!strstr(lm_error_text(e, text_, sizeof text_), part))    \
-            fail_msg("%s: \"%s\" is not in: %s", #call, part, text_); \
-    } while (0)
 
 static inline const char *golden_path(const char *name)
 {

@@ -2,39 +2,15 @@
 #ifndef LM_TEST_GOLDEN_TEXT_H
 #define LM_TEST_GOLDEN_TEXT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "base/filemap.h"
 #include "lamina/text.h"
-
-#define assert_ok(call)                                                       \
-    do {                                                                      \
-        lm_error  e_ = { .offset = LM_NO_OFFSET };                            \
-        lm_error *e = &e_;                                                    \
-        char      text_[1200];                                                \
-        if ((call) != LM_OK)                                                  \
-            fail_msg("%s: %s", #call, lm_error_text(e, text_, sizeof text_)); \
-    } while (0)
-
-/* The call fails with that status and a message in which `part` appears. */
-#define assert_fails(status, part, call)                                      \
-    do {                                                                      \
-        lm_error  e_ = { .offset = LM_NO_OFFSET };                            \
-        lm_error *e = &e_;                                                    \
-        char      text_[1200];                                                \
-        assert_string_equal(lm_status_word(call), lm_status_word(status));    \
-        if (!strstr(lm_error_text(e, text_, sizeof text_), part))             \
-            fail_msg("%s: \"%s\" is not in: %s", #call, part, text_);         \
-    } while (0)
+#include "../status.h"
 
 static inline void path_in(const char *variable, char out[512], const char *format, ...) __attribute__((format(printf, 3, 4)));
 static inline void path_in(const char *variable, char out[512], const char *format, ...)

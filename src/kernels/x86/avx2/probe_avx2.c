@@ -1,44 +1,21 @@
-#include <immintrin.h>
+#include "kernels/x86/probe_chains.h"
 
-#include "kernels/probe.h"
-
-#define CHAINS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-enum { N_CHAINS = 12 };
-
-/* Each product feeds the next one of its chain: nothing can be moved out of the loop. */
 static void int8_avx2(void *data, uint64_t rounds)
 {
-    __m256i *p = data, w = p[N_CHAINS];
+    __m256i *p = data, w = p[TWELVE];
 
-#define LOAD(i) __m256i v##i = p[i];
-#define STEP(i) v##i = _mm256_maddubs_epi16(v##i, w);
-#define STORE(i) p[i] = v##i;
-    CHAINS(LOAD)
-    for (uint64_t r = 0; r < rounds; r++) {
-        CHAINS(STEP)
-    }
-    CHAINS(STORE)
-#undef LOAD
+#define STEP(v) _mm256_maddubs_epi16(v, w)
+    RUN_CHAINS(TWELVE)
 #undef STEP
-#undef STORE
 }
 
 static void f32_avx2(void *data, uint64_t rounds)
 {
-    float *p = data;
-    __m256 a = _mm256_loadu_ps(p + 8 * N_CHAINS), b = _mm256_loadu_ps(p + 8 * N_CHAINS + 8);
+    __m256 *p = data, a = p[TWELVE], b = p[TWELVE + 1];
 
-#define LOAD(i) __m256 v##i = _mm256_loadu_ps(p + 8 * i);
-#define STEP(i) v##i = _mm256_fmadd_ps(v##i, a, b);
-#define STORE(i) _mm256_storeu_ps(p + 8 * i, v##i);
-    CHAINS(LOAD)
-    for (uint64_t r = 0; r < rounds; r++) {
-        CHAINS(STEP)
-    }
-    CHAINS(STORE)
-#undef LOAD
+#define STEP(v) _mm256_fmadd_ps(v, a, b)
+    RUN_CHAINS(TWELVE)
 #undef STEP
-#undef STORE
 }
 
 static __m256i load(const uint8_t *p)
@@ -66,7 +43,7 @@ static uint64_t read_avx2(const uint8_t *p, size_t stride, size_t n)
 
 void lm_probes_init_avx2(lm_probes *p)
 {
-    p->int8 = (lm_probe_loop){ "vpmaddubsw, 256 bits", int8_avx2, 64 * N_CHAINS };
-    p->f32  = (lm_probe_loop){ "vfmadd, 256 bits", f32_avx2, 16 * N_CHAINS };
+    p->int8 = (lm_probe_loop){ "vpmaddubsw, 256 bits", int8_avx2, 64 * TWELVE };
+    p->f32  = (lm_probe_loop){ "vfmadd, 256 bits", f32_avx2, 16 * TWELVE };
     p->read = read_avx2;
 }

@@ -1,43 +1,21 @@
-#include <immintrin.h>
-
-#include "kernels/probe.h"
-
-#define CHAINS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-enum { N_CHAINS = 12 };
+#include "kernels/x86/probe_chains.h"
 
 static void int8_avx512(void *data, uint64_t rounds)
 {
-    __m512i *p = data, w = p[N_CHAINS];
+    __m512i *p = data, w = p[TWELVE];
 
-#define LOAD(i) __m512i v##i = p[i];
-#define STEP(i) v##i = _mm512_maddubs_epi16(v##i, w);
-#define STORE(i) p[i] = v##i;
-    CHAINS(LOAD)
-    for (uint64_t r = 0; r < rounds; r++) {
-        CHAINS(STEP)
-    }
-    CHAINS(STORE)
-#undef LOAD
+#define STEP(v) _mm512_maddubs_epi16(v, w)
+    RUN_CHAINS(TWELVE)
 #undef STEP
-#undef STORE
 }
 
 static void f32_avx512(void *data, uint64_t rounds)
 {
-    float *p = data;
-    __m512 a = _mm512_loadu_ps(p + 16 * N_CHAINS), b = _mm512_loadu_ps(p + 16 * N_CHAINS + 16);
+    __m512 *p = data, a = p[TWELVE], b = p[TWELVE + 1];
 
-#define LOAD(i) __m512 v##i = _mm512_loadu_ps(p + 16 * i);
-#define STEP(i) v##i = _mm512_fmadd_ps(v##i, a, b);
-#define STORE(i) _mm512_storeu_ps(p + 16 * i, v##i);
-    CHAINS(LOAD)
-    for (uint64_t r = 0; r < rounds; r++) {
-        CHAINS(STEP)
-    }
-    CHAINS(STORE)
-#undef LOAD
+#define STEP(v) _mm512_fmadd_ps(v, a, b)
+    RUN_CHAINS(TWELVE)
 #undef STEP
-#undef STORE
 }
 
 static uint64_t read_avx512(const uint8_t *p, size_t stride, size_t n)
@@ -62,7 +40,7 @@ static uint64_t read_avx512(const uint8_t *p, size_t stride, size_t n)
 
 void lm_probes_init_avx512(lm_probes *p)
 {
-    p->int8 = (lm_probe_loop){ "vpmaddubsw, 512 bits", int8_avx512, 128 * N_CHAINS };
-    p->f32  = (lm_probe_loop){ "vfmadd, 512 bits", f32_avx512, 32 * N_CHAINS };
+    p->int8 = (lm_probe_loop){ "vpmaddubsw, 512 bits", int8_avx512, 128 * TWELVE };
+    p->f32  = (lm_probe_loop){ "vfmadd, 512 bits", f32_avx512, 32 * TWELVE };
     p->read = read_avx512;
 }
