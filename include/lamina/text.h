@@ -18,6 +18,7 @@ typedef int32_t lm_token;
 typedef struct lm_tokens { lm_token *ids; size_t n, capacity; } lm_tokens;
 typedef struct lm_text   { char *data; size_t n, capacity; } lm_text;      /* NUL-terminated when not NULL */
 void lm_tokens_free(lm_tokens *t);
+lm_status lm_tokens_add(lm_tokens *t, lm_token id, lm_error *e);       /* LM_NO_MEMORY leaves it as it is */
 void lm_text_free(lm_text *t);
 
 /* ---- tokenizer: immutable, safe to share between threads ---- */

@@ -124,6 +124,17 @@ lm_view lm_buf_view(const lm_buf *b)
     return (lm_view){ b->data, b->size };
 }
 
+int lm_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
 size_t lm_edit_distance(const char *a, const char *b)
 {
     enum { MOST = 64 };

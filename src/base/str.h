@@ -41,6 +41,9 @@ void lm_buf_clear(lm_buf *b);                           /* keeps the memory */
 void lm_buf_free(lm_buf *b);
 lm_view lm_buf_view(const lm_buf *b);
 
+/* The value of a hexadecimal digit; -1 for anything else. */
+int lm_hex_digit(char c);
+
 /* The edit distance between two short strings, for "did you mean". */
 size_t lm_edit_distance(const char *a, const char *b);
 

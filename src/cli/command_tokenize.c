@@ -170,7 +170,7 @@ static lm_status ids_of(const json_t *value, lm_tokens *out, lm_error *e)
         json_int_t n = json_integer_value(id);
         if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
             return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu is not a token id", i);
-        LM_TRY(lm_add_id(out, (lm_token)n, e));
+        LM_TRY(lm_tokens_add(out, (lm_token)n, e));
     }
     return LM_OK;
 }

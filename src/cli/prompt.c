@@ -58,20 +58,6 @@ void lm_unescape(const char *text, lm_buf *out)
     }
 }
 
-lm_status lm_add_id(lm_tokens *out, lm_token id, lm_error *e)
-{
-    if (out->n == out->capacity) {
-        size_t capacity = out->capacity ? 2 * out->capacity : 64;
-        lm_token *grown = lm_realloc(out->ids, capacity * sizeof *grown);
-        if (!grown)
-            return lm_fail_memory(e, "token ids", capacity * sizeof *grown);
-        out->ids = grown;
-        out->capacity = capacity;
-    }
-    out->ids[out->n++] = id;
-    return LM_OK;
-}
-
 lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e)
 {
     const char *at = text + strspn(text, " [");
@@ -81,7 +67,7 @@ lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e)
         long id = strtol(at, &end, 10);
         if (end == at || id < 0 || id > INT32_MAX)
             return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "\"%.40s\" is not a token id", at);
-        LM_TRY(lm_add_id(out, (lm_token)id, e));
+        LM_TRY(lm_tokens_add(out, (lm_token)id, e));
         at = end + strspn(end, " ,]\n");
     }
     return LM_OK;

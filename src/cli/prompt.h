@@ -19,8 +19,6 @@ void lm_unescape(const char *text, lm_buf *out);
 /* "1,2,3" or "1 2 3" or a JSON array, appended to `out`. */
 lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e);
 
-lm_status lm_add_id(lm_tokens *out, lm_token id, lm_error *e);
-
 typedef struct lm_chat_options {
     const char *template_name;           /* one of the model's; NULL: the default */
     const char *template_file;           /* instead of the model's */

@@ -123,24 +123,13 @@ bool lm_utf8_valid(lm_view v)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* The four digits after "\u". */
 static lm_status read_unit(lm_json *j, uint32_t *out, lm_error *e)
 {
     uint32_t u = 0;
 
     for (int i = 0; i < 4; i++) {
-        int d = j->at < j->size ? hex_digit(j->text[j->at]) : -1;
+        int d = j->at < j->size ? lm_hex_digit(j->text[j->at]) : -1;
         if (d < 0)
             return expected(j, "a hexadecimal digit", e);
         u = u << 4 | (uint32_t)d;

@@ -131,22 +131,6 @@ static bool is_stop_id(const lm_generate_options *o, lm_token id)
     return false;
 }
 
-static lm_status keep_id(run *r, lm_token id, lm_error *e)
-{
-    lm_tokens *ids = &r->out.ids;
-
-    if (ids->n == ids->capacity) {
-        size_t capacity = ids->capacity ? 2 * ids->capacity : 64;
-        lm_token *grown = lm_realloc(ids->ids, capacity * sizeof *grown);
-        if (!grown)
-            return lm_fail_memory(e, "the generated tokens", capacity * sizeof *grown);
-        ids->ids = grown;
-        ids->capacity = capacity;
-    }
-    ids->ids[ids->n++] = id;
-    return LM_OK;
-}
-
 /* Choose the token at `position` and do everything that depends on it. */
 static lm_status choose(run *r, const float *logits, uint32_t position, lm_error *e)
 {
@@ -156,7 +140,7 @@ static lm_status choose(run *r, const float *logits, uint32_t position, lm_error
     LM_TRY(lm_sampler_pick(r->s, logits, o->sequence, position, &id, e));
     lm_sampler_accept(r->s, id);
     lm_draft_add(&r->draft, id);
-    LM_TRY(keep_id(r, id, e));
+    LM_TRY(lm_tokens_add(&r->out.ids, id, e));
     if (o->token) {
         float logprob = lm_logprobs(logits, r->n_vocab, id, r->top, o->logprobs);
         if (!o->token(o->arg, id, logprob, r->top, o->logprobs))

@@ -123,21 +123,6 @@ void lm_bpe_work_free(lm_bpe_work *w)
     *w = (lm_bpe_work){ 0 };
 }
 
-lm_status lm_tokens_add(lm_tokens *t, lm_token id, lm_error *e)
-{
-    if (t->n == t->capacity) {
-        size_t    capacity = t->capacity ? t->capacity * 2 : 64;
-        lm_token *ids      = lm_realloc(t->ids, capacity * sizeof *ids);
-
-        if (!ids)
-            return lm_fail_memory(e, "the tokens", capacity * sizeof *ids);
-        t->ids      = ids;
-        t->capacity = capacity;
-    }
-    t->ids[t->n++] = id;
-    return LM_OK;
-}
-
 /* Room for `symbols` symbols; every pair is queued at most once at the start and every merge queues at most two more. */
 static lm_status make_room(lm_bpe_work *w, size_t symbols, lm_error *e)
 {

@@ -49,7 +49,4 @@ void lm_bpe_work_free(lm_bpe_work *w);
  * looked up as they are. Valid UTF-8, below 2 GiB. */
 lm_status lm_bpe_encode(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool bytes, lm_tokens *out, lm_error *e);
 
-/* Append to a growing array of tokens. */
-lm_status lm_tokens_add(lm_tokens *t, lm_token id, lm_error *e);
-
 #endif

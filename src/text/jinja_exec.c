@@ -177,14 +177,23 @@ static jflow exec_for(jinja *m, jscope *s, const jnode *n)
     return flow;
 }
 
+/* What the body of a block gives as text, in a scope of its own. */
+static jflow captured(jinja *m, jscope *s, const jnode *n, jscope **inner, jval *text)
+{
+    jflow flow;
+
+    *inner = lm_jscope_new(m, s);
+    if (!*inner || !lm_jscope_hide(m, *inner, &n->bodies[0]) || !lm_jinja_capture(m, *inner, &n->bodies[0], &flow, text))
+        return J_ERROR;
+    return flow;
+}
+
 static jflow exec_set_block(jinja *m, jscope *s, const jnode *n)
 {
-    jscope *inner = lm_jscope_new(m, s);
-    jflow flow;
+    jscope *inner;
     jval v;
+    jflow flow = captured(m, s, n, &inner, &v);
 
-    if (!inner || !lm_jscope_hide(m, inner, &n->bodies[0]) || !lm_jinja_capture(m, inner, &n->bodies[0], &flow, &v))
-        return J_ERROR;
     if (flow != J_NEXT)
         return flow;
     if ((n->b && !lm_jinja_filter(m, inner, n->b, v, &v)) || !assign(m, s, n->a, v))
@@ -194,12 +203,10 @@ static jflow exec_set_block(jinja *m, jscope *s, const jnode *n)
 
 static jflow exec_filter_block(jinja *m, jscope *s, const jnode *n)
 {
-    jscope *inner = lm_jscope_new(m, s);
-    jflow flow;
+    jscope *inner;
     jval v;
+    jflow flow = captured(m, s, n, &inner, &v);
 
-    if (!inner || !lm_jscope_hide(m, inner, &n->bodies[0]) || !lm_jinja_capture(m, inner, &n->bodies[0], &flow, &v))
-        return J_ERROR;
     if (flow != J_NEXT)
         return flow;
     if (!lm_jinja_filter(m, inner, n->a, v, &v))

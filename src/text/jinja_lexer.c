@@ -186,23 +186,12 @@ static lm_status lex_raw(lexer *l, size_t from)
     return LM_OK;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* `digits` hexadecimal digits after the escape letter at s[*i]. */
 static lm_status hex_escape(const lexer *l, size_t start, size_t end, size_t *i, int digits, int32_t *cp)
 {
     uint32_t value = 0;
     for (int d = 1; d <= digits; d++) {
-        int h = *i + (size_t)d < end ? hex_digit(l->s[*i + (size_t)d]) : -1;
+        int h = *i + (size_t)d < end ? lm_hex_digit(l->s[*i + (size_t)d]) : -1;
         if (h < 0)
             return fail(l, start, "truncated \\%c escape", l->s[*i]);
         value = value * 16 + (uint32_t)h;
@@ -335,7 +324,7 @@ static size_t integer_end(const lexer *l, int *base)
             size_t end = i + 2, next = end;
             for (;;) {
                 size_t d = next + (next < l->size && l->s[next] == '_' ? 1 : 0);
-                int h = d < l->size ? hex_digit(l->s[d]) : -1;
+                int h = d < l->size ? lm_hex_digit(l->s[d]) : -1;
                 if (h < 0 || h >= prefixes[p].base)
                     break;
                 end = next = d + 1;
