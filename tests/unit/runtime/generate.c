@@ -127,8 +127,6 @@ lm_status lm_stream_end(lm_stream *s, lm_text *out, lm_error *e)
 }
 
 void lm_stream_free(lm_stream *s) { lm_free(s); }
-void lm_tokens_free(lm_tokens *t) { lm_free(t->ids); *t = (lm_tokens){ 0 }; }
-void lm_text_free(lm_text *t) { lm_free(t->data); *t = (lm_text){ 0 }; }
 
 /* Named by the sampler for breakers only. */
 uint32_t lm_tokenizer_size(const lm_tokenizer *t) { (void)t; return V; }
