@@ -20,7 +20,7 @@
 #include "kernels/x86/avx512/levels_avx512.h"
 
 enum { TOKENS = 6, GROUP_BYTES = 256 << 10 };
-enum { AHEAD = 8192 };               /* bytes that a few rows prefetch ahead */
+enum { FEW = 24, AHEAD = 8192 };     /* rows that are few; bytes that the fewest prefetch ahead */
 enum { PANEL_ROWS = 192, PANEL_NUMBERS = 4 * 4 * R, PANEL_UNIT = PANEL_NUMBERS + 32 * R };     /* rows of x from which on one pays */
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -47,6 +47,8 @@ typedef struct operands {
     const uint8_t *x[TOKENS];
     uint64_t cols;
     uint64_t ahead;                  /* prefetch what lies so many bytes further; 0: nothing */
+    uint64_t turn, turns;            /* of units turn, turn + turns, … */
+    unsigned wide;                   /* bit j: row j has blocks with low bytes */
 } operands;
 
 /* Where an integer sum starts: minus the offset times the sum of the activations' codes. */
@@ -139,6 +141,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
 {
     const operands copy = *given, *o = &copy;        /* what nobody else can see stays in registers */
     const uint8_t *p[2] = { o->w, o->w + o->strip }, *head[2] = { p[0], p[1] };
+    uint64_t next = o->ahead ? o->turn : UINT64_MAX;
     __m512 acc[2][TOKENS];
 
 #pragma GCC unroll 6
@@ -151,10 +154,11 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
             p[0] += t.head;
             p[1] += t.head;
         }
-        if (o->ahead) {
+        if (b == next) {
             prefetch_unit(t, p[0], o->ahead);
             if (strips == 2)
                 prefetch_unit(t, p[1], o->ahead);
+            next += o->turns;
         }
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
@@ -210,17 +214,31 @@ INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *pan
     }
 }
 
-/* Outputs o.. of row t; the last strip may have fewer than sixteen. */
-static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, __m512 v)
+/* What the epilogue will touch, asked for when the tile begins: rows of y and `add` are far apart and seldom in a cache. */
+INLINE void prefetch_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o)
 {
-    __mmask16 lanes = (__mmask16)(a->last - o < R ? (1u << (a->last - o)) - 1 : 0xffffu);
+    for (uint64_t j = 0; j < tokens; j++) {
+        __asm__ volatile("prefetchw %0" : : "m"(a->y[(r + j) * a->y_stride + o]));
+        if (a->add && a->add != a->y)
+            _mm_prefetch((const char *)(a->add + (r + j) * a->add_stride + o), _MM_HINT_T1);
+    }
+}
 
-    if (a->bias)
-        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->bias + o));
-    v = _mm512_mul_ps(v, _mm512_set1_ps(a->scale));
-    if (a->add)
-        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->add + t * a->add_stride + o));
-    _mm512_mask_storeu_ps(a->y + t * a->y_stride + o, lanes, v);
+/* Outputs o.. of rows [r, r + tokens); the last strip may have fewer than sixteen. */
+INLINE void put(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o, const __m512 *rows)
+{
+    const __mmask16 lanes = (__mmask16)(a->last - o < R ? (1u << (a->last - o)) - 1 : 0xffffu);
+    const __m512 scale = _mm512_set1_ps(a->scale), bias = a->bias ? _mm512_maskz_loadu_ps(lanes, a->bias + o) : _mm512_setzero_ps();
+    const float *add = a->add ? a->add + r * a->add_stride + o : NULL;
+    float *y = a->y + r * a->y_stride + o;
+
+    for (uint64_t j = 0; j < tokens; j++, y += a->y_stride) {
+        __m512 v = a->bias ? _mm512_add_ps(rows[j], bias) : rows[j];
+        v = _mm512_mul_ps(v, scale);
+        if (add)
+            v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, add + j * a->add_stride));
+        _mm512_mask_storeu_ps(y, lanes, v);
+    }
 }
 
 typedef void tile_fn(const operands *o, __m512 acc[2][TOKENS]);
@@ -242,8 +260,12 @@ static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 /* Rows [r, r + tokens) of x as a tile reads them. */
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
-    for (uint64_t j = 0; j < tokens; j++)
-        o->x[j] = (const uint8_t *)row_of(a, r + j).high;
+    o->wide = 0;
+    for (uint64_t j = 0; j < tokens; j++) {
+        lm_q8_row x = row_of(a, r + j);
+        o->x[j] = (const uint8_t *)x.high;
+        o->wide |= (unsigned)(x.head->wide > 0) << j;
+    }
 }
 
 /* One tile: outputs at.. and, where there are two strips, other... */
@@ -252,29 +274,43 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
 {
     __m512 y[2][TOKENS];
 
+    prefetch_rows(a, r, tokens, at);
+    if (strips == 2)
+        prefetch_rows(a, r, tokens, other);
     t->of[strips - 1][tokens - 1](o, y);
-    for (uint64_t j = 0; j < tokens; j++) {
+    for (unsigned left = o->wide; left; left &= left - 1) {
+        unsigned j = (unsigned)__builtin_ctz(left);
         lm_q8_row x = row_of(a, r + j);
         __m512 both[2] = { y[0][j], y[strips - 1][j] };
-        if (x.head->wide)
-            t->low[strips - 1](o, &x, both);
-        put(a, r + j, at, both[0]);
-        if (strips == 2)
-            put(a, r + j, other, both[1]);
+        t->low[strips - 1](o, &x, both);
+        y[0][j] = both[0];
+        y[strips - 1][j] = both[strips - 1];
     }
+    put(a, r, tokens, at, y[0]);
+    if (strips == 2)
+        put(a, r, tokens, other, y[1]);
 }
 
 /* A few rows: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that
- * there are two streams without a jump in them. */
+ * there are two streams without a jump in them. All tiles of rows read a pair before the next, and each prefetches its part of
+ * that: memory is read all the time. */
 static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
-    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
-    operands o = { .strip = half * strip, .cols = a->cols, .ahead = a->n > 1 ? AHEAD : 0 };
+    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + TOKENS - 1) / TOKENS;
+    operands o[FEW / TOKENS];
 
-    take_rows(a, 0, a->n, &o);
+    for (uint64_t c = 0; c < cuts; c++) {
+        uint64_t r = a->n * c / cuts;
+        o[c] = (operands){ .strip = half * strip, .cols = a->cols, .turn = c, .turns = cuts,
+                           .ahead = a->n == 1 ? 0 : cuts == 1 ? AHEAD : strip };
+        take_rows(a, r, a->n * (c + 1) / cuts - r, &o[c]);
+    }
     for (uint64_t i = 0; i < half; i++) {
-        o.w = (const uint8_t *)a->w + (a->first / R + i) * strip;
-        one_tile(a, t, &o, 0, a->n, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
+        for (uint64_t c = 0; c < cuts; c++) {
+            uint64_t r = a->n * c / cuts;
+            o[c].w = (const uint8_t *)a->w + (a->first / R + i) * strip;
+            one_tile(a, t, &o[c], r, a->n * (c + 1) / cuts - r, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
+        }
     }
 }
 
@@ -282,14 +318,14 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead)
 {
     uint64_t cuts = (a->n + TOKENS - 1) / TOKENS;
-    operands o = { .strip = strip, .cols = a->cols };
+    operands o = { .strip = strip, .cols = a->cols, .turns = 1 };
 
     for (uint64_t i = 0; i < cuts; i++) {
         uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
         take_rows(a, r, tokens, &o);
+        o.ahead = i == 0 ? ahead : 0;
         for (uint64_t at = from; at < to; at += 2 * R) {
             o.w = w + (at - from) / R * strip;
-            o.ahead = i == 0 ? ahead : 0;
             one_tile(a, t, &o, r, tokens, to - at > R ? 2 : 1, at, at + R);
         }
     }
@@ -336,7 +372,7 @@ static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 
 static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
-    if (a->n <= TOKENS)
+    if (a->n <= FEW)
         run_few(a, t, strip);
     else if (t->panel && a->n >= PANEL_ROWS)
         run_panels(a, t, strip);
