@@ -16,14 +16,20 @@ void lm_q8_choose(const lm_q8_row *r, uint64_t blocks, bool all_wide)
     memset(r->wide, 0, lm_q8_mask_bytes(32 * blocks));
     for (uint64_t b = 0; b < blocks; b++)
         squares += (double)r->high[b].d * (double)r->high[b].d;
-    double top = LM_Q8_STANDS_OUT * sqrt(squares / (double)blocks);
-    for (uint64_t b = 0; b < blocks; b++) {
-        lm_q8_block *high = &r->high[b];
-        bool         wide = all_wide || (double)high->d > top;
-        high->d = high->d < LM_Q8_LEAST ? 0.0f : high->d / 127.0f;
-        r->wide[b / 64] |= (uint64_t)wide << b % 64;
-        r->head->wide += wide;
+    double   top   = LM_Q8_STANDS_OUT * sqrt(squares / (double)blocks);
+    uint32_t count = 0;
+    for (uint64_t from = 0; from < blocks; from += 64) {
+        uint64_t mask = 0, n = blocks - from < 64 ? blocks - from : 64;
+        for (uint64_t i = 0; i < n; i++) {
+            lm_q8_block *high = &r->high[from + i];
+            bool         wide = all_wide || (double)high->d > top;
+            high->d = high->d < LM_Q8_LEAST ? 0.0f : high->d / 127.0f;
+            mask |= (uint64_t)wide << i;
+            count += wide;
+        }
+        r->wide[from / 64] = mask;
     }
+    r->head->wide = count;
 }
 
 /* The largest magnitude of 32, NaN above infinity above all. */

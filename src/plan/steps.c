@@ -83,7 +83,7 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
 
     if (!m->x->pack)
         return raw;
-    if (s->packed != LM_NONE && s->packed_as == m->x && s->packed_domain == domain)
+    if (s->packed != LM_NONE && s->packed_as->bytes == m->x->bytes && s->packed_domain == domain)       /* whoever packs it */
         return s->packed;
     uint64_t cols    = c->p->values[v].width;
     s->packed        = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path, m->x->bytes(cols), domain);

@@ -451,7 +451,7 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     {                                                                                                            \
         run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols));                                      \
     }                                                                                                            \
-    LM_STRIP_KERNEL(id, word, "avx512vnni", &lm_activation_q8_avx2, 2 * R, kind##_SCRATCH)
+    LM_STRIP_KERNEL(id, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH)
 STRIPS(X)
 #undef X
 
