@@ -36,7 +36,7 @@ coverage: build/coverage/build.ninja           ## lines that the suites reach, b
 neon: build/neon/build.ninja                   ## the kernels and golden models of 64-bit ARM, under qemu
 	@scripts/test build/neon --timeout-multiplier 4 kernels kernels/batches goldens
 
-bench: build/bench/build.ninja                 ## kernels, and every model beside llama.cpp: the tables of docs/performance.md (hours; QUICK=1: minutes)
+bench: build/bench/build.ninja                 ## kernels, and every model beside llama.cpp: the tables of docs/performance.md (hours; QUICK=1: minutes; stopped, it goes on)
 	@scripts/setup peers
 	@ninja -C build/bench --quiet
 	@$(MESON) test -C build/bench --benchmark --verbose

@@ -2,6 +2,7 @@
 """Measure llama.cpp as llama-bench does, through llama-cpp-python's C interface; one JSON object a test, in its fields.
 
     build/peers/bin/python bench/peer.py MODEL [-p 512] [-n 64] [-d 0] [-t 2] [-r 1] [--no-repack]
+    build/peers/bin/python bench/peer.py MODEL --logits FILE       measures nothing: logits of a few tokens, for `lamina verify`
 """
 import argparse
 import ctypes
@@ -9,6 +10,7 @@ import json
 import os
 import random
 import statistics
+import struct
 import sys
 import time
 
@@ -27,6 +29,7 @@ def arguments():
     p.add_argument("-r", type=int, default=1)
     p.add_argument("-ub", type=int, default=512)
     p.add_argument("--parallel", "-npl", type=numbers, default=[1])
+    p.add_argument("--logits", metavar="FILE", help="write the logits of 12 tokens to FILE (safetensors) instead")
     p.add_argument("--no-repack", action="store_true", help="without llama.cpp's own repacked layouts")
     return p.parse_args()
 
@@ -89,6 +92,20 @@ class Peer:
             self.generate(sequences, depth, gen)
         return time.perf_counter() - start
 
+    def logits(self, path, n=12):
+        """Every position's, with the ids they follow, in the form of a golden."""
+        import numpy
+        self.decode([(0, i, True) for i in range(n)])
+        ids = numpy.array([[self.batch.token[i] for i in range(n)]], dtype="<i8")
+        rows = numpy.array([[numpy.ctypeslib.as_array(self.ll.llama_get_logits_ith(self.context, i), (self.vocab,)) for i in range(n)]], dtype="<f4")
+        header = {"__metadata__": {"source": f"llama-cpp-python {self.ll.__version__}"},
+                  "input_ids": {"dtype": "I64", "shape": ids.shape, "data_offsets": [0, ids.nbytes]},
+                  "logits": {"dtype": "F32", "shape": rows.shape, "data_offsets": [ids.nbytes, ids.nbytes + rows.nbytes]}}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + ids.tobytes() + rows.tobytes())
+
     def test(self, sequences, depth, prompt, gen):
         self.once(sequences, 0, min(prompt, 64), min(gen, 8))
         seconds = [self.once(sequences, depth, prompt, gen) for _ in range(self.o.r)]
@@ -104,6 +121,9 @@ class Peer:
 def main():
     o = arguments()
     peer = Peer(o)
+    if o.logits:
+        peer.logits(o.logits)
+        return
     for sequences in o.parallel:
         for depth in o.d:
             for n in filter(None, o.p):

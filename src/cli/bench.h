@@ -24,7 +24,7 @@ typedef struct lm_bench_result {
     const char *limited_by;                      /* "int8" "bf16" "f32" "memory" */
     double      peak;                            /* of that, in operations or bytes a second, measured just before */
     double      busy;                            /* share of the probes' time that other work took */
-    lm_memory   memory;
+    lm_memory   planned, memory;                 /* what the plan says, what the allocator counts */
     uint64_t    rss;                             /* bytes, the most before the first probe */
     int64_t     time;                            /* seconds since 1970 */
 } lm_bench_result;

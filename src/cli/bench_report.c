@@ -114,6 +114,7 @@ static void list(const lm_bench_result *r, fields *f)
     whole(f, "mapped_bytes", r->memory.mapped);
     whole(f, "kv_bytes", r->memory.kv);
     whole(f, "scratch_bytes", r->memory.scratch);
+    whole(f, "planned_bytes", r->planned.total);
     whole(f, "peak_rss", r->rss);
 }
 

@@ -401,7 +401,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
     b->r.batch = batch;
     b->r.sequences = sequences;
     lm_engine_allocated(b->g, &b->r.memory);
-    return LM_OK;
+    return lm_engine_predict(b->m, &o, &b->r.planned, e);
 }
 
 static lm_status run_tests(bench *b, const lists *l, lm_error *e)
