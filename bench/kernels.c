@@ -1,9 +1,9 @@
 /* kernels.c - every matrix kernel of this machine in GOP/s and GB/s, beside the peaks of the same moment.
  *
- *   bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--fine]
+ *   bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--fine] [--exact]
  *
  * One thread, timed by its own processor time, the least of several rounds: what others do on the machine hardly counts. The
- * matrices are used in turn so that they come from memory; --hot keeps one strip pair in cache. */
+ * matrices are used in turn so that they come from memory; --hot keeps one strip pair in cache. --exact: the kernels of float32. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct options {
     const char *level, *type;
     uint64_t    rows, cols, tokens[16];
     size_t      n_tokens;
-    bool        hot, fine;
+    bool        hot, fine, exact;
 } options;
 
 static double cpu_seconds(void)
@@ -191,7 +191,7 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
 
 static void usage(void)
 {
-    fputs("usage: bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--fine]\n", stderr);
+    fputs("usage: bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--fine] [--exact]\n", stderr);
     exit(2);
 }
 
@@ -214,6 +214,7 @@ int main(int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(argv[i], "--hot")) { o.hot = true; continue; }
         if (!strcmp(argv[i], "--fine")) { o.fine = true; continue; }
+        if (!strcmp(argv[i], "--exact")) { o.exact = true; continue; }
         if (!value)
             usage();
         if (!strcmp(argv[i], "--level")) o.level = value;
@@ -236,7 +237,7 @@ int main(int argc, char **argv)
     for (uint32_t id = 0; id < LM_DTYPE_SLOTS; id++) {
         if (!k.fast[id] || (o.type && strcmp(o.type, lm_dtype_of((lm_dtype)id)->name)))
             continue;
-        bench(k.fast[id], (lm_dtype)id, &o, &probes);
+        bench(o.exact ? k.exact[id] : k.fast[id], (lm_dtype)id, &o, &probes);
     }
     return 0;
 }

@@ -84,9 +84,12 @@ static inline void look_up(const part *p, const lm_step *s, uint32_t weight, uin
 {
     const lm_weight    *w  = &p->g->program->weights[weight];
     const lm_placement *at = &p->g->plan->weights[weight];
-    const lm_matmul    *m  = at->kind == LM_MAPPED && s->matmul->pack ? p->g->kernels.exact[at->type] : s->matmul;
+    const uint8_t      *at_row = p->g->weight[weight];
 
-    m->row(out, p->g->weight[weight], w->dims[0], w->dims[1], row);
+    if (at->kind == LM_MAPPED)
+        lm_dtype_of(at->type)->unpack(out, at_row + row * at->row_bytes, w->dims[1]);
+    else
+        s->matmul->row(out, at_row, w->dims[0], w->dims[1], row);
 }
 
 /* ---- mixtures of experts (experts.c) ---- */

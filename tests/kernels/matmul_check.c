@@ -234,9 +234,11 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
     one_case(l, m, type, 5, block * (1 + 512 / block), 9, 1.0f);
     if (m->arithmetic == LM_ARITHMETIC_INT8)
         one_case(l, m, type, 40, block, 199, 1.0f);          /* as many rows as kernels unpack a group of weights for */
-    if (block == 1)
+    if (block == 1) {
+        one_case(l, m, type, 70, 300, 13, 1.0f);             /* several tiles, strips and sums */
         for (uint64_t cols = 2; cols < 20; cols++)
             one_case(l, m, type, 6, cols, 4, 1.0f);
+    }
     hostile_weights(l, m, type, 2 * block);
 }
 

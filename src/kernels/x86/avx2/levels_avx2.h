@@ -7,9 +7,16 @@
 void lm_row_kernels_init_avx2(lm_row_kernels *k);
 void lm_attention_kernels_init_avx2(lm_attention_kernels *k);
 void lm_exact_init_avx2(lm_kernels *k);
+void lm_floats_init_avx2(lm_kernels *k);
 void lm_strips_init_avx2(lm_kernels *k);
 void lm_strips_init_avxvnni(lm_kernels *k);
 void lm_strips_init_avxvnni_evex(lm_kernels *k);
+
+/* The strips of float_strips.h: elements of `size` bytes. */
+enum { LM_FLOAT_ROWS = 16 };
+uint64_t lm_float_strips_bytes(uint32_t size, uint64_t rows, uint64_t cols);
+void     lm_float_strips_pack(uint32_t size, void *dst, const void *stored, uint64_t cols, uint64_t first, uint64_t last);
+void     lm_float_strips_row(lm_dtype type, float *dst, const void *w, uint64_t cols, uint64_t row);
 
 /* Rows of q8_rows.h, packed to the bits of lm_q8_pack. */
 extern const lm_activation lm_activation_q8_avx2;

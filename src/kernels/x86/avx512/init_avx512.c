@@ -3,6 +3,7 @@
 void lm_kernels_init_avx512(lm_kernels *k)
 {
     lm_exact_init_avx512(k);
+    lm_floats_init_avx512(k);
     lm_attention_kernels_init_avx512(&k->attention);
     if (k->cpu & LM_CPU_AVX512_VNNI)
         lm_strips_init_avx512vnni(k);

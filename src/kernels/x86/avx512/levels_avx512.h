@@ -8,6 +8,7 @@
 extern const lm_activation lm_activation_q8_avx512;
 
 void lm_exact_init_avx512(lm_kernels *k);
+void lm_floats_init_avx512(lm_kernels *k);
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k);
 void lm_strips_init_avx512vnni(lm_kernels *k);
 void lm_strips_init_avx512bf16(lm_kernels *k);

@@ -1,0 +1,80 @@
+/* floats_avx512.c - float_strips.h on vectors of 512 bits. */
+#include <immintrin.h>
+
+#include "kernels/x86/avx512/levels_avx512.h"
+
+#define LEVEL "avx512"
+#define V     __m512
+enum { LANES = 16, FEW = 8, STRIPS = 2, TOKENS = 8 };
+
+static inline V load_f32(const uint8_t *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+static inline V load_f16(const uint8_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
+
+static inline V load_bf16(const uint8_t *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16));
+}
+
+static inline V broadcast(const float *x)
+{
+    return _mm512_set1_ps(*x);
+}
+
+static inline V zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+static inline V add(V a, V b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+/* Written out because the compiler would fold the broadcast into every product. */
+static inline void fma_into(V *sum, V w, V x)
+{
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*sum) : "v"(w), "v"(x));
+}
+
+static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
+{
+    __mmask16 lanes = a->last - o < 16 ? (__mmask16)((1u << (a->last - o)) - 1) : (__mmask16)0xffff;
+
+    if (a->bias)
+        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->bias + o));
+    v = _mm512_mul_ps(v, _mm512_set1_ps(a->scale));
+    if (a->add)
+        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->add + t * a->add_stride + o));
+    _mm512_mask_storeu_ps(a->y + t * a->y_stride + o, lanes, v);
+}
+
+#include "kernels/x86/float_strips.h"
+
+#define ROW(word, size, strips)                                                                       \
+    TILE(word, size, strips, 1) TILE(word, size, strips, 2) TILE(word, size, strips, 3)               \
+    TILE(word, size, strips, 4) TILE(word, size, strips, 5) TILE(word, size, strips, 6)               \
+    TILE(word, size, strips, 7) TILE(word, size, strips, 8)
+#define OF(word, s)                                                                                   \
+    { tile_##word##_##s##_1, tile_##word##_##s##_2, tile_##word##_##s##_3, tile_##word##_##s##_4,     \
+      tile_##word##_##s##_5, tile_##word##_##s##_6, tile_##word##_##s##_7, tile_##word##_##s##_8 }
+#define TILES(word, size)                                                                             \
+    ROW(word, size, 1) ROW(word, size, 2)                                                             \
+    static tile_fn *const tiles_##word[2][TOKENS] = { OF(word, 1), OF(word, 2) };
+
+KERNEL(LM_F32, f32, 4)
+KERNEL(LM_F16, f16, 2)
+KERNEL(LM_BF16, bf16, 2)
+
+void lm_floats_init_avx512(lm_kernels *k)
+{
+    k->exact[LM_F32]  = k->fast[LM_F32]  = &strips_f32;
+    k->exact[LM_F16]  = k->fast[LM_F16]  = &strips_f16;
+    k->exact[LM_BF16] = k->fast[LM_BF16] = &strips_bf16;
+}
