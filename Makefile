@@ -34,7 +34,7 @@ coverage: build/coverage/build.ninja           ## lines that the suites reach, b
 	@scripts/coverage build/coverage
 
 neon: build/neon/build.ninja                   ## the kernels and golden models of 64-bit ARM, under qemu
-	@scripts/test build/neon --timeout-multiplier 4 kernels kernels/batches goldens
+	@scripts/test build/neon --timeout-multiplier 10 kernels kernels/batches goldens
 
 bench: build/bench/build.ninja                 ## kernels, and every model beside llama.cpp: the tables of docs/performance.md (hours; QUICK=1: minutes; stopped, it goes on)
 	@scripts/setup peers
@@ -97,7 +97,7 @@ options_fuzz     = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 build/release/build.ninja: parts = demo
 build/fuzz/build.ninja:    parts = fuzz
 build/fuzz/build.ninja:    export CC = clang-14
-build/neon/build.ninja:    parts = neon
+build/neon/build.ninja:    parts = demo neon
 
 # Setup is asked every time: when all is there it answers in a third of a second.
 build/%/build.ninja: always

@@ -110,14 +110,18 @@ static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
     lm_fit_title(left, right, out);
 }
 
+static const char *planned_for(const lm_fit *f)
+{
+    return strcmp(f->level, "ref") == 0 ? _("weights as stored") : f->level;
+}
+
 static void settings(const lm_fit *f, const lm_fit_place *at, lm_buf *out)
 {
     char context[LM_FIGURE];
 
     lm_buf_printf(out, P_(f->sequences, "%s positions, %llu sequence, cache %s; plan for %s\n\n",
                           "%s positions, %llu sequences, cache %s; plan for %s\n\n"),
-                  lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv,
-                  strcmp(f->level, "ref") == 0 ? _("weights as stored") : f->level);
+                  lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv, planned_for(f));
 }
 
 static const char *longest(char out[LM_FIGURE], uint64_t n)
@@ -245,28 +249,35 @@ json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
                      (json_int_t)(total ? memory / total : 0), "models", models);
 }
 
-void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_arena *arena, lm_buf *out)
+static void fleet_rows(lm_grid *g, const lm_fitted *x, size_t n, uint64_t left)
 {
-    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x,
-                                                              n), left = memory > total ? memory - total : 0, copies = memory / total;
-    lm_grid  g = { .arena = arena, .align = "llrrrrrrrl", .indent = 2 };
-    char     a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], more[LM_FIGURE], sharing[LM_FIGURE];
-    char     place[NAME], line[2 * NAME];
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], context[LM_FIGURE], more[LM_FIGURE], sharing[LM_FIGURE];
 
-    snprintf(line, sizeof line, _("%zu models at once on %s"), n, lm_fit_place_name(at, memory, place));
-    lm_fit_title(line, copies == 0 ? _("do not fit") : copies == 1 ? _("fit") : _("fit more than once"), out);
-    settings(&x[0].fit, at, out);
-    lm_grid_row(&g, "", _("stored as"), _("weights"), _("cache"), _("scratch"), _("total"), _("one more"), _("sharing weights"),
-                _("generates"), "");
+    lm_grid_row(g, "", _("stored as"), _("context"), _("weights"), _("cache"), _("scratch"), _("total"), _("one more"),
+                _("sharing weights"), _("generates"), "");
     for (size_t i = 0; i < n; i++) {
         const lm_fit_row *r = &x[i].fit.rows[x[i].row];
         snprintf(more, sizeof more, "%llu", (unsigned long long)more_of(&x[i], left, false));
         snprintf(sharing, sizeof sharing, "%llu", (unsigned long long)more_of(&x[i], left, true));
-        lm_grid_row(&g, x[i].info.name, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
-                    lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing, lm_fit_rate(e, r->token.rate),
-                    limit(r->token.limited_by));
+        lm_grid_row(g, x[i].info.name, _(r->precision), lm_figure_count(context, x[i].fit.context), lm_figure_bytes(a, r->weights),
+                    lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing,
+                    lm_fit_rate(e, r->token.rate), limit(r->token.limited_by));
     }
-    lm_grid_row(&g, _("together"), "", "", "", "", lm_figure_bytes(a, total), "", "", "", "");
+    lm_grid_row(g, _("together"), "", "", "", "", "", lm_figure_bytes(a, lm_fleet_total(x, n)), "", "", "", "");
+}
+
+void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_arena *arena, lm_buf *out)
+{
+    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n), left = memory > total ? memory - total : 0, copies = memory / total;
+    lm_grid  g = { .arena = arena, .align = "llrrrrrrrrl", .indent = 2 };
+    char     a[LM_FIGURE], place[NAME], line[2 * NAME];
+
+    snprintf(line, sizeof line, _("%zu models at once on %s"), n, lm_fit_place_name(at, memory, place));
+    lm_fit_title(line, copies == 0 ? _("do not fit") : copies == 1 ? _("fit") : _("fit more than once"), out);
+    lm_buf_printf(out, P_(x[0].fit.sequences, "%llu sequence of each, cache %s; plan for %s\n\n",
+                          "%llu sequences of each, cache %s; plan for %s\n\n"),
+                  (unsigned long long)x[0].fit.sequences, at->kv, planned_for(&x[0].fit));
+    fleet_rows(&g, x, n, left);
     lm_grid_print(&g, out);
     lm_buf_add_str(out, "\n  ");
     if (copies)

@@ -1,6 +1,7 @@
 """lamina devices and lamina fit. LAMINA_REWRITE=1 writes the pages anew: read the diff."""
 import json
 import os
+import re
 
 import pytest
 from conftest import run
@@ -145,6 +146,11 @@ def test_fleet(lamina):
     for m in j["models"]:
         assert m["more_copies"] == j["left"] // m["total"]
         assert m["more_sharing_weights"] == j["left"] // (m["kv"] + m["scratch"])
+
+
+def test_each_of_a_fleet_has_its_own_context(lamina):
+    page = lamina("fit", "--fleet", "gpt2", "llama-3.2-1b", "--vram", "9G").stdout
+    assert re.search(r"GPT-2 +f16 +1,024 ", page) and re.search(r"Llama 3.2 1B +f16 +8,192 ", page) and "positions" not in page
 
 
 @pytest.mark.parametrize("arguments", [["--ram", "lots"], ["--vram", "0"], ["--device", "h200", "--vram", "1G"], ["--precision", "int4"],
