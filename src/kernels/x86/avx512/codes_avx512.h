@@ -69,7 +69,13 @@ INLINE __m512 d_panel(const uint8_t *p, const uint8_t *head, int half)
     return _mm512_loadu_ps(p + 64 * half);
 }
 
-INLINE __m512 m_panel(const uint8_t *p, const uint8_t *head, int half)
+INLINE __m512 m_panel_1(const uint8_t *p, const uint8_t *head, int half)
+{
+    (void)head, (void)half;
+    return _mm512_loadu_ps(p + 64);
+}
+
+INLINE __m512 m_panel_2(const uint8_t *p, const uint8_t *head, int half)
 {
     (void)head;
     return _mm512_loadu_ps(p + 128 + 64 * half);

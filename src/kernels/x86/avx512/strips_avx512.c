@@ -7,10 +7,11 @@
  *
  * Two strips at a time: a broadcast of four activations serves two dot products, which keeps loads from being the limit; up to
  * six rows of x, as many as there are registers for. Conversions, shifts and masks run beside dot products, multiplications do
- * not: eight dot products, one multiplication and one multiply-add a unit (one more where there is a minimum, twice as many
- * where there is a scale for each 16 columns) make four fifths of the peak the most that can be had. Where
- * unpacking is more than that (K types) and rows are many, a group of strips is unpacked once into a panel of bytes and float32,
- * which all tiles then read. */
+ * not: eight dot products, one multiplication and one multiply-add a unit make four fifths of the peak the most that can be had.
+ * A minimum is one more. A scale for each 16 columns is one more too, for the halves' sums are added before the scale of x is
+ * applied; then four rows are as many as there are registers for. Where rows are many, a group of strips is unpacked once into
+ * a panel that all tiles read: numbers as float32, and codes as bytes where those take more to unpack than fits beside the
+ * products. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
@@ -19,9 +20,9 @@
 #include "kernels/x86/avx512/codes_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 
-enum { TOKENS = 6, GROUP_BYTES = 256 << 10 };
+enum { TOKENS = 6, LEAST_ROWS = 4, GROUP_BYTES = 256 << 10 };
 enum { FEW = 24, AHEAD = 8192 };     /* rows that are few; bytes that the fewest prefetch ahead */
-enum { PANEL_ROWS = 192, PANEL_NUMBERS = 4 * 4 * R, PANEL_UNIT = PANEL_NUMBERS + 32 * R };     /* rows of x from which on one pays */
+enum { PANEL_ROWS = 192 };           /* rows of x from which on a panel pays */
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
@@ -94,9 +95,10 @@ INLINE void dots(const traits t, const uint8_t *const *x, const uint8_t *const *
     }
 }
 
-/* acc += w's d * x's d * integer sum + m * (sum of x). */
+/* acc += w's d * x's d * integer sum + m * (sum of x). Where halves have a d each, their products with it are added first. */
 INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b,
-                   const int half, const int strips, const int tokens, __m512i sum[2][TOKENS], __m512 acc[2][TOKENS])
+                   const int half, const int strips, const int tokens, __m512i sum[2][TOKENS], __m512 first[2][TOKENS],
+                   __m512 acc[2][TOKENS])
 {
     __m512 d[2], m[2];
 
@@ -112,7 +114,12 @@ INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, c
 #pragma GCC unroll 2
         for (int s = 0; s < strips; s++) {
             __m512 v = _mm512_cvtepi32_ps(sum[s][j]);
-            acc[s][j] = _mm512_fmadd_ps(_mm512_mul_ps(v, _mm512_set1_ps(x->d)), d[s], acc[s][j]);
+            if (t.halves == 1)
+                acc[s][j] = _mm512_fmadd_ps(_mm512_mul_ps(v, _mm512_set1_ps(x->d)), d[s], acc[s][j]);
+            else if (half == 0)
+                first[s][j] = _mm512_mul_ps(v, d[s]);
+            else
+                acc[s][j] = _mm512_fmadd_ps(_mm512_fmadd_ps(v, d[s], first[s][j]), _mm512_set1_ps(x->d), acc[s][j]);
             if (t.sign == PLUS)
                 acc[s][j] = _mm512_fmadd_ps(m[s], total, acc[s][j]);
             if (t.sign == MINUS)
@@ -160,11 +167,12 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
                 prefetch_unit(t, p[1], o->ahead);
             next += o->turns;
         }
+        __m512 first[2][TOKENS];
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
             __m512i sum[2][TOKENS];
             dots(t, o->x, p, 64 * b, half, strips, tokens, sum);
-            finish(t, o, p, head, b, half, strips, tokens, sum, acc);
+            finish(t, o, p, head, b, half, strips, tokens, sum, first, acc);
         }
         p[0] += t.unit;
         p[1] += t.unit;
@@ -193,12 +201,17 @@ INLINE void low_bytes(const traits t, const operands *o, const lm_q8_row *x, con
     }
 }
 
-/* A strip as all tiles read it: for each unit d and m of both halves, then the codes, as bytes. */
-INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *panel)
+INLINE uint32_t panel_numbers(minimum sign, int halves)
+{
+    return 4u * R * (unsigned)halves * (sign == NO_MINIMUM ? 1 : 2);
+}
+
+/* A strip as all tiles read it: for each unit d of both halves and m of both, as float32, then the codes, as bytes or as they are. */
+INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *panel, const bool bytes)
 {
     const uint8_t *head = p;
 
-    for (uint64_t b = 0; b < cols / 32; b++, panel += PANEL_UNIT, p += t.unit) {
+    for (uint64_t b = 0; b < cols / 32; b++, p += t.unit) {
         if (t.head && b % 8 == 0) {
             head = p;
             p += t.head;
@@ -206,11 +219,15 @@ INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *pan
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
             _mm512_store_ps(panel + 64 * half, t.d(p, head, half));
-            _mm512_store_ps(panel + 128 + 64 * half, t.m(p, head, half));
+            if (t.sign != NO_MINIMUM)
+                _mm512_store_ps(panel + 64 * (t.halves + half), t.m(p, head, half));
         }
+        panel += panel_numbers(t.sign, t.halves);
 #pragma GCC unroll 8
-        for (int v = 0; v < 8; v++)
-            _mm512_store_si512(panel + PANEL_NUMBERS + 64 * v, t.codes(p + t.numbers, v));
+        for (int v = 0; v < 8 && bytes; v++, panel += 64)
+            _mm512_store_si512(panel, t.codes(p + t.numbers, v));
+        for (uint32_t at = t.numbers; at < t.unit && !bytes; at += 64, panel += 64)
+            _mm512_store_si512(panel, plane(p + at, 0));
     }
 }
 
@@ -246,9 +263,11 @@ typedef void low_fn(const operands *o, const lm_q8_row *x, __m512 acc[2]);
 
 /* A tile for each number of strips and rows. */
 typedef struct tiles {
+    uint64_t rows;                   /* of the largest */
     tile_fn *of[2][TOKENS];
     low_fn  *low[2];
     void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay */
+    uint32_t unit;                   /* bytes, of a panel */
     const struct tiles *panel;       /* tiles of five and six rows on those */
 } tiles;
 
@@ -296,8 +315,8 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
  * that: memory is read all the time. */
 static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
-    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + TOKENS - 1) / TOKENS;
-    operands o[FEW / TOKENS];
+    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + t->rows - 1) / t->rows;
+    operands o[FEW / LEAST_ROWS];
 
     for (uint64_t c = 0; c < cuts; c++) {
         uint64_t r = a->n * c / cuts;
@@ -317,7 +336,7 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 /* Rows of x in tiles of nearly equal size against the strips at w of outputs [from, to); the first tile prefetches. */
 static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead)
 {
-    uint64_t cuts = (a->n + TOKENS - 1) / TOKENS;
+    uint64_t cuts = (a->n + t->rows - 1) / t->rows;
     operands o = { .strip = strip, .cols = a->cols, .turns = 1 };
 
     for (uint64_t i = 0; i < cuts; i++) {
@@ -342,31 +361,32 @@ static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     }
 }
 
-static uint64_t panel_strip(uint64_t cols)
+/* Strips of a panel whose units have so many bytes. */
+static uint64_t panel_strips(uint64_t cols, uint64_t unit)
 {
-    return cols / 32 * PANEL_UNIT;
+    return 2 * (1 + GROUP_BYTES / (2 * (cols / 32 * unit) + 1));
 }
 
-static uint64_t panel_strips(uint64_t cols)
-{
-    return 2 * (1 + GROUP_BYTES / (2 * panel_strip(cols) + 1));
-}
-
+/* Enough for every type. */
 static uint64_t panel_bytes(uint64_t cols)
 {
-    return panel_strips(cols) * panel_strip(cols);
+    uint64_t unit = panel_numbers(MINUS, 2) + 32 * R;
+
+    return 2 * cols / 32 * unit + GROUP_BYTES;
 }
 
-/* The same, each group unpacked first. */
+/* The same, each group unpacked first. Its tiles prefetch the strips of the next. */
 static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
-    uint64_t group = R * panel_strips(a->cols), bytes = panel_strip(a->cols);
+    uint64_t strips = panel_strips(a->cols, t->panel->unit), group = R * strips, bytes = a->cols / 32 * t->panel->unit;
+    uint8_t *panel = a->scratch;
 
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
+        const uint8_t *w = (const uint8_t *)a->w + from / R * strip;
         for (uint64_t at = from; at < to; at += R)
-            t->unpack((const uint8_t *)a->w + at / R * strip, a->cols, (uint8_t *)a->scratch + (at - from) / R * bytes);
-        all_rows(a, t->panel, a->scratch, bytes, from, to, 0);
+            t->unpack(w + (at - from) / R * strip, a->cols, panel + (at - from) / R * bytes);
+        all_rows(a, t->panel, panel, bytes, from, to, to < a->last ? (uintptr_t)(w + strips * strip) - (uintptr_t)panel : 0);
     }
 }
 
@@ -387,20 +407,24 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 #define STRIPS(X)                                                                                    \
     X(LM_Q4_0, q4_0, STRIPS_ONLY, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 1, 2, 18, 0)              \
     X(LM_Q4_1, q4_1, STRIPS_ONLY, c_nibbles, d_f16, m_f16, PLUS, 0, 1, 4, 20, 0)                     \
-    X(LM_Q5_0, q5_0, STRIPS_ONLY, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 1, 2, 22, 0)              \
-    X(LM_Q5_1, q5_1, STRIPS_ONLY, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 1, 4, 24, 0)                      \
+    X(LM_Q5_0, q5_0, BYTES, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 1, 2, 22, 0)              \
+    X(LM_Q5_1, q5_1, BYTES, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 1, 4, 24, 0)                      \
     X(LM_Q8_0, q8_0, STRIPS_ONLY, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 1, 2, 34, 0)              \
     X(LM_IQ4_NL, iq4_nl, STRIPS_ONLY, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 1, 2, 18, 0)            \
-    X(LM_MXFP4, mxfp4, STRIPS_ONLY, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 1, 1, 17, 0)          \
-    X(LM_Q2_K, q2_k, PANELS, c_pairs, d_low, m_high, MINUS, 0, 2, 2, 10, 4)                          \
-    X(LM_Q3_K, q3_k, PANELS, c_pairs_bit, d_signed, m_none, NO_MINIMUM, 4, 2, 2, 14, 2)              \
-    X(LM_Q4_K, q4_k, STRIPS_ONLY, c_nibbles, d_unsigned, m_byte, MINUS, 0, 1, 2, 18, 4)                   \
-    X(LM_Q5_K, q5_k, PANELS, c_nibbles_bit, d_unsigned, m_byte, MINUS, 0, 1, 2, 22, 4)               \
-    X(LM_Q6_K, q6_k, PANELS, c_nibbles_pair, d_signed, m_none, NO_MINIMUM, 32, 2, 2, 26, 2)          \
-    X(LM_IQ4_XS, iq4_xs, STRIPS_ONLY, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 1, 1, 17, 2)
+    X(LM_MXFP4, mxfp4, NUMBERS, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 1, 1, 17, 0)          \
+    X(LM_Q2_K, q2_k, BYTES, c_pairs, d_low, m_high, MINUS, 0, 2, 2, 10, 4)                          \
+    X(LM_Q3_K, q3_k, BYTES, c_pairs_bit, d_signed, m_none, NO_MINIMUM, 4, 2, 2, 14, 2)              \
+    X(LM_Q4_K, q4_k, NUMBERS, c_nibbles, d_unsigned, m_byte, MINUS, 0, 1, 2, 18, 4)                   \
+    X(LM_Q5_K, q5_k, BYTES, c_nibbles_bit, d_unsigned, m_byte, MINUS, 0, 1, 2, 22, 4)               \
+    X(LM_Q6_K, q6_k, BYTES, c_nibbles_pair, d_signed, m_none, NO_MINIMUM, 32, 2, 2, 26, 2)          \
+    X(LM_IQ4_XS, iq4_xs, NUMBERS, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 1, 1, 17, 2)
 
 #define TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head) \
     ((traits){ codes, d, m, sign, offset, halves, (numbers)*R, (unit)*R, (head)*R })
+
+/* Rows of the largest tile: products of first halves take registers of two. */
+#define MOST_ROWS(halves) ((halves) == 2 ? 4 : TOKENS)
+#define MOST_ROWS_OF(codes, d, m, sign, offset, halves, ...) MOST_ROWS(halves)
 
 #define TILE(word, strips, tokens, ...)                                                                           \
     static void tile_##word##_##strips##_##tokens(const operands *o, __m512 acc[2][TOKENS])                       \
@@ -413,24 +437,44 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
         low_bytes(TRAITS(__VA_ARGS__), o, x, strips, acc);                                                        \
     }
 
-/* Tiles of a type on its panels; those of a type without. */
-#define PANEL_TRAITS(sign, offset, halves) c_panel, d_panel, m_panel, sign, offset, halves, PANEL_NUMBERS / R, PANEL_UNIT / R, 0
-#define PANELS(word, codes, d, m, sign, offset, halves, ...)                                                      \
-    TILE(word##_panel, 1, 5, PANEL_TRAITS(sign, offset, halves)) TILE(word##_panel, 1, 6, PANEL_TRAITS(sign, offset, halves)) \
-    TILE(word##_panel, 2, 5, PANEL_TRAITS(sign, offset, halves)) TILE(word##_panel, 2, 6, PANEL_TRAITS(sign, offset, halves)) \
-    LOW(word##_panel, 1, PANEL_TRAITS(sign, offset, halves)) LOW(word##_panel, 2, PANEL_TRAITS(sign, offset, halves)) \
-    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                \
-    {                                                                                                             \
-        unpack(TRAITS(codes, d, m, sign, offset, halves, __VA_ARGS__), strip, cols, panel);                       \
-    }                                                                                                             \
+/* Tiles of a type on its panels: of bytes; of numbers, with the codes as they are; none. */
+#define PANEL_TRAITS(codes, bytes, sign, offset, halves) \
+    codes, d_panel, m_panel_##halves, sign, offset, halves, panel_numbers(sign, halves) / R, panel_numbers(sign, halves) / R + (bytes), 0
+#define PANEL_TILES(word, codes, bytes, sign, offset, halves)                                                     \
+    TILE(word##_panel, 1, 3, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
+    TILE(word##_panel, 1, 4, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
+    TILE(word##_panel, 2, 3, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
+    TILE(word##_panel, 2, 4, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
+    TILE(word##_panel, 1, 5, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
+    TILE(word##_panel, 1, 6, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
+    TILE(word##_panel, 2, 5, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
+    TILE(word##_panel, 2, 6, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
+    LOW(word##_panel, 1, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
+    LOW(word##_panel, 2, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
     static const tiles panel_##word = {                                                                           \
-        .of = { { [4] = tile_##word##_panel_1_5, tile_##word##_panel_1_6 }, { [4] = tile_##word##_panel_2_5, tile_##word##_panel_2_6 } }, \
+        .rows = MOST_ROWS(halves),                                                                                \
+        .unit = R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)),                                    \
+        .of = { { [2] = tile_##word##_panel_1_3, tile_##word##_panel_1_4, tile_##word##_panel_1_5, tile_##word##_panel_1_6 },  \
+                { [2] = tile_##word##_panel_2_3, tile_##word##_panel_2_4, tile_##word##_panel_2_5, tile_##word##_panel_2_6 } }, \
         .low = { low_##word##_panel_1, low_##word##_panel_2 },                                                    \
     };
+#define UNPACK(word, bytes, ...)                                                                                  \
+    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                \
+    {                                                                                                             \
+        unpack(TRAITS(__VA_ARGS__), strip, cols, panel, bytes);                                                   \
+    }
+#define BYTES(word, codes, d, m, sign, offset, halves, ...)                                                       \
+    PANEL_TILES(word, c_panel, 32, sign, offset, halves)                                                          \
+    UNPACK(word, true, codes, d, m, sign, offset, halves, __VA_ARGS__)
+#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                     \
+    PANEL_TILES(word, codes, (unit) - (numbers), sign, offset, halves)                                            \
+    UNPACK(word, false, codes, d, m, sign, offset, halves, numbers, unit, head)
 #define STRIPS_ONLY(word, ...)
-#define PANELS_OF(word) .unpack = unpack_##word, .panel = &panel_##word,
+#define BYTES_OF(word) .unpack = unpack_##word, .panel = &panel_##word,
+#define NUMBERS_OF(word) BYTES_OF(word)
 #define STRIPS_ONLY_OF(word)
-#define PANELS_SCRATCH panel_bytes
+#define BYTES_SCRATCH panel_bytes
+#define NUMBERS_SCRATCH panel_bytes
 #define STRIPS_ONLY_SCRATCH NULL
 
 #define X(id, word, kind, ...)                                                                                   \
@@ -440,6 +484,7 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     TILE(word, 2, 4, __VA_ARGS__) TILE(word, 2, 5, __VA_ARGS__) TILE(word, 2, 6, __VA_ARGS__)                    \
     LOW(word, 1, __VA_ARGS__) LOW(word, 2, __VA_ARGS__) kind(word, __VA_ARGS__)                                  \
     static const tiles tiles_##word = {                                                                          \
+        .rows = MOST_ROWS_OF(__VA_ARGS__),                                                                       \
         .of = {                                                                                                  \
             { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
             { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6 }, \
