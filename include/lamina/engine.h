@@ -92,6 +92,31 @@ typedef struct lm_forecast {
  * (about 0.2 s for each shape): the model itself is not run. Between steps only. */
 lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, uint32_t depth, lm_forecast *out, lm_error *e);
 
+#define LM_PROFILE_KINDS 32
+
+/* One kind of work: "products q4_1", "head q8_0", "experts q4_k", "attention", "packing", "norms" … */
+typedef struct lm_profile_kind {
+    char     name[32];
+    double   seconds;                /* at work, all workers added up */
+    bool     product;                /* with a matrix; then: */
+    uint64_t ops, bytes;             /* two for a multiplication and an addition; weights read, 0 for experts: whichever were visited */
+} lm_profile_kind;
+
+typedef struct lm_profile {
+    uint64_t steps;                  /* of lm_engine_step */
+    uint64_t joins;                  /* that workers met in them */
+    double   seconds;                /* that they took … */
+    double   worker_seconds;         /* … times the workers of each: kinds and waiting add up to this */
+    double   waiting;                /* for other workers: at the ends of stages, or while one does what is not worth sharing */
+    uint32_t n_kinds;
+    lm_profile_kind kinds[LM_PROFILE_KINDS];     /* in the order of the plan */
+} lm_profile;
+
+/* From now on steps are timed, from the start; until lm_engine_profile_stop, which gives the figures. A step allocates nothing
+ * meanwhile and gives the same results, about a hundredth slower where it is short. Between steps only. */
+lm_status lm_engine_profile_start(lm_engine *g, lm_error *e);
+void      lm_engine_profile_stop(lm_engine *g, lm_profile *out);        /* all zero when it was not started */
+
 typedef struct lm_row {
     uint32_t sequence;               /* < options.sequences */
     lm_token token;

@@ -2,6 +2,9 @@
 #ifndef LM_CLI_BENCH_H
 #define LM_CLI_BENCH_H
 
+#include <jansson.h>
+
+#include "base/arena.h"
 #include "base/str.h"
 #include "lamina/lamina.h"
 
@@ -27,11 +30,22 @@ typedef struct lm_bench_result {
     lm_memory   planned, memory;                 /* what the plan says, what the allocator counts */
     uint64_t    rss;                             /* bytes, the most before the first probe */
     int64_t     time;                            /* seconds since 1970 */
+    bool        profiled;                        /* one repetition more, with clocks: */
+    lm_profile  profile;
+    double      profile_seconds;                 /* that it took */
 } lm_bench_result;
 
 /* Ahead of the first line of a form, and a line; MD prints a row of a table as llama-bench does. */
 void lm_bench_head(lm_bench_form form, lm_buf *out);
 void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_buf *out);
 void lm_bench_tail(lm_bench_form form, lm_buf *out);
+
+/* "pp512", "tg64 @ d4096", "pp512+tg64 x 4" */
+void lm_bench_test_name(const lm_bench_result *r, char *out, size_t size);
+
+/* ---- where the time of a test went (bench_profile.c) ---- */
+
+void    lm_bench_profile_text(const lm_bench_result *r, const char *test, lm_arena *arena, lm_buf *out);
+json_t *lm_bench_profile_json(const lm_bench_result *r);
 
 #endif

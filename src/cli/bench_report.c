@@ -13,7 +13,7 @@ static const char md_head[] =
     "| ------------------------------ | ---------: | ---------: | ---------- | ------: | ------------: | -------------------: |"
     " --------------: | ----------: | -------: |\n";
 
-static void test_name(const lm_bench_result *r, char *out, size_t size)
+void lm_bench_test_name(const lm_bench_result *r, char *out, size_t size)
 {
     int n = r->prompt && r->gen ? snprintf(out, size, "pp%u+tg%u", r->prompt, r->gen)
                                 : snprintf(out, size, r->prompt ? "pp%u" : "tg%u", r->prompt ? r->prompt : r->gen);
@@ -38,7 +38,7 @@ static void md_line(const lm_bench_result *r, lm_buf *out)
 {
     char test[64], speed[64], limit[64], predicted[64];
 
-    test_name(r, test, sizeof test);
+    lm_bench_test_name(r, test, sizeof test);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", r->mean, r->deviation);
     if (r->predicted > 0)
         snprintf(predicted, sizeof predicted, "%.1f (%+.0f %%)", r->predicted, 100 * (r->predicted / r->median - 1));
@@ -225,6 +225,8 @@ static json_t *result_json(const lm_bench_result *r)
     json_object_set_new(j, "predicted", json_pack("{s:f, s:f, s:f, s:f, s:f}", "seconds", r->forecast.seconds, "products",
                                                   r->forecast.products, "attention", r->forecast.attention, "rows", r->forecast.rows,
                                                   "waiting", r->forecast.waiting));
+    if (r->profiled)
+        json_object_set_new(j, "profile", lm_bench_profile_json(r));
     json_object_set_new(j, "samples_ns", ns);
     json_object_set_new(j, "samples_ts", ts);
     return j;

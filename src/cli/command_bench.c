@@ -18,7 +18,7 @@ typedef struct bench_options {
     lm_flag_list both;
     uint32_t    reps, threads_batch, delay;
     int         kv, compute, form;
-    bool        no_warmup, no_repack;
+    bool        no_warmup, no_repack, profile;
     const char *cpu;
 } bench_options;
 
@@ -42,6 +42,7 @@ static const lm_flag bench_flag_table[] = {
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
     { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the file's own pages", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl|sql", "form of the table (md)", 0, 0, form_words },
+    { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL, "where the time goes: products, attention, packing ... waiting; md and json only", 0, 0, NULL },
     { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "measure the first run too", 0, 0, NULL },
     { 0 },
 };
@@ -171,6 +172,7 @@ typedef struct bench {
     uint64_t             noise;
     lm_bench_form        form;
     bool                 printed;
+    lm_buf               profiles;               /* of the tests so far, for behind the table */
 } bench;
 
 /* Any token does: the speed does not depend on the text. */
@@ -257,6 +259,24 @@ static void summarise(bench *b)
     qsort(b->seconds, r->reps, sizeof *b->seconds, by_size);
     r->best = tokens / b->seconds[0];
     r->median = tokens / (r->reps % 2 ? b->seconds[r->reps / 2] : (b->seconds[r->reps / 2 - 1] + b->seconds[r->reps / 2]) / 2);
+}
+
+/* One repetition more with clocks, so that those before have none. */
+static lm_status profile(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
+{
+    char test[64];
+
+    LM_TRY(prepare(b, e));
+    LM_TRY(lm_engine_profile_start(b->g, e));
+    lm_status status = once(b, prompt, gen, &b->r.profile_seconds, e);
+    lm_engine_profile_stop(b->g, &b->r.profile);
+    LM_TRY(status);
+    b->r.profiled = true;
+    if (b->form == LM_BENCH_MD) {
+        lm_bench_test_name(&b->r, test, sizeof test);
+        lm_bench_profile_text(&b->r, test, &b->cli->arena, &b->profiles);
+    }
+    return LM_OK;
 }
 
 static double at_peak(uint64_t ops, const lm_rate *rate, const lm_rate *otherwise)
@@ -360,6 +380,8 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     for (uint32_t i = 0; i < b->r.reps; i++)
         LM_TRY(once(b, prompt, gen, &b->seconds[i], e));
     summarise(b);
+    if (b->o->profile)
+        LM_TRY(profile(b, prompt, gen, e));
     set_limit(b);
     return print_line(b, e);
 }
@@ -430,6 +452,8 @@ static lm_status run_all(bench *b, const lists *l, lm_error *e)
             }
     lm_buf tail = { 0 };
     lm_bench_tail(b->form, &tail);
+    lm_buf_add(&tail, b->profiles.data, b->profiles.size);
+    tail.failed |= b->profiles.failed;
     b->cli->answered = true;
     lm_status status = lm_out_buf(&tail, e);
     lm_buf_free(&tail);
@@ -445,6 +469,8 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
 
     if (!b)
         return lm_fail_memory(e, "bench", sizeof *b);
+    if (o->profile && !cli->json && (o->form == LM_BENCH_CSV || o->form == LM_BENCH_SQL))
+        return lm_fail(e, LM_USAGE, "--profile", LM_NO_OFFSET, "a line of %s has no place for it; md, json and jsonl have", form_words[o->form]);
     LM_TRY(read_lists(o, &l, e));
     LM_TRY(lm_machine_describe(&machine, e));
     *b = (bench){ .cli = cli, .o = o, .form = cli->json ? LM_BENCH_JSON : (lm_bench_form)o->form };
@@ -457,6 +483,7 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
     b->r.compute = lm_compute_words[o->compute];
     b->r.reps = o->reps;
     lm_status status = run_all(b, &l, e);
+    lm_buf_free(&b->profiles);
     lm_engine_free(b->g);
     lm_model_close(b->m);
     return status;

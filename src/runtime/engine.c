@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "runtime/profile.h"
 
 /* ---- from options to a plan ---- */
 
@@ -239,6 +240,7 @@ void lm_engine_free(lm_engine *g)
     if (!g)
         return;
     lm_pool_free(g->pool);
+    lm_profiler_free(g->profiler);
     if (g->plan) {
         lm_free_aligned(g->weights, g->plan->weight_bytes);
         lm_free_aligned(g->kv, g->plan->kv_bytes);

@@ -38,6 +38,7 @@ struct lm_engine {
     uint32_t          n_rows, n_wanted;
     atomic_bool       cancel;
     atomic_int        failure;           /* an lm_status */
+    struct lm_profiler *profiler;        /* while somebody wants to know; else NULL */
     lm_arena          arena;
 };
 

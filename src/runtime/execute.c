@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/filemap.h"
+#include "runtime/profile.h"
 #include "runtime/steps.h"
 
 /* Consecutive rows of one sequence that attention takes together. */
@@ -388,6 +389,45 @@ static void run_attention(const part *p, const lm_step *s)
 
 /* ---- stages ---- */
 
+/* Rows [from, to) of a stage by rows, or the part's share of any other. */
+static void run_step(const part *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    switch (p->stage->split) {
+    case LM_BY_OUTPUTS:
+        if (s->code == LM_STEP_EXPERTS)
+            lm_run_experts(p, s);
+        else if (s->code == LM_STEP_HEADS)
+            run_heads(p, s);
+        else
+            run_matmul(p, s);
+        return;
+    case LM_BY_HEADS:
+        run_attention(p, s);
+        return;
+    case LM_ALONE:
+        lm_run_sort(p, s);
+        return;
+    case LM_BY_ROWS:
+        if (from < to)
+            row_steps[s->code](p, s, from, to);
+    }
+}
+
+static void run_profiled(const part *p, uint64_t from, uint64_t to)
+{
+    lm_profiler *profiler = p->g->profiler;
+    uint64_t     last = lm_profile_now();
+
+    for (uint32_t i = p->stage->first; i < p->stage->end; i++) {
+        run_step(p, &p->g->plan->steps[i], from, to);
+        if (i + 1 < p->stage->end && profiler->kind[i] == profiler->kind[i + 1])
+            continue;
+        uint64_t now = lm_profile_now();
+        lm_profile_spent(profiler, p->worker, i, now - last);
+        last = now;
+    }
+}
+
 static lm_status run_part(void *arg)
 {
     const part     *p = arg;
@@ -395,21 +435,11 @@ static lm_status run_part(void *arg)
     uint64_t        from, to;
 
     lm_pool_share((uint64_t)rows_of(p->g, t->domain) * t->times, 1, p->share, p->shares, &from, &to);
-    for (uint32_t i = t->first; i < t->end; i++) {
-        const lm_step *s = &p->g->plan->steps[i];
-        if (s->code == LM_STEP_EXPERTS)
-            lm_run_experts(p, s);
-        else if (s->code == LM_STEP_HEADS)
-            run_heads(p, s);
-        else if (t->split == LM_BY_OUTPUTS)
-            run_matmul(p, s);
-        else if (t->split == LM_ALONE)
-            lm_run_sort(p, s);
-        else if (t->split == LM_BY_HEADS)
-            run_attention(p, s);
-        else if (from < to)
-            row_steps[s->code](p, s, from, to);
-    }
+    if (p->g->profiler)
+        run_profiled(p, from, to);
+    else
+        for (uint32_t i = t->first; i < t->end; i++)
+            run_step(p, &p->g->plan->steps[i], from, to);
     return LM_OK;
 }
 
@@ -451,6 +481,9 @@ static unsigned shares_of(const lm_engine *g, const lm_stage *t, uint32_t rows)
 
 lm_status lm_engine_execute(lm_engine *g, lm_error *e)
 {
+    uint64_t start = g->profiler ? lm_profile_now() : 0;
+    uint32_t joins = 0;
+
     atomic_store(&g->failure, LM_OK);
     lm_pool_use(g->pool, g->n_rows > LM_FEW_ROWS ? g->threads_batch : g->threads);
     for (uint32_t i = 0; i < g->plan->n_stages; i++) {
@@ -461,10 +494,13 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
         if (atomic_load_explicit(&g->cancel, memory_order_relaxed))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
         j.shares = shares_of(g, j.stage, n);
+        joins += j.shares > 1;
         lm_pool_run_units(g->pool, run_share, &j, j.shares);
         if (atomic_load_explicit(&g->failure, memory_order_relaxed) != LM_OK)
             break;
     }
+    if (g->profiler)
+        lm_profile_step(g, lm_profile_now() - start, lm_pool_used(g->pool), joins);
     if (atomic_load(&g->failure) == LM_OK)
         return LM_OK;
     lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "the file has been cut short while in use");

@@ -65,7 +65,27 @@ def test_without_repacking(lamina, model):
     assert packed["repack"] and not stored["repack"] and stored["weight_bytes"] <= packed["weight_bytes"]
 
 
-@pytest.mark.parametrize("flags", [["-p", "4-2"], ["-p", "0-8*2"], ["-pg", "3"], ["-p", "1-999"], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-npl", "0"], ["-p", "0", "-n", "0"], ["-t", "5000"]])
+def test_profile(lamina, model):
+    flags = ["-p", "32", "-n", "4", "-t", "1,2", "--profile"]
+    for r in json.loads(bench(lamina, model, *flags, "--json")):
+        p = r["profile"]
+        kinds = {x["kind"]: x for x in p["parts"]}
+        assert len(kinds) == len(p["parts"]) and {"attention", "norms", "activations", "waiting for workers", "between steps"} <= set(kinds)
+        assert sum(x["share"] for x in p["parts"]) == pytest.approx(1) and [x["share"] for x in p["parts"]] == sorted((x["share"] for x in p["parts"]), reverse=True)
+        assert sum(x["seconds"] for x in p["parts"]) == pytest.approx(p["worker_seconds"])
+        assert p["worker_seconds"] == pytest.approx(p["seconds"] * r["n_threads"], rel=0.02)
+        assert p["steps"] == (4 if r["n_gen"] else 1) and (p["joins"] > 0) == (r["n_threads"] > 1)
+        products = [x for k, x in kinds.items() if k.startswith(("products ", "head "))]
+        assert products and all(x["ops"] > 0 and x["bytes"] > 0 for x in products) and not any("ops" in kinds[k] for k in ("attention", "norms"))
+    page = bench(lamina, model, *flags).split("\n\n")
+    assert page[0].count("\n") == 5 and [x.split(":")[0] for x in page[1::2]] == ["pp32", "tg4"] * 2
+    for table in page[2::2]:
+        shares = [float(line.split("%")[0].split()[-1]) for line in table.splitlines()[1:]]
+        assert sum(shares) == pytest.approx(100, abs=0.05 * len(shares) + 0.01) and "█" in table
+    assert "profile" not in json.loads(bench(lamina, model, "-p", "4", "-n", "0", "--json"))[0]
+
+
+@pytest.mark.parametrize("flags", [["--profile", "-o", "csv"], ["-p", "4-2"], ["-p", "0-8*2"], ["-pg", "3"], ["-p", "1-999"], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-npl", "0"], ["-p", "0", "-n", "0"], ["-t", "5000"]])
 def test_nonsense_is_refused(lamina, model, flags):
     done = run(lamina, "bench", model, *flags)
     assert done.returncode == 2 and done.stderr.startswith("error: ") and not done.stdout

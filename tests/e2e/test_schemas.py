@@ -20,7 +20,7 @@ DOCUMENTS = {
     "report": ["gpt2", "llama-3.2-3b deepseek-v2", "tests/golden/mixtral/experts-window", "mpt-7b --device rtx-4090"],
     "devices": ["", "h100", "--kind phone"],
     "audit": ["tests/golden/facts/facts.tsv", "tests/golden/audit/qwen2.5-7b.md -m qwen2.5-7b"],
-    "bench": [f"-m {MODEL} -p 8 -n 2 -r 1", f"-m {MODEL} -p 0 -n 2 -r 2 -d 4 -npl 2"],
+    "bench": [f"-m {MODEL} -p 8 -n 2 -r 1", f"-m {MODEL} -p 8 -n 2 -r 1 --profile", f"-m {MODEL} -p 0 -n 2 -r 2 -d 4 -npl 2"],
 }
 CASES = [(kind, line) for kind, lines in DOCUMENTS.items() for line in lines]
 
