@@ -37,15 +37,15 @@ static unsigned parts_of(const lm_bench_result *r, part out[MOST_PARTS], double 
     return n;
 }
 
-static void bar_text(double share, char *out)
+static void bar_text(double share, char *out, size_t size)
 {
     static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
     unsigned n = (unsigned)(share * 8 * BAR + 0.5);
+    size_t   at = 0;
 
-    *out = '\0';
     for (unsigned i = 0; i < n / 8; i++)
-        out = stpcpy(out, "█");
-    strcpy(out, eighths[n % 8]);
+        at += (size_t)snprintf(out + at, size - at, "█");
+    snprintf(out + at, size - at, "%s", eighths[n % 8]);
 }
 
 static void add_part(lm_grid *g, const part *p, double total, double tokens, double seconds, double workers)
@@ -55,7 +55,7 @@ static void add_part(lm_grid *g, const part *p, double total, double tokens, dou
 
     snprintf(time, sizeof time, "%.1f", 1e6 * of * seconds / tokens);
     snprintf(share, sizeof share, "%.1f %%", 100 * of);
-    bar_text(of, bar);
+    bar_text(of, bar, sizeof bar);
     if (p->product)
         snprintf(ops, sizeof ops, "%.0f GOP/s", 1e-9 * (double)p->product->ops / alone);
     if (p->product && p->product->bytes)

@@ -470,7 +470,8 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
     if (!b)
         return lm_fail_memory(e, "bench", sizeof *b);
     if (o->profile && !cli->json && (o->form == LM_BENCH_CSV || o->form == LM_BENCH_SQL))
-        return lm_fail(e, LM_USAGE, "--profile", LM_NO_OFFSET, "a line of %s has no place for it; md, json and jsonl have", form_words[o->form]);
+        return lm_fail(e, LM_USAGE, "--profile", LM_NO_OFFSET, "a line of %s has no place for it; md, json and jsonl have",
+                       form_words[o->form]);
     LM_TRY(read_lists(o, &l, e));
     LM_TRY(lm_machine_describe(&machine, e));
     *b = (bench){ .cli = cli, .o = o, .form = cli->json ? LM_BENCH_JSON : (lm_bench_form)o->form };
