@@ -32,6 +32,8 @@ struct lm_pool {
     lm_job      job;
     lm_unit_job unit_job;
     void       *arg;
+    _Atomic(lm_idle) idle;
+    void       *idle_arg;
     _Alignas(64) atomic_ullong ticket;
     _Alignas(64) atomic_uint number;     /* of the job; rises by one */
     _Alignas(64) atomic_uint sleeping;
@@ -70,13 +72,17 @@ static int64_t now_ns(void)
 }
 
 /* Whether *at becomes (until_equal) or stops being `value` before it is time to sleep. */
-static bool spin(const lm_pool *p, atomic_uint *at, unsigned value, bool until_equal)
+static bool spin(lm_pool *p, unsigned index, atomic_uint *at, unsigned value, bool until_equal)
 {
-    int64_t end = 0;
+    lm_idle idle = atomic_load_explicit(&p->idle, memory_order_acquire);
+    int64_t end  = 0;
 
     for (unsigned i = 0; p->spins; i++) {
         if ((atomic_load_explicit(at, memory_order_acquire) == value) == until_equal)
             return true;
+        if (idle && idle(p->idle_arg, index))
+            continue;
+        idle = NULL;
         pause_cpu();
         if (i % 64 == 63) {                              /* the length of a pause differs tenfold between processors */
             int64_t t = now_ns();
@@ -103,7 +109,7 @@ static unsigned wait_for_job(lm_pool *p, unsigned seen, unsigned index)
     unsigned n;
 
     wait_for_use(p, index);
-    if (spin(p, &p->number, seen, false))
+    if (spin(p, index, &p->number, seen, false))
         return atomic_load_explicit(&p->number, memory_order_acquire);
     atomic_fetch_add(&p->sleeping, 1);
     while ((n = atomic_load(&p->number)) == seen)
@@ -178,7 +184,7 @@ static void join(lm_pool *p)
 {
     unsigned left;
 
-    if (spin(p, &p->left, 0, true))
+    if (spin(p, 0, &p->left, 0, true))
         return;
     atomic_store(&p->joining, true);
     while ((left = atomic_load(&p->left)) != 0)
@@ -201,6 +207,12 @@ void lm_pool_use(lm_pool *p, unsigned threads)
 unsigned lm_pool_used(const lm_pool *p)
 {
     return atomic_load_explicit(&p->used, memory_order_relaxed);
+}
+
+void lm_pool_idle(lm_pool *p, lm_idle idle, void *arg)
+{
+    p->idle_arg = arg;
+    atomic_store_explicit(&p->idle, idle, memory_order_release);
 }
 
 void lm_pool_run(lm_pool *p, lm_job job, void *arg)

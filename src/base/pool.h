@@ -4,6 +4,8 @@
 #ifndef LM_BASE_POOL_H
 #define LM_BASE_POOL_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 typedef struct lm_pool lm_pool;
@@ -26,6 +28,11 @@ unsigned lm_pool_used(const lm_pool *p);
  * when all are done. Nobody waits for a worker that has no unit: one that is kept from a processor holds nothing up. */
 typedef void (*lm_unit_job)(void *arg, unsigned worker, unsigned unit);
 void lm_pool_run_units(lm_pool *p, lm_unit_job job, void *arg, unsigned units);
+
+/* What a worker does while it waits and does not sleep yet: idle(arg, worker), again and again until it returns false or there is
+ * work; a piece takes well below a microsecond. Set while no job runs. */
+typedef bool (*lm_idle)(void *arg, unsigned worker);
+void lm_pool_idle(lm_pool *p, lm_idle idle, void *arg);
 
 /* For jobs: items [0, n) cut into `workers` contiguous shares whose borders are multiples of `grain`. */
 void lm_pool_share(uint64_t n, uint64_t grain, unsigned worker, unsigned workers, uint64_t *from, uint64_t *to);

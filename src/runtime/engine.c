@@ -215,7 +215,8 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error 
     LM_TRY(take_memory(g, e));
     lay_out(g);
     lm_kv_reset(g);
-    return lm_engine_load(g, o ? o : &defaults, e);
+    LM_TRY(lm_engine_load(g, o ? o : &defaults, e));
+    return lm_ahead_new(g, e);
 }
 
 lm_status lm_engine_new(const lm_model *m, const lm_engine_options *o, lm_engine **out, lm_error *e)

@@ -38,6 +38,8 @@ struct lm_engine {
     uint32_t          n_rows, n_wanted;
     atomic_bool       cancel;
     atomic_int        failure;           /* an lm_status */
+    atomic_ullong     ahead;             /* stage + 1 << 16 | rows << 8 | wanted rows, for workers that wait; 0: nothing to ask for */
+    uint8_t          *cursors;           /* theirs (ahead.c) */
     struct lm_profiler *profiler;        /* while somebody wants to know; else NULL */
     lm_arena          arena;
 };
@@ -63,6 +65,11 @@ void lm_kv_release(lm_engine *g, uint32_t sequence, uint32_t keep);
 
 /* Fill float32 weights and packed ones; find where mapped ones lie. */
 lm_status lm_engine_load(lm_engine *g, const lm_engine_options *o, lm_error *e);
+
+/* While workers wait, they ask for the weights of the next products (ahead.c). `stage` has begun. */
+lm_status lm_ahead_new(lm_engine *g, lm_error *e);
+void      lm_ahead_set(lm_engine *g, uint32_t stage);
+bool      lm_ahead_read(void *engine, unsigned worker);      /* a piece; false when there is no more */
 
 /* Run the plan on the rows that the engine's arrays describe. */
 lm_status lm_engine_execute(lm_engine *g, lm_error *e);

@@ -461,7 +461,7 @@ static void run_share(void *arg, unsigned worker, unsigned share)
 }
 
 /* How many shares. One row by rows stays where it is. */
-static unsigned shares_of(const lm_engine *g, const lm_stage *t, uint32_t rows)
+unsigned lm_stage_shares(const lm_engine *g, const lm_stage *t, uint32_t rows)
 {
     unsigned workers = lm_pool_used(g->pool), most = workers * LM_MOST_SHARES;
     uint64_t bytes = 0;
@@ -493,7 +493,8 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
             continue;
         if (atomic_load_explicit(&g->cancel, memory_order_relaxed))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
-        j.shares = shares_of(g, j.stage, n);
+        j.shares = lm_stage_shares(g, j.stage, n);
+        lm_ahead_set(g, i);
         joins += j.shares > 1;
         lm_pool_run_units(g->pool, run_share, &j, j.shares);
         if (atomic_load_explicit(&g->failure, memory_order_relaxed) != LM_OK)

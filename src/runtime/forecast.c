@@ -464,6 +464,7 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
     *out = (lm_forecast){ 0 };
     if (!per_key)
         return lm_fail_memory(e, "a forecast", 0);
+    atomic_store(&g->ahead, 0);                          /* what is timed has the memory to itself */
     lm_pool_use(g->pool, (rows ? rows : sequences) > LM_FEW_ROWS ? g->threads_batch : g->threads);
     lm_status status = measure(g, &r, e);
     if (status == LM_OK) {

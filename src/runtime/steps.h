@@ -28,6 +28,9 @@ static inline unsigned lm_product_shares(unsigned workers, uint64_t bytes, uint6
     return workers == 1 ? 1 : shares < workers ? workers : shares < most ? (unsigned)shares : most;
 }
 
+/* How many shares a stage is cut into for so many rows of its domain. */
+unsigned lm_stage_shares(const lm_engine *g, const lm_stage *t, uint32_t rows);
+
 static inline uint32_t rows_of(const lm_engine *g, lm_domain domain)
 {
     return domain == LM_ALL_ROWS ? g->n_rows : g->n_wanted;

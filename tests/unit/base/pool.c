@@ -134,6 +134,42 @@ static void every_unit_once(void **state)
     }
 }
 
+typedef struct idle_tally {
+    unsigned    calls[2];            /* plain: each worker its own */
+    atomic_uint all;
+} idle_tally;
+
+static bool count_idle(void *arg, unsigned worker)
+{
+    idle_tally *t = arg;
+
+    t->calls[worker]++;
+    atomic_fetch_add(&t->all, 1);
+    return t->calls[worker] < 100;
+}
+
+/* Whoever waits is asked until there is nothing to do; the job is done all the same. */
+static void waiting_is_used(void **state)
+{
+    lm_pool   *p;
+    unit_tally t = { .slow = 1 };
+    idle_tally idle = { { 0 }, 0 };
+
+    (void)state;
+    assert_int_equal(lm_pool_new(2, &p, NULL), LM_OK);
+    lm_pool_idle(p, count_idle, &idle);
+    for (unsigned i = 1; i <= 50; i++) {
+        lm_pool_run_units(p, count_unit, &t, 2);
+        assert_int_equal(t.all, 2 * i);
+    }
+    lm_pool_free(p);
+    assert_int_equal(idle.calls[0] + idle.calls[1], idle.all);
+    if (lm_cpu_cores() >= 2)
+        assert_true(idle.all >= 100);
+    else
+        assert_int_equal(idle.all, 0);                   /* waiting is sleeping */
+}
+
 static void jobs_allocate_nothing(void **state)
 {
     lm_pool       *p;
@@ -272,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_worker_once),       cmocka_unit_test(every_unit_once),
+        cmocka_unit_test(waiting_is_used),
         cmocka_unit_test(sleepers_are_woken),      cmocka_unit_test(jobs_allocate_nothing),
         cmocka_unit_test(idle_pools_burn_nothing), cmocka_unit_test(impossible_sizes),   cmocka_unit_test(shares_cover_everything),
         cmocka_unit_test(huge_counts_are_shared_too), cmocka_unit_test(some_of_them),
