@@ -91,11 +91,26 @@ void lm_view_layers(lm_page *v)
     }
 }
 
-/* ---- the tree as a framework prints it ---- */
+/* ---- the tree as transformers prints it ---- */
 
-static void put_arguments(lm_page *v, uint32_t m)
+/* Whether the first word, of n letters, is `name`. */
+static bool is_word(const char *words, size_t n, const char *name)
 {
-    lm_facts         *f = v->f;
+    return strncmp(words, name, n) == 0 && name[n] == '\0';
+}
+
+static bool in_list(const char *words, const char *name)
+{
+    for (size_t n; *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        if (is_word(words, n, name))
+            return true;
+    }
+    return false;
+}
+
+static void put_sizes(const lm_facts *f, uint32_t m, lm_buf *out)
+{
     const lm_program *p = f->s.program;
     const lm_module  *x = &p->modules[m];
     const lm_node    *n = &p->nodes[x->first_op];
@@ -103,66 +118,103 @@ static void put_arguments(lm_page *v, uint32_t m)
     lm_linear_form    linear;
 
     if (lm_module_linear(p, m, &linear) && strcmp(x->class_name, "Conv1D") != 0) {
-        lm_buf_printf(v->out, "in_features=%" PRIu64 ", out_features=%" PRIu64 ", bias=%s", linear.in, linear.out,
+        lm_buf_printf(out, "in_features=%" PRIu64 ", out_features=%" PRIu64 ", bias=%s", linear.in, linear.out,
                       linear.bias ? "True" : "False");
         return;
     }
-    if (x->end_op != x->first_op + 1)
+    if (x->end_op == x->first_op || (x->end_op != x->first_op + 1 && n->code != LM_OP_EMBED))
         return;
     switch (n->code) {
     case LM_OP_LINEAR:
-        lm_buf_printf(v->out, "nf=%u, nx=%u", p->values[n->out].width, p->values[n->in[0]].width);
+        lm_buf_printf(out, "nf=%u, nx=%u", p->values[n->out].width, p->values[n->in[0]].width);
         break;
     case LM_OP_EMBED:
     case LM_OP_POSITION:
-        lm_buf_printf(v->out, "%" PRIu64 ", %u", p->weights[n->weights[0]].dims[0], p->values[n->out].width);
+        lm_buf_printf(out, "%" PRIu64 ", %u", p->weights[n->weights[0]].dims[0], p->values[n->out].width);
         break;
     case LM_OP_RMS_NORM:
-        lm_buf_printf(v->out, "(%" PRIu64 ",), eps=%s", p->weights[n->weights[0]].elements,
-                      lm_number_text(text, lm_decimal(n->norm.eps)));
+        lm_buf_printf(out, "(%" PRIu64 ",), eps=%s", p->weights[n->weights[0]].elements, lm_number_text(text, lm_decimal(n->norm.eps)));
         break;
     case LM_OP_LAYER_NORM:
-        lm_buf_printf(v->out, "(%u,), eps=%s, elementwise_affine=True", p->values[n->out].width,
-                      lm_number_text(text, lm_decimal(n->norm.eps)));
+        if (strcmp(x->class_name, "LayerNorm") == 0)
+            lm_buf_printf(out, "(%u,), eps=%s, elementwise_affine=True, bias=%s", p->values[n->out].width,
+                          lm_number_text(text, lm_decimal(n->norm.eps)), n->weights[1] != LM_NONE ? "True" : "False");
         break;
     default:
         break;
     }
 }
 
-static void put_repr(lm_page *v, uint32_t m, const char *name, unsigned indent, unsigned depth)
-{
-    const lm_ledger *l = v->f->ledger;
-    const lm_module *x = &v->f->s.program->modules[m];
+static void put_repr(const lm_facts *f, uint32_t m, unsigned indent, unsigned depth, lm_buf *out);
 
-    lm_buf_printf(v->out, "%*s%s%s(", (int)indent, "", name, x->class_name);
-    if (l->child[m] == LM_NONE || depth == 0) {
-        put_arguments(v, m);
-        lm_buf_printf(v->out, "%s)\n", l->child[m] != LM_NONE ? "…" : "");
+static void put_child(const lm_facts *f, uint32_t m, unsigned indent, unsigned depth, lm_buf *out)
+{
+    lm_buf_printf(out, "%*s(%s): ", (int)indent, "", f->s.program->modules[m].name);
+    put_repr(f, m, indent, depth, out);
+}
+
+static void put_children(const lm_facts *f, uint32_t m, unsigned indent, unsigned depth, lm_buf *out)
+{
+    const lm_module *modules = f->s.program->modules;
+    const char      *order   = modules[m].order;
+
+    for (size_t n, at = 0; order[at]; at += n + (order[at + n] == ' ')) {
+        n = strcspn(order + at, " ");
+        for (uint32_t c = f->ledger->child[m]; c != LM_NONE; c = f->ledger->sibling[c])
+            if (order[at] == '*' ? !in_list(order, modules[c].name) : is_word(order + at, n, modules[c].name))
+                put_child(f, c, indent, depth, out);
+    }
+}
+
+/* Neighbours that print alike are one: "(0-27): 28 x ". */
+static void put_list(const lm_facts *f, uint32_t m, unsigned indent, unsigned depth, lm_buf *out)
+{
+    const lm_module *modules = f->s.program->modules;
+    lm_buf           one = { 0 }, other = { 0 };
+
+    for (uint32_t c = f->ledger->child[m], next; c != LM_NONE; c = next) {
+        uint32_t last = c, n = 1;
+        one.size = 0;
+        put_repr(f, c, indent, depth, &one);
+        for (next = f->ledger->sibling[c]; next != LM_NONE; next = f->ledger->sibling[next], n++) {
+            other.size = 0;
+            put_repr(f, next, indent, depth, &other);
+            if (one.size != other.size || memcmp(one.data, other.data, one.size) != 0)
+                break;
+            last = next;
+        }
+        if (n > 1)
+            lm_buf_printf(out, "%*s(%s-%s): %u x ", (int)indent, "", modules[c].name, modules[last].name, n);
+        else
+            lm_buf_printf(out, "%*s(%s): ", (int)indent, "", modules[c].name);
+        lm_buf_add(out, one.data, one.size);
+    }
+    out->failed |= one.failed || other.failed;
+    lm_buf_free(&one);
+    lm_buf_free(&other);
+}
+
+static void put_repr(const lm_facts *f, uint32_t m, unsigned indent, unsigned depth, lm_buf *out)
+{
+    const lm_module *x    = &f->s.program->modules[m];
+    bool             leaf = f->ledger->child[m] == LM_NONE;
+    size_t           from;
+
+    lm_buf_printf(out, "%s(", x->class_name);
+    from = out->size;
+    if (leaf || depth == 0) {
+        put_sizes(f, m, out);
+        if (x->says)
+            lm_buf_printf(out, "%s%s", out->size > from ? ", " : "", x->says);
+        lm_buf_printf(out, "%s)\n", leaf ? "" : "…");
         return;
     }
-    lm_buf_add_char(v->out, '\n');
-    for (uint32_t c = l->child[m], next; c != LM_NONE; c = next) {
-        const lm_module *y = &v->f->s.program->modules[c];
-        char             label[128];
-        uint32_t         last = c;
-        next                  = l->sibling[c];
-        /* layers that are made alike are one line: "(0-27): 28 x " */
-        while (m == l->stack && next != LM_NONE && l->twin[v->f->s.program->modules[next].layer] == l->twin[y->layer]) {
-            last = next;
-            next = l->sibling[next];
-        }
-        if (last != c)
-            snprintf(label, sizeof label, "(%s-%s): %u x ", y->name, v->f->s.program->modules[last].name,
-                     (unsigned)(v->f->s.program->modules[last].layer - y->layer + 1));
-        else
-            snprintf(label, sizeof label, "(%s): ", y->name);
-        put_repr(v, c, label, indent + 2, depth - 1);
-    }
-    lm_buf_printf(v->out, "%*s)\n", (int)indent, "");
+    lm_buf_add_char(out, '\n');
+    (strcmp(x->class_name, "ModuleList") == 0 ? put_list : put_children)(f, m, indent + 2, depth - 1, out);
+    lm_buf_printf(out, "%*s)\n", (int)indent, "");
 }
 
 void lm_view_tree(lm_page *v)
 {
-    put_repr(v, 0, "", 0, v->o->depth ? v->o->depth : 16);
+    put_repr(v->f, 0, 0, v->o->depth ? v->o->depth : 16, v->out);
 }

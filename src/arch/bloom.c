@@ -13,6 +13,7 @@ static lm_value bloom_attention(lm_builder *b, const lm_config *c, lm_value x, l
     lm_value v    = lm_columns(b, "v", qkv, c->qkv_groups, 2 * part, part);
     lm_value o    = lm_linear(b, "dense", lm_attention(b, q, k, v, &c->attention), c->hidden, true);
     o             = lm_add(b, residual, o);
+    lm_dropout(b, "attention_dropout", c->dropout[1], LM_NONE);
     lm_pop(b);
     return o;
 }
@@ -91,6 +92,10 @@ const lm_family lm_family_bloom = {
     .class_prefix = "Bloom",
     .hf_types     = (const char *const[]){ "bloom", NULL },
     .gguf_archs   = (const char *const[]){ "bloom", NULL },
+    .orders       = (const lm_order[]){ { "MLP", "*" }, { NULL, NULL } },
+    .act_name     = "gelu_impl",
+    .act_class    = "BloomGelu",
+    .dropout_keys = (const char *const[]){ "hidden_dropout", "attention_dropout", "hidden_dropout" },
     .configure    = bloom_configure,
     .build        = bloom_build,
     .names        = bloom_names,

@@ -26,7 +26,9 @@ static lm_value cohere_attention(lm_builder *b, const lm_config *c, uint32_t lay
 /* The parts side by side, behind one norm without a bias. */
 static lm_value cohere_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
 {
-    return lm_layer_norm(b, name, x, c->norm_eps, false);
+    x = lm_layer_norm(b, name, x, c->norm_eps, false);
+    lm_class_is(b, "%sLayerNorm");
+    return x;
 }
 
 static lm_value cohere_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -46,7 +48,7 @@ static lm_status read_common(const lm_source *s, double base, lm_config *c, lm_e
     bool file = s->kind == LM_GGUF;
 
     LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
-    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, &c->act, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
     LM_TRY(lm_read_bool(s, "attention_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_bool(s, "use_qk_norm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
     LM_TRY(lm_read_f32(s, "logit_scale", "logit_scale", 1e-6, 1e6, file ? 1 : 0.0625, &c->logit_factor, e));
@@ -88,6 +90,7 @@ const lm_family lm_family_cohere = {
     .class_prefix = "Cohere",
     .hf_types     = (const char *const[]){ "cohere", NULL },
     .gguf_archs   = (const char *const[]){ "command-r", NULL },
+    .pad_token    = "0",
     .configure    = cohere_configure,
     .build        = cohere_build,
     .names        = lm_llama_names,
@@ -101,6 +104,7 @@ const lm_family lm_family_cohere2 = {
     .class_prefix = "Cohere2",
     .hf_types     = (const char *const[]){ "cohere2", NULL },
     .gguf_archs   = (const char *const[]){ "cohere2", NULL },
+    .pad_token    = "0",
     .configure    = cohere2_configure,
     .build        = cohere_build,
     .names        = lm_llama_names,

@@ -27,6 +27,9 @@ typedef struct lm_config {
     uint32_t context_length;
     float    norm_eps;
     lm_act   act;
+    const char *act_class;               /* what transformers calls it; NULL: the file does not name it */
+    char     pad_token[16];              /* of the embedding, as a print shows it; "": none */
+    float    dropout[3];                 /* in training: of the embedding, of attention, of what is added */
     bool     bias_qkv, bias_o, bias_mlp;
     bool     tied;
     lm_rope_spec      rope;
@@ -46,6 +49,7 @@ typedef struct lm_config {
     bool     scores_by_layer;            /* scores are divided by layer + 1 */
     uint32_t embed_width;                /* of the embedding, where projections join it to `hidden` */
     uint32_t qkv_groups;                 /* equal parts of a fused projection, each with its own q, k and v */
+    const char *model_class;             /* of the decoder without its head; NULL: "%sModel" */
     const char *head_name;               /* of the module that makes logits, where checkpoints differ */
     float    qkv_clamp;                  /* q, k and v stay within +- this; 0: anywhere */
     bool     post_norm, final_norm;      /* norms after each part; a norm before the head */
@@ -73,6 +77,12 @@ typedef struct lm_family {
     const char *head_class;              /* what follows it in the root's class; NULL: "ForCausalLM" */
     const char *const *hf_types;         /* values of model_type, NULL-ended */
     const char *const *gguf_archs;       /* values of general.architecture, NULL-ended */
+    const lm_order *orders;              /* of modules that are not made in the order they run; NULL: as usual */
+    const char *act_name;                /* of its activations; NULL: "act_fn" */
+    const char *act_class;               /* theirs, where the file names none; NULL: by function */
+    const char *pad_token;               /* pad_token_id where config.json has none, as transformers fills it in; NULL: none */
+    const char *const *dropout_keys;     /* of lm_config.dropout, three; NULL: nobody shows them */
+    float       dropout;                 /* where config.json does not say */
     const char *gguf_as;                 /* the architecture that its files name when it reads none of its own; NULL: gguf_archs[0] */
     /* Families that share a GGUF architecture: only where this key is above 0 ("expert_count") or has this value
      * ("expert_gating_func=2"); NULL: any. */
@@ -140,8 +150,11 @@ lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm
  * lm_read_rope, which reads full_attention where c->rope_local.dim is not 0. */
 lm_status lm_read_local_rope(const lm_source *s, double default_base, lm_config *c, lm_error *e);
 
-/* hidden_act and its kin. */
-lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_act *out, lm_error *e);
+/* Says of the embedding that was just made which of its rows is padding. */
+void lm_say_padding(lm_builder *b, const lm_config *c);
+
+/* hidden_act and its kin: act and act_class. */
+lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_config *c, lm_error *e);
 
 /* The scores of a layer: with the window, unless the layer is one of those that see everything. */
 lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer);

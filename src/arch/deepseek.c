@@ -147,7 +147,7 @@ static lm_status read_sizes(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "intermediate_size", "feed_forward_length", 1, 1u << 20, -1, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
     LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-6, &c->norm_eps, e));
-    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, &c->act, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
     LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
     c->bias_o     = c->bias_qkv;
     c->n_kv_heads = c->n_heads;

@@ -216,7 +216,7 @@ static lm_status see_leaf(tree *t, leaf *l)
         t->eps = l->eps > 0 ? l->eps : t->eps;
         return heads ? same(t, &t->qk_norm, l->numbers[0]) : LM_OK;
     }
-    if (lm_view_is(l->name, "act_fn") || lm_view_is(l->name, "act"))
+    if (lm_view_is(l->name, "act_fn") || lm_view_is(l->name, "act") || lm_view_is(l->name, "activation_fn"))
         snprintf(t->act, sizeof t->act, "%.*s", (int)(l->class_name.size < NAME ? l->class_name.size : NAME - 1),
                  l->class_name.data);
     return LM_OK;

@@ -23,6 +23,7 @@ const lm_family lm_family_ernie = {
     .class_prefix = "Ernie4_5",
     .hf_types     = (const char *const[]){ "ernie4_5", NULL },
     .gguf_archs   = (const char *const[]){ "ernie4_5", NULL },
+    .pad_token    = "0",
     .configure    = ernie_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,

@@ -2,13 +2,21 @@
  * and v with a norm for each part (40B, "new decoder architecture"); ALiBi and one part after the other (RW). */
 #include "arch/families.h"
 
+static lm_value falcon_linear(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t out)
+{
+    lm_value y = lm_linear(b, name, x, out, c->bias_qkv);
+
+    lm_class_is(b, "%sLinear");
+    return y;
+}
+
 /* Checkpoints store the queries of a group, its k, its v, and the next group; GGUF all q, all k, all v. */
 static lm_value falcon_attention(lm_builder *b, const lm_config *c, lm_value x)
 {
     uint32_t groups = c->qkv_groups, q_width = c->hidden / groups, kv_width = c->n_kv_heads * c->head_dim / groups;
 
     lm_push(b, "self_attention", "%sAttention");
-    lm_value qkv = lm_linear(b, "query_key_value", x, groups * (q_width + 2 * kv_width), c->bias_qkv);
+    lm_value qkv = falcon_linear(b, c, "query_key_value", x, groups * (q_width + 2 * kv_width));
     lm_value q   = lm_columns(b, "q", qkv, groups, 0, q_width);
     lm_value k   = lm_columns(b, "k", qkv, groups, q_width, kv_width);
     lm_value v   = lm_columns(b, "v", qkv, groups, q_width + kv_width, kv_width);
@@ -16,7 +24,8 @@ static lm_value falcon_attention(lm_builder *b, const lm_config *c, lm_value x)
         q = lm_rope(b, q, c->n_heads, &c->rope);
         k = lm_rope(b, k, c->n_kv_heads, &c->rope);
     }
-    lm_value o = lm_linear(b, "dense", lm_attention(b, q, k, v, &c->attention), c->hidden, c->bias_qkv);
+    lm_value o = falcon_linear(b, c, "dense", lm_attention(b, q, k, v, &c->attention), c->hidden);
+    lm_dropout(b, "attention_dropout", c->dropout[1], LM_NONE);
     lm_pop(b);
     return o;
 }
@@ -24,8 +33,8 @@ static lm_value falcon_attention(lm_builder *b, const lm_config *c, lm_value x)
 static lm_value falcon_mlp(lm_builder *b, const lm_config *c, lm_value x)
 {
     lm_push(b, "mlp", "%sMLP");
-    lm_value y = lm_activate(b, lm_linear(b, "dense_h_to_4h", x, c->intermediate, c->bias_qkv), c->act);
-    y          = lm_linear(b, "dense_4h_to_h", y, c->hidden, c->bias_qkv);
+    lm_value y = lm_activate(b, falcon_linear(b, c, "dense_h_to_4h", x, c->intermediate), c->act);
+    y          = falcon_linear(b, c, "dense_4h_to_h", y, c->hidden);
     lm_pop(b);
     return y;
 }
@@ -52,6 +61,7 @@ static lm_value falcon_build(lm_builder *b, const lm_config *c)
     }
     lm_pop(b);
     x = lm_layer_norm(b, "ln_f", x, c->norm_eps, true);
+    lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
     lm_pop(b);
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.word_embeddings" : NULL);
 }
@@ -95,7 +105,7 @@ static lm_status falcon_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "ffn_hidden_size", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
-    LM_TRY(lm_read_act(s, "activation", LM_ACT_GELU, &c->act, e));
+    LM_TRY(lm_read_act(s, "activation", LM_ACT_GELU, c, e));
     LM_TRY(lm_read_bool(s, "bias", NULL, lm_has_tensor(s, "blk.0.attn_qkv.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
     if (c->head_dim * c->n_heads != c->hidden)
@@ -128,6 +138,13 @@ const lm_family lm_family_falcon = {
     .hf_types     = (const char *const[]){ "falcon", NULL },
     .gguf_archs   = (const char *const[]){ "falcon", NULL },
     .coarse_mixture = true,
+    .orders       = (const lm_order[]){
+        { "MLP", "*" },
+        { "DecoderLayer", "self_attention mlp post_attention_layernorm *" },
+        { NULL, NULL },
+    },
+    .act_name     = "act",
+    .dropout_keys = (const char *const[]){ "hidden_dropout", "attention_dropout", "hidden_dropout" },
     .configure    = falcon_configure,
     .build        = falcon_build,
     .names        = falcon_names,

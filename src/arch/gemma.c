@@ -11,9 +11,11 @@ lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, 
     lm_tied_unless_said(s, c);
     LM_TRY(lm_llama_configure(s, c, e));
     /* "gelu" in hidden_act of the first files means the tanh form, as everywhere else in the family */
-    LM_TRY(lm_read_act(s, act, LM_ACT_GELU_TANH, &c->act, e));
-    if (strcmp(act, "hidden_act") == 0 && c->act == LM_ACT_GELU)
-        c->act = LM_ACT_GELU_TANH;
+    LM_TRY(lm_read_act(s, act, LM_ACT_GELU_TANH, c, e));
+    if (strcmp(act, "hidden_act") == 0 && c->act == LM_ACT_GELU) {
+        c->act       = LM_ACT_GELU_TANH;
+        c->act_class = NULL;
+    }
     c->embed_factor  = sqrtf((float)c->hidden);
     c->norm_plus_one = true;
     c->bias_mlp      = false;
@@ -34,6 +36,7 @@ const lm_family lm_family_gemma = {
     .class_prefix = "Gemma",
     .hf_types     = (const char *const[]){ "gemma", NULL },
     .gguf_archs   = (const char *const[]){ "gemma", NULL },
+    .pad_token    = "0",
     .configure    = gemma_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,

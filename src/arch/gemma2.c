@@ -65,6 +65,7 @@ const lm_family lm_family_gemma2 = {
     .class_prefix = "Gemma2",
     .hf_types     = (const char *const[]){ "gemma2", NULL },
     .gguf_archs   = (const char *const[]){ "gemma2", NULL },
+    .pad_token    = "0",
     .configure    = gemma2_configure,
     .build        = lm_gemma2_build,
     .names        = lm_gemma2_names,

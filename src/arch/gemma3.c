@@ -7,7 +7,8 @@ static lm_status gemma3_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->rope_local.dim = 1;               /* there is one: see below */
     c->rope.base      = 1e6;
     LM_TRY(lm_gemma_configure(s, "hidden_activation", c, e));
-    c->qk_norm = true;
+    c->qk_norm     = true;
+    c->model_class = "%sTextModel";
     LM_TRY(lm_gemma2_scores(s, 62, c, e));
     LM_TRY(lm_read_optional_f32(s, "attn_logit_softcapping", NULL, 0, &c->attention.softcap, e));
     LM_TRY(lm_read_optional_f32(s, "final_logit_softcapping", "final_logit_softcapping", 0, &c->final_softcap, e));
@@ -24,6 +25,8 @@ const lm_family lm_family_gemma3 = {
     .class_prefix = "Gemma3",
     .hf_types     = (const char *const[]){ "gemma3_text", NULL },
     .gguf_archs   = (const char *const[]){ "gemma3", NULL },
+    .pad_token    = "0",
+    .orders       = (const lm_order[]){ { "Attention", "q_proj k_proj v_proj o_proj *" }, { NULL, NULL } },
     .configure    = gemma3_configure,
     .build        = lm_gemma2_build,
     .names        = lm_gemma2_names,

@@ -26,8 +26,8 @@ static lm_value gpt2_attention(lm_builder *b, const lm_config *c, uint32_t layer
     lm_value k   = lm_columns(b, "k", qkv, 1, width, width);
     lm_value v   = lm_columns(b, "v", qkv, 1, 2 * width, width);
     lm_value o   = conv1d(b, "c_proj", lm_attention(b, q, k, v, &scores), c->hidden, true);
-    lm_leaf(b, "attn_dropout", "Dropout");
-    lm_leaf_passing(b, "resid_dropout", "Dropout", o);
+    lm_dropout(b, "attn_dropout", c->dropout[1], LM_NONE);
+    lm_dropout(b, "resid_dropout", c->dropout[2], o);
     lm_pop(b);
     return o;
 }
@@ -37,7 +37,7 @@ lm_value lm_gpt2_mlp(lm_builder *b, const lm_config *c, lm_linear_builder *linea
     lm_push(b, "mlp", "%sMLP");
     lm_value y = lm_activate(b, linear(b, "c_fc", x, c->intermediate, true), c->act);
     y          = linear(b, "c_proj", y, c->hidden, true);
-    lm_leaf_passing(b, "dropout", "Dropout", y);
+    lm_dropout(b, "dropout", c->dropout[2], y);
     lm_pop(b);
     return y;
 }
@@ -56,7 +56,7 @@ lm_value lm_gpt2_frame(lm_builder *b, const lm_config *c, lm_layer_builder *bloc
     lm_called_by_position(b);
     lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
     x          = lm_add(b, x, lm_position_embed(b, "wpe", c->context_length, c->hidden, 0));
-    lm_leaf_passing(b, "drop", "Dropout", x);
+    lm_dropout(b, "drop", c->dropout[0], x);
     lm_push(b, "h", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sBlock");
@@ -85,7 +85,7 @@ lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "n_inner", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "n_positions", "context_length", 1, 1u << 24, 1024, &c->context_length, e));
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
-    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_bool(s, "scale_attn_weights", NULL, true, &scaled, e));
     LM_TRY(lm_read_bool(s, "scale_attn_by_inverse_layer_idx", NULL, false, &by_layer, e));
     LM_TRY(lm_read_head_dim(s, "n_head", c, e));
@@ -118,6 +118,10 @@ const lm_family lm_family_gpt2 = {
     .head_class   = "LMHeadModel",
     .hf_types     = (const char *const[]){ "gpt2", NULL },
     .gguf_archs   = (const char *const[]){ "gpt2", NULL },
+    .act_name     = "act",
+    .act_class    = "NewGELUActivation",
+    .dropout_keys = (const char *const[]){ "embd_pdrop", "attn_pdrop", "resid_pdrop" },
+    .dropout      = 0.1f,
     .configure    = lm_gpt2_configure,
     .build        = lm_gpt2_build,
     .names        = lm_gpt2_names,

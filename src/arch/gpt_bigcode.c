@@ -14,6 +14,7 @@ static lm_value bigcode_attention(lm_builder *b, const lm_config *c, lm_value x)
     lm_value k   = lm_columns(b, "k", qkv, groups, q_width, c->head_dim);
     lm_value v   = lm_columns(b, "v", qkv, groups, q_width + c->head_dim, c->head_dim);
     lm_value o   = lm_linear(b, "c_proj", lm_attention(b, q, k, v, &c->attention), c->hidden, true);
+    lm_dropout(b, "resid_dropout", c->dropout[2], o);
     lm_pop(b);
     return o;
 }
@@ -43,7 +44,7 @@ static lm_status bigcode_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(lm_read_u32(s, "n_inner", "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "n_positions", "context_length", 1, 1u << 24, 1024, &c->context_length, e));
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
-    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_bool(s, "scale_attn_weights", NULL, true, &scaled, e));
     LM_TRY(lm_read_bool(s, "multi_query", NULL, true, &multi_query, e));
     LM_TRY(lm_read_u32(s, NULL, "attention.head_count_kv", 1, 1, 1, &c->n_kv_heads, e));
@@ -61,6 +62,10 @@ const lm_family lm_family_gpt_bigcode = {
     .class_prefix = "GPTBigCode",
     .hf_types     = (const char *const[]){ "gpt_bigcode", NULL },
     .gguf_archs   = (const char *const[]){ "starcoder", NULL },
+    .act_name     = "act",
+    .act_class    = "GELUTanh",
+    .dropout_keys = (const char *const[]){ "embd_pdrop", "attn_pdrop", "resid_pdrop" },
+    .dropout      = 0.1f,
     .configure    = bigcode_configure,
     .build        = bigcode_build,
     .names        = lm_gpt2_names,

@@ -13,6 +13,8 @@ static lm_value gpt_neo_attention(lm_builder *b, const lm_config *c, uint32_t la
     lm_value k = lm_linear(b, "k_proj", x, c->hidden, false);
     lm_value v = lm_linear(b, "v_proj", x, c->hidden, false);
     lm_value o = lm_linear(b, "out_proj", lm_attention(b, q, k, v, &scores), c->hidden, true);
+    lm_dropout(b, "attn_dropout", c->dropout[1], LM_NONE);
+    lm_dropout(b, "resid_dropout", c->dropout[2], o);
     lm_pop(b);
     lm_pop(b);
     return o;
@@ -74,7 +76,7 @@ static lm_status gpt_neo_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(lm_read_u32(s, "intermediate_size", NULL, 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", NULL, 1, 1u << 24, 2048, &c->context_length, e));
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", NULL, 1e-20, 1, 1e-5, &c->norm_eps, e));
-    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_head_dim(s, "num_heads", c, e));
     c->n_kv_heads      = c->n_heads;
     c->attention       = lm_plain_attention(c);
@@ -90,6 +92,10 @@ const lm_family lm_family_gpt_neo = {
     .class_prefix = "GPTNeo",
     .hf_types     = (const char *const[]){ "gpt_neo", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
+    .orders       = (const lm_order[]){ { "SelfAttention", "attn_dropout resid_dropout k_proj v_proj q_proj out_proj" }, { NULL, NULL } },
+    .act_name     = "act",
+    .act_class    = "NewGELUActivation",
+    .dropout_keys = (const char *const[]){ "embed_dropout", "attention_dropout", "resid_dropout" },
     .configure    = gpt_neo_configure,
     .build        = gpt_neo_build,
     .names        = (const lm_name[]){ { NULL, NULL } },

@@ -56,7 +56,7 @@ static lm_status neox_configure(const lm_source *s, lm_config *c, lm_error *e)
     uint32_t lanes;
 
     LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
-    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU, &c->act, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU, c, e));
     LM_TRY(lm_read_bool(s, "use_parallel_residual", "use_parallel_residual", true, &c->parallel, e));
     LM_TRY(lm_read_bool(s, "attention_bias", NULL, s->kind != LM_GGUF || lm_has_tensor(s, "blk.0.attn_qkv.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_f32(s, "rotary_emb_base", NULL, 1e-3, 1e30, 10000, &base, e));
@@ -89,6 +89,7 @@ const lm_family lm_family_gpt_neox = {
     .class_prefix = "GPTNeoX",
     .hf_types     = (const char *const[]){ "gpt_neox", NULL },
     .gguf_archs   = (const char *const[]){ "gptneox", NULL },
+    .act_name     = "act",
     .configure    = neox_configure,
     .build        = neox_build,
     .names        = neox_names,

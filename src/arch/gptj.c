@@ -11,6 +11,8 @@ static lm_value gptj_attention(lm_builder *b, const lm_config *c, lm_value x)
     q          = lm_rope(b, q, c->n_heads, &c->rope);
     k          = lm_rope(b, k, c->n_heads, &c->rope);
     lm_value o = lm_linear(b, "out_proj", lm_attention(b, q, k, v, &c->attention), c->hidden, false);
+    lm_dropout(b, "attn_dropout", c->dropout[1], LM_NONE);
+    lm_dropout(b, "resid_dropout", c->dropout[2], o);
     lm_pop(b);
     return o;
 }
@@ -22,6 +24,7 @@ static lm_value gptj_block(lm_builder *b, const lm_config *c, lm_value x)
     lm_push(b, "mlp", "%sMLP");
     h = lm_activate(b, lm_linear(b, "fc_in", h, c->intermediate, true), c->act);
     h = lm_linear(b, "fc_out", h, c->hidden, true);
+    lm_dropout(b, "dropout", c->dropout[2], h);
     lm_pop(b);
     return lm_add(b, x, h);
 }
@@ -30,6 +33,7 @@ static lm_value gptj_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "transformer", "%sModel");
     lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
+    lm_dropout(b, "drop", c->dropout[0], x);
     lm_push(b, "h", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sBlock");
@@ -57,7 +61,7 @@ static lm_status gptj_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "n_inner", NULL, 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "n_positions", NULL, 1, 1u << 24, 2048, &c->context_length, e));
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", NULL, 1e-20, 1, 1e-5, &c->norm_eps, e));
-    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_head_dim(s, "n_head", c, e));
     if (c->head_dim * c->n_heads != c->hidden)
         return lm_no_form(s, "head_dim", "heads times width must be the width of the model", e);
@@ -76,6 +80,10 @@ const lm_family lm_family_gptj = {
     .class_prefix = "GPTJ",
     .hf_types     = (const char *const[]){ "gptj", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
+    .orders       = (const lm_order[]){ { "Attention", "attn_dropout resid_dropout *" }, { NULL, NULL } },
+    .act_name     = "act",
+    .act_class    = "NewGELUActivation",
+    .dropout_keys = (const char *const[]){ "embd_pdrop", "attn_pdrop", "resid_pdrop" },
     .configure    = gptj_configure,
     .build        = gptj_build,
     .names        = (const lm_name[]){ { NULL, NULL } },

@@ -74,8 +74,10 @@ static lm_value llama_layer(lm_builder *b, const lm_config *c, uint32_t layer, l
 
 lm_value lm_decoder_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer, lm_norm_builder *norm)
 {
-    lm_push(b, "model", "%sModel");
-    lm_value x = lm_scale(b, lm_embed_scaled(b, "embed_tokens", c->vocab_size, c->hidden, c->embed_factor), c->embedding_scale);
+    lm_push(b, "model", c->model_class ? c->model_class : "%sModel");
+    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sTextScaledWordEmbedding", c->vocab_size, c->hidden, c->embed_factor);
+    lm_say_padding(b, c);
+    x = lm_scale(b, x, c->embedding_scale);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sDecoderLayer");
@@ -103,7 +105,7 @@ lm_value lm_llama_build(lm_builder *b, const lm_config *c)
 lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_sizes(s, c, e));
-    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, &c->act, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
     if (s->kind == LM_GGUF) {
         c->bias_qkv = lm_has_tensor(s, "blk.0.attn_q.bias");
         c->bias_o   = lm_has_tensor(s, "blk.0.attn_output.bias");

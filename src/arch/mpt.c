@@ -19,7 +19,8 @@ static lm_value mpt_ffn(lm_builder *b, const lm_config *c, lm_value x, lm_value 
 {
     lm_push(b, "ffn", "%sMLP");
     lm_value y = lm_activate(b, lm_linear(b, "up_proj", x, c->intermediate, false), LM_ACT_GELU);
-    y          = lm_add(b, residual, lm_linear(b, "down_proj", y, c->hidden, false));
+    lm_says(b, "approximate='none'");
+    y = lm_add(b, residual, lm_linear(b, "down_proj", y, c->hidden, false));
     lm_pop(b);
     return y;
 }
@@ -32,6 +33,8 @@ static lm_value mpt_build(lm_builder *b, const lm_config *c)
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sBlock");
         x = lm_add(b, x, mpt_attention(b, c, lm_layer_norm(b, "norm_1", x, c->norm_eps, false)));
+        lm_leaf_passing(b, "resid_attn_dropout", "Dropout", x);
+        lm_says(b, "p=%g, inplace=False", (double)c->dropout[2]);
         x = mpt_ffn(b, c, lm_layer_norm(b, "norm_2", x, c->norm_eps, false), x);
         lm_pop(b);
     }
@@ -112,6 +115,10 @@ const lm_family lm_family_mpt = {
     .class_prefix = "Mpt",
     .hf_types     = (const char *const[]){ "mpt", NULL },
     .gguf_archs   = (const char *const[]){ "mpt", NULL },
+    .orders       = (const lm_order[]){ { "MLP", "*" }, { "Block", "* resid_attn_dropout" }, { NULL, NULL } },
+    .act_name     = "act",
+    .act_class    = "GELU",
+    .dropout_keys = (const char *const[]){ "emb_pdrop", "attn_config/attn_pdrop", "resid_pdrop" },
     .configure    = mpt_configure,
     .build        = mpt_build,
     .names        = mpt_names,

@@ -36,6 +36,7 @@ static lm_value opt_build(lm_builder *b, const lm_config *c)
     lm_push(b, "model", "%sModel");
     lm_push(b, "decoder", "%sDecoder");
     lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->embed_width);
+    lm_say_padding(b, c);
     lm_value p = lm_position_embed(b, "embed_positions", c->context_length + FIRST_POSITION, c->hidden, FIRST_POSITION);
     if (c->embed_width != c->hidden)
         x = lm_linear(b, "project_in", x, c->hidden, false);
@@ -67,7 +68,7 @@ static lm_status opt_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "ffn_dim", NULL, 1, 1u << 20, -1, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "word_embed_proj_dim", NULL, 1, 1u << 20, c->hidden, &c->embed_width, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", NULL, 1, 1u << 24, 2048, &c->context_length, e));
-    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_RELU, &c->act, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_RELU, c, e));
     LM_TRY(lm_read_bool(s, "do_layer_norm_before", NULL, true, &before, e));
     LM_TRY(lm_read_bool(s, "_remove_final_layer_norm", NULL, false, &removed, e));
     LM_TRY(lm_read_bool(s, "enable_bias", NULL, true, &bias, e));
@@ -93,6 +94,14 @@ const lm_family lm_family_opt = {
     .class_prefix = "OPT",
     .hf_types     = (const char *const[]){ "opt", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
+    .orders       = (const lm_order[]){
+        { "Attention", "k_proj v_proj q_proj *" },
+        { "Decoder", "embed_tokens embed_positions project_out * layers" },
+        { "DecoderLayer", "self_attn activation_fn self_attn_layer_norm fc1 fc2 *" },
+        { NULL, NULL },
+    },
+    .act_name     = "activation_fn",
+    .pad_token    = "1",
     .configure    = opt_configure,
     .build        = opt_build,
     .names        = (const lm_name[]){ { NULL, NULL } },

@@ -39,6 +39,7 @@ static lm_value phi_layer(lm_builder *b, const lm_config *c, lm_value x)
     h = lm_activate(b, lm_linear(b, "fc1", h, c->intermediate, true), c->act);
     h = lm_linear(b, "fc2", h, c->hidden, true);
     lm_pop(b);
+    lm_dropout(b, "resid_dropout", c->dropout[2], h);
     return lm_add(b, x, h);
 }
 
@@ -46,6 +47,7 @@ static lm_value phi_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "model", "%sModel");
     lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
+    lm_say_padding(b, c);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sDecoderLayer");
@@ -54,6 +56,7 @@ static lm_value phi_build(lm_builder *b, const lm_config *c)
     }
     lm_pop(b);
     lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
+    lm_dropout(b, "embed_dropout", c->dropout[0], LM_NONE);
     x = lm_layer_norm(b, "final_layernorm", x, c->norm_eps, true);
     lm_pop(b);
     x = lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
@@ -66,7 +69,7 @@ static lm_status phi_configure(const lm_source *s, lm_config *c, lm_error *e)
     uint32_t lanes;
 
     LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
-    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_bool(s, "qk_layernorm", NULL, false, &c->qk_norm, e));
     LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", 0.5, c, &lanes, e));
     LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
@@ -95,6 +98,14 @@ const lm_family lm_family_phi = {
     .class_prefix = "Phi",
     .hf_types     = (const char *const[]){ "phi", NULL },
     .gguf_archs   = (const char *const[]){ "phi2", NULL },
+    .orders       = (const lm_order[]){
+        { "MLP", "activation_fn *" },
+        { "DecoderLayer", "self_attn mlp * resid_dropout" },
+        { NULL, NULL },
+    },
+    .act_name     = "activation_fn",
+    .act_class    = "NewGELUActivation",
+    .dropout_keys = (const char *const[]){ "embd_pdrop", "attention_dropout", "resid_pdrop" },
     .configure    = phi_configure,
     .build        = phi_build,
     .names        = phi_names,

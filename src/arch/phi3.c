@@ -19,9 +19,12 @@ static lm_value phi3_attention(lm_builder *b, const lm_config *c, uint32_t layer
 static lm_value phi3_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
     lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
-    x          = lm_add(b, x, phi3_attention(b, c, layer, h));
-    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
-    return lm_add(b, x, lm_fused_mlp(b, c, h));
+    h          = phi3_attention(b, c, layer, h);
+    lm_dropout(b, "resid_attn_dropout", c->dropout[2], h);
+    x = lm_add(b, x, h);
+    h = lm_fused_mlp(b, c, lm_llama_norm(b, c, "post_attention_layernorm", x));
+    lm_dropout(b, "resid_mlp_dropout", c->dropout[2], h);
+    return lm_add(b, x, h);
 }
 
 static lm_value phi3_build(lm_builder *b, const lm_config *c)
@@ -60,6 +63,14 @@ const lm_family lm_family_phi3 = {
     .class_prefix = "Phi3",
     .hf_types     = (const char *const[]){ "phi3", NULL },
     .gguf_archs   = (const char *const[]){ "phi3", NULL },
+    .orders       = (const lm_order[]){
+        { "Attention", "o_proj *" },
+        { "DecoderLayer", "self_attn mlp * resid_attn_dropout resid_mlp_dropout" },
+        { NULL, NULL },
+    },
+    .act_name     = "activation_fn",
+    .pad_token    = "32000",
+    .dropout_keys = (const char *const[]){ "embd_pdrop", "attention_dropout", "resid_pdrop" },
     .configure    = phi3_configure,
     .build        = phi3_build,
     .names        = phi3_names,

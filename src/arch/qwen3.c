@@ -16,6 +16,7 @@ const lm_family lm_family_qwen3 = {
     .class_prefix = "Qwen3",
     .hf_types     = (const char *const[]){ "qwen3", NULL },
     .gguf_archs   = (const char *const[]){ "qwen3", NULL },
+    .orders       = (const lm_order[]){ { "Attention", "q_proj k_proj v_proj o_proj *" }, { NULL, NULL } },
     .configure    = qwen3_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,

@@ -155,6 +155,7 @@ const lm_family lm_family_qwen3_moe = {
     .class_prefix = "Qwen3Moe",
     .hf_types     = (const char *const[]){ "qwen3_moe", NULL },
     .gguf_archs   = (const char *const[]){ "qwen3moe", NULL },
+    .orders       = (const lm_order[]){ { "Attention", "q_proj k_proj v_proj o_proj *" }, { NULL, NULL } },
     .configure    = qwen3_moe_configure,
     .build        = qwen_moe_build,
     .names        = names,

@@ -180,27 +180,35 @@ lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
                        &c->norm_eps, e);
 }
 
-lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_act *out, lm_error *e)
+void lm_say_padding(lm_builder *b, const lm_config *c)
+{
+    if (*c->pad_token)
+        lm_says(b, "padding_idx=%s", c->pad_token);
+}
+
+lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_config *c, lm_error *e)
 {
     static const struct {
-        const char *name;
+        const char *name, *class_name;
         lm_act      act;
     } known[] = {
-        { "silu", LM_ACT_SILU },          { "swish", LM_ACT_SILU },
-        { "gelu", LM_ACT_GELU },          { "gelu_new", LM_ACT_GELU_TANH },
-        { "gelu_fast", LM_ACT_GELU_TANH }, { "gelu_pytorch_tanh", LM_ACT_GELU_TANH },
-        { "quick_gelu", LM_ACT_GELU_QUICK }, { "relu", LM_ACT_RELU },
-        { "relu2", LM_ACT_RELU2 },
+        { "silu", "SiLUActivation", LM_ACT_SILU },              { "swish", "SiLUActivation", LM_ACT_SILU },
+        { "gelu", "GELUActivation", LM_ACT_GELU },              { "gelu_new", "NewGELUActivation", LM_ACT_GELU_TANH },
+        { "gelu_fast", "FastGELUActivation", LM_ACT_GELU_TANH }, { "gelu_pytorch_tanh", "GELUTanh", LM_ACT_GELU_TANH },
+        { "quick_gelu", "QuickGELUActivation", LM_ACT_GELU_QUICK }, { "relu", "ReLU", LM_ACT_RELU },
+        { "relu2", "ReLUSquaredActivation", LM_ACT_RELU2 },
     };
     lm_view word;
 
-    *out = fallback;
+    c->act       = fallback;
+    c->act_class = NULL;
     if (s->kind == LM_GGUF || !lm_meta_has(s->meta, hf))
         return LM_OK;
     LM_TRY(lm_meta_string(s->meta, hf, &word, e));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (lm_view_is(word, known[i].name)) {
-            *out = known[i].act;
+            c->act       = known[i].act;
+            c->act_class = known[i].class_name;
             return LM_OK;
         }
     lm_fail(e, LM_UNSUPPORTED, hf, LM_NO_OFFSET, "activation \"%.*s\" is not known",

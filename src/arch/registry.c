@@ -191,6 +191,20 @@ static lm_status read_tied(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
+/* What a print of the model shows and the forward pass does not need. */
+static lm_status read_printed(const lm_source *s, const lm_family *f, lm_config *c, lm_error *e)
+{
+    uint32_t pad;
+
+    if (f->pad_token)
+        snprintf(c->pad_token, sizeof c->pad_token, "%s", f->pad_token);
+    if (s->kind != LM_GGUF && lm_read_u32(s, "pad_token_id", NULL, 0, UINT32_MAX, -1, &pad, NULL) == LM_OK)
+        snprintf(c->pad_token, sizeof c->pad_token, "%u", pad);
+    for (int i = 0; f->dropout_keys && i < 3; i++)
+        LM_TRY(lm_read_f32(s, f->dropout_keys[i], NULL, 0, 1, (double)f->dropout, &c->dropout[i], e));
+    return LM_OK;
+}
+
 static lm_status build(const lm_source *s, const lm_family *f, const lm_config *c, lm_program **out, lm_error *e)
 {
     lm_builder *b = lm_builder_new(f->name, f->class_prefix, f->head_class, f->names);
@@ -198,6 +212,8 @@ static lm_status build(const lm_source *s, const lm_family *f, const lm_config *
     if (!b)
         return lm_fail_memory(e, "program", 0);
     lm_context_length(b, c->context_length, false);
+    lm_made_in_order(b, f->orders);
+    lm_activations_are(b, f->act_name, c->act_class ? c->act_class : f->act_class);
     if (s->latent_naive)
         lm_latent_naive(b);
     lm_value logits = f->build(b, c);
@@ -224,6 +240,7 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     memset(config, 0, sizeof *config);
     LM_TRY(read_tied(&source, config, e));
     config->embedding_scale = config->residual_scale = config->logit_divisor = config->logit_factor = config->embed_factor = 1;
+    LM_TRY(read_printed(&source, f, config, e));
     LM_TRY(f->configure(&source, config, e));
     if (config->window_assumed && !s->sliding_window && warnings)
         lm_buf_printf(warnings, "attention sees %u keys: the file does not say so, its shape does (--sliding-window -1: all)\n",

@@ -46,6 +46,7 @@ const lm_family lm_family_smollm3 = {
     .class_prefix = "SmolLM3",
     .hf_types     = (const char *const[]){ "smollm3", NULL },
     .gguf_archs   = (const char *const[]){ "smollm3", NULL },
+    .pad_token    = "128004",
     .configure    = smollm3_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,

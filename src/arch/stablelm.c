@@ -34,7 +34,9 @@ static lm_value stablelm_layer(lm_builder *b, const lm_config *c, uint32_t layer
     x          = lm_add(b, x, stablelm_attention(b, c, h));
     if (!c->parallel)
         h = lm_biased_layer_norm(b, c, "post_attention_layernorm", x);
-    return lm_add(b, x, lm_llama_mlp(b, c, h));
+    h = lm_llama_mlp(b, c, h);
+    lm_dropout(b, "dropout", c->dropout[2], h);
+    return lm_add(b, x, h);
 }
 
 static lm_value stablelm_build(lm_builder *b, const lm_config *c)
@@ -48,7 +50,7 @@ static lm_status stablelm_configure(const lm_source *s, lm_config *c, lm_error *
     uint32_t lanes;
 
     LM_TRY(lm_read_layer_norm_sizes(s, "layer_norm_eps", c, e));
-    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, &c->act, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
     LM_TRY(lm_read_bool(s, "use_qkv_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_bool(s, "qk_layernorm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
     LM_TRY(lm_read_bool(s, "use_parallel_residual", NULL, file && !lm_has_tensor(s, "blk.0.ffn_norm.weight"), &c->parallel, e));
@@ -81,6 +83,8 @@ const lm_family lm_family_stablelm = {
     .class_prefix = "StableLm",
     .hf_types     = (const char *const[]){ "stablelm", NULL },
     .gguf_archs   = (const char *const[]){ "stablelm", NULL },
+    .dropout_keys = (const char *const[]){ "hidden_dropout", "attention_dropout", "hidden_dropout" },
+    .orders       = (const lm_order[]){ { "DecoderLayer", "self_attn mlp * dropout" }, { NULL, NULL } },
     .configure    = stablelm_configure,
     .build        = stablelm_build,
     .names        = stablelm_names,

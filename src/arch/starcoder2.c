@@ -24,7 +24,7 @@ static lm_status starcoder2_configure(const lm_source *s, lm_config *c, lm_error
     bool bias;
 
     LM_TRY(lm_read_layer_norm_sizes(s, "norm_epsilon", c, e));
-    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU_TANH, &c->act, e));
+    LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_bool(s, "use_bias", NULL, s->kind != LM_GGUF || lm_has_tensor(s, "blk.0.attn_q.bias"), &bias, e));
     c->bias_qkv = c->bias_o = c->bias_mlp = bias;
     LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
@@ -54,6 +54,7 @@ const lm_family lm_family_starcoder2 = {
     .class_prefix = "Starcoder2",
     .hf_types     = (const char *const[]){ "starcoder2", NULL },
     .gguf_archs   = (const char *const[]){ "starcoder2", NULL },
+    .act_name     = "act",
     .configure    = starcoder2_configure,
     .build        = starcoder2_build,
     .names        = starcoder2_names,

@@ -25,7 +25,8 @@ static lm_value xglm_layer(lm_builder *b, const lm_config *c, lm_value x)
 static lm_value xglm_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "model", "%sModel");
-    lm_value x = lm_embed_scaled(b, "embed_tokens", c->vocab_size, c->hidden, c->embedding_scale);
+    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sScaledWordEmbedding", c->vocab_size, c->hidden, c->embedding_scale);
+    lm_say_padding(b, c);
     x          = lm_add(b, x, lm_sinusoid(b, "embed_positions", c->hidden, LM_SINUSOID_SPREAD, FIRST_POSITION));
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
@@ -50,7 +51,7 @@ static lm_status xglm_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "attention_heads", NULL, 1, 1024, -1, &c->n_heads, e));
     LM_TRY(lm_read_u32(s, "ffn_dim", NULL, 1, 1u << 20, -1, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", NULL, 1, UINT32_MAX, 2048, &c->context_length, e));
-    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU, &c->act, e));
+    LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU, c, e));
     LM_TRY(lm_read_bool(s, "scale_embedding", NULL, true, &scaled, e));
     LM_TRY(lm_read_u32(s, "pad_token_id", NULL, 0, UINT32_MAX, 1, &padding, e));
     LM_TRY(lm_read_head_dim(s, "attention_heads", c, e));
@@ -72,6 +73,9 @@ const lm_family lm_family_xglm = {
     .class_prefix = "XGLM",
     .hf_types     = (const char *const[]){ "xglm", NULL },
     .gguf_archs   = (const char *const[]){ NULL },
+    .orders       = (const lm_order[]){ { "DecoderLayer", "self_attn activation_fn self_attn_layer_norm fc1 fc2 *" }, { NULL, NULL } },
+    .act_name     = "activation_fn",
+    .pad_token    = "1",
     .configure    = xglm_configure,
     .build        = xglm_build,
     .names        = (const lm_name[]){ { NULL, NULL } },

@@ -2,6 +2,7 @@
 #include "program/record.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,22 +88,51 @@ const char *lm_record_here(const lm_builder *b)
 
 /* ---- modules ---- */
 
+/* %s stands for the family's prefix. */
+static const char *class_of(lm_builder *b, const char *class_name)
+{
+    char        text[96];
+    const char *s = strstr(class_name, "%s");
+
+    if (s)
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(s - class_name), class_name, b->prefix, s + 2);
+    else
+        snprintf(text, sizeof text, "%s", class_name);
+    return keep(b, text);
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+static const char *order_of(const lm_builder *b, const char *class_name)
+{
+    static const lm_order usual[] = {
+        { "MLP", "* act_fn act activation_fn dropout" }, { "DecoderLayer", "self_attn mlp *" }, { NULL, NULL },
+    };
+    const lm_order *const tables[] = { b->orders, usual };
+
+    for (size_t i = 0; i < 2; i++)
+        for (const lm_order *o = tables[i]; o && o->class_name; o++)
+            if (ends_in(class_name, o->class_name))
+                return o->children;
+    return "*";
+}
+
 static uint32_t open_module(lm_builder *b, const char *name, const char *class_name)
 {
     lm_program *p = b->p;
 
     if (!LM_GROW(b, modules, p->n_modules))
         return LM_NONE;
-    char        text[96];
-    const char *s = strstr(class_name, "%s");
-    if (s)
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(s - class_name), class_name, b->prefix, s + 2);
-    else
-        snprintf(text, sizeof text, "%s", class_name);
     p->modules[p->n_modules] = (lm_module){
         .name       = keep(b, name),
         .path       = lm_record_path(b, name),
-        .class_name = keep(b, text),
+        .class_name = class_of(b, class_name),
+        .order      = order_of(b, class_name),
         .parent     = b->depth ? b->stack[b->depth - 1] : LM_NONE,
         .depth      = b->depth,
         .layer      = b->layer,
@@ -171,6 +201,49 @@ void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm
     lm_leaf(b, name, class_name);
     if (!b->failed)
         b->p->modules[b->p->n_modules - 1].in = b->p->modules[b->p->n_modules - 1].out = x;
+}
+
+/* As Python prints a number: 0.1, 0.0. */
+void lm_dropout(lm_builder *b, const char *name, float p, lm_value x)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.6g", (double)p);
+    if (x == LM_NONE)
+        lm_leaf(b, name, "Dropout");
+    else
+        lm_leaf_passing(b, name, "Dropout", x);
+    lm_says(b, "p=%s%s, inplace=False", text, strpbrk(text, ".e") ? "" : ".0");
+}
+
+void lm_says(lm_builder *b, const char *format, ...)
+{
+    char    text[64];
+    va_list args;
+
+    if (b->failed)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    b->p->modules[b->p->n_modules - 1].says = *text ? keep(b, text) : NULL;
+}
+
+void lm_class_is(lm_builder *b, const char *class_name)
+{
+    if (!b->failed)
+        b->p->modules[b->p->n_modules - 1].class_name = class_of(b, class_name);
+}
+
+void lm_made_in_order(lm_builder *b, const lm_order *orders)
+{
+    b->orders = orders;
+}
+
+void lm_activations_are(lm_builder *b, const char *name, const char *class_name)
+{
+    b->act_name  = name;
+    b->act_class = class_name;
 }
 
 void lm_called_by_position(lm_builder *b)

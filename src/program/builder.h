@@ -16,6 +16,13 @@ typedef struct lm_name {
     const char *gguf;            /* "blk.*.attn_q" */
 } lm_name;
 
+/* Prints list modules in the order they were made, programs hold them in the order they run. Where the two differ: the end of a
+ * class, and names of its children; "*" for all others as they run. */
+typedef struct lm_order {
+    const char *class_name;      /* "Attention" */
+    const char *children;        /* "q_proj k_proj v_proj o_proj *" */
+} lm_order;
+
 /* `class_prefix`: of the modules' classes; the root is that and `head_class` ("ForCausalLM" when NULL). `names` ends with a
  * {NULL, NULL} row. */
 lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class, const lm_name *names);
@@ -31,13 +38,22 @@ void lm_leaf(lm_builder *b, const char *name, const char *class_name);       /* 
 
 /* A module that hands on what it gets (dropout, when a model runs). */
 void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm_value x);
+void lm_dropout(lm_builder *b, const char *name, float p, lm_value x);      /* LM_NONE: of weights that no value shows */
+/* Of the module that was closed last: see lm_module.says. */
+void lm_says(lm_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Its class, where the family has one of its own. */
+void lm_class_is(lm_builder *b, const char *class_name);
+/* Orders of a family, ahead of those that most have; ends with a {NULL, NULL} row. NULL: it has none. Not copied. */
+void lm_made_in_order(lm_builder *b, const lm_order *orders);
+/* Activations from here on: "act_fn" and the class that fits the function where NULL. Neither is copied. */
+void lm_activations_are(lm_builder *b, const char *name, const char *class_name);
 /* Of the module that is open: see lm_module.by_position. */
 void lm_called_by_position(lm_builder *b);
 
 /* ---- operations: [T][in] -> [T][out] ---- */
 lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width);
 /* Rows times a factor, inside the module. */
-lm_value lm_embed_scaled(lm_builder *b, const char *name, uint32_t rows, uint32_t width, float factor);
+lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_class, uint32_t rows, uint32_t width, float factor);
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
 /* The head: its own matrix, or the table at `tied_to` ("model.embed_tokens") when not NULL. */
 lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, const char *tied_to);
@@ -56,7 +72,7 @@ lm_value lm_scale(lm_builder *b, lm_value x, float factor);
 lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act);      /* act(gate) * up */
 /* act(gate) * x, the gate one lane for all of x. */
 lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_act act);
-lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), the module act_fn */
+lm_value lm_activate(lm_builder *b, lm_value x, lm_act act);                 /* act(x), a module by itself */
 /* A row of the learned table of positions (arXiv 1810.04805's kind); row = position + offset. `rows` limits the context. */
 lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width, uint32_t offset);
 lm_value lm_sinusoid(lm_builder *b, const char *name, uint32_t width, lm_sinusoid_layout layout, uint32_t offset);

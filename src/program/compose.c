@@ -5,7 +5,7 @@
 
 lm_value lm_position_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width, uint32_t offset)
 {
-    lm_push(b, name, "Embedding");
+    lm_push(b, name, offset ? "%sLearnedPositionalEmbedding" : "Embedding");
     if (b->failed)
         return LM_NONE;
     lm_record_need(b, rows > offset, name, "the table has no row for the first position");

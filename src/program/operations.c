@@ -4,9 +4,9 @@
 
 #include "program/record.h"
 
-lm_value lm_embed_scaled(lm_builder *b, const char *name, uint32_t rows, uint32_t width, float factor)
+lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_class, uint32_t rows, uint32_t width, float factor)
 {
-    lm_push(b, name, factor == 1 ? "Embedding" : "%sScaledWordEmbedding");
+    lm_push(b, name, factor == 1 ? "Embedding" : scaled_class);
     if (b->failed)
         return LM_NONE;
     const char *path = lm_record_here(b);
@@ -20,7 +20,7 @@ lm_value lm_embed_scaled(lm_builder *b, const char *name, uint32_t rows, uint32_
 
 lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width)
 {
-    return lm_embed_scaled(b, name, rows, width, 1);
+    return lm_embed_scaled(b, name, "", rows, width, 1);
 }
 
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
@@ -259,8 +259,10 @@ lm_value lm_scale(lm_builder *b, lm_value x, float factor)
     return n->out;
 }
 
-static const char *act_class(lm_act act)
+static const char *act_class(const lm_builder *b, lm_act act)
 {
+    if (b->act_class)
+        return b->act_class;
     switch (act) {
     case LM_ACT_SILU:
         return "SiLUActivation";
@@ -277,7 +279,7 @@ static const char *act_class(lm_act act)
 
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act)
 {
-    lm_push(b, "act_fn", act_class(act));
+    lm_push(b, b->act_name ? b->act_name : "act_fn", act_class(b, act));
     if (b->failed)
         return LM_NONE;
     lm_node *n = lm_record_unary(b, LM_OP_ACT, lm_record_here(b), x, lm_record_width(b, x));
@@ -310,7 +312,7 @@ lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
     if (b->failed)
         return LM_NONE;
     lm_record_need(b, lm_record_width(b, gate) == lm_record_width(b, up), "glu", "gate and up have different widths");
-    lm_push(b, "act_fn", act_class(act));
+    lm_push(b, b->act_name ? b->act_name : "act_fn", act_class(b, act));
     lm_pop(b);
     return glu(b, lm_record_path(b, "gated"), gate, up, act);
 }

@@ -73,6 +73,8 @@ typedef struct lm_module {
     const char *name;            /* "q_proj" */
     const char *path;            /* "model.layers.0.self_attn.q_proj" */
     const char *class_name;      /* "Linear" */
+    const char *says;            /* what its print says beside its sizes: "padding_idx=0"; NULL: nothing */
+    const char *order;           /* names of its children as they are made, which prints follow; "*": all others, as they run */
     uint32_t    parent;          /* LM_NONE for the root */
     uint32_t    depth;
     int32_t     layer;           /* decoder layer it belongs to, -1 outside the stack */

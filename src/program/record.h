@@ -15,6 +15,8 @@ struct lm_builder {
     int32_t        layer;
     lm_map        *weight_index;
     size_t         capacity_nodes, capacity_values, capacity_weights, capacity_modules, capacity_caches, capacity_ropes;
+    const lm_order *orders;
+    const char    *act_name, *act_class;             /* NULL: as always */
     bool           latent_naive;
     bool           failed;
     lm_error       error;

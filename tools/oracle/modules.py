@@ -69,4 +69,5 @@ def main():
             print(name, *row, sep="\t")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -104,7 +104,7 @@ static void norms_of_heads(void **state)
     lm_cost     c;
 
     (void)state;
-    lm_value x = lm_embed_scaled(b, "embed", 10, 8, 3);
+    lm_value x = lm_embed_scaled(b, "embed", "%sScaledWordEmbedding", 10, 8, 3);
     x          = lm_layer_norm_heads(b, "shared", x, 4, 0, 1e-5f);
     x          = lm_layer_norm_heads(b, "norms.*", x, 4, 4, 1e-5f);
     assert_int_equal(lm_builder_finish(b, lm_head(b, "head", x, 10, "embed"), &p, &e), LM_OK);

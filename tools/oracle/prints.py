@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""prints.py: what transformers prints of one published model of each family, for `lamina inspect --view tree`.
+
+    tools/oracle/prints.py tests/golden/presets/prints
+
+Of each model_type the first preset, on the meta device, as modules.py. Left out are families whose modules have other names in
+checkpoints than in transformers, and those whose experts lie in one module there.
+"""
+import json
+import pathlib
+import sys
+
+from modules import ROOT, built
+
+OTHERWISE = {
+    "gpt_neox": "checkpoints say embed_out, transformers lm_head",
+    "gpt3": "transformers has no such model",
+    "ctrl": "positions are no module in transformers",
+    "mixtral": "experts", "qwen2_moe": "experts", "qwen3_moe": "experts", "granitemoe": "experts", "gpt_oss": "experts",
+    "deepseek_v2": "experts", "deepseek_v3": "experts",
+}
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.txt"):
+        old.unlink()
+    seen = set()
+    for path in sorted((ROOT / "src/arch/presets").glob("*.json")):
+        for preset in json.loads(path.read_text()):
+            kind = preset["config"]["model_type"]
+            if kind in seen or kind in OTHERWISE:
+                continue
+            seen.add(kind)
+            (folder / f"{preset['name']}.txt").write_text(repr(built(preset["config"])) + "\n")
+
+
+main()
