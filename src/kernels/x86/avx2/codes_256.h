@@ -81,6 +81,17 @@ INLINE __m256 m_none(const uint8_t *p, const uint8_t *head, int half, int part)
     return _mm256_setzero_ps();
 }
 
+/* As panels hold it: behind the one or two d of a row. */
+INLINE __m256 m_after_1(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    return d_f32(p + 64, head, half, part);
+}
+
+INLINE __m256 m_after_2(const uint8_t *p, const uint8_t *head, int half, int part)
+{
+    return d_f32(p + 128, head, half, part);
+}
+
 INLINE __m256 m_f16(const uint8_t *p, const uint8_t *head, int half, int part)
 {
     (void)head, (void)half;

@@ -3,16 +3,19 @@
  *
  *   LEVEL      how its kernels are called, "avx2"
  *   TOGETHER   rows of x that share a loaded weight
+ *   PANELS_FROM  what unpacking has to cost for panels to pay
  *   PLANES     true when codes above 127 have to be multiplied as two planes of four bits
+ *   JOINT      how many at most when two strips are multiplied at once
  *   dots()     the product itself
  *
  * One output is one lane; a strip's vectors are two, rows 0-7 and 8-15. For each unit of 32 columns, in rising order:
- * y += w's d * (integer sum * x's d) + w's m * (sum of x). No order depends on how many rows of x there are; integer sums are
- * exact in any order. Codes with a sign are read with an offset that the start of the integer sum takes back.
+ * y += w's d * (integer sum * x's d) + w's m * (sum of x); what the blocks that stand out have in low bytes follows when all that is
+ * done, row by row. No order depends on how many rows of x there are; integer sums are exact in any order. Codes with a sign are read
+ * with an offset that the start of the integer sum takes back.
  *
- * Sixteen registers do not hold sums and weights of a tile. Up to TOGETHER rows of x take their weights from the strip itself;
- * for more a unit is unpacked once, and it and the float sums of up to TOKENS rows live in the first-level cache, where they
- * cost a load that runs beside the products. */
+ * Sixteen registers hold the integer sums of a tile and what is multiplied; the float sums live in the first-level cache, where they
+ * cost a load and a store that run beside the products. Where rows are many, a group of strips is unpacked once into a panel of bytes
+ * and float32, which all tiles then read. */
 #ifndef LM_KERNELS_STRIPS_256_H
 #define LM_KERNELS_STRIPS_256_H
 
@@ -23,7 +26,8 @@
 #include "kernels/x86/avx2/codes_256.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 
-enum { FEW = 3, TOKENS = 24, GROUP_BYTES = 128 << 10, AHEAD = 2048 };     /* bytes that a few rows prefetch ahead */
+enum { GROUP_BYTES = 256 << 10, AHEAD = 2048 };      /* bytes that a few rows prefetch ahead */
+enum { PANEL_ROWS = 64, PLANE = 32 * R };            /* rows of x from which on a panel pays; bytes of a unit's codes */
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
@@ -31,10 +35,11 @@ typedef __m256i code_fn(const uint8_t *p, const int v, const int part);
 typedef __m256  number_fn(const uint8_t *p, const uint8_t *head, int half, int part);
 
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
+typedef enum unpacking { LITTLE, MUCH } unpacking;
 
 /* A type, as constants that every inlined loop sees. */
 typedef struct traits {
-    code_fn   *codes;
+    code_fn   *codes;                /* NULL: a panel */
     number_fn *d, *m;
     minimum    sign;                 /* of m */
     int        offset;               /* of the codes */
@@ -43,45 +48,28 @@ typedef struct traits {
     uint32_t   numbers, unit, head;  /* bytes of the numbers ahead of the codes, of a unit, ahead of eight */
 } traits;
 
-/* A unit unpacked: codes, or their low and high four bits where PLANES asks for it. */
-typedef struct unpacked {
-    __m256i w[2][16];
-    __m256  d[2][2], m[2][2];        /* [half][part] */
-} unpacked;
-
-/* Where a unit's numbers and codes are: unpacked, or in the strip. */
-typedef struct source {
-    const uint8_t  *p, *head;
-    const unpacked *u;
-} source;
-
-/* Rows of x from their first block on, and which of their blocks have low parts. */
+/* What a tile multiplies: strips at w and w + other, rows of x from their first block on. */
 typedef struct operands {
-    const uint8_t  *x[TOKENS];
-    const uint64_t *wide[TOKENS];
-    const uint64_t *any;             /* blocks of which some row has low parts */
-    uint64_t low;                    /* bytes from a high part to its low part */
+    const uint8_t *w;
+    uint64_t other;                  /* bytes */
+    const uint8_t *x[TOGETHER];
     uint64_t cols;
     uint64_t ahead;                  /* prefetch what lies so many bytes further; 0: nothing */
 } operands;
+
+typedef __m256 sums[2][TOGETHER][2];         /* of a strip and a row, rows 0-7 and 8-15 */
 
 INLINE bool in_planes(const traits t)
 {
     return PLANES && t.top > 127;
 }
 
-/* The codes of vector v, plane by plane. */
-INLINE __m256i weights(const traits t, const source *s, const int which, const int v, const int part)
+/* The codes of vector v; of one plane of them where there are two. */
+INLINE __m256i weights(const traits t, const uint8_t *p, const int which, const int v, const int part)
 {
-    if (s->u)
-        return s->u->w[which][2 * v + part];
-    __m256i w = t.codes(s->p + t.numbers, v, part);
-    return !in_planes(t) ? w : which ? high4(w) : low4(w);
-}
-
-INLINE __m256 numbers(number_fn *f, const __m256 (*from)[2], const source *s, const int half, const int part)
-{
-    return s->u ? from[half][part] : f(s->p, s->head, half, part);
+    if (!t.codes)
+        return plane(p + t.numbers + which * PLANE, v, part);
+    return t.codes(p + t.numbers, v, part);
 }
 
 /* Where an integer sum starts: minus the offset times the sum of the activations' codes. */
@@ -105,223 +93,176 @@ INLINE __m256i four(const uint8_t *x)
     return _mm256_set1_epi32(v);
 }
 
-/* The integer sums, starts included, of a unit or of a half of one with the blocks at x. */
-INLINE void dots(const traits t, const source *s, const uint8_t *const *x, const int half, const int tokens, __m256i sum[2][TOGETHER]);
+/* The integer sums, starts included, of a unit of one strip or two, or of a half of one, with the blocks at x. */
+INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
+                 __m256i sum[2][TOGETHER][2]);
 
-/* acc += w's d * x's d * (high + low / 128) + m * (sum of x). */
-INLINE void finish(const traits t, const source *s, const uint8_t *const *x, const int half, const int tokens,
-                   __m256i sum[2][TOGETHER], const __m256 (*low)[TOGETHER], __m256 (*acc)[2])
+/* acc += w's d * x's d * integer sum + m * (sum of x). */
+INLINE __m256 finished(const traits t, __m256i sum, const uint8_t *block, const int half, __m256 d, __m256 m, __m256 acc)
 {
-#pragma GCC unroll 2
-    for (int part = 0; part < 2; part++) {
-        __m256 d = numbers(t.d, s->u ? s->u->d : NULL, s, half, part);
-        __m256 m = numbers(t.m, s->u ? s->u->m : NULL, s, half, part);
-#pragma GCC unroll 6
-        for (int j = 0; j < tokens; j++) {
-            const lm_q8_block *block = (const void *)x[j];
-            __m256 total = _mm256_broadcast_ss(t.halves == 2 ? &block->half_sum[half] : &block->sum);
-            __m256 v = _mm256_cvtepi32_ps(sum[part][j]);
-            if (low)                                 /* the same bits where low is zero */
-                v = _mm256_fmadd_ps(low[part][j], _mm256_set1_ps(0.0078125f), v);
-            acc[j][part] = _mm256_fmadd_ps(_mm256_mul_ps(v, _mm256_broadcast_ss(&block->d)), d, acc[j][part]);
-            if (t.sign == PLUS)
-                acc[j][part] = _mm256_fmadd_ps(m, total, acc[j][part]);
-            if (t.sign == MINUS)
-                acc[j][part] = _mm256_fnmadd_ps(m, total, acc[j][part]);
-        }
-    }
+    const lm_q8_block *x = (const void *)block;
+    __m256 total = _mm256_broadcast_ss(t.halves == 2 ? &x->half_sum[half] : &x->sum);
+
+    acc = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_broadcast_ss(&x->d)), d, acc);
+    if (t.sign == PLUS)
+        acc = _mm256_fmadd_ps(m, total, acc);
+    if (t.sign == MINUS)
+        acc = _mm256_fnmadd_ps(m, total, acc);
+    return acc;
 }
 
-/* Blocks of `tokens` rows, in variables of our own: a store of sums could be to anything else. */
-INLINE void blocks_at(const uint8_t *const *x, uint64_t at, const int tokens, const uint8_t **out)
-{
-#pragma GCC unroll 6
-    for (int j = 0; j < tokens; j++)
-        out[j] = x[j] + at;
-}
-
-/* Up to TOGETHER rows of x against a unit. */
-INLINE void step(const traits t, const source *s, const uint8_t *const *rows, uint64_t at, const int tokens, __m256 (*acc)[2])
+/* One unit of one strip or two against `tokens` rows of x. */
+INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *head, const uint8_t *const *rows, uint64_t at, const int strips,
+                 const int tokens, sums acc)
 {
     const uint8_t *x[TOGETHER];
 
-    blocks_at(rows, at, tokens, x);
+#pragma GCC unroll 6
+    for (int j = 0; j < tokens; j++)
+        x[j] = rows[j] + at;
 #pragma GCC unroll 2
     for (int half = 0; half < t.halves; half++) {
-        __m256i sum[2][TOGETHER];
-        dots(t, s, x, half, tokens, sum);
-        finish(t, s, x, half, tokens, sum, NULL, acc);
-    }
-}
-
-/* The same where some row has low parts. */
-INLINE void wide_step(const traits t, const source *s, const uint8_t *const *rows, uint64_t at, uint64_t low_at, const int tokens,
-                      __m256 (*acc)[2])
-{
-    const uint8_t *x[TOGETHER], *y[TOGETHER];
-
-    blocks_at(rows, at, tokens, x);
-    blocks_at(rows, at + low_at, tokens, y);
+        __m256i sum[2][TOGETHER][2];
+        dots(t, p, x, half, strips, tokens, sum);
 #pragma GCC unroll 2
-    for (int half = 0; half < t.halves; half++) {
-        __m256i sum[2][TOGETHER];
-        __m256 low[2][TOGETHER];
-        dots(t, s, y, half, tokens, sum);
-#pragma GCC unroll 2
-        for (int part = 0; part < 2; part++)
+        for (int s = 0; s < strips; s++) {
+            __m256 d[2] = { t.d(p[s], head[s], half, 0), t.d(p[s], head[s], half, 1) };
+            __m256 m[2] = { t.m(p[s], head[s], half, 0), t.m(p[s], head[s], half, 1) };
 #pragma GCC unroll 6
             for (int j = 0; j < tokens; j++)
-                low[part][j] = _mm256_cvtepi32_ps(sum[part][j]);
-        dots(t, s, x, half, tokens, sum);
-        finish(t, s, x, half, tokens, sum, low, acc);
+#pragma GCC unroll 2
+                for (int part = 0; part < 2; part++)
+                    acc[s][j][part] = finished(t, sum[s][j][part], x[j], half, d[part], m[part], acc[s][j][part]);
+        }
     }
 }
 
-INLINE void unpack_unit(const traits t, const uint8_t *p, const uint8_t *head, unpacked *u)
+INLINE void prefetch_unit(const traits t, const uint8_t *p, uint64_t ahead)
 {
-#pragma GCC unroll 2
-    for (int half = 0; half < t.halves; half++)
-#pragma GCC unroll 2
-        for (int part = 0; part < 2; part++) {
-            u->d[half][part] = t.d(p, head, half, part);
-            if (t.sign != NO_MINIMUM)
-                u->m[half][part] = t.m(p, head, half, part);
-        }
-#pragma GCC unroll 8
-    for (int v = 0; v < 8; v++)
-#pragma GCC unroll 2
-        for (int part = 0; part < 2; part++) {
-            __m256i w = t.codes(p + t.numbers, v, part);
-            u->w[0][2 * v + part] = in_planes(t) ? low4(w) : w;
-            if (in_planes(t))
-                u->w[1][2 * v + part] = high4(w);
-        }
+#pragma GCC unroll 16
+    for (uint32_t i = 0; i < t.unit; i += 64)
+        _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
 }
 
-INLINE bool is_wide(const operands *o, uint64_t b, int from, int tokens)
+/* Where a tile is in its strips. */
+typedef struct place {
+    const uint8_t *p[2], *head[2];
+} place;
+
+INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int strips, place *at)
 {
-    bool wide = false;
-
-    for (int j = from; j < from + tokens; j++)
-        wide = wide || (o->wide[j][b / 64] >> b % 64 & 1);
-    return wide;
-}
-
-/* One strip's tile: a few rows, or up to TOKENS of them. `wide` is whatever a unit with low parts needs, kept out of the loop. */
-typedef void wide_fn(const source *s, const uint8_t *const *x, uint64_t at, uint64_t low_at, int tokens, __m256 (*acc)[2]);
-
-INLINE void few_unit(const traits t, wide_fn *wide, const operands *o, const source *s, uint64_t b, const int tokens, __m256 (*acc)[2])
-{
-    if (__builtin_expect(o->any[b / 64] >> b % 64 & 1, 0)) {
-        __m256 seen[TOGETHER][2];                    /* what others may see is not what the loop keeps in registers */
-#pragma GCC unroll 6
-        for (int j = 0; j < tokens; j++)
-            seen[j][0] = acc[j][0], seen[j][1] = acc[j][1];
-        wide(s, o->x, 64 * b, o->low, tokens, seen);
-#pragma GCC unroll 6
-        for (int j = 0; j < tokens; j++)
-            acc[j][0] = seen[j][0], acc[j][1] = seen[j][1];
-        return;
+#pragma GCC unroll 2
+    for (int s = 0; s < strips; s++) {
+        at->p[s] += b ? t.unit : 0;
+        if (t.head && b % 8 == 0) {
+            at->head[s] = at->p[s];
+            at->p[s] += t.head;
+        }
+        if (o->ahead)
+            prefetch_unit(t, at->p[s], o->ahead);
     }
-    step(t, s, o->x, 64 * b, tokens, acc);
 }
 
-/* Into the first level when a row of x is all that reads the unit, else into the second. */
-INLINE void prefetch_unit(const traits t, const uint8_t *p, uint64_t ahead, const bool near)
+/* One or two strips against `tokens` rows of x. Sums of more than registers hold are where nobody else can see them, and the compiler
+ * stores them when it must; those of two strips and several rows it would store and keep. */
+INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, sums out)
 {
-    for (uint32_t i = 0; i < t.unit; i += 64) {
-        if (near)
-            _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T0);
+    const operands o = *given;
+    place at = { { o.w, o.w + o.other }, { o.w, o.w + o.other } };
+    const bool seen = tokens > 1 && (strips == 2 || (t.halves == 2 && TOGETHER > 3));
+    sums own;
+
+#pragma GCC unroll 2
+    for (int s = 0; s < strips; s++)
+#pragma GCC unroll 6
+        for (int j = 0; j < tokens; j++)
+            (seen ? out : own)[s][j][0] = (seen ? out : own)[s][j][1] = _mm256_setzero_ps();
+    for (uint64_t b = 0; b < o.cols / 32; b++) {
+        next_unit(t, &o, b, strips, &at);
+        if (strips == 1 || tokens <= JOINT)
+            step(t, at.p, at.head, o.x, 64 * b, strips, tokens, seen ? out : own);
         else
-            _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
+#pragma GCC unroll 2
+            for (int s = 0; s < strips; s++)
+                step(t, at.p + s, at.head + s, o.x, 64 * b, 1, tokens, out + s);
     }
+#pragma GCC unroll 2
+    for (int s = 0; s < strips && !seen; s++)
+#pragma GCC unroll 6
+        for (int j = 0; j < tokens; j++)
+            out[s][j][0] = own[s][j][0], out[s][j][1] = own[s][j][1];
 }
 
-/* One or two strips against up to TOGETHER rows of x. */
-INLINE void few_tile(const traits t, wide_fn *wide, const operands *given, const uint8_t *w, uint64_t other, const int strips,
-                     const int tokens, __m256 (*out)[TOKENS][2])
+/* acc += what the low bytes of row x give: few blocks have them, and the strips have just been read. */
+INLINE void add_low_bytes(const traits t, const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2])
 {
-    const operands copy = *given, *o = &copy;
-    const uint8_t *p[2] = { w, w + other }, *head[2] = { p[0], p[1] };
-    __m256 acc[2][TOGETHER][2];
-
-    for (int i = 0; i < strips; i++)
-        for (int j = 0; j < tokens; j++)
-            acc[i][j][0] = acc[i][j][1] = _mm256_setzero_ps();
-    for (uint64_t b = 0; b < o->cols / 32; b++) {
+    for (uint64_t word = 0; word < (cols / 32 + 63) / 64; word++) {
+        for (uint64_t left = x->wide[word]; left; left &= left - 1) {
+            uint64_t b = 64 * word + (unsigned)__builtin_ctzll(left);
+            const uint8_t *p = w + b * t.unit + (b / 8 + 1) * t.head, *head = p - b % 8 * t.unit - t.head;
+            __m256 d = _mm256_set1_ps(x->high[b].d * 0.0078125f);
 #pragma GCC unroll 2
-        for (int i = 0; i < strips; i++) {
-            if (t.head && b % 8 == 0) {
-                head[i] = p[i];
-                p[i] += t.head;
+            for (int half = 0; half < t.halves; half++) {
+                __m256i sum[2][TOGETHER][2];
+                const uint8_t *low = (const void *)&x->low[b];
+                dots(t, &p, &low, half, 1, 1, sum);
+#pragma GCC unroll 2
+                for (int part = 0; part < 2; part++)
+                    acc[part] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][0][part]), d), t.d(p, head, half, part), acc[part]);
             }
-            if (o->ahead)
-                prefetch_unit(t, p[i], o->ahead, tokens == 1);
-            source s = { p[i], head[i], NULL };
-            few_unit(t, wide, o, &s, b, tokens, acc[i]);
-            p[i] += t.unit;
         }
     }
-    for (int i = 0; i < strips; i++)
-        for (int j = 0; j < tokens; j++)
-            out[i][j][0] = acc[i][j][0], out[i][j][1] = acc[i][j][1];
 }
 
-/* The rows that are left when TOGETHER have been taken as often as they can. */
-INLINE void last_steps(const traits t, const source *s, const uint8_t *const *x, uint64_t at, int left, __m256 (*acc)[2])
-{
-    switch (left) {
-    case 5: step(t, s, x, at, TOGETHER > 5 ? 5 : 1, acc); break;
-    case 4: step(t, s, x, at, TOGETHER > 4 ? 4 : 1, acc); break;
-    case 3: step(t, s, x, at, TOGETHER > 3 ? 3 : 1, acc); break;
-    case 2: step(t, s, x, at, 2, acc); break;
-    case 1: step(t, s, x, at, 1, acc); break;
-    default: break;
-    }
-}
-
-/* One strip against up to TOKENS rows. */
-INLINE void many_tile(const traits t, wide_fn *wide, const operands *o, const uint8_t *p, const int tokens, __m256 (*acc)[2])
+/* A strip as all tiles read it: for each unit d of each half, m, then the codes, as bytes or as planes of low and high bits. */
+INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t cols, uint8_t *panel)
 {
     const uint8_t *head = p;
 
-    for (int j = 0; j < tokens; j++)
-        acc[j][0] = acc[j][1] = _mm256_setzero_ps();
-    for (uint64_t b = 0; b < o->cols / 32; b++) {
+    for (uint64_t b = 0; b < cols / 32; b++, panel += to.unit, p += t.unit) {
         if (t.head && b % 8 == 0) {
             head = p;
             p += t.head;
         }
-        if (o->ahead)
-            prefetch_unit(t, p, o->ahead, false);
-        unpacked u;
-        source s = { p, head, &u };
-        unpack_unit(t, p, head, &u);
-        bool any = o->any[b / 64] >> b % 64 & 1;
-        int j = 0;
-        for (; j + TOGETHER <= tokens; j += TOGETHER) {
-            if (__builtin_expect(any && is_wide(o, b, j, TOGETHER), 0))
-                wide(&s, o->x + j, 64 * b, o->low, TOGETHER, acc + j);
-            else
-                step(t, &s, o->x + j, 64 * b, TOGETHER, acc + j);
-        }
-        if (__builtin_expect(j < tokens && any && is_wide(o, b, j, tokens - j), 0))
-            wide(&s, o->x + j, 64 * b, o->low, tokens - j, acc + j);
-        else
-            last_steps(t, &s, o->x + j, 64 * b, tokens - j, acc + j);
-        p += t.unit;
+#pragma GCC unroll 2
+        for (int half = 0; half < t.halves; half++)
+#pragma GCC unroll 2
+            for (int part = 0; part < 2; part++) {
+                float *d = (float *)(void *)(panel + 64 * half + 32 * part);
+                _mm256_storeu_ps(d, t.d(p, head, half, part));
+                if (t.sign != NO_MINIMUM)
+                    _mm256_storeu_ps(d + R * t.halves, t.m(p, head, half, part));
+            }
+#pragma GCC unroll 8
+        for (int v = 0; v < 8; v++)
+#pragma GCC unroll 2
+            for (int part = 0; part < 2; part++) {
+                __m256i w = t.codes(p + t.numbers, v, part);
+                uint8_t *code = panel + to.numbers + 64 * v + 32 * part;
+                _mm256_storeu_si256((void *)code, in_planes(t) ? low4(w) : w);
+                if (in_planes(t))
+                    _mm256_storeu_si256((void *)(code + PLANE), high4(w));
+            }
     }
 }
 
 /* ---- the loops around tiles -------------------------------------------------------------------------------------- */
 
-typedef void few_fn(const operands *o, const uint8_t *w, uint64_t other, __m256 (*acc)[TOKENS][2]);
-typedef void many_fn(const operands *o, const uint8_t *w, int tokens, __m256 (*acc)[2]);
+typedef void tile_fn(const operands *o, sums y);
+typedef void low_fn(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2]);
 
 typedef struct tiles {
-    few_fn  *few[2][FEW];            /* [strips - 1][rows - 1] */
-    many_fn *many;
+    tile_fn *of[2][TOGETHER];        /* [strips - 1][rows - 1] */
+    low_fn  *low;
+    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay */
+    uint64_t panel_unit;             /* bytes */
+    const struct tiles *panel;       /* tiles of one of those and as many rows as go together, or one less */
 } tiles;
+
+static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
+{
+    return lm_q8_row_at((const uint8_t *)a->x + r * a->x_stride, a->cols);
+}
 
 /* Outputs o.. of row t; the last strip may have fewer than sixteen. */
 static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const __m256 v[2])
@@ -344,21 +285,27 @@ static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const __m256 v[
     }
 }
 
-/* Rows [r, r + tokens) of x as a tile reads them; `any` has a bit for each block. */
-static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t *any, operands *o)
+/* Rows [r, r + tokens) of x as a tile reads them. */
+static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
-    uint64_t words = (a->cols / 32 + 63) / 64;
+    for (uint64_t j = 0; j < tokens; j++)
+        o->x[j] = (const uint8_t *)row_of(a, r + j).high;
+}
 
-    for (uint64_t i = 0; i < words; i++)
-        any[i] = 0;
-    for (uint64_t j = 0; j < tokens; j++) {
-        lm_q8_row x = lm_q8_row_at((const uint8_t *)a->x + (r + j) * a->x_stride, a->cols);
-        o->x[j] = (const uint8_t *)x.high;
-        o->wide[j] = x.wide;
-        for (uint64_t i = 0; i < words && x.head->wide; i++)
-            any[i] |= x.wide[i];
-    }
-    o->any = any;
+/* One tile: outputs at.. and, where there are two strips, other... */
+static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at,
+                     uint64_t other)
+{
+    sums y;
+
+    t->of[strips - 1][tokens - 1](o, y);
+    for (int s = 0; s < strips; s++)
+        for (uint64_t j = 0; j < tokens; j++) {
+            lm_q8_row x = row_of(a, r + j);
+            if (x.head->wide)
+                t->low(o->w + (s ? o->other : 0), a->cols, &x, y[s][j]);
+            put(a, r + j, s ? other : at, y[s][j]);
+        }
 }
 
 /* A few rows: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that
@@ -366,136 +313,164 @@ static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint
 static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
-    operands o = { .low = 2 * a->cols, .cols = a->cols, .ahead = AHEAD };
-    __m256 y[2][TOKENS][2];
+    operands o = { .other = half * strip, .cols = a->cols, .ahead = a->n > 1 ? AHEAD : 0 };
 
-    take_rows(a, 0, a->n, a->scratch, &o);
+    take_rows(a, 0, a->n, &o);
     for (uint64_t i = 0; i < half; i++) {
-        int strips = half + i < n ? 2 : 1;
-        t->few[strips - 1][a->n - 1](&o, (const uint8_t *)a->w + (a->first / R + i) * strip, half * strip, y);
-        for (int s = 0; s < strips; s++)
-            for (uint64_t j = 0; j < a->n; j++)
-                put(a, j, a->first + (i + (s ? half : 0)) * R, y[s][j]);
+        o.w = (const uint8_t *)a->w + (a->first / R + i) * strip;
+        one_tile(a, t, &o, 0, a->n, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
     }
 }
 
-/* Many: they are cut into tiles of whole steps and nearly equal size, and a group of strips that fits in the second-level cache is used for
- * all of them before the next one, which the first tile prefetches. */
+/* Rows of x in tiles of nearly equal size against the strips at w of outputs [from, to); the first tile prefetches. */
+static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead)
+{
+    uint64_t cuts = (a->n + TOGETHER - 1) / TOGETHER;
+    operands o = { .cols = a->cols };
+
+    for (uint64_t i = 0; i < cuts; i++) {
+        uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
+        take_rows(a, r, tokens, &o);
+        for (uint64_t at = from; at < to; at += R) {
+            o.w = w + (at - from) / R * strip;
+            o.ahead = i == 0 ? ahead : 0;
+            one_tile(a, t, &o, r, tokens, 1, at, at);
+        }
+    }
+}
+
+/* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. */
 static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
-    uint64_t group = R * (1 + GROUP_BYTES / (strip + 1)), cuts = (a->n + TOKENS - 1) / TOKENS, steps = (a->n + TOGETHER - 1) / TOGETHER;
-    operands o = { .low = 2 * a->cols, .cols = a->cols };
-    __m256 y[TOKENS][2];
+    uint64_t group = R * (1 + GROUP_BYTES / (strip + 1));
 
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
-        for (uint64_t i = 0; i < cuts; i++) {
-            uint64_t r = steps * i / cuts * TOGETHER, end = steps * (i + 1) / cuts * TOGETHER, tokens = (end < a->n ? end : a->n) - r;
-            take_rows(a, r, tokens, a->scratch, &o);
-            for (uint64_t at = from; at < to; at += R) {
-                o.ahead = i == 0 && at + group + R <= a->last ? group / R * strip : 0;
-                t->many(&o, (const uint8_t *)a->w + at / R * strip, (int)tokens, y);
-                for (uint64_t j = 0; j < tokens; j++)
-                    put(a, r + j, at, y[j]);
-            }
-        }
+        all_rows(a, t, (const uint8_t *)a->w + from / R * strip, strip, from, to, to + group <= a->last ? group / R * strip : 0);
+    }
+}
+
+static uint64_t panel_strips(uint64_t bytes)
+{
+    return 1 + GROUP_BYTES / (bytes + 1);
+}
+
+/* The same, each group unpacked first. */
+static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
+{
+    uint64_t bytes = a->cols / 32 * t->panel_unit, group = R * panel_strips(bytes);
+
+    for (uint64_t from = a->first; from < a->last; from += group) {
+        uint64_t to = a->last - from < group ? a->last : from + group;
+        for (uint64_t at = from; at < to; at += R)
+            t->unpack((const uint8_t *)a->w + at / R * strip, a->cols, (uint8_t *)a->scratch + (at - from) / R * bytes);
+        all_rows(a, t->panel, a->scratch, bytes, from, to, 0);
     }
 }
 
 static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
-    if (a->n <= FEW)
+    if (a->n <= TOGETHER)
         run_few(a, t, strip);
+    else if (t->unpack && a->n >= PANEL_ROWS)
+        run_panels(a, t, strip);
     else
         run_many(a, t, strip);
 }
 
-static uint64_t scratch_bytes(uint64_t cols)
-{
-    return lm_q8_mask_bytes(cols);
-}
-
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* id, word, codes, d, m, its sign, offset, top, halves, bytes of the numbers, of a unit, of the numbers ahead of eight, of a
- * row */
-#define STRIPS(X)                                                                         \
-    X(LM_Q4_0, q4_0, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1, 2, 18, 0)            \
-    X(LM_Q4_1, q4_1, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1, 4, 20, 0)                   \
-    X(LM_Q5_0, q5_0, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 31, 1, 2, 22, 0)       \
-    X(LM_Q5_1, q5_1, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 31, 1, 4, 24, 0)               \
-    X(LM_Q8_0, q8_0, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 255, 1, 2, 34, 0)           \
-    X(LM_IQ4_NL, iq4_nl, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 241, 1, 2, 18, 0)         \
-    X(LM_MXFP4, mxfp4, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 24, 1, 1, 17, 0)        \
-    X(LM_Q2_K, q2_k, c_pairs, d_low, m_high, MINUS, 0, 3, 2, 2, 10, 4)                    \
-    X(LM_Q3_K, q3_k, c_pairs_bit, d_signed, m_none, NO_MINIMUM, 4, 7, 2, 2, 14, 2)        \
-    X(LM_Q4_K, q4_k, c_nibbles, d_unsigned, m_byte, MINUS, 0, 15, 1, 2, 18, 4)            \
-    X(LM_Q5_K, q5_k, c_nibbles_bit, d_unsigned, m_byte, MINUS, 0, 31, 1, 2, 22, 4)        \
-    X(LM_Q6_K, q6_k, c_nibbles_pair, d_signed, m_none, NO_MINIMUM, 32, 63, 2, 2, 26, 2)   \
-    X(LM_IQ4_XS, iq4_xs, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 241, 1, 1, 17, 2)
+/* id, word, what unpacking costs beside the products, codes, d, m, its sign, offset, top, halves, bytes of the numbers, of a unit, of
+ * the numbers ahead of eight, of a row */
+#define STRIPS(X)                                                                               \
+    X(LM_Q4_0, q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1, 2, 18, 0)          \
+    X(LM_Q4_1, q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1, 4, 20, 0)                 \
+    X(LM_Q5_0, q5_0, MUCH, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 31, 1, 2, 22, 0)       \
+    X(LM_Q5_1, q5_1, MUCH, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 31, 1, 4, 24, 0)               \
+    X(LM_Q8_0, q8_0, LITTLE, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 255, 1, 2, 34, 0)         \
+    X(LM_IQ4_NL, iq4_nl, MUCH, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 241, 1, 2, 18, 0)         \
+    X(LM_MXFP4, mxfp4, MUCH, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 24, 1, 1, 17, 0)        \
+    X(LM_Q2_K, q2_k, MUCH, c_pairs, d_low, m_high, MINUS, 0, 3, 2, 2, 10, 4)                    \
+    X(LM_Q3_K, q3_k, MUCH, c_pairs_bit, d_signed, m_none, NO_MINIMUM, 4, 7, 2, 2, 14, 2)        \
+    X(LM_Q4_K, q4_k, LITTLE, c_nibbles, d_unsigned, m_byte, MINUS, 0, 15, 1, 2, 18, 4)          \
+    X(LM_Q5_K, q5_k, MUCH, c_nibbles_bit, d_unsigned, m_byte, MINUS, 0, 31, 1, 2, 22, 4)        \
+    X(LM_Q6_K, q6_k, MUCH, c_nibbles_pair, d_signed, m_none, NO_MINIMUM, 32, 63, 2, 2, 26, 2)   \
+    X(LM_IQ4_XS, iq4_xs, MUCH, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 241, 1, 1, 17, 2)
 
 #define TRAITS(codes, d, m, sign, offset, top, halves, numbers, unit, head) \
     ((traits){ codes, d, m, sign, offset, top, halves, (numbers)*R, (unit)*R, (head)*R })
 
-#define FEW_TILE(word, strips, tokens, ...)                                                                                      \
-    static void few_##word##_##strips##_##tokens(const operands *o, const uint8_t *w, uint64_t other, __m256 (*acc)[TOKENS][2]) \
+#define TILE(word, strips, tokens, ...)                                                                                     \
+    static void tile_##word##_##strips##_##tokens(const operands *o, sums y)                                                \
     {                                                                                                                       \
-        few_tile(TRAITS(__VA_ARGS__), wide_few_##word, o, w, other, strips, tokens, acc);      \
+        tile(__VA_ARGS__, o, strips, tokens, y);                                                                            \
+    }
+#define LOW(word, ...)                                                                                                      \
+    static void low_##word(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2])                              \
+    {                                                                                                                       \
+        add_low_bytes(__VA_ARGS__, w, cols, x, acc);                                                                            \
     }
 
-/* What runs a type of these traits. A unit with low parts is rare: one row at a time. */
-#define RUN(word, ...)                                                                                                    \
-    static __attribute__((noinline)) void wide_few_##word(const source *s, const uint8_t *const *x, uint64_t at, uint64_t low_at, \
-                                                          int tokens, __m256 (*acc)[2])                                     \
+/* What runs a type of these traits, and what runs its panels. */
+#define STRIP_TILES(word, ...)                                                                                              \
+    ALL_TILES(word, 1, __VA_ARGS__) ALL_TILES(word, 2, __VA_ARGS__) LOW(word, __VA_ARGS__)
+#define PANEL_NUMBERS(sign, halves)             (64 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2))
+#define PANEL_UNIT(sign, top, halves)           (PANEL_NUMBERS(sign, halves) + (PLANES && (top) > 127 ? 2 : 1) * PLANE)
+#define PANEL_TRAITS(sign, offset, top, halves)                                                                             \
+    ((traits){ NULL, d_f32, (sign) == NO_MINIMUM ? m_none : (halves) == 2 ? m_after_2 : m_after_1, sign, offset, top, halves, \
+               PANEL_NUMBERS(sign, halves), PANEL_UNIT(sign, top, halves), 0 })
+#define PANEL_TILES(word, cost, codes, d, m, sign, offset, top, halves, ...)                                                \
+    LAST_TILES(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) LOW(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) \
+    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                          \
     {                                                                                                                       \
-        source copy = { s->p, s->head, NULL };                                                                              \
-        for (int j = 0; j < tokens; j++)                                                                                    \
-            wide_step(TRAITS(__VA_ARGS__), &copy, x + j, at, low_at, 1, acc + j);                                           \
+        unpack(TRAITS(codes, d, m, sign, offset, top, halves, __VA_ARGS__), PANEL_TRAITS(sign, offset, top, halves), strip, cols, panel); \
     }                                                                                                                       \
-    static __attribute__((noinline)) void wide_many_##word(const source *s, const uint8_t *const *x, uint64_t at, uint64_t low_at, \
-                                                           int tokens, __m256 (*acc)[2])                                    \
+    static uint64_t scratch_##word(uint64_t cols)                                                                           \
     {                                                                                                                       \
-        if (tokens == TOGETHER)                                                                                             \
-            wide_step(TRAITS(__VA_ARGS__), s, x, at, low_at, TOGETHER, acc);                                                \
-        else                                                                                                                \
-            for (int j = 0; j < tokens; j++)                                                                                \
-                wide_step(TRAITS(__VA_ARGS__), s, x + j, at, low_at, 1, acc + j);                                           \
+        uint64_t bytes = cols / 32 * PANEL_UNIT(sign, top, halves);                                                         \
+        return (cost) >= PANELS_FROM ? panel_strips(bytes) * bytes : 64;                                                    \
     }                                                                                                                       \
-    FEW_TILE(word, 1, 1, __VA_ARGS__) FEW_TILE(word, 1, 2, __VA_ARGS__) FEW_TILE(word, 1, 3, __VA_ARGS__)                                  \
-    FEW_TILE(word, 2, 1, __VA_ARGS__) FEW_TILE(word, 2, 2, __VA_ARGS__) FEW_TILE(word, 2, 3, __VA_ARGS__)                                  \
-    static void many_##word(const operands *o, const uint8_t *w, int tokens, __m256 (*acc)[2])                              \
-    {                                                                                                                       \
-        many_tile(TRAITS(__VA_ARGS__), wide_many_##word, o, w, tokens, acc);                                                \
-    }                                                                                                                       \
+    static const tiles panel_##word = { .of = { LAST_OF(word##_panel) }, .low = low_##word##_panel };                       \
     static const tiles tiles_##word = {                                                                                     \
-        { { few_##word##_1_1, few_##word##_1_2, few_##word##_1_3 }, { few_##word##_2_1, few_##word##_2_2, few_##word##_2_3 } }, \
-        many_##word,                                                                                                        \
+        .of = { ALL_OF(word, 1), ALL_OF(word, 2) },                                                                         \
+        .low = low_##word,                                                                                                  \
+        .unpack = (cost) >= PANELS_FROM ? unpack_##word : NULL,                                                             \
+        .panel_unit = PANEL_UNIT(sign, top, halves),                                                                        \
+        .panel = (cost) >= PANELS_FROM ? &panel_##word : NULL,                                                              \
     };
 
-#define X(id, word, ...)                                                                                                    \
-    RUN(word, __VA_ARGS__)                                                                                          \
+#define X(id, word, cost, ...)                                                                                              \
+    STRIP_TILES(word, TRAITS(__VA_ARGS__))                                                                                  \
+    PANEL_TILES(word, cost, __VA_ARGS__)                                                                                          \
     static void run_##word(const lm_matmul_args *a)                                                                         \
     {                                                                                                                       \
-        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols));                                                 \
+        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols));                                                    \
     }                                                                                                                       \
-    LM_STRIP_KERNEL(id, word, LEVEL, &lm_activation_q8_avx2, 2 * R, scratch_bytes)
+    LM_STRIP_KERNEL(id, word, LEVEL, &lm_activation_q8_avx2, 2 * R, scratch_##word)
 STRIPS(X)
 #undef X
 
-/* The strips of byte_strips.h. */
-RUN(bytes, c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, 8, 40, 0)
+/* The strips of byte_strips.h, which are panels already. */
+STRIP_TILES(bytes, TRAITS(c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, 8, 40, 0))
+static const tiles tiles_bytes = { .of = { ALL_OF(bytes, 1), ALL_OF(bytes, 2) }, .low = low_bytes };
 
 static void run_bytes(const lm_matmul_args *a)
 {
     run(a, &tiles_bytes, a->cols / 32 * LM_BYTE_UNIT);
 }
 
-static uint64_t scratch_of_bytes(uint64_t cols)
+static uint64_t no_bytes(uint64_t cols)
 {
-    return lm_byte_strips_scratch(cols, scratch_bytes(cols));
+    (void)cols;
+    return 0;
 }
 
-#define X(id, word) LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_avx2, run_bytes, scratch_bytes, scratch_of_bytes)
+static uint64_t scratch_of_bytes(uint64_t cols)
+{
+    return lm_byte_strips_scratch(cols, 0);
+}
+
+#define X(id, word) LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_avx2, run_bytes, no_bytes, scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X
 

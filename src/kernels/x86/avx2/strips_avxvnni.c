@@ -11,27 +11,67 @@
 #endif
 #define LEVEL "avxvnni"
 #define PLANES false
-enum { TOGETHER = 6 };
+#define PANELS_FROM MUCH
+enum { TOGETHER = 6, JOINT = 2 };
+
+#define ALL_TILES(word, s, ...)                                                                      \
+    TILE(word, s, 1, __VA_ARGS__) TILE(word, s, 2, __VA_ARGS__) TILE(word, s, 3, __VA_ARGS__)        \
+    TILE(word, s, 4, __VA_ARGS__) TILE(word, s, 5, __VA_ARGS__) TILE(word, s, 6, __VA_ARGS__)
+#define ALL_OF(word, s)                                                                              \
+    { tile_##word##_##s##_1, tile_##word##_##s##_2, tile_##word##_##s##_3, tile_##word##_##s##_4,    \
+      tile_##word##_##s##_5, tile_##word##_##s##_6 }
+#define LAST_TILES(word, ...) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)
+#define LAST_OF(word)         { [4] = tile_##word##_1_5, tile_##word##_1_6 }
 
 #include "kernels/x86/avx2/strips_256.h"
 
-INLINE void dots(const traits t, const source *s, const uint8_t *const *x, const int half, const int tokens, __m256i sum[2][TOGETHER])
+INLINE __m256i with_dot(__m256i sum, __m256i w, __m256i x)
+{
+    __asm__(DOT " %2, %1, %0" : "+x"(sum) : "x"(w), "x"(x));
+    return sum;
+}
+
+/* Of one row there are two sums each, for the next product waits for the last. */
+INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
+                 __m256i sum[2][TOGETHER][2])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
+    __m256i odd[2][2];
 
+#pragma GCC unroll 2
+    for (int s = 0; s < strips; s++) {
+        odd[s][0] = odd[s][1] = _mm256_setzero_si256();
 #pragma GCC unroll 6
-    for (int j = 0; j < tokens; j++)
-        sum[0][j] = sum[1][j] = start_of(t, x[j], half);
+        for (int j = 0; j < tokens; j++)
+            sum[s][j][0] = sum[s][j][1] = start_of(t, x[j], half);
+    }
 #pragma GCC unroll 8
     for (int v = from; v < to; v++) {
-        __m256i w0 = weights(t, s, 0, v, 0), w1 = weights(t, s, 0, v, 1);
+        __m256i b[TOGETHER], w[2];
+#pragma GCC unroll 3
+        for (int j = 0; j < tokens && strips == 2; j++)
+            b[j] = four(x[j] + 4 * v);
+#pragma GCC unroll 2
+        for (int s = 0; s < strips; s++) {
+            w[0] = weights(t, p[s], 0, v, 0);
+            w[1] = weights(t, p[s], 0, v, 1);
 #pragma GCC unroll 6
-        for (int j = 0; j < tokens; j++) {
-            __m256i b = four(x[j] + 4 * v);
-            __asm__(DOT " %2, %1, %0" : "+x"(sum[0][j]) : "x"(w0), "x"(b));
-            __asm__(DOT " %2, %1, %0" : "+x"(sum[1][j]) : "x"(w1), "x"(b));
+            for (int j = 0; j < tokens; j++) {
+                __m256i columns = strips == 2 ? b[j] : four(x[j] + 4 * v);
+#pragma GCC unroll 2
+                for (int part = 0; part < 2; part++)
+                    if (tokens == 1 && v % 2)
+                        odd[s][part] = with_dot(odd[s][part], w[part], columns);
+                    else
+                        sum[s][j][part] = with_dot(sum[s][j][part], w[part], columns);
+            }
         }
     }
+#pragma GCC unroll 2
+    for (int s = 0; s < strips && tokens == 1; s++)
+#pragma GCC unroll 2
+        for (int part = 0; part < 2; part++)
+            sum[s][0][part] = _mm256_add_epi32(sum[s][0][part], odd[s][part]);
 }
 
 void INIT(lm_kernels *k)
