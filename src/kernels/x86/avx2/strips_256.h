@@ -97,25 +97,30 @@ INLINE __m256i four(const uint8_t *x)
 INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
                  __m256i sum[2][TOGETHER][2]);
 
-/* acc += w's d * x's d * integer sum + m * (sum of x). */
-INLINE __m256 finished(const traits t, __m256i sum, const uint8_t *block, const int half, __m256 d, __m256 m, __m256 acc)
+/* acc += w's d * x's d * integer sum + m * (sum of x). Where halves have a d each, their products with it are added first. */
+INLINE void finish(const traits t, __m256i sum, const uint8_t *block, const int half, __m256 d, __m256 m, __m256 *first, __m256 *acc)
 {
     const lm_q8_block *x = (const void *)block;
-    __m256 total = _mm256_broadcast_ss(t.halves == 2 ? &x->half_sum[half] : &x->sum);
+    __m256 total = _mm256_broadcast_ss(t.halves == 2 ? &x->half_sum[half] : &x->sum), v = _mm256_cvtepi32_ps(sum);
 
-    acc = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_broadcast_ss(&x->d)), d, acc);
+    if (t.halves == 1)
+        *acc = _mm256_fmadd_ps(_mm256_mul_ps(v, _mm256_broadcast_ss(&x->d)), d, *acc);
+    else if (half == 0)
+        *first = _mm256_mul_ps(v, d);
+    else
+        *acc = _mm256_fmadd_ps(_mm256_fmadd_ps(v, d, *first), _mm256_broadcast_ss(&x->d), *acc);
     if (t.sign == PLUS)
-        acc = _mm256_fmadd_ps(m, total, acc);
+        *acc = _mm256_fmadd_ps(m, total, *acc);
     if (t.sign == MINUS)
-        acc = _mm256_fnmadd_ps(m, total, acc);
-    return acc;
+        *acc = _mm256_fnmadd_ps(m, total, *acc);
 }
 
 /* One unit of one strip or two against `tokens` rows of x. */
-INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *head, const uint8_t *const *rows, uint64_t at, const int strips,
-                 const int tokens, sums acc)
+INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *head, const uint8_t *const *rows, uint64_t at,
+                 const int strips, const int tokens, sums acc)
 {
     const uint8_t *x[TOGETHER];
+    sums first;
 
 #pragma GCC unroll 6
     for (int j = 0; j < tokens; j++)
@@ -132,7 +137,7 @@ INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *
             for (int j = 0; j < tokens; j++)
 #pragma GCC unroll 2
                 for (int part = 0; part < 2; part++)
-                    acc[s][j][part] = finished(t, sum[s][j][part], x[j], half, d[part], m[part], acc[s][j][part]);
+                    finish(t, sum[s][j][part], x[j], half, d[part], m[part], &first[s][j][part], &acc[s][j][part]);
         }
     }
 }
