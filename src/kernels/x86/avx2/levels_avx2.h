@@ -18,6 +18,9 @@ uint64_t lm_float_strips_bytes(uint32_t size, uint64_t rows, uint64_t cols);
 void     lm_float_strips_pack(uint32_t size, void *dst, const void *stored, uint64_t cols, uint64_t first, uint64_t last);
 void     lm_float_strips_row(lm_dtype type, float *dst, const void *w, uint64_t cols, uint64_t row);
 
+/* y = act(x), times up where there is one; may alias. */
+void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uint64_t n);
+
 /* Rows of q8_rows.h, packed to the bits of lm_q8_pack. */
 extern const lm_activation lm_activation_q8_avx2;
 

@@ -145,7 +145,7 @@ static inline __attribute__((always_inline)) void act_loop(float *y, const float
 }
 
 /* One loop for each function, so that none tests which it is. */
-static void act_rows(float *y, const float *x, const float *up, lm_act act, uint64_t n)
+void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uint64_t n)
 {
     switch (act) {
     case LM_ACT_SILU: act_loop(y, x, up, LM_ACT_SILU, n); break;
@@ -162,12 +162,12 @@ static void act_rows(float *y, const float *x, const float *up, lm_act act, uint
 
 static void act(float *y, const float *x, lm_act act, uint64_t n)
 {
-    act_rows(y, x, NULL, act, n);
+    lm_act_rows_avx2(y, x, NULL, act, n);
 }
 
 static void glu(float *y, const float *gate, const float *up, lm_act act, uint64_t n)
 {
-    act_rows(y, gate, up, act, n);
+    lm_act_rows_avx2(y, gate, up, act, n);
 }
 
 static void glu_clamped(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n)

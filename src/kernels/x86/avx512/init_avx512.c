@@ -2,6 +2,7 @@
 
 void lm_kernels_init_avx512(lm_kernels *k)
 {
+    lm_row_kernels_init_avx512(&k->row);
     lm_exact_init_avx512(k);
     lm_floats_init_avx512(k);
     lm_attention_kernels_init_avx512(&k->attention);

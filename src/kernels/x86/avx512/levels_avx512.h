@@ -7,6 +7,7 @@
 /* Rows of q8_rows.h, packed to the bits of lm_q8_pack; needs VNNI. */
 extern const lm_activation lm_activation_q8_avx512;
 
+void lm_row_kernels_init_avx512(lm_row_kernels *k);
 void lm_exact_init_avx512(lm_kernels *k);
 void lm_floats_init_avx512(lm_kernels *k);
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k);
