@@ -7,6 +7,8 @@
 
 #include "runtime/steps.h"
 
+enum { READING = 8 };                /* visits that take as long as reading an expert's weights */
+
 /* ---- routes ---- */
 
 /* The best open entry, the lowest number among equals; LM_NONE when none is open. */
@@ -139,26 +141,44 @@ static const float *bias_of(const part *p, const lm_step *s)
     return NULL;
 }
 
+/* Groups of outputs of an expert before which `cost` of its work is done. */
+static uint64_t groups_before(uint64_t cost, uint64_t from, uint64_t each, uint64_t groups)
+{
+    uint64_t n = cost > from ? (cost - from + each - 1) / each : 0;
+
+    return n < groups ? n : groups;
+}
+
+/* Outputs of all visited experts, one after the other, are cut into shares of equal cost: a group of outputs takes as long as the
+ * expert has visits, and reading it as long as a few. So an expert's rows and weights are read by one worker or two. */
 void lm_run_experts(const part *p, const lm_step *s)
 {
     lm_engine       *g = p->g;
     const lm_weight *w = &g->program->weights[s->weight];
     visits           v = visits_of(g, s, s->in[1]);
     const float     *bias = bias_of(p, s);
-    uint64_t         from, to;
+    uint64_t         grain = s->matmul->row_group, groups = (w->dims[1] + grain - 1) / grain, all = 0, at = 0;
 
-    lm_pool_share(w->dims[1], s->matmul->row_group, p->share, p->shares, &from, &to);
-    for (uint32_t e = 0; from < to && e < v.experts; e++) {
-        if (v.start[e] == v.start[e + 1])
+    for (uint32_t e = 0; e < v.experts; e++)
+        all += v.start[e] == v.start[e + 1] ? 0 : groups * (v.start[e + 1] - v.start[e] + READING);
+    uint64_t from = all * p->share / p->shares, to = all * (p->share + 1) / p->shares;
+    for (uint32_t e = 0; at < to && e < v.experts; e++) {
+        uint64_t n = v.start[e + 1] - v.start[e], first, last;
+        if (n == 0)
+            continue;
+        first = groups_before(from, at, n + READING, groups);
+        last  = groups_before(to, at, n + READING, groups);
+        at += groups * (n + READING);
+        if (first == last)
             continue;
         multiply(p, s, g->matrices[s->weight][e], &(lm_matmul_args){
                      .rows = w->dims[1],
             .cols     = w->dims[2],
-            .first    = from,
-            .last     = to,
+            .first    = first * grain,
+            .last     = last * grain < w->dims[1] ? last * grain : w->dims[1],
             .x        = row_at(g, s->in[0], v.start[e]),
             .x_stride = g->plan->buffers[s->in[0]].stride,
-            .n        = v.start[e + 1] - v.start[e],
+            .n        = n,
             .y        = floats_at(g, s->out, v.start[e]),
             .y_stride = g->plan->buffers[s->out].stride / sizeof(float),
             .bias     = bias ? bias + e * w->dims[1] : NULL,
