@@ -54,7 +54,7 @@ static product make(const level *l, const lm_matmul *m, lm_dtype type, uint64_t 
         p.x_stride = m->x->bytes(cols);
         p.x = guarded(n * p.x_stride, 0);
         for (uint64_t t = 0; t < n; t++)
-            m->x->pack(p.x + t * p.x_stride, p.input + t * cols, cols);
+            (m->x->pack_fine && rnd_below(2) ? m->x->pack_fine : m->x->pack)(p.x + t * p.x_stride, p.input + t * cols, cols);
     } else {
         p.x_stride = cols * 4;
         p.x = (uint8_t *)p.input;
@@ -232,8 +232,10 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
     one_case(l, m, type, 17, 3 * block, 3, 1e-12f);
     one_case(l, m, type, 35, block, 7, 1e6f);
     one_case(l, m, type, 5, block * (1 + 512 / block), 9, 1.0f);
-    if (m->arithmetic == LM_ARITHMETIC_INT8)
+    if (m->arithmetic == LM_ARITHMETIC_INT8) {
         one_case(l, m, type, 40, block, 199, 1.0f);          /* as many rows as kernels unpack a group of weights for */
+        one_case(l, m, type, 19, 4096, 6, 1.0f);             /* more blocks with low bytes than a kernel lists */
+    }
     if (block == 1) {
         one_case(l, m, type, 70, 300, 13, 1.0f);             /* several tiles, strips and sums */
         for (uint64_t cols = 2; cols < 20; cols++)

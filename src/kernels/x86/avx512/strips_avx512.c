@@ -20,7 +20,7 @@
 #include "kernels/x86/avx512/codes_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 
-enum { TOKENS = 6, LEAST_ROWS = 4, GROUP_BYTES = 256 << 10 };
+enum { TOKENS = 6, LEAST_ROWS = 4, LOWS = 256, GROUP_BYTES = 256 << 10 };
 enum { FEW = 24, AHEAD = 8192 };     /* rows that are few; bytes that the fewest prefetch ahead */
 enum { PANEL_ROWS = 192 };           /* rows of x from which on a panel pays */
 
@@ -41,6 +41,11 @@ typedef struct traits {
     uint32_t   numbers, unit, head;  /* bytes of the numbers ahead of the codes, of a unit, ahead of eight */
 } traits;
 
+/* A block that has low bytes. */
+typedef struct low_at {
+    uint32_t block, row;
+} low_at;
+
 /* What a tile multiplies: strips at w and w + strip, rows of x from their first block on. */
 typedef struct operands {
     const uint8_t *w;
@@ -49,7 +54,9 @@ typedef struct operands {
     uint64_t cols;
     uint64_t ahead;                  /* prefetch what lies so many bytes further; 0: nothing */
     uint64_t turn, turns;            /* of units turn, turn + turns, … */
-    unsigned wide;                   /* bit j: row j has blocks with low bytes */
+    uint64_t below;                  /* prefetch rows so many bytes further; 0: none */
+    unsigned n_low;                  /* blocks with low bytes; more than LOWS: they are not in the list */
+    low_at *low;                     /* [LOWS], row by row, rising */
 } operands;
 
 /* Where an integer sum starts: minus the offset times the sum of the activations' codes. */
@@ -167,6 +174,11 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
                 prefetch_unit(t, p[1], o->ahead);
             next += o->turns;
         }
+        if (o->below) {
+#pragma GCC unroll 6
+            for (int j = 0; j < tokens; j++)
+                _mm_prefetch((const char *)o->x[j] + 64 * b + o->below, _MM_HINT_T1);
+        }
         __m512 first[2][TOKENS];
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
@@ -180,24 +192,44 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
     copy_sums(out, acc, strips, tokens);
 }
 
-/* acc += what the low bytes of row x give: few blocks have them, and the strips have just been read. */
-INLINE void low_bytes(const traits t, const operands *o, const lm_q8_row *x, const int strips, __m512 acc[2])
+/* acc += what the low bytes of a row give in block b: few have them, and the strips have just been read. */
+INLINE void low_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, const int strips, __m512 acc[2])
 {
-    for (uint64_t word = 0; word < (o->cols / 32 + 63) / 64; word++) {
-        for (uint64_t left = x->wide[word]; left; left &= left - 1) {
-            uint64_t b = 64 * word + (unsigned)__builtin_ctzll(left);
-            const uint8_t *first = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = first - b % 8 * t.unit - t.head;
-            const uint8_t *p[2] = { first, first + o->strip }, *head[2] = { eight, eight + o->strip }, *low = (const void *)&x->low[b];
-            __m512 d = _mm512_set1_ps(x->high[b].d * 0.0078125f);
+    const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
+    const uint8_t *p[2] = { unit, unit + o->strip }, *head[2] = { eight, eight + o->strip }, *low = x + 2 * o->cols + 64 * b;
+    __m512 d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 0.0078125f);
+
 #pragma GCC unroll 2
-            for (int half = 0; half < t.halves; half++) {
-                __m512i sum[2][TOKENS];
-                dots(t, &low, p, 0, half, strips, 1, sum);
+    for (int half = 0; half < t.halves; half++) {
+        __m512i sum[2][TOKENS];
+        dots(t, &low, p, 0, half, strips, 1, sum);
 #pragma GCC unroll 2
-                for (int s = 0; s < strips; s++)
-                    acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s][0]), d), t.d(p[s], head[s], half), acc[s]);
-            }
-        }
+        for (int s = 0; s < strips; s++)
+            acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s][0]), d), t.d(p[s], head[s], half), acc[s]);
+    }
+}
+
+/* The same in all blocks that have any, rising in each row. A list of them keeps the processor from guessing where rows end. */
+INLINE void low_bytes(const traits t, const operands *given, uint64_t tokens, const int strips, __m512 acc[2][TOKENS])
+{
+    const operands copy = *given, *o = &copy;
+    const uint64_t masks = lm_q8_mask_bytes(o->cols);
+
+    for (unsigned i = 0; i < o->n_low && o->n_low <= LOWS; i++) {
+        const low_at at = o->low[i];
+        __m512 both[2] = { acc[0][at.row], acc[strips - 1][at.row] };
+        low_block(t, o, o->x[at.row], at.block, strips, both);
+        acc[0][at.row] = both[0];
+        acc[strips - 1][at.row] = both[strips - 1];
+    }
+    for (uint64_t j = 0; j < tokens && o->n_low > LOWS; j++) {
+        const uint64_t *wide = (const void *)(o->x[j] - masks);
+        __m512 both[2] = { acc[0][j], acc[strips - 1][j] };
+        for (uint64_t word = 0; word < masks / 8; word++)
+            for (uint64_t left = wide[word]; left; left &= left - 1)
+                low_block(t, o, o->x[j], 64 * word + (unsigned)__builtin_ctzll(left), strips, both);
+        acc[0][j] = both[0];
+        acc[strips - 1][j] = both[strips - 1];
     }
 }
 
@@ -259,7 +291,7 @@ INLINE void put(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o
 }
 
 typedef void tile_fn(const operands *o, __m512 acc[2][TOKENS]);
-typedef void low_fn(const operands *o, const lm_q8_row *x, __m512 acc[2]);
+typedef void low_fn(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS]);
 
 /* A tile for each number of strips and rows. */
 typedef struct tiles {
@@ -279,11 +311,20 @@ static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 /* Rows [r, r + tokens) of x as a tile reads them. */
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
-    o->wide = 0;
+    o->n_low = 0;
     for (uint64_t j = 0; j < tokens; j++) {
         lm_q8_row x = row_of(a, r + j);
         o->x[j] = (const uint8_t *)x.high;
-        o->wide |= (unsigned)(x.head->wide > 0) << j;
+        if (o->n_low + x.head->wide > LOWS) {
+            o->n_low = LOWS + 1;
+            continue;
+        }
+        for (uint64_t word = 0, left; x.head->wide && word < (a->cols / 32 + 63) / 64; word++)
+            for (left = x.wide[word]; left; left &= left - 1) {
+                uint32_t b = (uint32_t)(64 * word) + (unsigned)__builtin_ctzll(left);
+                _mm_prefetch((const char *)&x.low[b], _MM_HINT_T1);
+                o->low[o->n_low++] = (low_at){ b, (uint32_t)j };
+            }
     }
 }
 
@@ -297,14 +338,8 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
     if (strips == 2)
         prefetch_rows(a, r, tokens, other);
     t->of[strips - 1][tokens - 1](o, y);
-    for (unsigned left = o->wide; left; left &= left - 1) {
-        unsigned j = (unsigned)__builtin_ctz(left);
-        lm_q8_row x = row_of(a, r + j);
-        __m512 both[2] = { y[0][j], y[strips - 1][j] };
-        t->low[strips - 1](o, &x, both);
-        y[0][j] = both[0];
-        y[strips - 1][j] = both[strips - 1];
-    }
+    if (o->n_low)
+        t->low[strips - 1](o, tokens, y);
     put(a, r, tokens, at, y[0]);
     if (strips == 2)
         put(a, r, tokens, other, y[1]);
@@ -317,11 +352,12 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + t->rows - 1) / t->rows;
     operands o[FEW / LEAST_ROWS];
+    low_at low[FEW / LEAST_ROWS][LOWS];
 
     for (uint64_t c = 0; c < cuts; c++) {
         uint64_t r = a->n * c / cuts;
         o[c] = (operands){ .strip = half * strip, .cols = a->cols, .turn = c, .turns = cuts,
-                           .ahead = a->n == 1 ? 0 : cuts == 1 ? AHEAD : strip };
+                           .ahead = a->n == 1 ? 0 : cuts == 1 ? AHEAD : strip, .low = low[c] };
         take_rows(a, r, a->n * (c + 1) / cuts - r, &o[c]);
     }
     for (uint64_t i = 0; i < half; i++) {
@@ -337,7 +373,8 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead)
 {
     uint64_t cuts = (a->n + t->rows - 1) / t->rows;
-    operands o = { .strip = strip, .cols = a->cols, .turns = 1 };
+    low_at low[LOWS];
+    operands o = { .strip = strip, .cols = a->cols, .turns = 1, .low = low };
 
     for (uint64_t i = 0; i < cuts; i++) {
         uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
@@ -345,6 +382,7 @@ static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, 
         o.ahead = i == 0 ? ahead : 0;
         for (uint64_t at = from; at < to; at += 2 * R) {
             o.w = w + (at - from) / R * strip;
+            o.below = to - at <= 2 * R && i + 1 < cuts ? tokens * a->x_stride : 0;
             one_tile(a, t, &o, r, tokens, to - at > R ? 2 : 1, at, at + R);
         }
     }
@@ -432,9 +470,9 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
         tile(TRAITS(__VA_ARGS__), o, strips, tokens, acc);                                                        \
     }
 #define LOW(word, strips, ...)                                                                                    \
-    static void low_##word##_##strips(const operands *o, const lm_q8_row *x, __m512 acc[2])                       \
+    static void low_##word##_##strips(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS])                  \
     {                                                                                                             \
-        low_bytes(TRAITS(__VA_ARGS__), o, x, strips, acc);                                                        \
+        low_bytes(TRAITS(__VA_ARGS__), o, tokens, strips, acc);                                                   \
     }
 
 /* Tiles of a type on its panels: of bytes; of numbers, with the codes as they are; none. */
