@@ -5,7 +5,6 @@
  *   TOGETHER   rows of x that share a loaded weight
  *   PANELS_FROM  what unpacking has to cost for panels to pay
  *   PLANES     true when codes above 127 have to be multiplied as two planes of four bits
- *   JOINT      how many at most when two strips are multiplied at once
  *   dots()     the product itself
  *
  * One output is one lane; a strip's vectors are two, rows 0-7 and 8-15. For each unit of 32 columns, in rising order:
@@ -26,7 +25,7 @@
 #include "kernels/x86/avx2/codes_256.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 
-enum { GROUP_BYTES = 256 << 10, AHEAD = 2048 };      /* bytes that a few rows prefetch ahead */
+enum { GROUP_BYTES = 256 << 10 };
 enum { PANEL_ROWS = 64, PLANE = 32 * R };            /* rows of x from which on a panel pays; bytes of a unit's codes */
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -168,13 +167,13 @@ INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int s
     }
 }
 
-/* One or two strips against `tokens` rows of x. Sums of more than registers hold are where nobody else can see them, and the compiler
- * stores them when it must; those of two strips and several rows it would store and keep. */
+/* One strip, or two, against `tokens` rows of x. Sums that registers do not hold are where nobody else can see them, so that the compiler
+ * stores them when it must; where halves have a d each it keeps the wrong ones in registers. */
 INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, sums out)
 {
     const operands o = *given;
     place at = { { o.w, o.w + o.other }, { o.w, o.w + o.other } };
-    const bool seen = tokens > 1 && (strips == 2 || (t.halves == 2 && TOGETHER > 3));
+    const bool seen = tokens > 1 && t.halves == 2 && TOGETHER > 3;
     sums own;
 
 #pragma GCC unroll 2
@@ -184,12 +183,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
             (seen ? out : own)[s][j][0] = (seen ? out : own)[s][j][1] = _mm256_setzero_ps();
     for (uint64_t b = 0; b < o.cols / 32; b++) {
         next_unit(t, &o, b, strips, &at);
-        if (strips == 1 || tokens <= JOINT)
-            step(t, at.p, at.head, o.x, 64 * b, strips, tokens, seen ? out : own);
-        else
-#pragma GCC unroll 2
-            for (int s = 0; s < strips; s++)
-                step(t, at.p + s, at.head + s, o.x, 64 * b, 1, tokens, out + s);
+        step(t, at.p, at.head, o.x, 64 * b, strips, tokens, seen ? out : own);
     }
 #pragma GCC unroll 2
     for (int s = 0; s < strips && !seen; s++)
@@ -257,7 +251,8 @@ typedef void tile_fn(const operands *o, sums y);
 typedef void low_fn(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2]);
 
 typedef struct tiles {
-    tile_fn *of[2][TOGETHER];        /* [strips - 1][rows - 1] */
+    tile_fn *of[TOGETHER];           /* [rows - 1] */
+    tile_fn *two;                    /* strips, one row */
     low_fn  *low;
     void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay */
     uint64_t panel_unit;             /* bytes */
@@ -303,7 +298,7 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
 {
     sums y;
 
-    t->of[strips - 1][tokens - 1](o, y);
+    (strips == 2 ? t->two : t->of[tokens - 1])(o, y);
     for (int s = 0; s < strips; s++)
         for (uint64_t j = 0; j < tokens; j++) {
             lm_q8_row x = row_of(a, r + j);
@@ -313,17 +308,17 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
         }
 }
 
-/* A few rows: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that
- * there are two streams without a jump in them. */
-static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
+/* One row: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that there are
+ * two streams without a jump in them, and twice as many sums that do not wait for each other. */
+static void run_one(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
-    operands o = { .other = half * strip, .cols = a->cols, .ahead = a->n > 1 ? AHEAD : 0 };
+    operands o = { .other = half * strip, .cols = a->cols };
 
-    take_rows(a, 0, a->n, &o);
+    take_rows(a, 0, 1, &o);
     for (uint64_t i = 0; i < half; i++) {
         o.w = (const uint8_t *)a->w + (a->first / R + i) * strip;
-        one_tile(a, t, &o, 0, a->n, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
+        one_tile(a, t, &o, 0, 1, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
     }
 }
 
@@ -375,8 +370,8 @@ static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 
 static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
-    if (a->n <= TOGETHER)
-        run_few(a, t, strip);
+    if (a->n == 1)
+        run_one(a, t, strip);
     else if (t->unpack && a->n >= PANEL_ROWS)
         run_panels(a, t, strip);
     else
@@ -418,7 +413,7 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 
 /* What runs a type of these traits, and what runs its panels. */
 #define STRIP_TILES(word, ...)                                                                                              \
-    ALL_TILES(word, 1, __VA_ARGS__) ALL_TILES(word, 2, __VA_ARGS__) LOW(word, __VA_ARGS__)
+    TILES(word, __VA_ARGS__) TILE(word, 2, 1, __VA_ARGS__) LOW(word, __VA_ARGS__)
 #define PANEL_NUMBERS(sign, halves)             (64 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2))
 #define PANEL_UNIT(sign, top, halves)           (PANEL_NUMBERS(sign, halves) + (PLANES && (top) > 127 ? 2 : 1) * PLANE)
 #define PANEL_TRAITS(sign, offset, top, halves)                                                                             \
@@ -435,9 +430,10 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
         uint64_t bytes = cols / 32 * PANEL_UNIT(sign, top, halves);                                                         \
         return (cost) >= PANELS_FROM ? panel_strips(bytes) * bytes : 64;                                                    \
     }                                                                                                                       \
-    static const tiles panel_##word = { .of = { LAST_OF(word##_panel) }, .low = low_##word##_panel };                       \
+    static const tiles panel_##word = { .of = LAST_OF(word##_panel), .low = low_##word##_panel };                       \
     static const tiles tiles_##word = {                                                                                     \
-        .of = { ALL_OF(word, 1), ALL_OF(word, 2) },                                                                         \
+        .of = TILES_OF(word),                                                                                               \
+        .two = tile_##word##_2_1,                                                                                           \
         .low = low_##word,                                                                                                  \
         .unpack = (cost) >= PANELS_FROM ? unpack_##word : NULL,                                                             \
         .panel_unit = PANEL_UNIT(sign, top, halves),                                                                        \
@@ -457,7 +453,7 @@ STRIPS(X)
 
 /* The strips of byte_strips.h, which are panels already. */
 STRIP_TILES(bytes, TRAITS(c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, 8, 40, 0))
-static const tiles tiles_bytes = { .of = { ALL_OF(bytes, 1), ALL_OF(bytes, 2) }, .low = low_bytes };
+static const tiles tiles_bytes = { .of = TILES_OF(bytes), .two = tile_bytes_2_1, .low = low_bytes };
 
 static void run_bytes(const lm_matmul_args *a)
 {

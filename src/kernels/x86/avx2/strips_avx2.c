@@ -3,12 +3,12 @@
 #define LEVEL "avx2"
 #define PLANES true
 #define PANELS_FROM LITTLE
-enum { TOGETHER = 3, JOINT = 2 };
+enum { TOGETHER = 3 };
 
-#define ALL_TILES(word, s, ...) TILE(word, s, 1, __VA_ARGS__) TILE(word, s, 2, __VA_ARGS__) TILE(word, s, 3, __VA_ARGS__)
-#define ALL_OF(word, s)         { tile_##word##_##s##_1, tile_##word##_##s##_2, tile_##word##_##s##_3 }
-#define LAST_TILES(word, ...)   TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)
-#define LAST_OF(word)           { [1] = tile_##word##_1_2, tile_##word##_1_3 }
+#define TILES(word, ...)      TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)
+#define TILES_OF(word)        { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3 }
+#define LAST_TILES(word, ...) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)
+#define LAST_OF(word)         { [1] = tile_##word##_1_2, tile_##word##_1_3 }
 
 #include "kernels/x86/avx2/strips_256.h"
 

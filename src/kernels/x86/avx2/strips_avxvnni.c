@@ -12,14 +12,13 @@
 #define LEVEL "avxvnni"
 #define PLANES false
 #define PANELS_FROM MUCH
-enum { TOGETHER = 6, JOINT = 2 };
+enum { TOGETHER = 6 };
 
-#define ALL_TILES(word, s, ...)                                                                      \
-    TILE(word, s, 1, __VA_ARGS__) TILE(word, s, 2, __VA_ARGS__) TILE(word, s, 3, __VA_ARGS__)        \
-    TILE(word, s, 4, __VA_ARGS__) TILE(word, s, 5, __VA_ARGS__) TILE(word, s, 6, __VA_ARGS__)
-#define ALL_OF(word, s)                                                                              \
-    { tile_##word##_##s##_1, tile_##word##_##s##_2, tile_##word##_##s##_3, tile_##word##_##s##_4,    \
-      tile_##word##_##s##_5, tile_##word##_##s##_6 }
+#define TILES(word, ...)                                                                             \
+    TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)        \
+    TILE(word, 1, 4, __VA_ARGS__) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)
+#define TILES_OF(word)                                                                               \
+    { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }
 #define LAST_TILES(word, ...) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)
 #define LAST_OF(word)         { [4] = tile_##word##_1_5, tile_##word##_1_6 }
 
@@ -46,18 +45,13 @@ INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *
             sum[s][j][0] = sum[s][j][1] = start_of(t, x[j], half);
     }
 #pragma GCC unroll 8
-    for (int v = from; v < to; v++) {
-        __m256i b[TOGETHER], w[2];
-#pragma GCC unroll 3
-        for (int j = 0; j < tokens && strips == 2; j++)
-            b[j] = four(x[j] + 4 * v);
+    for (int v = from; v < to; v++)
 #pragma GCC unroll 2
         for (int s = 0; s < strips; s++) {
-            w[0] = weights(t, p[s], 0, v, 0);
-            w[1] = weights(t, p[s], 0, v, 1);
+            __m256i w[2] = { weights(t, p[s], 0, v, 0), weights(t, p[s], 0, v, 1) };
 #pragma GCC unroll 6
             for (int j = 0; j < tokens; j++) {
-                __m256i columns = strips == 2 ? b[j] : four(x[j] + 4 * v);
+                __m256i columns = four(x[j] + 4 * v);
 #pragma GCC unroll 2
                 for (int part = 0; part < 2; part++)
                     if (tokens == 1 && v % 2)
@@ -66,7 +60,6 @@ INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *
                         sum[s][j][part] = with_dot(sum[s][j][part], w[part], columns);
             }
         }
-    }
 #pragma GCC unroll 2
     for (int s = 0; s < strips && tokens == 1; s++)
 #pragma GCC unroll 2
