@@ -3,9 +3,9 @@ import os
 import re
 
 import pytest
-from conftest import run
+from conftest import SANITIZED, run
 
-sanitized = pytest.mark.skipif(os.environ.get("LAMINA_SANITIZE", "none") != "none", reason="a plain program cannot link it")
+sanitized = pytest.mark.skipif(SANITIZED, reason="a plain program cannot link it")
 
 
 @pytest.fixture(scope="module")
