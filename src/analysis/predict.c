@@ -89,7 +89,7 @@ static void add_attention(const lm_plan *p, const lm_peaks *k, const lm_step *s,
     lm_node_cost(p->program, n, &c);
     if (window && held > window + f->rows - 1)
         held = window + f->rows - 1;
-    double bytes = (double)p->options.kernels->attention.page_bytes(&at->shape) / LM_PAGE * (double)held * (double)f->sequences;
+    double bytes = (double)p->attention->page_bytes(&at->shape) / LM_PAGE * (double)held * (double)f->sequences;
     add_step(out, k, k->by_type ? BY_F16 : BY_F32, 2 * (double)c.key_mult_adds * (double)keys * (double)f->sequences, bytes);
 }
 

@@ -13,4 +13,6 @@ void lm_kernels_init(lm_kernels *k, lm_cpu cpu)
     if (cpu & LM_CPU_NEON)
         lm_kernels_init_neon(k);
 #endif
+    if (!k->attention_fast.run)
+        k->attention_fast = k->attention;
 }

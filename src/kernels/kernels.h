@@ -150,7 +150,9 @@ typedef struct lm_kernels {
     const lm_matmul     *exact[LM_DTYPE_SLOTS];
     const lm_matmul     *fast[LM_DTYPE_SLOTS];
     lm_row_kernels       row;
-    lm_attention_kernels attention;
+    /* In float32; and, where something faster exists, by products of bfloat16: queries, keys, values and probabilities are
+     * rounded to it, sums are float32. Both read the same pages. */
+    lm_attention_kernels attention, attention_fast;
 } lm_kernels;
 
 /* The best kernels of an instruction set (0: plain C). Pure; thread-safe. */

@@ -23,7 +23,7 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
                        c->k_dim % 32 ? c->k_dim : c->v_dim);
     l->group  = group_of(plan, c->window);
     l->offset = plan->groups[l->group].page_bytes;
-    plan->groups[l->group].page_bytes += plan->options.kernels->attention.page_bytes(&l->shape);
+    plan->groups[l->group].page_bytes += plan->attention->page_bytes(&l->shape);
     return LM_OK;
 }
 

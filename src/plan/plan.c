@@ -94,7 +94,7 @@ static uint64_t worker_bytes(const lm_compiler *c)
         if (n->code == LM_OP_ATTENTION) {
             const lm_attention_spec *s = &n->attention.spec;
             uint32_t group             = s->n_heads / s->n_kv_heads;
-            most = larger(most, c->o->kernels->attention.scratch_bytes(&c->plan->layers[n->attention.cache].shape,
+            most = larger(most, c->plan->attention->scratch_bytes(&c->plan->layers[n->attention.cache].shape,
                                                                        group < LM_QUERY_HEADS ? group : LM_QUERY_HEADS));
         }
     }
@@ -205,6 +205,7 @@ lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **o
         return lm_fail_memory(e, "plan", sizeof *plan);
     plan->program = p;
     plan->options = *o;
+    plan->attention = o->exact || o->fine ? &o->kernels->attention : &o->kernels->attention_fast;
 
     lm_compiler  c      = { .p = p, .o = &plan->options, .plan = plan };
     lm_status status = reserve_lists(&c) ? compile(&c, e) : lm_fail_memory(e, "plan", p->n_nodes * sizeof(lm_step));

@@ -148,6 +148,7 @@ typedef struct lm_plan_state {
 typedef struct lm_plan {
     const lm_program *program;
     lm_plan_options   options;           /* with defaults filled in; pointers of the caller */
+    const lm_attention_kernels *attention;   /* of options.kernels: float32, or the fast ones */
     lm_buffer        *buffers;           uint32_t n_buffers;
     lm_step          *steps;             uint32_t n_steps;
     lm_stage         *stages;            uint32_t n_stages;

@@ -153,7 +153,7 @@ static void run_store(const part *p, const lm_step *s, uint64_t from, uint64_t t
     for (uint64_t i = from; i < to; i++) {
         layer_pages at       = pages_of(p->g, l, p->g->sequences[i]);
         uint32_t    position = p->g->positions[i];
-        p->g->kernels.attention.store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, position % LM_PAGE,
+        p->g->plan->attention->store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, position % LM_PAGE,
                                       floats_at(p->g, s->in[0], i), s->in[1] == LM_NONE ? NULL : floats_at(p->g, s->in[1], i));
     }
 }
@@ -347,7 +347,7 @@ static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, u
     uint32_t                 row = row_number(g, s->domain, i), query = head * (spec->n_heads / spec->n_kv_heads) + first;
     layer_pages              at = pages_of(g, l, g->sequences[row]);
 
-    g->kernels.attention.run(&(lm_attention_args){
+    g->plan->attention->run(&(lm_attention_args){
         .kv          = &l->shape,
         .head        = head,
         .group       = count,

@@ -246,7 +246,7 @@ static void run_attention(void *arg, unsigned worker, unsigned workers)
                 continue;
             a.head  = h;
             a.group = j->group - q < j->heads_at_once ? j->group - q : j->heads_at_once;
-            j->g->kernels.attention.run(&a);
+            j->g->plan->attention->run(&a);
         }
 }
 
@@ -254,8 +254,8 @@ static void run_attention(void *arg, unsigned worker, unsigned workers)
 static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_kv_layer *at, uint32_t rows)
 {
     unsigned workers = lm_pool_threads(g->pool);
-    uint64_t page = g->kernels.attention.page_bytes(&at->shape);
-    uint64_t each = rounded(g->kernels.attention.scratch_bytes(&at->shape, LM_QUERY_HEADS));
+    uint64_t page = g->plan->attention->page_bytes(&at->shape);
+    uint64_t each = rounded(g->plan->attention->scratch_bytes(&at->shape, LM_QUERY_HEADS));
     uint32_t layers = (uint32_t)(cold_bytes(g) / 8 / (page * PAGES) + 1);
     uint64_t qs = rounded((uint64_t)rows * s->n_heads * s->k_dim * 4), os = rounded((uint64_t)rows * s->n_heads * s->v_dim * 4);
     uint64_t sizes[3] = { page * PAGES * layers, qs + os, each * workers };

@@ -15,7 +15,7 @@ typedef struct part {
 enum {
     LM_SHARE_BYTES = 96 << 10,       /* of weights in a share */
     LM_MOST_SHARES = 16,             /* a worker */
-    LM_TILE        = 16,             /* rows that attention takes together */
+    LM_TILE        = 32,             /* rows that attention takes together */
 };
 
 /* Shares of a stage of products that reads `bytes` of weights: enough that a worker that is slow, or kept from its processor,

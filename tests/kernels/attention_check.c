@@ -4,6 +4,8 @@
 
 typedef struct scene {
     const level *l;
+    const lm_attention_kernels *a;
+    bool fast;                                   /* by products of bfloat16 */
     lm_kv_shape kv;
     uint32_t group, rows, position, window, total;
     float softcap, scale;
@@ -26,7 +28,7 @@ static void rounded(lm_dtype type, float *x, uint32_t n)
 
 static void fill_cache(scene *s)
 {
-    const lm_attention_kernels *a = &s->l->k.attention;
+    const lm_attention_kernels *a = s->a;
     uint32_t heads = s->kv.n_kv_heads, n_pages = (s->total + LM_PAGE - 1) / LM_PAGE;
 
     s->page_stride = a->page_bytes(&s->kv);
@@ -70,7 +72,7 @@ static void make(scene *s)
     rnd_floats(s->q, (size_t)s->rows * s->group * s->kv.k_dim, 2.0f);
     rnd_floats(s->slope, s->group, 0.1f);
     rnd_floats(s->sink, s->group, 2.0f);
-    s->scratch = guarded((s->l->k.attention.scratch_bytes(&s->kv, s->group) + 63) & ~UINT64_C(63), 0);
+    s->scratch = guarded((s->a->scratch_bytes(&s->kv, s->group) + 63) & ~UINT64_C(63), 0);
 }
 
 static void release(scene *s)
@@ -104,6 +106,12 @@ static float to_bf16(float x)
     return back;
 }
 
+/* What is multiplied. */
+static double factor(const scene *s, float x)
+{
+    return (double)(s->fast ? to_bf16(x) : x);
+}
+
 /* One query by the definition. `size`: the same sum with magnitudes. */
 static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, double *want, double *size)
 {
@@ -116,7 +124,7 @@ static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, do
         const float *k = s->k + ((uint64_t)j * heads + head) * s->kv.k_dim;
         double dot = 0;
         for (uint32_t i = 0; i < s->kv.k_dim; i++)
-            dot += (double)q[i] * k[i];
+            dot += factor(s, q[i]) * factor(s, k[i]);
         if (s->slopes && s->slopes_half)
             dot += to_bf16(s->slope[g] * to_bf16((float)j));
         dot *= s->scale;
@@ -134,8 +142,8 @@ static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, do
         double e = exp(scores[j] - max);
         sum += e;
         for (uint32_t i = 0; i < s->kv.v_dim; i++) {
-            want[i] += e * v[i];
-            size[i] += e * fabs(v[i]);
+            want[i] += e * factor(s, v[i]);
+            size[i] += e * fabs(factor(s, v[i]));
         }
     }
     if (s->sinks)
@@ -146,19 +154,22 @@ static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, do
     }
 }
 
+/* Of what is left after queries, keys and values have been rounded, the fast kernels round probabilities: half a unit in the last of
+ * eight bits, once above the line and once below. */
 static void against_definition(const scene *s)
 {
     static double want[1024], size[1024];
+    const double part = s->fast ? 2 * 0x1p-8 + 1e-4 : 2e-5;
 
     for (uint32_t h = 0; h < s->kv.n_kv_heads; h++) {
         lm_attention_args a = args_of(s, h);
-        s->l->k.attention.run(&a);
+        s->a->run(&a);
         for (uint32_t r = 0; r < s->rows; r++) {
             for (uint32_t g = 0; g < s->group; g++) {
                 definition(s, h, r, g, want, size);
                 for (uint32_t i = 0; i < s->kv.v_dim; i++)
-                    check_close(s->out[((uint64_t)r * s->group + g) * s->kv.v_dim + i], want[i], 2e-5 * size[i] + 1e-30,
-                                "%s attention %s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u", s->l->name,
+                    check_close(s->out[((uint64_t)r * s->group + g) * s->kv.v_dim + i], want[i], part * size[i] + 1e-30,
+                                "%s attention%s %s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u", s->l->name, s->fast ? " (fast)" : "",
                                 lm_dtype_of(s->kv.type)->name, s->kv.k_dim, s->kv.v_dim, s->group, s->position, r,
                                 s->window, h, i);
             }
@@ -173,14 +184,14 @@ static void rows_alone(const scene *s)
     float *one = guarded(n * 4, 0);
     lm_attention_args a = args_of(s, s->kv.n_kv_heads - 1);
 
-    s->l->k.attention.run(&a);
+    s->a->run(&a);
     for (uint32_t r = 0; r < s->rows; r++) {
         lm_attention_args b = a;
         b.rows = 1;
         b.position = s->position + r;
         b.q = s->q + r * a.q_stride;
         b.out = one;
-        s->l->k.attention.run(&b);
+        s->a->run(&b);
         for (size_t i = 0; i < n; i++)
             check(same_bits(one[i], s->out[r * n + i]), "%s attention: row %u of %u depends on the others", s->l->name, r,
                   s->rows);
@@ -195,7 +206,7 @@ static void heads_alone(const scene *s)
     size_t n = (size_t)s->group * s->kv.v_dim;
     float *some = guarded((size_t)s->rows * n * 4, 0);
 
-    s->l->k.attention.run(&a);
+    s->a->run(&a);
     for (uint32_t first = 0, count = 2; first < s->group; first += count) {
         lm_attention_args b = a;
         b.group = s->group - first < count ? s->group - first : count;
@@ -203,7 +214,7 @@ static void heads_alone(const scene *s)
         b.out = some + (size_t)first * s->kv.v_dim;
         b.slopes = a.slopes ? a.slopes + first : NULL;
         b.sinks = a.sinks ? a.sinks + first : NULL;
-        s->l->k.attention.run(&b);
+        s->a->run(&b);
     }
     for (size_t i = 0; i < s->rows * n; i++)
         check(same_bits(some[i], s->out[i]), "%s attention: a query head depends on the others of its group", s->l->name);
@@ -219,7 +230,7 @@ static void one_scene(scene s)
     release(&s);
 }
 
-void check_attention(const level *l)
+static void check_kernels(const level *l, const lm_attention_kernels *a, bool fast)
 {
     static const lm_dtype types[] = { LM_F16, LM_F32, LM_BF16, LM_Q8_0 };
     static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 128, 128 }, { 20, 13 }, { 7, 8 }, { 256, 40 } };
@@ -230,23 +241,30 @@ void check_attention(const level *l)
             if (types[t] == LM_Q8_0 && (k % 32 || v % 32))
                 continue;
             lm_kv_shape kv = { 2, k, v, types[t], false };
-            one_scene((scene){ .l = l, .kv = kv, .group = 1, .rows = 1, .position = 0 });
-            one_scene((scene){ .l = l, .kv = kv, .group = 3, .rows = 1, .position = 200 });
-            one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 70, .position = 30 });
-            one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
-            one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
-            one_scene((scene){ .l = l, .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
-            one_scene((scene){ .l = l, .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true,
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 1, .rows = 1, .position = 0 });
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 3, .rows = 1, .position = 200 });
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 2, .rows = 70, .position = 30 });
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true,
                                .softcap = 20.0f });
-            one_scene((scene){ .l = l, .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
         }
         /* The latent of MLA: values are the first lanes of the keys. */
-        one_scene((scene){ .l = l, .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
-        one_scene((scene){ .l = l, .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });
-        one_scene((scene){ .l = l, .kv = { 1, 32, 21, types[t], true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
+        one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
+        one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });
+        one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = { 1, 32, 21, types[t], true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
         if (types[t] != LM_Q8_0)
-            one_scene((scene){ .l = l, .kv = { 2, 9, 7, types[t], true }, .group = 1, .rows = 3, .position = 5 });
+            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = { 2, 9, 7, types[t], true }, .group = 1, .rows = 3, .position = 5 });
     }
+}
+
+void check_attention(const level *l)
+{
+    check_kernels(l, &l->k.attention, false);
+    if (l->k.attention_fast.run != l->k.attention.run)
+        check_kernels(l, &l->k.attention_fast, true);
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
@@ -254,28 +272,39 @@ void check_attention(const level *l)
 static void call_run(void *arg)
 {
     lm_attention_args a = args_of(arg, 0);
-    ((scene *)arg)->l->k.attention.run(&a);
+    ((scene *)arg)->a->run(&a);
+}
+
+static void time_kernels(const level *l, const lm_attention_kernels *a, const char *name)
+{
+    static const lm_dtype types[] = { LM_F16, LM_BF16, LM_F32, LM_Q8_0 };
+
+    for (int t = 0; t < 4; t++) {
+        const char *type = lm_dtype_of(types[t])->name;
+        scene decode = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], false }, .group = 4, .rows = 1, .position = 1023 };
+        scene latent = { .l = l, .a = a, .kv = { 1, 576, 512, types[t], true }, .group = 8, .rows = 1, .position = 1023 };
+        scene prompt = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], false }, .group = 4, .rows = 64, .position = 448 };
+        scene alone  = { .l = l, .a = a, .kv = { 1, 128, 128, types[t], false }, .group = 1, .rows = 64, .position = 448 };
+        make(&decode);
+        make(&prompt);
+        make(&alone);
+        make(&latent);
+        double m = best_seconds(call_run, &latent), o = best_seconds(call_run, &alone);
+        double d = best_seconds(call_run, &decode), p = best_seconds(call_run, &prompt);
+        printf("%-10s %s %-4s ns a key and query of 64 lanes: decode at 1024 %.2f, prompt of 64 at 448 %.2f, one head of 128 %.2f\n",
+               l->name, name, type, d / (1024 * 4) * 1e9, p / (64 * 4 * 480) * 1e9, o / (64 * 480) * 1e9 / 2);
+        printf("%-10s %s %-4s latent of 576, 8 heads, decode at 1024: %.2f ns a key and query\n", l->name, name, type,
+               m / (1024 * 8) * 1e9);
+        release(&latent);
+        release(&decode);
+        release(&prompt);
+        release(&alone);
+    }
 }
 
 void bench_attention(const level *l)
 {
-    static const lm_dtype types[] = { LM_F16, LM_F32, LM_Q8_0 };
-
-    for (int t = 0; t < 3; t++) {
-        scene decode = { .l = l, .kv = { 1, 64, 64, types[t], false }, .group = 3, .rows = 1, .position = 1023 };
-        scene latent = { .l = l, .kv = { 1, 576, 512, types[t], true }, .group = 8, .rows = 1, .position = 1023 };
-        scene prompt = { .l = l, .kv = { 1, 64, 64, types[t], false }, .group = 3, .rows = 64, .position = 448 };
-        make(&decode);
-        make(&prompt);
-        make(&latent);
-        double m = best_seconds(call_run, &latent);
-        double d = best_seconds(call_run, &decode), p = best_seconds(call_run, &prompt);
-        printf("%-10s attention %-4s decode at 1024: %.2f ns a key and query, prompt of 64 at 448: %.2f\n", l->name,
-               lm_dtype_of(types[t])->name, d / (1024 * 3) * 1e9, p / (64 * 3 * 480) * 1e9);
-        printf("%-10s attention %-4s latent of 576, 8 heads, decode at 1024: %.2f ns a key and query\n", l->name,
-               lm_dtype_of(types[t])->name, m / (1024 * 8) * 1e9);
-        release(&latent);
-        release(&decode);
-        release(&prompt);
-    }
+    time_kernels(l, &l->k.attention, "attention");
+    if (l->k.attention_fast.run != l->k.attention.run)
+        time_kernels(l, &l->k.attention_fast, "attention (fast)");
 }

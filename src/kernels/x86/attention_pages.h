@@ -1,6 +1,5 @@
-/* attention_pages.h - what the attention kernels of x86 share: the order of pages and rows, what a query sees of a page, and where
- * a worker keeps its states. A file that includes it has before it TILE, rows that go through the pages together, and HEADS, whose
- * probabilities are kept at a time. */
+/* attention_pages.h - what the attention kernels of x86 share: the order of pages and rows, and what a query sees of a page. A file
+ * that includes it has before it TILE, rows that go through the pages together. */
 #ifndef LM_KERNELS_X86_ATTENTION_PAGES_H
 #define LM_KERNELS_X86_ATTENTION_PAGES_H
 
@@ -14,53 +13,23 @@ typedef struct running {
     float max, sum;
 } running;
 
-/* Scratch: keys [k_dim][64], values [64][v_dim], probabilities [HEADS][64], states [TILE][group]. */
-typedef struct workspace {
-    float   *keys, *values, *p;
-    running *states;
-} workspace;
-
 /* The keys [from, to) of the page that begins at position `start` that a query at `distance` past its first position sees. */
 typedef struct sight {
     uint32_t start, from, to, distance;
 } sight;
 
-static uint64_t round64(uint64_t bytes)
+static inline uint64_t round64(uint64_t bytes)
 {
     return (bytes + 63) & ~UINT64_C(63);
 }
 
-static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scratch, uint64_t *bytes)
-{
-    uint8_t *at = scratch;
-    uint64_t keys = round64((uint64_t)kv->k_dim * LM_PAGE * 4), values = round64((uint64_t)kv->v_dim * LM_PAGE * 4);
-    uint64_t p = HEADS * LM_PAGE * 4;
-
-    *bytes = keys + values + p + round64(TILE * (uint64_t)group * sizeof(running));
-    return (workspace){
-        .keys = (void *)at,
-        .values = (void *)(at + keys),
-        .p = (void *)(at + keys + values),
-        .states = (void *)(at + keys + values + p),
-    };
-}
-
-static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
-{
-    uint64_t bytes;
-    float none;
-
-    workspace_at(kv, group, &none, &bytes);
-    return bytes;
-}
-
-static uint32_t first_seen(const lm_attention_args *a, uint32_t p)
+static inline uint32_t first_seen(const lm_attention_args *a, uint32_t p)
 {
     return a->window && p >= a->window ? p - a->window + 1 : 0;
 }
 
 /* False when the query at p sees nothing of the page that begins at `start`. */
-static bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *see)
+static inline bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *see)
 {
     uint32_t first = first_seen(a, p);
 
@@ -73,34 +42,36 @@ static bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *
     return true;
 }
 
-static float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
+static inline float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
 {
     return a->out + r * a->out_stride + (uint64_t)g * a->kv->v_dim;
 }
 
-/* Rows [from, to) against a page; the end of a query: its sink, and the division by the sum. */
-typedef void page_fn(const lm_attention_args *a, workspace *w, uint32_t page, uint32_t from, uint32_t to);
+/* What is done once for rows [from, to), with the worker's memory; these rows against a page; the end of a query: its sink, and the
+ * division by the sum. */
+typedef void begin_fn(const lm_attention_args *a, void *memory, uint32_t from, uint32_t to);
+typedef void page_fn(const lm_attention_args *a, void *memory, uint32_t page, uint32_t from, uint32_t to);
 typedef void finish_fn(const lm_attention_args *a, running *s, uint32_t g, float *out);
 
-static inline __attribute__((always_inline)) void run_pages(const lm_attention_args *a, page_fn *against, finish_fn *finish)
+static inline __attribute__((always_inline)) void run_pages(const lm_attention_args *a, void *memory, running *states,
+                                                            begin_fn *begin, page_fn *against, finish_fn *finish)
 {
-    uint64_t bytes;
-    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
-
     for (uint32_t from = 0; from < a->rows; from += TILE) {
         uint32_t to = a->rows - from < TILE ? a->rows : from + TILE;
         for (uint32_t r = from; r < to; r++) {
             for (uint32_t g = 0; g < a->group; g++) {
-                w.states[(r - from) * a->group + g] = (running){ -INFINITY, 0.0f };
+                states[(r - from) * a->group + g] = (running){ -INFINITY, 0.0f };
                 memset(out_of(a, r, g), 0, a->kv->v_dim * sizeof(float));
             }
         }
+        if (begin)
+            begin(a, memory, from, to);
         uint32_t last = (a->position + to - 1) / LM_PAGE;
         for (uint32_t page = first_seen(a, a->position + from) / LM_PAGE; page <= last; page++)
-            against(a, &w, page, from, to);
+            against(a, memory, page, from, to);
         for (uint32_t r = from; r < to; r++)
             for (uint32_t g = 0; g < a->group; g++)
-                finish(a, &w.states[(r - from) * a->group + g], g, out_of(a, r, g));
+                finish(a, &states[(r - from) * a->group + g], g, out_of(a, r, g));
     }
 }
 

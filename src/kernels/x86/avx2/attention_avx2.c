@@ -14,9 +14,9 @@
 #include "kernels/x86/avx2/vec_avx2.h"
 #include "tensor/blocks.h"
 
-enum { TILE = 16, VECTORS = LM_PAGE / 8, HEADS = 1 };        /* rows of queries that share a converted page */
+enum { TILE = 32, VECTORS = LM_PAGE / 8, HEADS = 1 };        /* rows of queries that share a converted page */
 
-#include "kernels/x86/attention_pages.h"
+#include "kernels/x86/attention_float.h"
 
 static uint64_t row_bytes(const lm_kv_shape *kv, uint32_t dim)
 {
@@ -290,9 +290,9 @@ static void page_step(const lm_attention_args *a, const workspace *w, const floa
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* The first position that the query at p sees. */
-static void page_against_rows(const lm_attention_args *a, workspace *w, uint32_t page, uint32_t from, uint32_t to)
+static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t page, uint32_t from, uint32_t to)
 {
+    workspace *w = memory;
     const uint8_t *keys = a->base + a->pages[page] * a->page_stride + a->head * head_bytes(a->kv);
     uint32_t start = page * LM_PAGE, least = LM_PAGE, most = 0;
     sight see;
@@ -330,7 +330,10 @@ static void finish(const lm_attention_args *a, running *s, uint32_t g, float *ou
 
 static void run(const lm_attention_args *a)
 {
-    run_pages(a, page_against_rows, finish);
+    uint64_t  bytes;
+    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
+
+    run_pages(a, &w, w.states, NULL, page_against_rows, finish);
 }
 
 void lm_attention_kernels_init_avx2(lm_attention_kernels *k)

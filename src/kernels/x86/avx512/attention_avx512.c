@@ -11,12 +11,11 @@
 #include "kernels/x86/avx512/levels_avx512.h"
 #include "kernels/x86/avx512/vec_avx512.h"
 
-enum { TILE = 16, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
+enum { TILE = 32, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
 /* query rows that share a page; heads at once; rows that are not worth turning it */
 
-#include "kernels/x86/attention_pages.h"
-
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/x86/attention_float.h"
+#include "kernels/x86/avx512/attention_512.h"
 
 /* Where a head's part of a page lies. */
 typedef struct page_part {
@@ -78,52 +77,7 @@ INLINE void dots_half(load_fn *load, const float *const *q, const uint8_t *keys,
         dots(load, q, keys, dim, heads, VECTORS, s);
 }
 
-/* The nearest bfloat16, ties to even. */
-static __m512 to_bf16(__m512 x)
-{
-    __m512i bits = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-
-    bits = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    return _mm512_castsi512_ps(_mm512_and_si512(bits, _mm512_set1_epi32((int)0xffff0000u)));
-}
-
-/* From products to scores of sixteen keys from lane `at` on; -infinity where nothing is seen. */
-INLINE __m512 score(const lm_attention_args *a, __m512 s, uint32_t g, sight see, uint32_t at)
-{
-    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    __m512i j = _mm512_add_epi32(lane, _mm512_set1_epi32((int)at));
-
-    if (a->slopes && a->slopes_half) {
-        __m512 key = to_bf16(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_set1_epi32((int)see.start), j)));
-        s = _mm512_add_ps(s, to_bf16(_mm512_mul_ps(_mm512_set1_ps(a->slopes[g]), key)));
-    }
-    s = _mm512_mul_ps(s, _mm512_set1_ps(a->scale));
-    if (a->softcap > 0.0f)
-        s = _mm512_mul_ps(_mm512_set1_ps(a->softcap), vec512_tanh(_mm512_div_ps(s, _mm512_set1_ps(a->softcap))));
-    if (a->slopes && !a->slopes_half) {
-        __m512 back = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32((int)see.distance), j));
-        s = _mm512_sub_ps(s, _mm512_mul_ps(_mm512_set1_ps(a->slopes[g]), back));
-    }
-    __mmask16 seen = _mm512_cmpge_epi32_mask(j, _mm512_set1_epi32((int)see.from)) &
-                     _mm512_cmplt_epi32_mask(j, _mm512_set1_epi32((int)see.to));
-    return _mm512_mask_blend_ps(seen, _mm512_set1_ps(-INFINITY), s);
-}
-
 /* ---- values ------------------------------------------------------------------------------------------------------ */
-
-/* Scale what is there to a larger maximum. */
-static void raise_max(running *s, float max, float *out, uint32_t width)
-{
-    if (!(max > s->max))
-        return;
-    __m512 shrink = s->max == -INFINITY ? _mm512_setzero_ps() : vec512_exp(_mm512_set1_ps(s->max - max));
-    s->max = max;
-    s->sum *= _mm512_cvtss_f32(shrink);
-    for (uint32_t i = 0; i < width; i += 16) {
-        __mmask16 lanes = vec512_lanes(width - i);
-        _mm512_mask_storeu_ps(out + i, lanes, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, out + i), shrink));
-    }
-}
 
 /* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, j rising. */
 INLINE void add_values(load_fn *load, float *const *out, const float *p, const uint8_t *values, uint32_t width, uint32_t at, sight see,
@@ -241,9 +195,9 @@ static void row_step(const lm_attention_args *a, const workspace *w, const page_
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* The first position that the query at p sees. */
-static void page_against_rows(const lm_attention_args *a, workspace *w, uint32_t number, uint32_t from, uint32_t to)
+static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t number, uint32_t from, uint32_t to)
 {
+    const workspace *w = memory;
     page_part page = { .start = number * LM_PAGE };
     uint32_t least = LM_PAGE, most = 0;
     sight see;
@@ -265,23 +219,12 @@ static void page_against_rows(const lm_attention_args *a, workspace *w, uint32_t
             row_step(a, w, &page, r, from, see);
 }
 
-static void finish(const lm_attention_args *a, running *s, uint32_t g, float *out)
-{
-    uint32_t width = a->kv->v_dim;
-
-    if (a->sinks) {
-        raise_max(s, a->sinks[g], out, width);
-        s->sum += _mm512_cvtss_f32(vec512_exp(_mm512_set1_ps(a->sinks[g] - s->max)));
-    }
-    for (uint32_t i = 0; i < width; i += 16) {
-        __mmask16 lanes = vec512_lanes(width - i);
-        _mm512_mask_storeu_ps(out + i, lanes, _mm512_div_ps(_mm512_maskz_loadu_ps(lanes, out + i), _mm512_set1_ps(s->sum)));
-    }
-}
-
 static void run(const lm_attention_args *a)
 {
-    run_pages(a, page_against_rows, finish);
+    uint64_t  bytes;
+    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
+
+    run_pages(a, &w, w.states, NULL, page_against_rows, finish);
 }
 
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k)

@@ -8,6 +8,9 @@ void lm_kernels_init_avx512(lm_kernels *k)
     lm_attention_kernels_init_avx512(&k->attention);
     if (k->cpu & LM_CPU_AVX512_VNNI)
         lm_strips_init_avx512vnni(k);
-    if (k->cpu & LM_CPU_AVX512_BF16)
+    k->attention_fast = k->attention;
+    if (k->cpu & LM_CPU_AVX512_BF16) {
+        lm_attention_kernels_init_avx512bf16(&k->attention_fast);
         lm_strips_init_avx512bf16(k);
+    }
 }

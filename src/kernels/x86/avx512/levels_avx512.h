@@ -11,6 +11,7 @@ void lm_row_kernels_init_avx512(lm_row_kernels *k);
 void lm_exact_init_avx512(lm_kernels *k);
 void lm_floats_init_avx512(lm_kernels *k);
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k);
+void lm_attention_kernels_init_avx512bf16(lm_attention_kernels *k);      /* over those of avx512: pages are the same */
 void lm_strips_init_avx512vnni(lm_kernels *k);
 void lm_strips_init_avx512bf16(lm_kernels *k);
 
