@@ -357,7 +357,7 @@ static void bench_one(const level *l, const lm_matmul *m, lm_dtype type)
             printf(" %5.1f GB/s", 1e-9 * (double)(p.packed ? p.packed_bytes : p.stored_bytes) / s);
         if (i == 2 && p.packed)
             printf("  pack %.2f, x %.2f ns/element", best_seconds(call_pack, &p) / (double)(rows * cols) * 1e9,
-                   best_seconds(call_pack_x, &p) / (double)(p.n * cols) * 1e9);
+                   m->x->pack ? best_seconds(call_pack_x, &p) / (double)(p.n * cols) * 1e9 : 0.0);
         release(&p);
     }
     putchar('\n');

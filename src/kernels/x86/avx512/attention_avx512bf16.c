@@ -11,8 +11,7 @@
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 
-enum { TILE = 32, VECTORS = LM_PAGE / 16, PAIRS = LM_PAGE / 2, HEADS = 4, FEW = 2 };
-/* query rows that share a page; queries at once; rows that are not worth making pairs for */
+enum { TILE = 32, VECTORS = LM_PAGE / 16, PAIRS = LM_PAGE / 2, HEADS = 4 };      /* query rows that share a page; queries at once */
 
 #include "kernels/x86/avx512/attention_512.h"
 
@@ -34,7 +33,7 @@ static uint32_t pairs_of(uint32_t dim)
 /* Pairs are made of rows of halves, sixteen lanes at a time. */
 static bool pairs_as_stored(const lm_kv_shape *kv)
 {
-    return (kv->type == LM_F16 || kv->type == LM_BF16) && !kv->v_in_k && kv->k_dim % 2 == 0 && kv->v_dim % 16 == 0;
+    return (kv->type == LM_F16 || kv->type == LM_BF16) && kv->k_dim % 2 == 0 && kv->v_dim % 16 == 0;
 }
 
 static void *take(uint8_t *base, uint64_t *used, uint64_t bytes)
@@ -112,6 +111,44 @@ INLINE void pairs_of_rows(load_fn *load, uint32_t *to, const uint8_t *rows, uint
             _mm512_storeu_si512(to + (uint64_t)pair * width + at, load(rows, pair, width, at));
 }
 
+/* Sixteen lanes of all keys of a page, [16][64] as stored, as pairs of positions: the values of latent attention. A pair lies together in
+ * a row of keys already, so this turns words. */
+INLINE void pairs_of_lanes(bool f16, uint32_t *to, const uint8_t *keys, uint64_t width)
+{
+    for (int half = 0; half < 2; half++, keys += LM_PAGE, to += 16 * width) {
+        __m512i a[16], b[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            __m512i x = _mm512_loadu_si512(keys + 2 * LM_PAGE * i);
+            if (f16)
+                x = (__m512i)_mm512_cvtne2ps_pbh(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1)),
+                                                 _mm512_cvtph_ps(_mm512_castsi512_si256(x)));
+            a[i] = x;
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < 16; i += 2) {
+            b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+            b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < 16; i += 4) {        /* a[i + k]: word k of each quarter, rows i to i + 3 */
+            a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+            a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+            a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+            a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+        }
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            __m512i low = _mm512_shuffle_i32x4(a[k], a[4 + k], 0x44), high = _mm512_shuffle_i32x4(a[k], a[4 + k], 0xee);
+            __m512i low2 = _mm512_shuffle_i32x4(a[8 + k], a[12 + k], 0x44), high2 = _mm512_shuffle_i32x4(a[8 + k], a[12 + k], 0xee);
+            _mm512_storeu_si512(to + (uint64_t)k * width, _mm512_shuffle_i32x4(low, low2, 0x88));
+            _mm512_storeu_si512(to + (uint64_t)(4 + k) * width, _mm512_shuffle_i32x4(low, low2, 0xdd));
+            _mm512_storeu_si512(to + (uint64_t)(8 + k) * width, _mm512_shuffle_i32x4(high, high2, 0x88));
+            _mm512_storeu_si512(to + (uint64_t)(12 + k) * width, _mm512_shuffle_i32x4(high, high2, 0xdd));
+        }
+    }
+}
+
 /* Rows of float32; the row that an odd number of them lacks is zero. */
 static void pairs_of_floats(uint32_t *to, const float *rows, uint32_t first, uint32_t last, uint32_t n, uint32_t width)
 {
@@ -126,22 +163,39 @@ static void pairs_of_floats(uint32_t *to, const float *rows, uint32_t first, uin
     }
 }
 
+static void make_pairs_as_stored(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys, const uint8_t *values, uint32_t first,
+                                 uint32_t last)
+{
+    bool f16 = kv->type == LM_F16;
+
+    if (f16)
+        pairs_of_rows(load_f16, w->keys, keys, 0, kv->k_dim / 2, LM_PAGE);
+    else
+        pairs_of_rows(load_bf16, w->keys, keys, 0, kv->k_dim / 2, LM_PAGE);
+    if (kv->v_in_k)
+        for (uint32_t i = 0; i < kv->v_dim; i += 16)
+            if (f16)
+                pairs_of_lanes(true, w->values + i, keys + (uint64_t)2 * LM_PAGE * i, kv->v_dim);
+            else
+                pairs_of_lanes(false, w->values + i, keys + (uint64_t)2 * LM_PAGE * i, kv->v_dim);
+    else if (f16)
+        pairs_of_rows(load_f16, w->values, values, first, last, kv->v_dim);
+    else
+        pairs_of_rows(load_bf16, w->values, values, first, last, kv->v_dim);
+}
+
 /* All keys, and values of positions [from, to) with those beside them. */
 static void make_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys, const uint8_t *values, uint32_t from, uint32_t to)
 {
     uint32_t first = from / 2, last = (to + 1) / 2, lanes = pairs_of(kv->k_dim);
 
-    if (!pairs_as_stored(kv)) {
-        lm_attention_turn_avx2(kv, keys, values, from, to, w->float_keys, w->float_values);
-        pairs_of_floats(w->keys, w->float_keys, 0, lanes, kv->k_dim, LM_PAGE);
-        pairs_of_floats(w->values, w->float_values, first, last, LM_PAGE, kv->v_dim);
-    } else if (kv->type == LM_F16) {
-        pairs_of_rows(load_f16, w->keys, keys, 0, lanes, LM_PAGE);
-        pairs_of_rows(load_f16, w->values, values, first, last, kv->v_dim);
-    } else {
-        pairs_of_rows(load_bf16, w->keys, keys, 0, lanes, LM_PAGE);
-        pairs_of_rows(load_bf16, w->values, values, first, last, kv->v_dim);
+    if (pairs_as_stored(kv)) {
+        make_pairs_as_stored(kv, w, keys, values, first, last);
+        return;
     }
+    lm_attention_turn_avx2(kv, keys, values, from, to, w->float_keys, w->float_values);
+    pairs_of_floats(w->keys, w->float_keys, 0, lanes, kv->k_dim, LM_PAGE);
+    pairs_of_floats(w->values, w->float_values, first, last, LM_PAGE, kv->v_dim);
 }
 
 /* Queries of rows [from, to). */
@@ -170,17 +224,30 @@ typedef struct query {
     sight           see;
 } query;
 
-/* What is read: pairs, or rows as stored. */
+/* What is read: pairs, or rows as stored; `next`: those of the page after it, to be asked for meanwhile, or this page's. */
 typedef struct page_part {
-    const uint8_t *keys, *values;
+    const uint8_t *keys, *values, *next_keys, *next_values;
 } page_part;
+
+/* Four cache lines that a step of rows as stored reads of 64 lanes: two of each row. */
+INLINE void ask_for(load_fn *load, const uint8_t *p, uint64_t pair, uint64_t stride, uint64_t at)
+{
+    const char *row = (const char *)p + 2 * (2 * pair * stride + at);
+
+    if (load == load_pairs)
+        return;
+    _mm_prefetch(row, _MM_HINT_T1);
+    _mm_prefetch(row + 64, _MM_HINT_T1);
+    _mm_prefetch(row + 2 * stride, _MM_HINT_T1);
+    _mm_prefetch(row + 2 * stride + 64, _MM_HINT_T1);
+}
 
 INLINE __m512 dot(__m512 sum, __m512i a, __m512i b)
 {
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 }
 
-INLINE void dots(load_fn *load, const query *x, const uint8_t *keys, uint32_t pairs, const int heads, const int vectors,
+INLINE void dots(load_fn *load, const query *x, const page_part *page, uint32_t pairs, const int heads, const int vectors,
                  __m512 s[HEADS][VECTORS])
 {
     __m512 acc[HEADS][VECTORS];
@@ -194,7 +261,8 @@ INLINE void dots(load_fn *load, const query *x, const uint8_t *keys, uint32_t pa
         __m512i k[VECTORS];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            k[v] = load(keys, i, LM_PAGE, 16u * (unsigned)v);
+            k[v] = load(page->keys, i, LM_PAGE, 16u * (unsigned)v);
+        ask_for(load, page->next_keys, i, LM_PAGE, 0);
 #pragma GCC unroll 4
         for (int h = 0; h < heads; h++) {
             __m512i pair = _mm512_set1_epi32((int)x[h].q[i]);
@@ -233,10 +301,11 @@ INLINE void add_pair(load_fn *load, const uint32_t *p, const uint8_t *values, ui
 
 /* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes of which the last sixteen may be fewer, j rising. What is not seen is
  * not multiplied: it may be anything. */
-INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const uint8_t *values, uint32_t width, uint32_t at,
+INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const page_part *page, uint32_t width, uint32_t at,
                        const int heads, const int vectors, __mmask16 lanes)
 {
     __m512 acc[HEADS][4];
+    const uint8_t *values = page->values;
     uint32_t pair = x[0].see.from / 2, end = x[0].see.to / 2;
 
 #pragma GCC unroll 4
@@ -246,8 +315,11 @@ INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const u
             acc[h][v] = vectors == 1 ? _mm512_maskz_loadu_ps(lanes, x[h].out + at) : _mm512_loadu_ps(x[h].out + at + 16 * v);
     if (x[0].see.from % 2)
         add_pair(load, p, values, width, at, pair++, 0xaaaaaaaau, heads, vectors, acc);
-    for (; pair < end; pair++)
+    for (; pair < end; pair++) {
+        if (vectors == 4)
+            ask_for(load, page->next_values, pair, width, at);
         add_pair(load, p, values, width, at, pair, 0xffffffffu, heads, vectors, acc);
+    }
     if (x[0].see.to % 2)
         add_pair(load, p, values, width, at, end, 0x55555555u, heads, vectors, acc);
 #pragma GCC unroll 4
@@ -261,16 +333,16 @@ INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const u
         }
 }
 
-INLINE void weighted_values(load_fn *load, const query *x, const uint32_t *p, const uint8_t *values, uint32_t width, const int heads)
+INLINE void weighted_values(load_fn *load, const query *x, const uint32_t *p, const page_part *page, uint32_t width, const int heads)
 {
     uint32_t i = 0;
 
     for (; i + 64 <= width; i += 64)
-        add_values(load, x, p, values, width, i, heads, 4, 0xffff);
+        add_values(load, x, p, page, width, i, heads, 4, 0xffff);
     for (; i + 32 <= width; i += 32)
-        add_values(load, x, p, values, width, i, heads, 2, 0xffff);
+        add_values(load, x, p, page, width, i, heads, 2, 0xffff);
     for (; i < width; i += 16)
-        add_values(load, x, p, values, width, i, heads, 1, vec512_lanes(width - i));
+        add_values(load, x, p, page, width, i, heads, 1, vec512_lanes(width - i));
 }
 
 /* Scores to rounded probabilities: pairs p[32]. */
@@ -306,13 +378,13 @@ INLINE void page_step(load_fn *load, const lm_attention_args *a, const workspace
         for (int v = 0; v < VECTORS; v++)
             s[h][v] = _mm512_setzero_ps();
     if (x[0].see.to <= LM_PAGE / 2)
-        dots(load, x, page->keys, pairs, heads, VECTORS / 2, s);
+        dots(load, x, page, pairs, heads, VECTORS / 2, s);
     else
-        dots(load, x, page->keys, pairs, heads, VECTORS, s);
+        dots(load, x, page, pairs, heads, VECTORS, s);
 #pragma GCC unroll 4
     for (int h = 0; h < heads; h++)
         probabilities(a, &x[h], s[h], w->p + h * PAIRS);
-    weighted_values(load, x, w->p, page->values, a->kv->v_dim, heads);
+    weighted_values(load, x, w->p, page, a->kv->v_dim, heads);
 }
 
 typedef void step_fn(const lm_attention_args *a, const workspace *w, const page_part *page, const query *x);
@@ -356,6 +428,11 @@ static void in_fours(const lm_attention_args *a, const workspace *w, const page_
         step[n - 1](a, w, page, x);
 }
 
+static const uint8_t *head_of(const lm_attention_args *a, uint32_t page, const uint8_t **values)
+{
+    return lm_attention_head_avx2(a->kv, a->base + a->pages[page] * a->page_stride, a->head, values);
+}
+
 static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t number, uint32_t from, uint32_t to)
 {
     const workspace *w = memory;
@@ -371,13 +448,14 @@ static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t
     }
     if (most <= least)
         return;
-    page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head, &page.values);
-    if (pairs_as_stored(a->kv) && (to - from) * a->group <= FEW * HEADS) {
+    page.keys = head_of(a, number, &page.values);
+    if (pairs_as_stored(a->kv) && !a->kv->v_in_k && (to - from) * a->group <= HEADS) {
+        page.next_keys = head_of(a, number < (a->position + to - 1) / LM_PAGE ? number + 1 : number, &page.next_values);
         in_fours(a, w, &page, a->kv->type == LM_F16 ? of_f16 : of_bf16, start, from, to);
         return;
     }
     make_pairs(a->kv, w, page.keys, page.values, least, most);
-    page = (page_part){ (const void *)w->keys, (const void *)w->values };
+    page = (page_part){ .keys = (const void *)w->keys, .values = (const void *)w->values };
     in_fours(a, w, &page, of_pairs, start, from, to);
 }
 
