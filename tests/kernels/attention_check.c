@@ -291,7 +291,8 @@ static void time_kernels(const level *l, const lm_attention_kernels *a, const ch
         make(&latent);
         double m = best_seconds(call_run, &latent), o = best_seconds(call_run, &alone);
         double d = best_seconds(call_run, &decode), p = best_seconds(call_run, &prompt);
-        printf("%-10s %s %-4s ns a key and query of 64 lanes: decode at 1024 %.2f, prompt of 64 at 448 %.2f, one head of 128 %.2f\n",
+        printf("%-10s %s %-4s ns a key and query of 64 lanes: decode at 1024 %.2f, prompt of 64 at 448 %.2f, one head of 128 "
+               "%.2f\n",
                l->name, name, type, d / (1024 * 4) * 1e9, p / (64 * 4 * 480) * 1e9, o / (64 * 480) * 1e9 / 2);
         printf("%-10s %s %-4s latent of 576, 8 heads, decode at 1024: %.2f ns a key and query\n", l->name, name, type,
                m / (1024 * 8) * 1e9);
