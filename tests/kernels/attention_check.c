@@ -169,8 +169,8 @@ static void against_definition(const scene *s)
                 definition(s, h, r, g, want, size);
                 for (uint32_t i = 0; i < s->kv.v_dim; i++)
                     check_close(s->out[((uint64_t)r * s->group + g) * s->kv.v_dim + i], want[i], part * size[i] + 1e-30,
-                                "%s attention%s %s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u", s->l->name, s->fast ? " (fast)" : "",
-                                lm_dtype_of(s->kv.type)->name, s->kv.k_dim, s->kv.v_dim, s->group, s->position, r,
+                                "%s attention%s %s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u", s->l->name,
+                                s->fast ? " (fast)" : "", lm_dtype_of(s->kv.type)->name, s->kv.k_dim, s->kv.v_dim, s->group, s->position, r,
                                 s->window, h, i);
             }
         }
@@ -221,8 +221,12 @@ static void heads_alone(const scene *s)
     guarded_free(some);
 }
 
-static void one_scene(scene s)
+/* With the kernels of `like`. */
+static void one_scene(const scene *like, scene s)
 {
+    s.l = like->l;
+    s.a = like->a;
+    s.fast = like->fast;
     make(&s);
     against_definition(&s);
     rows_alone(&s);
@@ -234,6 +238,7 @@ static void check_kernels(const level *l, const lm_attention_kernels *a, bool fa
 {
     static const lm_dtype types[] = { LM_F16, LM_F32, LM_BF16, LM_Q8_0 };
     static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 128, 128 }, { 20, 13 }, { 7, 8 }, { 256, 40 } };
+    const scene like = { .l = l, .a = a, .fast = fast };
 
     for (int t = 0; t < 4; t++) {
         for (int d = 0; d < 6; d++) {
@@ -241,22 +246,22 @@ static void check_kernels(const level *l, const lm_attention_kernels *a, bool fa
             if (types[t] == LM_Q8_0 && (k % 32 || v % 32))
                 continue;
             lm_kv_shape kv = { 2, k, v, types[t], false };
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 1, .rows = 1, .position = 0 });
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 3, .rows = 1, .position = 200 });
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 2, .rows = 70, .position = 30 });
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true,
+            one_scene(&like, (scene){ .kv = kv, .group = 1, .rows = 1, .position = 0 });
+            one_scene(&like, (scene){ .kv = kv, .group = 3, .rows = 1, .position = 200 });
+            one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 70, .position = 30 });
+            one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
+            one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
+            one_scene(&like, (scene){ .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
+            one_scene(&like, (scene){ .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true,
                                .softcap = 20.0f });
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
+            one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
         }
         /* The latent of MLA: values are the first lanes of the keys. */
-        one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
-        one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });
-        one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = { 1, 32, 21, types[t], true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
+        one_scene(&like, (scene){ .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
+        one_scene(&like, (scene){ .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });
+        one_scene(&like, (scene){ .kv = { 1, 32, 21, types[t], true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
         if (types[t] != LM_Q8_0)
-            one_scene((scene){ .l = l, .a = a, .fast = fast, .kv = { 2, 9, 7, types[t], true }, .group = 1, .rows = 3, .position = 5 });
+            one_scene(&like, (scene){ .kv = { 2, 9, 7, types[t], true }, .group = 1, .rows = 3, .position = 5 });
     }
 }
 
