@@ -97,7 +97,7 @@ options_fuzz     = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 build/release/build.ninja: parts = demo
 build/fuzz/build.ninja:    parts = fuzz
 build/fuzz/build.ninja:    export CC = clang-14
-build/neon/build.ninja:    parts = demo neon
+build/neon/build.ninja:    parts = neon
 
 # Setup is asked every time: when all is there it answers in a third of a second.
 build/%/build.ninja: always

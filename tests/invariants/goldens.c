@@ -100,7 +100,8 @@ static void goldens_agree(void **state)
     printf("golden cases: %zu models and containers, %zu goldens, %zu verdicts, all agree\n", n, goldens, count);
 }
 
-/* The real model that the demo uses, where it has been fetched. */
+/* The real model that the demo uses, where it has been fetched; not under an emulator, for which 135 million parameters are a
+ * quarter of an hour and more. */
 static void the_demo_model_agrees(void **state)
 {
     const char *assets = getenv("LAMINA_ASSETS"), *root = getenv("LAMINA_TESTS");
@@ -110,7 +111,7 @@ static void the_demo_model_agrees(void **state)
     (void)state;
     snprintf(model, sizeof model, "%s/smollm2-135m-instruct-q4_1.gguf", assets ? assets : "build/assets");
     snprintf(golden[0], sizeof golden[0], "%.400s/golden/smollm2/golden.safetensors", root ? root : "tests");
-    if (access(model, R_OK) != 0 && getenv("LAMINA_ALLOW_MISSING_ASSETS"))
+    if (getenv("MESON_EXE_WRAPPER") || (access(model, R_OK) != 0 && getenv("LAMINA_ALLOW_MISSING_ASSETS")))
         skip();
     report("smollm2-135m q4_1 gguf", model, golden, 1, &count);
 }
