@@ -3,6 +3,7 @@
  *
  *   LEVEL      how its kernels are called, "avx2"
  *   TOGETHER   rows of x that share a loaded weight
+ *   APART      true when a unit of a strip is finished before the other strip's begins: a bit plane leaves no registers for both
  *   PANELS_FROM  what unpacking has to cost for panels to pay
  *   PLANES     true when codes above 127 have to be multiplied as two planes of four bits
  *   dots()     the product itself
@@ -183,7 +184,12 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
             (seen ? out : own)[s][j][0] = (seen ? out : own)[s][j][1] = _mm256_setzero_ps();
     for (uint64_t b = 0; b < o.cols / 32; b++) {
         next_unit(t, &o, b, strips, &at);
-        step(t, at.p, at.head, o.x, 64 * b, strips, tokens, seen ? out : own);
+        if (strips == 1 || !APART(t))
+            step(t, at.p, at.head, o.x, 64 * b, strips, tokens, seen ? out : own);
+        else
+#pragma GCC unroll 2
+            for (int s = 0; s < strips; s++)
+                step(t, at.p + s, at.head + s, o.x, 64 * b, 1, tokens, own + s);
     }
 #pragma GCC unroll 2
     for (int s = 0; s < strips && !seen; s++)

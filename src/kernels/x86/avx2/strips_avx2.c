@@ -1,6 +1,7 @@
 /* strips_avx2.c - the products of strips_256.h without a byte dot product: vpmaddubsw adds pairs in sixteen bits, which are
  * widened as seldom as the type's largest code allows. Bytes above 127 would overflow even a pair: they are two planes. */
 #define LEVEL "avx2"
+#define APART(t) ((t).top == 31)
 #define PLANES true
 #define PANELS_FROM LITTLE
 enum { TOGETHER = 3 };

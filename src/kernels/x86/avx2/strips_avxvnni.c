@@ -10,6 +10,7 @@
 #define INIT lm_strips_init_avxvnni
 #endif
 #define LEVEL "avxvnni"
+#define APART(t) false
 #define PLANES false
 #define PANELS_FROM MUCH
 enum { TOGETHER = 6 };
