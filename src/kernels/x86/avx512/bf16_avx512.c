@@ -6,9 +6,10 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "kernels/x86/avx512/epilogue_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 
-enum { R = 16, TOKENS = 6, GROUP_BYTES = 512 << 10, AHEAD = 8192 };
+enum { R = LM_STRIP_ROWS, TOKENS = 6, FEW = 24, GROUP_BYTES = 512 << 10, AHEAD = 8192 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -90,7 +91,8 @@ static void row(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_
 
 typedef struct operands {
     const uint8_t *w;
-    uint64_t strip, pairs, ahead;
+    uint64_t strip, pairs;
+    uint64_t ahead, turn, turns;     /* of lines turn, turn + turns, … those so many bytes further are prefetched; 0: none */
     const uint8_t *x[TOKENS];
 } operands;
 
@@ -98,6 +100,7 @@ INLINE void tile(const operands *given, const int strips, const int tokens, __m5
 {
     const operands o = *given;
     const uint8_t *p = o.w, *q = o.w + o.strip;
+    uint64_t next = o.ahead ? o.turn : UINT64_MAX;
     __m512 acc[2][TOKENS];
 
 #pragma GCC unroll 6
@@ -105,10 +108,11 @@ INLINE void tile(const operands *given, const int strips, const int tokens, __m5
         acc[0][j] = acc[1][j] = _mm512_setzero_ps();
     for (uint64_t k = 0; k < o.pairs; k++, p += 64, q += 64) {
         __m512i w0 = _mm512_loadu_si512(p), w1 = strips == 2 ? _mm512_loadu_si512(q) : w0;
-        if (o.ahead) {
+        if (k == next) {
             _mm_prefetch((const char *)p + o.ahead, _MM_HINT_T1);
             if (strips == 2)
                 _mm_prefetch((const char *)q + o.ahead, _MM_HINT_T1);
+            next += o.turns;
         }
 #pragma GCC unroll 6
         for (int j = 0; j < tokens; j++) {
@@ -140,18 +144,6 @@ static void (*const tiles[2][TOKENS])(const operands *o, __m512 y[2][TOKENS]) = 
     { tile_2_1, tile_2_2, tile_2_3, tile_2_4, tile_2_5, tile_2_6 },
 };
 
-static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, __m512 v)
-{
-    __mmask16 lanes = a->last - o < R ? (__mmask16)((1u << (a->last - o)) - 1) : (__mmask16)0xffff;
-
-    if (a->bias)
-        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->bias + o));
-    v = _mm512_mul_ps(v, _mm512_set1_ps(a->scale));
-    if (a->add)
-        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->add + t * a->add_stride + o));
-    _mm512_mask_storeu_ps(a->y + t * a->y_stride + o, lanes, v);
-}
-
 static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at, uint64_t other)
 {
     __m512 y[2][TOKENS];
@@ -159,27 +151,36 @@ static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t 
     o->w = (const uint8_t *)a->w + at / R * strip_bytes(a->cols);
     for (uint64_t j = 0; j < tokens; j++)
         o->x[j] = (const uint8_t *)a->x + (r + j) * a->x_stride;
+    lm_prefetch_rows(a, r, tokens, at);
+    if (strips == 2)
+        lm_prefetch_rows(a, r, tokens, other);
     tiles[strips - 1][tokens - 1](o, y);
-    for (int s = 0; s < strips; s++)
-        for (uint64_t j = 0; j < tokens; j++)
-            put(a, r + j, s ? other : at, y[s][j]);
+    lm_put_rows(a, r, tokens, at, y[0]);
+    if (strips == 2)
+        lm_put_rows(a, r, tokens, other, y[1]);
 }
 
-/* As in strips_avx512.c: a few rows read two streams without jumps, many share a group of strips in the second-level cache. */
+/* As in strips_avx512.c: a few rows read two streams without jumps, every tile prefetching its part of the next pair; many share a
+ * group of strips in the second-level cache. */
 static void run(const lm_matmul_args *a)
 {
     uint64_t strip = strip_bytes(a->cols), n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
     uint64_t group = 2 * R * (1 + GROUP_BYTES / (2 * strip + 1)), cuts = (a->n + TOKENS - 1) / TOKENS;
-    operands o = { .pairs = pairs_of(a->cols) };
+    operands o = { .pairs = pairs_of(a->cols), .strip = strip, .turns = 1 };
 
-    if (a->n <= TOKENS) {
+    if (a->n <= FEW) {
         o.strip = half * strip;
-        o.ahead = a->n > 1 ? AHEAD : 0;
-        for (uint64_t i = 0; i < half; i++)
-            one_tile(a, &o, 0, a->n, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
+        o.ahead = a->n == 1 ? 0 : cuts == 1 ? AHEAD : strip;
+        o.turns = cuts;
+        for (uint64_t i = 0; i < half; i++) {
+            for (uint64_t c = 0; c < cuts; c++) {
+                uint64_t r = a->n * c / cuts;
+                o.turn = c;
+                one_tile(a, &o, r, a->n * (c + 1) / cuts - r, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
+            }
+        }
         return;
     }
-    o.strip = strip;
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
         for (uint64_t i = 0; i < cuts; i++) {

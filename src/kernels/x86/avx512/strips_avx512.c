@@ -17,278 +17,15 @@
 #include "kernels/q8_rows.h"
 #include "kernels/strip_kernel.h"
 #include "kernels/x86/avx2/levels_avx2.h"
-#include "kernels/x86/avx512/codes_avx512.h"
+#include "kernels/x86/avx512/epilogue_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
+#include "kernels/x86/avx512/tile_avx512.h"
 
-enum { TOKENS = 6, LEAST_ROWS = 4, LOWS = 256, GROUP_BYTES = 256 << 10 };
+enum { LEAST_ROWS = 4, GROUP_BYTES = 256 << 10 };
 enum { FEW = 24, AHEAD = 8192 };     /* rows that are few; bytes that the fewest prefetch ahead */
 enum { PANEL_ROWS = 192 };           /* rows of x from which on a panel pays */
 
-/* ---- products ---------------------------------------------------------------------------------------------------- */
-
-typedef __m512i code_fn(const uint8_t *p, const int v);
-typedef __m512  number_fn(const uint8_t *p, const uint8_t *head, int half);
-
-typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
-
-/* A type, as constants that every inlined loop sees. */
-typedef struct traits {
-    code_fn   *codes;
-    number_fn *d, *m;
-    minimum    sign;                 /* of m */
-    int        offset;               /* of the codes */
-    int        halves;               /* 2: a scale for each 16 columns */
-    uint32_t   numbers, unit, head;  /* bytes of the numbers ahead of the codes, of a unit, ahead of eight */
-} traits;
-
-/* A block that has low bytes. */
-typedef struct low_at {
-    uint32_t block, row;
-} low_at;
-
-/* What a tile multiplies: strips at w and w + strip, rows of x from their first block on. */
-typedef struct operands {
-    const uint8_t *w;
-    uint64_t strip;                  /* bytes */
-    const uint8_t *x[TOKENS];
-    uint64_t cols;
-    uint64_t ahead;                  /* prefetch what lies so many bytes further; 0: nothing */
-    uint64_t turn, turns;            /* of units turn, turn + turns, … */
-    uint64_t below;                  /* prefetch rows so many bytes further; 0: none */
-    unsigned n_low;                  /* blocks with low bytes; more than LOWS: they are not in the list */
-    low_at *low;                     /* [LOWS], row by row, rising */
-} operands;
-
-/* Where an integer sum starts: minus the offset times the sum of the activations' codes. */
-INLINE __m512i start_of(const traits t, const uint8_t *block, const int half)
-{
-    const lm_q8_block *x = (const void *)block;
-
-    if (!t.offset)
-        return _mm512_setzero_si512();
-    if (t.halves == 2)
-        return _mm512_slli_epi32(_mm512_set1_epi32(x->half_start[half]), t.offset == 4 ? 0 : 3);
-    if (t.offset == 12)
-        return _mm512_add_epi32(_mm512_set1_epi32(x->start), _mm512_srai_epi32(_mm512_set1_epi32(x->start), 1));
-    return _mm512_slli_epi32(_mm512_set1_epi32(x->start), t.offset == 8 ? 0 : t.offset == 16 ? 1 : 4);
-}
-
-INLINE __m512i four(const uint8_t *x)
-{
-    int32_t v;
-    __builtin_memcpy(&v, x, 4);
-    return _mm512_set1_epi32(v);
-}
-
-/* Integer sums of a unit, or of half of one. Written out because the compiler would fold the broadcast into every product. */
-INLINE void dots(const traits t, const uint8_t *const *x, const uint8_t *const *p, uint64_t at, const int half, const int strips,
-                 const int tokens, __m512i sum[2][TOKENS])
-{
-    const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
-
-#pragma GCC unroll 6
-    for (int j = 0; j < tokens; j++)
-        sum[0][j] = sum[1][j] = start_of(t, x[j] + at, half);
-#pragma GCC unroll 8
-    for (int v = from; v < to; v++) {
-        __m512i w0 = t.codes(p[0] + t.numbers, v), w1 = strips == 2 ? t.codes(p[1] + t.numbers, v) : w0;
-#pragma GCC unroll 6
-        for (int j = 0; j < tokens; j++) {
-            __m512i columns = four(x[j] + at + 4 * v);
-            __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[0][j]) : "v"(w0), "v"(columns));
-            if (strips == 2)
-                __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[1][j]) : "v"(w1), "v"(columns));
-        }
-    }
-}
-
-/* acc += w's d * x's d * integer sum + m * (sum of x). Where halves have a d each, their products with it are added first. */
-INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b,
-                   const int half, const int strips, const int tokens, __m512i sum[2][TOKENS], __m512 first[2][TOKENS],
-                   __m512 acc[2][TOKENS])
-{
-    __m512 d[2], m[2];
-
-#pragma GCC unroll 2
-    for (int s = 0; s < strips; s++) {
-        d[s] = t.d(p[s], head[s], half);
-        m[s] = t.m(p[s], head[s], half);
-    }
-#pragma GCC unroll 6
-    for (int j = 0; j < tokens; j++) {
-        const lm_q8_block *x = (const void *)(o->x[j] + 64 * b);
-        __m512 total = _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum);
-#pragma GCC unroll 2
-        for (int s = 0; s < strips; s++) {
-            __m512 v = _mm512_cvtepi32_ps(sum[s][j]);
-            if (t.halves == 1)
-                acc[s][j] = _mm512_fmadd_ps(_mm512_mul_ps(v, _mm512_set1_ps(x->d)), d[s], acc[s][j]);
-            else if (half == 0)
-                first[s][j] = _mm512_mul_ps(v, d[s]);
-            else
-                acc[s][j] = _mm512_fmadd_ps(_mm512_fmadd_ps(v, d[s], first[s][j]), _mm512_set1_ps(x->d), acc[s][j]);
-            if (t.sign == PLUS)
-                acc[s][j] = _mm512_fmadd_ps(m[s], total, acc[s][j]);
-            if (t.sign == MINUS)
-                acc[s][j] = _mm512_fnmadd_ps(m[s], total, acc[s][j]);
-        }
-    }
-}
-
-INLINE void prefetch_unit(const traits t, const uint8_t *p, uint64_t ahead)
-{
-    for (uint32_t i = 0; i < t.unit; i += 64)
-        _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
-}
-
-INLINE void copy_sums(__m512 to[2][TOKENS], __m512 from[2][TOKENS], const int strips, const int tokens)
-{
-#pragma GCC unroll 2
-    for (int s = 0; s < strips; s++)
-#pragma GCC unroll 6
-        for (int j = 0; j < tokens; j++)
-            to[s][j] = from[s][j];
-}
-
-/* One or two strips against `tokens` rows of x. */
-INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, __m512 out[2][TOKENS])
-{
-    const operands copy = *given, *o = &copy;        /* what nobody else can see stays in registers */
-    const uint8_t *p[2] = { o->w, o->w + o->strip }, *head[2] = { p[0], p[1] };
-    uint64_t next = o->ahead ? o->turn : UINT64_MAX;
-    __m512 acc[2][TOKENS];
-
-#pragma GCC unroll 6
-    for (int j = 0; j < tokens; j++)
-        acc[0][j] = acc[1][j] = _mm512_setzero_ps();
-    for (uint64_t b = 0; b < o->cols / 32; b++) {
-        if (t.head && b % 8 == 0) {
-            head[0] = p[0];
-            head[1] = p[1];
-            p[0] += t.head;
-            p[1] += t.head;
-        }
-        if (b == next) {
-            prefetch_unit(t, p[0], o->ahead);
-            if (strips == 2)
-                prefetch_unit(t, p[1], o->ahead);
-            next += o->turns;
-        }
-        if (o->below) {
-#pragma GCC unroll 6
-            for (int j = 0; j < tokens; j++)
-                _mm_prefetch((const char *)o->x[j] + 64 * b + o->below, _MM_HINT_T1);
-        }
-        __m512 first[2][TOKENS];
-#pragma GCC unroll 2
-        for (int half = 0; half < t.halves; half++) {
-            __m512i sum[2][TOKENS];
-            dots(t, o->x, p, 64 * b, half, strips, tokens, sum);
-            finish(t, o, p, head, b, half, strips, tokens, sum, first, acc);
-        }
-        p[0] += t.unit;
-        p[1] += t.unit;
-    }
-    copy_sums(out, acc, strips, tokens);
-}
-
-/* acc += what the low bytes of a row give in block b: few have them, and the strips have just been read. */
-INLINE void low_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, const int strips, __m512 acc[2])
-{
-    const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
-    const uint8_t *p[2] = { unit, unit + o->strip }, *head[2] = { eight, eight + o->strip }, *low = x + 2 * o->cols + 64 * b;
-    __m512 d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 0.0078125f);
-
-#pragma GCC unroll 2
-    for (int half = 0; half < t.halves; half++) {
-        __m512i sum[2][TOKENS];
-        dots(t, &low, p, 0, half, strips, 1, sum);
-#pragma GCC unroll 2
-        for (int s = 0; s < strips; s++)
-            acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s][0]), d), t.d(p[s], head[s], half), acc[s]);
-    }
-}
-
-/* The same in all blocks that have any, rising in each row. A list of them keeps the processor from guessing where rows end. */
-INLINE void low_bytes(const traits t, const operands *given, uint64_t tokens, const int strips, __m512 acc[2][TOKENS])
-{
-    const operands copy = *given, *o = &copy;
-    const uint64_t masks = lm_q8_mask_bytes(o->cols);
-
-    for (unsigned i = 0; i < o->n_low && o->n_low <= LOWS; i++) {
-        const low_at at = o->low[i];
-        __m512 both[2] = { acc[0][at.row], acc[strips - 1][at.row] };
-        low_block(t, o, o->x[at.row], at.block, strips, both);
-        acc[0][at.row] = both[0];
-        acc[strips - 1][at.row] = both[strips - 1];
-    }
-    for (uint64_t j = 0; j < tokens && o->n_low > LOWS; j++) {
-        const uint64_t *wide = (const void *)(o->x[j] - masks);
-        __m512 both[2] = { acc[0][j], acc[strips - 1][j] };
-        for (uint64_t word = 0; word < masks / 8; word++)
-            for (uint64_t left = wide[word]; left; left &= left - 1)
-                low_block(t, o, o->x[j], 64 * word + (unsigned)__builtin_ctzll(left), strips, both);
-        acc[0][j] = both[0];
-        acc[strips - 1][j] = both[strips - 1];
-    }
-}
-
-INLINE uint32_t panel_numbers(minimum sign, int halves)
-{
-    return 4u * R * (unsigned)halves * (sign == NO_MINIMUM ? 1 : 2);
-}
-
-/* A strip as all tiles read it: for each unit d of both halves and m of both, as float32, then the codes, as bytes or as they are. */
-INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *panel, const bool bytes)
-{
-    const uint8_t *head = p;
-
-    for (uint64_t b = 0; b < cols / 32; b++, p += t.unit) {
-        if (t.head && b % 8 == 0) {
-            head = p;
-            p += t.head;
-        }
-#pragma GCC unroll 2
-        for (int half = 0; half < t.halves; half++) {
-            _mm512_store_ps(panel + 64 * half, t.d(p, head, half));
-            if (t.sign != NO_MINIMUM)
-                _mm512_store_ps(panel + 64 * (t.halves + half), t.m(p, head, half));
-        }
-        panel += panel_numbers(t.sign, t.halves);
-#pragma GCC unroll 8
-        for (int v = 0; v < 8 && bytes; v++, panel += 64)
-            _mm512_store_si512(panel, t.codes(p + t.numbers, v));
-        for (uint32_t at = t.numbers; at < t.unit && !bytes; at += 64, panel += 64)
-            _mm512_store_si512(panel, plane(p + at, 0));
-    }
-}
-
-/* What the epilogue will touch, asked for when the tile begins: rows of y and `add` are far apart and seldom in a cache. */
-INLINE void prefetch_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o)
-{
-    for (uint64_t j = 0; j < tokens; j++) {
-        __asm__ volatile("prefetchw %0" : : "m"(a->y[(r + j) * a->y_stride + o]));
-        if (a->add && a->add != a->y)
-            _mm_prefetch((const char *)(a->add + (r + j) * a->add_stride + o), _MM_HINT_T1);
-    }
-}
-
-/* Outputs o.. of rows [r, r + tokens); the last strip may have fewer than sixteen. */
-INLINE void put(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o, const __m512 *rows)
-{
-    const __mmask16 lanes = (__mmask16)(a->last - o < R ? (1u << (a->last - o)) - 1 : 0xffffu);
-    const __m512 scale = _mm512_set1_ps(a->scale), bias = a->bias ? _mm512_maskz_loadu_ps(lanes, a->bias + o) : _mm512_setzero_ps();
-    const float *add = a->add ? a->add + r * a->add_stride + o : NULL;
-    float *y = a->y + r * a->y_stride + o;
-
-    for (uint64_t j = 0; j < tokens; j++, y += a->y_stride) {
-        __m512 v = a->bias ? _mm512_add_ps(rows[j], bias) : rows[j];
-        v = _mm512_mul_ps(v, scale);
-        if (add)
-            v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, add + j * a->add_stride));
-        _mm512_mask_storeu_ps(y, lanes, v);
-    }
-}
+/* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
 
 typedef void tile_fn(const operands *o, __m512 acc[2][TOKENS]);
 typedef void low_fn(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS]);
@@ -334,15 +71,15 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
 {
     __m512 y[2][TOKENS];
 
-    prefetch_rows(a, r, tokens, at);
+    lm_prefetch_rows(a, r, tokens, at);
     if (strips == 2)
-        prefetch_rows(a, r, tokens, other);
+        lm_prefetch_rows(a, r, tokens, other);
     t->of[strips - 1][tokens - 1](o, y);
     if (o->n_low)
         t->low[strips - 1](o, tokens, y);
-    put(a, r, tokens, at, y[0]);
+    lm_put_rows(a, r, tokens, at, y[0]);
     if (strips == 2)
-        put(a, r, tokens, other, y[1]);
+        lm_put_rows(a, r, tokens, other, y[1]);
 }
 
 /* A few rows: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that
