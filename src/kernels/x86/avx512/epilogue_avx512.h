@@ -7,7 +7,7 @@
 #include "kernels/strips.h"
 
 /* What the epilogue will touch, asked for when the tile begins: rows of y and `add` are far apart and seldom in a cache. */
-static inline __attribute__((always_inline)) void lm_prefetch_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o)
+static inline void lm_prefetch_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o)
 {
     for (uint64_t j = 0; j < tokens; j++) {
         __asm__ volatile("prefetchw %0" : : "m"(a->y[(r + j) * a->y_stride + o]));
@@ -17,7 +17,7 @@ static inline __attribute__((always_inline)) void lm_prefetch_rows(const lm_matm
 }
 
 /* Outputs o.. of rows [r, r + tokens); the last strip may have fewer than sixteen. */
-static inline __attribute__((always_inline)) void lm_put_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o, const __m512 *rows)
+static inline void lm_put_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o, const __m512 *rows)
 {
     const __mmask16 lanes = (__mmask16)(a->last - o < LM_STRIP_ROWS ? (1u << (a->last - o)) - 1 : 0xffffu);
     const __m512 scale = _mm512_set1_ps(a->scale), bias = a->bias ? _mm512_maskz_loadu_ps(lanes, a->bias + o) : _mm512_setzero_ps();
