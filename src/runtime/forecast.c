@@ -246,6 +246,8 @@ static void run_attention(void *arg, unsigned worker, unsigned workers)
                 continue;
             a.head  = h;
             a.group = j->group - q < j->heads_at_once ? j->group - q : j->heads_at_once;
+            a.q     = j->a.q + (uint64_t)(h * j->group + q) * a.kv->k_dim;
+            a.out   = j->a.out + (uint64_t)(h * j->group + q) * a.kv->v_dim;
             j->g->plan->attention->run(&a);
         }
 }
