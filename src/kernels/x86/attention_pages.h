@@ -42,6 +42,22 @@ static inline bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, 
     return true;
 }
 
+/* The keys [least, most) of the page that begins at `start` that any of rows [from, to) sees; false: none. */
+static inline bool any_sees(const lm_attention_args *a, uint32_t start, uint32_t from, uint32_t to, uint32_t *least, uint32_t *most)
+{
+    sight see;
+
+    *least = LM_PAGE;
+    *most = 0;
+    for (uint32_t r = from; r < to; r++) {
+        if (!sees(a, a->position + r, start, &see))
+            continue;
+        *least = see.from < *least ? see.from : *least;
+        *most = see.to > *most ? see.to : *most;
+    }
+    return *most > *least;
+}
+
 static inline float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
 {
     return a->out + r * a->out_stride + (uint64_t)g * a->kv->v_dim;

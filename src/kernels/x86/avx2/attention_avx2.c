@@ -294,16 +294,10 @@ static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t
 {
     workspace *w = memory;
     const uint8_t *keys = a->base + a->pages[page] * a->page_stride + a->head * head_bytes(a->kv);
-    uint32_t start = page * LM_PAGE, least = LM_PAGE, most = 0;
+    uint32_t start = page * LM_PAGE, least, most;
     sight see;
 
-    for (uint32_t r = from; r < to; r++) {
-        if (!sees(a, a->position + r, start, &see))
-            continue;
-        least = see.from < least ? see.from : least;
-        most = see.to > most ? see.to : most;
-    }
-    if (most <= least)
+    if (!any_sees(a, start, from, to, &least, &most))
         return;
     load_keys(a->kv, keys, w->keys);
     load_values(a->kv, keys + LM_PAGE * row_bytes(a->kv, a->kv->k_dim), least, most, w);

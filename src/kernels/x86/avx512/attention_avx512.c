@@ -199,16 +199,10 @@ static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t
 {
     const workspace *w = memory;
     page_part page = { .start = number * LM_PAGE };
-    uint32_t least = LM_PAGE, most = 0;
+    uint32_t least, most;
     sight see;
 
-    for (uint32_t r = from; r < to; r++) {
-        if (!sees(a, a->position + r, page.start, &see))
-            continue;
-        least = see.from < least ? see.from : least;
-        most = see.to > most ? see.to : most;
-    }
-    if (most <= least)
+    if (!any_sees(a, page.start, from, to, &least, &most))
         return;
     page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head, &page.values);
     page.turned = to - from > FEW || a->kv->type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;

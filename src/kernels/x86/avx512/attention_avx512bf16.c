@@ -436,17 +436,10 @@ static const uint8_t *head_of(const lm_attention_args *a, uint32_t page, const u
 static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t number, uint32_t from, uint32_t to)
 {
     const workspace *w = memory;
-    uint32_t start = number * LM_PAGE, least = LM_PAGE, most = 0;
+    uint32_t start = number * LM_PAGE, least, most;
     page_part page;
-    sight see;
 
-    for (uint32_t r = from; r < to; r++) {
-        if (!sees(a, a->position + r, start, &see))
-            continue;
-        least = see.from < least ? see.from : least;
-        most = see.to > most ? see.to : most;
-    }
-    if (most <= least)
+    if (!any_sees(a, start, from, to, &least, &most))
         return;
     page.keys = head_of(a, number, &page.values);
     if (pairs_as_stored(a->kv) && !a->kv->v_in_k && (to - from) * a->group <= HEADS) {
