@@ -100,17 +100,6 @@ void lm_put_rule(lm_buf *out, const char *piece, unsigned n)
         lm_buf_add_str(out, piece);
 }
 
-void lm_put_bar(lm_buf *out, double x, unsigned cells)
-{
-    static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
-    unsigned                 eighths = (unsigned)(x * cells * 8 + 0.5);
-
-    if (!eighths && x > 0)
-        eighths = 1;
-    lm_put_rule(out, "█", eighths / 8);
-    lm_buf_add_str(out, parts[eighths % 8]);
-}
-
 /* ---- tables ---- */
 
 lm_table lm_table_new(lm_facts *f, const char *align, unsigned indent)

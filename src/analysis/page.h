@@ -37,9 +37,6 @@ void lm_put(lm_buf *out, const char *text, unsigned width);
 void lm_put_right(lm_buf *out, const char *text, unsigned width);
 void lm_put_rule(lm_buf *out, const char *piece, unsigned n);
 
-/* A bar of share x of `cells`, in eighths of a cell. */
-void lm_put_bar(lm_buf *out, double x, unsigned cells);
-
 /* ---- tables: cells first, widths last ---- */
 enum { LM_CELLS = 16 };
 typedef struct lm_table {

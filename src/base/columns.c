@@ -21,3 +21,15 @@ unsigned lm_text_columns(const char *utf8)
     }
     return (unsigned)width;
 }
+
+void lm_put_bar(lm_buf *out, double x, unsigned cells)
+{
+    static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+    unsigned eighths = (unsigned)(x * cells * 8 + 0.5);
+
+    if (!eighths && x > 0)
+        eighths = 1;
+    for (unsigned i = 0; i < eighths / 8; i++)
+        lm_buf_add_str(out, "█");
+    lm_buf_add_str(out, parts[eighths % 8]);
+}

@@ -1,6 +1,7 @@
 /* bench_profile.c - where the time of a test went, as a table and as JSON. */
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/bench.h"
 #include "cli/grid.h"
 
@@ -37,30 +38,22 @@ static unsigned parts_of(const lm_bench_result *r, part out[MOST_PARTS], double 
     return n;
 }
 
-static void bar_text(double share, char *out, size_t size)
-{
-    static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
-    unsigned n = (unsigned)(share * 8 * BAR + 0.5);
-    size_t   at = 0;
-
-    for (unsigned i = 0; i < n / 8; i++)
-        at += (size_t)snprintf(out + at, size - at, "█");
-    snprintf(out + at, size - at, "%s", eighths[n % 8]);
-}
-
 static void add_part(lm_grid *g, const part *p, double total, double tokens, double seconds, double workers)
 {
-    char time[32], share[32], bar[3 * BAR + 8], ops[32] = "", bytes[32] = "";
+    char time[32], share[32], ops[32] = "", bytes[32] = "";
+    lm_buf bar = { 0 };
     double of = p->seconds / total, alone = p->seconds / workers;
 
     snprintf(time, sizeof time, "%.1f", 1e6 * of * seconds / tokens);
     snprintf(share, sizeof share, "%.1f %%", 100 * of);
-    bar_text(of, bar, sizeof bar);
+    if (of * BAR * 8 >= 0.5)                             /* nothing for next to nothing */
+        lm_put_bar(&bar, of, BAR);
     if (p->product)
         snprintf(ops, sizeof ops, "%.0f GOP/s", 1e-9 * (double)p->product->ops / alone);
     if (p->product && p->product->bytes)
         snprintf(bytes, sizeof bytes, "%.1f GB/s", 1e-9 * (double)p->product->bytes / alone);
-    lm_grid_row(g, p->name, time, share, ops, bytes, bar);
+    lm_grid_row(g, p->name, time, share, ops, bytes, bar.data ? bar.data : "");
+    lm_buf_free(&bar);
 }
 
 void lm_bench_profile_text(const lm_bench_result *r, const char *test, lm_arena *arena, lm_buf *out)
