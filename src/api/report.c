@@ -1,6 +1,7 @@
 /* report.c - reports that join what the runtime knows of a file with what the analysis counts. */
 #include <jansson.h>
 
+#include "analysis/fact.h"
 #include "lamina/facts.h"
 #include "runtime/engine.h"
 
@@ -28,7 +29,7 @@ static json_t *meta_json(const lm_meta_value *v, uint64_t most)
     case LM_META_UINT:
         return json_integer((json_int_t)v->u);
     case LM_META_FLOAT:
-        out = json_real(v->f);       /* NULL for NaN and infinity */
+        out = json_real(v->f == (double)(float)v->f ? lm_decimal((float)v->f) : v->f);   /* NULL for NaN and infinity */
         return out ? out : json_null();
     case LM_META_STRING:
         return text(v->s);

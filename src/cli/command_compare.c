@@ -21,7 +21,7 @@ static const lm_flag compare_flag_table[] = {
       "all, specification, summary, embedding, attention, position, mlp, norm, parameters, kv, flops, memory, reading, timeline, trends, "
       "history", 0, 0, NULL },
     { "--md", NULL, LM_FLAG_SWITCH, O(markdown), NULL, "Markdown with Mermaid diagrams", 0, 0, NULL },
-    { "--history", NULL, LM_FLAG_SWITCH, O(history), NULL, "milestones of the field with their timeline and trends; no MODEL needed", 0, 0,
+    { "--history", NULL, LM_FLAG_SWITCH, O(history), NULL, "milestones of the field with their timeline and trends; takes no MODEL", 0, 0,
       NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "the whole context: so many positions; 0: each model's (default)", 0,
       INT32_MAX, NULL },
@@ -49,13 +49,11 @@ typedef struct opened {
 static lm_status open_one(lm_cli *cli, compare_options *o, const char *name, opened *x, lm_error *e)
 {
     lm_facts_options options = { 0 };
-    const char *path = NULL;
 
     if (x->n == MOST_MODELS)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "more than %d models", MOST_MODELS);
-    LM_TRY(lm_find_model(cli, &o->model, name, &path, e));
     o->model.o.weights_optional = true;
-    LM_TRY(lm_open_model(cli, &o->model, path, &x->model[x->n], e));
+    LM_TRY(lm_open_model(cli, &o->model, name, &x->model[x->n], e));
     lm_status status = lm_engine_flags(&o->run, x->model[x->n], 0, &options.engine, e);
     options.engine.cpu = "ref";                  /* sizes that do not depend on this machine */
     options.engine.threads = 1;
@@ -67,6 +65,8 @@ static lm_status open_one(lm_cli *cli, compare_options *o, const char *name, ope
 
 static lm_status open_all(lm_cli *cli, compare_options *o, opened *x, lm_error *e)
 {
+    if (o->history && cli->n_args)
+        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "--history is about milestones of its own and takes no MODEL");
     for (size_t i = 0; i < cli->n_args; i++)
         LM_TRY(open_one(cli, o, cli->args[i], x, e));
     for (size_t i = 0; o->history && lm_compare_milestone(i); i++)

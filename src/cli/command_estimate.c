@@ -155,7 +155,6 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
 static lm_status estimate(lm_cli *cli, void *options, lm_error *e)
 {
     estimate_options *o     = options;
-    const char       *path  = NULL;
     lm_model         *m     = NULL;
     bool              given = cli->n_args || o->model.model;
 
@@ -163,9 +162,8 @@ static lm_status estimate(lm_cli *cli, void *options, lm_error *e)
         return lm_fail(e, LM_USAGE, "estimate", LM_NO_OFFSET, "a MODEL has its sizes; give one or the other");
     if (!given)
         return estimate_described(cli, o, e);
-    LM_TRY(lm_find_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &path, e));
     o->model.o.weights_optional = true;
-    LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
+    LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     lm_status status = show(cli, o, m, 0, e);
     lm_model_close(m);
     return status;

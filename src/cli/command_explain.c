@@ -12,7 +12,7 @@ typedef struct explain_options {
     lm_run_flags   run;
     uint32_t       batch;
     const char    *prompt, *diagram;
-    uint32_t       layer;
+    int32_t        layer;                /* -1: not given */
     const char    *output;
     bool           markdown, svg;
 } explain_options;
@@ -21,11 +21,11 @@ typedef struct explain_options {
 
 static const lm_flag explain_flag_table[] = {
     { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "Markdown: LaTeX formulas, Mermaid diagrams", 0, 0, NULL },
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text (kv, kv-cache)", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text (kv, kv-cache, --diagram cache)", 0, 0, NULL },
     { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "one diagram of MODEL; with --md its Mermaid source", 0, 0, NULL },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "--diagram as a picture (SVG)", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_TEXT, O(output), "FILE", "write it to this file", 0, 0, NULL },
-    { "--layer", NULL, LM_FLAG_COUNT, O(layer), "N", "the layer that --diagram layer shows (0)", 0, 0, NULL },
+    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "the layer that --diagram layer shows (0)", 0, INT32_MAX, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "positions of a sequence; 0: the model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
@@ -46,6 +46,7 @@ static void explain_defaults(void *options)
     lm_run_defaults(&o->run);
     o->run.context = 0;
     o->batch       = 1;
+    o->layer       = -1;
 }
 
 /* ---- the list of topics ---- */
@@ -108,7 +109,7 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     lm_facts_options   options = { 0 };
     lm_explain_options page    = { .form = cli->json ? LM_FORM_JSON : o->svg ? LM_FORM_SVG : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
                                    .columns = lm_out_width(),
-                                   .lines = lm_out_is_terminal(), .example = example, .layer = o->layer,
+                                   .lines = lm_out_is_terminal(), .example = example, .layer = o->layer < 0 ? 0 : (uint32_t)o->layer,
                                    .language = cli->json ? LM_ENGLISH : cli->language };
     lm_facts          *f = NULL;
     lm_text            text = { 0 };
@@ -137,41 +138,56 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     return status;
 }
 
-/* Without MODEL: a preset that has what is explained; with a prompt the demo model, which has a tokenizer. */
-static lm_status choose(lm_cli *cli, explain_options *o, const char **path, const char **example, lm_error *e)
+/* NULL: the model that -m names, else the demo model. Without MODEL: a preset that has what is explained; with a prompt the demo
+ * model, which has a tokenizer. */
+static lm_status choose(lm_cli *cli, const explain_options *o, const char **model, const char **example, lm_error *e)
 {
-    const char      *topic = cli->n_args ? cli->args[0] : NULL, *name = cli->n_args > 1 ? cli->args[1] : NULL;
+    const char      *topic = cli->args[0];
     const lm_preset *preset = NULL;
 
-    if (o->diagram)
-        return lm_find_model(cli, &o->model, topic, path, e);        /* there is no topic: the first argument is the model */
-    if (name || o->model.model || o->prompt)
-        return lm_find_model(cli, &o->model, name, path, e);
+    *model = o->diagram ? topic : cli->args[1];          /* of a diagram there is no topic */
+    if (*model || o->diagram || o->model.model || o->prompt)
+        return LM_OK;
     if (!lm_topic_example(topic))
         return lm_explain(NULL, topic, NULL, NULL, e);       /* names the topics there are */
     LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
-    *path    = lm_arena_printf(&cli->arena, LM_PRESET_PREFIX "%s", preset->name);
+    *model   = lm_arena_printf(&cli->arena, LM_PRESET_PREFIX "%s", preset->name);
     *example = lm_arena_printf(&cli->arena, _("an example: %s (%s); lamina explain %s MODEL takes any other"), preset->title,
                                preset->source, topic);
-    return *path && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
+    return *model && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
 }
 
-static lm_status explain(lm_cli *cli, void *options, lm_error *e)
+/* Every flag does something, or is an error. */
+static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
 {
-    explain_options *o    = options;
-    const char      *path = NULL, *example = NULL;
-    lm_model        *m = NULL;
-    lm_status        status;
+    const char *topic = o->diagram ? "" : cli->n_args ? cli->args[0] : "";
 
+    if (o->diagram && cli->n_args > 1)
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "--diagram takes one MODEL and no topic");
+    if (o->layer >= 0 && !(o->diagram && strcmp(o->diagram, "layer") == 0))
+        return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "only --diagram layer shows one");
+    if (o->prompt && strcmp(o->diagram ? o->diagram : "", "cache") != 0 && strcmp(topic, "kv") != 0 && strcmp(topic, "kv-cache") != 0)
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "only kv, kv-cache and --diagram cache show its tokens");
     if (o->svg && (!o->diagram || cli->json || o->markdown))
         return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "a picture is the only form of one --diagram then");
     if (o->output && (cli->json || (!cli->n_args && !o->diagram)))
         return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "it takes a page or a picture: name a topic or a diagram, without --json");
+    return LM_OK;
+}
+
+static lm_status explain(lm_cli *cli, void *options, lm_error *e)
+{
+    explain_options *o     = options;
+    const char      *model = NULL, *example = NULL;
+    lm_model        *m = NULL;
+    lm_status        status;
+
+    LM_TRY(check(cli, o, e));
     if (!cli->n_args && !o->diagram)
         return list_topics(cli, e);
-    LM_TRY(choose(cli, o, &path, &example, e));
+    LM_TRY(choose(cli, o, &model, &example, e));
     o->model.o.weights_optional = true;
-    LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
+    LM_TRY(lm_open_model(cli, &o->model, model, &m, e));
     status = show(cli, o, m, cli->args[0], example, e);
     lm_model_close(m);
     return status;

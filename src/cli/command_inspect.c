@@ -222,15 +222,13 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
 static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
 {
     inspect_options *o = options;
-    const char *argument = cli->n_args ? cli->args[0] : NULL, *path = NULL;
     lm_model *m = NULL;
     lm_status status;
 
     if (o->tensors + o->metadata + o->program + o->plan + (o->query.n > 0) > 1)
         return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --query, --tensors, --metadata, --program and --plan");
-    LM_TRY(lm_find_model(cli, &o->model, argument, &path, e));
     o->model.o.weights_optional = true;
-    LM_TRY(lm_open_model(cli, &o->model, path, &m, e));
+    LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     status = show(cli, o, m, e);
     lm_model_close(m);
     return status;

@@ -83,13 +83,11 @@ typedef struct opened {
 static lm_status open_one(lm_cli *cli, report_options *o, const char *name, opened *x, lm_error *e)
 {
     lm_facts_options options = { .precision = o->precision, .tokens = o->tokens, .rank = o->rank };
-    const char      *path = NULL;
 
     if (o->device)
         LM_TRY(lm_device_find(o->device, &options.device, e));
-    LM_TRY(lm_find_model(cli, &o->model, name, &path, e));
     o->model.o.weights_optional = true;
-    LM_TRY(lm_open_model(cli, &o->model, path, &x->model[x->n], e));
+    LM_TRY(lm_open_model(cli, &o->model, name, &x->model[x->n], e));
     lm_status status = lm_engine_flags(&o->run, x->model[x->n], 0, &options.engine, e);
     options.engine.sequences = o->batch;
     if (status == LM_OK)

@@ -186,13 +186,16 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     return LM_OK;
 }
 
-static json_t *warnings_json(const lm_model *m)
+static json_t *warnings_json(const lm_model *m, const lm_engine *g)
 {
     json_t *out = json_array();
+    char context[LM_CONTEXT_WARNING];
     const char *w;
 
     for (size_t i = 0; (w = lm_model_warning(m, i)); i++)
         json_array_append_new(out, lm_json_text(w, strlen(w)));
+    if (lm_context_warning(m, lm_engine_context(g), context))
+        json_array_append_new(out, json_string(context));
     return out;
 }
 
@@ -206,7 +209,7 @@ static json_t *run_json(const run_options *o, const run_state *s)
     j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:o}", "model", info.name, "prompt_ids",
                   lm_ids_json(s->ids.ids, s->ids.n), "ids", lm_ids_json(s->out.ids.ids, s->out.ids.n), "text",
                   lm_json_text(s->out.text.data, s->out.text.n), "stop_reason", lm_stop_word(s->out.stop), "timings", timings,
-                  "warnings", warnings_json(s->model), "seed", (json_int_t)o->sampling.o.seed, "prompt",
+                  "warnings", warnings_json(s->model, s->engine), "seed", (json_int_t)o->sampling.o.seed, "prompt",
                   s->text.data ? lm_json_text(s->text.data, s->text.size) : json_null());
     if (s->answer.positions)
         json_object_set(j, "logprobs", s->answer.positions);

@@ -139,21 +139,24 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
         .dump = o->dump,
     };
     lm_progress bar = lm_progress_start("loading");
+    const char *model = cli->n_args > 1 ? cli->args[0] : NULL, *golden = cli->args[cli->n_args - 1];
     lm_model *m = NULL;
     lm_verdict verdict;
     lm_status status;
 
+    if (!model && !o->model.model)
+        return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "two files: a MODEL, and the GOLDEN to compare it with");
     v.engine.progress = lm_progress_show;
     v.engine.progress_arg = &bar;
-    LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
-    status = lm_verify(m, cli->args[1], &v, &verdict, e);
+    LM_TRY(lm_open_model(cli, &o->model, model, &m, e));
+    status = lm_verify(m, golden, &v, &verdict, e);
     lm_progress_end(&bar);
     lm_model_close(m);
     if (status == LM_OK)
         status = print_verdict(cli, &verdict, o, e);
     if (status != LM_OK || verdict.agrees)
         return status;
-    return differs(&verdict, o->kl_max > 0, o->kl_max, cli->args[1], e);
+    return differs(&verdict, o->kl_max > 0, o->kl_max, golden, e);
 }
 
 const lm_command lm_command_verify = {
@@ -164,7 +167,7 @@ const lm_command lm_command_verify = {
              "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. Everything is computed all at once, in uneven chunks and\n"
              "  one token at a time, which must be equal bit for bit. Exit status 5 when the engine differs.\n",
     .groups = verify_groups,
-    .min_args = 2,
+    .min_args = 1,
     .max_args = 2,
     .options_size = sizeof(verify_options),
     .defaults = verify_defaults,

@@ -289,7 +289,7 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
         return LM_OK;
     if (cli->n_args < c->min_args || cli->n_args > c->max_args) {
         lm_fail(e, LM_USAGE, c->name, LM_NO_OFFSET, cli->n_args < c->min_args ? "too few arguments" : "too many arguments");
-        lm_fail_hint(e, "lamina %s %s", c->name, c->usage);
+        lm_fail_hint(e, "lamina %s%s%s", c->name, *c->usage ? " " : "", c->usage);
         return LM_USAGE;
     }
     return LM_OK;
@@ -329,7 +329,7 @@ static void help_of(const lm_flag *f, lm_buf *out)
 
 void lm_flags_help(const lm_command *c, lm_buf *out)
 {
-    lm_buf_printf(out, "lamina %s %s\n\n  %s\n", c->name, c->usage, c->summary);
+    lm_buf_printf(out, "lamina %s%s%s\n\n  %s\n", c->name, *c->usage ? " " : "", c->usage, c->summary);
     if (c->about)
         lm_buf_printf(out, "\n%s", c->about);
     for (const lm_flag_group *g = c->groups; g && g->title; g++) {

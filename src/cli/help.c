@@ -46,7 +46,8 @@ static void overview(lm_buf *out)
     lm_buf_add_str(out, "lamina runs language models and explains them.\n\n");
     for (size_t i = 0; lm_commands[i]; i++)
         lm_buf_printf(out, "  lamina %-12s %s\n", lm_commands[i]->name, lm_commands[i]->summary);
-    lm_buf_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache.\n"
+    lm_buf_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
+                        "needed, a config.json or a preset (lamina presets) too.\n"
                         "lamina COMMAND --help lists the flags of a command.\n");
 }
 

@@ -59,7 +59,7 @@ void lm_inspect_metadata(const json_t *metadata, lm_buf *out)
         width = n > width && n < 48 ? n : width;
     }
     json_object_foreach((json_t *)(uintptr_t)metadata, key, v) {
-        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(16));
         lm_buf_printf(out, "%-*s  %.200s%s\n", (int)width, key, text ? text : "", text && strlen(text) > 200 ? " ..." : "");
         free(text);
     }

@@ -1,7 +1,9 @@
 #include "cli/options.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -107,6 +109,8 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
     const char *name = f->model ? f->model : argument;
     lm_text found = { 0 };
 
+    if (f->model && argument)
+        return lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "--model names the model already: %s", f->model);
     LM_TRY(lm_model_locate(name, &found, e));
     *path = lm_arena_strdup(&cli->arena, found.data);
     lm_text_free(&found);
@@ -183,10 +187,22 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
     return cache_type(f, &out->kv, e);
 }
 
+const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_CONTEXT_WARNING])
+{
+    lm_model_info info;
+
+    lm_model_describe(m, &info);
+    if (!info.context_length || context <= info.context_length)
+        return NULL;
+    snprintf(out, LM_CONTEXT_WARNING, "the context of %u positions is longer than the %" PRIu64 " that the model was made for", context,
+             (uint64_t)info.context_length);
+    return out;
+}
+
 lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **out, lm_error *e)
 {
     lm_progress bar = lm_progress_start("loading");
-    char count[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
+    char count[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], warning[LM_CONTEXT_WARNING];
     lm_memory memory;
     lm_status status;
 
@@ -196,6 +212,8 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
     lm_progress_end(&bar);
     if (status != LM_OK)
         return status;
+    if (lm_context_warning(m, lm_engine_context(*out), warning))
+        lm_warn("%s", warning);
     lm_engine_allocated(*out, &memory);
     lm_detail("engine     %s, %u threads (prompts %u), context %s; weights %s, cache %s, scratch %s", lm_engine_cpu(*out),
               lm_engine_threads(*out), lm_engine_threads_batch(*out),

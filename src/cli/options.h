@@ -14,7 +14,8 @@ typedef struct lm_model_flags {
 
 extern const lm_flag lm_model_flag_table[];
 
-/* Find and open it: -m, else `argument`, else the demo model, which a line on stderr names. Warnings go to stderr. */
+/* Find and open it: -m or `argument`, not both (LM_USAGE), else the demo model, which a line on stderr names. Warnings go to
+ * stderr. */
 lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e);
 
 /* Where it lies, without opening it; the path lives as long as the command. */
@@ -41,7 +42,11 @@ void lm_run_defaults(lm_run_flags *f);
  * than the model's. LM_USAGE when keys and values are given different types. */
 lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e);
 
-/* lm_engine_new with a bar. */
+/* What is to be said of a context longer than the model's; NULL when it is not. */
+enum { LM_CONTEXT_WARNING = 112 };
+const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_CONTEXT_WARNING]);
+
+/* lm_engine_new with a bar. A context longer than the model's is warned of. */
 lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **out, lm_error *e);
 
 /* ---- how to sample ---- */

@@ -66,9 +66,11 @@ lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e)
         char *end;
         long id = strtol(at, &end, 10);
         if (end == at || id < 0 || id > INT32_MAX)
-            return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "\"%.40s\" is not a token id", at);
+            return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "\"%.*s\" is not a token id", (int)strcspn(at, " ]\n"), at);
         LM_TRY(lm_tokens_add(out, (lm_token)id, e));
-        at = end + strspn(end, " ,]\n");
+        at = end + strspn(end, " \n");
+        at += *at == ',';                                /* two of them have a missing id between */
+        at += strspn(at, " ]\n");
     }
     return LM_OK;
 }

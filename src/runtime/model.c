@@ -106,7 +106,8 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
         return lm_fail(e, LM_USAGE, "mla", LM_NO_OFFSET, "\"%s\" is not one of absorbed, naive", o->mla);
     LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
     if (o->rope_scaling || o->rope_freq_base > 0 || o->rope_freq_scale > 0 || o->yarn_orig_ctx)
-        lm_buf_add_str(&m->warnings, "rotary embedding differs from the file's, as asked for\n");
+        lm_buf_add_str(&m->warnings, m->program->n_ropes ? "rotary embedding is as asked for, whatever the file says\n"
+                                                         : "there is no rotary embedding: its flags have no effect\n");
     if (o->mla && !has_latents(m->program))
         lm_buf_add_str(&m->warnings, "there is no latent attention: its form has no effect\n");
     if (o->sliding_window)

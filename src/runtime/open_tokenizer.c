@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/filemap.h"
+#include "lamina/preset.h"
 #include "text/tokenizer_files.h"
 #include "text/vocab_spec.h"
 
@@ -326,6 +327,9 @@ lm_status lm_tokenizer_open(const char *path, const lm_tokenizer_options *o, lm_
     lm_view       name = lm_view_of(path);
     lm_tokenizer *t    = NULL;
 
+    if (strncmp(path, LM_PRESET_PREFIX, strlen(LM_PRESET_PREFIX)) == 0)
+        return lm_fail(e, LM_USAGE, path + strlen(LM_PRESET_PREFIX), LM_NO_OFFSET,
+                       "a published model known by its shape alone has no tokenizer");
     if (lm_path_is_folder(path))
         LM_TRY(open_folder(path, o, &t, e));
     else if (lm_view_ends(name, LM_VIEW(".json")))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "text/utf8.h"
 
 #define MARK "\xE2\x96\x81"     /* U+2581, SentencePiece's space */
@@ -157,8 +158,10 @@ static lm_status describe(lm_tokenizer *t, lm_error *e)
     return t->summary ? LM_OK : lm_fail_memory(e, "a tokenizer", 64);
 }
 
-lm_status lm_tokenizer_finish(lm_tokenizer *t, lm_error *e)
+lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e)
 {
+    if (o && o->pre && !(t->pre_name && strcmp(t->pre_name, o->pre) == 0))
+        lm_log(LM_LOG_WARNING, "the pre-tokenizer '%s' is not used: the model itself says how text is split", o->pre);
     lm_pretokenizer_finish(&t->pre);
     t->cut_at_marks = !t->pre.bytes && !t->bpe.ignore_merges && lm_vocab_find(&t->vocab, LM_VIEW(MARK)) >= 0 &&
                       marks_only_start(t);

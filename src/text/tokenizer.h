@@ -48,8 +48,9 @@ lm_status lm_tokenizer_new(uint32_t expected, lm_tokenizer **out, lm_error *e);
  * NULL: none. */
 lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n, lm_error *e);
 
-/* All parts are there: the last derived ones, and the tokens that end a generation by their well-known spelling. */
-lm_status lm_tokenizer_finish(lm_tokenizer *t, lm_error *e);
+/* All parts are there: the last derived ones, and the tokens that end a generation by their well-known spelling. A pre-tokenizer
+ * that was asked for in vain is logged. */
+lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e);
 
 /* Extend the numbering with holes, for models with more rows than tokens. */
 lm_status lm_tokenizer_pad(lm_tokenizer *t, uint32_t n, lm_error *e);

@@ -106,6 +106,8 @@ static lm_status read_model(lm_tokenizer *t, const json_t *model, lm_error *e)
     lm_view       unknown;
     const char   *type = lm_member_type(model);
 
+    if (!json_is_object(model))
+        return lm_fail(e, LM_BAD_MODEL, "/model", LM_NO_OFFSET, "there is none: not a tokenizer.json");
     if (strcmp(type, "BPE") != 0 && (*type || !json_object_get(model, "merges")))
         return lm_fail(e, LM_UNSUPPORTED, "/model", LM_NO_OFFSET, "the kind '%s' is not supported", type);
     LM_TRY(lm_member_object(model, "/model", "vocab", &vocab, e));
@@ -393,7 +395,7 @@ static const char *const document_names[] = {
     "added_tokens.json",
 };
 
-static lm_status make(lm_tokenizer *t, json_t *const doc[DOCUMENTS], lm_view merges, lm_error *e)
+static lm_status make(lm_tokenizer *t, json_t *const doc[DOCUMENTS], lm_view merges, const lm_tokenizer_options *o, lm_error *e)
 {
     if (doc[TOKENIZER])
         LM_TRY(from_json(t, doc[TOKENIZER], e));
@@ -404,7 +406,7 @@ static lm_status make(lm_tokenizer *t, json_t *const doc[DOCUMENTS], lm_view mer
     LM_TRY(read_config(t, doc[CONFIG], e));
     mark_ends(t, doc[GENERATION]);
     mark_ends(t, doc[MODEL]);
-    LM_TRY(lm_tokenizer_finish(t, e));
+    LM_TRY(lm_tokenizer_finish(t, o, e));
     return pad_to_model(t, doc[MODEL], e);
 }
 
@@ -416,7 +418,6 @@ lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenize
     lm_tokenizer *t                = NULL;
     lm_status     status           = LM_OK;
 
-    (void)o;
     *out = NULL;
     if (!f->tokenizer.data && (!f->vocab.data || !f->merges.data))
         return LM_OK;
@@ -424,7 +425,7 @@ lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenize
         if (views[i].data)
             LM_TRY_GOTO(lm_document_parse(views[i], document_names[i], &doc[i], e));
     LM_TRY_GOTO(lm_tokenizer_new(1 << 17, &t, e));
-    LM_TRY_GOTO(make(t, doc, f->merges, e));
+    LM_TRY_GOTO(make(t, doc, f->merges, o, e));
     *out = t;
     t    = NULL;
 done:

@@ -241,7 +241,7 @@ lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_o
             goto done;
         lm_tokenizer_mark_end(m.t, spec->ends[i]);
     }
-    LM_TRY_GOTO(lm_tokenizer_finish(m.t, e));
+    LM_TRY_GOTO(lm_tokenizer_finish(m.t, o, e));
     *out = m.t;
     m.t  = NULL;
 done:

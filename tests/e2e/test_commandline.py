@@ -60,11 +60,25 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["doctor", "--cpu", "avx3"], 2, "usage"),
     (["doctor", "extra"], 2, "usage"),
     (["xylophone"], 2, "usage"),
+    (["run", "MODEL", "-m", "MODEL", "-p", "x"], 2, "usage"),            # one model, named once
+    (["inspect", "gpt2", "-m", "llama-3.2-1b"], 2, "usage"),
+    (["report", "gpt2", "-m", "llama-3.2-1b"], 2, "usage"),
+    (["verify", "MODEL"], 2, "usage"),
+    (["verify", "MODEL", "none.safetensors", "-m", "MODEL"], 2, "usage"),
+    (["run", "MODEL", "--ids", "1,,2"], 2, "usage"),                     # an id is missing
+    (["tokenize", "llama-3.2-1b", "-p", "x"], 2, "usage"),               # a shape without a tokenizer
+    (["tokenize", "CONFIG", "-p", "x"], 3, "bad_model"),                 # JSON, but no tokenizer
+    (["compare", "gpt2", "--history"], 2, "usage"),
+    (["explain", "gqa", "gpt2", "--layer", "1"], 2, "usage"),            # flags that would do nothing
+    (["explain", "gqa", "MODEL", "-p", "x"], 2, "usage"),
+    (["explain", "--diagram", "flow", "gpt2", "llama-3.2-1b"], 2, "usage"),
 ])
 def test_errors_have_a_status_one_line_and_a_document(lamina, model, tmp_path, arguments, status, code):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF\x03\0\0\0" + b"\xff" * 16)
-    arguments = [{"MODEL": model, "BROKEN": broken}.get(a, a) for a in arguments]
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "gpt2"}')
+    arguments = [{"MODEL": model, "BROKEN": broken, "CONFIG": config}.get(a, a) for a in arguments]
     plain = run(lamina, *arguments)
     assert plain.returncode == status, plain.stderr
     assert plain.stdout == "" and last_line(plain).startswith("error: ")
@@ -86,6 +100,31 @@ def test_hostile_names_stay_on_one_line(lamina, tmp_path):
 def test_an_unknown_level_of_the_environment_is_named(lamina, model):
     done = run("env", "LAMINA_CPU=fast", lamina, "run", model, "-p", "x", "-n", "1")
     assert done.returncode == 2 and "LAMINA_CPU" in last_line(done) and "avx2" in last_line(done)
+
+
+@pytest.mark.parametrize("flags, said", [
+    (["--pre", "qwen2"], "the pre-tokenizer 'qwen2' is not used"),
+    (["-c", 9000], "the context of 9000 positions is longer than the 8192 that the model was made for"),
+    (["--mla", "naive"], "there is no latent attention"),
+])
+def test_a_flag_that_does_nothing_or_goes_too_far_is_warned_of(lamina, model, flags, said):
+    done = run(lamina, "run", model, "--ids", "1", "-n", 1, "--temp", 0, *flags)
+    assert done.returncode == 0 and f"warning: {said}" in done.stderr
+    quiet = run(lamina, "run", model, "--ids", "1", "-n", 1, "--temp", 0, "-c", 8192)
+    assert quiet.returncode == 0 and "warning" not in quiet.stderr
+
+
+def test_rotary_flags_of_a_model_that_does_not_rotate(lamina):
+    said = "warning: there is no rotary embedding: its flags have no effect"
+    assert said in run(lamina, "inspect", "gpt2", "--rope-scale", 4).stderr
+    assert "warning: rotary embedding is as asked for" in run(lamina, "inspect", "llama-3.2-1b", "--rope-scale", 4).stderr
+
+
+def test_metadata_has_numbers_as_they_were_written(lamina, model):
+    page = run(lamina, "inspect", model, "--metadata").stdout.split("\n")
+    assert [line.split()[1] for line in page if line.startswith("llama.attention.layer_norm_rms_epsilon")] == ["1e-5"]
+    assert [line.split()[1] for line in run(lamina, "inspect", "llama-3.2-1b", "--metadata").stdout.split("\n")
+            if line.startswith("rms_norm_eps")] == ["1e-5"]
 
 
 def test_a_closed_pipe_is_an_error_not_a_signal(lamina, model):

@@ -21,7 +21,7 @@ static const struct broken { const char *json; lm_status status; const char *say
     { "", LM_BAD_MODEL, "tokenizer.json" },
     { "{", LM_BAD_MODEL, "line 1" },
     { "[]", LM_BAD_MODEL, "not a JSON object" },
-    { "{}", LM_UNSUPPORTED, "/model" },
+    { "{}", LM_BAD_MODEL, "/model" },
     { "{\"a\":1,\"a\":2}", LM_BAD_MODEL, "duplicate" },
     { MODEL("") " x", LM_BAD_MODEL, "end of file expected" },
     { "{\"model\":\"\\ud800\"}", LM_BAD_MODEL, "Unicode" },
