@@ -16,6 +16,7 @@ typedef struct lm_model_options {
     bool        allow_unused;        /* tensors that no operation uses are a warning, not an error */
     bool        structure_only;      /* description only: a bare config.json will do, no weights are looked at */
     bool        weights_optional;    /* as structure_only where there are no weights: presets, config.json, a folder without */
+    bool        tokenizer_optional;  /* a sound tokenizer of an unsupported kind is a warning, not LM_UNSUPPORTED */
     const char *pre;                 /* as in lm_tokenizer_options */
     /* Departures from the file; each is reported by lm_model_warning. 0 / NULL: as the file says. */
     const char *rope_scaling;        /* "none" "linear" "yarn" */

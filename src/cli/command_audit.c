@@ -54,7 +54,7 @@ static subject *find_subject(audit *a, const char *name)
         return NULL;
     subject *s = &a->subjects[a->n_subjects++];
     flags.model              = NULL;
-    flags.o.weights_optional = true;
+    flags.o.weights_optional = flags.o.tokenizer_optional = true;
     *s                       = (subject){ .name = lm_arena_strdup(&a->cli->arena, name), .missing = true };
     if (!s->name || lm_find_model(a->cli, &flags, s->name, &path, &e) != LM_OK || lm_model_open(path, &flags.o, &s->model, &e) != LM_OK)
         return s;

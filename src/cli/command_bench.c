@@ -475,6 +475,7 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
     LM_TRY(read_lists(o, &l, e));
     LM_TRY(lm_machine_describe(&machine, e));
     *b = (bench){ .cli = cli, .o = o, .form = cli->json ? LM_BENCH_JSON : (lm_bench_form)o->form };
+    o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &b->m, e));
     lm_model_describe(b->m, &b->r.info);
     b->r.cpu = machine.cpu;

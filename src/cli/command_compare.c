@@ -52,7 +52,7 @@ static lm_status open_one(lm_cli *cli, compare_options *o, const char *name, ope
 
     if (x->n == MOST_MODELS)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "more than %d models", MOST_MODELS);
-    o->model.o.weights_optional = true;
+    o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, name, &x->model[x->n], e));
     lm_status status = lm_engine_flags(&o->run, x->model[x->n], 0, &options.engine, e);
     options.engine.cpu = "ref";                  /* sizes that do not depend on this machine */

@@ -162,7 +162,7 @@ static lm_status estimate(lm_cli *cli, void *options, lm_error *e)
         return lm_fail(e, LM_USAGE, "estimate", LM_NO_OFFSET, "a MODEL has its sizes; give one or the other");
     if (!given)
         return estimate_described(cli, o, e);
-    o->model.o.weights_optional = true;
+    o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     lm_status status = show(cli, o, m, 0, e);
     lm_model_close(m);

@@ -187,6 +187,7 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
         return list_topics(cli, e);
     LM_TRY(choose(cli, o, &model, &example, e));
     o->model.o.weights_optional = true;
+    o->model.o.tokenizer_optional = !o->prompt;
     LM_TRY(lm_open_model(cli, &o->model, model, &m, e));
     status = show(cli, o, m, cli->args[0], example, e);
     lm_model_close(m);

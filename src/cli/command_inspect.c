@@ -227,7 +227,7 @@ static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
 
     if (o->tensors + o->metadata + o->program + o->plan + (o->query.n > 0) > 1)
         return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --query, --tensors, --metadata, --program and --plan");
-    o->model.o.weights_optional = true;
+    o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     status = show(cli, o, m, e);
     lm_model_close(m);

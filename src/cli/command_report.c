@@ -87,6 +87,7 @@ static lm_status open_one(lm_cli *cli, report_options *o, const char *name, open
     if (o->device)
         LM_TRY(lm_device_find(o->device, &options.device, e));
     o->model.o.weights_optional = true;
+    o->model.o.tokenizer_optional = !o->prompt || x->n;
     LM_TRY(lm_open_model(cli, &o->model, name, &x->model[x->n], e));
     lm_status status = lm_engine_flags(&o->run, x->model[x->n], 0, &options.engine, e);
     options.engine.sequences = o->batch;

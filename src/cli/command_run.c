@@ -171,6 +171,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     double started = lm_now();
     uint64_t most = o->predict < 0 ? 0 : (uint64_t)o->predict;
 
+    o->model.o.tokenizer_optional = o->ids != NULL;
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &s->model, e));
     LM_TRY(make_prompt(o, s, e));
     if (o->verbose_prompt)

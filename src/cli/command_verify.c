@@ -148,6 +148,7 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
         return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "two files: a MODEL, and the GOLDEN to compare it with");
     v.engine.progress = lm_progress_show;
     v.engine.progress_arg = &bar;
+    o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, model, &m, e));
     status = lm_verify(m, golden, &v, &verdict, e);
     lm_progress_end(&bar);

@@ -189,7 +189,8 @@ lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
     json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, &why), *messages = json_object_get(j, "messages");
 
     if (!j)
-        return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s (line %d)", why.text, why.line);
+        return why.line < 0 ? lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(errno))
+                            : lm_fail(e, LM_FAILED, path, LM_NO_OFFSET, "line %d: %s", why.line, why.text);
     if (!is_conversation(messages)) {
         json_decref(j);
         return lm_fail(e, LM_FAILED, path, LM_NO_OFFSET, "no \"messages\": [{\"role\", \"content\"}]");

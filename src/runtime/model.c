@@ -216,6 +216,22 @@ static lm_status find_end_ids(lm_model *m, lm_error *e)
 
 /* ---- open, close, look ---- */
 
+/* Counting, measuring and running ids need no tokenizer: where it is optional, one of a kind that nobody here knows is left out. */
+static lm_status read_tokenizer(lm_model *m, const lm_model_options *o, lm_error *e)
+{
+    lm_tokenizer_options t   = { .pre = o->pre };
+    lm_error             why = { .offset = LM_NO_OFFSET };
+
+    if (!m->container)
+        return LM_OK;
+    lm_status status = lm_tokenizer_from_container(m->container, &t, &m->tokenizer, &why);
+    if (status == LM_UNSUPPORTED && o->tokenizer_optional)
+        lm_buf_printf(&m->warnings, "the tokenizer is left out: %s%s%s\n", why.where, *why.where ? ": " : "", why.message);
+    else if (status != LM_OK && e)
+        *e = why;
+    return status == LM_UNSUPPORTED && o->tokenizer_optional ? LM_OK : status;
+}
+
 /* What follows from a source that is open. */
 static lm_status make_model(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
 {
@@ -236,10 +252,7 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
     find_storage(m);
     LM_TRY(find_end_ids(m, e));
     lm_model_find_templates(m);
-    if (m->container) {
-        lm_tokenizer_options t = { .pre = o->pre };
-        LM_TRY(lm_tokenizer_from_container(m->container, &t, &m->tokenizer, e));
-    }
+    LM_TRY(read_tokenizer(m, o, e));
     if (!m->name || !m->source || m->warnings.failed)
         return lm_fail_memory(e, "model", 0);
     for (size_t i = 0; i < m->warnings.size; i++)

@@ -1,5 +1,6 @@
 """The command line itself: exit statuses, suggestions, errors as text and as JSON. stdout is for the answer alone."""
 import json
+import shutil
 
 import pytest
 from conftest import run
@@ -140,3 +141,19 @@ def test_every_command_explains_itself(lamina):
         done = run(lamina, command, "--help")
         assert done.returncode == 0 and done.stderr == "" and done.stdout.startswith(f"lamina {command}")
         assert max(map(len, done.stdout.split("\n"))) <= 120
+
+
+def test_what_needs_no_tokenizer_does_without_one_of_an_unknown_kind(lamina, source, tmp_path):
+    folder, golden = tmp_path / "unigram", source / "tests/golden/llama/gqa"
+    shutil.copytree(golden, folder)
+    (folder / "tokenizer.json").write_text('{"model": {"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": 0}}')
+    for command in (["inspect", folder], ["compare", folder, "gpt2"], ["fit", folder, "--ram", "1G"], ["explain", "kv", folder],
+                    ["report", folder], ["estimate", folder], ["bench", folder, "-p", 2, "-n", 1, "-r", 1],
+                    ["verify", folder, folder / "golden.safetensors"], ["run", folder, "--ids", "3,4", "-n", 2, "--temp", 0]):
+        done = run(lamina, *command)
+        assert done.returncode == 0 and "warning: the tokenizer is left out: /model: the kind 'Unigram'" in done.stderr, command
+    for command in (["run", folder, "-p", "x"], ["tokenize", folder, "-p", "x"], ["explain", "kv", folder, "-p", "x"]):
+        done = run(lamina, *command)
+        assert done.returncode == 3 and "the kind 'Unigram' is not supported" in last_line(done), command
+    (folder / "tokenizer.json").write_text("{")                      # a broken file is one for every command
+    assert run(lamina, "inspect", folder).returncode == 3
