@@ -98,7 +98,8 @@ typedef struct lm_row_kernels {
 
 /* ---- attention over a paged cache -------------------------------------------------------------------------------- */
 
-#define LM_PAGE 64               /* positions in a page */
+#define LM_PAGE  64              /* positions in a page */
+#define LM_RANGE 512             /* positions that a softmax runs over before it is merged with those before; whole pages */
 
 /* One layer's part of a page: what it holds. */
 typedef struct lm_kv_shape {
@@ -107,6 +108,12 @@ typedef struct lm_kv_shape {
     lm_dtype type;               /* LM_F16, LM_F32, LM_BF16, LM_Q8_0 (dims of what is stored are multiples of 32 then) */
     bool     v_in_k;             /* values are the first v_dim lanes of the keys; nothing is stored for them (MLA) */
 } lm_kv_shape;
+
+/* Bytes of what `queries` have of one range: values [queries][v_dim], then the maximum and the sum of each, all float32. */
+static inline uint64_t lm_attention_part_bytes(const lm_kv_shape *kv, uint64_t queries)
+{
+    return queries * ((((uint64_t)kv->v_dim + 2) * sizeof(float) + 63) & ~UINT64_C(63));
+}
 
 /* Queries of consecutive positions of one sequence against one key/value head. Key j is visible to the query at position p
  * when j <= p and (window == 0 or p - j < window). Keys of the queries themselves are stored already. */
@@ -137,8 +144,13 @@ typedef struct lm_attention_kernels {
     uint64_t (*scratch_bytes)(const lm_kv_shape *kv, uint32_t group);
     /* Store position `slot` (0…63) of a page. k [n_kv_heads][k_dim], v [n_kv_heads][v_dim] (unused when v_in_k). */
     void     (*store)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const float *k, const float *v);
-    /* Online softmax, page by page in rising order: a row's result does not depend on `rows`. */
+    /* Positions 0 to LM_RANGE - 1 are range 0, and so on. In each range that a row sees an online softmax goes page by page in
+     * rising order; the ranges are merged in rising order. A row's result does not depend on `rows`. */
     void     (*run)(const lm_attention_args *a);
+    /* The same in pieces, to the bit: what all rows have of one range, `out` and `sinks` unused; and `out` of `n` such parts, which lie
+     * side by side, of the ranges from the first that row 0 sees to the last that the last row sees. */
+    void     (*run_range)(const lm_attention_args *a, uint32_t range, void *part);
+    void     (*merge)(const lm_attention_args *a, const void *parts, uint32_t n);
 } lm_attention_kernels;
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

@@ -12,6 +12,15 @@ static uint32_t group_of(lm_plan *plan, uint32_t window)
     return plan->n_groups++;
 }
 
+/* A window and the rows before the last one may touch two ranges more than they fill. */
+static uint32_t ranges_of(const lm_plan *plan, uint32_t window)
+{
+    uint64_t all = ((uint64_t)plan->options.context + LM_RANGE - 1) / LM_RANGE;
+    uint64_t some = ((uint64_t)window + LM_SPLIT_ROWS + LM_RANGE - 3) / LM_RANGE + 1;
+
+    return (uint32_t)(window && some < all ? some : all);
+}
+
 static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
 {
     const lm_cache *c = &plan->program->caches[i];
@@ -21,6 +30,7 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     if (plan->options.kv_type == LM_Q8_0 && (c->k_dim % 32 || (!c->v_in_k && c->v_dim % 32)))
         return lm_fail(e, LM_UNSUPPORTED, "kv-type", LM_NO_OFFSET, "a q8_0 cache needs heads whose width is a multiple of 32, not %u",
                        c->k_dim % 32 ? c->k_dim : c->v_dim);
+    l->ranges = ranges_of(plan, c->window);
     l->group  = group_of(plan, c->window);
     l->offset = plan->groups[l->group].page_bytes;
     plan->groups[l->group].page_bytes += plan->attention->page_bytes(&l->shape);

@@ -103,6 +103,22 @@ static uint64_t worker_bytes(const lm_compiler *c)
     return (most + 63) & ~UINT64_C(63);
 }
 
+/* Of the layer that takes most, with the rows and ranges that are ever split. */
+static uint64_t parts_bytes(const lm_compiler *c)
+{
+    uint64_t most = 0, rows = c->o->rows < LM_SPLIT_ROWS ? c->o->rows : LM_SPLIT_ROWS;
+
+    for (uint32_t i = 0; i < c->p->n_nodes; i++) {
+        const lm_attention_spec *s = &c->p->nodes[i].attention.spec;
+        if (c->p->nodes[i].code != LM_OP_ATTENTION || !lm_attention_splits(s, 1, c->o->workers))
+            continue;
+        const lm_kv_layer *l = &c->plan->layers[c->p->nodes[i].attention.cache];
+        if (l->ranges > 1)
+            most = larger(most, lm_attention_part_bytes(&l->shape, rows * s->n_heads) * l->ranges);
+    }
+    return most;
+}
+
 static void place_state(lm_compiler *c)
 {
     lm_plan               *plan = c->plan;
@@ -132,6 +148,8 @@ static void place_state(lm_compiler *c)
     s->page_free    = reserve(&at, pages * 4);
     s->frequencies  = reserve(&at, lanes * 4);
     s->slopes       = reserve(&at, slopes * 4);
+    s->ranges_done  = reserve(&at, (uint64_t)LM_SPLIT_ITEMS * o->workers * 4);
+    s->parts        = reserve(&at, parts_bytes(c));
     s->worker_bytes = worker_bytes(c);
     s->workers      = reserve(&at, s->worker_bytes * o->workers);
     plan->slab_bytes = at;

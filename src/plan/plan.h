@@ -16,6 +16,20 @@
  * are shared by the workers. */
 #define LM_QUERY_HEADS 8
 
+/* Steps of so few rows split attention by ranges of positions too, while there are fewer items a worker without. */
+enum { LM_SPLIT_ROWS = 8, LM_SPLIT_ITEMS = 4 };
+
+/* Items of a tile of rows: up to LM_QUERY_HEADS query heads of one key/value head. */
+static inline uint32_t lm_attention_items(const lm_attention_spec *s)
+{
+    return s->n_kv_heads * ((s->n_heads / s->n_kv_heads + LM_QUERY_HEADS - 1) / LM_QUERY_HEADS);
+}
+
+static inline bool lm_attention_splits(const lm_attention_spec *s, uint32_t tiles, uint32_t workers)
+{
+    return workers > 1 && (uint64_t)tiles * lm_attention_items(s) < (uint64_t)LM_SPLIT_ITEMS * workers;
+}
+
 typedef struct lm_plan_options {
     uint32_t          rows;              /* most rows in a step */
     uint32_t          logit_rows;        /* most of them that want logits */
@@ -128,6 +142,7 @@ typedef struct lm_kv_layer {
     uint32_t    group;
     uint64_t    offset;          /* of this layer in a page */
     lm_kv_shape shape;
+    uint32_t    ranges;          /* most that LM_SPLIT_ROWS rows see */
 } lm_kv_layer;
 
 /* Bookkeeping of the executor, in the slab too. Offsets in bytes. */
@@ -141,6 +156,8 @@ typedef struct lm_plan_state {
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
     uint64_t frequencies;                            /* f32, table by table [2][dim/2]: short and long */
     uint64_t slopes;                                 /* f32, cache by cache [n_heads]: ALiBi */
+    uint64_t ranges_done;                            /* u32 [workers * LM_SPLIT_ITEMS] */
+    uint64_t parts;                                  /* of attention that is split: [rows][n_heads][ranges] */
     uint64_t workers;                                /* [workers][worker_bytes] */
     uint64_t worker_bytes;
 } lm_plan_state;

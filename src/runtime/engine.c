@@ -180,6 +180,7 @@ static void lay_out(lm_engine *g)
     g->logit_index = words_at(g, s->logit_index);
     g->seq_length  = words_at(g, s->seq_length);
     g->seq_next    = words_at(g, s->seq_next);
+    g->ranges_done = (atomic_uint *)(void *)(g->slab + s->ranges_done);
     g->tokens      = (int32_t *)words_at(g, s->tokens);
     for (uint32_t i = 0; i < g->plan->n_groups; i++) {
         const lm_kv_group *k = &g->plan->groups[i];

@@ -36,6 +36,7 @@ struct lm_engine {
     uint32_t         *positions, *sequences, *lengths, *wanted, *logit_index, *seq_length, *seq_next;
     int32_t          *tokens;
     uint32_t          n_rows, n_wanted;
+    atomic_uint      *ranges_done;       /* of each item that attention is split into */
     atomic_bool       cancel;
     atomic_int        failure;           /* an lm_status */
     atomic_ullong     ahead;             /* stage + 1 << 16 | rows << 8 | wanted rows, for workers that wait; 0: nothing to ask for */

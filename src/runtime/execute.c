@@ -6,8 +6,6 @@
 #include "runtime/profile.h"
 #include "runtime/steps.h"
 
-/* Consecutive rows of one sequence that attention takes together. */
-
 /* ---- steps by rows: rows [from, to) of the step's domain ---- */
 
 /* Frequencies for a forward that makes the row's sequence `length` long. */
@@ -129,21 +127,6 @@ static void run_rope(const part *p, const lm_step *s, uint64_t from, uint64_t to
         p->g->kernels.row.rope(x, n->rope.n_heads, n->rope.head_dim, r->dim, cosine, cosine + r->dim / 2,
                                r->pairing == LM_ROPE_PAIR);
     }
-}
-
-/* Where a sequence's keys are, for one layer. */
-typedef struct layer_pages {
-    const uint32_t *pages;
-    uint8_t        *base;
-    uint64_t        stride;
-} layer_pages;
-
-static layer_pages pages_of(const lm_engine *g, const lm_kv_layer *l, uint32_t sequence)
-{
-    const lm_kv_group *k = &g->plan->groups[l->group];
-
-    return (layer_pages){ g->pages[l->group].tables + (size_t)sequence * k->pages_per_sequence, g->kv + k->offset + l->offset,
-                          k->page_bytes };
 }
 
 static void run_store(const part *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -322,71 +305,6 @@ static void run_heads(const part *p, const lm_step *s)
     }
 }
 
-/* ---- attention, by tiles of rows and query heads of one key/value head ---- */
-
-/* Rows that may be taken with row i: the same sequence, consecutive positions, at most LM_TILE. */
-static uint32_t tile_rows(const lm_engine *g, lm_domain domain, uint32_t i, uint32_t n)
-{
-    uint32_t count = 1;
-
-    if (domain == LM_WANTED_ROWS)
-        return 1;
-    while (count < LM_TILE && i + count < n && g->sequences[i + count] == g->sequences[i])
-        count++;
-    return count;
-}
-
-/* Query heads [first, first + count) of a key/value head. */
-static void attend(const part *p, const lm_step *s, uint32_t i, uint32_t rows, uint32_t head, uint32_t first, uint32_t count)
-{
-    lm_engine               *g    = p->g;
-    const lm_attention_spec *spec = &g->program->nodes[s->node].attention.spec;
-    const lm_kv_layer       *l    = &g->plan->layers[g->program->nodes[s->node].attention.cache];
-    const float             *sinks  = weight_of(g, &g->program->nodes[s->node], 0);
-    const float             *slopes = g->slopes[g->program->nodes[s->node].attention.cache];
-    uint32_t                 row = row_number(g, s->domain, i), query = head * (spec->n_heads / spec->n_kv_heads) + first;
-    layer_pages              at = pages_of(g, l, g->sequences[row]);
-
-    g->plan->attention->run(&(lm_attention_args){
-        .kv          = &l->shape,
-        .head        = head,
-        .group       = count,
-        .q           = floats_at(g, s->in[0], i) + (uint64_t)query * spec->k_dim,
-        .q_stride    = g->plan->buffers[s->in[0]].stride / sizeof(float),
-        .out         = floats_at(g, s->out, i) + (uint64_t)query * spec->v_dim,
-        .out_stride  = g->plan->buffers[s->out].stride / sizeof(float),
-        .rows        = rows,
-        .position    = g->positions[row],
-        .window      = spec->window,
-        .pages       = at.pages,
-        .base        = at.base,
-        .page_stride = at.stride,
-        .scale       = spec->scale,
-        .softcap     = spec->softcap,
-        .slopes      = slopes ? slopes + query : NULL,
-        .slopes_half = spec->alibi_half,
-        .sinks       = sinks ? sinks + query : NULL,
-        .scratch     = scratch_of(g, p->worker),
-    });
-}
-
-/* Items are dealt in turn, for later rows of a prompt see more keys. */
-static void run_attention(const part *p, const lm_step *s)
-{
-    const lm_attention_spec *spec = &p->g->program->nodes[s->node].attention.spec;
-    uint32_t                 n = rows_of(p->g, s->domain), group = spec->n_heads / spec->n_kv_heads;
-    uint64_t                 item = 0;
-
-    for (uint32_t i = 0; i < n;) {
-        uint32_t rows = tile_rows(p->g, s->domain, i, n);
-        for (uint32_t h = 0; h < spec->n_kv_heads; h++)
-            for (uint32_t q = 0; q < group; q += LM_QUERY_HEADS)
-                if (item++ % p->shares == p->share)
-                    attend(p, s, i, rows, h, q, group - q < LM_QUERY_HEADS ? group - q : LM_QUERY_HEADS);
-        i += rows;
-    }
-}
-
 /* ---- stages ---- */
 
 /* Rows [from, to) of a stage by rows, or the part's share of any other. */
@@ -402,7 +320,7 @@ static void run_step(const part *p, const lm_step *s, uint64_t from, uint64_t to
             run_matmul(p, s);
         return;
     case LM_BY_HEADS:
-        run_attention(p, s);
+        lm_run_attention(p, s);
         return;
     case LM_ALONE:
         lm_run_sort(p, s);
@@ -471,7 +389,7 @@ unsigned lm_stage_shares(const lm_engine *g, const lm_stage *t, uint32_t rows)
     if (t->split == LM_BY_ROWS)
         return rows == 1 ? 1 : rows < most ? rows : most;
     if (t->split == LM_BY_HEADS)
-        return most;
+        return lm_attention_shares(g, &g->plan->steps[t->first]);
     for (uint32_t i = t->first; i < t->end; i++) {
         const lm_step *s = &g->plan->steps[i];
         bytes += s->weight == LM_NONE ? 0 : g->plan->weights[s->weight].bytes;
@@ -494,6 +412,8 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
         if (atomic_load_explicit(&g->cancel, memory_order_relaxed))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
         j.shares = lm_stage_shares(g, j.stage, n);
+        if (j.stage->split == LM_BY_HEADS)
+            lm_attention_begin(g);
         lm_ahead_set(g, i);
         joins += j.shares > 1;
         lm_pool_run_units(g->pool, run_share, &j, j.shares);

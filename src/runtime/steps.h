@@ -95,6 +95,29 @@ static inline void look_up(const part *p, const lm_step *s, uint32_t weight, uin
         s->matmul->row(out, at_row, w->dims[0], w->dims[1], row);
 }
 
+/* Where a sequence's keys are, for one layer. */
+typedef struct layer_pages {
+    const uint32_t *pages;
+    uint8_t        *base;
+    uint64_t        stride;
+} layer_pages;
+
+static inline layer_pages pages_of(const lm_engine *g, const lm_kv_layer *l, uint32_t sequence)
+{
+    const lm_kv_group *k = &g->plan->groups[l->group];
+
+    return (layer_pages){ g->pages[l->group].tables + (size_t)sequence * k->pages_per_sequence, g->kv + k->offset + l->offset,
+                          k->page_bytes };
+}
+
+/* ---- attention (attend.c) ---- */
+
+/* How many shares there is work for. */
+unsigned lm_attention_shares(const lm_engine *g, const lm_step *s);
+/* Before the shares of each stage. */
+void lm_attention_begin(lm_engine *g);
+void lm_run_attention(const part *p, const lm_step *s);
+
 /* ---- mixtures of experts (experts.c) ---- */
 
 /* Rows [from, to) of router logits to routes. */

@@ -115,7 +115,7 @@ static double factor(const scene *s, float x)
 /* One query by the definition. `size`: the same sum with magnitudes. */
 static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, double *want, double *size)
 {
-    static double scores[1024];
+    static double scores[2048];
     uint32_t p = s->position + r, first = s->window && p >= s->window ? p - s->window + 1 : 0, heads = s->kv.n_kv_heads;
     const float *q = s->q + ((uint64_t)r * s->group + g) * s->kv.k_dim;
     double max = s->sinks ? s->sink[g] : -INFINITY, sum = 0;
@@ -221,6 +221,29 @@ static void heads_alone(const scene *s)
     guarded_free(some);
 }
 
+/* Range by range, in any order, and merged: the bits of one call. */
+static void in_ranges(const scene *s)
+{
+    uint64_t queries = (uint64_t)s->rows * s->group, n = queries * s->kv.v_dim, bytes = lm_attention_part_bytes(&s->kv, queries);
+    uint32_t first = s->window && s->position >= s->window ? (s->position - s->window + 1) / LM_RANGE : 0;
+    uint32_t count = (s->position + s->rows - 1) / LM_RANGE - first + 1;
+    uint8_t *parts = guarded(count * bytes, 0);
+    float *merged = guarded(n * 4, 0);
+    lm_attention_args a = args_of(s, s->kv.n_kv_heads - 1), b = a;
+
+    s->a->run(&a);
+    b.out = NULL;
+    for (uint32_t k = count; k-- > 0;)
+        s->a->run_range(&b, first + k, parts + k * bytes);
+    b.out = merged;
+    s->a->merge(&b, parts, count);
+    for (size_t i = 0; i < n; i++)
+        check(same_bits(merged[i], s->out[i]), "%s attention%s %s k=%u: %u ranges of position %u+%u differ from one call", s->l->name,
+              s->fast ? " (fast)" : "", lm_dtype_of(s->kv.type)->name, s->kv.k_dim, count, s->position, s->rows);
+    guarded_free(merged);
+    guarded_free(parts);
+}
+
 /* With the kernels of `like`. */
 static void one_scene(const scene *like, scene s)
 {
@@ -231,7 +254,26 @@ static void one_scene(const scene *like, scene s)
     against_definition(&s);
     rows_alone(&s);
     heads_alone(&s);
+    in_ranges(&s);
     release(&s);
+}
+
+/* Queries that see several ranges, tiles that cross into one, windows that begin in another. */
+static void deep_scenes(const scene *like, lm_dtype type)
+{
+    static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 20, 13 } };
+
+    for (int d = 0; d < (type == LM_Q8_0 ? 2 : 3); d++) {
+        lm_kv_shape kv = { 2, dims[d][0], dims[d][1], type, false };
+        one_scene(like, (scene){ .kv = kv, .group = 3, .rows = 1, .position = 3 * LM_RANGE });
+        one_scene(like, (scene){ .kv = kv, .group = 5, .rows = 5, .position = 2 * LM_RANGE + 70, .sinks = true, .softcap = 20.0f });
+        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 40, .position = LM_RANGE - 20, .slopes = true });
+        one_scene(like, (scene){ .kv = kv, .group = 1, .rows = 33, .position = 2 * LM_RANGE - 10, .window = LM_RANGE, .sinks = true });
+        one_scene(like, (scene){ .kv = kv, .group = 1, .rows = 7, .position = 3 * LM_RANGE - 3, .window = 2 * LM_RANGE + 1 });
+        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 3, .position = 2 * LM_RANGE - 1, .window = 20, .slopes = true,
+                                 .slopes_half = true });
+    }
+    one_scene(like, (scene){ .kv = { 1, 96, 64, type, true }, .group = 8, .rows = 3, .position = 2 * LM_RANGE + 9 });
 }
 
 static void check_kernels(const level *l, const lm_attention_kernels *a, bool fast)
@@ -256,6 +298,7 @@ static void check_kernels(const level *l, const lm_attention_kernels *a, bool fa
                                .softcap = 20.0f });
             one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
         }
+        deep_scenes(&like, types[t]);
         /* The latent of MLA: values are the first lanes of the keys. */
         one_scene(&like, (scene){ .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
         one_scene(&like, (scene){ .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });

@@ -37,11 +37,11 @@ static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const flo
     }
 }
 
-/* Scratch: 64 scores, one key, one value. */
+/* Scratch: 64 scores, one key, one value, what a range gives. */
 static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
 {
     (void)group;
-    return ((LM_PAGE + (uint64_t)kv->k_dim + kv->v_dim) * sizeof(float) + 63) & ~UINT64_C(63);
+    return ((LM_PAGE + (uint64_t)kv->k_dim + 2 * (uint64_t)kv->v_dim) * sizeof(float) + 63) & ~UINT64_C(63);
 }
 
 static float rounded_to_bf16(float x)
@@ -116,31 +116,103 @@ static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t 
     }
 }
 
-static void one_query(const lm_attention_args *a, uint32_t position, uint32_t g, const float *q, float *out)
+static uint32_t first_seen(const lm_attention_args *a, uint32_t position)
 {
-    uint32_t first = a->window && position >= a->window ? position - a->window + 1 : 0, width = a->kv->v_dim;
+    return a->window && position >= a->window ? position - a->window + 1 : 0;
+}
+
+/* What a query sees of a range, from nothing. */
+static running one_range(const lm_attention_args *a, uint32_t position, uint32_t g, const float *q, uint32_t range, float *out)
+{
+    uint32_t first = first_seen(a, position), begin = range * LM_RANGE, end = begin + LM_RANGE;
     running s = { -INFINITY, 0.0f };
 
-    memset(out, 0, width * sizeof *out);
-    for (uint32_t p = first / LM_PAGE; p <= position / LM_PAGE; p++) {
-        uint32_t start = p * LM_PAGE, from = first > start ? first - start : 0;
-        uint32_t to = position - start < LM_PAGE ? position - start + 1 : LM_PAGE;
-        page_step(a, a->base + a->pages[p] * a->page_stride, start, from, to, g, position - start, q, &s, out);
+    memset(out, 0, a->kv->v_dim * sizeof *out);
+    for (uint32_t start = (first > begin ? first : begin) / LM_PAGE * LM_PAGE; start < end && start <= position; start += LM_PAGE) {
+        uint32_t from = first > start ? first - start : 0, to = position - start < LM_PAGE ? position - start + 1 : LM_PAGE;
+        page_step(a, a->base + a->pages[start / LM_PAGE] * a->page_stride, start, from, to, g, position - start, q, &s, out);
     }
-    if (a->sinks) {
-        raise_max(&s, a->sinks[g], out, width);
-        s.sum += expf(a->sinks[g] - s.max);
+    return s;
+}
+
+/* What it has of one more range. A sum of zero: nothing was seen, for the largest score adds one. */
+static void join(running *s, float *out, running part, const float *values, uint32_t width)
+{
+    if (part.sum == 0.0f)
+        return;
+    if (s->sum == 0.0f) {
+        *s = part;
+        memcpy(out, values, width * sizeof *out);
+        return;
     }
+    raise_max(s, part.max, out, width);
+    float shrink = expf(part.max - s->max);
+    s->sum += part.sum * shrink;
     for (uint32_t i = 0; i < width; i++)
-        out[i] /= s.sum;
+        out[i] += values[i] * shrink;
+}
+
+static void finish(const lm_attention_args *a, running *s, uint32_t g, float *out)
+{
+    if (a->sinks) {
+        raise_max(s, a->sinks[g], out, a->kv->v_dim);
+        s->sum += expf(a->sinks[g] - s->max);
+    }
+    for (uint32_t i = 0; i < a->kv->v_dim; i++)
+        out[i] /= s->sum;
+}
+
+static const float *query_of(const lm_attention_args *a, uint32_t r, uint32_t g)
+{
+    return a->q + r * a->q_stride + (uint64_t)g * a->kv->k_dim;
+}
+
+static float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
+{
+    return a->out + r * a->out_stride + (uint64_t)g * a->kv->v_dim;
 }
 
 static void run(const lm_attention_args *a)
 {
+    float *values = (float *)a->scratch + LM_PAGE + a->kv->k_dim + a->kv->v_dim;
+
+    for (uint32_t r = 0; r < a->rows; r++) {
+        for (uint32_t g = 0; g < a->group; g++) {
+            uint32_t position = a->position + r, range = first_seen(a, position) / LM_RANGE;
+            float *out = out_of(a, r, g);
+            running s = one_range(a, position, g, query_of(a, r, g), range, out);
+            while (range++ < position / LM_RANGE)
+                join(&s, out, one_range(a, position, g, query_of(a, r, g), range, values), values, a->kv->v_dim);
+            finish(a, &s, g, out);
+        }
+    }
+}
+
+static void run_range(const lm_attention_args *a, uint32_t range, void *part)
+{
+    float *values = part;
+    running *states = (running *)(void *)(values + (uint64_t)a->rows * a->group * a->kv->v_dim);
+
     for (uint32_t r = 0; r < a->rows; r++)
-        for (uint32_t g = 0; g < a->group; g++)
-            one_query(a, a->position + r, g, a->q + r * a->q_stride + (uint64_t)g * a->kv->k_dim,
-                      a->out + r * a->out_stride + (uint64_t)g * a->kv->v_dim);
+        for (uint32_t g = 0; g < a->group; g++, values += a->kv->v_dim)
+            *states++ = one_range(a, a->position + r, g, query_of(a, r, g), range, values);
+}
+
+static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
+{
+    uint64_t queries = (uint64_t)a->rows * a->group, bytes = lm_attention_part_bytes(a->kv, queries);
+    uint32_t width = a->kv->v_dim;
+
+    for (uint32_t i = 0; i < queries; i++) {
+        running s = { -INFINITY, 0.0f };
+        float *out = out_of(a, i / a->group, i % a->group);
+        for (uint32_t k = 0; k < n; k++) {
+            const float *values = (const float *)(const void *)((const uint8_t *)parts + k * bytes);
+            const running *states = (const running *)(const void *)(values + queries * width);
+            join(&s, out, states[i], values + (uint64_t)i * width, width);
+        }
+        finish(a, &s, i % a->group, out);
+    }
 }
 
 void lm_attention_kernels_init_ref(lm_attention_kernels *k)
@@ -150,5 +222,7 @@ void lm_attention_kernels_init_ref(lm_attention_kernels *k)
         .scratch_bytes = scratch_bytes,
         .store = store,
         .run = run,
+        .run_range = run_range,
+        .merge = merge,
     };
 }

@@ -290,23 +290,38 @@ static void page_step(const lm_attention_args *a, const workspace *w, const floa
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t page, uint32_t from, uint32_t to)
+static void page_against_rows(const lm_attention_args *a, void *memory, running *states, uint32_t page)
 {
     workspace *w = memory;
     const uint8_t *keys = a->base + a->pages[page] * a->page_stride + a->head * head_bytes(a->kv);
     uint32_t start = page * LM_PAGE, least, most;
     sight see;
 
-    if (!any_sees(a, start, from, to, &least, &most))
+    if (!any_sees(a, start, &least, &most))
         return;
     load_keys(a->kv, keys, w->keys);
     load_values(a->kv, keys + LM_PAGE * row_bytes(a->kv, a->kv->k_dim), least, most, w);
-    for (uint32_t r = from; r < to; r++) {
+    for (uint32_t r = 0; r < a->rows; r++) {
         if (!sees(a, a->position + r, start, &see))
             continue;
         for (uint32_t g = 0; g < a->group; g++)
             page_step(a, w, a->q + r * a->q_stride + (uint64_t)g * a->kv->k_dim, g, see,
-                      &w->states[(r - from) * a->group + g], out_of(a, r, g));
+                      &states[r * a->group + g], out_of(a, r, g));
+    }
+}
+
+/* What a query has of one more range. */
+static void join(running *s, float *out, const running *part, const float *values, uint32_t width)
+{
+    raise_max(s, part->max, out, width);
+    __m256 shrink = vec_exp(vec_set(part->max - s->max));
+    s->sum += part->sum * _mm256_cvtss_f32(shrink);
+    for (uint32_t i = 0; i < width; i += 8) {
+        if (width - i >= 8)
+            _mm256_storeu_ps(out + i, _mm256_fmadd_ps(_mm256_loadu_ps(values + i), shrink, _mm256_loadu_ps(out + i)));
+        else
+            vec_store_tail(out + i, width - i, _mm256_fmadd_ps(vec_load_tail(values + i, width - i), shrink,
+                                                               vec_load_tail(out + i, width - i)));
     }
 }
 
@@ -327,7 +342,20 @@ static void run(const lm_attention_args *a)
     uint64_t  bytes;
     workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
 
-    run_pages(a, &w, w.states, NULL, page_against_rows, finish);
+    run_ranges(a, &w, w.states, w.part, NULL, page_against_rows, join, finish);
+}
+
+static void run_range(const lm_attention_args *a, uint32_t range, void *part)
+{
+    uint64_t  bytes;
+    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
+
+    run_part(a, &w, range, part, NULL, page_against_rows);
+}
+
+static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
+{
+    merge_parts(a, parts, n, join, finish);
 }
 
 void lm_attention_kernels_init_avx2(lm_attention_kernels *k)
@@ -337,5 +365,7 @@ void lm_attention_kernels_init_avx2(lm_attention_kernels *k)
         .scratch_bytes = scratch_bytes,
         .store = store,
         .run = run,
+        .run_range = run_range,
+        .merge = merge,
     };
 }

@@ -8,8 +8,6 @@
 #include "kernels/x86/attention_pages.h"
 #include "kernels/x86/avx512/vec_avx512.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* The nearest bfloat16, ties to even. */
 static inline __m512 to_bf16(__m512 x)
 {
@@ -52,6 +50,19 @@ static inline void raise_max(running *s, float max, float *out, uint32_t width)
     for (uint32_t i = 0; i < width; i += 16) {
         __mmask16 lanes = vec512_lanes(width - i);
         _mm512_mask_storeu_ps(out + i, lanes, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, out + i), shrink));
+    }
+}
+
+/* What a query has of one more range. */
+static inline void join(running *s, float *out, const running *part, const float *values, uint32_t width)
+{
+    raise_max(s, part->max, out, width);
+    __m512 shrink = vec512_exp(_mm512_set1_ps(part->max - s->max));
+    s->sum += part->sum * _mm512_cvtss_f32(shrink);
+    for (uint32_t i = 0; i < width; i += 16) {
+        __mmask16 lanes = vec512_lanes(width - i);
+        __m512 y = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, values + i), shrink, _mm512_maskz_loadu_ps(lanes, out + i));
+        _mm512_mask_storeu_ps(out + i, lanes, y);
     }
 }
 

@@ -173,11 +173,11 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         weighted_values(load_f16, out, w->p, page->values, width, see, heads);
 }
 
-static void row_step(const lm_attention_args *a, const workspace *w, const page_part *page, uint32_t r, uint32_t from, sight see)
+static void row_step(const lm_attention_args *a, const workspace *w, running *states, const page_part *page, uint32_t r, sight see)
 {
     for (uint32_t g = 0; g < a->group; g += HEADS) {
         uint32_t heads = a->group - g < HEADS ? a->group - g : HEADS;
-        running *state = &w->states[(r - from) * a->group + g];
+        running *state = &states[r * a->group + g];
         const float *q[HEADS];
         float *out[HEADS];
         for (uint32_t h = 0; h < heads; h++) {
@@ -195,22 +195,22 @@ static void row_step(const lm_attention_args *a, const workspace *w, const page_
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t number, uint32_t from, uint32_t to)
+static void page_against_rows(const lm_attention_args *a, void *memory, running *states, uint32_t number)
 {
     const workspace *w = memory;
     page_part page = { .start = number * LM_PAGE };
     uint32_t least, most;
     sight see;
 
-    if (!any_sees(a, page.start, from, to, &least, &most))
+    if (!any_sees(a, page.start, &least, &most))
         return;
     page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head, &page.values);
-    page.turned = to - from > FEW || a->kv->type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;
+    page.turned = a->rows > FEW || a->kv->type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;
     if (page.turned)
         lm_attention_turn_avx2(a->kv, page.keys, page.values, least, most, w->keys, w->values);
-    for (uint32_t r = from; r < to; r++)
+    for (uint32_t r = 0; r < a->rows; r++)
         if (sees(a, a->position + r, page.start, &see))
-            row_step(a, w, &page, r, from, see);
+            row_step(a, w, states, &page, r, see);
 }
 
 static void run(const lm_attention_args *a)
@@ -218,11 +218,26 @@ static void run(const lm_attention_args *a)
     uint64_t  bytes;
     workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
 
-    run_pages(a, &w, w.states, NULL, page_against_rows, finish);
+    run_ranges(a, &w, w.states, w.part, NULL, page_against_rows, join, finish);
+}
+
+static void run_range(const lm_attention_args *a, uint32_t range, void *part)
+{
+    uint64_t  bytes;
+    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
+
+    run_part(a, &w, range, part, NULL, page_against_rows);
+}
+
+static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
+{
+    merge_parts(a, parts, n, join, finish);
 }
 
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k)
 {
     k->scratch_bytes = scratch_bytes;
     k->run = run;
+    k->run_range = run_range;
+    k->merge = merge;
 }

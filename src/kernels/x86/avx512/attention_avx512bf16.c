@@ -17,12 +17,12 @@ enum { TILE = 32, VECTORS = LM_PAGE / 16, PAIRS = LM_PAGE / 2, HEADS = 4 };     
 
 /* ---- memory of a worker ------------------------------------------------------------------------------------------ */
 
-/* Pairs of a page, queries [TILE][group][k_dim/2], probabilities [HEADS][32], states [TILE][group]; a page as float32 where pairs are
- * not made of what is stored. */
+/* Pairs of a page, queries [TILE][group][k_dim/2], probabilities [HEADS][32], states [2][TILE][group], what a range gives
+ * [TILE][group][v_dim]; a page as float32 where pairs are not made of what is stored. */
 typedef struct workspace {
     uint32_t *keys, *values, *q, *p;
     running  *states;
-    float    *float_keys, *float_values;
+    float    *part, *float_keys, *float_values;
 } workspace;
 
 static uint32_t pairs_of(uint32_t dim)
@@ -54,7 +54,8 @@ static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scrat
     w.values = take(scratch, bytes, (uint64_t)PAIRS * kv->v_dim * 4);
     w.q = take(scratch, bytes, TILE * group * pairs * 4);
     w.p = take(scratch, bytes, HEADS * PAIRS * 4);
-    w.states = take(scratch, bytes, TILE * (uint64_t)group * sizeof(running));
+    w.states = take(scratch, bytes, 2 * TILE * (uint64_t)group * sizeof(running));
+    w.part = take(scratch, bytes, TILE * (uint64_t)group * kv->v_dim * sizeof(float));
     w.float_keys = take(scratch, bytes, kv->k_dim * floats);
     w.float_values = take(scratch, bytes, kv->v_dim * floats);
     return w;
@@ -198,13 +199,12 @@ static void make_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t 
     pairs_of_floats(w->values, w->float_values, first, last, LM_PAGE, kv->v_dim);
 }
 
-/* Queries of rows [from, to). */
-static void round_queries(const lm_attention_args *a, const workspace *w, uint32_t from, uint32_t to)
+static void round_queries(const lm_attention_args *a, const workspace *w)
 {
     uint32_t dim = a->kv->k_dim, pairs = pairs_of(dim);
     uint32_t *y = w->q;
 
-    for (uint32_t r = from; r < to; r++)
+    for (uint32_t r = 0; r < a->rows; r++)
         for (uint32_t g = 0; g < a->group; g++, y += pairs)
             for (uint32_t i = 0; i < dim; i += 16) {
                 const float *x = a->q + r * a->q_stride + (uint64_t)g * dim + i;
@@ -405,23 +405,23 @@ static step_fn *const of_bf16[HEADS] = { load_bf16_1, load_bf16_2, load_bf16_3, 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 /* Queries that see the same keys, in fours. */
-static void in_fours(const lm_attention_args *a, const workspace *w, const page_part *page, step_fn *const *step, uint32_t start,
-                     uint32_t from, uint32_t to)
+static void in_fours(const lm_attention_args *a, const workspace *w, running *states, const page_part *page, step_fn *const *step,
+                     uint32_t start)
 {
     uint32_t pairs = pairs_of(a->kv->k_dim), n = 0;
     query x[HEADS];
     sight see;
 
-    for (uint32_t r = from; r < to; r++) {
+    for (uint32_t r = 0; r < a->rows; r++) {
         if (!sees(a, a->position + r, start, &see))
             continue;
         for (uint32_t g = 0; g < a->group; g++) {
-            uint32_t i = (r - from) * a->group + g;
+            uint32_t i = r * a->group + g;
             if (n == HEADS || (n > 0 && (x[0].see.from != see.from || x[0].see.to != see.to))) {
                 step[n - 1](a, w, page, x);
                 n = 0;
             }
-            x[n++] = (query){ w->q + (uint64_t)i * pairs, out_of(a, r, g), &w->states[i], g, see };
+            x[n++] = (query){ w->q + (uint64_t)i * pairs, out_of(a, r, g), &states[i], g, see };
         }
     }
     if (n > 0)
@@ -433,28 +433,28 @@ static const uint8_t *head_of(const lm_attention_args *a, uint32_t page, const u
     return lm_attention_head_avx2(a->kv, a->base + a->pages[page] * a->page_stride, a->head, values);
 }
 
-static void page_against_rows(const lm_attention_args *a, void *memory, uint32_t number, uint32_t from, uint32_t to)
+static void page_against_rows(const lm_attention_args *a, void *memory, running *states, uint32_t number)
 {
     const workspace *w = memory;
     uint32_t start = number * LM_PAGE, least, most;
     page_part page;
 
-    if (!any_sees(a, start, from, to, &least, &most))
+    if (!any_sees(a, start, &least, &most))
         return;
     page.keys = head_of(a, number, &page.values);
-    if (pairs_as_stored(a->kv) && !a->kv->v_in_k && (to - from) * a->group <= HEADS) {
-        page.next_keys = head_of(a, number < (a->position + to - 1) / LM_PAGE ? number + 1 : number, &page.next_values);
-        in_fours(a, w, &page, a->kv->type == LM_F16 ? of_f16 : of_bf16, start, from, to);
+    if (pairs_as_stored(a->kv) && !a->kv->v_in_k && a->rows * a->group <= HEADS) {
+        page.next_keys = head_of(a, number < (a->position + a->rows - 1) / LM_PAGE ? number + 1 : number, &page.next_values);
+        in_fours(a, w, states, &page, a->kv->type == LM_F16 ? of_f16 : of_bf16, start);
         return;
     }
     make_pairs(a->kv, w, page.keys, page.values, least, most);
     page = (page_part){ .keys = (const void *)w->keys, .values = (const void *)w->values };
-    in_fours(a, w, &page, of_pairs, start, from, to);
+    in_fours(a, w, states, &page, of_pairs, start);
 }
 
-static void begin(const lm_attention_args *a, void *memory, uint32_t from, uint32_t to)
+static void begin(const lm_attention_args *a, void *memory)
 {
-    round_queries(a, memory, from, to);
+    round_queries(a, memory);
 }
 
 static void run(const lm_attention_args *a)
@@ -462,11 +462,26 @@ static void run(const lm_attention_args *a)
     uint64_t  bytes;
     workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
 
-    run_pages(a, &w, w.states, begin, page_against_rows, finish);
+    run_ranges(a, &w, w.states, w.part, begin, page_against_rows, join, finish);
+}
+
+static void run_range(const lm_attention_args *a, uint32_t range, void *part)
+{
+    uint64_t  bytes;
+    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
+
+    run_part(a, &w, range, part, begin, page_against_rows);
+}
+
+static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
+{
+    merge_parts(a, parts, n, join, finish);
 }
 
 void lm_attention_kernels_init_avx512bf16(lm_attention_kernels *k)
 {
     k->scratch_bytes = scratch_bytes;
     k->run = run;
+    k->run_range = run_range;
+    k->merge = merge;
 }
