@@ -148,7 +148,7 @@ static void place_state(lm_compiler *c)
     s->page_free    = reserve(&at, pages * 4);
     s->frequencies  = reserve(&at, lanes * 4);
     s->slopes       = reserve(&at, slopes * 4);
-    s->ranges_done  = reserve(&at, (uint64_t)LM_SPLIT_ITEMS * o->workers * 4);
+    s->ranges_done  = reserve(&at, (uint64_t)lm_unsplit_items(o->workers) * 4);
     s->parts        = reserve(&at, parts_bytes(c));
     s->worker_bytes = worker_bytes(c);
     s->workers      = reserve(&at, s->worker_bytes * o->workers);

@@ -25,9 +25,15 @@ static inline uint32_t lm_attention_items(const lm_attention_spec *s)
     return s->n_kv_heads * ((s->n_heads / s->n_kv_heads + LM_QUERY_HEADS - 1) / LM_QUERY_HEADS);
 }
 
+/* As many items are not split. */
+static inline uint32_t lm_unsplit_items(uint32_t workers)
+{
+    return workers > 1 ? LM_SPLIT_ITEMS * workers : 0;
+}
+
 static inline bool lm_attention_splits(const lm_attention_spec *s, uint32_t tiles, uint32_t workers)
 {
-    return workers > 1 && (uint64_t)tiles * lm_attention_items(s) < (uint64_t)LM_SPLIT_ITEMS * workers;
+    return (uint64_t)tiles * lm_attention_items(s) < lm_unsplit_items(workers);
 }
 
 typedef struct lm_plan_options {
@@ -156,7 +162,7 @@ typedef struct lm_plan_state {
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
     uint64_t frequencies;                            /* f32, table by table [2][dim/2]: short and long */
     uint64_t slopes;                                 /* f32, cache by cache [n_heads]: ALiBi */
-    uint64_t ranges_done;                            /* u32 [workers * LM_SPLIT_ITEMS] */
+    uint64_t ranges_done;                            /* u32 [lm_unsplit_items(workers)] */
     uint64_t parts;                                  /* of attention that is split: [rows][n_heads][ranges] */
     uint64_t workers;                                /* [workers][worker_bytes] */
     uint64_t worker_bytes;

@@ -71,7 +71,7 @@ unsigned lm_attention_shares(const lm_engine *g, const lm_step *s)
 
 void lm_attention_begin(lm_engine *g)
 {
-    for (uint32_t i = 0; i < LM_SPLIT_ITEMS * g->plan->options.workers; i++)
+    for (uint32_t i = 0; i < lm_unsplit_items(g->plan->options.workers); i++)
         atomic_store_explicit(&g->ranges_done[i], 0, memory_order_relaxed);
 }
 
