@@ -27,7 +27,7 @@ static const char *const common[] = {
 
 /* Members that change what is computed in some family; a value that switches nothing on is fine anywhere. */
 static const char *const architectural[] = {
-    "quantization_config", "sliding_window", "use_sliding_window", "layer_types", "max_window_layers", "attention_types",
+    "sliding_window", "use_sliding_window", "layer_types", "max_window_layers", "attention_types",
     "window_size", "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "embedding_multiplier",
     "residual_multiplier", "attention_multiplier", "logits_scaling", "logit_scale", "partial_rotary_factor", "rotary_dim",
     "rotary_pct", "no_rope_layers", "use_qk_norm", "qk_layernorm", "num_local_experts", "num_experts", "n_routed_experts",
@@ -74,12 +74,34 @@ static bool neutral(const lm_meta_value *v)
     return false;
 }
 
+/* How published weights are stored changes nothing of the model: a description goes on without it, weights cannot be read. */
+static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_buf *warnings, lm_error *e)
+{
+    lm_view       key, method = LM_VIEW("an unnamed method");
+    lm_meta_value member;
+
+    for (uint64_t i = 0; v->kind == LM_META_OBJECT && lm_meta_member(v, i, &key, &member); i++)
+        if (lm_view_is(key, "quant_method") && member.kind == LM_META_STRING)
+            method = member.s;
+    if (s->tensors) {
+        lm_fail(e, LM_UNSUPPORTED, "quantization_config", LM_NO_OFFSET, "weights quantised by %.*s are not read; GGUF files and floats are",
+                (int)(method.size < 40 ? method.size : 40), method.data);
+        return lm_fail_in(e, lm_meta_file(s->meta));
+    }
+    if (warnings)
+        lm_buf_printf(warnings, "quantization_config: the published weights are quantised by %.*s; they are counted as if they were not\n",
+                      (int)(method.size < 40 ? method.size : 40), method.data);
+    return LM_OK;
+}
+
 /* `path`: the whole name, "attn_config/alibi" for a member of an object. */
 static lm_status check(const lm_source *s, const lm_family *f, const char *path, lm_view key, const lm_meta_value *v, lm_buf *warnings,
                        lm_error *e)
 {
     if (listed(f->keys, lm_view_of(path)) || neutral(v))
         return LM_OK;
+    if (strcmp(path, "quantization_config") == 0)
+        return check_quantised(s, v, warnings, e);
     if (listed(architectural, key)) {
         lm_fail(e, LM_UNSUPPORTED, path, LM_NO_OFFSET, "changes the architecture in a way that family %s has no form for", f->name);
         return lm_fail_in(e, lm_meta_file(s->meta));

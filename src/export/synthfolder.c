@@ -145,6 +145,7 @@ static lm_status write_config(lm_synthesis *s, const char *folder, lm_error *e)
     json_t *config = json_copy(s->json);
 
     json_object_del(config, "dtype");
+    json_object_del(config, "quantization_config");      /* what is written here is floats */
     for (size_t i = 0; i < 3; i++)
         if (strcmp(s->type, names[i].type) == 0)
             json_object_set_new(config, "torch_dtype", json_string(names[i].torch));

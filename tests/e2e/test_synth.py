@@ -186,3 +186,12 @@ def test_interrupted(build, tmp_path, name):
         p.send_signal(signal.SIGINT)
         assert p.wait(60) == 130
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_description_of_quantised_weights_makes_a_model_of_floats(lamina, tmp_path):
+    path, out = tmp_path / "config.json", tmp_path / "model"
+    path.write_text(json.dumps(TINY | {"quantization_config": {"quant_method": "fp8"}}))
+    done = lamina("synth", path, out)
+    assert done.returncode == 0, done.stderr
+    assert "quantization_config" not in json.loads((out / "config.json").read_text())
+    assert lamina("run", out, "--ids", "3,4", "-n", 1, "--temp", 0).returncode == 0
