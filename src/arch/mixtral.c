@@ -65,7 +65,7 @@ const lm_family lm_family_mixtral = {
     .configure    = mixtral_configure,
     .build        = mixtral_build,
     .names        = mixtral_names,
-    .keys         = (const char *const[]){ "hidden_act", "sliding_window", "layer_types", "num_local_experts", "num_experts_per_tok",
+    .keys         = (const char *const[]){ "hidden_act", "sliding_window", "num_local_experts", "num_experts_per_tok",
                                            "router_aux_loss_coef", "router_jitter_noise", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

@@ -285,6 +285,46 @@ def deepseek_v2(r):
     return deepseek(r) | {"topk_method": r.choice(("greedy", "group_limited_greedy"))}
 
 
+# ---- the same with what few published files have ----
+
+def any_rope(family):
+    """scaled rotary frequencies where published models have plain ones"""
+    def make(r):
+        x = family(r)
+        share = x.get("rope_parameters", {}).get("partial_rotary_factor")
+        width = x.get("head_dim") or x["hidden_size"] // x["num_attention_heads"]
+        return x | {"rope_parameters": rope(r, int(width * (share or 1)))["rope_parameters"]
+                    | ({"partial_rotary_factor": share} if share else {})}
+    return make
+
+
+def any_layers(family, **switch):
+    """a window in any of the layers"""
+    def make(r):
+        x = family(r) | {"sliding_window": r.choice((4, 9, 30))} | switch
+        kinds = [r.choice(("full_attention", "sliding_attention")) for _ in range(x["num_hidden_layers"])]
+        return x | {"layer_types": kinds}
+    return make
+
+
+def cohere2(r):
+    x = cohere(r)
+    del x["use_qk_norm"]
+    return x
+
+
+def granite_moe_shared(r):
+    return granite_moe(r) | {"shared_intermediate_size": r.choice((48, 64))}
+
+
+def deepseek_yarn(family):
+    def make(r):
+        return family(r) | {"rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 16.0,
+            "beta_slow": 2.0, "mscale": r.choice((.7, 1.0)), "mscale_all_dim": r.choice((.7, 1.0))}}
+    return make
+
+
 def _causal(stem):
     return stem + "Config", stem + "ForCausalLM"
 
@@ -305,4 +345,14 @@ FAMILIES = {
     "qwen3_moe": (qwen3_moe, *_causal("Qwen3Moe")), "granite_moe": (granite_moe, *_causal("GraniteMoe")),
     "gpt_oss": (gpt_oss, *_causal("GptOss")), "deepseek_v2": (deepseek_v2, *_causal("DeepseekV2")),
     "deepseek_v3": (deepseek, *_causal("DeepseekV3")),
+    "cohere2": (any_layers(cohere2), *_causal("Cohere2")),
+    "granite_moe_shared": (granite_moe_shared, *_causal("GraniteMoeShared")),
 }
+
+SCALED = ("gpt_neox", "phi", "starcoder2", "stablelm", "cohere", "gemma", "gemma2", "olmo2", "glm", "glm4", "ernie", "qwen2_moe",
+          "qwen3_moe", "granite_moe", "gpt_oss", "smollm3")
+FAMILIES |= {f"{name}+rope": (any_rope(FAMILIES[name][0]), *FAMILIES[name][1:]) for name in SCALED}
+FAMILIES |= {f"{name}+layers": (any_layers(FAMILIES[name][0]), *FAMILIES[name][1:]) for name in ("gemma2", "gpt_oss")}
+FAMILIES |= {f"{name}+layers": (any_layers(FAMILIES[name][0], use_sliding_window=True), *FAMILIES[name][1:])
+             for name in ("qwen2", "qwen3", "qwen2_moe", "smollm3")}
+FAMILIES |= {f"{name}+yarn": (deepseek_yarn(FAMILIES[name][0]), *FAMILIES[name][1:]) for name in ("deepseek_v2", "deepseek_v3")}

@@ -106,9 +106,9 @@ def main():
                 print(f"seed {seed} {family}: {said}\n    {drawn}", flush=True)
                 if a.keep:
                     shutil.copytree(folder, a.keep / f"{family}-{seed}", dirs_exist_ok=True)
-    print(f"{'family':14}{'models':>8}{'disagree':>10}{'refused':>9}{'max rel':>10}")
+    print(f"{'family':19}{'models':>8}{'disagree':>10}{'refused':>9}{'max rel':>10}")
     for family, t in tally.items():
-        print(f"{family:14}{t['models']:8}{t['disagree']:10}{t['refused']:9}{t['error']:10.1e}")
+        print(f"{family:19}{t['models']:8}{t['disagree']:10}{t['refused']:9}{t['error']:10.1e}")
     return any(t["disagree"] for t in tally.values())
 
 

@@ -91,6 +91,9 @@ static void published_counts(void **state)
                       "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
 #define XGLM(more) "{\"model_type\": \"xglm\", \"vocab_size\": 100, \"d_model\": 32, \"num_layers\": 2, \"attention_heads\": 4, " \
                    "\"ffn_dim\": 64" more "}"
+/* transformers gives every layer of Mixtral the window, whatever layer_types says. */
+#define MIXTRAL(more) "{\"model_type\": \"mixtral\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 64, " \
+                      "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
 #define GPTJ(more) "{\"model_type\": \"gptj\", \"vocab_size\": 100, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4" more "}"
 
 /* Each is refused with a line that names the member. */
@@ -137,6 +140,7 @@ static void wrong_descriptions_are_refused(void **state)
         { COHERE2(", \"rotary_pct\": 0.5"), "rotary_pct" },
         { XGLM(", \"pad_token_id\": 2"), "pad_token_id" },
         { GPTJ(""), "rotary_dim" },
+        { MIXTRAL(", \"layer_types\": [\"sliding_attention\", \"full_attention\"]"), "layer_types" },
     };
 
     (void)state;
