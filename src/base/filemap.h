@@ -36,7 +36,8 @@ void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size);
  * path does not exist. */
 lm_status lm_file_read(const char *path, uint64_t max, char **data, size_t *size, lm_error *e);
 
-/* Writing a file that is either whole or absent: temp name beside it, then flush, fsync, rename, fsync of the folder. */
+/* Writing a file that is either whole or absent: temp name beside it, then flush, fsync, rename, fsync of the folder. What a link
+ * points to is replaced, not the link; devices and pipes are written as they are. */
 typedef struct lm_outfile lm_outfile;
 lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e);
 lm_status lm_outfile_write(lm_outfile *f, const void *data, size_t n, lm_error *e);

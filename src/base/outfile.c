@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -13,7 +15,7 @@
 
 struct lm_outfile {
     FILE *file;
-    char *path, *temp;
+    char *path, *temp;                                   /* temp NULL: a device or a pipe, written as it is */
 };
 
 /* A new file beside `path`. Not mkstemp: the permissions are those that the user's mask gives any new file. */
@@ -31,25 +33,37 @@ static int open_temporary(char *name, size_t size, const char *path)
     return -1;
 }
 
+/* /dev/stdout, /dev/null, a named pipe: to put a file in their place would take them from everybody. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e)
 {
-    lm_outfile *f = lm_alloc_zero(1, sizeof *f);
-    size_t      n = strlen(path) + sizeof ".0123456789abcdef";
+    lm_outfile *f       = lm_alloc_zero(1, sizeof *f);
+    bool        special = is_special(path);
+    char        real[PATH_MAX];
     int         fd;
 
-    if (!f || !(f->path = lm_strdup(path)) || !(f->temp = lm_alloc(n))) {
+    if (!special && realpath(path, real))                /* a link stays; what it points to is replaced */
+        path = real;
+    size_t n = strlen(path) + sizeof ".0123456789abcdef";
+    if (!f || !(f->path = lm_strdup(path)) || !(special || (f->temp = lm_alloc(n)))) {
         lm_outfile_abort(f);
         return lm_fail_memory(e, path, n);
     }
-    fd = open_temporary(f->temp, n, path);
+    fd = special ? open(path, O_WRONLY | O_CLOEXEC) : open_temporary(f->temp, n, path);
     if (fd >= 0)
         f->file = fdopen(fd, "wb");
     if (!f->file) {
         lm_status status = lm_fail_errno(e, path, "cannot be written");
-        if (fd >= 0) {
+        if (fd >= 0)
             close(fd);
+        if (fd >= 0 && f->temp)
             unlink(f->temp);
-        }
         lm_free(f->temp);
         f->temp = NULL;
         lm_outfile_abort(f);
@@ -81,16 +95,17 @@ static void sync_folder(const char *path)
 
 lm_status lm_outfile_commit(lm_outfile *f, lm_error *e)
 {
-    bool      good   = fflush(f->file) == 0 && fsync(fileno(f->file)) == 0;
+    bool      good   = fflush(f->file) == 0 && (!f->temp || fsync(fileno(f->file)) == 0);
     lm_status status = good ? LM_OK : lm_fail_errno(e, f->path, "cannot be written");
 
-    if (good && rename(f->temp, f->path) != 0)
+    if (good && f->temp && rename(f->temp, f->path) != 0)
         status = lm_fail_errno(e, f->path, "cannot be put in place");
     if (status != LM_OK) {
         lm_outfile_abort(f);
         return status;
     }
-    sync_folder(f->path);
+    if (f->temp)
+        sync_folder(f->path);
     lm_free(f->temp);
     f->temp = NULL;
     lm_outfile_abort(f);

@@ -1,7 +1,10 @@
 /* lamina - the program. Finds the command, reads its flags, runs it, reports its error. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -102,6 +105,15 @@ static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, 
     return cli->command ? LM_OK : no_command(name, e);
 }
 
+/* A file opened where a standard stream is closed would be that stream: a model read as the prompt. In its place stands something
+ * that can be neither read nor written in its direction. */
+static void keep_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            _exit(1);
+}
+
 int main(int argc, char **argv)
 {
     lm_cli cli = { 0 };
@@ -109,6 +121,7 @@ int main(int argc, char **argv)
     lm_status status;
     size_t n = argc > 1 ? (size_t)argc - 1 : 0, used = 0;
 
+    keep_standard_streams();
     signal(SIGPIPE, SIG_IGN);                            /* a closed pipe is an error of the write */
     for (int i = 1; i < argc; i++) {                     /* errors about the flags before them obey them too */
         cli.json |= strcmp(argv[i], "--json") == 0;

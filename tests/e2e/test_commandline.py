@@ -134,6 +134,19 @@ def test_a_closed_pipe_is_an_error_not_a_signal(lamina, model):
     assert done.stdout.split("\n")[1] == "1" and "standard output" in done.stderr
 
 
+def test_a_closed_stream_is_not_taken_by_a_file(lamina, model, tmp_path):
+    done = run("bash", "-c", '"$1" run "$2" -n 1 --temp 0 <&-', "bash", lamina, model)
+    assert done.returncode == 1 and "Bad file descriptor" in last_line(done)
+    out = tmp_path / "a.md"
+    done = run("bash", "-c", '"$1" report gpt2 -o "$2" >&-', "bash", lamina, out)
+    assert done.returncode == 0 and out.read_text().startswith("# GPT-2")
+
+
+def test_output_to_a_stream_is_written_there(lamina):
+    done = run(lamina, "report", "gpt2", "--format", "md", "-o", "/dev/stdout")
+    assert done.returncode == 0 and done.stdout.startswith("# GPT-2")
+
+
 def test_every_command_explains_itself(lamina):
     commands = [c["name"] for c in json.loads(run(lamina, "help", "--json").stdout)["commands"]]
     assert {"tokenize", "detokenize", "template", "doctor"} <= set(commands)

@@ -417,6 +417,43 @@ static void outfiles_are_whole_or_absent(void **state)
     lm_outfile_abort(NULL);
 }
 
+/* As root, a file renamed to /dev/null would be one for everybody; a pipe's reader would wait forever. */
+static void outfiles_do_not_take_the_place_of_what_is_no_file(void **state)
+{
+    char        path[256], link[256], text[8] = "";
+    size_t      names;
+    lm_outfile *f;
+    lm_error    e;
+    struct stat st;
+
+    (void)state;
+    path_in(path, folder, "outpipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    names = names_in_folder();
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_int_equal(lm_outfile_open(path, &f, &e), LM_OK);
+    assert_int_equal(lm_outfile_write(f, "text", 4, &e), LM_OK);
+    assert_int_equal(lm_outfile_commit(f, &e), LM_OK);
+    assert_int_equal(read(reader, text, sizeof text), 4);
+    assert_memory_equal(text, "text", 4);
+    close(reader);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(names_in_folder(), names);
+
+    path_in(path, folder, "target");
+    path_in(link, folder, "link");
+    write_file(path, "old", 3);
+    assert_int_equal(symlink("target", link), 0);
+    assert_int_equal(lm_outfile_open(link, &f, &e), LM_OK);
+    assert_int_equal(lm_outfile_write(f, "longer", 6, &e), LM_OK);
+    assert_int_equal(lm_outfile_commit(f, &e), LM_OK);
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 6);
+}
+
 /* The name is taken by a folder meanwhile: an error, and no temporary file is left. */
 static void outfiles_that_cannot_be_placed(void **state)
 {
@@ -477,6 +514,7 @@ int main(void)
         cmocka_unit_test(many_mappings),
         cmocka_unit_test(whole_small_files),
         cmocka_unit_test(outfiles_are_whole_or_absent),
+        cmocka_unit_test(outfiles_do_not_take_the_place_of_what_is_no_file),
         cmocka_unit_test(outfiles_that_cannot_be_placed),
         cmocka_unit_test(full_disks_are_noticed),
     };
