@@ -44,6 +44,8 @@ lm_status lm_outfile_write(lm_outfile *f, const void *data, size_t n, lm_error *
 lm_status lm_outfile_commit(lm_outfile *f, lm_error *e);     /* frees f in every case */
 void      lm_outfile_abort(lm_outfile *f);                   /* removes the temp file; frees f; NULL is fine */
 
+lm_status lm_file_write(const char *path, const void *data, size_t n, lm_error *e);  /* all of that with what is in memory */
+
 bool lm_path_is_folder(const char *path);
 bool lm_path_is_file(const char *path);
 

@@ -124,3 +124,15 @@ void lm_outfile_abort(lm_outfile *f)
     lm_free(f->path);
     lm_free(f);
 }
+
+lm_status lm_file_write(const char *path, const void *data, size_t n, lm_error *e)
+{
+    lm_outfile *f = NULL;
+
+    LM_TRY(lm_outfile_open(path, &f, e));
+    lm_status status = lm_outfile_write(f, data, n, e);
+    if (status == LM_OK)
+        return lm_outfile_commit(f, e);
+    lm_outfile_abort(f);
+    return status;
+}

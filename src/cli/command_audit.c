@@ -114,6 +114,20 @@ static size_t split(char *line, char separator, char *cells[MOST_CELLS])
     return n;
 }
 
+/* Ends `line` where it ends, also in files of other systems; the next one, or NULL. */
+static char *end_line(char *line)
+{
+    char  *next = strchr(line, '\n');
+    size_t n;
+
+    if (next)
+        *next++ = '\0';
+    n = strlen(line);
+    if (n && line[n - 1] == '\r')
+        line[n - 1] = '\0';
+    return next;
+}
+
 static char *trim(char *s)
 {
     while (*s == ' ' || *s == '`' || *s == '*')
@@ -138,9 +152,7 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
     int   model = -1, quantity = -1, claim = -1;
 
     for (char *line = text; line && *line; line = next) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
+        next = end_line(line);
         a->line++;
         if (a->line == 1) {
             size_t n = split(line, '\t', names);
@@ -153,7 +165,12 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
             continue;
         }
         size_t n = split(line, '\t', cells);
-        if ((size_t)quantity < n && (size_t)claim < n && (model < 0 || (size_t)model < n))
+        int    last = quantity > claim ? quantity : claim;
+        last = model > last ? model : last;
+        if ((size_t)last >= n && !(n == 1 && !*cells[0]))                /* an empty line says nothing */
+            return lm_fail(e, LM_USAGE, "columns", LM_NO_OFFSET, "line %zu has %zu of them; what the first line names ends in column %d",
+                           a->line, n, last + 1);
+        if ((size_t)last < n)
             LM_TRY(judge(a, model < 0 ? a->o->model.model : cells[model], cells[quantity], cells[claim], e));
     }
     return LM_OK;
@@ -165,9 +182,7 @@ static lm_status audit_markdown(audit *a, char *text, lm_error *e)
     char *cells[MOST_CELLS], *next = NULL;
 
     for (char *line = text; line && *line; line = next) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
+        next = end_line(line);
         a->line++;
         line = trim(line);
         if (*line != '|')

@@ -91,19 +91,6 @@ static lm_status write(const explain_options *o, lm_facts *f, const char *topic,
     return lm_diagram(f, o->diagram, page, text, e);
 }
 
-static lm_status write_file(const char *path, const lm_text *text, lm_error *e)
-{
-    lm_outfile *f;
-
-    LM_TRY(lm_outfile_open(path, &f, e));
-    lm_status status = lm_outfile_write(f, text->data, text->n, e);
-    if (status != LM_OK) {
-        lm_outfile_abort(f);
-        return status;
-    }
-    return lm_outfile_commit(f, e);
-}
-
 static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, const char *topic, const char *example, lm_error *e)
 {
     lm_facts_options   options = { 0 };
@@ -130,7 +117,7 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
         json_t *j = json_loadb(text.data, text.n, 0, NULL);
         status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, topic, 0);
     } else if (o->output) {
-        status = write_file(o->output, &text, e);
+        status = lm_file_write(o->output, text.data, text.n, e);
     } else {
         status = lm_out_model_text(text.data, text.n, e);
     }

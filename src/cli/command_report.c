@@ -118,24 +118,12 @@ static lm_status choose_form(const lm_cli *cli, const report_options *o, lm_form
     return LM_OK;
 }
 
-static lm_status save(const char *path, const lm_text *text, lm_error *e)
-{
-    lm_outfile *file;
-
-    LM_TRY(lm_outfile_open(path, &file, e));
-    lm_status status = lm_outfile_write(file, text->data, text->n, e);
-    if (status == LM_OK)
-        return lm_outfile_commit(file, e);
-    lm_outfile_abort(file);
-    return status;
-}
-
 static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, const lm_text *text, lm_error *e)
 {
     char figure[LM_FIGURE];
 
     if (o->output && strcmp(o->output, "-") != 0) {
-        LM_TRY(save(o->output, text, e));
+        LM_TRY(lm_file_write(o->output, text->data, text->n, e));
         lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->n));
         if (cli->json)
             return lm_out_json(cli, json_pack("{s:s, s:s, s:I}", "file", o->output, "format", word_of(form), "bytes",

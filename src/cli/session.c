@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/filemap.h"
 #include "cli/interrupt.h"
 
 /* ---- messages ---- */
@@ -160,14 +162,19 @@ lm_status lm_session_answer(lm_session *s, lm_error *e)
 lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
 {
     lm_model_info info;
+    lm_status status;
     json_t *j;
-    int failed;
+    char *text;
 
     lm_model_describe(s->model, &info);
     j = json_pack("{s:s, s:O}", "model", info.name, "messages", s->messages);
-    failed = json_dump_file(j, path, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    text = j ? json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
     json_decref(j);
-    return failed ? lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(errno)) : LM_OK;
+    if (!text)
+        return lm_fail_memory(e, path, 0);
+    status = lm_file_write(path, text, strlen(text), e);
+    free(text);
+    return status;
 }
 
 static bool is_conversation(const json_t *messages)

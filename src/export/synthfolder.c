@@ -114,17 +114,9 @@ static lm_status put_in_place(const char *made, const char *path, lm_error *e)
 
 static lm_status write_text(lm_synthesis *s, const char *folder, const char *name, const char *text, size_t n, lm_error *e)
 {
-    lm_outfile *f;
     const char *path = lm_arena_printf(&s->arena, "%s/%s", folder, name);
 
-    if (!path)
-        return lm_fail_memory(e, name, 0);
-    LM_TRY(lm_outfile_open(path, &f, e));
-    lm_status status = lm_outfile_write(f, text, n, e);
-    if (status == LM_OK)
-        return lm_outfile_commit(f, e);
-    lm_outfile_abort(f);
-    return status;
+    return path ? lm_file_write(path, text, n, e) : lm_fail_memory(e, name, 0);
 }
 
 /* Takes the reference. */

@@ -317,17 +317,12 @@ static void to_cache(const char *path, const lm_limits *l)
                              "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", (json_int_t)l->measured_at,
                              "busy", l->busy);
     char   *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
-    lm_outfile *f = NULL;
 
     json_decref(j);
-    if (text && lm_outfile_open(path, &f, NULL) == LM_OK) {
-        if (lm_outfile_write(f, text, strlen(text), NULL) == LM_OK)
-            lm_outfile_commit(f, NULL);
-        else
-            lm_outfile_abort(f);
-    }
-    if (text)
+    if (text) {
+        lm_file_write(path, text, strlen(text), NULL);
         jansson_free(text);
+    }
 }
 
 lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_error *e)

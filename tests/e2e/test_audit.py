@@ -48,6 +48,16 @@ def test_errors_are_found_and_named(judged):
     assert reasons["a tied head counted twice"] >= 5
 
 
+def test_lines_of_other_systems_and_lines_cut_short(lamina, tmp_path):
+    table = tmp_path / "table.tsv"
+    table.write_bytes(b"model\tquantity\tclaim\r\n\r\ngpt2\tnum_hidden_layers\t12\r\ngpt2\tvocab_size\t50257\r\n")
+    done = lamina("audit", table)
+    assert done.returncode == 0 and "2 confirmed, 0 rounded, 0 wrong, 0 not" in done.stdout
+    table.write_text("model\tquantity\tclaim\ngpt2\tnum_hidden_layers\t12\ngpt2\tvocab_size\n")
+    done = lamina("audit", table)
+    assert done.returncode == 2 and "line 3 has 2 of them" in done.stderr
+
+
 def test_a_document(lamina, tmp_path):
     page = tmp_path / "model.md"
     page.write_text("| Parameter | Value |\n|---|---|\n| hidden_size | 3072 |\n| num_key_value_heads | 8 (GQA) |\n"
