@@ -99,7 +99,7 @@ typedef struct lm_row_kernels {
 /* ---- attention over a paged cache -------------------------------------------------------------------------------- */
 
 #define LM_PAGE  64              /* positions in a page */
-#define LM_RANGE 512             /* positions that a softmax runs over before it is merged with those before; whole pages */
+#define LM_RANGE 1024            /* positions that a softmax runs over before it is merged with those before; whole pages */
 
 /* One layer's part of a page: what it holds. */
 typedef struct lm_kv_shape {

@@ -15,7 +15,7 @@
 enum {
     WIDTH = 2048,                    /* of the rows that are timed */
     TILE_ROWS = 256,                 /* of a prompt */
-    PAGES = 8,                       /* of one sequence, where attention is timed */
+    MOST_RANGES = 8,                 /* of one sequence, where attention is timed */
 };
 
 #define LEAST_COLD (UINT64_C(16) << 20)
@@ -225,64 +225,88 @@ static product_rate *find_rate(rates *r, const lm_matmul *m, lm_dtype type, uint
 /* ---- attention ---- */
 
 typedef struct attention_job {
-    lm_engine        *g;
-    lm_attention_args a;
-    uint32_t          kv_heads, group, heads_at_once;
-    uint8_t          *scratch;
-    uint64_t          scratch_bytes, page_bytes;
-    uint32_t          layers;        /* caches that are read in turn */
+    lm_engine               *g;
+    const lm_attention_spec *spec;
+    lm_attention_args        a;
+    uint32_t                 ranges;     /* that an item is cut into; 1: none is */
+    uint8_t                 *scratch, *parts;
+    uint64_t                 scratch_bytes;
+    atomic_uint             *done;       /* of each item's ranges */
 } attention_job;
 
-static void run_attention(void *arg, unsigned worker, unsigned workers)
+/* One range of an item, as attend.c has them; the tiles of a prompt are the same one. */
+static void run_attention(void *arg, unsigned worker, unsigned unit)
 {
-    const attention_job *j    = arg;
-    lm_attention_args    a    = j->a;
-    uint32_t             item = 0;
+    const attention_job *j     = arg;
+    lm_attention_args    a     = j->a;
+    uint32_t             items = lm_attention_items(j->spec), item = unit / j->ranges % items;
+    uint32_t             group = j->spec->n_heads / j->spec->n_kv_heads, each = items / j->spec->n_kv_heads;
+    uint32_t             first = item % each * LM_QUERY_HEADS, query;
 
+    a.head    = item / each;
+    a.group   = group - first < LM_QUERY_HEADS ? group - first : LM_QUERY_HEADS;
+    query     = a.head * group + first;
+    a.q       = j->a.q + (uint64_t)query * a.kv->k_dim;
+    a.out     = j->a.out + (unit / j->ranges / items * a.rows * a.out_stride) + (uint64_t)query * a.kv->v_dim;
     a.scratch = j->scratch + worker * j->scratch_bytes;
-    for (uint32_t h = 0; h < j->kv_heads; h++)
-        for (uint32_t q = 0; q < j->group; q += j->heads_at_once) {
-            if (item++ % workers != worker)
-                continue;
-            a.head  = h;
-            a.group = j->group - q < j->heads_at_once ? j->group - q : j->heads_at_once;
-            a.q     = j->a.q + (uint64_t)(h * j->group + q) * a.kv->k_dim;
-            a.out   = j->a.out + (uint64_t)(h * j->group + q) * a.kv->v_dim;
-            j->g->plan->attention->run(&a);
-        }
+    if (j->ranges == 1) {
+        j->g->plan->attention->run(&a);
+        return;
+    }
+    uint8_t *parts = j->parts + lm_attention_part_bytes(a.kv, query) * j->ranges;
+    j->g->plan->attention->run_range(&a, unit % j->ranges, parts + lm_attention_part_bytes(a.kv, a.group) * (unit % j->ranges));
+    if (atomic_fetch_add_explicit(&j->done[item], 1, memory_order_acq_rel) + 1 == j->ranges) {
+        atomic_store_explicit(&j->done[item], 0, memory_order_relaxed);
+        j->g->plan->attention->merge(&a, parts, j->ranges);
+    }
 }
 
-/* Seconds for each key that each row sees, all heads of the layer. `rows` 1 (generation) or a tile of a prompt. */
-static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_kv_layer *at, uint32_t rows)
+/* Pages that a row sees where attention is timed, and into how many ranges they are cut: prompts have tiles for every worker. */
+static uint32_t pages_seen(const lm_engine *g, const lm_attention_spec *s, uint32_t rows, uint64_t depth, uint32_t *ranges)
+{
+    uint64_t seen = rows > 1 ? LM_RANGE : s->window && s->window < depth ? s->window : depth;
+
+    seen    = seen < LM_RANGE ? LM_RANGE : seen < (uint64_t)MOST_RANGES * LM_RANGE ? seen : MOST_RANGES * LM_RANGE;
+    *ranges = rows == 1 && lm_attention_splits(s, 1, lm_pool_used(g->pool)) ? (uint32_t)((seen - 1) / LM_RANGE + 1) : 1;
+    return (uint32_t)((seen + LM_PAGE - 1) / LM_PAGE);
+}
+
+/* Seconds for each key that each row sees, all heads of the layer. `rows` 1 (generation at a depth) or a tile of a prompt. */
+static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_kv_layer *at, uint32_t rows, uint64_t depth)
 {
     unsigned workers = lm_pool_threads(g->pool);
+    uint32_t items = lm_attention_items(s), ranges, seen = pages_seen(g, s, rows, depth, &ranges);
+    uint32_t tiles = rows == 1 || (uint64_t)items * workers > UINT16_MAX ? 1 : workers;
     uint64_t page = g->plan->attention->page_bytes(&at->shape);
     uint64_t each = rounded(g->plan->attention->scratch_bytes(&at->shape, LM_QUERY_HEADS));
-    uint32_t layers = (uint32_t)(cold_bytes(g) / 8 / (page * PAGES) + 1);
+    uint32_t layers = (uint32_t)(cold_bytes(g) / 8 / (page * seen) + 1);
     uint64_t qs = rounded((uint64_t)rows * s->n_heads * s->k_dim * 4), os = rounded((uint64_t)rows * s->n_heads * s->v_dim * 4);
-    uint64_t sizes[3] = { page * PAGES * layers, qs + os, each * workers };
+    uint64_t parts = lm_attention_part_bytes(&at->shape, s->n_heads) * ranges, done = rounded((uint64_t)items * 4);
+    uint64_t sizes[3] = { page * seen * layers, qs + os * tiles, each * workers + parts + done };
     uint8_t *p[3] = { lm_alloc_aligned(sizes[0], 64), lm_alloc_aligned(sizes[1], 64), lm_alloc_aligned(sizes[2], 64) };
-    uint32_t pages[PAGES], turn = 0, n = 0;
+    uint32_t pages[MOST_RANGES * LM_RANGE / LM_PAGE], turn = 0, n = 0;
     double   seconds = 0, from, end;
 
     if (p[0] && p[1] && p[2]) {
         memset(p[0], 0, sizes[0]);
         fill((float *)(void *)p[1], qs / 4, 1);
-        attention_job j = { .g = g, .kv_heads = s->n_kv_heads, .group = s->n_heads / s->n_kv_heads, .heads_at_once = LM_QUERY_HEADS,
-                            .scratch = p[2], .scratch_bytes = each };
-        for (uint32_t i = 0; i < PAGES; i++)
+        attention_job j = { .g = g, .spec = s, .ranges = ranges, .done = (atomic_uint *)(void *)p[2], .parts = p[2] + done,
+                            .scratch = p[2] + done + parts, .scratch_bytes = each };
+        for (uint32_t i = 0; i < items; i++)
+            atomic_init(&j.done[i], 0);
+        for (uint32_t i = 0; i < seen; i++)
             pages[i] = i;
         j.a = (lm_attention_args){ .kv = &at->shape, .q = (float *)(void *)p[1], .q_stride = (uint64_t)s->n_heads * s->k_dim,
                                    .out = (float *)(void *)(p[1] + qs), .out_stride = (uint64_t)s->n_heads * s->v_dim, .rows = rows,
-                                   .position = PAGES * LM_PAGE - rows, .pages = pages, .page_stride = page, .scale = 0.1f };
+                                   .position = seen * LM_PAGE - rows, .pages = pages, .page_stride = page, .scale = 0.1f };
         end = now() + WINDOW;
         from = now();
         do {
-            j.a.base = p[0] + (uint64_t)(turn++ % layers) * page * PAGES;
-            lm_pool_run(g->pool, run_attention, &j);
+            j.a.base = p[0] + (uint64_t)(turn++ % layers) * page * seen;
+            lm_pool_run_units(g->pool, run_attention, &j, items * ranges * tiles);
             n++;
         } while (n < 4 || now() < end);
-        seconds = (now() - from) / n / ((double)rows * (PAGES * LM_PAGE - (rows - 1) * 0.5));
+        seconds = (now() - from) / n / ((double)rows * tiles * (seen * LM_PAGE - (rows - 1) * 0.5));
     }
     for (int i = 0; i < 3; i++)
         if (p[i])
@@ -429,11 +453,12 @@ static double forward_seconds(lm_engine *g, rates *r, double *per_key, const for
 
 static bool same_shape(const lm_attention_spec *a, const lm_attention_spec *b)
 {
-    return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim;
+    return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
+           a->window == b->window;
 }
 
 /* One figure for each shape that caches have. */
-static void time_caches(lm_engine *g, uint32_t rows, double *per_key)
+static void time_caches(lm_engine *g, uint32_t rows, uint64_t depth, double *per_key)
 {
     const lm_attention_spec *spec[256] = { NULL };
     uint32_t                 n         = 0;
@@ -449,7 +474,7 @@ static void time_caches(lm_engine *g, uint32_t rows, double *per_key)
             per_key[c] = per_key[g->program->n_caches + same];
             continue;
         }
-        per_key[c] = time_attention(g, &x->attention.spec, &g->plan->layers[c], rows);
+        per_key[c] = time_attention(g, &x->attention.spec, &g->plan->layers[c], rows, depth);
         if (n < 256) {
             per_key[g->program->n_caches + n] = per_key[c];
             spec[n++]                         = &x->attention.spec;
@@ -470,7 +495,7 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
     lm_pool_use(g->pool, (rows ? rows : sequences) > LM_FEW_ROWS ? g->threads_batch : g->threads);
     lm_status status = measure(g, &r, e);
     if (status == LM_OK) {
-        time_caches(g, rows > LM_TILE ? LM_TILE : rows ? (uint32_t)rows : 1, per_key);
+        time_caches(g, rows > LM_TILE ? LM_TILE : rows ? (uint32_t)rows : 1, depth, per_key);
         for (uint64_t at = 0; prompt && at < prompt; at += rows) {
             uint64_t n = prompt - at < rows ? prompt - at : rows;
             out->seconds += (double)sequences * forward_seconds(g, &r, per_key, &(forward){ n, depth + at, 1, at + n == prompt }, out);

@@ -145,11 +145,11 @@ static void join(running *s, float *out, running part, const float *values, uint
         memcpy(out, values, width * sizeof *out);
         return;
     }
-    raise_max(s, part.max, out, width);
-    float shrink = expf(part.max - s->max);
-    s->sum += part.sum * shrink;
+    float max = s->max > part.max ? s->max : part.max, shrink = expf(s->max - max), shrink_part = expf(part.max - max);
+    s->max = max;
+    s->sum = s->sum * shrink + part.sum * shrink_part;
     for (uint32_t i = 0; i < width; i++)
-        out[i] += values[i] * shrink;
+        out[i] = out[i] * shrink + values[i] * shrink_part;
 }
 
 static void finish(const lm_attention_args *a, running *s, uint32_t g, float *out)

@@ -223,7 +223,11 @@ static void raise_max(running *s, float max, float *out, uint32_t width)
 {
     if (!(max > s->max))
         return;
-    __m256 shrink = s->max == -INFINITY ? _mm256_setzero_ps() : vec_exp(vec_set(s->max - max));
+    if (s->max == -INFINITY) {                   /* everything is zero yet */
+        s->max = max;
+        return;
+    }
+    __m256 shrink = vec_exp(vec_set(s->max - max));
     s->max = max;
     s->sum *= _mm256_cvtss_f32(shrink);
     for (uint32_t i = 0; i < width; i += 8) {
@@ -313,16 +317,18 @@ static void page_against_rows(const lm_attention_args *a, void *memory, running 
 /* What a query has of one more range. */
 static void join(running *s, float *out, const running *part, const float *values, uint32_t width)
 {
-    raise_max(s, part->max, out, width);
-    __m256 shrink = vec_exp(vec_set(part->max - s->max));
-    s->sum += part->sum * _mm256_cvtss_f32(shrink);
-    for (uint32_t i = 0; i < width; i += 8) {
-        if (width - i >= 8)
-            _mm256_storeu_ps(out + i, _mm256_fmadd_ps(_mm256_loadu_ps(values + i), shrink, _mm256_loadu_ps(out + i)));
-        else
-            vec_store_tail(out + i, width - i, _mm256_fmadd_ps(vec_load_tail(values + i, width - i), shrink,
-                                                               vec_load_tail(out + i, width - i)));
-    }
+    float max = s->max > part->max ? s->max : part->max;
+    __m256 shrink = vec_exp(vec_set(s->max - max)), shrink_part = vec_exp(vec_set(part->max - max));
+    uint32_t i = 0;
+
+    s->max = max;
+    s->sum = s->sum * _mm256_cvtss_f32(shrink) + part->sum * _mm256_cvtss_f32(shrink_part);
+    for (; i + 8 <= width; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_fmadd_ps(_mm256_loadu_ps(values + i), shrink_part,
+                                                  _mm256_mul_ps(_mm256_loadu_ps(out + i), shrink)));
+    if (i < width)
+        vec_store_tail(out + i, width - i, _mm256_fmadd_ps(vec_load_tail(values + i, width - i), shrink_part,
+                                                           _mm256_mul_ps(vec_load_tail(out + i, width - i), shrink)));
 }
 
 static void finish(const lm_attention_args *a, running *s, uint32_t g, float *out)

@@ -44,7 +44,11 @@ static inline void raise_max(running *s, float max, float *out, uint32_t width)
 {
     if (!(max > s->max))
         return;
-    __m512 shrink = s->max == -INFINITY ? _mm512_setzero_ps() : vec512_exp(_mm512_set1_ps(s->max - max));
+    if (s->max == -INFINITY) {                   /* everything is zero yet */
+        s->max = max;
+        return;
+    }
+    __m512 shrink = vec512_exp(_mm512_set1_ps(s->max - max));
     s->max = max;
     s->sum *= _mm512_cvtss_f32(shrink);
     for (uint32_t i = 0; i < width; i += 16) {
@@ -56,13 +60,15 @@ static inline void raise_max(running *s, float max, float *out, uint32_t width)
 /* What a query has of one more range. */
 static inline void join(running *s, float *out, const running *part, const float *values, uint32_t width)
 {
-    raise_max(s, part->max, out, width);
-    __m512 shrink = vec512_exp(_mm512_set1_ps(part->max - s->max));
-    s->sum += part->sum * _mm512_cvtss_f32(shrink);
+    float max = s->max > part->max ? s->max : part->max;
+    __m512 shrink = vec512_exp(_mm512_set1_ps(s->max - max)), shrink_part = vec512_exp(_mm512_set1_ps(part->max - max));
+
+    s->max = max;
+    s->sum = s->sum * _mm512_cvtss_f32(shrink) + part->sum * _mm512_cvtss_f32(shrink_part);
     for (uint32_t i = 0; i < width; i += 16) {
         __mmask16 lanes = vec512_lanes(width - i);
-        __m512 y = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, values + i), shrink, _mm512_maskz_loadu_ps(lanes, out + i));
-        _mm512_mask_storeu_ps(out + i, lanes, y);
+        __m512 y = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, out + i), shrink);
+        _mm512_mask_storeu_ps(out + i, lanes, _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, values + i), shrink_part, y));
     }
 }
 
