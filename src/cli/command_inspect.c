@@ -29,7 +29,7 @@ static const lm_flag inspect_flag_table[] = {
     { "--query", NULL, LM_FLAG_LIST, O(query), "PATH",
       "a fact: parameters.total, kv.at[8192].bytes, layers[3].mlp.parameters ...; each use prints one more", 0, 0, NULL },
     { "--view", NULL, LM_FLAG_TEXT, O(view), "NAME",
-      "info, layers, tree, torchinfo, params, flops, kv, memory, rope, cards, diagram, formulas, tensors, program, plan, "
+      "overview, info, layers, tree, torchinfo, params, flops, kv, memory, rope, cards, diagram, formulas, tensors, program, plan, "
       "facts, all", 0, 0, NULL },
     { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "only this decoder layer", 0, INT32_MAX, NULL },
     { "--depth", NULL, LM_FLAG_COUNT, O(depth), "N", "of trees", 0, 64, NULL },
