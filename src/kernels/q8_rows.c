@@ -5,40 +5,16 @@
 
 uint64_t lm_q8_bytes(uint64_t cols)
 {
-    return 64 + lm_q8_mask_bytes(cols) + cols / 32 * 2 * sizeof(lm_q8_block);
+    return sizeof(lm_q8_head) + lm_q8_most_bytes(cols) + lm_q8_mask_bytes(cols) + cols / 32 * 2 * sizeof(lm_q8_block);
 }
 
-void lm_q8_choose(const lm_q8_row *r, uint64_t blocks, bool all_wide)
-{
-    double squares = 0;
-
-    memset(r->head, 0, sizeof *r->head);
-    memset(r->wide, 0, lm_q8_mask_bytes(32 * blocks));
-    for (uint64_t b = 0; b < blocks; b++)
-        squares += (double)r->high[b].d * (double)r->high[b].d;
-    double   top   = LM_Q8_STANDS_OUT * sqrt(squares / (double)blocks);
-    uint32_t count = 0;
-    for (uint64_t from = 0; from < blocks; from += 64) {
-        uint64_t mask = 0, n = blocks - from < 64 ? blocks - from : 64;
-        for (uint64_t i = 0; i < n; i++) {
-            lm_q8_block *high = &r->high[from + i];
-            bool         wide = all_wide || (double)high->d > top;
-            high->d = high->d < LM_Q8_LEAST ? 0.0f : high->d / 127.0f;
-            mask |= (uint64_t)wide << i;
-            count += wide;
-        }
-        r->wide[from / 64] = mask;
-    }
-    r->head->wide = count;
-}
-
-/* The largest magnitude of 32, NaN above infinity above all. */
-static float largest(const float x[32])
+/* The largest magnitude of 32 or 4, NaN above infinity above all. */
+static float largest(const float *x, int n)
 {
     uint32_t most = 0;
     float    f;
 
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &x[i], 4);
         bits &= 0x7fffffff;
@@ -48,22 +24,82 @@ static float largest(const float x[32])
     return f;
 }
 
+float lm_q8_largest_below(const float x[32], float top)
+{
+    float most = 0.0f;
+
+    for (int i = 0; i < 32; i += 4) {
+        float four = largest(x + i, 4);
+        most = four <= top && four > most ? four : most;
+    }
+    return most;
+}
+
+/* NaN stays. */
+static float larger(float a, float b)
+{
+    return b > a || b != b ? b : a;
+}
+
+/* The largest magnitude of a row, and above what a block stands out. */
+static float survey(const lm_q8_row *r, uint64_t blocks, float *top)
+{
+    float lanes[16] = { 0 }, most = 0.0f;
+
+    for (uint64_t b = 0; b < blocks; b++) {
+        lanes[b % 16] += r->most[b];
+        most = r->most[b] > most && r->most[b] < INFINITY ? r->most[b] : most;
+    }
+    *top = lm_q8_top(lanes, blocks);
+    return most;
+}
+
+void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_wide)
+{
+    float    top, of_row = survey(r, blocks, &top), before = 0.0f;
+    uint32_t count = 0;
+
+    memset(r->wide, 0, lm_q8_mask_bytes(32 * blocks));
+    for (uint64_t from = 0; from < blocks; from += LM_Q8_PAIR) {
+        uint64_t to = blocks - from < LM_Q8_PAIR ? blocks : from + LM_Q8_PAIR;
+        float    eight = 0.0f, fifteen = 0.0f;           /* what has to fit in so many bits */
+        for (uint64_t b = from; b < to; b++) {
+            bool wide = all_wide || r->most[b] > top;
+            eight = larger(eight, all_wide ? 0.0f : wide ? lm_q8_largest_below(x + 32 * b, top) : r->most[b]);
+            fifteen = larger(fifteen, r->most[b]);
+            r->wide[b / 64] |= (uint64_t)wide << b % 64;
+            count += wide;
+        }
+        float d = larger(larger(eight / 127.0f, fifteen / 16256.0f), of_row * LM_Q8_RANGE);
+        d = !(d < INFINITY) ? NAN : of_row < LM_Q8_LEAST ? 0.0f : d;
+        for (uint64_t b = from; b < to; b++) {
+            r->low[b].d = d;
+            r->low[b].ratio = b > from || from == 0 || d == before ? 1.0f : before / d;
+        }
+        before = d;
+    }
+    memset(r->head, 0, sizeof *r->head);
+    r->head->wide = count;
+}
+
 static void pack_block(const lm_q8_row *r, uint64_t b, const float x[32])
 {
-    float   scale = lm_q8_inverse(r, b);
-    bool    wide  = lm_q8_is_wide(r, b);
-    int32_t high[2] = { 0, 0 }, low[2] = { 0, 0 };
+    float    scale = lm_q8_inverse(r, b);
+    bool     wide  = lm_q8_is_wide(r, b);
+    int32_t  low[2] = { 0, 0 }, high[2] = { 0, 0 };
+    uint32_t fours = 0;
 
-    scale = wide ? scale * 128.0f : scale;
     for (int i = 0; i < 32; i++) {
         float v = x[i] * scale;
-        int code = v == v ? (int)lrintf(v) : 0, top = wide ? (code + 64) >> 7 : code, rest = wide ? code - 128 * top : 0;
-        r->high[b].q[i] = (int8_t)top;
-        r->low[b].q[i]  = (int8_t)rest;
-        high[i / 16] += top;
-        low[i / 16] += rest;
+        int code = v == v ? (int)lrintf(v) : 0, above = wide && (code > 127 || code < -127) ? (code + 64) >> 7 : 0;
+        r->low[b].q[i]  = (int8_t)(code - 128 * above);
+        r->high[b].q[i] = (int8_t)above;
+        low[i / 16] += code - 128 * above;
+        high[i / 16] += above;
+        fours |= (uint32_t)(above != 0) << i / 4;
     }
-    lm_q8_put_sums(r, b, high, low);
+    lm_q8_put_sums(r, b, low, high);
+    r->high[b].fours = fours;
 }
 
 void lm_q8_pack(void *dst, const float *x, uint64_t cols, bool all_wide)
@@ -71,8 +107,8 @@ void lm_q8_pack(void *dst, const float *x, uint64_t cols, bool all_wide)
     lm_q8_row r = lm_q8_row_at(dst, cols);
 
     for (uint64_t b = 0; b < cols / 32; b++)
-        r.high[b].d = largest(x + 32 * b);
-    lm_q8_choose(&r, cols / 32, all_wide);
+        r.most[b] = largest(x + 32 * b, 32);
+    lm_q8_choose(&r, x, cols / 32, all_wide);
     for (uint64_t b = 0; b < cols / 32; b++)
         pack_block(&r, b, x + 32 * b);
 }

@@ -110,7 +110,7 @@ static void seen_input(const product *p, uint64_t t, double *x)
     }
     lm_q8_row q = lm_q8_row_at(p->x + t * p->x_stride, p->cols);
     for (uint64_t k = 0; k < p->cols; k++)
-        x[k] = (double)q.high[k / 32].d * (q.high[k / 32].q[k % 32] + q.low[k / 32].q[k % 32] / 128.0);
+        x[k] = (double)q.low[k / 32].d * (q.low[k / 32].q[k % 32] + 128 * q.high[k / 32].q[k % 32]);
 }
 
 /* y = add + scale (W x + bias) against double. The bound grows with the terms of one accumulator; integer kernels split a
@@ -234,7 +234,7 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
     one_case(l, m, type, 5, block * (1 + 512 / block), 9, 1.0f);
     if (m->arithmetic == LM_ARITHMETIC_INT8) {
         one_case(l, m, type, 40, block, 199, 1.0f);          /* as many rows as kernels unpack a group of weights for */
-        one_case(l, m, type, 19, 4096, 6, 1.0f);             /* more blocks with low bytes than a kernel lists */
+        one_case(l, m, type, 19, 4096, 6, 1.0f);             /* more blocks with high bytes than a kernel lists */
     }
     if (block == 1) {
         one_case(l, m, type, 70, 300, 13, 1.0f);             /* several tiles, strips and sums */
@@ -249,8 +249,8 @@ static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
     if (g->head->wide != w->head->wide || memcmp(g->wide, w->wide, lm_q8_mask_bytes(cols)))
         return false;
     for (uint64_t b = 0; b < cols / 32; b++) {
-        const lm_q8_block *a = &g->high[b], *c = &w->high[b], *l = &g->low[b], *m = &w->low[b];
-        if (memcmp(a->q, c->q, 32) || !same_bits(a->d, c->d) || memcmp(&a->start, &c->start, 12) || !same_bits(a->sum, c->sum) ||
+        const lm_q8_block *a = &g->low[b], *c = &w->low[b], *l = &g->high[b], *m = &w->high[b];
+        if (memcmp(a->q, c->q, 32) || !same_bits(a->d, c->d) || !same_bits(a->ratio, c->ratio) || l->fours != m->fours || memcmp(&a->start, &c->start, 12) || !same_bits(a->sum, c->sum) ||
             !same_bits(a->half_sum[0], c->half_sum[0]) || !same_bits(a->half_sum[1], c->half_sum[1]) || memcmp(l->q, m->q, 32) ||
             memcmp(&l->start, &m->start, 12))
             return false;
@@ -258,17 +258,28 @@ static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
     return true;
 }
 
-/* A value is off by half a code at most: of eight bits, or of fifteen where the block stands out. */
+static double row_most(const float *in, uint64_t cols)
+{
+    double most = 0;
+
+    for (uint64_t k = 0; k < cols; k++)
+        most = isfinite(in[k]) ? fmax(most, fabs((double)in[k])) : most;
+    return most;
+}
+
+/* A value is off by half a code at most, and codes are no coarser than the pair's largest magnitude asks for. */
 static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
 {
     for (uint64_t k = 0; k < cols; k++) {
-        uint64_t b = k / 32;
-        double step = (double)r->high[b].d, seen = step * (r->high[b].q[k % 32] + r->low[b].q[k % 32] / 128.0);
-        bool wide = lm_q8_is_wide(r, b);
+        uint64_t b = k / 32, pair = k / (32 * LM_Q8_PAIR) * (32 * LM_Q8_PAIR);
+        double step = (double)r->low[b].d, seen = step * (r->low[b].q[k % 32] + 128 * r->high[b].q[k % 32]), most = 0;
         if (!isfinite(step))
             continue;
-        check(wide || !fine, "%s: a block of a fine row has eight bits", l->name);
-        check_close(seen, in[k], 0.51 * step / (wide ? 128 : 1) + (double)LM_Q8_LEAST, "%s: activation packed", l->name);
+        for (uint64_t i = pair; i < pair + 32 * LM_Q8_PAIR && i < cols; i++)
+            most = fmax(most, fabs((double)in[i]));
+        check(lm_q8_is_wide(r, b) || !fine, "%s: a block of a fine row has eight bits", l->name);
+        check(step <= 1.001 * most / (fine ? 16256 : 127) || step <= 1e-9 * row_most(in, cols), "%s: codes too coarse", l->name);
+        check_close(seen, in[k], 0.51 * step + (double)LM_Q8_LEAST, "%s: activation packed", l->name);
     }
 }
 

@@ -5,7 +5,8 @@
  *   dots()    the product itself
  *
  * One output is one lane; a strip's vectors are four, of four rows each. For each unit of 32 columns, in rising order:
- * y += w's d * (integer sum * x's d) + w's m * (sum of x). No order depends on how many rows of x there are, and integer sums are
+ * y += w's d * (sum of low bytes + 128 * that of high ones) + w's m * (sum of x), in units of the d of a pair of x's blocks, from one
+ * pair to the next times its ratio and at the end times d. No order depends on how many rows of x there are, and integer sums are
  * exact in any order, so all of these levels give the same bits. Codes are read with their sign. */
 #ifndef LM_KERNELS_STRIPS_ARM_H
 #define LM_KERNELS_STRIPS_ARM_H
@@ -193,9 +194,9 @@ typedef struct traits {
 INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to, const int tokens,
                  int32x4_t sum[PARTS][TOKENS]);
 
-/* acc += w's d * x's d * (high + low / 128) + m * (sum of x). */
+/* acc += w's d * (low + 128 * high) + m * (sum of x), in units of x's d. */
 INLINE void finish(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, const int half, const int tokens,
-                   int32x4_t sum[PARTS][TOKENS], const float32x4_t (*low)[TOKENS], float32x4_t acc[TOKENS][PARTS])
+                   int32x4_t sum[PARTS][TOKENS], const float32x4_t (*high)[TOKENS], float32x4_t acc[TOKENS][PARTS])
 {
 #pragma GCC unroll 4
     for (int part = 0; part < PARTS; part++) {
@@ -204,9 +205,9 @@ INLINE void finish(const traits t, const uint8_t *p, const uint8_t *head, const 
         for (int j = 0; j < tokens; j++) {
             const lm_q8_block *block = (const void *)x[j];
             float32x4_t total = vdupq_n_f32(t.halves == 2 ? block->half_sum[half] : block->sum), v = vcvtq_f32_s32(sum[part][j]);
-            if (low)                                 /* the same bits where low is zero */
-                v = vfmaq_f32(v, low[part][j], vdupq_n_f32(0.0078125f));
-            acc[j][part] = vfmaq_f32(acc[j][part], vmulq_f32(v, vdupq_n_f32(block->d)), d);
+            if (high)                                /* the same bits where high is zero */
+                v = vfmaq_f32(v, high[part][j], vdupq_n_f32(128.0f));
+            acc[j][part] = vfmaq_f32(acc[j][part], v, d);
             if (t.sign == PLUS)
                 acc[j][part] = vfmaq_f32(acc[j][part], m, total);
             if (t.sign == MINUS)
@@ -215,35 +216,42 @@ INLINE void finish(const traits t, const uint8_t *p, const uint8_t *head, const 
     }
 }
 
-/* A unit against `tokens` rows of x, whose low parts lie `low_at` bytes further; 0: they are zero. */
-INLINE void step(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, uint64_t low_at, const int tokens,
+/* A unit against `tokens` rows of x, whose high parts lie `high_at` bytes further; 0: they are zero. */
+INLINE void step(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, uint64_t high_at, const int tokens,
                  float32x4_t acc[TOKENS][PARTS])
 {
 #pragma GCC unroll 2
     for (int half = 0; half < t.halves; half++) {
         const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
         int32x4_t sum[PARTS][TOKENS];
-        float32x4_t low[PARTS][TOKENS];
-        if (low_at) {
+        float32x4_t high[PARTS][TOKENS];
+        if (high_at) {
             const uint8_t *y[TOKENS];
             for (int j = 0; j < tokens; j++)
-                y[j] = x[j] + low_at;
+                y[j] = x[j] + high_at;
             dots(t.codes, p + t.numbers, y, from, to, tokens, sum);
             for (int part = 0; part < PARTS; part++)
                 for (int j = 0; j < tokens; j++)
-                    low[part][j] = vcvtq_f32_s32(sum[part][j]);
+                    high[part][j] = vcvtq_f32_s32(sum[part][j]);
         }
         dots(t.codes, p + t.numbers, x, from, to, tokens, sum);
-        finish(t, p, head, x, half, tokens, sum, low_at ? low : NULL, acc);
+        finish(t, p, head, x, half, tokens, sum, high_at ? high : NULL, acc);
     }
 }
 
-/* Rows of x from their first block on, and where any of them has low parts. */
+/* Rows of x from their first block on, and where any of them has high parts. */
 typedef struct operands {
     const uint8_t  *x[TOKENS];
     const uint64_t *wide;
     uint64_t        cols;
 } operands;
+
+INLINE void rescale(float by, float32x4_t acc[PARTS])
+{
+#pragma GCC unroll 4
+    for (int part = 0; part < PARTS; part++)
+        acc[part] = vmulq_n_f32(acc[part], by);
+}
 
 INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int tokens, float32x4_t acc[TOKENS][PARTS])
 {
@@ -258,14 +266,19 @@ INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int 
             head = p;
             p += t.head;
         }
-        for (int j = 0; j < tokens; j++)
+        for (int j = 0; j < tokens; j++) {
             x[j] = o->x[j] + 64 * b;
+            if (b % LM_Q8_PAIR == 0)
+                rescale(((const lm_q8_block *)(const void *)x[j])->ratio, acc[j]);
+        }
         if (__builtin_expect(o->wide[b / 64] >> b % 64 & 1, 0))
             step(t, p, head, x, 2 * o->cols, tokens, acc);
         else
             step(t, p, head, x, 0, tokens, acc);
         p += t.unit;
     }
+    for (int j = 0; j < tokens; j++)
+        rescale(((const lm_q8_block *)(const void *)(o->x[j] + 2 * o->cols))[-1].d, acc[j]);
 }
 
 /* Outputs o.. of row t; the last strip may have fewer than sixteen. */
@@ -288,7 +301,7 @@ static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, oper
         any[i] = 0;
     for (uint64_t j = 0; j < tokens; j++) {
         lm_q8_row x = lm_q8_row_at((const uint8_t *)a->x + (r + j) * a->x_stride, a->cols);
-        o->x[j] = (const uint8_t *)x.high;
+        o->x[j] = (const uint8_t *)x.low;
         for (uint64_t i = 0; i < words && x.head->wide; i++)
             any[i] |= x.wide[i];
     }

@@ -39,31 +39,30 @@ static inline __m256i to_bytes(const __m256i q[4])
 
 static void pack_block(const lm_q8_row *r, uint64_t b, const float *x)
 {
-    float scale = lm_q8_inverse(r, b);
-    bool wide = lm_q8_is_wide(r, b);
-    int32_t high[2], low[2] = { 0, 0 };
-    __m256 id = _mm256_set1_ps(wide ? scale * 128.0f : scale);
-    __m256i q[4], rest = _mm256_setzero_si256();
+    int32_t low[2], high[2] = { 0, 0 };
+    __m256 id = _mm256_set1_ps(lm_q8_inverse(r, b));
+    __m256i q[4], above[4], rest = _mm256_setzero_si256();
 
     for (int i = 0; i < 4; i++) {                            /* NaN as zero */
         __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), id);
         q[i] = _mm256_cvtps_epi32(_mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q)));
     }
-    if (wide) {
-        __m256i less[4];
+    if (lm_q8_is_wide(r, b)) {
         for (int i = 0; i < 4; i++) {
-            __m256i top = _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7);
-            less[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(top, 7));
-            q[i] = top;
+            __m256i out = _mm256_cmpgt_epi32(_mm256_abs_epi32(q[i]), _mm256_set1_epi32(127));
+            above[i] = _mm256_and_si256(out, _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7));
+            q[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(above[i], 7));
         }
-        rest = to_bytes(less);
-        half_sums(rest, low);
+        rest = to_bytes(above);
+        half_sums(rest, high);
     }
     __m256i bytes = to_bytes(q);
-    half_sums(bytes, high);
-    _mm256_storeu_si256((void *)r->high[b].q, bytes);
-    _mm256_storeu_si256((void *)r->low[b].q, rest);
-    lm_q8_put_sums(r, b, high, low);
+    half_sums(bytes, low);
+    _mm256_storeu_si256((void *)r->low[b].q, bytes);
+    _mm256_storeu_si256((void *)r->high[b].q, rest);
+    lm_q8_put_sums(r, b, low, high);
+    __m256i zero = _mm256_cmpeq_epi32(rest, _mm256_setzero_si256());
+    r->high[b].fours = 0xff & ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(zero));
 }
 
 static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_wide)
@@ -71,8 +70,8 @@ static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_w
     lm_q8_row r = lm_q8_row_at(dst, cols);
 
     for (uint64_t b = 0; b < cols / 32; b++)
-        r.high[b].d = largest(x + 32 * b);
-    lm_q8_choose(&r, cols / 32, all_wide);
+        r.most[b] = largest(x + 32 * b);
+    lm_q8_choose(&r, x, cols / 32, all_wide);
     for (uint64_t b = 0; b < cols / 32; b++)
         pack_block(&r, b, x + 32 * b);
 }

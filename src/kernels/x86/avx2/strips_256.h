@@ -9,8 +9,8 @@
  *   dots()     the product itself
  *
  * One output is one lane; a strip's vectors are two, rows 0-7 and 8-15. For each unit of 32 columns, in rising order:
- * y += w's d * (integer sum * x's d) + w's m * (sum of x); what the blocks that stand out have in low bytes follows when all that is
- * done, row by row. No order depends on how many rows of x there are; integer sums are exact in any order. Codes with a sign are read
+ * y += w's d * integer sum + w's m * (sum of x), in units of the d of a pair of x's blocks, from one pair to the next times its ratio
+ * and at the end times d; what the blocks that stand out have in high bytes follows when all that is done, row by row. No order depends on how many rows of x there are; integer sums are exact in any order. Codes with a sign are read
  * with an offset that the start of the integer sum takes back.
  *
  * Sixteen registers hold the integer sums of a tile and what is multiplied; the float sums live in the first-level cache, where they
@@ -97,34 +97,43 @@ INLINE __m256i four(const uint8_t *x)
 INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
                  __m256i sum[2][TOGETHER][2]);
 
-/* acc += w's d * x's d * integer sum + m * (sum of x). Where halves have a d each, their products with it are added first. */
-INLINE void finish(const traits t, __m256i sum, const uint8_t *block, const int half, __m256 d, __m256 m, __m256 *first, __m256 *acc)
+/* acc += w's d * integer sum + m * (sum of x), in units of x's d. */
+INLINE void finish(const traits t, __m256i sum, const uint8_t *block, const int half, __m256 d, __m256 m, __m256 *acc)
 {
     const lm_q8_block *x = (const void *)block;
-    __m256 total = _mm256_broadcast_ss(t.halves == 2 ? &x->half_sum[half] : &x->sum), v = _mm256_cvtepi32_ps(sum);
+    __m256 total = _mm256_broadcast_ss(t.halves == 2 ? &x->half_sum[half] : &x->sum);
 
-    if (t.halves == 1)
-        *acc = _mm256_fmadd_ps(_mm256_mul_ps(v, _mm256_broadcast_ss(&x->d)), d, *acc);
-    else if (half == 0)
-        *first = _mm256_mul_ps(v, d);
-    else
-        *acc = _mm256_fmadd_ps(_mm256_fmadd_ps(v, d, *first), _mm256_broadcast_ss(&x->d), *acc);
+    *acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), d, *acc);
     if (t.sign == PLUS)
         *acc = _mm256_fmadd_ps(m, total, *acc);
     if (t.sign == MINUS)
         *acc = _mm256_fnmadd_ps(m, total, *acc);
 }
 
+/* All sums of a row times one number. */
+INLINE void rescale(const float *by, const int strips, const int j, sums acc)
+{
+    const __m256 v = _mm256_broadcast_ss(by);
+
+#pragma GCC unroll 2
+    for (int s = 0; s < strips; s++)
+#pragma GCC unroll 2
+        for (int part = 0; part < 2; part++)
+            acc[s][j][part] = _mm256_mul_ps(acc[s][j][part], v);
+}
+
 /* One unit of one strip or two against `tokens` rows of x. */
-INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *head, const uint8_t *const *rows, uint64_t at,
+INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *head, const uint8_t *const *rows, uint64_t b,
                  const int strips, const int tokens, sums acc)
 {
     const uint8_t *x[TOGETHER];
-    sums first;
 
 #pragma GCC unroll 6
-    for (int j = 0; j < tokens; j++)
-        x[j] = rows[j] + at;
+    for (int j = 0; j < tokens; j++) {
+        x[j] = rows[j] + 64 * b;
+        if (b % LM_Q8_PAIR == 0)
+            rescale(&((const lm_q8_block *)(const void *)x[j])->ratio, strips, j, acc);
+    }
 #pragma GCC unroll 2
     for (int half = 0; half < t.halves; half++) {
         __m256i sum[2][TOGETHER][2];
@@ -137,7 +146,7 @@ INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *
             for (int j = 0; j < tokens; j++)
 #pragma GCC unroll 2
                 for (int part = 0; part < 2; part++)
-                    finish(t, sum[s][j][part], x[j], half, d[part], m[part], &first[s][j][part], &acc[s][j][part]);
+                    finish(t, sum[s][j][part], x[j], half, d[part], m[part], &acc[s][j][part]);
         }
     }
 }
@@ -185,32 +194,34 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
     for (uint64_t b = 0; b < o.cols / 32; b++) {
         next_unit(t, &o, b, strips, &at);
         if (strips == 1 || !APART(t))
-            step(t, at.p, at.head, o.x, 64 * b, strips, tokens, seen ? out : own);
+            step(t, at.p, at.head, o.x, b, strips, tokens, seen ? out : own);
         else
 #pragma GCC unroll 2
             for (int s = 0; s < strips; s++)
-                step(t, at.p + s, at.head + s, o.x, 64 * b, 1, tokens, own + s);
+                step(t, at.p + s, at.head + s, o.x, b, 1, tokens, own + s);
     }
-#pragma GCC unroll 2
-    for (int s = 0; s < strips && !seen; s++)
 #pragma GCC unroll 6
-        for (int j = 0; j < tokens; j++)
+    for (int j = 0; j < tokens; j++) {
+        rescale(&((const lm_q8_block *)(const void *)(o.x[j] + 2 * o.cols))[-1].d, strips, j, seen ? out : own);
+#pragma GCC unroll 2
+        for (int s = 0; s < strips && !seen; s++)
             out[s][j][0] = own[s][j][0], out[s][j][1] = own[s][j][1];
+    }
 }
 
-/* acc += what the low bytes of row x give: few blocks have them, and the strips have just been read. */
-INLINE void add_low_bytes(const traits t, const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2])
+/* acc += what the high bytes of row x give: few blocks have them, and the strips have just been read. */
+INLINE void add_high_bytes(const traits t, const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2])
 {
     for (uint64_t word = 0; word < (cols / 32 + 63) / 64; word++) {
         for (uint64_t left = x->wide[word]; left; left &= left - 1) {
             uint64_t b = 64 * word + (unsigned)__builtin_ctzll(left);
             const uint8_t *p = w + b * t.unit + (b / 8 + 1) * t.head, *head = p - b % 8 * t.unit - t.head;
-            __m256 d = _mm256_set1_ps(x->high[b].d * 0.0078125f);
+            __m256 d = _mm256_set1_ps(x->low[b].d * 128.0f);
 #pragma GCC unroll 2
             for (int half = 0; half < t.halves; half++) {
                 __m256i sum[2][TOGETHER][2];
-                const uint8_t *low = (const void *)&x->low[b];
-                dots(t, &p, &low, half, 1, 1, sum);
+                const uint8_t *high = (const void *)&x->high[b];
+                dots(t, &p, &high, half, 1, 1, sum);
 #pragma GCC unroll 2
                 for (int part = 0; part < 2; part++)
                     acc[part] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][0][part]), d), t.d(p, head, half, part), acc[part]);
@@ -254,12 +265,12 @@ INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t c
 /* ---- the loops around tiles -------------------------------------------------------------------------------------- */
 
 typedef void tile_fn(const operands *o, sums y);
-typedef void low_fn(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2]);
+typedef void high_fn(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2]);
 
 typedef struct tiles {
     tile_fn *of[TOGETHER];           /* [rows - 1] */
     tile_fn *two;                    /* strips, one row */
-    low_fn  *low;
+    high_fn *high;
     void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay */
     uint64_t panel_unit;             /* bytes */
     const struct tiles *panel;       /* tiles of one of those and as many rows as go together, or one less */
@@ -295,7 +306,7 @@ static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const __m256 v[
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
     for (uint64_t j = 0; j < tokens; j++)
-        o->x[j] = (const uint8_t *)row_of(a, r + j).high;
+        o->x[j] = (const uint8_t *)row_of(a, r + j).low;
 }
 
 /* One tile: outputs at.. and, where there are two strips, other... */
@@ -309,7 +320,7 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
         for (uint64_t j = 0; j < tokens; j++) {
             lm_q8_row x = row_of(a, r + j);
             if (x.head->wide)
-                t->low(o->w + (s ? o->other : 0), a->cols, &x, y[s][j]);
+                t->high(o->w + (s ? o->other : 0), a->cols, &x, y[s][j]);
             put(a, r + j, s ? other : at, y[s][j]);
         }
 }
@@ -411,22 +422,22 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     {                                                                                                                       \
         tile(__VA_ARGS__, o, strips, tokens, y);                                                                            \
     }
-#define LOW(word, ...)                                                                                                      \
-    static void low_##word(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2])                              \
+#define HIGH(word, ...)                                                                                                      \
+    static void high_##word(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2])                              \
     {                                                                                                                       \
-        add_low_bytes(__VA_ARGS__, w, cols, x, acc);                                                                            \
+        add_high_bytes(__VA_ARGS__, w, cols, x, acc);                                                                            \
     }
 
 /* What runs a type of these traits, and what runs its panels. */
 #define STRIP_TILES(word, ...)                                                                                              \
-    TILES(word, __VA_ARGS__) TILE(word, 2, 1, __VA_ARGS__) LOW(word, __VA_ARGS__)
+    TILES(word, __VA_ARGS__) TILE(word, 2, 1, __VA_ARGS__) HIGH(word, __VA_ARGS__)
 #define PANEL_NUMBERS(sign, halves)             (64 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2))
 #define PANEL_UNIT(sign, top, halves)           (PANEL_NUMBERS(sign, halves) + (PLANES && (top) > 127 ? 2 : 1) * PLANE)
 #define PANEL_TRAITS(sign, offset, top, halves)                                                                             \
     ((traits){ NULL, d_f32, (sign) == NO_MINIMUM ? m_none : (halves) == 2 ? m_after_2 : m_after_1, sign, offset, top, halves, \
                PANEL_NUMBERS(sign, halves), PANEL_UNIT(sign, top, halves), 0 })
 #define PANEL_TILES(word, cost, codes, d, m, sign, offset, top, halves, ...)                                                \
-    LAST_TILES(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) LOW(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) \
+    LAST_TILES(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) HIGH(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) \
     static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                          \
     {                                                                                                                       \
         unpack(TRAITS(codes, d, m, sign, offset, top, halves, __VA_ARGS__), PANEL_TRAITS(sign, offset, top, halves), strip, cols, panel); \
@@ -436,11 +447,11 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
         uint64_t bytes = cols / 32 * PANEL_UNIT(sign, top, halves);                                                         \
         return (cost) >= PANELS_FROM ? panel_strips(bytes) * bytes : 64;                                                    \
     }                                                                                                                       \
-    static const tiles panel_##word = { .of = LAST_OF(word##_panel), .low = low_##word##_panel };                       \
+    static const tiles panel_##word = { .of = LAST_OF(word##_panel), .high = high_##word##_panel };                       \
     static const tiles tiles_##word = {                                                                                     \
         .of = TILES_OF(word),                                                                                               \
         .two = tile_##word##_2_1,                                                                                           \
-        .low = low_##word,                                                                                                  \
+        .high = high_##word,                                                                                                  \
         .unpack = (cost) >= PANELS_FROM ? unpack_##word : NULL,                                                             \
         .panel_unit = PANEL_UNIT(sign, top, halves),                                                                        \
         .panel = (cost) >= PANELS_FROM ? &panel_##word : NULL,                                                              \
@@ -459,7 +470,7 @@ STRIPS(X)
 
 /* The strips of byte_strips.h, which are panels already. */
 STRIP_TILES(bytes, TRAITS(c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, 8, 40, 0))
-static const tiles tiles_bytes = { .of = TILES_OF(bytes), .two = tile_bytes_2_1, .low = low_bytes };
+static const tiles tiles_bytes = { .of = TILES_OF(bytes), .two = tile_bytes_2_1, .high = high_bytes };
 
 static void run_bytes(const lm_matmul_args *a)
 {

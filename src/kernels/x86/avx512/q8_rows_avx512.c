@@ -23,18 +23,105 @@ static inline __m128 largest_of_four(const __m256i m[4])
     return _mm_castsi128_ps(_mm_max_epi32(_mm256_castsi256_si128(c), _mm256_extracti128_si256(c, 1)));
 }
 
+/* lm_q8_largest_below */
+static inline float largest_below(const float *x, float top)
+{
+    __m512 most = _mm512_setzero_ps();
+
+    for (int i = 0; i < 2; i++) {
+        __m512 m = _mm512_abs_ps(_mm512_loadu_ps(x + 16 * i));
+        m = _mm512_max_ps(m, _mm512_permute_ps(m, 0xb1));
+        m = _mm512_max_ps(m, _mm512_permute_ps(m, 0x4e));    /* of its four in every lane */
+        most = _mm512_mask_max_ps(most, _mm512_cmp_ps_mask(m, _mm512_set1_ps(top), _CMP_LE_OQ), most, m);
+    }
+    return _mm512_reduce_max_ps(most);
+}
+
 static void largest_magnitudes(const lm_q8_row *r, const float *x, uint64_t blocks)
 {
     for (uint64_t b = 0; b < blocks; b += 4) {
         uint64_t n = blocks - b < 4 ? blocks - b : 4;
         __m256i m[4];
-        float most[4];
-        for (uint64_t i = 0; i < 4; i++)                     /* the last one again where there are fewer */
+        for (uint64_t i = 0; i < 4; i++)                     /* the last one again where there are fewer; room is for sixteen */
             m[i] = largest8(x + 32 * (b + (i < n ? i : n - 1)));
-        _mm_storeu_ps(most, largest_of_four(m));
-        for (uint64_t i = 0; i < n; i++)
-            r->high[b + i].d = most[i];
+        _mm_storeu_ps(r->most + b, largest_of_four(m));
     }
+}
+
+/* What is the same for all blocks of a row. */
+typedef struct row_choice {
+    float top, of_row;               /* above what a block stands out, the largest magnitude */
+    bool  all_wide;
+} row_choice;
+
+static inline __mmask16 lanes_of(uint64_t b, uint64_t blocks)
+{
+    return (__mmask16)(blocks - b < 16 ? (1u << (blocks - b)) - 1 : 0xffffu);
+}
+
+static row_choice survey(const lm_q8_row *r, uint64_t blocks, bool all_wide)
+{
+    __m512 sums = _mm512_setzero_ps(), most = sums;
+    float lanes[16];
+
+    for (uint64_t b = 0; b < blocks; b += 16) {
+        __mmask16 in = lanes_of(b, blocks);
+        __m512 m = _mm512_maskz_loadu_ps(in, r->most + b);
+        sums = _mm512_add_ps(sums, m);
+        most = _mm512_mask_max_ps(most, _mm512_cmp_ps_mask(m, _mm512_set1_ps(INFINITY), _CMP_LT_OQ), most, m);
+    }
+    _mm512_storeu_ps(lanes, sums);
+    return (row_choice){ lm_q8_top(lanes, blocks), _mm512_reduce_max_ps(most), all_wide };
+}
+
+/* Magnitudes: NaN is above infinity above all. */
+static inline __m512 larger(__m512 a, __m512 b)
+{
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
+
+static inline __m512 of_pair(__m512 v)
+{
+    return larger(v, _mm512_permute_ps(v, 0xb1));
+}
+
+/* Sixteen blocks from b on: what lm_q8_choose does. */
+typedef struct sixteen {
+    float d[16], inverse[16], ratio[16];
+    uint32_t wide;
+} sixteen;
+
+static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float *x, uint64_t b, uint64_t blocks, __m512 before,
+                            sixteen *out)
+{
+    const __mmask16 in = lanes_of(b, blocks), firsts = b ? 0x5555 : 0x5554;
+    __m512 most = _mm512_maskz_loadu_ps(in, r->most + b), rest = most;
+    __mmask16 wide = c->all_wide ? in : _mm512_cmp_ps_mask(most, _mm512_set1_ps(c->top), _CMP_GT_OQ);
+
+    if (c->all_wide) {
+        rest = _mm512_setzero_ps();
+    } else if (wide) {
+        float eight[16];
+        _mm512_storeu_ps(eight, most);
+        for (unsigned left = wide; left; left &= left - 1) {
+            unsigned i = (unsigned)__builtin_ctz(left);
+            eight[i] = largest_below(x + 32 * (b + i), c->top);
+        }
+        rest = _mm512_loadu_ps(eight);
+    }
+    __m512 d = larger(_mm512_div_ps(of_pair(rest), _mm512_set1_ps(127.0f)), _mm512_div_ps(of_pair(most), _mm512_set1_ps(16256.0f)));
+    d = larger(d, _mm512_set1_ps(c->of_row * LM_Q8_RANGE));
+    if (c->of_row < LM_Q8_LEAST)
+        d = _mm512_setzero_ps();
+    __mmask16 bad = _mm512_cmp_ps_mask(of_pair(most), _mm512_set1_ps(INFINITY), _CMP_NLT_UQ);
+    d = _mm512_mask_mov_ps(d, bad, _mm512_set1_ps(NAN));
+    before = _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(d), _mm512_castps_si512(before), 14));
+    __mmask16 differ = _mm512_mask_cmp_ps_mask(firsts, before, d, _CMP_NEQ_UQ);
+    _mm512_storeu_ps(out->d, d);
+    _mm512_storeu_ps(out->ratio, _mm512_mask_div_ps(_mm512_set1_ps(1.0f), differ, before, d));
+    _mm512_storeu_ps(out->inverse, _mm512_maskz_div_ps(_mm512_cmp_ps_mask(d, _mm512_setzero_ps(), _CMP_GT_OQ), _mm512_set1_ps(1.0f), d));
+    out->wide = wide;
+    return d;
 }
 
 /* 32 integers as bytes. They fit. */
@@ -69,43 +156,61 @@ static inline void store_part(lm_q8_block *part, __m256i q, __m256i rest)
     _mm512_store_si512(part, _mm512_inserti64x4(_mm512_castsi256_si512(q), rest, 1));
 }
 
-static inline void pack_block(const lm_q8_row *r, uint64_t b, const float *x)
+/* What does not fit in eight bits, in units of 128; q keeps the rest. */
+static inline __m512i above(__m512i *q)
 {
-    bool wide = lm_q8_is_wide(r, b);
-    float scale = lm_q8_inverse(r, b);
-    __m512 id = _mm512_set1_ps(wide ? scale * 128.0f : scale);
+    __mmask16 out = _mm512_cmpgt_epi32_mask(_mm512_abs_epi32(*q), _mm512_set1_epi32(127));
+    __m512i high = _mm512_maskz_srai_epi32(out, _mm512_add_epi32(*q, _mm512_set1_epi32(64)), 7);
+    *q = _mm512_sub_epi32(*q, _mm512_slli_epi32(high, 7));
+    return high;
+}
+
+static inline void pack_block(lm_q8_block *to, lm_q8_block *to_high, const float *x, const sixteen *c, unsigned i)
+{
+    __m512 id = _mm512_set1_ps(c->inverse[i]);
     __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x), id), w = _mm512_mul_ps(_mm512_loadu_ps(x + 16), id);
     __m512i p = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v);           /* NaN as zero */
     __m512i q = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(w, w, _CMP_ORD_Q), w);
-    __m256i low = _mm256_setzero_si256(), rest = low;
-    __m256 below = _mm256_setzero_ps(), d = _mm256_set1_ps(r->high[b].d);
+    __m256i high = _mm256_setzero_si256(), rest = high, more = high;
 
-    if (wide) {
-        __m512i high = _mm512_srai_epi32(_mm512_add_epi32(p, _mm512_set1_epi32(64)), 7);
-        __m512i high2 = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(64)), 7);
-        low = to_bytes(_mm512_sub_epi32(p, _mm512_slli_epi32(high, 7)), _mm512_sub_epi32(q, _mm512_slli_epi32(high2, 7)));
-        p = high;
-        q = high2;
-        __m256i s = sums(low);
-        rest = starts(s);
-        below = _mm256_mul_ps(_mm256_cvtepi32_ps(s), _mm256_set1_ps(0.0078125f));
+    if (c->wide >> i & 1) {
+        __m512i p_high = above(&p), q_high = above(&q);
+        high = to_bytes(p_high, q_high);
+        more = sums(high);
+        uint32_t fours = _mm256_test_epi32_mask(high, high);
+        rest = _mm256_mask_set1_epi32(starts(more), 0x80, (int)fours);
+        more = _mm256_slli_epi32(more, 7);
     }
     __m256i bytes = to_bytes(p, q), s = sums(bytes), part = starts(s);
-    __m256 sum = _mm256_mul_ps(d, _mm256_add_ps(_mm256_cvtepi32_ps(s), below));
-    part = _mm256_mask_mov_epi32(part, 0x70, _mm256_castps_si256(sum));
-    part = _mm256_mask_mov_epi32(part, 0x01, _mm256_castps_si256(d));
-    store_part(&r->high[b], bytes, part);
-    store_part(&r->low[b], low, rest);
+    __m256 total = _mm256_cvtepi32_ps(_mm256_add_epi32(s, more));
+    part = _mm256_mask_mov_epi32(part, 0x70, _mm256_castps_si256(total));
+    part = _mm256_mask_mov_epi32(part, 0x01, _mm256_castps_si256(_mm256_broadcast_ss(&c->d[i])));
+    part = _mm256_mask_mov_epi32(part, 0x80, _mm256_castps_si256(_mm256_broadcast_ss(&c->ratio[i])));
+    store_part(to, bytes, part);
+    store_part(to_high, high, rest);
 }
 
 static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_wide)
 {
     lm_q8_row r = lm_q8_row_at(dst, cols);
+    uint64_t blocks = cols / 32;
+    uint32_t wide = 0;
 
-    largest_magnitudes(&r, x, cols / 32);
-    lm_q8_choose(&r, cols / 32, all_wide);
-    for (uint64_t b = 0; b < cols / 32; b++)
-        pack_block(&r, b, x + 32 * b);
+    largest_magnitudes(&r, x, blocks);
+    _mm512_storeu_si512(r.head, _mm512_setzero_si512());
+    for (uint64_t i = 0; i < lm_q8_mask_bytes(cols); i += 64)
+        _mm512_storeu_si512((uint8_t *)r.wide + i, _mm512_setzero_si512());
+    row_choice all = survey(&r, blocks, all_wide);
+    __m512 before = _mm512_setzero_ps();
+    for (uint64_t b = 0; b < blocks; b += 16) {
+        sixteen c;
+        before = choose(&r, &all, x, b, blocks, before, &c);
+        r.wide[b / 64] |= (uint64_t)c.wide << b % 64;
+        wide += (uint32_t)__builtin_popcount(c.wide);
+        for (unsigned i = 0; i < 16 && b + i < blocks; i++)
+            pack_block(&r.low[b + i], &r.high[b + i], x + 32 * (b + i), &c, i);
+    }
+    r.head->wide = wide;
 }
 
 static void pack(void *dst, const float *x, uint64_t cols)

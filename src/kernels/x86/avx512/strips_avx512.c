@@ -1,15 +1,14 @@
 /* strips_avx512.c - integer arithmetic on strips of sixteen rows: quantised weights times the rows of q8_rows.h, by vpdpbusd.
  *
- * One output is one lane. For each unit of 32 columns, in rising order: y += w's d * (integer sum * x's d) + w's m * (sum of
- * x); what the blocks that stand out have in low bytes follows when all that is done, row by row. No order depends on how many
- * rows of x there are; integer sums are exact in any order. Codes with a sign are read with an offset that the start of the
- * integer sum takes back.
+ * One output is one lane. For each unit of 32 columns, in rising order: y += w's d * integer sum + w's m * (sum of x), in units of
+ * the d of a pair of x's blocks, from one pair to the next times its ratio and at the end times d; what the blocks that stand out
+ * have in high bytes follows when all that is done. No order depends on how many rows of x there are; integer sums are exact in any
+ * order. Codes with a sign are read with an offset that the start of the integer sum takes back.
  *
  * Two strips at a time: a broadcast of four activations serves two dot products, which keeps loads from being the limit; up to
  * six rows of x, as many as there are registers for. Conversions, shifts and masks run beside dot products, multiplications do
- * not: eight dot products, one multiplication and one multiply-add a unit make four fifths of the peak the most that can be had.
- * A minimum is one more. A scale for each 16 columns is one more too, for the halves' sums are added before the scale of x is
- * applied; then four rows are as many as there are registers for. Where rows are many, a group of strips is unpacked once into
+ * not: eight dot products and one multiply-add a unit and one multiplication a pair make 84 % of the peak the most that can be had.
+ * A minimum or a scale for each 16 columns is one more a unit. Where rows are many, a group of strips is unpacked once into
  * a panel that all tiles read: numbers as float32, and codes as bytes where those take more to unpack than fits beside the
  * products. */
 #include <immintrin.h>
@@ -28,13 +27,13 @@ enum { PANEL_ROWS = 192 };           /* rows of x from which on a panel pays */
 /* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
 
 typedef void tile_fn(const operands *o, __m512 acc[2][TOKENS]);
-typedef void low_fn(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS]);
+typedef void high_fn(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS]);
 
 /* A tile for each number of strips and rows. */
 typedef struct tiles {
     uint64_t rows;                   /* of the largest */
     tile_fn *of[2][TOKENS];
-    low_fn  *low[2];
+    high_fn *high[2];
     void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay */
     uint32_t unit;                   /* bytes, of a panel */
     const struct tiles *panel;       /* tiles of five and six rows on those */
@@ -48,19 +47,19 @@ static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 /* Rows [r, r + tokens) of x as a tile reads them. */
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
-    o->n_low = 0;
+    o->n_high = 0;
     for (uint64_t j = 0; j < tokens; j++) {
         lm_q8_row x = row_of(a, r + j);
-        o->x[j] = (const uint8_t *)x.high;
-        if (o->n_low + x.head->wide > LOWS) {
-            o->n_low = LOWS + 1;
+        o->x[j] = (const uint8_t *)x.low;
+        if (o->n_high + x.head->wide > HIGHS) {
+            o->n_high = HIGHS + 1;
             continue;
         }
         for (uint64_t word = 0, left; x.head->wide && word < (a->cols / 32 + 63) / 64; word++)
             for (left = x.wide[word]; left; left &= left - 1) {
                 uint32_t b = (uint32_t)(64 * word) + (unsigned)__builtin_ctzll(left);
-                _mm_prefetch((const char *)&x.low[b], _MM_HINT_T1);
-                o->low[o->n_low++] = (low_at){ b, (uint32_t)j };
+                _mm_prefetch((const char *)&x.high[b], _MM_HINT_T1);
+                o->high[o->n_high++] = (high_at){ b, (uint32_t)j };
             }
     }
 }
@@ -75,8 +74,8 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
     if (strips == 2)
         lm_prefetch_rows(a, r, tokens, other);
     t->of[strips - 1][tokens - 1](o, y);
-    if (o->n_low)
-        t->low[strips - 1](o, tokens, y);
+    if (o->n_high)
+        t->high[strips - 1](o, tokens, y);
     lm_put_rows(a, r, tokens, at, y[0]);
     if (strips == 2)
         lm_put_rows(a, r, tokens, other, y[1]);
@@ -89,12 +88,12 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + t->rows - 1) / t->rows;
     operands o[FEW / LEAST_ROWS];
-    low_at low[FEW / LEAST_ROWS][LOWS];
+    high_at high[FEW / LEAST_ROWS][HIGHS];
 
     for (uint64_t c = 0; c < cuts; c++) {
         uint64_t r = a->n * c / cuts;
         o[c] = (operands){ .strip = half * strip, .cols = a->cols, .turn = c, .turns = cuts,
-                           .ahead = a->n == 1 ? 0 : cuts == 1 ? AHEAD : strip, .low = low[c] };
+                           .ahead = a->n == 1 ? 0 : cuts == 1 ? AHEAD : strip, .high = high[c] };
         take_rows(a, r, a->n * (c + 1) / cuts - r, &o[c]);
     }
     for (uint64_t i = 0; i < half; i++) {
@@ -110,8 +109,8 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead)
 {
     uint64_t cuts = (a->n + t->rows - 1) / t->rows;
-    low_at low[LOWS];
-    operands o = { .strip = strip, .cols = a->cols, .turns = 1, .low = low };
+    high_at high[HIGHS];
+    operands o = { .strip = strip, .cols = a->cols, .turns = 1, .high = high };
 
     for (uint64_t i = 0; i < cuts; i++) {
         uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
@@ -206,10 +205,10 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     {                                                                                                             \
         tile(TRAITS(__VA_ARGS__), o, strips, tokens, acc);                                                        \
     }
-#define LOW(word, strips, ...)                                                                                    \
-    static void low_##word##_##strips(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS])                  \
+#define HIGH(word, strips, ...)                                                                                    \
+    static void high_##word##_##strips(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS])                  \
     {                                                                                                             \
-        low_bytes(TRAITS(__VA_ARGS__), o, tokens, strips, acc);                                                   \
+        high_bytes(TRAITS(__VA_ARGS__), o, tokens, strips, acc);                                                   \
     }
 
 /* Tiles of a type on its panels: of bytes; of numbers, with the codes as they are; none. */
@@ -224,14 +223,14 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     TILE(word##_panel, 1, 6, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
     TILE(word##_panel, 2, 5, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
     TILE(word##_panel, 2, 6, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    LOW(word##_panel, 1, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
-    LOW(word##_panel, 2, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
+    HIGH(word##_panel, 1, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
+    HIGH(word##_panel, 2, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
     static const tiles panel_##word = {                                                                           \
         .rows = MOST_ROWS(halves),                                                                                \
         .unit = R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)),                                    \
         .of = { { [2] = tile_##word##_panel_1_3, tile_##word##_panel_1_4, tile_##word##_panel_1_5, tile_##word##_panel_1_6 },  \
                 { [2] = tile_##word##_panel_2_3, tile_##word##_panel_2_4, tile_##word##_panel_2_5, tile_##word##_panel_2_6 } }, \
-        .low = { low_##word##_panel_1, low_##word##_panel_2 },                                                    \
+        .high = { high_##word##_panel_1, high_##word##_panel_2 },                                                    \
     };
 #define UNPACK(word, bytes, ...)                                                                                  \
     static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                \
@@ -257,14 +256,14 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     TILE(word, 1, 4, __VA_ARGS__) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)                    \
     TILE(word, 2, 1, __VA_ARGS__) TILE(word, 2, 2, __VA_ARGS__) TILE(word, 2, 3, __VA_ARGS__)                    \
     TILE(word, 2, 4, __VA_ARGS__) TILE(word, 2, 5, __VA_ARGS__) TILE(word, 2, 6, __VA_ARGS__)                    \
-    LOW(word, 1, __VA_ARGS__) LOW(word, 2, __VA_ARGS__) kind(word, __VA_ARGS__)                                  \
+    HIGH(word, 1, __VA_ARGS__) HIGH(word, 2, __VA_ARGS__) kind(word, __VA_ARGS__)                                  \
     static const tiles tiles_##word = {                                                                          \
         .rows = MOST_ROWS_OF(__VA_ARGS__),                                                                       \
         .of = {                                                                                                  \
             { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
             { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6 }, \
         },                                                                                                       \
-        .low = { low_##word##_1, low_##word##_2 },                                                               \
+        .high = { high_##word##_1, high_##word##_2 },                                                               \
         kind##_OF(word)                                                                                          \
     };                                                                                                           \
     static void run_##word(const lm_matmul_args *a)                                                              \

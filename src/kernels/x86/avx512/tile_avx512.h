@@ -1,4 +1,4 @@
-/* tile_avx512.h - one or two strips against a few rows of x: a tile, what its low bytes add, and a strip unpacked for many tiles.
+/* tile_avx512.h - one or two strips against a few rows of x: a tile, what high bytes add, and a strip unpacked for many tiles.
  * The arithmetic is told in strips_avx512.c; a type is a record of constants that every inlined loop sees. */
 #ifndef LM_KERNELS_TILE_AVX512_H
 #define LM_KERNELS_TILE_AVX512_H
@@ -9,7 +9,7 @@
 #include "kernels/strips.h"
 #include "kernels/x86/avx512/codes_avx512.h"
 
-enum { TOKENS = 6, LOWS = 256 };     /* rows of x in a tile at most; blocks with low bytes that are listed */
+enum { TOKENS = 6, HIGHS = 256 };    /* rows of x in a tile at most; blocks with high bytes that are listed */
 
 typedef __m512i code_fn(const uint8_t *p, const int v);
 typedef __m512  number_fn(const uint8_t *p, const uint8_t *head, int half);
@@ -26,10 +26,10 @@ typedef struct traits {
     uint32_t   numbers, unit, head;  /* bytes of the numbers ahead of the codes, of a unit, ahead of eight */
 } traits;
 
-/* A block that has low bytes. */
-typedef struct low_at {
+/* A block that has high bytes. */
+typedef struct high_at {
     uint32_t block, row;
-} low_at;
+} high_at;
 
 /* What a tile multiplies: strips at w and w + strip, rows of x from their first block on. */
 typedef struct operands {
@@ -40,8 +40,8 @@ typedef struct operands {
     uint64_t ahead;                  /* prefetch what lies so many bytes further; 0: nothing */
     uint64_t turn, turns;            /* of units turn, turn + turns, … */
     uint64_t below;                  /* prefetch rows so many bytes further; 0: none */
-    unsigned n_low;                  /* blocks with low bytes; more than LOWS: they are not in the list */
-    low_at *low;                     /* [LOWS], row by row, rising */
+    unsigned n_high;                 /* blocks with high bytes; more than HIGHS: they are not in the list */
+    high_at *high;                   /* [HIGHS], rising in each row */
 } operands;
 
 /* Where an integer sum starts: minus the offset times the sum of the activations' codes. */
@@ -87,10 +87,9 @@ INLINE void dots(const traits t, const uint8_t *const *x, const uint8_t *const *
     }
 }
 
-/* acc += w's d * x's d * integer sum + m * (sum of x). Where halves have a d each, their products with it are added first. */
+/* acc += w's d * integer sum + m * (sum of x), in units of x's d. */
 INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b,
-                   const int half, const int strips, const int tokens, __m512i sum[2][TOKENS], __m512 first[2][TOKENS],
-                   __m512 acc[2][TOKENS])
+                   const int half, const int strips, const int tokens, __m512i sum[2][TOKENS], __m512 acc[2][TOKENS])
 {
     __m512 d[2], m[2];
 
@@ -105,13 +104,7 @@ INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, c
         __m512 total = _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum);
 #pragma GCC unroll 2
         for (int s = 0; s < strips; s++) {
-            __m512 v = _mm512_cvtepi32_ps(sum[s][j]);
-            if (t.halves == 1)
-                acc[s][j] = _mm512_fmadd_ps(_mm512_mul_ps(v, _mm512_set1_ps(x->d)), d[s], acc[s][j]);
-            else if (half == 0)
-                first[s][j] = _mm512_mul_ps(v, d[s]);
-            else
-                acc[s][j] = _mm512_fmadd_ps(_mm512_fmadd_ps(v, d[s], first[s][j]), _mm512_set1_ps(x->d), acc[s][j]);
+            acc[s][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[s][j]), d[s], acc[s][j]);
             if (t.sign == PLUS)
                 acc[s][j] = _mm512_fmadd_ps(m[s], total, acc[s][j]);
             if (t.sign == MINUS)
@@ -120,19 +113,22 @@ INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, c
     }
 }
 
+/* Sums in units of one pair's d turned to those of the next. */
+INLINE void rescale(const operands *o, uint64_t b, const int strips, const int tokens, __m512 acc[2][TOKENS])
+{
+#pragma GCC unroll 6
+    for (int j = 0; j < tokens; j++) {
+        __m512 ratio = _mm512_set1_ps(((const lm_q8_block *)(const void *)(o->x[j] + 64 * b))->ratio);
+#pragma GCC unroll 2
+        for (int s = 0; s < strips; s++)
+            acc[s][j] = _mm512_mul_ps(acc[s][j], ratio);
+    }
+}
+
 INLINE void prefetch_unit(const traits t, const uint8_t *p, uint64_t ahead)
 {
     for (uint32_t i = 0; i < t.unit; i += 64)
         _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
-}
-
-INLINE void copy_sums(__m512 to[2][TOKENS], __m512 from[2][TOKENS], const int strips, const int tokens)
-{
-#pragma GCC unroll 2
-    for (int s = 0; s < strips; s++)
-#pragma GCC unroll 6
-        for (int j = 0; j < tokens; j++)
-            to[s][j] = from[s][j];
 }
 
 /* One or two strips against `tokens` rows of x. */
@@ -164,55 +160,81 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
             for (int j = 0; j < tokens; j++)
                 _mm_prefetch((const char *)o->x[j] + 64 * b + o->below, _MM_HINT_T1);
         }
-        __m512 first[2][TOKENS];
+        if (b % LM_Q8_PAIR == 0)
+            rescale(o, b, strips, tokens, acc);
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
             __m512i sum[2][TOKENS];
             dots(t, o->x, p, 64 * b, half, strips, tokens, sum);
-            finish(t, o, p, head, b, half, strips, tokens, sum, first, acc);
+            finish(t, o, p, head, b, half, strips, tokens, sum, acc);
         }
         p[0] += t.unit;
         p[1] += t.unit;
     }
-    copy_sums(out, acc, strips, tokens);
+#pragma GCC unroll 6
+    for (int j = 0; j < tokens; j++) {
+        __m512 d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(o->x[j] + 2 * o->cols))[-1].d);
+#pragma GCC unroll 2
+        for (int s = 0; s < strips; s++)
+            out[s][j] = _mm512_mul_ps(acc[s][j], d);
+    }
 }
 
-/* acc += what the low bytes of a row give in block b: few have them, and the strips have just been read. */
-INLINE void low_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, const int strips, __m512 acc[2])
+/* The integer sums of a unit, or of half of one, with the fours of a row's high bytes that are not all zero. */
+INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p, const uint32_t fours, const int half, const int strips,
+                      __m512i sum[2])
+{
+    const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
+
+    sum[0] = sum[1] = start_of(t, x, half);
+#pragma GCC unroll 8
+    for (int v = from; v < to; v++) {
+        if (!(fours >> v & 1))
+            continue;
+        __m512i columns = four(x + 4 * v);
+#pragma GCC unroll 2
+        for (int s = 0; s < strips; s++)
+            sum[s] = _mm512_dpbusd_epi32(sum[s], t.codes(p[s] + t.numbers, v), columns);
+    }
+}
+
+/* acc += what the high bytes of a row give in block b: few have them, and the strips have just been read. */
+INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, const int strips, __m512 acc[2])
 {
     const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
-    const uint8_t *p[2] = { unit, unit + o->strip }, *head[2] = { eight, eight + o->strip }, *low = x + 2 * o->cols + 64 * b;
-    __m512 d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 0.0078125f);
+    const uint8_t *p[2] = { unit, unit + o->strip }, *head[2] = { eight, eight + o->strip }, *high = x + 2 * o->cols + 64 * b;
+    const uint32_t fours = ((const lm_q8_block *)(const void *)high)->fours;
+    __m512 d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 128.0f);
 
 #pragma GCC unroll 2
     for (int half = 0; half < t.halves; half++) {
-        __m512i sum[2][TOKENS];
-        dots(t, &low, p, 0, half, strips, 1, sum);
+        __m512i sum[2];
+        some_dots(t, high, p, fours, half, strips, sum);
 #pragma GCC unroll 2
         for (int s = 0; s < strips; s++)
-            acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s][0]), d), t.d(p[s], head[s], half), acc[s]);
+            acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), d), t.d(p[s], head[s], half), acc[s]);
     }
 }
 
 /* The same in all blocks that have any, rising in each row. A list of them keeps the processor from guessing where rows end. */
-INLINE void low_bytes(const traits t, const operands *given, uint64_t tokens, const int strips, __m512 acc[2][TOKENS])
+INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, const int strips, __m512 acc[2][TOKENS])
 {
     const operands copy = *given, *o = &copy;
     const uint64_t masks = lm_q8_mask_bytes(o->cols);
 
-    for (unsigned i = 0; i < o->n_low && o->n_low <= LOWS; i++) {
-        const low_at at = o->low[i];
+    for (unsigned i = 0; i < o->n_high && o->n_high <= HIGHS; i++) {
+        const high_at at = o->high[i];
         __m512 both[2] = { acc[0][at.row], acc[strips - 1][at.row] };
-        low_block(t, o, o->x[at.row], at.block, strips, both);
+        high_block(t, o, o->x[at.row], at.block, strips, both);
         acc[0][at.row] = both[0];
         acc[strips - 1][at.row] = both[strips - 1];
     }
-    for (uint64_t j = 0; j < tokens && o->n_low > LOWS; j++) {
+    for (uint64_t j = 0; j < tokens && o->n_high > HIGHS; j++) {
         const uint64_t *wide = (const void *)(o->x[j] - masks);
         __m512 both[2] = { acc[0][j], acc[strips - 1][j] };
         for (uint64_t word = 0; word < masks / 8; word++)
             for (uint64_t left = wide[word]; left; left &= left - 1)
-                low_block(t, o, o->x[j], 64 * word + (unsigned)__builtin_ctzll(left), strips, both);
+                high_block(t, o, o->x[j], 64 * word + (unsigned)__builtin_ctzll(left), strips, both);
         acc[0][j] = both[0];
         acc[strips - 1][j] = both[strips - 1];
     }
