@@ -60,8 +60,8 @@ void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_
     uint32_t count = 0;
 
     memset(r->wide, 0, lm_q8_mask_bytes(32 * blocks));
-    for (uint64_t from = 0; from < blocks; from += LM_Q8_PAIR) {
-        uint64_t to = blocks - from < LM_Q8_PAIR ? blocks : from + LM_Q8_PAIR;
+    for (uint64_t from = 0; from < blocks; from += LM_Q8_GROUP) {
+        uint64_t to = blocks - from < LM_Q8_GROUP ? blocks : from + LM_Q8_GROUP;
         float    eight = 0.0f, fifteen = 0.0f;           /* what has to fit in so many bits */
         for (uint64_t b = from; b < to; b++) {
             bool wide = all_wide || r->most[b] > top;

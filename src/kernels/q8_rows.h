@@ -1,14 +1,14 @@
 /* q8_rows.h - rows of activations as the integer kernels read them.
  *
- * Codes have eight bits; two blocks of 32 columns, a pair, share a scale. What stands out of its row has a second byte for a second
+ * Codes have eight bits; four blocks of 32 columns, a group, share a scale. What stands out of its row has a second byte for a second
  * product: most of the error of eight bits comes from few outliers (which keep to the same columns), for a scale that reaches them
- * is coarse for their neighbours. So a pair's scale is that of the rest, and where the second bytes are zero it is exact to leave
+ * is coarse for their neighbours. So a group's scale is that of the rest, and where the second bytes are zero it is exact to leave
  * out their products.
  *
  *   x[c] = d * (low + 128 * high)
  *
- * Sums over a row are kept in units of the pair's d: `ratio` takes them from one pair to the next, and the last pair's d back. One
- * multiplication for two blocks then does what would take one for each.
+ * Sums over a row are kept in units of the group's d: `ratio` takes them from one group to the next, and the last one's d back. One
+ * multiplication for four blocks then does what would take one for each.
  *
  * Layout: head (64 bytes), the blocks' largest magnitudes, one bit for each block that has high bytes (both rounded up to 64 bytes),
  * the blocks' low bytes, their high bytes. cols is a multiple of 32. */
@@ -23,13 +23,13 @@
 /* One part of a block: a cache line. Offsets of weight codes are taken back by where an integer sum starts. */
 typedef struct lm_q8_block {
     int8_t   q[32];
-    float    d;                      /* of the pair; NaN: there is one, or an infinity, and no codes. High parts have what ends here: */
+    float    d;                      /* of the group; NaN: there is one, or an infinity, and no codes. High parts have what ends here: */
     int32_t  start;                  /* -8 times the sum of q */
     int32_t  half_start[2];          /* -4 times the sum of each 16 */
     float    sum;                    /* sum of (low + 128 * high) */
     float    half_sum[2];
     union {
-        float    ratio;              /* low parts: d of the pair before by this one's; 1 for the first */
+        float    ratio;              /* low parts: d of the group before by this one's; 1 for the first */
         uint32_t fours;              /* high parts: bit i: columns 4 i … 4 i + 3 have one that is not zero */
     };
 } lm_q8_block;
@@ -41,7 +41,7 @@ typedef struct lm_q8_head {
     uint8_t  unused[60];
 } lm_q8_head;
 
-#define LM_Q8_PAIR 2                /* blocks that share a scale */
+#define LM_Q8_GROUP 4               /* blocks that share a scale */
 #define LM_Q8_STANDS_OUT 1.6f       /* times the mean of the blocks' largest magnitudes */
 #define LM_Q8_LEAST 1e-26f          /* rows whose largest magnitude is below this are packed as zero */
 #define LM_Q8_RANGE 0x1p-30f        /* no scale is smaller than this times that of the largest magnitude */

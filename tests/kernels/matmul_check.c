@@ -267,15 +267,15 @@ static double row_most(const float *in, uint64_t cols)
     return most;
 }
 
-/* A value is off by half a code at most, and codes are no coarser than the pair's largest magnitude asks for. */
+/* A value is off by half a code at most, and codes are no coarser than the group's largest magnitude asks for. */
 static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
 {
     for (uint64_t k = 0; k < cols; k++) {
-        uint64_t b = k / 32, pair = k / (32 * LM_Q8_PAIR) * (32 * LM_Q8_PAIR);
+        uint64_t b = k / 32, group = k / (32 * LM_Q8_GROUP) * (32 * LM_Q8_GROUP);
         double step = (double)r->low[b].d, seen = step * (r->low[b].q[k % 32] + 128 * r->high[b].q[k % 32]), most = 0;
         if (!isfinite(step))
             continue;
-        for (uint64_t i = pair; i < pair + 32 * LM_Q8_PAIR && i < cols; i++)
+        for (uint64_t i = group; i < group + 32 * LM_Q8_GROUP && i < cols; i++)
             most = fmax(most, fabs((double)in[i]));
         check(lm_q8_is_wide(r, b) || !fine, "%s: a block of a fine row has eight bits", l->name);
         check(step <= 1.001 * most / (fine ? 16256 : 127) || step <= 1e-9 * row_most(in, cols), "%s: codes too coarse", l->name);

@@ -5,8 +5,8 @@
  *   dots()    the product itself
  *
  * One output is one lane; a strip's vectors are four, of four rows each. For each unit of 32 columns, in rising order:
- * y += w's d * (sum of low bytes + 128 * that of high ones) + w's m * (sum of x), in units of the d of a pair of x's blocks, from one
- * pair to the next times its ratio and at the end times d. No order depends on how many rows of x there are, and integer sums are
+ * y += w's d * (sum of low bytes + 128 * that of high ones) + w's m * (sum of x), in units of the d of a group of x's blocks, from one
+ * group to the next times its ratio and at the end times d. No order depends on how many rows of x there are, and integer sums are
  * exact in any order, so all of these levels give the same bits. Codes are read with their sign. */
 #ifndef LM_KERNELS_STRIPS_ARM_H
 #define LM_KERNELS_STRIPS_ARM_H
@@ -268,7 +268,7 @@ INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int 
         }
         for (int j = 0; j < tokens; j++) {
             x[j] = o->x[j] + 64 * b;
-            if (b % LM_Q8_PAIR == 0)
+            if (b % LM_Q8_GROUP == 0)
                 rescale(((const lm_q8_block *)(const void *)x[j])->ratio, acc[j]);
         }
         if (__builtin_expect(o->wide[b / 64] >> b % 64 & 1, 0))

@@ -9,7 +9,7 @@
  *   dots()     the product itself
  *
  * One output is one lane; a strip's vectors are two, rows 0-7 and 8-15. For each unit of 32 columns, in rising order:
- * y += w's d * integer sum + w's m * (sum of x), in units of the d of a pair of x's blocks, from one pair to the next times its ratio
+ * y += w's d * integer sum + w's m * (sum of x), in units of the d of a group of x's blocks, from one group to the next times its ratio
  * and at the end times d; what the blocks that stand out have in high bytes follows when all that is done, row by row. No order depends on how many rows of x there are; integer sums are exact in any order. Codes with a sign are read
  * with an offset that the start of the integer sum takes back.
  *
@@ -131,7 +131,7 @@ INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *
 #pragma GCC unroll 6
     for (int j = 0; j < tokens; j++) {
         x[j] = rows[j] + 64 * b;
-        if (b % LM_Q8_PAIR == 0)
+        if (b % LM_Q8_GROUP == 0)
             rescale(&((const lm_q8_block *)(const void *)x[j])->ratio, strips, j, acc);
     }
 #pragma GCC unroll 2

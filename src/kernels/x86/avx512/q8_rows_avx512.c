@@ -80,9 +80,11 @@ static inline __m512 larger(__m512 a, __m512 b)
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 
-static inline __m512 of_pair(__m512 v)
+/* The largest of each group of four. */
+static inline __m512 of_group(__m512 v)
 {
-    return larger(v, _mm512_permute_ps(v, 0xb1));
+    v = larger(v, _mm512_permute_ps(v, 0xb1));
+    return larger(v, _mm512_permute_ps(v, 0x4e));
 }
 
 /* Sixteen blocks from b on: what lm_q8_choose does. */
@@ -94,7 +96,7 @@ typedef struct sixteen {
 static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float *x, uint64_t b, uint64_t blocks, __m512 before,
                             sixteen *out)
 {
-    const __mmask16 in = lanes_of(b, blocks), firsts = b ? 0x5555 : 0x5554;
+    const __mmask16 in = lanes_of(b, blocks), firsts = b ? 0x1111 : 0x1110;
     __m512 most = _mm512_maskz_loadu_ps(in, r->most + b), rest = most;
     __mmask16 wide = c->all_wide ? in : _mm512_cmp_ps_mask(most, _mm512_set1_ps(c->top), _CMP_GT_OQ);
 
@@ -109,13 +111,13 @@ static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float
         }
         rest = _mm512_loadu_ps(eight);
     }
-    __m512 d = larger(_mm512_div_ps(of_pair(rest), _mm512_set1_ps(127.0f)), _mm512_div_ps(of_pair(most), _mm512_set1_ps(16256.0f)));
+    __m512 d = larger(_mm512_div_ps(of_group(rest), _mm512_set1_ps(127.0f)), _mm512_div_ps(of_group(most), _mm512_set1_ps(16256.0f)));
     d = larger(d, _mm512_set1_ps(c->of_row * LM_Q8_RANGE));
     if (c->of_row < LM_Q8_LEAST)
         d = _mm512_setzero_ps();
-    __mmask16 bad = _mm512_cmp_ps_mask(of_pair(most), _mm512_set1_ps(INFINITY), _CMP_NLT_UQ);
+    __mmask16 bad = _mm512_cmp_ps_mask(of_group(most), _mm512_set1_ps(INFINITY), _CMP_NLT_UQ);
     d = _mm512_mask_mov_ps(d, bad, _mm512_set1_ps(NAN));
-    before = _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(d), _mm512_castps_si512(before), 14));
+    before = _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(d), _mm512_castps_si512(before), 12));
     __mmask16 differ = _mm512_mask_cmp_ps_mask(firsts, before, d, _CMP_NEQ_UQ);
     _mm512_storeu_ps(out->d, d);
     _mm512_storeu_ps(out->ratio, _mm512_mask_div_ps(_mm512_set1_ps(1.0f), differ, before, d));

@@ -1,13 +1,13 @@
 /* strips_avx512.c - integer arithmetic on strips of sixteen rows: quantised weights times the rows of q8_rows.h, by vpdpbusd.
  *
  * One output is one lane. For each unit of 32 columns, in rising order: y += w's d * integer sum + w's m * (sum of x), in units of
- * the d of a pair of x's blocks, from one pair to the next times its ratio and at the end times d; what the blocks that stand out
+ * the d of a group of x's blocks, from one group to the next times its ratio and at the end times d; what the blocks that stand out
  * have in high bytes follows when all that is done. No order depends on how many rows of x there are; integer sums are exact in any
  * order. Codes with a sign are read with an offset that the start of the integer sum takes back.
  *
  * Two strips at a time: a broadcast of four activations serves two dot products, which keeps loads from being the limit; up to
  * six rows of x, as many as there are registers for. Conversions, shifts and masks run beside dot products, multiplications do
- * not: eight dot products and one multiply-add a unit and one multiplication a pair make 84 % of the peak the most that can be had.
+ * not: eight dot products and one multiply-add a unit and one multiplication a group make 87 % of the peak the most that can be had.
  * A minimum or a scale for each 16 columns is one more a unit. Where rows are many, a group of strips is unpacked once into
  * a panel that all tiles read: numbers as float32, and codes as bytes where those take more to unpack than fits beside the
  * products. */

@@ -113,7 +113,7 @@ INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, c
     }
 }
 
-/* Sums in units of one pair's d turned to those of the next. */
+/* Sums in units of one group's d turned to those of the next. */
 INLINE void rescale(const operands *o, uint64_t b, const int strips, const int tokens, __m512 acc[2][TOKENS])
 {
 #pragma GCC unroll 6
@@ -160,7 +160,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
             for (int j = 0; j < tokens; j++)
                 _mm_prefetch((const char *)o->x[j] + 64 * b + o->below, _MM_HINT_T1);
         }
-        if (b % LM_Q8_PAIR == 0)
+        if (b % LM_Q8_GROUP == 0)
             rescale(o, b, strips, tokens, acc);
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
