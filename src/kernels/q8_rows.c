@@ -5,7 +5,7 @@
 
 uint64_t lm_q8_bytes(uint64_t cols)
 {
-    return sizeof(lm_q8_head) + lm_q8_most_bytes(cols) + lm_q8_mask_bytes(cols) + cols / 32 * 2 * sizeof(lm_q8_block);
+    return sizeof(lm_q8_head) + lm_q8_list_bytes(cols) + lm_q8_mask_bytes(cols) + cols / 32 * 2 * sizeof(lm_q8_block);
 }
 
 /* The largest magnitude of 32 or 4, NaN above infinity above all. */
@@ -63,13 +63,17 @@ void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_
     for (uint64_t from = 0; from < blocks; from += LM_Q8_GROUP) {
         uint64_t to = blocks - from < LM_Q8_GROUP ? blocks : from + LM_Q8_GROUP;
         float    eight = 0.0f, fifteen = 0.0f;           /* what has to fit in so many bits */
+        uint32_t listed[LM_Q8_GROUP], n = 0;
         for (uint64_t b = from; b < to; b++) {
             bool wide = all_wide || r->most[b] > top;
             eight = larger(eight, all_wide ? 0.0f : wide ? lm_q8_largest_below(x + 32 * b, top) : r->most[b]);
             fifteen = larger(fifteen, r->most[b]);
             r->wide[b / 64] |= (uint64_t)wide << b % 64;
-            count += wide;
+            listed[n] = (uint32_t)b;
+            n += wide;
         }
+        memcpy(r->listed + count, listed, n * sizeof *listed);
+        count += n;
         float d = larger(larger(eight / 127.0f, fifteen / 16256.0f), of_row * LM_Q8_RANGE);
         d = !(d < INFINITY) ? NAN : of_row < LM_Q8_LEAST ? 0.0f : d;
         for (uint64_t b = from; b < to; b++) {

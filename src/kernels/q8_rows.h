@@ -10,8 +10,8 @@
  * Sums over a row are kept in units of the group's d: `ratio` takes them from one group to the next, and the last one's d back. One
  * multiplication for four blocks then does what would take one for each.
  *
- * Layout: head (64 bytes), the blocks' largest magnitudes, one bit for each block that has high bytes (both rounded up to 64 bytes),
- * the blocks' low bytes, their high bytes. cols is a multiple of 32. */
+ * Layout: head (64 bytes), the numbers of the blocks that have high bytes and one bit for each (both rounded up to 64 bytes), the
+ * blocks' low bytes, their high bytes. cols is a multiple of 32. */
 #ifndef LM_KERNELS_Q8_ROWS_H
 #define LM_KERNELS_Q8_ROWS_H
 
@@ -48,7 +48,8 @@ typedef struct lm_q8_head {
 
 typedef struct lm_q8_row {
     lm_q8_head  *head;
-    float       *most;
+    float       *most;               /* largest magnitudes of the blocks, while a row is packed; */
+    uint32_t    *listed;             /* in the same place, head->wide numbers of blocks that have high bytes, rising */
     uint64_t    *wide;
     lm_q8_block *low, *high;
 } lm_q8_row;
@@ -58,17 +59,23 @@ static inline uint64_t lm_q8_mask_bytes(uint64_t cols)
     return (cols / 32 + 511) / 512 * 64;
 }
 
-static inline uint64_t lm_q8_most_bytes(uint64_t cols)
+static inline uint64_t lm_q8_list_bytes(uint64_t cols)
 {
     return (cols / 32 + 15) / 16 * 64;
 }
 
 static inline lm_q8_row lm_q8_row_at(const void *x, uint64_t cols)
 {
-    uint8_t  *head = (uint8_t *)(uintptr_t)x, *most = head + sizeof(lm_q8_head), *wide = most + lm_q8_most_bytes(cols);
+    uint8_t *head = (uint8_t *)(uintptr_t)x, *list = head + sizeof(lm_q8_head), *wide = list + lm_q8_list_bytes(cols);
     lm_q8_block *low = (void *)(wide + lm_q8_mask_bytes(cols));
 
-    return (lm_q8_row){ (void *)head, (void *)most, (void *)wide, low, low + cols / 32 };
+    return (lm_q8_row){ (void *)head, (void *)list, (void *)list, (void *)wide, low, low + cols / 32 };
+}
+
+/* The row whose low bytes begin at `low`. */
+static inline lm_q8_row lm_q8_row_of_low(const void *low, uint64_t cols)
+{
+    return lm_q8_row_at((const uint8_t *)low - lm_q8_mask_bytes(cols) - lm_q8_list_bytes(cols) - sizeof(lm_q8_head), cols);
 }
 
 static inline bool lm_q8_is_wide(const lm_q8_row *r, uint64_t b)

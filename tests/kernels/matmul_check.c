@@ -246,7 +246,8 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
 
 static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
 {
-    if (g->head->wide != w->head->wide || memcmp(g->wide, w->wide, lm_q8_mask_bytes(cols)))
+    if (g->head->wide != w->head->wide || memcmp(g->wide, w->wide, lm_q8_mask_bytes(cols)) ||
+        memcmp(g->listed, w->listed, w->head->wide * sizeof *w->listed))
         return false;
     for (uint64_t b = 0; b < cols / 32; b++) {
         const lm_q8_block *a = &g->low[b], *c = &w->low[b], *l = &g->high[b], *m = &w->high[b];

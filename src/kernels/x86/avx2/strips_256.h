@@ -210,22 +210,20 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
 }
 
 /* acc += what the high bytes of row x give: few blocks have them, and the strips have just been read. */
-INLINE void add_high_bytes(const traits t, const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2])
+INLINE void add_high_bytes(const traits t, const uint8_t *w, const lm_q8_row *x, __m256 acc[2])
 {
-    for (uint64_t word = 0; word < (cols / 32 + 63) / 64; word++) {
-        for (uint64_t left = x->wide[word]; left; left &= left - 1) {
-            uint64_t b = 64 * word + (unsigned)__builtin_ctzll(left);
-            const uint8_t *p = w + b * t.unit + (b / 8 + 1) * t.head, *head = p - b % 8 * t.unit - t.head;
-            __m256 d = _mm256_set1_ps(x->low[b].d * 128.0f);
+    for (uint32_t i = 0; i < x->head->wide; i++) {
+        uint64_t b = x->listed[i];
+        const uint8_t *p = w + b * t.unit + (b / 8 + 1) * t.head, *head = p - b % 8 * t.unit - t.head;
+        __m256 d = _mm256_set1_ps(x->low[b].d * 128.0f);
 #pragma GCC unroll 2
-            for (int half = 0; half < t.halves; half++) {
-                __m256i sum[2][TOGETHER][2];
-                const uint8_t *high = (const void *)&x->high[b];
-                dots(t, &p, &high, half, 1, 1, sum);
+        for (int half = 0; half < t.halves; half++) {
+            __m256i sum[2][TOGETHER][2];
+            const uint8_t *high = (const void *)&x->high[b];
+            dots(t, &p, &high, half, 1, 1, sum);
 #pragma GCC unroll 2
-                for (int part = 0; part < 2; part++)
-                    acc[part] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][0][part]), d), t.d(p, head, half, part), acc[part]);
-            }
+            for (int part = 0; part < 2; part++)
+                acc[part] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][0][part]), d), t.d(p, head, half, part), acc[part]);
         }
     }
 }
@@ -265,7 +263,7 @@ INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t c
 /* ---- the loops around tiles -------------------------------------------------------------------------------------- */
 
 typedef void tile_fn(const operands *o, sums y);
-typedef void high_fn(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2]);
+typedef void high_fn(const uint8_t *w, const lm_q8_row *x, __m256 acc[2]);
 
 typedef struct tiles {
     tile_fn *of[TOGETHER];           /* [rows - 1] */
@@ -320,7 +318,7 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
         for (uint64_t j = 0; j < tokens; j++) {
             lm_q8_row x = row_of(a, r + j);
             if (x.head->wide)
-                t->high(o->w + (s ? o->other : 0), a->cols, &x, y[s][j]);
+                t->high(o->w + (s ? o->other : 0), &x, y[s][j]);
             put(a, r + j, s ? other : at, y[s][j]);
         }
 }
@@ -423,9 +421,9 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
         tile(__VA_ARGS__, o, strips, tokens, y);                                                                            \
     }
 #define HIGH(word, ...)                                                                                                      \
-    static void high_##word(const uint8_t *w, uint64_t cols, const lm_q8_row *x, __m256 acc[2])                              \
+    static void high_##word(const uint8_t *w, const lm_q8_row *x, __m256 acc[2])                              \
     {                                                                                                                       \
-        add_high_bytes(__VA_ARGS__, w, cols, x, acc);                                                                            \
+        add_high_bytes(__VA_ARGS__, w, x, acc);                                                                            \
     }
 
 /* What runs a type of these traits, and what runs its panels. */

@@ -208,6 +208,8 @@ static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_w
         sixteen c;
         before = choose(&r, &all, x, b, blocks, before, &c);
         r.wide[b / 64] |= (uint64_t)c.wide << b % 64;
+        __m512i numbers = _mm512_add_epi32(_mm512_set1_epi32((int)b), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+        _mm512_mask_compressstoreu_epi32(r.listed + wide, (__mmask16)c.wide, numbers);
         wide += (uint32_t)__builtin_popcount(c.wide);
         for (unsigned i = 0; i < 16 && b + i < blocks; i++)
             pack_block(&r.low[b + i], &r.high[b + i], x + 32 * (b + i), &c, i);

@@ -47,21 +47,19 @@ static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 /* Rows [r, r + tokens) of x as a tile reads them. */
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
-    o->n_high = 0;
+    unsigned n = 0;
+
     for (uint64_t j = 0; j < tokens; j++) {
         lm_q8_row x = row_of(a, r + j);
         o->x[j] = (const uint8_t *)x.low;
-        if (o->n_high + x.head->wide > HIGHS) {
-            o->n_high = HIGHS + 1;
-            continue;
+        uint32_t wide = n + x.head->wide <= HIGHS ? x.head->wide : 0;
+        for (uint32_t i = 0; i < wide; i++) {
+            _mm_prefetch((const char *)&x.high[x.listed[i]], _MM_HINT_T1);
+            o->high[n + i] = (high_at){ x.listed[i], (uint32_t)j };
         }
-        for (uint64_t word = 0, left; x.head->wide && word < (a->cols / 32 + 63) / 64; word++)
-            for (left = x.wide[word]; left; left &= left - 1) {
-                uint32_t b = (uint32_t)(64 * word) + (unsigned)__builtin_ctzll(left);
-                _mm_prefetch((const char *)&x.high[b], _MM_HINT_T1);
-                o->high[o->n_high++] = (high_at){ b, (uint32_t)j };
-            }
+        n = wide == x.head->wide ? n + wide : HIGHS + 1;
     }
+    o->n_high = n;
 }
 
 /* One tile: outputs at.. and, where there are two strips, other... */

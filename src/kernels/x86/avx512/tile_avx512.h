@@ -220,7 +220,6 @@ INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint
 INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, const int strips, __m512 acc[2][TOKENS])
 {
     const operands copy = *given, *o = &copy;
-    const uint64_t masks = lm_q8_mask_bytes(o->cols);
 
     for (unsigned i = 0; i < o->n_high && o->n_high <= HIGHS; i++) {
         const high_at at = o->high[i];
@@ -230,11 +229,10 @@ INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, c
         acc[strips - 1][at.row] = both[strips - 1];
     }
     for (uint64_t j = 0; j < tokens && o->n_high > HIGHS; j++) {
-        const uint64_t *wide = (const void *)(o->x[j] - masks);
+        const lm_q8_row x = lm_q8_row_of_low(o->x[j], o->cols);
         __m512 both[2] = { acc[0][j], acc[strips - 1][j] };
-        for (uint64_t word = 0; word < masks / 8; word++)
-            for (uint64_t left = wide[word]; left; left &= left - 1)
-                high_block(t, o, o->x[j], 64 * word + (unsigned)__builtin_ctzll(left), strips, both);
+        for (uint32_t i = 0; i < x.head->wide; i++)
+            high_block(t, o, o->x[j], x.listed[i], strips, both);
         acc[0][j] = both[0];
         acc[strips - 1][j] = both[strips - 1];
     }
