@@ -194,9 +194,8 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 #define TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head) \
     ((traits){ codes, d, m, sign, offset, halves, (numbers)*R, (unit)*R, (head)*R })
 
-/* Rows of the largest tile: products of first halves take registers of two. */
-#define MOST_ROWS(halves) ((halves) == 2 ? 4 : TOKENS)
-#define MOST_ROWS_OF(codes, d, m, sign, offset, halves, ...) MOST_ROWS(halves)
+/* Rows of the largest tile on panels: with six, starts of Q6_K, which are shifted for each half, cost more than loads of weights. */
+#define PANEL_ROWS_OF(offset, halves) ((halves) == 2 && (offset) == 32 ? 4 : TOKENS)
 
 #define TILE(word, strips, tokens, ...)                                                                           \
     static void tile_##word##_##strips##_##tokens(const operands *o, __m512 acc[2][TOKENS])                       \
@@ -224,7 +223,7 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     HIGH(word##_panel, 1, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
     HIGH(word##_panel, 2, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
     static const tiles panel_##word = {                                                                           \
-        .rows = MOST_ROWS(halves),                                                                                \
+        .rows = PANEL_ROWS_OF(offset, halves),                                                                                \
         .unit = R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)),                                    \
         .of = { { [2] = tile_##word##_panel_1_3, tile_##word##_panel_1_4, tile_##word##_panel_1_5, tile_##word##_panel_1_6 },  \
                 { [2] = tile_##word##_panel_2_3, tile_##word##_panel_2_4, tile_##word##_panel_2_5, tile_##word##_panel_2_6 } }, \
@@ -256,7 +255,7 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     TILE(word, 2, 4, __VA_ARGS__) TILE(word, 2, 5, __VA_ARGS__) TILE(word, 2, 6, __VA_ARGS__)                    \
     HIGH(word, 1, __VA_ARGS__) HIGH(word, 2, __VA_ARGS__) kind(word, __VA_ARGS__)                                  \
     static const tiles tiles_##word = {                                                                          \
-        .rows = MOST_ROWS_OF(__VA_ARGS__),                                                                       \
+        .rows = TOKENS,                                                                                          \
         .of = {                                                                                                  \
             { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
             { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6 }, \
