@@ -96,14 +96,16 @@ static void pack_block(const lm_q8_row *r, uint64_t b, const float x[32])
     for (int i = 0; i < 32; i++) {
         float v = x[i] * scale;
         int code = v == v ? (int)lrintf(v) : 0, above = wide && (code > 127 || code < -127) ? (code + 64) >> 7 : 0;
-        r->low[b].q[i]  = (int8_t)(code - 128 * above);
-        r->high[b].q[i] = (int8_t)above;
+        r->low[b].q[i] = (int8_t)(code - 128 * above);
+        if (wide)
+            r->high[b].q[i] = (int8_t)above;
         low[i / 16] += code - 128 * above;
         high[i / 16] += above;
         fours |= (uint32_t)(above != 0) << i / 4;
     }
     lm_q8_put_sums(r, b, low, high);
-    r->high[b].fours = fours;
+    if (wide)
+        r->high[b].fours = fours;
 }
 
 void lm_q8_pack(void *dst, const float *x, uint64_t cols, bool all_wide)

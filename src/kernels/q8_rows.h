@@ -2,8 +2,7 @@
  *
  * Codes have eight bits; four blocks of 32 columns, a group, share a scale. What stands out of its row has a second byte for a second
  * product: most of the error of eight bits comes from few outliers (which keep to the same columns), for a scale that reaches them
- * is coarse for their neighbours. So a group's scale is that of the rest, and where the second bytes are zero it is exact to leave
- * out their products.
+ * is coarse for their neighbours. So a group's scale is that of the rest; blocks without second bytes leave theirs unwritten.
  *
  *   x[c] = d * (low + 128 * high)
  *
@@ -20,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One part of a block: a cache line. Offsets of weight codes are taken back by where an integer sum starts. */
+/* One part of a block: a cache line, aligned as one. Offsets of weight codes are taken back by where an integer sum starts. */
 typedef struct lm_q8_block {
     int8_t   q[32];
     float    d;                      /* of the group; NaN: there is one, or an infinity, and no codes. High parts have what ends here: */
@@ -111,15 +110,17 @@ static inline float lm_q8_inverse(const lm_q8_row *r, uint64_t b)
 /* The sums of a block from those of its codes in each half. */
 static inline void lm_q8_put_sums(const lm_q8_row *r, uint64_t b, const int32_t low[2], const int32_t high[2])
 {
-    lm_q8_block *l = &r->low[b], *h = &r->high[b];
+    lm_q8_block *l = &r->low[b], *h = lm_q8_is_wide(r, b) ? &r->high[b] : NULL;
 
     for (int i = 0; i < 2; i++) {
         l->half_start[i] = -4 * low[i];
-        h->half_start[i] = -4 * high[i];
+        if (h)
+            h->half_start[i] = -4 * high[i];
         l->half_sum[i] = (float)(low[i] + 128 * high[i]);
     }
     l->start = -8 * (low[0] + low[1]);
-    h->start = -8 * (high[0] + high[1]);
+    if (h)
+        h->start = -8 * (high[0] + high[1]);
     l->sum = l->half_sum[0] + l->half_sum[1];
 }
 

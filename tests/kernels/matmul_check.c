@@ -94,6 +94,11 @@ static lm_matmul_args args_of(const product *p)
     };
 }
 
+static int code_at(const lm_q8_row *r, uint64_t k)
+{
+    return r->low[k / 32].q[k % 32] + (lm_q8_is_wide(r, k / 32) ? 128 * r->high[k / 32].q[k % 32] : 0);
+}
+
 /* Row t of x as the kernel is given it. */
 static void seen_input(const product *p, uint64_t t, double *x)
 {
@@ -110,7 +115,7 @@ static void seen_input(const product *p, uint64_t t, double *x)
     }
     lm_q8_row q = lm_q8_row_at(p->x + t * p->x_stride, p->cols);
     for (uint64_t k = 0; k < p->cols; k++)
-        x[k] = (double)q.low[k / 32].d * (q.low[k / 32].q[k % 32] + 128 * q.high[k / 32].q[k % 32]);
+        x[k] = (double)q.low[k / 32].d * code_at(&q, k);
 }
 
 /* y = add + scale (W x + bias) against double. The bound grows with the terms of one accumulator; integer kernels split a
@@ -251,9 +256,10 @@ static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
         return false;
     for (uint64_t b = 0; b < cols / 32; b++) {
         const lm_q8_block *a = &g->low[b], *c = &w->low[b], *l = &g->high[b], *m = &w->high[b];
-        if (memcmp(a->q, c->q, 32) || !same_bits(a->d, c->d) || !same_bits(a->ratio, c->ratio) || l->fours != m->fours || memcmp(&a->start, &c->start, 12) || !same_bits(a->sum, c->sum) ||
-            !same_bits(a->half_sum[0], c->half_sum[0]) || !same_bits(a->half_sum[1], c->half_sum[1]) || memcmp(l->q, m->q, 32) ||
-            memcmp(&l->start, &m->start, 12))
+        if (memcmp(a->q, c->q, 32) || !same_bits(a->d, c->d) || !same_bits(a->ratio, c->ratio) || memcmp(&a->start, &c->start, 12) || !same_bits(a->sum, c->sum) ||
+            !same_bits(a->half_sum[0], c->half_sum[0]) || !same_bits(a->half_sum[1], c->half_sum[1]))
+            return false;
+        if (lm_q8_is_wide(w, b) && (memcmp(l->q, m->q, 32) || l->fours != m->fours || memcmp(&l->start, &m->start, 12)))
             return false;
     }
     return true;
@@ -273,7 +279,7 @@ static void check_codes(const level *l, const lm_q8_row *r, const float *in, uin
 {
     for (uint64_t k = 0; k < cols; k++) {
         uint64_t b = k / 32, group = k / (32 * LM_Q8_GROUP) * (32 * LM_Q8_GROUP);
-        double step = (double)r->low[b].d, seen = step * (r->low[b].q[k % 32] + 128 * r->high[b].q[k % 32]), most = 0;
+        double step = (double)r->low[b].d, seen = step * code_at(r, k), most = 0;
         if (!isfinite(step))
             continue;
         for (uint64_t i = group; i < group + 32 * LM_Q8_GROUP && i < cols; i++)

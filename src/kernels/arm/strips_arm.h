@@ -216,8 +216,11 @@ INLINE void finish(const traits t, const uint8_t *p, const uint8_t *head, const 
     }
 }
 
-/* A unit against `tokens` rows of x, whose high parts lie `high_at` bytes further; 0: they are zero. */
-INLINE void step(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, uint64_t high_at, const int tokens,
+static const lm_q8_block no_high;
+
+/* A unit against `tokens` rows of x; their high parts, or NULL: they are zero. */
+INLINE void step(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, const uint8_t *const *y,
+                 const int tokens,
                  float32x4_t acc[TOKENS][PARTS])
 {
 #pragma GCC unroll 2
@@ -225,17 +228,14 @@ INLINE void step(const traits t, const uint8_t *p, const uint8_t *head, const ui
         const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
         int32x4_t sum[PARTS][TOKENS];
         float32x4_t high[PARTS][TOKENS];
-        if (high_at) {
-            const uint8_t *y[TOKENS];
-            for (int j = 0; j < tokens; j++)
-                y[j] = x[j] + high_at;
+        if (y) {
             dots(t.codes, p + t.numbers, y, from, to, tokens, sum);
             for (int part = 0; part < PARTS; part++)
                 for (int j = 0; j < tokens; j++)
                     high[part][j] = vcvtq_f32_s32(sum[part][j]);
         }
         dots(t.codes, p + t.numbers, x, from, to, tokens, sum);
-        finish(t, p, head, x, half, tokens, sum, high_at ? high : NULL, acc);
+        finish(t, p, head, x, half, tokens, sum, y ? high : NULL, acc);
     }
 }
 
@@ -271,10 +271,16 @@ INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int 
             if (b % LM_Q8_GROUP == 0)
                 rescale(((const lm_q8_block *)(const void *)x[j])->ratio, acc[j]);
         }
-        if (__builtin_expect(o->wide[b / 64] >> b % 64 & 1, 0))
-            step(t, p, head, x, 2 * o->cols, tokens, acc);
-        else
-            step(t, p, head, x, 0, tokens, acc);
+        if (__builtin_expect(o->wide[b / 64] >> b % 64 & 1, 0)) {
+            const uint8_t *y[TOKENS];
+            for (int j = 0; j < tokens; j++) {
+                const lm_q8_row row = lm_q8_row_of_low(o->x[j], o->cols);
+                y[j] = (const void *)(lm_q8_is_wide(&row, b) ? &row.high[b] : &no_high);
+            }
+            step(t, p, head, x, y, tokens, acc);
+        } else {
+            step(t, p, head, x, NULL, tokens, acc);
+        }
         p += t.unit;
     }
     for (int j = 0; j < tokens; j++)

@@ -41,7 +41,7 @@ static void pack_block(const lm_q8_row *r, uint64_t b, const float *x)
 {
     int32_t low[2], high[2] = { 0, 0 };
     __m256 id = _mm256_set1_ps(lm_q8_inverse(r, b));
-    __m256i q[4], above[4], rest = _mm256_setzero_si256();
+    __m256i q[4], above[4];
 
     for (int i = 0; i < 4; i++) {                            /* NaN as zero */
         __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), id);
@@ -53,16 +53,15 @@ static void pack_block(const lm_q8_row *r, uint64_t b, const float *x)
             above[i] = _mm256_and_si256(out, _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7));
             q[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(above[i], 7));
         }
-        rest = to_bytes(above);
+        __m256i rest = to_bytes(above), zero = _mm256_cmpeq_epi32(rest, _mm256_setzero_si256());
         half_sums(rest, high);
+        _mm256_storeu_si256((void *)r->high[b].q, rest);
+        r->high[b].fours = 0xff & ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(zero));
     }
     __m256i bytes = to_bytes(q);
     half_sums(bytes, low);
     _mm256_storeu_si256((void *)r->low[b].q, bytes);
-    _mm256_storeu_si256((void *)r->high[b].q, rest);
     lm_q8_put_sums(r, b, low, high);
-    __m256i zero = _mm256_cmpeq_epi32(rest, _mm256_setzero_si256());
-    r->high[b].fours = 0xff & ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(zero));
 }
 
 static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_wide)

@@ -173,14 +173,13 @@ static inline void pack_block(lm_q8_block *to, lm_q8_block *to_high, const float
     __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x), id), w = _mm512_mul_ps(_mm512_loadu_ps(x + 16), id);
     __m512i p = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v);           /* NaN as zero */
     __m512i q = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(w, w, _CMP_ORD_Q), w);
-    __m256i high = _mm256_setzero_si256(), rest = high, more = high;
+    __m256i more = _mm256_setzero_si256();
 
     if (c->wide >> i & 1) {
         __m512i p_high = above(&p), q_high = above(&q);
-        high = to_bytes(p_high, q_high);
+        __m256i high = to_bytes(p_high, q_high);
         more = sums(high);
-        uint32_t fours = _mm256_test_epi32_mask(high, high);
-        rest = _mm256_mask_set1_epi32(starts(more), 0x80, (int)fours);
+        store_part(to_high, high, _mm256_mask_set1_epi32(starts(more), 0x80, _mm256_test_epi32_mask(high, high)));
         more = _mm256_slli_epi32(more, 7);
     }
     __m256i bytes = to_bytes(p, q), s = sums(bytes), part = starts(s);
@@ -189,7 +188,6 @@ static inline void pack_block(lm_q8_block *to, lm_q8_block *to_high, const float
     part = _mm256_mask_mov_epi32(part, 0x01, _mm256_castps_si256(_mm256_broadcast_ss(&c->d[i])));
     part = _mm256_mask_mov_epi32(part, 0x80, _mm256_castps_si256(_mm256_broadcast_ss(&c->ratio[i])));
     store_part(to, bytes, part);
-    store_part(to_high, high, rest);
 }
 
 static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_wide)
