@@ -249,17 +249,22 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
     hostile_weights(l, m, type, 2 * block);
 }
 
+static bool same_part(const lm_q8_block *a, const lm_q8_block *b)
+{
+    return !memcmp(a->q, b->q, 32) && !memcmp(&a->start, &b->start, 12);
+}
+
 static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
 {
     if (g->head->wide != w->head->wide || memcmp(g->wide, w->wide, lm_q8_mask_bytes(cols)) ||
         memcmp(g->listed, w->listed, w->head->wide * sizeof *w->listed))
         return false;
     for (uint64_t b = 0; b < cols / 32; b++) {
-        const lm_q8_block *a = &g->low[b], *c = &w->low[b], *l = &g->high[b], *m = &w->high[b];
-        if (memcmp(a->q, c->q, 32) || !same_bits(a->d, c->d) || !same_bits(a->ratio, c->ratio) || memcmp(&a->start, &c->start, 12) || !same_bits(a->sum, c->sum) ||
+        const lm_q8_block *a = &g->low[b], *c = &w->low[b];
+        if (!same_part(a, c) || !same_bits(a->d, c->d) || !same_bits(a->ratio, c->ratio) || !same_bits(a->sum, c->sum) ||
             !same_bits(a->half_sum[0], c->half_sum[0]) || !same_bits(a->half_sum[1], c->half_sum[1]))
             return false;
-        if (lm_q8_is_wide(w, b) && (memcmp(l->q, m->q, 32) || l->fours != m->fours || memcmp(&l->start, &m->start, 12)))
+        if (lm_q8_is_wide(w, b) && (!same_part(&g->high[b], &w->high[b]) || g->high[b].fours != w->high[b].fours))
             return false;
     }
     return true;

@@ -193,6 +193,7 @@ static inline void pack_block(lm_q8_block *to, lm_q8_block *to_high, const float
 static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_wide)
 {
     lm_q8_row r = lm_q8_row_at(dst, cols);
+    const __m512i counted = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     uint64_t blocks = cols / 32;
     uint32_t wide = 0;
 
@@ -206,8 +207,7 @@ static inline void pack_row(void *dst, const float *x, uint64_t cols, bool all_w
         sixteen c;
         before = choose(&r, &all, x, b, blocks, before, &c);
         r.wide[b / 64] |= (uint64_t)c.wide << b % 64;
-        __m512i numbers = _mm512_add_epi32(_mm512_set1_epi32((int)b), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-        _mm512_mask_compressstoreu_epi32(r.listed + wide, (__mmask16)c.wide, numbers);
+        _mm512_mask_compressstoreu_epi32(r.listed + wide, (__mmask16)c.wide, _mm512_add_epi32(_mm512_set1_epi32((int)b), counted));
         wide += (uint32_t)__builtin_popcount(c.wide);
         for (unsigned i = 0; i < 16 && b + i < blocks; i++)
             pack_block(&r.low[b + i], &r.high[b + i], x + 32 * (b + i), &c, i);
