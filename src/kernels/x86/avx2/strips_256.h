@@ -9,9 +9,10 @@
  *   dots()     the product itself
  *
  * One output is one lane; a strip's vectors are two, rows 0-7 and 8-15. For each unit of 32 columns, in rising order:
- * y += w's d * integer sum + w's m * (sum of x), in units of the d of a group of x's blocks, from one group to the next times its ratio
- * and at the end times d; what the blocks that stand out have in high bytes follows when all that is done, row by row. No order depends on how many rows of x there are; integer sums are exact in any order. Codes with a sign are read
- * with an offset that the start of the integer sum takes back.
+ * y += w's d * integer sum + w's m * (sum of x), in units of the d of a group of x's blocks, from one group to the next times its
+ * ratio and at the end times d; what the blocks that stand out have in high bytes follows when all that is done, row by row. No order
+ * depends on how many rows of x there are; integer sums are exact in any order. Codes with a sign are read with an offset that the
+ * start of the integer sum takes back.
  *
  * Sixteen registers hold the integer sums of a tile and what is multiplied; the float sums live in the first-level cache, where they
  * cost a load and a store that run beside the products. Where rows are many, a group of strips is unpacked once into a panel of bytes
