@@ -203,7 +203,7 @@ static void fill_scratch(lm_facts *f, lm_fact *g)
                  "values, laid over each other where their lives do not meet");
     lm_say_count(g, "workers", workers, LM_UNIT_BYTES, LM_FROM_PLAN, "scratch of the threads");
     lm_say_count(g, "bookkeeping", p->slab_bytes - values - workers, LM_UNIT_BYTES, LM_FROM_PLAN,
-                 "page tables, positions, rotary frequencies");
+                 "page tables, positions, rotary frequencies, ranges of attention");
 }
 
 void lm_fill_memory(lm_facts *f, lm_fact *g)
