@@ -61,7 +61,7 @@ static void release(const lm_filemap *m)
 lm_status lm_filemap_open(const char *path, bool use_mmap, lm_filemap *out, lm_error *e)
 {
     struct stat st;
-    int         fd;
+    int         fd = -1;
     void       *data   = NULL;
     lm_status   status = LM_OK;
 
@@ -121,7 +121,7 @@ void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size)
 lm_status lm_file_read(const char *path, uint64_t max, char **data, size_t *size, lm_error *e)
 {
     struct stat st;
-    int         fd;
+    int         fd = -1;
     char       *bytes;
 
     if (access(path, F_OK) != 0 && errno == ENOENT) {

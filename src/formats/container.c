@@ -367,7 +367,7 @@ static lm_status read_document(const lm_container *c, const char *name, char **p
 
 lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_error *e)
 {
-    lm_document *d;
+    lm_document *d = NULL;
     char        *path;
 
     LM_TRY(find_document(c, name, &d, e));
@@ -381,7 +381,7 @@ lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_
 
 lm_status lm_container_json(lm_container *c, const char *name, const lm_meta **out, lm_error *e)
 {
-    lm_document *d;
+    lm_document *d = NULL;
     char        *path, *text;
     size_t       size;
 

@@ -34,7 +34,7 @@ static lm_status read_header(lm_cursor *c, gguf_header *out, lm_error *e)
 {
     lm_view     magic;
     uint32_t    version;
-    gguf_header h;
+    gguf_header h = { 0 };
     lm_status   s;
 
     if (c->size < HEADER_BYTES && !(c->size >= 4 && memcmp(c->data, "GGUF", 4)))
@@ -95,7 +95,7 @@ static lm_status scan_head(void *arg)
     head_scan  *s = arg;
     lm_cursor  *c = &s->c;
     lm_error   *e = s->e;
-    gguf_header h;
+    gguf_header h = { 0 };
     uint32_t    u;
     lm_view     v, name;
     char        text[161];
@@ -244,7 +244,7 @@ static lm_status read_part(lm_container *x, const char *path, lm_meta **out, lm_
     uint8_t    *bytes = NULL;
     lm_meta    *m = NULL;
     lm_cursor   c = { .file = path };
-    gguf_header h;
+    gguf_header h = { 0 };
     lm_status   status;
 
     LM_TRY(lm_container_add_file(x, path, &part, e));
