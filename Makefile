@@ -5,7 +5,7 @@ T     ?= 60
 .DEFAULT_GOAL := help
 .PHONY: demo test browser debug asan tsan coverage neon bench facts golden golden-report messages fmt lint install clean help
 
-PROMPT ?= What is gravity? Answer in one sentence.
+PROMPT ?= What is water made of? Answer in one sentence.
 
 demo: build/release/build.ninja                ## answer a prompt with a small real model
 	@ninja -C build/release --quiet src/cli/lamina

@@ -155,11 +155,11 @@ static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, do
 }
 
 /* Of what is left after queries, keys and values have been rounded, the fast kernels round probabilities: half a unit in the last of
- * eight bits, once above the line and once below. */
+ * eight bits, once above the line and once below. A slope takes scores to minus the distance, whose last bit e^x makes a share. */
 static void against_definition(const scene *s)
 {
     static double want[1024], size[1024];
-    const double part = s->fast ? 2 * 0x1p-8 + 1e-4 : 2e-5;
+    const double far = s->slopes ? s->position + s->rows : 0, part = (s->fast ? 2 * 0x1p-8 + 1e-4 : 2e-5) + 0x1p-23 * far;
 
     for (uint32_t h = 0; h < s->kv.n_kv_heads; h++) {
         lm_attention_args a = args_of(s, h);
