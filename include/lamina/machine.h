@@ -13,7 +13,7 @@ extern "C" {
 
 typedef struct lm_machine {
     const char *cpu;                 /* "AMD EPYC 9R14" */
-    const char *detected;            /* the highest instruction set level that processor and system have, "avx512bf16" */
+    const char *detected;            /* the highest instruction set level that processor and system have, "amx" */
     const char *usable;              /* the level that engines use when not told otherwise */
     const char *limited_by;          /* the value of LAMINA_CPU where it takes something away, else NULL */
     const char *const *levels;       /* all that are detected, lowest first, NULL-ended */

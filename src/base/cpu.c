@@ -12,6 +12,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #endif
 
 static const struct {
@@ -30,6 +31,7 @@ static const struct {
     { "avx512", LM_CPU_AVX512 },
     { "avx512vnni", LM_CPU_AVX512_VNNI },
     { "avx512bf16", LM_CPU_AVX512_BF16 },
+    { "amx", LM_CPU_AMX },
 #endif
 };
 
@@ -53,6 +55,14 @@ static uint64_t saved_state(void)
 static bool has(uint32_t reg, unsigned bit)
 {
     return reg >> bit & 1;
+}
+
+/* Linux saves tiles only for a process that asked, for its sake and that of its threads (Documentation/arch/x86/xstate.rst). */
+static bool may_use_tiles(void)
+{
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
 static lm_cpu detect(void)
@@ -80,6 +90,10 @@ static lm_cpu detect(void)
         if (has(a1, 5))
             set |= LM_CPU_AVX512_BF16;
     }
+    /* AMX-BF16 22, AMX-TILE 24, AMX-INT8 25 */
+    const lm_cpu under = LM_CPU_AVX512_VNNI | LM_CPU_AVX512_BF16;
+    if ((set & under) == under && (os >> 17 & 3) == 3 && has(d7, 22) && has(d7, 24) && has(d7, 25) && may_use_tiles())
+        set |= LM_CPU_AMX;
     return set;
 }
 
@@ -174,6 +188,11 @@ lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s ", levels[i].name);
     }
     return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "\"%s\" is no instruction set level; known: %sauto", name, known);
+}
+
+const char *lm_cpu_level_name(size_t i)
+{
+    return i < N_LEVELS ? levels[i].name : NULL;
 }
 
 void lm_cpu_limit(lm_cpu mask)

@@ -5,6 +5,7 @@
 #define LM_BASE_CPU_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -18,6 +19,7 @@ enum {
     LM_CPU_AVX512_VNNI = 1u << 3,
     LM_CPU_AVX512_BF16 = 1u << 4,
     LM_CPU_AVXVNNI_VEX = 1u << 5,    /* and in that of AVX-VNNI; else in that of AVX512-VNNI */
+    LM_CPU_AMX         = 1u << 6,    /* tiles of int8 and bfloat16, which the system lets this process use */
     LM_CPU_NEON        = 1u << 8,
     LM_CPU_DOTPROD     = 1u << 9,
     LM_CPU_I8MM        = 1u << 10,
@@ -32,8 +34,10 @@ lm_cpu lm_cpu_usable(void);
 /* LM_USAGE when LAMINA_CPU names no level; lm_cpu_usable takes it for "auto". */
 lm_status lm_cpu_environment(lm_error *e);
 
-/* "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "neon", "auto" -> the mask of that level and all below
- * it. LM_USAGE names an unknown level and lists the known ones. */
+/* The names of all levels of this architecture, rising; NULL past the last. */
+const char *lm_cpu_level_name(size_t i);
+
+/* A level's name or "auto" -> the mask of that level and all below it. LM_USAGE names an unknown level and lists the known ones. */
 lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e);
 void      lm_cpu_limit(lm_cpu mask);
 

@@ -9,6 +9,8 @@ void lm_kernels_init(lm_kernels *k, lm_cpu cpu)
         lm_kernels_init_avx2(k);
     if ((cpu & LM_CPU_AVX512) && (cpu & LM_CPU_AVX2))
         lm_kernels_init_avx512(k);
+    if (cpu & LM_CPU_AMX)
+        lm_kernels_init_amx(k);
 #elif defined(__aarch64__)
     if (cpu & LM_CPU_NEON)
         lm_kernels_init_neon(k);

@@ -174,6 +174,7 @@ void lm_kernels_init(lm_kernels *k, lm_cpu cpu);
 void lm_kernels_init_ref(lm_kernels *k);
 void lm_kernels_init_avx2(lm_kernels *k);
 void lm_kernels_init_avx512(lm_kernels *k);
+void lm_kernels_init_amx(lm_kernels *k);
 void lm_kernels_init_neon(lm_kernels *k);
 
 #endif

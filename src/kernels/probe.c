@@ -64,6 +64,8 @@ void lm_probes_init(lm_probes *p, lm_cpu cpu)
             lm_probes_init_avx512vnni(p);
         if (cpu & LM_CPU_AVX512_BF16)
             lm_probes_init_avx512bf16(p);
+        if (cpu & LM_CPU_AMX)
+            lm_probes_init_amx(p);
     }
 #endif
 }

@@ -37,5 +37,6 @@ void lm_probes_init_avx2(lm_probes *p);
 void lm_probes_init_avx512(lm_probes *p);
 void lm_probes_init_avx512vnni(lm_probes *p);
 void lm_probes_init_avx512bf16(lm_probes *p);
+void lm_probes_init_amx(lm_probes *p);
 
 #endif

@@ -20,14 +20,13 @@
 /* Levels whose every instruction is there, from the lowest to the highest. */
 static const char *const *detected_levels(lm_cpu all)
 {
-    static const char *const  every[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "neon", "dotprod", "i8mm" };
-    static _Thread_local const char *found[sizeof every / sizeof *every + 1];
-    size_t                    n    = 0;
-    lm_cpu                    mask = 0;
+    static _Thread_local const char *found[16];
+    size_t                           n    = 0;
+    lm_cpu                           mask = 0;
 
-    for (size_t i = 0; i < sizeof every / sizeof *every; i++)
-        if (lm_cpu_level(every[i], &mask, NULL) == LM_OK && strcmp(lm_cpu_name(mask & all), every[i]) == 0)
-            found[n++] = every[i];
+    for (size_t i = 0; lm_cpu_level_name(i) && n + 1 < sizeof found / sizeof *found; i++)
+        if (lm_cpu_level(lm_cpu_level_name(i), &mask, NULL) == LM_OK && strcmp(lm_cpu_name(mask & all), lm_cpu_level_name(i)) == 0)
+            found[n++] = lm_cpu_level_name(i);
     found[n] = NULL;
     return found;
 }

@@ -19,8 +19,6 @@
 #define MOST       1024
 #define MOST_FILES 8
 
-static const char *const levels[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "neon", "dotprod", "i8mm" };
-
 /* A level that the processor has, and whose float32 kernels are not those of the level before. */
 static bool is_here(const char *level)
 {
@@ -71,12 +69,13 @@ static void report(const char *name, const char *path, char (*files)[512], size_
     if (lm_model_open(path, NULL, &m, &e) != LM_OK)
         fail_msg("%s: %s", name, lm_error_text(&e, text, sizeof text));
     for (size_t f = 0; f < n_files; f++)
-        for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
-            lm_verdict v;
-            if (!is_here(levels[l]))
+        for (size_t l = 0; lm_cpu_level_name(l); l++) {
+            lm_verdict  v;
+            const char *level = lm_cpu_level_name(l);
+            if (!is_here(level))
                 continue;
-            verify(name, m, files[f], levels[l], &v);
-            printf("  %-36s %-11s %5llu rows  %9.2e  bitwise %-17s greedy %2llu/%-2llu  taps %llu\n", name, levels[l],
+            verify(name, m, files[f], level, &v);
+            printf("  %-36s %-11s %5llu rows  %9.2e  bitwise %-17s greedy %2llu/%-2llu  taps %llu\n", name, level,
                    (unsigned long long)v.rows, v.max_rel_err, mark(v.bitwise_known, v.chunked && v.stepwise),
                    (unsigned long long)v.greedy_common, (unsigned long long)v.greedy_total, (unsigned long long)v.taps);
             ++*count;

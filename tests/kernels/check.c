@@ -183,7 +183,6 @@ static void usage(void)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "neon", "dotprod", "i8mm" };
     uint64_t seed = (uint64_t)time(NULL);
     const char *only = NULL;
     bool bench = false, batches = false;
@@ -203,12 +202,12 @@ int main(int argc, char **argv)
 
     int levels = 0;
     lm_cpu last = ~0u;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        level l = { .name = names[i] };
-        if (lm_cpu_level(names[i], &l.cpu, NULL) != LM_OK)
+    for (size_t i = 0; lm_cpu_level_name(i); i++) {
+        level l = { .name = lm_cpu_level_name(i) };
+        if (lm_cpu_level(l.name, &l.cpu, NULL) != LM_OK)
             continue;
         l.cpu &= lm_cpu_detected();
-        if (l.cpu == last || (only && strcmp(only, names[i])))          /* this machine has nothing new at that level */
+        if (l.cpu == last || (only && strcmp(only, l.name)))            /* this machine has nothing new at that level */
             continue;
         last = l.cpu;
         lm_kernels_init(&l.k, l.cpu);

@@ -10,14 +10,12 @@
 #include "base/alloc.h"
 #include "kernels/probe.h"
 
-static const char *const levels[] = { "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16" };
-
-/* The probes of level `i`; false where this processor lacks it. */
-static bool probes_of(size_t i, lm_probes *out)
+/* The probes of a level; false where this processor lacks it. */
+static bool probes_of(const char *level, lm_probes *out)
 {
     lm_cpu mask;
 
-    if (lm_cpu_level(levels[i], &mask, NULL) != LM_OK || strcmp(lm_cpu_name(mask & lm_cpu_detected()), levels[i]) != 0)
+    if (lm_cpu_level(level, &mask, NULL) != LM_OK || strcmp(lm_cpu_name(mask & lm_cpu_detected()), level) != 0)
         return false;
     lm_probes_init(out, mask & lm_cpu_detected());
     return true;
@@ -33,8 +31,8 @@ static void every_byte_is_read(void **state)
     (void)state;
     for (size_t i = 0; i < 4 * STRIDE; i++)
         data[i] = (uint8_t)(i * 37 >> 3);
-    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
-        if (!probes_of(l, &p))
+    for (size_t l = 0; lm_cpu_level_name(l); l++) {
+        if (!probes_of(lm_cpu_level_name(l), &p))
             continue;
         uint64_t before = p.read(data, STRIDE, N);
         for (size_t i = 0; i < 4 * STRIDE; i++) {
@@ -76,8 +74,8 @@ static void loops(void **state)
     lm_probes p;
 
     (void)state;
-    for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
-        if (!probes_of(l, &p))
+    for (size_t l = 0; lm_cpu_level_name(l); l++) {
+        if (!probes_of(lm_cpu_level_name(l), &p))
             continue;
         every_round_is_computed(&p.int8, LM_PROBE_INT8);
         every_round_is_computed(&p.bf16, LM_PROBE_BF16);
@@ -92,7 +90,7 @@ static void counted_operations_are_done(void **state)
     lm_probes p;
 
     (void)state;
-    if (!probes_of(4, &p))
+    if (!probes_of("avx512vnni", &p))
         return;
     int32_t *data = lm_alloc_aligned(LM_PROBE_BYTES, 64), *model = lm_alloc_aligned(LM_PROBE_BYTES, 64);
     size_t   chains = p.int8.operations / (8 * LANES);

@@ -1,91 +1,17 @@
 /* bf16_avx512.c - matrices of bfloat16 times rows rounded to bfloat16, by vdpbf16ps: products exact, sums in float32.
  *
- * A strip is sixteen rows of the matrix, the lanes of a vector, and one stream of pairs of columns: [cols/2][16][2]. The last
- * strip is padded with rows of zeros, an odd last column with a zero. One output is one lane, summed over pairs in rising order
+ * Strips are those of bf16_strips.h. One output is one lane, summed over pairs in rising order
  * whatever tile it is computed in. Two strips at a time, so that a broadcast serves two instructions, and up to six rows. */
 #include <immintrin.h>
 #include <string.h>
 
+#include "kernels/x86/avx512/bf16_strips.h"
 #include "kernels/x86/avx512/epilogue_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 
 enum { R = LM_STRIP_ROWS, TOKENS = 6, FEW = 24, GROUP_BYTES = 512 << 10, AHEAD = 8192 };
 
 #define INLINE static inline __attribute__((always_inline))
-
-/* ---- activations: [cols] bfloat16, an even number --------------------------------------------------------------- */
-
-static uint64_t pairs_of(uint64_t cols)
-{
-    return (cols + 1) / 2;
-}
-
-static uint64_t row_bytes(uint64_t cols)
-{
-    return (pairs_of(cols) * 4 + 63) & ~UINT64_C(63);
-}
-
-static void pack_row(void *dst, const float *x, uint64_t cols)
-{
-    uint16_t *y = dst;
-    uint64_t i = 0;
-
-    for (; i + 16 <= cols; i += 16)
-        _mm256_storeu_si256((void *)(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
-    if (i < cols) {
-        __mmask16 lanes = (__mmask16)((1u << (cols - i)) - 1);
-        __m256i tail = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, x + i));
-        _mm256_mask_storeu_epi16(y + i, lanes, tail);
-    }
-    if (cols % 2)
-        y[cols] = 0;
-}
-
-static const lm_activation activation_bf16 = { .name = "bf16", .bytes = row_bytes, .pack = pack_row };
-
-/* ---- strips ------------------------------------------------------------------------------------------------------ */
-
-static uint64_t strip_bytes(uint64_t cols)
-{
-    return pairs_of(cols) * R * 4;
-}
-
-static uint64_t packed_bytes(uint64_t rows, uint64_t cols)
-{
-    return ((rows + R - 1) / R * strip_bytes(cols) + 63) & ~UINT64_C(63);
-}
-
-static void pack(void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last)
-{
-    (void)rows;
-    for (uint64_t at = first; at < last; at += R) {
-        uint8_t *strip = (uint8_t *)dst + at / R * strip_bytes(cols);
-        if (last - at < R || cols % 2)
-            memset(strip, 0, strip_bytes(cols));
-        for (uint64_t from = 0; from < cols; from += 64)     /* a few cache lines of every row at a time */
-            for (uint64_t i = 0; i < R && at + i < last; i++) {
-                const uint8_t *row = (const uint8_t *)stored + (at + i) * cols * 2;
-                uint64_t to = cols - from < 64 ? cols : from + 64, k = from;
-                for (; k + 2 <= to; k += 2)
-                    memcpy(strip + (k / 2 * R + i) * 4, row + 2 * k, 4);
-                if (k < to)
-                    memcpy(strip + (k / 2 * R + i) * 4, row + 2 * k, 2);
-            }
-    }
-}
-
-static void row(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t which)
-{
-    const uint8_t *strip = (const uint8_t *)w + which / R * strip_bytes(cols);
-
-    (void)rows;
-    for (uint64_t k = 0; k < cols; k++) {
-        uint16_t half;
-        memcpy(&half, strip + (k / 2 * R + which % R) * 4 + k % 2 * 2, 2);
-        uint32_t bits = (uint32_t)half << 16;
-        memcpy(dst + k, &bits, 4);
-    }
-}
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
@@ -148,7 +74,7 @@ static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t 
 {
     __m512 y[2][TOKENS];
 
-    o->w = (const uint8_t *)a->w + at / R * strip_bytes(a->cols);
+    o->w = (const uint8_t *)a->w + at / R * lm_bf16_strip(a->cols);
     for (uint64_t j = 0; j < tokens; j++)
         o->x[j] = (const uint8_t *)a->x + (r + j) * a->x_stride;
     lm_prefetch_rows(a, r, tokens, at);
@@ -164,9 +90,9 @@ static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t 
  * group of strips in the second-level cache. */
 static void run(const lm_matmul_args *a)
 {
-    uint64_t strip = strip_bytes(a->cols), n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
+    uint64_t strip = lm_bf16_strip(a->cols), n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
     uint64_t group = 2 * R * (1 + GROUP_BYTES / (2 * strip + 1)), cuts = (a->n + TOKENS - 1) / TOKENS;
-    operands o = { .pairs = pairs_of(a->cols), .strip = strip, .turns = 1 };
+    operands o = { .pairs = lm_bf16_pairs(a->cols), .strip = strip, .turns = 1 };
 
     if (a->n <= FEW) {
         o.strip = half * strip;
@@ -195,13 +121,13 @@ static void run(const lm_matmul_args *a)
 
 static const lm_matmul strips_bf16 = {
     .name = "bf16 strips avx512bf16",
-    .x = &activation_bf16,
+    .x = &lm_activation_bf16,
     .arithmetic = LM_ARITHMETIC_BF16,
     .row_group = 2 * R,
-    .packed_bytes = packed_bytes,
-    .pack = pack,
+    .packed_bytes = lm_bf16_packed_bytes,
+    .pack = lm_bf16_pack,
     .run = run,
-    .row = row,
+    .row = lm_bf16_row,
 };
 
 void lm_strips_init_avx512bf16(lm_kernels *k)

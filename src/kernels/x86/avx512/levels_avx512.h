@@ -13,6 +13,8 @@ void lm_floats_init_avx512(lm_kernels *k);
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k);
 void lm_attention_kernels_init_avx512bf16(lm_attention_kernels *k);      /* over those of avx512: pages are the same */
 void lm_strips_init_avx512vnni(lm_kernels *k);
+/* The kernel of a type, of those that lm_strip_of knows. */
+const lm_matmul *lm_strips_avx512vnni(lm_dtype type);
 void lm_strips_init_avx512bf16(lm_kernels *k);
 
 #endif

@@ -52,7 +52,7 @@ INLINE __m512i start_of(const traits t, const uint8_t *block, const int half)
     if (!t.offset)
         return _mm512_setzero_si512();
     if (t.halves == 2)
-        return _mm512_slli_epi32(_mm512_set1_epi32(x->half_start[half]), t.offset == 4 ? 0 : 3);
+        return _mm512_slli_epi32(_mm512_set1_epi32(x->half_start[half]), t.offset == 4 ? 0 : t.offset == 32 ? 3 : 5);
     if (t.offset == 12)
         return _mm512_add_epi32(_mm512_set1_epi32(x->start), _mm512_srai_epi32(_mm512_set1_epi32(x->start), 1));
     return _mm512_slli_epi32(_mm512_set1_epi32(x->start), t.offset == 8 ? 0 : t.offset == 16 ? 1 : 4);

@@ -1,0 +1,7 @@
+#include "kernels/x86/amx/levels_amx.h"
+
+void lm_kernels_init_amx(lm_kernels *k)
+{
+    lm_strips_init_amx(k);
+    lm_bf16_init_amx(k);
+}

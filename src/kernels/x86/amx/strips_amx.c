@@ -1,0 +1,247 @@
+/* strips_amx.c - prompts on tiles: strips of quantised weights times sixteen rows of q8_rows.h at once, by tdpbssd.
+ *
+ * The results are those of strips_avx512.c, bit for bit. A tile product gives the integer sums of a unit for sixteen outputs and sixteen
+ * rows, which are exact in any order; what is done with them in float32 is the same in the same order, a row of a tile in a vector.
+ * So rows that are few go there, and a prompt may be cut anywhere.
+ *
+ * A group of strips is unpacked into a panel: numbers as float32, codes as bytes with a sign. Four tiles of x at a time stay in
+ * registers while all strips of the group pass; each leaves its sums in memory, where vectors take them up one strip later.
+ * Storing them is what limits: sixteen vectors for sixteen products of a vector each. */
+#include <immintrin.h>
+
+#include "kernels/q8_rows.h"
+#include "kernels/strip_kernel.h"
+#include "kernels/x86/amx/levels_amx.h"
+#include "kernels/x86/amx/tiles_amx.h"
+#include "kernels/x86/avx512/epilogue_avx512.h"
+#include "kernels/x86/avx512/levels_avx512.h"
+#include "kernels/x86/avx512/strip_types_avx512.h"
+
+enum { LEAST_ROWS = 32, GROUP_BYTES = 512 << 10 };
+enum { AT_ONCE = 4 };                /* tiles of x in registers */
+enum { SUMS = R * TILE_ROWS };       /* of a tile, and of a strip */
+
+/* Rows of x, a strip of sixteen after the other. */
+typedef struct pass {
+    const uint8_t *panel;
+    uint64_t strip;                  /* bytes of one in the panel */
+    uint64_t strips, cols, tokens;
+    const uint8_t *x[TILE_ROWS];     /* their first blocks; what exceeds tokens is the last one again */
+    uint64_t x_stride;
+    int32_t *sums;                   /* [2][AT_ONCE][SUMS] */
+    float   *acc;                    /* [strips][SUMS] */
+} pass;
+
+/* The integer sums of tiles [0, count) of a strip, whose first unit is at `unit`. */
+INLINE void multiply(const traits t, const uint8_t *unit, const int count, int32_t *sums)
+{
+#define UNIT(i) (unit + (unsigned)((i) / t.halves) * t.unit + t.numbers + (i) % t.halves * 256)
+#define MULTIPLY(i, c, b)                        \
+    if ((i) < count) {                           \
+        _tile_zero(c);                           \
+        _tile_loadd(b, UNIT(i), 64);             \
+        _tile_dpbssd(c, i, b);                   \
+        _tile_stored(c, sums + (i) * SUMS, 64);  \
+    }
+    MULTIPLY(0, 4, 6)
+    MULTIPLY(1, 5, 7)
+    MULTIPLY(2, 4, 6)
+    MULTIPLY(3, 5, 7)
+#undef MULTIPLY
+#undef UNIT
+}
+
+INLINE const lm_q8_block *block_of(const pass *p, int row, uint64_t b)
+{
+    return (const void *)(p->x[row] + 64 * b);
+}
+
+/* acc of a strip with what its sums add; block b is the first of them. */
+INLINE void join(const traits t, const pass *p, const uint8_t *unit, uint64_t b, const int count, const int32_t *sums, float *acc)
+{
+    __m512 v[TILE_ROWS];
+
+#pragma GCC unroll 16
+    for (int j = 0; j < TILE_ROWS; j++)
+        v[j] = b ? _mm512_load_ps(acc + R * j) : _mm512_setzero_ps();
+    if (b % LM_Q8_GROUP == 0) {
+#pragma GCC unroll 16
+        for (int j = 0; j < TILE_ROWS; j++)
+            v[j] = _mm512_mul_ps(v[j], _mm512_set1_ps(block_of(p, j, b)->ratio));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < count; i++) {
+        const int half = i % t.halves;
+        const uint8_t *numbers = unit + (unsigned)(i / t.halves) * t.unit;
+        __m512 d = t.d(numbers, NULL, half), m = t.m(numbers, NULL, half);
+#pragma GCC unroll 16
+        for (int j = 0; j < TILE_ROWS; j++) {
+            const lm_q8_block *x = block_of(p, j, b + (uint64_t)(i / t.halves));
+            v[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums + i * SUMS + R * j)), d, v[j]);
+            if (t.sign == PLUS)
+                v[j] = _mm512_fmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
+            if (t.sign == MINUS)
+                v[j] = _mm512_fnmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int j = 0; j < TILE_ROWS; j++)
+        _mm512_store_ps(acc + R * j, v[j]);
+}
+
+/* All strips with the columns of `count` tiles from block b on; sums of one are taken up after the next one's products began. */
+INLINE void columns(const traits t, const pass *p, uint64_t b, const int count)
+{
+    const uint8_t *unit = p->panel + b * t.unit, *x = p->x[0] + 64 * b;
+    uint64_t which = 0;
+
+    _tile_loadd(0, x, p->x_stride);
+    if (count > 1)
+        _tile_loadd(1, x + 1 % t.halves * 16 + 1 / t.halves * 64, p->x_stride);
+    if (count > 2)
+        _tile_loadd(2, x + 2 / t.halves * 64, p->x_stride);
+    if (count > 3)
+        _tile_loadd(3, x + 3 % t.halves * 16 + 3 / t.halves * 64, p->x_stride);
+    for (uint64_t s = 0; s <= p->strips; s++, which = !which) {
+        if (s < p->strips)
+            multiply(t, unit + s * p->strip, count, p->sums + which * AT_ONCE * SUMS);
+        if (s > 0)
+            join(t, p, unit + (s - 1) * p->strip, b, count, p->sums + !which * AT_ONCE * SUMS, p->acc + (s - 1) * SUMS);
+    }
+}
+
+/* Every column; then the d of the last group, and the blocks that have high bytes. */
+INLINE void rows(const traits t, const pass *p)
+{
+    const uint64_t blocks = p->cols / 32, step = AT_ONCE / (unsigned)t.halves;
+    const operands o = { .w = p->panel, .strip = p->strip, .cols = p->cols };
+    uint64_t b = 0;
+
+    for (; b + step <= blocks; b += step)
+        columns(t, p, b, AT_ONCE);
+    for (; b < blocks; b++)
+        columns(t, p, b, t.halves);
+    for (uint64_t j = 0; j < p->tokens; j++) {
+        const lm_q8_row x = lm_q8_row_of_low(p->x[j], p->cols);
+        __m512 d = _mm512_set1_ps(x.low[blocks - 1].d);
+        for (uint64_t s = 0; s < p->strips; s++) {
+            operands at = o;
+            at.w = p->panel + s * p->strip;
+            __m512 v[2] = { _mm512_mul_ps(_mm512_load_ps(p->acc + s * SUMS + R * j), d) };
+            for (uint32_t i = 0; i < x.head->wide; i++)
+                high_block(t, &at, p->x[j], x.listed[i], 1, v);
+            _mm512_store_ps(p->acc + s * SUMS + R * j, v[0]);
+        }
+    }
+}
+
+/* ---- a matrix ---------------------------------------------------------------------------------------------------- */
+
+/* What is left of a type in a panel. */
+typedef struct form {
+    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);
+    void   (*rows)(const pass *p);
+    uint32_t unit;                   /* bytes */
+    uint8_t  halves;
+} form;
+
+static uint64_t group_strips(uint64_t cols, uint64_t unit)
+{
+    return 1 + GROUP_BYTES / (cols / 32 * unit + 1);
+}
+
+/* Enough for every type. */
+static uint64_t scratch_bytes(uint64_t cols)
+{
+    uint64_t least = cols / 32 * (64 + 32 * R), most = cols / 32 * (panel_numbers(MINUS, 2) + 32 * R);
+    uint64_t strips = 1 + GROUP_BYTES / (least + 1);
+
+    return 4 * (2 * AT_ONCE * SUMS + strips * SUMS) + GROUP_BYTES + most;
+}
+
+static void take_tile(const lm_matmul_args *a, uint64_t r, uint64_t tokens, const form *f, pass *p)
+{
+    if (p->tokens != tokens) {
+        tile_config c = { .palette = 1 };
+        for (int i = 0; i < TILES; i++) {
+            const int b = i >= 6;
+            c.rows[i]      = b ? 8 / f->halves : (uint8_t)tokens;
+            c.row_bytes[i] = i < AT_ONCE ? 32 / f->halves : 64;
+        }
+        tiles_configure(&c);
+        p->tokens = tokens;
+    }
+    for (uint64_t j = 0; j < TILE_ROWS; j++) {
+        uint64_t row = r + (j < tokens ? j : tokens - 1);
+        p->x[j] = (const uint8_t *)lm_q8_row_at((const uint8_t *)a->x + row * a->x_stride, a->cols).low;
+    }
+}
+
+static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
+{
+    const uint64_t group = group_strips(a->cols, f->unit), bytes = a->cols / 32 * f->unit, tiles = (a->n + TILE_ROWS - 1) / TILE_ROWS;
+    int32_t *sums = a->scratch;
+    float   *acc = (float *)(sums + 2 * AT_ONCE * SUMS);
+    uint8_t *panel = (uint8_t *)(acc + group * SUMS);
+    pass p = { .panel = panel, .strip = bytes, .cols = a->cols, .x_stride = a->x_stride, .sums = sums, .acc = acc };
+
+    for (uint64_t from = a->first; from < a->last; from += group * R) {
+        p.strips = (a->last - from + R - 1) / R < group ? (a->last - from + R - 1) / R : group;
+        for (uint64_t s = 0; s < p.strips; s++)
+            f->unpack((const uint8_t *)a->w + (from / R + s) * strip, a->cols, panel + s * bytes);
+        for (uint64_t i = 0; i < tiles; i++) {
+            uint64_t r = a->n * i / tiles, tokens = a->n * (i + 1) / tiles - r;
+            take_tile(a, r, tokens, f, &p);
+            f->rows(&p);
+            for (uint64_t s = 0; s < p.strips; s++)
+                lm_put_rows(a, r, tokens, from + s * R, (const __m512 *)(const void *)(acc + s * SUMS));
+        }
+    }
+    tiles_release();
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+#define PANEL(sign, halves) \
+    ((traits){ c_bytes, d_panel, m_panel_##halves, sign, 128, halves, panel_numbers(sign, halves), panel_numbers(sign, halves) + 32 * R, 0 })
+#define FORM(word, sign, halves)                            \
+    static void rows_##word(const pass *p)                  \
+    {                                                       \
+        rows(PANEL(sign, halves), p);                       \
+    }
+
+FORM(NO_MINIMUM_1, NO_MINIMUM, 1)
+FORM(PLUS_1, PLUS, 1)
+FORM(MINUS_1, MINUS, 1)
+FORM(NO_MINIMUM_2, NO_MINIMUM, 2)
+FORM(MINUS_2, MINUS, 2)
+
+/* Codes as bytes with a sign. */
+#define X(id, word, kind, codes, d, m, sign, offset, halves, ...)                                                \
+    INLINE __m512i signed_##word(const uint8_t *p, const int v)                                                  \
+    {                                                                                                            \
+        return _mm512_sub_epi8(codes(p, v), _mm512_set1_epi8((char)(offset)));                                   \
+    }                                                                                                            \
+    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                               \
+    {                                                                                                            \
+        unpack(TRAITS(signed_##word, d, m, sign, offset, halves, __VA_ARGS__), strip, cols, panel, true);        \
+    }                                                                                                            \
+    static void run_##word(const lm_matmul_args *a)                                                              \
+    {                                                                                                            \
+        static const form f = { unpack_##word, rows_##sign##_##halves,                                           \
+                                R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + 32), halves };              \
+        if (a->n < LEAST_ROWS)                                                                                   \
+            lm_strips_avx512vnni(id)->run(a);                                                                    \
+        else                                                                                                     \
+            run(a, &f, lm_strip_bytes(lm_strip_of(id), a->cols));                                                \
+    }                                                                                                            \
+    LM_STRIP_KERNEL(id, word, "amx", &lm_activation_q8_avx512, 2 * R, scratch_bytes)
+STRIPS(X)
+#undef X
+
+void lm_strips_init_amx(lm_kernels *k)
+{
+#define X(id, word, ...) k->fast[id] = &strips_##word;
+    STRIPS(X)
+#undef X
+}
