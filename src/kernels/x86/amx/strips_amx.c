@@ -32,68 +32,86 @@ typedef struct pass {
     float   *acc;                    /* [strips][SUMS] */
 } pass;
 
-/* The integer sums of tiles [0, count) of a strip, whose first unit is at `unit`. */
-INLINE void multiply(const traits t, const uint8_t *unit, const int count, int32_t *sums)
-{
-#define UNIT(i) (unit + (unsigned)((i) / t.halves) * t.unit + t.numbers + (i) % t.halves * 256)
-#define MULTIPLY(i, c, b)                        \
-    if ((i) < count) {                           \
-        _tile_zero(c);                           \
-        _tile_loadd(b, UNIT(i), 64);             \
-        _tile_dpbssd(c, i, b);                   \
-        _tile_stored(c, sums + (i) * SUMS, 64);  \
-    }
-    MULTIPLY(0, 4, 6)
-    MULTIPLY(1, 5, 7)
-    MULTIPLY(2, 4, 6)
-    MULTIPLY(3, 5, 7)
-#undef MULTIPLY
-#undef UNIT
-}
-
 INLINE const lm_q8_block *block_of(const pass *p, int row, uint64_t b)
 {
     return (const void *)(p->x[row] + 64 * b);
 }
 
-/* acc of a strip with what its sums add; block b is the first of them. */
-INLINE void join(const traits t, const pass *p, const uint8_t *unit, uint64_t b, const int count, const int32_t *sums, float *acc)
+/* What the sums of tile i of a strip add to the rows of v. */
+INLINE void join(const traits t, const pass *p, const uint8_t *unit, uint64_t b, const int i, const int32_t *sums, __m512 v[TILE_ROWS])
+{
+    const int half = i % t.halves;
+    const uint8_t *numbers = unit + (unsigned)(i / t.halves) * t.unit;
+    __m512 d = t.d(numbers, NULL, half), m = t.m(numbers, NULL, half);
+
+#pragma GCC unroll 16
+    for (int j = 0; j < TILE_ROWS; j++) {
+        const lm_q8_block *x = block_of(p, j, b + (uint64_t)(i / t.halves));
+        v[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums + i * SUMS + R * j)), d, v[j]);
+        if (t.sign == PLUS)
+            v[j] = _mm512_fmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
+        if (t.sign == MINUS)
+            v[j] = _mm512_fnmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
+    }
+}
+
+/* The products of a strip whose first unit is at `unit`, if any, between the joins of the one before, if any: tile instructions take so
+ * long that vectors must find work beside each of them. Block b is the first of `count` tiles. */
+INLINE void step(const traits t, const pass *p, const uint8_t *unit, const uint8_t *before, uint64_t b, const int count, int32_t *sums,
+                 const int32_t *sums_before, float *acc)
 {
     __m512 v[TILE_ROWS];
 
 #pragma GCC unroll 16
     for (int j = 0; j < TILE_ROWS; j++)
-        v[j] = b ? _mm512_load_ps(acc + R * j) : _mm512_setzero_ps();
-    if (b % LM_Q8_GROUP == 0) {
+        v[j] = before && b ? _mm512_load_ps(acc + R * j) : _mm512_setzero_ps();
+    if (before) {
+        if (b % LM_Q8_GROUP == 0) {
 #pragma GCC unroll 16
-        for (int j = 0; j < TILE_ROWS; j++)
-            v[j] = _mm512_mul_ps(v[j], _mm512_set1_ps(block_of(p, j, b)->ratio));
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < count; i++) {
-        const int half = i % t.halves;
-        const uint8_t *numbers = unit + (unsigned)(i / t.halves) * t.unit;
-        __m512 d = t.d(numbers, NULL, half), m = t.m(numbers, NULL, half);
-#pragma GCC unroll 16
-        for (int j = 0; j < TILE_ROWS; j++) {
-            const lm_q8_block *x = block_of(p, j, b + (uint64_t)(i / t.halves));
-            v[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums + i * SUMS + R * j)), d, v[j]);
-            if (t.sign == PLUS)
-                v[j] = _mm512_fmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
-            if (t.sign == MINUS)
-                v[j] = _mm512_fnmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
+            for (int j = 0; j < TILE_ROWS; j++)
+                v[j] = _mm512_mul_ps(v[j], _mm512_set1_ps(block_of(p, j, b)->ratio));
         }
     }
+#define MULTIPLY(i, c, with)                                                                                              \
+    if ((i) < count && unit) {                                                                                            \
+        _tile_zero(c);                                                                                                    \
+        _tile_loadd(with, unit + (unsigned)((i) / t.halves) * t.unit + t.numbers + (i) % t.halves * 256, 64);             \
+        _tile_dpbssd(c, i, with);                                                                                         \
+    }
+#define KEEP(i, c)                                                                                                        \
+    if ((i) < count && unit)                                                                                              \
+        _tile_stored(c, sums + (i) * SUMS, 64);
+#define JOIN(i)                                                                                                           \
+    if ((i) < count && before)                                                                                            \
+        join(t, p, before, b, i, sums_before, v);
+    MULTIPLY(0, 4, 6)
+    JOIN(0)
+    MULTIPLY(1, 5, 7)
+    KEEP(0, 4)
+    JOIN(1)
+    MULTIPLY(2, 4, 6)
+    KEEP(1, 5)
+    JOIN(2)
+    MULTIPLY(3, 5, 7)
+    KEEP(2, 4)
+    JOIN(3)
+    KEEP(3, 5)
+#undef JOIN
+#undef KEEP
+#undef MULTIPLY
+    if (before) {
 #pragma GCC unroll 16
-    for (int j = 0; j < TILE_ROWS; j++)
-        _mm512_store_ps(acc + R * j, v[j]);
+        for (int j = 0; j < TILE_ROWS; j++)
+            _mm512_store_ps(acc + R * j, v[j]);
+    }
 }
 
-/* All strips with the columns of `count` tiles from block b on; sums of one are taken up after the next one's products began. */
+/* All strips with the columns of `count` tiles from block b on. */
 INLINE void columns(const traits t, const pass *p, uint64_t b, const int count)
 {
     const uint8_t *unit = p->panel + b * t.unit, *x = p->x[0] + 64 * b;
-    uint64_t which = 0;
+    int32_t *sums[2] = { p->sums, p->sums + AT_ONCE * SUMS };
+    uint64_t s = 1;
 
     _tile_loadd(0, x, p->x_stride);
     if (count > 1)
@@ -102,12 +120,10 @@ INLINE void columns(const traits t, const pass *p, uint64_t b, const int count)
         _tile_loadd(2, x + 2 / t.halves * 64, p->x_stride);
     if (count > 3)
         _tile_loadd(3, x + 3 % t.halves * 16 + 3 / t.halves * 64, p->x_stride);
-    for (uint64_t s = 0; s <= p->strips; s++, which = !which) {
-        if (s < p->strips)
-            multiply(t, unit + s * p->strip, count, p->sums + which * AT_ONCE * SUMS);
-        if (s > 0)
-            join(t, p, unit + (s - 1) * p->strip, b, count, p->sums + !which * AT_ONCE * SUMS, p->acc + (s - 1) * SUMS);
-    }
+    step(t, p, unit, NULL, b, count, sums[0], NULL, NULL);
+    for (; s < p->strips; s++)
+        step(t, p, unit + s * p->strip, unit + (s - 1) * p->strip, b, count, sums[s % 2], sums[(s - 1) % 2], p->acc + (s - 1) * SUMS);
+    step(t, p, NULL, unit + (s - 1) * p->strip, b, count, NULL, sums[(s - 1) % 2], p->acc + (s - 1) * SUMS);
 }
 
 /* Every column; then the d of the last group, and the blocks that have high bytes. */
