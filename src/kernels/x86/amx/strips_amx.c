@@ -121,8 +121,12 @@ INLINE void columns(const traits t, const pass *p, uint64_t b, const int count)
     if (count > 3)
         _tile_loadd(3, x + 3 % t.halves * 16 + 3 / t.halves * 64, p->x_stride);
     step(t, p, unit, NULL, b, count, sums[0], NULL, NULL);
-    for (; s < p->strips; s++)
+    for (; s < p->strips; s++) {
+        for (uint64_t j = s - 1; j < TILE_ROWS; j += p->strips - 1)  /* the next columns of x */
+            for (int i = 0; i < count / t.halves; i++)
+                _mm_prefetch((const char *)p->x[j] + 64 * (b + (unsigned)(count / t.halves + i)), _MM_HINT_T0);
         step(t, p, unit + s * p->strip, unit + (s - 1) * p->strip, b, count, sums[s % 2], sums[(s - 1) % 2], p->acc + (s - 1) * SUMS);
+    }
     step(t, p, NULL, unit + (s - 1) * p->strip, b, count, NULL, sums[(s - 1) % 2], p->acc + (s - 1) * SUMS);
 }
 
