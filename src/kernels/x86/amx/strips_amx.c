@@ -139,6 +139,8 @@ INLINE void rows(const traits t, const pass *p)
 
     for (; b + step <= blocks; b += step)
         columns(t, p, b, AT_ONCE);
+    for (; t.halves == 1 && b + 2 <= blocks; b += 2)
+        columns(t, p, b, 2);
     for (; b < blocks; b++)
         columns(t, p, b, t.halves);
     for (uint64_t j = 0; j < p->tokens; j++) {
