@@ -28,7 +28,7 @@ typedef struct pass {
     uint64_t strips, cols, tokens;
     const uint8_t *x[TILE_ROWS];     /* their first blocks; what exceeds tokens is the last one again */
     uint64_t x_stride;
-    int32_t *sums;                   /* [2][AT_ONCE][SUMS] */
+    int32_t *sums;                   /* [AT_ONCE][SUMS] */
     float   *acc;                    /* [strips][SUMS] */
 } pass;
 
@@ -37,17 +37,29 @@ INLINE const lm_q8_block *block_of(const pass *p, int row, uint64_t b)
     return (const void *)(p->x[row] + 64 * b);
 }
 
-/* What the sums of tile i of a strip add to the rows of v. */
-INLINE void join(const traits t, const pass *p, const uint8_t *unit, uint64_t b, const int i, const int32_t *sums, __m512 v[TILE_ROWS])
+/* `count` tiles of a strip from block b on; nothing when unit is NULL. */
+typedef struct place {
+    const uint8_t *unit;             /* of block b */
+    uint64_t block;
+    float   *acc;
+} place;
+
+INLINE place place_of(const traits t, const pass *p, uint64_t s, uint64_t b)
+{
+    return (place){ p->panel + s * p->strip + b * t.unit, b, p->acc + s * SUMS };
+}
+
+/* What the sums of tile i add to the rows of v. */
+INLINE void join(const traits t, const pass *p, const place *at, const int i, __m512 v[TILE_ROWS])
 {
     const int half = i % t.halves;
-    const uint8_t *numbers = unit + (unsigned)(i / t.halves) * t.unit;
+    const uint8_t *numbers = at->unit + (unsigned)(i / t.halves) * t.unit;
     __m512 d = t.d(numbers, NULL, half), m = t.m(numbers, NULL, half);
 
 #pragma GCC unroll 16
     for (int j = 0; j < TILE_ROWS; j++) {
-        const lm_q8_block *x = block_of(p, j, b + (uint64_t)(i / t.halves));
-        v[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(sums + i * SUMS + R * j)), d, v[j]);
+        const lm_q8_block *x = block_of(p, j, at->block + (unsigned)(i / t.halves));
+        v[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(p->sums + i * SUMS + R * j)), d, v[j]);
         if (t.sign == PLUS)
             v[j] = _mm512_fmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
         if (t.sign == MINUS)
@@ -55,35 +67,32 @@ INLINE void join(const traits t, const pass *p, const uint8_t *unit, uint64_t b,
     }
 }
 
-/* The products of a strip whose first unit is at `unit`, if any, between the joins of the one before, if any: tile instructions take so
- * long that vectors must find work beside each of them. Block b is the first of `count` tiles. */
-INLINE void step(const traits t, const pass *p, const uint8_t *unit, const uint8_t *before, uint64_t b, const int count, int32_t *sums,
-                 const int32_t *sums_before, float *acc)
+/* The products at one place, between the joins of the one before: tile instructions take so long that vectors must find work beside each
+ * of them. The sums of a tile are taken up just before the next ones take their place. */
+INLINE void step(const traits t, const pass *p, const place *at, const place *before, const int count)
 {
     __m512 v[TILE_ROWS];
 
 #pragma GCC unroll 16
     for (int j = 0; j < TILE_ROWS; j++)
-        v[j] = before && b ? _mm512_load_ps(acc + R * j) : _mm512_setzero_ps();
-    if (before) {
-        if (b % LM_Q8_GROUP == 0) {
+        v[j] = before && before->block ? _mm512_load_ps(before->acc + R * j) : _mm512_setzero_ps();
+    if (before && before->block % LM_Q8_GROUP == 0) {
 #pragma GCC unroll 16
-            for (int j = 0; j < TILE_ROWS; j++)
-                v[j] = _mm512_mul_ps(v[j], _mm512_set1_ps(block_of(p, j, b)->ratio));
-        }
+        for (int j = 0; j < TILE_ROWS; j++)
+            v[j] = _mm512_mul_ps(v[j], _mm512_set1_ps(block_of(p, j, before->block)->ratio));
     }
 #define MULTIPLY(i, c, with)                                                                                              \
-    if ((i) < count && unit) {                                                                                            \
+    if ((i) < count && at) {                                                                                              \
         _tile_zero(c);                                                                                                    \
-        _tile_loadd(with, unit + (unsigned)((i) / t.halves) * t.unit + t.numbers + (i) % t.halves * 256, 64);             \
+        _tile_loadd(with, at->unit + (unsigned)((i) / t.halves) * t.unit + t.numbers + (i) % t.halves * 256, 64);         \
         _tile_dpbssd(c, i, with);                                                                                         \
     }
 #define KEEP(i, c)                                                                                                        \
-    if ((i) < count && unit)                                                                                              \
-        _tile_stored(c, sums + (i) * SUMS, 64);
+    if ((i) < count && at)                                                                                                \
+        _tile_stored(c, p->sums + (i) * SUMS, 64);
 #define JOIN(i)                                                                                                           \
     if ((i) < count && before)                                                                                            \
-        join(t, p, before, b, i, sums_before, v);
+        join(t, p, before, i, v);
     MULTIPLY(0, 4, 6)
     JOIN(0)
     MULTIPLY(1, 5, 7)
@@ -102,16 +111,16 @@ INLINE void step(const traits t, const pass *p, const uint8_t *unit, const uint8
     if (before) {
 #pragma GCC unroll 16
         for (int j = 0; j < TILE_ROWS; j++)
-            _mm512_store_ps(acc + R * j, v[j]);
+            _mm512_store_ps(before->acc + R * j, v[j]);
     }
 }
 
-/* All strips with the columns of `count` tiles from block b on. */
-INLINE void columns(const traits t, const pass *p, uint64_t b, const int count)
+/* All strips with the columns of `count` tiles from block b on; the last strip is joined beside what follows. fresh: nothing waits. */
+INLINE void columns(const traits t, const pass *p, uint64_t b, const int count, const bool fresh)
 {
-    const uint8_t *unit = p->panel + b * t.unit, *x = p->x[0] + 64 * b;
-    int32_t *sums[2] = { p->sums, p->sums + AT_ONCE * SUMS };
-    uint64_t s = 1;
+    const uint64_t blocks = (unsigned)(count / t.halves);
+    const uint8_t *x = p->x[0] + 64 * b;
+    place at = place_of(t, p, 0, b);
 
     _tile_loadd(0, x, p->x_stride);
     if (count > 1)
@@ -120,41 +129,72 @@ INLINE void columns(const traits t, const pass *p, uint64_t b, const int count)
         _tile_loadd(2, x + 2 / t.halves * 64, p->x_stride);
     if (count > 3)
         _tile_loadd(3, x + 3 % t.halves * 16 + 3 / t.halves * 64, p->x_stride);
-    step(t, p, unit, NULL, b, count, sums[0], NULL, NULL);
-    for (; s < p->strips; s++) {
-        for (uint64_t j = s - 1; j < TILE_ROWS; j += p->strips - 1)  /* the next columns of x */
-            for (int i = 0; i < count / t.halves; i++)
-                _mm_prefetch((const char *)p->x[j] + 64 * (b + (unsigned)(count / t.halves + i)), _MM_HINT_T0);
-        step(t, p, unit + s * p->strip, unit + (s - 1) * p->strip, b, count, sums[s % 2], sums[(s - 1) % 2], p->acc + (s - 1) * SUMS);
+    if (fresh) {
+        step(t, p, &at, NULL, count);
+    } else {
+        const place last = place_of(t, p, p->strips - 1, b - blocks);
+        step(t, p, &at, &last, count);
     }
-    step(t, p, NULL, unit + (s - 1) * p->strip, b, count, NULL, sums[(s - 1) % 2], p->acc + (s - 1) * SUMS);
+    for (uint64_t s = 1; s < p->strips; s++) {
+        const place before = at;
+        at = place_of(t, p, s, b);
+        for (uint64_t j = s - 1; j < TILE_ROWS; j += p->strips - 1)  /* the next columns of x */
+            for (uint64_t i = 0; i < blocks; i++)
+                _mm_prefetch((const char *)p->x[j] + 64 * (b + blocks + i), _MM_HINT_T0);
+        step(t, p, &at, &before, count);
+    }
 }
 
-/* Every column; then the d of the last group, and the blocks that have high bytes. */
+INLINE void last_strip(const traits t, const pass *p, uint64_t b, const int count)
+{
+    const place last = place_of(t, p, p->strips - 1, b);
+
+    step(t, p, NULL, &last, count);
+}
+
+/* d of the last group, and what the blocks add that have high bytes, for one or two strips of row j. */
+INLINE void end_row(const traits t, const pass *p, uint64_t j, uint64_t s, const int strips)
+{
+    const operands o = { .w = p->panel + s * p->strip, .strip = p->strip, .cols = p->cols };
+    const lm_q8_row x = lm_q8_row_of_low(p->x[j], p->cols);
+    __m512 d = _mm512_set1_ps(x.low[p->cols / 32 - 1].d), v[2];
+    float *acc[2] = { p->acc + s * SUMS + R * j, p->acc + (s + (unsigned)strips - 1) * SUMS + R * j };
+
+    v[0] = _mm512_mul_ps(_mm512_load_ps(acc[0]), d);
+    v[1] = _mm512_mul_ps(_mm512_load_ps(acc[1]), d);
+    for (uint32_t i = 0; i < x.head->wide; i++)
+        high_block(t, &o, p->x[j], x.listed[i], strips, v);
+    _mm512_store_ps(acc[0], v[0]);
+    if (strips == 2)
+        _mm512_store_ps(acc[1], v[1]);
+}
+
+/* Every column of all rows of a tile. */
 INLINE void rows(const traits t, const pass *p)
 {
-    const uint64_t blocks = p->cols / 32, step = AT_ONCE / (unsigned)t.halves;
-    const operands o = { .w = p->panel, .strip = p->strip, .cols = p->cols };
-    uint64_t b = 0;
+    const uint64_t blocks = p->cols / 32, at_once = AT_ONCE / (unsigned)t.halves;
+    uint64_t b = 0, s = 0;
 
-    for (; b + step <= blocks; b += step)
-        columns(t, p, b, AT_ONCE);
-    for (; t.halves == 1 && b + 2 <= blocks; b += 2)
-        columns(t, p, b, 2);
-    for (; b < blocks; b++)
-        columns(t, p, b, t.halves);
-    for (uint64_t j = 0; j < p->tokens; j++) {
-        const lm_q8_row x = lm_q8_row_of_low(p->x[j], p->cols);
-        __m512 d = _mm512_set1_ps(x.low[blocks - 1].d);
-        for (uint64_t s = 0; s < p->strips; s++) {
-            operands at = o;
-            at.w = p->panel + s * p->strip;
-            __m512 v[2] = { _mm512_mul_ps(_mm512_load_ps(p->acc + s * SUMS + R * j), d) };
-            for (uint32_t i = 0; i < x.head->wide; i++)
-                high_block(t, &at, p->x[j], x.listed[i], 1, v);
-            _mm512_store_ps(p->acc + s * SUMS + R * j, v[0]);
-        }
+    if (blocks >= at_once) {
+        columns(t, p, 0, AT_ONCE, true);
+        for (b = at_once; b + at_once <= blocks; b += at_once)
+            columns(t, p, b, AT_ONCE, false);
+        last_strip(t, p, b - at_once, AT_ONCE);
     }
+    if (t.halves == 1 && b + 2 <= blocks) {
+        columns(t, p, b, 2, true);
+        last_strip(t, p, b, 2);
+        b += 2;
+    }
+    if (b < blocks) {
+        columns(t, p, b, t.halves, true);
+        last_strip(t, p, b, t.halves);
+    }
+    for (; s + 2 <= p->strips; s += 2)
+        for (uint64_t j = 0; j < p->tokens; j++)
+            end_row(t, p, j, s, 2);
+    for (uint64_t j = 0; j < p->tokens && s < p->strips; j++)
+        end_row(t, p, j, s, 1);
 }
 
 /* ---- a matrix ---------------------------------------------------------------------------------------------------- */
@@ -178,7 +218,7 @@ static uint64_t scratch_bytes(uint64_t cols)
     uint64_t least = cols / 32 * (64 + 32 * R), most = cols / 32 * (panel_numbers(MINUS, 2) + 32 * R);
     uint64_t strips = 1 + GROUP_BYTES / (least + 1);
 
-    return 4 * (2 * AT_ONCE * SUMS + strips * SUMS) + GROUP_BYTES + most;
+    return 4 * SUMS * (AT_ONCE + strips) + GROUP_BYTES + most;
 }
 
 static void take_tile(const lm_matmul_args *a, uint64_t r, uint64_t tokens, const form *f, pass *p)
@@ -203,7 +243,7 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
 {
     const uint64_t group = group_strips(a->cols, f->unit), bytes = a->cols / 32 * f->unit, tiles = (a->n + TILE_ROWS - 1) / TILE_ROWS;
     int32_t *sums = a->scratch;
-    float   *acc = (float *)(sums + 2 * AT_ONCE * SUMS);
+    float   *acc = (float *)(sums + AT_ONCE * SUMS);
     uint8_t *panel = (uint8_t *)(acc + group * SUMS);
     pass p = { .panel = panel, .strip = bytes, .cols = a->cols, .x_stride = a->x_stride, .sums = sums, .acc = acc };
 
