@@ -115,6 +115,12 @@ static inline uint64_t lm_attention_part_bytes(const lm_kv_shape *kv, uint64_t q
     return queries * ((((uint64_t)kv->v_dim + 2) * sizeof(float) + 63) & ~UINT64_C(63));
 }
 
+/* The first position that the query at `position` sees. */
+static inline uint32_t lm_first_seen(uint32_t window, uint32_t position)
+{
+    return window && position >= window ? position - window + 1 : 0;
+}
+
 /* Queries of consecutive positions of one sequence against one key/value head. Key j is visible to the query at position p
  * when j <= p and (window == 0 or p - j < window). Keys of the queries themselves are stored already. */
 typedef struct lm_attention_args {

@@ -44,9 +44,7 @@ static bool is_split(const lm_engine *g, const lm_step *s)
 
 static uint32_t first_range(const lm_engine *g, const lm_step *s, uint32_t row)
 {
-    uint32_t position = g->positions[row_number(g, s->domain, row)], window = spec_of(g, s)->window;
-
-    return (window && position >= window ? position - window + 1 : 0) / LM_RANGE;
+    return lm_first_seen(spec_of(g, s)->window, g->positions[row_number(g, s->domain, row)]) / LM_RANGE;
 }
 
 /* Ranges that the rows of a tile see. */

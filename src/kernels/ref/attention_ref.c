@@ -2,9 +2,7 @@
  *
  * A layer's part of a page holds, for one key/value head after the other, 64 keys and then 64 values, each a row of the
  * cache's type as lm_dtype stores it. */
-#include <math.h>
-#include <string.h>
-
+#include "kernels/attention_parts.h"
 #include "kernels/levels.h"
 
 static uint64_t row_bytes(const lm_kv_shape *kv, uint32_t dim)
@@ -70,11 +68,6 @@ static float score(const lm_attention_args *a, const float *q, const float *key,
     return s;
 }
 
-/* The running state of one query: what it would be if the softmax ended here. */
-typedef struct running {
-    float max, sum;
-} running;
-
 /* Scale what is there to a larger maximum. */
 static void raise_max(running *s, float max, float *out, uint32_t width)
 {
@@ -116,16 +109,11 @@ static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t 
     }
 }
 
-static uint32_t first_seen(const lm_attention_args *a, uint32_t position)
-{
-    return a->window && position >= a->window ? position - a->window + 1 : 0;
-}
-
 /* What a query sees of a range, from nothing. */
 static running one_range(const lm_attention_args *a, uint32_t position, uint32_t g, const float *q, uint32_t range, float *out)
 {
-    uint32_t first = first_seen(a, position), begin = range * LM_RANGE, end = begin + LM_RANGE;
-    running s = { -INFINITY, 0.0f };
+    uint32_t first = lm_first_seen(a->window, position), begin = range * LM_RANGE, end = begin + LM_RANGE;
+    running s = NOTHING_SEEN;
 
     memset(out, 0, a->kv->v_dim * sizeof *out);
     for (uint32_t start = (first > begin ? first : begin) / LM_PAGE * LM_PAGE; start < end && start <= position; start += LM_PAGE) {
@@ -135,19 +123,13 @@ static running one_range(const lm_attention_args *a, uint32_t position, uint32_t
     return s;
 }
 
-/* What it has of one more range. A sum of zero: nothing was seen, for the largest score adds one. */
-static void join(running *s, float *out, running part, const float *values, uint32_t width)
+/* What it has of one more range. */
+static void join(running *s, float *out, const running *part, const float *values, uint32_t width)
 {
-    if (part.sum == 0.0f)
-        return;
-    if (s->sum == 0.0f) {
-        *s = part;
-        memcpy(out, values, width * sizeof *out);
-        return;
-    }
-    float max = s->max > part.max ? s->max : part.max, shrink = expf(s->max - max), shrink_part = expf(part.max - max);
+    float max = s->max > part->max ? s->max : part->max, shrink = expf(s->max - max), shrink_part = expf(part->max - max);
+
     s->max = max;
-    s->sum = s->sum * shrink + part.sum * shrink_part;
+    s->sum = s->sum * shrink + part->sum * shrink_part;
     for (uint32_t i = 0; i < width; i++)
         out[i] = out[i] * shrink + values[i] * shrink_part;
 }
@@ -167,22 +149,19 @@ static const float *query_of(const lm_attention_args *a, uint32_t r, uint32_t g)
     return a->q + r * a->q_stride + (uint64_t)g * a->kv->k_dim;
 }
 
-static float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
-{
-    return a->out + r * a->out_stride + (uint64_t)g * a->kv->v_dim;
-}
-
 static void run(const lm_attention_args *a)
 {
     float *values = (float *)a->scratch + LM_PAGE + a->kv->k_dim + a->kv->v_dim;
 
     for (uint32_t r = 0; r < a->rows; r++) {
         for (uint32_t g = 0; g < a->group; g++) {
-            uint32_t position = a->position + r, range = first_seen(a, position) / LM_RANGE;
+            uint32_t position = a->position + r, range = lm_first_seen(a->window, position) / LM_RANGE;
             float *out = out_of(a, r, g);
             running s = one_range(a, position, g, query_of(a, r, g), range, out);
-            while (range++ < position / LM_RANGE)
-                join(&s, out, one_range(a, position, g, query_of(a, r, g), range, values), values, a->kv->v_dim);
+            while (range++ < position / LM_RANGE) {
+                running part = one_range(a, position, g, query_of(a, r, g), range, values);
+                join_part(&s, out, &part, values, a->kv->v_dim, join);
+            }
             finish(a, &s, g, out);
         }
     }
@@ -191,7 +170,7 @@ static void run(const lm_attention_args *a)
 static void run_range(const lm_attention_args *a, uint32_t range, void *part)
 {
     float *values = part;
-    running *states = (running *)(void *)(values + (uint64_t)a->rows * a->group * a->kv->v_dim);
+    running *states = states_of(a, part);
 
     for (uint32_t r = 0; r < a->rows; r++)
         for (uint32_t g = 0; g < a->group; g++, values += a->kv->v_dim)
@@ -200,19 +179,7 @@ static void run_range(const lm_attention_args *a, uint32_t range, void *part)
 
 static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
 {
-    uint64_t queries = (uint64_t)a->rows * a->group, bytes = lm_attention_part_bytes(a->kv, queries);
-    uint32_t width = a->kv->v_dim;
-
-    for (uint32_t i = 0; i < queries; i++) {
-        running s = { -INFINITY, 0.0f };
-        float *out = out_of(a, i / a->group, i % a->group);
-        for (uint32_t k = 0; k < n; k++) {
-            const float *values = (const float *)(const void *)((const uint8_t *)parts + k * bytes);
-            const running *states = (const running *)(const void *)(values + queries * width);
-            join(&s, out, states[i], values + (uint64_t)i * width, width);
-        }
-        finish(a, &s, i % a->group, out);
-    }
+    merge_parts(a, parts, n, join, finish);
 }
 
 void lm_attention_kernels_init_ref(lm_attention_kernels *k)

@@ -14,27 +14,22 @@ typedef struct workspace {
 
 static inline workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scratch, uint64_t *bytes)
 {
-    uint8_t *at = scratch;
-    uint64_t keys = round64((uint64_t)kv->k_dim * LM_PAGE * 4), values = round64((uint64_t)kv->v_dim * LM_PAGE * 4);
-    uint64_t p = HEADS * LM_PAGE * 4, states = round64(2 * TILE * (uint64_t)group * sizeof(running));
+    workspace w;
 
-    *bytes = keys + values + p + states + round64(TILE * (uint64_t)group * kv->v_dim * 4);
-    return (workspace){
-        .keys = (void *)at,
-        .values = (void *)(at + keys),
-        .p = (void *)(at + keys + values),
-        .states = (void *)(at + keys + values + p),
-        .part = (void *)(at + keys + values + p + states),
-    };
+    *bytes = 0;
+    w.keys = take(scratch, bytes, (uint64_t)kv->k_dim * LM_PAGE * sizeof(float));
+    w.values = take(scratch, bytes, (uint64_t)kv->v_dim * LM_PAGE * sizeof(float));
+    w.p = take(scratch, bytes, HEADS * LM_PAGE * sizeof(float));
+    w.states = take(scratch, bytes, 2 * TILE * (uint64_t)group * sizeof(running));
+    w.part = take(scratch, bytes, TILE * (uint64_t)group * kv->v_dim * sizeof(float));
+    return w;
 }
 
-static inline uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
+/* Queries are used as they are. */
+static inline void begin(const lm_attention_args *a, const workspace *w)
 {
-    uint64_t bytes;
-    float none;
-
-    workspace_at(kv, group, &none, &bytes);
-    return bytes;
+    (void)a;
+    (void)w;
 }
 
 #endif

@@ -120,7 +120,7 @@ static void turn_8x8(float *out, uint64_t stride, const float *keys)
 }
 
 /* Values [from, to) as rows; those of MLA are turned back out of the keys. */
-static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, workspace *w)
+static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, const workspace *w)
 {
     uint64_t bytes = row_bytes(kv, kv->v_dim);
 
@@ -149,7 +149,7 @@ const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page
 void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const uint8_t *values, uint32_t from, uint32_t to,
                             float *out_keys, float *out_values)
 {
-    workspace w = { .keys = out_keys, .values = out_values };
+    const workspace w = { .keys = out_keys, .values = out_values };
 
     load_keys(kv, keys, out_keys);
     load_values(kv, values, from, to, &w);
@@ -294,9 +294,8 @@ static void page_step(const lm_attention_args *a, const workspace *w, const floa
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-static void page_against_rows(const lm_attention_args *a, void *memory, running *states, uint32_t page)
+static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t page)
 {
-    workspace *w = memory;
     const uint8_t *keys = a->base + a->pages[page] * a->page_stride + a->head * head_bytes(a->kv);
     uint32_t start = page * LM_PAGE, least, most;
     sight see;
@@ -343,35 +342,11 @@ static void finish(const lm_attention_args *a, running *s, uint32_t g, float *ou
         out[i] /= s->sum;
 }
 
-static void run(const lm_attention_args *a)
-{
-    uint64_t  bytes;
-    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
-
-    run_ranges(a, &w, w.states, w.part, NULL, page_against_rows, join, finish);
-}
-
-static void run_range(const lm_attention_args *a, uint32_t range, void *part)
-{
-    uint64_t  bytes;
-    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
-
-    run_part(a, &w, range, part, NULL, page_against_rows);
-}
-
-static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
-{
-    merge_parts(a, parts, n, join, finish);
-}
+#include "kernels/x86/attention_run.h"
 
 void lm_attention_kernels_init_avx2(lm_attention_kernels *k)
 {
-    *k = (lm_attention_kernels){
-        .page_bytes = page_bytes,
-        .scratch_bytes = scratch_bytes,
-        .store = store,
-        .run = run,
-        .run_range = run_range,
-        .merge = merge,
-    };
+    k->page_bytes = page_bytes;
+    k->store = store;
+    set_runs(k);
 }

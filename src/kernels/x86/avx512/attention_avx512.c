@@ -195,9 +195,8 @@ static void row_step(const lm_attention_args *a, const workspace *w, running *st
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-static void page_against_rows(const lm_attention_args *a, void *memory, running *states, uint32_t number)
+static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t number)
 {
-    const workspace *w = memory;
     page_part page = { .start = number * LM_PAGE };
     uint32_t least, most;
     sight see;
@@ -213,31 +212,9 @@ static void page_against_rows(const lm_attention_args *a, void *memory, running 
             row_step(a, w, states, &page, r, see);
 }
 
-static void run(const lm_attention_args *a)
-{
-    uint64_t  bytes;
-    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
-
-    run_ranges(a, &w, w.states, w.part, NULL, page_against_rows, join, finish);
-}
-
-static void run_range(const lm_attention_args *a, uint32_t range, void *part)
-{
-    uint64_t  bytes;
-    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
-
-    run_part(a, &w, range, part, NULL, page_against_rows);
-}
-
-static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
-{
-    merge_parts(a, parts, n, join, finish);
-}
+#include "kernels/x86/attention_run.h"
 
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k)
 {
-    k->scratch_bytes = scratch_bytes;
-    k->run = run;
-    k->run_range = run_range;
-    k->merge = merge;
+    set_runs(k);
 }

@@ -36,14 +36,6 @@ static bool pairs_as_stored(const lm_kv_shape *kv)
     return (kv->type == LM_F16 || kv->type == LM_BF16) && kv->k_dim % 2 == 0 && kv->v_dim % 16 == 0;
 }
 
-static void *take(uint8_t *base, uint64_t *used, uint64_t bytes)
-{
-    uint8_t *at = base + *used;
-
-    *used += round64(bytes);
-    return at;
-}
-
 static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scratch, uint64_t *bytes)
 {
     uint64_t  pairs = pairs_of(kv->k_dim), floats = pairs_as_stored(kv) ? 0 : LM_PAGE * sizeof(float);
@@ -59,15 +51,6 @@ static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scrat
     w.float_keys = take(scratch, bytes, kv->k_dim * floats);
     w.float_values = take(scratch, bytes, kv->v_dim * floats);
     return w;
-}
-
-static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
-{
-    uint64_t bytes;
-    _Alignas(64) uint8_t none[64];
-
-    workspace_at(kv, group, none, &bytes);
-    return bytes;
 }
 
 /* ---- pairs ------------------------------------------------------------------------------------------------------- */
@@ -199,7 +182,8 @@ static void make_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t 
     pairs_of_floats(w->values, w->float_values, first, last, LM_PAGE, kv->v_dim);
 }
 
-static void round_queries(const lm_attention_args *a, const workspace *w)
+/* Queries as pairs. */
+static void begin(const lm_attention_args *a, const workspace *w)
 {
     uint32_t dim = a->kv->k_dim, pairs = pairs_of(dim);
     uint32_t *y = w->q;
@@ -433,9 +417,8 @@ static const uint8_t *head_of(const lm_attention_args *a, uint32_t page, const u
     return lm_attention_head_avx2(a->kv, a->base + a->pages[page] * a->page_stride, a->head, values);
 }
 
-static void page_against_rows(const lm_attention_args *a, void *memory, running *states, uint32_t number)
+static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t number)
 {
-    const workspace *w = memory;
     uint32_t start = number * LM_PAGE, least, most;
     page_part page;
 
@@ -452,36 +435,9 @@ static void page_against_rows(const lm_attention_args *a, void *memory, running 
     in_fours(a, w, states, &page, of_pairs, start);
 }
 
-static void begin(const lm_attention_args *a, void *memory)
-{
-    round_queries(a, memory);
-}
-
-static void run(const lm_attention_args *a)
-{
-    uint64_t  bytes;
-    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
-
-    run_ranges(a, &w, w.states, w.part, begin, page_against_rows, join, finish);
-}
-
-static void run_range(const lm_attention_args *a, uint32_t range, void *part)
-{
-    uint64_t  bytes;
-    workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
-
-    run_part(a, &w, range, part, begin, page_against_rows);
-}
-
-static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
-{
-    merge_parts(a, parts, n, join, finish);
-}
+#include "kernels/x86/attention_run.h"
 
 void lm_attention_kernels_init_avx512bf16(lm_attention_kernels *k)
 {
-    k->scratch_bytes = scratch_bytes;
-    k->run = run;
-    k->run_range = run_range;
-    k->merge = merge;
+    set_runs(k);
 }
