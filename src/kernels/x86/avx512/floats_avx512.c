@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "kernels/x86/avx512/levels_avx512.h"
+#include "kernels/x86/avx512/vec_avx512.h"
 
 #define LEVEL "avx512"
 #define V     __m512
@@ -45,7 +46,7 @@ static inline void fma_into(V *sum, V w, V x)
 
 static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
 {
-    __mmask16 lanes = a->last - o < 16 ? (__mmask16)((1u << (a->last - o)) - 1) : (__mmask16)0xffff;
+    __mmask16 lanes = vec512_lanes(a->last - o);
 
     if (a->bias)
         v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(lanes, a->bias + o));

@@ -8,7 +8,7 @@
 /* Ones in the first n lanes, all sixteen where there are more. */
 static inline __mmask16 vec512_lanes(uint64_t n)
 {
-    return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
+    return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1);
 }
 
 /* The sixteen lanes as a tree: always the same order. */
