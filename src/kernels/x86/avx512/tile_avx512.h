@@ -181,15 +181,15 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
 }
 
 /* The integer sums of a unit, or of half of one, with the fours of a row's high bytes that are not all zero. */
-INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p, const uint32_t fours, const bool all, const int half,
-                      const int strips, __m512i sum[2])
+INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p, const uint32_t fours, const int half, const int strips,
+                      __m512i sum[2])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
 
     sum[0] = sum[1] = start_of(t, x, half);
 #pragma GCC unroll 8
     for (int v = from; v < to; v++) {
-        if (!all && !(fours >> v & 1))
+        if (!(fours >> v & 1))
             continue;
         __m512i columns = four(x + 4 * v);
 #pragma GCC unroll 2
@@ -210,9 +210,9 @@ INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint
     for (int half = 0; half < t.halves; half++) {
         __m512i sum[2];
         if (fours == 0xff)                           /* as in rows of fifteen bits everywhere */
-            some_dots(t, high, p, fours, true, half, strips, sum);
+            some_dots(t, high, p, 0xff, half, strips, sum);
         else
-            some_dots(t, high, p, fours, false, half, strips, sum);
+            some_dots(t, high, p, fours, half, strips, sum);
 #pragma GCC unroll 2
         for (int s = 0; s < strips; s++)
             acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), d), t.d(p[s], head[s], half), acc[s]);
