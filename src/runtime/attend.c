@@ -42,15 +42,12 @@ static bool is_split(const lm_engine *g, const lm_step *s)
     return lm_attention_splits(spec_of(g, s), tiles, lm_pool_used(g->pool));
 }
 
-static uint32_t first_range(const lm_engine *g, const lm_step *s, uint32_t row)
-{
-    return lm_first_seen(spec_of(g, s)->window, g->positions[row_number(g, s->domain, row)]) / LM_RANGE;
-}
-
 /* Ranges that the rows of a tile see. */
 static uint32_t ranges_of(const lm_engine *g, const lm_step *s, uint32_t row, uint32_t rows)
 {
-    return (g->positions[row_number(g, s->domain, row)] + rows - 1) / LM_RANGE - first_range(g, s, row) + 1;
+    uint32_t position = g->positions[row_number(g, s->domain, row)];
+
+    return (position + rows - 1) / LM_RANGE - lm_first_seen(spec_of(g, s)->window, position) / LM_RANGE + 1;
 }
 
 unsigned lm_attention_shares(const lm_engine *g, const lm_step *s)
@@ -67,10 +64,15 @@ unsigned lm_attention_shares(const lm_engine *g, const lm_step *s)
     return (unsigned)(items < most ? items : most);
 }
 
-void lm_attention_begin(lm_engine *g)
+void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n, uint8_t *parts,
+                     atomic_uint *done)
 {
-    for (uint32_t i = 0; i < lm_unsplit_items(g->plan->options.workers); i++)
-        atomic_store_explicit(&g->ranges_done[i], 0, memory_order_relaxed);
+    kernels->run_range(a, lm_first_seen(a->window, a->position) / LM_RANGE + k,
+                       parts + k * lm_attention_part_bytes(a->kv, (uint64_t)a->rows * a->group));
+    if (atomic_fetch_add_explicit(done, 1, memory_order_acq_rel) + 1 == n) {
+        atomic_store_explicit(done, 0, memory_order_relaxed);
+        kernels->merge(a, parts, n);
+    }
 }
 
 static lm_attention_args args_of(const part *p, const lm_step *s, const item *x)
@@ -106,30 +108,25 @@ static lm_attention_args args_of(const part *p, const lm_step *s, const item *x)
     };
 }
 
-/* Range k of n; who finishes the last one merges them. `number`: of the item. */
-static void attend_range(const part *p, const lm_step *s, const item *x, uint32_t number, uint32_t k, uint32_t n)
+/* Where the parts of an item lie. */
+static uint8_t *parts_of(const lm_engine *g, const lm_step *s, const item *x)
 {
-    lm_engine               *g    = p->g;
     const lm_attention_spec *spec = spec_of(g, s);
     const lm_kv_layer       *l    = layer_of(g, s);
-    lm_attention_args        a    = args_of(p, s, x);
     uint64_t first = (uint64_t)x->row * spec->n_heads + (uint64_t)x->rows * (x->head * (spec->n_heads / spec->n_kv_heads) + x->first);
-    uint8_t *parts = g->slab + g->plan->state.parts + lm_attention_part_bytes(&l->shape, first) * l->ranges;
 
-    g->plan->attention->run_range(&a, first_range(g, s, x->row) + k,
-                                  parts + k * lm_attention_part_bytes(&l->shape, (uint64_t)x->rows * x->count));
-    if (atomic_fetch_add_explicit(&g->ranges_done[number], 1, memory_order_acq_rel) + 1 == n)
-        g->plan->attention->merge(&a, parts, n);
+    return g->slab + g->plan->state.parts + lm_attention_part_bytes(&l->shape, first) * l->ranges;
 }
 
 /* Items are dealt in turn, for later rows of a prompt see more keys. */
 void lm_run_attention(const part *p, const lm_step *s)
 {
-    const lm_attention_spec *spec  = spec_of(p->g, s);
-    uint32_t                 n     = rows_of(p->g, s->domain), group = spec->n_heads / spec->n_kv_heads, number = 0;
-    bool                     split = is_split(p->g, s);
-    uint64_t                 turn  = 0;
-    item                     x     = { 0 };
+    const lm_attention_kernels *kernels = p->g->plan->attention;
+    const lm_attention_spec    *spec    = spec_of(p->g, s);
+    uint32_t                    n       = rows_of(p->g, s->domain), group = spec->n_heads / spec->n_kv_heads, number = 0;
+    bool                        split   = is_split(p->g, s);
+    uint64_t                    turn    = 0;
+    item                        x       = { 0 };
 
     for (; x.row < n; x.row += x.rows) {
         x.rows          = tile_rows(p->g, s->domain, x.row, n);
@@ -140,12 +137,11 @@ void lm_run_attention(const part *p, const lm_step *s)
                 for (uint32_t k = 0; k < ranges; k++) {
                     if (turn++ % p->shares != p->share)
                         continue;
-                    if (ranges > 1) {
-                        attend_range(p, s, &x, number, k, ranges);
-                    } else {
-                        lm_attention_args a = args_of(p, s, &x);
-                        p->g->plan->attention->run(&a);
-                    }
+                    lm_attention_args a = args_of(p, s, &x);
+                    if (ranges > 1)
+                        lm_attend_range(kernels, &a, k, ranges, parts_of(p->g, s, &x), &p->g->ranges_done[number]);
+                    else
+                        kernels->run(&a);
                 }
             }
         }

@@ -412,8 +412,6 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
         if (atomic_load_explicit(&g->cancel, memory_order_relaxed))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
         j.shares = lm_stage_shares(g, j.stage, n);
-        if (j.stage->split == LM_BY_HEADS)
-            lm_attention_begin(g);
         lm_ahead_set(g, i);
         joins += j.shares > 1;
         lm_pool_run_units(g->pool, run_share, &j, j.shares);

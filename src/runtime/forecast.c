@@ -253,12 +253,8 @@ static void run_attention(void *arg, unsigned worker, unsigned unit)
         j->g->plan->attention->run(&a);
         return;
     }
-    uint8_t *parts = j->parts + lm_attention_part_bytes(a.kv, query) * j->ranges;
-    j->g->plan->attention->run_range(&a, unit % j->ranges, parts + lm_attention_part_bytes(a.kv, a.group) * (unit % j->ranges));
-    if (atomic_fetch_add_explicit(&j->done[item], 1, memory_order_acq_rel) + 1 == j->ranges) {
-        atomic_store_explicit(&j->done[item], 0, memory_order_relaxed);
-        j->g->plan->attention->merge(&a, parts, j->ranges);
-    }
+    lm_attend_range(j->g->plan->attention, &a, unit % j->ranges, j->ranges, j->parts + lm_attention_part_bytes(a.kv, query) * j->ranges,
+                    &j->done[item]);
 }
 
 /* Pages that a row sees where attention is timed, and into how many ranges they are cut: prompts have tiles for every worker. */
@@ -292,8 +288,6 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
         fill((float *)(void *)p[1], qs / 4, 1);
         attention_job j = { .g = g, .spec = s, .ranges = ranges, .done = (atomic_uint *)(void *)p[2], .parts = p[2] + done,
                             .scratch = p[2] + done + parts, .scratch_bytes = each };
-        for (uint32_t i = 0; i < items; i++)
-            atomic_init(&j.done[i], 0);
         for (uint32_t i = 0; i < seen; i++)
             pages[i] = i;
         j.a = (lm_attention_args){ .kv = &at->shape, .q = (float *)(void *)p[1], .q_stride = (uint64_t)s->n_heads * s->k_dim,

@@ -114,8 +114,10 @@ static inline layer_pages pages_of(const lm_engine *g, const lm_kv_layer *l, uin
 
 /* How many shares there is work for. */
 unsigned lm_attention_shares(const lm_engine *g, const lm_step *s);
-/* Before the shares of each stage. */
-void lm_attention_begin(lm_engine *g);
+/* The k-th of the `n` ranges that `a` sees; who finishes the last one merges them. `parts` and `done`: of its item. `done` counts from
+ * zero and is zero again at the end of the stage: nothing that attention reads is mapped from the file, so no share of it is broken off. */
+void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n, uint8_t *parts,
+                     atomic_uint *done);
 void lm_run_attention(const part *p, const lm_step *s);
 
 /* ---- mixtures of experts (experts.c) ---- */
