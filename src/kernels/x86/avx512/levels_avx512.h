@@ -13,8 +13,9 @@ void lm_floats_init_avx512(lm_kernels *k);
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k);
 void lm_attention_kernels_init_avx512bf16(lm_attention_kernels *k);      /* over those of avx512: pages are the same */
 void lm_strips_init_avx512vnni(lm_kernels *k);
-/* The kernel of a type, of those that lm_strip_of knows. */
-const lm_matmul *lm_strips_avx512vnni(lm_dtype type);
+/* The same kernels for a processor that gains from one row prefetching `ahead` bytes; of types that lm_strip_of knows. */
+typedef void lm_run_ahead_fn(const lm_matmul_args *a, uint64_t ahead);
+lm_run_ahead_fn *lm_strips_ahead_avx512vnni(lm_dtype type);
 void lm_strips_init_avx512bf16(lm_kernels *k);
 
 #endif

@@ -82,8 +82,8 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
 
 /* A few rows: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that
  * there are two streams without a jump in them. All tiles of rows read a pair before the next, and each prefetches its part of
- * that: memory is read all the time. */
-static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
+ * that: memory is read all the time. One row prefetches `ahead` bytes. */
+static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, uint64_t ahead)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + t->rows - 1) / t->rows;
     operands o[FEW / LEAST_ROWS];
@@ -92,7 +92,7 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     for (uint64_t c = 0; c < cuts; c++) {
         uint64_t r = a->n * c / cuts;
         o[c] = (operands){ .strip = half * strip, .cols = a->cols, .turn = c, .turns = cuts,
-                           .ahead = a->n == 1 ? 0 : cuts == 1 ? AHEAD : strip, .high = high[c] };
+                           .ahead = a->n == 1 ? ahead : cuts == 1 ? AHEAD : strip, .high = high[c] };
         take_rows(a, r, a->n * (c + 1) / cuts - r, &o[c]);
     }
     for (uint64_t i = 0; i < half; i++) {
@@ -163,10 +163,10 @@ static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     }
 }
 
-static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
+static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip, uint64_t ahead)
 {
     if (a->n <= FEW)
-        run_few(a, t, strip);
+        run_few(a, t, strip, ahead);
     else if (t->panel && a->n >= PANEL_ROWS)
         run_panels(a, t, strip);
     else
@@ -244,19 +244,24 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
         .high = { high_##word##_1, high_##word##_2 },                                                               \
         kind##_OF(word)                                                                                          \
     };                                                                                                           \
+    static void run_ahead_##word(const lm_matmul_args *a, uint64_t ahead)                                        \
+    {                                                                                                            \
+        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols), ahead);                                  \
+    }                                                                                                            \
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
-        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols));                                      \
+        run_ahead_##word(a, 0);                                                                                  \
     }                                                                                                            \
     LM_STRIP_KERNEL(id, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH)
 STRIPS(X)
 #undef X
 
-const lm_matmul *lm_strips_avx512vnni(lm_dtype type)
+lm_run_ahead_fn *lm_strips_ahead_avx512vnni(lm_dtype type)
 {
     switch ((int)type) {
-#define X(id, word, ...) case id: return &strips_##word;
-    STRIPS(X)
+#define X(id, word, ...) \
+    case id: return run_ahead_##word;
+        STRIPS(X)
 #undef X
     default: return NULL;
     }
