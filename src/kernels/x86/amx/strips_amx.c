@@ -266,7 +266,7 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define PANEL(sign, halves) \
-    ((traits){ c_bytes, d_panel, m_panel_##halves, sign, 128, halves, panel_numbers(sign, halves), panel_numbers(sign, halves) + 32 * R, 0 })
+    ((traits){ c_bytes, d_panel, m_panel_##halves, sign, 128, halves, panel_numbers(sign, halves), 32 * R + panel_numbers(sign, halves) })
 #define FORM(word, sign, halves)                            \
     static void rows_##word(const pass *p)                  \
     {                                                       \
