@@ -265,8 +265,9 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
+#define NUMBERS(sign, halves) panel_numbers(sign, halves)
 #define PANEL(sign, halves) \
-    ((traits){ c_bytes, d_panel, m_panel_##halves, sign, 128, halves, panel_numbers(sign, halves), 32 * R + panel_numbers(sign, halves) })
+    ((traits){ c_bytes, d_panel, m_panel_##halves, sign, 128, halves, NUMBERS(sign, halves), NUMBERS(sign, halves) + 32 * R, 0 })
 #define FORM(word, sign, halves)                            \
     static void rows_##word(const pass *p)                  \
     {                                                       \
