@@ -119,7 +119,7 @@ INLINE void step(const traits t, const pass *p, const place *at, const place *be
 /* All strips with the columns of `count` tiles from block b on; the last strip is joined beside what follows. fresh: nothing waits. */
 INLINE void columns(const traits t, const pass *p, uint64_t b, const int count, const bool fresh)
 {
-    const uint64_t blocks = (unsigned)(count / t.halves);
+    const uint64_t blocks = (unsigned)(count / t.halves), next = b + blocks < p->cols / 32 ? 64 * (b + blocks) : p->tokens * p->x_stride;
     const uint8_t *x = p->x[0] + 64 * b;
     place at = place_of(t, p, 0, b);
 
@@ -139,9 +139,9 @@ INLINE void columns(const traits t, const pass *p, uint64_t b, const int count, 
     for (uint64_t s = 1; s < p->strips; s++) {
         const place before = at;
         at = place_of(t, p, s, b);
-        for (uint64_t j = s - 1; j < TILE_ROWS; j += p->strips - 1)  /* the next columns of x */
+        for (uint64_t j = s - 1; j < TILE_ROWS; j += p->strips - 1)  /* the next columns of x, or the next tile's first */
             for (uint64_t i = 0; i < blocks; i++)
-                _mm_prefetch((const char *)p->x[j] + 64 * (b + blocks + i), _MM_HINT_T0);
+                _mm_prefetch((const char *)p->x[j] + next + 64 * i, _MM_HINT_T0);
         step(t, p, &at, &before, count);
     }
 }
