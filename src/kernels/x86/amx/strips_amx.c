@@ -38,7 +38,7 @@ INLINE const lm_q8_block *block_of(const pass *p, int row, uint64_t b)
     return (const void *)(p->x[row] + 64 * b);
 }
 
-/* `count` tiles of a strip from block b on; nothing when unit is NULL. */
+/* A few tiles of a strip, from a block on. */
 typedef struct place {
     const uint8_t *unit;             /* of block b */
     uint64_t block;
@@ -68,8 +68,8 @@ INLINE void join(const traits t, const pass *p, const place *at, const int i, __
     }
 }
 
-/* The products at one place, between the joins of the one before: tile instructions take so long that vectors must find work beside each
- * of them. The sums of a tile are taken up just before the next ones take their place. */
+/* The products of `count` tiles at one place between the joins of the one before, where there are both: tile instructions
+ * take so long that vectors must find work beside each of them. The sums of a tile are taken up just before the next ones take their place. */
 INLINE void step(const traits t, const pass *p, const place *at, const place *before, const int count)
 {
     __m512 v[TILE_ROWS];
