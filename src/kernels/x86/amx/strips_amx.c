@@ -69,7 +69,7 @@ INLINE void join(const traits t, const pass *p, const place *at, const int i, __
 }
 
 /* The products of `count` tiles at one place between the joins of the one before, where there are both: tile instructions
- * take so long that vectors must find work beside each of them. The sums of a tile are taken up just before the next ones take their place. */
+ * take so long that vectors must find work beside each of them. A tile's sums are taken up just before the next ones take their place. */
 INLINE void step(const traits t, const pass *p, const place *at, const place *before, const int count)
 {
     __m512 v[TILE_ROWS];
