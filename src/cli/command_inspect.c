@@ -198,12 +198,18 @@ static lm_status show_facts(lm_cli *cli, const inspect_options *o, const lm_mode
 static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, lm_error *e)
 {
     lm_engine_options engine;
+    lm_model_info info;
     lm_text text = { 0 };
 
     LM_TRY(lm_engine_flags(&o->run, m, 0, &engine, e));
     engine.sequences = o->batch;
     if (o->query.n || o->view || o->layer >= 0)
         return show_facts(cli, o, m, &engine, e);
+    lm_model_describe(m, &info);
+    if (o->tensors && !info.storage) {
+        lm_fail(e, LM_USAGE, info.name, LM_NO_OFFSET, "a description without weights has no tensors");
+        return lm_fail_hint(e, "--view tensors lists what such a file holds");
+    }
     if (o->tensors)
         return show_report(cli, m, LM_REPORT_TENSORS, &engine, e);
     if (o->metadata)

@@ -37,6 +37,8 @@ def test_inspect_for_people(lamina, model):
     assert "model.layers.29.mlp.down_proj" in program
     assert "model.layers.29.mlp.down_proj" in lamina("inspect", model, "--plan").stdout
     assert lamina("inspect", model, "--plan", "--program").returncode == 2
+    none = lamina("inspect", "llama-3.2-1b", "--tensors")
+    assert none.returncode == 2 and "no tensors" in none.stderr and "--view tensors" in none.stderr
 
 
 def test_inspect_obeys_its_schema(lamina, source, model, tmp_path):
