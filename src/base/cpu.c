@@ -28,7 +28,7 @@ static const struct {
     { "ref", 0 },
     { "avx2", LM_CPU_AVX2 },
     { "avxvnni", LM_CPU_AVXVNNI | LM_CPU_AVXVNNI_VEX },
-    { "avx512", LM_CPU_AVX512 },
+    { "avx512", LM_CPU_AVX512 | LM_CPU_TWO_PORTS },
     { "avx512vnni", LM_CPU_AVX512_VNNI },
     { "avx512bf16", LM_CPU_AVX512_BF16 },
     { "amx", LM_CPU_AMX },
@@ -65,6 +65,13 @@ static bool may_use_tiles(void)
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
+static bool from_intel(void)
+{
+    uint32_t a, name[3];
+
+    return __get_cpuid(0, &a, &name[0], &name[2], &name[1]) && memcmp(name, "GenuineIntel", 12) == 0;
+}
+
 static lm_cpu detect(void)
 {
     uint32_t a, b, c, d, a1, b7, c7, d7;
@@ -89,6 +96,8 @@ static lm_cpu detect(void)
             set |= LM_CPU_AVX512_VNNI | LM_CPU_AVXVNNI;
         if (has(a1, 5))
             set |= LM_CPU_AVX512_BF16;
+        if (from_intel())
+            set |= LM_CPU_TWO_PORTS;
     }
     /* AMX-BF16 22, AMX-TILE 24, AMX-INT8 25 */
     const lm_cpu under = LM_CPU_AVX512_VNNI | LM_CPU_AVX512_BF16;

@@ -23,8 +23,8 @@
 typedef struct lm_q8_block {
     int8_t   q[32];
     float    d;                      /* of the group; NaN: there is one, or an infinity, and no codes. High parts have what ends here: */
-    int32_t  start;                  /* -8 times the sum of q */
-    int32_t  half_start[2];          /* -4 times the sum of each 16 */
+    int32_t  start;                  /* -128 times the sum of q */
+    int32_t  half_start[2];          /* -32 times the sum of each 16 */
     float    sum;                    /* sum of (low + 128 * high) */
     float    half_sum[2];
     union {
@@ -113,14 +113,14 @@ static inline void lm_q8_put_sums(const lm_q8_row *r, uint64_t b, const int32_t 
     lm_q8_block *l = &r->low[b], *h = lm_q8_is_wide(r, b) ? &r->high[b] : NULL;
 
     for (int i = 0; i < 2; i++) {
-        l->half_start[i] = -4 * low[i];
+        l->half_start[i] = -32 * low[i];
         if (h)
-            h->half_start[i] = -4 * high[i];
+            h->half_start[i] = -32 * high[i];
         l->half_sum[i] = (float)(low[i] + 128 * high[i]);
     }
-    l->start = -8 * (low[0] + low[1]);
+    l->start = -128 * (low[0] + low[1]);
     if (h)
-        h->start = -8 * (high[0] + high[1]);
+        h->start = -128 * (high[0] + high[1]);
     l->sum = l->half_sum[0] + l->half_sum[1];
 }
 

@@ -9,6 +9,11 @@
 #include "kernels/strips.h"
 
 #define LM_STRIP_KERNEL(id, word, level, input, group, scratch)                                                             \
+    LM_STRIP_FUNCTIONS(id, word)                                                                                            \
+    LM_STRIP_RECORD(strips, word, level, input, group, scratch, run)
+
+/* In two parts, for a level that has several `run` and a record for each: `record`_WORD. */
+#define LM_STRIP_FUNCTIONS(id, word)                                                                                        \
     static uint64_t bytes_##word(uint64_t rows, uint64_t cols)                                                              \
     {                                                                                                                       \
         return lm_strip_packed_bytes(lm_strip_of(id), rows, cols);                                                          \
@@ -21,8 +26,9 @@
     {                                                                                                                       \
         (void)rows;                                                                                                         \
         lm_strip_row(lm_strip_of(id), dst, w, cols, row);                                                                   \
-    }                                                                                                                       \
-    static const lm_matmul strips_##word = {                                                                                \
+    }
+#define LM_STRIP_RECORD(record, word, level, input, group, scratch, runs)                                                   \
+    static const lm_matmul record##_##word = {                                                                                \
         .name = #word " strips " level,                                                                                     \
         .x = input,                                                                                                         \
         .arithmetic = LM_ARITHMETIC_INT8,                                                                                   \
@@ -30,7 +36,7 @@
         .scratch_bytes = scratch,                                                                                           \
         .packed_bytes = bytes_##word,                                                                                       \
         .pack = pack_##word,                                                                                                \
-        .run = run_##word,                                                                                                  \
+        .run = runs##_##word,                                                                                                 \
         .row = row_##word,                                                                                                  \
     };
 

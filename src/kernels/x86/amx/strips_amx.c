@@ -19,7 +19,6 @@
 
 enum { LEAST_ROWS = 32, GROUP_BYTES = 512 << 10 };
 enum { AT_ONCE = 4 };                /* tiles of x in registers */
-enum { AHEAD = 8192 };               /* bytes: without, one row reads at 70 % of the probe on Sapphire Rapids */
 enum { SUMS = R * TILE_ROWS };       /* of a tile, and of a strip */
 
 /* Rows of x, a strip of sixteen after the other. */
@@ -63,8 +62,6 @@ INLINE void join(const traits t, const pass *p, const place *at, const int i, __
         v[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(p->sums + i * SUMS + R * j)), d, v[j]);
         if (t.sign == PLUS)
             v[j] = _mm512_fmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
-        if (t.sign == MINUS)
-            v[j] = _mm512_fnmadd_ps(m, _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum), v[j]);
     }
 }
 
@@ -274,28 +271,27 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
         rows(PANEL(sign, halves), p);                       \
     }
 
-FORM(NO_MINIMUM_1, NO_MINIMUM, 1)
-FORM(PLUS_1, PLUS, 1)
-FORM(MINUS_1, MINUS, 1)
-FORM(NO_MINIMUM_2, NO_MINIMUM, 2)
-FORM(MINUS_2, MINUS, 2)
+FORM(plain, NO_MINIMUM, 1)
+FORM(plain_halves, NO_MINIMUM, 2)
+FORM(minimum, PLUS, 1)
+FORM(minimum_halves, PLUS, 2)
 
-/* Codes as bytes with a sign. */
+typedef void rows_fn(const pass *p);
+
+static rows_fn *const rows_of[2][2] = { { rows_plain, rows_plain_halves }, { rows_minimum, rows_minimum_halves } };
+
+/* Codes as bytes with a sign: of offset 0. */
 #define X(id, word, kind, codes, d, m, sign, offset, halves, ...)                                                \
-    INLINE __m512i signed_##word(const uint8_t *p, const int v)                                                  \
-    {                                                                                                            \
-        return _mm512_sub_epi8(codes(p, v), _mm512_set1_epi8((char)(offset)));                                   \
-    }                                                                                                            \
     static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                               \
     {                                                                                                            \
-        unpack(TRAITS(signed_##word, d, m, sign, offset, halves, __VA_ARGS__), strip, cols, panel, true);        \
+        unpack(TRAITS(codes, d, m, sign, offset, halves, __VA_ARGS__), strip, cols, panel, true, 0);             \
     }                                                                                                            \
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
-        static const form f = { unpack_##word, rows_##sign##_##halves,                                           \
-                                R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + 32), halves };              \
+        const form f = { unpack_##word, rows_of[(sign) != NO_MINIMUM][(halves) - 1],                             \
+                         R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + 32), halves };                     \
         if (a->n < LEAST_ROWS)                                                                                   \
-            lm_strips_ahead_avx512vnni(id)(a, AHEAD);                                                            \
+            lm_strips_two_ports(id)->run(a);                                                                     \
         else                                                                                                     \
             run(a, &f, lm_strip_bytes(lm_strip_of(id), a->cols));                                                \
     }                                                                                                            \

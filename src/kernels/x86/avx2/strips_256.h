@@ -80,11 +80,14 @@ INLINE __m256i start_of(const traits t, const uint8_t *block, const int half)
 
     if (!t.offset)
         return _mm256_setzero_si256();
+    __m256i start = _mm256_set1_epi32(t.halves == 2 ? x->half_start[half] : x->start);
     if (t.halves == 2)
-        return _mm256_slli_epi32(_mm256_set1_epi32(x->half_start[half]), t.offset == 4 ? 0 : t.offset == 32 ? 3 : 4);
+        return t.offset == 64 ? _mm256_slli_epi32(start, 1) : t.offset == 4 ? _mm256_srai_epi32(start, 3) : start;
     if (t.offset == 12)
-        return _mm256_set1_epi32(x->start + x->start / 2);
-    return _mm256_slli_epi32(_mm256_set1_epi32(x->start), t.offset == 8 ? 0 : t.offset == 16 ? 1 : t.offset == 64 ? 3 : 4);
+        return _mm256_set1_epi32(x->start / 16 + x->start / 32);
+    if (t.offset == 128)
+        return start;
+    return _mm256_srai_epi32(start, t.offset == 8 ? 4 : t.offset == 16 ? 3 : 1);
 }
 
 INLINE __m256i four(const uint8_t *x)

@@ -13,9 +13,8 @@ void lm_floats_init_avx512(lm_kernels *k);
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k);
 void lm_attention_kernels_init_avx512bf16(lm_attention_kernels *k);      /* over those of avx512: pages are the same */
 void lm_strips_init_avx512vnni(lm_kernels *k);
-/* The same kernels for a processor that gains from one row prefetching `ahead` bytes; of types that lm_strip_of knows. */
-typedef void lm_run_ahead_fn(const lm_matmul_args *a, uint64_t ahead);
-lm_run_ahead_fn *lm_strips_ahead_avx512vnni(lm_dtype type);
+/* What a processor with LM_CPU_TWO_PORTS has of a type that lm_strip_of knows. */
+const lm_matmul *lm_strips_two_ports(lm_dtype type);
 void lm_strips_init_avx512bf16(lm_kernels *k);
 
 #endif

@@ -148,7 +148,7 @@ static inline __m256i sums(__m256i q)
 /* start and half_start of lm_q8_put_sums, zero elsewhere. */
 static inline __m256i starts(__m256i s)
 {
-    __m256i times = _mm256_sllv_epi32(s, _mm256_setr_epi32(0, 3, 2, 2, 0, 0, 0, 0));
+    __m256i times = _mm256_sllv_epi32(s, _mm256_setr_epi32(0, 7, 5, 5, 0, 0, 0, 0));
 
     return _mm256_maskz_sub_epi32(0x0e, _mm256_setzero_si256(), times);
 }

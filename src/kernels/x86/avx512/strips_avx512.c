@@ -18,27 +18,42 @@
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx512/epilogue_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
+#include "kernels/x86/avx512/panels_avx512.h"
 #include "kernels/x86/avx512/strip_types_avx512.h"
-#include "kernels/x86/avx512/tile_avx512.h"
 
 enum { LEAST_ROWS = 4, GROUP_BYTES = 256 << 10 };
 enum { FEW = 24, AHEAD = 8192 };     /* rows that are few; bytes that the fewest prefetch ahead */
-enum { PANEL_ROWS = 192 };           /* rows of x from which on a panel pays */
 
 /* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
 
-typedef void tile_fn(const operands *o, __m512 acc[2][TOKENS]);
-typedef void high_fn(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS]);
+/* Strips as they are unpacked for many rows. */
+typedef struct panel {
+    const tiles *tiles;              /* NULL: none pays */
+    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);
+    uint32_t unit;                   /* bytes */
+} panel;
 
-/* A tile for each number of strips and rows. */
-typedef struct tiles {
-    uint64_t rows;                   /* of the largest */
-    tile_fn *of[2][TOKENS];
-    high_fn *high[2];
-    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay */
-    uint32_t unit;                   /* bytes, of a panel */
-    const struct tiles *panel;       /* tiles of five and six rows on those */
-} tiles;
+/* A type: tiles on its strips, a panel of bytes, and the one that pays where unpacking has ports of its own, for tiles of so many
+ * rows of x at most. */
+typedef struct form {
+    tiles    strips;
+    panel    bytes, own;
+    uint64_t own_rows;
+} form;
+
+/* What suits a processor. */
+typedef struct tuning {
+    uint64_t ahead;                  /* bytes that one row prefetches ahead */
+    uint64_t rows;                   /* of x in a tile on strips at most */
+    uint64_t panel_rows;             /* from so many rows of x on a panel pays */
+    bool     bytes;                  /* of bytes for every type */
+} tuning;
+
+/* Masks, shifts and conversions have ports of their own (Zen 4, Zen 5). */
+static const tuning many_ports = { .rows = 6, .panel_rows = 192 };
+/* They share two with products: codes are unpacked once for as many rows as can be, and two accumulators more hide how long a
+ * product takes there. One row reads at 70 % of the probe if it does not prefetch. */
+static const tuning two_ports = { .ahead = AHEAD, .rows = TOKENS, .panel_rows = 48, .bytes = true };
 
 static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 {
@@ -82,17 +97,17 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
 
 /* A few rows: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that
  * there are two streams without a jump in them. All tiles of rows read a pair before the next, and each prefetches its part of
- * that: memory is read all the time. One row prefetches `ahead` bytes. */
-static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, uint64_t ahead)
+ * that: memory is read all the time. */
+static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, const tuning *by)
 {
-    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + t->rows - 1) / t->rows;
+    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + by->rows - 1) / by->rows;
     operands o[FEW / LEAST_ROWS];
     high_at high[FEW / LEAST_ROWS][HIGHS];
 
     for (uint64_t c = 0; c < cuts; c++) {
         uint64_t r = a->n * c / cuts;
         o[c] = (operands){ .strip = half * strip, .cols = a->cols, .turn = c, .turns = cuts,
-                           .ahead = a->n == 1 ? ahead : cuts == 1 ? AHEAD : strip, .high = high[c] };
+                           .ahead = a->n == 1 ? by->ahead : cuts == 1 ? AHEAD : strip, .high = high[c] };
         take_rows(a, r, a->n * (c + 1) / cuts - r, &o[c]);
     }
     for (uint64_t i = 0; i < half; i++) {
@@ -104,10 +119,11 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, uin
     }
 }
 
-/* Rows of x in tiles of nearly equal size against the strips at w of outputs [from, to); the first tile prefetches. */
-static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead)
+/* Rows of x in tiles of nearly equal size, `most` at most, against the strips at w of outputs [from, to); the first tile prefetches. */
+static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t most, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to,
+                     uint64_t ahead)
 {
-    uint64_t cuts = (a->n + t->rows - 1) / t->rows;
+    uint64_t cuts = (a->n + most - 1) / most;
     high_at high[HIGHS];
     operands o = { .strip = strip, .cols = a->cols, .turns = 1, .high = high };
 
@@ -124,13 +140,13 @@ static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, 
 }
 
 /* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. */
-static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip)
+static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, uint64_t most)
 {
     uint64_t group = 2 * R * (1 + GROUP_BYTES / (2 * strip + 1));
 
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
-        all_rows(a, t, (const uint8_t *)a->w + from / R * strip, strip, from, to, to + group <= a->last ? group / R * strip : 0);
+        all_rows(a, t, most, (const uint8_t *)a->w + from / R * strip, strip, from, to, to + group <= a->last ? group / R * strip : 0);
     }
 }
 
@@ -149,118 +165,95 @@ static uint64_t panel_bytes(uint64_t cols)
 }
 
 /* The same, each group unpacked first. Its tiles prefetch the strips of the next. */
-static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
+static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, uint64_t strip)
 {
-    uint64_t strips = panel_strips(a->cols, t->panel->unit), group = R * strips, bytes = a->cols / 32 * t->panel->unit;
-    uint8_t *panel = a->scratch;
+    uint64_t strips = panel_strips(a->cols, p->unit), group = R * strips, bytes = a->cols / 32 * p->unit;
+    uint8_t *unpacked = a->scratch;
 
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
         const uint8_t *w = (const uint8_t *)a->w + from / R * strip;
         for (uint64_t at = from; at < to; at += R)
-            t->unpack(w + (at - from) / R * strip, a->cols, panel + (at - from) / R * bytes);
-        all_rows(a, t->panel, panel, bytes, from, to, to < a->last ? (uintptr_t)(w + strips * strip) - (uintptr_t)panel : 0);
+            p->unpack(w + (at - from) / R * strip, a->cols, unpacked + (at - from) / R * bytes);
+        all_rows(a, p->tiles, most, unpacked, bytes, from, to, to < a->last ? (uintptr_t)(w + strips * strip) - (uintptr_t)unpacked : 0);
     }
 }
 
-static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip, uint64_t ahead)
+INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tuning *by)
 {
     if (a->n <= FEW)
-        run_few(a, t, strip, ahead);
-    else if (t->panel && a->n >= PANEL_ROWS)
-        run_panels(a, t, strip);
+        run_few(a, &f->strips, strip, by);
+    else if (a->n >= by->panel_rows && by->bytes)
+        run_panels(a, &f->bytes, by->rows, strip);
+    else if (a->n >= by->panel_rows && f->own.tiles)
+        run_panels(a, &f->own, f->own_rows, strip);
     else
-        run_many(a, t, strip);
+        run_many(a, &f->strips, strip, by->rows);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* Rows of the largest tile on panels: with six, starts of Q6_K, which are shifted for each half, cost more than loads of weights. */
-#define PANEL_ROWS_OF(offset, halves) ((halves) == 2 && (offset) == 32 ? 4 : TOKENS)
-
-#define TILE(word, strips, tokens, ...)                                                                           \
-    static void tile_##word##_##strips##_##tokens(const operands *o, __m512 acc[2][TOKENS])                       \
-    {                                                                                                             \
-        tile(TRAITS(__VA_ARGS__), o, strips, tokens, acc);                                                        \
-    }
-#define HIGH(word, strips, ...)                                                                                    \
-    static void high_##word##_##strips(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS])                  \
-    {                                                                                                             \
-        high_bytes(TRAITS(__VA_ARGS__), o, tokens, strips, acc);                                                   \
-    }
-
-/* Tiles of a type on its panels: of bytes; of numbers, with the codes as they are; none. */
-#define PANEL_TRAITS(codes, bytes, sign, offset, halves) \
-    codes, d_panel, m_panel_##halves, sign, offset, halves, panel_numbers(sign, halves) / R, panel_numbers(sign, halves) / R + (bytes), 0
-#define PANEL_TILES(word, codes, bytes, sign, offset, halves)                                                     \
-    TILE(word##_panel, 1, 3, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    TILE(word##_panel, 1, 4, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    TILE(word##_panel, 2, 3, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    TILE(word##_panel, 2, 4, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    TILE(word##_panel, 1, 5, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    TILE(word##_panel, 1, 6, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    TILE(word##_panel, 2, 5, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    TILE(word##_panel, 2, 6, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                    \
-    HIGH(word##_panel, 1, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
-    HIGH(word##_panel, 2, PANEL_TRAITS(codes, bytes, sign, offset, halves))                                        \
-    static const tiles panel_##word = {                                                                           \
-        .rows = PANEL_ROWS_OF(offset, halves),                                                                                \
-        .unit = R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)),                                    \
-        .of = { { [2] = tile_##word##_panel_1_3, tile_##word##_panel_1_4, tile_##word##_panel_1_5, tile_##word##_panel_1_6 },  \
-                { [2] = tile_##word##_panel_2_3, tile_##word##_panel_2_4, tile_##word##_panel_2_5, tile_##word##_panel_2_6 } }, \
-        .high = { high_##word##_panel_1, high_##word##_panel_2 },                                                    \
-    };
-#define UNPACK(word, bytes, ...)                                                                                  \
-    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                \
-    {                                                                                                             \
-        unpack(TRAITS(__VA_ARGS__), strip, cols, panel, bytes);                                                   \
-    }
-#define BYTES(word, codes, d, m, sign, offset, halves, ...)                                                       \
-    PANEL_TILES(word, c_panel, 32, sign, offset, halves)                                                          \
-    UNPACK(word, true, codes, d, m, sign, offset, halves, __VA_ARGS__)
-#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                     \
-    PANEL_TILES(word, codes, (unit) - (numbers), sign, offset, halves)                                            \
-    UNPACK(word, false, codes, d, m, sign, offset, halves, numbers, unit, head)
+/* Panels of numbers, with the codes as they are. */
+#define NUMBER_TRAITS(codes, sign, offset, halves, bytes)     ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves, panel_numbers(sign, halves),                panel_numbers(sign, halves) + (bytes)*R, 0 })
+#define UNIT(sign, halves, bytes) (R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)))
+#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                         PANEL_TILES(word##_panel, NUMBER_TRAITS(codes, sign, offset, halves, (unit) - (numbers)))                         static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                                                   static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                    {                                                                                                                     unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, panel, false, 0);         }
+#define BYTES(word, ...)
 #define STRIPS_ONLY(word, ...)
-#define BYTES_OF(word) .unpack = unpack_##word, .panel = &panel_##word,
-#define NUMBERS_OF(word) BYTES_OF(word)
-#define STRIPS_ONLY_OF(word)
+#define NUMBERS_OF(word, sign, offset, halves, bytes) \
+    .own = { &panel_##word, number_##word, UNIT(sign, halves, bytes) }, .own_rows = 6,
+#define BYTES_OF(word, sign, offset, halves, bytes) \
+    .own = BYTE_PANEL(word, sign, halves), .own_rows = OWN_ROWS(offset, halves),
+#define STRIPS_ONLY_OF(word, ...)
 #define BYTES_SCRATCH panel_bytes
 #define NUMBERS_SCRATCH panel_bytes
 #define STRIPS_ONLY_SCRATCH NULL
 
-#define X(id, word, kind, ...)                                                                                   \
-    TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)                    \
-    TILE(word, 1, 4, __VA_ARGS__) TILE(word, 1, 5, __VA_ARGS__) TILE(word, 1, 6, __VA_ARGS__)                    \
-    TILE(word, 2, 1, __VA_ARGS__) TILE(word, 2, 2, __VA_ARGS__) TILE(word, 2, 3, __VA_ARGS__)                    \
-    TILE(word, 2, 4, __VA_ARGS__) TILE(word, 2, 5, __VA_ARGS__) TILE(word, 2, 6, __VA_ARGS__)                    \
-    HIGH(word, 1, __VA_ARGS__) HIGH(word, 2, __VA_ARGS__) kind(word, __VA_ARGS__)                                  \
-    static const tiles tiles_##word = {                                                                          \
-        .rows = TOKENS,                                                                                          \
-        .of = {                                                                                                  \
-            { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
-            { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6 }, \
-        },                                                                                                       \
-        .high = { high_##word##_1, high_##word##_2 },                                                               \
-        kind##_OF(word)                                                                                          \
-    };                                                                                                           \
-    static void run_ahead_##word(const lm_matmul_args *a, uint64_t ahead)                                        \
+#define BYTE_PANEL(word, sign, halves) { &lm_byte_panels[(sign) != NO_MINIMUM][(halves) - 1], bytes_of_##word, UNIT(sign, halves, 32) }
+/* With six rows, starts of Q6_K cost more than loads of weights. */
+#define OWN_ROWS(offset, halves) ((halves) == 2 && (offset) == 32 ? 4 : 6)
+
+#define STRIP_TILE(word, strips, tokens, ...) TILE(word, strips, tokens, TRAITS(__VA_ARGS__))
+#define STRIP_TILES(word, strips, ...)                                                                           \
+    STRIP_TILE(word, strips, 1, __VA_ARGS__) STRIP_TILE(word, strips, 2, __VA_ARGS__) STRIP_TILE(word, strips, 3, __VA_ARGS__) \
+    STRIP_TILE(word, strips, 4, __VA_ARGS__) STRIP_TILE(word, strips, 5, __VA_ARGS__) STRIP_TILE(word, strips, 6, __VA_ARGS__) \
+    STRIP_TILE(word, strips, 7, __VA_ARGS__) STRIP_TILE(word, strips, 8, __VA_ARGS__) HIGH(word, strips, TRAITS(__VA_ARGS__))
+#define STRIP_TILES_OF(word, strips)                                                                             \
+    { tile_##word##_##strips##_1, tile_##word##_##strips##_2, tile_##word##_##strips##_3, tile_##word##_##strips##_4, \
+      tile_##word##_##strips##_5, tile_##word##_##strips##_6, tile_##word##_##strips##_7, tile_##word##_##strips##_8 }
+
+#define X(id, word, kind, codes, d, m, sign, offset, halves, numbers, unit, head)                                \
+    STRIP_TILES(word, 1, codes, d, m, sign, offset, halves, numbers, unit, head)                                 \
+    STRIP_TILES(word, 2, codes, d, m, sign, offset, halves, numbers, unit, head)                                 \
+    kind(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                           \
+    static void bytes_of_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                             \
     {                                                                                                            \
-        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols), ahead);                                  \
+        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, panel, true,         \
+               LM_PANEL_OFFSET(sign, halves));                                                                   \
     }                                                                                                            \
+    static const form form_##word = {                                                                            \
+        .strips = { .of = { STRIP_TILES_OF(word, 1), STRIP_TILES_OF(word, 2) }, .high = { high_##word##_1, high_##word##_2 } }, \
+        .bytes = BYTE_PANEL(word, sign, halves),                                                                 \
+        kind##_OF(word, sign, offset, halves, (unit) - (numbers))                                                \
+    };                                                                                                           \
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
-        run_ahead_##word(a, 0);                                                                                  \
+        run(a, &form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports);                             \
     }                                                                                                            \
-    LM_STRIP_KERNEL(id, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH)
+    static void run_two_ports_##word(const lm_matmul_args *a)                                                    \
+    {                                                                                                            \
+        run(a, &form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                              \
+    }                                                                                                            \
+    LM_STRIP_FUNCTIONS(id, word)                                                                                 \
+    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run)            \
+    LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, panel_bytes, run_two_ports)
 STRIPS(X)
 #undef X
 
-lm_run_ahead_fn *lm_strips_ahead_avx512vnni(lm_dtype type)
+const lm_matmul *lm_strips_two_ports(lm_dtype type)
 {
     switch ((int)type) {
 #define X(id, word, ...) \
-    case id: return run_ahead_##word;
+    case id: return &two_ports_##word;
         STRIPS(X)
 #undef X
     default: return NULL;
@@ -269,7 +262,7 @@ lm_run_ahead_fn *lm_strips_ahead_avx512vnni(lm_dtype type)
 
 void lm_strips_init_avx512vnni(lm_kernels *k)
 {
-#define X(id, word, kind, ...) k->fast[id] = &strips_##word;
+#define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_TWO_PORTS ? &two_ports_##word : &strips_##word;
     STRIPS(X)
 #undef X
 }

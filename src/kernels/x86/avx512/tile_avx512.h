@@ -9,7 +9,7 @@
 #include "kernels/strips.h"
 #include "kernels/x86/avx512/codes_avx512.h"
 
-enum { TOKENS = 6, HIGHS = 256 };    /* rows of x in a tile at most; blocks with high bytes that are listed */
+enum { TOKENS = 8, HIGHS = 256 };    /* rows of x in a tile at most; blocks with high bytes that are listed */
 
 typedef __m512i code_fn(const uint8_t *p, const int v);
 typedef __m512  number_fn(const uint8_t *p, const uint8_t *head, int half);
@@ -51,11 +51,12 @@ INLINE __m512i start_of(const traits t, const uint8_t *block, const int half)
 
     if (!t.offset)
         return _mm512_setzero_si512();
+    __m512i start = _mm512_set1_epi32(t.halves == 2 ? x->half_start[half] : x->start);
     if (t.halves == 2)
-        return _mm512_slli_epi32(_mm512_set1_epi32(x->half_start[half]), t.offset == 4 ? 0 : t.offset == 32 ? 3 : 5);
+        return t.offset == 128 ? _mm512_slli_epi32(start, 2) : t.offset == 4 ? _mm512_srai_epi32(start, 3) : start;
     if (t.offset == 12)
-        return _mm512_add_epi32(_mm512_set1_epi32(x->start), _mm512_srai_epi32(_mm512_set1_epi32(x->start), 1));
-    return _mm512_slli_epi32(_mm512_set1_epi32(x->start), t.offset == 8 ? 0 : t.offset == 16 ? 1 : 4);
+        return _mm512_add_epi32(_mm512_srai_epi32(start, 4), _mm512_srai_epi32(start, 5));
+    return t.offset == 8 ? _mm512_srai_epi32(start, 4) : t.offset == 16 ? _mm512_srai_epi32(start, 3) : start;
 }
 
 INLINE __m512i four(const uint8_t *x)
@@ -71,13 +72,13 @@ INLINE void dots(const traits t, const uint8_t *const *x, const uint8_t *const *
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
 
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int j = 0; j < tokens; j++)
         sum[0][j] = sum[1][j] = start_of(t, x[j] + at, half);
 #pragma GCC unroll 8
     for (int v = from; v < to; v++) {
         __m512i w0 = t.codes(p[0] + t.numbers, v), w1 = strips == 2 ? t.codes(p[1] + t.numbers, v) : w0;
-#pragma GCC unroll 6
+#pragma GCC unroll 8
         for (int j = 0; j < tokens; j++) {
             __m512i columns = four(x[j] + at + 4 * v);
             __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[0][j]) : "v"(w0), "v"(columns));
@@ -98,7 +99,7 @@ INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, c
         d[s] = t.d(p[s], head[s], half);
         m[s] = t.m(p[s], head[s], half);
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int j = 0; j < tokens; j++) {
         const lm_q8_block *x = (const void *)(o->x[j] + 64 * b);
         __m512 total = _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum);
@@ -116,7 +117,7 @@ INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, c
 /* Sums in units of one group's d turned to those of the next. */
 INLINE void rescale(const operands *o, uint64_t b, const int strips, const int tokens, __m512 acc[2][TOKENS])
 {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int j = 0; j < tokens; j++) {
         __m512 ratio = _mm512_set1_ps(((const lm_q8_block *)(const void *)(o->x[j] + 64 * b))->ratio);
 #pragma GCC unroll 2
@@ -139,7 +140,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
     uint64_t next = o->ahead ? o->turn : UINT64_MAX;
     __m512 acc[2][TOKENS];
 
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int j = 0; j < tokens; j++)
         acc[0][j] = acc[1][j] = _mm512_setzero_ps();
     for (uint64_t b = 0; b < o->cols / 32; b++) {
@@ -156,7 +157,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
             next += o->turns;
         }
         if (o->below) {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
             for (int j = 0; j < tokens; j++)
                 _mm_prefetch((const char *)o->x[j] + 64 * b + o->below, _MM_HINT_T1);
         }
@@ -171,7 +172,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
         p[0] += t.unit;
         p[1] += t.unit;
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int j = 0; j < tokens; j++) {
         __m512 d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(o->x[j] + 2 * o->cols))[-1].d);
 #pragma GCC unroll 2
@@ -246,9 +247,11 @@ INLINE uint32_t panel_numbers(minimum sign, int halves)
     return 4u * R * (unsigned)halves * (sign == NO_MINIMUM ? 1 : 2);
 }
 
-/* A strip as all tiles read it: for each unit d of both halves and m of both, as float32, then the codes, as bytes or as they are. */
-INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *panel, const bool bytes)
+/* A strip as all tiles read it: for each unit d of both halves and m of both (what is added: PLUS), as float32, then the codes, as bytes
+ * with another offset or as they are. */
+INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *panel, const bool bytes, const int offset)
 {
+    const int8_t more = (int8_t)(uint8_t)(unsigned)(offset - t.offset);
     const uint8_t *head = p;
 
     for (uint64_t b = 0; b < cols / 32; b++, p += t.unit) {
@@ -259,13 +262,15 @@ INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *pan
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
             _mm512_store_ps(panel + 64 * half, t.d(p, head, half));
-            if (t.sign != NO_MINIMUM)
+            if (t.sign == PLUS)
                 _mm512_store_ps(panel + 64 * (t.halves + half), t.m(p, head, half));
+            if (t.sign == MINUS)
+                _mm512_store_ps(panel + 64 * (t.halves + half), _mm512_mul_ps(t.m(p, head, half), _mm512_set1_ps(-1.0f)));
         }
         panel += panel_numbers(t.sign, t.halves);
 #pragma GCC unroll 8
         for (int v = 0; v < 8 && bytes; v++, panel += 64)
-            _mm512_store_si512(panel, t.codes(p + t.numbers, v));
+            _mm512_store_si512(panel, more ? _mm512_add_epi8(t.codes(p + t.numbers, v), _mm512_set1_epi8(more)) : t.codes(p + t.numbers, v));
         for (uint32_t at = t.numbers; at < t.unit && !bytes; at += 64, panel += 64)
             _mm512_store_si512(panel, plane(p + at, 0));
     }
