@@ -118,6 +118,12 @@ INLINE __m512i nibbles(const uint8_t *p, const int v)
     return _mm512_and_si512(v < 4 ? b : _mm512_srli_epi16(b, 4), _mm512_set1_epi8(15));
 }
 
+/* The same where v is no constant. */
+INLINE __m512i nibbles_at(const uint8_t *p, int v)
+{
+    return _mm512_and_si512(_mm512_srl_epi16(plane(p, v & 3), _mm_cvtsi32_si128(v & 4)), _mm512_set1_epi8(15));
+}
+
 /* The two-bit field moved to bits `to` and `to + 1`. */
 INLINE __m512i pairs(const uint8_t *p, const int v, const int to)
 {

@@ -21,7 +21,7 @@
 #include "kernels/x86/avx512/panels_avx512.h"
 #include "kernels/x86/avx512/strip_types_avx512.h"
 
-enum { LEAST_ROWS = 4, GROUP_BYTES = 256 << 10 };
+enum { LEAST_ROWS = 4, GROUP_BYTES = 512 << 10 };
 enum { FEW = 24, AHEAD = 8192 };     /* rows that are few; bytes that the fewest prefetch ahead */
 
 /* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ enum { FEW = 24, AHEAD = 8192 };     /* rows that are few; bytes that the fewest
 /* Strips as they are unpacked for many rows. */
 typedef struct panel {
     const tiles *tiles;              /* NULL: none pays */
-    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);
+    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *to);
     uint32_t unit;                   /* bytes */
 } panel;
 
@@ -196,7 +196,7 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 /* Panels of numbers, with the codes as they are. */
 #define NUMBER_TRAITS(codes, sign, offset, halves, bytes)     ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves, panel_numbers(sign, halves),                panel_numbers(sign, halves) + (bytes)*R, 0 })
 #define UNIT(sign, halves, bytes) (R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)))
-#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                         PANEL_TILES(word##_panel, NUMBER_TRAITS(codes, sign, offset, halves, (unit) - (numbers)))                         static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                                                   static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                    {                                                                                                                     unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, panel, false, 0);         }
+#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                         PANEL_TILES(word##_panel, NUMBER_TRAITS(codes, sign, offset, halves, (unit) - (numbers)))                         static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                                                   static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                       {                                                                                                                     unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, to, false, 0);         }
 #define BYTES(word, ...)
 #define STRIPS_ONLY(word, ...)
 #define NUMBERS_OF(word, sign, offset, halves, bytes) \
@@ -225,9 +225,9 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
     STRIP_TILES(word, 1, codes, d, m, sign, offset, halves, numbers, unit, head)                                 \
     STRIP_TILES(word, 2, codes, d, m, sign, offset, halves, numbers, unit, head)                                 \
     kind(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                           \
-    static void bytes_of_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                             \
+    static void bytes_of_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                \
     {                                                                                                            \
-        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, panel, true,         \
+        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, to, true,         \
                LM_PANEL_OFFSET(sign, halves));                                                                   \
     }                                                                                                            \
     static const form form_##word = {                                                                            \

@@ -181,13 +181,35 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
     }
 }
 
-/* The integer sums of a unit, or of half of one, with the fours of a row's high bytes that are not all zero. */
+/* Codes whose place may be a variable. */
+INLINE bool any_place(const traits t)
+{
+    return t.codes == c_panel || t.codes == c_bytes || t.codes == c_nibbles;
+}
+
+INLINE __m512i codes_at(const traits t, const uint8_t *p, const int v)
+{
+    return t.codes == c_nibbles ? nibbles_at(p, v) : t.codes(p, v);
+}
+
+/* The integer sums of a unit, or of half of one, with the fours of a row's high bytes that are not all zero. Mostly that is one, and
+ * which is not to be guessed. */
 INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p, const uint32_t fours, const int half, const int strips,
                       __m512i sum[2])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
 
     sum[0] = sum[1] = start_of(t, x, half);
+    if (any_place(t) && !__builtin_constant_p(fours)) {
+        for (uint32_t left = t.halves == 2 ? fours & 15u << from : fours; left; left &= left - 1) {
+            const int v = __builtin_ctz(left);
+            __m512i columns = four(x + 4 * v);
+#pragma GCC unroll 2
+            for (int s = 0; s < strips; s++)
+                sum[s] = _mm512_dpbusd_epi32(sum[s], codes_at(t, p[s] + t.numbers, v), columns);
+        }
+        return;
+    }
 #pragma GCC unroll 8
     for (int v = from; v < to; v++) {
         if (!(fours >> v & 1))
@@ -249,7 +271,7 @@ INLINE uint32_t panel_numbers(minimum sign, int halves)
 
 /* A strip as all tiles read it: for each unit d of both halves and m of both (what is added: PLUS), as float32, then the codes, as bytes
  * with another offset or as they are. */
-INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *panel, const bool bytes, const int offset)
+INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *to, const bool bytes, const int offset)
 {
     const int8_t more = (int8_t)(uint8_t)(unsigned)(offset - t.offset);
     const uint8_t *head = p;
@@ -261,18 +283,18 @@ INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *pan
         }
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
-            _mm512_store_ps(panel + 64 * half, t.d(p, head, half));
+            _mm512_store_ps(to + 64 * half, t.d(p, head, half));
             if (t.sign == PLUS)
-                _mm512_store_ps(panel + 64 * (t.halves + half), t.m(p, head, half));
+                _mm512_store_ps(to + 64 * (t.halves + half), t.m(p, head, half));
             if (t.sign == MINUS)
-                _mm512_store_ps(panel + 64 * (t.halves + half), _mm512_mul_ps(t.m(p, head, half), _mm512_set1_ps(-1.0f)));
+                _mm512_store_ps(to + 64 * (t.halves + half), _mm512_mul_ps(t.m(p, head, half), _mm512_set1_ps(-1.0f)));
         }
-        panel += panel_numbers(t.sign, t.halves);
+        to += panel_numbers(t.sign, t.halves);
 #pragma GCC unroll 8
-        for (int v = 0; v < 8 && bytes; v++, panel += 64)
-            _mm512_store_si512(panel, more ? _mm512_add_epi8(t.codes(p + t.numbers, v), _mm512_set1_epi8(more)) : t.codes(p + t.numbers, v));
-        for (uint32_t at = t.numbers; at < t.unit && !bytes; at += 64, panel += 64)
-            _mm512_store_si512(panel, plane(p + at, 0));
+        for (int v = 0; v < 8 && bytes; v++, to += 64)
+            _mm512_store_si512(to, more ? _mm512_add_epi8(t.codes(p + t.numbers, v), _mm512_set1_epi8(more)) : t.codes(p + t.numbers, v));
+        for (uint32_t at = t.numbers; at < t.unit && !bytes; at += 64, to += 64)
+            _mm512_store_si512(to, plane(p + at, 0));
     }
 }
 
