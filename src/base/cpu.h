@@ -30,7 +30,7 @@ enum {
 /* Everything the hardware and the operating system allow. Detected once; thread-safe. */
 lm_cpu lm_cpu_detected(void);
 
-/* detected & mask. The mask is set by lm_cpu_limit, else by LAMINA_CPU, else all ones. */
+/* detected & mask. The mask is set by lm_cpu_limit, else by LAMINA_CPU, else it is that of "auto". */
 lm_cpu lm_cpu_usable(void);
 
 /* LM_USAGE when LAMINA_CPU names no level; lm_cpu_usable takes it for "auto". */
@@ -39,7 +39,7 @@ lm_status lm_cpu_environment(lm_error *e);
 /* The names of all levels of this architecture, rising; NULL past the last. */
 const char *lm_cpu_level_name(size_t i);
 
-/* A level's name or "auto" -> the mask of that level and all below it. LM_USAGE names an unknown level and lists the known ones. */
+/* A level's name -> the mask of that level and all below it; "auto" -> everything that makes this processor faster. LM_USAGE names an unknown level and lists the known ones. */
 lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e);
 void      lm_cpu_limit(lm_cpu mask);
 

@@ -147,7 +147,7 @@ static void judge(findings *f)
     if (f->limits.busy > 0.1)
         warn(f, "other work took %.0f %% of the time while this was measured, so the limits are too low; --fresh measures again",
              100 * f->limits.busy);
-    if (m->limited_by)
+    if (m->limited_by && strcmp(m->usable, m->detected) != 0)
         warn(f, "LAMINA_CPU=%s keeps engines from %s", m->limited_by, m->detected);
     if (m->available && m->available < UINT64_C(1) << 30)
         warn(f, "only %s of memory are free", lm_figure_bytes(n, m->available));
@@ -235,7 +235,8 @@ static void cpu_text(const findings *f, lm_buf *out)
     lm_buf_printf(out, "using %s: %s\n", m->usable,
                   m->limited_by                  ? "LAMINA_CPU says so"
                   : strcmp(m->usable, "ref") == 0 ? "plain C, nothing faster was found"
-                                                 : "the highest level found");
+                  : strcmp(m->usable, m->detected) == 0 ? "the highest level found"
+                                                        : "the fastest level found");
     label(out, "");
     lm_buf_add_str(out, "found");
     for (size_t i = 0; m->levels[i]; i++)

@@ -49,16 +49,17 @@ static void read_huge_pages(char out[16])
 
 lm_status lm_machine_describe(lm_machine *out, lm_error *e)
 {
-    lm_cpu   all = lm_cpu_detected(), usable = lm_cpu_usable();
+    lm_cpu   all = lm_cpu_detected(), usable = lm_cpu_usable(), best = all;
     long     pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), threads = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t available = lm_memory_available();
 
     LM_TRY(lm_cpu_environment(e));
+    LM_TRY(lm_cpu_level("auto", &best, e));
     *out = (lm_machine){
         .cpu        = lm_cpu_brand(),
         .detected   = lm_cpu_name(all),
         .usable     = lm_cpu_name(usable),
-        .limited_by = usable != all ? getenv("LAMINA_CPU") : NULL,
+        .limited_by = usable != (all & best) ? getenv("LAMINA_CPU") : NULL,
         .levels     = detected_levels(all),
         .cores      = lm_cpu_cores(),
         .threads    = threads > 0 ? (uint32_t)threads : 1,

@@ -21,8 +21,8 @@
 #include "kernels/x86/avx512/panels_avx512.h"
 #include "kernels/x86/avx512/strip_types_avx512.h"
 
-enum { LEAST_ROWS = 4, GROUP_BYTES = 512 << 10 };
-enum { FEW = 24, AHEAD = 8192 };     /* rows that are few; bytes that the fewest prefetch ahead */
+enum { AHEAD = 8192 };               /* bytes that a single tile prefetches ahead */
+enum { MOST_CUTS = 6 };              /* tiles of few rows */
 
 /* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
 
@@ -45,15 +45,17 @@ typedef struct form {
 typedef struct tuning {
     uint64_t ahead;                  /* bytes that one row prefetches ahead */
     uint64_t rows;                   /* of x in a tile on strips at most */
-    uint64_t panel_rows;             /* from so many rows of x on a panel pays */
-    bool     bytes;                  /* of bytes for every type */
+    uint64_t few;                    /* so many rows of x, MOST_CUTS tiles, read each strip once */
+    uint64_t panel_rows;             /* from so many on a panel pays */
+    uint64_t group_bytes;            /* of strips that all tiles read, in the second-level cache */
+    bool     bytes;                  /* panels of bytes for every type */
 } tuning;
 
 /* Masks, shifts and conversions have ports of their own (Zen 4, Zen 5). */
-static const tuning many_ports = { .rows = 6, .panel_rows = 192 };
-/* They share two with products: codes are unpacked once for as many rows as can be, and two accumulators more hide how long a
+static const tuning many_ports = { .rows = 6, .few = 24, .panel_rows = 192, .group_bytes = 256 << 10 };
+/* They share two with products: codes are unpacked once for as many rows as can be, and four accumulators more hide how long a
  * product takes there. One row reads at 70 % of the probe if it does not prefetch. */
-static const tuning two_ports = { .ahead = AHEAD, .rows = TOKENS, .panel_rows = 48, .bytes = true };
+static const tuning two_ports = { .ahead = 4096, .rows = 8, .few = 47, .panel_rows = 48, .group_bytes = 512 << 10, .bytes = true };
 
 static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 {
@@ -101,8 +103,8 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
 static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, const tuning *by)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + by->rows - 1) / by->rows;
-    operands o[FEW / LEAST_ROWS];
-    high_at high[FEW / LEAST_ROWS][HIGHS];
+    operands o[MOST_CUTS];
+    high_at high[MOST_CUTS][HIGHS];
 
     for (uint64_t c = 0; c < cuts; c++) {
         uint64_t r = a->n * c / cuts;
@@ -140,34 +142,42 @@ static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t most, con
 }
 
 /* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. */
-static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, uint64_t most)
+static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, const tuning *by)
 {
-    uint64_t group = 2 * R * (1 + GROUP_BYTES / (2 * strip + 1));
+    uint64_t group = 2 * R * (1 + by->group_bytes / (2 * strip + 1));
 
     for (uint64_t from = a->first; from < a->last; from += group) {
         uint64_t to = a->last - from < group ? a->last : from + group;
-        all_rows(a, t, most, (const uint8_t *)a->w + from / R * strip, strip, from, to, to + group <= a->last ? group / R * strip : 0);
+        all_rows(a, t, by->rows, (const uint8_t *)a->w + from / R * strip, strip, from, to, to + group <= a->last ? group / R * strip : 0);
     }
 }
 
 /* Strips of a panel whose units have so many bytes. */
-static uint64_t panel_strips(uint64_t cols, uint64_t unit)
+static uint64_t panel_strips(uint64_t cols, uint64_t unit, const tuning *by)
 {
-    return 2 * (1 + GROUP_BYTES / (2 * (cols / 32 * unit) + 1));
+    return 2 * (1 + by->group_bytes / (2 * (cols / 32 * unit) + 1));
 }
 
 /* Enough for every type. */
-static uint64_t panel_bytes(uint64_t cols)
+static uint64_t panel_bytes(uint64_t cols, const tuning *by)
 {
-    uint64_t unit = panel_numbers(MINUS, 2) + 32 * R;
+    return 2 * cols / 32 * (panel_numbers(MINUS, 2) + 32 * R) + by->group_bytes;
+}
 
-    return 2 * cols / 32 * unit + GROUP_BYTES;
+static uint64_t scratch_many_ports(uint64_t cols)
+{
+    return panel_bytes(cols, &many_ports);
+}
+
+static uint64_t scratch_two_ports(uint64_t cols)
+{
+    return panel_bytes(cols, &two_ports);
 }
 
 /* The same, each group unpacked first. Its tiles prefetch the strips of the next. */
-static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, uint64_t strip)
+static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, uint64_t strip, const tuning *by)
 {
-    uint64_t strips = panel_strips(a->cols, p->unit), group = R * strips, bytes = a->cols / 32 * p->unit;
+    uint64_t strips = panel_strips(a->cols, p->unit, by), group = R * strips, bytes = a->cols / 32 * p->unit;
     uint8_t *unpacked = a->scratch;
 
     for (uint64_t from = a->first; from < a->last; from += group) {
@@ -181,14 +191,14 @@ static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, u
 
 INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tuning *by)
 {
-    if (a->n <= FEW)
+    if (a->n <= by->few)
         run_few(a, &f->strips, strip, by);
     else if (a->n >= by->panel_rows && by->bytes)
-        run_panels(a, &f->bytes, by->rows, strip);
+        run_panels(a, &f->bytes, by->rows, strip, by);
     else if (a->n >= by->panel_rows && f->own.tiles)
-        run_panels(a, &f->own, f->own_rows, strip);
+        run_panels(a, &f->own, f->own_rows, strip, by);
     else
-        run_many(a, &f->strips, strip, by->rows);
+        run_many(a, &f->strips, strip, by);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -204,8 +214,8 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 #define BYTES_OF(word, sign, offset, halves, bytes) \
     .own = BYTE_PANEL(word, sign, halves), .own_rows = OWN_ROWS(offset, halves),
 #define STRIPS_ONLY_OF(word, ...)
-#define BYTES_SCRATCH panel_bytes
-#define NUMBERS_SCRATCH panel_bytes
+#define BYTES_SCRATCH scratch_many_ports
+#define NUMBERS_SCRATCH scratch_many_ports
 #define STRIPS_ONLY_SCRATCH NULL
 
 #define BYTE_PANEL(word, sign, halves) { &lm_byte_panels[(sign) != NO_MINIMUM][(halves) - 1], bytes_of_##word, UNIT(sign, halves, 32) }
@@ -245,7 +255,7 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
     }                                                                                                            \
     LM_STRIP_FUNCTIONS(id, word)                                                                                 \
     LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run)            \
-    LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, panel_bytes, run_two_ports)
+    LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, scratch_two_ports, run_two_ports)
 STRIPS(X)
 #undef X
 
