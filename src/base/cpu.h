@@ -39,7 +39,8 @@ lm_status lm_cpu_environment(lm_error *e);
 /* The names of all levels of this architecture, rising; NULL past the last. */
 const char *lm_cpu_level_name(size_t i);
 
-/* A level's name -> the mask of that level and all below it; "auto" -> everything that makes this processor faster. LM_USAGE names an unknown level and lists the known ones. */
+/* A level's name -> the mask of that level and all below it; "auto" -> everything that makes this processor faster. LM_USAGE names an
+ * unknown level and lists the known ones. */
 lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e);
 void      lm_cpu_limit(lm_cpu mask);
 

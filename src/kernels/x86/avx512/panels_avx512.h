@@ -33,11 +33,13 @@ typedef struct tiles {
     TILE(word, 2, 3, __VA_ARGS__) TILE(word, 2, 4, __VA_ARGS__) TILE(word, 2, 5, __VA_ARGS__)                     \
     TILE(word, 2, 6, __VA_ARGS__) TILE(word, 2, 7, __VA_ARGS__) TILE(word, 2, 8, __VA_ARGS__)                     \
     HIGH(word, 1, __VA_ARGS__) HIGH(word, 2, __VA_ARGS__)
-#define PANEL_TILES_OF(word)                                                                                      \
-    {                                                                                                             \
-        .of = { { [2] = tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6, tile_##word##_1_7, tile_##word##_1_8 }, \
-                { [2] = tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6, tile_##word##_2_7, tile_##word##_2_8 } }, \
-        .high = { high_##word##_1, high_##word##_2 },                                                             \
+#define PANEL_TILES_OF(word)                                                                                             \
+    {                                                                                                                    \
+        .of = { { [2] = tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6, tile_##word##_1_7,   \
+                  tile_##word##_1_8 },                                                                                   \
+                { [2] = tile_##word##_2_3, tile_##word##_2_4, tile_##word##_2_5, tile_##word##_2_6, tile_##word##_2_7,   \
+                  tile_##word##_2_8 } },                                                                                 \
+        .high = { high_##word##_1, high_##word##_2 },                                                                    \
     }
 
 /* Offsets of the codes: what no type exceeds, for which an integer sum starts as x has it. None where there is a minimum. */

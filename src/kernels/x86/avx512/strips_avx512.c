@@ -204,9 +204,17 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* Panels of numbers, with the codes as they are. */
-#define NUMBER_TRAITS(codes, sign, offset, halves, bytes)     ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves, panel_numbers(sign, halves),                panel_numbers(sign, halves) + (bytes)*R, 0 })
+#define NUMBER_TRAITS(codes, sign, offset, halves, bytes)                                                            \
+    ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves,           \
+               panel_numbers(sign, halves), panel_numbers(sign, halves) + (bytes)*R, 0 })
 #define UNIT(sign, halves, bytes) (R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)))
-#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                         PANEL_TILES(word##_panel, NUMBER_TRAITS(codes, sign, offset, halves, (unit) - (numbers)))                         static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                                                   static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                       {                                                                                                                     unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, to, false, 0);         }
+#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                        \
+    PANEL_TILES(word##_panel, NUMBER_TRAITS(codes, sign, offset, halves, (unit) - (numbers)))                        \
+    static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                                                  \
+    static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                      \
+    {                                                                                                                \
+        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, to, false, 0);           \
+    }
 #define BYTES(word, ...)
 #define STRIPS_ONLY(word, ...)
 #define NUMBERS_OF(word, sign, offset, halves, bytes) \
@@ -237,7 +245,7 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
     kind(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                           \
     static void bytes_of_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                \
     {                                                                                                            \
-        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, to, true,         \
+        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, to, true,            \
                LM_PANEL_OFFSET(sign, halves));                                                                   \
     }                                                                                                            \
     static const form form_##word = {                                                                            \
