@@ -37,7 +37,7 @@ typedef struct operands {
     uint64_t strip;                  /* bytes */
     const uint8_t *x[TOKENS];
     uint64_t cols;
-    uint64_t ahead;                  /* prefetch what lies so many bytes further; 0: nothing */
+    uint64_t ahead, near;            /* prefetch what lies so many bytes further, to the second and the first cache; 0: nothing */
     uint64_t turn, turns;            /* of units turn, turn + turns, … */
     uint64_t below;                  /* prefetch rows so many bytes further; 0: none */
     unsigned n_high;                 /* blocks with high bytes; more than HIGHS: they are not in the list */
@@ -126,10 +126,12 @@ INLINE void rescale(const operands *o, uint64_t b, const int strips, const int t
     }
 }
 
-INLINE void prefetch_unit(const traits t, const uint8_t *p, uint64_t ahead)
+INLINE void prefetch_unit(const traits t, const uint8_t *p, uint64_t ahead, uint64_t near)
 {
     for (uint32_t i = 0; i < t.unit; i += 64)
         _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
+    for (uint32_t i = 0; i < t.unit && near; i += 64)
+        _mm_prefetch((const char *)p + near + i, _MM_HINT_T0);
 }
 
 /* One or two strips against `tokens` rows of x. */
@@ -151,9 +153,9 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
             p[1] += t.head;
         }
         if (b == next) {
-            prefetch_unit(t, p[0], o->ahead);
+            prefetch_unit(t, p[0], o->ahead, o->near);
             if (strips == 2)
-                prefetch_unit(t, p[1], o->ahead);
+                prefetch_unit(t, p[1], o->ahead, o->near);
             next += o->turns;
         }
         if (o->below) {
