@@ -5,20 +5,23 @@
 
 #define LEVEL "avx2"
 #define V     __m256
-enum { LANES = 8, FEW = 3, STRIPS = 1, TOKENS = 6 };
+enum { LANES = 8, FEW = 3, STRIPS = 1, TOKENS = 6, STEP_f32 = 1, STEP_f16 = 1, STEP_bf16 = 1 };
 
-static inline V load_f32(const uint8_t *p)
+static inline V load_f32(const uint8_t *p, const int odd)
 {
+    (void)odd;
     return _mm256_loadu_ps((const void *)p);
 }
 
-static inline V load_f16(const uint8_t *p)
+static inline V load_f16(const uint8_t *p, const int odd)
 {
+    (void)odd;
     return _mm256_cvtph_ps(_mm_loadu_si128((const void *)p));
 }
 
-static inline V load_bf16(const uint8_t *p)
+static inline V load_bf16(const uint8_t *p, const int odd)
 {
+    (void)odd;
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16));
 }
 
@@ -70,6 +73,7 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
         { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3 },                                            \
     };
 
+#define KERNEL(id, word, size) COLUMNS_LAYOUT(id, word, size) TILES(word, size) RECORD(strips, word, false)
 KERNEL(LM_F32, f32, 4)
 KERNEL(LM_F16, f16, 2)
 KERNEL(LM_BF16, bf16, 2)

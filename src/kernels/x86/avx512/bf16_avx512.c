@@ -13,6 +13,25 @@ enum { R = LM_STRIP_ROWS, TOKENS = 6, FEW = 24, GROUP_BYTES = 512 << 10, AHEAD =
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* ---- rows of x --------------------------------------------------------------------------------------------------- */
+
+static uint64_t row_bytes(uint64_t cols)
+{
+    return lm_bf16_pairs(cols) * 4;
+}
+
+static void pack_row(void *dst, const float *x, uint64_t cols)
+{
+    uint16_t *y = dst;
+
+    for (uint64_t i = 0; i < 2 * lm_bf16_pairs(cols); i += 16) {
+        __mmask16 lanes = (__mmask16)(i + 16 <= cols ? 0xffffu : i < cols ? (1u << (cols - i)) - 1 : 0u);
+        _mm256_store_si256((void *)(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, x + i)));
+    }
+}
+
+const lm_activation lm_activation_bf16 = { .name = "bf16", .bytes = row_bytes, .pack = pack_row };
+
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 typedef struct operands {

@@ -1,26 +1,8 @@
 #include "kernels/x86/avx512/bf16_strips.h"
 
-#include <immintrin.h>
 #include <string.h>
 
 enum { R = LM_STRIP_ROWS };
-
-static uint64_t row_bytes(uint64_t cols)
-{
-    return lm_bf16_pairs(cols) * 4;
-}
-
-static void pack_row(void *dst, const float *x, uint64_t cols)
-{
-    uint16_t *y = dst;
-
-    for (uint64_t i = 0; i < 2 * lm_bf16_pairs(cols); i += 16) {
-        __mmask16 lanes = (__mmask16)(i + 16 <= cols ? 0xffffu : i < cols ? (1u << (cols - i)) - 1 : 0u);
-        _mm256_store_si256((void *)(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, x + i)));
-    }
-}
-
-const lm_activation lm_activation_bf16 = { .name = "bf16", .bytes = row_bytes, .pack = pack_row };
 
 uint64_t lm_bf16_packed_bytes(uint64_t rows, uint64_t cols)
 {

@@ -1,4 +1,4 @@
-/* bf16_strips.h - matrices of bfloat16 as products of pairs read them, and their activations.
+/* bf16_strips.h - matrices of bfloat16 in pairs of columns, and rows for products of pairs.
  *
  * A strip is sixteen rows of the matrix, the lanes of a vector, and one stream of pairs of columns: [pairs][16][2]. The last strip is
  * padded with rows of zeros; columns with zeros to whole lines of x, sixteen pairs, which are also what a tile of AMX holds. */
@@ -7,7 +7,7 @@
 
 #include "kernels/strips.h"
 
-/* Rows rounded to bfloat16: [2 * pairs]. */
+/* Rows rounded to bfloat16: [2 * pairs]; needs AVX512-BF16. */
 extern const lm_activation lm_activation_bf16;
 
 static inline uint64_t lm_bf16_pairs(uint64_t cols)

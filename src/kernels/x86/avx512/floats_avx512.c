@@ -1,26 +1,31 @@
 /* floats_avx512.c - float_strips.h on vectors of 512 bits. */
 #include <immintrin.h>
 
+#include "kernels/x86/avx512/bf16_strips.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 #include "kernels/x86/avx512/vec_avx512.h"
 
 #define LEVEL "avx512"
 #define V     __m512
-enum { LANES = 16, FEW = 8, STRIPS = 2, TOKENS = 8 };
+enum { LANES = 16, FEW = 8, STRIPS = 2, TOKENS = 8, STEP_f32 = 1, STEP_f16 = 1, STEP_bf16 = 2 };
 
-static inline V load_f32(const uint8_t *p)
+static inline V load_f32(const uint8_t *p, const int odd)
 {
+    (void)odd;
     return _mm512_loadu_ps(p);
 }
 
-static inline V load_f16(const uint8_t *p)
+static inline V load_f16(const uint8_t *p, const int odd)
 {
+    (void)odd;
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 }
 
-static inline V load_bf16(const uint8_t *p)
+static inline V load_bf16(const uint8_t *p, const int odd)
 {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16));
+    __m512i pair = _mm512_loadu_si512(p);
+
+    return _mm512_castsi512_ps(odd ? _mm512_and_si512(pair, _mm512_set1_epi32((int)0xffff0000u)) : _mm512_slli_epi32(pair, 16));
 }
 
 static inline V broadcast(const float *x)
@@ -69,13 +74,23 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
     ROW(word, size, 1) ROW(word, size, 2)                                                             \
     static tile_fn *const tiles_##word[2][TOKENS] = { OF(word, 1), OF(word, 2) };
 
-KERNEL(LM_F32, f32, 4)
-KERNEL(LM_F16, f16, 2)
-KERNEL(LM_BF16, bf16, 2)
+#define bytes_bf16 lm_bf16_packed_bytes
+#define pack_bf16  lm_bf16_pack
+#define row_bf16   lm_bf16_row
+#define strip_bf16 lm_bf16_strip
+
+COLUMNS_LAYOUT(LM_F32, f32, 4)
+COLUMNS_LAYOUT(LM_F16, f16, 2)
+#define KERNEL(word, size) TILES(word, size) RECORD(strips, word, false) RECORD(two_ports, word, true)
+KERNEL(f32, 4)
+KERNEL(f16, 2)
+KERNEL(bf16, 2)
 
 void lm_floats_init_avx512(lm_kernels *k)
 {
-    k->exact[LM_F32]  = k->fast[LM_F32]  = &strips_f32;
-    k->exact[LM_F16]  = k->fast[LM_F16]  = &strips_f16;
-    k->exact[LM_BF16] = k->fast[LM_BF16] = &strips_bf16;
+    const bool ahead = k->cpu & LM_CPU_TWO_PORTS;
+
+    k->exact[LM_F32]  = k->fast[LM_F32]  = ahead ? &two_ports_f32 : &strips_f32;
+    k->exact[LM_F16]  = k->fast[LM_F16]  = ahead ? &two_ports_f16 : &strips_f16;
+    k->exact[LM_BF16] = k->fast[LM_BF16] = ahead ? &two_ports_bf16 : &strips_bf16;
 }
