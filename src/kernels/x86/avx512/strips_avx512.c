@@ -55,7 +55,9 @@ typedef struct tuning {
 static const tuning many_ports = { .rows = 6, .few = 24, .panel_rows = 192, .group_bytes = 256 << 10 };
 /* They share two with products: codes are unpacked once for as many rows as can be, and four accumulators more hide how long a
  * product takes there. One row reads at 70 % of the probe if it does not prefetch. */
-static const tuning two_ports = { .ahead = 4096, .near = 1152, .rows = 8, .few = 47, .panel_rows = 48, .group_bytes = 512 << 10, .bytes = true };
+static const tuning two_ports = {
+    .ahead = 4096, .near = 1152, .rows = 8, .few = 47, .panel_rows = 48, .group_bytes = 512 << 10, .bytes = true,
+};
 
 static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 {

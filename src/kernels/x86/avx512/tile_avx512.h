@@ -223,24 +223,47 @@ INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p,
     }
 }
 
+/* What has high bytes in a unit, or in half of one. */
+typedef struct high_unit {
+    const uint8_t *x;                /* the row's block of high bytes */
+    const uint8_t *p[2], *head[2];
+    uint32_t fours;
+    __m512   d;
+} high_unit;
+
+INLINE void high_half(const traits t, const high_unit *u, const uint32_t fours, const int half, const int strips, __m512 acc[2])
+{
+    __m512i sum[2];
+
+    some_dots(t, u->x, u->p, fours, half, strips, sum);
+#pragma GCC unroll 2
+    for (int s = 0; s < strips; s++)
+        acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), u->d), t.d(u->p[s], u->head[s], half), acc[s]);
+}
+
 /* acc += what the high bytes of a row give in block b: few have them, and the strips have just been read. */
 INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, const int strips, __m512 acc[2])
 {
-    const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
-    const uint8_t *p[2] = { unit, unit + o->strip }, *head[2] = { eight, eight + o->strip }, *high = x + 2 * o->cols + 64 * b;
-    const uint32_t fours = ((const lm_q8_block *)(const void *)high)->fours;
-    __m512 d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 128.0f);
+    const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head, *high = x + 2 * o->cols + 64 * b;
+    const high_unit u = {
+        high, { unit, unit + o->strip }, { eight, eight + o->strip }, ((const lm_q8_block *)(const void *)high)->fours,
+        _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 128.0f),
+    };
 
+    if (u.fours == 0xff) {                           /* as in rows of fifteen bits everywhere */
 #pragma GCC unroll 2
-    for (int half = 0; half < t.halves; half++) {
-        __m512i sum[2];
-        if (fours == 0xff)                           /* as in rows of fifteen bits everywhere */
-            some_dots(t, high, p, 0xff, half, strips, sum);
-        else
-            some_dots(t, high, p, fours, half, strips, sum);
-#pragma GCC unroll 2
-        for (int s = 0; s < strips; s++)
-            acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), d), t.d(p[s], head[s], half), acc[s]);
+        for (int half = 0; half < t.halves; half++)
+            high_half(t, &u, 0xff, half, strips, acc);
+    } else if (t.halves == 1) {
+        high_half(t, &u, u.fours, 0, strips, acc);
+    } else if (any_place(t)) {
+        for (unsigned left = (u.fours & 15 ? 1 : 0) | (u.fours >> 4 ? 2 : 0); left; left &= left - 1)
+            high_half(t, &u, u.fours, __builtin_ctz(left), strips, acc);
+    } else {
+        if (u.fours & 15)
+            high_half(t, &u, u.fours, 0, strips, acc);
+        if (u.fours >> 4)
+            high_half(t, &u, u.fours, 1, strips, acc);
     }
 }
 
