@@ -38,6 +38,14 @@ INLINE __m512 load_f16(const uint8_t *p, uint64_t index)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p + 2 * index)));
 }
 
+/* A vector that several heads use: the compiler would load it for each. */
+INLINE __m512 loaded(__m512 v, const int heads)
+{
+    if (heads > 1)
+        __asm__("" : "+v"(v));
+    return v;
+}
+
 INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim, const int heads, const int vectors,
                  __m512 s[HEADS][VECTORS])
 {
@@ -52,7 +60,7 @@ INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint
         __m512 k[VECTORS];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            k[v] = load(keys, (uint64_t)i * LM_PAGE + 16u * (unsigned)v);
+            k[v] = loaded(load(keys, (uint64_t)i * LM_PAGE + 16u * (unsigned)v), heads);
 #pragma GCC unroll 4
         for (int h = 0; h < heads; h++) {
             __m512 x = _mm512_set1_ps(q[h][i]);
@@ -94,7 +102,7 @@ INLINE void add_values(load_fn *load, float *const *out, const float *p, const u
         __m512 x[4];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            x[v] = load(values, (uint64_t)j * width + at + 16u * (unsigned)v);
+            x[v] = loaded(load(values, (uint64_t)j * width + at + 16u * (unsigned)v), heads);
 #pragma GCC unroll 4
         for (int h = 0; h < heads; h++) {
             __m512 weight = _mm512_set1_ps(p[h * LM_PAGE + (int)j]);
@@ -153,16 +161,24 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         dots_half(load_f32, q, (const void *)w->keys, dim, heads, half, s);
     else
         dots_half(load_f16, q, page->keys, dim, heads, half, s);
+    /* Step by step for all heads: what one waits for, the others fill, and a larger maximum is not to be guessed. */
+    float max[HEADS];
 #pragma GCC unroll 4
     for (int h = 0; h < heads; h++) {
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
             s[h][v] = score(a, s[h][v], g + (unsigned)h, see, 16u * (unsigned)v);
-        float max = vec512_max(_mm512_max_ps(_mm512_max_ps(s[h][0], s[h][1]), _mm512_max_ps(s[h][2], s[h][3])));
-        raise_max(&state[h], max, out[h], width);
+        max[h] = vec512_max(_mm512_max_ps(_mm512_max_ps(s[h][0], s[h][1]), _mm512_max_ps(s[h][2], s[h][3])));
+    }
+#pragma GCC unroll 4
+    for (int h = 0; h < heads; h++)
+        raise_max(&state[h], max[h], out[h], width);
+#pragma GCC unroll 4
+    for (int h = 0; h < heads; h++) {
+        __m512 most = _mm512_set1_ps(state[h].max);
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
-            s[h][v] = vec512_exp(_mm512_sub_ps(s[h][v], _mm512_set1_ps(state[h].max)));
+            s[h][v] = vec512_exp(_mm512_sub_ps(s[h][v], most));
             _mm512_store_ps(w->p + h * LM_PAGE + 16 * v, s[h][v]);
         }
         state[h].sum += vec512_sum(_mm512_add_ps(_mm512_add_ps(s[h][0], s[h][1]), _mm512_add_ps(s[h][2], s[h][3])));

@@ -244,7 +244,8 @@ INLINE void high_half(const traits t, const high_unit *u, const uint32_t fours, 
 /* acc += what the high bytes of a row give in block b: few have them, and the strips have just been read. */
 INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, const int strips, __m512 acc[2])
 {
-    const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head, *high = x + 2 * o->cols + 64 * b;
+    const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
+    const uint8_t *high = x + 2 * o->cols + 64 * b;
     const high_unit u = {
         high, { unit, unit + o->strip }, { eight, eight + o->strip }, ((const lm_q8_block *)(const void *)high)->fours,
         _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 128.0f),
