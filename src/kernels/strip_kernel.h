@@ -28,7 +28,7 @@
         lm_strip_row(lm_strip_of(id), dst, w, cols, row);                                                                   \
     }
 #define LM_STRIP_RECORD(record, word, level, input, group, scratch, runs)                                                   \
-    static const lm_matmul record##_##word = {                                                                                \
+    static const lm_matmul record##_##word = {                                                                              \
         .name = #word " strips " level,                                                                                     \
         .x = input,                                                                                                         \
         .arithmetic = LM_ARITHMETIC_INT8,                                                                                   \
@@ -36,7 +36,7 @@
         .scratch_bytes = scratch,                                                                                           \
         .packed_bytes = bytes_##word,                                                                                       \
         .pack = pack_##word,                                                                                                \
-        .run = runs##_##word,                                                                                                 \
+        .run = runs##_##word,                                                                                               \
         .row = row_##word,                                                                                                  \
     };
 

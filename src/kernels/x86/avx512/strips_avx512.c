@@ -6,11 +6,11 @@
  * order. Codes with a sign are read with an offset that the start of the integer sum takes back.
  *
  * Two strips at a time: a broadcast of four activations serves two dot products, which keeps loads from being the limit; up to
- * six rows of x, as many as there are registers for. Conversions, shifts and masks run beside dot products, multiplications do
- * not: eight dot products and one multiply-add a unit and one multiplication a group make 87 % of the peak the most that can be had.
- * A minimum or a scale for each 16 columns is one more a unit. Where rows are many, a group of strips is unpacked once into
- * a panel that all tiles read: numbers as float32, and codes as bytes where those take more to unpack than fits beside the
- * products. */
+ * six rows of x, as many as there are registers for. On AMD's cores conversions, shifts and masks run beside dot products,
+ * multiplications do not: eight dot products and one multiply-add a unit and one multiplication a group make 87 % of the peak the most
+ * that can be had. A minimum or a scale for each 16 columns is one more a unit. (Intel's: `two_ports` below.) Where rows are many, a
+ * group of strips is unpacked once into a panel that all tiles read: numbers as float32, and codes as bytes where those take more to
+ * unpack than fits beside the products. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
@@ -230,7 +230,7 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 #define STRIPS_ONLY_SCRATCH NULL
 
 #define BYTE_PANEL(word, sign, halves) { &lm_byte_panels[(sign) != NO_MINIMUM][(halves) - 1], bytes_of_##word, UNIT(sign, halves, 32) }
-/* With six rows, starts of Q6_K cost more than loads of weights. */
+/* Six rows of Q6_K were slower than four on Zen 4, when its starts had to be shifted for each half. */
 #define OWN_ROWS(offset, halves) ((halves) == 2 && (offset) == 32 ? 4 : 6)
 
 #define STRIP_TILE(word, strips, tokens, ...) TILE(word, strips, tokens, TRAITS(__VA_ARGS__))
