@@ -66,15 +66,26 @@ static void store_key(lm_dtype type, uint8_t *keys, uint32_t slot, const float *
     }
 }
 
+static void store_values(lm_dtype type, uint8_t *values, const float *v, uint32_t dim)
+{
+    uint32_t i = 0;
+
+    if (type != LM_F16) {
+        lm_dtype_of(type)->pack(values, v, dim);
+        return;
+    }
+    for (; i + 8 <= dim; i += 8)
+        _mm_storeu_si128((void *)(values + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(v + i), 0));
+    lm_dtype_of(type)->pack(values + 2 * i, v + i, dim - i);
+}
+
 static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const float *k, const float *v)
 {
-    const lm_dtype_info *t = lm_dtype_of(kv->type);
-
     for (uint32_t h = 0; h < kv->n_kv_heads; h++) {
         uint8_t *keys = page + h * head_bytes(kv), *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
         store_key(kv->type, keys, slot, k + (uint64_t)h * kv->k_dim, kv->k_dim);
         if (!kv->v_in_k)
-            t->pack(values + slot * row_bytes(kv, kv->v_dim), v + (uint64_t)h * kv->v_dim, kv->v_dim);
+            store_values(kv->type, values + slot * row_bytes(kv, kv->v_dim), v + (uint64_t)h * kv->v_dim, kv->v_dim);
     }
 }
 
