@@ -127,7 +127,7 @@ INLINE void one_tile(const lm_matmul_args *a, tile_fn *f, operands *o, uint64_t 
 }
 
 /* As in strips_avx512.c: a few rows read two streams without jumps, many share a group of strips in the second-level cache. reads_ahead:
- * one row too asks for what comes. */
+ * one row too asks for what comes, and up to four ask for the first-level cache. */
 static void run(const lm_matmul_args *a, tile_fn *const (*tiles)[TOKENS > FEW ? TOKENS : FEW], uint64_t strip, bool reads_ahead)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;

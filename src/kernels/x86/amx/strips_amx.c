@@ -289,7 +289,7 @@ static rows_fn *const rows_of[2][2] = { { rows_plain, rows_plain_halves }, { row
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
         const form f = { unpack_##word, rows_of[(sign) != NO_MINIMUM][(halves) - 1],                             \
-                         R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + 32), halves };                     \
+                         NUMBERS(sign, halves) + 32 * R, halves };                                               \
         if (a->n < LEAST_ROWS)                                                                                   \
             lm_strips_two_ports(id)->run(a);                                                                     \
         else                                                                                                     \
