@@ -6,221 +6,21 @@
  * model has bytes; the plan says how often each is used. The model is not run, and nothing is fitted to any. */
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
-#include "runtime/steps.h"
+#include "runtime/timed.h"
 
 enum {
     WIDTH = 2048,                    /* of the rows that are timed */
-    TILE_ROWS = 256,                 /* of a prompt */
     MOST_RANGES = 8,                 /* of one sequence, where attention is timed */
 };
 
-#define LEAST_COLD (UINT64_C(16) << 20)
-#define MOST_COLD  (UINT64_C(512) << 20)
-#define WINDOW 0.05                  /* seconds for each figure */
-#define MOST_SHAPES 32
-
-/* A kernel on matrices of one shape. */
-typedef struct product_rate {
-    const lm_matmul *matmul;
-    lm_dtype         type;
-    uint64_t         rows, cols;
-    double           one, many;      /* seconds: of one row, matrix from memory; of each row of a prompt; 0: not known */
-} product_rate;
-
 typedef struct rates {
-    product_rate product[MOST_SHAPES];
-    size_t       n_products;
-    double       row;                /* seconds for a float of a norm, a residual, an activation: one thread */
-    double       pack;               /* for a float that is packed for a product: one thread */
-    double       stage;              /* for workers to meet */
+    product_rates products;
+    double        row;                /* seconds for a float of a norm, a residual, an activation: one thread */
+    double        pack;               /* for a float that is packed for a product: one thread */
+    double        stage;              /* for workers to meet */
 } rates;
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static uint64_t rounded(uint64_t bytes)
-{
-    return (bytes + 63) & ~UINT64_C(63);
-}
-
-/* Values as activations and weights have them: bell-shaped enough, none tiny. */
-static void fill(float *x, uint64_t n, float size)
-{
-    uint64_t s = UINT64_C(88172645463325252);
-
-    for (uint64_t i = 0; i < n; i++) {
-        int sum = 0;
-        for (int k = 0; k < 4; k++) {
-            s ^= s << 13;
-            s ^= s >> 7;
-            s ^= s << 17;
-            sum += (int)(s >> 40 & 1023) - 512;
-        }
-        x[i] = (float)sum * 1e-3f * size;
-    }
-}
-
-/* ---- products ---- */
-
-typedef struct job {
-    lm_engine      *g;
-    lm_matmul_args  a;
-    const lm_matmul *m;
-    uint8_t        *scratch;
-    uint64_t        scratch_bytes;
-    unsigned        shares;
-} job;
-
-static void run_product(void *arg, unsigned worker, unsigned share)
-{
-    const job     *j = arg;
-    lm_matmul_args a = j->a;
-
-    lm_product_share(lm_pool_used(j->g->pool), a.rows, j->m->row_group, a.n, share, j->shares, &a.first, &a.last);
-    a.scratch = j->scratch + worker * j->scratch_bytes;
-    if (a.first < a.last)
-        j->m->run(&a);
-}
-
-/* Seconds of one product of `n` rows, matrices taken in turn. The median: others use memory too. */
-static double time_product(job *j, uint8_t *w, uint64_t bytes, uint64_t copies, uint64_t n)
-{
-    double   took[64], end = now() + WINDOW;
-    size_t   runs = 0;
-    uint64_t turn = 0;
-
-    j->a.n = n;
-    do {
-        double from = now();
-        uint64_t passes = n > 1 ? 1 : copies < 8 ? copies : 8;
-        for (uint64_t i = 0; i < passes; i++) {
-            j->a.w = w + turn++ % copies * bytes;
-            lm_pool_run_units(j->g->pool, run_product, j, j->shares);
-        }
-        took[runs++] = (now() - from) / (double)passes;
-    } while (runs < 64 && (runs < 5 || now() < end));
-    for (size_t i = 1; i < runs; i++)
-        for (size_t k = i; k > 0 && took[k] < took[k - 1]; k--) {
-            double t    = took[k];
-            took[k]     = took[k - 1];
-            took[k - 1] = t;
-        }
-    return took[runs / 2];
-}
-
-/* Bytes that kernels are timed on: as many as the model has, so that a small model finds as much of itself in the caches. */
-static uint64_t cold_bytes(const lm_engine *g)
-{
-    uint64_t own = g->plan->weight_bytes + g->plan->mapped_bytes, spare = lm_memory_available() / 8;
-
-    own = own > MOST_COLD ? MOST_COLD : own;
-    own = spare && own > spare ? spare : own;
-    return own < LEAST_COLD ? LEAST_COLD : own;
-}
-
-/* A matrix as stored, all rows like the first sixteen. */
-static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const product_rate *r, float *x)
-{
-    const lm_dtype_info *t = lm_dtype_of(type);
-
-    if (!t->pack)
-        return false;                /* nothing here packs it: no matrix to time */
-    for (uint64_t i = 0; i < r->rows; i++) {
-        if (i >= 16) {
-            memcpy(stored + i * row, stored + i % 16 * row, row);
-            continue;
-        }
-        fill(x, r->cols, 0.05f);
-        t->pack(stored + i * row, x, r->cols);
-    }
-    return true;
-}
-
-/* Memory of a timing: the matrix as stored, copies as the kernel has them, packed rows with x and y, scratch. */
-typedef struct places {
-    uint8_t *at[4];
-    uint64_t size[4];
-} places;
-
-static bool reserve(places *p)
-{
-    bool got = true;
-
-    for (int i = 0; i < 4; i++)
-        got = (p->at[i] = lm_alloc_aligned(p->size[i], 64)) && got;
-    return got;
-}
-
-static void give_back(places *p)
-{
-    for (int i = 0; i < 4; i++)
-        if (p->at[i])
-            lm_free_aligned(p->at[i], p->size[i]);
-}
-
-static void time_shape(lm_engine *g, product_rate *r, const places *p, uint64_t bytes, uint64_t copies, uint64_t stride, uint64_t each)
-{
-    const lm_matmul *m = r->matmul;
-    float           *x = (float *)(void *)(p->at[2] + rounded(TILE_ROWS * stride)), *y = x + TILE_ROWS * r->cols;
-
-    if (m->packed_bytes)
-        m->pack(p->at[1], p->at[0], r->rows, r->cols, 0, r->rows);
-    else
-        memcpy(p->at[1], p->at[0], bytes < p->size[0] ? bytes : p->size[0]);
-    for (uint64_t c = 1; c < copies; c++)
-        memcpy(p->at[1] + c * bytes, p->at[1], bytes);
-    fill(x, TILE_ROWS * r->cols, 1);
-    for (uint64_t t = 0; t < TILE_ROWS; t++)
-        if (m->x->pack)
-            m->x->pack(p->at[2] + t * stride, x + t * r->cols, r->cols);
-        else
-            memcpy(p->at[2] + t * stride, x + t * r->cols, r->cols * sizeof *x);
-    job j = { .g = g, .m = m, .scratch = p->at[3], .scratch_bytes = each,
-              .a = { .rows = r->rows, .cols = r->cols, .x = p->at[2], .x_stride = stride, .y = y, .y_stride = r->rows, .scale = 1 } };
-    j.shares = lm_product_shares(lm_pool_used(g->pool), bytes, 1);
-    r->one   = time_product(&j, p->at[1], bytes, copies, 1);
-    j.shares = lm_product_shares(lm_pool_used(g->pool), bytes, TILE_ROWS);
-    r->many  = time_product(&j, p->at[1], bytes, copies, TILE_ROWS) / TILE_ROWS;
-}
-
-static lm_status rate_of(lm_engine *g, product_rate *r, lm_error *e)
-{
-    const lm_matmul *m   = r->matmul;
-    uint64_t         row = 0;
-
-    if (!lm_dtype_row_bytes(r->type, r->cols, &row))
-        return LM_OK;
-    uint64_t bytes  = m->packed_bytes ? m->packed_bytes(r->rows, r->cols) : rounded(row * r->rows);
-    uint64_t copies = cold_bytes(g) / bytes + 1, stride = m->x->pack ? m->x->bytes(r->cols) : r->cols * sizeof(float);
-    uint64_t each   = m->scratch_bytes ? rounded(m->scratch_bytes(r->cols)) : 64;
-    places   p = { .size = { rounded(row * r->rows), bytes * copies,
-                             rounded(TILE_ROWS * stride) + rounded(TILE_ROWS * (r->cols + r->rows) * sizeof(float)),
-                             each * lm_pool_threads(g->pool) } };
-    bool got = reserve(&p);
-    if (got && fill_stored(r->type, p.at[0], row, r, (float *)(void *)(p.at[2] + rounded(TILE_ROWS * stride))))
-        time_shape(g, r, &p, bytes, copies, stride, each);
-    give_back(&p);
-    return got ? LM_OK : lm_fail_memory(e, "a forecast", bytes * copies);
-}
-
-static product_rate *find_rate(rates *r, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols)
-{
-    for (size_t i = 0; i < r->n_products; i++) {
-        product_rate *x = &r->product[i];
-        if (x->matmul == m && x->type == type && x->rows == rows && x->cols == cols)
-            return x;
-    }
-    return NULL;
-}
 
 /* ---- attention ---- */
 
@@ -274,10 +74,11 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
     uint32_t items = lm_attention_items(s), ranges, seen = pages_seen(g, s, rows, depth, &ranges);
     uint32_t tiles = rows == 1 || (uint64_t)items * workers > UINT16_MAX ? 1 : workers;
     uint64_t page = g->plan->attention->page_bytes(&at->shape);
-    uint64_t each = rounded(g->plan->attention->scratch_bytes(&at->shape, LM_QUERY_HEADS));
-    uint32_t layers = (uint32_t)(cold_bytes(g) / 8 / (page * seen) + 1);
-    uint64_t qs = rounded((uint64_t)rows * s->n_heads * s->k_dim * 4), os = rounded((uint64_t)rows * s->n_heads * s->v_dim * 4);
-    uint64_t parts = lm_attention_part_bytes(&at->shape, s->n_heads) * ranges, done = rounded((uint64_t)items * 4);
+    uint64_t each = lm_timed_rounded(g->plan->attention->scratch_bytes(&at->shape, LM_QUERY_HEADS));
+    uint32_t layers = (uint32_t)(lm_timed_bytes(g) / 8 / (page * seen) + 1);
+    uint64_t qs = lm_timed_rounded((uint64_t)rows * s->n_heads * s->k_dim * 4);
+    uint64_t os = lm_timed_rounded((uint64_t)rows * s->n_heads * s->v_dim * 4);
+    uint64_t parts = lm_attention_part_bytes(&at->shape, s->n_heads) * ranges, done = lm_timed_rounded((uint64_t)items * 4);
     uint64_t sizes[3] = { page * seen * layers, qs + os * tiles, each * workers + parts + done };
     uint8_t *p[3] = { lm_alloc_aligned(sizes[0], 64), lm_alloc_aligned(sizes[1], 64), lm_alloc_aligned(sizes[2], 64) };
     uint32_t pages[MOST_RANGES * LM_RANGE / LM_PAGE], turn = 0, n = 0;
@@ -285,7 +86,7 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
 
     if (p[0] && p[1] && p[2]) {
         memset(p[0], 0, sizes[0]);
-        fill((float *)(void *)p[1], qs / 4, 1);
+        lm_timed_fill((float *)(void *)p[1], qs / 4, 1);
         attention_job j = { .g = g, .spec = s, .ranges = ranges, .done = (atomic_uint *)(void *)p[2], .parts = p[2] + done,
                             .scratch = p[2] + done + parts, .scratch_bytes = each };
         for (uint32_t i = 0; i < seen; i++)
@@ -293,14 +94,14 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
         j.a = (lm_attention_args){ .kv = &at->shape, .q = (float *)(void *)p[1], .q_stride = (uint64_t)s->n_heads * s->k_dim,
                                    .out = (float *)(void *)(p[1] + qs), .out_stride = (uint64_t)s->n_heads * s->v_dim, .rows = rows,
                                    .position = seen * LM_PAGE - rows, .pages = pages, .page_stride = page, .scale = 0.1f };
-        end = now() + WINDOW;
-        from = now();
+        end = lm_timed_now() + LM_TIMED_WINDOW;
+        from = lm_timed_now();
         do {
             j.a.base = p[0] + (uint64_t)(turn++ % layers) * page * seen;
             lm_pool_run_units(g->pool, run_attention, &j, items * ranges * tiles);
             n++;
-        } while (n < 4 || now() < end);
-        seconds = (now() - from) / n / ((double)rows * tiles * (seen * LM_PAGE - (rows - 1) * 0.5));
+        } while (n < 4 || lm_timed_now() < end);
+        seconds = (lm_timed_now() - from) / n / ((double)rows * tiles * (seen * LM_PAGE - (rows - 1) * 0.5));
     }
     for (int i = 0; i < 3; i++)
         if (p[i])
@@ -327,86 +128,40 @@ static void time_rest(lm_engine *g, const lm_matmul *m, rates *r)
     unsigned              n     = 0;
     double                from;
 
-    fill(x, 2 * WIDTH, 1);
+    lm_timed_fill(x, 2 * WIDTH, 1);
     memcpy(y, x, sizeof y);
-    from = now();
-    for (; n < 20 || now() - from < WINDOW / 4; n++) {
+    from = lm_timed_now();
+    for (; n < 20 || lm_timed_now() - from < LM_TIMED_WINDOW / 4; n++) {
         g->kernels.row.rms(y, x, NULL, width, 1e-5f);
         g->kernels.row.add(y, y, x, 1, width);
         g->kernels.row.glu(y, x, y, LM_ACT_SILU, width);
         g->kernels.row.mul(y, x, x, width);
     }
-    r->row = (now() - from) / n / (4.0 * width);
+    r->row = (lm_timed_now() - from) / n / (4.0 * width);
     r->pack = 0;
     if (m && m->x->pack && m->x->bytes(WIDTH) <= WIDTH * 8) {
-        from = now();
-        for (n = 0; n < 20 || now() - from < WINDOW / 4; n++)
+        from = lm_timed_now();
+        for (n = 0; n < 20 || lm_timed_now() - from < LM_TIMED_WINDOW / 4; n++)
             m->x->pack(to, x, WIDTH);
-        r->pack = (now() - from) / n / WIDTH;
+        r->pack = (lm_timed_now() - from) / n / WIDTH;
     }
-    from = now();
-    for (n = 0; n < 200 || now() - from < WINDOW / 4; n++)
+    from = lm_timed_now();
+    for (n = 0; n < 200 || lm_timed_now() - from < LM_TIMED_WINDOW / 4; n++)
         lm_pool_run_units(g->pool, nothing, &count, lm_pool_used(g->pool) * 4);
-    r->stage = (now() - from) / n;
+    r->stage = (lm_timed_now() - from) / n;
 }
 
-static bool is_product(const lm_step *s)
-{
-    return s->code == LM_STEP_MATMUL || s->code == LM_STEP_EXPERTS || s->code == LM_STEP_HEADS;
-}
-
-/* Of many matrices each is a product of its own. */
-static product_rate shape_of(const lm_engine *g, const lm_step *s)
-{
-    const lm_weight *w    = &g->program->weights[s->weight];
-    bool             many = w->kind == LM_EXPERTS || w->kind == LM_HEADS;
-
-    return (product_rate){ s->matmul, g->plan->weights[s->weight].type, w->dims[many], w->dims[many + 1], 0, 0 };
-}
-
-static lm_status measure(lm_engine *g, rates *r, lm_error *e)
+static const lm_matmul *packing_product(const lm_engine *g)
 {
     const lm_matmul *packs = NULL;
 
-    for (uint32_t i = 0; i < g->plan->n_steps; i++) {
-        const lm_step *s = &g->plan->steps[i];
-        if (!is_product(s))
-            continue;
-        product_rate x = shape_of(g, s);
-        packs          = s->matmul->x->pack ? s->matmul : packs;
-        if (r->n_products == MOST_SHAPES || find_rate(r, x.matmul, x.type, x.rows, x.cols))
-            continue;
-        LM_TRY(rate_of(g, &x, e));
-        r->product[r->n_products++] = x;
-    }
-    time_rest(g, packs, r);
-    return LM_OK;
+    for (uint32_t i = 0; i < g->plan->n_steps; i++)
+        if (lm_is_product(&g->plan->steps[i]) && g->plan->steps[i].matmul->x->pack)
+            packs = g->plan->steps[i].matmul;
+    return packs;
 }
 
 /* ---- a forward ---- */
-
-typedef struct forward { uint64_t rows, first, sequences, wanted; } forward;     /* `rows` of each sequence */
-
-static double product_seconds(lm_engine *g, rates *r, const lm_step *s, const forward *f, lm_forecast *out)
-{
-    const lm_weight *w    = &g->program->weights[s->weight];
-    product_rate     like = shape_of(g, s), *rate = find_rate(r, like.matmul, like.type, like.rows, like.cols);
-    double           n    = (double)(s->domain == LM_WANTED_ROWS ? f->wanted : f->rows * f->sequences) * s->times;
-    double           matrices = 1;
-
-    if (!rate || rate->one <= 0 || rate->many <= 0) {
-        out->unknown = true;
-        return 0;
-    }
-    if (w->kind == LM_HEADS)
-        matrices = (double)w->dims[0];
-    if (w->kind == LM_EXPERTS) {     /* those that are visited are read, each with its share of the visits */
-        matrices = n < (double)w->dims[0] ? n : (double)w->dims[0];
-        n /= matrices;
-    }
-    double reading = rate->one, products = n * rate->many;
-    return matrices * (n <= 1 || reading > products ? reading : products);
-}
 
 /* Keys that rows first … first + n - 1 see. */
 static double keys_seen(uint64_t first, uint64_t n, uint64_t window)
@@ -418,16 +173,17 @@ static double keys_seen(uint64_t first, uint64_t n, uint64_t window)
     return sum;
 }
 
-static double forward_seconds(lm_engine *g, rates *r, double *per_key, const forward *f, lm_forecast *out)
+static lm_status forward_seconds(lm_engine *g, rates *r, double *per_key, const forward *f, lm_forecast *out, double *seconds, lm_error *e)
 {
     double threads = lm_pool_used(g->pool), all = (double)(f->rows * f->sequences), sum = 0;
 
+    LM_TRY(lm_time_products(g, &r->products, f, e));
     for (uint32_t i = 0; i < g->plan->n_steps; i++) {
         const lm_step *s    = &g->plan->steps[i];
         double         rows = (s->domain == LM_WANTED_ROWS ? (double)f->wanted : all) * s->times, spread = rows > threads ? threads : 1;
         const lm_node *n    = s->node == LM_NONE ? NULL : &g->program->nodes[s->node];
-        if (is_product(s)) {
-            double t = product_seconds(g, r, s, f, out);
+        if (lm_is_product(s)) {
+            double t = lm_product_seconds(g, &r->products, s, f, &out->unknown);
             out->products += t;
             sum += t;
         } else if (s->code == LM_STEP_ATTENTION) {
@@ -442,7 +198,8 @@ static double forward_seconds(lm_engine *g, rates *r, double *per_key, const for
         }
     }
     out->waiting += r->stage * g->plan->n_stages;
-    return sum + r->stage * g->plan->n_stages;
+    *seconds = sum + r->stage * g->plan->n_stages;
+    return LM_OK;
 }
 
 static bool same_shape(const lm_attention_spec *a, const lm_attention_spec *b)
@@ -487,15 +244,18 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
         return lm_fail_memory(e, "a forecast", 0);
     atomic_store(&g->ahead, 0);                          /* what is timed has the memory to itself */
     lm_pool_use(g->pool, (rows ? rows : sequences) > LM_FEW_ROWS ? g->threads_batch : g->threads);
-    lm_status status = measure(g, &r, e);
-    if (status == LM_OK) {
-        time_caches(g, rows > LM_TILE ? LM_TILE : rows ? (uint32_t)rows : 1, depth, per_key);
-        for (uint64_t at = 0; prompt && at < prompt; at += rows) {
-            uint64_t n = prompt - at < rows ? prompt - at : rows;
-            out->seconds += (double)sequences * forward_seconds(g, &r, per_key, &(forward){ n, depth + at, 1, at + n == prompt }, out);
-        }
-        if (!prompt)
-            out->seconds = forward_seconds(g, &r, per_key, &(forward){ 1, depth, sequences, sequences }, out);
+    time_rest(g, packing_product(g), &r);
+    time_caches(g, rows > LM_TILE ? LM_TILE : rows ? (uint32_t)rows : 1, depth, per_key);
+    lm_status status  = LM_OK;
+    double    seconds = 0;
+    for (uint64_t at = 0; prompt && at < prompt && status == LM_OK; at += rows) {
+        uint64_t n = prompt - at < rows ? prompt - at : rows;
+        status     = forward_seconds(g, &r, per_key, &(forward){ n, depth + at, 1, at + n == prompt }, out, &seconds, e);
+        out->seconds += (double)sequences * seconds;
+    }
+    if (!prompt) {
+        status       = forward_seconds(g, &r, per_key, &(forward){ 1, depth, sequences, sequences }, out, &seconds, e);
+        out->seconds = seconds;
     }
     lm_free(per_key);
     return status;

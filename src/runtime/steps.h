@@ -30,8 +30,8 @@ static inline unsigned lm_product_shares(unsigned workers, uint64_t bytes, uint6
 }
 
 /* Outputs [from, to) of a share. A few rows read weights and little else, and a share loses time where it begins, for nothing was asked
- * for ahead. So there shares are few, and get smaller to the end
- * that workers end together: after share i of n, (1 - (i + 1) / n)² is left. */
+ * for ahead. So there shares are few, and get smaller to the end,
+ * so that workers end together: after share i of n, (1 - (i + 1) / n)² is left. */
 static inline void lm_product_share(unsigned workers, uint64_t outputs, uint64_t grain, uint64_t rows, unsigned share, unsigned shares,
                                     uint64_t *from, uint64_t *to)
 {
