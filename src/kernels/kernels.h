@@ -148,8 +148,10 @@ typedef struct lm_attention_args {
 typedef struct lm_attention_kernels {
     uint64_t (*page_bytes)(const lm_kv_shape *kv);                   /* of one layer's part, a multiple of 64 */
     uint64_t (*scratch_bytes)(const lm_kv_shape *kv, uint32_t group);
-    /* Store position `slot` (0…63) of a page. k [n_kv_heads][k_dim], v [n_kv_heads][v_dim] (unused when v_in_k). */
-    void     (*store)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const float *k, const float *v);
+    /* Store positions slot … slot + rows - 1 (of 0…63) of a page. Each has k [n_kv_heads][k_dim] and v [n_kv_heads][v_dim] (unused when
+     * v_in_k), strides in floats. */
+    void     (*store)(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k, uint64_t k_stride,
+                      const float *v, uint64_t v_stride);
     /* Positions 0 to LM_RANGE - 1 are range 0, and so on. In each range that a row sees an online softmax goes page by page in
      * rising order; the ranges are merged in rising order. A row's result does not depend on `rows`. */
     void     (*run)(const lm_attention_args *a);

@@ -129,15 +129,23 @@ static void run_rope(const part *p, const lm_step *s, uint64_t from, uint64_t to
     }
 }
 
+/* Rows of one sequence that follow each other in a page are stored together. */
 static void run_store(const part *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    const lm_kv_layer *l = &p->g->plan->layers[p->g->program->nodes[s->node].attention.cache];
+    const lm_engine   *g = p->g;
+    const lm_kv_layer *l = &g->plan->layers[g->program->nodes[s->node].attention.cache];
+    bool               values = s->in[1] != LM_NONE;
+    uint64_t           k_stride = g->plan->buffers[s->in[0]].stride / sizeof(float), n;
+    uint64_t           v_stride = values ? g->plan->buffers[s->in[1]].stride / sizeof(float) : 0;
 
-    for (uint64_t i = from; i < to; i++) {
-        layer_pages at       = pages_of(p->g, l, p->g->sequences[i]);
-        uint32_t    position = p->g->positions[i];
-        p->g->plan->attention->store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, position % LM_PAGE,
-                                      floats_at(p->g, s->in[0], i), s->in[1] == LM_NONE ? NULL : floats_at(p->g, s->in[1], i));
+    for (uint64_t i = from; i < to; i += n) {
+        layer_pages at       = pages_of(g, l, g->sequences[i]);
+        uint32_t    position = g->positions[i], slot = position % LM_PAGE;
+        for (n = 1; i + n < to && slot + n < LM_PAGE; n++)
+            if (g->sequences[i + n] != g->sequences[i] || g->positions[i + n] != position + n)
+                break;
+        g->plan->attention->store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, slot, (uint32_t)n,
+                                  floats_at(g, s->in[0], i), k_stride, values ? floats_at(g, s->in[1], i) : NULL, v_stride);
     }
 }
 

@@ -42,7 +42,16 @@ static void fill_cache(scene *s)
         float *k = s->k + (uint64_t)p * heads * s->kv.k_dim, *v = s->v + (uint64_t)p * heads * s->kv.v_dim;
         rnd_floats(k, (size_t)heads * s->kv.k_dim, 1.0f);
         rnd_floats(v, (size_t)heads * s->kv.v_dim, 1.0f);
-        a->store(&s->kv, s->base + s->pages[p / LM_PAGE] * s->page_stride, p % LM_PAGE, k, s->kv.v_in_k ? NULL : v);
+    }
+    for (uint32_t p = 0, n; p < s->total; p += n) {                  /* some of a page at once */
+        uint64_t k_stride = (uint64_t)heads * s->kv.k_dim, v_stride = (uint64_t)heads * s->kv.v_dim;
+        uint32_t most = LM_PAGE - p % LM_PAGE < s->total - p ? LM_PAGE - p % LM_PAGE : s->total - p;
+        n = 1 + (uint32_t)(rnd() % most);
+        a->store(&s->kv, s->base + s->pages[p / LM_PAGE] * s->page_stride, p % LM_PAGE, n, s->k + p * k_stride, k_stride,
+                 s->kv.v_in_k ? NULL : s->v + p * v_stride, v_stride);
+    }
+    for (uint32_t p = 0; p < s->total; p++) {
+        float *k = s->k + (uint64_t)p * heads * s->kv.k_dim, *v = s->v + (uint64_t)p * heads * s->kv.v_dim;
         for (uint32_t h = 0; h < heads; h++) {
             rounded(s->kv.type, k + h * s->kv.k_dim, s->kv.k_dim);
             if (s->kv.v_in_k)

@@ -23,15 +23,19 @@ static uint64_t page_bytes(const lm_kv_shape *kv)
     return (kv->n_kv_heads * head_bytes(kv) + 63) & ~UINT64_C(63);
 }
 
-static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const float *k, const float *v)
+static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k, uint64_t k_stride, const float *v,
+                  uint64_t v_stride)
 {
     const lm_dtype_info *t = lm_dtype_of(kv->type);
+    uint64_t             k_bytes = row_bytes(kv, kv->k_dim), v_bytes = row_bytes(kv, kv->v_dim);
 
     for (uint32_t h = 0; h < kv->n_kv_heads; h++) {
-        uint8_t *keys = page + h * head_bytes(kv), *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
-        t->pack(keys + slot * row_bytes(kv, kv->k_dim), k + (uint64_t)h * kv->k_dim, kv->k_dim);
-        if (!kv->v_in_k)
-            t->pack(values + slot * row_bytes(kv, kv->v_dim), v + (uint64_t)h * kv->v_dim, kv->v_dim);
+        uint8_t *keys = page + h * head_bytes(kv), *values = keys + LM_PAGE * k_bytes;
+        for (uint32_t r = 0; r < rows; r++) {
+            t->pack(keys + (slot + r) * k_bytes, k + r * k_stride + (uint64_t)h * kv->k_dim, kv->k_dim);
+            if (!kv->v_in_k)
+                t->pack(values + (slot + r) * v_bytes, v + r * v_stride + (uint64_t)h * kv->v_dim, kv->v_dim);
+        }
     }
 }
 

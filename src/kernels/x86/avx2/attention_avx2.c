@@ -49,21 +49,77 @@ static void store_key_q8(uint8_t *keys, uint32_t slot, const float *k, uint32_t 
     }
 }
 
-static void store_key(lm_dtype type, uint8_t *keys, uint32_t slot, const float *k, uint32_t dim)
+/* Eight rows of eight turned. */
+static void turn_8x8(float *out, uint64_t stride, const float *in, uint64_t in_stride)
 {
-    if (type == LM_Q8_0) {
-        store_key_q8(keys, slot, k, dim);
+    __m256 a[8], b[8];
+
+    for (int i = 0; i < 8; i++)
+        a[i] = _mm256_loadu_ps(in + (uint64_t)i * in_stride);
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(out + (uint64_t)i * stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+        _mm256_storeu_ps(out + (uint64_t)(i + 4) * stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+    }
+}
+
+/* Lane i of a key. */
+static void store_lane(lm_dtype type, uint8_t *keys, uint64_t at, float k)
+{
+    uint16_t bits;
+
+    switch ((int)type) {
+    case LM_F32: memcpy(keys + 4 * at, &k, 4); break;
+    case LM_F16: bits = _cvtss_sh(k, 0); memcpy(keys + 2 * at, &bits, 2); break;
+    default: bits = lm_f32_to_bf16(k); memcpy(keys + 2 * at, &bits, 2);
+    }
+}
+
+/* Eight lanes of eight keys. */
+static void store_8x8(lm_dtype type, uint8_t *keys, uint32_t lane, uint32_t slot, const float *k, uint64_t stride)
+{
+    float turned[64];
+
+    turn_8x8(turned, 8, k, stride);
+    for (uint32_t i = 0; i < 8; i++) {
+        uint64_t at = (uint64_t)(lane + i) * LM_PAGE + slot;
+        if (type == LM_F16)
+            _mm_storeu_si128((void *)(keys + 2 * at), _mm256_cvtps_ph(_mm256_loadu_ps(turned + 8 * i), 0));
+        else
+            for (uint32_t j = 0; j < 8; j++)
+                store_lane(type, keys, at + j, turned[8 * i + j]);
+    }
+}
+
+/* All rows of a lane lie together, often in lines that another worker writes to as well: they are visited once for eight lanes. */
+static void store_keys(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride, uint32_t dim)
+{
+    uint32_t lanes = rows >= 8 ? dim & ~7u : 0;
+
+    for (uint32_t r = 0; r < rows && type == LM_Q8_0; r++)
+        store_key_q8(keys, slot + r, k + r * stride, dim);
+    if (type == LM_Q8_0)
         return;
+    for (uint32_t i = 0; i < lanes; i += 8) {
+        uint32_t r = 0;
+        for (; r + 8 <= rows; r += 8)
+            store_8x8(type, keys, i, slot + r, k + r * stride + i, stride);
+        for (; r < rows; r++)
+            for (uint32_t j = i; j < i + 8; j++)
+                store_lane(type, keys, (uint64_t)j * LM_PAGE + slot + r, k[r * stride + j]);
     }
-    for (uint32_t i = 0; i < dim; i++) {
-        uint64_t at = (uint64_t)i * LM_PAGE + slot;
-        uint16_t bits;
-        switch ((int)type) {
-        case LM_F32: memcpy(keys + 4 * at, &k[i], 4); break;
-        case LM_F16: bits = _cvtss_sh(k[i], 0); memcpy(keys + 2 * at, &bits, 2); break;
-        default: bits = lm_f32_to_bf16(k[i]); memcpy(keys + 2 * at, &bits, 2);
-        }
-    }
+    for (uint32_t i = lanes; i < dim; i++)
+        for (uint32_t r = 0; r < rows; r++)
+            store_lane(type, keys, (uint64_t)i * LM_PAGE + slot + r, k[r * stride + i]);
 }
 
 static void store_values(lm_dtype type, uint8_t *values, const float *v, uint32_t dim)
@@ -79,13 +135,16 @@ static void store_values(lm_dtype type, uint8_t *values, const float *v, uint32_
     lm_dtype_of(type)->pack(values + 2 * i, v + i, dim - i);
 }
 
-static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, const float *k, const float *v)
+static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k, uint64_t k_stride, const float *v,
+                  uint64_t v_stride)
 {
+    uint64_t v_bytes = kv->v_in_k ? 0 : row_bytes(kv, kv->v_dim);
+
     for (uint32_t h = 0; h < kv->n_kv_heads; h++) {
         uint8_t *keys = page + h * head_bytes(kv), *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
-        store_key(kv->type, keys, slot, k + (uint64_t)h * kv->k_dim, kv->k_dim);
-        if (!kv->v_in_k)
-            store_values(kv->type, values + slot * row_bytes(kv, kv->v_dim), v + (uint64_t)h * kv->v_dim, kv->v_dim);
+        store_keys(kv->type, keys, slot, rows, k + (uint64_t)h * kv->k_dim, k_stride, kv->k_dim);
+        for (uint32_t r = 0; r < rows && !kv->v_in_k; r++)
+            store_values(kv->type, values + (slot + r) * v_bytes, v + r * v_stride + (uint64_t)h * kv->v_dim, kv->v_dim);
     }
 }
 
@@ -107,29 +166,6 @@ static void load_keys(const lm_kv_shape *kv, const uint8_t *keys, float *out)
     }
 }
 
-/* Eight lanes of eight keys as eight rows of eight. */
-static void turn_8x8(float *out, uint64_t stride, const float *keys)
-{
-    __m256 a[8], b[8];
-
-    for (int i = 0; i < 8; i++)
-        a[i] = _mm256_loadu_ps(keys + i * LM_PAGE);
-    for (int i = 0; i < 8; i += 2) {
-        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
-        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4) {
-        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
-        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
-        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
-        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
-    }
-    for (int i = 0; i < 4; i++) {
-        _mm256_storeu_ps(out + (uint64_t)i * stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
-        _mm256_storeu_ps(out + (uint64_t)(i + 4) * stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
-    }
-}
-
 /* Values [from, to) as rows; those of MLA are turned back out of the keys. */
 static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, const workspace *w)
 {
@@ -143,7 +179,7 @@ static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t f
     uint32_t whole = kv->v_dim & ~7u;
     for (uint32_t j = from & ~7u; j < to; j += 8)
         for (uint32_t i = 0; i < whole; i += 8)
-            turn_8x8(w->values + (uint64_t)j * kv->v_dim + i, kv->v_dim, w->keys + (uint64_t)i * LM_PAGE + j);
+            turn_8x8(w->values + (uint64_t)j * kv->v_dim + i, kv->v_dim, w->keys + (uint64_t)i * LM_PAGE + j, LM_PAGE);
     for (uint32_t j = from; j < to; j++)
         for (uint32_t i = whole; i < kv->v_dim; i++)
             w->values[(uint64_t)j * kv->v_dim + i] = w->keys[(uint64_t)i * LM_PAGE + j];
