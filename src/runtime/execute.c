@@ -266,7 +266,7 @@ static void run_matmul(const part *p, const lm_step *s)
     const lm_weight *w    = &g->program->weights[n->weights[0]];
     uint64_t         from, to;
 
-    lm_product_share(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, rows_of(g, s->domain), p->share, p->shares, &from, &to);
+    lm_product_share(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, p->share, p->shares, &from, &to);
     if (from == to)
         return;
     multiply(p, s, g->weight[n->weights[0]], &(lm_matmul_args){

@@ -14,8 +14,7 @@ typedef struct part {
 
 enum {
     LM_SHARE_BYTES = 96 << 10,       /* of weights in a share */
-    LM_MOST_SHARES = 16,             /* a worker */
-    LM_MOST_FALLING = 4,             /* a worker, where the first are larger than the last */
+    LM_MOST_SHARES = 4,              /* a worker */
     LM_TILE        = 32,             /* rows that attention takes together */
 };
 
@@ -23,21 +22,20 @@ enum {
  * leaves its work to the others, and none so small that taking it costs more than it saves. */
 static inline unsigned lm_product_shares(unsigned workers, uint64_t bytes, uint64_t rows)
 {
-    unsigned most   = workers * (rows <= LM_FEW_ROWS ? LM_MOST_FALLING : LM_MOST_SHARES);
+    unsigned most   = workers * LM_MOST_SHARES;
     uint64_t shares = bytes * (rows < 16 ? rows : 16) / LM_SHARE_BYTES / workers * workers;
 
     return workers == 1 ? 1 : shares < workers ? workers : shares < most ? (unsigned)shares : most;
 }
 
-/* Outputs [from, to) of a share. A few rows read weights and little else, and a share loses time where it begins, for nothing was asked
- * for ahead. So there shares are few, and get smaller to the end,
- * so that workers end together: after share i of n, (1 - (i + 1) / n)² is left. */
-static inline void lm_product_share(unsigned workers, uint64_t outputs, uint64_t grain, uint64_t rows, unsigned share, unsigned shares,
-                                    uint64_t *from, uint64_t *to)
+/* Outputs [from, to) of a share. Where a share begins nothing was asked for ahead, and each goes through all rows; so shares are few, and
+ * get smaller to the end, for workers to end together: after share i of n, (1 - (i + 1) / n)² is left. */
+static inline void lm_product_share(unsigned workers, uint64_t outputs, uint64_t grain, unsigned share, unsigned shares, uint64_t *from,
+                                    uint64_t *to)
 {
     uint64_t units = (outputs + grain - 1) / grain, all = (uint64_t)shares * shares, left = shares - share, after = left - 1;
 
-    if (rows > LM_FEW_ROWS || shares <= workers) {
+    if (shares <= workers) {
         lm_pool_share(outputs, grain, share, shares, from, to);
         return;
     }

@@ -41,7 +41,7 @@ static void run_product(void *arg, unsigned worker, unsigned share)
     const job     *j = arg;
     lm_matmul_args a = j->a;
 
-    lm_product_share(lm_pool_used(j->g->pool), a.rows, j->m->row_group, a.n, share, j->shares, &a.first, &a.last);
+    lm_product_share(lm_pool_used(j->g->pool), a.rows, j->m->row_group, share, j->shares, &a.first, &a.last);
     a.scratch = j->scratch + worker * j->scratch_bytes;
     if (a.first < a.last)
         j->m->run(&a);
