@@ -56,11 +56,11 @@ static inline __m256 vec_within(__m256 x, float low, float high)
     return _mm256_min_ps(vec_set(high), _mm256_max_ps(vec_set(low), x));
 }
 
-/* e^x: relative error below 2e-7, exact zero and infinity outside the range of float32. The power of two is applied in
- * two halves so that results down to the smallest denormal are right. */
+/* e^x: relative error below 2e-7, infinity beyond the range of float32 and zero below -87.33, for a denormal result takes Intel's cores a
+ * hundred cycles, and hidden keys would be one. The power of two is applied in two halves, for 2^128 is no float. */
 static inline __m256 vec_exp(__m256 x)
 {
-    __m256 in = vec_within(x, -104.0f, 89.0f);
+    __m256 in = vec_within(x, -87.33f, 89.0f);
     __m256 n = _mm256_round_ps(_mm256_mul_ps(in, vec_set(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256 r = _mm256_fnmadd_ps(n, vec_set(6.93145752e-1f), in);
     r = _mm256_fnmadd_ps(n, vec_set(1.42860677e-6f), r);
@@ -77,7 +77,8 @@ static inline __m256 vec_exp(__m256 x)
     __m256i bias = _mm256_set1_epi32(127);
     __m256 a = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
     __m256 b = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23));
-    return _mm256_mul_ps(_mm256_mul_ps(p, a), b);        /* of a NaN, p is one and a and b mean nothing */
+    __m256 seen = _mm256_cmp_ps(x, vec_set(-87.33f), _CMP_NLT_UQ);
+    return _mm256_and_ps(_mm256_mul_ps(_mm256_mul_ps(p, a), b), seen);       /* of a NaN, p is one and a and b mean nothing */
 }
 
 static inline __m256 vec_sigmoid(__m256 x)

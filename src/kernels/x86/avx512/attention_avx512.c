@@ -177,10 +177,12 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
     for (int h = 0; h < heads; h++) {
         __m512 most = _mm512_set1_ps(state[h].max);
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) {
-            s[h][v] = vec512_exp(_mm512_sub_ps(s[h][v], most));
+        for (int v = 0; v < VECTORS; v++)
+            s[h][v] = _mm512_sub_ps(s[h][v], most);
+        vec512_exps(s[h], VECTORS);
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++)
             _mm512_store_ps(w->p + h * LM_PAGE + 16 * v, s[h][v]);
-        }
         state[h].sum += vec512_sum(_mm512_add_ps(_mm512_add_ps(s[h][0], s[h][1]), _mm512_add_ps(s[h][2], s[h][3])));
     }
     if (page->turned)
