@@ -72,8 +72,8 @@ static void turn_8x8(float *out, uint64_t stride, const float *in, uint64_t in_s
     }
 }
 
-/* Lane i of a key. */
-static void store_lane(lm_dtype type, uint8_t *keys, uint64_t at, float k)
+/* One lane of a key. */
+INLINE void store_lane(const lm_dtype type, uint8_t *keys, uint64_t at, float k)
 {
     uint16_t bits;
 
@@ -81,6 +81,25 @@ static void store_lane(lm_dtype type, uint8_t *keys, uint64_t at, float k)
     case LM_F32: memcpy(keys + 4 * at, &k, 4); break;
     case LM_F16: bits = _cvtss_sh(k, 0); memcpy(keys + 2 * at, &bits, 2); break;
     default: bits = lm_f32_to_bf16(k); memcpy(keys + 2 * at, &bits, 2);
+    }
+}
+
+INLINE void store_lanes_as(const lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride,
+                           uint32_t from, uint32_t to)
+{
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t i = from; i < to; i++)
+            store_lane(type, keys, (uint64_t)i * LM_PAGE + slot + r, k[r * stride + i]);
+}
+
+/* Lanes [from, to) of some keys. */
+static void store_lanes(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride, uint32_t from,
+                        uint32_t to)
+{
+    switch ((int)type) {
+    case LM_F32: store_lanes_as(LM_F32, keys, slot, rows, k, stride, from, to); break;
+    case LM_F16: store_lanes_as(LM_F16, keys, slot, rows, k, stride, from, to); break;
+    default: store_lanes_as(LM_BF16, keys, slot, rows, k, stride, from, to);
     }
 }
 
@@ -113,13 +132,9 @@ static void store_keys(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t row
         uint32_t r = 0;
         for (; r + 8 <= rows; r += 8)
             store_8x8(type, keys, i, slot + r, k + r * stride + i, stride);
-        for (; r < rows; r++)
-            for (uint32_t j = i; j < i + 8; j++)
-                store_lane(type, keys, (uint64_t)j * LM_PAGE + slot + r, k[r * stride + j]);
+        store_lanes(type, keys, slot + r, rows - r, k + r * stride, stride, i, i + 8);
     }
-    for (uint32_t i = lanes; i < dim; i++)
-        for (uint32_t r = 0; r < rows; r++)
-            store_lane(type, keys, (uint64_t)i * LM_PAGE + slot + r, k[r * stride + i]);
+    store_lanes(type, keys, slot, rows, k, stride, lanes, dim);
 }
 
 static void store_values(lm_dtype type, uint8_t *values, const float *v, uint32_t dim)
