@@ -56,7 +56,7 @@ static inline __m256 vec_within(__m256 x, float low, float high)
     return _mm256_min_ps(vec_set(high), _mm256_max_ps(vec_set(low), x));
 }
 
-/* e^x: relative error below 2e-7, infinity beyond the range of float32 and zero below -87.33, for a denormal result takes Intel's cores a
+/* e^x: relative error below 2e-7, infinity beyond the range of float32 and zero below -87.33, for a denormal result takes Intel's cores two
  * hundred cycles, and hidden keys would be one. The power of two is applied in two halves, for 2^128 is no float. */
 static inline __m256 vec_exp(__m256 x)
 {

@@ -28,8 +28,8 @@ static inline float vec512_max(__m512 v)
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
 
-/* e^x of n vectors: relative error below 2e-7, infinity beyond the range of float32 and zero below -87.33, for a denormal result takes
- * Intel's cores a hundred cycles, and hidden keys would be one. Step by step for all of them, because each step waits for the one
+/* e^x of n vectors: relative error below 2e-7, infinity beyond the range of float32 and zero below -87.33, for a denormal result takes two
+ * hundred cycles on Intel's cores, and hidden keys would be one. Step by step for all of them, because each step waits for the one
  * before. */
 static inline __attribute__((always_inline)) void vec512_exps(__m512 *x, const int n)
 {
