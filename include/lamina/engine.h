@@ -84,12 +84,12 @@ void lm_engine_work(const lm_engine *g, lm_work *out);
 typedef struct lm_forecast {
     double seconds;
     double products, attention, rows, waiting;   /* rows: norms, residuals, activations, packing; waiting: at the ends of stages */
-    bool   unknown;                  /* some weights are of a type that nothing here can make up: their products are missing */
+    bool   unknown;                  /* products are missing: of a type that nothing here can make up, or of too many shapes */
 } lm_forecast;
 
 /* A prompt of `prompt` tokens in each of `sequences`, or with 0 one token more for each, from `depth` positions on. Put together
  * from what every kernel that the plan uses reaches on this machine at this moment, timed on random matrices of its shapes
- * (about 0.2 s for each shape): the model itself is not run. Between steps only. */
+ * (some 0.1 s for each shape and number of rows): the model itself is not run. Between steps only. */
 lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, uint32_t depth, lm_forecast *out, lm_error *e);
 
 #define LM_PROFILE_KINDS 32

@@ -14,7 +14,7 @@ typedef enum lm_bench_form { LM_BENCH_MD, LM_BENCH_CSV, LM_BENCH_JSON, LM_BENCH_
 typedef struct lm_bench_result {
     lm_model_info info;
     const char *cpu, *level, *kv, *compute;
-    uint32_t    prompt, gen, depth, sequences, batch, threads, threads_batch, reps;
+    uint32_t    prompt, gen, depth, sequences, n_batch, batch, threads, threads_batch, reps;     /* batch: tokens in a step */
     bool        repack, mapped;
     double      tokens;                          /* of a repetition, all sequences */
     const double *samples;                       /* [reps]: seconds of each, shortest first */

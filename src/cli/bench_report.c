@@ -82,7 +82,7 @@ static void list(const lm_bench_result *r, fields *f)
     text(f, "model_type", r->info.storage);
     whole(f, "model_size", r->info.weight_bytes);
     whole(f, "model_n_params", r->info.parameters);
-    whole(f, "n_batch", r->batch);
+    whole(f, "n_batch", r->n_batch);
     whole(f, "n_ubatch", r->batch);
     whole(f, "n_threads", r->threads);
     whole(f, "n_threads_batch", r->threads_batch);

@@ -14,10 +14,10 @@ enum { MOST_VALUES = 32, MOST_REPS = 1000 };
 
 typedef struct bench_options {
     lm_model_flags model;
-    const char *prompts, *gens, *depths, *sequences, *threads, *batches;
+    const char *prompts, *gens, *depths, *sequences, *threads, *batches, *micro_batches;
     lm_flag_list both;
     uint32_t    reps, threads_batch, delay;
-    int         kv, compute, form;
+    int         kv, k_type, v_type, compute, form;
     bool        no_warmup, no_repack, profile;
     const char *cpu;
 } bench_options;
@@ -32,17 +32,20 @@ static const lm_flag bench_flag_table[] = {
     { "--prompt-gen", "-pg", LM_FLAG_LIST, O(both), "P,N", "a prompt of P tokens and N more after it, as one test; may be given several times", 0, 0, NULL },
     { "--n-depth", "-d", LM_FLAG_TEXT, O(depths), "N,…", "positions in the context before that (0)", 0, 0, NULL },
     { "--parallel", "-npl", LM_FLAG_TEXT, O(sequences), "N,…", "sequences that generate together (1)", 0, 0, NULL },
-    { "--ubatch-size", "-ub -b --batch-size", LM_FLAG_TEXT, O(batches), "N,…", "most prompt tokens in a step (512)", 0, 0, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_TEXT, O(micro_batches), "N,…", "most prompt tokens in a step (512)", 0, 0, NULL },
+    { "--batch-size", "-b", LM_FLAG_TEXT, O(batches), "N,…", "the same bound again, as llama-bench has it: the smaller one counts (2048)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_TEXT, O(threads), "N,…", "threads (default: physical cores)", 0, 0, NULL },
     { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads that read prompts (default: as --threads)", 0, 1024, NULL },
     { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "of each test (5)", 1, MOST_REPS, NULL },
     { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S", "seconds of rest before each test (0)", 0, 3600, NULL },
-    { "--kv-type", "-ctk -ctv --cache-type-k --cache-type-v", LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+    { "--kv-type", NULL, LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+    { "--cache-type-k", "-ctk", LM_FLAG_WORD, O(k_type), "TYPE", "the same; keys and values have one type", 0, 0, lm_kv_words },
+    { "--cache-type-v", "-ctv", LM_FLAG_WORD, O(v_type), "TYPE", "the same", 0, 0, lm_kv_words },
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
     { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the file's own pages", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl|sql", "form of the table (md)", 0, 0, form_words },
-    { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL, "where the time goes: products, attention, packing ... waiting; md and json only", 0, 0, NULL },
+    { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL, "where the time goes: products, attention, packing ... waiting; md, json and jsonl only", 0, 0, NULL },
     { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "measure the first run too", 0, 0, NULL },
     { 0 },
 };
@@ -56,7 +59,8 @@ static const lm_flag_group bench_groups[] = {
 static void bench_defaults(void *options)
 {
     *(bench_options *)options = (bench_options){
-        .prompts = "512", .gens = "64", .depths = "0", .sequences = "1", .threads = "0", .batches = "512", .reps = 5,
+        .prompts = "512", .gens = "64", .depths = "0", .sequences = "1", .threads = "0", .batches = "2048",
+        .micro_batches = "512", .kv = -1, .k_type = -1, .v_type = -1, .reps = 5,
     };
 }
 
@@ -130,7 +134,10 @@ static lm_status read_pair(const char *text, numbers *out, lm_error *e)
     return LM_OK;
 }
 
-typedef struct lists { numbers prompts, gens, depths, sequences, threads, batches, both[MOST_VALUES]; uint32_t n_both; } lists;
+typedef struct lists {
+    numbers  prompts, gens, depths, sequences, threads, batches, micro_batches, both[MOST_VALUES];
+    uint32_t n_both;
+} lists;
 
 static lm_status read_lists(const bench_options *o, lists *l, lm_error *e)
 {
@@ -145,7 +152,8 @@ static lm_status read_lists(const bench_options *o, lists *l, lm_error *e)
     LM_TRY(read_numbers("--n-depth", o->depths, 0, 1u << 24, &l->depths, e));
     LM_TRY(read_numbers("--parallel", o->sequences, 1, 4096, &l->sequences, e));
     LM_TRY(read_numbers("--threads", o->threads, 0, 1024, &l->threads, e));
-    return read_numbers("--ubatch-size", o->batches, 1, 65536, &l->batches, e);
+    LM_TRY(read_numbers("--batch-size", o->batches, 1, 65536, &l->batches, e));
+    return read_numbers("--ubatch-size", o->micro_batches, 1, 65536, &l->micro_batches, e);
 }
 
 static uint32_t largest(const numbers *n)
@@ -171,6 +179,7 @@ typedef struct bench {
     double               seconds[MOST_REPS];
     uint64_t             noise;
     lm_bench_form        form;
+    lm_kv_type           kv;
     bool                 printed;
     lm_buf               profiles;               /* of the tests so far, for behind the table */
 } bench;
@@ -396,7 +405,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
         .sequences = sequences,
         .rows = most,
         .logit_rows = sequences,
-        .kv = (lm_kv_type)b->o->kv,
+        .kv = b->kv,
         .compute = (lm_compute)b->o->compute,
         .threads = threads,
         .threads_batch = b->o->threads_batch,
@@ -442,14 +451,23 @@ static lm_status run_tests(bench *b, const lists *l, lm_error *e)
     return LM_OK;
 }
 
+/* All sequences, with one number of threads and one batch. */
+static lm_status run_batch(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t micro_batch, lm_error *e)
+{
+    b->r.n_batch = batch;
+    for (uint32_t s = 0; s < l->sequences.n; s++) {
+        LM_TRY(start(b, l, threads, batch < micro_batch ? batch : micro_batch, l->sequences.at[s], e));
+        LM_TRY(run_tests(b, l, e));
+    }
+    return LM_OK;
+}
+
 static lm_status run_all(bench *b, const lists *l, lm_error *e)
 {
     for (uint32_t t = 0; t < l->threads.n; t++)
         for (uint32_t k = 0; k < l->batches.n; k++)
-            for (uint32_t s = 0; s < l->sequences.n; s++) {
-                LM_TRY(start(b, l, l->threads.at[t], l->batches.at[k], l->sequences.at[s], e));
-                LM_TRY(run_tests(b, l, e));
-            }
+            for (uint32_t u = 0; u < l->micro_batches.n; u++)
+                LM_TRY(run_batch(b, l, l->threads.at[t], l->batches.at[k], l->micro_batches.at[u], e));
     lm_buf tail = { 0 };
     lm_bench_tail(b->form, &tail);
     lm_buf_add(&tail, b->profiles.data, b->profiles.size);
@@ -474,12 +492,14 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
                        form_words[o->form]);
     LM_TRY(read_lists(o, &l, e));
     LM_TRY(lm_machine_describe(&machine, e));
-    *b = (bench){ .cli = cli, .o = o, .form = cli->json ? LM_BENCH_JSON : (lm_bench_form)o->form };
+    lm_kv_type kv;
+    LM_TRY(lm_cache_type(o->kv, o->k_type, o->v_type, &kv, e));
+    *b = (bench){ .cli = cli, .o = o, .kv = kv, .form = cli->json ? LM_BENCH_JSON : (lm_bench_form)o->form };
     o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &b->m, e));
     lm_model_describe(b->m, &b->r.info);
     b->r.cpu = machine.cpu;
-    b->r.kv = lm_kv_words[o->kv];
+    b->r.kv = lm_kv_words[b->kv];
     b->r.repack = !o->no_repack;
     b->r.mapped = !o->model.o.no_mmap;
     b->r.compute = lm_compute_words[o->compute];
@@ -495,8 +515,8 @@ const lm_command lm_command_bench = {
     .name = "bench",
     .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl|sql]",
     .summary = "measure how fast a model runs, beside what the machine could do",
-    .about = "  Columns and flags are llama-bench's; lists such as -p 128,512 make one line for each value. \"limit\" is what the\n"
-             "  peaks of this machine allow, measured just before each line: arithmetic for prompts, reading memory for generation;\n"
+    .about = "  Columns and flags are llama-bench's where both have them; lists such as -p 128,512 make one line for each value.\n"
+             "  \"limit\" is what the peaks of this machine allow, measured just before each line: arithmetic for prompts, reading memory for generation;\n"
              "  \"predicted\" is put together from what each kernel reaches by itself, beside it how far it is off.\n",
     .groups = bench_groups,
     .max_args = 1,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "base/error.h"
 
 #define G(field) offsetof(lm_cli, field)
@@ -309,7 +310,7 @@ static void help_of(const lm_flag *f, lm_buf *out)
     lm_buf_add_str(out, f->name);
     if (f->value)
         lm_buf_printf(out, " %s", f->value);
-    used = out->size - start;
+    used = out->size - start - (f->value ? strlen(f->value) - lm_text_columns(f->value) : 0);
     if (used + 2 > column) {
         lm_buf_add_char(out, '\n');
         used = 0;

@@ -151,9 +151,9 @@ void lm_run_defaults(lm_run_flags *f)
     *f = (lm_run_flags){ .context = -1, .batch = 2048, .ubatch = 512, .k_type = -1, .v_type = -1, .kv_type = -1 };
 }
 
-static lm_status cache_type(const lm_run_flags *f, lm_kv_type *out, lm_error *e)
+lm_status lm_cache_type(int both, int keys, int values, lm_kv_type *out, lm_error *e)
 {
-    const int given[] = { f->kv_type, f->k_type, f->v_type };
+    const int given[] = { both, keys, values };
     int type = -1;
 
     for (size_t i = 0; i < 3; i++) {
@@ -184,7 +184,7 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
         .no_repack = f->no_repack,
         .cpu = f->cpu,
     };
-    return cache_type(f, &out->kv, e);
+    return lm_cache_type(f->kv_type, f->k_type, f->v_type, &out->kv, e);
 }
 
 const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_CONTEXT_WARNING])

@@ -38,6 +38,10 @@ extern const char *const lm_compute_words[];         /* by lm_compute */
 
 void lm_run_defaults(lm_run_flags *f);
 
+/* The one type of keys and values from what was given for both, for keys and for values, each -1 where nothing was. LM_USAGE when they
+ * differ. */
+lm_status lm_cache_type(int both, int keys, int values, lm_kv_type *out, lm_error *e);
+
 /* Engine options from the flags. Where no context was asked for it is `least` positions, 8192 at least, and never more
  * than the model's. LM_USAGE when keys and values are given different types. */
 lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e);

@@ -90,6 +90,7 @@ typedef struct lm_row_kernels {
     /* y = act(min(gate, limit)) * (within(up, +-limit) + 1); may alias (arXiv 2508.10925) */
     void (*glu_clamped)(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n);
     /* Softmax in place, float32 sum in fixed order. */
+    /* What is below the least normal number may be zero. */
     void (*softmax)(float *x, uint64_t n);
     /* Rotate the first `dim` lanes of each of n heads, `stride` floats apart, in place (RoFormer, arXiv 2104.09864).
      * cosine, sine [dim/2]. pair: lanes (2i, 2i+1) belong together, else (i, i + dim/2). */

@@ -72,7 +72,7 @@ static bool next_part(const lm_engine *g, cursor *c)
         uint64_t            from, to, first, half, last;
         if (s->code != LM_STEP_MATMUL || at->kind != LM_PACKED || !s->matmul->packed_bytes)
             continue;
-        lm_product_share(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, c->share, c->shares, &from, &to);
+        lm_share_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, c->share, c->shares, &from, &to);
         if (from == to)
             continue;
         first = s->matmul->packed_bytes(from, w->dims[1]);

@@ -266,7 +266,7 @@ static void run_matmul(const part *p, const lm_step *s)
     const lm_weight *w    = &g->program->weights[n->weights[0]];
     uint64_t         from, to;
 
-    lm_product_share(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, p->share, p->shares, &from, &to);
+    lm_share_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, p->share, p->shares, &from, &to);
     if (from == to)
         return;
     multiply(p, s, g->weight[n->weights[0]], &(lm_matmul_args){
@@ -295,7 +295,7 @@ static void run_heads(const part *p, const lm_step *s)
     uint64_t         grain = s->matmul->row_group, cuts = (w->dims[1] + grain - 1) / grain, from, to;
     uint64_t         step  = n->heads.shared ? 0 : s->matmul->x->pack ? s->matmul->x->bytes(w->dims[2]) : w->dims[2] * sizeof(float);
 
-    lm_pool_share(w->dims[0] * cuts, 1, p->share, p->shares, &from, &to);
+    lm_share_outputs(lm_pool_used(g->pool), w->dims[0] * cuts, 1, p->share, p->shares, &from, &to);
     for (uint64_t h = from / cuts; h * cuts < to; h++) {
         uint64_t first = (from > h * cuts ? from - h * cuts : 0) * grain, last = (to - h * cuts) * grain;
         multiply(p, s, g->matrices[s->weight][h], &(lm_matmul_args){

@@ -149,7 +149,7 @@ static uint64_t groups_before(uint64_t cost, uint64_t from, uint64_t each, uint6
     return n < groups ? n : groups;
 }
 
-/* Outputs of all visited experts, one after the other, are cut into shares of equal cost: a group of outputs takes as long as the
+/* Outputs of all visited experts, one after the other, are cut into shares by cost: a group of outputs takes as long as the
  * expert has visits, and reading it as long as a few. So an expert's rows and weights are read by one worker or two. */
 void lm_run_experts(const part *p, const lm_step *s)
 {
@@ -161,7 +161,8 @@ void lm_run_experts(const part *p, const lm_step *s)
 
     for (uint32_t e = 0; e < v.experts; e++)
         all += v.start[e] == v.start[e + 1] ? 0 : groups * (v.start[e + 1] - v.start[e] + READING);
-    uint64_t from = all * p->share / p->shares, to = all * (p->share + 1) / p->shares;
+    unsigned workers = lm_pool_used(g->pool);
+    uint64_t from = lm_share_begin(workers, all, p->share, p->shares), to = lm_share_begin(workers, all, p->share + 1, p->shares);
     for (uint32_t e = 0; at < to && e < v.experts; e++) {
         uint64_t n = v.start[e + 1] - v.start[e], first, last;
         if (n == 0)

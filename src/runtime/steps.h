@@ -13,36 +13,38 @@ typedef struct part {
 } part;
 
 enum {
-    LM_SHARE_BYTES = 96 << 10,       /* of weights in a share */
+    LM_SHARE_BYTES = 96 << 10,       /* of weights in a share on average, times rows of x up to 16; not less */
     LM_MOST_SHARES = 4,              /* a worker */
     LM_TILE        = 32,             /* rows that attention takes together */
 };
 
-/* Shares of a stage of products that reads `bytes` of weights: enough that a worker that is slow, or kept from its processor,
- * leaves its work to the others, and none so small that taking it costs more than it saves. */
+/* Shares of a stage of products that reads `bytes` of weights: one, two or four a worker, enough that one that is slow, or kept from its
+ * processor, leaves its work to the others. Three would not come out even where each is smaller than the one before. */
 static inline unsigned lm_product_shares(unsigned workers, uint64_t bytes, uint64_t rows)
 {
-    unsigned most   = workers * LM_MOST_SHARES;
-    uint64_t shares = bytes * (rows < 16 ? rows : 16) / LM_SHARE_BYTES / workers * workers;
+    uint64_t each = bytes * (rows < 16 ? rows : 16) / LM_SHARE_BYTES / workers;
 
-    return workers == 1 ? 1 : shares < workers ? workers : shares < most ? (unsigned)shares : most;
+    return workers == 1 ? 1 : workers * (each < 2 ? 1 : each < LM_MOST_SHARES ? 2 : LM_MOST_SHARES);
 }
 
-/* Outputs [from, to) of a share. Where a share begins nothing was asked for ahead, and each goes through all rows; so shares are few, and
- * get smaller to the end, for workers to end together: after share i of n, (1 - (i + 1) / n)² is left. */
-static inline void lm_product_share(unsigned workers, uint64_t outputs, uint64_t grain, unsigned share, unsigned shares, uint64_t *from,
+/* Where share i of n begins, of `units`. Where a share begins nothing was asked for ahead, and each goes through all rows; so shares are
+ * few, and those of products get smaller to the end, for workers to end together: ((n - i) / n)² is left. */
+static inline uint64_t lm_share_begin(unsigned workers, uint64_t units, unsigned i, unsigned n)
+{
+    uint64_t left = n - i;
+
+    return n <= workers ? units * i / n : units - units * left * left / ((uint64_t)n * n);
+}
+
+/* Outputs [from, to) of a share, from whole grains. */
+static inline void lm_share_outputs(unsigned workers, uint64_t outputs, uint64_t grain, unsigned share, unsigned shares, uint64_t *from,
                                     uint64_t *to)
 {
-    uint64_t units = (outputs + grain - 1) / grain, all = (uint64_t)shares * shares, left = shares - share, after = left - 1;
+    uint64_t units = (outputs + grain - 1) / grain, a = lm_share_begin(workers, units, share, shares) * grain;
+    uint64_t b = lm_share_begin(workers, units, share + 1, shares) * grain;
 
-    if (shares <= workers) {
-        lm_pool_share(outputs, grain, share, shares, from, to);
-        return;
-    }
-    *from = (units - units * left * left / all) * grain;
-    *to   = after ? (units - units * after * after / all) * grain : outputs;
-    *from = *from < outputs ? *from : outputs;
-    *to   = *to < outputs ? *to : outputs;
+    *from = a < outputs ? a : outputs;
+    *to   = b < outputs ? b : outputs;
 }
 
 /* How many shares a stage is cut into for so many rows of its domain. */

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 
-enum { MOST_ROWS = 256 };            /* of x; more take as long for each */
+enum { MOST_ROWS = 256, FEW = 8 };   /* rows of x; more take as long for each; so few wait for the weights */
 
 #define LEAST_COLD (UINT64_C(16) << 20)
 #define MOST_COLD  (UINT64_C(512) << 20)
@@ -41,7 +41,7 @@ static void run_product(void *arg, unsigned worker, unsigned share)
     const job     *j = arg;
     lm_matmul_args a = j->a;
 
-    lm_product_share(lm_pool_used(j->g->pool), a.rows, j->m->row_group, share, j->shares, &a.first, &a.last);
+    lm_share_outputs(lm_pool_used(j->g->pool), a.rows, j->m->row_group, share, j->shares, &a.first, &a.last);
     a.scratch = j->scratch + worker * j->scratch_bytes;
     if (a.first < a.last)
         j->m->run(&a);
@@ -82,7 +82,7 @@ uint64_t lm_timed_bytes(const lm_engine *g)
     return own < LEAST_COLD ? LEAST_COLD : own;
 }
 
-/* A matrix as stored, all rows like the first sixteen. */
+/* A matrix as stored, all rows like the first. */
 static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const product_rate *r, float *x)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
@@ -90,8 +90,8 @@ static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const prod
     if (!t->pack)
         return false;                /* nothing here packs it: no matrix to time */
     for (uint64_t i = 0; i < r->rows; i++) {
-        if (i >= 16) {
-            memcpy(stored + i * row, stored + i % 16 * row, row);
+        if (i > 0) {
+            memcpy(stored + i * row, stored, row);
             continue;
         }
         lm_timed_fill(x, r->cols, 0.05f);
@@ -155,7 +155,7 @@ static lm_status rate_of(lm_engine *g, product_rate *r, lm_error *e)
     uint64_t bytes  = m->packed_bytes ? m->packed_bytes(r->rows, r->cols) : lm_timed_rounded(row * r->rows);
     uint64_t copies = lm_timed_bytes(g) / bytes + 1, stride = m->x->pack ? m->x->bytes(r->cols) : r->cols * sizeof(float);
     uint64_t each   = m->scratch_bytes ? lm_timed_rounded(m->scratch_bytes(r->cols)) : 64;
-    uint64_t floats = (r->n > 16 ? r->n : 16) * (r->cols + r->rows), x_bytes = lm_timed_rounded(r->n * stride);
+    uint64_t floats = r->n * (r->cols + r->rows), x_bytes = lm_timed_rounded(r->n * stride);
     places   p = { .size = { lm_timed_rounded(row * r->rows), bytes * copies, x_bytes + lm_timed_rounded(floats * sizeof(float)),
                              each * lm_pool_threads(g->pool) } };
     bool got = reserve(&p);
@@ -182,23 +182,28 @@ bool lm_is_product(const lm_step *s)
     return s->code == LM_STEP_MATMUL || s->code == LM_STEP_EXPERTS || s->code == LM_STEP_HEADS;
 }
 
-/* How often a step's product is taken in a forward, of what shape, and with how many rows in all. */
+/* How often a step's product is taken in a forward, of what shape, and with how many rows each. */
 typedef struct product_use {
     product_rate like;
     uint64_t     matrices, rows;     /* rows: of each matrix */
+    double       share;              /* of those that are timed, where rows do not come out even */
 } product_use;
 
 static product_use use_of(lm_engine *g, const lm_step *s, const forward *f)
 {
     const lm_weight *w    = &g->program->weights[s->weight];
     bool             many = w->kind == LM_EXPERTS || w->kind == LM_HEADS;
-    product_use      u    = { .matrices = 1, .rows = (s->domain == LM_WANTED_ROWS ? f->wanted : f->rows * f->sequences) * s->times };
+    product_use      u    = { .matrices = 1, .share = 1 };
+
+    u.rows = (s->domain == LM_WANTED_ROWS ? f->wanted : f->rows * f->sequences) * s->times;
 
     if (w->kind == LM_HEADS)
         u.matrices = w->dims[0];
     if (w->kind == LM_EXPERTS && u.rows) {           /* those that are visited are read, each with its share of the visits */
         u.matrices = u.rows < w->dims[0] ? u.rows : w->dims[0];
-        u.rows     = (u.rows + u.matrices - 1) / u.matrices;
+        uint64_t each = (u.rows + u.matrices - 1) / u.matrices;
+        u.share = each > FEW ? (double)u.rows / (double)(each * u.matrices) : 1;
+        u.rows  = each;
     }
     u.like = (product_rate){ s->matmul, g->plan->weights[s->weight].type, w->dims[many], w->dims[many + 1],
                              u.rows < MOST_ROWS ? u.rows : MOST_ROWS, 0 };
@@ -231,5 +236,5 @@ double lm_product_seconds(lm_engine *g, const product_rates *r, const lm_step *s
         *unknown = true;
         return 0;
     }
-    return (double)u.matrices * rate->seconds * (double)u.rows / (double)rate->n;
+    return u.share * (double)u.matrices * rate->seconds * (double)u.rows / (double)rate->n;
 }

@@ -2,6 +2,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 from conftest import run
@@ -51,6 +52,24 @@ def test_ranges_and_pairs(lamina, model):
     for r in lines:
         assert (r["n_threads"], r["n_threads_batch"]) == (1, 2) and len(r["samples_ns"]) == len(r["samples_ts"]) == 2
         assert max(r["samples_ts"]) == pytest.approx(r["best_ts"], rel=1e-6)
+
+
+def test_the_smaller_batch_is_a_step(lamina, model):
+    lines = json.loads(bench(lamina, model, "-p", "8", "-n", "0", "-t", "1", "-b", "2048,4", "-ub", "8", "--json"))
+    assert [(r["n_batch"], r["n_ubatch"]) for r in lines] == [(2048, 8), (4, 4)]
+
+
+def test_keys_and_values_have_one_type(lamina, model):
+    lines = json.loads(bench(lamina, model, "-p", "4", "-n", "0", "-t", "1", "-ctk", "f32", "-ctv", "f32", "--json"))
+    assert [(r["type_k"], r["type_v"]) for r in lines] == [("f32", "f32")]
+    done = run(lamina, "bench", model, "-ctk", "f32", "-ctv", "f16")
+    assert done.returncode == 2 and "keys and values have one type: f32 or f16" in done.stderr
+
+
+def test_help_has_one_column_of_texts(lamina):
+    lines = run(lamina, "help", "bench").stdout.splitlines()
+    texts = [m.end() for m in (re.match(r"  -\S.*?\s{2,}(?=\S)", line) for line in lines) if m]
+    assert len(texts) > 20 and set(texts) == {30}
 
 
 def test_sql(lamina, model):

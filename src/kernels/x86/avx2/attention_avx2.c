@@ -103,35 +103,31 @@ static void store_lanes(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t ro
     }
 }
 
-/* Eight lanes of eight keys. */
-static void store_8x8(lm_dtype type, uint8_t *keys, uint32_t lane, uint32_t slot, const float *k, uint64_t stride)
+/* Eight lanes of eight keys, in F16. */
+static void store_8x8(uint8_t *keys, uint32_t lane, uint32_t slot, const float *k, uint64_t stride)
 {
     float turned[64];
 
     turn_8x8(turned, 8, k, stride);
-    for (uint32_t i = 0; i < 8; i++) {
-        uint64_t at = (uint64_t)(lane + i) * LM_PAGE + slot;
-        if (type == LM_F16)
-            _mm_storeu_si128((void *)(keys + 2 * at), _mm256_cvtps_ph(_mm256_loadu_ps(turned + 8 * i), 0));
-        else
-            for (uint32_t j = 0; j < 8; j++)
-                store_lane(type, keys, at + j, turned[8 * i + j]);
-    }
+    for (uint32_t i = 0; i < 8; i++)
+        _mm_storeu_si128((void *)(keys + 2 * ((uint64_t)(lane + i) * LM_PAGE + slot)),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(turned + 8 * i), 0));
 }
 
-/* All rows of a lane lie together, often in lines that another worker writes to as well: they are visited once for eight lanes. */
+/* All rows of a lane lie together, often in lines that another worker writes to as well: eight rows of F16 visit them once. */
 static void store_keys(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride, uint32_t dim)
 {
-    uint32_t lanes = rows >= 8 ? dim & ~7u : 0;
+    uint32_t lanes = rows >= 8 && type == LM_F16 ? dim & ~7u : 0;
 
-    for (uint32_t r = 0; r < rows && type == LM_Q8_0; r++)
-        store_key_q8(keys, slot + r, k + r * stride, dim);
-    if (type == LM_Q8_0)
+    if (type == LM_Q8_0) {
+        for (uint32_t r = 0; r < rows; r++)
+            store_key_q8(keys, slot + r, k + r * stride, dim);
         return;
+    }
     for (uint32_t i = 0; i < lanes; i += 8) {
         uint32_t r = 0;
         for (; r + 8 <= rows; r += 8)
-            store_8x8(type, keys, i, slot + r, k + r * stride + i, stride);
+            store_8x8(keys, i, slot + r, k + r * stride + i, stride);
         store_lanes(type, keys, slot + r, rows - r, k + r * stride, stride, i, i + 8);
     }
     store_lanes(type, keys, slot, rows, k, stride, lanes, dim);

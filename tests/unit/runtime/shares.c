@@ -1,0 +1,54 @@
+/* shares.c - the shares that a stage of products is cut into. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/steps.h"
+
+/* Shares follow each other, cover everything once, begin at whole grains, and get no larger by more than one. */
+static void shares_cover_all_outputs(void **state)
+{
+    (void)state;
+    for (uint64_t outputs = 0; outputs < 3000; outputs += outputs < 200 ? 1 : 97)
+        for (uint64_t grain = 1; grain <= 64; grain *= 8)
+            for (unsigned workers = 1; workers < 9; workers++)
+                for (unsigned each = 1; each <= LM_MOST_SHARES; each++) {
+                    uint64_t at = 0, before = UINT64_MAX - 1;
+                    for (unsigned i = 0; i < workers * each; i++) {
+                        uint64_t from, to;
+                        lm_share_outputs(workers, outputs, grain, i, workers * each, &from, &to);
+                        assert_true(from == at && to >= from && to <= outputs);
+                        assert_true(from % grain == 0 || from == outputs);
+                        uint64_t grains = (to - from + grain - 1) / grain;
+                        assert_true(grains <= before + 1);
+                        before = grains;
+                        at     = to;
+                    }
+                    assert_true(at == outputs);
+                }
+}
+
+/* A share for each worker at least, and multiples of that which come out even. */
+static void workers_have_equal_numbers(void **state)
+{
+    (void)state;
+    for (unsigned workers = 1; workers < 70; workers++)
+        for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = 3 * bytes + 1000)
+            for (uint64_t rows = 1; rows < 600; rows += 37) {
+                unsigned n = lm_product_shares(workers, bytes, rows), each = n / workers;
+                assert_true(workers == 1 ? n == 1 : n == workers * each && (each == 1 || each == 2 || each == LM_MOST_SHARES));
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_cover_all_outputs),
+        cmocka_unit_test(workers_have_equal_numbers),
+    };
+
+    return cmocka_run_group_tests_name("runtime/shares", tests, NULL, NULL);
+}
