@@ -516,8 +516,9 @@ const lm_command lm_command_bench = {
     .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl|sql]",
     .summary = "measure how fast a model runs, beside what the machine could do",
     .about = "  Columns and flags are llama-bench's where both have them; lists such as -p 128,512 make one line for each value.\n"
-             "  \"limit\" is what the peaks of this machine allow, measured just before each line: arithmetic for prompts, reading memory for generation;\n"
-             "  \"predicted\" is put together from what each kernel reaches by itself, beside it how far it is off.\n",
+             "  \"limit\" is what the peaks of this machine allow, measured just before each line: arithmetic for prompts, reading\n"
+             "  memory for generation; \"predicted\" is put together from what each kernel reaches by itself, beside it how far off\n"
+             "  it is.\n",
     .groups = bench_groups,
     .max_args = 1,
     .options_size = sizeof(bench_options),

@@ -310,6 +310,8 @@ static lm_status load_woven(load_job *j, lm_error *e)
     }
     lm_free(gathered);
     j->turned = NULL;
+    if (status == LM_OK && at->kind == LM_PACKED)        /* what it is woven with comes from the page cache */
+        lm_filemap_drop(lm_container_file(g->model->container, t->part), t->offset, t->bytes);
     return status;
 }
 

@@ -35,6 +35,7 @@ static const setting settings[] = {
     { "avx2", LM_COMPUTE_F32, LM_KV_BF16 },
     { "avx2", LM_COMPUTE_AUTO, LM_KV_F16 },
     { "avxvnni", LM_COMPUTE_AUTO, LM_KV_F16 },
+    { "avx512vnni", LM_COMPUTE_AUTO, LM_KV_F16 },
     { "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },
     { "amx", LM_COMPUTE_AUTO, LM_KV_F16 },
     { "i8mm", LM_COMPUTE_AUTO, LM_KV_F16 },
