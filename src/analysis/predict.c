@@ -40,7 +40,10 @@ static void add_step(sums *s, const lm_peaks *k, int arithmetic, double operatio
     s->reading += read;
     s->computing += compute;
     s->seconds += compute > read ? compute : read;
-    (compute > read ? &s->by[arithmetic] : &s->by_memory)[0] += compute > read ? compute : read;
+    if (compute > read)
+        s->by[arithmetic] += compute;
+    else
+        s->by_memory += read;
     s->bytes += (uint64_t)bytes;
     s->operations += (uint64_t)operations;
 }

@@ -25,7 +25,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* All outputs, cut where the executor would cut them. */
+/* All outputs, cut between groups of rows, which is where the executor cuts them too. */
 static void run_on(const lm_matmul *m, const lm_matmul_args *a, uint8_t *const scratch[THREADS], uint64_t threads)
 {
     share s[THREADS];

@@ -225,8 +225,8 @@ static void take_tile(const lm_matmul_args *a, uint64_t r, uint64_t tokens, cons
         tile_config c = { .palette = 1 };
         for (int i = 0; i < TILES; i++) {
             const int b = i >= 6;
-            c.rows[i]      = b ? 8 / f->halves : (uint8_t)tokens;
-            c.row_bytes[i] = i < AT_ONCE ? 32 / f->halves : 64;
+            c.rows[i]      = (uint8_t)(b ? 8 / (unsigned)f->halves : tokens);
+            c.row_bytes[i] = (uint16_t)(i < AT_ONCE ? 32 / f->halves : 64);
         }
         tiles_configure(&c);
         p->tokens = tokens;
