@@ -16,7 +16,7 @@ enum {
 };
 
 typedef struct rates {
-    product_rates products;
+    lm_product_rates products;
     double        row;                /* seconds for a float of a norm, a residual, an activation: one thread */
     double        pack;               /* for a float that is packed for a product: one thread */
     double        stage;              /* for workers to meet */
@@ -173,7 +173,8 @@ static double keys_seen(uint64_t first, uint64_t n, uint64_t window)
     return sum;
 }
 
-static lm_status forward_seconds(lm_engine *g, rates *r, double *per_key, const forward *f, lm_forecast *out, double *seconds, lm_error *e)
+static lm_status forward_seconds(lm_engine *g, rates *r, double *per_key, const lm_forward *f, lm_forecast *out, double *seconds,
+                                 lm_error *e)
 {
     double threads = lm_pool_used(g->pool), all = (double)(f->rows * f->sequences), sum = 0;
 
@@ -250,11 +251,11 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
     double    seconds = 0;
     for (uint64_t at = 0; prompt && at < prompt && status == LM_OK; at += rows) {
         uint64_t n = prompt - at < rows ? prompt - at : rows;
-        status     = forward_seconds(g, &r, per_key, &(forward){ n, depth + at, 1, at + n == prompt }, out, &seconds, e);
+        status     = forward_seconds(g, &r, per_key, &(lm_forward){ n, depth + at, 1, at + n == prompt }, out, &seconds, e);
         out->seconds += (double)sequences * seconds;
     }
     if (!prompt) {
-        status       = forward_seconds(g, &r, per_key, &(forward){ 1, depth, sequences, sequences }, out, &seconds, e);
+        status       = forward_seconds(g, &r, per_key, &(lm_forward){ 1, depth, sequences, sequences }, out, &seconds, e);
         out->seconds = seconds;
     }
     lm_free(per_key);

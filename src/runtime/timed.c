@@ -47,17 +47,16 @@ static void run_product(void *arg, unsigned worker, unsigned share)
         j->m->run(&a);
 }
 
-/* Seconds of one product of `n` rows, matrices taken in turn. The median: others use memory too. */
-static double time_product(job *j, uint8_t *w, uint64_t bytes, uint64_t copies, uint64_t n)
+/* Seconds of one product, matrices taken in turn. The median: others use memory too. */
+static double time_product(job *j, uint8_t *w, uint64_t bytes, uint64_t copies)
 {
     double   took[64], end = lm_timed_now() + LM_TIMED_WINDOW;
     size_t   runs = 0;
     uint64_t turn = 0;
 
-    j->a.n = n;
     do {
         double from = lm_timed_now();
-        uint64_t passes = n > 1 ? 1 : copies < 8 ? copies : 8;
+        uint64_t passes = j->a.n > 1 ? 1 : copies < 8 ? copies : 8;
         for (uint64_t i = 0; i < passes; i++) {
             j->a.w = w + turn++ % copies * bytes;
             lm_pool_run_units(j->g->pool, run_product, j, j->shares);
@@ -83,20 +82,16 @@ uint64_t lm_timed_bytes(const lm_engine *g)
 }
 
 /* A matrix as stored, all rows like the first. */
-static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const product_rate *r, float *x)
+static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const lm_product_rate *r, float *x)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
 
     if (!t->pack)
         return false;                /* nothing here packs it: no matrix to time */
-    for (uint64_t i = 0; i < r->rows; i++) {
-        if (i > 0) {
-            memcpy(stored + i * row, stored, row);
-            continue;
-        }
-        lm_timed_fill(x, r->cols, 0.05f);
-        t->pack(stored + i * row, x, r->cols);
-    }
+    lm_timed_fill(x, r->cols, 0.05f);
+    t->pack(stored, x, r->cols);
+    for (uint64_t i = 1; i < r->rows; i++)
+        memcpy(stored + i * row, stored, row);
     return true;
 }
 
@@ -122,7 +117,7 @@ static void give_back(places *p)
             lm_free_aligned(p->at[i], p->size[i]);
 }
 
-static void time_shape(lm_engine *g, product_rate *r, const places *p, uint64_t bytes, uint64_t copies, uint64_t stride, uint64_t each)
+static void time_shape(lm_engine *g, lm_product_rate *r, const places *p, uint64_t bytes, uint64_t copies, uint64_t stride, uint64_t each)
 {
     const lm_matmul *m = r->matmul;
     float           *x = (float *)(void *)(p->at[2] + lm_timed_rounded(r->n * stride)), *y = x + r->n * r->cols;
@@ -140,12 +135,13 @@ static void time_shape(lm_engine *g, product_rate *r, const places *p, uint64_t 
         else
             memcpy(p->at[2] + t * stride, x + t * r->cols, r->cols * sizeof *x);
     job j = { .g = g, .m = m, .scratch = p->at[3], .scratch_bytes = each,
-              .a = { .rows = r->rows, .cols = r->cols, .x = p->at[2], .x_stride = stride, .y = y, .y_stride = r->rows, .scale = 1 } };
+              .a = { .rows = r->rows, .cols = r->cols, .x = p->at[2], .x_stride = stride, .n = r->n,
+                    .y = y, .y_stride = r->rows, .scale = 1 } };
     j.shares   = lm_product_shares(lm_pool_used(g->pool), bytes, r->n);
-    r->seconds = time_product(&j, p->at[1], bytes, copies, r->n);
+    r->seconds = time_product(&j, p->at[1], bytes, copies);
 }
 
-static lm_status rate_of(lm_engine *g, product_rate *r, lm_error *e)
+static lm_status rate_of(lm_engine *g, lm_product_rate *r, lm_error *e)
 {
     const lm_matmul *m   = r->matmul;
     uint64_t         row = 0;
@@ -165,10 +161,10 @@ static lm_status rate_of(lm_engine *g, product_rate *r, lm_error *e)
     return got ? LM_OK : lm_fail_memory(e, "a forecast", bytes * copies);
 }
 
-static const product_rate *find_rate(const product_rates *r, const product_rate *like)
+static const lm_product_rate *find_rate(const lm_product_rates *r, const lm_product_rate *like)
 {
     for (size_t i = 0; i < r->n; i++) {
-        const product_rate *x = &r->at[i];
+        const lm_product_rate *x = &r->at[i];
         if (x->matmul == like->matmul && x->type == like->type && x->rows == like->rows && x->cols == like->cols && x->n == like->n)
             return x;
     }
@@ -184,12 +180,12 @@ bool lm_is_product(const lm_step *s)
 
 /* How often a step's product is taken in a forward, of what shape, and with how many rows each. */
 typedef struct product_use {
-    product_rate like;
+    lm_product_rate like;
     uint64_t     matrices, rows;     /* rows: of each matrix */
     double       share;              /* of those that are timed, where rows do not come out even */
 } product_use;
 
-static product_use use_of(lm_engine *g, const lm_step *s, const forward *f)
+static product_use use_of(lm_engine *g, const lm_step *s, const lm_forward *f)
 {
     const lm_weight *w    = &g->program->weights[s->weight];
     bool             many = w->kind == LM_EXPERTS || w->kind == LM_HEADS;
@@ -205,12 +201,12 @@ static product_use use_of(lm_engine *g, const lm_step *s, const forward *f)
         u.share = each > FEW ? (double)u.rows / (double)(each * u.matrices) : 1;
         u.rows  = each;
     }
-    u.like = (product_rate){ s->matmul, g->plan->weights[s->weight].type, w->dims[many], w->dims[many + 1],
+    u.like = (lm_product_rate){ s->matmul, g->plan->weights[s->weight].type, w->dims[many], w->dims[many + 1],
                              u.rows < MOST_ROWS ? u.rows : MOST_ROWS, 0 };
     return u;
 }
 
-lm_status lm_time_products(lm_engine *g, product_rates *r, const forward *f, lm_error *e)
+lm_status lm_time_products(lm_engine *g, lm_product_rates *r, const lm_forward *f, lm_error *e)
 {
     for (uint32_t i = 0; i < g->plan->n_steps; i++) {
         const lm_step *s = &g->plan->steps[i];
@@ -225,10 +221,10 @@ lm_status lm_time_products(lm_engine *g, product_rates *r, const forward *f, lm_
     return LM_OK;
 }
 
-double lm_product_seconds(lm_engine *g, const product_rates *r, const lm_step *s, const forward *f, bool *unknown)
+double lm_product_seconds(lm_engine *g, const lm_product_rates *r, const lm_step *s, const lm_forward *f, bool *unknown)
 {
     product_use         u    = use_of(g, s, f);
-    const product_rate *rate = find_rate(r, &u.like);
+    const lm_product_rate *rate = find_rate(r, &u.like);
 
     if (u.rows == 0)
         return 0;

@@ -10,27 +10,27 @@
 #define LM_TIMED_SHAPES 64
 
 /* A kernel on matrices of one shape, from memory. */
-typedef struct product_rate {
+typedef struct lm_product_rate {
     const lm_matmul *matmul;
     lm_dtype         type;
     uint64_t         rows, cols, n;  /* n: rows of x */
     double           seconds;        /* 0: not known */
-} product_rate;
+} lm_product_rate;
 
-typedef struct product_rates {
-    product_rate at[LM_TIMED_SHAPES];
+typedef struct lm_product_rates {
+    lm_product_rate at[LM_TIMED_SHAPES];
     size_t       n;
-} product_rates;
+} lm_product_rates;
 
 /* Rows `first` … first + rows - 1 of each sequence, and logits of `wanted` rows in all. */
-typedef struct forward { uint64_t rows, first, sequences, wanted; } forward;
+typedef struct lm_forward { uint64_t rows, first, sequences, wanted; } lm_forward;
 
 /* Whether a step multiplies with weights. */
 bool lm_is_product(const lm_step *s);
 /* Time every product of a forward that `r` has no figure for, with the threads that the pool uses. */
-lm_status lm_time_products(lm_engine *g, product_rates *r, const forward *f, lm_error *e);
+lm_status lm_time_products(lm_engine *g, lm_product_rates *r, const lm_forward *f, lm_error *e);
 /* Seconds of a step's products in a forward; what was not timed counts nothing and sets *unknown. */
-double lm_product_seconds(lm_engine *g, const product_rates *r, const lm_step *s, const forward *f, bool *unknown);
+double lm_product_seconds(lm_engine *g, const lm_product_rates *r, const lm_step *s, const lm_forward *f, bool *unknown);
 /* Bytes that kernels are timed on: as many as the model has, so that a small model finds as much of itself in the caches. */
 uint64_t lm_timed_bytes(const lm_engine *g);
 /* n values as activations and weights have them: bell-shaped enough, none tiny. */
