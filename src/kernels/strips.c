@@ -10,7 +10,7 @@ enum { R = LM_STRIP_ROWS };
 /* One row's part of a unit, free of its layout. */
 typedef struct unit {
     uint16_t head[2], f16[2];
-    uint8_t  u8[2];
+    uint8_t  u8[2];                  /* its own, or its scales */
     uint8_t  nibbles[16];            /* low four bits of columns i and i + 16 */
     uint8_t  code[32];               /* bytes, or two bits */
     uint32_t bits;                   /* one bit of each column */
@@ -40,11 +40,11 @@ static void unit_values(const lm_strip_layout *l, const unit *u, float y[32])
         case LM_Q8_0: y[i] = d * (float)(int8_t)code; break;
         case LM_IQ4_NL: y[i] = d * (float)lm_iq4_values[code]; break;
         case LM_MXFP4: y[i] = lm_e8m0_half(u->u8[0]) * (float)lm_e2m1_values[code]; break;
-        case LM_IQ4_XS: y[i] = D * (float)(int8_t)u->u8[0] * (float)lm_iq4_values[code]; break;
+        case LM_IQ4_XS: y[i] = D * (float)(u->u8[0] - 32) * (float)lm_iq4_values[code]; break;
         case LM_Q4_K: case LM_Q5_K: y[i] = D * (float)u->u8[0] * (float)code - M * (float)u->u8[1]; break;
         case LM_Q6_K: y[i] = D * (float)(int8_t)u->u8[half] * (float)(code - 32); break;
         case LM_Q2_K: y[i] = D * (float)(u->u8[half] & 15) * (float)code - M * (float)(u->u8[half] >> 4); break;
-        case LM_Q3_K: y[i] = D * (float)(int8_t)u->u8[half] * (float)(code - 4); break;
+        case LM_Q3_K: y[i] = D * (float)(u->u8[half] - 32) * (float)(code - 4); break;
         default: y[i] = 0.0f;
         }
     }
@@ -54,10 +54,10 @@ static void unit_values(const lm_strip_layout *l, const unit *u, float y[32])
 
 /* Where the parts of unit b of a strip begin. */
 typedef struct place {
-    uint8_t *head, *f16, *u8, *nibbles, *bytes, *pairs, *bits;
+    const uint8_t *head, *f16, *u8, *nibbles, *bytes, *pairs, *bits;
 } place;
 
-static place place_of(const lm_strip_layout *l, uint8_t *strip, uint64_t b)
+static place place_of(const lm_strip_layout *l, const uint8_t *strip, uint64_t b)
 {
     place p = { .head = strip };
 
@@ -75,7 +75,20 @@ static place place_of(const lm_strip_layout *l, uint8_t *strip, uint64_t b)
     return p;
 }
 
-static void read_unit(const lm_strip_layout *l, place p, uint32_t row, unit *u)
+/* Number j of a row. */
+static uint8_t scale_of(const lm_strip_layout *l, const uint8_t *scales, uint32_t row, uint32_t j)
+{
+    const uint32_t quarter = l->scales / 3;          /* numbers of six bits whose high bits fill a byte */
+
+    scales += row;
+    if (l->scales == 16)
+        return scales[j * R];
+    unsigned low = scales[j % (2 * quarter) * R] >> j / (2 * quarter) * 4 & 15;
+    unsigned high = scales[(2 * quarter + j % quarter) * R] >> j / quarter * 2 & 3;
+    return (uint8_t)(low | high << 4);
+}
+
+static void read_unit(const lm_strip_layout *l, place p, uint32_t row, uint32_t of8, unit *u)
 {
     for (uint32_t i = 0; i < l->head_f16; i++)
         memcpy(&u->head[i], p.head + 2 * (i * R + row), 2);
@@ -83,6 +96,9 @@ static void read_unit(const lm_strip_layout *l, place p, uint32_t row, unit *u)
         memcpy(&u->f16[i], p.f16 + 2 * (i * R + row), 2);
     for (uint32_t i = 0; i < l->unit_u8; i++)
         u->u8[i] = p.u8[i * R + row];
+    const uint32_t each = l->scales == 6 ? 1 : l->scales ? 2 : 0;
+    for (uint32_t i = 0; i < each; i++)
+        u->u8[i] = scale_of(l, p.head + 2 * R * l->head_f16, row, each * of8 + i);
     for (uint32_t v = 0; v < 8 && l->bytes; v++)
         memcpy(u->code + 4 * v, p.bytes + 4 * (v * R + row), 4);
     for (uint32_t v = 0; v < 4 && l->nibbles; v++)
@@ -95,12 +111,11 @@ static void read_unit(const lm_strip_layout *l, place p, uint32_t row, unit *u)
 
 void lm_strip_row(const lm_strip_layout *l, float *dst, const void *w, uint64_t cols, uint64_t row)
 {
-    /* place_of serves writers too; nothing is written through it here. */
-    uint8_t *strip = (uint8_t *)(uintptr_t)w + row / R * lm_strip_bytes(l, cols);
+    const uint8_t *strip = (const uint8_t *)w + row / R * lm_strip_bytes(l, cols);
 
     for (uint64_t b = 0; b < cols / 32; b++) {
         unit u = { 0 };
-        read_unit(l, place_of(l, strip, b), (uint32_t)(row % R), &u);
+        read_unit(l, place_of(l, strip, b), (uint32_t)(row % R), (uint32_t)(b % 8), &u);
         unit_values(l, &u, dst + 32 * b);
     }
 }

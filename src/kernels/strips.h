@@ -5,16 +5,18 @@
  * with four activations in all lanes gives R outputs and no lane is ever summed across.
  *
  *   unit    [numbers: f16 [R] each][bytes [R] each][planes]
+ *   eight   of K types: [numbers: f16 [R] each][scales][planes of eight units]
  *   planes  byte 4r + j of vector v belongs to row r and column 4v + j:
  *     bytes    8 vectors of whole codes
  *     nibbles  4 vectors; low bits: vectors 0-3, high bits: vectors 4-7
  *     pairs    2 vectors of two-bit fields, field f of the first: vector f, of the second: vector 4 + f
  *     bits     1 vector; bit v: vector v
  *   A code is nibble | pair << 4, nibble | bit << 4, pair, or pair | bit << 2.
- *   K types put f16 [R] numbers ahead of every eight units.
+ *   scales  of 256 columns, n = 8 or 16, number j of row r in unit 8j / n: 16 bytes [j][R], or six bits each:
+ *             low four bits in byte [j % (n/2)][R], the low half first, then high two in byte [j % (n/4)][R], field j / (n/4)
  *
- * What the numbers mean is in the table of strips.c; the sizes are those of the file but for the K types' scales, kept as
- * bytes (2-3 % more). The activations are those of q8_rows.h. */
+ * What the numbers mean is in strips.c; the sizes are those of the file. Planes of K types whose numbers fill whole cache lines
+ * lie on whole cache lines too. The activations are those of q8_rows.h. */
 #ifndef LM_KERNELS_STRIPS_H
 #define LM_KERNELS_STRIPS_H
 
@@ -24,10 +26,30 @@ enum { LM_STRIP_ROWS = 16 };
 
 typedef struct lm_strip_layout {
     lm_dtype type;
-    uint8_t  head_f16;           /* numbers of a row for 256 columns */
+    uint8_t  head_f16, scales;   /* numbers of a row for 256 columns, bytes of its scales: 16 or six-bit ones in 12 or 6 */
     uint8_t  unit_f16, unit_u8;  /* numbers and bytes of a row for 32 columns */
     uint8_t  nibbles, bytes, pairs, bits;
 } lm_strip_layout;
+
+/* A unit as kernels read it: where it is, and of its eight, which one of them it is, the numbers and the scales as bytes [j][R]. */
+typedef struct lm_unit_at {
+    const uint8_t *unit, *head, *scales;
+    uint32_t       of8;
+} lm_unit_at;
+
+/* Six-bit scales of a strip as bytes [16 or 8][R], each less `offset`; `scales` (bytes of a row) a constant. */
+static inline __attribute__((always_inline)) void lm_strip_spread(uint8_t *restrict to, const uint8_t *restrict from,
+                                                                  const uint32_t scales, const uint8_t offset)
+{
+    const uint32_t quarter = scales / 3 * LM_STRIP_ROWS;
+
+#pragma GCC unroll 4
+    for (unsigned q = 0; q < 4; q++)
+        for (uint32_t i = 0; i < quarter; i++) {
+            uint8_t low = from[q % 2 * quarter + i] >> q / 2 * 4 & 15, high = from[2 * quarter + i] >> 2 * q & 3;
+            to[q * quarter + i] = (uint8_t)((low | high << 4) - offset);
+        }
+}
 
 /* NULL when the type has none. */
 const lm_strip_layout *lm_strip_of(lm_dtype type);
@@ -40,7 +62,7 @@ static inline uint32_t lm_strip_unit(const lm_strip_layout *l)
 
 static inline uint32_t lm_strip_head(const lm_strip_layout *l)
 {
-    return LM_STRIP_ROWS * 2u * l->head_f16;
+    return LM_STRIP_ROWS * (2u * l->head_f16 + l->scales);
 }
 
 static inline uint64_t lm_strip_bytes(const lm_strip_layout *l, uint64_t cols)

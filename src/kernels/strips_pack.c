@@ -12,7 +12,7 @@ enum { R = LM_STRIP_ROWS };
 /* One row's part of a unit, as it will lie: four columns a word. */
 typedef struct words {
     uint16_t head[2], f16[2];
-    uint8_t  u8[2];
+    uint8_t  u8[2];                  /* its own, or its scales */
     uint32_t nibbles[4];             /* low four bits of columns 4v … and 16 + 4v … */
     uint32_t bytes[8];
     uint32_t pairs[2];               /* field f of the first: columns 4f …, of the second: 16 + 4f … */
@@ -132,7 +132,7 @@ INLINE void read_sub_block(lm_dtype type, const void *block, unsigned s, words *
     case LM_IQ4_XS: {
         const lm_iq4_xs *b = block;
         u->head[0] = b->d;
-        u->u8[0] = (uint8_t)(((b->scales_l[s / 2] >> 4 * (s % 2) & 15) | (b->scales_h >> 2 * s & 3) << 4) - 32);
+        u->u8[0] = (uint8_t)((b->scales_l[s / 2] >> 4 * (s % 2) & 15) | (b->scales_h >> 2 * s & 3) << 4);
         copy_words(u->nibbles, b->qs + 16 * s, 4);
         break;
     }
@@ -172,8 +172,8 @@ INLINE void read_sub_block(lm_dtype type, const void *block, unsigned s, words *
     case LM_Q3_K: {
         const lm_q3_k *b = block;
         u->head[0] = b->d;
-        u->u8[0] = (uint8_t)lm_k3_scale(b->scales, 2 * s);
-        u->u8[1] = (uint8_t)lm_k3_scale(b->scales, 2 * s + 1);
+        u->u8[0] = (uint8_t)(lm_k3_scale(b->scales, 2 * s) + 32);
+        u->u8[1] = (uint8_t)(lm_k3_scale(b->scales, 2 * s + 1) + 32);
         pairs_of(u, b->qs + 32 * (s / 4), 2 * (s % 4));
         u->bits = bits_of(b->hmask, s);
         break;
@@ -203,13 +203,30 @@ INLINE void write_unit(const lm_strip_layout *l, uint8_t *unit, uint32_t row, co
         memcpy(unit, &u->bits, 4);
 }
 
+/* Scales of a row. */
+INLINE void write_scales(const lm_strip_layout *l, uint8_t *to, const uint8_t j[16])
+{
+    const uint32_t quarter = l->scales / 3;
+
+    if (l->scales == 16) {
+        for (uint32_t i = 0; i < 16; i++)
+            to[i * R] = j[i];
+        return;
+    }
+    for (uint32_t i = 0; i < 2 * quarter; i++)
+        to[i * R] = (uint8_t)((j[i] & 15) | j[2 * quarter + i] << 4);
+    for (uint32_t i = 0; i < quarter; i++)
+        to[(2 * quarter + i) * R] = (uint8_t)(j[i] >> 4 | j[quarter + i] >> 4 << 2 | j[2 * quarter + i] >> 4 << 4 |
+                                              j[3 * quarter + i] >> 4 << 6);
+}
+
 /* Rows [0, n) of a strip, 256 columns at a time: what is written then stays in the first cache, and each row is read in
  * pieces of whole cache lines. */
 INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *stored, uint64_t row_bytes,
                        uint32_t n, uint64_t units)
 {
     const lm_dtype type = l->type;
-    const uint32_t head = R * 2u * l->head_f16, unit_bytes = lm_strip_unit(l);
+    const uint32_t head = lm_strip_head(l), unit_bytes = lm_strip_unit(l);
     const uint64_t block_bytes = lm_dtype_of(type)->bytes;
 
     for (uint64_t b = 0; b < units; b += 8, strip += head + 8 * (uint64_t)unit_bytes) {
@@ -217,6 +234,7 @@ INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *
         for (uint32_t row = 0; row < n; row++) {
             const uint8_t *block = stored + row * row_bytes + (l->head_f16 ? b / 8 : b) * block_bytes;
             words          u     = { .head = { 0 } };
+            uint8_t        scales[16];
             for (uint32_t s = 0; s < many && !l->head_f16; s++) {
                 read_block(type, block + s * block_bytes, &u);
                 write_unit(l, strip + s * unit_bytes, row, &u);
@@ -226,10 +244,15 @@ INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *
 #pragma GCC unroll 8
             for (uint32_t s = 0; s < 8; s++) {                               /* shifts are constants when unrolled */
                 read_sub_block(type, block, s, &u);
+                if (l->scales == 6)
+                    scales[s] = u.u8[0];
+                else
+                    memcpy(scales + 2 * s, u.u8, 2);
                 write_unit(l, strip + head + s * unit_bytes, row, &u);
             }
             for (uint32_t i = 0; i < l->head_f16; i++)
                 memcpy(strip + 2 * (i * R + row), &u.head[i], 2);
+            write_scales(l, strip + 2 * R * l->head_f16 + row, scales);
         }
     }
 }
@@ -251,8 +274,8 @@ INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *sto
 
 /* ---- one function for each ---------------------------------------------------------------------------------------- */
 
-/* Numbers of a row, in order: d; d, m; for K types d, dmin ahead and scale and minimum bytes (Q2_K: both in a byte for
- * each 16 columns; Q3_K, Q6_K: a signed scale for each 16; IQ4_XS: a signed scale). MXFP4: its exponent. */
+/* Numbers of a row, in order: d; d, m; for K types d, dmin ahead and of each unit scale and minimum (Q2_K: both in a byte for
+ * each 16 columns; Q3_K: a scale + 32 for each 16; Q6_K: a signed scale for each 16; IQ4_XS: a scale + 32). MXFP4: its exponent. */
 #define LAYOUTS(X)                                                                                                                 \
     X(LM_Q4_0, .unit_f16 = 1, .nibbles = 1)                                                                                        \
     X(LM_Q4_1, .unit_f16 = 2, .nibbles = 1)                                                                                        \
@@ -261,12 +284,12 @@ INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *sto
     X(LM_Q8_0, .unit_f16 = 1, .bytes = 1)                                                                                          \
     X(LM_IQ4_NL, .unit_f16 = 1, .nibbles = 1)                                                                                      \
     X(LM_MXFP4, .unit_u8 = 1, .nibbles = 1)                                                                                        \
-    X(LM_Q2_K, .head_f16 = 2, .unit_u8 = 2, .pairs = 1)                                                                            \
-    X(LM_Q3_K, .head_f16 = 1, .unit_u8 = 2, .pairs = 1, .bits = 1)                                                                 \
-    X(LM_Q4_K, .head_f16 = 2, .unit_u8 = 2, .nibbles = 1)                                                                          \
-    X(LM_Q5_K, .head_f16 = 2, .unit_u8 = 2, .nibbles = 1, .bits = 1)                                                               \
-    X(LM_Q6_K, .head_f16 = 1, .unit_u8 = 2, .nibbles = 1, .pairs = 1)                                                              \
-    X(LM_IQ4_XS, .head_f16 = 1, .unit_u8 = 1, .nibbles = 1)
+    X(LM_Q2_K, .head_f16 = 2, .scales = 16, .pairs = 1)                                                                            \
+    X(LM_Q3_K, .head_f16 = 1, .scales = 12, .pairs = 1, .bits = 1)                                                                 \
+    X(LM_Q4_K, .head_f16 = 2, .scales = 12, .nibbles = 1)                                                                          \
+    X(LM_Q5_K, .head_f16 = 2, .scales = 12, .nibbles = 1, .bits = 1)                                                               \
+    X(LM_Q6_K, .head_f16 = 1, .scales = 16, .nibbles = 1, .pairs = 1)                                                              \
+    X(LM_IQ4_XS, .head_f16 = 1, .scales = 6, .nibbles = 1)
 
 #define ROW(id, ...) { .type = id, __VA_ARGS__ },
 static const lm_strip_layout layouts[] = { LAYOUTS(ROW) };

@@ -232,6 +232,12 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
 {
     uint64_t block = lm_dtype_of(type)->block;
 
+    if (m->packed_bytes) {                                   /* a layout of its own takes what the file does */
+        uint64_t rows = 4 * m->row_group, cols = block < 32 ? 512 : 2 * block;
+        uint64_t stored = rows * row_bytes(type, cols), packed = m->packed_bytes(rows, cols);
+        check(packed <= stored + 63, "%s %s: %llu bytes packed into %llu", l->name, m->name, (unsigned long long)stored,
+              (unsigned long long)packed);
+    }
     one_case(l, m, type, 1, block, 1, 1.0f);
     one_case(l, m, type, 8, 2 * block, 4, 1.0f);
     one_case(l, m, type, 17, 3 * block, 3, 1e-12f);

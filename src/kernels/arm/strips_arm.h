@@ -39,79 +39,89 @@ INLINE uint32x4_t bytes_u8(const uint8_t *p, int part)
     return vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
 }
 
-INLINE float32x4_t u8(const uint8_t *p, int part)
-{
-    return vcvtq_f32_u32(bytes_u8(p, part));
-}
-
-INLINE float32x4_t i8(const uint8_t *p, int part)
-{
-    uint32_t four;
-    memcpy(&four, p + 4 * part, sizeof four);
-    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four)))));
-}
-
-INLINE float32x4_t d_f32(const uint8_t *p, const uint8_t *head, int half, int part)
-{
-    (void)head;
-    return vld1q_f32((const float *)(const void *)(p + 64 * half + 16 * part));
-}
-
-INLINE float32x4_t d_f16(const uint8_t *p, const uint8_t *head, int half, int part)
-{
-    (void)head, (void)half;
-    return f16(p, part);
-}
-
-/* A scale for each 16 or 32 columns, with a sign. */
-INLINE float32x4_t d_signed(const uint8_t *p, const uint8_t *head, int half, int part)
-{
-    return vmulq_f32(f16(head, part), i8(p + half * R, part));
-}
-
-INLINE float32x4_t d_unsigned(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE float32x4_t d_f16(const lm_unit_at u, int half, int part)
 {
     (void)half;
-    return vmulq_f32(f16(head, part), u8(p, part));
-}
-
-INLINE float32x4_t d_low(const uint8_t *p, const uint8_t *head, int half, int part)
-{
-    uint32x4_t low = vandq_u32(bytes_u8(p + half * R, part), vdupq_n_u32(15));
-    return vmulq_f32(f16(head, part), vcvtq_f32_u32(low));
+    return f16(u.unit, part);
 }
 
 /* The scale's bits: (e - 1) << 23, or a denormal for 0 and 1. */
-INLINE float32x4_t d_exponent(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE float32x4_t d_exponent(const lm_unit_at u, int half, int part)
 {
-    uint32x4_t e = bytes_u8(p, part), normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
+    uint32x4_t e = bytes_u8(u.unit, part), normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
     uint32x4_t small = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(vminq_u32(e, vdupq_n_u32(1))));
-    (void)head, (void)half;
+    (void)half;
     return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), small, normal));
 }
 
-INLINE float32x4_t m_none(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE float32x4_t m_f16(const lm_unit_at u, int half, int part)
 {
-    (void)p, (void)head, (void)half, (void)part;
+    (void)half;
+    return f16(u.unit + 2 * R, part);
+}
+
+INLINE float32x4_t m_none(const lm_unit_at u, int half, int part)
+{
+    (void)u, (void)half, (void)part;
     return vdupq_n_f32(0.0f);
 }
 
-INLINE float32x4_t m_f16(const uint8_t *p, const uint8_t *head, int half, int part)
+/* As strips of bytes hold it. */
+INLINE float32x4_t d_f32(const lm_unit_at u, int half, int part)
 {
-    (void)head, (void)half;
-    return f16(p + 2 * R, part);
+    return vld1q_f32((const float *)(const void *)(u.unit + 64 * half + 16 * part));
 }
 
-INLINE float32x4_t m_byte(const uint8_t *p, const uint8_t *head, int half, int part)
+/* ---- and of its eight: one or two f16, times a scale -------------------------------------------------------------- */
+
+INLINE float32x4_t times_i8(const uint8_t *head, const uint8_t *p, int part)
+{
+    uint32_t four;
+    memcpy(&four, p + 4 * part, sizeof four);
+    return vmulq_f32(f16(head, part), vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four))))));
+}
+
+INLINE float32x4_t times_u32(const uint8_t *head, uint32x4_t scale, int part)
+{
+    return vmulq_f32(f16(head, part), vcvtq_f32_u32(scale));
+}
+
+/* A byte with a sign for 32 or 16 columns. */
+INLINE float32x4_t d_signed(const lm_unit_at u, int half, int part)
 {
     (void)half;
-    return vmulq_f32(f16(head + 2 * R, part), u8(p + R, part));
+    return times_i8(u.head, u.scales + u.of8 * R, part);
 }
 
-INLINE float32x4_t m_high(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE float32x4_t d_signed_half(const lm_unit_at u, int half, int part)
 {
-    uint32x4_t high = vshrq_n_u32(bytes_u8(p + half * R, part), 4);
-    return vmulq_f32(f16(head + 2 * R, part), vcvtq_f32_u32(high));
+    return times_i8(u.head, u.scales + (2 * u.of8 + (unsigned)half) * R, part);
+}
+
+/* The first of two bytes, the second. */
+INLINE float32x4_t d_first(const lm_unit_at u, int half, int part)
+{
+    (void)half;
+    return times_u32(u.head, bytes_u8(u.scales + 2 * u.of8 * R, part), part);
+}
+
+INLINE float32x4_t m_second(const lm_unit_at u, int half, int part)
+{
+    (void)half;
+    return times_u32(u.head + 2 * R, bytes_u8(u.scales + (2 * u.of8 + 1) * R, part), part);
+}
+
+/* The low and the high half of a byte for 16 columns. */
+INLINE float32x4_t d_low(const lm_unit_at u, int half, int part)
+{
+    uint32x4_t both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R, part);
+    return times_u32(u.head, vandq_u32(both, vdupq_n_u32(15)), part);
+}
+
+INLINE float32x4_t m_high(const lm_unit_at u, int half, int part)
+{
+    uint32x4_t both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R, part);
+    return times_u32(u.head + 2 * R, vshrq_n_u32(both, 4), part);
 }
 
 /* ---- codes of a unit: four columns of four rows ------------------------------------------------------------------ */
@@ -177,7 +187,7 @@ INLINE int8x16_t c_fp4(const uint8_t *p, const int v, const int part)
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 typedef int8x16_t   code_fn(const uint8_t *p, const int v, const int part);
-typedef float32x4_t number_fn(const uint8_t *p, const uint8_t *head, int half, int part);
+typedef float32x4_t number_fn(const lm_unit_at u, int half, int part);
 
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
 
@@ -187,20 +197,30 @@ typedef struct traits {
     number_fn *d, *m;
     minimum    sign;                 /* of m */
     int        halves;               /* 2: a scale for each 16 columns */
-    uint32_t   numbers, unit, head;  /* bytes of the numbers ahead of the codes, of a unit, ahead of eight */
+    uint32_t   numbers, unit;        /* bytes of the numbers ahead of the codes, of a unit */
+    uint32_t   head, f16s, scales;   /* ahead of eight units; of that the f16, and for each row the scales */
 } traits;
 
 /* Integer sums of vectors [from, to) of a unit whose codes are at p, with the blocks at x. */
 INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to, const int tokens,
                  int32x4_t sum[PARTS][TOKENS]);
 
+/* Scales of eight units as bytes; those of six bits are spread to `bytes`. */
+INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
+{
+    if (t.scales != 12 && t.scales != 6)
+        return head + t.f16s;
+    lm_strip_spread(bytes, head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0);
+    return bytes;
+}
+
 /* acc += w's d * (low + 128 * high) + m * (sum of x), in units of x's d. */
-INLINE void finish(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, const int half, const int tokens,
+INLINE void finish(const traits t, const lm_unit_at u, const uint8_t *const *x, const int half, const int tokens,
                    int32x4_t sum[PARTS][TOKENS], const float32x4_t (*high)[TOKENS], float32x4_t acc[TOKENS][PARTS])
 {
 #pragma GCC unroll 4
     for (int part = 0; part < PARTS; part++) {
-        float32x4_t d = t.d(p, head, half, part), m = t.m(p, head, half, part);
+        float32x4_t d = t.d(u, half, part), m = t.m(u, half, part);
 #pragma GCC unroll 4
         for (int j = 0; j < tokens; j++) {
             const lm_q8_block *block = (const void *)x[j];
@@ -219,8 +239,7 @@ INLINE void finish(const traits t, const uint8_t *p, const uint8_t *head, const 
 static const lm_q8_block no_high;
 
 /* A unit against `tokens` rows of x; their high parts, or NULL: they are zero. */
-INLINE void step(const traits t, const uint8_t *p, const uint8_t *head, const uint8_t *const *x, const uint8_t *const *y,
-                 const int tokens,
+INLINE void step(const traits t, const lm_unit_at u, const uint8_t *const *x, const uint8_t *const *y, const int tokens,
                  float32x4_t acc[TOKENS][PARTS])
 {
 #pragma GCC unroll 2
@@ -229,13 +248,13 @@ INLINE void step(const traits t, const uint8_t *p, const uint8_t *head, const ui
         int32x4_t sum[PARTS][TOKENS];
         float32x4_t high[PARTS][TOKENS];
         if (y) {
-            dots(t.codes, p + t.numbers, y, from, to, tokens, sum);
+            dots(t.codes, u.unit + t.numbers, y, from, to, tokens, sum);
             for (int part = 0; part < PARTS; part++)
                 for (int j = 0; j < tokens; j++)
                     high[part][j] = vcvtq_f32_s32(sum[part][j]);
         }
-        dots(t.codes, p + t.numbers, x, from, to, tokens, sum);
-        finish(t, p, head, x, half, tokens, sum, y ? high : NULL, acc);
+        dots(t.codes, u.unit + t.numbers, x, from, to, tokens, sum);
+        finish(t, u, x, half, tokens, sum, y ? high : NULL, acc);
     }
 }
 
@@ -255,7 +274,8 @@ INLINE void rescale(float by, float32x4_t acc[PARTS])
 
 INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int tokens, float32x4_t acc[TOKENS][PARTS])
 {
-    const uint8_t *head = p;
+    const uint8_t *head = p, *scales = NULL;
+    uint8_t bytes[16 * R];
 
     for (int j = 0; j < tokens; j++)
         for (int part = 0; part < PARTS; part++)
@@ -264,8 +284,10 @@ INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int 
         const uint8_t *x[TOKENS];
         if (t.head && b % 8 == 0) {
             head = p;
+            scales = scales_of(t, head, bytes);
             p += t.head;
         }
+        const lm_unit_at u = { p, head, scales, (uint32_t)(b % 8) };
         for (int j = 0; j < tokens; j++) {
             x[j] = o->x[j] + 64 * b;
             if (b % LM_Q8_GROUP == 0)
@@ -277,9 +299,9 @@ INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int 
                 const lm_q8_row row = lm_q8_row_of_low(o->x[j], o->cols);
                 y[j] = (const void *)(lm_q8_is_wide(&row, b) ? &row.high[b] : &no_high);
             }
-            step(t, p, head, x, y, tokens, acc);
+            step(t, u, x, y, tokens, acc);
         } else {
-            step(t, p, head, x, NULL, tokens, acc);
+            step(t, u, x, NULL, tokens, acc);
         }
         p += t.unit;
     }
@@ -344,24 +366,25 @@ static uint64_t scratch_bytes(uint64_t cols)
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* id, word, codes, d, m, its sign, halves, bytes of the numbers, of a unit, of the numbers ahead of eight, of a row */
+/* id, word, codes, d, m, its sign, halves, bytes of the numbers, of a unit, of a row; f16 ahead of eight units, bytes of
+ * their scales */
 #define STRIPS(X)                                                                 \
-    X(LM_Q4_0, q4_0, c_nibbles_8, d_f16, m_none, NO_MINIMUM, 1, 2, 18, 0)         \
-    X(LM_Q4_1, q4_1, c_nibbles, d_f16, m_f16, PLUS, 1, 4, 20, 0)                  \
-    X(LM_Q5_0, q5_0, c_nibbles_bit_16, d_f16, m_none, NO_MINIMUM, 1, 2, 22, 0)    \
-    X(LM_Q5_1, q5_1, c_nibbles_bit, d_f16, m_f16, PLUS, 1, 4, 24, 0)              \
-    X(LM_Q8_0, q8_0, c_bytes, d_f16, m_none, NO_MINIMUM, 1, 2, 34, 0)             \
-    X(LM_IQ4_NL, iq4_nl, c_iq4, d_f16, m_none, NO_MINIMUM, 1, 2, 18, 0)           \
-    X(LM_MXFP4, mxfp4, c_fp4, d_exponent, m_none, NO_MINIMUM, 1, 1, 17, 0)        \
-    X(LM_Q2_K, q2_k, c_pairs, d_low, m_high, MINUS, 2, 2, 10, 4)                  \
-    X(LM_Q3_K, q3_k, c_pairs_bit_4, d_signed, m_none, NO_MINIMUM, 2, 2, 14, 2)    \
-    X(LM_Q4_K, q4_k, c_nibbles, d_unsigned, m_byte, MINUS, 1, 2, 18, 4)           \
-    X(LM_Q5_K, q5_k, c_nibbles_bit, d_unsigned, m_byte, MINUS, 1, 2, 22, 4)       \
-    X(LM_Q6_K, q6_k, c_nibbles_pair_32, d_signed, m_none, NO_MINIMUM, 2, 2, 26, 2) \
-    X(LM_IQ4_XS, iq4_xs, c_iq4, d_signed, m_none, NO_MINIMUM, 1, 1, 17, 2)
+    X(LM_Q4_0, q4_0, c_nibbles_8, d_f16, m_none, NO_MINIMUM, 1, 2, 18, 0, 0)                       \
+    X(LM_Q4_1, q4_1, c_nibbles, d_f16, m_f16, PLUS, 1, 4, 20, 0, 0)                                \
+    X(LM_Q5_0, q5_0, c_nibbles_bit_16, d_f16, m_none, NO_MINIMUM, 1, 2, 22, 0, 0)                  \
+    X(LM_Q5_1, q5_1, c_nibbles_bit, d_f16, m_f16, PLUS, 1, 4, 24, 0, 0)                            \
+    X(LM_Q8_0, q8_0, c_bytes, d_f16, m_none, NO_MINIMUM, 1, 2, 34, 0, 0)                           \
+    X(LM_IQ4_NL, iq4_nl, c_iq4, d_f16, m_none, NO_MINIMUM, 1, 2, 18, 0, 0)                         \
+    X(LM_MXFP4, mxfp4, c_fp4, d_exponent, m_none, NO_MINIMUM, 1, 1, 17, 0, 0)                      \
+    X(LM_Q2_K, q2_k, c_pairs, d_low, m_high, MINUS, 2, 0, 8, 2, 16)                                \
+    X(LM_Q3_K, q3_k, c_pairs_bit_4, d_signed_half, m_none, NO_MINIMUM, 2, 0, 12, 1, 12)            \
+    X(LM_Q4_K, q4_k, c_nibbles, d_first, m_second, MINUS, 1, 0, 16, 2, 12)                         \
+    X(LM_Q5_K, q5_k, c_nibbles_bit, d_first, m_second, MINUS, 1, 0, 20, 2, 12)                     \
+    X(LM_Q6_K, q6_k, c_nibbles_pair_32, d_signed_half, m_none, NO_MINIMUM, 2, 0, 24, 1, 16)        \
+    X(LM_IQ4_XS, iq4_xs, c_iq4, d_signed, m_none, NO_MINIMUM, 1, 0, 16, 1, 6)
 
-#define TRAITS(codes, d, m, sign, halves, numbers, unit, head) \
-    ((traits){ codes, d, m, sign, halves, (numbers)*R, (unit)*R, (head)*R })
+#define TRAITS(codes, d, m, sign, halves, numbers, unit, f16s, scales) \
+    ((traits){ codes, d, m, sign, halves, (numbers)*R, (unit)*R, (2 * (f16s) + (scales)) * R, 2 * (f16s) * R, scales })
 
 #define TILE(word, tokens, ...)                                                                                   \
     static void tile_##word##_##tokens(const operands *o, const uint8_t *w, float32x4_t acc[TOKENS][PARTS])       \
@@ -384,7 +407,7 @@ STRIPS(X)
 #undef X
 
 /* The strips of byte_strips.h. */
-RUN(bytes, c_bytes_64, d_f32, m_none, NO_MINIMUM, 2, 8, 40, 0)
+RUN(bytes, c_bytes_64, d_f32, m_none, NO_MINIMUM, 2, 8, 40, 0, 0)
 
 static void run_bytes(const lm_matmul_args *a)
 {

@@ -53,8 +53,8 @@ INLINE place place_of(const traits t, const pass *p, uint64_t s, uint64_t b)
 INLINE void join(const traits t, const pass *p, const place *at, const int i, __m512 v[TILE_ROWS])
 {
     const int half = i % t.halves;
-    const uint8_t *numbers = at->unit + (unsigned)(i / t.halves) * t.unit;
-    __m512 d = t.d(numbers, NULL, half), m = t.m(numbers, NULL, half);
+    const lm_unit_at numbers = { .unit = at->unit + (unsigned)(i / t.halves) * t.unit };
+    __m512 d = t.d(numbers, half), m = t.m(numbers, half);
 
 #pragma GCC unroll 16
     for (int j = 0; j < TILE_ROWS; j++) {
@@ -264,7 +264,7 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
 
 #define NUMBERS(sign, halves) panel_numbers(sign, halves)
 #define PANEL(sign, halves) \
-    ((traits){ c_bytes, d_panel, m_panel_##halves, sign, 128, halves, NUMBERS(sign, halves), NUMBERS(sign, halves) + 32 * R, 0 })
+    ((traits){ c_bytes, d_panel, m_panel_##halves, sign, 128, halves, NUMBERS(sign, halves), NUMBERS(sign, halves) + 32 * R, 0, 0, 0 })
 #define FORM(word, sign, halves)                            \
     static void rows_##word(const pass *p)                  \
     {                                                       \

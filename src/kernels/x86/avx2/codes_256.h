@@ -25,89 +25,98 @@ INLINE __m256i bytes_u8(const uint8_t *p, int part)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(p + 8 * part)));
 }
 
-INLINE __m256 u8(const uint8_t *p, int part)
-{
-    return _mm256_cvtepi32_ps(bytes_u8(p, part));
-}
-
-INLINE __m256 i8(const uint8_t *p, int part)
-{
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p + 8 * part))));
-}
-
-INLINE __m256 d_f32(const uint8_t *p, const uint8_t *head, int half, int part)
-{
-    (void)head;
-    return _mm256_loadu_ps((const float *)(const void *)(p + 64 * half + 32 * part));
-}
-
-INLINE __m256 d_f16(const uint8_t *p, const uint8_t *head, int half, int part)
-{
-    (void)head, (void)half;
-    return f16(p, part);
-}
-
-/* A scale for each 16 or 32 columns, with a sign. */
-INLINE __m256 d_signed(const uint8_t *p, const uint8_t *head, int half, int part)
-{
-    return _mm256_mul_ps(f16(head, part), i8(p + half * R, part));
-}
-
-INLINE __m256 d_unsigned(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE __m256 d_f16(const lm_unit_at u, int half, int part)
 {
     (void)half;
-    return _mm256_mul_ps(f16(head, part), u8(p, part));
-}
-
-INLINE __m256 d_low(const uint8_t *p, const uint8_t *head, int half, int part)
-{
-    __m256i low = _mm256_and_si256(bytes_u8(p + half * R, part), _mm256_set1_epi32(15));
-    return _mm256_mul_ps(f16(head, part), _mm256_cvtepi32_ps(low));
+    return f16(u.unit, part);
 }
 
 /* The scale's bits: (e - 1) << 23, or a denormal for 0 and 1. */
-INLINE __m256 d_exponent(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE __m256 d_exponent(const lm_unit_at u, int half, int part)
 {
-    __m256i e = bytes_u8(p, part);
+    __m256i e = bytes_u8(u.unit, part);
     __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
     __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
-    (void)head, (void)half;
+    (void)half;
     return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
 }
 
-INLINE __m256 m_none(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE __m256 m_f16(const lm_unit_at u, int half, int part)
 {
-    (void)p, (void)head, (void)half, (void)part;
+    (void)half;
+    return f16(u.unit + 2 * R, part);
+}
+
+INLINE __m256 m_none(const lm_unit_at u, int half, int part)
+{
+    (void)u, (void)half, (void)part;
     return _mm256_setzero_ps();
 }
 
-/* As panels hold it: behind the one or two d of a row. */
-INLINE __m256 m_after_1(const uint8_t *p, const uint8_t *head, int half, int part)
+/* As panels hold them: m behind the one or two d of a row. */
+INLINE __m256 d_f32(const lm_unit_at u, int half, int part)
 {
-    return d_f32(p + 64, head, half, part);
+    return _mm256_loadu_ps((const float *)(const void *)(u.unit + 64 * half + 32 * part));
 }
 
-INLINE __m256 m_after_2(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE __m256 m_after_1(const lm_unit_at u, int half, int part)
 {
-    return d_f32(p + 128, head, half, part);
+    return _mm256_loadu_ps((const float *)(const void *)(u.unit + 64 + 64 * half + 32 * part));
 }
 
-INLINE __m256 m_f16(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE __m256 m_after_2(const lm_unit_at u, int half, int part)
 {
-    (void)head, (void)half;
-    return f16(p + 2 * R, part);
+    return _mm256_loadu_ps((const float *)(const void *)(u.unit + 128 + 64 * half + 32 * part));
 }
 
-INLINE __m256 m_byte(const uint8_t *p, const uint8_t *head, int half, int part)
+/* ---- and of its eight: one or two f16, times a scale -------------------------------------------------------------- */
+
+INLINE __m256 times_head(const uint8_t *head, __m256i scale, int part)
+{
+    return _mm256_mul_ps(f16(head, part), _mm256_cvtepi32_ps(scale));
+}
+
+INLINE __m256i bytes_i8(const uint8_t *p, int part)
+{
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p + 8 * part)));
+}
+
+/* A byte with a sign for 32 or 16 columns. */
+INLINE __m256 d_signed(const lm_unit_at u, int half, int part)
 {
     (void)half;
-    return _mm256_mul_ps(f16(head + 2 * R, part), u8(p + R, part));
+    return times_head(u.head, bytes_i8(u.scales + u.of8 * R, part), part);
 }
 
-INLINE __m256 m_high(const uint8_t *p, const uint8_t *head, int half, int part)
+INLINE __m256 d_signed_half(const lm_unit_at u, int half, int part)
 {
-    __m256i high = _mm256_srli_epi32(bytes_u8(p + half * R, part), 4);
-    return _mm256_mul_ps(f16(head + 2 * R, part), _mm256_cvtepi32_ps(high));
+    return times_head(u.head, bytes_i8(u.scales + (2 * u.of8 + (unsigned)half) * R, part), part);
+}
+
+/* The first of two bytes, the second. */
+INLINE __m256 d_first(const lm_unit_at u, int half, int part)
+{
+    (void)half;
+    return times_head(u.head, bytes_u8(u.scales + 2 * u.of8 * R, part), part);
+}
+
+INLINE __m256 m_second(const lm_unit_at u, int half, int part)
+{
+    (void)half;
+    return times_head(u.head + 2 * R, bytes_u8(u.scales + (2 * u.of8 + 1) * R, part), part);
+}
+
+/* The low and the high half of a byte for 16 columns. */
+INLINE __m256 d_low(const lm_unit_at u, int half, int part)
+{
+    __m256i both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R, part);
+    return times_head(u.head, _mm256_and_si256(both, _mm256_set1_epi32(15)), part);
+}
+
+INLINE __m256 m_high(const lm_unit_at u, int half, int part)
+{
+    __m256i both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R, part);
+    return times_head(u.head + 2 * R, _mm256_srli_epi32(both, 4), part);
 }
 
 /* ---- codes of a unit: four columns of eight rows ----------------------------------------------------------------- */

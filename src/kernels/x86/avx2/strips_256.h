@@ -33,7 +33,7 @@ enum { PANEL_ROWS = 64, PLANE = 32 * R };            /* rows of x from which on 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 typedef __m256i code_fn(const uint8_t *p, const int v, const int part);
-typedef __m256  number_fn(const uint8_t *p, const uint8_t *head, int half, int part);
+typedef __m256  number_fn(const lm_unit_at u, int half, int part);
 
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
 typedef enum unpacking { LITTLE, MUCH } unpacking;
@@ -46,7 +46,8 @@ typedef struct traits {
     int        offset;               /* of the codes */
     int        top;                  /* no code is larger */
     int        halves;               /* 2: a scale for each 16 columns */
-    uint32_t   numbers, unit, head;  /* bytes of the numbers ahead of the codes, of a unit, ahead of eight */
+    uint32_t   numbers, unit;        /* bytes of the numbers ahead of the codes, of a unit */
+    uint32_t   head, f16s, scales;   /* ahead of eight units; of that the f16, and for each row the scales */
 } traits;
 
 /* What a tile multiplies: strips at w and w + other, rows of x from their first block on. */
@@ -101,6 +102,15 @@ INLINE __m256i four(const uint8_t *x)
 INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
                  __m256i sum[2][TOGETHER][2]);
 
+/* Scales of eight units as bytes; those of six bits are spread to `bytes`. */
+INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
+{
+    if (t.scales != 12 && t.scales != 6)
+        return head + t.f16s;
+    lm_strip_spread(bytes, head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0);
+    return bytes;
+}
+
 /* acc += w's d * integer sum + m * (sum of x), in units of x's d. */
 INLINE void finish(const traits t, __m256i sum, const uint8_t *block, const int half, __m256 d, __m256 m, __m256 *acc)
 {
@@ -127,10 +137,10 @@ INLINE void rescale(const float *by, const int strips, const int j, sums acc)
 }
 
 /* One unit of one strip or two against `tokens` rows of x. */
-INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *head, const uint8_t *const *rows, uint64_t b,
-                 const int strips, const int tokens, sums acc)
+INLINE void step(const traits t, const lm_unit_at *u, const uint8_t *const *rows, uint64_t b, const int strips, const int tokens,
+                 sums acc)
 {
-    const uint8_t *x[TOGETHER];
+    const uint8_t *x[TOGETHER], *p[2] = { u[0].unit, u[strips - 1].unit };
 
 #pragma GCC unroll 6
     for (int j = 0; j < tokens; j++) {
@@ -144,8 +154,8 @@ INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *
         dots(t, p, x, half, strips, tokens, sum);
 #pragma GCC unroll 2
         for (int s = 0; s < strips; s++) {
-            __m256 d[2] = { t.d(p[s], head[s], half, 0), t.d(p[s], head[s], half, 1) };
-            __m256 m[2] = { t.m(p[s], head[s], half, 0), t.m(p[s], head[s], half, 1) };
+            __m256 d[2] = { t.d(u[s], half, 0), t.d(u[s], half, 1) };
+            __m256 m[2] = { t.m(u[s], half, 0), t.m(u[s], half, 1) };
 #pragma GCC unroll 6
             for (int j = 0; j < tokens; j++)
 #pragma GCC unroll 2
@@ -155,29 +165,29 @@ INLINE void step(const traits t, const uint8_t *const *p, const uint8_t *const *
     }
 }
 
-INLINE void prefetch_unit(const traits t, const uint8_t *p, uint64_t ahead)
+INLINE void prefetch_lines(const uint8_t *p, const uint32_t bytes, uint64_t ahead)
 {
 #pragma GCC unroll 16
-    for (uint32_t i = 0; i < t.unit; i += 64)
+    for (uint32_t i = 0; i < bytes; i += 64)
         _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
 }
 
-/* Where a tile is in its strips. */
-typedef struct place {
-    const uint8_t *p[2], *head[2];
-} place;
-
-INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int strips, place *at)
+/* Takes a tile to unit b of its strips; `bytes` for scales. */
+INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int strips, lm_unit_at at[2], uint8_t (*bytes)[16 * R])
 {
 #pragma GCC unroll 2
     for (int s = 0; s < strips; s++) {
-        at->p[s] += b ? t.unit : 0;
+        at[s].unit += b ? t.unit : 0;
+        at[s].of8 = (uint32_t)(b % 8);
         if (t.head && b % 8 == 0) {
-            at->head[s] = at->p[s];
-            at->p[s] += t.head;
+            at[s].head = at[s].unit;
+            at[s].scales = scales_of(t, at[s].head, bytes[s]);
+            at[s].unit += t.head;
+            if (o->ahead)
+                prefetch_lines(at[s].head, t.head, o->ahead);
         }
         if (o->ahead)
-            prefetch_unit(t, at->p[s], o->ahead);
+            prefetch_lines(at[s].unit, t.unit, o->ahead);
     }
 }
 
@@ -186,7 +196,8 @@ INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int s
 INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, sums out)
 {
     const operands o = *given;
-    place at = { { o.w, o.w + o.other }, { o.w, o.w + o.other } };
+    lm_unit_at at[2] = { { .unit = o.w }, { .unit = o.w + o.other } };
+    _Alignas(64) uint8_t bytes[2][16 * R];
     const bool seen = tokens > 1 && t.halves == 2 && TOGETHER > 3;
     sums own;
 
@@ -196,13 +207,13 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
         for (int j = 0; j < tokens; j++)
             (seen ? out : own)[s][j][0] = (seen ? out : own)[s][j][1] = _mm256_setzero_ps();
     for (uint64_t b = 0; b < o.cols / 32; b++) {
-        next_unit(t, &o, b, strips, &at);
+        next_unit(t, &o, b, strips, at, bytes);
         if (strips == 1 || !APART(t))
-            step(t, at.p, at.head, o.x, b, strips, tokens, seen ? out : own);
+            step(t, at, o.x, b, strips, tokens, seen ? out : own);
         else
 #pragma GCC unroll 2
             for (int s = 0; s < strips; s++)
-                step(t, at.p + s, at.head + s, o.x, b, 1, tokens, own + s);
+                step(t, at + s, o.x, b, 1, tokens, own + s);
     }
 #pragma GCC unroll 6
     for (int j = 0; j < tokens; j++) {
@@ -218,7 +229,10 @@ INLINE void add_high_bytes(const traits t, const uint8_t *w, const lm_q8_row *x,
 {
     for (uint32_t i = 0; i < x->head->wide; i++) {
         uint64_t b = x->listed[i];
-        const uint8_t *p = w + b * t.unit + (b / 8 + 1) * t.head, *head = p - b % 8 * t.unit - t.head;
+        const uint8_t *p = w + b * t.unit + (b / 8 + 1) * t.head;
+        const uint8_t *head = p - b % 8 * t.unit - t.head;
+        _Alignas(64) uint8_t bytes[16 * R];
+        const lm_unit_at u = { p, head, t.head ? scales_of(t, head, bytes) : NULL, (uint32_t)(b % 8) };
         __m256 d = _mm256_set1_ps(x->low[b].d * 128.0f);
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
@@ -227,7 +241,7 @@ INLINE void add_high_bytes(const traits t, const uint8_t *w, const lm_q8_row *x,
             dots(t, &p, &high, half, 1, 1, sum);
 #pragma GCC unroll 2
             for (int part = 0; part < 2; part++)
-                acc[part] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][0][part]), d), t.d(p, head, half, part), acc[part]);
+                acc[part] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][0][part]), d), t.d(u, half, part), acc[part]);
         }
     }
 }
@@ -235,21 +249,24 @@ INLINE void add_high_bytes(const traits t, const uint8_t *w, const lm_q8_row *x,
 /* A strip as all tiles read it: for each unit d of each half, m, then the codes, as bytes or as planes of low and high bits. */
 INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t cols, uint8_t *panel)
 {
-    const uint8_t *head = p;
+    const uint8_t *head = p, *scales = NULL;
+    _Alignas(64) uint8_t bytes[16 * R];
 
     for (uint64_t b = 0; b < cols / 32; b++, panel += to.unit, p += t.unit) {
         if (t.head && b % 8 == 0) {
             head = p;
+            scales = scales_of(t, head, bytes);
             p += t.head;
         }
+        const lm_unit_at u = { p, head, scales, (uint32_t)(b % 8) };
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++)
 #pragma GCC unroll 2
             for (int part = 0; part < 2; part++) {
                 float *d = (float *)(void *)(panel + 64 * half + 32 * part);
-                _mm256_storeu_ps(d, t.d(p, head, half, part));
+                _mm256_storeu_ps(d, t.d(u, half, part));
                 if (t.sign != NO_MINIMUM)
-                    _mm256_storeu_ps(d + R * t.halves, t.m(p, head, half, part));
+                    _mm256_storeu_ps(d + R * t.halves, t.m(u, half, part));
             }
 #pragma GCC unroll 8
         for (int v = 0; v < 8; v++)
@@ -400,24 +417,24 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* id, word, what unpacking costs beside the products, codes, d, m, its sign, offset, top, halves, bytes of the numbers, of a unit, of
- * the numbers ahead of eight, of a row */
+ * a row; f16 ahead of eight units, bytes of their scales */
 #define STRIPS(X)                                                                               \
-    X(LM_Q4_0, q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1, 2, 18, 0)          \
-    X(LM_Q4_1, q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1, 4, 20, 0)                 \
-    X(LM_Q5_0, q5_0, MUCH, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 31, 1, 2, 22, 0)       \
-    X(LM_Q5_1, q5_1, MUCH, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 31, 1, 4, 24, 0)               \
-    X(LM_Q8_0, q8_0, LITTLE, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 255, 1, 2, 34, 0)         \
-    X(LM_IQ4_NL, iq4_nl, MUCH, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 241, 1, 2, 18, 0)         \
-    X(LM_MXFP4, mxfp4, MUCH, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 24, 1, 1, 17, 0)        \
-    X(LM_Q2_K, q2_k, MUCH, c_pairs, d_low, m_high, MINUS, 0, 3, 2, 2, 10, 4)                    \
-    X(LM_Q3_K, q3_k, MUCH, c_pairs_bit, d_signed, m_none, NO_MINIMUM, 4, 7, 2, 2, 14, 2)        \
-    X(LM_Q4_K, q4_k, LITTLE, c_nibbles, d_unsigned, m_byte, MINUS, 0, 15, 1, 2, 18, 4)          \
-    X(LM_Q5_K, q5_k, MUCH, c_nibbles_bit, d_unsigned, m_byte, MINUS, 0, 31, 1, 2, 22, 4)        \
-    X(LM_Q6_K, q6_k, MUCH, c_nibbles_pair, d_signed, m_none, NO_MINIMUM, 32, 63, 2, 2, 26, 2)   \
-    X(LM_IQ4_XS, iq4_xs, MUCH, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 241, 1, 1, 17, 2)
+    X(LM_Q4_0, q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1, 2, 18, 0, 0)          \
+    X(LM_Q4_1, q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1, 4, 20, 0, 0)                 \
+    X(LM_Q5_0, q5_0, MUCH, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 31, 1, 2, 22, 0, 0)       \
+    X(LM_Q5_1, q5_1, MUCH, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 31, 1, 4, 24, 0, 0)               \
+    X(LM_Q8_0, q8_0, LITTLE, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 255, 1, 2, 34, 0, 0)         \
+    X(LM_IQ4_NL, iq4_nl, MUCH, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 241, 1, 2, 18, 0, 0)         \
+    X(LM_MXFP4, mxfp4, MUCH, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 24, 1, 1, 17, 0, 0)        \
+    X(LM_Q2_K, q2_k, MUCH, c_pairs, d_low, m_high, MINUS, 0, 3, 2, 0, 8, 2, 16)                    \
+    X(LM_Q3_K, q3_k, MUCH, c_pairs_bit, d_signed_half, m_none, NO_MINIMUM, 4, 7, 2, 0, 12, 1, 12)  \
+    X(LM_Q4_K, q4_k, LITTLE, c_nibbles, d_first, m_second, MINUS, 0, 15, 1, 0, 16, 2, 12)          \
+    X(LM_Q5_K, q5_k, MUCH, c_nibbles_bit, d_first, m_second, MINUS, 0, 31, 1, 0, 20, 2, 12)        \
+    X(LM_Q6_K, q6_k, MUCH, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 63, 2, 0, 24, 1, 16) \
+    X(LM_IQ4_XS, iq4_xs, MUCH, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 241, 1, 0, 16, 1, 6)
 
-#define TRAITS(codes, d, m, sign, offset, top, halves, numbers, unit, head) \
-    ((traits){ codes, d, m, sign, offset, top, halves, (numbers)*R, (unit)*R, (head)*R })
+#define TRAITS(codes, d, m, sign, offset, top, halves, numbers, unit, f16s, scales) \
+    ((traits){ codes, d, m, sign, offset, top, halves, (numbers)*R, (unit)*R, (2 * (f16s) + (scales)) * R, 2 * (f16s) * R, scales })
 
 #define TILE(word, strips, tokens, ...)                                                                                     \
     static void tile_##word##_##strips##_##tokens(const operands *o, sums y)                                                \
@@ -437,7 +454,7 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 #define PANEL_UNIT(sign, top, halves)           (PANEL_NUMBERS(sign, halves) + (PLANES && (top) > 127 ? 2 : 1) * PLANE)
 #define PANEL_TRAITS(sign, offset, top, halves)                                                                             \
     ((traits){ NULL, d_f32, (sign) == NO_MINIMUM ? m_none : (halves) == 2 ? m_after_2 : m_after_1, sign, offset, top, halves, \
-               PANEL_NUMBERS(sign, halves), PANEL_UNIT(sign, top, halves), 0 })
+               PANEL_NUMBERS(sign, halves), PANEL_UNIT(sign, top, halves), 0, 0, 0 })
 #define PANEL_TILES(word, cost, codes, d, m, sign, offset, top, halves, ...)                                                \
     LAST_TILES(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) HIGH(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) \
     static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                          \
@@ -471,7 +488,7 @@ STRIPS(X)
 #undef X
 
 /* The strips of byte_strips.h, which are panels already. */
-STRIP_TILES(bytes, TRAITS(c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, 8, 40, 0))
+STRIP_TILES(bytes, TRAITS(c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, 8, 40, 0, 0))
 static const tiles tiles_bytes = { .of = TILES_OF(bytes), .two = tile_bytes_2_1, .high = high_bytes };
 
 static void run_bytes(const lm_matmul_args *a)

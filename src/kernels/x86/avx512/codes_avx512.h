@@ -18,91 +18,99 @@ INLINE __m512 f16(const uint8_t *p)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 }
 
-INLINE __m512 u8(const uint8_t *p)
+INLINE __m512i bytes_u8(const uint8_t *p)
 {
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
 }
 
-INLINE __m512 i8(const uint8_t *p)
-{
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
-}
-
-INLINE __m512 d_f16(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)head, (void)half;
-    return f16(p);
-}
-
-/* A scale for each 16 or 32 columns, with a sign. */
-INLINE __m512 d_signed(const uint8_t *p, const uint8_t *head, int half)
-{
-    return _mm512_mul_ps(f16(head), i8(p + half * R));
-}
-
-INLINE __m512 d_unsigned(const uint8_t *p, const uint8_t *head, int half)
+INLINE __m512 d_f16(const lm_unit_at u, int half)
 {
     (void)half;
-    return _mm512_mul_ps(f16(head), u8(p));
-}
-
-INLINE __m512 d_low(const uint8_t *p, const uint8_t *head, int half)
-{
-    __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(p + half * R)));
-    return _mm512_mul_ps(f16(head), _mm512_cvtepi32_ps(_mm512_and_si512(both, _mm512_set1_epi32(15))));
+    return f16(u.unit);
 }
 
 /* The scale's bits: (e - 1) << 23, or a denormal for 0 and 1. */
-INLINE __m512 d_exponent(const uint8_t *p, const uint8_t *head, int half)
+INLINE __m512 d_exponent(const lm_unit_at u, int half)
 {
-    __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
+    __m512i e = bytes_u8(u.unit);
     __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
     __mmask16 small = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
-    (void)head, (void)half;
+    (void)half;
     return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x00200000), e));
 }
 
-/* As panels and strips of bytes hold them: float32, those of each half one after the other, d ahead of m. */
-INLINE __m512 d_panel(const uint8_t *p, const uint8_t *head, int half)
+INLINE __m512 m_f16(const lm_unit_at u, int half)
 {
-    (void)head;
-    return _mm512_loadu_ps(p + 64 * half);
+    (void)half;
+    return f16(u.unit + 2 * R);
 }
 
-INLINE __m512 m_panel_1(const uint8_t *p, const uint8_t *head, int half)
+INLINE __m512 m_none(const lm_unit_at u, int half)
 {
-    (void)head, (void)half;
-    return _mm512_loadu_ps(p + 64);
-}
-
-INLINE __m512 m_panel_2(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)head;
-    return _mm512_loadu_ps(p + 128 + 64 * half);
-}
-
-INLINE __m512 m_none(const uint8_t *p, const uint8_t *head, int half)
-{
-    (void)p, (void)head, (void)half;
+    (void)u, (void)half;
     return _mm512_setzero_ps();
 }
 
-INLINE __m512 m_f16(const uint8_t *p, const uint8_t *head, int half)
+/* As panels and strips of bytes hold them: float32, those of each half one after the other, d ahead of m. */
+INLINE __m512 d_panel(const lm_unit_at u, int half)
 {
-    (void)head, (void)half;
-    return f16(p + 2 * R);
+    return _mm512_loadu_ps(u.unit + 64 * half);
 }
 
-INLINE __m512 m_byte(const uint8_t *p, const uint8_t *head, int half)
+INLINE __m512 m_panel_1(const lm_unit_at u, int half)
 {
     (void)half;
-    return _mm512_mul_ps(f16(head + 2 * R), u8(p + R));
+    return _mm512_loadu_ps(u.unit + 64);
 }
 
-INLINE __m512 m_high(const uint8_t *p, const uint8_t *head, int half)
+INLINE __m512 m_panel_2(const lm_unit_at u, int half)
 {
-    __m512i both = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(p + half * R)));
-    return _mm512_mul_ps(f16(head + 2 * R), _mm512_cvtepi32_ps(_mm512_srli_epi32(both, 4)));
+    return _mm512_loadu_ps(u.unit + 128 + 64 * half);
+}
+
+/* ---- and of its eight: one or two f16, times a scale -------------------------------------------------------------- */
+
+INLINE __m512 times_head(const uint8_t *head, __m512i scale)
+{
+    return _mm512_mul_ps(f16(head), _mm512_cvtepi32_ps(scale));
+}
+
+/* A byte with a sign for 32 or 16 columns. */
+INLINE __m512 d_signed(const lm_unit_at u, int half)
+{
+    (void)half;
+    return times_head(u.head, _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(u.scales + u.of8 * R))));
+}
+
+INLINE __m512 d_signed_half(const lm_unit_at u, int half)
+{
+    return times_head(u.head, _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(u.scales + (2 * u.of8 + (unsigned)half) * R))));
+}
+
+/* The first of two bytes, the second. */
+INLINE __m512 d_first(const lm_unit_at u, int half)
+{
+    (void)half;
+    return times_head(u.head, bytes_u8(u.scales + 2 * u.of8 * R));
+}
+
+INLINE __m512 m_second(const lm_unit_at u, int half)
+{
+    (void)half;
+    return times_head(u.head + 2 * R, bytes_u8(u.scales + (2 * u.of8 + 1) * R));
+}
+
+/* The low and the high half of a byte for 16 columns. */
+INLINE __m512 d_low(const lm_unit_at u, int half)
+{
+    __m512i both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R);
+    return times_head(u.head, _mm512_and_si512(both, _mm512_set1_epi32(15)));
+}
+
+INLINE __m512 m_high(const lm_unit_at u, int half)
+{
+    __m512i both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R);
+    return times_head(u.head + 2 * R, _mm512_srli_epi32(both, 4));
 }
 
 /* ---- codes of a unit: four columns of sixteen rows --------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 
 #define TRAITS(sign, halves)                                                                                                 \
     ((traits){ c_panel, d_panel, m_panel_##halves, sign, LM_PANEL_OFFSET(sign, halves), halves, panel_numbers(sign, halves), \
-               panel_numbers(sign, halves) + 32 * R, 0 })
+               panel_numbers(sign, halves) + 32 * R, 0, 0, 0 })
 
 PANEL_TILES(plain, TRAITS(NO_MINIMUM, 1))
 PANEL_TILES(plain_halves, TRAITS(NO_MINIMUM, 2))

@@ -56,7 +56,7 @@ static const tuning many_ports = { .rows = 6, .few = 24, .panel_rows = 192, .gro
 /* They share two with products: codes are unpacked once for as many rows as can be, and four accumulators more hide how long a
  * product takes there. One row reads at 70 % of the probe if it does not prefetch. */
 static const tuning two_ports = {
-    .ahead = 4096, .near = 1152, .rows = 8, .few = 47, .panel_rows = 48, .group_bytes = 512 << 10, .bytes = true,
+    .ahead = 6144, .near = 2304, .rows = 8, .few = 47, .panel_rows = 48, .group_bytes = 512 << 10, .bytes = true,
 };
 
 static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
@@ -209,14 +209,14 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 /* Panels of numbers, with the codes as they are. */
 #define NUMBER_TRAITS(codes, sign, offset, halves, bytes)                                                            \
     ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves,           \
-               panel_numbers(sign, halves), panel_numbers(sign, halves) + (bytes)*R, 0 })
+               panel_numbers(sign, halves), panel_numbers(sign, halves) + (bytes)*R, 0, 0, 0 })
 #define UNIT(sign, halves, bytes) (R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)))
-#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                        \
+#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                        \
     PANEL_TILES(word##_panel, NUMBER_TRAITS(codes, sign, offset, halves, (unit) - (numbers)))                        \
     static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                                                  \
     static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                      \
     {                                                                                                                \
-        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, to, false, 0);           \
+        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, f16s, scales), strip, cols, to, false, 0);           \
     }
 #define BYTES(word, ...)
 #define STRIPS_ONLY(word, ...)
@@ -242,13 +242,13 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
     { tile_##word##_##strips##_1, tile_##word##_##strips##_2, tile_##word##_##strips##_3, tile_##word##_##strips##_4, \
       tile_##word##_##strips##_5, tile_##word##_##strips##_6, tile_##word##_##strips##_7, tile_##word##_##strips##_8 }
 
-#define X(id, word, kind, codes, d, m, sign, offset, halves, numbers, unit, head)                                \
-    STRIP_TILES(word, 1, codes, d, m, sign, offset, halves, numbers, unit, head)                                 \
-    STRIP_TILES(word, 2, codes, d, m, sign, offset, halves, numbers, unit, head)                                 \
-    kind(word, codes, d, m, sign, offset, halves, numbers, unit, head)                                           \
+#define X(id, word, kind, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                \
+    STRIP_TILES(word, 1, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                 \
+    STRIP_TILES(word, 2, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                 \
+    kind(word, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                           \
     static void bytes_of_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                \
     {                                                                                                            \
-        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, head), strip, cols, to, true,            \
+        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, f16s, scales), strip, cols, to, true,            \
                LM_PANEL_OFFSET(sign, halves));                                                                   \
     }                                                                                                            \
     static const form form_##word = {                                                                            \

@@ -12,7 +12,7 @@
 enum { TOKENS = 8, HIGHS = 256 };    /* rows of x in a tile at most; blocks with high bytes that are listed */
 
 typedef __m512i code_fn(const uint8_t *p, const int v);
-typedef __m512  number_fn(const uint8_t *p, const uint8_t *head, int half);
+typedef __m512  number_fn(const lm_unit_at u, int half);
 
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
 
@@ -23,7 +23,8 @@ typedef struct traits {
     minimum    sign;                 /* of m */
     int        offset;               /* of the codes */
     int        halves;               /* 2: a scale for each 16 columns */
-    uint32_t   numbers, unit, head;  /* bytes of the numbers ahead of the codes, of a unit, ahead of eight */
+    uint32_t   numbers, unit;        /* bytes of the numbers ahead of the codes, of a unit */
+    uint32_t   head, f16s, scales;   /* ahead of eight units; of that the f16, and for each row the scales */
 } traits;
 
 /* A block that has high bytes. */
@@ -88,16 +89,52 @@ INLINE void dots(const traits t, const uint8_t *const *x, const uint8_t *const *
     }
 }
 
-/* acc += w's d * integer sum + m * (sum of x), in units of x's d. */
-INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, const uint8_t *const *head, uint64_t b,
-                   const int half, const int strips, const int tokens, __m512i sum[2][TOKENS], __m512 acc[2][TOKENS])
+/* Scales of eight units as bytes; those of six bits are spread to `bytes`. */
+INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
+{
+    if (t.scales != 12 && t.scales != 6)
+        return head + t.f16s;
+    lm_strip_spread(bytes, head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0);
+    return bytes;
+}
+
+INLINE uint32_t panel_numbers(minimum sign, int halves)
+{
+    return 4u * R * (unsigned)halves * (sign == NO_MINIMUM ? 1 : 2);
+}
+
+/* The numbers of a unit as panels have them: d of both halves, m of both (what is added: PLUS), as float32. */
+INLINE void put_numbers(const traits t, const lm_unit_at u, uint8_t *to)
+{
+#pragma GCC unroll 2
+    for (int half = 0; half < t.halves; half++) {
+        _mm512_store_ps(to + 64 * half, t.d(u, half));
+        if (t.sign == PLUS)
+            _mm512_store_ps(to + 64 * (t.halves + half), t.m(u, half));
+        if (t.sign == MINUS)
+            _mm512_store_ps(to + 64 * (t.halves + half), _mm512_mul_ps(t.m(u, half), _mm512_set1_ps(-1.0f)));
+    }
+}
+
+/* The type when its numbers have been put so. */
+INLINE traits with_put_numbers(traits t)
+{
+    t.d = d_panel;
+    t.m = t.sign == NO_MINIMUM ? m_none : t.halves == 2 ? m_panel_2 : m_panel_1;
+    t.sign = t.sign == NO_MINIMUM ? NO_MINIMUM : PLUS;
+    return t;
+}
+
+/* acc += w's d * integer sum + m * (sum of x), in units of x's d. Who takes m away has put -m. */
+INLINE void finish(const traits t, const operands *o, const lm_unit_at *u, uint64_t b, const int half, const int strips,
+                   const int tokens, __m512i sum[2][TOKENS], __m512 acc[2][TOKENS])
 {
     __m512 d[2], m[2];
 
 #pragma GCC unroll 2
     for (int s = 0; s < strips; s++) {
-        d[s] = t.d(p[s], head[s], half);
-        m[s] = t.m(p[s], head[s], half);
+        d[s] = t.d(u[s], half);
+        m[s] = t.m(u[s], half);
     }
 #pragma GCC unroll 8
     for (int j = 0; j < tokens; j++) {
@@ -108,8 +145,6 @@ INLINE void finish(const traits t, const operands *o, const uint8_t *const *p, c
             acc[s][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[s][j]), d[s], acc[s][j]);
             if (t.sign == PLUS)
                 acc[s][j] = _mm512_fmadd_ps(m[s], total, acc[s][j]);
-            if (t.sign == MINUS)
-                acc[s][j] = _mm512_fnmadd_ps(m[s], total, acc[s][j]);
         }
     }
 }
@@ -126,19 +161,30 @@ INLINE void rescale(const operands *o, uint64_t b, const int strips, const int t
     }
 }
 
-INLINE void prefetch_unit(const traits t, const uint8_t *p, uint64_t ahead, uint64_t near)
+INLINE void prefetch_lines(const uint8_t *p, const uint32_t bytes, uint64_t ahead, uint64_t near)
 {
-    for (uint32_t i = 0; i < t.unit; i += 64)
+    for (uint32_t i = 0; i < bytes; i += 64)
         _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
-    for (uint32_t i = 0; i < t.unit && near; i += 64)
+    for (uint32_t i = 0; i < bytes && near; i += 64)
         _mm_prefetch((const char *)p + near + i, _MM_HINT_T0);
+}
+
+/* What a strip has of unit b, its eight's numbers with the first. */
+INLINE void prefetch_unit(const traits t, const operands *o, uint64_t b, const uint8_t *p)
+{
+    if (t.head && b % 8 == 0)
+        prefetch_lines(p - t.head, t.head, o->ahead, o->near);
+    prefetch_lines(p, t.unit, o->ahead, o->near);
 }
 
 /* One or two strips against `tokens` rows of x. */
 INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, __m512 out[2][TOKENS])
 {
     const operands copy = *given, *o = &copy;        /* what nobody else can see stays in registers */
-    const uint8_t *p[2] = { o->w, o->w + o->strip }, *head[2] = { p[0], p[1] };
+    const traits finished = t.head ? with_put_numbers(t) : t;
+    const uint32_t numbers = panel_numbers(t.sign, t.halves);
+    const uint8_t *p[2] = { o->w, o->w + o->strip };
+    _Alignas(64) uint8_t eight[2][8 * 256];          /* numbers of as many units */
     uint64_t next = o->ahead ? o->turn : UINT64_MAX;
     __m512 acc[2][TOKENS];
 
@@ -147,15 +193,20 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
         acc[0][j] = acc[1][j] = _mm512_setzero_ps();
     for (uint64_t b = 0; b < o->cols / 32; b++) {
         if (t.head && b % 8 == 0) {
-            head[0] = p[0];
-            head[1] = p[1];
-            p[0] += t.head;
-            p[1] += t.head;
+#pragma GCC unroll 2
+            for (int s = 0; s < strips; s++) {
+                _Alignas(64) uint8_t bytes[16 * R];
+                const uint8_t *scales = scales_of(t, p[s], bytes);
+#pragma GCC unroll 8
+                for (uint32_t i = 0; i < 8; i++)
+                    put_numbers(t, (lm_unit_at){ p[s], p[s], scales, i }, eight[s] + i * numbers);
+                p[s] += t.head;
+            }
         }
         if (b == next) {
-            prefetch_unit(t, p[0], o->ahead, o->near);
+            prefetch_unit(t, o, b, p[0]);
             if (strips == 2)
-                prefetch_unit(t, p[1], o->ahead, o->near);
+                prefetch_unit(t, o, b, p[1]);
             next += o->turns;
         }
         if (o->below) {
@@ -165,11 +216,13 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
         }
         if (b % LM_Q8_GROUP == 0)
             rescale(o, b, strips, tokens, acc);
+        const uint64_t at = b % 8 * numbers;
+        const lm_unit_at u[2] = { { .unit = t.head ? eight[0] + at : p[0] }, { .unit = t.head ? eight[1] + at : p[1] } };
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
             __m512i sum[2][TOKENS];
             dots(t, o->x, p, 64 * b, half, strips, tokens, sum);
-            finish(t, o, p, head, b, half, strips, tokens, sum, acc);
+            finish(finished, o, u, b, half, strips, tokens, sum, acc);
         }
         p[0] += t.unit;
         p[1] += t.unit;
@@ -226,7 +279,8 @@ INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p,
 /* What has high bytes in a unit, or in half of one. */
 typedef struct high_unit {
     const uint8_t *x;                /* the row's block of high bytes */
-    const uint8_t *p[2], *head[2];
+    const uint8_t *p[2];
+    lm_unit_at at[2];
     uint32_t fours;
     __m512   d;
 } high_unit;
@@ -238,7 +292,7 @@ INLINE void high_half(const traits t, const high_unit *u, const uint32_t fours, 
     some_dots(t, u->x, u->p, fours, half, strips, sum);
 #pragma GCC unroll 2
     for (int s = 0; s < strips; s++)
-        acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), u->d), t.d(u->p[s], u->head[s], half), acc[s]);
+        acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), u->d), t.d(u->at[s], half), acc[s]);
 }
 
 /* acc += what the high bytes of a row give in block b: few have them, and the strips have just been read. */
@@ -246,10 +300,14 @@ INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint
 {
     const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
     const uint8_t *high = x + 2 * o->cols + 64 * b;
-    const high_unit u = {
-        high, { unit, unit + o->strip }, { eight, eight + o->strip }, ((const lm_q8_block *)(const void *)high)->fours,
-        _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 128.0f),
+    _Alignas(64) uint8_t bytes[2][16 * R];
+    high_unit u = {
+        .x = high, .p = { unit, unit + o->strip }, .fours = ((const lm_q8_block *)(const void *)high)->fours,
+        .d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 128.0f),
     };
+#pragma GCC unroll 2
+    for (int s = 0; s < strips; s++, eight += o->strip)
+        u.at[s] = (lm_unit_at){ u.p[s], eight, t.head ? scales_of(t, eight, bytes[s]) : NULL, (uint32_t)(b % 8) };
 
     if (u.fours == 0xff) {                           /* as in rows of fifteen bits everywhere */
 #pragma GCC unroll 2
@@ -290,31 +348,22 @@ INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, c
     }
 }
 
-INLINE uint32_t panel_numbers(minimum sign, int halves)
-{
-    return 4u * R * (unsigned)halves * (sign == NO_MINIMUM ? 1 : 2);
-}
-
 /* A strip as all tiles read it: for each unit d of both halves and m of both (what is added: PLUS), as float32, then the codes, as bytes
  * with another offset or as they are. */
 INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *to, const bool bytes, const int offset)
 {
     const int8_t more = (int8_t)(uint8_t)(unsigned)(offset - t.offset);
-    const uint8_t *head = p;
+    const uint8_t *head = p, *scales = NULL;
+    _Alignas(64) uint8_t spread[16 * R];
 
     for (uint64_t b = 0; b < cols / 32; b++, p += t.unit) {
         if (t.head && b % 8 == 0) {
             head = p;
+            scales = scales_of(t, head, spread);
             p += t.head;
         }
-#pragma GCC unroll 2
-        for (int half = 0; half < t.halves; half++) {
-            _mm512_store_ps(to + 64 * half, t.d(p, head, half));
-            if (t.sign == PLUS)
-                _mm512_store_ps(to + 64 * (t.halves + half), t.m(p, head, half));
-            if (t.sign == MINUS)
-                _mm512_store_ps(to + 64 * (t.halves + half), _mm512_mul_ps(t.m(p, head, half), _mm512_set1_ps(-1.0f)));
-        }
+        const lm_unit_at u = { p, head, scales, (uint32_t)(b % 8) };
+        put_numbers(t, u, to);
         to += panel_numbers(t.sign, t.halves);
 #pragma GCC unroll 8
         for (int v = 0; v < 8 && bytes; v++, to += 64)
