@@ -210,7 +210,7 @@ lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e)
     lm_cpu_detected();
     if (level_mask(name, mask))
         return LM_OK;
-    for (size_t i = 0; i < N_LEVELS; i++)
+    for (size_t i = 0; i < N_LEVELS && at < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s ", levels[i].name);
     return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "\"%s\" is no instruction set level; known: %sauto", name, known);
 }

@@ -213,7 +213,7 @@ static uint64_t group_strips(uint64_t cols, uint64_t unit)
 /* Enough for every type. */
 static uint64_t scratch_bytes(uint64_t cols)
 {
-    uint64_t least = cols / 32 * (64 + 32 * R), most = cols / 32 * (panel_numbers(MINUS, 2) + 32 * R);
+    uint64_t least = cols / 32 * (64 + 32 * R), most = cols / 32 * LM_PANEL_UNIT(MINUS, 2, 32);
     uint64_t strips = 1 + GROUP_BYTES / (least + 1);
 
     return 4 * SUMS * (AT_ONCE + strips) + GROUP_BYTES + most;
@@ -262,13 +262,10 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-#define NUMBERS(sign, halves) panel_numbers(sign, halves)
-#define PANEL(sign, halves) \
-    ((traits){ c_bytes, d_panel, m_panel_##halves, sign, 128, halves, NUMBERS(sign, halves), NUMBERS(sign, halves) + 32 * R, 0, 0, 0 })
 #define FORM(word, sign, halves)                            \
     static void rows_##word(const pass *p)                  \
     {                                                       \
-        rows(PANEL(sign, halves), p);                       \
+        rows(LM_PANEL(c_bytes, sign, 128, halves, 32), p);  \
     }
 
 FORM(plain, NO_MINIMUM, 1)
@@ -289,7 +286,7 @@ static rows_fn *const rows_of[2][2] = { { rows_plain, rows_plain_halves }, { row
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
         const form f = { unpack_##word, rows_of[(sign) != NO_MINIMUM][(halves) - 1],                             \
-                         NUMBERS(sign, halves) + 32 * R, halves };                                               \
+                         LM_PANEL_UNIT(sign, halves, 32), halves };                                              \
         if (a->n < LEAST_ROWS)                                                                                   \
             lm_strips_two_ports(id)->run(a);                                                                     \
         else                                                                                                     \

@@ -164,7 +164,7 @@ static uint64_t panel_strips(uint64_t cols, uint64_t unit, const tuning *by)
 /* Enough for every type. */
 static uint64_t panel_bytes(uint64_t cols, const tuning *by)
 {
-    return 2 * cols / 32 * (panel_numbers(MINUS, 2) + 32 * R) + by->group_bytes;
+    return 2 * cols / 32 * LM_PANEL_UNIT(MINUS, 2, 32) + by->group_bytes;
 }
 
 static uint64_t scratch_many_ports(uint64_t cols)
@@ -207,12 +207,8 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* Panels of numbers, with the codes as they are. */
-#define NUMBER_TRAITS(codes, sign, offset, halves, bytes)                                                            \
-    ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves,           \
-               panel_numbers(sign, halves), panel_numbers(sign, halves) + (bytes)*R, 0, 0, 0 })
-#define UNIT(sign, halves, bytes) (R * (4 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2) + (bytes)))
 #define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                        \
-    PANEL_TILES(word##_panel, NUMBER_TRAITS(codes, sign, offset, halves, (unit) - (numbers)))                        \
+    PANEL_TILES(word##_panel, LM_PANEL(codes, sign, offset, halves, (unit) - (numbers)))                        \
     static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                                                  \
     static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                      \
     {                                                                                                                \
@@ -221,7 +217,7 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 #define BYTES(word, ...)
 #define STRIPS_ONLY(word, ...)
 #define NUMBERS_OF(word, sign, offset, halves, bytes) \
-    .own = { &panel_##word, number_##word, UNIT(sign, halves, bytes) }, .own_rows = 6,
+    .own = { &panel_##word, number_##word, LM_PANEL_UNIT(sign, halves, bytes) }, .own_rows = 6,
 #define BYTES_OF(word, sign, offset, halves, bytes) \
     .own = BYTE_PANEL(word, sign, halves), .own_rows = OWN_ROWS(offset, halves),
 #define STRIPS_ONLY_OF(word, ...)
@@ -229,7 +225,8 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 #define NUMBERS_SCRATCH scratch_many_ports
 #define STRIPS_ONLY_SCRATCH NULL
 
-#define BYTE_PANEL(word, sign, halves) { &lm_byte_panels[(sign) != NO_MINIMUM][(halves) - 1], bytes_of_##word, UNIT(sign, halves, 32) }
+#define BYTE_PANEL(word, sign, halves) \
+    { &lm_byte_panels[(sign) != NO_MINIMUM][(halves) - 1], bytes_of_##word, LM_PANEL_UNIT(sign, halves, 32) }
 /* Six rows of Q6_K were slower than four on Zen 4, when its starts had to be shifted for each half. */
 #define OWN_ROWS(offset, halves) ((halves) == 2 && (offset) == 32 ? 4 : 6)
 

@@ -98,10 +98,12 @@ INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *by
     return bytes;
 }
 
-INLINE uint32_t panel_numbers(minimum sign, int halves)
-{
-    return 4u * R * (unsigned)halves * (sign == NO_MINIMUM ? 1 : 2);
-}
+/* Of a panel: bytes of a unit's numbers, of a unit with so many bytes of codes a row, the type. */
+#define LM_PANEL_NUMBERS(sign, halves)     (4u * R * (unsigned)(halves) * ((sign) == NO_MINIMUM ? 1u : 2u))
+#define LM_PANEL_UNIT(sign, halves, bytes) (LM_PANEL_NUMBERS(sign, halves) + (bytes)*R)
+#define LM_PANEL(codes, sign, offset, halves, bytes)                                                             \
+    ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves,       \
+               LM_PANEL_NUMBERS(sign, halves), LM_PANEL_UNIT(sign, halves, bytes), 0, 0, 0 })
 
 /* The numbers of a unit as panels have them: d of both halves, m of both (what is added: PLUS), as float32. */
 INLINE void put_numbers(const traits t, const lm_unit_at u, uint8_t *to)
@@ -182,7 +184,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
 {
     const operands copy = *given, *o = &copy;        /* what nobody else can see stays in registers */
     const traits finished = t.head ? with_put_numbers(t) : t;
-    const uint32_t numbers = panel_numbers(t.sign, t.halves);
+    const uint32_t numbers = LM_PANEL_NUMBERS(t.sign, t.halves);
     const uint8_t *p[2] = { o->w, o->w + o->strip };
     _Alignas(64) uint8_t eight[2][8 * 256];          /* numbers of as many units */
     uint64_t next = o->ahead ? o->turn : UINT64_MAX;
@@ -364,7 +366,7 @@ INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *to,
         }
         const lm_unit_at u = { p, head, scales, (uint32_t)(b % 8) };
         put_numbers(t, u, to);
-        to += panel_numbers(t.sign, t.halves);
+        to += LM_PANEL_NUMBERS(t.sign, t.halves);
 #pragma GCC unroll 8
         for (int v = 0; v < 8 && bytes; v++, to += 64)
             _mm512_store_si512(to, more ? _mm512_add_epi8(t.codes(p + t.numbers, v), _mm512_set1_epi8(more)) : t.codes(p + t.numbers, v));
