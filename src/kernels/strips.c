@@ -75,20 +75,7 @@ static place place_of(const lm_strip_layout *l, const uint8_t *strip, uint64_t b
     return p;
 }
 
-/* Number j of a row. */
-static uint8_t scale_of(const lm_strip_layout *l, const uint8_t *scales, uint32_t row, uint32_t j)
-{
-    const uint32_t quarter = l->scales / 3;          /* numbers of six bits whose high bits fill a byte */
-
-    scales += row;
-    if (l->scales == 16)
-        return scales[j * R];
-    unsigned low = scales[j % (2 * quarter) * R] >> j / (2 * quarter) * 4 & 15;
-    unsigned high = scales[(2 * quarter + j % quarter) * R] >> j / quarter * 2 & 3;
-    return (uint8_t)(low | high << 4);
-}
-
-static void read_unit(const lm_strip_layout *l, place p, uint32_t row, uint32_t of8, unit *u)
+static void read_unit(const lm_strip_layout *l, place p, const uint8_t *scales, uint32_t row, uint32_t of8, unit *u)
 {
     for (uint32_t i = 0; i < l->head_f16; i++)
         memcpy(&u->head[i], p.head + 2 * (i * R + row), 2);
@@ -98,7 +85,7 @@ static void read_unit(const lm_strip_layout *l, place p, uint32_t row, uint32_t 
         u->u8[i] = p.u8[i * R + row];
     const uint32_t each = l->scales == 6 ? 1 : l->scales ? 2 : 0;
     for (uint32_t i = 0; i < each; i++)
-        u->u8[i] = scale_of(l, p.head + 2 * R * l->head_f16, row, each * of8 + i);
+        u->u8[i] = scales[(each * of8 + i) * R + row];
     for (uint32_t v = 0; v < 8 && l->bytes; v++)
         memcpy(u->code + 4 * v, p.bytes + 4 * (v * R + row), 4);
     for (uint32_t v = 0; v < 4 && l->nibbles; v++)
@@ -111,11 +98,15 @@ static void read_unit(const lm_strip_layout *l, place p, uint32_t row, uint32_t 
 
 void lm_strip_row(const lm_strip_layout *l, float *dst, const void *w, uint64_t cols, uint64_t row)
 {
-    const uint8_t *strip = (const uint8_t *)w + row / R * lm_strip_bytes(l, cols);
+    const uint8_t *strip = (const uint8_t *)w + row / R * lm_strip_bytes(l, cols), *scales = NULL;
+    uint8_t bytes[16 * R];
 
     for (uint64_t b = 0; b < cols / 32; b++) {
         unit u = { 0 };
-        read_unit(l, place_of(l, strip, b), (uint32_t)(row % R), (uint32_t)(b % 8), &u);
+        place p = place_of(l, strip, b);
+        if (b % 8 == 0)
+            scales = lm_strip_scales(p.head + 2 * R * l->head_f16, l->scales, 0, bytes);
+        read_unit(l, p, scales, (uint32_t)(row % R), (uint32_t)(b % 8), &u);
         unit_values(l, &u, dst + 32 * b);
     }
 }

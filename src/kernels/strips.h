@@ -37,18 +37,22 @@ typedef struct lm_unit_at {
     uint32_t       of8;
 } lm_unit_at;
 
-/* Six-bit scales of a strip as bytes [16 or 8][R], each less `offset`; `scales` (bytes of a row) a constant. */
-static inline __attribute__((always_inline)) void lm_strip_spread(uint8_t *restrict to, const uint8_t *restrict from,
-                                                                  const uint32_t scales, const uint8_t offset)
+/* Scales of eight units of a strip as bytes [16 or 8][R]: where they are, or for six bits spread to `to`, each less `offset`.
+ * `scales`: bytes of a row. Fast where that is a constant. */
+static inline __attribute__((always_inline)) const uint8_t *lm_strip_scales(const uint8_t *restrict from, const uint32_t scales,
+                                                                            const uint8_t offset, uint8_t *restrict to)
 {
     const uint32_t quarter = scales / 3 * LM_STRIP_ROWS;
 
+    if (scales != 12 && scales != 6)
+        return from;
 #pragma GCC unroll 4
     for (unsigned q = 0; q < 4; q++)
         for (uint32_t i = 0; i < quarter; i++) {
             uint8_t low = from[q % 2 * quarter + i] >> q / 2 * 4 & 15, high = from[2 * quarter + i] >> 2 * q & 3;
             to[q * quarter + i] = (uint8_t)((low | high << 4) - offset);
         }
+    return to;
 }
 
 /* NULL when the type has none. */

@@ -136,7 +136,7 @@ static void time_shape(lm_engine *g, lm_product_rate *r, const places *p, uint64
             memcpy(p->at[2] + t * stride, x + t * r->cols, r->cols * sizeof *x);
     job j = { .g = g, .m = m, .scratch = p->at[3], .scratch_bytes = each,
               .a = { .rows = r->rows, .cols = r->cols, .x = p->at[2], .x_stride = stride, .n = r->n,
-                    .y = y, .y_stride = r->rows, .scale = 1 } };
+                     .y = y, .y_stride = r->rows, .scale = 1 } };
     j.shares   = lm_product_shares(lm_pool_used(g->pool), bytes, r->n);
     r->seconds = time_product(&j, p->at[1], bytes, copies);
 }
@@ -181,8 +181,8 @@ bool lm_is_product(const lm_step *s)
 /* How often a step's product is taken in a forward, of what shape, and with how many rows each. */
 typedef struct product_use {
     lm_product_rate like;
-    uint64_t     matrices, rows;     /* rows: of each matrix */
-    double       share;              /* of those that are timed, where rows do not come out even */
+    uint64_t        matrices, rows;  /* rows: of each matrix */
+    double          share;           /* of those that are timed, where rows do not come out even */
 } product_use;
 
 static product_use use_of(lm_engine *g, const lm_step *s, const lm_forward *f)
@@ -202,7 +202,7 @@ static product_use use_of(lm_engine *g, const lm_step *s, const lm_forward *f)
         u.rows  = each;
     }
     u.like = (lm_product_rate){ s->matmul, g->plan->weights[s->weight].type, w->dims[many], w->dims[many + 1],
-                             u.rows < MOST_ROWS ? u.rows : MOST_ROWS, 0 };
+                                u.rows < MOST_ROWS ? u.rows : MOST_ROWS, 0 };
     return u;
 }
 
@@ -223,7 +223,7 @@ lm_status lm_time_products(lm_engine *g, lm_product_rates *r, const lm_forward *
 
 double lm_product_seconds(lm_engine *g, const lm_product_rates *r, const lm_step *s, const lm_forward *f, bool *unknown)
 {
-    product_use         u    = use_of(g, s, f);
+    product_use            u    = use_of(g, s, f);
     const lm_product_rate *rate = find_rate(r, &u.like);
 
     if (u.rows == 0)

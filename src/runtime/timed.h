@@ -19,7 +19,7 @@ typedef struct lm_product_rate {
 
 typedef struct lm_product_rates {
     lm_product_rate at[LM_TIMED_SHAPES];
-    size_t       n;
+    size_t          n;
 } lm_product_rates;
 
 /* Rows `first` … first + rows - 1 of each sequence, and logits of `wanted` rows in all. */

@@ -205,13 +205,10 @@ typedef struct traits {
 INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to, const int tokens,
                  int32x4_t sum[PARTS][TOKENS]);
 
-/* Scales of eight units as bytes; those of six bits are spread to `bytes`. */
+/* Scales without a minimum have a sign. */
 INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
 {
-    if (t.scales != 12 && t.scales != 6)
-        return head + t.f16s;
-    lm_strip_spread(bytes, head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0);
-    return bytes;
+    return lm_strip_scales(head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0, bytes);
 }
 
 /* acc += w's d * (low + 128 * high) + m * (sum of x), in units of x's d. */

@@ -102,13 +102,10 @@ INLINE __m256i four(const uint8_t *x)
 INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
                  __m256i sum[2][TOGETHER][2]);
 
-/* Scales of eight units as bytes; those of six bits are spread to `bytes`. */
+/* Scales without a minimum have a sign. */
 INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
 {
-    if (t.scales != 12 && t.scales != 6)
-        return head + t.f16s;
-    lm_strip_spread(bytes, head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0);
-    return bytes;
+    return lm_strip_scales(head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0, bytes);
 }
 
 /* acc += w's d * integer sum + m * (sum of x), in units of x's d. */

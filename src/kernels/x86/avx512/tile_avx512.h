@@ -89,13 +89,10 @@ INLINE void dots(const traits t, const uint8_t *const *x, const uint8_t *const *
     }
 }
 
-/* Scales of eight units as bytes; those of six bits are spread to `bytes`. */
+/* Scales without a minimum have a sign. */
 INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
 {
-    if (t.scales != 12 && t.scales != 6)
-        return head + t.f16s;
-    lm_strip_spread(bytes, head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0);
-    return bytes;
+    return lm_strip_scales(head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0, bytes);
 }
 
 /* Of a panel: bytes of a unit's numbers, of a unit with so many bytes of codes a row, the type. */
@@ -201,7 +198,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
                 const uint8_t *scales = scales_of(t, p[s], bytes);
 #pragma GCC unroll 8
                 for (uint32_t i = 0; i < 8; i++)
-                    put_numbers(t, (lm_unit_at){ p[s], p[s], scales, i }, eight[s] + i * numbers);
+                    put_numbers(t, (lm_unit_at){ .head = p[s], .scales = scales, .of8 = i }, eight[s] + i * numbers);
                 p[s] += t.head;
             }
         }
@@ -251,7 +248,7 @@ INLINE __m512i codes_at(const traits t, const uint8_t *p, const int v)
 
 /* The integer sums of a unit, or of half of one, with the fours of a row's high bytes that are not all zero. Mostly that is one, and
  * which is not to be guessed. */
-INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p, const uint32_t fours, const int half, const int strips,
+INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, const uint32_t fours, const int half, const int strips,
                       __m512i sum[2])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
@@ -263,7 +260,7 @@ INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p,
             __m512i columns = four(x + 4 * v);
 #pragma GCC unroll 2
             for (int s = 0; s < strips; s++)
-                sum[s] = _mm512_dpbusd_epi32(sum[s], codes_at(t, p[s] + t.numbers, v), columns);
+                sum[s] = _mm512_dpbusd_epi32(sum[s], codes_at(t, u[s].unit + t.numbers, v), columns);
         }
         return;
     }
@@ -274,14 +271,13 @@ INLINE void some_dots(const traits t, const uint8_t *x, const uint8_t *const *p,
         __m512i columns = four(x + 4 * v);
 #pragma GCC unroll 2
         for (int s = 0; s < strips; s++)
-            sum[s] = _mm512_dpbusd_epi32(sum[s], t.codes(p[s] + t.numbers, v), columns);
+            sum[s] = _mm512_dpbusd_epi32(sum[s], t.codes(u[s].unit + t.numbers, v), columns);
     }
 }
 
 /* What has high bytes in a unit, or in half of one. */
 typedef struct high_unit {
     const uint8_t *x;                /* the row's block of high bytes */
-    const uint8_t *p[2];
     lm_unit_at at[2];
     uint32_t fours;
     __m512   d;
@@ -291,7 +287,7 @@ INLINE void high_half(const traits t, const high_unit *u, const uint32_t fours, 
 {
     __m512i sum[2];
 
-    some_dots(t, u->x, u->p, fours, half, strips, sum);
+    some_dots(t, u->x, u->at, fours, half, strips, sum);
 #pragma GCC unroll 2
     for (int s = 0; s < strips; s++)
         acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), u->d), t.d(u->at[s], half), acc[s]);
@@ -304,12 +300,12 @@ INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint
     const uint8_t *high = x + 2 * o->cols + 64 * b;
     _Alignas(64) uint8_t bytes[2][16 * R];
     high_unit u = {
-        .x = high, .p = { unit, unit + o->strip }, .fours = ((const lm_q8_block *)(const void *)high)->fours,
+        .x = high, .fours = ((const lm_q8_block *)(const void *)high)->fours,
         .d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 128.0f),
     };
 #pragma GCC unroll 2
-    for (int s = 0; s < strips; s++, eight += o->strip)
-        u.at[s] = (lm_unit_at){ u.p[s], eight, t.head ? scales_of(t, eight, bytes[s]) : NULL, (uint32_t)(b % 8) };
+    for (int s = 0; s < strips; s++, unit += o->strip, eight += o->strip)
+        u.at[s] = (lm_unit_at){ unit, eight, t.head ? scales_of(t, eight, bytes[s]) : NULL, (uint32_t)(b % 8) };
 
     if (u.fours == 0xff) {                           /* as in rows of fifteen bits everywhere */
 #pragma GCC unroll 2
