@@ -203,21 +203,20 @@ INLINE void write_unit(const lm_strip_layout *l, uint8_t *unit, uint32_t row, co
         memcpy(unit, &u->bits, 4);
 }
 
-/* Scales of a row. */
-INLINE void write_scales(const lm_strip_layout *l, uint8_t *to, const uint8_t j[16])
+/* Scales of eight units, from bytes [j][R]; all rows at once. */
+INLINE void write_scales(const lm_strip_layout *l, uint8_t *restrict to, const uint8_t *restrict j)
 {
-    const uint32_t quarter = l->scales / 3;
+    const uint32_t quarter = l->scales / 3 * R;
 
     if (l->scales == 16) {
-        for (uint32_t i = 0; i < 16; i++)
-            to[i * R] = j[i];
+        memcpy(to, j, 16 * R);
         return;
     }
     for (uint32_t i = 0; i < 2 * quarter; i++)
-        to[i * R] = (uint8_t)((j[i] & 15) | j[2 * quarter + i] << 4);
+        to[i] = (uint8_t)((j[i] & 15) | j[2 * quarter + i] << 4);
     for (uint32_t i = 0; i < quarter; i++)
-        to[(2 * quarter + i) * R] = (uint8_t)(j[i] >> 4 | j[quarter + i] >> 4 << 2 | j[2 * quarter + i] >> 4 << 4 |
-                                              j[3 * quarter + i] >> 4 << 6);
+        to[2 * quarter + i] = (uint8_t)(j[i] >> 4 | j[quarter + i] >> 4 << 2 | j[2 * quarter + i] >> 4 << 4 |
+                                        j[3 * quarter + i] >> 4 << 6);
 }
 
 /* Rows [0, n) of a strip, 256 columns at a time: what is written then stays in the first cache, and each row is read in
@@ -228,13 +227,14 @@ INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *
     const lm_dtype type = l->type;
     const uint32_t head = lm_strip_head(l), unit_bytes = lm_strip_unit(l);
     const uint64_t block_bytes = lm_dtype_of(type)->bytes;
+    const uint32_t of_unit = l->scales == 6 ? 1 : 2;
+    uint8_t        scales[16 * R] = { 0 };
 
     for (uint64_t b = 0; b < units; b += 8, strip += head + 8 * (uint64_t)unit_bytes) {
         uint32_t many = units - b < 8 ? (uint32_t)(units - b) : 8;
         for (uint32_t row = 0; row < n; row++) {
             const uint8_t *block = stored + row * row_bytes + (l->head_f16 ? b / 8 : b) * block_bytes;
             words          u     = { .head = { 0 } };
-            uint8_t        scales[16];
             for (uint32_t s = 0; s < many && !l->head_f16; s++) {
                 read_block(type, block + s * block_bytes, &u);
                 write_unit(l, strip + s * unit_bytes, row, &u);
@@ -244,16 +244,15 @@ INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *
 #pragma GCC unroll 8
             for (uint32_t s = 0; s < 8; s++) {                               /* shifts are constants when unrolled */
                 read_sub_block(type, block, s, &u);
-                if (l->scales == 6)
-                    scales[s] = u.u8[0];
-                else
-                    memcpy(scales + 2 * s, u.u8, 2);
+                for (uint32_t i = 0; i < of_unit; i++)
+                    scales[(of_unit * s + i) * R + row] = u.u8[i];
                 write_unit(l, strip + head + s * unit_bytes, row, &u);
             }
             for (uint32_t i = 0; i < l->head_f16; i++)
                 memcpy(strip + 2 * (i * R + row), &u.head[i], 2);
-            write_scales(l, strip + 2 * R * l->head_f16 + row, scales);
         }
+        if (l->head_f16)
+            write_scales(l, strip + 2 * R * l->head_f16, scales);
     }
 }
 
