@@ -20,7 +20,7 @@ typedef struct place {
 /* Columns 8 i … of the row, from their unit's two vectors. */
 static void put8(place p, uint64_t i, uint64_t codes)
 {
-    uint8_t *at = p.strip + i / 4 * LM_BYTE_UNIT + 128 + 128 * (i % 4) + 4 * p.row;
+    uint8_t *at = p.strip + i / 4 * LM_BYTE_UNIT + LM_BYTE_NUMBERS + 128 * (i % 4) + 4 * p.row;
 
     memcpy(at, &codes, 4);
     memcpy(at + 64, (const uint8_t *)&codes + 4, 4);
@@ -276,12 +276,12 @@ static void put_nvfp4(place p, uint64_t k, const lm_nvfp4 *b)
 /* ---- strips ------------------------------------------------------------------------------------------------------ */
 
 /* Rows [from, from + n) of the matrix, block by block, so that what is written stays in the first-level cache. */
-#define X(id, word)                                                                                              \
-    static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)                 \
-    {                                                                                                            \
-        const lm_dtype_info *t = lm_dtype_of(id);                                                                \
-        for (uint64_t k = 0; k < a->cols / t->block; k++)                                                        \
-            for (uint32_t i = 0; i < n; i++)                                                                     \
+#define X(id, word)                                                                                                   \
+    static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)                      \
+    {                                                                                                                 \
+        const lm_dtype_info *t = lm_dtype_of(id);                                                                     \
+        for (uint64_t k = 0; k < a->cols / t->block; k++)                                                             \
+            for (uint32_t i = 0; i < n; i++)                                                                          \
                 put_##word((place){ strip, i }, k, (const lm_##word *)lm_stored_row(a->w, t, a->cols, from + i) + k); \
     }
 LM_BYTE_TYPES(X)

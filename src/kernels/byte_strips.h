@@ -17,7 +17,7 @@
     X(LM_IQ3_XXS, iq3_xxs) X(LM_IQ3_S, iq3_s)     X(LM_TQ1_0, tq1_0)     X(LM_TQ2_0, tq2_0)                       \
     X(LM_NVFP4, nvfp4)     X(LM_Q1_0, q1_0)       X(LM_Q2_0, q2_0)
 
-enum { LM_BYTE_ROWS = 16, LM_BYTE_OFFSET = 64, LM_BYTE_UNIT = 2 * 64 + 512, LM_BYTE_STRIPS = 2 };
+enum { LM_BYTE_ROWS = 16, LM_BYTE_OFFSET = 64, LM_BYTE_NUMBERS = 2 * 64, LM_BYTE_UNIT = LM_BYTE_NUMBERS + 512, LM_BYTE_STRIPS = 2 };
 
 /* Outputs of a->first … a->last with `run`, which multiplies LM_BYTE_STRIPS strips of bytes at a time and sees them as the whole
  * matrix. Scratch: what `run` needs (`own` bytes, a multiple of 64), then the strips. */

@@ -31,6 +31,37 @@ typedef struct lm_strip_layout {
     uint8_t  nibbles, bytes, pairs, bits;
 } lm_strip_layout;
 
+/* Every type that has one: id, word for names, then as above. Numbers of a row, in order: d; d, m; for K types d, dmin ahead and of each
+ * unit scale and minimum (Q2_K: both in a byte for each 16 columns; Q3_K: a scale + 32 for each 16; Q6_K: a signed scale for each 16;
+ * IQ4_XS: a scale + 32). MXFP4: its exponent. */
+#define LM_STRIP_LAYOUTS(X)                        \
+    X(LM_Q4_0,   q4_0,   0, 0,  1, 0,  1, 0, 0, 0) \
+    X(LM_Q4_1,   q4_1,   0, 0,  2, 0,  1, 0, 0, 0) \
+    X(LM_Q5_0,   q5_0,   0, 0,  1, 0,  1, 0, 0, 1) \
+    X(LM_Q5_1,   q5_1,   0, 0,  2, 0,  1, 0, 0, 1) \
+    X(LM_Q8_0,   q8_0,   0, 0,  1, 0,  0, 1, 0, 0) \
+    X(LM_IQ4_NL, iq4_nl, 0, 0,  1, 0,  1, 0, 0, 0) \
+    X(LM_MXFP4,  mxfp4,  0, 0,  0, 1,  1, 0, 0, 0) \
+    X(LM_Q2_K,   q2_k,   2, 16, 0, 0,  0, 0, 1, 0) \
+    X(LM_Q3_K,   q3_k,   1, 12, 0, 0,  0, 0, 1, 1) \
+    X(LM_Q4_K,   q4_k,   2, 12, 0, 0,  1, 0, 0, 0) \
+    X(LM_Q5_K,   q5_k,   2, 12, 0, 0,  1, 0, 0, 1) \
+    X(LM_Q6_K,   q6_k,   1, 16, 0, 0,  1, 0, 1, 0) \
+    X(LM_IQ4_XS, iq4_xs, 1, 6,  0, 0,  1, 0, 0, 0)
+
+/* Bytes of a type as constants: of the numbers ahead of a unit's codes and of the unit, of what is ahead of eight units and of the f16 in
+ * that; of a row's scales. */
+#define LM_STRIP_CONSTANTS(id, word, head_f16, scales, unit_f16, unit_u8, nibbles, bytes, pairs, bits)                          \
+    enum {                                                                                                                      \
+        LM_NUMBERS_##word = LM_STRIP_ROWS * (2 * (unit_f16) + (unit_u8)),                                                       \
+        LM_UNIT_##word    = LM_NUMBERS_##word + LM_STRIP_ROWS * (16 * (nibbles) + 32 * (bytes) + 8 * (pairs) + 4 * (bits)),     \
+        LM_F16S_##word    = LM_STRIP_ROWS * 2 * (head_f16),                                                                     \
+        LM_SCALES_##word  = scales,                                                                                             \
+        LM_HEAD_##word    = LM_F16S_##word + LM_STRIP_ROWS * (scales),                                                          \
+    };
+LM_STRIP_LAYOUTS(LM_STRIP_CONSTANTS)
+#define LM_STRIP_SIZES(word) LM_NUMBERS_##word, LM_UNIT_##word, LM_HEAD_##word, LM_F16S_##word, LM_SCALES_##word
+
 /* A unit as kernels read it: where it is, and of its eight, which one of them it is, the numbers and the scales as bytes [j][R]. */
 typedef struct lm_unit_at {
     const uint8_t *unit, *head, *scales;

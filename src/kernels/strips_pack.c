@@ -273,25 +273,9 @@ INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *sto
 
 /* ---- one function for each ---------------------------------------------------------------------------------------- */
 
-/* Numbers of a row, in order: d; d, m; for K types d, dmin ahead and of each unit scale and minimum (Q2_K: both in a byte for
- * each 16 columns; Q3_K: a scale + 32 for each 16; Q6_K: a signed scale for each 16; IQ4_XS: a scale + 32). MXFP4: its exponent. */
-#define LAYOUTS(X)                                                                                                                 \
-    X(LM_Q4_0, .unit_f16 = 1, .nibbles = 1)                                                                                        \
-    X(LM_Q4_1, .unit_f16 = 2, .nibbles = 1)                                                                                        \
-    X(LM_Q5_0, .unit_f16 = 1, .nibbles = 1, .bits = 1)                                                                             \
-    X(LM_Q5_1, .unit_f16 = 2, .nibbles = 1, .bits = 1)                                                                             \
-    X(LM_Q8_0, .unit_f16 = 1, .bytes = 1)                                                                                          \
-    X(LM_IQ4_NL, .unit_f16 = 1, .nibbles = 1)                                                                                      \
-    X(LM_MXFP4, .unit_u8 = 1, .nibbles = 1)                                                                                        \
-    X(LM_Q2_K, .head_f16 = 2, .scales = 16, .pairs = 1)                                                                            \
-    X(LM_Q3_K, .head_f16 = 1, .scales = 12, .pairs = 1, .bits = 1)                                                                 \
-    X(LM_Q4_K, .head_f16 = 2, .scales = 12, .nibbles = 1)                                                                          \
-    X(LM_Q5_K, .head_f16 = 2, .scales = 12, .nibbles = 1, .bits = 1)                                                               \
-    X(LM_Q6_K, .head_f16 = 1, .scales = 16, .nibbles = 1, .pairs = 1)                                                              \
-    X(LM_IQ4_XS, .head_f16 = 1, .scales = 6, .nibbles = 1)
-
-#define ROW(id, ...) { .type = id, __VA_ARGS__ },
-static const lm_strip_layout layouts[] = { LAYOUTS(ROW) };
+#define LAYOUT(id, word, ...) { id, __VA_ARGS__ }
+#define ROW(...)              LAYOUT(__VA_ARGS__),
+static const lm_strip_layout layouts[] = { LM_STRIP_LAYOUTS(ROW) };
 
 const lm_strip_layout *lm_strip_of(lm_dtype type)
 {
@@ -302,13 +286,13 @@ const lm_strip_layout *lm_strip_of(lm_dtype type)
 }
 
 /* The layout is a constant inside, so every loop over its parts has a known length. */
-#define PACKER(id, ...)                                                                                                            \
-    static void pack_##id(uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, uint64_t last)                       \
-    {                                                                                                                              \
-        const lm_strip_layout l = { .type = id, __VA_ARGS__ };                                                                     \
-        pack_rows(&l, dst, stored, cols, first, last);                                                                             \
+#define PACKER(id, word, ...)                                                                                  \
+    static void pack_##word(uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, uint64_t last) \
+    {                                                                                                          \
+        const lm_strip_layout l = LAYOUT(id, word, __VA_ARGS__);                                               \
+        pack_rows(&l, dst, stored, cols, first, last);                                                         \
     }
-LAYOUTS(PACKER)
+LM_STRIP_LAYOUTS(PACKER)
 
 uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint64_t rows, uint64_t cols)
 {
@@ -318,11 +302,11 @@ uint64_t lm_strip_packed_bytes(const lm_strip_layout *l, uint64_t rows, uint64_t
 void lm_strip_pack(const lm_strip_layout *l, void *dst, const void *stored, uint64_t rows, uint64_t cols,
                    uint64_t first, uint64_t last)
 {
-#define ONE(id, ...) \
-    case id: pack_##id(dst, stored, cols, first, last); break;
+#define ONE(id, word, ...) \
+    case id: pack_##word(dst, stored, cols, first, last); break;
     (void)rows;
     switch ((int)l->type) {
-        LAYOUTS(ONE)
+        LM_STRIP_LAYOUTS(ONE)
     default: break;
     }
 }

@@ -363,48 +363,46 @@ static uint64_t scratch_bytes(uint64_t cols)
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* id, word, codes, d, m, its sign, halves, bytes of the numbers, of a unit, of a row; f16 ahead of eight units, bytes of
- * their scales */
-#define STRIPS(X)                                                                 \
-    X(LM_Q4_0, q4_0, c_nibbles_8, d_f16, m_none, NO_MINIMUM, 1, 2, 18, 0, 0)                       \
-    X(LM_Q4_1, q4_1, c_nibbles, d_f16, m_f16, PLUS, 1, 4, 20, 0, 0)                                \
-    X(LM_Q5_0, q5_0, c_nibbles_bit_16, d_f16, m_none, NO_MINIMUM, 1, 2, 22, 0, 0)                  \
-    X(LM_Q5_1, q5_1, c_nibbles_bit, d_f16, m_f16, PLUS, 1, 4, 24, 0, 0)                            \
-    X(LM_Q8_0, q8_0, c_bytes, d_f16, m_none, NO_MINIMUM, 1, 2, 34, 0, 0)                           \
-    X(LM_IQ4_NL, iq4_nl, c_iq4, d_f16, m_none, NO_MINIMUM, 1, 2, 18, 0, 0)                         \
-    X(LM_MXFP4, mxfp4, c_fp4, d_exponent, m_none, NO_MINIMUM, 1, 1, 17, 0, 0)                      \
-    X(LM_Q2_K, q2_k, c_pairs, d_low, m_high, MINUS, 2, 0, 8, 2, 16)                                \
-    X(LM_Q3_K, q3_k, c_pairs_bit_4, d_signed_half, m_none, NO_MINIMUM, 2, 0, 12, 1, 12)            \
-    X(LM_Q4_K, q4_k, c_nibbles, d_first, m_second, MINUS, 1, 0, 16, 2, 12)                         \
-    X(LM_Q5_K, q5_k, c_nibbles_bit, d_first, m_second, MINUS, 1, 0, 20, 2, 12)                     \
-    X(LM_Q6_K, q6_k, c_nibbles_pair_32, d_signed_half, m_none, NO_MINIMUM, 2, 0, 24, 1, 16)        \
-    X(LM_IQ4_XS, iq4_xs, c_iq4, d_signed, m_none, NO_MINIMUM, 1, 0, 16, 1, 6)
+/* id, word, codes, d, m, its sign, halves */
+#define STRIPS(X)                                                             \
+    X(LM_Q4_0, q4_0, c_nibbles_8, d_f16, m_none, NO_MINIMUM, 1)               \
+    X(LM_Q4_1, q4_1, c_nibbles, d_f16, m_f16, PLUS, 1)                        \
+    X(LM_Q5_0, q5_0, c_nibbles_bit_16, d_f16, m_none, NO_MINIMUM, 1)          \
+    X(LM_Q5_1, q5_1, c_nibbles_bit, d_f16, m_f16, PLUS, 1)                    \
+    X(LM_Q8_0, q8_0, c_bytes, d_f16, m_none, NO_MINIMUM, 1)                   \
+    X(LM_IQ4_NL, iq4_nl, c_iq4, d_f16, m_none, NO_MINIMUM, 1)                 \
+    X(LM_MXFP4, mxfp4, c_fp4, d_exponent, m_none, NO_MINIMUM, 1)              \
+    X(LM_Q2_K, q2_k, c_pairs, d_low, m_high, MINUS, 2)                        \
+    X(LM_Q3_K, q3_k, c_pairs_bit_4, d_signed_half, m_none, NO_MINIMUM, 2)     \
+    X(LM_Q4_K, q4_k, c_nibbles, d_first, m_second, MINUS, 1)                  \
+    X(LM_Q5_K, q5_k, c_nibbles_bit, d_first, m_second, MINUS, 1)              \
+    X(LM_Q6_K, q6_k, c_nibbles_pair_32, d_signed_half, m_none, NO_MINIMUM, 2) \
+    X(LM_IQ4_XS, iq4_xs, c_iq4, d_signed, m_none, NO_MINIMUM, 1)
 
-#define TRAITS(codes, d, m, sign, halves, numbers, unit, f16s, scales) \
-    ((traits){ codes, d, m, sign, halves, (numbers)*R, (unit)*R, (2 * (f16s) + (scales)) * R, 2 * (f16s) * R, scales })
+#define TRAITS(word, codes, d, m, sign, halves) ((traits){ codes, d, m, sign, halves, LM_STRIP_SIZES(word) })
 
-#define TILE(word, tokens, ...)                                                                                   \
-    static void tile_##word##_##tokens(const operands *o, const uint8_t *w, float32x4_t acc[TOKENS][PARTS])       \
-    {                                                                                                             \
-        tile(TRAITS(__VA_ARGS__), o, w, tokens, acc);                                                             \
+#define TILE(word, tokens, ...)                                                                             \
+    static void tile_##word##_##tokens(const operands *o, const uint8_t *w, float32x4_t acc[TOKENS][PARTS]) \
+    {                                                                                                       \
+        tile(__VA_ARGS__, o, w, tokens, acc);                                                               \
     }
 
 #define RUN(word, ...)                                                                                            \
     TILE(word, 1, __VA_ARGS__) TILE(word, 2, __VA_ARGS__) TILE(word, 3, __VA_ARGS__) TILE(word, 4, __VA_ARGS__)   \
     static tile_fn *const tiles_##word[TOKENS] = { tile_##word##_1, tile_##word##_2, tile_##word##_3, tile_##word##_4 };
 
-#define X(id, word, ...)                                                                                          \
-    RUN(word, __VA_ARGS__)                                                                                        \
-    static void run_##word(const lm_matmul_args *a)                                                               \
-    {                                                                                                             \
-        run(a, tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols));                                        \
-    }                                                                                                             \
+#define X(id, word, ...)                                                \
+    RUN(word, TRAITS(word, __VA_ARGS__))                                \
+    static void run_##word(const lm_matmul_args *a)                     \
+    {                                                                   \
+        run(a, tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols)); \
+    }                                                                   \
     LM_STRIP_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, R, scratch_bytes)
 STRIPS(X)
 #undef X
 
 /* The strips of byte_strips.h. */
-RUN(bytes, c_bytes_64, d_f32, m_none, NO_MINIMUM, 2, 8, 40, 0, 0)
+RUN(bytes, (traits){ c_bytes_64, d_f32, m_none, NO_MINIMUM, 2, LM_BYTE_NUMBERS, LM_BYTE_UNIT, 0, 0, 0 })
 
 static void run_bytes(const lm_matmul_args *a)
 {

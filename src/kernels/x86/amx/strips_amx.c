@@ -278,20 +278,20 @@ typedef void rows_fn(const pass *p);
 static rows_fn *const rows_of[2][2] = { { rows_plain, rows_plain_halves }, { rows_minimum, rows_minimum_halves } };
 
 /* Codes as bytes with a sign: of offset 0. */
-#define X(id, word, kind, codes, d, m, sign, offset, halves, ...)                                                \
-    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                               \
-    {                                                                                                            \
-        unpack(TRAITS(codes, d, m, sign, offset, halves, __VA_ARGS__), strip, cols, panel, true, 0);             \
-    }                                                                                                            \
-    static void run_##word(const lm_matmul_args *a)                                                              \
-    {                                                                                                            \
-        const form f = { unpack_##word, rows_of[(sign) != NO_MINIMUM][(halves) - 1],                             \
-                         LM_PANEL_UNIT(sign, halves, 32), halves };                                              \
-        if (a->n < LEAST_ROWS)                                                                                   \
-            lm_strips_two_ports(id)->run(a);                                                                     \
-        else                                                                                                     \
-            run(a, &f, lm_strip_bytes(lm_strip_of(id), a->cols));                                                \
-    }                                                                                                            \
+#define X(id, word, kind, codes, d, m, sign, offset, halves)                                  \
+    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)            \
+    {                                                                                         \
+        unpack(TRAITS(word, codes, d, m, sign, offset, halves), strip, cols, panel, true, 0); \
+    }                                                                                         \
+    static void run_##word(const lm_matmul_args *a)                                           \
+    {                                                                                         \
+        const form f = { unpack_##word, rows_of[(sign) != NO_MINIMUM][(halves) - 1],          \
+                         LM_PANEL_UNIT(sign, halves, 32), halves };                           \
+        if (a->n < LEAST_ROWS)                                                                \
+            lm_strips_two_ports(id)->run(a);                                                  \
+        else                                                                                  \
+            run(a, &f, lm_strip_bytes(lm_strip_of(id), a->cols));                             \
+    }                                                                                         \
     LM_STRIP_KERNEL(id, word, "amx", &lm_activation_q8_avx512, 2 * R, scratch_bytes)
 STRIPS(X)
 #undef X

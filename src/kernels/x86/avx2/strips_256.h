@@ -413,35 +413,34 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* id, word, what unpacking costs beside the products, codes, d, m, its sign, offset, top, halves, bytes of the numbers, of a unit, of
- * a row; f16 ahead of eight units, bytes of their scales */
-#define STRIPS(X)                                                                               \
-    X(LM_Q4_0, q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1, 2, 18, 0, 0)          \
-    X(LM_Q4_1, q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1, 4, 20, 0, 0)                 \
-    X(LM_Q5_0, q5_0, MUCH, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 31, 1, 2, 22, 0, 0)       \
-    X(LM_Q5_1, q5_1, MUCH, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 31, 1, 4, 24, 0, 0)               \
-    X(LM_Q8_0, q8_0, LITTLE, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 255, 1, 2, 34, 0, 0)         \
-    X(LM_IQ4_NL, iq4_nl, MUCH, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 241, 1, 2, 18, 0, 0)         \
-    X(LM_MXFP4, mxfp4, MUCH, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 24, 1, 1, 17, 0, 0)        \
-    X(LM_Q2_K, q2_k, MUCH, c_pairs, d_low, m_high, MINUS, 0, 3, 2, 0, 8, 2, 16)                    \
-    X(LM_Q3_K, q3_k, MUCH, c_pairs_bit, d_signed_half, m_none, NO_MINIMUM, 4, 7, 2, 0, 12, 1, 12)  \
-    X(LM_Q4_K, q4_k, LITTLE, c_nibbles, d_first, m_second, MINUS, 0, 15, 1, 0, 16, 2, 12)          \
-    X(LM_Q5_K, q5_k, MUCH, c_nibbles_bit, d_first, m_second, MINUS, 0, 31, 1, 0, 20, 2, 12)        \
-    X(LM_Q6_K, q6_k, MUCH, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 63, 2, 0, 24, 1, 16) \
-    X(LM_IQ4_XS, iq4_xs, MUCH, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 241, 1, 0, 16, 1, 6)
+/* id, word, what unpacking costs beside the products, codes, d, m, its sign, offset, top, halves */
+#define STRIPS(X)                                                                        \
+    X(LM_Q4_0, q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1)             \
+    X(LM_Q4_1, q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1)                    \
+    X(LM_Q5_0, q5_0, MUCH, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 31, 1)          \
+    X(LM_Q5_1, q5_1, MUCH, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 31, 1)                  \
+    X(LM_Q8_0, q8_0, LITTLE, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 255, 1)            \
+    X(LM_IQ4_NL, iq4_nl, MUCH, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 241, 1)            \
+    X(LM_MXFP4, mxfp4, MUCH, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 24, 1)           \
+    X(LM_Q2_K, q2_k, MUCH, c_pairs, d_low, m_high, MINUS, 0, 3, 2)                       \
+    X(LM_Q3_K, q3_k, MUCH, c_pairs_bit, d_signed_half, m_none, NO_MINIMUM, 4, 7, 2)      \
+    X(LM_Q4_K, q4_k, LITTLE, c_nibbles, d_first, m_second, MINUS, 0, 15, 1)              \
+    X(LM_Q5_K, q5_k, MUCH, c_nibbles_bit, d_first, m_second, MINUS, 0, 31, 1)            \
+    X(LM_Q6_K, q6_k, MUCH, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 63, 2) \
+    X(LM_IQ4_XS, iq4_xs, MUCH, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 241, 1)
 
-#define TRAITS(codes, d, m, sign, offset, top, halves, numbers, unit, f16s, scales) \
-    ((traits){ codes, d, m, sign, offset, top, halves, (numbers)*R, (unit)*R, (2 * (f16s) + (scales)) * R, 2 * (f16s) * R, scales })
+#define TRAITS(word, codes, d, m, sign, offset, top, halves) \
+    ((traits){ codes, d, m, sign, offset, top, halves, LM_STRIP_SIZES(word) })
 
 #define TILE(word, strips, tokens, ...)                                                                                     \
     static void tile_##word##_##strips##_##tokens(const operands *o, sums y)                                                \
     {                                                                                                                       \
         tile(__VA_ARGS__, o, strips, tokens, y);                                                                            \
     }
-#define HIGH(word, ...)                                                                                                      \
-    static void high_##word(const uint8_t *w, const lm_q8_row *x, __m256 acc[2])                              \
-    {                                                                                                                       \
-        add_high_bytes(__VA_ARGS__, w, x, acc);                                                                            \
+#define HIGH(word, ...)                                                          \
+    static void high_##word(const uint8_t *w, const lm_q8_row *x, __m256 acc[2]) \
+    {                                                                            \
+        add_high_bytes(__VA_ARGS__, w, x, acc);                                  \
     }
 
 /* What runs a type of these traits, and what runs its panels. */
@@ -449,43 +448,43 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip)
     TILES(word, __VA_ARGS__) TILE(word, 2, 1, __VA_ARGS__) HIGH(word, __VA_ARGS__)
 #define PANEL_NUMBERS(sign, halves)             (64 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2))
 #define PANEL_UNIT(sign, top, halves)           (PANEL_NUMBERS(sign, halves) + (PLANES && (top) > 127 ? 2 : 1) * PLANE)
-#define PANEL_TRAITS(sign, offset, top, halves)                                                                             \
+#define PANEL_TRAITS(sign, offset, top, halves)                                                                               \
     ((traits){ NULL, d_f32, (sign) == NO_MINIMUM ? m_none : (halves) == 2 ? m_after_2 : m_after_1, sign, offset, top, halves, \
                PANEL_NUMBERS(sign, halves), PANEL_UNIT(sign, top, halves), 0, 0, 0 })
-#define PANEL_TILES(word, cost, codes, d, m, sign, offset, top, halves, ...)                                                \
-    LAST_TILES(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) HIGH(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) \
-    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                          \
-    {                                                                                                                       \
-        unpack(TRAITS(codes, d, m, sign, offset, top, halves, __VA_ARGS__), PANEL_TRAITS(sign, offset, top, halves), strip, cols, panel); \
-    }                                                                                                                       \
-    static uint64_t scratch_##word(uint64_t cols)                                                                           \
-    {                                                                                                                       \
-        uint64_t bytes = cols / 32 * PANEL_UNIT(sign, top, halves);                                                         \
-        return (cost) >= PANELS_FROM ? panel_strips(bytes) * bytes : 64;                                                    \
-    }                                                                                                                       \
-    static const tiles panel_##word = { .of = LAST_OF(word##_panel), .high = high_##word##_panel };                       \
-    static const tiles tiles_##word = {                                                                                     \
-        .of = TILES_OF(word),                                                                                               \
-        .two = tile_##word##_2_1,                                                                                           \
-        .high = high_##word,                                                                                                  \
-        .unpack = (cost) >= PANELS_FROM ? unpack_##word : NULL,                                                             \
-        .panel_unit = PANEL_UNIT(sign, top, halves),                                                                        \
-        .panel = (cost) >= PANELS_FROM ? &panel_##word : NULL,                                                              \
+#define PANEL_TILES(word, cost, codes, d, m, sign, offset, top, halves)                                                            \
+    LAST_TILES(word##_panel, PANEL_TRAITS(sign, offset, top, halves)) HIGH(word##_panel, PANEL_TRAITS(sign, offset, top, halves))  \
+    static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)                                                 \
+    {                                                                                                                              \
+        unpack(TRAITS(word, codes, d, m, sign, offset, top, halves), PANEL_TRAITS(sign, offset, top, halves), strip, cols, panel); \
+    }                                                                                                                              \
+    static uint64_t scratch_##word(uint64_t cols)                                                                                  \
+    {                                                                                                                              \
+        uint64_t bytes = cols / 32 * PANEL_UNIT(sign, top, halves);                                                                \
+        return (cost) >= PANELS_FROM ? panel_strips(bytes) * bytes : 64;                                                           \
+    }                                                                                                                              \
+    static const tiles panel_##word = { .of = LAST_OF(word##_panel), .high = high_##word##_panel };                                \
+    static const tiles tiles_##word = {                                                                                            \
+        .of = TILES_OF(word),                                                                                                      \
+        .two = tile_##word##_2_1,                                                                                                  \
+        .high = high_##word,                                                                                                       \
+        .unpack = (cost) >= PANELS_FROM ? unpack_##word : NULL,                                                                    \
+        .panel_unit = PANEL_UNIT(sign, top, halves),                                                                               \
+        .panel = (cost) >= PANELS_FROM ? &panel_##word : NULL,                                                                     \
     };
 
-#define X(id, word, cost, ...)                                                                                              \
-    STRIP_TILES(word, TRAITS(__VA_ARGS__))                                                                                  \
-    PANEL_TILES(word, cost, __VA_ARGS__)                                                                                          \
-    static void run_##word(const lm_matmul_args *a)                                                                         \
-    {                                                                                                                       \
-        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols));                                                    \
-    }                                                                                                                       \
+#define X(id, word, cost, ...)                                           \
+    STRIP_TILES(word, TRAITS(word, __VA_ARGS__))                         \
+    PANEL_TILES(word, cost, __VA_ARGS__)                                 \
+    static void run_##word(const lm_matmul_args *a)                      \
+    {                                                                    \
+        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols)); \
+    }                                                                    \
     LM_STRIP_KERNEL(id, word, LEVEL, &lm_activation_q8_avx2, 2 * R, scratch_##word)
 STRIPS(X)
 #undef X
 
 /* The strips of byte_strips.h, which are panels already. */
-STRIP_TILES(bytes, TRAITS(c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, 8, 40, 0, 0))
+STRIP_TILES(bytes, (traits){ c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, LM_BYTE_NUMBERS, LM_BYTE_UNIT, 0, 0, 0 })
 static const tiles tiles_bytes = { .of = TILES_OF(bytes), .two = tile_bytes_2_1, .high = high_bytes };
 
 static void run_bytes(const lm_matmul_args *a)

@@ -4,24 +4,22 @@
 
 #include "kernels/x86/avx512/tile_avx512.h"
 
-/* id, word, panels or not, codes, d, m, its sign, offset, halves, bytes of the numbers, of a unit, of a row; f16 ahead of eight
- * units, bytes of their scales */
-#define STRIPS(X)                                                                                    \
-    X(LM_Q4_0, q4_0, STRIPS_ONLY, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 1, 2, 18, 0, 0)           \
-    X(LM_Q4_1, q4_1, STRIPS_ONLY, c_nibbles, d_f16, m_f16, PLUS, 0, 1, 4, 20, 0, 0)                  \
-    X(LM_Q5_0, q5_0, BYTES, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 1, 2, 22, 0, 0)            \
-    X(LM_Q5_1, q5_1, BYTES, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 1, 4, 24, 0, 0)                    \
-    X(LM_Q8_0, q8_0, STRIPS_ONLY, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 1, 2, 34, 0, 0)           \
-    X(LM_IQ4_NL, iq4_nl, STRIPS_ONLY, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 1, 2, 18, 0, 0)         \
-    X(LM_MXFP4, mxfp4, NUMBERS, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 1, 1, 17, 0, 0)           \
-    X(LM_Q2_K, q2_k, BYTES, c_pairs, d_low, m_high, MINUS, 0, 2, 0, 8, 2, 16)                        \
-    X(LM_Q3_K, q3_k, BYTES, c_pairs_bit, d_signed_half, m_none, NO_MINIMUM, 4, 2, 0, 12, 1, 12)      \
-    X(LM_Q4_K, q4_k, NUMBERS, c_nibbles, d_first, m_second, MINUS, 0, 1, 0, 16, 2, 12)               \
-    X(LM_Q5_K, q5_k, BYTES, c_nibbles_bit, d_first, m_second, MINUS, 0, 1, 0, 20, 2, 12)             \
-    X(LM_Q6_K, q6_k, BYTES, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 2, 0, 24, 1, 16)  \
-    X(LM_IQ4_XS, iq4_xs, NUMBERS, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 1, 0, 16, 1, 6)
+/* id, word, panels or not, codes, d, m, its sign, offset, halves */
+#define STRIPS(X)                                                                     \
+    X(LM_Q4_0, q4_0, STRIPS_ONLY, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 1)         \
+    X(LM_Q4_1, q4_1, STRIPS_ONLY, c_nibbles, d_f16, m_f16, PLUS, 0, 1)                \
+    X(LM_Q5_0, q5_0, BYTES, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 1)          \
+    X(LM_Q5_1, q5_1, BYTES, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 1)                  \
+    X(LM_Q8_0, q8_0, STRIPS_ONLY, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 1)         \
+    X(LM_IQ4_NL, iq4_nl, STRIPS_ONLY, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 1)       \
+    X(LM_MXFP4, mxfp4, NUMBERS, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 1)         \
+    X(LM_Q2_K, q2_k, BYTES, c_pairs, d_low, m_high, MINUS, 0, 2)                      \
+    X(LM_Q3_K, q3_k, BYTES, c_pairs_bit, d_signed_half, m_none, NO_MINIMUM, 4, 2)     \
+    X(LM_Q4_K, q4_k, NUMBERS, c_nibbles, d_first, m_second, MINUS, 0, 1)              \
+    X(LM_Q5_K, q5_k, BYTES, c_nibbles_bit, d_first, m_second, MINUS, 0, 1)            \
+    X(LM_Q6_K, q6_k, BYTES, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 2) \
+    X(LM_IQ4_XS, iq4_xs, NUMBERS, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 1)
 
-#define TRAITS(codes, d, m, sign, offset, halves, numbers, unit, f16s, scales) \
-    ((traits){ codes, d, m, sign, offset, halves, (numbers)*R, (unit)*R, (2 * (f16s) + (scales)) * R, 2 * (f16s) * R, scales })
+#define TRAITS(word, codes, d, m, sign, offset, halves) ((traits){ codes, d, m, sign, offset, halves, LM_STRIP_SIZES(word) })
 
 #endif

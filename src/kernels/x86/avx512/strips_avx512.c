@@ -206,19 +206,22 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
+/* Bytes of a row's codes in a unit. */
+#define CODES_OF(word) ((LM_UNIT_##word - LM_NUMBERS_##word) / R)
+
 /* Panels of numbers, with the codes as they are. */
-#define NUMBERS(word, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                        \
-    PANEL_TILES(word##_panel, LM_PANEL(codes, sign, offset, halves, (unit) - (numbers)))                        \
-    static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                                                  \
-    static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                      \
-    {                                                                                                                \
-        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, f16s, scales), strip, cols, to, false, 0);           \
+#define NUMBERS(word, codes, d, m, sign, offset, halves)                                    \
+    PANEL_TILES(word##_panel, LM_PANEL(codes, sign, offset, halves, CODES_OF(word)))        \
+    static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                         \
+    static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)             \
+    {                                                                                       \
+        unpack(TRAITS(word, codes, d, m, sign, offset, halves), strip, cols, to, false, 0); \
     }
 #define BYTES(word, ...)
 #define STRIPS_ONLY(word, ...)
-#define NUMBERS_OF(word, sign, offset, halves, bytes) \
-    .own = { &panel_##word, number_##word, LM_PANEL_UNIT(sign, halves, bytes) }, .own_rows = 6,
-#define BYTES_OF(word, sign, offset, halves, bytes) \
+#define NUMBERS_OF(word, sign, offset, halves) \
+    .own = { &panel_##word, number_##word, LM_PANEL_UNIT(sign, halves, CODES_OF(word)) }, .own_rows = 6,
+#define BYTES_OF(word, sign, offset, halves) \
     .own = BYTE_PANEL(word, sign, halves), .own_rows = OWN_ROWS(offset, halves),
 #define STRIPS_ONLY_OF(word, ...)
 #define BYTES_SCRATCH scratch_many_ports
@@ -230,39 +233,38 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
 /* Six rows of Q6_K were slower than four on Zen 4, when its starts had to be shifted for each half. */
 #define OWN_ROWS(offset, halves) ((halves) == 2 && (offset) == 32 ? 4 : 6)
 
-#define STRIP_TILE(word, strips, tokens, ...) TILE(word, strips, tokens, TRAITS(__VA_ARGS__))
 #define STRIP_TILES(word, strips, ...)                                                                           \
-    STRIP_TILE(word, strips, 1, __VA_ARGS__) STRIP_TILE(word, strips, 2, __VA_ARGS__) STRIP_TILE(word, strips, 3, __VA_ARGS__) \
-    STRIP_TILE(word, strips, 4, __VA_ARGS__) STRIP_TILE(word, strips, 5, __VA_ARGS__) STRIP_TILE(word, strips, 6, __VA_ARGS__) \
-    STRIP_TILE(word, strips, 7, __VA_ARGS__) STRIP_TILE(word, strips, 8, __VA_ARGS__) HIGH(word, strips, TRAITS(__VA_ARGS__))
-#define STRIP_TILES_OF(word, strips)                                                                             \
+    TILE(word, strips, 1, __VA_ARGS__) TILE(word, strips, 2, __VA_ARGS__) TILE(word, strips, 3, __VA_ARGS__)     \
+    TILE(word, strips, 4, __VA_ARGS__) TILE(word, strips, 5, __VA_ARGS__) TILE(word, strips, 6, __VA_ARGS__)     \
+    TILE(word, strips, 7, __VA_ARGS__) TILE(word, strips, 8, __VA_ARGS__) HIGH(word, strips, __VA_ARGS__)
+#define STRIP_TILES_OF(word, strips)                                                                                  \
     { tile_##word##_##strips##_1, tile_##word##_##strips##_2, tile_##word##_##strips##_3, tile_##word##_##strips##_4, \
       tile_##word##_##strips##_5, tile_##word##_##strips##_6, tile_##word##_##strips##_7, tile_##word##_##strips##_8 }
 
-#define X(id, word, kind, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                \
-    STRIP_TILES(word, 1, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                 \
-    STRIP_TILES(word, 2, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                 \
-    kind(word, codes, d, m, sign, offset, halves, numbers, unit, f16s, scales)                                           \
-    static void bytes_of_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                \
-    {                                                                                                            \
-        unpack(TRAITS(codes, d, m, sign, offset, halves, numbers, unit, f16s, scales), strip, cols, to, true,            \
-               LM_PANEL_OFFSET(sign, halves));                                                                   \
-    }                                                                                                            \
-    static const form form_##word = {                                                                            \
+#define X(id, word, kind, codes, d, m, sign, offset, halves)                                                                    \
+    STRIP_TILES(word, 1, TRAITS(word, codes, d, m, sign, offset, halves))                                                       \
+    STRIP_TILES(word, 2, TRAITS(word, codes, d, m, sign, offset, halves))                                                       \
+    kind(word, codes, d, m, sign, offset, halves)                                                                               \
+    static void bytes_of_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                               \
+    {                                                                                                                           \
+        unpack(TRAITS(word, codes, d, m, sign, offset, halves), strip, cols, to, true,                                          \
+               LM_PANEL_OFFSET(sign, halves));                                                                                  \
+    }                                                                                                                           \
+    static const form form_##word = {                                                                                           \
         .strips = { .of = { STRIP_TILES_OF(word, 1), STRIP_TILES_OF(word, 2) }, .high = { high_##word##_1, high_##word##_2 } }, \
-        .bytes = BYTE_PANEL(word, sign, halves),                                                                 \
-        kind##_OF(word, sign, offset, halves, (unit) - (numbers))                                                \
-    };                                                                                                           \
-    static void run_##word(const lm_matmul_args *a)                                                              \
-    {                                                                                                            \
-        run(a, &form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports);                             \
-    }                                                                                                            \
-    static void run_two_ports_##word(const lm_matmul_args *a)                                                    \
-    {                                                                                                            \
-        run(a, &form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                              \
-    }                                                                                                            \
-    LM_STRIP_FUNCTIONS(id, word)                                                                                 \
-    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run)            \
+        .bytes = BYTE_PANEL(word, sign, halves),                                                                                \
+        kind##_OF(word, sign, offset, halves)                                                                                   \
+    };                                                                                                                          \
+    static void run_##word(const lm_matmul_args *a)                                                                             \
+    {                                                                                                                           \
+        run(a, &form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports);                                            \
+    }                                                                                                                           \
+    static void run_two_ports_##word(const lm_matmul_args *a)                                                                   \
+    {                                                                                                                           \
+        run(a, &form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                                             \
+    }                                                                                                                           \
+    LM_STRIP_FUNCTIONS(id, word)                                                                                                \
+    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run)                           \
     LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, scratch_two_ports, run_two_ports)
 STRIPS(X)
 #undef X
