@@ -5,7 +5,9 @@ import re
 import pytest
 from conftest import SOURCE, run
 
-BLOCKS = re.findall(r"^```\n(.*?)^```$", (SOURCE / "README.md").read_text(), re.S | re.M)
+README = (SOURCE / "README.md").read_text()
+BLOCKS = re.findall(r"^```\n(.*?)^```$", README, re.S | re.M)
+PICTURES = re.findall(r"^`\$ lamina (.* --svg)`\n\n!\[.*\]\((.*)\)$", README, re.M)
 SESSIONS = [b for b in BLOCKS if b.startswith("$ lamina ")]
 
 
@@ -27,6 +29,13 @@ def test_session(build, source, model, block):
         assert at < len(printed), f"README.md shows a line that is not printed there (scripts/readme): {line}"
 
 
+@pytest.mark.parametrize("command, picture", PICTURES)
+def test_picture(build, source, command, picture):
+    drawn = run(build / "src/cli/lamina", *command.split(), cwd=source)
+    assert drawn.returncode == 0, drawn.stderr
+    assert drawn.stdout == (source / picture).read_text(), f"{picture} is not what is drawn now (scripts/readme)"
+
+
 def test_list_of_commands(build):
     program = json.loads(run(build / "src/cli/lamina", "help", "--json").stdout)
     [shown] = [b for b in BLOCKS if b.startswith("lamina run ")]
@@ -46,4 +55,4 @@ def test_the_demo_answers_as_shown(build, source, model, tmp_path):
 
 
 def test_sessions_were_found():
-    assert len(SESSIONS) >= 2
+    assert len(SESSIONS) >= 2 and len(PICTURES) == README.count("![")
