@@ -9,11 +9,10 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
 
     lm_record_need(b, lm_record_width(b, logits) == r->n_experts && r->top_k >= 1 && r->top_k <= r->n_experts &&
                           r->n_experts <= LM_MAX_EXPERTS && r->n_groups <= LM_MAX_GROUPS,
-                   parent,
-         "the router cannot choose that many experts");
+                   parent, "the router cannot choose that many experts");
     lm_record_need(b, !r->n_groups || (r->n_experts % r->n_groups == 0 && r->top_groups >= 1 && r->top_groups <= r->n_groups &&
-                             r->top_groups * (r->n_experts / r->n_groups) >= r->top_k),
-         parent, "the open groups hold too few experts");
+                                       r->top_groups * (r->n_experts / r->n_groups) >= r->top_k),
+                   parent, "the open groups hold too few experts");
     lm_node *n    = lm_record_unary(b, LM_OP_ROUTE, lm_record_path(b, "route"), logits, 2 * r->top_k);
     n->route.spec = *r;
     if (correction)

@@ -49,7 +49,7 @@ lm_value lm_head(lm_builder *b, const char *name, lm_value x, uint32_t n_vocab, 
     const char *path = lm_record_here(b);
     uint32_t    w    = lm_record_weight(b, tied_to, "weight", LM_TABLE, 2, n_vocab, lm_record_width(b, x));
     lm_record_need(b, b->failed || (b->p->weights[w].dims[0] == n_vocab && b->p->weights[w].dims[1] == lm_record_width(b, x)), path,
-         "the tied table has another shape");
+                   "the tied table has another shape");
     lm_node *n    = lm_record_unary(b, LM_OP_LINEAR, path, x, n_vocab);
     n->weights[0] = w;
     lm_value y    = n->out;
@@ -205,8 +205,8 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
 
     lm_record_need(b, s->n_kv_heads && s->n_heads % s->n_kv_heads == 0, path, "key/value heads do not divide the query heads");
     lm_record_need(b, lm_record_width(b, q) == s->n_heads * s->k_dim && lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
-             (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
-         path, "widths of q, k, v are not heads times lanes");
+                          (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
+                   path, "widths of q, k, v are not heads times lanes");
     if (!LM_GROW(b, caches, b->p->n_caches))
         return LM_NONE;
     lm_node *n         = lm_record_unary(b, LM_OP_ATTENTION, path, q, s->n_heads * s->v_dim);

@@ -29,6 +29,10 @@ FORBIDDEN = {
 APPS = {"server", "cli"}                 # these use the public headers and base only
 
 
+# A comment, a string or a character of C.
+LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
 def strip(text):
     """C source without comments and string contents, line numbers kept."""
     def blank(m):
@@ -36,7 +40,7 @@ def strip(text):
         if s.startswith("/"):
             return re.sub(r"[^\n]", " ", s)
         return s[0] + " " * (len(s) - 2) + s[-1]
-    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
+    return LITERAL.sub(blank, text)
 
 
 def find(pattern, why):
@@ -164,6 +168,17 @@ def no_family(path, text, pattern=[]):
             yield number, f"a family's name outside src/arch/: {m.group(0)}"
 
 
+def names_in_strings(path, text):
+    """No name of our C code in what the program says: an old replacement of words went through strings too."""
+    for m in LITERAL.finditer(text):
+        named = m.group(0)[0] == '"' and NAME_OF_OURS.search(m.group(0))
+        if named:
+            yield text.count("\n", 0, m.start()) + 1, f"a string names {named.group(0)}"
+
+
+# `lm_head` is the matrix to logits, as Hugging Face calls it.
+NAME_OF_OURS = re.compile(r"(?<!\w)(?!lm_head\b)(?:lm|LM)_\w+")
+
 PRINT = r"(?<![\w.>])(?:printf|vprintf|puts|putchar|perror|psignal)\s*\(|\b(?:stdout|stderr)\b"
 END = r"(?<![\w.>])(?:exit|_exit|_Exit|quick_exit|abort|raise|assert_perror|err|errx|verr|verrx)\s*\("
 SIMD = (r"[<\"](?:\w*intrin|arm_neon|arm_sve|arm_acle)\.h[>\"]|\b_mm\d*_\w+|\b__m(?:128|256|512)[id]?\b"
@@ -219,6 +234,11 @@ RULES = {
          ("src/analysis/x.c", 'return "Qwen2";\n'), ("src/plan/x.c", "/* Mistral's window */\n"), ("src/plan/x.c", "lm_llama_step(p);\n")],
         [("src/arch/llama.c", 'strcmp(s, "llama")\n'), ("src/program/x.c", "LM_ROPE_LLAMA3: /* as llama.cpp does */ llama3(s, options);\n"),
          ("src/runtime/x.c", "adopt(x); mptr++;\n")]),
+    "no_names_in_strings": (
+        C_FILES, in_src(names_in_strings),
+        [("src/program/x.c", 'need(b, ok, "sines lm_record_need an even width");\n'), ("src/text/x.c", '/* " */ say("LM_OK", 1);\n')],
+        [("src/arch/x.c", 'lm_linear(b, "lm_head", x); find("lm_head.weight", "film_x");  /* "lm_linear" */\n'),
+         ("tests/unit/x.c", 'puts("lm_x");\n')]),
     "page": (
         C_FILES + (".py", ".build", ".md", ".txt", "Makefile"), page,
         [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 141 + "\n")],
