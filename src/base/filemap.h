@@ -1,11 +1,9 @@
 /* filemap.h - files, whole and read-only.
  *
- * A file that shrinks while it is mapped raises SIGBUS on access. lm_guard_enter/lm_guarded turn that into an error for
- * the thread that reads: see lm_filemap_guard. */
+ * A file that shrinks while it is mapped raises SIGBUS on access. lm_filemap_guard turns that into an error for the thread
+ * that reads. */
 #ifndef LM_BASE_FILEMAP_H
 #define LM_BASE_FILEMAP_H
-
-#include <setjmp.h>
 
 #include "base/error.h"
 #include "base/str.h"

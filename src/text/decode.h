@@ -1,7 +1,7 @@
 /* decode.h - from pieces back to text: what tokenizer.json calls decoders, brought into one order.
  *
  *   each piece:  replaced, stripped, metaspace to space           `steps`
- *   then either  the byte alphabet, ill-formed UTF-8 repaired     LM_DECODE_BYTELEVEL
+ *   then either  the byte alphabet, ill-formed UTF-8 repaired     `bytelevel`
  *   or           "<0x41>" pieces joined to characters             `fallback`
  *   the whole:   characters stripped from its two ends            `start`, `stop` */
 #ifndef LM_TEXT_DECODE_H

@@ -1,4 +1,4 @@
-"""lamina run: what goes to which stream, what scripts parse, how it ends. commands.md, "run"."""
+"""lamina run: what goes to which stream, what scripts parse, how it ends."""
 import json
 import os
 import pty

@@ -1,4 +1,4 @@
-"""tokenize and detokenize as scripts use them: the forms of commands.md, round trips, and lines that are not what they say."""
+"""tokenize and detokenize as scripts use them: forms of output, round trips, and lines that are not what they say."""
 import json
 import subprocess
 

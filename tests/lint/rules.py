@@ -179,6 +179,17 @@ def names_in_strings(path, text):
 # `lm_head` is the matrix to logits, as Hugging Face calls it.
 NAME_OF_OURS = re.compile(r"(?<!\w)(?!lm_head\b)(?:lm|LM)_\w+")
 
+
+def comments_name_code(sources):
+    """What a comment of src/ or include/ calls lm_… or LM_… is somewhere in their code; `lm_say_*` is the beginning of a name."""
+    code = {name for _, text in sources for name in NAME_OF_OURS.findall(strip(text))}
+    for path, text in sources:
+        for comment in LITERAL.finditer(text):
+            for m in NAME_OF_OURS.finditer(comment.group(0)) if comment.group(0)[0] == "/" else ():
+                name, begins = m.group(0), comment.group(0)[m.end():m.end() + 1] in ("*", "…", "<")
+                if name not in code and not (begins and any(n.startswith(name) for n in code)):
+                    yield path, text.count("\n", 0, comment.start() + m.start()) + 1, f"a comment names {name}, which is not there"
+
 PRINT = r"(?<![\w.>])(?:printf|vprintf|puts|putchar|perror|psignal)\s*\(|\b(?:stdout|stderr)\b"
 END = r"(?<![\w.>])(?:exit|_exit|_Exit|quick_exit|abort|raise|assert_perror|err|errx|verr|verrx)\s*\("
 SIMD = (r"[<\"](?:\w*intrin|arm_neon|arm_sve|arm_acle)\.h[>\"]|\b_mm\d*_\w+|\b__m(?:128|256|512)[id]?\b"
@@ -289,6 +300,9 @@ def paths_exist(files, pages):
                     yield page, number, f"{path} is not there"
 
 
+TREE = ["unique_names", "statuses_documented", "rooms_documented", "paths_exist", "comments_name_code"]     # read more than one file
+
+
 def check_examples():
     for name, (_, rule, bad, good) in RULES.items():
         for path, text in bad:
@@ -302,6 +316,9 @@ def check_examples():
     if list(paths_exist(["src/a/x.c"], [("p", "see `src/a/`, src/NAME/x.c.")])) or not list(
             paths_exist(["src/a/x.c"], [("p", "see `src/b/`")])):
         yield "tests/lint/rules.py: paths_exist does not tell paths apart"
+    known = [("src/a.h", "int lm_x(void); enum { LM_A_B }; /* lm_x, LM_A_* and the lm_head: lm_x's, lm_… */"), ("src/a.c", 's = "lm_gone";')]
+    if list(comments_name_code(known)) or len(list(comments_name_code(known + [("src/b.c", "/* lm_gone,\nLM_B_* */ // lm_x_y")]))) != 3:
+        yield "tests/lint/rules.py: comments_name_code does not tell names apart"
     table = "| 0 | `src/base/` | x |\n"
     if list(rooms_documented(["base"], table)) or not list(rooms_documented(["base", "text"], table)):
         yield "tests/lint/rules.py: rooms_documented does not tell tables apart"
@@ -311,7 +328,7 @@ def check_examples():
 
 
 def main():
-    wanted = sys.argv[1:] or [*RULES, "unique_names", "statuses_documented", "rooms_documented", "paths_exist"]
+    wanted = sys.argv[1:] or [*RULES, *TREE]
     findings = list(check_examples())
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
                             capture_output=True, text=True)
@@ -343,7 +360,11 @@ def main():
     if "paths_exist" in wanted:
         pages = [(p, (ROOT / p).read_text(encoding="utf-8")) for p in files if p.endswith(".md")]
         findings += [f"{path}:{line}: {message} [paths_exist]" for path, line, message in paths_exist(files, pages)]
-    if not read and not {"unique_names", "statuses_documented", "rooms_documented", "paths_exist"} & set(wanted):
+    if "comments_name_code" in wanted:
+        sources = [(p, (ROOT / p).read_text(encoding="utf-8")) for p in files if p.startswith(("src/", "include/")) and p.endswith(C_FILES)
+                   and (ROOT / p).is_file()]
+        findings += [f"{path}:{line}: {message} [comments_name_code]" for path, line, message in comments_name_code(sources)]
+    if not read and not set(TREE) & set(wanted):
         findings.append("tests/lint/rules.py: found no file to read")
     print("\n".join(findings))
     print(f"lint: {len(wanted)} rules, {read} files, {len(findings)} findings")
