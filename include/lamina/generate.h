@@ -77,6 +77,7 @@ typedef struct lm_generate_options {
     uint32_t draft_ngram;            /* guess what followed when the last tokens (this many at most, 2 at least) stood in the text
                                         before; 0: no */
     uint32_t draft_max;              /* most guesses in a step, up to 64; 0: 16 */
+    bool     draft_always;           /* that many whenever there are so many, also where they cost time */
     lm_engine      *draft_engine;    /* where that finds none: a smaller model guesses, in sequence 0 of its engine, which before
                                         holds what an earlier generation with it left; NULL: none */
     const lm_model *draft_model;     /* that of draft_engine: lm_draft_fits */

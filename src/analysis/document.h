@@ -131,7 +131,6 @@ typedef struct lm_document {
     size_t           n_models;
     lm_language      language;   /* that its texts are in */
     const char      *device;     /* title of the device that speed is predicted for; NULL: this machine */
-    bool             portable;   /* nothing that depends on the machine that writes it */
     lm_arena         arena;
     lm_comparison   *comparison; /* of several models, or of one and milestones; owned */
     uint32_t         depth;      /* of trees in views; 0: all */

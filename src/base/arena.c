@@ -78,27 +78,11 @@ char *lm_arena_printf(lm_arena *a, const char *format, ...)
     return p;
 }
 
-static void free_after(lm_arena_block *b)
-{
-    while (b) {
-        lm_arena_block *next = b->next;
-        lm_free(b);
-        b = next;
-    }
-}
-
-void lm_arena_reset(lm_arena *a)
-{
-    if (!a->head)
-        return;
-    free_after(a->head->next);
-    a->head->next = NULL;
-    a->head->at   = 0;
-    a->used       = 0;
-}
-
 void lm_arena_free(lm_arena *a)
 {
-    free_after(a->head);
+    for (lm_arena_block *b = a->head, *next; b; b = next) {
+        next = b->next;
+        lm_free(b);
+    }
     *a = (lm_arena){ 0 };
 }

@@ -24,8 +24,7 @@ char *lm_arena_strdup(lm_arena *a, const char *s);
 char *lm_arena_strndup(lm_arena *a, const char *s, size_t n);
 char *lm_arena_printf(lm_arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Keep the first block for reuse / give everything back. */
-void lm_arena_reset(lm_arena *a);
+/* Give everything back. */
 void lm_arena_free(lm_arena *a);
 
 #endif

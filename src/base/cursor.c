@@ -15,24 +15,6 @@ static lm_status take(lm_cursor *c, const char *field, uint64_t n, const uint8_t
     return LM_OK;
 }
 
-lm_status lm_cursor_u8(lm_cursor *c, const char *field, uint8_t *out, lm_error *e)
-{
-    const uint8_t *p;
-
-    LM_TRY(take(c, field, 1, &p, e));
-    *out = *p;
-    return LM_OK;
-}
-
-lm_status lm_cursor_u16(lm_cursor *c, const char *field, uint16_t *out, lm_error *e)
-{
-    const uint8_t *p;
-
-    LM_TRY(take(c, field, 2, &p, e));
-    *out = (uint16_t)(p[0] | p[1] << 8);
-    return LM_OK;
-}
-
 lm_status lm_cursor_u32(lm_cursor *c, const char *field, uint32_t *out, lm_error *e)
 {
     const uint8_t *p;

@@ -15,8 +15,6 @@ typedef struct lm_cursor {
     const char    *file;     /* for messages */
 } lm_cursor;
 
-lm_status lm_cursor_u8(lm_cursor *c, const char *field, uint8_t *out, lm_error *e);
-lm_status lm_cursor_u16(lm_cursor *c, const char *field, uint16_t *out, lm_error *e);
 lm_status lm_cursor_u32(lm_cursor *c, const char *field, uint32_t *out, lm_error *e);
 lm_status lm_cursor_u64(lm_cursor *c, const char *field, uint64_t *out, lm_error *e);
 

@@ -124,11 +124,6 @@ bool lm_map_get(const lm_map *m, lm_view key, uint64_t *value)
     return true;
 }
 
-size_t lm_map_size(const lm_map *m)
-{
-    return m->size;
-}
-
 bool lm_map_failed(const lm_map *m)
 {
     return m->failed;

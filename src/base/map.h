@@ -15,7 +15,6 @@ void    lm_map_free(lm_map *m);
 bool    lm_map_add(lm_map *m, lm_view key, uint64_t value);
 bool    lm_map_set(lm_map *m, lm_view key, uint64_t value);   /* adds or replaces; false: out of memory */
 bool    lm_map_get(const lm_map *m, lm_view key, uint64_t *value);
-size_t  lm_map_size(const lm_map *m);
 bool    lm_map_failed(const lm_map *m);
 
 #endif

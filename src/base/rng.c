@@ -1,8 +1,6 @@
 /* rng.c - Philox 4x32-10. */
 #include "base/rng.h"
 
-#include <math.h>
-
 static void round_once(uint32_t c[4], const uint32_t k[2])
 {
     uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
@@ -49,14 +47,6 @@ uint32_t lm_rng_u32(lm_rng *r)
 float lm_rng_float(lm_rng *r)
 {
     return (float)(lm_rng_u32(r) >> 8) * 0x1p-24f;
-}
-
-/* Box-Muller, one of the pair. */
-float lm_rng_normal(lm_rng *r)
-{
-    double u = (lm_rng_u32(r) + 1.0) * 0x1p-32, v = lm_rng_u32(r) * 0x1p-32;
-
-    return (float)(sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v));
 }
 
 /* The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), Stafford's variant 13. */

@@ -17,7 +17,6 @@ typedef struct lm_rng { uint64_t seed, stream, at; uint32_t block[4]; } lm_rng;
 lm_rng   lm_rng_stream(uint64_t seed, uint64_t stream);
 uint32_t lm_rng_u32(lm_rng *r);
 float    lm_rng_float(lm_rng *r);     /* uniform [0, 1) */
-float    lm_rng_normal(lm_rng *r);    /* mean 0, standard deviation 1 */
 
 /* out[0…n): nearly normal numbers, mean 0, standard deviation 1, none beyond 3.5: elements first, first + step … of a
  * sequence. An element depends on its own number alone, so pieces may be made in any order. About 1 ns each. */

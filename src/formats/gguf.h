@@ -19,8 +19,6 @@ typedef struct lm_gguf_writer lm_gguf_writer;
 
 lm_status lm_gguf_create(const char *path, lm_gguf_writer **out, lm_error *e);
 void      lm_gguf_add_u32(lm_gguf_writer *w, const char *key, uint32_t v);
-void      lm_gguf_add_i32(lm_gguf_writer *w, const char *key, int32_t v);
-void      lm_gguf_add_u64(lm_gguf_writer *w, const char *key, uint64_t v);
 void      lm_gguf_add_f32(lm_gguf_writer *w, const char *key, float v);
 void      lm_gguf_add_bool(lm_gguf_writer *w, const char *key, bool v);
 void      lm_gguf_add_string(lm_gguf_writer *w, const char *key, lm_view v);
@@ -28,11 +26,8 @@ void      lm_gguf_add_strings(lm_gguf_writer *w, const char *key, const lm_view 
 void      lm_gguf_add_f32s(lm_gguf_writer *w, const char *key, const float *v, size_t n);
 void      lm_gguf_add_i32s(lm_gguf_writer *w, const char *key, const int32_t *v, size_t n);
 void      lm_gguf_add_bools(lm_gguf_writer *w, const char *key, const bool *v, size_t n);
-void      lm_gguf_add_u32s(lm_gguf_writer *w, const char *key, const uint32_t *v, size_t n);
-/* Copy every key of another GGUF's metadata, in its own type, whose name does not start with one of the NULL-ended
- * prefixes (`except` may be NULL). general.alignment and split.* describe the other file and are never copied. */
-void      lm_gguf_add_all(lm_gguf_writer *w, const lm_meta *m, const char *const *except);
-/* The same, of the keys that start with `prefix`. */
+/* Copy the keys of another GGUF's metadata that start with `prefix`, in their own types, except those that start with one of the
+ * NULL-ended `except` (may be NULL). general.alignment and split.* describe the other file and are never copied. */
 void      lm_gguf_add_some(lm_gguf_writer *w, const lm_meta *m, const char *prefix, const char *const *except);
 /* `dims` outermost first, as everywhere here. Only types that GGUF has. */
 void      lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint32_t n_dims, const uint64_t *dims);

@@ -141,18 +141,6 @@ void lm_gguf_add_u32(lm_gguf_writer *w, const char *key, uint32_t v)
         put(&w->keys, v, 4);
 }
 
-void lm_gguf_add_i32(lm_gguf_writer *w, const char *key, int32_t v)
-{
-    if (begin_key(w, key, GGUF_I32))
-        put(&w->keys, (uint32_t)v, 4);
-}
-
-void lm_gguf_add_u64(lm_gguf_writer *w, const char *key, uint64_t v)
-{
-    if (begin_key(w, key, GGUF_U64))
-        put(&w->keys, v, 8);
-}
-
 void lm_gguf_add_f32(lm_gguf_writer *w, const char *key, float v)
 {
     if (begin_key(w, key, GGUF_F32))
@@ -199,13 +187,6 @@ void lm_gguf_add_bools(lm_gguf_writer *w, const char *key, const bool *v, size_t
             put(&w->keys, v[i], 1);
 }
 
-void lm_gguf_add_u32s(lm_gguf_writer *w, const char *key, const uint32_t *v, size_t n)
-{
-    if (begin_array(w, key, GGUF_U32, n))
-        for (size_t i = 0; i < n; i++)
-            put(&w->keys, v[i], 4);
-}
-
 static bool excepted(lm_view key, const char *const *except)
 {
     if (lm_view_is(key, "general.alignment") || lm_view_starts(key, LM_VIEW("split.")))
@@ -214,11 +195,6 @@ static bool excepted(lm_view key, const char *const *except)
         if (lm_view_starts(key, lm_view_of(*except)))
             return true;
     return false;
-}
-
-void lm_gguf_add_all(lm_gguf_writer *w, const lm_meta *m, const char *const *except)
-{
-    lm_gguf_add_some(w, m, "", except);
 }
 
 void lm_gguf_add_some(lm_gguf_writer *w, const lm_meta *m, const char *prefix, const char *const *except)

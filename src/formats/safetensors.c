@@ -27,7 +27,6 @@ typedef struct header_reader {
     lm_container *x;
     lm_json       j;
     uint32_t      part;
-    uint64_t      data_start;
     lm_view      *keys, *values;     /* of __metadata__ */
     size_t        n_meta;
     bool          has_meta;

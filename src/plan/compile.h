@@ -23,9 +23,8 @@ typedef struct lm_compiler {
     const lm_program      *p;
     const lm_plan_options *o;
     lm_plan               *plan;
-    lm_value_state           *values;
+    lm_value_state        *values;
     bool                  *done;     /* operations that were fused into an earlier one */
-    uint32_t               capacity_steps, capacity_buffers;
 } lm_compiler;
 
 static inline lm_domain lm_domain_of(const lm_compiler *c, lm_value v)

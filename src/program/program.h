@@ -166,7 +166,6 @@ typedef struct lm_node {
 typedef struct lm_value_info {
     uint32_t width;
     uint32_t producer;           /* operation */
-    uint32_t heads;              /* 0: not made of heads */
 } lm_value_info;
 
 /* What one attention layer keeps of every position. */

@@ -40,7 +40,7 @@ void lm_draft_add(lm_draft *d, lm_token id)
 lm_status lm_draft_open(lm_draft *d, const lm_generate_options *o, lm_sampler *s, uint32_t n_vocab, uint32_t context, lm_error *e)
 {
     *d = (lm_draft){ .longest = o->draft_ngram, .engine = o->draft_engine, .sampler = s, .sequence = o->sequence, .n_vocab = n_vocab };
-    lm_pace_start(&d->pace);
+    lm_pace_start(&d->pace, o->draft_always);
     if (!d->longest && !d->engine)
         return LM_OK;
     d->most     = o->draft_max ? o->draft_max : 16;

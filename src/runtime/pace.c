@@ -10,11 +10,9 @@
 #define FADE      0.02           /* guesses' worth of that belief, each round without guesses */
 #define HOPE      0.9            /* of what is estimated: numbers never tried are, some day */
 
-bool lm_pace_always;
-
-void lm_pace_start(lm_pace *p)
+void lm_pace_start(lm_pace *p, bool always)
 {
-    *p = (lm_pace){ 0 };
+    *p = (lm_pace){ .always = always };
     for (unsigned k = 0; k < LM_PACE_KINDS; k++) {
         p->kinds[k].right = 2 * FIRST;
         p->kinds[k].of    = 2;
@@ -67,7 +65,7 @@ uint32_t lm_pace_best(const lm_pace *p, const uint8_t *kinds, uint32_t n)
     double   tokens = 1, chance = 1, best_rate;
     uint32_t best = 0;
 
-    if (lm_pace_always)
+    if (p->always)
         return n;
     if (p->step[0] <= 0 || p->in_a_row >= LOOK)
         return 0;
@@ -88,7 +86,7 @@ bool lm_pace_pays(const lm_pace *p, const uint8_t *kinds, uint32_t n)
 {
     double tokens = 1, chance = 1;
 
-    if (lm_pace_always)
+    if (p->always)
         return true;
     if (p->step[0] <= 0 || p->in_a_row >= LOOK)
         return false;

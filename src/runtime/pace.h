@@ -18,14 +18,13 @@ typedef struct lm_pace {
     double   step[LM_PACE_MOST + 1]; /* seconds of a step that checks so many guesses; 0: never made */
     double   guess;                  /* seconds that a model takes for one; 0: not known */
     double   balance, spent;         /* seconds */
+    bool     always;
     uint32_t in_a_row;               /* rounds with guesses since the last one without */
     struct { double right, of; } kinds[LM_PACE_KINDS];
 } lm_pace;
 
-/* For tests: all guesses pay. */
-extern bool lm_pace_always;
-
-void lm_pace_start(lm_pace *p);
+/* `always`: every guess is taken to pay, whatever is measured. */
+void lm_pace_start(lm_pace *p, bool always);
 
 /* How many of `n` guesses of these kinds to make: each is worth something only when those before it are right. */
 uint32_t lm_pace_best(const lm_pace *p, const uint8_t *kinds, uint32_t n);

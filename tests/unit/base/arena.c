@@ -34,25 +34,6 @@ static void pieces_are_separate(void **state)
     assert_int_equal(lm_alloc_statistics().live_bytes, before.live_bytes);
 }
 
-/* A request's arena is emptied after each request: the next one finds its memory there, zeroed again. */
-static void reset_keeps_a_block(void **state)
-{
-    lm_arena a = { 0 };
-
-    (void)state;
-    lm_arena_reset(&a);
-    memset(lm_arena_alloc(&a, 3000), 7, 3000);
-    memset(lm_arena_alloc(&a, 3000), 7, 3000);
-    lm_arena_reset(&a);
-    assert_int_equal(a.used, 0);
-    uint64_t       calls = lm_alloc_statistics().calls;
-    unsigned char *p     = lm_arena_alloc(&a, 3000);
-    assert_int_equal(lm_alloc_statistics().calls, calls);
-    for (size_t i = 0; i < 3000; i++)
-        assert_int_equal(p[i], 0);
-    lm_arena_free(&a);
-}
-
 static void impossible_sizes(void **state)
 {
     lm_arena a = { 0 };
@@ -103,7 +84,7 @@ static void strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_are_separate), cmocka_unit_test(reset_keeps_a_block), cmocka_unit_test(impossible_sizes),
+        cmocka_unit_test(pieces_are_separate), cmocka_unit_test(impossible_sizes),
         cmocka_unit_test(out_of_memory_leaves_it_usable), cmocka_unit_test(strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,19 +5,13 @@
 
 static void little_endian(void **state)
 {
-    static const uint8_t data[] = { 0xf1, 0x02, 0xf3, 0x04, 0x05, 0x06, 0xf7, 1, 2, 3, 4, 5, 6, 7, 0xf8 };
+    static const uint8_t data[] = { 0x04, 0x05, 0x06, 0xf7, 1, 2, 3, 4, 5, 6, 7, 0xf8 };
     lm_cursor            c = { data, sizeof data, 0, "f" };
     lm_error             e;
-    uint8_t              a;
-    uint16_t             b;
     uint32_t             d;
     uint64_t             q;
 
     (void)state;
-    assert_int_equal(lm_cursor_u8(&c, "x", &a, &e), LM_OK);
-    assert_int_equal(a, 0xf1);
-    assert_int_equal(lm_cursor_u16(&c, "x", &b, &e), LM_OK);
-    assert_int_equal(b, 0xf302);
     assert_int_equal(lm_cursor_u32(&c, "x", &d, &e), LM_OK);
     assert_int_equal(d, 0xf7060504u);
     assert_int_equal(lm_cursor_u64(&c, "x", &q, &e), LM_OK);
@@ -29,11 +23,11 @@ static void little_endian(void **state)
  * the sanitizers see any byte too many. */
 static void ends_are_kept(void **state)
 {
-    static const size_t width[] = { 1, 2, 4, 8 };
+    static const size_t width[] = { 4, 8 };
     char                text[512], want[128];
 
     (void)state;
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 2; i++)
         for (size_t left = 0; left < width[i]; left++) {
             uint8_t  *data = malloc(5 + left);
             lm_cursor c    = { data, 5 + left, 5, "model.gguf" };
@@ -42,11 +36,7 @@ static void ends_are_kept(void **state)
             lm_status s = LM_OK;
 
             assert_non_null(data);
-            if (width[i] == 1)
-                s = lm_cursor_u8(&c, "version", (uint8_t *)&out, &e);
-            else if (width[i] == 2)
-                s = lm_cursor_u16(&c, "version", (uint16_t *)&out, &e);
-            else if (width[i] == 4)
+            if (width[i] == 4)
                 s = lm_cursor_u32(&c, "version", (uint32_t *)&out, &e);
             else
                 s = lm_cursor_u64(&c, "version", &out, &e);

@@ -18,7 +18,6 @@ static void many_keys(void **state)
         assert_false(lm_map_get(m, lm_view_of(text[i]), &value));
         assert_true(lm_map_add(m, lm_view_of(text[i]), i * i));
     }
-    assert_int_equal(lm_map_size(m), KEYS);
     for (size_t i = 0; i < KEYS; i++) {
         assert_true(lm_map_get(m, lm_view_of(text[i]), &value));
         assert_true(value == i * i);
@@ -48,7 +47,6 @@ static void keys_are_bytes(void **state)
     assert_true(lm_map_get(m, LM_VIEW("a"), &value) && value == 9);
     assert_true(lm_map_set(m, LM_VIEW("new"), UINT64_MAX));
     assert_true(lm_map_get(m, LM_VIEW("new"), &value) && value == UINT64_MAX);
-    assert_int_equal(lm_map_size(m), 5);
     lm_map_free(m);
     lm_map_free(NULL);
 }
@@ -92,7 +90,6 @@ static void out_of_memory_is_told_from_duplicates(void **state)
         uint64_t value;
         assert_true(lm_map_get(m, lm_view_of(text[i]), &value) && value == i);
     }
-    assert_int_equal(lm_map_size(m), added);
     lm_map_free(m);
 }
 
