@@ -148,8 +148,12 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
 /* Let `to` (empty) begin with the first `positions` of `from`: pages are shared and copied when written. */
 lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t positions, lm_error *e);
 
-/* From another thread or a signal handler: the running or next step ends with LM_CANCELLED at its next layer. */
+/* From another thread or a signal handler: the running step ends with LM_CANCELLED at its next layer, or the next one when it has none
+ * left. */
 void lm_engine_cancel(lm_engine *g);
+
+/* Whether a cancel waits that no step has ended with; it is taken back. By the thread that steps. */
+bool lm_engine_cancelled(lm_engine *g);
 
 /* Pages of the cache in use now, and in all. */
 void lm_engine_pages(const lm_engine *g, uint64_t *used, uint64_t *total);

@@ -69,7 +69,7 @@ typedef struct lm_generate_options {
     bool     ignore_eos;
     bool     special;                /* special tokens are part of the text, the ending one included */
     uint32_t chunk;                  /* prompt rows in a step; 0: the engine's most */
-    uint32_t logprobs;               /* best tokens reported with each position */
+    uint32_t logprobs;               /* best tokens reported with each position; at most the vocabulary */
     /* Guesses of what comes next are read in one step with the token before them, which takes little longer than that token
      * alone, and kept as far as they are what is chosen anyway: ids, text, log-probabilities and the cache are the same with
      * and without them. How many are made follows from how often they were right and how long steps took; the engine's
@@ -93,7 +93,7 @@ typedef struct lm_generation {
     lm_tokens ids;                   /* what was chosen, the ending token included */
     lm_text   text;                  /* what was emitted */
     lm_stop   stop;
-    size_t    n_prompt, n_reused;    /* prompt tokens; of which were in the cache already */
+    size_t    n_prompt, n_reused;    /* prompt tokens that were read; of which were in the cache already */
     size_t    n_drafted, n_accepted; /* guesses made; of which were right. They depend on the machine's speed, the text does not */
     double    prompt_seconds, generate_seconds;
 } lm_generation;
@@ -101,7 +101,7 @@ typedef struct lm_generation {
 /* Read `prompt` (the whole conversation so far: what the sequence already holds of it, as its caller knows from the last
  * generation, is given as `reuse` positions that stay), then choose tokens until something stops it. The sampler is reset
  * and told the prompt first. A cancelled step ends the generation with LM_STOP_CANCELLED, a full context or cache with
- * LM_STOP_CONTEXT; neither is an error. LM_LIMIT: the prompt itself does not fit. */
+ * LM_STOP_CONTEXT; neither is an error. A cancel that comes after the last step is forgotten. LM_LIMIT: the prompt itself does not fit. */
 lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
                       const lm_generate_options *o, lm_generation *out, lm_error *e);
 void      lm_generation_free(lm_generation *x);

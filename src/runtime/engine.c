@@ -302,7 +302,6 @@ lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e
     LM_TRY(lm_kv_reserve(g, e));
     g->n_rows        = (uint32_t)n;
     lm_status status = lm_engine_execute(g, e);
-    atomic_store(&g->cancel, false);
     if (status != LM_OK) {
         g->n_rows = 0;
         for (uint32_t s = 0; s < g->plan->options.sequences; s++)
@@ -404,4 +403,9 @@ uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence)
 void lm_engine_cancel(lm_engine *g)
 {
     atomic_store(&g->cancel, true);
+}
+
+bool lm_engine_cancelled(lm_engine *g)
+{
+    return atomic_load_explicit(&g->cancel, memory_order_relaxed) && atomic_exchange(&g->cancel, false);
 }

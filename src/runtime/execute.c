@@ -417,7 +417,7 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
         uint32_t  n = rows_of(g, j.stage->domain);
         if (n == 0)
             continue;
-        if (atomic_load_explicit(&g->cancel, memory_order_relaxed))
+        if (lm_engine_cancelled(g))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
         j.shares = lm_stage_shares(g, j.stage, n);
         lm_ahead_set(g, i);

@@ -24,6 +24,7 @@ typedef struct run {
     lm_buf                     pending;      /* decoded, not shown yet */
     lm_buf                     shown;
     bool                       closed;       /* a stop string ended the text */
+    size_t                     read;         /* tokens of the prompt, those reused included */
     size_t                     row;          /* of the last step: the one with the logits */
     lm_logprob                *top;          /* [o->logprobs] */
     lm_generation              out;
@@ -59,7 +60,7 @@ static lm_status step(run *r, const lm_row *rows, size_t n, lm_error *e)
 
 static lm_status read_prompt(run *r, const lm_token *prompt, size_t n, size_t reuse, lm_error *e)
 {
-    size_t at = reuse;
+    size_t at = r->read = reuse;
 
     while (at < n && r->out.stop == LM_STOP_NONE) {
         size_t rows = n - at < r->chunk ? n - at : r->chunk;
@@ -67,9 +68,11 @@ static lm_status read_prompt(run *r, const lm_token *prompt, size_t n, size_t re
         for (size_t i = 0; i < rows; i++)
             r->rows[i] = (lm_row){ r->o->sequence, prompt[at + i], (uint32_t)(at + i), at + i + 1 == n };
         LM_TRY(step(r, r->rows, rows, e));
-        at += rows;
+        if (r->out.stop != LM_STOP_NONE)
+            break;
+        r->read = at += rows;
         r->row = rows - 1;
-        if (r->out.stop == LM_STOP_NONE && r->o->prefill && !r->o->prefill(r->o->arg, at, n))
+        if (r->o->prefill && !r->o->prefill(r->o->arg, at, n))
             r->out.stop = LM_STOP_CANCELLED;
     }
     return LM_OK;
@@ -269,6 +272,8 @@ static lm_status prepare(run *r, lm_error *e)
 
     lm_model_describe(r->m, &info);
     r->n_vocab = info.n_vocab;
+    if (r->o->logprobs > r->n_vocab)
+        return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET, "%u of a vocabulary of %u tokens", r->o->logprobs, r->n_vocab);
     r->chunk = lm_engine_max_rows(r->g);
     if (r->o->chunk && r->o->chunk < r->chunk)
         r->chunk = r->o->chunk;
@@ -302,7 +307,8 @@ lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_t
     read = now();
     LM_TRY_GOTO(generate(&r, n, e));
 
-    r.out.n_prompt = n;
+    lm_engine_cancelled(g);
+    r.out.n_prompt = r.read;
     r.out.n_reused = reuse;
     r.out.prompt_seconds = read - started;
     r.out.generate_seconds = now() - read;

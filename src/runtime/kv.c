@@ -62,19 +62,38 @@ static void drop_passed(lm_engine *g, uint32_t group, uint32_t sequence)
         drop_page(&g->pages[group], &table[i]);
 }
 
-/* How many pages the step needs for one sequence; with `take`, take them. */
-static uint32_t need_pages(lm_engine *g, uint32_t group, uint32_t sequence, bool take)
+/* Sequences before this one that the step copies the same page for: each of them leaves it. */
+static uint32_t copied_before(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t page)
+{
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < sequence; s++)
+        n += g->seq_next[s] != g->seq_length[s] && table_of(g, group, s)[g->seq_length[s] / LM_PAGE] == page;
+    return n;
+}
+
+/* How many pages the step needs for one sequence. Only the first page that it writes can be shared: the last owner of that keeps it. */
+static uint32_t need_pages(const lm_engine *g, uint32_t group, uint32_t sequence)
+{
+    const lm_pages *p     = &g->pages[group];
+    const uint32_t *table = table_of(g, group, sequence);
+    uint32_t        first = g->seq_length[sequence] / LM_PAGE, last = (g->seq_next[sequence] - 1) / LM_PAGE, n = 0;
+
+    if (table[first] != LM_NONE && p->uses[table[first]] > 1)
+        n = p->uses[table[first]] - copied_before(g, group, sequence, table[first]) > 1;
+    for (uint32_t i = first; i <= last; i++)
+        n += table[i] == LM_NONE;
+    return n;
+}
+
+static void take_pages(lm_engine *g, uint32_t group, uint32_t sequence)
 {
     lm_pages *p     = &g->pages[group];
     uint32_t *table = table_of(g, group, sequence);
-    uint32_t  from = g->seq_length[sequence], to = g->seq_next[sequence], n = 0;
 
-    for (uint32_t i = from / LM_PAGE; from < to && i <= (to - 1) / LM_PAGE; i++) {
+    for (uint32_t i = g->seq_length[sequence] / LM_PAGE; i <= (g->seq_next[sequence] - 1) / LM_PAGE; i++) {
         bool shared = table[i] != LM_NONE && p->uses[table[i]] > 1;
         if (table[i] != LM_NONE && !shared)
-            continue;
-        n++;
-        if (!take)
             continue;
         uint32_t fresh = take_page(p);
         if (shared) {
@@ -83,7 +102,6 @@ static uint32_t need_pages(lm_engine *g, uint32_t group, uint32_t sequence, bool
         }
         table[i] = fresh;
     }
-    return n;
 }
 
 lm_status lm_kv_reserve(lm_engine *g, lm_error *e)
@@ -92,12 +110,12 @@ lm_status lm_kv_reserve(lm_engine *g, lm_error *e)
 
     for (uint32_t i = 0; i < g->plan->n_groups; i++) {
         uint64_t need = 0;
-        for (uint32_t s = 0; s < n; s++) {
-            if (g->seq_next[s] == g->seq_length[s])
-                continue;
-            drop_passed(g, i, s);
-            need += need_pages(g, i, s, false);
-        }
+        for (uint32_t s = 0; s < n; s++)
+            if (g->seq_next[s] != g->seq_length[s])
+                drop_passed(g, i, s);
+        for (uint32_t s = 0; s < n; s++)
+            if (g->seq_next[s] != g->seq_length[s])
+                need += need_pages(g, i, s);
         if (need > g->pages[i].n_free)
             return lm_fail(e, LM_LIMIT, "cache", LM_NO_OFFSET, "the step needs %" PRIu64 " pages of %u positions, %u are free", need,
                            LM_PAGE, g->pages[i].n_free);
@@ -105,7 +123,7 @@ lm_status lm_kv_reserve(lm_engine *g, lm_error *e)
     for (uint32_t i = 0; i < g->plan->n_groups; i++)
         for (uint32_t s = 0; s < n; s++)
             if (g->seq_next[s] != g->seq_length[s])
-                need_pages(g, i, s, true);
+                take_pages(g, i, s);
     return LM_OK;
 }
 

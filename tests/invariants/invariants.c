@@ -2,8 +2,10 @@
  *
  * On one instruction set the logits are bitwise the same however a prompt is cut, with however many threads, alone or in a
  * crowd, cold or on shared pages. What is planned is what is allocated; a step allocates nothing. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -343,6 +345,85 @@ static void refused_steps_change_nothing(void **state)
     free(got);
 }
 
+/* Two owners write to a page that they share: one copies it, the other keeps it. */
+static void the_last_owner_keeps_a_page(void **state)
+{
+    lm_error          e = { 0 };
+    lm_model         *m = NULL;
+    lm_engine        *g = NULL;
+    lm_engine_options o = { .context = 128, .sequences = 3, .rows = 16, .kv_positions = 128, .kv = LM_KV_F16, .threads = 1 };
+    lm_row            rows[10];
+    uint64_t          used, total;
+
+    (void)state;
+    assert_int_equal(lm_model_open(models[0].path, NULL, &m, &e), LM_OK);
+    assert_int_equal(lm_engine_new(m, &o, &g, &e), LM_OK);
+    for (uint32_t i = 0; i < 10; i++)
+        rows[i] = (lm_row){ 0, token_at(m, i), i, false };
+    assert_int_equal(lm_engine_step(g, rows, 10, &e), LM_OK);
+    assert_int_equal(lm_engine_share(g, 0, 1, 10, &e), LM_OK);
+    assert_int_equal(lm_engine_share(g, 0, 2, 10, &e), LM_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        rows[i] = (lm_row){ i, 1, 10, false };
+    assert_int_equal(lm_engine_step(g, rows, 3, &e), LM_LIMIT);      /* two copies, one page is free */
+    assert_int_equal(lm_engine_truncate(g, 2, 0, &e), LM_OK);
+    assert_int_equal(lm_engine_step(g, rows, 2, &e), LM_OK);
+    lm_engine_pages(g, &used, &total);
+    assert_int_equal(used, total);
+    lm_engine_free(g);
+    lm_model_close(m);
+}
+
+typedef struct canceller {
+    lm_engine  *g;
+    unsigned    wait;                /* loops before it cancels */
+    atomic_bool done;
+} canceller;
+
+static void *cancel_soon(void *arg)
+{
+    canceller *c = arg;
+
+    for (volatile unsigned i = 0; i < c->wait; i++)
+        continue;
+    lm_engine_cancel(c->g);
+    atomic_store(&c->done, true);
+    return NULL;
+}
+
+/* However late in a step it comes, a cancel ends that one or the next. */
+static void no_cancel_is_lost(void **state)
+{
+    lm_error  e = { 0 };
+    lm_model *m = NULL;
+
+    (void)state;
+    assert_int_equal(lm_model_open(models[0].path, NULL, &m, &e), LM_OK);
+    lm_engine *g   = open_engine(m, &settings[0], 1, 1);
+    lm_row     row = { 0, 1, 0, true };
+    for (unsigned k = 0; k < 400; k++) {
+        canceller c    = { .g = g, .wait = k * 97 % 20000 };
+        unsigned  late = 0;
+        pthread_t thread;
+        lm_status status = LM_OK;
+        assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &c), 0);
+        while (status == LM_OK && late < 3) {
+            late += atomic_load(&c.done);
+            status = lm_engine_step(g, &row, 1, &e);
+            assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
+        }
+        pthread_join(thread, NULL);
+        assert_int_equal(status, LM_CANCELLED);
+        assert_int_equal(lm_engine_step(g, &row, 1, &e), LM_OK);      /* and only one */
+        assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
+    }
+    lm_engine_cancel(g);
+    assert_true(lm_engine_cancelled(g));
+    assert_false(lm_engine_cancelled(g));
+    lm_engine_free(g);
+    lm_model_close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +434,8 @@ int main(void)
         cmocka_unit_test(probes_do_not_matter),
         cmocka_unit_test(planned_bytes_are_allocated_bytes),
         cmocka_unit_test(refused_steps_change_nothing),
+        cmocka_unit_test(the_last_owner_keeps_a_page),
+        cmocka_unit_test(no_cancel_is_lost),
     };
 
     n_models = golden_models(models, MOST);

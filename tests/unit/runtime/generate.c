@@ -41,6 +41,14 @@ uint32_t lm_engine_max_rows(const lm_engine *g) { (void)g; return ROWS; }
 uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence) { (void)sequence; return g->length; }
 uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence) { (void)g, (void)sequence; return 1; }
 
+bool lm_engine_cancelled(lm_engine *g)
+{
+    bool was = g->cancelled;
+
+    g->cancelled = false;
+    return was;
+}
+
 lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e)
 {
     (void)sequence;
@@ -380,6 +388,8 @@ static void cancelling(void **state)
     x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1 }, &s);
     assert_int_equal(x.stop, LM_STOP_CANCELLED);
     assert_int_equal(x.ids.n, 0);
+    assert_int_equal(x.n_prompt, 0);                                 /* nothing was read */
+    assert_false(g.cancelled);
     lm_generation_free(&x);
 }
 
