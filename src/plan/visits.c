@@ -4,7 +4,6 @@
  * for all of its visits; a row's visits are summed in the order of its route, whatever else is in the step. */
 #include "plan/compile.h"
 
-
 static uint32_t pack_visits(lm_compiler *c, uint32_t in, const lm_matmul *m, uint32_t width, const lm_node *n, lm_domain domain)
 {
     if (!m->x->pack)
@@ -34,13 +33,31 @@ static uint32_t visit_experts(lm_compiler *c, const lm_node *n, lm_domain domain
     return out;
 }
 
+/* Rows of x for every visit, in the order of the visits. */
+static uint32_t copy_visits(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t x, uint32_t order)
+{
+    uint32_t out = lm_plan_visits(c, n->path, c->plan->buffers[x].stride, domain, n->experts.top_k);
+    lm_step *s   = lm_plan_step(c, LM_STEP_VISIT, (uint32_t)(n - c->p->nodes), domain);
+
+    s->in[0] = x;
+    s->in[1] = order;
+    s->out   = out;
+    s->times = n->experts.top_k;
+    return out;
+}
+
 void lm_plan_experts(lm_compiler *c, uint32_t index)
 {
     const lm_node   *n      = &c->p->nodes[index];
     lm_domain        domain = lm_domain_of(c, n->out);
     uint32_t         k = n->experts.top_k, e = n->experts.n_experts;
-    const lm_matmul *m = c->plan->weights[n->weights[0]].matmul, *d = c->plan->weights[n->weights[2]].matmul;
-    uint32_t         x = lm_plan_packed(c, n->in[0], domain, m), route = lm_plan_input(c, n->in[1], domain);
+    const lm_matmul *m[3];
+
+    for (uint32_t i = 0; i < 3; i++)
+        m[i] = c->plan->weights[n->weights[i]].matmul;
+    /* gate and up may be of types that want their input in different forms */
+    uint32_t x[2] = { lm_plan_packed(c, n->in[0], domain, m[0]), lm_plan_packed(c, n->in[0], domain, m[1]) };
+    uint32_t route = lm_plan_input(c, n->in[1], domain);
 
     /* order: [visits] row, [visits] place of each (row, choice), then where each expert's visits begin [E + 1] */
     uint64_t rows  = domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows;
@@ -49,22 +66,17 @@ void lm_plan_experts(lm_compiler *c, uint32_t index)
     lm_step *sort                = lm_plan_step(c, LM_STEP_SORT, index, domain);
     sort->in[0]                  = route;
     sort->out                    = order;
-    uint32_t stride              = (uint32_t)c->plan->buffers[x].stride;
-    uint32_t visits              = lm_plan_visits(c, n->path, stride, domain, k);
-    lm_step *visit               = lm_plan_step(c, LM_STEP_VISIT, index, domain);
-    visit->in[0]                 = x;
-    visit->in[1]                 = order;
-    visit->out                   = visits;
-    visit->times                 = k;
+    uint32_t visits              = copy_visits(c, n, domain, x[0], order);
+    uint32_t others              = x[1] == x[0] ? visits : copy_visits(c, n, domain, x[1], order);
     uint32_t gate                = visit_experts(c, n, domain, 0, visits, order);
-    uint32_t up                  = visit_experts(c, n, domain, 1, visits, order);
+    uint32_t up                  = visit_experts(c, n, domain, 1, others, order);
     lm_step *glu                 = lm_plan_step(c, LM_STEP_GLU, index, domain);
     glu->in[0]                   = gate;
     glu->in[1]                   = up;
     glu->out                     = gate;
     glu->width                   = n->experts.width;
     glu->times                   = k;
-    uint32_t inner               = pack_visits(c, gate, d, n->experts.width, n, domain);
+    uint32_t inner               = pack_visits(c, gate, m[2], n->experts.width, n, domain);
     uint32_t down                = visit_experts(c, n, domain, 2, inner, order);
     uint32_t y                   = lm_plan_value(c, n->out);
     lm_step *sum                 = lm_plan_step(c, LM_STEP_COMBINE, index, domain);

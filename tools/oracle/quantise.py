@@ -1,7 +1,8 @@
 """Quantised GGUF files by llama.cpp's own quantisers, and what their weights are in float32.
 
-Two kinds: a mixture as llama.cpp chooses it (`Q4_K_M`: the file a user would have), and one type per tensor in turn, so
-that one small file holds every type. Reference: the weights as gguf-py dequantises them, in transformers, float32.
+Three kinds: a mixture as llama.cpp chooses it (`Q4_K_M`: the file a user would have), one type per tensor in turn, so
+that one small file holds every type, and a type of their own for some tensors of a layer. Reference: the weights as gguf-py
+dequantises them, in transformers, float32.
 """
 
 import ctypes
@@ -32,33 +33,46 @@ def mixture(name: str):
     return quantise
 
 
-def in_turn(*types: str):
-    """The matrices of the file, in its order, take these types in turn."""
+def by_name(choose):
+    """Matrices take the type that `choose` says for a tensor's name; None: they stay as they are."""
     def quantise(source: Path, out: Path):
         import gguf
         import convert
-        turn = cycle(types)
         chunk = ggml().ggml_quantize_chunk
         chunk.restype = ctypes.c_size_t
 
-        def one(_name, tensor):
+        def one(name, tensor):
             data = np.array(tensor.data)
-            if data.ndim < 2:
+            kind = choose(name) if data.ndim >= 2 else None
+            if kind in (None, "F32"):
                 return data, tensor.tensor_type
-            kind = gguf.GGMLQuantizationType[next(turn)]
-            if kind == gguf.GGMLQuantizationType.F32:
-                return data, kind
-            rows, width = data.shape
-            packed = np.empty(gguf.quant_shape_to_byte_shape((rows, width), kind), np.uint8)
+            kind = gguf.GGMLQuantizationType[kind]
+            width = data.shape[-1]
+            packed = np.empty(gguf.quant_shape_to_byte_shape(data.shape, kind), np.uint8)
             even = np.ones(width, np.float32)       # some types demand an importance per column
             used = chunk(ctypes.c_int(int(kind)), data.ctypes.data_as(ctypes.c_void_p), packed.ctypes.data_as(ctypes.c_void_p),
-                         ctypes.c_int64(0), ctypes.c_int64(rows), ctypes.c_int64(width), even.ctypes.data_as(ctypes.c_void_p))
+                         ctypes.c_int64(0), ctypes.c_int64(data.size // width), ctypes.c_int64(width),
+                         even.ctypes.data_as(ctypes.c_void_p))
             assert used == packed.nbytes, (kind, used, packed.nbytes)
             return packed, kind
 
         out.write_bytes(source.read_bytes())
         convert.rewrite(out, replace=one)
     return quantise
+
+
+def in_turn(*types: str):
+    """The matrices of the file, in its order, take these types in turn."""
+    turn = cycle(types)
+    return by_name(lambda _name: next(turn))
+
+
+def layers(**types: tuple[str, ...]):
+    """The matrix `part` of layer i takes types[part][i]."""
+    def choose(name):
+        words = name.split(".")
+        return types[words[2]][int(words[1])] if words[0] == "blk" and words[2] in types else None
+    return by_name(choose)
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -70,6 +84,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
     names = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
     parts = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_output": "self_attn.o_proj"}
     parts |= {f"attn_{x}": f"self_attn.{x}_proj" for x in "qkv"} | {f"ffn_{x}": f"mlp.{x}_proj" for x in ("gate", "up", "down")}
+    parts |= {"ffn_gate_inp": "mlp.gate"} | {f"ffn_{x}_exps": f"mlp.experts.{x}_proj" for x in ("gate", "up", "down")}
     out = {}
     for t in reader.tensors:
         stem, suffix = t.name.rsplit(".", 1)
@@ -84,7 +99,10 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
             name = f"model.layers.{layer}.{parts[part]}"
         else:
             name = names[stem]
-        out[f"{name}.{suffix}"] = value.contiguous()
+        out[name if "experts" in name else f"{name}.{suffix}"] = value.contiguous()
+    for gate in [name for name in out if name.endswith("experts.gate_proj")]:
+        stem = gate.removesuffix("gate_proj")
+        out[f"{stem}gate_up_proj"] = torch.cat([out.pop(gate), out.pop(f"{stem}up_proj")], 1)
     return out
 
 

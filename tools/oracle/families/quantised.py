@@ -1,9 +1,10 @@
-"""Quantised files of one wider Llama: rows of 256, the block of the K types. The reference sees the dequantised weights."""
+"""Quantised files of one wider Llama: rows of 256, the block of the K types; of a small Mixtral. The reference sees the dequantised
+weights."""
 
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from case import Case
-from quantise import in_turn, mixture
+from quantise import in_turn, layers, mixture
 from reference import kv_modulo, uniform_attention
 
 SHAPE = dict(vocab_size=131, hidden_size=256, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
@@ -27,4 +28,11 @@ CASES = [
     quantised("codebooks", "every type with a codebook, the ternary ones",
               in_turn("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0",
                       "MXFP4", "Q4_K", "Q2_K", "IQ3_S")),
+    Case(name="experts", family="quantised", config=MixtralConfig, model=MixtralForCausalLM,
+         shows="gate and up of the experts are of types that want their input in different forms, either way round",
+         quantise=layers(ffn_gate_exps=("F16", "Q8_0", "Q4_0", "BF16"), ffn_up_exps=("Q8_0", "F16", "Q8_0", "Q4_1"),
+                         ffn_down_exps=("Q8_0", "Q4_0", "F16", "Q8_0")),
+         flips={"attention uniform": uniform_attention, "kv modulo": kv_modulo}, rows=(16,), taps=False,
+         kwargs=dict(SHAPE, hidden_size=64, intermediate_size=64, num_hidden_layers=4, head_dim=16, num_local_experts=4,
+                     num_experts_per_tok=2)),
 ]
