@@ -71,9 +71,12 @@ uint32_t  lm_engine_max_rows(const lm_engine *g);
 
 /* What the matrix products of a step cost at least: measured speed against these and lm_machine_measure is the share of the
  * machine's limit. Operations: a multiplication and an addition are two. */
+typedef struct lm_ops {
+    uint64_t int8, bf16, f32;                    /* by arithmetic */
+} lm_ops;
+
 typedef struct lm_work {
-    uint64_t int8_ops, bf16_ops, f32_ops;        /* of one prompt row; by arithmetic */
-    uint64_t head_ops;                           /* further, of a row that wants logits: past the last attention */
+    lm_ops   row, logits;                        /* of one row; besides, where it wants logits */
     uint64_t weight_bytes;                       /* read by a step of one row with logits */
     uint64_t kv_bytes;                           /* read besides, for each position that all layers see */
 } lm_work;

@@ -138,6 +138,21 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
 /* Which of a table's lists: 0 theta as defined, 1 theta that runs. */
 enum { AS_DEFINED, AS_RUN };
 
+typedef struct unpack_job {
+    const lm_container   *tensors;
+    const lm_tensor_info *t;
+    float                *x;
+} unpack_job;
+
+static lm_status unpack(void *arg)
+{
+    const unpack_job *j = arg;
+
+    lm_container_unpack(j->tensors, j->t, 0, j->t->elements, j->x);
+    return LM_OK;
+}
+
+/* NULL where there are none, or where the file has been cut short. */
 static const float *stored_floats(lm_facts *f, uint32_t weight)
 {
     const lm_weight *w = weight == LM_NONE ? NULL : &f->s.program->weights[weight];
@@ -146,9 +161,7 @@ static const float *stored_floats(lm_facts *f, uint32_t weight)
         return NULL;
     const lm_tensor_info *t = lm_container_find(f->s.tensors, w->gguf);
     float                *x = t && t->elements == w->elements ? lm_arena_new(&f->arena, w->elements, float) : NULL;
-    if (x)
-        lm_container_unpack(f->s.tensors, t, 0, w->elements, x);
-    return x;
+    return x && lm_filemap_guard(unpack, &(unpack_job){ f->s.tensors, t, x }, NULL, NULL) == LM_OK ? x : NULL;
 }
 
 static void fill_theta(lm_facts *f, lm_fact *list)

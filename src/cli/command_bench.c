@@ -298,11 +298,16 @@ static double at_peak(uint64_t ops, const lm_rate *rate, const lm_rate *otherwis
 /* Seconds that the peaks allow at best, and which of them it is. */
 typedef struct floor_time { double seconds; const char *by; } floor_time;
 
-static floor_time slower(double compute, double reading, double int8, double bf16, double f32)
+/* So many rows, some of them with logits, against so many seconds of reading. */
+static floor_time slower(const lm_limits *l, const lm_work *w, double rows, double logits, double reading)
 {
-    if (reading >= compute)
+    double int8 = at_peak(w->row.int8, &l->int8, &l->f32) * rows + at_peak(w->logits.int8, &l->int8, &l->f32) * logits;
+    double bf16 = at_peak(w->row.bf16, &l->bf16, &l->f32) * rows + at_peak(w->logits.bf16, &l->bf16, &l->f32) * logits;
+    double f32  = at_peak(w->row.f32, &l->f32, &l->f32) * rows + at_peak(w->logits.f32, &l->f32, &l->f32) * logits;
+
+    if (reading >= int8 + bf16 + f32)
         return (floor_time){ reading, "memory" };
-    return (floor_time){ compute, int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32" };
+    return (floor_time){ int8 + bf16 + f32, int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32" };
 }
 
 static void set_limit(bench *b)
@@ -312,13 +317,12 @@ static void set_limit(bench *b)
     lm_work w;
 
     lm_engine_work(b->g, &w);
-    double int8 = at_peak(w.int8_ops, &l->int8, &l->f32), bf16 = at_peak(w.bf16_ops, &l->bf16, &l->f32);
-    double f32 = at_peak(w.f32_ops, &l->f32, &l->f32), row = int8 + bf16 + f32;
     double weights = (double)w.weight_bytes / l->memory.all, keys = (double)w.kv_bytes * r->sequences / l->memory.all;
     double batches = ceil((double)r->prompt / r->batch) * r->sequences, at = (double)r->depth + r->prompt;
 
-    floor_time p = slower(row * r->prompt * r->sequences, batches * (weights + keys / r->sequences * r->depth), int8, bf16, f32);
-    floor_time g = slower(row * r->sequences * r->gen, r->gen * (weights + keys * at), int8, bf16, f32);
+    double rows = (double)r->prompt * r->sequences, tokens = (double)r->gen * r->sequences;
+    floor_time p = slower(l, &w, rows, r->sequences, batches * (weights + keys / r->sequences * r->depth));
+    floor_time g = slower(l, &w, tokens, tokens, r->gen * (weights + keys * at));
     r->limit      = r->tokens / ((r->prompt ? p.seconds : 0) + (r->gen ? g.seconds : 0));
     r->limited_by = r->prompt && (!r->gen || p.seconds > g.seconds) ? p.by : g.by;
     r->peak = r->limited_by[0] == 'm'   ? l->memory.all

@@ -289,12 +289,11 @@ uint32_t lm_record_weight(lm_builder *b, const char *module, const char *paramet
 
 lm_node *lm_record_node(lm_builder *b, lm_op_code code, const char *path, uint32_t width)
 {
-    static lm_node nowhere;      /* what callers write to after a failure */
-    lm_program    *p = b->p;
+    lm_program *p = b->p;
 
     if (!LM_GROW(b, nodes, p->n_nodes) || !LM_GROW(b, values, p->n_values)) {
-        nowhere = (lm_node){ 0 };
-        return &nowhere;
+        b->nowhere = (lm_node){ 0 };
+        return &b->nowhere;
     }
     lm_node *n = &p->nodes[p->n_nodes];
     *n         = (lm_node){

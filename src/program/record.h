@@ -20,6 +20,7 @@ struct lm_builder {
     bool           latent_naive;
     bool           failed;
     lm_error       error;
+    lm_node        nowhere;                          /* what callers write to after a failure */
 };
 
 /* Room for one more in a growing array of the program, which has `n`. */

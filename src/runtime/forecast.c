@@ -173,10 +173,10 @@ static double keys_seen(uint64_t first, uint64_t n, uint64_t window)
     return sum;
 }
 
-static lm_status forward_seconds(lm_engine *g, rates *r, double *per_key, const lm_forward *f, lm_forecast *out, double *seconds,
-                                 lm_error *e)
+/* What a forward takes, `times` over. */
+static lm_status add_forward(lm_engine *g, rates *r, double *per_key, const lm_forward *f, double times, lm_forecast *out, lm_error *e)
 {
-    double threads = lm_pool_used(g->pool), all = (double)(f->rows * f->sequences), sum = 0;
+    double threads = lm_pool_used(g->pool), all = (double)(f->rows * f->sequences);
 
     LM_TRY(lm_time_products(g, &r->products, f, e));
     for (uint32_t i = 0; i < g->plan->n_steps; i++) {
@@ -184,22 +184,16 @@ static lm_status forward_seconds(lm_engine *g, rates *r, double *per_key, const 
         double         rows = (s->domain == LM_WANTED_ROWS ? (double)f->wanted : all) * s->times, spread = rows > threads ? threads : 1;
         const lm_node *n    = s->node == LM_NONE ? NULL : &g->program->nodes[s->node];
         if (lm_is_product(s)) {
-            double t = lm_product_seconds(g, &r->products, s, f, &out->unknown);
-            out->products += t;
-            sum += t;
+            out->products += times * lm_product_seconds(g, &r->products, s, f, &out->unknown);
         } else if (s->code == LM_STEP_ATTENTION) {
-            double t = per_key[n->attention.cache] * keys_seen(f->first, f->rows, n->attention.spec.window) * (double)f->sequences;
-            out->attention += t;
-            sum += t;
+            double keys = keys_seen(f->first, f->rows, n->attention.spec.window) * (double)f->sequences;
+            out->attention += times * per_key[n->attention.cache] * keys;
         } else if (n) {
             double each = s->code == LM_STEP_PACK ? r->pack * s->width * s->parts : r->row * g->program->values[n->out].width;
-            double t    = rows / spread * each;
-            out->rows += t;
-            sum += t;
+            out->rows += times * rows / spread * each;
         }
     }
-    out->waiting += r->stage * g->plan->n_stages;
-    *seconds = sum + r->stage * g->plan->n_stages;
+    out->waiting += times * r->stage * g->plan->n_stages;
     return LM_OK;
 }
 
@@ -247,17 +241,14 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
     lm_pool_use(g->pool, (rows ? rows : sequences) > LM_FEW_ROWS ? g->threads_batch : g->threads);
     time_rest(g, packing_product(g), &r);
     time_caches(g, rows > LM_TILE ? LM_TILE : rows ? (uint32_t)rows : 1, depth, per_key);
-    lm_status status  = LM_OK;
-    double    seconds = 0;
+    lm_status status = LM_OK;
     for (uint64_t at = 0; prompt && at < prompt && status == LM_OK; at += rows) {
         uint64_t n = prompt - at < rows ? prompt - at : rows;
-        status     = forward_seconds(g, &r, per_key, &(lm_forward){ n, depth + at, 1, at + n == prompt }, out, &seconds, e);
-        out->seconds += (double)sequences * seconds;
+        status     = add_forward(g, &r, per_key, &(lm_forward){ n, depth + at, 1, at + n == prompt }, sequences, out, e);
     }
-    if (!prompt) {
-        status       = forward_seconds(g, &r, per_key, &(lm_forward){ 1, depth, sequences, sequences }, out, &seconds, e);
-        out->seconds = seconds;
-    }
+    if (!prompt)
+        status = add_forward(g, &r, per_key, &(lm_forward){ 1, depth, sequences, sequences }, 1, out, e);
+    out->seconds = out->products + out->attention + out->rows + out->waiting;
     lm_free(per_key);
     return status;
 }

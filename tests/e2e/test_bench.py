@@ -32,6 +32,8 @@ def test_every_combination_is_a_line(lamina, model):
     for r in lines:
         assert 0 < r["median_ts"] <= r["best_ts"] and r["limit_ts"] > 0 and r["peak"] > 0 and r["limited_by"] in ("int8", "bf16", "f32", "memory")
         assert r["predicted_ts"] > 0 and r["predicted"]["products"] > 0
+        parts = sum(r["predicted"][part] for part in ("products", "attention", "rows", "waiting"))
+        assert parts == pytest.approx(r["predicted"]["seconds"], rel=1e-6)
         assert r["load_seconds"] > 0 and r["scratch_bytes"] > 0 and r["peak_rss"] > 0
         assert r["planned_bytes"] == r["weight_bytes"] + r["kv_bytes"] + r["scratch_bytes"]
 
