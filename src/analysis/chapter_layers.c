@@ -153,7 +153,8 @@ static void put_operation(branch *b, uint32_t m, uint32_t i)
     const lm_node    *n    = &p->nodes[i];
     size_t            skip = strlen(p->modules[m].path);
     bool              below = strncmp(n->path, p->modules[m].path, skip) == 0 && n->path[skip] == '.';
-    const char       *word = n->code == LM_OP_ADD ? _("+ residual") : below ? n->path + skip + 1 : last_word(n->path);
+    const char       *sum  = lm_is_residual(b->f->ledger, i) ? _("+ residual") : "+";
+    const char       *word = n->code == LM_OP_ADD ? sum : below ? n->path + skip + 1 : last_word(n->path);
     lm_buf            what = { 0 };
 
     describe_op(b->f, i, &what);

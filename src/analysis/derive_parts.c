@@ -282,7 +282,7 @@ void lm_derive_residual(lm_derivation *d)
 
     lm_let_sizes(d);
     for (uint32_t i = 0; i < p->n_nodes; i++)
-        adds += p->nodes[i].code == LM_OP_ADD && p->nodes[i].layer == 0 && d->f->ledger->block[i] == LM_NONE;
+        adds += p->nodes[i].layer == 0 && lm_is_residual(d->f->ledger, i);
     if (!adds)
         return;
     lm_let_count(d, "adds", "a", _("additions to the stream in a layer"), adds);

@@ -150,8 +150,7 @@ static uint32_t add_node(lm_walk *w, uint32_t i)
     case LM_OP_ROPE:
         return add_rope(w, n);
     case LM_OP_ADD:
-        return lm_graph_add(w->g, LM_SHAPE_CIRCLE, LM_MARK_SUM, n->layer >= 0 &&
-                            w->d->f->ledger->block[i] == LM_NONE ? _("+ residual") : "+");
+        return lm_graph_add(w->g, LM_SHAPE_CIRCLE, LM_MARK_SUM, lm_is_residual(w->d->f->ledger, i) ? _("+ residual") : "+");
     case LM_OP_GLU:
         return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_GATE, _("%s(gate) ⊙ up\n%s lanes"), lm_act_name(n->glu.act),
                             lm_grouped(w->d->f, p->values[n->out].width));
@@ -197,7 +196,7 @@ void lm_walk_ops(lm_walk *w, uint32_t from, uint32_t to)
     const lm_program *p = f->s.program;
 
     for (uint32_t i = from; i < to; i++) {
-        uint32_t block = p->nodes[i].layer >= 0 ? f->ledger->block[i] : LM_NONE;
+        uint32_t block = p->nodes[i].layer >= 0 && !lm_is_residual(f->ledger, i) ? f->ledger->block[i] : LM_NONE;
         bool     group = block != LM_NONE && p->modules[block].end_op - p->modules[block].first_op > 1;
         if (w->block != LM_NONE && w->block != block) {
             lm_graph_close(w->g);

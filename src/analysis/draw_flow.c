@@ -155,7 +155,7 @@ static void draw_part(lm_drawing *d, uint32_t layer, lm_part part, const char *n
         bool     mine  = f->ledger->part[i] == part;
         if (block != LM_NONE && norm)
             mine = p->modules[block].end_op - p->modules[block].first_op > 1 && f->ledger->attends[block] == (part == LM_PART_ATTENTION);
-        if (!mine)
+        if (!mine || lm_is_residual(f->ledger, i))
             continue;
         lm_walk_op(&w, i);
         any = true;
@@ -235,13 +235,13 @@ void lm_draw_end_to_end(lm_drawing *d)
 /* What an addition of layer 0 adds. */
 static const char *added(const lm_facts *f, uint32_t i)
 {
-    const lm_program *p = f->s.program;
-    bool              attention = false, mlp = false;
+    bool attention = false, mlp = false;
 
-    for (uint32_t k = 0; k < p->nodes[i].n_in; k++) {
-        uint32_t from = p->values[p->nodes[i].in[k]].producer;
+    for (uint32_t k = 0; k < f->s.program->nodes[i].n_in; k++) {
+        uint32_t from = lm_added_by(f->ledger, i, k);
+        if (from == LM_NONE)
+            continue;
         attention |= f->ledger->part[from] == LM_PART_ATTENTION;
-        attention |= f->ledger->block[from] != LM_NONE && f->ledger->attends[f->ledger->block[from]];
         mlp |= f->ledger->part[from] == LM_PART_MLP;
     }
     return attention && mlp ? _("attention and MLP") : attention ? _("attention") : mlp ? "MLP" : _("a branch");
@@ -255,7 +255,7 @@ void lm_draw_residual(lm_drawing *d)
     uint32_t          n = 0, adds[8];
 
     for (uint32_t i = 0; i < p->n_nodes && p->nodes[i].layer <= 0; i++)
-        if (p->nodes[i].layer == 0 && p->nodes[i].code == LM_OP_ADD && f->ledger->block[i] == LM_NONE && n < 8)
+        if (p->nodes[i].layer == 0 && lm_is_residual(f->ledger, i) && n < 8)
             adds[n++] = i;
     if (!g || !n) {
         d->missing = "nothing is added to a stream";

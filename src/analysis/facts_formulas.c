@@ -169,9 +169,9 @@ void lm_fill_flow(lm_facts *f, lm_fact *g)
     lm_buf_clear(&b);
     uint64_t sums = 0, skips = 0;
     for (uint32_t i = 0; i < f->s.program->n_nodes; i++) {
-        const lm_node *n = &f->s.program->nodes[i];
-        sums += n->layer == 0 && n->code == LM_OP_ADD;
-        skips += n->layer >= 0 && n->code == LM_OP_ADD;
+        bool residual = lm_is_residual(f->ledger, i);
+        sums += residual && f->s.program->nodes[i].layer == 0;
+        skips += residual;
     }
     for (uint32_t m = f->ledger->child[0]; m != LM_NONE; m = f->ledger->sibling[m])
         lm_buf_printf(&b, "%s%s", b.size ? " + " : "", f->s.program->modules[m].name);

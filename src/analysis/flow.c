@@ -53,36 +53,75 @@ static bool reads_sum(const lm_program *p, lm_value v, lm_value sum)
     return true;
 }
 
+/* The chain so far. */
+typedef struct chain {
+    lm_buf  *out;
+    size_t   from;               /* where it starts in `out` */
+    lm_value sum;                /* the last residual sum; LM_NONE before it */
+    lm_value last;               /* what was shown last; LM_NONE at the start */
+} chain;
+
+static void put(chain *c, const char *word, bool beside, lm_value made)
+{
+    arrow(c->out, c->from, beside);
+    lm_buf_add_str(c->out, word);
+    c->last = made;
+}
+
+static void put_norm(chain *c, const lm_node *n, const lm_module *layer)
+{
+    put(c, norm_word(n), c->last != LM_NONE && n->in[0] == layer->in, n->out);
+}
+
+static void put_block(lm_facts *f, chain *c, uint32_t i)
+{
+    const lm_program *p = f->s.program;
+    const lm_module  *m = &p->modules[f->ledger->block[i]];
+    char              word[64];
+
+    put(c, block_word(f, i, word), c->last != m->in && !reads_sum(p, m->in, c->sum), m->out);
+}
+
+static void put_act(chain *c, const lm_node *n)
+{
+    lm_traits t = { .has_act = true, .act = n->glu.act, .glu = n->code == LM_OP_GLU ? n : NULL };
+    char      word[64];
+
+    put(c, lm_mlp_name(&t, word, sizeof word), false, n->out);
+}
+
+static void put_scale(chain *c, const lm_node *n)
+{
+    char word[64];
+
+    snprintf(word, sizeof word, "× %g", lm_decimal(n->scale.factor));
+    put(c, word, false, n->out);
+}
+
 void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_buf *out)
 {
     const lm_program *p = f->s.program;
     const lm_module  *m = &p->modules[f->ledger->layer[layer]];
-    uint32_t          block = LM_NONE;
-    lm_value          sum   = LM_NONE;       /* the last residual sum */
-    size_t            from = out->size;
-    char              word[64];
+    uint32_t          block = LM_NONE;       /* that of the operation before */
+    chain             c = { out, out->size, LM_NONE, LM_NONE };
 
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
         const lm_node *n = &p->nodes[i];
         uint32_t       b = f->ledger->block[i];
-        if (n->code == LM_OP_ADD && b == LM_NONE) {
-            arrow(out, from, false);
-            lm_buf_add_str(out, "+");
-            sum = n->out;
-        } else if (b != LM_NONE && b != block && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM) &&
-                   p->modules[b].end_op == p->modules[b].first_op + 1) {
-            arrow(out, from, false);
-            lm_buf_add_str(out, norm_word(n));
-        } else if (b != LM_NONE && b != block && p->modules[b].end_op > p->modules[b].first_op + 1) {
-            arrow(out, from, !reads_sum(p, p->modules[b].in, sum));
-            lm_buf_add_str(out, block_word(f, i, word));
-        } else if (b == LM_NONE && (n->code == LM_OP_ACT || n->code == LM_OP_GLU)) {
-            lm_traits t = { .has_act = true, .act = n->glu.act, .glu = n->code == LM_OP_GLU ? n : NULL };
-            arrow(out, from, false);
-            lm_buf_add_str(out, lm_mlp_name(&t, word, sizeof word));
-        } else if (b != LM_NONE && b != block && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN))) {
-            arrow(out, from, false);
-            lm_buf_add_str(out, p->modules[b].name);     /* products that stand in the layer itself */
+        bool           alone = b == LM_NONE || p->modules[b].end_op == p->modules[b].first_op + 1;
+        if (lm_is_residual(f->ledger, i)) {
+            put(&c, "+", false, n->out);
+            c.sum = n->out;
+        } else if (!alone && b != block) {
+            put_block(f, &c, i);
+        } else if (alone && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM)) {
+            put_norm(&c, n, m);
+        } else if (alone && (n->code == LM_OP_ACT || n->code == LM_OP_GLU)) {
+            put_act(&c, n);
+        } else if (alone && n->code == LM_OP_SCALE) {
+            put_scale(&c, n);
+        } else if (alone && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN))) {
+            put(&c, p->modules[b == LM_NONE ? n->module : b].name, false, n->out);   /* products in the layer itself */
         }
         block = b;
     }
@@ -100,9 +139,11 @@ static void put_outside(lm_facts *f, uint32_t from, uint32_t to, bool after, lm_
             lm_buf_printf(out, _(" → embedding %llu×%u"), (unsigned long long)p->weights[n->weights[0]].dims[0],
                           p->values[n->out].width);
             break;
-        case LM_OP_POSITION:
-        case LM_OP_SINUSOID:
+        case LM_OP_ADD:
             lm_buf_add_str(out, _(" + positions"));
+            break;
+        case LM_OP_SCALE:
+            lm_buf_printf(out, " → × %g", lm_decimal(n->scale.factor));
             break;
         case LM_OP_RMS_NORM:
         case LM_OP_LAYER_NORM:

@@ -274,6 +274,32 @@ void lm_ledger_free(lm_ledger *l)
     lm_free(l);
 }
 
+/* ---- the stream ---- */
+
+bool lm_is_residual(const lm_ledger *l, uint32_t i)
+{
+    const lm_program *p = l->program;
+    const lm_node    *n = &p->nodes[i];
+
+    if (n->code != LM_OP_ADD || n->layer < 0)
+        return false;
+    for (uint32_t k = 0; k < n->n_in; k++)
+        if (l->block[i] == LM_NONE || l->block[p->values[n->in[k]].producer] != l->block[i])
+            return true;
+    return false;
+}
+
+uint32_t lm_added_by(const lm_ledger *l, uint32_t i, uint32_t k)
+{
+    const lm_program *p    = l->program;
+    uint32_t          from = p->values[p->nodes[i].in[k]].producer;
+
+    while (p->nodes[from].layer == p->nodes[i].layer &&
+           (p->nodes[from].code == LM_OP_RMS_NORM || p->nodes[from].code == LM_OP_LAYER_NORM || p->nodes[from].code == LM_OP_SCALE))
+        from = p->values[p->nodes[from].in[0]].producer;
+    return p->nodes[from].layer != p->nodes[i].layer || lm_is_residual(l, from) ? LM_NONE : from;
+}
+
 /* ---- sums ---- */
 
 void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out)

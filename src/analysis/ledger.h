@@ -32,6 +32,13 @@ typedef struct lm_ledger lm_ledger;
 lm_status lm_ledger_new(const lm_program *p, lm_ledger **out, lm_error *e);
 void      lm_ledger_free(lm_ledger *l);
 
+/* Whether an operation adds to the stream: it joins what was made in different parts of a layer, wherever it is recorded. A sum
+ * of what one part has made (shared experts beside routed ones) belongs to that part. */
+bool lm_is_residual(const lm_ledger *l, uint32_t i);
+
+/* What the layer adds there, behind its norms and multipliers: an operation of a part. LM_NONE: input `k` is the stream itself. */
+uint32_t lm_added_by(const lm_ledger *l, uint32_t i, uint32_t k);
+
 /* Sums over the operations of a module, nested ones included. */
 typedef struct lm_module_sums {
     uint64_t parameters;         /* of weights that are read here first */

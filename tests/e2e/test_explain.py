@@ -124,3 +124,14 @@ def test_skip_edges_are_drawn(lamina):
     assert len(sums) == 2
     for n in sums:
         assert len(re.findall(rf" --> {n}$", done, re.M)) == 2
+
+
+def test_sums_recorded_inside_a_module_are_sums_of_the_stream(lamina):
+    """BLOOM adds in attention and MLP, MPT in its MLP; DeepSeek's sum of shared and routed experts is none of the stream's."""
+    for preset, layers, width in (("mpt-7b", 32, 4096), ("bloom-560m", 24, 1024), ("deepseek-v2", 60, 5120), ("gemma-2-2b", 26, 2304)):
+        steps = explain(lamina, "residual", preset)["derivation"]["steps"]
+        values = {s["name"]: s["value"] for s in steps}
+        assert (values["updates"], values["flops"]) == (2 * layers, 2 * layers * width), preset
+        drawn = lamina("explain", "--diagram", "residual", preset)
+        assert drawn.returncode == 0 and f"{2 * (layers - 2)} additions" in drawn.stdout, preset
+        assert "a branch" not in drawn.stdout and "attention" in drawn.stdout and "MLP" in drawn.stdout, preset
