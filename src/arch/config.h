@@ -153,6 +153,9 @@ lm_status lm_read_local_rope(const lm_source *s, double default_base, lm_config 
 /* Says of the embedding that was just made which of its rows is padding. */
 void lm_say_padding(lm_builder *b, const lm_config *c);
 
+/* What "gelu_new" means; false: nobody knows. */
+bool lm_act_spelled(const char *word, lm_act *out);
+
 /* hidden_act and its kin: act and act_class. */
 lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_config *c, lm_error *e);
 

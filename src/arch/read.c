@@ -186,18 +186,39 @@ void lm_say_padding(lm_builder *b, const lm_config *c)
         lm_says(b, "padding_idx=%s", c->pad_token);
 }
 
+/* As config.json spells them, and what transformers' modules are called. */
+static const struct {
+    const char *name, *class_name;
+    lm_act      act;
+} spelled_acts[] = {
+    { "silu", "SiLUActivation", LM_ACT_SILU },              { "swish", "SiLUActivation", LM_ACT_SILU },
+    { "gelu", "GELUActivation", LM_ACT_GELU },              { "gelu_new", "NewGELUActivation", LM_ACT_GELU_TANH },
+    { "gelu_fast", "FastGELUActivation", LM_ACT_GELU_TANH }, { "gelu_pytorch_tanh", "GELUTanh", LM_ACT_GELU_TANH },
+    { "quick_gelu", "QuickGELUActivation", LM_ACT_GELU_QUICK }, { "relu", "ReLU", LM_ACT_RELU },
+    { "relu2", "ReLUSquaredActivation", LM_ACT_RELU2 },
+};
+
+static size_t find_act(lm_view word)
+{
+    size_t i = 0;
+
+    while (i < sizeof spelled_acts / sizeof *spelled_acts && !lm_view_is(word, spelled_acts[i].name))
+        i++;
+    return i;
+}
+
+bool lm_act_spelled(const char *word, lm_act *out)
+{
+    size_t i = find_act((lm_view){ word, strlen(word) });
+
+    if (i == sizeof spelled_acts / sizeof *spelled_acts)
+        return false;
+    *out = spelled_acts[i].act;
+    return true;
+}
+
 lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_config *c, lm_error *e)
 {
-    static const struct {
-        const char *name, *class_name;
-        lm_act      act;
-    } known[] = {
-        { "silu", "SiLUActivation", LM_ACT_SILU },              { "swish", "SiLUActivation", LM_ACT_SILU },
-        { "gelu", "GELUActivation", LM_ACT_GELU },              { "gelu_new", "NewGELUActivation", LM_ACT_GELU_TANH },
-        { "gelu_fast", "FastGELUActivation", LM_ACT_GELU_TANH }, { "gelu_pytorch_tanh", "GELUTanh", LM_ACT_GELU_TANH },
-        { "quick_gelu", "QuickGELUActivation", LM_ACT_GELU_QUICK }, { "relu", "ReLU", LM_ACT_RELU },
-        { "relu2", "ReLUSquaredActivation", LM_ACT_RELU2 },
-    };
     lm_view word;
 
     c->act       = fallback;
@@ -205,12 +226,12 @@ lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_co
     if (s->kind == LM_GGUF || !lm_meta_has(s->meta, hf))
         return LM_OK;
     LM_TRY(lm_meta_string(s->meta, hf, &word, e));
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (lm_view_is(word, known[i].name)) {
-            c->act       = known[i].act;
-            c->act_class = known[i].class_name;
-            return LM_OK;
-        }
+    size_t i = find_act(word);
+    if (i < sizeof spelled_acts / sizeof *spelled_acts) {
+        c->act       = spelled_acts[i].act;
+        c->act_class = spelled_acts[i].class_name;
+        return LM_OK;
+    }
     lm_fail(e, LM_UNSUPPORTED, hf, LM_NO_OFFSET, "activation \"%.*s\" is not known",
             (int)(word.size < 64 ? word.size : 64), word.data);
     return lm_fail_in(e, lm_meta_file(s->meta));

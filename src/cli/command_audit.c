@@ -36,7 +36,7 @@ typedef struct audit {
     lm_cli        *cli;
     audit_options *o;
     subject        subjects[MOST_MODELS];
-    size_t         n_subjects, line, counts[4], statements;
+    size_t         n_subjects, line, counts[4], statements, unknown;      /* unknown: rows whose first cell names nothing */
     json_t        *list;
     lm_buf         out;
 } audit;
@@ -176,6 +176,19 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
     return LM_OK;
 }
 
+/* "---", ":--": what stands below the heads of columns. */
+static bool is_rule(const char *cell)
+{
+    return *cell && strspn(cell, ":- ") == strlen(cell);
+}
+
+/* Whether the row before `next` names columns. */
+static bool heads_table(const char *next)
+{
+    next += next ? strspn(next, " |") : 0;
+    return next && strspn(next, ":-") > 0;
+}
+
 /* Rows of Markdown tables whose first cell is a quantity and whose second is its value, about the model of -m. */
 static lm_status audit_markdown(audit *a, char *text, lm_error *e)
 {
@@ -196,8 +209,10 @@ static lm_status audit_markdown(audit *a, char *text, lm_error *e)
         if (!s || s->missing)
             return lm_fail(e, LM_NOT_FOUND, a->o->model.model, LM_NO_OFFSET, "no such model");
         LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
-        if (*j.path)                         /* other rows of other tables say other things */
+        if (*j.path)
             show(a, a->o->model.model, quantity, claim, &j);
+        else                                 /* other rows of other tables say other things */
+            a->unknown += !is_rule(quantity) && !heads_table(next);
     }
     return LM_OK;
 }
@@ -208,11 +223,15 @@ static lm_status finish(audit *a, lm_error *e)
         json_t *counts = json_object();
         for (int i = 0; i < 4; i++)
             json_object_set_new(counts, lm_claim_word((lm_claim)i), json_integer((json_int_t)a->counts[i]));
-        LM_TRY(lm_out_json(a->cli, json_pack("{s:O, s:o}", "statements", a->list, "counts", counts), e));
+        LM_TRY(lm_out_json(a->cli, json_pack("{s:O, s:o, s:I}", "statements", a->list, "counts", counts, "not_understood",
+                                             (json_int_t)a->unknown), e));
     } else {
         lm_buf_printf(&a->out, _("%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
                       a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
                       a->counts[LM_CLAIM_NOT_CHECKABLE]);
+        if (a->unknown)
+            lm_buf_printf(&a->out, P_(a->unknown, "%zu row of its tables not understood\n", "%zu rows of its tables not understood\n"),
+                          a->unknown);
         LM_TRY(lm_out_buf(&a->out, e));
     }
     if (a->counts[LM_CLAIM_WRONG])

@@ -65,8 +65,9 @@ def test_a_document(lamina, tmp_path):
     done = lamina("audit", page, "-m", "llama-3.2-3b")
     assert done.returncode == 5
     lines = done.stdout.splitlines()
-    assert len(lines) == 5 and "confirmed" in lines[0] and "it is 28" in lines[2] and "tied head" in lines[3]
-    assert "2 confirmed, 0 rounded, 2 wrong" in lines[4]
+    assert len(lines) == 6 and "confirmed" in lines[0] and "it is 28" in lines[2] and "tied head" in lines[3]
+    assert "2 confirmed, 0 rounded, 2 wrong" in lines[4] and lines[5] == "1 row of its tables not understood"
+    assert json.loads(lamina("audit", page, "-m", "llama-3.2-3b", "--json").stdout)["not_understood"] == 1
     assert lamina("audit", page).returncode == 2 and lamina("audit", tmp_path / "none.md", "-m", "llama-3.2-3b").returncode == 1
     good = tmp_path / "good.tsv"
     good.write_text("model\tquantity\tclaim\nllama-3.2-3b\tkv.at[8192].bytes\t896 MB\nllama-3.2-3b\tlayers[0].mlp.up_proj.shape\t3072->8192\n"
@@ -96,3 +97,59 @@ def test_names_that_people_use(lamina, source):
     assert {v for line, v in found if 26 < line < 40} == {"wrong"}
     assert {v for line, v in found if line > 40} == {"not checkable"}
     assert len(found) == 30
+
+
+DESCRIBED = """gpt2 activation_function gelu_new confirmed
+gpt2 activation gelu_new confirmed
+gpt2 activation gelu rounded
+gpt2 activation relu wrong
+gemma-2-2b activation gelu_pytorch_tanh confirmed
+gemma-2-2b hidden_activation gelu_pytorch_tanh confirmed
+mpt-7b activation gelu_new wrong
+deepseek-v2 num_key_value_heads 128 confirmed
+deepseek-v2 num_key_value_heads 64 wrong
+llama-3.2-1b hidden_act silu confirmed
+gpt2 n_embd 768 confirmed
+gpt2 n_layer 13 wrong
+gpt2 n_head 12 confirmed
+gpt2 n_positions 1024 confirmed
+gpt2 bos_token_id 50256 confirmed
+gpt2 bos_token_id 50255 wrong
+deepseek-v2 attention_bias false confirmed
+granite-3b-code-base attention_bias true confirmed
+llama-3.2-1b mlp_bias false confirmed
+deepseek-v2 kv_lora_rank 512 confirmed
+deepseek-v2 num_experts_per_tok 6 confirmed
+deepseek-v2 n_routed_experts 160 confirmed
+deepseek-v2 moe_intermediate_size 1536 confirmed
+deepseek-v2 topk_method group_limited_greedy confirmed
+mixtral-8x7b num_local_experts 8 confirmed
+opt-125m ffn_dim 3072 confirmed
+llama-3.2-1b gate_proj.shape 2048->8192 confirmed
+llama-3.2-1b gate_proj.shape 8192->2048 wrong
+llama-3.2-1b k_proj.shape 2048x512 confirmed
+llama-3.2-1b k_proj.shape [512,2048] confirmed
+llama-3.2-1b k_proj.shape 2048×513 wrong
+llama-3.2-1b self_attn.q_proj.weight.shape [2048,2048] confirmed
+llama-3.2-1b q_proj.colour red not-checkable
+"""
+
+
+def test_a_description_is_known_by_its_own_words(lamina, tmp_path):
+    """Keys and spellings of config.json, and modules of a layer by their names."""
+    rows = [line.split(" ") for line in DESCRIBED.splitlines()]
+    table = tmp_path / "described.tsv"
+    table.write_text("model\tquantity\tclaim\n" + "".join("\t".join(row[:3]) + "\n" for row in rows))
+    found = json.loads(lamina("audit", table, "--json").stdout)["statements"]
+    for row, statement in zip(rows, found, strict=True):
+        assert row[3].replace("-", " ") == statement["verdict"], statement
+
+
+def test_every_key_of_a_preset_is_true_of_it(lamina, tmp_path):
+    for preset in ("gpt2", "gemma-2-2b", "deepseek-v2", "granite-3.0-2b", "gpt-oss-20b", "falcon-40b", "mpt-7b", "opt-350m", "qwen3-30b-a3b"):
+        config = json.loads(lamina("inspect", preset, "--query", "config").stdout)
+        keys = {k: v for k, v in config.items() if isinstance(v, (str, int, float)) and v != ""}
+        table = tmp_path / "keys.tsv"
+        table.write_text("model\tquantity\tclaim\n" + "".join(f"{preset}\t{k}\t{json.dumps(v).strip(chr(34))}\n" for k, v in keys.items()))
+        for statement in json.loads(lamina("audit", table, "--json").stdout)["statements"]:
+            assert statement["verdict"] == "confirmed", statement
