@@ -11,10 +11,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/cpu.h"
 
 #define SPIN_NS 50000              /* waiting before a thread sleeps */
@@ -63,14 +63,6 @@ static void pause_cpu(void)
 #endif
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Whether *at becomes (until_equal) or stops being `value` before it is time to sleep. */
 static bool spin(lm_pool *p, unsigned index, atomic_uint *at, unsigned value, bool until_equal)
 {
@@ -85,7 +77,7 @@ static bool spin(lm_pool *p, unsigned index, atomic_uint *at, unsigned value, bo
         idle = NULL;
         pause_cpu();
         if (i % 64 == 63) {                              /* the length of a pause differs tenfold between processors */
-            int64_t t = now_ns();
+            int64_t t = lm_clock_ns();
             end       = end ? end : t + SPIN_NS;
             if (t > end)
                 break;

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/bench.h"
 #include "cli/options.h"
@@ -233,11 +234,11 @@ static lm_status once(bench *b, uint32_t prompt, uint32_t gen, double *seconds, 
     double start;
 
     LM_TRY(prepare(b, e));
-    start = lm_now();
+    start = lm_clock_seconds();
     for (uint32_t s = 0; prompt && s < b->r.sequences; s++)
         LM_TRY(read_prompt(b, s, b->r.depth, prompt, e));
     LM_TRY(generate(b, b->r.depth + prompt, gen, e));
-    *seconds = lm_now() - start;
+    *seconds = lm_clock_seconds() - start;
     return LM_OK;
 }
 
@@ -416,7 +417,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
         .no_repack = b->o->no_repack,
         .cpu = b->o->cpu,
     };
-    double from = lm_now();
+    double from = lm_clock_seconds();
 
     for (uint32_t i = 0; i < l->n_both; i++)
         longest = l->both[i].at[0] + l->both[i].at[1] > longest ? l->both[i].at[0] + l->both[i].at[1] : longest;
@@ -429,7 +430,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
     if (!b->rows)
         return lm_fail_memory(e, "rows", most * sizeof *b->rows);
     LM_TRY(lm_start_engine(b->m, &o, &b->g, e));
-    b->r.load_seconds = lm_now() - from;
+    b->r.load_seconds = lm_clock_seconds() - from;
     b->r.threads = lm_engine_threads(b->g);
     b->r.threads_batch = lm_engine_threads_batch(b->g);
     b->r.level = lm_engine_cpu(b->g);

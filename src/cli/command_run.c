@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/answer.h"
 #include "cli/drafting.h"
@@ -168,7 +169,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     lm_engine_options engine;
     lm_sampler_options sampling;
     lm_model_info info;
-    double started = lm_now();
+    double started = lm_clock_seconds();
     uint64_t most = o->predict < 0 ? 0 : (uint64_t)o->predict;
 
     o->model.o.tokenizer_optional = o->ids != NULL;
@@ -183,7 +184,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
     LM_TRY(lm_drafting_open(cli, &o->draft, s->model, &engine, &s->drafting, e));
-    s->load_seconds = lm_now() - started;
+    s->load_seconds = lm_clock_seconds() - started;
     return LM_OK;
 }
 

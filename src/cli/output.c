@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 bool lm_out_is_terminal(void)
@@ -65,14 +65,6 @@ unsigned lm_out_width(void)
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col)
         return w.ws_col;
     return 80;
-}
-
-double lm_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ---- stdout ---- */
@@ -293,7 +285,7 @@ char *lm_figure_time(char out[LM_FIGURE], double seconds)
 
 lm_progress lm_progress_start(const char *label)
 {
-    return (lm_progress){ .label = label, .started = lm_now() };
+    return (lm_progress){ .label = label, .started = lm_clock_seconds() };
 }
 
 void lm_progress_show(void *progress, double fraction)
@@ -301,7 +293,7 @@ void lm_progress_show(void *progress, double fraction)
     static const char full[] = "########################################", empty[] = "                                        ";
     const int width = (int)sizeof full - 1;
     lm_progress *p = progress;
-    double now = lm_now();
+    double now = lm_clock_seconds();
     int done;
 
     /* What is over in a moment needs no bar. */

@@ -60,6 +60,4 @@ void lm_progress_end(lm_progress *p);                            /* wipes it */
 json_t *lm_libraries_json(void);
 void    lm_libraries_text(lm_buf *out);
 
-double lm_now(void);                                 /* seconds, monotonic */
-
 #endif

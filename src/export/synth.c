@@ -1,10 +1,10 @@
 /* synth.c - from a preset or a config.json to a model with random weights. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/filemap.h"
 #include "export/synthesis.h"
 #include "lamina/preset.h"
@@ -145,14 +145,6 @@ static lm_status check_target(const char *out, const lm_synth_options *o, lm_err
     return lm_fail_hint(e, "--force replaces it");
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static lm_status synthesize(lm_synthesis *s, const char *model, const char *out, lm_error *e)
 {
     const char *where;
@@ -168,7 +160,7 @@ lm_status lm_synth(const char *model, const char *out, const lm_synth_options *o
 {
     static const lm_synth_options defaults;
     lm_synthesis                 *s     = lm_alloc_zero(1, sizeof *s);
-    double                        start = now();
+    double                        start = lm_clock_seconds();
 
     if (!s)
         return lm_fail_memory(e, model, sizeof *s);
@@ -181,7 +173,7 @@ lm_status lm_synth(const char *model, const char *out, const lm_synth_options *o
             .layers     = s->program->n_layers,
             .tensors    = (uint32_t)s->n_tensors,
             .files      = s->files,
-            .seconds    = now() - start,
+            .seconds    = lm_clock_seconds() - start,
         };
         snprintf(result->type, sizeof result->type, "%s", s->type);
     }

@@ -2,9 +2,9 @@
 #include "lamina/generate.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "runtime/draft.h"
@@ -29,14 +29,6 @@ typedef struct run {
     lm_logprob                *top;          /* [o->logprobs] */
     lm_generation              out;
 } run;
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 const char *lm_stop_word(lm_stop s)
 {
@@ -195,7 +187,7 @@ static lm_status read_round(run *r, uint32_t at, lm_error *e)
  * rows behind it continue another text. */
 static lm_status round_of(run *r, uint32_t *at, lm_error *e)
 {
-    double started = now(), guessed, read;
+    double started = lm_clock_seconds(), guessed, read;
     uint32_t right = 0, n;
     lm_status status = lm_draft_guess(&r->draft, most_guesses(r), e);
 
@@ -203,7 +195,7 @@ static lm_status round_of(run *r, uint32_t *at, lm_error *e)
         r->out.stop = LM_STOP_CANCELLED;
     if (status != LM_OK)
         return status == LM_CANCELLED ? LM_OK : status;
-    guessed = now();
+    guessed = lm_clock_seconds();
     status = read_round(r, *at, e);
     if (status == LM_LIMIT) {                            /* other sequences have filled the cache */
         r->out.stop = LM_STOP_CONTEXT;
@@ -211,7 +203,7 @@ static lm_status round_of(run *r, uint32_t *at, lm_error *e)
     }
     if (status != LM_OK || r->out.stop != LM_STOP_NONE)
         return status;
-    read = now();
+    read = lm_clock_seconds();
     n = r->draft.n_guesses;
     r->out.n_drafted += n;
     for (uint32_t i = 0; i <= n && status == LM_OK; i++) {
@@ -289,7 +281,7 @@ lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_t
                       const lm_generate_options *o, lm_generation *out, lm_error *e)
 {
     run r = { .g = g, .m = m, .s = s, .o = o };
-    double started = now(), read;
+    double started = lm_clock_seconds(), read;
     lm_status status;
 
     LM_TRY_GOTO(prepare(&r, e));
@@ -304,14 +296,14 @@ lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_t
     LM_TRY_GOTO(read_prompt(&r, prompt, n, reuse, e));
     if (r.out.stop == LM_STOP_NONE)
         LM_TRY_GOTO(read_for_guesses(&r, reuse, e));
-    read = now();
+    read = lm_clock_seconds();
     LM_TRY_GOTO(generate(&r, n, e));
 
     lm_engine_cancelled(g);
     r.out.n_prompt = r.read;
     r.out.n_reused = reuse;
     r.out.prompt_seconds = read - started;
-    r.out.generate_seconds = now() - read;
+    r.out.generate_seconds = lm_clock_seconds() - read;
     r.out.text = (lm_text){ r.shown.data, r.shown.size, r.shown.capacity };
     r.shown = (lm_buf){ 0 };
     *out = r.out;

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/filemap.h"
 #include "base/hash.h"
@@ -34,17 +35,13 @@
 #define BUDGET 0.2                   /* seconds for all windows of one kind; a busy machine gets fewer windows */
 #define PIECE ((size_t)256 << 10)    /* of a stream, between two looks at the clock */
 
-static double read_clock(clockid_t clock)
+/* Seconds that this thread has had a processor. */
+static double given_seconds(void)
 {
     struct timespec t;
 
-    clock_gettime(clock, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double now(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
 }
 
 /* ---- one window ---- */
@@ -74,7 +71,7 @@ static double compute_until(const window *w, slot *s, double end, double *stoppe
     do {
         w->loop->run(s->operands, 4096);
         work += 4096 * (double)w->loop->operations;
-    } while ((*stopped = now()) < end);
+    } while ((*stopped = lm_clock_seconds()) < end);
     return work;
 }
 
@@ -88,7 +85,7 @@ static double read_until(const window *w, slot *s, unsigned index, unsigned work
         s->sum += w->probes->read(mine + s->at, stride, PIECE);
         s->at = s->at + PIECE < stride ? s->at + PIECE : 0;
         work += 4 * (double)PIECE;
-    } while ((*stopped = now()) < end);
+    } while ((*stopped = lm_clock_seconds()) < end);
     return work;
 }
 
@@ -102,13 +99,13 @@ static void run_window(void *arg, unsigned index, unsigned workers)
     while (atomic_load(&w->ready) < workers)                             /* as many workers as cores: nobody waits for long */
         if (workers > 1)
             sched_yield();
-    given       = read_clock(CLOCK_THREAD_CPUTIME_ID);
-    start       = now();
+    given       = given_seconds();
+    start       = lm_clock_seconds();
     double work = w->loop ? compute_until(w, s, start + w->seconds, &stop)
                           : read_until(w, s, index, workers, start + w->seconds, &stop);
     s->rate     = work / (stop - start);
     s->asked += stop - start;
-    s->given += read_clock(CLOCK_THREAD_CPUTIME_ID) - given;
+    s->given += given_seconds() - given;
 }
 
 static int by_size(const void *a, const void *b)
@@ -121,7 +118,7 @@ static int by_size(const void *a, const void *b)
 /* Median of the windows, the best into *best. */
 static double measure(lm_pool *pool, window *w, double *best)
 {
-    double rates[MOST_WINDOWS], end = now() + BUDGET;
+    double rates[MOST_WINDOWS], end = lm_clock_seconds() + BUDGET;
     size_t n = 0;
 
     do {
@@ -131,7 +128,7 @@ static double measure(lm_pool *pool, window *w, double *best)
         for (unsigned k = 0; k < lm_pool_threads(pool); k++)
             sum += w->slots[k].rate;
         rates[n++] = sum;
-    } while (n < MOST_WINDOWS && now() < end);
+    } while (n < MOST_WINDOWS && lm_clock_seconds() < end);
     qsort(rates, n, sizeof *rates, by_size);
     *best = rates[n - 1];
     return rates[n / 2];
@@ -227,7 +224,7 @@ static lm_status measure_with(lm_pool *one, lm_pool *all, lm_cpu cpu, lm_limits 
 static lm_status measure_now(lm_cpu cpu, uint32_t threads, lm_limits *out, lm_error *e)
 {
     lm_pool  *one = NULL, *all = NULL;
-    double    start  = now();
+    double    start  = lm_clock_seconds();
     lm_status status = lm_pool_new(1, &one, e);
 
     if (status == LM_OK)
@@ -238,7 +235,7 @@ static lm_status measure_now(lm_cpu cpu, uint32_t threads, lm_limits *out, lm_er
     lm_pool_free(one);
     out->threads     = threads;
     out->measured_at = (int64_t)time(NULL);
-    out->seconds     = now() - start;
+    out->seconds     = lm_clock_seconds() - start;
     return status;
 }
 

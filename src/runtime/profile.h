@@ -5,6 +5,7 @@
 #ifndef LM_RUNTIME_PROFILE_H
 #define LM_RUNTIME_PROFILE_H
 
+#include "base/clock.h"
 #include "runtime/engine.h"
 
 typedef struct lm_profiler {
@@ -17,7 +18,7 @@ typedef struct lm_profiler {
     lm_profile_kind kinds[LM_PROFILE_KINDS];
 } lm_profiler;
 
-uint64_t lm_profile_now(void);   /* nanoseconds */
+static inline uint64_t lm_profile_now(void) { return (uint64_t)lm_clock_ns(); }
 
 static inline void lm_profile_spent(lm_profiler *p, unsigned worker, uint32_t step, uint64_t ns)
 {

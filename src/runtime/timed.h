@@ -2,8 +2,7 @@
 #ifndef LM_RUNTIME_TIMED_H
 #define LM_RUNTIME_TIMED_H
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "runtime/steps.h"
 
 #define LM_TIMED_WINDOW 0.05         /* seconds for each figure */
@@ -36,14 +35,7 @@ uint64_t lm_timed_bytes(const lm_engine *g);
 /* n values as activations and weights have them: bell-shaped enough, none tiny. */
 void lm_timed_fill(float *x, uint64_t n, float size);
 
-/* Seconds of a clock that only rises. */
-static inline double lm_timed_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+static inline double lm_timed_now(void) { return lm_clock_seconds(); }
 
 /* Up to whole lines of a cache. */
 static inline uint64_t lm_timed_rounded(uint64_t bytes)

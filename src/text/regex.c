@@ -4,9 +4,9 @@
 
 #include <pcre2.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 enum {
     MAX_PATTERN   = 1 << 16,
@@ -22,14 +22,6 @@ struct lm_regex {
     char       *literal;
     size_t      size;
 };
-
-static int64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_error *e)
 {
@@ -118,7 +110,7 @@ lm_status lm_regex_begin(lm_regex_work *w, size_t size, lm_error *e)
             pcre2_jit_stack_assign(w->context, NULL, w->stack);
     }
     w->finds    = 0;
-    w->deadline = now() + 10 * second + (int64_t)(size >> 20) * 10 * second;
+    w->deadline = lm_clock_ns() + 10 * second + (int64_t)(size >> 20) * 10 * second;
     return LM_OK;
 }
 
@@ -163,7 +155,7 @@ lm_status lm_regex_find(const lm_regex *r, lm_regex_work *w, lm_view subject, si
             rc = pcre2_match(r->code, (PCRE2_SPTR)subject.data, subject.size, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->data,
                              w->context);
         if (++w->finds % FINDS == 0 || !last)
-            if (now() > w->deadline)
+            if (lm_clock_ns() > w->deadline)
                 return too_long("long", e);
         if (rc >= 0) {
             const PCRE2_SIZE *edge = pcre2_get_ovector_pointer(w->data);

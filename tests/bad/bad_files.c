@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "formats/container.h"
 #include "lamina/model.h"
 
@@ -33,13 +33,6 @@ typedef struct outcome {
 } outcome;
 
 static long idle_kb;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* In the child: open `path`, say how that ended, end with the exit status a command would have. */
 static int open_one(const char *path, FILE *out)
@@ -76,7 +69,7 @@ static outcome try_one(const char *path)
 {
     outcome       r = { .exit_code = -1 };
     struct rusage used;
-    double        start = now();
+    double        start = lm_clock_seconds();
     int           ends[2], status;
     pid_t         child;
     size_t        n = 0;
@@ -100,7 +93,7 @@ static outcome try_one(const char *path)
     close(ends[0]);
     r.line[n] = 0;
     wait4(child, &status, 0, &used);
-    r.seconds  = now() - start;
+    r.seconds  = lm_clock_seconds() - start;
     r.grown_kb = used.ru_maxrss - idle_kb;
     if (WIFEXITED(status))
         r.exit_code = WEXITSTATUS(status);

@@ -2,8 +2,9 @@
 
 #include <stdarg.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 enum { CANARY = 0xa5, FRONT = 64 };
 
@@ -153,21 +154,14 @@ bool same_bits(float a, float b)
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 double best_seconds(void (*call)(void *), void *arg)
 {
-    double best = 1e30, start = now();
+    double best = 1e30, start = lm_clock_seconds();
 
-    for (int i = 0; i < 1000 && (i < 3 || now() - start < 0.2); i++) {
-        double from = now();
+    for (int i = 0; i < 1000 && (i < 3 || lm_clock_seconds() - start < 0.2); i++) {
+        double from = lm_clock_seconds();
         call(arg);
-        double took = now() - from;
+        double took = lm_clock_seconds() - from;
         best = took < best ? took : best;
     }
     return best;
