@@ -9,7 +9,7 @@
 
 #include "analysis/ledger.h"
 #include "base/alloc.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* ---- names ---- */
 

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 const char *lm_status_word(lm_status s)
 {
     static const char *const words[LM_STATUS_COUNT] = {
@@ -29,23 +31,6 @@ int lm_status_exit(lm_status s)
 
 /* ---- escaping ---- */
 
-/* The length of the UTF-8 sequence at `s` and its code point; 0 when it is none. */
-static size_t decode(const unsigned char *s, uint32_t *out)
-{
-    size_t   n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
-    uint32_t c = n == 1 ? *s : *s & (0x7fu >> n);
-
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (s[i] & 0x3fu);
-    }
-    if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) || (c >= 0xd800 && c < 0xe000))
-        return 0;
-    *out = c;
-    return n;
-}
-
 /* Controls, line and paragraph separators, and what turns the direction of writing: a name could end its line with them,
  * or read as another name. */
 static bool is_unprintable(uint32_t c)
@@ -58,13 +43,13 @@ static bool is_unprintable(uint32_t c)
  * half of either. Returns the new end. */
 static size_t add_escaped(char *out, size_t at, size_t size, const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    const unsigned char *s    = (const unsigned char *)text;
+    size_t               left = strlen(text);
 
-    while (*s) {
-        uint32_t c      = 0;
-        size_t   n      = decode(s, &c);
-        bool     escape = !n || is_unprintable(c);
-        n               = n ? n : 1;
+    while (left) {
+        lm_utf8 c      = lm_utf8_next((const char *)s, left);
+        bool    good   = c.state == LM_UTF8_GOOD, escape = !good || is_unprintable(c.cp);
+        size_t  n      = good ? c.size : 1;
         if (at + (escape ? 4 * n : n) >= size)
             break;
         for (size_t i = 0; escape && i < n; i++)
@@ -73,6 +58,7 @@ static size_t add_escaped(char *out, size_t at, size_t size, const char *text)
             memcpy(out + at, s, n);
         at += escape ? 4 * n : n;
         s += n;
+        left -= n;
     }
     out[at] = '\0';
     return at;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/utf8.h"
 #include "formats/gguf.h"
 #include "formats/jsonread.h"
 #include "formats/metasource.h"
@@ -182,7 +183,7 @@ lm_status lm_tensor_check_name(lm_view name, size_t max, int64_t offset, lm_erro
         if ((unsigned char)name.data[i] < 0x20 || name.data[i] == 0x7f)
             return lm_fail(e, LM_BAD_MODEL, "tensor table", offset, "control character 0x%02x in a tensor name",
                            (unsigned char)name.data[i]);
-    if (!lm_utf8_valid(name))
+    if (!lm_utf8_is_valid(name))
         return lm_fail(e, LM_BAD_MODEL, "tensor table", offset, "a tensor name is not UTF-8");
     return LM_OK;
 }

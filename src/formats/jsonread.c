@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 lm_status lm_json_wrong(const lm_json *j, lm_error *e, const char *format, ...)
 {
     char    text[256];
@@ -84,45 +86,6 @@ lm_status lm_json_next(lm_json *j, char bracket, bool *more, lm_error *e)
     return LM_OK;
 }
 
-/* The length of the well-formed UTF-8 sequence at p, 0 when there is none (Unicode 15, table 3-7). */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    unsigned low = 0x80, high = 0xbf;
-    size_t   n;
-
-    if (p[0] < 0x80)
-        return 1;
-    if (p[0] >= 0xc2 && p[0] <= 0xdf) {
-        n = 2;
-    } else if (p[0] >= 0xe0 && p[0] <= 0xef) {
-        n    = 3;
-        low  = p[0] == 0xe0 ? 0xa0 : 0x80;
-        high = p[0] == 0xed ? 0x9f : 0xbf;
-    } else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
-        n    = 4;
-        low  = p[0] == 0xf0 ? 0x90 : 0x80;
-        high = p[0] == 0xf4 ? 0x8f : 0xbf;
-    } else {
-        return 0;
-    }
-    if (left < n || p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    return n;
-}
-
-bool lm_utf8_valid(lm_view v)
-{
-    const unsigned char *p = (const unsigned char *)v.data;
-
-    for (size_t i = 0, n; i < v.size; i += n)
-        if (!(n = utf8_length(p + i, v.size - i)))
-            return false;
-    return true;
-}
-
 /* The four digits after "\u". */
 static lm_status read_unit(lm_json *j, uint32_t *out, lm_error *e)
 {
@@ -139,37 +102,13 @@ static lm_status read_unit(lm_json *j, uint32_t *out, lm_error *e)
     return LM_OK;
 }
 
-static size_t put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (char)(0xc0 | c >> 6);
-        to[1] = (char)(0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (char)(0xe0 | c >> 12);
-        to[1] = (char)(0x80 | (c >> 6 & 63));
-        to[2] = (char)(0x80 | (c & 63));
-        return 3;
-    }
-    to[0] = (char)(0xf0 | c >> 18);
-    to[1] = (char)(0x80 | (c >> 12 & 63));
-    to[2] = (char)(0x80 | (c >> 6 & 63));
-    to[3] = (char)(0x80 | (c & 63));
-    return 4;
-}
-
 /* What follows a backslash, written to `to`: never longer than the escape itself. */
 static lm_status read_escape(lm_json *j, char *to, size_t *written, lm_error *e)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
     char              c = j->at < j->size ? j->text[j->at] : 0;
     const char       *known = c ? strchr(from, c) : NULL;
-    uint32_t          u, low;
+    uint32_t          u = 0, low = 0;
 
     if (known) {
         j->at++;
@@ -192,7 +131,7 @@ static lm_status read_escape(lm_json *j, char *to, size_t *written, lm_error *e)
             return lm_json_wrong(j, e, "JSON: lone surrogate \\u%04x", u);
         u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
     }
-    *written = put_utf8(to, u);
+    *written = lm_utf8_encode(u, to);
     return LM_OK;
 }
 
@@ -219,13 +158,13 @@ lm_status lm_json_string(lm_json *j, lm_view *out, lm_error *e)
             to += n;
             continue;
         }
-        n = c < 0x80 ? 1 : utf8_length((const unsigned char *)j->text + j->at, j->size - j->at);
-        if (!n)
+        lm_utf8 character = lm_utf8_next(j->text + j->at, j->size - j->at);
+        if (character.state != LM_UTF8_GOOD)
             return lm_json_wrong(j, e, "JSON: byte 0x%02x is not UTF-8", c);
         if (to != j->text + j->at)
-            memmove(to, j->text + j->at, n);
-        to += n;
-        j->at += n;
+            memmove(to, j->text + j->at, character.size);
+        to += character.size;
+        j->at += character.size;
     }
     j->at++;
     *to  = 0;                      /* at the latest where the closing quote stood */

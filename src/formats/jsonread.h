@@ -40,7 +40,4 @@ lm_status lm_json_end(lm_json *j, lm_error *e);
 /* An error at the current position. */
 lm_status lm_json_wrong(const lm_json *j, lm_error *e, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Well-formed UTF-8, no surrogates, nothing past U+10FFFF. */
-bool lm_utf8_valid(lm_view v);
-
 #endif

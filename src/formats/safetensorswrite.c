@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/utf8.h"
 #include "formats/containerimpl.h"
 #include "formats/jsonread.h"
 
@@ -76,7 +77,7 @@ static lm_status claim(lm_safetensors_writer *w, char sort, const char *name, lm
 
     if (w->begun)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "declared after the header was written");
-    if (!lm_utf8_valid(lm_view_of(name)))
+    if (!lm_utf8_is_valid(lm_view_of(name)))
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "not UTF-8");
     if (own && lm_map_add(w->names, lm_view_of(own), 1))
         return LM_OK;
@@ -89,7 +90,7 @@ void lm_safetensors_add_meta(lm_safetensors_writer *w, const char *key, const ch
 {
     if (w->error.code != LM_OK || claim(w, 'm', key, &w->error) != LM_OK)
         return;
-    if (!lm_utf8_valid(lm_view_of(value))) {
+    if (!lm_utf8_is_valid(lm_view_of(value))) {
         lm_fail(&w->error, LM_USAGE, key, LM_NO_OFFSET, "its value is not UTF-8");
         return;
     }

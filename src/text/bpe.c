@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "text/bytelevel.h"
-#include "text/utf8.h"
 
 typedef struct lm_symbol {
     lm_token id;                 /* -1: SCORES only, text that is no token */
@@ -149,7 +149,7 @@ static void add_symbol(lm_bpe_work *w, lm_token id, size_t from, size_t size)
 /* The piece of the character at `s`, or -1, and its size. */
 static lm_token character(const lm_bpe *b, const char *s, size_t *size)
 {
-    uint32_t cp = lm_utf8_valid(s, size);
+    uint32_t cp = lm_utf8_decode(s, size);
 
     if (cp < sizeof b->low_piece / sizeof *b->low_piece)
         return b->low_piece[cp];

@@ -1,7 +1,7 @@
 /* bytelevel.c - the byte alphabet, by its rule. */
 #include "text/bytelevel.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* The bytes that do not stand for themselves: 0x00-0x20, 0x7F-0xA0, 0xAD. */
 enum { LOW = 0x21, MIDDLE = 0xA1 - 0x7F, MOVED = LOW + MIDDLE + 1 };
@@ -39,7 +39,7 @@ void lm_bytelevel_read(lm_buf *out, const char *s, size_t n)
     size_t size = 0, start = out->size;
 
     for (size_t at = 0; at < n; at += size) {
-        int byte = lm_bytelevel_byte(lm_utf8_valid(s + at, &size));
+        int byte = lm_bytelevel_byte(lm_utf8_decode(s + at, &size));
         if (byte < 0) {
             out->size = start;
             lm_buf_add(out, s, n);

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "text/bytelevel.h"
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 struct lm_stream {
     const lm_tokenizer *t;
@@ -162,7 +162,7 @@ static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in,
         break;
     case LM_DECODE_METASPACE:
         for (; at < in.size; at += size) {
-            lm_utf8_valid(in.data + at, &size);
+            lm_utf8_decode(in.data + at, &size);
             if (!lm_view_equal((lm_view){ in.data + at, size }, step->text))
                 lm_buf_add(out, in.data + at, size);
             else if (s->any || s->continues || !step->drop_first)

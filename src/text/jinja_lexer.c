@@ -244,7 +244,7 @@ static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, c
         return LM_OK;
     }
     if (cp >= 0xD800 && cp < 0xDC00 && *i + 6 < end && l->s[*i + 1] == '\\' && l->s[*i + 2] == 'u') {
-        int32_t low;
+        int32_t low = 0;
         *i += 2;
         LM_TRY(hex_escape(l, start, end, i, 4, &low));
         if (low >= 0xDC00 && low < 0xE000)

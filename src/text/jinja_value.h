@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/utf8.h"
 #include "lamina/text.h"
-#include "text/utf8.h"
 
 typedef struct jinja jinja;              /* the machine: jinja.h */
 
@@ -206,7 +206,7 @@ size_t      lm_jstr_offset(const jstr *s, size_t index);     /* byte where code 
 size_t      lm_jstr_find(const jstr *s, const jstr *needle, size_t from, size_t to);
 size_t      lm_jstr_rfind(const jstr *s, const jstr *needle, size_t from, size_t to);
 /* The code point at byte `at`, and how many bytes it takes; the one that ends at byte `end`. */
-static inline int32_t lm_cp_at(const char *data, size_t at, size_t *size) { return (int32_t)lm_utf8_valid(data + at, size); }
+static inline int32_t lm_cp_at(const char *data, size_t at, size_t *size) { return (int32_t)lm_utf8_decode(data + at, size); }
 static inline int32_t lm_cp_before(const char *data, size_t end, size_t *size) { return (int32_t)lm_utf8_last(data, end, size); }
 /* HTML escaping, as markupsafe does it; the result is safe. A safe string is returned as it is. */
 bool        lm_jstr_escape(jinja *m, const jstr *s, const jstr **out);

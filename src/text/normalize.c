@@ -5,8 +5,8 @@
 #include <utf8proc.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "text/unicode_class.h"
-#include "text/utf8.h"
 
 lm_status lm_normalizers_add(lm_normalizers *n, const lm_normalizer *one, const char *where, lm_error *e)
 {
@@ -61,7 +61,7 @@ static void lowercase(lm_view text, lm_buf *out)
     size_t size;
 
     for (size_t at = 0; at < text.size; at += size) {
-        uint32_t cp = lm_utf8_valid(text.data + at, &size), lower = (uint32_t)utf8proc_tolower((int32_t)cp);
+        uint32_t cp = lm_utf8_decode(text.data + at, &size), lower = (uint32_t)utf8proc_tolower((int32_t)cp);
 
         for (size_t i = 0; i < lm_lower_n && lower == cp && cp >= lm_lower[0].upper; i++)
             if (lm_lower[i].upper == cp)
@@ -77,7 +77,7 @@ static lm_view strip(const lm_normalizer *n, lm_view text)
 {
     size_t size;
 
-    while (n->left && text.size && lm_is_space(lm_utf8_valid(text.data, &size))) {
+    while (n->left && text.size && lm_is_space(lm_utf8_decode(text.data, &size))) {
         text.data += size;
         text.size -= size;
     }
@@ -158,7 +158,7 @@ static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, b
     int                     boundary = 0;
 
     for (size_t at = 0; at < text.size; at += size) {
-        uint32_t cp = lm_utf8_valid(text.data + at, &size);
+        uint32_t cp = lm_utf8_decode(text.data + at, &size);
 
         LM_TRY(room(w, n + 32, e));         /* the longest decomposition has 18 characters */
         utf8proc_ssize_t made = utf8proc_decompose_char((int32_t)cp, w->points + n, 32, options, &boundary);
@@ -183,7 +183,7 @@ static lm_status normal_forms(lm_normalize_work *w, lm_view text, bool compose, 
     size_t from = 0, size;
 
     for (size_t at = 0; at < text.size; at += size) {
-        uint32_t cp = lm_utf8_valid(text.data + at, &size);
+        uint32_t cp = lm_utf8_decode(text.data + at, &size);
 
         if (cp < lm_inert[0].first || !lm_in_ranges(lm_inert, lm_inert_n, cp))
             continue;
@@ -201,7 +201,7 @@ static bool all_below(lm_view text, uint32_t limit)
 
     for (size_t at = 0; at < text.size; at += size) {
         size = 1;
-        if ((unsigned char)text.data[at] >= 0x80 && lm_utf8_valid(text.data + at, &size) >= limit)
+        if ((unsigned char)text.data[at] >= 0x80 && lm_utf8_decode(text.data + at, &size) >= limit)
             return false;
     }
     return true;

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/bytelevel.h"
 #include "text/unicode_class.h"
-#include "text/utf8.h"
 
 /* ---- making one ---- */
 lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_stage *stage, const char *where, lm_error *e)
@@ -145,7 +145,7 @@ static lm_status split_class(const run *r, unsigned stage, piece in)
     size_t          gap = 0, size;
 
     for (size_t at = 0; at < in.text.size; at += size) {
-        if (!s->in_class(lm_utf8_valid(in.text.data + at, &size)))
+        if (!s->in_class(lm_utf8_decode(in.text.data + at, &size)))
             continue;
         if (gap < at)
             LM_TRY(segment(&j, gap, at, false));

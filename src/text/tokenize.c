@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "text/tokenizer.h"
 #include "text/unicode_class.h"
-#include "text/utf8.h"
 
 #define MARK "\xE2\x96\x81"     /* U+2581, SentencePiece's space */
 
@@ -195,7 +195,7 @@ static lm_status stands_alone(encoding *x, lm_view text, size_t from, size_t to,
         LM_TRY(is_word(x, text.data + from - size, size, &left));
     }
     if (to < text.size) {
-        lm_utf8_valid(text.data + to, &size);
+        lm_utf8_decode(text.data + to, &size);
         LM_TRY(is_word(x, text.data + to, size, &right));
     }
     *yes = !left && !right;
@@ -215,7 +215,7 @@ static size_t space_after(lm_view text, size_t at)
 {
     size_t size;
 
-    while (at < text.size && lm_is_space(lm_utf8_valid(text.data + at, &size)))
+    while (at < text.size && lm_is_space(lm_utf8_decode(text.data + at, &size)))
         at += size;
     return at;
 }
@@ -334,7 +334,7 @@ static lm_status run(encoding *x)
     x->s = borrow(x->t);
     if (!x->s)
         return lm_fail_memory(x->e, "tokenizing", sizeof *x->s);
-    if (lm_utf8_valid_prefix(x->text.data, x->text.size) < x->text.size) {
+    if (!lm_utf8_is_valid(x->text)) {
         lm_buf_clear(&x->s->repaired);
         lm_utf8_repair(&x->s->repaired, x->text.data, x->text.size);
         x->text = lm_buf_view(&x->s->repaired);
@@ -362,7 +362,7 @@ lm_status lm_tokenize_rendering(const lm_tokenizer *t, const lm_rendering *r, bo
         x.n_content = r->n_content;
     }
     /* Repairing would move the spans, and a rendering of valid UTF-8 is valid. */
-    if (lm_utf8_valid_prefix(x.text.data, x.text.size) < x.text.size)
+    if (!lm_utf8_is_valid(x.text))
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the rendering is not valid UTF-8");
     return run(&x);
 }

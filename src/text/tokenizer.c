@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #define MARK "\xE2\x96\x81"     /* U+2581, SentencePiece's space */
 

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text/json_members.h"
 #include "text/unicode_class.h"
-#include "text/utf8.h"
 
 enum { MAX_DEPTH = 8 };
 
@@ -75,7 +75,7 @@ static lm_status character(lm_tokenizer *t, const json_t *o, const char *where, 
     if (!out->data && absent)
         *out = lm_view_of(absent);
     if (out->size)
-        lm_utf8_valid(out->data, &size);
+        lm_utf8_decode(out->data, &size);
     if (!out->size || size != out->size)
         return lm_member_wrong(where, key, "one character", e);
     return keep(t, out, e);

@@ -1,7 +1,7 @@
 /* unicode_class.c - lookups in the generated ranges. */
 #include "text/unicode_class.h"
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 bool lm_in_ranges(const lm_range *r, size_t n, uint32_t cp)
 {
@@ -50,7 +50,7 @@ const char *lm_shadow(lm_view text, lm_buf *shadow)
         size = 1;
         if ((unsigned char)text.data[at] < 0xE0)     /* below U+0800: nothing to replace, and continuation bytes */
             continue;
-        uint32_t cp = lm_utf8_valid(text.data + at, &size);
+        uint32_t cp = lm_utf8_decode(text.data + at, &size);
         const lm_stand_in *row = cp < first ? NULL : stand_in(cp);
         if (!row)
             continue;

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 typedef struct maker {
     const lm_vocab_spec *s;
@@ -40,7 +40,7 @@ static lm_status read_pieces(maker *m)
 
         if (type < LM_PIECE_NORMAL || type > LM_PIECE_BYTE)
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "token_type"), LM_NO_OFFSET, "token %u has type %d, expected 1 to 6", i, type);
-        if (lm_utf8_valid_prefix(s->tokens[i].data, s->tokens[i].size) < s->tokens[i].size)
+        if (!lm_utf8_is_valid(s->tokens[i]))
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "tokens"), LM_NO_OFFSET, "token %u is not valid UTF-8", i);
         LM_TRY(lm_vocab_add(&m->t->vocab, i, s->tokens[i], (lm_piece_type)type, key(m, "tokens"), m->e));
         m->t->vocab.pieces[i].special = type == LM_PIECE_CONTROL || type == LM_PIECE_UNKNOWN;

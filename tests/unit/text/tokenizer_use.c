@@ -4,8 +4,8 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "text/tokenizer_files.h"
-#include "text/utf8.h"
 
 /* NULL: missing, and that is allowed. */
 static lm_tokenizer *asset(const char *path)

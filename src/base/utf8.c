@@ -1,5 +1,5 @@
 /* utf8.c - one table-free decoder; the rest is written with it. */
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ lm_utf8 lm_utf8_next(const char *s, size_t n)
             return (lm_utf8){ 0xFFFD, (uint8_t)i, LM_UTF8_BAD };
     }
     size_t size;
-    return (lm_utf8){ lm_utf8_valid(s, &size), (uint8_t)len, LM_UTF8_GOOD };
+    return (lm_utf8){ lm_utf8_decode(s, &size), (uint8_t)len, LM_UTF8_GOOD };
 }
 
 uint32_t lm_utf8_last(const char *s, size_t n, size_t *size)
@@ -35,7 +35,7 @@ uint32_t lm_utf8_last(const char *s, size_t n, size_t *size)
 
     while (at > 0 && ((unsigned char)s[at] & 0xC0) == 0x80)
         at--;
-    return lm_utf8_valid(s + at, size);
+    return lm_utf8_decode(s + at, size);
 }
 
 size_t lm_utf8_encode(uint32_t cp, char out[4])

@@ -1,6 +1,6 @@
 /* utf8.h - reading and repairing UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
-#ifndef LM_TEXT_UTF8_H
-#define LM_TEXT_UTF8_H
+#ifndef LM_BASE_UTF8_H
+#define LM_BASE_UTF8_H
 
 #include "base/str.h"
 
@@ -19,8 +19,8 @@ typedef struct lm_utf8 {
 /* What stands at `s`; n >= 1 bytes are left. */
 lm_utf8 lm_utf8_next(const char *s, size_t n);
 
-/* The same for text known to be valid. */
-static inline uint32_t lm_utf8_valid(const char *s, size_t *size)
+/* The character that valid text begins with, and its bytes. */
+static inline uint32_t lm_utf8_decode(const char *s, size_t *size)
 {
     const unsigned char *p = (const unsigned char *)s;
 
@@ -48,6 +48,7 @@ size_t lm_utf8_encode(uint32_t cp, char out[4]);
 
 /* The bytes before the first that are not valid UTF-8; n when all are. */
 size_t lm_utf8_valid_prefix(const char *s, size_t n);
+static inline bool lm_utf8_is_valid(lm_view v) { return lm_utf8_valid_prefix(v.data, v.size) == v.size; }
 
 /* Append text with a U+FFFD for every ill-formed subpart (what Rust's from_utf8_lossy and Python's "replace" do). */
 void lm_utf8_repair(lm_buf *out, const char *s, size_t n);
