@@ -1,6 +1,6 @@
 /* next_token - what does the model expect after each token of a text?
  *
- *   cc next_token.c $(pkg-config --cflags --libs lamina) -o next_token
+ *   cc next_token.c $(pkg-config --cflags --libs lamina) -lm -o next_token
  *   ./next_token model.gguf "The capital of France is" 3
  *
  * One line per position: the token, the probability the model gave it, and the K likeliest tokens to follow. */

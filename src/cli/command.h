@@ -49,6 +49,8 @@ typedef struct lm_cli {
     const char *lang;            /* --lang; NULL: the environment's */
     lm_language language;        /* that pages are written in */
     bool     answered;           /* a JSON document is on stdout already */
+    bool     lines;              /* of many: each is a line, errors too */
+    bool     told;               /* the error that ends the command has been printed */
     lm_arena arena;              /* as long as the command runs */
 } lm_cli;
 

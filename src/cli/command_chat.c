@@ -289,7 +289,8 @@ static lm_status slash(talk *t, const char *line, lm_error *e)
 
 /* ---- the loop ---- */
 
-/* Errors of one message do not end the conversation. Over a pipe the first decides the exit status. */
+/* Errors of one message do not end the conversation; each is told where its answer would be. Over a pipe the first decides the exit
+ * status. */
 static lm_status converse(talk *t, lm_error *e)
 {
     lm_buf line = { 0 };
@@ -315,13 +316,13 @@ static lm_status converse(talk *t, lm_error *e)
         if (status == LM_IO && strcmp(error.where, "standard output") == 0) {
             *e = error;
             first = status;
+            t->s.cli->told = false;
             break;                                       /* nobody listens */
         }
+        lm_out_error(t->s.cli, &error);
         if (first == LM_OK && !lm_lines_terminal(t->lines)) {
-            first = status;
-            *e = error;
-        } else {
-            lm_out_error(&(lm_cli){ 0 }, &error);
+            first           = status;
+            t->s.cli->told = true;
         }
     }
     lm_buf_free(&line);
@@ -374,6 +375,7 @@ static lm_status chat(lm_cli *cli, void *options, lm_error *e)
     talk t = { 0 };
     lm_status status = open_talk(cli, options, &t, e);
 
+    cli->lines = status == LM_OK;
     if (status == LM_OK)
         status = converse(&t, e);
     lm_interrupt_watch(NULL);
@@ -387,7 +389,7 @@ const lm_command lm_command_chat = {
     .usage = "[MODEL] [flags]",
     .summary = "talk with a model",
     .about = "  Messages are lines; what they spell is never a special token. Without MODEL the demo model answers.\n"
-             "  With --json each answer is a JSON document on a line of its own.\n",
+             "  With --json each answer, and each error, is a JSON document on a line of its own.\n",
     .groups = chat_groups,
     .max_args = 1,
     .options_size = sizeof(chat_options),

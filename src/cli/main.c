@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     status = find_command(&cli, argv + 1, n, &used, &e);
     if (status == LM_OK)
         status = run(&cli, argv + 1 + used, n - used, &e);
-    if (status != LM_OK && status != LM_CANCELLED)
+    if (status != LM_OK && status != LM_CANCELLED && !cli.told)
         lm_out_error(&cli, &e);
     lm_arena_free(&cli.arena);
     return lm_status_exit(status);

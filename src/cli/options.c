@@ -275,6 +275,8 @@ lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model 
 {
     static const char *const none[] = { NULL };
 
+    if (f->o.seed != UINT64_MAX && f->o.seed > INT64_MAX)
+        return lm_fail(e, LM_USAGE, "--seed", LM_NO_OFFSET, "%" PRIu64 "; at most %" PRId64, f->o.seed, INT64_MAX);
     if (f->o.seed == UINT64_MAX) {
         uint32_t seed = 0;
         if (getrandom(&seed, sizeof seed, 0) != sizeof seed)

@@ -228,11 +228,11 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
 {
     char text[2048];
 
-    if (cli->json && !cli->answered)
+    if (cli->json && (!cli->answered || cli->lines))
         print_json(json_pack("{s:{s:s, s:s, s:s?, s:s?, s:o?}}", "error", "code", lm_status_word(e->code), "message", e->message,
                              "file", e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL, "offset",
                              e->offset == LM_NO_OFFSET ? NULL : json_integer(e->offset)),
-                   JSON_INDENT(2), NULL);
+                   cli->lines ? JSON_COMPACT : JSON_INDENT(2), NULL);
     fflush(stdout);
     /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
     if (e->hint[0] && !lm_err_is_terminal())

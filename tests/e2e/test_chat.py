@@ -75,6 +75,15 @@ def test_errors_do_not_end_it(chat, line, words):
     assert done.stdout.strip(), "the next message is answered"
 
 
+def test_errors_stand_where_the_answer_would(chat):
+    """One document for each message, so that who waits for a line gets one."""
+    done = chat("/rest\nHi\n" + "word " * 300 + "\nHi\n", "-c", "120", "-n", "2", "--json")
+    first, second, third, fourth = answers(done)
+    assert first["error"]["where"] == "/rest" and third["error"]["code"] == "limit"
+    assert second["role"] == fourth["role"] == "assistant"
+    assert done.returncode == 2 and done.stderr.count("error: ") == 2
+
+
 def test_a_message_that_does_not_fit(chat):
     done = chat("word " * 300 + "\nHi\n", "-c", "120", "-n", "2")
     assert done.returncode == 1 and "the context holds 120" in done.stderr

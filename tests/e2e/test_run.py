@@ -36,6 +36,13 @@ def test_stdout_is_the_text_and_nothing_else(lamina):
     assert plain.stdout == data["text"]
 
 
+def test_a_seed_can_be_given_back(lamina):
+    seed = 2**63 - 1
+    assert document(lamina("-p", PARIS, "-n", "1", "-s", str(seed), "--json"))["seed"] == seed
+    done = lamina("-p", PARIS, "-n", "1", "-s", str(seed + 1))
+    assert done.returncode == 2 and "--seed" in done.stderr
+
+
 def test_json(lamina):
     j = document(lamina("-p", PARIS, "-n", "3", "--temp", "0", "--json", "--logprobs", "4"))
     assert j["prompt_ids"] == PARIS_IDS and j["prompt"] == PARIS
