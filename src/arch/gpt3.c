@@ -1,13 +1,13 @@
 /* gpt3.c - GPT-3 (arXiv 2005.14165, 2.1): GPT-2's block; layers that see everything and layers with a local band take
  * turns. Nobody has published weights, nor the width of the band: config.json has GPT-2's keys beside GPT-Neo's
- * attention_types and window_size, whose defaults are GPT-Neo's (global first, 256 keys). Heads times their width need not
- * be the hidden width: two rows of the paper's table 2.1 are like that. */
+ * attention_types (without it global first, in turns) and window_size; without a window_size every layer sees everything. Heads
+ * times their width need not be the hidden width: two rows of the paper's table 2.1 are like that. */
 #include "arch/families.h"
 
 static lm_status gpt3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_gpt2_configure(s, c, e));
-    LM_TRY(lm_read_u32(s, "window_size", NULL, 1, UINT32_MAX, 256, &c->attention.window, e));
+    LM_TRY(lm_read_u32(s, "window_size", NULL, 1, UINT32_MAX, 0, &c->attention.window, e));
     return lm_read_attention_types(s, c, e);
 }
 

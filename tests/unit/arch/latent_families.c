@@ -190,6 +190,19 @@ static void other_sums_are_refused(void **state)
     }
 }
 
+/* Nobody knows the width of the bands: none is made up. */
+static void gpt3_has_no_window_unasked(void **state)
+{
+    lm_program *p = program("{\"model_type\": \"gpt3\", \"vocab_size\": 50257, \"n_positions\": 2048, \"n_layer\": 4, \"n_embd\": 768, "
+                            "\"n_head\": 12, \"attention_types\": [[[\"global\", \"local\"], 2]]}", false);
+
+    (void)state;
+    assert_int_equal(p->n_caches, 4);
+    for (uint32_t k = 0; k < p->n_caches; k++)
+        assert_int_equal(p->caches[k].window, 0);
+    lm_program_free(p);
+}
+
 /* Table 2.1 of the paper; two rows have heads that are not the hidden width taken apart. */
 static void the_table_of_gpt3(void **state)
 {
@@ -229,6 +242,7 @@ int main(void)
         cmocka_unit_test(routes_are_those_of_the_version),
         cmocka_unit_test(other_sums_are_refused),
         cmocka_unit_test(the_table_of_gpt3),
+        cmocka_unit_test(gpt3_has_no_window_unasked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
