@@ -9,17 +9,24 @@
 
 enum { MOST_POINTS = 24, FIRST_CONTEXT = 256 };
 
-/* Powers of two up to the model's context, and that. */
+/* Powers of two up to the model's context, and that; of a short context earlier ones. */
 static uint32_t contexts(lm_facts *f, double x[MOST_POINTS])
 {
     uint64_t most = lm_facts_count(f, "architecture.context"), c = FIRST_CONTEXT;
     uint32_t n    = 0;
 
+    while (c > 1 && 4 * c > most)
+        c /= 2;
     for (; c < most && n + 1 < MOST_POINTS; c *= 2)
         x[n++] = (double)c;
     if (most)
         x[n++] = (double)most;
     return n;
+}
+
+static const char *too_few(uint32_t n)
+{
+    return n ? _("its context is one position") : _("its context is not known");
 }
 
 void lm_draw_kv_growth(lm_drawing *d)
@@ -31,11 +38,15 @@ void lm_draw_kv_growth(lm_drawing *d)
                    .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .log_x = true };
 
     for (uint32_t i = 0; i < n; i++) {
-        own[i]   = (double)lm_facts_count(d->f, "kv.at[%" PRIu64 "].bytes", (uint64_t)x[i]);
-        whole[i] = (double)lm_facts_count(d->f, "kv.at[%" PRIu64 "].bytes_without_window", (uint64_t)x[i]);
-        mha[i]   = (double)lm_facts_count(d->f, "kv.at[%" PRIu64 "].mha", (uint64_t)x[i]);
+        own[i]   = lm_facts_number(d->f, "kv.at[%" PRIu64 "].bytes", (uint64_t)x[i]);
+        whole[i] = lm_facts_number(d->f, "kv.at[%" PRIu64 "].bytes_without_window", (uint64_t)x[i]);
+        mha[i]   = lm_facts_number(d->f, "kv.at[%" PRIu64 "].mha", (uint64_t)x[i]);
     }
-    if (n < 2 || own[n - 1] <= 0) {
+    if (n < 2) {
+        d->missing = too_few(n);
+        return;
+    }
+    if (own[n - 1] <= 0) {
         d->missing = _("nothing is cached");
         return;
     }
@@ -57,7 +68,7 @@ void lm_draw_memory_growth(lm_drawing *d)
                          .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .log_x = true, .stacked = true };
 
     if (n < 2) {
-        d->missing = _("its context is not known");
+        d->missing = too_few(n);
         return;
     }
     if (d->f->s.plan(d->f->s.arg, NULL, d->f->s.context, d->f->s.batch, &p, NULL) != LM_OK) {
@@ -88,11 +99,11 @@ void lm_draw_flops_growth(lm_drawing *d)
                    .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_FLOPS, .n = n, .x = x, .log_x = true, .stacked = true };
 
     for (uint32_t i = 0; i < n; i++) {
-        scores[i] = (double)lm_facts_count(d->f, "flops.at[%" PRIu64 "].scores", (uint64_t)x[i]);
-        matmul[i] = (double)lm_facts_count(d->f, "flops.at[%" PRIu64 "].total", (uint64_t)x[i]) - scores[i];
+        scores[i] = lm_facts_number(d->f, "flops.at[%" PRIu64 "].scores", (uint64_t)x[i]);
+        matmul[i] = lm_facts_number(d->f, "flops.at[%" PRIu64 "].total", (uint64_t)x[i]) - scores[i];
     }
     if (n < 2) {
-        d->missing = _("its context is not known");
+        d->missing = too_few(n);
         return;
     }
     c.curves[c.n_curves++] = (lm_curve){ _("products with weights"), matmul, false };
@@ -115,8 +126,8 @@ static void add_mark(lm_drawing *d, lm_chart *c, const char *name, const char *p
 {
     if (!lm_facts_has(d->f, "speed.%s.seconds", path))
         return;
-    double bytes = (double)lm_facts_count(d->f, "speed.%s.bytes", path), seconds = lm_facts_number(d->f, "speed.%s.seconds", path);
-    double operations = (double)lm_facts_count(d->f, "speed.%s.operations", path);
+    double bytes = lm_facts_number(d->f, "speed.%s.bytes", path), seconds = lm_facts_number(d->f, "speed.%s.seconds", path);
+    double operations = lm_facts_number(d->f, "speed.%s.operations", path);
 
     if (bytes > 0 && seconds > 0 && operations > 0)
         c->points[c->n_points++] = (lm_chart_point){ name, operations / bytes, operations / seconds };
