@@ -151,6 +151,8 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     const lm_model       *m = h->model;
     lm_subject            s = { .program = m->program, .plan = plan_for, .borrow = borrow_plan, .release = let_go, .arg = h };
 
+    if (o->engine.context && lm_plan_context(m->program, o->engine.context, e) != LM_OK)
+        return lm_fail_in(e, m->name);
     if ((unsigned)o->engine.kv >= sizeof kv_types / sizeof *kv_types)
         return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "there is no such cache type");
     LM_TRY(choose_types(h, o->precision, &s, e));

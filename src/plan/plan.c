@@ -157,6 +157,13 @@ static void place_state(lm_compiler *c)
 
 /* ---- the whole ---- */
 
+lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e)
+{
+    if (context >= 1 && !(p->context_is_hard && context > p->context_length))
+        return LM_OK;
+    return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "%u positions; the model has %u", context, p->context_length);
+}
+
 static lm_status check_options(const lm_program *p, const lm_plan_options *o, lm_error *e)
 {
     if (o->rows < 1 || o->rows > 65536)
@@ -165,8 +172,7 @@ static lm_status check_options(const lm_program *p, const lm_plan_options *o, lm
         return lm_fail(e, LM_USAGE, "logit_rows", LM_NO_OFFSET, "%u rows with logits of %u", o->logit_rows, o->rows);
     if (o->sequences < 1 || o->sequences > 65536)
         return lm_fail(e, LM_USAGE, "sequences", LM_NO_OFFSET, "%u sequences; 1 to 65536 are possible", o->sequences);
-    if (o->context < 1 || (p->context_is_hard && o->context > p->context_length))
-        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "%u positions; the model has %u", o->context, p->context_length);
+    LM_TRY(lm_plan_context(p, o->context, e));
     if (o->workers < 1 || o->workers > 1024)
         return lm_fail(e, LM_USAGE, "threads", LM_NO_OFFSET, "%u threads; 1 to 1024 are possible", o->workers);
     if (p->n_ropes > LM_MAX_TABLES)

@@ -189,6 +189,9 @@ typedef struct lm_plan {
     lm_arena          arena;
 } lm_plan;
 
+/* LM_USAGE where the model has no such positions: learned ones end. The only rule about how long a context may be. */
+lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e);
+
 /* LM_USAGE for options that make no sense, LM_UNSUPPORTED for what no kernel can do. */
 lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **out, lm_error *e);
 void      lm_plan_free(lm_plan *p);
