@@ -22,7 +22,7 @@ extern "C" {
 typedef enum lm_fact_kind {
     LM_FACT_NONE,                    /* known to be nothing: null in JSON */
     LM_FACT_BOOL,
-    LM_FACT_COUNT,                   /* a whole number, exact */
+    LM_FACT_COUNT,                   /* a whole number, exact; what a long context makes 2^63 or more is a LM_FACT_NUMBER */
     LM_FACT_NUMBER,
     LM_FACT_TEXT,
     LM_FACT_GROUP,                   /* named facts */
@@ -117,7 +117,7 @@ const lm_fact *lm_fact_next(const lm_fact *x);
 lm_status lm_facts_find(lm_facts *f, const char *path, const lm_fact **out, lm_error *e);
 
 /* Values by path, for code that knows that they are there: 0, 0.0, "" or false when not, and the facts remember it
- * (lm_facts_check). */
+ * (lm_facts_check). A count of 2^63 or more is UINT64_MAX; as a number it is right. */
 uint64_t    lm_facts_count(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
 double      lm_facts_number(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
 const char *lm_facts_text(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));

@@ -164,12 +164,12 @@ static void say_size(lm_document *d)
 static void say_sequences(lm_document *d)
 {
     lm_facts *f     = d->facts;
-    uint64_t  cache = lm_facts_count(f, "kv.bytes_at_context"), weights = lm_facts_count(f, "weights.as.Q4_K_M.bytes");
+    double    cache = lm_facts_number(f, "kv.bytes_at_context"), weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
     lm_fig_count(a, lm_facts_count(f, "kv.context"));
-    lm_fig_bytes(b, cache);
-    lm_fig_bytes(c, weights);
+    lm_fig_size(b, cache);
+    lm_fig_size(c, weights);
     if (cache > weights)
         lm_doc_itemf(d, '!', _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): long contexts and many "
                                "sequences need memory first."), a, b, c);

@@ -45,6 +45,7 @@ void lm_part_flops(lm_document *d)
         { "flops.parts.head", N_("head") },           { "flops.parts.other", N_("other") },
     };
     lm_facts     *f = d->facts;
+    char          window[LM_FIG];
     lm_doc_table *t = lm_doc_table_of(d, "flops-of-a-token", NULL, "lrr", _("FLOP for each token"), "", _("share"));
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -54,17 +55,21 @@ void lm_part_flops(lm_document *d)
     t->last->strong = true;
     flop_row(t, _("norms, activations …"), "flops.per_token_other", false);
     flop_row(t, _("scores, for each key seen"), "flops.per_context_token", false);
+    if (lm_facts_has(f, "flops.per_context_token_past_windows"))
+        flop_row(t, lm_doc_keepf(d, _("scores, for each key beyond %s"), lm_fig_count(window, lm_facts_count(f, "kv.window"))),
+                 "flops.per_context_token_past_windows", false);
     t = lm_doc_table_of(d, "flops-by-context", NULL, "rrrrr", _("context"), _("a token there"), _("of it scores"), _("reading all of it"),
                         _("per token"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
-        uint64_t n = lm_context_at(f, i), all = lm_facts_count(f, "flops.prefill_of[%" PRIu64 "].total", n);
+        uint64_t n   = lm_context_at(f, i);
+        double   all = lm_facts_number(f, "flops.prefill_of[%" PRIu64 "].total", n);
         char     each[LM_FIG];
         lm_next_row(t);
         lm_cell_count(t, LM_EXACT, LM_UNIT_TOKENS, n);
         lm_cell_fact(t, LM_PLAIN, "flops.at[%" PRIu64 "].total", n);
         lm_cell_fact(t, LM_PLAIN, "flops.at[%" PRIu64 "].scores", n);
         lm_cell_fact(t, LM_PLAIN, "flops.prefill_of[%" PRIu64 "].total", n);
-        lm_cell_number(t, (double)all / (double)n, LM_UNIT_FLOPS, lm_fig_flops(each, (double)all / (double)n));
+        lm_cell_number(t, all / (double)n, LM_UNIT_FLOPS, lm_fig_flops(each, all / (double)n));
     }
     lm_doc_note(d, _("A multiply-add is 2. Look-ups are none. Reading computes the logits of the last token only."));
 }

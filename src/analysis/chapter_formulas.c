@@ -99,14 +99,17 @@ void lm_part_formulas(lm_document *d)
         { "rope_dim", "attention.latent.rope_dim", N_("lanes of the rotated key") },
     };
     const lm_fact *g = NULL;
+    lm_traits      traits;
+    char           mask[160];
 
+    lm_find_traits(d->facts->ledger, &traits);
     if (lm_facts_find(d->facts, "formulas", &g, NULL) != LM_OK)
         return;
     lm_doc_table *t = lm_doc_table_of(d, "formula-table", NULL, "ll", "", "");
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
         lm_next_row(t);
         lm_cell(t, x->name);
-        lm_cell_code(t, _(x->text));
+        lm_cell_code(t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : _(x->text));
     }
     t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {

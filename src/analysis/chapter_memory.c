@@ -95,18 +95,18 @@ static void say_devices(lm_document *d)
 {
     static const char *const shown[] = { "f16", "Q8_0", "Q4_K_M" };
     lm_facts *f  = d->facts;
-    uint64_t  kv = lm_facts_count(f, "kv.bytes_at_context"), need[3];
+    double    kv = lm_facts_number(f, "kv.bytes_at_context"), need[3];
     unsigned  holding = 0, all = 0;
     char      a[LM_FIG], b[LM_FIG];
 
     for (int k = 0; k < 3; k++)
-        need[k] = lm_facts_count(f, "weights.as.%s.bytes", shown[k]) + kv;
+        need[k] = lm_facts_number(f, "weights.as.%s.bytes", shown[k]) + kv;
     for (size_t i = 0; lm_device_at(i); i++) {
         all += strcmp(lm_device_at(i)->kind, "cpu") != 0;
-        holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 && need[2] <= lm_device_at(i)->memory;
+        holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 && need[2] <= (double)lm_device_at(i)->memory;
     }
     lm_doc_textf(d, _("Weights and the cache of %s positions (%s), without scratch; lamina fit plans it to the byte."),
-                 lm_fig_count(a, lm_facts_count(f, "kv.context")), lm_fig_bytes(b, kv));
+                 lm_fig_count(a, lm_facts_count(f, "kv.context")), lm_fig_size(b, kv));
     lm_doc_textf(d, _("%u of %u devices of the catalogue hold it as Q4_K_M."), holding, all);
     if (!holding)
         return;

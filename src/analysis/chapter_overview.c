@@ -79,6 +79,7 @@ static void say_figures(lm_document *d)
 {
     lm_facts     *f = d->facts;
     lm_doc_table *t = lm_doc_table_of(d, "figures", NULL, "lr", "", "");
+    char          window[LM_FIG];
 
     figure(t, _("parameters"), LM_EXACT, "parameters.total");
     if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
@@ -91,6 +92,9 @@ static void say_figures(lm_document *d)
     figure(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
     figure(t, _("matrix products for each token"), LM_PLAIN, "flops.per_token_matmul");
     figure(t, _("scores, more for each token of context"), LM_PLAIN, "flops.per_context_token");
+    if (lm_facts_has(f, "flops.per_context_token_past_windows"))
+        figure(t, lm_doc_keepf(d, _("scores, for each key beyond %s"), lm_fig_count(window, lm_facts_count(f, "kv.window"))), LM_PLAIN,
+               "flops.per_context_token_past_windows");
 }
 
 static void say_warnings(lm_document *d)

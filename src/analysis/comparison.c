@@ -109,11 +109,6 @@ static const char *say_window(lm_comparison *c, size_t i)
     uint64_t some = lm_compare_count(c, i, "attention.windowed_layers"), full = lm_compare_count(c, i, "attention.full_layers");
     uint64_t window = lm_compare_count(c, i, "attention.window");
 
-    for (uint64_t k = 0; some && !window && k < some + full; k++) {
-        char path[64];
-        snprintf(path, sizeof path, "attention.layers[%" PRIu64 "].window", k);
-        window = lm_compare_count(c, i, path);
-    }
     if (!some)
         return NULL;
     return full ? lm_compare_keep(c, _("%" PRIu64 " in %" PRIu64 " of %" PRIu64 " layers"), window, some, some + full)
@@ -255,7 +250,8 @@ static const row_def cache[] = {
 };
 static const row_def compute[] = {
     { N_("operations per token"), "flops.per_token_matmul", NULL, NULL }, { N_("of which the head"), "flops.head", NULL, NULL },
-    { N_("more per key, no window"), "flops.per_context_token", NULL, NULL }, { N_("a token at 4,096"), "flops.at[4096].total", NULL, NULL },
+    { N_("more per key"), "flops.per_context_token", NULL, NULL },
+    { N_("more per key, windows full"), "flops.per_context_token_past_windows", NULL, NULL }, { N_("a token at 4,096"), "flops.at[4096].total", NULL, NULL },
     { N_("a prompt of 512"), "flops.prefill_of[512].total", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def memory[] = {
@@ -367,6 +363,10 @@ static const char *number_text(lm_comparison *c, const lm_fact *x)
     char figure[LM_FIG];
 
     switch (x->unit) {
+    case LM_UNIT_BYTES:
+        return lm_compare_keep(c, "%s", lm_fig_size(figure, x->number));
+    case LM_UNIT_FLOPS:
+        return lm_compare_keep(c, "%s", lm_fig_flops(figure, x->number));
     case LM_UNIT_RATIO:
         return lm_compare_keep(c, "%.2f", x->number);
     case LM_UNIT_PERCENT:

@@ -59,17 +59,18 @@ void lm_count_flops(const lm_program *p, lm_flop_counts *out)
         lm_node_cost(p, &p->nodes[i], &c);
         out->per_token_matmul += 2 * c.mult_adds;
         out->per_token_other += c.flops - 2 * c.mult_adds;
+        out->per_context_token += 2 * c.key_mult_adds;
         if (!(p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.spec.window))
-            out->per_context_token += 2 * c.key_mult_adds;
+            out->past_windows += 2 * c.key_mult_adds;
         if (i == lm_head_of(p))
             out->head = 2 * c.mult_adds;
     }
 }
 
-uint64_t lm_flops_at(const lm_program *p, uint64_t context)
+lm_wide lm_flops_at(const lm_program *p, uint64_t context)
 {
-    uint64_t sum = 0;
-    lm_cost  c;
+    lm_wide sum = 0;
+    lm_cost c;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n    = &p->nodes[i];
@@ -77,7 +78,7 @@ uint64_t lm_flops_at(const lm_program *p, uint64_t context)
         lm_node_cost(p, n, &c);
         if (n->code == LM_OP_ATTENTION && n->attention.spec.window && keys > n->attention.spec.window)
             keys = n->attention.spec.window;
-        sum += 2 * c.mult_adds + 2 * c.key_mult_adds * keys;
+        sum += 2 * ((lm_wide)c.mult_adds + (lm_wide)c.key_mult_adds * keys);
     }
     return sum;
 }
@@ -85,22 +86,22 @@ uint64_t lm_flops_at(const lm_program *p, uint64_t context)
 uint64_t lm_keys_seen(uint64_t t, uint64_t window)
 {
     if (!window || t <= window)
-        return t * (t + 1) / 2;
+        return t % 2 ? (t + 1) / 2 * t : t / 2 * (t + 1);
     return window * (window + 1) / 2 + (t - window) * window;
 }
 
-uint64_t lm_flops_prefill(const lm_program *p, uint64_t tokens)
+lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens)
 {
     uint32_t head = lm_head_of(p);
-    uint64_t sum = 0;
+    lm_wide  sum  = 0;
     lm_cost  c;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
         lm_node_cost(p, n, &c);
-        sum += 2 * c.mult_adds * (i == head ? 1 : tokens);
+        sum += 2 * (lm_wide)c.mult_adds * (i == head ? 1 : tokens);
         if (n->code == LM_OP_ATTENTION)
-            sum += 2 * c.key_mult_adds * lm_keys_seen(tokens, n->attention.spec.window);
+            sum += 2 * (lm_wide)c.key_mult_adds * lm_keys_seen(tokens, n->attention.spec.window);
     }
     return sum;
 }
@@ -117,11 +118,8 @@ void lm_count_kv(const lm_program *p, lm_dtype type, uint64_t context, uint64_t 
         uint64_t        bytes    = elements * t->bytes / t->block;
         out->elements_per_token += elements;
         out->bytes_per_token += bytes;
-        out->bytes_at_context += bytes * keys * batch;
-        if (c->window > out->window)
-            out->window = c->window;
+        out->bytes_at_context += (lm_wide)bytes * keys * batch;
+        out->window = c->window > out->window ? c->window : out->window;
+        out->n_windows += c->window != 0;
     }
-    for (uint32_t i = 0; i < p->n_caches; i++)
-        if (!p->caches[i].window)
-            out->window = 0;
 }

@@ -1,4 +1,7 @@
-/* counts.h - what a program costs, counted from the operations that run. */
+/* counts.h - what a program costs, counted from the operations that run.
+ *
+ * What a context or a batch multiplies is kept in 128 bits. Both are at most UINT32_MAX, a layer costs less than 2^40 for a key
+ * and 2^52 for a token, there are fewer than 2^16 operations: no sum comes near 2^127. */
 #ifndef LM_ANALYSIS_COUNTS_H
 #define LM_ANALYSIS_COUNTS_H
 
@@ -6,6 +9,8 @@
 #include "tensor/dtype.h"
 
 struct lm_ledger;
+
+__extension__ typedef unsigned __int128 lm_wide;
 
 /* The part of a model that a weight belongs to. */
 typedef enum lm_part {
@@ -28,7 +33,8 @@ uint32_t lm_head_of(const lm_program *p);
 
 typedef struct lm_flop_counts {
     uint64_t per_token_matmul;   /* 2 per multiply-add of every matrix product, head included; look-ups are nothing */
-    uint64_t per_context_token;  /* more for each key that a token sees: q.k and p.v of every layer without a window */
+    uint64_t per_context_token;  /* more for each key that a token sees in every layer: q.k and p.v */
+    uint64_t past_windows;       /* the same beyond every window: of the layers that have none */
     uint64_t per_token_other;    /* norms, rotations, activations, residuals */
     uint64_t head;               /* of per_token_matmul */
 } lm_flop_counts;
@@ -36,19 +42,20 @@ typedef struct lm_flop_counts {
 void lm_count_flops(const lm_program *p, lm_flop_counts *out);
 
 /* Matrix products and scores of one token that sees `context` keys, itself included; windows respected. */
-uint64_t lm_flops_at(const lm_program *p, uint64_t context);
+lm_wide lm_flops_at(const lm_program *p, uint64_t context);
 
-/* Keys that T causal tokens see together, each its own and those before it; `window` 0: all of them. */
+/* Keys that t <= UINT32_MAX causal tokens see together, each its own and those before it; `window` 0: all of them. */
 uint64_t lm_keys_seen(uint64_t t, uint64_t window);
 
 /* Reading `tokens` from an empty cache, logits of the last one only. */
-uint64_t lm_flops_prefill(const lm_program *p, uint64_t tokens);
+lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens);
 
 typedef struct lm_kv_counts {
     uint64_t elements_per_token; /* all layers */
     uint64_t bytes_per_token;
-    uint64_t bytes_at_context;   /* `context` positions of `batch` sequences; windows keep what they see */
-    uint32_t window;             /* the largest one, 0: some layer sees everything */
+    lm_wide  bytes_at_context;   /* `context` positions of `batch` sequences; windows keep what they see */
+    uint32_t window;             /* the largest that a layer has, 0: every layer keeps everything */
+    uint32_t n_windows;          /* layers that have one */
 } lm_kv_counts;
 
 void lm_count_kv(const lm_program *p, lm_dtype type, uint64_t context, uint64_t batch, lm_kv_counts *out);

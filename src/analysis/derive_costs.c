@@ -87,8 +87,7 @@ void lm_derive_kv(lm_derivation *d)
     derive_elements(d);
     lm_derive(d, "bytes_per_token", _("bytes for each token"), LM_UNIT_BYTES, "kv.bytes_per_token", "elements * value_bytes");
     derive_at_context(d);
-    if (lm_facts_count(d->f, "attention.full_layers") == lm_facts_count(d->f, "architecture.layers") ||
-        !lm_facts_has(d->f, "kv.window"))
+    if (!lm_facts_has(d->f, "kv.window") || lm_facts_count(d->f, "attention.full_layers"))
         derive_mha(d);
 }
 

@@ -193,6 +193,8 @@ static const char *derive_sum(counting *c, const char *name, const char *title, 
 {
     const char *made = NULL;
 
+    if (sum->failed && c->d->status == LM_OK)
+        c->d->status = lm_fail_memory(c->d->e, "a derivation", 0);
     if (sum->size) {
         made = fresh(c, name);
         lm_derive(c->d, made, title, c->flops ? LM_UNIT_FLOPS : LM_UNIT_PARAMETERS, path, sum->data);
@@ -345,32 +347,49 @@ void lm_derive_parameters(lm_derivation *d)
 
 /* ---- FLOPs ---- */
 
-/* q·k and p·v for each key that a token sees, by kind of cache. */
+/* q·k and p·v of one key in the layers of a class. */
+static const char *score_formula(counting *c, const lm_cache_class *x)
+{
+    const lm_attention_spec *s      = &lm_attention_of(c->p, x->first)->attention.spec;
+    const char              *layers = lm_layers_formula(c->d, x->n);
+
+    if (s->v_in_k)
+        return lm_derive_text(c->d, "%s * (2 * heads * ((kv_rank + rope_dim) + kv_rank))", layers);
+    if ((uint64_t)lm_derived(c->d, "head_dim").n == s->k_dim && s->k_dim == s->v_dim)
+        return lm_derive_text(c->d, "%s * (2 * heads * (head_dim + head_dim))", layers);
+    return lm_derive_text(c->d, "%s * (2 * heads * (%u + %u))", layers, s->k_dim, s->v_dim);
+}
+
+/* For each key that a token sees: layers with a window, those without, both. */
 static void derive_scores(counting *c, lm_buf *at)
 {
     lm_cache_class classes[LM_MOST_CLASSES];
     size_t         n = lm_cache_classes(c->p, true, classes);
-    lm_buf         open = { 0 };
+    lm_buf         open = { 0 }, all = { 0 };
+    const char    *name;
 
     for (size_t i = 0; i < n; i++) {
-        const lm_attention_spec *s      = &lm_attention_of(c->p, classes[i].first)->attention.spec;
-        const char              *layers = lm_layers_formula(c->d, classes[i].n);
-        bool                     named  = !s->v_in_k && (uint64_t)lm_derived(c->d,
-                                                                             "head_dim").n == s->k_dim && s->k_dim == s->v_dim;
-        const char *per = named ? lm_derive_text(c->d, "%s * (2 * heads * (head_dim + head_dim))", layers)
-                                : lm_derive_text(c->d, "%s * (2 * heads * (%s))", layers,
-                                                 s->v_in_k ? "(kv_rank + rope_dim) + kv_rank"
-                                                           : lm_derive_text(c->d, "%u + %u", s->k_dim, s->v_dim));
-        if (!s->window)
-            append(&open, per);
-        if (s->window)
-            lm_buf_printf(at, " + %s * min(tokens, %u)", per, s->window);
+        uint32_t window = lm_attention_of(c->p, classes[i].first)->attention.spec.window;
+        lm_buf   one    = { 0 };
+        append(window ? &one : &open, score_formula(c, &classes[i]));
+        if (!window)
+            continue;
+        name = derive_sum(c, n == 1 ? "per_key" : "per_key_window",
+                          n == 1 ? _("scores: for each token of context") : _("scores: for each token of context, in layers with a window"),
+                          n == 1 ? "flops.per_context_token" : NULL, &one);
+        lm_buf_printf(at, " + %s * min(tokens, %u)", name ? name : "", window);
+        if (n > 1)
+            append(&all, name ? name : "");
     }
-    if (open.size) {
-        derive_sum(c, "per_key", _("scores: for each token of context, in layers without a window"),
-                   "flops.per_context_token", &open);
-        lm_buf_add_str(at, " + per_key * tokens");
-    }
+    bool mixed = all.size > 0;
+    name = derive_sum(c, mixed ? "per_key_open" : "per_key",
+                      mixed ? _("scores: for each token of context, in layers without a window") : _("scores: for each token of context"),
+                      mixed ? "flops.per_context_token_past_windows" : "flops.per_context_token", &open);
+    if (name)
+        lm_buf_printf(at, " + %s * tokens", name);
+    if (name && mixed)
+        append(&all, name);
+    derive_sum(c, "per_key", _("scores: for each token of context"), "flops.per_context_token", &all);
 }
 
 void lm_derive_flops(lm_derivation *d)

@@ -33,6 +33,10 @@ char *lm_doc_number_text(char out[LM_DOC_FIGURE], lm_manner m, lm_unit unit, dou
 
     if (m == LM_EXACT)
         lm_number_text(figure, x);
+    else if (unit == LM_UNIT_BYTES)
+        lm_fig_size(figure, x);
+    else if (unit == LM_UNIT_FLOPS)
+        lm_fig_flops(figure, x);
     else if (unit == LM_UNIT_PERCENT)
         snprintf(figure, sizeof figure, "%.2f %%", x);
     else if (unit == LM_UNIT_TOKENS_PER_SECOND)

@@ -84,6 +84,11 @@ lm_fact *lm_say_number(lm_fact *group, const char *name, double number, lm_unit 
     return x;
 }
 
+lm_fact *lm_say_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_origin o, const char *how)
+{
+    return n <= INT64_MAX ? lm_say_count(group, name, (uint64_t)n, u, o, how) : lm_say_number(group, name, (double)n, u, o, how);
+}
+
 /* Files may hold anything; facts are UTF-8. */
 const char *lm_keep_text(lm_facts *f, const char *text, size_t n)
 {
@@ -217,7 +222,7 @@ const lm_fact *lm_fact_item(const lm_fact *list, uint64_t index)
     for (const lm_fact *x = list->impl.first; x; x = x->impl.next)
         if (x->index == index)
             return x;
-    if (list->kind != LM_FACT_TABLE)
+    if (list->kind != LM_FACT_TABLE || index > LM_MOST_POSITIONS)
         return NULL;
     lm_fact *x = say_holder(writable(list), NULL, LM_FACT_GROUP, list->impl.fill, list->impl.argument);
     x->index   = index;
@@ -334,6 +339,8 @@ uint64_t lm_facts_count(lm_facts *f, const char *path, ...)
     ASK(x);
     if (!x)
         return 0;
+    if (x->kind == LM_FACT_NUMBER && x->number >= 0x1p63)
+        return UINT64_MAX;
     return x->kind == LM_FACT_COUNT || x->kind >= LM_FACT_GROUP ? (lm_fact_first(x), x->count) : 0;
 }
 

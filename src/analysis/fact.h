@@ -6,6 +6,7 @@
 #ifndef LM_ANALYSIS_FACT_H
 #define LM_ANALYSIS_FACT_H
 
+#include "analysis/counts.h"
 #include "analysis/subject.h"
 #include "base/arena.h"
 #include "base/language.h"
@@ -13,6 +14,8 @@
 #include "lamina/facts.h"
 
 enum { LM_MOST_PRECISIONS = 32 };
+
+#define LM_MOST_POSITIONS UINT32_MAX     /* of tables: an engine's contexts have no more */
 
 struct lm_facts {
     lm_subject s;
@@ -29,6 +32,8 @@ typedef void lm_fill(lm_facts *f, lm_fact *group);
 
 /* `name` NULL: the next item of a list. */
 lm_fact *lm_say_count(lm_fact *group, const char *name, uint64_t n, lm_unit u, lm_origin o, const char *how);
+/* What may be too large for JSON's readers: from 2^63 on the nearest double. */
+lm_fact *lm_say_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_origin o, const char *how);
 lm_fact *lm_say_number(lm_fact *group, const char *name, double x, lm_unit u, lm_origin o, const char *how);
 lm_fact *lm_say_text(lm_fact *group, const char *name, const char *text, lm_origin o, const char *how);
 lm_fact *lm_say_bool(lm_fact *group, const char *name, bool truth, lm_origin o, const char *how);

@@ -28,10 +28,11 @@ static void say_heads(lm_fact *g, const lm_attention_spec *s)
     lm_say_bool(g, "sinks", s->sinks, LM_FROM_PROGRAM, "a learned score for each head takes part in the softmax");
 }
 
-static void say_window(lm_fact *g, uint32_t window)
+static void say_window(lm_fact *g, uint32_t window, bool everywhere)
 {
     if (window)
-        lm_say_count(g, "window", window, LM_UNIT_TOKENS, LM_FROM_PROGRAM, "keys visible, the query's own included");
+        lm_say_count(g, "window", window, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
+                     everywhere ? "keys visible, the query's own included" : "keys visible in windowed_layers; in full_layers all are");
     else
         lm_say_none(g, "window", "every earlier position is visible");
 }
@@ -42,7 +43,7 @@ static void fill_attention_layer(lm_facts *f, lm_fact *g)
 
     lm_say_count(g, "layer", (uint64_t)(n->layer < 0 ? 0 : n->layer), LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
     say_heads(g, &n->attention.spec);
-    say_window(g, n->attention.spec.window);
+    say_window(g, n->attention.spec.window, true);
 }
 
 static void fill_attention_layers(lm_facts *f, lm_fact *list)
@@ -115,7 +116,7 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
         return;
     const lm_attention_spec *s = &t.attention->attention.spec;
     say_heads(g, s);
-    say_window(g, s->window);
+    say_window(g, t.window, t.n_windows == t.n_attentions);
     lm_say_count(g, "windowed_layers", t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     lm_say_count(g, "full_layers", t.n_attentions - t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     for (uint32_t i = 0; i < p->n_nodes; i++)

@@ -10,18 +10,18 @@
 static void fill_flops_at(lm_facts *f, lm_fact *g)
 {
     lm_flop_counts c;
-    uint64_t       total = lm_flops_at(f->s.program, g->index);
+    lm_wide        total = lm_flops_at(f->s.program, g->index);
 
     lm_count_flops(f->s.program, &c);
-    lm_say_count(g, "total", total, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
-                 "matrix products and scores of one token that sees this many keys");
-    lm_say_count(g, "scores", total - c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which q·k and p·v");
+    lm_say_wide(g, "total", total, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                "matrix products and scores of one token that sees this many keys");
+    lm_say_wide(g, "scores", total - c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which q·k and p·v");
 }
 
 static void fill_prefill_of(lm_facts *f, lm_fact *g)
 {
-    lm_say_count(g, "total", lm_flops_prefill(f->s.program, g->index), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
-                 "this many tokens into an empty cache, causal, logits of the last");
+    lm_say_wide(g, "total", lm_flops_prefill(f->s.program, g->index), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                "this many tokens into an empty cache, causal, logits of the last");
 }
 
 static void fill_flop_parts(lm_facts *f, lm_fact *g)
@@ -73,16 +73,21 @@ void lm_fill_flops(lm_facts *f, lm_fact *g)
     lm_say_count(g, "per_token_matmul", c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "2 per multiply-add of every matrix product; look-ups are none");
     lm_say_count(g, "per_context_token", c.per_context_token, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
-                 "for each key seen, layers without a window");
+                 "for each key seen; layers with a window stop when it is full");
+    if (c.past_windows < c.per_context_token)
+        lm_say_count(g, "per_context_token_past_windows", c.past_windows, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                     "for each key seen where the windows are full: layers without one");
+    else
+        lm_say_none(g, "per_context_token_past_windows", "no layer has a window");
     lm_say_count(g, "per_token_other", c.per_token_other, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "norms, rotations, activations, residuals");
     lm_say_count(g, "head", c.head, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of per_token_matmul");
     lm_say_count(g, "layers", c.per_token_matmul - c.head, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "of per_token_matmul: without the head");
-    lm_say_count(g, "at_context", lm_flops_at(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
-                 "one token that sees a full context");
-    lm_say_count(g, "prefill", lm_flops_prefill(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
-                 "a prompt as long as the context, causal, logits of the last");
+    lm_say_wide(g, "at_context", lm_flops_at(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                "one token that sees a full context");
+    lm_say_wide(g, "prefill", lm_flops_prefill(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
+                "a prompt as long as the context, causal, logits of the last");
     lm_say_group(g, "parts", fill_flop_parts, 0);
     lm_keep_silent(lm_say_list(g, "layer", fill_layers_flops, 0));
     lm_say_table(g, "at", fill_flops_at, 0);
@@ -121,46 +126,47 @@ static void fill_mha(lm_facts *f, lm_fact *g)
     lm_say_count(g, "elements_per_token_per_layer", first, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
     lm_say_count(g, "elements_per_token", n, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
     lm_say_count(g, "bytes_per_token", n * t->bytes / t->block, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
-    lm_say_count(g, "bytes_at_context", n * t->bytes / t->block * f->s.context * f->s.batch, LM_UNIT_BYTES, LM_FROM_WHAT_IF,
-                 how);
+    lm_say_wide(g, "bytes_at_context", (lm_wide)(n * t->bytes / t->block) * f->s.context * f->s.batch, LM_UNIT_BYTES,
+                LM_FROM_WHAT_IF, how);
     if (n)
         lm_say_number(g, "saved", 100.0 * (1 - (double)c.elements_per_token / (double)n), LM_UNIT_PERCENT, LM_FROM_WHAT_IF,
                       "of the elements of a token, by what this model does instead");
 }
 
+/* Elements of a token that a layer keeps. */
+static uint64_t held_elements(const lm_cache *k)
+{
+    return (uint64_t)k->n_kv_heads * (k->k_dim + (k->v_in_k ? 0 : k->v_dim));
+}
+
 static void fill_kv_at(lm_facts *f, lm_fact *g)
 {
     lm_kv_counts         c;
-    const lm_dtype_info *t = lm_dtype_of(f->s.kv_type);
-    uint64_t             whole = 0, mha = 0, first = 0;
+    const lm_dtype_info *t         = lm_dtype_of(f->s.kv_type);
+    lm_wide              positions = (lm_wide)g->index * f->s.batch, whole = 0, mha = 0, first = 0;
 
     lm_count_kv(f->s.program, f->s.kv_type, g->index, f->s.batch, &c);
     for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
-        const lm_cache *k    = &f->s.program->caches[i];
-        uint64_t        held = (uint64_t)k->n_kv_heads * (k->k_dim + (k->v_in_k ? 0 : k->v_dim));
-        uint64_t        each = held * t->bytes / t->block * g->index * f->s.batch;
+        lm_wide each = held_elements(&f->s.program->caches[i]) * t->bytes / t->block * positions;
         whole += each;
         first = i ? first : each;
-        mha += mha_elements(f, i) * t->bytes / t->block * g->index * f->s.batch;
+        mha += mha_elements(f, i) * t->bytes / t->block * positions;
     }
-    lm_say_count(g, "bytes", c.bytes_at_context, LM_UNIT_BYTES, LM_FROM_PROGRAM,
-                 "this many positions of each sequence; windows keep what they see");
-    lm_say_count(g, "bytes_without_window", whole, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "if every position were kept");
-    lm_say_count(g, "first_layer", first, LM_UNIT_BYTES, LM_FROM_PROGRAM, "of the first layer, every position kept");
-    lm_say_count(g, "mha", mha, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "every query head with keys and values of its own");
+    lm_say_wide(g, "bytes", c.bytes_at_context, LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                "this many positions of each sequence; windows keep what they see");
+    lm_say_wide(g, "bytes_without_window", whole, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "if every position were kept");
+    lm_say_wide(g, "first_layer", first, LM_UNIT_BYTES, LM_FROM_PROGRAM, "of the first layer, every position kept");
+    lm_say_wide(g, "mha", mha, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "every query head with keys and values of its own");
     if (f->s.program->n_caches)
-        lm_say_count(g, "mha_first_layer", mha_elements(f, 0) * t->bytes / t->block * g->index * f->s.batch, LM_UNIT_BYTES,
-                     LM_FROM_WHAT_IF, NULL);
+        lm_say_wide(g, "mha_first_layer", mha_elements(f, 0) * t->bytes / t->block * positions, LM_UNIT_BYTES, LM_FROM_WHAT_IF,
+                    NULL);
 }
 
 static void fill_kv_layers(lm_facts *f, lm_fact *list)
 {
-    for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
-        const lm_cache *k = &f->s.program->caches[i];
-        lm_say_count(list, NULL, (uint64_t)k->n_kv_heads * (k->k_dim + (k->v_in_k ? 0 : k->v_dim)), LM_UNIT_ELEMENTS,
-                     LM_FROM_PROGRAM,
+    for (uint32_t i = 0; i < f->s.program->n_caches; i++)
+        lm_say_count(list, NULL, held_elements(&f->s.program->caches[i]), LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                      "kept of every position");
-    }
 }
 
 void lm_fill_kv(lm_facts *f, lm_fact *g)
@@ -174,12 +180,14 @@ void lm_fill_kv(lm_facts *f, lm_fact *g)
     lm_say_count(g, "elements_per_token", c.elements_per_token, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                  "keys and values of all layers");
     lm_say_count(g, "bytes_per_token", c.bytes_per_token, LM_UNIT_BYTES, LM_FROM_PROGRAM, "of all layers");
-    lm_say_count(g, "bytes_at_context", c.bytes_at_context, LM_UNIT_BYTES, LM_FROM_PROGRAM,
-                 "all sequences; windows keep what they see");
+    lm_say_wide(g, "bytes_at_context", c.bytes_at_context, LM_UNIT_BYTES, LM_FROM_PROGRAM,
+                "all sequences; windows keep what they see");
     if (c.window)
-        lm_say_count(g, "window", c.window, LM_UNIT_TOKENS, LM_FROM_PROGRAM, "the largest; every layer has one");
+        lm_say_count(g, "window", c.window, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
+                     c.n_windows == f->s.program->n_caches ? "positions that each layer keeps"
+                                                           : "positions that attention.windowed_layers keep; the others keep all");
     else
-        lm_say_none(g, "window", "some layer keeps every position");
+        lm_say_none(g, "window", "every layer keeps every position");
     lm_say_list(g, "elements_per_layer", fill_kv_layers, 0);
     lm_say_group(g, "mha", fill_mha, 0);
     lm_say_table(g, "at", fill_kv_at, 0);
@@ -212,14 +220,17 @@ void lm_fill_memory(lm_facts *f, lm_fact *g)
     lm_error       e;
 
     if (f->s.plan(f->s.arg, NULL, f->s.context, f->s.batch, &p, &e) != LM_OK) {
-        lm_say_text(g, "not_planned", e.message, LM_FROM_PLAN, NULL);
+        static const char *const sizes[] = { "weights", "mapped", "kv", "scratch", "total" };
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            lm_say_none(g, sizes[i], "no plan can be made: not_planned says why");
+        lm_say_text(g, "not_planned", e.message, LM_FROM_PLAN, "also one of the warnings");
         return;
     }
     lm_say_count(g, "weights", p->weight_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "in memory of our own, as kernels want them");
     lm_say_count(g, "mapped", p->mapped_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "read from the file in place");
     lm_say_count(g, "kv", p->kv_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "pages of the cache");
     lm_say_count(g, "scratch", p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "activations, bookkeeping, threads");
-    lm_say_count(g, "total", p->weight_bytes + p->kv_bytes + p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
-                 "what the engine allocates");
+    lm_say_wide(g, "total", (lm_wide)p->weight_bytes + p->kv_bytes + p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
+                "what the engine allocates");
     lm_say_group(g, "scratch_parts", fill_scratch, 0);
 }

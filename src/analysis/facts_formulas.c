@@ -16,16 +16,14 @@ static void say_attention(lm_fact *g, const lm_traits *t)
     uint32_t                 width  = t->latent ? t->nope_dim + t->rope_dim : s->k_dim;
     double                   square = 1 / ((double)s->scale * (double)s->scale);
     bool                     usual  = square > width * 0.9999 && square < width * 1.0001;
-    char                     mask[64] = "";
+    char                     mask[160];
 
-    if (s->window)
-        snprintf(mask, sizeof mask, ", 0 <= i - j < %u", s->window);
     if (usual)
         lm_say_text(g, "attention", "softmax(Q K^T / sqrt(head_dim)) V", LM_FROM_PROGRAM,
                     "scale of the scores is 1/sqrt of a head's lanes");
     else
         lm_say_textf(g, "attention", LM_FROM_PROGRAM, "softmax(%g Q K^T) V", lm_decimal(s->scale));
-    lm_say_textf(g, "mask", LM_FROM_PROGRAM, s->window ? "0 <= i - j < %u" : "0 <= i - j", s->window);
+    lm_say_text(g, "mask", lm_mask_text(t, mask, sizeof mask), LM_FROM_PROGRAM, "keys j that query i sees");
     if (t->latent)
         lm_say_text(g, "head_map", N_("every head from the same latent"), LM_FROM_PROGRAM,
                     "which key/value head a query head reads");

@@ -23,6 +23,8 @@ void lm_fill_warnings(lm_facts *f, lm_fact *list)
 {
     for (const char *const *w = f->s.warnings; w && *w; w++)
         lm_say_text(list, NULL, *w, LM_FROM_CONFIG, NULL);
+    if (lm_facts_has(f, "memory.not_planned"))
+        lm_say_text(list, NULL, lm_facts_text(f, "memory.not_planned"), LM_FROM_PLAN, NULL);
 }
 
 /* ---- the description's own keys ---- */

@@ -118,13 +118,13 @@ static void say_parted(lm_fact *g, const lm_linear_form *x)
 
 /* Multiply-adds of a pass of T tokens from an empty cache, every query against every key, as frameworks without a causal
  * shortcut compute them. */
-static uint64_t pass_mult_adds(lm_facts *f, uint32_t module)
+static lm_wide pass_mult_adds(lm_facts *f, uint32_t module)
 {
     const lm_program *p   = f->s.program;
-    uint64_t          sum = 0;
+    lm_wide           sum = 0;
 
     for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1))
-        sum += f->s.tokens * lm_node_mult_adds(p, &p->nodes[i], f->s.tokens);
+        sum += (lm_wide)f->s.tokens * lm_node_mult_adds(p, &p->nodes[i], f->s.tokens);
     return sum;
 }
 
@@ -167,7 +167,7 @@ static void fill_details(lm_facts *f, lm_fact *g, uint32_t index)
     lm_say_count(g, "key_mult_adds", attention_keys(f, m), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                  "for each key that the token sees");
     lm_say_count(g, "flops", s.flops, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "one token, everything, without scores");
-    lm_say_count(g, "pass_mult_adds", pass_mult_adds(f, index), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
+    lm_say_wide(g, "pass_mult_adds", pass_mult_adds(f, index), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                  "pass.tokens tokens, every query against every key");
     lm_say_count(g, "biases", s.biases, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "of the parameters");
     if (m->end_op == m->first_op + 1 && f->ledger->child[index] == LM_NONE)
@@ -294,22 +294,23 @@ static void fill_torchinfo(lm_facts *f, lm_fact *g)
 
 void lm_fill_pass(lm_facts *f, lm_fact *g)
 {
-    uint64_t         activations = 0, causal = 0;
-    lm_cost          c;
+    uint64_t activations = 0;
+    lm_wide  causal      = 0;
+    lm_cost  c;
 
     for (uint32_t i = 0; i < f->s.program->n_nodes; i++) {
         const lm_node *n = &f->s.program->nodes[i];
         lm_node_cost(f->s.program, n, &c);
         activations += f->s.program->values[n->out].width;
-        causal += c.mult_adds * f->s.tokens;
+        causal += (lm_wide)c.mult_adds * f->s.tokens;
         if (n->code == LM_OP_ATTENTION)
-            causal += c.key_mult_adds * lm_keys_seen(f->s.tokens, n->attention.spec.window);
+            causal += (lm_wide)c.key_mult_adds * lm_keys_seen(f->s.tokens, n->attention.spec.window);
     }
     lm_say_count(g, "tokens", f->s.tokens, LM_UNIT_TOKENS, LM_FROM_REQUEST, "from an empty cache, batch 1");
-    lm_say_count(g, "mult_adds", pass_mult_adds(f, 0), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
-                 "matrix products, every query against every key, logits of all");
-    lm_say_count(g, "mult_adds_causal", causal, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
-                 "the same, each query against what it may see");
+    lm_say_wide(g, "mult_adds", pass_mult_adds(f, 0), LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
+                "matrix products, every query against every key, logits of all");
+    lm_say_wide(g, "mult_adds_causal", causal, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
+                "the same, each query against what it may see");
     lm_say_count(g, "activations", activations * f->s.tokens, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                  "values that the operations make");
     lm_say_count(g, "value_bytes", value_bytes(f), LM_UNIT_BYTES, LM_FROM_CONFIG, "of a value, and of a weight");

@@ -42,8 +42,8 @@ static void say_prediction(lm_facts *f, lm_fact *g, const lm_prediction *x, bool
         lm_say_number(g, "seconds", x->seconds, LM_UNIT_SECONDS, origin_of(f), NULL);
         lm_say_text(g, "limited_by", x->limited_by, origin_of(f), "what takes longest");
     }
-    lm_say_count(g, "bytes", x->bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "weights and cache read");
-    lm_say_count(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
+    lm_say_wide(g, "bytes", x->bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "weights and cache read");
+    lm_say_wide(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
 }
 
 /* The subject's plan, or one for weights of another precision: argument - 1 of lm_precision_at. */

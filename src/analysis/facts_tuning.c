@@ -23,37 +23,38 @@ static uint64_t made_by(const lm_program *p, uint32_t first, uint32_t end)
     return n;
 }
 
-static uint64_t activations(const lm_facts *f, uint64_t tokens, bool checkpoints)
+static lm_wide activations(const lm_facts *f, uint64_t tokens, bool checkpoints)
 {
     const lm_program *p    = f->s.program;
-    uint64_t          kept = 0, most = 0, loss = (uint64_t)p->n_vocab * LOSS * tokens;
+    uint64_t          kept = 0, most = 0;
+    lm_wide           loss = (lm_wide)p->n_vocab * LOSS * tokens;
 
     if (!checkpoints)
-        return made_by(p, 0, p->n_nodes) * VALUE * tokens + loss;
+        return (lm_wide)made_by(p, 0, p->n_nodes) * VALUE * tokens + loss;
     for (uint32_t i = 0; i < p->n_layers; i++) {
         const lm_module *m    = &p->modules[f->ledger->layer[i]];
         uint64_t         made = made_by(p, m->first_op, m->end_op);
         kept += p->values[m->in].width;
         most = made > most ? made : most;
     }
-    return (kept + most) * VALUE * tokens + loss;
+    return (lm_wide)(kept + most) * VALUE * tokens + loss;
 }
 
 static void say_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained, uint64_t tokens)
 {
-    uint64_t states = weights + trained * (GRADIENT + MASTER + MOMENTS), all = activations(f, tokens,
-            false), few = activations(f, tokens, true);
+    uint64_t states = weights + trained * (GRADIENT + MASTER + MOMENTS);
+    lm_wide  all    = activations(f, tokens, false), few = activations(f, tokens, true);
 
     lm_say_count(g, "trainable", trained, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, NULL);
     lm_say_count(g, "weights", weights, LM_UNIT_BYTES, LM_FROM_RULE, "as they are held while training");
     lm_say_count(g, "gradients", trained * GRADIENT, LM_UNIT_BYTES, LM_FROM_RULE, "2 bytes for each trained parameter");
     lm_say_count(g, "optimizer", trained * (MASTER + MOMENTS), LM_UNIT_BYTES, LM_FROM_RULE,
                  "f32 master copy and AdamW's two f32 moments");
-    lm_say_count(g, "activations", all, LM_UNIT_BYTES, LM_FROM_RULE,
-                 "2 bytes for every value made, logits 4; scores made again");
-    lm_say_count(g, "activations_checkpointed", few, LM_UNIT_BYTES, LM_FROM_RULE, "inputs of the layers, one layer, logits");
-    lm_say_count(g, "vram", states + all, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above without checkpoints");
-    lm_say_count(g, "vram_checkpointed", states + few, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above with checkpoints");
+    lm_say_wide(g, "activations", all, LM_UNIT_BYTES, LM_FROM_RULE,
+                "2 bytes for every value made, logits 4; scores made again");
+    lm_say_wide(g, "activations_checkpointed", few, LM_UNIT_BYTES, LM_FROM_RULE, "inputs of the layers, one layer, logits");
+    lm_say_wide(g, "vram", states + all, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above without checkpoints");
+    lm_say_wide(g, "vram_checkpointed", states + few, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above with checkpoints");
 }
 
 /* ---- adapters ---- */

@@ -70,7 +70,8 @@ static void nearest_names(const lm_fact *group, const step *s, lm_buf *out)
 
 static lm_status not_found(const char *path, const lm_fact *group, const step *s, lm_error *e)
 {
-    lm_buf near = { 0 }, where = { 0 };
+    lm_buf    near = { 0 }, where = { 0 };
+    lm_status status = LM_NOT_FOUND;
 
     lm_text t = { 0 };
     lm_fact_path(group, &t);
@@ -81,6 +82,9 @@ static lm_status not_found(const char *path, const lm_fact *group, const step *s
     else if (group->kind == LM_FACT_LIST && (lm_fact_first(group), true))
         lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s has items [0] to [%" PRIu64 "]", where.data ? where.data : "it",
                 group->size ? group->size - 1 : 0);
+    else if (group->kind == LM_FACT_TABLE && s->number)
+        status = lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "%s goes up to [%" PRIu32 "]", where.data ? where.data : "it",
+                         LM_MOST_POSITIONS);
     else if (group->kind == LM_FACT_TABLE)
         lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s wants a number: [4096]", where.data ? where.data : "it");
     else {
@@ -91,7 +95,7 @@ static lm_status not_found(const char *path, const lm_fact *group, const step *s
     }
     lm_buf_free(&near);
     lm_buf_free(&where);
-    return LM_NOT_FOUND;
+    return status;
 }
 
 /* ---- walking down ---- */

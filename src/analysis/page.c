@@ -34,20 +34,25 @@ static void scaled(char out[LM_FIG], double n, double step, const char *const *u
 
 char *lm_fig_short(char out[LM_FIG], double n)
 {
-    static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };
+    static const char *const units[] = { "", "k", "M", "G", "T", "P", "E", "Z", "Y" };
 
-    scaled(out, n, 1000, units, 7);
+    scaled(out, n, 1000, units, 9);
     if (out[strlen(out) - 1] == ' ')
         out[strlen(out) - 1] = '\0';
     return out;
 }
 
+char *lm_fig_size(char out[LM_FIG], double n)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB" };
+
+    scaled(out, n, 1000, units, 9);
+    return out;
+}
+
 char *lm_fig_bytes(char out[LM_FIG], uint64_t n)
 {
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
-
-    scaled(out, (double)n, 1000, units, 7);
-    return out;
+    return lm_fig_size(out, (double)n);
 }
 
 char *lm_fig_both(char out[LM_FIG], uint64_t n)
@@ -75,6 +80,21 @@ char *lm_fig_rate(char out[LM_FIG], double n)
     if (n >= 999.5)
         return lm_fig_count(out, (uint64_t)(n / 10 + 0.5) * 10);
     snprintf(out, LM_FIG, "%.3g", n);
+    return out;
+}
+
+char *lm_fig_fact(char out[LM_FIG], lm_facts *f, const char *path, ...)
+{
+    char    whole[160];
+    va_list args;
+
+    va_start(args, path);
+    vsnprintf(whole, sizeof whole, path, args);
+    va_end(args);
+    double x = lm_facts_number(f, "%s", whole);
+    if (x < 0x1p63)
+        return lm_fig_count(out, lm_facts_count(f, "%s", whole));
+    snprintf(out, LM_FIG, "%.3g", x);
     return out;
 }
 

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "analysis/counts.h"
-
 /* A forward: `rows` new positions of each of `sequences`, from position `first` on. */
 typedef struct forward { uint64_t rows, sequences, first, wanted; } forward;
 
@@ -15,7 +13,7 @@ typedef struct sums {
     double   seconds, reading, computing;
     double   by[ARITHMETICS];            /* seconds of steps that this arithmetic limits … */
     double   by_memory;                  /* … or reading */
-    uint64_t bytes, operations;
+    lm_wide  bytes, operations;
     bool     unknown;
 } sums;
 
@@ -44,8 +42,8 @@ static void add_step(sums *s, const lm_peaks *k, int arithmetic, double operatio
         s->by[arithmetic] += compute;
     else
         s->by_memory += read;
-    s->bytes += (uint64_t)bytes;
-    s->operations += (uint64_t)operations;
+    s->bytes += (lm_wide)bytes;
+    s->operations += (lm_wide)operations;
 }
 
 /* ---- products ---- */

@@ -5,6 +5,7 @@
 #ifndef LM_ANALYSIS_PREDICT_H
 #define LM_ANALYSIS_PREDICT_H
 
+#include "analysis/counts.h"
 #include "plan/plan.h"
 
 /* Operations and bytes a second; a multiplication and an addition are two. 0: not known, the next wider type is taken. */
@@ -19,7 +20,7 @@ typedef struct lm_prediction {
     double      seconds;
     double      reading, computing;      /* seconds, if only one of the two counted */
     double      tokens_per_second;
-    uint64_t    bytes, operations;       /* of all forwards */
+    lm_wide     bytes, operations;       /* of all forwards */
     bool        unknown;                 /* some of the arithmetic has no peak: only reading is counted there */
     const char *limited_by;              /* "memory", or the arithmetic that takes longest: "int8" "f16" "bf16" "f32" */
 } lm_prediction;

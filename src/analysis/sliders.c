@@ -209,6 +209,18 @@ static void put_list(lm_buf *out, const uint64_t *x, uint32_t n)
     lm_buf_add_char(out, ']');
 }
 
+/* A page's numbers are doubles anyway. */
+static void put_wide_list(lm_buf *out, const lm_wide *x, uint32_t n)
+{
+    lm_buf_add_char(out, '[');
+    for (uint32_t i = 0; i < n; i++)
+        if (x[i] <= UINT64_MAX)
+            lm_buf_printf(out, "%s%" PRIu64, i ? "," : "", (uint64_t)x[i]);
+        else
+            lm_buf_printf(out, "%s%.17g", i ? "," : "", (double)x[i]);
+    lm_buf_add_char(out, ']');
+}
+
 /* "limits" of a page: the words, and for each rate the number of one. */
 static const char *const limits[] = { "memory", "int8", "f16", "bf16", "f32" };
 
@@ -270,9 +282,9 @@ void lm_sliders_json(const lm_sliders *s, lm_buf *out)
     lm_buf_add_str(out, ",\"perToken\":");
     put_list(out, s->per_token, s->n_kv);
     lm_buf_add_str(out, ",\"flops\":");
-    put_list(out, s->flops, s->n_contexts);
+    put_wide_list(out, s->flops, s->n_contexts);
     lm_buf_add_str(out, ",\"prefill\":");
-    put_list(out, s->prefill, s->n_contexts);
+    put_wide_list(out, s->prefill, s->n_contexts);
     for (int what = 0; what < 3; what++) {
         static const char *const names[] = { "values", "threads", "bookkeeping" };
         uint32_t                 rows = what < 2 ? s->n_precisions : s->n_batches;

@@ -26,7 +26,7 @@ typedef struct lm_sliders {
     uint64_t    bookkeeping[LM_STOPS][LM_STOPS];         /* [batch][context] */
     uint64_t    cache[LM_SLIDER_KV][LM_STOPS][LM_STOPS]; /* [kv][batch][context] */
     uint64_t    per_token[LM_SLIDER_KV];                 /* bytes of the cache for a position more, windows aside */
-    uint64_t    flops[LM_STOPS], prefill[LM_STOPS];      /* [context] */
+    lm_wide     flops[LM_STOPS], prefill[LM_STOPS];      /* [context] */
     bool        rated;                                   /* the machine's limits are known */
     lm_stop_rate prompt[LM_STOPS][LM_SLIDER_KV];         /* [precision][kv]: 512 tokens */
     lm_stop_rate (*generation)[LM_SLIDER_KV][LM_STOPS][LM_STOPS];        /* [precision][kv][batch][context] */

@@ -64,13 +64,11 @@ static void see_attention(lm_traits *t, const lm_node *n)
 {
     uint32_t window = n->attention.spec.window;
 
-    if (!t->attention) {
-        t->attention    = n;
-        t->first_window = window;
-    }
+    if (!t->attention)
+        t->attention = n;
     t->n_attentions++;
     t->n_windows += window != 0;
-    t->mixed_windows |= window != t->first_window;
+    t->window = window > t->window ? window : t->window;
     t->alibi |= n->attention.spec.alibi > 0;
 }
 
@@ -252,6 +250,19 @@ const char *lm_position_name(const lm_program *p, const lm_traits *t, char *out,
         snprintf(out, n, "%s", s->stored_divisors ? N_("RoPE+stored divisors") : scaled[s->type]);
     else
         snprintf(out, n, "%s", t->learned ? N_("Learned") : t->sinusoidal ? N_("Sinusoidal") : t->alibi ? "ALiBi" : "none");
+    return out;
+}
+
+const char *lm_mask_text(const lm_traits *t, char *out, size_t n)
+{
+    char all[40] = "0 <= i - j", some[40] = "";
+
+    if (t->window)
+        snprintf(some, sizeof some, "%s < %u", all, t->window);
+    if (t->n_windows && t->n_windows < t->n_attentions)
+        snprintf(out, n, _("%s in %u of %u layers, else %s"), some, t->n_windows, t->n_attentions, all);
+    else
+        snprintf(out, n, "%s", t->window ? some : all);
     return out;
 }
 

@@ -39,9 +39,11 @@ static void put_attention(lm_page *v)
 {
     lm_facts *f = v->f;
     char      text[512], a[LM_FIG];
+    lm_traits t;
 
     if (!lm_facts_has(f, "attention.heads"))
         return;
+    lm_find_traits(f->ledger, &t);
     snprintf(text, sizeof text, "%s (%s)", _("Attention"), lm_facts_text(f, "attention.type"));
     card(v, text);
     snprintf(text, sizeof text, _("%" PRIu64 " query heads on %" PRIu64 " key/value heads: each serves %" PRIu64),
@@ -49,7 +51,7 @@ static void put_attention(lm_page *v)
              lm_facts_count(f, "attention.kv_heads"), lm_facts_count(f, "attention.group"));
     line(v, _("heads"), text);
     line(v, _("scores"), lm_facts_text(f, "formulas.attention"));
-    line(v, _("visible"), _(lm_facts_text(f, "formulas.mask")));
+    line(v, _("visible"), lm_mask_text(&t, text, sizeof text));
     snprintf(text, sizeof text, _("%s bytes for each token (%s)"), lm_fig_count(a, lm_facts_count(f, "kv.bytes_per_token")),
              lm_facts_text(f, "kv.type"));
     line(v, _("cache"), text);

@@ -162,13 +162,19 @@ static void add_cache(lm_table *t)
     lm_buf    line = { 0 };
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
-    lm_buf_printf(&line, _("%s = %s positions of %s bytes, %s"), lm_fig_bytes(a, lm_facts_count(f, "kv.bytes_at_context")),
+    lm_buf_printf(&line, _("%s = %s positions of %s bytes, %s"), lm_fig_size(a, lm_facts_number(f, "kv.bytes_at_context")),
                   lm_fig_count(b, lm_facts_count(f, "kv.context")), lm_fig_count(c, lm_facts_count(f, "kv.bytes_per_token")),
                   lm_facts_text(f, "kv.type"));
     if (lm_facts_count(f, "kv.batch") > 1)
         lm_buf_printf(&line, _(", %" PRIu64 " sequences"), lm_facts_count(f, "kv.batch"));
-    if (lm_facts_has(f, "kv.window"))
-        lm_buf_printf(&line, _(", window %s"), lm_fig_count(a, lm_facts_count(f, "kv.window")));
+    if (lm_facts_has(f, "kv.window")) {
+        uint64_t some = lm_facts_count(f, "attention.windowed_layers"), full = lm_facts_count(f, "attention.full_layers");
+        lm_fig_count(a, lm_facts_count(f, "kv.window"));
+        if (full)
+            lm_buf_printf(&line, _(", window %s in %" PRIu64 " of %" PRIu64 " layers"), a, some, some + full);
+        else
+            lm_buf_printf(&line, _(", window %s"), a);
+    }
     add_line(t, _("cache"), &line);
 }
 
@@ -186,7 +192,7 @@ static void add_plan(lm_table *t)
     lm_buf_printf(&line, _("%s, %" PRIu64 " rows in a step"), lm_fig_bytes(a, lm_facts_count(f, "memory.scratch")),
                   lm_facts_count(f, "memory.scratch_parts.rows"));
     add_line(t, _("scratch"), &line);
-    lm_fig_bytes(a, lm_facts_count(f, "memory.total"));
+    lm_fig_size(a, lm_facts_number(f, "memory.total"));
     if (lm_facts_count(f, "memory.mapped"))
         lm_buf_printf(&line, _("%s in memory of its own, %s mapped (%s)"), a, lm_fig_bytes(b, lm_facts_count(f,
                                                                                                              "memory.mapped")),
@@ -229,8 +235,16 @@ static void put_compute(lm_page *v)
     lm_buf_printf(v->out, _("%s + %s for each token of context; a prompt of %s: %s\n"),
                   lm_fig_flops(a, (double)lm_facts_count(f, "flops.per_token_matmul")),
                   lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token")),
-                  lm_fig_count(c, lm_facts_count(f, "kv.context")), lm_fig_flops(d, (double)lm_facts_count(f,
-                                                                                                           "flops.prefill")));
+                  lm_fig_count(c, lm_facts_count(f, "kv.context")), lm_fig_flops(d, lm_facts_number(f, "flops.prefill")));
+    if (!lm_facts_has(f, "flops.per_context_token_past_windows"))
+        return;
+    put_label(v, "");
+    lm_fig_count(a, lm_facts_count(f, "kv.window"));
+    lm_fig_flops(b, lm_facts_number(f, "flops.per_context_token_past_windows"));
+    if (lm_facts_count(f, "flops.per_context_token_past_windows"))
+        lm_buf_printf(v->out, _("beyond %s tokens of context %s for each: windows are full\n"), a, b);
+    else
+        lm_buf_printf(v->out, _("beyond %s tokens of context nothing more: windows are full\n"), a);
 }
 
 static void put_speed(lm_page *v)
@@ -298,6 +312,8 @@ static void put_notes(lm_page *v)
     }
     lm_facts_find(f, "warnings", &list, NULL);
     for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x)) {
+        if (x->origin == LM_FROM_PLAN)
+            continue;                    /* put_memory has said it */
         put_label(v, x == list->impl.first ? _("unusual") : "");
         lm_buf_printf(v->out, "%s\n", _(x->text));
     }

@@ -122,11 +122,15 @@ static uint64_t parameters(const summary *s, uint32_t m)
     return sums.parameters;
 }
 
-static uint64_t mult_adds(const summary *s, uint32_t m)
+/* "--" where there are none. */
+static void mult_adds(const summary *s, uint32_t m, char out[LM_FIG])
 {
     if (s->compatible)
-        return lm_torchinfo_mult_adds(s->v->f, m);
-    return lm_facts_count(s->v->f, "modules[%u].pass_mult_adds", m);
+        lm_fig_count(out, lm_torchinfo_mult_adds(s->v->f, m));
+    else
+        lm_fig_fact(out, s->v->f, "modules[%u].pass_mult_adds", m);
+    if (strcmp(out, "0") == 0)
+        snprintf(out, LM_FIG, "--");
 }
 
 static void put_module(const summary *s, uint32_t m, unsigned depth)
@@ -134,7 +138,7 @@ static void put_module(const summary *s, uint32_t m, unsigned depth)
     const lm_program *p     = s->v->f->s.program;
     bool              shown = is_leaf(s, m) || depth == s->depth;
     char              name[256] = "", text[160], in[64], out[64], params[LM_FIG] = "--", macs[LM_FIG] = "--";
-    uint64_t          n = parameters(s, m), k = mult_adds(s, m);
+    uint64_t          n = parameters(s, m);
     size_t            at = 0;
 
     for (unsigned d = 1; d < depth; d++)
@@ -147,8 +151,8 @@ static void put_module(const summary *s, uint32_t m, unsigned depth)
     else if (shown && !s->compatible && lm_facts_has(s->v->f, "modules[%u].tied", m) && lm_facts_truth(s->v->f,
                                                                                                        "modules[%u].tied", m))
         snprintf(params, sizeof params, "%s", _("(shared)"));
-    if (shown && k)
-        lm_fig_count(macs, k);
+    if (shown)
+        mult_adds(s, m, macs);
     (void)p;
     put_row(s, name, (const char *const[]){ in, out, params, macs });
 }
@@ -190,14 +194,16 @@ static void put_megabytes(lm_buf *out, const char *label, uint64_t bytes)
     lm_buf_printf(out, "%s (MB): %.2f\n", label, (double)bytes / 1e6);
 }
 
-static void put_total_mult_adds(lm_buf *out, uint64_t n, bool compatible)
+static void put_total_mult_adds(const summary *s)
 {
+    lm_buf     *out   = s->v->out;
+    uint64_t    n     = lm_facts_count(s->v->f, "pass.torchinfo.mult_adds");
     const char *unit  = n >= 1000000000000 ? "TERABYTES" : n >= 1000000000 ? "GIGABYTES" : "MEGABYTES";
     double      scale = n >= 1000000000000 ? 1e12 : n >= 1000000000 ? 1e9 : 1e6, x = (double)n / scale;
     char        figure[LM_FIG];
 
-    if (!compatible)
-        lm_buf_printf(out, "Total mult-adds: %s\n", lm_fig_count(figure, n));
+    if (!s->compatible)
+        lm_buf_printf(out, "Total mult-adds: %s\n", lm_fig_fact(figure, s->v->f, "pass.mult_adds"));
     else if (n % (uint64_t)scale == 0)
         lm_buf_printf(out, "Total mult-adds (Units.%s): %" PRIu64 "\n", unit, n / (uint64_t)scale);
     else
@@ -214,8 +220,7 @@ static void put_footer(const summary *s)
     put_rule(s);
     lm_buf_printf(out, "Total params: %s\n", lm_fig_count(figure, n));
     lm_buf_printf(out, "Trainable params: %s\nNon-trainable params: 0\n", figure);
-    put_total_mult_adds(out,
-            s->compatible ? lm_facts_count(f, "pass.torchinfo.mult_adds") : lm_facts_count(f, "pass.mult_adds"), s->compatible);
+    put_total_mult_adds(s);
     put_rule(s);
     in     = lm_facts_count(f, "pass.input_bytes");
     values = lm_facts_count(f, s->compatible ? "pass.torchinfo.forward_backward_bytes" : "pass.output_bytes");
