@@ -1,7 +1,7 @@
 /* grid.c - widths last: a column is as wide as its widest text. */
 #include "cli/grid.h"
 
-#include <stdarg.h>
+#include <assert.h>
 #include <string.h>
 
 #include "base/columns.h"
@@ -35,26 +35,15 @@ static const char **new_row(lm_grid *g)
     return &g->cells[g->rows++ * n];
 }
 
-void lm_grid_cells(lm_grid *g, const char *const *texts)
+void lm_grid_texts(lm_grid *g, const char *const *texts, size_t n)
 {
+    assert(n >= columns_of(g));
     const char **row = new_row(g);
 
     for (unsigned i = 0; row && i < columns_of(g); i++) {
         row[i] = lm_arena_strdup(g->arena, texts[i]);
         g->failed |= !row[i];
     }
-}
-
-void lm_grid_row(lm_grid *g, ...)
-{
-    const char *texts[LM_GRID_COLUMNS] = { NULL };
-    va_list     args;
-
-    va_start(args, g);
-    for (unsigned i = 0; i < columns_of(g); i++)
-        texts[i] = va_arg(args, const char *);
-    va_end(args);
-    lm_grid_cells(g, texts);
 }
 
 void lm_grid_line(lm_grid *g, const char *text)

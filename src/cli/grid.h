@@ -17,11 +17,11 @@ typedef struct lm_grid {
     bool         failed;
 } lm_grid;
 
-/* As many texts as there are columns; copied. */
-void lm_grid_row(lm_grid *g, ...);
-
-/* The same, from an array. */
-void lm_grid_cells(lm_grid *g, const char *const *texts);
+/* A row of texts, copied. Fewer than there are columns are a mistake of ours; more are fine: a table that ends earlier is filled by
+ * the same calls. */
+#define lm_grid_row(g, ...) \
+    lm_grid_texts((g), (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+void lm_grid_texts(lm_grid *g, const char *const *texts, size_t n);
 
 /* A line of its own across all columns; "": an empty one. */
 void lm_grid_line(lm_grid *g, const char *text);
