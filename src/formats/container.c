@@ -203,10 +203,12 @@ static lm_status open_structure(const char *path, const lm_container_options *o,
     if (!(c->folder = lm_arena_strdup(&c->arena, path)))
         LM_TRY_GOTO(lm_fail_memory(e, "a container", strlen(path)));
     slash = strrchr(c->folder, '/');
-    if (slash)
-        slash[slash == c->folder] = 0;
-    else
-        c->folder = lm_arena_strdup(&c->arena, ".");
+    if (slash == c->folder)
+        slash[1] = '\0';                        /* the root keeps its slash */
+    else if (slash)
+        slash[0] = '\0';
+    else if (!(c->folder = lm_arena_strdup(&c->arena, ".")))
+        LM_TRY_GOTO(lm_fail_memory(e, "a container", strlen(path)));
     LM_TRY_GOTO(lm_container_seal(c, e));
     *out = c;
     return LM_OK;
@@ -356,8 +358,8 @@ static lm_status read_document(const lm_container *c, const char *name, char **p
         return LM_OK;
     if (!(*path = lm_arena_printf(arena, "%s/%s", c->folder, name)))
         return lm_fail_memory(e, name, strlen(name));
-    if (lstat(*path, &link) && (errno == ENOENT || errno == ENOTDIR))
-        return LM_OK;
+    if (lstat(*path, &link) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? LM_OK : lm_fail_errno(e, *path, "cannot be read");
     if (S_ISLNK(link.st_mode) && stat(*path, &link) && errno == ENOENT) {
         lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
         lm_fail_in(e, *path);

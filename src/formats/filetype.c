@@ -28,11 +28,20 @@ const lm_file_type *lm_file_type_at(size_t i)
     return i < sizeof types / sizeof *types ? &types[i] : NULL;
 }
 
+static lm_status unknown(const char *name, lm_error *e)
+{
+    lm_buf list = { 0 };
+
+    for (size_t i = 0; lm_file_type_at(i); i++)
+        lm_buf_printf(&list, "%s%s", i ? ", " : "", types[i].name);
+    lm_status status = list.failed ? lm_fail_memory(e, "type", 0)
+                                   : lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of %s", name, list.data);
+    lm_buf_free(&list);
+    return status;
+}
+
 lm_status lm_file_type_named(const char *name, const lm_file_type **out, lm_error *e)
 {
-    char   list[256] = "";
-    size_t at = 0;
-
     for (size_t i = 0; lm_file_type_at(i); i++) {
         size_t      n    = strlen(name);
         const char *rest = strncasecmp(types[i].name, name, n) == 0 ? types[i].name + n : NULL;
@@ -40,9 +49,8 @@ lm_status lm_file_type_named(const char *name, const lm_file_type **out, lm_erro
             *out = &types[i];
             return LM_OK;
         }
-        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", types[i].name);
     }
-    return lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of %s", name, list);
+    return unknown(name, e);
 }
 
 /* ---- one tensor ---- */

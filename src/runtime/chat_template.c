@@ -7,24 +7,29 @@
 
 #include "runtime/model.h"
 
-static const char *keep(lm_model *m, lm_view v)
+/* All of these leave *out alone where there is no such template. */
+
+static lm_status keep(lm_model *m, lm_view v, const char **out, lm_error *e)
 {
-    return v.data ? lm_arena_strndup(&m->arena, v.data, v.size) : NULL;
+    if (!v.data)
+        return LM_OK;
+    *out = lm_arena_strndup(&m->arena, v.data, v.size);
+    return *out ? LM_OK : lm_fail_memory(e, "chat template", v.size);
 }
 
-static const char *from_gguf(lm_model *m, const char *name)
+static lm_status from_gguf(lm_model *m, const char *name, const char **out, lm_error *e)
 {
     char    key[128];
     lm_view text;
 
     snprintf(key, sizeof key, name ? "tokenizer.chat_template.%s" : "tokenizer.chat_template", name);
     if (lm_meta_string(lm_container_meta(m->container), key, &text, NULL) != LM_OK)
-        return NULL;
-    return keep(m, text);
+        return LM_OK;
+    return keep(m, text, out, e);
 }
 
 /* One of a list of {name, template}. */
-static const char *from_list(lm_model *m, const lm_meta_value *list, const char *name)
+static lm_status from_list(lm_model *m, const lm_meta_value *list, const char *name, const char **out, lm_error *e)
 {
     lm_meta_value entry, member;
     lm_view       key, found = { 0 }, text = { 0 };
@@ -38,36 +43,39 @@ static const char *from_list(lm_model *m, const lm_meta_value *list, const char 
                 text = member.s;
         }
         if (lm_view_is(found, name ? name : "default"))
-            return keep(m, text);
+            return keep(m, text, out, e);
     }
-    return NULL;
+    return LM_OK;
 }
 
-static const char *from_folder(lm_model *m, const char *name)
+static lm_status from_folder(lm_model *m, const char *name, const char **out, lm_error *e)
 {
     const lm_meta *config;
-    lm_view        file;
+    lm_view        file = { 0 };
     lm_meta_value  v;
 
-    if (!name && lm_container_text(m->container, "chat_template.jinja", &file, NULL) == LM_OK && file.data)
-        return keep(m, file);
-    if (lm_container_json(m->container, "tokenizer_config.json", &config, NULL) != LM_OK || !config ||
-        !lm_meta_get(config, "chat_template", &v))
-        return NULL;
-    if (v.kind == LM_META_STRING)
-        return name ? NULL : keep(m, v.s);
-    return v.kind == LM_META_ARRAY ? from_list(m, &v, name) : NULL;
+    if (!name)
+        LM_TRY(lm_container_text(m->container, "chat_template.jinja", &file, e));
+    if (file.data)
+        return keep(m, file, out, e);
+    LM_TRY(lm_container_json(m->container, "tokenizer_config.json", &config, e));
+    if (!config || !lm_meta_get(config, "chat_template", &v))
+        return LM_OK;
+    if (v.kind == LM_META_STRING && !name)
+        return keep(m, v.s, out, e);
+    return v.kind == LM_META_ARRAY ? from_list(m, &v, name, out, e) : LM_OK;
 }
 
-void lm_model_find_templates(lm_model *m)
+lm_status lm_model_find_templates(lm_model *m, lm_error *e)
 {
     static const char *const names[LM_TEMPLATES] = { NULL, "tool_use", "rag" };
 
     for (size_t i = 0; m->container && i < LM_TEMPLATES; i++) {
-        bool gguf               = lm_container_kind_of(m->container) == LM_GGUF;
-        m->templates[i].name    = names[i];
-        m->templates[i].source  = gguf ? from_gguf(m, names[i]) : from_folder(m, names[i]);
+        bool gguf            = lm_container_kind_of(m->container) == LM_GGUF;
+        m->templates[i].name = names[i];
+        LM_TRY((gguf ? from_gguf : from_folder)(m, names[i], &m->templates[i].source, e));
     }
+    return LM_OK;
 }
 
 const char *lm_model_chat_template(const lm_model *m, const char *name)

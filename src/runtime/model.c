@@ -251,7 +251,7 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
     find_name(m, path);
     find_storage(m);
     LM_TRY(find_end_ids(m, e));
-    lm_model_find_templates(m);
+    LM_TRY(lm_model_find_templates(m, e));
     LM_TRY(read_tokenizer(m, o, e));
     if (!m->name || !m->source || m->warnings.failed)
         return lm_fail_memory(e, "model", 0);

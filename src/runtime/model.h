@@ -44,8 +44,8 @@ const char *lm_model_container_name(const lm_model *m);
 /* The type that the configuration names for the weights (torch_dtype, dtype), else f16. */
 lm_dtype    lm_model_published_type(const lm_model *m);
 
-/* Look for chat templates in the container. */
-void lm_model_find_templates(lm_model *m);
+/* Look for chat templates in the container. That there are none is no error; a file that cannot be read is one. */
+lm_status lm_model_find_templates(lm_model *m, lm_error *e);
 
 /* Find the tensor of every weight, check its shape, name what is missing and what nobody uses. */
 lm_status lm_model_bind(lm_model *m, bool allow_unused, lm_error *e);

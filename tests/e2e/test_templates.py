@@ -1,5 +1,6 @@
 """lamina template: byte for byte, one answer for each line, whatever the line holds."""
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -82,3 +83,19 @@ def test_a_broken_template_names_its_line(lamina, tmp_path):
     path.write_text("fine\n{% if %}\n")
     done = run(lamina, "template", path, "--context", "-", input="{}")
     assert done.returncode != 0 and "line 2" in done.stderr and str(path) in done.stderr
+
+
+@pytest.mark.parametrize("name, content, message", [
+    ("chat_template.jinja", None, "a link to a file that is not there"),
+    ("tokenizer_config.json", '{"chat_template": ', "expected a value, found the end"),
+])
+def test_a_template_that_cannot_be_read_is_not_missing(lamina, source, tmp_path, name, content, message):
+    folder = shutil.copytree(source / "tests/golden/llama/gqa", tmp_path / "m")
+    (folder / name).unlink(missing_ok=True)
+    if content is None:
+        (folder / name).symlink_to("gone")
+    else:
+        (folder / name).write_text(content)
+    done = run(lamina, "run", folder, "-p", "a", "-n", "1")
+    assert done.returncode == 3 and done.stdout == ""
+    assert done.stderr.startswith(f"error: {folder / name}: ") and message in done.stderr and done.stderr.count("\n") == 1
