@@ -125,16 +125,27 @@ static void read_brand(void)
 #else
 #include <sys/auxv.h>
 
+/* Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h), where the C library is too old to name them. */
+#ifndef HWCAP_ASIMD
+#define HWCAP_ASIMD (1ul << 1)
+#endif
+#ifndef HWCAP_ASIMDDP
+#define HWCAP_ASIMDDP (1ul << 20)
+#endif
+#ifndef HWCAP2_I8MM
+#define HWCAP2_I8MM (1ul << 13)
+#endif
+
 static lm_cpu detect(void)
 {
     unsigned long one = getauxval(AT_HWCAP), two = getauxval(AT_HWCAP2);
     lm_cpu        set = 0;
 
-    if (one & (1ul << 1))
+    if (one & HWCAP_ASIMD)
         set |= LM_CPU_NEON;
-    if (one & (1ul << 20))
+    if (one & HWCAP_ASIMDDP)
         set |= LM_CPU_DOTPROD;
-    if (two & (1ul << 13))
+    if (two & HWCAP2_I8MM)
         set |= LM_CPU_I8MM;
     return set;
 }
@@ -142,11 +153,15 @@ static lm_cpu detect(void)
 static void read_brand(void) {}
 #endif
 
-/* All but what is slower than the level below it: vdpbf16ps, where two of its products take as long as four in float32, unless there are
- * tiles for bfloat16. */
+/* The mask of "auto": everything but what makes this processor slower. That is AVX512-BF16 on processors whose vdpbf16ps takes both
+ * ports: it multiplies two pairs in the time of four float32 products, so float32 is as fast and more exact. With AMX, bfloat16 has
+ * its tiles, and is kept. */
 static lm_cpu automatic(void)
 {
-    return (detected & LM_CPU_TWO_PORTS) && !(detected & LM_CPU_AMX) ? ~(lm_cpu)LM_CPU_AVX512_BF16 : UINT32_MAX;
+    bool slow_bf16 = detected & LM_CPU_TWO_PORTS;
+    bool tiles     = detected & LM_CPU_AMX;
+
+    return slow_bf16 && !tiles ? ~(lm_cpu)LM_CPU_AVX512_BF16 : UINT32_MAX;
 }
 
 static bool level_mask(const char *name, lm_cpu *mask)

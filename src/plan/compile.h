@@ -4,8 +4,6 @@
 
 #include "plan/plan.h"
 
-#define LM_MAX_TABLES 8
-
 /* What is known about a value while its program is compiled. */
 typedef struct lm_value_state {
     bool     all;            /* needed for every row */

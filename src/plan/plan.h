@@ -135,6 +135,9 @@ typedef struct lm_placement {
     const lm_matmul  *matmul;    /* matrices and tables */
 } lm_placement;
 
+/* Rotary tables that a model may have: one for each way of rotating its layers. */
+#define LM_MAX_TABLES 8
+
 /* Attention layers that see the same keys share page tables. */
 typedef struct lm_kv_group {
     uint32_t window;             /* 0: everything */
@@ -179,7 +182,7 @@ typedef struct lm_plan {
     lm_kv_group      *groups;            uint32_t n_groups;
     lm_kv_layer      *layers;            /* [n_caches] */
     uint32_t         *value_buffer;      /* [n_values]: LM_NONE when fused away */
-    uint32_t          table_buffer[8];   /* per rotary table: cosines then sines */
+    uint32_t          table_buffer[LM_MAX_TABLES];   /* per rotary table: cosines then sines */
     lm_plan_state     state;
     uint32_t          logits;            /* buffer */
     uint64_t          weight_bytes;      /* region of our own */

@@ -5,7 +5,10 @@
  * likely take of it; where another one does, it finds the weights in a cache all the same. */
 #include "runtime/steps.h"
 
-enum { AHEAD_BYTES = 128 << 10, PIECE = 512 };       /* of weights for each worker: they wait in its second-level cache; at a time */
+enum {
+    AHEAD_BYTES = 128 << 10,         /* of weights that a worker asks for in all: they wait in its second-level cache */
+    PIECE       = 512,               /* bytes of each half that it asks for before it looks again whether there is work */
+};
 
 /* How far a worker has come. `at` says for which stage and rows: engine.h. */
 typedef struct cursor {

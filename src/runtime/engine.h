@@ -29,8 +29,8 @@ struct lm_engine {
     const void      **weight;            /* [n_weights]: where each lies */
     const void     ***matrices;          /* [n_weights]: of LM_EXPERTS and LM_HEADS, where each one's matrix lies; else NULL */
     lm_pages         *pages;             /* [n_groups] */
-    float            *frequencies[8];    /* per rotary table: [2][dim/2], short and long */
-    float             rope_factor[8][2];
+    float            *frequencies[LM_MAX_TABLES];    /* per rotary table: [2][dim/2], short and long */
+    float             rope_factor[LM_MAX_TABLES][2]; /* that cosines and sines are multiplied with: short and long */
     const float     **slopes;            /* [n_caches]: ALiBi's, per head; NULL where there are none */
     /* the step */
     uint32_t         *positions, *sequences, *lengths, *wanted, *logit_index, *seq_length, *seq_next;

@@ -1,5 +1,6 @@
 /* locate.c - from what a user calls a model to the file or folder that it is. */
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -96,8 +97,11 @@ static lm_status search(lm_buf *folder, const char *name, bool *found, lm_error 
         int q = d->d_name[0] == '.' ? 0 : answers(d->d_name, name);
         if (q == 0 || q < quality)
             continue;
-        memcpy(other, q == quality ? best : "", q == quality ? sizeof other : 1);
-        memcpy(best, d->d_name, strlen(d->d_name) + 1);
+        if (q == quality)
+            snprintf(other, sizeof other, "%s", best);       /* as good as the best so far: two to choose from */
+        else
+            other[0] = '\0';
+        snprintf(best, sizeof best, "%s", d->d_name);
         quality = q;
     }
     closedir(dir);

@@ -27,8 +27,11 @@ static inline unsigned lm_product_shares(unsigned workers, uint64_t bytes, uint6
     return workers == 1 ? 1 : workers * (each < 2 ? 1 : each < LM_MOST_SHARES ? 2 : LM_MOST_SHARES);
 }
 
-/* Where share i of n begins, of `units`. Where a share begins nothing was asked for ahead, and each goes through all rows; so shares are
- * few, and those of products get smaller to the end, for workers to end together: ((n - i) / n)² is left. */
+/* The first unit of share i, when `units` are cut into n shares.
+ *
+ * One share a worker: equal ones. More than that: each is smaller than the one before, because workers take shares as they come free
+ * and the last ones should end together; before share i, ((n - i) / n)² of the units are left. Shares are few all the same: at the
+ * beginning of each a worker waits for weights that nobody asked for ahead, and each reads all rows of x again. */
 static inline uint64_t lm_share_begin(unsigned workers, uint64_t units, unsigned i, unsigned n)
 {
     uint64_t left = n - i;

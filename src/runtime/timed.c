@@ -6,8 +6,12 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 
-enum { MOST_ROWS = 256, FEW = 8 };   /* rows of x; more take as long for each; so few wait for the weights */
+enum {
+    MOST_ROWS = 256,                 /* rows of x that are timed at most: each of more takes as long */
+    FEW       = 8,                   /* up to so many rows a product is as fast as its weights arrive */
+};
 
+/* Bytes of weights that products go through, so that caches hold as much of them as of the model's. */
 #define LEAST_COLD (UINT64_C(16) << 20)
 #define MOST_COLD  (UINT64_C(512) << 20)
 
