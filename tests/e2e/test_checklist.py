@@ -1,4 +1,4 @@
-"""docs/checklist.md: every item there is, every command runs and says something, every test that is named exists."""
+"""docs/checklist.md: every item there is, every command runs and says what it is for, every test that is named exists."""
 import json
 import os
 import re
@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from conftest import BARE, BUILD, MODEL, SOURCE, run
+from says import SAYS, says
 
 ROW = re.compile(r"^\| ([A-K]\d+) \| (.+?) \| (.+) \| (.+) \|$")
 ROWS = [m.groups() for m in map(ROW.match, (SOURCE / "docs/checklist.md").read_text().splitlines()) if m]
@@ -24,7 +25,12 @@ def test_command(build, command, status):
     words = [str(MODEL) if word == "MODEL" else word for word in shlex.split(command)]
     done = run(build / "src/cli/lamina", *words, cwd=SOURCE, env={**os.environ, **BARE})
     assert done.returncode == status, done.stderr
-    assert len(done.stdout) > 2
+    assert says(command, done.stdout), done.stdout[:2000]
+
+
+def test_no_other_command_is_described():
+    shown = re.findall(r"`lamina ([^`]+)`", "".join((SOURCE / f"docs/{name}.md").read_text() for name in ("outputs", "checklist")))
+    assert set(SAYS) <= set(shown), set(SAYS) - set(shown)
 
 
 def test_tests_exist():

@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 from conftest import SOURCE, run
+from says import says
 
 ROWS = re.findall(r"^\| (O-\d+) \|.*\| `(lamina [^`]*)` \|$", (SOURCE / "docs/outputs.md").read_text(), re.M)
 
@@ -18,4 +19,4 @@ def test_example(build, source, model, output, example):
     env = {**os.environ, "LAMINA_MODEL": str(model)}
     done = run(build / "src/cli/lamina", *shlex.split(example)[1:], cwd=source, env=env)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout) > 100
+    assert says(example.removeprefix("lamina "), done.stdout), done.stdout[:2000]
