@@ -302,10 +302,16 @@ static lm_status converse(talk *t, lm_error *e)
         lm_line got;
 
         lm_interrupt_clear();
-        got = lm_lines_next(t->lines, &line);
+        got = lm_lines_next(t->lines, &line, &error);
         if (got == LM_LINE_END) {
             if (lm_lines_terminal(t->lines))
                 lm_tell("%s", "");
+            break;
+        }
+        if (got == LM_LINE_FAILED) {
+            if (first == LM_OK)
+                *e = error;
+            first = error.code;
             break;
         }
         if (got == LM_LINE_ABANDONED || line.size == 0)

@@ -8,23 +8,27 @@
 
 #include "base/error.h"
 #include "cli/output.h"
+#include "cli/prompt.h"
 
 static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *number, lm_error *e)
 {
-    char *line = NULL;
-    size_t capacity = 0;
-    lm_status status = LM_OK;
+    lm_buf line = { 0 };
+    lm_status status;
+    bool end = false;
 
-    for (ssize_t n; status == LM_OK && (n = getline(&line, &capacity, f)) >= 0;) {
+    for (;;) {
         json_error_t why;
-        json_t *value = json_loadb(line, (size_t)n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
         ++*number;
+        status = lm_read_line(f, &line, &end, e);
+        if (status != LM_OK || end)
+            break;
+        json_t *value = json_loadb(line.data, line.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
         status = each(arg, value, value ? NULL : why.text, e);
         json_decref(value);
+        if (status != LM_OK)
+            break;
     }
-    if (status == LM_OK && ferror(f))
-        status = lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(errno));
-    free(line);
+    lm_buf_free(&line);
     return status;
 }
 

@@ -13,13 +13,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/interrupt.h"
+#include "cli/prompt.h"
 
 struct lm_lines {
     EditLine *edit;                      /* NULL: no terminal */
     History  *past;
     char     *file;                      /* where it is kept; NULL: nowhere */
-    char     *line;                      /* of getline */
-    size_t    capacity;
+    lm_buf    line;                      /* of a pipe */
     bool      abandoned, more;           /* more: inside a line that goes on */
 };
 
@@ -118,7 +118,7 @@ void lm_lines_close(lm_lines *l)
     if (l->edit)
         el_end(l->edit);
     lm_free(l->file);
-    free(l->line);
+    lm_buf_free(&l->line);
     lm_free(l);
 }
 
@@ -127,44 +127,60 @@ bool lm_lines_terminal(const lm_lines *l)
     return l->edit != NULL;
 }
 
-/* One line with its newline; NULL at the end. */
-static const char *read_line(lm_lines *l, size_t *n)
+/* One line with its newline; of no bytes at the end. */
+static lm_status read_line(lm_lines *l, lm_view *out, lm_error *e)
 {
+    bool end = false;
     int count = 0;
-    const char *line;
-    ssize_t got;
 
+    *out = (lm_view){ 0 };
     if (l->edit) {
-        line = el_gets(l->edit, &count);
-        *n = line && count > 0 ? (size_t)count : 0;
-        return *n ? line : NULL;
+        const char *line = el_gets(l->edit, &count);
+        if (line && count > 0)
+            *out = (lm_view){ line, (size_t)count };
+        return LM_OK;
     }
-    got = getline(&l->line, &l->capacity, stdin);
-    *n = got > 0 ? (size_t)got : 0;
-    return *n ? l->line : NULL;
+    lm_status status = lm_read_line(stdin, &l->line, &end, e);
+    if (status != LM_OK && lm_interrupted())
+        return LM_OK;                                    /* Ctrl-C ends what a pipe says */
+    if (status != LM_OK)
+        return lm_fail_in(e, "standard input");
+    if (!end)
+        *out = lm_buf_view(&l->line);
+    return LM_OK;
 }
 
-lm_line lm_lines_next(lm_lines *l, lm_buf *out)
+lm_line lm_lines_next(lm_lines *l, lm_buf *out, lm_error *e)
 {
     HistEvent event;
 
     lm_buf_clear(out);
     l->abandoned = l->more = false;
     do {
-        size_t n;
-        const char *line = read_line(l, &n);
+        lm_view line;
 
+        if (read_line(l, &line, e) != LM_OK)
+            return LM_LINE_FAILED;
         if (l->abandoned)
             return LM_LINE_ABANDONED;
-        if (!line)
+        if (!line.size)
             return out->size ? LM_LINE : LM_LINE_END;
-        if (l->past && n > 1)
-            history(l->past, &event, H_ENTER, line);
-        n -= line[n - 1] == '\n';
-        l->more = n > 0 && line[n - 1] == '\\';
-        lm_buf_add(out, line, n - l->more);
+        if (l->past && line.size > 1)
+            history(l->past, &event, H_ENTER, line.data);
+        line.size -= line.data[line.size - 1] == '\n';
+        l->more = line.size > 0 && line.data[line.size - 1] == '\\';
+        line.size -= l->more;
+        if (line.size > LM_MAX_INPUT - out->size) {
+            lm_fail(e, LM_LIMIT, "standard input", LM_NO_OFFSET, "more than %zu bytes, which are the most that is read", LM_MAX_INPUT);
+            return LM_LINE_FAILED;
+        }
+        lm_buf_add_view(out, line);
         if (l->more)
             lm_buf_add_char(out, '\n');
+        if (out->failed) {
+            lm_fail_memory(e, "standard input", out->size);
+            return LM_LINE_FAILED;
+        }
     } while (l->more);
     return LM_LINE;
 }

@@ -18,9 +18,11 @@ lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
     size_t n;
     int failed;
 
+    if (f == stdin)
+        path = "standard input";
     if (!f)
         return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(errno));
-    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0)
+    while (!out->failed && out->size <= LM_MAX_INPUT && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
         lm_buf_add(out, chunk, n);
     failed = ferror(f) ? errno : 0;
     if (f != stdin)
@@ -29,6 +31,30 @@ lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
         return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(failed));
     if (out->failed)
         return lm_fail_memory(e, path, out->size);
+    if (out->size > LM_MAX_INPUT)
+        return lm_fail(e, LM_LIMIT, path, LM_NO_OFFSET, "more than %zu bytes, which are the most that is read", LM_MAX_INPUT);
+    return LM_OK;
+}
+
+lm_status lm_read_line(FILE *f, lm_buf *out, bool *end, lm_error *e)
+{
+    char chunk[4096];
+    size_t n;
+    int c = 0;
+
+    lm_buf_clear(out);
+    while (!out->failed && out->size <= LM_MAX_INPUT && c != EOF && c != '\n') {
+        for (n = 0; n < sizeof chunk && c != '\n' && (c = getc_unlocked(f)) != EOF; n++)
+            chunk[n] = (char)c;
+        lm_buf_add(out, chunk, n);
+    }
+    if (c == EOF && ferror(f))
+        return lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(errno));
+    if (out->failed)
+        return lm_fail_memory(e, NULL, out->size);
+    if (out->size > LM_MAX_INPUT)
+        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "a line of more than %zu bytes, which are the most that is read", LM_MAX_INPUT);
+    *end = c == EOF && out->size == 0;
     return LM_OK;
 }
 

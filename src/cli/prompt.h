@@ -3,15 +3,24 @@
 #define LM_CLI_PROMPT_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
 
 #include "base/str.h"
 #include "cli/command.h"
 
-/* A file's bytes, or standard input's for "-". */
+/* The most bytes of a text, or of one line of JSON: no prompt is near it, and what never ends is told from what is long. */
+#define LM_MAX_INPUT ((size_t)256 << 20)
+
+/* A file's bytes, or standard input's for "-". LM_LIMIT past LM_MAX_INPUT. */
 lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e);
 
 /* A file's text, or standard input's for "-"; one newline at the end is left out. */
 lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e);
+
+/* The next line into `out` (cleared first) with its newline, which the last one may lack; *end: there is none.
+ * Errors name no file; LM_LIMIT past LM_MAX_INPUT. */
+lm_status lm_read_line(FILE *f, lm_buf *out, bool *end, lm_error *e);
 
 /* \n \t \r \0 \\ \" \' \xHH as the characters they stand for, appended to `out`; other backslashes stay. */
 void lm_unescape(const char *text, lm_buf *out);

@@ -1,9 +1,10 @@
 """The command line itself: exit statuses, suggestions, errors as text and as JSON. stdout is for the answer alone."""
 import json
+import resource
 import shutil
 
 import pytest
-from conftest import run
+from conftest import SANITIZED, run
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +171,24 @@ def test_what_needs_no_tokenizer_does_without_one_of_an_unknown_kind(lamina, sou
         assert done.returncode == 3 and "the kind 'Unigram' is not supported" in last_line(done), command
     (folder / "tokenizer.json").write_text("{")                      # a broken file is one for every command
     assert run(lamina, "inspect", folder).returncode == 3
+
+
+# ---- input without an end ----
+
+@pytest.mark.parametrize("arguments, stdin", [
+    (["tokenize", "MODEL", "-f", "/dev/zero"], None), (["detokenize", "MODEL"], "/dev/zero"),
+    (["detokenize", "MODEL", "--jsonl", "/dev/zero"], None), (["chat", "MODEL"], "/dev/zero"),
+    (["run", "MODEL", "-n", "2"], "/dev/zero"), (["template", "MODEL", "--context", "/dev/zero"], None),
+])
+@pytest.mark.parametrize("memory", [None, 500 << 20])
+def test_input_that_never_ends_is_refused(lamina, model, arguments, stdin, memory):
+    if memory and SANITIZED:
+        pytest.skip("sanitizers reserve more")
+    limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))) if memory else None
+    command = [lamina, *(model if a == "MODEL" else a for a in arguments)]
+    done = run(*command, stdin=open(stdin or "/dev/null", "rb"), preexec_fn=limit)
+    assert done.returncode == 1 and done.stdout == ""
+    said = ["out of memory"] if memory else ["bytes, which are the most that is read"]
+    if memory and arguments[0] in ("run", "chat"):
+        said.append("bytes of memory")
+    assert any(s in last_line(done) for s in said), done.stderr
