@@ -114,6 +114,19 @@ static unsigned count_inverse(const lm_expr *x)
     return n;
 }
 
+/* A number or a name that needs no parentheses wherever it stands; 1·10¹⁶ is a product. */
+static bool stands_alone(const writer *w, const lm_expr *x)
+{
+    lm_buf text = { 0 };
+
+    if (!lm_expr_is_number(x) || (x->kind == LM_X_SYMBOL && !w->numbers) || w->notation == LM_ASCII)
+        return lm_expr_is_number(x);
+    lm_quantity_write(lm_expr_value(x), LM_ASCII, &text);
+    bool power = text.size && strchr(text.data, 'e');
+    lm_buf_free(&text);
+    return !power;
+}
+
 /* The factors above or below the line, dots between; a factor that is a sum needs its parentheses where others stand by it. */
 static void write_factors(const writer *w, const lm_expr *x, bool inverse)
 {
@@ -152,7 +165,7 @@ static void write_product(const writer *w, const lm_expr *x)
     if (!below)
         return;
     for (const lm_term *t = x->terms; t; t = t->next)
-        group |= t->inverse && t->x->kind == LM_X_PRODUCT;
+        group |= t->inverse && (t->x->kind == LM_X_PRODUCT || (lm_expr_is_number(t->x) && !stands_alone(w, t->x)));
     lm_buf_add_str(w->out, group ? " / (" : " / ");
     write_factors(w, x, true);
     lm_buf_add_str(w->out, group ? ")" : "");
@@ -183,7 +196,7 @@ static void write_power(const writer *w, const lm_expr *x)
     const lm_expr *base = x->terms->x, *exponent = x->terms->next->x;
     char           digits[24];
 
-    write_grouped(w, base, !lm_expr_is_number(base));
+    write_grouped(w, base, !stands_alone(w, base));
     if (w->notation == LM_LATEX) {
         lm_buf_add_str(w->out, "^{");
         write_expr(w, exponent);
@@ -193,14 +206,14 @@ static void write_power(const writer *w, const lm_expr *x)
         raise_digits(digits, w->out);
     } else {
         lm_buf_add_str(w->out, "^");
-        write_grouped(w, exponent, !lm_expr_is_number(exponent) || lm_expr_value(exponent).x < 0);
+        write_grouped(w, exponent, !stands_alone(w, exponent) || lm_expr_value(exponent).x < 0);
     }
 }
 
 static void write_call(const writer *w, const lm_expr *x)
 {
     static const char *const names[]  = { [LM_X_SQRT] = "sqrt", [LM_X_LN] = "ln", [LM_X_MIN] = "min" };
-    bool                     bare     = lm_expr_is_number(x->terms->x);
+    bool                     bare     = stands_alone(w, x->terms->x);
 
     if (x->kind == LM_X_SQRT && w->notation != LM_ASCII) {
         lm_buf_add_str(w->out, w->notation == LM_LATEX ? "\\sqrt{" : bare ? "√" : "√(");

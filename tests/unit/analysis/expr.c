@@ -80,6 +80,22 @@ static void one_description_has_three_renderings(void **state)
     reads("min(layers, 4096)", LM_LATEX, true, "\\min(28, 4{,}096)");
 }
 
+/* 10^16^2 is no LaTeX, and reads as another number. */
+static void a_power_of_ten_is_a_product(void **state)
+{
+    (void)state;
+    symbols[2].value = lm_real(1e16);
+    reads("base^-(1 / 4)", LM_LATEX, true, "\\left(1 \\cdot 10^{16}\\right)^{-\\frac{1}{4}}");
+    reads("base^-(1 / 4)", LM_LATEX, false, "b^{-\\frac{1}{4}}");
+    reads("base^2", LM_UNICODE, true, "(1·10¹⁶)²");
+    reads("base^2", LM_ASCII, true, "1e16^2");
+    reads("2 / base", LM_UNICODE, true, "2 / (1·10¹⁶)");
+    reads("2 / base", LM_LATEX, true, "\\frac{2}{1 \\cdot 10^{16}}");
+    reads("sqrt(base)", LM_UNICODE, true, "√(1·10¹⁶)");
+    reads("2 * base", LM_UNICODE, true, "2 · 1·10¹⁶");
+    set_values(state);
+}
+
 static void values_are_exact_while_they_are_whole(void **state)
 {
     (void)state;
@@ -131,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_description_has_three_renderings),
+        cmocka_unit_test(a_power_of_ten_is_a_product),
         cmocka_unit_test(values_are_exact_while_they_are_whole),
         cmocka_unit_test(simplifying_goes_from_the_inside_out),
         cmocka_unit_test(our_mistakes_are_named),
