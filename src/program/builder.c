@@ -17,6 +17,13 @@ static void fail(lm_builder *b, const char *where, const char *what)
     lm_fail(&b->error, LM_BAD_MODEL, where, LM_NO_OFFSET, "%s", what);
 }
 
+void lm_record_no_memory(lm_builder *b)
+{
+    if (!b->failed)
+        lm_fail_memory(&b->error, "program", 0);
+    b->failed = true;
+}
+
 bool lm_record_grow(lm_builder *b, void **array, uint32_t n, size_t *capacity, size_t size)
 {
     if (b->failed)
@@ -38,24 +45,35 @@ bool lm_record_grow(lm_builder *b, void **array, uint32_t n, size_t *capacity, s
 static const char *keep(lm_builder *b, const char *s)
 {
     char *copy = s ? lm_arena_strdup(&b->p->arena, s) : NULL;
-    if (s && !copy && !b->failed) {
-        b->failed = true;
-        lm_fail_memory(&b->error, "program", strlen(s));
-    }
+    if (s && !copy)
+        lm_record_no_memory(b);
     return copy;
+}
+
+char *lm_record_text(lm_builder *b, const char *format, ...)
+{
+    static char nothing[] = "";
+    va_list     args, again;
+
+    va_start(args, format);
+    va_copy(again, args);
+    int   n    = vsnprintf(NULL, 0, format, args);
+    char *text = n >= 0 ? lm_arena_alloc(&b->p->arena, (size_t)n + 1) : NULL;
+    if (text)
+        vsnprintf(text, (size_t)n + 1, format, again);
+    else
+        lm_record_no_memory(b);
+    va_end(again);
+    va_end(args);
+    return text ? text : nothing;
 }
 
 /* Parent path, a dot, a name; the root adds nothing. */
 const char *lm_record_path(lm_builder *b, const char *name)
 {
     const char *parent = b->depth ? lm_record_here(b) : "";
-    char       *path   = *parent ? lm_arena_printf(&b->p->arena, "%s.%s", parent, name) : lm_arena_strdup(&b->p->arena, name);
 
-    if (!path) {
-        fail(b, name, "out of memory");
-        return "";
-    }
-    return path;
+    return *parent ? lm_record_text(b, "%s.%s", parent, name) : lm_record_text(b, "%s", name);
 }
 
 /* What GGUF calls a module: the row of the family's table that matches, its '*' filled in. */
@@ -65,7 +83,7 @@ const char *lm_record_gguf(lm_builder *b, const char *module, const char *parame
         const char *star = strchr(n->module, '*');
         if (!star) {
             if (strcmp(n->module, module) == 0)
-                return lm_arena_printf(&b->p->arena, "%s.%s", n->gguf, parameter);
+                return lm_record_text(b, "%s.%s", n->gguf, parameter);
             continue;
         }
         size_t head = (size_t)(star - n->module);
@@ -75,8 +93,7 @@ const char *lm_record_gguf(lm_builder *b, const char *module, const char *parame
         if (!digits || strcmp(module + head + digits, star + 1) != 0)
             continue;
         const char *g = strchr(n->gguf, '*');
-        return lm_arena_printf(&b->p->arena, "%.*s%.*s%s.%s", (int)(g - n->gguf), n->gguf, (int)digits, module + head, g + 1,
-                               parameter);
+        return lm_record_text(b, "%.*s%.*s%s.%s", (int)(g - n->gguf), n->gguf, (int)digits, module + head, g + 1, parameter);
     }
     return NULL;
 }
@@ -263,10 +280,10 @@ uint32_t lm_record_weight(lm_builder *b, const char *module, const char *paramet
                            uint64_t d0, uint64_t d1)
 {
     lm_program *p    = b->p;
-    char       *path = lm_arena_printf(&p->arena, "%s.%s", module, parameter);
+    char       *path = lm_record_text(b, "%s.%s", module, parameter);
     uint64_t    known;
 
-    if (b->failed || !path)
+    if (b->failed)
         return LM_NONE;
     if (lm_map_get(b->weight_index, lm_view_of(path), &known)) {
         p->weights[known].uses++;
@@ -354,9 +371,8 @@ lm_builder *lm_builder_new(const char *family, const char *class_prefix, const c
     b->names         = names;
     b->layer         = -1;
     b->p->family     = keep(b, family);
-    b->p->class_name = lm_arena_printf(&b->p->arena, "%s%s", class_prefix, head_class ? head_class : "ForCausalLM");
-    if (b->p->class_name)
-        lm_push(b, "", b->p->class_name);
+    b->p->class_name = lm_record_text(b, "%s%s", class_prefix, head_class ? head_class : "ForCausalLM");
+    lm_push(b, "", b->p->class_name);
     return b;
 }
 

@@ -66,12 +66,11 @@ lm_value lm_latent_attention(lm_builder *b, const char *name, const char *const 
     uint32_t          h = spec->n_heads, c = lm_record_width(b, latent), n = lm_record_width(b, q_nope) / h, v = spec->v_dim;
     const char       *module = lm_record_path(b, name);
     lm_attention_spec s      = *spec;
-    lm_joint keys = { lm_arena_printf(&b->p->arena, "%s.weight", module), lm_record_gguf(b, module, "weight"), 0, n, n + v,
+    lm_joint keys = { lm_record_text(b, "%s.weight", module), lm_record_gguf(b, module, "weight"), 0, n, n + v,
                       !b->latent_naive, b->latent_naive };
     lm_joint values = { keys.path, keys.gguf, n, v, n + v, false, false };
     char     k_word[64], v_word[64];
 
-    lm_record_need(b, keys.path, name, "out of memory");
     snprintf(k_word, sizeof k_word, "%.50s.k", name);
     snprintf(v_word, sizeof v_word, "%.50s.v", name);
     if (b->latent_naive) {

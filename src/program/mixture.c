@@ -26,13 +26,10 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
 /* One matrix for each expert: "….experts.*.gate_proj.weight"; GGUF keeps all in one tensor, some folders several kinds. */
 static uint32_t add_experts(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which, uint64_t out, uint64_t in)
 {
-    lm_arena *arena = &b->p->arena;
-    char     *each  = lm_arena_printf(arena, s->joined ? "%s.%s" : "%s.*.%s", module, s->names[which]);
-    char     *all   = lm_arena_printf(arena, "%s.%s", module, s->names[which]);
+    const char *each = lm_record_text(b, s->joined ? "%s.%s" : "%s.*.%s", module, s->names[which]);
+    const char *all  = lm_record_text(b, "%s.%s", module, s->names[which]);
+    uint32_t    w    = lm_record_weight(b, each, "weight", LM_EXPERTS, 1, s->n_experts, 1);
 
-    if (!each || !all)
-        return LM_NONE;
-    uint32_t w = lm_record_weight(b, each, "weight", LM_EXPERTS, 1, s->n_experts, 1);
     if (w != LM_NONE) {
         lm_weight *x = &b->p->weights[w];
         x->gguf      = lm_record_gguf(b, all, "weight");
@@ -47,15 +44,14 @@ static uint32_t add_experts(lm_builder *b, const char *module, const lm_expert_s
 
 static uint32_t add_biases(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which, uint64_t out)
 {
-    const char *all = lm_arena_printf(&b->p->arena, "%s.%s", module, s->names[which]);
+    const char *all = lm_record_text(b, "%s.%s", module, s->names[which]);
 
-    return all ? lm_record_weight(b, all, "bias", LM_VECTOR, 2, s->n_experts, out) : LM_NONE;
+    return lm_record_weight(b, all, "bias", LM_VECTOR, 2, s->n_experts, out);
 }
 
 /* Where a folder has it: `suffix` "" or "_bias". */
 static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert_spec *s, uint32_t which, const char *suffix)
 {
-    lm_arena   *arena = &b->p->arena;
     const char *name  = which == 2 ? s->alone : s->joined;
     bool        turns = which < 2 && s->in_turns;
 
@@ -63,9 +59,9 @@ static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert
         return;
     lm_weight *x = &b->p->weights[w];
     x->woven     = (lm_woven){
-        .path = lm_arena_printf(arena, "%s.%s%s", parent, name, suffix),
-            .codes     = *suffix ? NULL : lm_arena_printf(arena, "%s.%s_blocks", parent, name),
-            .exponents = *suffix ? NULL : lm_arena_printf(arena, "%s.%s_scales", parent, name),
+        .path = lm_record_text(b, "%s.%s%s", parent, name, suffix),
+            .codes     = *suffix ? NULL : lm_record_text(b, "%s.%s_blocks", parent, name),
+            .exponents = *suffix ? NULL : lm_record_text(b, "%s.%s_scales", parent, name),
             .first     = which == 1 ? (turns ? 1 : s->width) : 0,
             .step      = turns ? 2 : 1,
             .of        = which == 2 ? (uint32_t)x->dims[1] : 2 * s->width,

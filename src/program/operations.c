@@ -150,6 +150,8 @@ static const float *keep_floats(lm_builder *b, const float *x, uint32_t n)
 
     if (copy)
         memcpy(copy, x, n * sizeof *x);
+    else if (x)
+        lm_record_no_memory(b);
     return copy;
 }
 

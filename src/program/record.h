@@ -31,6 +31,11 @@ bool lm_record_grow(lm_builder *b, void **array, uint32_t n, size_t *capacity, s
 /* The first failure is kept; with one every call does nothing. */
 void lm_record_need(lm_builder *b, bool condition, const char *where, const char *what);
 
+void lm_record_no_memory(lm_builder *b);
+
+/* A text in the program's arena; "" when there is no memory, which is kept as the failure. */
+char *lm_record_text(lm_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Parent path, a dot, a name. */
 const char *lm_record_path(lm_builder *b, const char *name);
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "program/builder.h"
 
 static const lm_name names[] = {
@@ -145,12 +146,41 @@ static void mistakes_stick(void **state)
     assert_non_null(strstr(e.message, "different widths"));
 }
 
+/* Where memory ends is no mistake of the description. Paths so long that most of them ask for memory. */
+static void no_memory_is_no_bad_model(void **state)
+{
+    static char    longest[6000];
+    const lm_name  long_names[] = { { "embed", "token_embd" }, { longest, longest }, { NULL, NULL } };
+    lm_status      status = LM_NO_MEMORY;
+    uint64_t       n = 1;
+
+    (void)state;
+    memset(longest, 'x', sizeof longest - 1);
+    for (; status != LM_OK; n++) {
+        lm_program *p = NULL;
+        lm_error    e = { 0 };
+        lm_alloc_fail_at(n);
+        lm_builder *b = lm_builder_new("small", "Small", NULL, long_names);
+        if (b) {
+            lm_value x = lm_linear(b, longest, lm_embed(b, "embed", 10, 8), 8, true);
+            status     = lm_builder_finish(b, lm_head(b, "head", x, 10, "embed"), &p, &e);
+        }
+        lm_alloc_fail_at(0);
+        if (status != LM_OK && status != LM_NO_MEMORY)
+            fail_msg("allocation %d: %s: %s", (int)n, e.where, e.message);
+        if (p)
+            lm_program_free(p);
+    }
+    assert_true(n > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_and_weights_are_named), cmocka_unit_test(tied_heads_count_once),
         cmocka_unit_test(values_are_found_by_path),      cmocka_unit_test(costs_are_of_one_row),
         cmocka_unit_test(mistakes_stick),                cmocka_unit_test(norms_of_heads),
+        cmocka_unit_test(no_memory_is_no_bad_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
