@@ -1,6 +1,7 @@
 #include "runtime/golden.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,22 @@ static lm_status check_range(const lm_golden *g, const lm_tensor_info *t, uint64
     return LM_OK;
 }
 
+/* Nothing differs from NaN by more than a tolerance. */
+static lm_status check_finite(const lm_golden *g, const lm_tensor_info *t, lm_error *e)
+{
+    const char *data = lm_container_data(g->container, t);
+
+    for (uint64_t i = 0; i < t->elements; i++) {
+        float x;
+        memcpy(&x, data + i * sizeof x, sizeof x);
+        if (isfinite(x))
+            continue;
+        lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)(t->offset + i * sizeof x), "%s is nothing to compare with", isnan(x) ? "NaN" : "infinity");
+        return lm_fail_in(e, lm_container_path(g->container));
+    }
+    return LM_OK;
+}
+
 static lm_status read_taps(lm_golden *g, lm_error *e)
 {
     size_t n = lm_container_n_tensors(g->container);
@@ -60,6 +77,7 @@ static lm_status read_taps(lm_golden *g, lm_error *e)
             continue;
         if (t->type != LM_F32 || t->n_dims != 3 || t->dims[0] != g->batch || t->dims[1] != g->length || t->elements == 0)
             return wrong(g, t, e, "F32 [B, T, width]");
+        LM_TRY(check_finite(g, t, e));
         g->taps[g->n_taps++] = (lm_golden_tap){ t->name + 4, t };
     }
     return LM_OK;
@@ -97,6 +115,7 @@ static lm_status read_golden(lm_golden *g, uint32_t n_vocab, lm_error *e)
     LM_TRY(check_range(g, g->ids, n_vocab, e));
     LM_TRY(check_range(g, g->positions, g->length, e));
     LM_TRY(check_range(g, g->greedy, g->width, e));
+    LM_TRY(check_finite(g, g->logits, e));
     read_source(g);
     return read_taps(g, e);
 }

@@ -1,6 +1,6 @@
 /* golden.h - reference results that somebody else computed, in a safetensors file.
  *
- * Every shape and id is checked when it is opened; the getters never fail after that. */
+ * Every shape, id and value is checked when it is opened; the getters never fail after that. */
 #ifndef LM_RUNTIME_GOLDEN_H
 #define LM_RUNTIME_GOLDEN_H
 

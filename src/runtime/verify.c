@@ -368,6 +368,18 @@ static void conclude(check *c)
                 (!v->bitwise_known || (v->chunked && v->stepwise));
 }
 
+/* Positions past those that the model says it has may exist, and a reference may have been there; to go far beyond what it
+ * has read itself would take hours. */
+static lm_status check_context(const check *c, uint32_t context, lm_error *e)
+{
+    const lm_golden *g = &c->golden;
+
+    if (!context || g->n_greedy <= g->length || g->length + g->n_greedy <= context)
+        return LM_OK;
+    lm_fail(e, LM_LIMIT, "greedy_ids", LM_NO_OFFSET, "they end at position %" PRIu64 "; the model has %u", g->length + g->n_greedy, context);
+    return lm_fail_in(e, lm_container_path(g->container));
+}
+
 static lm_status verify(check *c, const char *path, lm_error *e)
 {
     lm_verdict *v = &c->v;
@@ -376,6 +388,7 @@ static lm_status verify(check *c, const char *path, lm_error *e)
 
     lm_model_describe(c->m, &info);
     LM_TRY(lm_golden_open(path, info.n_vocab, &c->golden, e));
+    LM_TRY(check_context(c, info.context_length, e));
     LM_TRY(choose_taps(c, e));
     LM_TRY(allocate(c, e));
     LM_TRY(open_engine(c, e));

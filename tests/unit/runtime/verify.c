@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/filemap.h"
 #include "formats/container.h"
+#include "formats/safetensors.h"
 #include "lamina/lamina.h"
 
 static lm_model *model, *gguf;
@@ -116,12 +117,48 @@ static void a_logit_is_wrong(void **state)
     v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = v.mean_kl / 2 });
     assert_false(v.agrees);
 
-    x = NAN;
-    change("logits", 0, &x, sizeof x);
-    v = judge(model, NULL);
-    assert_false(v.agrees);
-    v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = 100 });
-    assert_false(v.agrees);
+}
+
+/* Whatever is compared with NaN is not found to differ. */
+static void what_is_not_finite_is_refused(void **state)
+{
+    static const char *const names[] = { "logits", "tap.model.layers.1.self_attn.k_proj", "tap.model.norm" };
+    const float values[] = { NAN, INFINITY, -INFINITY };
+    lm_verdict v;
+    lm_error e;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        change(names[i], 4 * i, &values[i], sizeof *values);
+        assert_int_equal(lm_verify(model, path, NULL, &v, &e), LM_BAD_MODEL);
+        assert_string_equal(e.where, names[i]);
+        assert_string_equal(e.file, path);
+        assert_int_equal(e.offset, tensor(names[i]).offset + 4 * i);
+    }
+}
+
+/* More positions than the model has, in a small file. */
+static void longer_than_the_context(void **state)
+{
+    static const int64_t ids[3000];
+    static const uint64_t input[] = { 1, 2 }, logits[] = { 1, 2, 1 }, greedy[] = { 1, 3000 };
+    lm_safetensors_writer *w;
+    lm_verdict v;
+    lm_error e;
+
+    (void)state;
+    assert_int_equal(lm_safetensors_create(path, &w, &e), LM_OK);
+    lm_safetensors_add_tensor(w, "input_ids", LM_I64, 2, input);
+    lm_safetensors_add_tensor(w, "logits", LM_F32, 3, logits);
+    lm_safetensors_add_tensor(w, "greedy_ids", LM_I64, 2, greedy);
+    assert_int_equal(lm_safetensors_begin(w, &e), LM_OK);
+    assert_int_equal(lm_safetensors_write(w, ids, 16, &e), LM_OK);
+    assert_int_equal(lm_safetensors_write(w, ids, 8, &e), LM_OK);
+    assert_int_equal(lm_safetensors_write(w, ids, sizeof ids, &e), LM_OK);
+    assert_int_equal(lm_safetensors_commit(w, &e), LM_OK);
+    assert_int_equal(lm_verify(model, path, NULL, &v, &e), LM_LIMIT);
+    assert_string_equal(e.where, "greedy_ids");
+    assert_string_equal(e.file, path);
 }
 
 static void a_greedy_id_is_wrong(void **state)
@@ -248,6 +285,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_true_one_agrees),
         cmocka_unit_test(a_logit_is_wrong),
+        cmocka_unit_test(what_is_not_finite_is_refused),
+        cmocka_unit_test(longer_than_the_context),
         cmocka_unit_test(a_greedy_id_is_wrong),
         cmocka_unit_test(a_tap_is_wrong),
         cmocka_unit_test(goldens_that_are_none),
