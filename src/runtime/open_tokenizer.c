@@ -153,6 +153,36 @@ static lm_status name(const lm_meta *m, const char *key, char *out, size_t size,
     return LM_OK;
 }
 
+/* Lists that cannot belong together are refused by their lengths, before anything as large is made of them. */
+static lm_status check_lengths(const lm_meta *m, lm_error *e)
+{
+    static const char *const each[] = { KEYS "scores", KEYS "token_type" };
+    lm_meta_value            tokens, array;
+
+    LM_TRY(lm_meta_array(m, KEYS "tokens", LM_MAX_VOCAB, &tokens, e));
+    if (tokens.a.n == 0)
+        return broken(m, KEYS "tokens", e, "there are none");
+    for (size_t i = 0; i < 2; i++)
+        if (lm_meta_has(m, each[i]))
+            LM_TRY(numbers(m, each[i], (uint32_t)tokens.a.n, &array, e));
+    return LM_OK;
+}
+
+/* Every merge splits a token in two: there are no more than places to split, were each of them named twice. */
+static lm_status check_merges(const lm_meta *m, const lm_view *tokens, uint32_t n, lm_error *e)
+{
+    lm_meta_value merges;
+    uint64_t      bytes = 0;
+
+    LM_TRY(lm_meta_array(m, KEYS "merges", UINT32_MAX / 8, &merges, e));
+    for (uint32_t i = 0; i < n; i++)
+        bytes += tokens[i].size;
+    if (merges.a.n <= 2 * bytes)
+        return LM_OK;
+    return broken(m, KEYS "merges", e, "%llu elements, but the tokens have %llu bytes in all", (unsigned long long)merges.a.n,
+                  (unsigned long long)bytes);
+}
+
 enum { MAX_NAME = 128, MAX_ENDS = 8 };
 
 static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME], char pre[MAX_NAME], int64_t ends[MAX_ENDS],
@@ -163,11 +193,12 @@ static lm_status read_gguf(const lm_meta *m, gguf_lists *l, char model[MAX_NAME]
     LM_TRY(name(m, KEYS "model", model, MAX_NAME, e));
     if (lm_meta_has(m, KEYS "pre"))
         LM_TRY(name(m, KEYS "pre", pre, MAX_NAME, e));
+    LM_TRY(check_lengths(m, e));
     LM_TRY(strings(m, KEYS "tokens", LM_MAX_VOCAB, &l->tokens, &s->n, e));
-    if (s->n == 0)
-        return broken(m, KEYS "tokens", e, "there are none");
-    if (lm_meta_has(m, KEYS "merges"))
+    if (lm_meta_has(m, KEYS "merges")) {
+        LM_TRY(check_merges(m, l->tokens, s->n, e));
         LM_TRY(strings(m, KEYS "merges", UINT32_MAX / 8, &l->merges, &s->n_merges, e));
+    }
     if (lm_meta_has(m, KEYS "scores"))
         LM_TRY(scores(m, s->n, &l->scores, e));
     if (lm_meta_has(m, KEYS "token_type"))

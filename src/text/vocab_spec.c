@@ -86,11 +86,11 @@ static lm_status id_of(maker *m, const char *name, int64_t given, int64_t otherw
 static lm_status read_merges(maker *m)
 {
     const lm_vocab *v       = &m->t->vocab;
-    uint32_t        missing = 0;
+    uint32_t        missing = 0, n = m->s->n_merges, i = 0;
     lm_buf          both    = { 0 };
 
-    LM_TRY(lm_bpe_reserve(&m->t->bpe, m->s->n_merges, m->e));
-    for (uint32_t i = 0; i < m->s->n_merges; i++) {
+    LM_TRY(lm_bpe_reserve(&m->t->bpe, n, m->e));
+    for (; i < n && missing <= n / 2; i++) {
         lm_view     merge = m->s->merges[i];
         const char *space = merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
 
@@ -115,12 +115,11 @@ static lm_status read_merges(maker *m)
     lm_buf_free(&both);
     if (failed)
         return lm_fail_memory(m->e, "the merges", LM_MAX_PIECE);
-    if (missing > m->s->n_merges / 2)
+    if (missing > n / 2)
         return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET, "%u of %u merges name pieces that are not in the vocabulary",
-                       missing, m->s->n_merges);
+                       missing, i);
     if (missing)
-        lm_log(LM_LOG_WARNING, "%s: %u of %u merges name pieces that are not in the vocabulary", key(m, "merges"), missing,
-               m->s->n_merges);
+        lm_log(LM_LOG_WARNING, "%s: %u of %u merges name pieces that are not in the vocabulary", key(m, "merges"), missing, n);
     return LM_OK;
 }
 

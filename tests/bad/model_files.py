@@ -146,6 +146,7 @@ def model_files():
     odd("merges-leading-space", {**bpe, key + "merges": (ARR, strings([" ab"]))})
     odd("merges-unknown-half", {**bpe, key + "merges": (ARR, strings(["a x"]))})
     odd("merges-unknown-whole", {**bpe, key + "merges": (ARR, strings(["a c"]))})
+    odd("merges-many", {**bpe, key + "merges": (ARR, strings(["a b"] * 40))})               # more than there is to split
     odd("merges-numbers", {**bpe, key + "merges": (ARR, array(U32, 1, u32(1)))})
     odd("pre-unknown", {**bpe, key + "pre": (STR, string("gpt-5")), key + "merges": (ARR, strings(["a b"]))})
     return f
