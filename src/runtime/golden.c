@@ -58,7 +58,8 @@ static lm_status check_finite(const lm_golden *g, const lm_tensor_info *t, lm_er
         memcpy(&x, data + i * sizeof x, sizeof x);
         if (isfinite(x))
             continue;
-        lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)(t->offset + i * sizeof x), "%s is nothing to compare with", isnan(x) ? "NaN" : "infinity");
+        lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)(t->offset + i * sizeof x),
+                "%s is nothing to compare with", isnan(x) ? "NaN" : "infinity");
         return lm_fail_in(e, lm_container_path(g->container));
     }
     return LM_OK;

@@ -376,7 +376,8 @@ static lm_status check_context(const check *c, uint32_t context, lm_error *e)
 
     if (!context || g->n_greedy <= g->length || g->length + g->n_greedy <= context)
         return LM_OK;
-    lm_fail(e, LM_LIMIT, "greedy_ids", LM_NO_OFFSET, "they end at position %" PRIu64 "; the model has %u", g->length + g->n_greedy, context);
+    lm_fail(e, LM_LIMIT, "greedy_ids", LM_NO_OFFSET, "they end at position %" PRIu64 "; the model has %u", g->length + g->n_greedy,
+            context);
     return lm_fail_in(e, lm_container_path(g->container));
 }
 

@@ -116,7 +116,6 @@ static void a_logit_is_wrong(void **state)
     assert_true(v.agrees && v.mean_kl > 1e-12);
     v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = v.mean_kl / 2 });
     assert_false(v.agrees);
-
 }
 
 /* Whatever is compared with NaN is not found to differ. */
