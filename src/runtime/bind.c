@@ -9,19 +9,22 @@
 
 /* Checkpoints of the bare decoder leave the first word of every path out ("layers.0…" for "model.layers.0…", "h.0…" for
  * "transformer.h.0…"). */
-static const lm_tensor_info *find_tensor(const lm_model *m, const lm_weight *w, const char **name)
+static const lm_tensor_info *find_named(const lm_model *m, const char *name)
 {
-    bool                  gguf = lm_container_kind_of(m->container) == LM_GGUF;
-    const lm_tensor_info *t;
+    const lm_tensor_info *t   = lm_container_find(m->container, name);
+    const char           *dot = strchr(name, '.');
 
-    *name = gguf ? w->gguf : w->gguf_only ? NULL : w->path;
-    if (!*name)
-        return NULL;
-    t = lm_container_find(m->container, *name);
-    const char *dot = strchr(*name, '.');
-    if (!t && !gguf && dot)
+    if (!t && dot && lm_container_kind_of(m->container) != LM_GGUF)
         t = lm_container_find(m->container, dot + 1);
     return t;
+}
+
+static const lm_tensor_info *find_tensor(const lm_model *m, const lm_weight *w, const char **name)
+{
+    bool gguf = lm_container_kind_of(m->container) == LM_GGUF;
+
+    *name = gguf ? w->gguf : w->gguf_only ? NULL : w->path;
+    return *name ? find_named(m, *name) : NULL;
 }
 
 static void shape_text(char *out, size_t size, const uint64_t *dims, uint32_t n)
@@ -69,21 +72,41 @@ static lm_status take_tensor(lm_model *m, uint32_t i, const lm_tensor_info *t, l
     return lm_map_set(used, lm_view_of(t->name), 1) ? LM_OK : lm_fail_memory(e, "tensors", 0);
 }
 
-/* "….experts.*.w1.weight": expert k's tensor; "….norms.*.weight": head k's. */
-static lm_status expert_tensor(const lm_model *m, const lm_weight *w, uint64_t k, const lm_tensor_info **out, lm_error *e)
+/* "….experts.*.w1.weight": expert k's tensor; "….norms.*.weight": head k's. GGUF files of early 2024 have "blk.0.ffn_gate.k.weight"
+ * where later ones have all experts in "blk.0.ffn_gate_exps.weight". */
+static void part_name(const lm_model *m, const lm_weight *w, uint64_t k, char *name, size_t size)
 {
-    const char *star = strchr(w->path, '*');
-    char        name[256];
+    bool        gguf  = lm_container_kind_of(m->container) == LM_GGUF;
+    const char *whole = gguf ? w->gguf : w->path, *place = gguf ? strstr(whole, "_exps.") : strchr(whole, '*');
 
-    snprintf(name, sizeof name, "%.*s%" PRIu64 "%s", (int)(star - w->path), w->path, k, star + 1);
-    *out = lm_container_find(m->container, name);
+    snprintf(name, size, "%.*s%s%" PRIu64 "%s", (int)(place - whole), whole, gguf ? "." : "", k, gguf ? place + 5 : place + 1);
+}
+
+static bool is_in_parts(const lm_model *m, const lm_weight *w)
+{
+    char name[256];
+
+    if (lm_container_kind_of(m->container) != LM_GGUF)
+        return strchr(w->path, '*') != NULL;
+    if (!w->gguf || !strstr(w->gguf, "_exps.") || lm_container_find(m->container, w->gguf))
+        return false;
+    part_name(m, w, 0, name, sizeof name);
+    return lm_container_find(m->container, name) != NULL;
+}
+
+static lm_status part_tensor(const lm_model *m, const lm_weight *w, uint64_t k, const lm_tensor_info **out, lm_error *e)
+{
+    char name[256];
+
+    part_name(m, w, k, name, sizeof name);
+    *out = find_named(m, name);
     if (*out)
         return LM_OK;
     lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "the program needs this tensor and the file lacks it");
     return lm_fail_in(e, lm_container_path(m->container));
 }
 
-/* Experts, or norms of heads, that a folder stores one by one: all there, of one shape and type. */
+/* Experts, or norms of heads, that are stored one by one: all there, of one shape and type. */
 static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight *w      = &m->program->weights[i];
@@ -97,7 +120,7 @@ static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
         return lm_fail_memory(e, "tensors", w->dims[0]);
     for (uint64_t k = 0; k < w->dims[0]; k++) {
         const lm_tensor_info *t;
-        LM_TRY(expert_tensor(m, w, k, &t, e));
+        LM_TRY(part_tensor(m, w, k, &t, e));
         LM_TRY(check_shape(m, &single, t, e));
         LM_TRY(take_tensor(m, i, t, used, e));
         m->each[i][k] = t;
@@ -158,8 +181,8 @@ static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 static lm_status bind_codes(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight      *w      = &m->program->weights[i];
-    const lm_tensor_info *t      = lm_container_find(m->container, w->woven.codes);
-    const lm_tensor_info *scales = lm_container_find(m->container, w->woven.exponents);
+    const lm_tensor_info *t      = find_named(m, w->woven.codes);
+    const lm_tensor_info *scales = find_named(m, w->woven.exponents);
     lm_weight             stored = *w;
     uint64_t              hit;
 
@@ -193,7 +216,7 @@ static lm_status bind_codes(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 static lm_status bind_woven(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight      *w      = &m->program->weights[i];
-    const lm_tensor_info *t      = lm_container_find(m->container, w->woven.path);
+    const lm_tensor_info *t      = find_named(m, w->woven.path);
     lm_weight             stored = *w;
     uint64_t              hit;
 
@@ -224,7 +247,7 @@ static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
         return bind_heads(m, i, used, e);
     if (lm_container_kind_of(m->container) != LM_GGUF && w->woven.path)
         return bind_woven(m, i, used, e);
-    if (lm_container_kind_of(m->container) != LM_GGUF && strchr(w->path, '*'))
+    if (is_in_parts(m, w))
         return bind_each(m, i, used, e);
     const lm_tensor_info *t = find_tensor(m, w, &name);
     if (!t) {

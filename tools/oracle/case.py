@@ -49,6 +49,13 @@ class Case:
         return f"{self.family}/{self.name}"
 
 
+def bare(tensors: dict[str, Any]) -> dict[str, Any]:
+    """`stored` of the decoder that was saved without its head: "layers.0…" for "model.layers.0…"."""
+    return {name.removeprefix("model."): x for name, x in tensors.items()}
+
+
+BARE = dict(stored=bare, taps=False, tie_word_embeddings=True, gguf=False, gguf_note="the twin would be that of the whole model")
+
 FLIP = 1e-2         # a feature that is wrong must show at least this much in some logit
 MARGIN = 0.02       # between the two best logits at every greedy step: rounding cannot flip an id
 

@@ -93,6 +93,15 @@ def rewrite(path: Path, keys=(), tensors=(), replace=None, drop=()) -> None:
     path.with_suffix(".new").replace(path)
 
 
+def experts_apart(case: Case, path: Path) -> None:
+    """The files of early 2024: a tensor for each expert, "blk.0.ffn_gate.2.weight"."""
+    import gguf as g
+    import numpy as np
+    stacks = [t for t in g.GGUFReader(path).tensors if "_exps" in t.name]
+    rewrite(path, drop=[t.name for t in stacks],
+            tensors=[(t.name.replace("_exps.", f".{e}."), np.array(t.data[e]), t.tensor_type) for t in stacks for e in range(len(t.data))])
+
+
 def longrope(case: Case, path: Path) -> None:
     """What llama.cpp wants of a longrope model and its Llama converter leaves out (its Phi-3 converter writes them)."""
     import math

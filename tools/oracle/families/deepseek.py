@@ -4,7 +4,7 @@ shared experts, dense first layers, YaRN whose magnitude is in the scores."""
 import torch
 from transformers import DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config, DeepseekV3ForCausalLM
 
-from case import Case
+from case import BARE, Case
 from convert import rewrite
 from reference import uniform_attention
 
@@ -126,4 +126,12 @@ CASES = [
         **CORRECTED, "pairs": {"rope_interleave": True}, "renormalised": {"norm_topk_prob": True}}, q_lora_rank=None,
         rope_interleave=False, norm_topk_prob=False, n_group=1, topk_group=1, n_shared_experts=1, first_k_dense_replace=0,
         num_hidden_layers=2, extra=next_layer, rows=(12,), gguf=False, gguf_note="GGUF has no key for halves"),
+    case("bare", "deepseek_v3", "saved without its head, the layer past the last left in", {}, n_group=2, topk_group=1, extra=next_layer,
+         rows=(12,), **BARE),
+    case("unsaid", "deepseek_v3", "what a file means that says nothing of groups, shared experts, dense layers and the factor", {
+        "factor": {"routed_scaling_factor": 1.0}, "two groups": {"topk_group": 2}, "four groups": {"n_group": 4},
+        "no correction": without("e_score_correction_bias")}, n_group=8, topk_group=4, n_routed_experts=16, num_experts_per_tok=8,
+         n_shared_experts=1, first_k_dense_replace=3, num_hidden_layers=4, moe_intermediate_size=8, rows=(12,), gguf=False, gguf_note="GGUF says all of it", taps=False,
+         drop=("routed_scaling_factor", "topk_group", "n_group", "first_k_dense_replace", "n_shared_experts", "norm_topk_prob", "rms_norm_eps",
+               "num_experts_per_tok")),
 ]

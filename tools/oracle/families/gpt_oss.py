@@ -3,7 +3,7 @@
 import torch
 from transformers import GptOssConfig, GptOssForCausalLM
 
-from case import Case
+from case import BARE, Case, bare
 from reference import no_bias, uniform_attention
 
 YARN = {"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 20, "beta_fast": 32.0,
@@ -74,6 +74,8 @@ CASES = [
         "windows everywhere": {"layer_types": ["sliding_attention"] * 2}, "no windows": {"sliding_window": 100},
         "whole bounds": {"rope_parameters": {**YARN, "truncate": True}}}, stored=four_bits, respell=QUANTISED, drop=("layer_types",), rows=(30,),
         gguf_note="llama.cpp rounds YaRN's bounds and its activations to eight bits"),
+    case("bare", "saved without its head, experts in four bits", {}, rows=(16,), respell=QUANTISED, drop=("layer_types",),
+         **BARE | {"stored": lambda tensors: bare(four_bits(tensors))}),
     case("floats", "experts in floats [experts, in, out], rows of gates and factors in turns; BF16, no scaling of positions", {
         "other layers": {"layer_types": ["full_attention", "sliding_attention", "full_attention"]}}, num_hidden_layers=3,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, dtype="BF16", sliding_window=5, rows=(16,),

@@ -2,7 +2,7 @@
 
 from transformers import GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeSharedConfig, GraniteMoeSharedForCausalLM
 
-from case import Case
+from case import BARE, Case
 from reference import no_bias, uniform_attention
 
 BASE = dict(vocab_size=131, hidden_size=32, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -37,6 +37,7 @@ CASES = [
          tie_word_embeddings=True, rows=(12,)),
     case("shared", "a shared MLP beside the experts, untied, F16", {"no shared MLP": no_shared}, shared=True, shared_intermediate_size=20,
          dtype="F16", rows=(12,)),
+    case("bare", "saved without its head", {}, rows=(12,), **BARE),
     case("biases", "biases of attention, all experts, no shared MLP although the kind has one", {"no bias": no_bias("self_attn")}, shared=True,
          shared_intermediate_size=0, attention_bias=True, num_experts_per_tok=6, rows=(12,), gguf=False,
          gguf_note="llama.cpp loads no biases of this family"),

@@ -45,6 +45,7 @@ SHORT = [1.0, 1.1, 1.25, 1.4, 1.6, 1.9, 2.2, 2.6]
 LONG = [1.0, 1.3, 1.9, 2.8, 4.1, 6.0, 8.5, 12.0]
 YARN = dict(factor=4.0, original=12)
 WIDE = dict(head_dim=16, tie_word_embeddings=True, max_position_embeddings=48, rows=(24,))
+TWICE = dict(**WIDE, taps=False, gguf=False, gguf_note="llama.cpp's converter reads config.json in its own way")
 
 CASES = [
     llama("gqa", "grouped queries, untied head, default rope, odd vocabulary, its own tokenizer",
@@ -100,6 +101,24 @@ CASES = [
           scaled("longrope", 40, factor=4.0, short_factor=SHORT, long_factor=LONG),
           gguf_patch=longrope, gguf_note="factor tensors and attn_factor added as the Phi-3 converter writes them: Llama's does not",
           peer_options={14: {"kv_overrides": {"llama.rope.scaling.original_context_length": 4096}}}, **{**WIDE, "max_position_embeddings": 160, "rows": (48, 14)}),
+
+    llama("rope-llama3-trained", "original_max_position_embeddings twice: that of the top level counts",
+          {"the inner one": {"original_max_position_embeddings": 40}},
+          scaled("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0), rope_theta=500.0, original_max_position_embeddings=16,
+          respell={"rope_scaling": scaled("llama3", 40, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)}, **TWICE),
+    llama("rope-yarn-trained", "the same for YaRN, `rope_parameters` spelling",
+          {"the inner one": {"original_max_position_embeddings": 40}}, scaled("yarn", factor=4.0), original_max_position_embeddings=12,
+          spelling="v5", respell={"rope_parameters": {**scaled("yarn", 40, factor=4.0), "rope_theta": 10000.0}}, **TWICE),
+    llama("rope-longrope-trained", "the same for longrope: 24 positions are more than the top level's 20",
+          {"the inner one": {"original_max_position_embeddings": 40}},
+          scaled("longrope", factor=4.0, short_factor=SHORT, long_factor=LONG), original_max_position_embeddings=20,
+          respell={"rope_scaling": scaled("longrope", 40, factor=4.0, short_factor=SHORT, long_factor=LONG)}, **TWICE),
+    llama("rope-both", "rope_scaling and rope_parameters that differ: rope_scaling counts",
+          {"rope default": other("default")}, scaled("linear", factor=4.0), spelling="v5",
+          respell={"rope_scaling": {"rope_type": "linear", "factor": 4.0}, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+          **TWICE),
+    llama("rope-empty", "a rope_scaling without members says nothing", {"theta": other("default", rope_theta=500.0)},
+          respell={"rope_scaling": {}}, **TWICE),
 
     llama("bf16", "BF16 storage, norms and biases too", {}, dtype="BF16", rows=(12,), attention_bias=True,
           tie_word_embeddings=True, drop=("head_dim",)),

@@ -2,7 +2,7 @@
 
 from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from case import Case
+from case import BARE, Case
 from reference import no_bias, uniform_attention
 
 BASE = dict(vocab_size=131, hidden_size=32, intermediate_size=40, moe_intermediate_size=16, num_hidden_layers=2, num_attention_heads=4,
@@ -48,6 +48,7 @@ CASES = [
     case("normalised", "qwen3_moe", "heads of q and k normalised, three of eight experts, renormalised, untied", {
         "not renormalised": {"norm_topk_prob": False}}, norm_topk_prob=True, rows=(12,), drop=("num_local_experts",),
         respell={"num_experts": 8}),
+    case("bare", "qwen2_moe", "saved without its head", {}, rows=(12,), **BARE),
     case("sparse", "qwen3_moe", "a window in all layers, experts in every other layer, not renormalised, biases, BF16, sharded", {
         "no window": PLAIN, "renormalised": {"norm_topk_prob": True}, "no bias": no_bias("self_attn")},
         num_hidden_layers=3, use_sliding_window=True, sliding_window=6, decoder_sparse_step=2, attention_bias=True,

@@ -2,7 +2,7 @@
 
 from transformers import StableLmConfig, StableLmForCausalLM
 
-from case import Case
+from case import BARE, Case
 from reference import kv_modulo, no_bias, uniform_attention
 
 BASE = dict(vocab_size=131, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,
@@ -35,4 +35,6 @@ CASES = [
     case("head-norms", "a norm of its own for every head, parallel parts, grouped keys (StableLM 2 12B)",
          {"one norm for all heads": other_heads, "kv modulo": kv_modulo}, qk_layernorm=True, use_parallel_residual=True,
          num_key_value_heads=2, rows=(12,)),
+    case("bare", "saved without its head, a norm of its own for every head", {"one norm for all heads": other_heads}, qk_layernorm=True,
+         rows=(12,), **BARE),
 ]
