@@ -68,8 +68,6 @@ static lm_status bloom_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->qkv_groups      = s->kind == LM_GGUF ? 1 : c->n_heads;
     c->attention       = lm_plain_attention(c);
     c->attention.alibi = 8;
-    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return LM_OK;
 }
 
@@ -99,6 +97,7 @@ const lm_family lm_family_bloom = {
     .configure    = bloom_configure,
     .build        = bloom_build,
     .names        = bloom_names,
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embed", "n_layer", "n_head", "layer_norm_epsilon", "seq_length", "pretraining_tp",
                                            "slow_but_exact", "apply_residual_connection_post_layernorm",
                                            "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion",

@@ -43,7 +43,7 @@ static lm_value cohere_build(lm_builder *b, const lm_config *c)
     return lm_scale(b, lm_decoder_frame(b, c, cohere_layer, cohere_norm), c->logit_factor);
 }
 
-static lm_status read_common(const lm_source *s, double base, lm_config *c, lm_error *e)
+static lm_status cohere_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     bool file = s->kind == LM_GGUF;
 
@@ -52,17 +52,10 @@ static lm_status read_common(const lm_source *s, double base, lm_config *c, lm_e
     LM_TRY(lm_read_bool(s, "attention_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_bool(s, "use_qk_norm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
     LM_TRY(lm_read_f32(s, "logit_scale", "logit_scale", 1e-6, 1e6, file ? 1 : 0.0625, &c->logit_factor, e));
-    if (!file && !lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
-    LM_TRY(lm_read_rope(s, c->head_dim, base, c, e));
+    LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
     c->rope.pairing = LM_ROPE_PAIR;
     c->attention    = lm_plain_attention(c);
     return LM_OK;
-}
-
-static lm_status cohere_configure(const lm_source *s, lm_config *c, lm_error *e)
-{
-    return read_common(s, 500000, c, e);
 }
 
 /* Every fourth layer sees everything and knows no positions, unless the file says otherwise. */
@@ -71,7 +64,7 @@ static lm_status cohere2_configure(const lm_source *s, lm_config *c, lm_error *e
     uint32_t every;
     float    rotated;
 
-    LM_TRY(read_common(s, 10000, c, e));
+    LM_TRY(cohere_configure(s, c, e));
     LM_TRY(lm_read_u32(s, "sliding_window_pattern", "attention.sliding_window_pattern", 1, LM_MAX_LAYERS, 4, &every, e));
     LM_TRY(lm_read_f32(s, "rotary_pct", NULL, 0, 1, 1, &rotated, e));
     LM_TRY(lm_read_window(s, 4096, c, e));
@@ -94,6 +87,8 @@ const lm_family lm_family_cohere = {
     .configure    = cohere_configure,
     .build        = cohere_build,
     .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 8192 }, { "rope_theta", 5e5 },
+                                          { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "use_qk_norm", "logit_scale",
                                            "pretraining_tp", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
@@ -108,6 +103,7 @@ const lm_family lm_family_cohere2 = {
     .configure    = cohere2_configure,
     .build        = cohere_build,
     .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 8192 }, { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "logit_scale", "sliding_window",
                                            "sliding_window_pattern", "layer_types", "rotary_pct", "layer_switch",
                                            "order_of_interleaved_layers", "position_embedding_type", "use_embedding_sharing",

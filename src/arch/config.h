@@ -5,12 +5,20 @@
 #include "formats/container.h"
 #include "program/builder.h"
 
+/* What transformers' class has where config.json does not have the key at all; null is another matter. */
+typedef struct lm_default {
+    const char *key;
+    double      value;
+} lm_default;
+
 /* Where a description comes from. */
 typedef struct lm_source {
     lm_container_kind   kind;            /* which spelling the keys have */
     const lm_meta      *meta;            /* config.json, or the keys of a GGUF file */
     const lm_container *tensors;         /* NULL when there are no weights to look at */
     const char         *arch;            /* GGUF: general.architecture, the prefix of its keys */
+    const lm_default   *defaults;        /* of the family; lm_describe fills it in, and where warnings go */
+    lm_buf             *warnings;
     /* departures the user asked for; 0 / NULL: none */
     const char         *rope_scaling;
     double              rope_freq_base, rope_freq_scale;
@@ -91,6 +99,7 @@ typedef struct lm_family {
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
     const lm_name *names;                /* what GGUF calls the modules */
+    const lm_default *defaults;          /* where transformers' class differs from what the readers fall back on; NULL-ended, or NULL */
     const char *const *keys;             /* members of config.json that `configure` understands, besides the common ones */
     const char *const *ignorable;        /* tensors that checkpoints carry and nobody needs; '*' matches digits or any prefix */
     const char *layers;                  /* "model.layers.": checkpoints store layers past the last, nobody needs them; NULL: none do */
@@ -113,13 +122,16 @@ bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor
 
 /* ---- reading, for families ---- */
 
-/* A number under either name; both may be NULL (that container has no such key). Absent: `fallback` when >= 0, else
- * LM_BAD_MODEL. */
+/* A number under either name; both may be NULL (that container has no such key). Absent: the family's default, else
+ * `fallback` when >= 0, else LM_BAD_MODEL; null in config.json: `fallback`. */
 lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint32_t min, uint32_t max, int64_t fallback,
                       uint32_t *out, lm_error *e);
 lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback,
                       float *out, lm_error *e);       /* fallback NAN: required */
-lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out, lm_error *e);
+lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out, lm_error *e);       /* null: false */
+
+/* The family's default of a key that config.json does not have; `otherwise` where it has it, null too, and in GGUF. */
+double lm_unsaid(const lm_source *s, const char *hf, double otherwise);
 
 /* The full name of a GGUF key: "llama." + name. */
 const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size_t size);
@@ -140,11 +152,17 @@ lm_status lm_read_layer_norm_sizes(const lm_source *s, const char *hf, lm_config
 /* Lanes of a head that rotate: int(head_dim x factor), the factor under `hf` or in rope_parameters; rope.dimension_count. */
 lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c, uint32_t *out, lm_error *e);
 
+/* A line for whoever opens the model, if anybody listens. */
+void lm_source_warn(const lm_source *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* LM_UNSUPPORTED for a member of config.json whose value has no form here. */
 lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e);
 
 /* rope_theta / rope_scaling / rope_parameters, or rope.* keys; checked (docs/families.md). `dim`: lanes rotated. */
 lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e);
+
+/* Does config.json say anything about the rotation? `{}` is nothing in rope_scaling, and something in rope_parameters. */
+bool lm_rope_is_said(const lm_source *s);
 
 /* The rotation of layers with a window: rope_parameters/sliding_attention, rope_local_base_freq or rope.freq_base_swa. After
  * lm_read_rope, which reads full_attention where c->rope_local.dim is not 0. */
@@ -171,9 +189,6 @@ lm_status lm_read_window_pattern(const lm_source *s, const char *hf, uint32_t ev
 
 /* A number that null switches off: 0 then. */
 lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *gguf, double fallback, float *out, lm_error *e);
-
-/* Families whose folders tie the head when they do not say. */
-void lm_tied_unless_said(const lm_source *s, lm_config *c);
 
 /* Grouped-query attention without further wishes: heads as in `c`, 1/sqrt(head_dim). */
 lm_attention_spec lm_plain_attention(const lm_config *c);

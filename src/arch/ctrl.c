@@ -58,8 +58,6 @@ static lm_status ctrl_configure(const lm_source *s, lm_config *c, lm_error *e)
         return lm_no_form(s, "head_dim", "heads times width must be the width of the model", e);
     c->n_kv_heads = c->n_heads;
     c->attention  = lm_plain_attention(c);
-    if (!lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return LM_OK;
 }
 
@@ -72,6 +70,7 @@ const lm_family lm_family_ctrl = {
     .configure    = ctrl_configure,
     .build        = ctrl_build,
     .names        = (const lm_name[]){ { NULL, NULL } },
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_positions", "n_ctx", "dff", "layer_norm_epsilon",
                                            "summary_type", "summary_use_proj", "summary_activation", "summary_first_dropout",
                                            "summary_proj_to_labels", NULL },

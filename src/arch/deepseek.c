@@ -219,7 +219,7 @@ static lm_status deepseek_v3_configure(const lm_source *s, lm_config *c, lm_erro
     LM_TRY(expect(s, "scoring_func", "sigmoid", e));
     LM_TRY(expect(s, "topk_method", "noaux_tc", e));
     LM_TRY(read_groups(s, c, e));
-    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", s->kind != LM_GGUF, &c->route.renormalise, e));
+    LM_TRY(lm_read_bool(s, "norm_topk_prob", "expert_weights_norm", false, &c->route.renormalise, e));
     LM_TRY(lm_read_bool(s, "rope_interleave", NULL, true, &pairs, e));
     c->rope.pairing        = pairs ? LM_ROPE_PAIR : LM_ROPE_HALF;
     c->route.sigmoid       = true;
@@ -276,6 +276,8 @@ const lm_family lm_family_deepseek_v2 = {
     .configure    = deepseek_v2_configure,
     .build        = deepseek_build,
     .names        = deepseek_names,
+    .defaults     = (const lm_default[]){ { "n_routed_experts", 64 }, { "moe_intermediate_size", 1407 }, { "n_shared_experts", 2 },
+                                          { NULL, 0 } },
     .keys         = deepseek_keys,
     .ignorable    = deepseek_ignorable,
     .layers       = "model.layers.",
@@ -290,6 +292,11 @@ const lm_family lm_family_deepseek_v3 = {
     .configure    = deepseek_v3_configure,
     .build        = deepseek_build,
     .names        = deepseek_names,
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 4096 }, { "intermediate_size", 18432 },
+                                          { "n_routed_experts", 256 }, { "num_experts_per_tok", 8 },
+                                          { "moe_intermediate_size", 2048 }, { "n_shared_experts", 1 },
+                                          { "routed_scaling_factor", 2.5 }, { "first_k_dense_replace", 3 }, { "n_group", 8 },
+                                          { "topk_group", 4 }, { "norm_topk_prob", true }, { NULL, 0 } },
     .keys         = deepseek_keys,
     .ignorable    = deepseek_ignorable,
     .layers       = "model.layers.",

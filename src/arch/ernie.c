@@ -4,12 +4,8 @@
 
 static lm_status ernie_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    lm_tied_unless_said(s, c);
-    c->head_dim  = 128;
-    c->rope.base = 5e5;
     LM_TRY(lm_llama_configure(s, c, e));
     if (s->kind != LM_GGUF) {
-        LM_TRY(lm_read_f32(s, "rms_norm_eps", NULL, 1e-20, 1, 1e-5, &c->norm_eps, e));
         LM_TRY(lm_read_bool(s, "use_bias", NULL, false, &c->bias_qkv, e));
         c->bias_o = c->bias_mlp = c->bias_qkv;
     }
@@ -27,6 +23,9 @@ const lm_family lm_family_ernie = {
     .configure    = ernie_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 }, { "max_position_embeddings", 131072 },
+                                          { "rms_norm_eps", 1e-5 }, { "rope_theta", 5e5 }, { "tie_word_embeddings", true },
+                                          { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "use_bias", "compression_ratio", "use_flash_attention", "rope_3d", "use_rmsnorm",
                                            NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },

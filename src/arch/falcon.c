@@ -113,8 +113,6 @@ static lm_status falcon_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(read_forms(s, c, e));
     if (c->attention.alibi == 0)
         LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
-    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return LM_OK;
 }
 
@@ -148,6 +146,7 @@ const lm_family lm_family_falcon = {
     .configure    = falcon_configure,
     .build        = falcon_build,
     .names        = falcon_names,
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "num_kv_heads", "num_ln_in_parallel_attn", "ffn_hidden_size", "layer_norm_epsilon",
                                            "activation", "ff_factor", "alibi", "bias", "multi_query", "new_decoder_architecture",
                                            "parallel_attn", "apply_residual_connection_post_layernorm", NULL },

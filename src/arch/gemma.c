@@ -8,7 +8,6 @@ lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, 
 {
     lm_meta_value scalar;
 
-    lm_tied_unless_said(s, c);
     LM_TRY(lm_llama_configure(s, c, e));
     /* "gelu" in hidden_act of the first files means the tanh form, as everywhere else in the family */
     LM_TRY(lm_read_act(s, act, LM_ACT_GELU_TANH, c, e));
@@ -40,6 +39,8 @@ const lm_family lm_family_gemma = {
     .configure    = gemma_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 16 }, { "head_dim", 256 }, { "max_position_embeddings", 8192 },
+                                          { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "hidden_activation", "attention_bias", "use_bidirectional_attention", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

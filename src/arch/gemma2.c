@@ -69,6 +69,8 @@ const lm_family lm_family_gemma2 = {
     .configure    = gemma2_configure,
     .build        = lm_gemma2_build,
     .names        = lm_gemma2_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 }, { "max_position_embeddings", 8192 },
+                                          { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "hidden_activation", "attention_bias", "query_pre_attn_scalar", "sliding_window",
                                            "layer_types", "attn_logit_softcapping", "final_logit_softcapping", "cache_implementation",
                                            "use_bidirectional_attention", "sliding_window_size", NULL },

@@ -5,7 +5,6 @@
 static lm_status gemma3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     c->rope_local.dim = 1;               /* there is one: see below */
-    c->rope.base      = 1e6;
     LM_TRY(lm_gemma_configure(s, "hidden_activation", c, e));
     c->qk_norm     = true;
     c->model_class = "%sTextModel";
@@ -30,6 +29,8 @@ const lm_family lm_family_gemma3 = {
     .configure    = gemma3_configure,
     .build        = lm_gemma2_build,
     .names        = lm_gemma2_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 }, { "max_position_embeddings", 131072 },
+                                          { "rope_theta", 1e6 }, { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "hidden_activation", "attention_bias", "query_pre_attn_scalar", "sliding_window",
                                            "layer_types", "attn_logit_softcapping", "final_logit_softcapping", "cache_implementation",
                                            "use_bidirectional_attention", "sliding_window_pattern", "_sliding_window_pattern",

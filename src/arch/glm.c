@@ -30,11 +30,8 @@ static lm_value glm_build(lm_builder *b, const lm_config *c)
 
 static lm_status glm_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    c->head_dim    = 128;
     c->rotary_part = 0.5;
     LM_TRY(lm_llama_configure(s, c, e));
-    LM_TRY(lm_read_bool(s, "attention_bias", NULL, s->kind == LM_GGUF ? c->bias_qkv : true, &c->bias_qkv, e));
-    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1.5625e-7, &c->norm_eps, e));
     c->bias_o        = false;
     c->rope.pairing  = LM_ROPE_PAIR;
     c->rope.permuted = false;
@@ -74,6 +71,8 @@ const lm_family lm_family_glm = {
     .configure    = glm_configure,
     .build        = glm_build,
     .names        = glm_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 }, { "max_position_embeddings", 131072 },
+                                          { "rms_norm_eps", 1.5625e-7 }, { "attention_bias", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };
@@ -89,6 +88,8 @@ const lm_family lm_family_glm4 = {
     .configure    = glm4_configure,
     .build        = glm_build,
     .names        = glm_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "head_dim", 128 }, { "max_position_embeddings", 131072 },
+                                          { "rms_norm_eps", 1.5625e-7 }, { "attention_bias", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

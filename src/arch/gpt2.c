@@ -93,8 +93,6 @@ lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->attention       = lm_plain_attention(c);
     c->attention.scale = scaled ? c->attention.scale : 1;
     c->scores_by_layer = by_layer;
-    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return LM_OK;
 }
 
@@ -125,6 +123,7 @@ const lm_family lm_family_gpt2 = {
     .configure    = lm_gpt2_configure,
     .build        = lm_gpt2_build,
     .names        = lm_gpt2_names,
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",
                                            "activation_function", "scale_attn_weights", "scale_attn_by_inverse_layer_idx",
                                            "reorder_and_upcast_attn", "summary_type", "summary_use_proj", "summary_activation",

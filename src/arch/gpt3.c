@@ -24,6 +24,7 @@ const lm_family lm_family_gpt3 = {
     .configure    = gpt3_configure,
     .build        = lm_gpt2_build,
     .names        = (const lm_name[]){ { NULL, NULL } },
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",
                                            "activation_function", "scale_attn_weights", "attention_types", "window_size", NULL },
     .ignorable    = (const char *const[]){ "*.attn.bias", "*.attn.masked_bias", NULL },

@@ -52,8 +52,6 @@ static lm_status bigcode_configure(const lm_source *s, lm_config *c, lm_error *e
     c->n_kv_heads      = multi_query ? 1 : c->n_heads;
     c->attention       = lm_plain_attention(c);
     c->attention.scale = scaled ? c->attention.scale : 1;
-    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return LM_OK;
 }
 
@@ -69,6 +67,7 @@ const lm_family lm_family_gpt_bigcode = {
     .configure    = bigcode_configure,
     .build        = bigcode_build,
     .names        = lm_gpt2_names,
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "layer_norm_epsilon", "multi_query",
                                            "activation_function", "scale_attn_weights", "attention_softmax_in_fp32",
                                            "scale_attention_softmax_in_fp32", "inference_runner", "validate_runner_input",

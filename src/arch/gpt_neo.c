@@ -82,8 +82,6 @@ static lm_status gpt_neo_configure(const lm_source *s, lm_config *c, lm_error *e
     c->attention       = lm_plain_attention(c);
     c->attention.scale = 1;
     LM_TRY(lm_read_u32(s, "window_size", NULL, 1, UINT32_MAX, 256, &c->attention.window, e));
-    if (!lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return lm_read_attention_types(s, c, e);
 }
 
@@ -99,6 +97,7 @@ const lm_family lm_family_gpt_neo = {
     .configure    = gpt_neo_configure,
     .build        = gpt_neo_build,
     .names        = (const lm_name[]){ { NULL, NULL } },
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "num_layers", "num_heads", "layer_norm_epsilon", "activation_function", "window_size",
                                            "attention_types", "attention_layers", "resid_dropout", "embed_dropout",
                                            "classifier_dropout", "summary_type", "summary_use_proj", "summary_activation",

@@ -40,29 +40,25 @@ static lm_status check_quantisation(const lm_source *s, lm_error *e)
 }
 
 /* A folder that does not say has YaRN as the published models have it. */
-static void unsaid_rope(const lm_source *s, lm_config *c)
+static lm_status unsaid_rope(const lm_source *s, lm_config *c, lm_error *e)
 {
-    if (s->kind == LM_GGUF || lm_meta_has(s->meta, "rope_parameters") || lm_meta_has(s->meta, "rope_scaling"))
-        return;
-    c->rope.type             = LM_ROPE_YARN;
-    c->rope.factor           = 32;
-    c->rope.beta_fast        = 32;
-    c->rope.beta_slow        = 1;
-    c->rope.truncate         = false;
-    c->rope.original_context = 4096;
+    if (s->kind == LM_GGUF || lm_rope_is_said(s))
+        return LM_OK;
+    c->rope.type      = LM_ROPE_YARN;
+    c->rope.factor    = 32;
+    c->rope.beta_fast = 32;
+    c->rope.beta_slow = 1;
+    c->rope.truncate  = false;
+    return lm_read_u32(s, "original_max_position_embeddings", NULL, 1, UINT32_MAX, 4096, &c->rope.original_context, e);
 }
 
 static lm_status gpt_oss_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     float alpha;
 
-    c->head_dim  = 64;
-    c->rope.base = 150000;
     LM_TRY(check_quantisation(s, e));
     LM_TRY(lm_llama_configure(s, c, e));
-    unsaid_rope(s, c);
-    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
-    LM_TRY(lm_read_bool(s, "attention_bias", NULL, s->kind == LM_GGUF ? c->bias_qkv : true, &c->bias_qkv, e));
+    LM_TRY(unsaid_rope(s, c, e));
     LM_TRY(lm_read_f32(s, "swiglu_alpha", NULL, 0, 1e6, 1.702, &alpha, e));
     LM_TRY(lm_read_f32(s, "swiglu_limit", NULL, 1e-6, 1e9, 7, &c->gate_limit, e));
     if (alpha != 1.702f)
@@ -108,6 +104,9 @@ const lm_family lm_family_gpt_oss = {
     .configure    = gpt_oss_configure,
     .build        = gpt_oss_build,
     .names        = names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "head_dim", 64 }, { "max_position_embeddings", 131072 },
+                                          { "rms_norm_eps", 1e-5 }, { "rope_theta", 150000 }, { "attention_bias", true },
+                                          { "num_local_experts", 128 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "sliding_window", "layer_types", "num_local_experts",
                                            "num_experts_per_tok", "experts_per_token", "router_aux_loss_coef", "swiglu_limit",
                                            "swiglu_alpha", "initial_context_length", "quantization_config/quant_method",

@@ -118,7 +118,7 @@ lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
     uint32_t lanes = c->head_dim;
     if (c->rotary_part > 0)
         LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", c->rotary_part, c, &lanes, e));
-    LM_TRY(lm_read_rope(s, lanes, c->rope.base > 0 ? c->rope.base : 10000, c, e));
+    LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
     c->rope.pairing = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
     c->rope.permuted = s->kind == LM_GGUF;
     c->attention = lm_plain_attention(c);

@@ -26,6 +26,8 @@ const lm_family lm_family_mistral = {
     .configure    = mistral_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "max_position_embeddings", 131072 },
+                                          { "sliding_window", 4096 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "sliding_window", "layer_types", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

@@ -30,8 +30,6 @@ static lm_status mixtral_configure(const lm_source *s, lm_config *c, lm_error *e
 {
     LM_TRY(lm_llama_configure(s, c, e));
     LM_TRY(lm_read_window(s, 0, c, e));
-    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "rope_theta") && !lm_meta_has(s->meta, "rope_parameters"))
-        c->rope.base = 1e6;
     c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };
     LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", 1, LM_MAX_EXPERTS, 8, &c->route.n_experts, e));
     LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2, &c->route.top_k, e));
@@ -65,6 +63,8 @@ const lm_family lm_family_mixtral = {
     .configure    = mixtral_configure,
     .build        = mixtral_build,
     .names        = mixtral_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "max_position_embeddings", 131072 },
+                                          { "rms_norm_eps", 1e-5 }, { "rope_theta", 1e6 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "sliding_window", "num_local_experts", "num_experts_per_tok",
                                            "router_aux_loss_coef", "router_jitter_noise", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },

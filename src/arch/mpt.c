@@ -92,8 +92,6 @@ static lm_status mpt_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->attention  = lm_plain_attention(c);
     LM_TRY(lm_read_f32(s, NULL, "attention.max_alibi_bias", 0, 1024, 8, &c->attention.alibi, e));
     LM_TRY(lm_read_f32(s, "attn_config/softmax_scale", "attention.scale", 1e-6, 1e6, (double)c->attention.scale, &c->attention.scale, e));
-    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return check_forms(s, c, e);
 }
 
@@ -122,6 +120,7 @@ const lm_family lm_family_mpt = {
     .configure    = mpt_configure,
     .build        = mpt_build,
     .names        = mpt_names,
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "d_model", "n_layers", "n_heads", "max_seq_len", "layer_norm_epsilon", "expansion_ratio",
                                            "no_bias", "attn_config/alibi", "attn_config/alibi_bias_max", "attn_config/attn_type",
                                            "attn_config/clip_qkv", "attn_config/softmax_scale", "attn_config/attn_impl",

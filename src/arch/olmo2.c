@@ -17,7 +17,6 @@ static lm_value olmo2_build(lm_builder *b, const lm_config *c)
 static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_llama_configure(s, c, e));
-    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
     c->qk_norm = c->qk_norm_whole = true;
     c->bias_mlp      = false;
     c->rope.pairing  = LM_ROPE_HALF;
@@ -37,6 +36,7 @@ const lm_family lm_family_olmo2 = {
     .configure    = olmo2_configure,
     .build        = olmo2_build,
     .names        = lm_gemma2_names,
+    .defaults     = (const lm_default[]){ { "rms_norm_eps", 1e-5 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

@@ -65,8 +65,6 @@ static lm_status gpt_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->intermediate = 4 * c->hidden;
     c->n_kv_heads   = c->n_heads;
     c->attention    = lm_plain_attention(c);
-    if (!lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return LM_OK;
 }
 
@@ -83,6 +81,7 @@ const lm_family lm_family_openai_gpt = {
     .configure    = gpt_configure,
     .build        = gpt_build,
     .names        = (const lm_name[]){ { NULL, NULL } },
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_positions", "n_ctx", "n_special", "afn",
                                            "layer_norm_epsilon", "predict_special_tokens", "summary_type", "summary_use_proj",
                                            "summary_activation", "summary_first_dropout", "summary_proj_to_labels", NULL },

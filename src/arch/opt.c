@@ -84,8 +84,6 @@ static lm_status opt_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->post_norm  = !before;
     c->final_norm = before && !removed;
     c->bias_qkv = c->bias_o = c->bias_mlp = bias;
-    if (!lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return LM_OK;
 }
 
@@ -105,6 +103,7 @@ const lm_family lm_family_opt = {
     .configure    = opt_configure,
     .build        = opt_build,
     .names        = (const lm_name[]){ { NULL, NULL } },
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "ffn_dim", "word_embed_proj_dim", "activation_function", "activation_dropout",
                                            "do_layer_norm_before", "_remove_final_layer_norm", "enable_bias",
                                            "layer_norm_elementwise_affine", "init_std", NULL },

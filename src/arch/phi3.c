@@ -36,7 +36,6 @@ static lm_status phi3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     c->rotary_part = 1;
     LM_TRY(lm_llama_configure(s, c, e));
-    LM_TRY(lm_read_f32(s, "rms_norm_eps", "attention.layer_norm_rms_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
     c->bias_qkv = c->bias_o = c->bias_mlp = false;
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = false;
@@ -74,6 +73,8 @@ const lm_family lm_family_phi3 = {
     .configure    = phi3_configure,
     .build        = phi3_build,
     .names        = phi3_names,
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 4096 }, { "original_max_position_embeddings", 4096 },
+                                          { "rms_norm_eps", 1e-5 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "partial_rotary_factor", "sliding_window", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

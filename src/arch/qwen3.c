@@ -20,6 +20,8 @@ const lm_family lm_family_qwen3 = {
     .configure    = qwen3_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "head_dim", 128 }, { "max_position_embeddings", 32768 },
+                                          { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "use_sliding_window", "sliding_window",
                                            "max_window_layers", "layer_types", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },

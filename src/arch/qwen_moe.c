@@ -146,6 +146,10 @@ const lm_family lm_family_qwen2_moe = {
     .configure    = qwen2_moe_configure,
     .build        = qwen_moe_build,
     .names        = names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 16 }, { "max_position_embeddings", 32768 },
+                                          { "intermediate_size", 5632 }, { "num_experts", 60 }, { "num_experts_per_tok", 4 },
+                                          { "moe_intermediate_size", 1408 }, { "shared_expert_intermediate_size", 5632 },
+                                          { "qkv_bias", true }, { NULL, 0 } },
     .keys         = keys,
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };
@@ -159,6 +163,9 @@ const lm_family lm_family_qwen3_moe = {
     .configure    = qwen3_moe_configure,
     .build        = qwen_moe_build,
     .names        = names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "max_position_embeddings", 32768 },
+                                          { "intermediate_size", 6144 }, { "num_experts", 128 }, { "num_experts_per_tok", 8 },
+                                          { "moe_intermediate_size", 768 }, { NULL, 0 } },
     .keys         = keys,
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
 };

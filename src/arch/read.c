@@ -1,6 +1,7 @@
 /* read.c - numbers of a description, under whichever name its container has for them. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,12 +25,39 @@ static const char *key_of(const lm_source *s, const char *hf, const char *gguf, 
     return hf;
 }
 
+double lm_unsaid(const lm_source *s, const char *hf, double otherwise)
+{
+    lm_meta_value v;
+
+    if (s->kind == LM_GGUF || !hf || lm_meta_get(s->meta, hf, &v))
+        return otherwise;
+    for (const lm_default *d = s->defaults; d && d->key; d++)
+        if (strcmp(d->key, hf) == 0)
+            return d->value;
+    return otherwise;
+}
+
+/* A default that the rest of the file contradicts: eight experts a token of four. */
+static lm_status check_default(const lm_source *s, const char *key, double value, double min, double max, lm_error *e)
+{
+    if (value >= min && value <= max)
+        return LM_OK;
+    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "missing, and the %g that it means then is outside %g...%g", value, min, max);
+    return lm_fail_in(e, lm_meta_file(s->meta));
+}
+
 lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint32_t min, uint32_t max, int64_t fallback,
                       uint32_t *out, lm_error *e)
 {
     char        buffer[128];
     const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
 
+    double      unsaid = lm_unsaid(s, hf, -1);
+
+    if (unsaid >= 0) {
+        *out = (uint32_t)unsaid;
+        return check_default(s, key, unsaid, min, max, e);
+    }
     if (fallback >= 0 && (!key || !lm_meta_has(s->meta, key))) {
         *out = (uint32_t)fallback;
         return LM_OK;
@@ -44,6 +72,7 @@ lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, doub
     const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
     double      value;
 
+    fallback = lm_unsaid(s, hf, fallback);
     if (!isnan(fallback) && (!key || !lm_meta_has(s->meta, key))) {
         *out = (float)fallback;
         return LM_OK;
@@ -55,11 +84,16 @@ lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, doub
 
 lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out, lm_error *e)
 {
-    char        buffer[128];
-    const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
+    char          buffer[128];
+    const char   *key = key_of(s, hf, gguf, buffer, sizeof buffer);
+    lm_meta_value v;
 
+    if (s->kind != LM_GGUF && key && lm_meta_get(s->meta, key, &v) && v.kind == LM_META_NULL) {
+        *out = false;
+        return LM_OK;
+    }
     if (!key || !lm_meta_has(s->meta, key)) {
-        *out = fallback;
+        *out = lm_unsaid(s, hf, fallback) != 0;
         return LM_OK;
     }
     return lm_meta_bool(s->meta, key, out, e);
@@ -127,6 +161,19 @@ static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, con
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
+void lm_source_warn(const lm_source *s, const char *format, ...)
+{
+    char    line[256];
+    va_list args;
+
+    if (!s->warnings)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    lm_buf_printf(s->warnings, "%s\n", line);
+}
+
 lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e)
 {
     lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "%s", why);
@@ -138,7 +185,7 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
 {
     uint32_t v_dim;
 
-    LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, s->kind == LM_GGUF ? 0 : c->head_dim, &c->head_dim, e));
+    LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, 0, &c->head_dim, e));
     if (c->head_dim == 0) {
         if (c->hidden % c->n_heads)
             return wrong(s, hf, "attention.head_count", "does not divide the width, and no head width is given", e);
@@ -314,12 +361,6 @@ lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *g
         return LM_OK;
     }
     return lm_read_f32(s, hf, gguf, 0, 1e9, fallback, out, e);
-}
-
-void lm_tied_unless_said(const lm_source *s, lm_config *c)
-{
-    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
 }
 
 lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm_error *e)

@@ -13,31 +13,48 @@ static lm_status wrong(const lm_source *s, const char *key, lm_status code, cons
 }
 
 /* ---- config.json ----
- * Up to transformers 4: rope_theta and rope_scaling {type or rope_type, …}. From 5: rope_parameters with all of it. */
+ * Up to transformers 4: rope_theta and rope_scaling {type or rope_type, …}. From 5: rope_parameters with all of it, or with such
+ * a dictionary for each kind of layer. Where a file has both, transformers takes rope_scaling. */
 
 typedef struct lm_rope_keys {
     const lm_source *s;
-    const char      *object;         /* "rope_scaling", "rope_parameters", or NULL when there is neither */
+    const char      *object;         /* "rope_scaling", "rope_parameters", …, or NULL when there is none */
+    const char      *under;          /* where members are that `object` does not have; NULL: nowhere */
+    bool             by_kind;        /* one of several dictionaries: the top level gives theta alone */
 } lm_rope_keys;
 
-static const char *member(const lm_rope_keys *k, const char *name, char *buffer, size_t size)
+/* What one reading gives. */
+typedef struct lm_rotation {
+    lm_rope_spec spec;
+    float        lists[2][512];      /* of longrope */
+} lm_rotation;
+
+static const char *member(const char *object, const char *name, char *buffer, size_t size)
 {
-    snprintf(buffer, size, "%s/%s", k->object, name);
+    snprintf(buffer, size, "%s/%s", object, name);
     return buffer;
+}
+
+/* The whole name of a member that is there; NULL: it is not. */
+static const char *find(const lm_rope_keys *k, const char *name, char *buffer, size_t size)
+{
+    if (k->object && lm_meta_has(k->s->meta, member(k->object, name, buffer, size)))
+        return buffer;
+    return k->under && lm_meta_has(k->s->meta, member(k->under, name, buffer, size)) ? buffer : NULL;
 }
 
 static lm_status number(const lm_rope_keys *k, const char *name, double min, double max, double fallback, double *out, lm_error *e)
 {
     char        buffer[96];
-    const char *key = k->object ? member(k, name, buffer, sizeof buffer) : NULL;
+    const char *key = find(k, name, buffer, sizeof buffer);
 
-    if (!key || !lm_meta_has(k->s->meta, key)) {
-        if (isnan(fallback))
-            return wrong(k->s, key, LM_BAD_MODEL, "is needed for this kind of scaling and is not there", e);
-        *out = fallback;
-        return LM_OK;
-    }
-    return lm_meta_f64(k->s->meta, key, min, max, out, e);
+    if (key)
+        return lm_meta_f64(k->s->meta, key, min, max, out, e);
+    if (isnan(fallback))
+        return wrong(k->s, member(k->object, name, buffer, sizeof buffer), LM_BAD_MODEL,
+                     "is needed for this kind of scaling and is not there", e);
+    *out = fallback;
+    return LM_OK;
 }
 
 static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error *e)
@@ -51,19 +68,16 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
         { "su", LM_ROPE_LONGROPE },
     };
     char        buffer[96];
-    const char *key;
+    const char *key = find(k, "rope_type", buffer, sizeof buffer);
     lm_view     word;
 
     *out = LM_ROPE_DEFAULT;
-    if (!k->object)
+    if (!key)
+        key = find(k, "type", buffer, sizeof buffer);
+    if (!key) {
+        if (find(k, "factor", buffer, sizeof buffer))
+            lm_source_warn(k->s, "%s has no effect: no rope_type says what it is a factor of", buffer);
         return LM_OK;
-    key = member(k, "rope_type", buffer, sizeof buffer);
-    if (!lm_meta_has(k->s->meta, key))
-        key = member(k, "type", buffer, sizeof buffer);
-    if (!lm_meta_has(k->s->meta, key)) {
-        if (strncmp(k->object, "rope_parameters", 15) == 0)
-            return LM_OK;
-        return wrong(k->s, k->object, LM_BAD_MODEL, "names no rope_type", e);
     }
     LM_TRY(lm_meta_string(k->s->meta, key, &word, e));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -79,9 +93,11 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
 static lm_status factor_list(const lm_rope_keys *k, const char *name, uint32_t n, float *out, lm_error *e)
 {
     char          buffer[96];
-    const char   *key = member(k, name, buffer, sizeof buffer);
+    const char   *key = find(k, name, buffer, sizeof buffer);
     lm_meta_value list, item;
 
+    if (!key)
+        key = member(k->object, name, buffer, sizeof buffer);
     LM_TRY(lm_meta_array(k->s->meta, key, 512, &list, e));
     if (list.a.n != n) {
         lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " factors where half the rotated lanes are %u", list.a.n, n);
@@ -98,70 +114,155 @@ static lm_status factor_list(const lm_rope_keys *k, const char *name, uint32_t n
     return LM_OK;
 }
 
-static lm_status whole(const lm_rope_keys *k, const char *name, uint32_t fallback, uint32_t *out, lm_error *e)
+/* The top level has the last word on original_max_position_embeddings, unless there is a dictionary for each kind of layer. */
+static lm_status trained_length(const lm_rope_keys *k, uint32_t context, uint32_t *out, lm_error *e)
 {
-    double v;
+    uint32_t on_top = 0;
+    double   v;
 
-    LM_TRY(number(k, name, 1, UINT32_MAX, fallback, &v, e));
-    *out = (uint32_t)v;
+    LM_TRY(number(k, "original_max_position_embeddings", 1, UINT32_MAX, context, &v, e));
+    if (!k->by_kind)
+        LM_TRY(lm_read_u32(k->s, "original_max_position_embeddings", NULL, 1, UINT32_MAX, 0, &on_top, e));
+    *out = on_top ? on_top : (uint32_t)v;
     return LM_OK;
+}
+
+static lm_status read_base(const lm_rope_keys *k, double fallback, double *out, lm_error *e)
+{
+    char buffer[96];
+
+    if (find(k, "rope_theta", buffer, sizeof buffer))
+        return number(k, "rope_theta", 1e-3, 1e30, 0, out, e);
+    *out = lm_unsaid(k->s, "rope_theta", fallback);
+    return lm_meta_has(k->s->meta, "rope_theta") ? lm_meta_f64(k->s->meta, "rope_theta", 1e-3, 1e30, out, e) : LM_OK;
+}
+
+static lm_status read_yarn(const lm_rope_keys *k, lm_rope_spec *r, lm_error *e)
+{
+    lm_meta_value v;
+    char          buffer[96];
+
+    LM_TRY(number(k, "beta_fast", 1e-6, 1e6, 32, &r->beta_fast, e));
+    LM_TRY(number(k, "beta_slow", 1e-6, 1e6, 1, &r->beta_slow, e));
+    LM_TRY(number(k, "mscale", 0, 1e6, 0, &r->mscale, e));
+    LM_TRY(number(k, "mscale_all_dim", 0, 1e6, 0, &r->mscale_all_dim, e));
+    r->truncate = !(k->object && lm_meta_get(k->s->meta, member(k->object, "truncate", buffer, sizeof buffer), &v) &&
+                    v.kind == LM_META_NULL);
+    return find(k, "truncate", buffer, sizeof buffer) ? lm_meta_bool(k->s->meta, buffer, &r->truncate, e) : LM_OK;
+}
+
+/* One spelling. `r->spec` comes with its lanes, and what a dictionary that is not there leaves. */
+static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint32_t context, lm_rotation *out, lm_error *e)
+{
+    lm_rope_spec *r = &out->spec;
+    char          buffer[96];
+
+    LM_TRY(scaling_type(k, &r->type, e));
+    LM_TRY(read_base(k, default_base, &r->base, e));
+    LM_TRY(trained_length(k, context, &r->original_context, e));
+    r->max_context = context;
+
+    bool by_ratio = r->type == LM_ROPE_YARN || r->type == LM_ROPE_LONGROPE;
+    bool needed   = r->type == LM_ROPE_LINEAR || r->type == LM_ROPE_DYNAMIC || r->type == LM_ROPE_LLAMA3;
+    LM_TRY(number(k, "factor", 1e-6, 1e6, by_ratio ? (double)context / r->original_context : needed ? NAN : 1, &r->factor, e));
+    if (r->type == LM_ROPE_LLAMA3) {
+        LM_TRY(number(k, "low_freq_factor", 1e-6, 1e6, NAN, &r->low_freq_factor, e));
+        LM_TRY(number(k, "high_freq_factor", 1e-6, 1e6, NAN, &r->high_freq_factor, e));
+        if (r->low_freq_factor == r->high_freq_factor)
+            return wrong(k->s, member(k->object, "high_freq_factor", buffer, sizeof buffer), LM_BAD_MODEL, "equals low_freq_factor", e);
+    }
+    if (r->type == LM_ROPE_YARN)
+        LM_TRY(read_yarn(k, r, e));
+    if (by_ratio)
+        LM_TRY(number(k, "attention_factor", 0, 1e6, 0, &r->attention_factor, e));
+    if (r->type == LM_ROPE_LONGROPE) {
+        LM_TRY(factor_list(k, "short_factor", r->dim / 2, out->lists[0], e));
+        LM_TRY(factor_list(k, "long_factor", r->dim / 2, out->lists[1], e));
+        r->short_factors = out->lists[0];
+        r->long_factors  = out->lists[1];
+    }
+    return LM_OK;
+}
+
+/* An object with members: an empty one says as little as null. */
+static lm_status has_members(const lm_source *s, const char *key, bool *out, lm_error *e)
+{
+    lm_meta_value v;
+
+    *out = lm_meta_get(s->meta, key, &v) && v.kind != LM_META_NULL;
+    if (*out && v.kind != LM_META_OBJECT)
+        return wrong(s, key, LM_BAD_MODEL, "is not an object", e);
+    *out = *out && v.a.n;
+    return LM_OK;
+}
+
+/* Where the rotation of this family's layers is said; of those without a window where there are two. */
+static lm_status choose(const lm_source *s, bool two_kinds, lm_rope_keys *k, lm_error *e)
+{
+    bool scaling, parameters;
+    bool full = lm_meta_has(s->meta, "rope_parameters/full_attention"), local = lm_meta_has(s->meta, "rope_parameters/sliding_attention");
+
+    *k = (lm_rope_keys){ .s = s };
+    LM_TRY(has_members(s, "rope_scaling", &scaling, e));
+    LM_TRY(has_members(s, "rope_parameters", &parameters, e));
+    if ((full || local) && !two_kinds)
+        return wrong(s, full ? "rope_parameters/full_attention" : "rope_parameters/sliding_attention", LM_UNSUPPORTED,
+                     "rotary parameters for each kind of layer have no form in this family", e);
+    if (parameters && !full && !local && two_kinds)
+        return wrong(s, "rope_parameters", LM_UNSUPPORTED, "does not say which kind of layer it is for", e);
+    k->by_kind = two_kinds;
+    if (two_kinds)
+        k->under = full ? "rope_parameters/full_attention" : NULL;
+    else
+        k->under = parameters ? "rope_parameters" : NULL;
+    k->object = scaling ? "rope_scaling" : k->under;
+    if (!scaling)
+        k->under = NULL;
+    return LM_OK;
+}
+
+static bool same_rotation(const lm_rope_spec *a, const lm_rope_spec *b)
+{
+    if (a->base != b->base || a->type != b->type)
+        return false;
+    if (a->type == LM_ROPE_DEFAULT)
+        return true;
+    for (uint32_t i = 0; a->type == LM_ROPE_LONGROPE && i < a->dim / 2; i++)
+        if (a->short_factors[i] != b->short_factors[i] || a->long_factors[i] != b->long_factors[i])
+            return false;
+    return a->factor == b->factor && a->original_context == b->original_context && a->low_freq_factor == b->low_freq_factor &&
+           a->high_freq_factor == b->high_freq_factor && a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow &&
+           a->truncate == b->truncate && a->mscale == b->mscale && a->mscale_all_dim == b->mscale_all_dim &&
+           a->attention_factor == b->attention_factor;
+}
+
+/* rope_scaling is taken; where the other dictionary would give something else, somebody should know. */
+static void tell_apart(const lm_rope_keys *k, double default_base, uint32_t context, const lm_rotation *taken)
+{
+    lm_rope_keys other = { .s = k->s, .object = k->under, .by_kind = k->by_kind };
+    lm_rotation  r     = { .spec = { .dim = taken->spec.dim, .factor = 1 } };
+
+    if (read_rotation(&other, default_base, context, &r, NULL) != LM_OK || !same_rotation(&r.spec, &taken->spec))
+        lm_source_warn(k->s, "rope_scaling and %s differ: rope_scaling is taken, as transformers does", k->under);
 }
 
 static lm_status read_hf(const lm_source *s, double default_base, lm_config *c, lm_error *e)
 {
-    lm_rope_spec *r = &c->rope;
-    lm_rope_keys  k = { s, lm_meta_has(s->meta, "rope_parameters") ? "rope_parameters"
-                          : lm_meta_has(s->meta, "rope_scaling")  ? "rope_scaling"
-                                                                  : NULL };
-    lm_meta_value v;
-    char          buffer[96];
+    lm_rope_keys k;
+    lm_rotation  r = { .spec = c->rope };
 
-    if (k.object && lm_meta_get(s->meta, k.object, &v) && v.kind != LM_META_OBJECT)
-        return wrong(s, k.object, LM_BAD_MODEL, "is not an object", e);
-    bool by_kind = k.object && (lm_meta_has(s->meta, member(&k, "full_attention", buffer, sizeof buffer)) ||
-                                lm_meta_has(s->meta, member(&k, "sliding_attention", buffer, sizeof buffer)));
-    if (by_kind && c->rope_local.dim)
-        k.object = "rope_parameters/full_attention";
-    else if (by_kind)
-        return wrong(s, buffer, LM_UNSUPPORTED, "rotary parameters for each kind of layer have no form in this family", e);
-    LM_TRY(scaling_type(&k, &r->type, e));
-    LM_TRY(number(&k, "rope_theta", 1e-3, 1e30, 0, &r->base, e));
-    if (r->base == 0)
-        r->base = default_base;
-    if (lm_meta_has(s->meta, "rope_theta") && !(k.object && lm_meta_has(s->meta, member(&k, "rope_theta", buffer, sizeof buffer))))
-        LM_TRY(lm_meta_f64(s->meta, "rope_theta", 1e-3, 1e30, &r->base, e));
-
-    uint32_t top_level = 0;
-    LM_TRY(lm_read_u32(s, "original_max_position_embeddings", NULL, 1, UINT32_MAX, 0, &top_level, e));
-    LM_TRY(whole(&k, "original_max_position_embeddings", top_level ? top_level : c->context_length, &r->original_context, e));
-    r->max_context = c->context_length;
-
-    bool by_ratio = r->type == LM_ROPE_YARN || r->type == LM_ROPE_LONGROPE;
-    bool needed   = r->type == LM_ROPE_LINEAR || r->type == LM_ROPE_DYNAMIC || r->type == LM_ROPE_LLAMA3;
-    LM_TRY(number(&k, "factor", 1e-6, 1e6, by_ratio ? (double)c->context_length / r->original_context : needed ? NAN : 1,
-                  &r->factor, e));
-    if (r->type == LM_ROPE_LLAMA3) {
-        LM_TRY(number(&k, "low_freq_factor", 1e-6, 1e6, NAN, &r->low_freq_factor, e));
-        LM_TRY(number(&k, "high_freq_factor", 1e-6, 1e6, NAN, &r->high_freq_factor, e));
-        if (r->low_freq_factor == r->high_freq_factor)
-            return wrong(s, member(&k, "high_freq_factor", buffer, sizeof buffer), LM_BAD_MODEL, "equals low_freq_factor", e);
-    }
-    if (r->type == LM_ROPE_YARN) {
-        LM_TRY(number(&k, "beta_fast", 1e-6, 1e6, 32, &r->beta_fast, e));
-        LM_TRY(number(&k, "beta_slow", 1e-6, 1e6, 1, &r->beta_slow, e));
-        LM_TRY(number(&k, "mscale", 0, 1e6, 0, &r->mscale, e));
-        LM_TRY(number(&k, "mscale_all_dim", 0, 1e6, 0, &r->mscale_all_dim, e));
-        r->truncate = true;
-        if (lm_meta_has(s->meta, member(&k, "truncate", buffer, sizeof buffer)))
-            LM_TRY(lm_meta_bool(s->meta, buffer, &r->truncate, e));
-    }
-    if (by_ratio)
-        LM_TRY(number(&k, "attention_factor", 0, 1e6, 0, &r->attention_factor, e));
-    if (r->type == LM_ROPE_LONGROPE) {
-        LM_TRY(factor_list(&k, "short_factor", r->dim / 2, c->longrope[0], e));
-        LM_TRY(factor_list(&k, "long_factor", r->dim / 2, c->longrope[1], e));
-        r->short_factors = c->longrope[0];
-        r->long_factors  = c->longrope[1];
+    LM_TRY(choose(s, c->rope_local.dim > 0, &k, e));
+    lm_rope_keys taken = k;
+    if (!k.by_kind)                  /* only there are the two merged */
+        taken.under = NULL;
+    LM_TRY(read_rotation(&taken, default_base, c->context_length, &r, e));
+    if (k.under)
+        tell_apart(&k, default_base, c->context_length, &r);
+    c->rope = r.spec;
+    memcpy(c->longrope, r.lists, sizeof r.lists);
+    if (r.spec.short_factors) {
+        c->rope.short_factors = c->longrope[0];
+        c->rope.long_factors  = c->longrope[1];
     }
     return LM_OK;
 }
@@ -261,7 +362,8 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
 
 lm_status lm_read_local_rope(const lm_source *s, double default_base, lm_config *c, lm_error *e)
 {
-    lm_rope_keys k = { s, lm_meta_has(s->meta, "rope_parameters/sliding_attention") ? "rope_parameters/sliding_attention" : NULL };
+    const char  *own = "rope_parameters/sliding_attention";
+    lm_rope_keys k   = { .s = s, .object = lm_meta_has(s->meta, own) ? own : NULL };
     lm_rope_type type;
     double       base = default_base;
 
@@ -271,7 +373,7 @@ lm_status lm_read_local_rope(const lm_source *s, double default_base, lm_config 
         LM_TRY(scaling_type(&k, &type, e));
         if (type != LM_ROPE_DEFAULT)
             return wrong(s, k.object, LM_UNSUPPORTED, "scales the rotation of layers with a window, which has no form here", e);
-        if (!k.object && lm_meta_has(s->meta, "rope_local_base_freq"))
+        if (lm_meta_has(s->meta, "rope_local_base_freq"))
             LM_TRY(lm_meta_f64(s->meta, "rope_local_base_freq", 1e-3, 1e30, &base, e));
         LM_TRY(number(&k, "rope_theta", 1e-3, 1e30, base, &base, e));
     }
@@ -312,18 +414,31 @@ lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm
     return LM_OK;
 }
 
+bool lm_rope_is_said(const lm_source *s)
+{
+    bool scaling = false;
+
+    return lm_meta_has(s->meta, "rope_parameters") || (has_members(s, "rope_scaling", &scaling, NULL) == LM_OK && scaling);
+}
+
 lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallback, const lm_config *c, uint32_t *out, lm_error *e)
 {
-    static const char *const nested[] = { "rope_parameters/partial_rotary_factor", "rope_scaling/partial_rotary_factor" };
-    double                   factor   = fallback;
+    lm_meta_value v;
+    bool          scaling, parameters;
+    double        factor = fallback;
 
     if (s->kind == LM_GGUF)
         return lm_read_u32(s, NULL, "rope.dimension_count", 1, c->head_dim, c->head_dim, out, e);
-    if (lm_meta_has(s->meta, hf))
+    LM_TRY(has_members(s, "rope_scaling", &scaling, e));
+    LM_TRY(has_members(s, "rope_parameters", &parameters, e));
+    const char *nested = scaling ? "rope_scaling/partial_rotary_factor" : "rope_parameters/partial_rotary_factor";
+
+    if (lm_meta_get(s->meta, hf, &v) && v.kind == LM_META_NULL)
+        factor = 1;                  /* said not to be in parts; the class has no word then */
+    else if (lm_meta_has(s->meta, hf))
         LM_TRY(lm_meta_f64(s->meta, hf, 1e-6, 1, &factor, e));
-    for (size_t i = 0; i < sizeof nested / sizeof *nested; i++)
-        if (lm_meta_has(s->meta, nested[i]))
-            LM_TRY(lm_meta_f64(s->meta, nested[i], 1e-6, 1, &factor, e));
+    if ((scaling || parameters) && lm_meta_has(s->meta, nested))
+        LM_TRY(lm_meta_f64(s->meta, nested, 1e-6, 1, &factor, e));
     *out = (uint32_t)(c->head_dim * factor);
     return *out ? LM_OK : wrong(s, hf, LM_BAD_MODEL, "leaves no lane to rotate", e);
 }

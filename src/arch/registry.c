@@ -130,7 +130,9 @@ static bool is_later_layer(const char *prefix, uint32_t n_layers, const char *te
 
 bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor)
 {
-    if (is_later_layer(f->layers, n_layers, tensor))
+    const char *bare = f->layers ? strchr(f->layers, '.') + 1 : NULL;    /* as the bare decoder's checkpoint has it */
+
+    if (is_later_layer(f->layers, n_layers, tensor) || is_later_layer(bare, n_layers, tensor))
         return true;
     for (const char *const *i = f->ignorable; i && *i; i++)
         if (matches(*i, tensor))
@@ -237,6 +239,8 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     } else {
         LM_TRY(lm_check_keys(s, f, warnings, e));
     }
+    source.defaults = f->defaults;
+    source.warnings = warnings;
     memset(config, 0, sizeof *config);
     LM_TRY(read_tied(&source, config, e));
     config->embedding_scale = config->residual_scale = config->logit_divisor = config->logit_factor = config->embed_factor = 1;

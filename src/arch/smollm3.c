@@ -28,8 +28,6 @@ static lm_status smollm3_configure(const lm_source *s, lm_config *c, lm_error *e
 {
     bool on;
 
-    lm_tied_unless_said(s, c);
-    c->rope.base = 2e6;
     LM_TRY(lm_llama_configure(s, c, e));
     LM_TRY(read_rotating(s, c, e));
     LM_TRY(lm_read_bool(s, "use_sliding_window", NULL, false, &on, e));
@@ -50,6 +48,8 @@ const lm_family lm_family_smollm3 = {
     .configure    = smollm3_configure,
     .build        = lm_llama_build,
     .names        = lm_llama_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "max_position_embeddings", 32768 }, { "rope_theta", 2e6 },
+                                          { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "mlp_bias", "no_rope_layers", "no_rope_layer_interval",
                                            "use_sliding_window", "sliding_window", "layer_types", "max_window_layers", "pretraining_tp",
                                            NULL },

@@ -88,6 +88,7 @@ const lm_family lm_family_stablelm = {
     .configure    = stablelm_configure,
     .build        = stablelm_build,
     .names        = stablelm_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 32 }, { "max_position_embeddings", 4096 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "partial_rotary_factor", "qk_layernorm", "use_qkv_bias",
                                            "use_parallel_residual", "rotary_scaling_factor", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },

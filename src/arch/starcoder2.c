@@ -29,8 +29,6 @@ static lm_status starcoder2_configure(const lm_source *s, lm_config *c, lm_error
     c->bias_qkv = c->bias_o = c->bias_mlp = bias;
     LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
     c->attention = lm_plain_attention(c);
-    if (s->kind != LM_GGUF && !lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return lm_read_window(s, 0, c, e);
 }
 
@@ -58,6 +56,8 @@ const lm_family lm_family_starcoder2 = {
     .configure    = starcoder2_configure,
     .build        = starcoder2_build,
     .names        = starcoder2_names,
+    .defaults     = (const lm_default[]){ { "num_key_value_heads", 2 }, { "max_position_embeddings", 4096 },
+                                          { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "norm_epsilon", "use_bias", "sliding_window", "mlp_type", "norm_type",
                                            "residual_dropout", "embedding_dropout", "activation_function",
                                            "scale_attn_weights", "attention_softmax_in_fp32",

@@ -63,8 +63,6 @@ static lm_status xglm_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->norm_eps        = 1e-5f;
     c->n_kv_heads      = c->n_heads;
     c->attention       = lm_plain_attention(c);
-    if (!lm_meta_has(s->meta, "tie_word_embeddings"))
-        c->tied = true;
     return LM_OK;
 }
 
@@ -79,6 +77,7 @@ const lm_family lm_family_xglm = {
     .configure    = xglm_configure,
     .build        = xglm_build,
     .names        = (const lm_name[]){ { NULL, NULL } },
+    .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "d_model", "num_layers", "attention_heads", "ffn_dim", "activation_function",
                                            "activation_dropout", "scale_embedding", "init_std", NULL },
     .ignorable    = (const char *const[]){ "model.embed_positions.weights", NULL },

@@ -110,7 +110,6 @@ static void wrong_descriptions_are_refused(void **state)
         { SMALL(", \"rms_norm_eps\": \"small\""), "rms_norm_eps" },
         { SMALL(", \"hidden_act\": \"sparkle\""), "hidden_act" },
         { SMALL(", \"rope_theta\": -1"), "rope_theta" },
-        { SMALL(", \"rope_scaling\": {\"factor\": 2}"), "rope_scaling" },
         { SMALL(", \"rope_scaling\": {\"rope_type\": \"twist\", \"factor\": 2}"), "rope_scaling/rope_type" },
         { SMALL(", \"rope_scaling\": {\"rope_type\": \"linear\"}"), "rope_scaling/factor" },
         { SMALL(", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}"), "rope_scaling/factor" },
@@ -196,6 +195,50 @@ static void a_window_known_by_its_shape(void **state)
     }
 }
 
+/* Two dictionaries, or none of the words that a dictionary needs: transformers' reading, and a line about it. */
+static void rotations_that_need_a_word(void **state)
+{
+#define TYPED(type, more) "{\"rope_type\": \"" type "\"" more "}"
+    static const struct {
+        const char  *json;
+        lm_rope_type type;
+        double       factor, base;
+        const char  *warning;
+    } cases[] = {
+        { SMALL(", \"rope_scaling\": {}"), LM_ROPE_DEFAULT, 1, 10000, NULL },
+        { SMALL(", \"rope_parameters\": {}"), LM_ROPE_DEFAULT, 1, 10000, NULL },
+        { SMALL(", \"rope_scaling\": {\"rope_theta\": 500}"), LM_ROPE_DEFAULT, 1, 500, NULL },
+        { SMALL(", \"rope_scaling\": {\"factor\": 2}"), LM_ROPE_DEFAULT, 2, 10000,
+          "rope_scaling/factor has no effect: no rope_type says what it is a factor of\n" },
+        { SMALL(", \"rope_scaling\": {}, \"rope_parameters\": " TYPED("linear", ", \"factor\": 4")), LM_ROPE_LINEAR, 4, 10000, NULL },
+        { SMALL(", \"rope_scaling\": null, \"rope_parameters\": " TYPED("linear", ", \"factor\": 4")), LM_ROPE_LINEAR, 4, 10000, NULL },
+        { SMALL(", \"rope_theta\": 500, \"rope_scaling\": " TYPED("linear", ", \"factor\": 4")
+                ", \"rope_parameters\": " TYPED("linear", ", \"factor\": 4, \"rope_theta\": 500")), LM_ROPE_LINEAR, 4, 500, NULL },
+        { SMALL(", \"rope_scaling\": " TYPED("linear", ", \"factor\": 4")
+                ", \"rope_parameters\": " TYPED("linear", ", \"factor\": 4, \"rope_theta\": 500")), LM_ROPE_LINEAR, 4, 10000,
+          "rope_scaling and rope_parameters differ: rope_scaling is taken, as transformers does\n" },
+        { SMALL(", \"rope_scaling\": " TYPED("linear", ", \"factor\": 4") ", \"rope_parameters\": " TYPED("default", "")),
+          LM_ROPE_LINEAR, 4, 10000, "rope_scaling and rope_parameters differ: rope_scaling is taken, as transformers does\n" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lm_buf      warnings = { 0 };
+        lm_program *p        = NULL;
+        lm_error    e;
+
+        if (describe(cases[i].json, &p, &warnings, &e) != LM_OK)
+            fail_msg("%s: %s: %s", cases[i].json, e.where, e.message);
+        const lm_rope_spec *r = &p->ropes[0].spec;
+        if (r->type != cases[i].type || r->factor != cases[i].factor || r->base != cases[i].base)
+            fail_msg("%s: type %d, factor %g, base %g", cases[i].json, (int)r->type, r->factor, r->base);
+        if (strcmp(warnings.size ? warnings.data : "", cases[i].warning ? cases[i].warning : "") != 0)
+            fail_msg("%s: %s", cases[i].json, warnings.size ? warnings.data : "no warning");
+        lm_buf_free(&warnings);
+        lm_program_free(p);
+    }
+}
+
 /* A member that switches nothing on is harmless; one that nobody knows is mentioned. */
 static void unknown_members_are_mentioned(void **state)
 {
@@ -249,6 +292,7 @@ int main(void)
         cmocka_unit_test(published_counts),
         cmocka_unit_test(wrong_descriptions_are_refused),
         cmocka_unit_test(a_window_known_by_its_shape),
+        cmocka_unit_test(rotations_that_need_a_word),
         cmocka_unit_test(unknown_members_are_mentioned),
         cmocka_unit_test(what_has_no_effect_is_mentioned),
     };
