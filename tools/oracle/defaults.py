@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""defaults.py: what transformers' configuration classes hold for a key that config.json does not have.
+
+    tools/oracle/defaults.py >tests/golden/defaults/transformers.tsv
+
+One case a class, and more where another key switches a default on. The rows of a case are a whole description whose every value is
+the class's own. `default`, `whole` (an object, its members follow): transformers, reading the description without this key, holds the
+same again. `set`, `object`: it does not, this is what the case asks for. tests/unit/arch/defaults.c leaves out one key after the other.
+"""
+import json
+import sys
+from pathlib import Path
+
+import transformers
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import store  # noqa: E402
+
+# keys that no forward pass depends on
+NOISE = {"transformers_version", "architectures", "model_type", "dtype", "torch_dtype", "id2label", "label2id", "problem_type", "_name_or_path",
+         "return_dict", "output_hidden_states", "output_attentions", "output_router_logits", "chunk_size_feed_forward", "is_encoder_decoder",
+         "is_decoder", "use_cache", "initializer_range", "init_std", "bos_token_id", "eos_token_id", "decoder_start_token_id",
+         "add_cross_attention", "router_aux_loss_coef", "router_jitter_noise", "num_nextn_predict_layers"}
+
+WINDOW = {"use_sliding_window": True}
+CASES = {
+    "llama": ("Llama", {}), "mistral": ("Mistral", {}), "mixtral": ("Mixtral", {}), "mixtral-window": ("Mixtral", {"sliding_window": 512}),
+    "qwen2": ("Qwen2", {}), "qwen2-window": ("Qwen2", WINDOW), "qwen3": ("Qwen3", {}), "qwen3-window": ("Qwen3", WINDOW),
+    "granite": ("Granite", {}), "gpt2": ("GPT2", {}), "falcon": ("Falcon", {}), "falcon-heads": ("Falcon", {"multi_query": False, "alibi": True}),
+    "falcon-sequential": ("Falcon", {"parallel_attn": False}),
+    "falcon-new": ("Falcon", {"new_decoder_architecture": True}), "mpt": ("Mpt", {}), "gpt_neox": ("GPTNeoX", {}), "gptj": ("GPTJ", {}),
+    "gpt_neo": ("GPTNeo", {}), "opt": ("OPT", {}), "opt-after": ("OPT", {"do_layer_norm_before": False}), "bloom": ("Bloom", {}),
+    "gpt_bigcode": ("GPTBigCode", {}), "phi": ("Phi", {}), "phi3": ("Phi3", {}), "starcoder2": ("Starcoder2", {}), "stablelm": ("StableLm", {}),
+    "cohere": ("Cohere", {}), "cohere2": ("Cohere2", {}), "xglm": ("XGLM", {}), "ctrl": ("CTRL", {}), "openai-gpt": ("OpenAIGPT", {}),
+    "gemma": ("Gemma", {}), "gemma2": ("Gemma2", {}), "gemma3": ("Gemma3Text", {}), "olmo2": ("Olmo2", {}), "smollm3": ("SmolLM3", {}),
+    "smollm3-window": ("SmolLM3", WINDOW | {"sliding_window": 512}), "glm": ("Glm", {}), "glm4": ("Glm4", {}), "ernie4_5": ("Ernie4_5", {}),
+    "qwen2_moe": ("Qwen2Moe", {}), "qwen2_moe-window": ("Qwen2Moe", WINDOW), "qwen2_moe-dense": ("Qwen2Moe", {"mlp_only_layers": [0, 3]}),
+    "qwen3_moe": ("Qwen3Moe", {}), "qwen3_moe-window": ("Qwen3Moe", WINDOW), "qwen3_moe-dense": ("Qwen3Moe", {"decoder_sparse_step": 2}),
+    "granitemoe": ("GraniteMoe", {}), "granitemoeshared": ("GraniteMoeShared", {}), "gpt_oss": ("GptOss", {}),
+    "deepseek_v2": ("DeepseekV2", {"num_experts_per_tok": 6, "num_hidden_layers": 4}),
+    "deepseek_v2-groups": ("DeepseekV2", {"num_experts_per_tok": 6, "num_hidden_layers": 4, "topk_method": "group_limited_greedy", "n_group": 8,
+                                          "topk_group": 3}),
+    "deepseek_v3": ("DeepseekV3", {"num_hidden_layers": 5}),
+}
+SCALED = {"yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024, "rope_theta": 10000.0},
+          "llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_theta": 10000.0,
+                     "original_max_position_embeddings": 2048}}
+CASES |= {"llama-" + k: ("Llama", {"rope_parameters": v}) for k, v in SCALED.items()}
+
+
+def plain(config):
+    """As config.json has it, without noise; an object's members have a name of their own."""
+    out = {}
+    for key, value in json.loads(json.dumps(config.to_dict())).items():
+        if key in NOISE or "pdrop" in key or "dropout" in key or key.startswith("summary_") or key.startswith("layerdrop"):
+            continue
+        if key == "attn_config":
+            keep = ("attn_type", "alibi", "alibi_bias_max", "clip_qkv", "softmax_scale")
+            value = {k: value[k] for k in keep}
+        out[key] = value
+    return out
+
+
+def without(described, path):
+    out = json.loads(json.dumps(described))
+    *outer, last = path.split("/")
+    at = out
+    for name in outer:
+        at = at[name]
+    del at[last]
+    return out
+
+
+def paths(described, prefix=""):
+    for key, value in described.items():
+        yield prefix + key, value
+        if isinstance(value, dict):
+            yield from paths(value, prefix + key + "/")
+
+
+def differs(kind, described, path, held):
+    try:
+        return plain(kind.from_dict(without(described, path))) != held
+    except Exception:
+        return True
+
+
+def emit(name, kind, described, asked):
+    held = plain(kind.from_dict(json.loads(json.dumps(described))))
+    print(name, "model_type", "set", json.dumps(kind.model_type), sep="\t")
+    for path, value in paths(described):
+        whole = isinstance(value, dict)          # its members have rows of their own
+        kept = path in asked or differs(kind, described, path, held)
+        how = ("object" if kept else "whole") if whole else "set" if kept else "default"
+        print(name, path, how, "{}" if whole else json.dumps(value), sep="\t")
+
+
+def main():
+    transformers.logging.set_verbosity(transformers.logging.CRITICAL)
+    print("# case\tkey\thow\tvalue")
+    for name, (stem, asked) in CASES.items():
+        kind = getattr(transformers, stem + "Config")
+        described = plain(kind(**json.loads(json.dumps(asked))))
+        emit(name, kind, described, asked)
+        if "layer_types" in described:           # the older spelling of which layers have a window
+            emit(name + " by-keys", kind, {k: v for k, v in described.items() if k != "layer_types"}, asked)
+        rope = described.get("rope_parameters")
+        if rope and "-" not in name:
+            old = store.v4(described | {"dtype": None})
+            emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype"}, asked)
+
+
+main()
