@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 
 enum { MAX_SOURCE = 1 << 20, MAX_CONTEXT = 64 << 20 };
 

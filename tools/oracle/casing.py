@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write src/text/jinja_casing.h: the characters whose upper or title case is more than one character.
+"""Write src/text/jinja/jinja_casing.h: the characters whose upper or title case is more than one character.
 
 The truth is Python's str.upper and str.title (Unicode's SpecialCasing.txt, unconditional rules)."""
 import os
@@ -13,7 +13,7 @@ for c in range(sys.maxunicode + 1):
     if len(upper) > 1 or len(title) > 1:
         cell = lambda s: "{ " + ", ".join("0x%04X" % ord(x) for x in s) + " }"
         rows.append("    { 0x%04X, %s, %s },\n" % (c, cell(upper), cell(title)))
-out = os.path.join(os.path.dirname(__file__), "../../src/text/jinja_casing.h")
+out = os.path.join(os.path.dirname(__file__), "../../src/text/jinja/jinja_casing.h")
 with open(out, "w") as f:
     f.write("""/* jinja_casing.h - characters whose upper or title case is more than one character, in rising order.
  * Made by tools/oracle/casing.py. */
