@@ -223,6 +223,19 @@ static lm_status build(const lm_source *s, const lm_family *f, const lm_config *
     return status == LM_OK ? LM_OK : (lm_fail_in(e, lm_meta_file(s->meta)), status);
 }
 
+/* The window that is asked for, said where it changes what a layer sees. */
+static void set_window(const lm_source *s, lm_config *c, lm_buf *warnings)
+{
+    uint32_t asked = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
+    bool     used  = false;
+
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        used |= !c->full[i];
+    if (used && asked != c->attention.window && warnings)
+        lm_buf_add_str(warnings, "the attention window differs from the file's, as asked for\n");
+    c->attention.window = asked;
+}
+
 lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e)
 {
     const lm_family *f;
@@ -252,7 +265,7 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     if (config->departs && warnings)
         lm_buf_printf(warnings, "%s\n", config->departs);
     if (s->sliding_window)
-        config->attention.window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
+        set_window(s, config, warnings);
 
     bool own_head = false;
     LM_TRY(build(s, f, config, out, e));

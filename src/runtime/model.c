@@ -110,8 +110,6 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
                                                          : "there is no rotary embedding: its flags have no effect\n");
     if (o->mla && !has_latents(m->program))
         lm_buf_add_str(&m->warnings, "there is no latent attention: its form has no effect\n");
-    if (o->sliding_window)
-        lm_buf_add_str(&m->warnings, "the attention window differs from the file's, as asked for\n");
     return LM_OK;
 }
 

@@ -45,9 +45,10 @@ def test_a_form_that_does_not_exist(verify):
 
 def test_another_window_is_used_and_mentioned(verify):
     done, j = verify("mistral/window", "--sliding-window", "5")
-    assert j["agrees"] and "differs from the file's, as asked for" in done.stderr
+    assert j["agrees"] and "differs from the file's" not in done.stderr           # it is the file's
     for window in ("6", "-1"):
         done, j = verify("mistral/window", "--sliding-window", window)
+        assert "differs from the file's, as asked for" in done.stderr
         assert done.returncode != 0 and not j["agrees"] and j["max_rel_err"] > 1e-2, window
 
 
@@ -64,3 +65,12 @@ def test_latents_made_at_random_are_the_same_in_both_containers(build, tmp_path)
             assert done.returncode == 0, done.stderr
             said.add(done.stdout)
     assert len(said) == 1 and len(said.pop()) > 12
+
+
+def test_no_window_where_there_is_none(build):
+    """Qwen2.5's config.json has a sliding_window that use_sliding_window switches off."""
+    for model, flag, differs in (("qwen2.5-0.5b", "-1", False), ("llama-3.2-1b", "-1", False), ("llama-3.2-1b", "512", True),
+                                 ("gemma-2-2b", "-1", True)):
+        done = run(build / "src/cli/lamina", "inspect", model, "--sliding-window", flag, "--query", "attention.window")
+        assert ("differs from the file's" in done.stderr) == differs, model
+        assert done.stdout == ("512\n" if flag == "512" else "null\n")
