@@ -208,8 +208,10 @@ static lm_status see_leaf(tree *t, leaf *l)
     }
     if (ends(l->class_name, "Norm")) {
         bool heads = lm_view_is(l->name, "q_norm") || lm_view_is(l->name, "k_norm");
-        if (!l->n_numbers)
-            return bad(t, "a norm without its width");
+        if (!l->n_numbers) {                     /* Cohere's says none: as wide as what it norms, and it has no bias */
+            t->parameters += times * (lm_view_is(l->name, "q_norm") ? t->q : lm_view_is(l->name, "k_norm") ? t->k : t->hidden);
+            return LM_OK;
+        }
         if (ends(l->class_name, "LayerNorm"))
             t->parameters += times * l->numbers[0];          /* and its bias */
         t->parameters += times * l->numbers[0];

@@ -20,6 +20,14 @@ def steps(lamina, *args):
     return {name: s["value"] for name, s in found.items()}
 
 
+def test_its_own_printout_is_readable(lamina, tmp_path):
+    """Cohere's norms say no width."""
+    tree = tmp_path / "tree.txt"
+    tree.write_text(lamina("inspect", "command-r-35b", "--view", "tree").stdout)
+    assert "(norm): CohereLayerNorm()" in tree.read_text()
+    assert steps(lamina, "--from-tree", tree)["exact"] == 34_980_831_232
+
+
 def test_sizes_are_the_model(lamina):
     by_hand, published = steps(lamina, *MISTRAL), steps(lamina, "mistral-7b-v0.1")
     assert by_hand == published
