@@ -41,6 +41,17 @@ def test_inspect_for_people(lamina, model):
     assert none.returncode == 2 and "no tensors" in none.stderr and "--view tensors" in none.stderr
 
 
+def test_a_padding_token_is_in_the_tree(lamina, source, tmp_path):
+    """transformers prints it of every embedding that is given one."""
+    for case in ("llama/gqa", "deepseek_v2/groups", "deepseek_v3/halves"):
+        config = json.loads((source / "tests/golden" / case / "config.json").read_text())
+        size = f"({config['vocab_size']}, {config['hidden_size']}"
+        for pad, printed in ((None, ")"), (3, ", padding_idx=3)")):
+            path = tmp_path / "config.json"
+            path.write_text(json.dumps(config | {"pad_token_id": pad}))
+            assert f"(embed_tokens): Embedding{size}{printed}" in lamina("inspect", path, "--view", "tree").stdout, case
+
+
 def test_inspect_obeys_its_schema(lamina, source, model, tmp_path):
     valid = fastjsonschema.compile(json.loads((source / "docs/schema/inspect.schema.json").read_text()))
     models = [model] + sorted(p.parent for p in (source / "tests/golden").glob("*/*/config.json"))
