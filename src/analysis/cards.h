@@ -16,6 +16,8 @@ typedef struct lm_card {
     const char      *summary;        /* one line, for the list */
     const char      *what;
     lm_card_formula  formulas[LM_CARD_LINES];
+    /* What this model's program computes in place of `formulas`, which then are the usual form; NULL: they hold for every model. */
+    void           (*read_off)(const lm_ledger *l, lm_buf *unicode, lm_buf *latex);
     lm_topic_steps  *derive;         /* NULL: nothing to compute */
     const char      *diagram;        /* NULL: none */
     const char      *why[LM_CARD_LINES];         /* qualitative */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "analysis/cards.h"
+#include "analysis/forms.h"
 
 /* ---- who has it, read off the program ---- */
 
@@ -57,6 +58,38 @@ static bool normalises(const lm_program *p, const lm_traits *t)
 {
     (void)p;
     return t->norm != NULL;
+}
+
+/* ---- formulas that differ between models ---- */
+
+static const lm_form_words residual_words = {
+    .token = "E[token]", .position = "P[position]", .sine = "P[position]", .norm = "Norm", .first_norm = "Norm",
+    .attention = "Attention", .mlp = "MLP", .times = " · ",
+};
+
+static const lm_form_words residual_latex = {
+    .token = "E[t]", .position = "P[p]", .sine = "P[p]", .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
+    .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
+};
+
+/* The sums of the first layer, each from the stream as it enters. */
+static void read_residual(const lm_ledger *l, lm_buf *unicode, lm_buf *latex)
+{
+    lm_value at[LM_MOST_STREAMS];
+
+    if (!l->program->n_layers)
+        return;
+    uint32_t n = lm_streams_of(l, 0, at);
+    lm_buf_add_str(unicode, "x₀ = ");
+    lm_buf_add_str(latex, "x_0 = ");
+    lm_put_form(l, &residual_words, at[0], LM_NONE, "", unicode);
+    lm_put_form(l, &residual_latex, at[0], LM_NONE, "", latex);
+    for (uint32_t i = 1; i < n; i++) {
+        lm_buf_add_str(unicode, ";   x ← ");
+        lm_buf_add_str(latex, ",\\quad x \\leftarrow ");
+        lm_put_form(l, &residual_words, at[i], at[i - 1], "x", unicode);
+        lm_put_form(l, &residual_latex, at[i], at[i - 1], "x", latex);
+    }
 }
 
 /* ---- the cards ---- */
@@ -295,6 +328,7 @@ static const lm_card cards[] = {
         .formulas = { { "x₀ = E[token];   x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))",
                         "x_0 = E[t],\\quad x \\leftarrow x + \\text{Attn}(\\text{Norm}(x)),\\quad x \\leftarrow x + "
                         "\\text{MLP}(\\text{Norm}(x))" } },
+        .read_off = read_residual,
         .derive = lm_derive_residual,
         .diagram = "residual",
         .why = { N_("What an early layer has written is there for every later one, and gradients reach the first layer unchanged.") },

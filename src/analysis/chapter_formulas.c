@@ -4,76 +4,72 @@
 #include <string.h>
 
 #include "analysis/chapters.h"
+#include "analysis/forms.h"
 #include "analysis/ledger.h"
 #include "analysis/page.h"
 #include "analysis/traits.h"
 #include "base/columns.h"
 
-/* ---- one layer, by where its norms stand ---- */
+/* ---- the whole pass, read off the operations ---- */
 
-typedef struct recurrence { const char *attention, *mlp, *attention_latex, *mlp_latex; } recurrence;
+static const char *const small[]  = { "₀", "₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈", "₉" };
+static const char *const plain[]  = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
 
-static const recurrence recurrences[] = {
-    [LM_NORM_NOWHERE] = { "a = h + Attn(h)", "h' = a + MLP(a)", "a_\\ell &= h_{\\ell-1} + \\mathrm{Attn}(h_{\\ell-1})",
-                          "h_\\ell &= a_\\ell + \\mathrm{MLP}(a_\\ell)" },
-    [LM_NORM_PRE] = { "a = h + Attn(N₁(h))", "h' = a + MLP(N₂(a))",
-                      "a_\\ell &= h_{\\ell-1} + \\mathrm{Attn}(N_{\\ell,1}(h_{\\ell-1}))",
-                      "h_\\ell &= a_\\ell + \\mathrm{MLP}(N_{\\ell,2}(a_\\ell))" },
-    [LM_NORM_POST] = { "a = N₁(h + Attn(h))", "h' = N₂(a + MLP(a))",
-                       "a_\\ell &= N_{\\ell,1}(h_{\\ell-1} + \\mathrm{Attn}(h_{\\ell-1}))",
-                       "h_\\ell &= N_{\\ell,2}(a_\\ell + \\mathrm{MLP}(a_\\ell))" },
-    [LM_NORM_SANDWICH] = { "a = h + N₂(Attn(N₁(h)))", "h' = a + N₄(MLP(N₃(a)))",
-                           "a_\\ell &= h_{\\ell-1} + N_{\\ell,2}(\\mathrm{Attn}(N_{\\ell,1}(h_{\\ell-1})))",
-                           "h_\\ell &= a_\\ell + N_{\\ell,4}(\\mathrm{MLP}(N_{\\ell,3}(a_\\ell)))" },
-    [LM_NORM_AFTER_BRANCH] = { "a = h + N₁(Attn(h))", "h' = a + N₂(MLP(a))",
-                               "a_\\ell &= h_{\\ell-1} + N_{\\ell,1}(\\mathrm{Attn}(h_{\\ell-1}))",
-                               "h_\\ell &= a_\\ell + N_{\\ell,2}(\\mathrm{MLP}(a_\\ell))" },
+static const lm_form_words text_words = {
+    .token = "E[t]", .position = "P[pos]", .sine = "P[pos]", .norm = "N", .first_norm = "N₀", .nth_norm = "N%s", .digits = small,
+    .attention = "Attn", .mlp = "MLP", .tied = "E", .head = "W_head", .final = "N_f(h_L)", .bias = " + b", .times = " · ",
+    .tanh = "tanh",
 };
 
-/* What is added at the embedding. */
-static void put_embedding(const lm_traits *t, bool latex, lm_buf *out)
-{
-    bool added = t->learned || t->sinusoidal;
+static const lm_form_words latex_words = {
+    .token = "E_{t}", .position = "P_{pos}", .sine = "P_{pos}", .norm = "N_\\ell", .first_norm = "N_0", .nth_norm = "N_{\\ell,%s}",
+    .digits = plain, .attention = "\\mathrm{Attn}", .mlp = "\\mathrm{MLP}", .tied = "E", .head = "W_{head}", .final = "N_f(h_L)",
+    .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .within = "\\_",
+};
 
-    if (latex)
-        lm_buf_printf(out, "h_0 &= E_{t}%s", added ? " + P_{pos}" : "");
-    else
-        lm_buf_printf(out, "h₀ = E[t]%s", added ? " + P[pos]" : "");
+static void put_line(lm_facts *f, lm_value at, lm_value stream, const char *text_name, const char *latex_name, lm_buf *text, lm_buf *latex)
+{
+    lm_put_form(f->ledger, &text_words, at, stream, text_name, text);
+    lm_put_form(f->ledger, &latex_words, at, stream, latex_name, latex);
 }
 
-static void put_head(const lm_traits *t, bool latex, lm_buf *out)
+static void put_layers(lm_facts *f, lm_buf *text, lm_buf *latex)
 {
-    const char *matrix = t->tied ? "E" : latex ? "W_{head}" : "W_head";
+    const char *each = _("for each of L layers:");
+    lm_value    at[LM_MOST_STREAMS];
 
-    if (latex)
-        lm_buf_printf(out, t->n_final_norms ? "\\mathrm{logits} &= %s \\, N_f(h_L)" : "\\mathrm{logits} &= %s \\, h_L", matrix);
-    else
-        lm_buf_printf(out, t->n_final_norms ? "logits = %s · N_f(h_L)" : "logits = %s · h_L", matrix);
+    uint32_t n = lm_streams_of(f->ledger, 0, at);
+    lm_buf_printf(text, "\n%s  %s", each, n == 3 ? "a = " : "h' = ");
+    lm_buf_add_str(latex, n == 3 ? " \\\\\na_\\ell &= " : " \\\\\nh_\\ell &= ");
+    put_line(f, at[1], at[0], "h", "h_{\\ell-1}", text, latex);
+    if (n == 3) {
+        lm_buf_printf(text, "\n%*s  h' = ", (int)lm_text_columns(each), "");
+        lm_buf_add_str(latex, " \\\\\nh_\\ell &= ");
+        put_line(f, at[2], at[1], "a", "a_\\ell", text, latex);
+    }
+    lm_buf_add_str(latex, " \\quad \\ell = 1 \\ldots L");
 }
 
 static void say_forward(lm_document *d)
 {
+    lm_facts *f = d->facts;
     lm_traits t;
     lm_buf    text = { 0 }, latex = { 0 };
 
-    lm_find_traits(d->facts->ledger, &t);
-    const recurrence *r = &recurrences[t.norm_position];
-    put_embedding(&t, false, &text);
-    lm_buf_add_str(&latex, "\\boxed{\\begin{aligned}\n");
-    put_embedding(&t, true, &latex);
-    if (t.parallel) {
-        lm_buf_printf(&text, "\n%s  h' = h + Attn(N(h)) + MLP(N(h))", _("for each of L layers:"));
-        lm_buf_add_str(&latex, " \\\\\nh_\\ell &= h_{\\ell-1} + \\mathrm{Attn}(N_\\ell(h_{\\ell-1})) + \\mathrm{MLP}(N_\\ell(h_{\\ell-1})) "
-                               "\\quad \\ell = 1 \\ldots L");
-    } else {
-        const char *each = _("for each of L layers:");
-        lm_buf_printf(&text, "\n%s  %s\n%*s  %s", each, r->attention, (int)lm_text_columns(each), "", r->mlp);
-        lm_buf_printf(&latex, " \\\\\n%s \\\\\n%s \\quad \\ell = 1 \\ldots L", r->attention_latex, r->mlp_latex);
-    }
-    lm_buf_add_str(&text, "\n");
-    put_head(&t, false, &text);
-    lm_buf_add_str(&latex, " \\\\\n");
-    put_head(&t, true, &latex);
+    lm_find_traits(f->ledger, &t);
+    if (!f->s.program->n_layers)
+        return;
+    lm_form_words text_head = text_words, latex_head = latex_words;
+    if (!t.n_final_norms)
+        text_head.final = latex_head.final = "h_L";
+    lm_buf_add_str(&text, "h₀ = ");
+    lm_buf_add_str(&latex, "\\boxed{\\begin{aligned}\nh_0 &= ");
+    put_line(f, f->s.program->modules[f->ledger->layer[0]].in, LM_NONE, "", "", &text, &latex);
+    put_layers(f, &text, &latex);
+    lm_buf_add_str(&text, "\nlogits = ");
+    lm_buf_add_str(&latex, " \\\\\n\\mathrm{logits} &= ");
+    lm_put_head_form(f->ledger, &text_head, &text);
+    lm_put_head_form(f->ledger, &latex_head, &latex);
     lm_buf_add_str(&latex, "\n\\end{aligned}}");
     d->failed |= text.failed || latex.failed;
     lm_doc_formula_of(d, NULL, text.data ? text.data : "", latex.data ? latex.data : "");

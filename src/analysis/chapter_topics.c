@@ -66,10 +66,10 @@ static void say_judgement(lm_document *d, const lm_card *c)
 
 /* ---- a topic ---- */
 
-static void say_formulas(lm_document *d, const lm_card *c)
+static void say_formulas(lm_document *d, const lm_explanation *x)
 {
-    for (int i = 0; i < LM_CARD_LINES && c->formulas[i].unicode; i++)
-        lm_doc_formula_of(d, NULL, _(c->formulas[i].unicode), c->formulas[i].latex);
+    for (int i = 0; i < LM_CARD_LINES && x->formulas[i].unicode; i++)
+        lm_doc_formula_of(d, NULL, _(x->formulas[i].unicode), x->formulas[i].latex);
 }
 
 void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output)
@@ -86,7 +86,7 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
         lm_doc_source(d, x.card->sources[i]);
     if (parts & LM_TOPIC_WHAT) {
         lm_doc_text(d, _(x.card->what));
-        say_formulas(d, x.card);
+        say_formulas(d, &x);
     }
     if (x.d && (parts & LM_TOPIC_ARITHMETIC))
         lm_doc_derive(d, x.d);

@@ -64,9 +64,26 @@ static lm_status draw(lm_explanation *x, lm_error *e)
     return status == LM_OK ? lm_diagram(x->f, x->card->diagram, &o, &x->mermaid, e) : status;
 }
 
+static lm_status find_formulas(lm_explanation *x, lm_error *e)
+{
+    lm_buf text = { 0 }, latex = { 0 };
+
+    memcpy(x->formulas, x->card->formulas, sizeof x->formulas);
+    if (!x->card->read_off)
+        return LM_OK;
+    x->card->read_off(x->f->ledger, &text, &latex);
+    if (text.size && latex.size)
+        x->formulas[0] = (lm_card_formula){ lm_arena_strdup(&x->f->arena, text.data), lm_arena_strdup(&x->f->arena, latex.data) };
+    bool failed = text.failed || latex.failed || !x->formulas[0].unicode || !x->formulas[0].latex;
+    lm_buf_free(&text);
+    lm_buf_free(&latex);
+    return failed ? lm_fail_memory(e, "an explanation", 0) : LM_OK;
+}
+
 lm_status lm_explanation_begin(lm_explanation *x, lm_error *e)
 {
     lm_find_traits(x->f->ledger, &x->traits);
+    LM_TRY(find_formulas(x, e));
     x->used = !x->card->used || x->card->used(x->f->s.program, &x->traits);
     if (x->used && x->card->derive) {
         x->d = lm_derivation_new(x->f, e);

@@ -10,12 +10,13 @@ typedef struct lm_explanation {
     const lm_explain_options *o;
     lm_traits                 traits;
     bool                      used;      /* the model has it */
+    lm_card_formula           formulas[LM_CARD_LINES];   /* the card's, or what the program computes; in the facts' arena */
     lm_derivation            *d;         /* NULL: no arithmetic, or not used */
     lm_users                  users;
     lm_text                   diagram, mermaid;      /* empty: none */
 } lm_explanation;
 
-/* Traits, whether the model has it, and its arithmetic: card, facts and options are said before. */
+/* Traits, whether the model has it, its formulas and its arithmetic: card, facts and options are said before. */
 lm_status lm_explanation_begin(lm_explanation *x, lm_error *e);
 
 void      lm_explain_text(const lm_explanation *x, lm_buf *out);

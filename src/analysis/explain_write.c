@@ -76,10 +76,10 @@ void lm_explain_text(const lm_explanation *x, lm_buf *out)
     const lm_card *c = x->card;
 
     title(x, out);
-    if (c->formulas[0].unicode)
+    if (x->formulas[0].unicode)
         lm_buf_add_char(out, '\n');
-    for (int i = 0; i < LM_CARD_LINES && c->formulas[i].unicode; i++)
-        lm_buf_printf(out, "      %s\n", _(c->formulas[i].unicode));
+    for (int i = 0; i < LM_CARD_LINES && x->formulas[i].unicode; i++)
+        lm_buf_printf(out, "      %s\n", _(x->formulas[i].unicode));
     if (!x->used)
         not_used(x, out);
     if (x->d)
@@ -121,8 +121,8 @@ void lm_explain_markdown(const lm_explanation *x, lm_buf *out)
     if (x->o->example)
         lm_buf_printf(out, "*%s*\n\n", x->o->example);
     lm_buf_printf(out, "%s\n", _(c->what));
-    for (int i = 0; i < LM_CARD_LINES && c->formulas[i].latex; i++)
-        lm_buf_printf(out, "\n```math\n%s\n```\n", c->formulas[i].latex);
+    for (int i = 0; i < LM_CARD_LINES && x->formulas[i].latex; i++)
+        lm_buf_printf(out, "\n```math\n%s\n```\n", x->formulas[i].latex);
     if (!x->used) {
         lm_put_instead(x, &instead);
         lm_buf_printf(out, _("\n**%s does not have this**: %s.\n"), x->f->s.name, instead.data ? instead.data : "");
@@ -230,9 +230,9 @@ lm_status lm_explain_json(const lm_explanation *x, lm_buf *out, lm_error *e)
     const lm_card *c = x->card;
     json_t        *formulas = json_array(), *j;
 
-    for (int i = 0; i < LM_CARD_LINES && c->formulas[i].unicode; i++)
-        json_array_append_new(formulas, json_pack("{s:s, s:s}", "unicode", c->formulas[i].unicode, "latex",
-                                                  c->formulas[i].latex));
+    for (int i = 0; i < LM_CARD_LINES && x->formulas[i].unicode; i++)
+        json_array_append_new(formulas, json_pack("{s:s, s:s}", "unicode", x->formulas[i].unicode, "latex",
+                                                  x->formulas[i].latex));
     j = json_pack("{s:s, s:s, s:s, s:b, s:b, s:s, s:o, s:o, s:o, s:{s:b, s:o, s:o, s:o}, s:{s:i, s:i, s:s}, s:o}", "topic",
                   c->topic, "title",
                   c->title, "model", x->f->s.name, "example", x->o->example != NULL, "used", x->used, "what", c->what, "formulas", formulas,

@@ -4,25 +4,62 @@
 #include <string.h>
 
 #include "analysis/fact.h"
+#include "analysis/forms.h"
 #include "analysis/ledger.h"
 #include "analysis/page.h"
 #include "analysis/traits.h"
 
 /* ---- formulas ---- */
 
-static void say_attention(lm_fact *g, const lm_traits *t)
+static void say_form(lm_facts *f, lm_fact *g, const char *name, lm_buf *text, const char *how)
+{
+    if (text->size)
+        lm_say_text(g, name, text->data, LM_FROM_PROGRAM, how);
+    f->failed |= text->failed;
+    lm_buf_clear(text);
+}
+
+/* What the softmax is taken of: scale, soft cap and the bias of distance, in the order in which they come. */
+static void put_scores(const lm_traits *t, lm_buf *out)
 {
     const lm_attention_spec *s = &t->attention->attention.spec;
     uint32_t                 width  = t->latent ? t->nope_dim + t->rope_dim : s->k_dim;
     double                   square = 1 / ((double)s->scale * (double)s->scale);
     bool                     usual  = square > width * 0.9999 && square < width * 1.0001;
+    const char              *of     = s->alibi_half ? "(Q K^T + m_h j)" : "Q K^T";
+
+    if (s->softcap > 0)
+        lm_buf_printf(out, "%g tanh(", lm_decimal(s->softcap));
+    if (usual)
+        lm_buf_printf(out, "%s / sqrt(head_dim)", of);
+    else
+        lm_buf_printf(out, "%g %s", lm_decimal(s->scale), of);
+    if (s->softcap > 0)
+        lm_buf_printf(out, " / %g)", lm_decimal(s->softcap));
+    if (s->alibi > 0 && !s->alibi_half)
+        lm_buf_add_str(out, " - m_h (i - j)");
+}
+
+static void say_attention(lm_facts *f, lm_fact *g, const lm_traits *t)
+{
+    static const struct { const char *name, *how; } parts[] = {
+        { "query", "x: what the attention reads" }, { "key", "x: what the attention reads" }, { "value", "x: what the attention reads" },
+        { "attention_output", "a: the results of all heads, side by side" },
+    };
+    const lm_attention_spec *s = &t->attention->attention.spec;
+    lm_buf                   b = { 0 };
     char                     mask[160];
 
-    if (usual)
-        lm_say_text(g, "attention", "softmax(Q K^T / sqrt(head_dim)) V", LM_FROM_PROGRAM,
-                    "scale of the scores is 1/sqrt of a head's lanes");
-    else
-        lm_say_textf(g, "attention", LM_FROM_PROGRAM, "softmax(%g Q K^T) V", lm_decimal(s->scale));
+    lm_buf_add_str(&b, s->sinks ? "softmax([" : "softmax(");
+    put_scores(t, &b);
+    lm_buf_add_str(&b, s->sinks ? " ; s_h]) [V ; 0]" : ") V");
+    say_form(f, g, "attention", &b, s->alibi > 0 ? "m_h: a head's slope, attention.alibi_slopes"
+                                    : s->sinks   ? "s_h: a learned score of a head, without a value"
+                                                 : "scale of the scores is 1/sqrt of a head's lanes, or said");
+    for (uint32_t i = 0; i < 4; i++)
+        if (lm_put_projection(f->ledger, t->attention, i, &b))
+            say_form(f, g, parts[i].name, &b, parts[i].how);
+    lm_buf_free(&b);
     lm_say_text(g, "mask", lm_mask_text(t, mask, sizeof mask), LM_FROM_PROGRAM, "keys j that query i sees");
     if (t->latent)
         lm_say_text(g, "head_map", N_("every head from the same latent"), LM_FROM_PROGRAM,
@@ -46,81 +83,150 @@ static void say_kv(lm_fact *g, const lm_traits *t)
                     LM_FROM_PROGRAM, "keys and values of every layer");
 }
 
-static void say_mlp(lm_fact *g, const lm_traits *t)
+/* Whether a product of this role has a bias, in the MLPs. */
+static bool has_bias(const lm_facts *f, uint16_t role)
 {
-    const char *act = lm_act_name(t->act);
+    const lm_program *p = f->s.program;
 
-    if (t->act == LM_ACT_GELU_TANH)
-        act = "GELU";
-    if (t->glu) {
-        lm_say_textf(g, "mlp", LM_FROM_PROGRAM, "down(%s(gate(x)) * up(x))", act);
-        lm_say_textf(g, "mlp_inner", LM_FROM_PROGRAM, "%s(gate) * up", act);
-        lm_say_text(g, "mlp_parameters", "3 x H x I", LM_FROM_PROGRAM, "gate, up and down");
-    } else {
-        lm_say_textf(g, "mlp", LM_FROM_PROGRAM, t->bias_mlp ? "W2 %s(W1 x + b1) + b2" : "W2 %s(W1 x)", act);
-        lm_say_textf(g, "mlp_inner", LM_FROM_PROGRAM, "%s(up)", act);
-        lm_say_text(g, "mlp_parameters", "2 x H x I", LM_FROM_PROGRAM, "up and down");
-    }
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_LINEAR && (f->ledger->roles[i] & role) && f->ledger->part[i] == LM_PART_MLP &&
+            p->nodes[i].weights[1] != LM_NONE)
+            return true;
+    return false;
 }
 
-static void say_norm(lm_fact *g, const lm_traits *t)
+static void say_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *act)
+{
+    bool   experts = t->glu->code == LM_OP_EXPERTS;
+    double limit   = experts ? lm_decimal(t->glu->experts.limit) : 0;
+    bool   b_g = experts ? t->glu->weights[3] != LM_NONE : has_bias(f, LM_ROLE_GATE);
+    bool   b_u = experts ? t->glu->weights[4] != LM_NONE : has_bias(f, LM_ROLE_UP);
+    bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_ROLE_DOWN);
+    char   gate[64], up[96];
+
+    snprintf(gate, sizeof gate, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "", limit);
+    snprintf(up, sizeof up, limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)" : b_u ? "(up(x)%s)" : "up(x)%s", b_u ? " + b_u" : "", limit, limit);
+    lm_say_textf(g, "mlp", LM_FROM_PROGRAM, "down(%s(%s) * %s)%s", act, gate, up, b_d ? " + b_d" : "");
+    lm_say_textf(g, "mlp_inner", LM_FROM_PROGRAM, limit > 0 ? "%s(gate) * (up + 1)" : "%s(gate) * up", act);
+    lm_say_text(g, "mlp_parameters", "3 x H x I", LM_FROM_PROGRAM, "gate, up and down");
+}
+
+static void say_mlp(lm_facts *f, lm_fact *g, const lm_traits *t)
+{
+    const char *act = t->act == LM_ACT_GELU_TANH ? "GELU" : t->act == LM_ACT_GELU_QUICK ? "QuickGELU" : lm_act_name(t->act);
+
+    if (t->glu) {
+        say_gated(f, g, t, act);
+        return;
+    }
+    lm_say_textf(g, "mlp", LM_FROM_PROGRAM, "W2 %s(W1 x%s)%s", act, has_bias(f, LM_ROLE_UP) ? " + b1" : "",
+                 has_bias(f, LM_ROLE_DOWN) ? " + b2" : "");
+    lm_say_textf(g, "mlp_inner", LM_FROM_PROGRAM, "%s(up)", act);
+    lm_say_text(g, "mlp_parameters", "2 x H x I", LM_FROM_PROGRAM, "up and down");
+}
+
+static void say_norm(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
     if (!t->norm)
         return;
     bool rms = t->norm->code == LM_OP_RMS_NORM, bias = t->norm->weights[1] != LM_NONE;
-    const char *layer_norm = bias ? "(x - mean) / sqrt(var + eps) * gamma + beta" : "(x - mean) / sqrt(var + eps) * gamma";
-    lm_say_text(g, "norm", rms ? "x / sqrt(mean(x^2) + eps) * gamma" : layer_norm, LM_FROM_PROGRAM, "of the first norm");
+    const lm_weight *w = t->norm->weights[0] != LM_NONE ? &f->s.program->weights[t->norm->weights[0]] : NULL;
+    lm_say_textf(g, "norm", LM_FROM_PROGRAM, "%s%s%s", rms ? "x / sqrt(mean(x^2) + eps)" : "(x - mean) / sqrt(var + eps)",
+                 !w ? "" : w->plus_one ? " * (1 + gamma)" : " * gamma", bias ? " + beta" : "");
     lm_say_text(g, "norm_parameters", rms ? "d" : bias ? "2d" : "d", LM_FROM_PROGRAM, NULL);
 }
 
-static void say_layer(lm_fact *g, const lm_traits *t)
+/* Of the first layer. */
+static void say_layer(lm_facts *f, lm_fact *g)
 {
-    static const struct { const char *attention, *mlp, *both; } forms[] = {
-        [LM_NORM_NOWHERE] = { "x + Attn(x)", "x + MLP(x)", "" },
-        [LM_NORM_PRE] = { "x + Attn(Norm(x))", "x + MLP(Norm(x))", "x + Attn(Norm(x)) + MLP(Norm(x + Attn(Norm(x))))" },
-        [LM_NORM_POST] = { "Norm(x + Attn(x))", "Norm(x + MLP(x))", "" },
-        [LM_NORM_SANDWICH] = { "x + Norm(Attn(Norm(x)))", "x + Norm(MLP(Norm(x)))", "" },
-        [LM_NORM_AFTER_BRANCH] = { "x + Norm(Attn(x))", "x + Norm(MLP(x))", "" },
-    };
+    lm_value at[LM_MOST_STREAMS];
+    lm_buf   b = { 0 };
 
-    if (t->parallel) {
-        lm_say_text(g, "layer", "x + Attn(Norm(x)) + MLP(Norm(x))", LM_FROM_PROGRAM, "both read the same stream");
+    if (!f->s.program->n_layers)
         return;
+    uint32_t n = lm_streams_of(f->ledger, 0, at);
+    if (n == 3) {
+        lm_put_form(f->ledger, &lm_plain_words, at[1], at[0], "x", &b);
+        say_form(f, g, "after_attention", &b, "norms and residual sums of a layer");
+        lm_put_form(f->ledger, &lm_plain_words, at[2], at[1], "x", &b);
+        say_form(f, g, "after_mlp", &b, "norms and residual sums of a layer");
     }
-    lm_say_text(g, "after_attention", forms[t->norm_position].attention, LM_FROM_PROGRAM, "norms and residual sums of a layer");
-    lm_say_text(g, "after_mlp", forms[t->norm_position].mlp, LM_FROM_PROGRAM, "norms and residual sums of a layer");
-    if (*forms[t->norm_position].both)
-        lm_say_text(g, "layer", forms[t->norm_position].both, LM_FROM_PROGRAM, "the one put into the other");
+    lm_put_form(f->ledger, &lm_plain_words, at[n - 1], at[0], "x", &b);
+    say_form(f, g, "layer", &b, n == 3 ? "the one put into the other" : "both read the same stream");
+    lm_buf_free(&b);
+}
+
+/* What enters the first layer, and what becomes of what leaves the last. */
+static void say_ends(lm_facts *f, lm_fact *g, const lm_traits *t)
+{
+    const lm_program *p = f->s.program;
+    lm_buf            b = { 0 };
+
+    if (p->n_layers) {
+        lm_buf_add_str(&b, "h0 = ");
+        lm_put_form(f->ledger, &lm_plain_words, p->modules[f->ledger->layer[0]].in, LM_NONE, "", &b);
+        if (t->learned || t->sinusoidal)
+            lm_say_text(g, "positions", b.data, LM_FROM_PROGRAM, t->learned ? "an added row of a learned table"
+                                                                           : "an added row of sines and cosines");
+        say_form(f, g, "embedding", &b, "what enters the first layer");
+    }
+    lm_buf_add_str(&b, "logits = ");
+    lm_put_head_form(f->ledger, &lm_plain_words, &b);
+    say_form(f, g, "head", &b, t->tied ? "the embedding's table" : "a matrix of its own");
+    lm_buf_free(&b);
 }
 
 static void say_positions(lm_fact *g, const lm_traits *t)
 {
     if (t->rotary)
         lm_say_text(g, "rope_frequency", "theta_i = base^(-2i/d)", LM_FROM_PROGRAM, "before scaling");
-    if (t->learned)
-        lm_say_text(g, "positions", "h0 = W_E[t] + W_P[pos]", LM_FROM_PROGRAM, "an added row of a learned table");
 }
 
-static void say_mixture(lm_fact *g, const lm_traits *t, bool shared)
+/* Experts beside the routed ones: none, one or more that every token visits, or one with a gate of its own. */
+static const char *shared_form(const lm_facts *f, const lm_traits *t)
+{
+    const lm_program *p = f->s.program;
+    const char       *form = "";
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        if (f->ledger->block[i] != f->ledger->block[t->experts - p->nodes])
+            continue;
+        if (p->nodes[i].code == LM_OP_GLU && p->values[p->nodes[i].in[0]].width == 1)
+            return "sigmoid(W_s x) E_s(x) + ";
+        if (f->ledger->roles[i] & LM_ROLE_DOWN)
+            form = "sum shared E_s(x) + ";
+    }
+    return form;
+}
+
+static void say_mixture(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
     const lm_route_spec *r = &t->route->route.spec;
+    uint32_t             made = f->s.program->values[t->route->in[0]].producer;
+    const char          *by = t->route->weights[0] != LM_NONE ? " by g + c" : "";
     char                 scale[32] = "";
 
     if (r->scale != 1)
         snprintf(scale, sizeof scale, "%g x ", lm_decimal(r->scale));
-    lm_say_textf(g, "router", LM_FROM_PROGRAM, "%s(W_r x)", r->sigmoid ? "sigmoid" : "softmax");
-    lm_say_textf(g, "mixture", LM_FROM_PROGRAM, "%s%ssum top-%u g_i E_i(x)", shared ? "sum shared E_s(x) + " : "", scale,
-                 r->top_k);
+    lm_say_textf(g, "router", LM_FROM_PROGRAM, "%s(W_r x%s)", r->sigmoid ? "sigmoid" : "softmax",
+                 f->s.program->nodes[made].weights[1] != LM_NONE ? " + b_r" : "");
+    lm_say_textf(g, "mixture", LM_FROM_PROGRAM, "%s%ssum top-%u %s E_i(x)", t->experts ? shared_form(f, t) : "", scale, r->top_k,
+                 r->renormalise ? "(g_i / sum g)" : "g_i");
     if (r->n_groups > 1)
-        lm_say_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u, best %u of %u groups", r->top_k, r->n_experts,
+        lm_say_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u%s, best %u of %u groups", r->top_k, r->n_experts, by,
                      r->top_groups, r->n_groups);
     else
-        lm_say_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u", r->top_k, r->n_experts);
+        lm_say_textf(g, "selection", LM_FROM_PROGRAM, "top-%u of %u%s", r->top_k, r->n_experts, by);
 }
 
-static void say_latent_formulas(lm_fact *g)
+static void say_latent_formulas(lm_facts *f, lm_fact *g)
 {
+    bool low = lm_facts_has(f, "attention.latent.q_rank");
+
     lm_say_text(g, "latent", "c_KV = W_DKV h", LM_FROM_PROGRAM, "the compressing product");
+    lm_say_text(g, "latent_norm", "c_KV <- Norm(c_KV)", LM_FROM_PROGRAM, "before keys and values are made of it");
+    lm_say_text(g, "query", low ? "Q = [W_UQ c_Q ; RoPE(W_QR c_Q)], c_Q = Norm(W_DQ h)" : "Q = [W_Q h ; RoPE(W_QR h)]", LM_FROM_PROGRAM,
+                "joined with rotated lanes");
     lm_say_text(g, "latent_keys", "K = [W_UK c_KV ; RoPE(W_KR h)]", LM_FROM_PROGRAM,
                 "joined with the rotated lanes that all heads share");
     lm_say_text(g, "latent_values", "V = W_UV c_KV", LM_FROM_PROGRAM, NULL);
@@ -129,26 +235,22 @@ static void say_latent_formulas(lm_fact *g)
 void lm_fill_formulas(lm_facts *f, lm_fact *g)
 {
     lm_traits t;
-    bool      shared = false;
 
     lm_find_traits(f->ledger, &t);
     if (t.attention) {
-        say_attention(g, &t);
+        say_attention(f, g, &t);
         say_kv(g, &t);
     }
     if (t.latent)
-        say_latent_formulas(g);
+        say_latent_formulas(f, g);
     if (t.has_act)
-        say_mlp(g, &t);
-    say_norm(g, &t);
-    say_layer(g, &t);
+        say_mlp(f, g, &t);
+    say_norm(f, g, &t);
+    say_layer(f, g);
     say_positions(g, &t);
-    for (uint32_t i = 0; t.experts && i < f->s.program->n_nodes; i++)      /* a dense MLP in the block of the experts */
-        shared |= f->ledger->block[i] == f->ledger->block[t.experts - f->s.program->nodes] && (f->ledger->roles[i] & LM_ROLE_DOWN);
     if (t.route)
-        say_mixture(g, &t, shared);
-    lm_say_text(g, "head", t.tied ? "logits = W_E h" : "logits = W h", LM_FROM_PROGRAM,
-                t.tied ? "the embedding's table" : "a matrix of its own");
+        say_mixture(f, g, &t);
+    say_ends(f, g, &t);
 }
 
 /* ---- the order of things ---- */

@@ -135,3 +135,16 @@ def test_sums_recorded_inside_a_module_are_sums_of_the_stream(lamina):
         drawn = lamina("explain", "--diagram", "residual", preset)
         assert drawn.returncode == 0 and f"{2 * (layers - 2)} additions" in drawn.stdout, preset
         assert "a branch" not in drawn.stdout and "attention" in drawn.stdout and "MLP" in drawn.stdout, preset
+
+
+def test_the_stream_is_told_as_the_program_has_it(lamina):
+    for preset, said in (("llama-3.2-1b", "x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))"),
+                         ("openai-gpt", "x ← Norm(x + Attention(x));   x ← Norm(x + MLP(x))"),
+                         ("opt-350m", "x₀ = project_in(E[token]) + P[position];   x ← Norm(x + Attention(x))"),
+                         ("olmo-2-1b", "x ← x + Norm(Attention(x));   x ← x + Norm(MLP(x))"),
+                         ("gemma-2-2b", "x₀ = 48 · E[token];   x ← x + Norm(Attention(Norm(x)))"),
+                         ("phi-2", "x ← x + Attention(Norm(x)) + MLP(Norm(x))"),
+                         ("granite-3.0-2b", "x ← x + 0.22 · Attention(Norm(x))")):
+        page = explain(lamina, "residual", preset)["formulas"]
+        assert len(page) == 1 and said in page[0]["unicode"], (preset, page)
+        assert said in lamina("explain", "residual", preset).stdout
