@@ -447,7 +447,7 @@ static lm_status check_view(const lm_compare_options *o, lm_error *e)
         return LM_OK;
     for (size_t i = 0; (name = lm_compare_view(i, &what)) && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", name);
-    return lm_fail(e, LM_USAGE, o->view, LM_NO_OFFSET, "there is no such view; there are %s", list);
+    return lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "there is no \"%s\"; there are %s", o->view, list);
 }
 
 lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e)

@@ -101,7 +101,7 @@ static lm_status unknown(const char *name, lm_error *e)
 
     for (size_t i = 0; i < N_VIEWS; i++)
         lm_buf_printf(&list, "%s%s", i ? ", " : "", views[i].name);
-    lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "there is no such view; there are %s, all", list.data ? list.data : "");
+    lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "there is no \"%s\"; there are %s, all", name, list.data ? list.data : "");
     lm_buf_free(&list);
     return LM_USAGE;
 }

@@ -120,7 +120,7 @@ static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_
     const lm_precision *x    = lm_precision_named(name);
     lm_ledger          *l;
     if (!x)
-        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "not a precision; weights.as lists them");
+        return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET, "there is no \"%s\"; weights.as lists them", name);
     h->types = lm_arena_new(&h->arena, m->program->n_weights + 1, lm_dtype);
     if (!h->types)
         return lm_fail_memory(e, "facts", 0);

@@ -135,7 +135,7 @@ static lm_status add_rows(fitting *f, const char *only, lm_error *e)
     if (only) {
         const lm_precision *x = lm_precision_named(only);
         if (!x || x->bits > 0)
-            return lm_fail(e, LM_USAGE, only, LM_NO_OFFSET, "not a precision that weights can be stored in");
+            return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET, "\"%s\" is none that weights can be stored in", only);
         LM_TRY(add_precision(f, x, e));
     } else {
         if (f->m->tensors)

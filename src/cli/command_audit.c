@@ -217,26 +217,37 @@ static lm_status audit_markdown(audit *a, char *text, lm_error *e)
     return LM_OK;
 }
 
+static lm_status write_json(audit *a, lm_status verdict, lm_error *e)
+{
+    json_t *counts = json_object(), *document;
+
+    for (int i = 0; i < 4; i++)
+        json_object_set_new(counts, lm_claim_word((lm_claim)i), json_integer((json_int_t)a->counts[i]));
+    document = json_pack("{s:O, s:o, s:I}", "statements", a->list, "counts", counts, "not_understood", (json_int_t)a->unknown);
+    if (verdict != LM_OK)
+        json_object_set_new(document, "error", lm_json_error(e));
+    return lm_out_json(a->cli, document, e);
+}
+
+static lm_status write_text(audit *a, lm_error *e)
+{
+    lm_buf_printf(&a->out, _("%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
+                  a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
+                  a->counts[LM_CLAIM_NOT_CHECKABLE]);
+    if (a->unknown)
+        lm_buf_printf(&a->out, P_(a->unknown, "%zu row of its tables not understood\n", "%zu rows of its tables not understood\n"),
+                      a->unknown);
+    return lm_out_buf(&a->out, e);
+}
+
 static lm_status finish(audit *a, lm_error *e)
 {
-    if (a->cli->json) {
-        json_t *counts = json_object();
-        for (int i = 0; i < 4; i++)
-            json_object_set_new(counts, lm_claim_word((lm_claim)i), json_integer((json_int_t)a->counts[i]));
-        LM_TRY(lm_out_json(a->cli, json_pack("{s:O, s:o, s:I}", "statements", a->list, "counts", counts, "not_understood",
-                                             (json_int_t)a->unknown), e));
-    } else {
-        lm_buf_printf(&a->out, _("%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
-                      a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
-                      a->counts[LM_CLAIM_NOT_CHECKABLE]);
-        if (a->unknown)
-            lm_buf_printf(&a->out, P_(a->unknown, "%zu row of its tables not understood\n", "%zu rows of its tables not understood\n"),
-                          a->unknown);
-        LM_TRY(lm_out_buf(&a->out, e));
-    }
+    lm_status verdict = LM_OK;
+
     if (a->counts[LM_CLAIM_WRONG])
-        return lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements are wrong", a->counts[LM_CLAIM_WRONG], a->statements);
-    return LM_OK;
+        verdict = lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements are wrong", a->counts[LM_CLAIM_WRONG], a->statements);
+    LM_TRY(a->cli->json ? write_json(a, verdict, e) : write_text(a, e));
+    return verdict;
 }
 
 static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)

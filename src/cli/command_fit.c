@@ -126,38 +126,35 @@ static lm_status no_fit(uint64_t least, const char *precision, uint64_t memory, 
                    lm_figure_bytes(b, memory));
 }
 
-static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+/* Takes both, shows the one that was asked for; what does not fit is said in the document too. */
+static lm_status print(lm_cli *cli, json_t *json, lm_buf *page, lm_status verdict, lm_error *e)
 {
-    lm_fitted x = { 0 };
-    lm_buf out = { 0 };
-    lm_status status;
-
-    LM_TRY(measure(cli, o, cli->n_args ? cli->args[0] : NULL, fit, &x, e));
-    if (cli->json) {
-        status = lm_out_json(cli, lm_fit_json(&x, at), e);
-    } else {
-        lm_fit_page(&x, at, &cli->arena, &out);
-        status = lm_out_buf(&out, e);
-        lm_buf_free(&out);
-    }
-    if (status != LM_OK || x.fit.best >= 0)
-        return status;
-    const lm_fit_row *r = &x.fit.rows[x.has_weights && !o->precision ? 0 : x.fit.n - 1];
-    return no_fit(r->total, r->precision, x.fit.memory, e);
-}
-
-/* ---- every device, every number of sequences ---- */
-
-/* Takes both, shows the one that was asked for. */
-static lm_status print(lm_cli *cli, json_t *json, lm_buf *page, lm_error *e)
-{
+    if (cli->json && verdict != LM_OK)
+        json_object_set_new(json, "error", lm_json_error(e));
     lm_status status = cli->json ? lm_out_json(cli, json, e) : lm_out_buf(page, e);
 
     if (!cli->json)
         json_decref(json);
     lm_buf_free(page);
-    return status;
+    return status == LM_OK ? verdict : status;
 }
+
+static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+{
+    lm_fitted x = { 0 };
+    lm_buf page = { 0 };
+    lm_status verdict = LM_OK;
+
+    LM_TRY(measure(cli, o, cli->n_args ? cli->args[0] : NULL, fit, &x, e));
+    const lm_fit_row *r = &x.fit.rows[x.has_weights && !o->precision ? 0 : x.fit.n - 1];
+    if (x.fit.best < 0)
+        verdict = no_fit(r->total, r->precision, x.fit.memory, e);
+    if (!cli->json)
+        lm_fit_page(&x, at, &cli->arena, &page);
+    return print(cli, cli->json ? lm_fit_json(&x, at) : NULL, &page, verdict, e);
+}
+
+/* ---- every device, every number of sequences ---- */
 
 static lm_status fit_devices(lm_cli *cli, const fit_options *o, const lm_model *m, lm_fitted *x, lm_fit_options *fit, lm_error *e)
 {
@@ -172,8 +169,8 @@ static lm_status fit_devices(lm_cli *cli, const fit_options *o, const lm_model *
         fitting += x->fit.best >= 0;
     }
     lm_fit_table_devices_end(&t, lm_kv_words[o->run.kv_type < 0 ? LM_KV_F16 : o->run.kv_type], &page);
-    LM_TRY(print(cli, t.json, &page, e));
-    return fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "it fits no device of the catalogue");
+    lm_status verdict = fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "it fits no device of the catalogue");
+    return print(cli, t.json, &page, verdict, e);
 }
 
 /* In the best precision, with 1, 2, 4 … sequences and the most that fit. */
@@ -199,7 +196,7 @@ static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_mode
             break;
     }
     lm_fit_table_batches_end(&t, at, &page);
-    return print(cli, t.json, &page, e);
+    return print(cli, t.json, &page, LM_OK, e);
 }
 
 static lm_status fit_table(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
@@ -235,8 +232,8 @@ static void choose_rows(lm_fitted *x, size_t n)
 static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
 {
     lm_fitted *x = lm_arena_new(&cli->arena, cli->n_args, lm_fitted);
-    lm_buf out = { 0 };
-    lm_status status;
+    lm_status verdict = LM_OK;
+    lm_buf page = { 0 };
 
     if (!x)
         return lm_fail_memory(e, "fit", 0);
@@ -245,15 +242,12 @@ static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, 
         fit->memory = x[0].fit.memory;           /* what is free changes while models are opened */
     }
     choose_rows(x, cli->n_args);
-    if (cli->json) {
-        status = lm_out_json(cli, lm_fleet_json(x, cli->n_args, at), e);
-    } else {
-        lm_fleet_page(x, cli->n_args, at, &cli->arena, &out);
-        status = lm_out_buf(&out, e);
-        lm_buf_free(&out);
-    }
     uint64_t total = lm_fleet_total(x, cli->n_args);
-    return status == LM_OK && total > x[0].fit.memory ? no_fit(total, "all of them", x[0].fit.memory, e) : status;
+    if (total > x[0].fit.memory)
+        verdict = no_fit(total, "all of them", x[0].fit.memory, e);
+    if (!cli->json)
+        lm_fleet_page(x, cli->n_args, at, &cli->arena, &page);
+    return print(cli, cli->json ? lm_fleet_json(x, cli->n_args, at) : NULL, &page, verdict, e);
 }
 
 static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)

@@ -224,15 +224,19 @@ void lm_tell(const char *format, ...)
     va_end(args);
 }
 
+json_t *lm_json_error(const lm_error *e)
+{
+    return json_pack("{s:s, s:s, s:s?, s:s?, s:o?}", "code", lm_status_word(e->code), "message", e->message, "file",
+                     e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL, "offset",
+                     e->offset == LM_NO_OFFSET ? NULL : json_integer(e->offset));
+}
+
 void lm_out_error(const lm_cli *cli, lm_error *e)
 {
     char text[2048];
 
     if (cli->json && (!cli->answered || cli->lines))
-        print_json(json_pack("{s:{s:s, s:s, s:s?, s:s?, s:o?}}", "error", "code", lm_status_word(e->code), "message", e->message,
-                             "file", e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL, "offset",
-                             e->offset == LM_NO_OFFSET ? NULL : json_integer(e->offset)),
-                   cli->lines ? JSON_COMPACT : JSON_INDENT(2), NULL);
+        print_json(json_pack("{s:o}", "error", lm_json_error(e)), cli->lines ? JSON_COMPACT : JSON_INDENT(2), NULL);
     fflush(stdout);
     /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
     if (e->hint[0] && !lm_err_is_terminal())

@@ -25,6 +25,9 @@ lm_status lm_out_buf(const lm_buf *b, lm_error *e);  /* LM_NO_MEMORY when the bu
 /* The command's one JSON document; takes the reference. NULL is out of memory. */
 lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
 
+/* What the document of a command has as "error" when it ends in one. */
+json_t *lm_json_error(const lm_error *e);
+
 /* One of several documents, on one line; takes the reference. */
 lm_status lm_out_json_line(lm_cli *cli, json_t *document, lm_error *e);
 

@@ -153,3 +153,13 @@ def test_every_key_of_a_preset_is_true_of_it(lamina, tmp_path):
         table.write_text("model\tquantity\tclaim\n" + "".join(f"{preset}\t{k}\t{json.dumps(v).strip(chr(34))}\n" for k, v in keys.items()))
         for statement in json.loads(lamina("audit", table, "--json").stdout)["statements"]:
             assert statement["verdict"] == "confirmed", statement
+
+
+def test_a_document_that_ends_in_an_error_has_it(lamina, tmp_path):
+    table = tmp_path / "one.tsv"
+    for layers, status in (("13", 5), ("12", 0)):
+        table.write_text(f"model\tquantity\tclaim\ngpt2\tn_layer\t{layers}\n")
+        done = lamina("audit", table, "--json")
+        document = json.loads(done.stdout)
+        assert done.returncode == status and len(document["statements"]) == 1 and ("error" in document) == (status != 0)
+        assert not status or (document["error"]["code"], document["error"]["message"]) == ("differs", "1 of 1 statements are wrong")

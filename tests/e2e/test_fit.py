@@ -159,3 +159,13 @@ def test_each_of_a_fleet_has_its_own_context(lamina):
 def test_usage(lamina, arguments):
     model = [] if arguments == ["--fleet"] else ["llama-3.2-1b"]
     assert lamina("fit", *model, *arguments).returncode == 2
+
+
+def test_a_document_of_what_does_not_fit_says_so(lamina):
+    for arguments in (["gpt2", "--ram", "1K"], ["--fleet", "gpt2", "gpt2-xl", "--ram", "1K"],
+                      ["llama-3.1-405b", "--device", "all", "--precision", "f32", "--batch", "65536"]):
+        done = lamina("fit", *arguments, "--json")
+        error = json.loads(done.stdout)["error"]
+        assert done.returncode == 4 and error["code"] == "no_fit" and error["where"] == "memory"
+        assert done.stderr.splitlines()[-1] == f"error: memory: {error['message']}"
+    assert "error" not in fit(lamina, "gpt2", "--ram", "16G")

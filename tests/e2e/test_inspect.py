@@ -167,3 +167,10 @@ def test_the_document_is_of_the_precision_asked_for(lamina, precision):
     j = json.loads(lamina(*asked, "--json").stdout)
     assert j["weights"]["precision"] == precision
     assert j["memory"]["total"] == int(lamina(*asked, "--query", "memory.total").stdout)
+
+
+@pytest.mark.parametrize("flag", ["precision", "view"])
+def test_a_bad_value_is_told_with_its_flag(lamina, flag):
+    done = lamina("inspect", "gpt2", f"--{flag}", "foo", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert done.returncode == 2 and error["where"] == flag and '"foo"' in error["message"]
