@@ -34,8 +34,11 @@ void lm_normalize_work_free(lm_normalize_work *w)
     *w = (lm_normalize_work){ 0 };
 }
 
-static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, lm_buf *out, lm_error *e)
+/* What replaces a match comes from where the match's last character does, at an empty match at the start from the first. */
+static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, size_t *head, lm_buf *out,
+                         lm_error *e)
 {
+    size_t      kept    = 0;
     const char *seen    = lm_regex_is_literal(n->pattern) ? text.data : lm_shadow(text, &w->shadow);
     lm_matches  matches = { .regex = n->pattern, .work = r, .subject = { seen, text.size } };
     size_t      at      = 0;
@@ -49,9 +52,11 @@ static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_
             break;
         lm_buf_add(out, text.data + at, m.from - at);
         lm_buf_add_view(out, n->text);
+        kept += lm_head_within(*head, at, m.from) + (m.to <= *head ? n->text.size : 0);
         at = m.to;
     }
     lm_buf_add(out, text.data + at, text.size - at);
+    *head = kept + lm_head_within(*head, at, text.size);
     return LM_OK;
 }
 
@@ -207,16 +212,56 @@ static bool all_below(lm_view text, uint32_t limit)
     return true;
 }
 
-lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, lm_view *out, lm_error *e)
+/* Letter case and normalisation forms: character by character, but for marks. */
+static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view text, lm_buf *out, lm_error *e)
 {
+    const bool nfkc = n->kind == LM_NORMALIZE_NFKC;
+
+    if (n->kind == LM_NORMALIZE_LOWERCASE) {
+        lowercase(text, out);
+        return LM_OK;
+    }
+    return normal_forms(w, text, nfkc || n->kind == LM_NORMALIZE_NFC, nfkc || n->kind == LM_NORMALIZE_NFKD, out, e);
+}
+
+/* As many characters of `all` as the head becomes by itself: marks that join it add none. */
+static lm_status respelled_head(const lm_normalizer *n, lm_normalize_work *w, lm_view text, size_t *head, lm_view all, lm_error *e)
+{
+    lm_buf alone = { 0 };
+    size_t at    = 0, size;
+
+    if (*head == 0 || *head == text.size) {
+        *head = *head ? all.size : 0;
+        return LM_OK;
+    }
+    lm_status status = respell(n, w, (lm_view){ text.data, *head }, &alone, e);
+    if (status == LM_OK && alone.failed)
+        status = lm_fail_memory(e, "a text", *head);
+    for (size_t i = 0; status == LM_OK && i < alone.size && at < all.size; i += size) {
+        lm_utf8_decode(all.data + at, &size);
+        at += size;
+        lm_utf8_decode(alone.data + i, &size);
+    }
+    lm_buf_free(&alone);
+    *head = at;
+    return status;
+}
+
+lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, size_t *head, lm_view *out,
+                       lm_error *e)
+{
+    size_t from_first = head ? *head : 0;
+
     for (unsigned i = 0, turn = 0; i < n->n; i++) {
         const lm_normalizer *one    = &n->list[i];
         lm_buf              *b      = &w->text[turn];
         bool                 nfc    = one->kind == LM_NORMALIZE_NFC;
-        bool                 compat = one->kind == LM_NORMALIZE_NFKC || one->kind == LM_NORMALIZE_NFKD;
 
         if (one->kind == LM_NORMALIZE_STRIP) {
-            text = strip(one, text);
+            lm_view kept = strip(one, text);
+            size_t  from = (size_t)(kept.data - text.data);
+            from_first   = lm_head_within(from_first, from, from + kept.size);
+            text         = kept;
             continue;
         }
         if (one->kind >= LM_NORMALIZE_NFC && one->kind <= LM_NORMALIZE_NFKD && all_below(text, nfc ? 0x300 : 0x80))
@@ -228,17 +273,20 @@ lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_w
         case LM_NORMALIZE_PREPEND:
             lm_buf_add_view(b, one->text);
             lm_buf_add_view(b, text);
+            from_first += from_first ? one->text.size : 0;
             break;
-        case LM_NORMALIZE_REPLACE:   LM_TRY(replace(one, w, r, text, b, e)); break;
-        case LM_NORMALIZE_LOWERCASE: lowercase(text, b); break;
+        case LM_NORMALIZE_REPLACE: LM_TRY(replace(one, w, r, text, &from_first, b, e)); break;
         default:
-            LM_TRY(normal_forms(w, text, nfc || one->kind == LM_NORMALIZE_NFKC, compat, b, e));
+            LM_TRY(respell(one, w, text, b, e));
+            LM_TRY(respelled_head(one, w, text, &from_first, lm_buf_view(b), e));
         }
         if (!lm_buf_reserve(b, 0) || b->failed)
             return lm_fail_memory(e, "a text", text.size);
         text = lm_buf_view(b);
         turn ^= 1;
     }
+    if (head)
+        *head = from_first;
     *out = text;
     return LM_OK;
 }

@@ -28,7 +28,15 @@ void      lm_normalizers_free(lm_normalizers *n);
 typedef struct lm_normalize_work { lm_buf text[2], shadow; int32_t *points; size_t capacity; } lm_normalize_work;
 void lm_normalize_work_free(lm_normalize_work *w);
 
-/* `text` (valid UTF-8) rewritten: a view of it, or of memory in `w`. */
-lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, lm_view *out, lm_error *e);
+/* How many bytes of [from, to) lie among the first `head`. */
+static inline size_t lm_head_within(size_t head, size_t from, size_t to)
+{
+    return head <= from ? 0 : (head < to ? head : to) - from;
+}
+
+/* `text` (valid UTF-8) rewritten: a view of it, or of memory in `w`. `*head`, where given: how many bytes at the start of the
+ * text come from the input's first character, then how many of `out` do. */
+lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, size_t *head, lm_view *out,
+                       lm_error *e);
 
 #endif

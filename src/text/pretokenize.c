@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "text/bytelevel.h"
+#include "text/normalize.h"
 #include "text/unicode_class.h"
 
 /* ---- making one ---- */
@@ -65,8 +66,8 @@ typedef struct run {
     lm_error              *e;
 } run;
 
-/* Text, what patterns see of it, and whether it begins the input. */
-typedef struct piece { lm_view text; const char *shadow; bool first; } piece;
+/* Text, what patterns see of it, and how many bytes at its start come from the input's first character. */
+typedef struct piece { lm_view text; const char *shadow; size_t head; } piece;
 
 static lm_status run_from(const run *r, unsigned stage, piece in);
 
@@ -83,7 +84,8 @@ typedef struct joiner {
 
 static lm_status release(joiner *j)
 {
-    piece out = { { j->in.text.data + j->from, j->to - j->from }, j->in.shadow + j->from, j->in.first && j->from == 0 };
+    const size_t head = lm_head_within(j->in.head, j->from, j->to);
+    piece        out  = { { j->in.text.data + j->from, j->to - j->from }, j->in.shadow + j->from, head };
 
     if (!j->holds)
         return LM_OK;
@@ -158,10 +160,10 @@ static lm_status split_class(const run *r, unsigned stage, piece in)
 }
 
 /* Pass on text that a stage has rewritten. */
-static lm_status rewritten(const run *r, unsigned stage, bool first)
+static lm_status rewritten(const run *r, unsigned stage, size_t head)
 {
     lm_buf *text = &r->w->text[stage], *shadow = &r->w->shadow[stage + 1];
-    piece   out = { lm_buf_view(text), NULL, first };
+    piece   out = { lm_buf_view(text), NULL, head };
 
     if (!text->failed)
         out.shadow = lm_shadow(out.text, shadow);
@@ -176,36 +178,44 @@ static lm_status metaspace(const run *r, unsigned stage, piece in)
     lm_buf         *out = &r->w->text[stage];
     lm_view         mark = lm_view_of(s->text);
     bool            has  = in.text.data[0] == ' ' || lm_view_starts(in.text, mark);
+    size_t          head = in.head;
 
     lm_buf_clear(out);
-    if (!has && (s->prepend == LM_PREPEND_ALWAYS || (s->prepend == LM_PREPEND_FIRST && in.first)))
+    if (!has && (s->prepend == LM_PREPEND_ALWAYS || (s->prepend == LM_PREPEND_FIRST && in.head)))
         lm_buf_add_view(out, mark);
+    head += in.head ? out->size : 0;
     for (size_t at = 0; at < in.text.size;) {
         const char *space = memchr(in.text.data + at, ' ', in.text.size - at);
         size_t      n     = space ? (size_t)(space - in.text.data) - at : in.text.size - at;
 
         lm_buf_add(out, in.text.data + at, n);
-        if (space)
+        if (space) {
             lm_buf_add_view(out, mark);
+            head += at + n < in.head ? mark.size - 1 : 0;
+        }
         at += n + 1;
     }
-    return rewritten(r, stage, in.first);
+    return rewritten(r, stage, head);
 }
 
 static lm_status rewrite(const run *r, unsigned stage, piece in)
 {
     lm_buf *out = &r->w->text[stage];
+    size_t  head;
 
     lm_buf_clear(out);
-    if (r->p->stages[stage].kind == LM_STAGE_SPELL)
-        lm_bytelevel_spell(out, in.text.data, in.text.size);
-    else {
+    if (r->p->stages[stage].kind == LM_STAGE_SPELL) {
+        lm_bytelevel_spell(out, in.text.data, in.head);
+        head = out->size;
+        lm_bytelevel_spell(out, in.text.data + in.head, in.text.size - in.head);
+    } else {
         if (in.text.data[0] == ' ')
             return run_from(r, stage + 1, in);
         lm_buf_add_char(out, ' ');
         lm_buf_add_view(out, in.text);
+        head = in.head ? in.head + 1 : 0;
     }
-    return rewritten(r, stage, in.first);
+    return rewritten(r, stage, head);
 }
 
 static lm_status run_from(const run *r, unsigned stage, piece in)
@@ -220,14 +230,14 @@ static lm_status run_from(const run *r, unsigned stage, piece in)
     }
 }
 
-lm_status lm_pretokenize(const lm_pretokenizer *p, lm_pretokenizer_work *w, lm_regex_work *regex, lm_view text, bool first,
+lm_status lm_pretokenize(const lm_pretokenizer *p, lm_pretokenizer_work *w, lm_regex_work *regex, lm_view text, size_t head,
                          lm_word_fn word, void *arg, lm_error *e)
 {
     run r = { p, w, regex, word, arg, e };
 
     if (text.size == 0)
         return LM_OK;
-    piece in = { text, lm_shadow(text, &w->shadow[0]), first };
+    piece in = { text, lm_shadow(text, &w->shadow[0]), head };
     if (w->shadow[0].failed)
         return lm_fail_memory(e, "a text", text.size);
     return run_from(&r, 0, in);

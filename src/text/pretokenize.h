@@ -54,9 +54,10 @@ void      lm_pretokenizer_free(lm_pretokenizer *p);
 typedef struct lm_pretokenizer_work { lm_buf text[LM_MAX_STAGES], shadow[LM_MAX_STAGES + 1]; } lm_pretokenizer_work;
 void lm_pretokenizer_work_free(lm_pretokenizer_work *w);
 
-/* Call `word` for every word of `text` (valid UTF-8). `first`: the text stands at the very beginning of the input. */
+/* Call `word` for every word of `text` (valid UTF-8). `head`: how many bytes at its start come from the input's first character;
+ * such a piece is "first" for METASPACE. */
 typedef lm_status (*lm_word_fn)(void *arg, lm_view word, lm_error *e);
-lm_status lm_pretokenize(const lm_pretokenizer *p, lm_pretokenizer_work *w, lm_regex_work *r, lm_view text, bool first,
+lm_status lm_pretokenize(const lm_pretokenizer *p, lm_pretokenizer_work *w, lm_regex_work *r, lm_view text, size_t head,
                          lm_word_fn word, void *arg, lm_error *e);
 
 #endif

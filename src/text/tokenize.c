@@ -40,7 +40,6 @@ typedef struct encoding {
     lm_view             text;
     const lm_span      *content;    /* bytes of `text` in which special tokens are text; rising */
     size_t              n_content;
-    bool                first;      /* the segment at hand begins the text */
     lm_tokens          *out;
     lm_error           *e;
 } encoding;
@@ -220,10 +219,20 @@ static size_t space_after(lm_view text, size_t at)
     return at;
 }
 
-typedef lm_status (*segment_fn)(encoding *x, lm_view text, size_t origin, bool first);
+/* `head`: how many bytes at the start of `text` come from the first character of x->text. */
+typedef lm_status (*segment_fn)(encoding *x, lm_view text, size_t origin, size_t head);
 
-/* Emit the added tokens of one pass; what lies between them goes on to `segment`. */
-static lm_status find_added(encoding *x, unsigned pass, lm_view text, size_t origin, bool first, segment_fn segment)
+/* What lies between added tokens, [from, to) of `text`, goes on. */
+static lm_status between(encoding *x, lm_view text, size_t from, size_t to, size_t origin, size_t head, segment_fn segment)
+{
+    if (from >= to)
+        return LM_OK;
+    return segment(x, (lm_view){ text.data + from, to - from }, origin == SIZE_MAX ? origin : origin + from,
+                   lm_head_within(head, from, to));
+}
+
+/* Emit the added tokens of one pass. */
+static lm_status find_added(encoding *x, unsigned pass, lm_view text, size_t origin, size_t head, segment_fn segment)
 {
     size_t          start = 0, at = 0, from;
     const lm_added *hit;
@@ -249,43 +258,39 @@ static lm_status find_added(encoding *x, unsigned pass, lm_view text, size_t ori
         }
         if (hit->rstrip)
             to = space_after(text, to);
-        if (start < from)
-            LM_TRY(segment(x, (lm_view){ text.data + start, from - start }, origin == SIZE_MAX ? origin : origin + start,
-                           first && start == 0));
+        LM_TRY(between(x, text, start, from, origin, head, segment));
         LM_TRY(lm_tokens_add(x->out, hit->id, x->e));
         start = to;
     }
-    if (start < text.size)
-        return segment(x, (lm_view){ text.data + start, text.size - start }, origin == SIZE_MAX ? origin : origin + start,
-                       first && start == 0);
-    return LM_OK;
+    return between(x, text, start, text.size, origin, head, segment);
 }
 
-static lm_status words_of(encoding *x, lm_view text, size_t origin, bool first)
+static lm_status words_of(encoding *x, lm_view text, size_t origin, size_t head)
 {
     (void)origin;
-    return lm_pretokenize(&x->t->pre, &x->s->pre, &x->s->regex, text, first, encode_word, x, x->e);
+    return lm_pretokenize(&x->t->pre, &x->s->pre, &x->s->regex, text, head, encode_word, x, x->e);
 }
 
-static lm_status second_pass(encoding *x, lm_view text, size_t origin, bool first)
+static lm_status second_pass(encoding *x, lm_view text, size_t origin, size_t head)
 {
-    lm_view normal;
+    const bool first = head > 0;
+    lm_view    normal;
 
-    LM_TRY(lm_normalize(&x->t->normalizers, &x->s->normalize, &x->s->regex, text, &normal, x->e));
+    LM_TRY(lm_normalize(&x->t->normalizers, &x->s->normalize, &x->s->regex, text, &head, &normal, x->e));
     if (normal.data != text.data || normal.size != text.size)
         origin = SIZE_MAX;
-    return find_added(x, 1, normal, origin, first, words_of);
+    return find_added(x, 1, normal, origin, first ? head : 0, words_of);
 }
 
 /* Rewriting loses track of which bytes are content: where that could let a special token through, message data and
  * template are done apart. */
-static lm_status normalized_segment(encoding *x, lm_view text, size_t origin, bool first)
+static lm_status normalized_segment(encoding *x, lm_view text, size_t origin, size_t head)
 {
     const unsigned flags = x->flags;
     size_t         at    = 0;
 
     if (x->n_content == 0 || x->t->normalizers.n == 0 || !x->t->matchers[1].has_special)
-        return second_pass(x, text, origin, first);
+        return second_pass(x, text, origin, head);
     for (size_t i = 0; at < text.size && i <= x->n_content; i++) {
         size_t from = i < x->n_content && x->content[i].from > origin ? x->content[i].from - origin : i < x->n_content ? 0 : text.size;
         size_t to   = i < x->n_content && x->content[i].to > origin ? x->content[i].to - origin : i < x->n_content ? 0 : text.size;
@@ -293,10 +298,12 @@ static lm_status normalized_segment(encoding *x, lm_view text, size_t origin, bo
         from = from < at ? at : from < text.size ? from : text.size;
         to   = to < from ? from : to < text.size ? to : text.size;
         if (from > at)
-            LM_TRY(second_pass(x, (lm_view){ text.data + at, from - at }, SIZE_MAX, first && at == 0));
+            LM_TRY(second_pass(x, (lm_view){ text.data + at, from - at }, SIZE_MAX, lm_head_within(head, at, from)));
         x->flags |= LM_NO_PARSE_SPECIAL;
-        lm_status status = to > from ? second_pass(x, (lm_view){ text.data + from, to - from }, SIZE_MAX, first && from == 0) : LM_OK;
-        x->flags         = flags;
+        lm_status status = LM_OK;
+        if (to > from)
+            status = second_pass(x, (lm_view){ text.data + from, to - from }, SIZE_MAX, lm_head_within(head, from, to));
+        x->flags = flags;
         LM_TRY(status);
         at = to;
     }
@@ -312,12 +319,15 @@ static lm_status add_all(lm_tokens *out, const lm_token *ids, size_t n, lm_error
 
 static lm_status encode(encoding *x)
 {
-    const lm_tokenizer *t = x->t;
+    const lm_tokenizer *t    = x->t;
+    size_t              head = 0;
 
+    if (x->text.size)
+        lm_utf8_decode(x->text.data, &head);
     LM_TRY(lm_regex_begin(&x->s->regex, x->text.size, x->e));
     if (x->flags & LM_ADD_SPECIAL)
         LM_TRY(add_all(x->out, t->before, t->n_before, x->e));
-    LM_TRY(find_added(x, 0, x->text, 0, true, normalized_segment));
+    LM_TRY(find_added(x, 0, x->text, 0, head, normalized_segment));
     if (x->flags & LM_ADD_SPECIAL)
         LM_TRY(add_all(x->out, t->after, t->n_after, x->e));
     return LM_OK;

@@ -57,7 +57,7 @@ static lm_status normalized_text(lm_tokenizer *t, lm_added *a, lm_error *e)
     lm_status         status = lm_regex_begin(&r, a->text.size, e);
 
     if (status == LM_OK)
-        status = lm_normalize(&t->normalizers, &w, &r, a->text, &text, e);
+        status = lm_normalize(&t->normalizers, &w, &r, a->text, NULL, &text, e);
     if (status == LM_OK && text.data != a->text.data) {
         const char *copy = lm_arena_strndup(&t->vocab.arena, text.data, text.size);
 

@@ -114,7 +114,7 @@ static void named_pre_tokenizers_cut_alike(void **state)
             pieces        got  = { .want = json_array_get(json_array_get(row, 1), k), .same = true };
 
             assert_ok(lm_regex_begin(&r, json_string_length(text), e));
-            assert_ok(lm_pretokenize(p, w, &r, (lm_view){ json_string_value(text), json_string_length(text) }, true, take_piece, &got, e));
+            assert_ok(lm_pretokenize(p, w, &r, (lm_view){ json_string_value(text), json_string_length(text) }, 1, take_piece, &got, e));
             if (got.same && got.n == json_array_size(got.want))
                 same++;
             else if (k - same < 3)
