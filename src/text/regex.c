@@ -44,7 +44,7 @@ lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_er
     }
     LM_TRY_GOTO(lm_regex_translate(pattern, &spelled, where, e));
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    r->code = pcre2_compile((PCRE2_SPTR)spelled.data, spelled.size,
+    r->code = pcre2_compile((PCRE2_SPTR)(spelled.size ? spelled.data : ""), spelled.size,
                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C, &code,
                             &at, context);
     if (!r->code) {

@@ -1,7 +1,11 @@
 /* regex.h - the regular expressions of tokenizer.json, which are Oniguruma's in Ruby's syntax, run by PCRE2 with JIT.
  *
- * What the two spell differently is translated: nested classes and &&, \h, \w, \v, \u, \p{Long_Names}, scripts, (?m), and
- * quantified intervals. Matching is bounded: steps a start, memory, and time for a whole text. */
+ * What the two spell or mean differently is translated: nested classes and &&, [:brackets:], \h, \w, \b, \v, \u, \p{Long_Names},
+ * scripts, (?m), (?i) amid a pattern, comments, and quantified intervals. Every class holds the characters it has there (Unicode 16).
+ * Not translated: without regard to case, one character does not match several ("ß", "ss"), and a class is compared letter by
+ * letter where Oniguruma adds the other case of whatever the whole class holds ([[:upper:]], [\w&&[^a-m]]); \X ends clusters as
+ * PCRE2's Unicode does; \O, \y and \Y are refused.
+ * Matching is bounded: steps a start, memory, and time for a whole text. */
 #ifndef LM_TEXT_REGEX_H
 #define LM_TEXT_REGEX_H
 

@@ -8,8 +8,19 @@
 
 enum { MAX_DEPTH = 32, MAX_GROUPS = 250 };
 
-#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-#define HEX  "0-9a-fA-F"
+/* Oniguruma's classes, as what stands between the brackets of one of PCRE2's. Characters by number are those that Unicode 14 has
+ * and Unicode 16 put into the class; newer ones have stand-ins (unicode_class.h). */
+#define ALPHABETIC "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
+#define LOWERCASE  "\\p{Lowercase}\\x{10FC}\\x{A7F2}-\\x{A7F4}\\x{AB69}"
+#define WORD       "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define HEX        "0-9a-fA-F"
+#define GRAPH      "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"
+/* Outside a class Oniguruma asks a table of Latin-1 instead, which counts these numbers in. */
+#define WORD_ALONE WORD "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
+
+/* A group that is open: where it starts in `out`, how many groups of ours end with it, and whether blanks and "#" comments
+ * in it are passed over. */
+typedef struct group { size_t start; unsigned ours; bool extended; } group;
 
 typedef struct reader {
     lm_view     pattern;
@@ -42,9 +53,34 @@ static const struct property { const char *name, *inside; } properties[] = {
     { "symbol", "\\p{S}" }, { "mathsymbol", "\\p{Sm}" }, { "currencysymbol", "\\p{Sc}" }, { "modifiersymbol", "\\p{Sk}" },
     { "othersymbol", "\\p{So}" }, { "separator", "\\p{Z}" }, { "spaceseparator", "\\p{Zs}" }, { "lineseparator", "\\p{Zl}" },
     { "paragraphseparator", "\\p{Zp}" }, { "other", "\\p{C}" }, { "control", "\\p{Cc}" }, { "format", "\\p{Cf}" },
-    { "unassigned", "\\p{Cn}" }, { "privateuse", "\\p{Co}" }, { "alpha", "\\p{Alphabetic}" }, { "upper", "\\p{Uppercase}" },
-    { "lower", "\\p{Lowercase}" }, { "space", "\\p{White_Space}" },
+    { "unassigned", "\\p{Cn}" }, { "privateuse", "\\p{Co}" }, { "punct", "\\p{P}" }, { "upper", "\\p{Uppercase}" },
+    { "space", "\\p{White_Space}" }, { "cntrl", "\\p{Cc}" },
 };
+
+/* What [:name:] holds. */
+static const struct property brackets[] = {
+    { "alnum", ALPHABETIC "\\p{Nd}" }, { "alpha", ALPHABETIC }, { "ascii", "\\x00-\\x7F" }, { "blank", "\\p{Zs}\\t" },
+    { "cntrl", "\\p{Cc}" }, { "digit", "\\p{Nd}" }, { "graph", GRAPH }, { "lower", LOWERCASE }, { "print", GRAPH "\\p{Zs}" },
+    { "punct", "\\p{P}\\p{S}" }, { "space", "\\p{White_Space}" }, { "upper", "\\p{Uppercase}" }, { "word", WORD }, { "xdigit", HEX },
+};
+
+static const char *bracket_named(lm_view name)
+{
+    for (size_t i = 0; i < sizeof brackets / sizeof *brackets; i++)
+        if (lm_view_is(name, brackets[i].name))
+            return brackets[i].inside;
+    return NULL;
+}
+
+/* The characters `inside`, or all others: an expression of its own, or, for a class, part of its set (`out`). What a set
+ * cannot hold goes to `other`. */
+static void add_set(lm_buf *out, lm_buf *other, const char *inside, bool negated)
+{
+    if (negated)
+        lm_buf_printf(other ? other : out, other ? "|[^%s]" : "[^%s]", inside);
+    else
+        lm_buf_printf(out, other ? "%s" : "[%s]", inside);
+}
 
 static bool compiles(const char *pattern)
 {
@@ -56,12 +92,13 @@ static bool compiles(const char *pattern)
     return c != NULL;
 }
 
-/* \p{Name}, \p{^Name}, \P{Name} at the reader: appended as PCRE2 spells it, fit for a class and for outside. */
-static lm_status property(reader *r, lm_buf *out)
+/* \p{Name}, \p{^Name}, \P{Name} at the reader, for a class (`other` is given) or for outside. */
+static lm_status property(reader *r, lm_buf *out, lm_buf *other)
 {
-    char   plain[64];
-    size_t n       = 0;
-    bool   negated = peek(r, 1) == 'P';
+    char        plain[64];
+    const char *inside;
+    size_t      n       = 0;
+    bool        negated = peek(r, 1) == 'P';
 
     r->at += 3;
     if (peek(r, 0) == '^') {
@@ -81,6 +118,16 @@ static lm_status property(reader *r, lm_buf *out)
             lm_buf_printf(out, "\\%c%s", negated ? 'P' : 'p', properties[i].inside + 2);
             return LM_OK;
         }
+    if (strcmp(plain, "word") == 0)
+        inside = other ? WORD : WORD_ALONE;
+    else if (strcmp(plain, "alphabetic") == 0)
+        inside = ALPHABETIC;
+    else
+        inside = strcmp(plain, "lowercase") == 0 ? LOWERCASE : bracket_named(lm_view_of(plain));
+    if (inside) {
+        add_set(out, other, inside, negated);
+        return LM_OK;
+    }
     /* Alone, PCRE2 takes a script's name for its extensions too; the reference does not. */
     lm_buf probe = { 0 };
     lm_buf_printf(&probe, "\\p{sc:%s}", plain);
@@ -91,8 +138,11 @@ static lm_status property(reader *r, lm_buf *out)
 }
 
 /* ---- escapes ---- */
-/* An escape at the reader, for inside a class or outside. What a class cannot hold ("not a word character") goes to
- * `other` as an expression of its own, when that is given. */
+/* Between a word character and another, or nothing. */
+#define BOUNDARY     "(?:(?<=[" WORD_ALONE "])(?![" WORD_ALONE "])|(?<![" WORD_ALONE "])(?=[" WORD_ALONE "]))"
+#define NOT_BOUNDARY "(?:(?<=[" WORD_ALONE "])(?=[" WORD_ALONE "])|(?<![" WORD_ALONE "])(?![" WORD_ALONE "]))"
+
+/* An escape at the reader, for a class (`other` is given, see add_set) or for outside. */
 static lm_status escape(reader *r, lm_buf *out, lm_buf *other)
 {
     int  c     = peek(r, 1);
@@ -101,12 +151,14 @@ static lm_status escape(reader *r, lm_buf *out, lm_buf *other)
     if (c < 0)
         return bad(r, "a lone backslash");
     if ((c == 'p' || c == 'P') && peek(r, 2) == '{')
-        return property(r, out);
+        return property(r, out, other);
     switch (c) {
-    case 'h': lm_buf_add_str(out, class ? HEX : "[" HEX "]"); break;
-    case 'w': lm_buf_add_str(out, class ? WORD : "[" WORD "]"); break;
-    case 'H': lm_buf_add_str(class ? other : out, class ? "|[^" HEX "]" : "[^" HEX "]"); break;
-    case 'W': lm_buf_add_str(class ? other : out, class ? "|[^" WORD "]" : "[^" WORD "]"); break;
+    case 'h':
+    case 'H': add_set(out, other, HEX, c == 'H'); break;
+    case 'w':
+    case 'W': add_set(out, other, class ? WORD : WORD_ALONE, c == 'W'); break;
+    case 'b': lm_buf_add_str(out, class ? "\\b" : BOUNDARY); break;
+    case 'B': lm_buf_add_str(out, class ? "\\B" : NOT_BOUNDARY); break;
     case 'v': lm_buf_add_str(out, "\\x0B"); break;
     case 'u':
         for (size_t i = 2; i < 6; i++)
@@ -173,6 +225,7 @@ static lm_status nested_class(reader *r, class_parts *p, unsigned depth)
     return status;
 }
 
+/* Is "[:name:]" or "[:^name:]" at the reader? */
 static bool posix_bracket(const reader *r, size_t *size)
 {
     if (peek(r, 0) != '[' || peek(r, 1) != ':')
@@ -183,6 +236,19 @@ static bool posix_bracket(const reader *r, size_t *size)
             return true;
         }
     return false;
+}
+
+static lm_status read_bracket(reader *r, class_parts *p, size_t size)
+{
+    bool        negated = peek(r, 2) == '^';
+    lm_view     name    = { r->pattern.data + r->at + 2 + negated, size - 4 - negated };
+    const char *inside  = bracket_named(name);
+
+    if (!inside)
+        return bad(r, "a bracket that is not understood");
+    add_set(&p->set, &p->others, inside, negated);
+    r->at += size;
+    return LM_OK;
 }
 
 /* One union of items, up to "&&" or "]". */
@@ -199,10 +265,9 @@ static lm_status read_union(reader *r, class_parts *p, bool first, unsigned dept
             return LM_OK;
         if (c == '\\')
             LM_TRY(escape(r, &p->set, &p->others));
-        else if (posix_bracket(r, &size)) {
-            lm_buf_add(&p->set, r->pattern.data + r->at, size);
-            r->at += size;
-        } else if (c == '[')
+        else if (posix_bracket(r, &size))
+            LM_TRY(read_bracket(r, p, size));
+        else if (c == '[')
             LM_TRY(nested_class(r, p, depth));
         else {
             if (c == ']' || c == '^')
@@ -230,7 +295,7 @@ static lm_status read_class(reader *r, class_parts *out, unsigned depth)
     for (;; first = false) {
         LM_TRY_GOTO(read_union(r, out, first, depth));
         if (out->set.size == 0 && out->others.size == 0) {
-            status = bad(r, "an empty class");
+            status = out->set.failed || out->others.failed ? lm_fail_memory(r->e, "a pattern", r->pattern.size) : bad(r, "an empty class");
             goto done;
         }
         if (peek(r, 0) == ']')
@@ -274,16 +339,60 @@ static lm_status class_outside(reader *r)
 }
 
 /* ---- groups and quantifiers ---- */
-/* "(?im-x:" and the like: Ruby's m lets the dot match a line feed, which is PCRE2's s. */
-static void group_start(reader *r)
+/* "(?im-x:" and the like: Ruby's m lets the dot match a line feed, which is PCRE2's s. "(?i)" alone holds for what follows
+ * in its group, alternatives included: "a(?i)b|c" is "a(?i:b|c)". */
+static lm_status group_start(reader *r, group *groups, size_t *n)
 {
+    group *inner = &groups[*n];
+    bool   on    = true;
+
+    if (*n == MAX_GROUPS)
+        return bad(r, "groups nested too deep");
+    *inner = (group){ .start = r->out->size, .extended = inner[-1].extended };
     lm_buf_add_char(r->out, '(');
     r->at++;
+    ++*n;
     if (peek(r, 0) != '?')
-        return;
+        return LM_OK;
     lm_buf_add_char(r->out, '?');
-    for (r->at++; peek(r, 0) == 'i' || peek(r, 0) == 'm' || peek(r, 0) == 'x' || peek(r, 0) == '-'; r->at++)
-        lm_buf_add_char(r->out, peek(r, 0) == 'm' ? 's' : (char)peek(r, 0));
+    for (r->at++; peek(r, 0) == 'i' || peek(r, 0) == 'm' || peek(r, 0) == 'x' || peek(r, 0) == '-'; r->at++) {
+        int c = peek(r, 0);
+
+        lm_buf_add_char(r->out, c == 'm' ? 's' : (char)c);
+        on              = on && c != '-';
+        inner->extended = c == 'x' ? on : inner->extended;
+    }
+    if (peek(r, 0) != ')')
+        return LM_OK;
+    lm_buf_add_char(r->out, ':');
+    r->at++;
+    --*n;
+    inner[-1].extended = inner->extended;
+    inner[-1].ours++;
+    return LM_OK;
+}
+
+/* Groups of ours end with the one they stand in. */
+static void group_end(reader *r, const group *g)
+{
+    for (unsigned i = 0; i < g->ours; i++)
+        lm_buf_add_char(r->out, ')');
+}
+
+/* "(?# … )", or, where blanks mean nothing, "# …" up to the end of the line. */
+static bool skip_comment(reader *r, bool extended)
+{
+    bool closed = peek(r, 0) == '(' && peek(r, 1) == '?' && peek(r, 2) == '#';
+    int  end    = closed ? ')' : '\n', c;
+
+    if (!closed && !(extended && peek(r, 0) == '#'))
+        return false;
+    while ((c = peek(r, 0)) >= 0) {
+        r->at += closed && c == '\\' ? 2 : 1;
+        if (c == end)
+            break;
+    }
+    return true;
 }
 
 static bool insert(lm_buf *b, size_t at, const char *text)
@@ -326,12 +435,15 @@ static bool interval(reader *r, size_t atom)
 lm_status lm_regex_translate(lm_view pattern, lm_buf *out, const char *where, lm_error *e)
 {
     reader r = { pattern, 0, out, where, e };
-    size_t groups[MAX_GROUPS], n_groups = 0, atom = 0;
+    group  groups[MAX_GROUPS + 1] = { { .start = 0 } };     /* the first is the pattern itself */
+    size_t n = 1, atom = 0;
 
     while (r.at < pattern.size) {
         size_t start = out->size;
         int    c     = peek(&r, 0);
 
+        if (skip_comment(&r, groups[n - 1].extended))
+            continue;
         switch (c) {
         case '\\':
             atom = start;
@@ -342,10 +454,7 @@ lm_status lm_regex_translate(lm_view pattern, lm_buf *out, const char *where, lm
             LM_TRY(class_outside(&r));
             break;
         case '(':
-            if (n_groups == MAX_GROUPS)
-                return bad(&r, "groups nested too deep");
-            groups[n_groups++] = start;
-            group_start(&r);
+            LM_TRY(group_start(&r, groups, &n));
             break;
         case '{':
             if (interval(&r, atom))
@@ -354,13 +463,16 @@ lm_status lm_regex_translate(lm_view pattern, lm_buf *out, const char *where, lm
             r.at++;
             break;
         default:
-            if (c == ')' && n_groups > 0)
-                atom = groups[--n_groups];
-            else if (!strchr("*+?|", c) && (c & 0xC0) != 0x80)
+            if (c == ')' && n > 1) {
+                atom = groups[--n].start;
+                group_end(&r, &groups[n]);
+            } else if (!strchr("*+?|", c) && (c & 0xC0) != 0x80 && !(groups[n - 1].extended && isspace(c)))
                 atom = start;
             lm_buf_add_char(out, (char)c);
             r.at++;
         }
     }
+    while (n > 0)
+        group_end(&r, &groups[--n]);
     return out->failed ? lm_fail_memory(e, "a pattern", pattern.size) : LM_OK;
 }

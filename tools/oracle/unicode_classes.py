@@ -23,6 +23,7 @@ STAND_INS = {
     ("Cf", 3): 0x2060, ("Lo", 4): 0x10480, ("Han", 4): 0x20000, ("So", 4): 0x1F000, ("Nd", 4): 0x104A0, ("Lm", 4): 0x16B40,
     ("Mn", 4): 0x11001, ("Po", 4): 0x10100, ("Ll", 4): 0x16E60, ("Lu", 4): 0x16E40, ("Mc", 4): 0x11000, ("No", 4): 0x10107,
     ("Cf", 4): 0xE0001, ("Sm", 4): 0x1D6C1, ("Pd", 4): 0x10EAD,
+    ("Mn not alphabetic", 3): 0x093C, ("Mn not alphabetic", 4): 0x11046, ("Mc not alphabetic", 4): 0x1134D, ("Lm lowercase", 4): 0x10780,
 }
 
 
@@ -48,18 +49,28 @@ def stand_ins():
         for c in regex_class(rf"\p{{{name}}}"):
             category[c] = name
     assert len(category) == len(CODE_POINTS)
-    han = regex_class(r"\p{Han}")
+    han, emoji = regex_class(r"\p{Han}"), regex_class(r"\p{Emoji}")
+    alphabetic, lowercase = regex_class(r"\p{Alphabetic}"), regex_class(r"\p{Lowercase}")
+
+    def kind(c):
+        if c in han:
+            return "Han"
+        now = category[c]
+        return now + (" not alphabetic" if now in ("Mn", "Mc") and c not in alphabetic else " lowercase" if now == "Lm" and c in lowercase else "")
+
     rows = {}
     for c in CODE_POINTS:
         now, then = category[c], unicodedata.category(chr(c))
         if now != then:
-            key = "Han" if c in han else now
-            key = key, len(chr(c).encode())
+            key = kind(c), len(chr(c).encode())
+            if c in emoji:
+                rows[c] = max(old for old in emoji if old < c and unicodedata.category(chr(old)) == now)
+                continue
             rows[c] = ABOVE_HAN[key] if c > 0x9FFF and key in ABOVE_HAN else STAND_INS[key]
             assert key[1] > 3 or (c < 0x4E00) == (rows[c] < 0x4E00), hex(c)
     for (name, size), c in [*STAND_INS.items(), *ABOVE_HAN.items()]:
         assert len(chr(c).encode()) == size and unicodedata.category(chr(c)) == category[c], hex(c)
-        assert category[c] == name or name == "Han" and c in han
+        assert kind(c) == name, hex(c)
     assert 0x180E not in regex_class(r"\s")
     rows[0x180E] = STAND_INS["Cf", 3]       # PCRE2's \s still takes it
     return rows
