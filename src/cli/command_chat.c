@@ -296,7 +296,7 @@ static lm_status converse(talk *t, lm_error *e)
     lm_buf line = { 0 };
     lm_status first = LM_OK;
 
-    while (!t->quit) {
+    while (!t->quit && !lm_interrupt_ended()) {
         lm_error error = { .offset = LM_NO_OFFSET };
         lm_status status;
         lm_line got;
@@ -332,7 +332,7 @@ static lm_status converse(talk *t, lm_error *e)
         }
     }
     lm_buf_free(&line);
-    return first;
+    return lm_interrupt_ended() ? LM_CANCELLED : first;
 }
 
 /* Past lines are kept beside the models of the cache. */

@@ -6,13 +6,17 @@
 #include <stddef.h>
 
 static _Atomic(lm_engine *) watched;
-static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t interrupts, ended;
 
 static void on_interrupt(int number)
 {
     lm_engine *g = atomic_load(&watched);
+    bool again = number == SIGINT ? interrupts > 0 : ended > 0;
 
-    if (interrupts++) {
+    interrupts = 1;
+    if (number != SIGINT)
+        ended = number;
+    if (again) {
         signal(number, SIG_DFL);                         /* the first was not heard: the next one ends the process */
         return;
     }
@@ -20,12 +24,20 @@ static void on_interrupt(int number)
         lm_engine_cancel(g);
 }
 
+/* Those that ask for the end of the program. */
+static const int endings[] = { SIGTERM, SIGHUP };
+
 static void install(void)
 {
     struct sigaction action = { .sa_handler = on_interrupt };      /* no SA_RESTART: a blocked read ends too */
 
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        struct sigaction before;
+        if (sigaction(endings[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)       /* nohup has its way */
+            sigaction(endings[i], &action, NULL);
+    }
 }
 
 void lm_interrupt_watch(lm_engine *g)
@@ -36,7 +48,12 @@ void lm_interrupt_watch(lm_engine *g)
 
 bool lm_interrupted(void)
 {
-    return interrupts > 0;
+    return interrupts > 0 || ended > 0;
+}
+
+int lm_interrupt_ended(void)
+{
+    return ended;
 }
 
 void lm_interrupt_clear(void)
@@ -53,9 +70,11 @@ bool lm_interrupt_wait(int fd)
     /* Ctrl-C between a look at `interrupts` and the wait would be slept through: it is let in by the wait alone. */
     sigemptyset(&mine);
     sigaddset(&mine, SIGINT);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        sigaddset(&mine, endings[i]);
     sigprocmask(SIG_BLOCK, &mine, &before);
-    while (!interrupts && ppoll(&ready, 1, NULL, &before) <= 0)
+    while (!lm_interrupted() && ppoll(&ready, 1, NULL, &before) <= 0)
         continue;
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return !interrupts;
+    return !lm_interrupted();
 }

@@ -1,4 +1,5 @@
-/* interrupt.h - Ctrl-C stops what the engine is doing, not the program; the second one does. */
+/* interrupt.h - Ctrl-C stops what the engine is doing, not the program; the second one does. SIGTERM and SIGHUP stop it as
+ * Ctrl-C does, and then the program ends: what was half written is removed. */
 #ifndef LM_CLI_INTERRUPT_H
 #define LM_CLI_INTERRUPT_H
 
@@ -6,8 +7,10 @@
 
 /* From now on Ctrl-C cancels steps of `g` (NULL: only remembers). */
 void lm_interrupt_watch(lm_engine *g);
-/* Since the last lm_interrupt_clear. */
+/* Since the last lm_interrupt_clear; SIGTERM and SIGHUP are never cleared. */
 bool lm_interrupted(void);
+/* The signal that asks for the end, or 0. */
+int  lm_interrupt_ended(void);
 void lm_interrupt_clear(void);
 /* Waits until `fd` has something to read, or its end (true), or Ctrl-C came since the last clear (false). */
 bool lm_interrupt_wait(int fd);

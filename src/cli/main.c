@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 
@@ -135,5 +136,7 @@ int main(int argc, char **argv)
     if (status != LM_OK && status != LM_CANCELLED && !cli.told)
         lm_out_error(&cli, &e);
     lm_arena_free(&cli.arena);
+    if (status == LM_CANCELLED && lm_interrupt_ended())
+        return 128 + lm_interrupt_ended();
     return lm_status_exit(status);
 }

@@ -163,6 +163,17 @@ def test_refusals(lamina, config, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["config.json"]
 
 
+def test_a_link_stays_and_its_folder_is_replaced(lamina, config, tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    assert lamina("synth", config, real).returncode == 0
+    before = digest(real / "model.safetensors")
+    link.symlink_to("real")
+    assert lamina("synth", config, f"{link}/", "--seed", "7", "-f").returncode == 0
+    assert link.is_symlink() and real.is_dir() and not real.is_symlink()
+    assert digest(real / "model.safetensors") == digest(link / "model.safetensors") != before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "link", "real"]
+
+
 # ---- what goes wrong on the way ----
 
 def small_disk():
@@ -177,14 +188,15 @@ def test_a_disk_that_is_full(lamina, tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("name", ["m.gguf", "made"])
-def test_interrupted(build, tmp_path, name):
+def test_interrupted(build, tmp_path, name, number):
     with subprocess.Popen([build / "src/cli/lamina", "synth", "llama-3.1-8b", tmp_path / name], stderr=subprocess.PIPE) as p:
         end = time.time() + 60
         while not any(f.stat().st_size > 1 << 20 for f in tmp_path.rglob("*") if f.is_file()) and time.time() < end:
             time.sleep(0.02)
-        p.send_signal(signal.SIGINT)
-        assert p.wait(60) == 130
+        p.send_signal(number)
+        assert p.wait(60) == 128 + number
     assert list(tmp_path.iterdir()) == []
 
 
