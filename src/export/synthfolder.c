@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -369,13 +371,15 @@ static lm_status choose_type(lm_synthesis *s, lm_dtype *out, lm_error *e)
 lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
 {
     size_t   n    = strlen(path);
-    char    *name = lm_arena_strdup(&s->arena, path), *made = NULL;
+    char    *name = lm_arena_strdup(&s->arena, path), *made = NULL, real[PATH_MAX];
     lm_dtype type = LM_BF16;
 
     if (!name)
         return lm_fail_memory(e, path, n);
     while (n > 1 && name[n - 1] == '/')
         name[--n] = '\0';
+    if (realpath(name, real))                            /* a link stays; what it points to is replaced */
+        name = real;
     LM_TRY(choose_type(s, &type, e));
     LM_TRY(check_old(name, e));
     LM_TRY(list_tensors(s, type, e));
