@@ -244,6 +244,8 @@ static lm_status finish(audit *a, lm_error *e)
 {
     lm_status verdict = LM_OK;
 
+    if (!a->statements)
+        lm_note("nothing was found to check");
     if (a->counts[LM_CLAIM_WRONG])
         verdict = lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements are wrong", a->counts[LM_CLAIM_WRONG], a->statements);
     LM_TRY(a->cli->json ? write_json(a, verdict, e) : write_text(a, e));

@@ -21,6 +21,8 @@ static lm_status choose_cpu(const char *level, lm_cpu *out, lm_error *e)
     *out = lm_cpu_usable();
     if (!level)
         return lm_cpu_environment(e);
+    if (!*level)
+        return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "an empty name of an instruction set; auto is the best there is");
     LM_TRY(lm_cpu_level(level, &mask, e));
     if (strcmp(level, "auto") != 0 && strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
         return lm_fail(e, LM_UNSUPPORTED, "cpu", LM_NO_OFFSET, "this processor has no %s", level);

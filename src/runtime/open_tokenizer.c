@@ -343,6 +343,8 @@ static lm_status open_json(const char *path, const lm_tokenizer_options *o, lm_t
         if (slash > path)
             parent[slash - path] = '\0';
         lm_status status = open_folder(parent, o, out, e);
+        if (status != LM_OK && e && strcmp(e->file, parent) == 0)
+            snprintf(e->file, sizeof e->file, "%s", path);
         lm_free(parent);
         return status;
     }

@@ -2,6 +2,8 @@
 import json
 import resource
 import shutil
+import signal
+import subprocess
 
 import pytest
 from conftest import SANITIZED, run
@@ -171,6 +173,53 @@ def test_what_needs_no_tokenizer_does_without_one_of_an_unknown_kind(lamina, sou
         assert done.returncode == 3 and "the kind 'Unigram' is not supported" in last_line(done), command
     (folder / "tokenizer.json").write_text("{")                      # a broken file is one for every command
     assert run(lamina, "inspect", folder).returncode == 3
+
+
+@pytest.mark.parametrize("ids", ["[1,2", "1,2]", "[1][2]", "[1,2] 3", "1,,2"])
+def test_a_list_of_ids_is_whole(lamina, model, ids):
+    done = run(lamina, "detokenize", model, ids)
+    assert done.returncode == 2 and done.stdout == "" and last_line(done).startswith("error: --ids: ")
+
+
+def test_an_empty_instruction_set_is_a_wrong_flag(lamina, source):
+    done = run(lamina, "run", source / "tests/golden/llama/gqa/model.gguf", "--ids", "3", "-n", "1", "--cpu", "")
+    assert done.returncode == 2 and last_line(done).startswith("error: cpu: an empty name")
+
+
+def test_a_tokenizer_beside_one_is_named_in_its_errors(lamina, tmp_path):
+    (tmp_path / "tokenizer.json").write_text("{")
+    done = run(lamina, "tokenize", "tokenizer.json", "-p", "x", cwd=tmp_path)
+    assert done.returncode == 3 and ": tokenizer.json: " in last_line(done)
+
+
+def test_a_model_whose_logits_are_nan_is_named(lamina, source, tmp_path):
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(source / "tests/golden/llama/gqa" / name, tmp_path)
+    path = tmp_path / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[:8], "little")
+    begin, end = json.loads(data[8:8 + size])["model.norm.weight"]["data_offsets"]
+    data[8 + size + begin:8 + size + end] = b"\xff" * (end - begin)
+    path.write_bytes(data)
+    done = run(lamina, "run", tmp_path, "--ids", "3", "-n", "1", "--temp", "0")
+    assert done.returncode == 1 and last_line(done) == f"error: {tmp_path}: the logit of token 0 is NaN"
+
+
+def test_a_document_without_statements_is_said_to_have_none(lamina, tmp_path):
+    (tmp_path / "empty.tsv").write_text("")
+    done = run(lamina, "audit", tmp_path / "empty.tsv")
+    assert done.returncode == 0 and "nothing was found to check" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_chat_ends_with_the_signal_that_ends_it(lamina, source, number):
+    with subprocess.Popen([lamina, "chat", source / "build/assets/smollm2-135m-instruct-q4_1.gguf", "-n", "4"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as chat:
+        chat.stdin.write(b"hi\n")
+        chat.stdin.flush()
+        assert chat.stdout.read(1)
+        chat.send_signal(number)
+        assert chat.wait(60) == 128 + number
 
 
 # ---- input without an end ----
