@@ -20,7 +20,7 @@ typedef struct lm_synth_options {
                                         NULL: an invented one of bytes and a few pairs */
     uint32_t    threads;             /* 0: physical cores */
     uint64_t    shard_bytes;         /* most bytes of weights in one file of a folder; 0: 5 GB */
-    bool        overwrite;           /* replace what is there */
+    bool        overwrite;           /* replace what is there: a file, or a folder that was made here */
     /* Called now and then with 0…1; false: stop, LM_CANCELLED, nothing is left behind. */
     bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;

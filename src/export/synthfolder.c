@@ -19,6 +19,10 @@
 #include "export/tokenizerjson.h"
 #include "formats/safetensors.h"
 
+/* In the header of every file of weights: only what says so is ever deleted. */
+#define MARK  "made_by"
+#define MAKER "lamina synth"
+
 #define SHARD (UINT64_C(5) * 1000 * 1000 * 1000)     /* transformers' own limit */
 
 /* ---- folders ---- */
@@ -31,11 +35,11 @@ static bool matches(const char *name, const char *pattern)
     return !*pattern && !*name;
 }
 
-/* What a folder made here may hold: nothing else is ever deleted. */
+/* What a folder made here may hold. */
 static bool is_ours(const char *name)
 {
     static const char *const names[] = {
-        ".", "..", "config.json", "generation_config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json",
+        "config.json", "generation_config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json",
         "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
         "chat_template.jinja",
     };
@@ -46,17 +50,42 @@ static bool is_ours(const char *name)
     return matches(name, "model-#####-of-#####.safetensors");
 }
 
-/* The first thing in a folder that nobody here has made, or "". */
-static void first_stranger(const char *path, char out[256])
+static bool is_weights(const char *name)
 {
-    DIR *dir = opendir(path);
+    return lm_view_ends(lm_view_of(name), LM_VIEW(".safetensors"));
+}
+
+/* Whether a file of weights says in its header that it was made here. */
+static bool is_marked(const char *path)
+{
+    lm_container *c = NULL;
+    lm_view       maker;
+
+    if (!path || lm_safetensors_open(path, NULL, &c, NULL) != LM_OK)
+        return false;
+    bool marked = lm_meta_string(lm_container_meta(c), MARK, &maker, NULL) == LM_OK && lm_view_is(maker, MAKER);
+    lm_container_close(c);
+    return marked;
+}
+
+/* The name of a file that was not made here, or "". Published models have the same names, so the weights must say it. */
+static void first_stranger(lm_synthesis *s, const char *path, char out[256])
+{
+    DIR *dir    = opendir(path);
+    bool proven = false, strange = false;
 
     out[0] = '\0';
-    for (struct dirent *d; dir && !*out && (d = readdir(dir));)
-        if (!is_ours(d->d_name))
-            snprintf(out, 256, "%s", d->d_name);
+    for (struct dirent *d; dir && !strange && (d = readdir(dir));) {
+        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+            continue;
+        snprintf(out, 256, "%s", d->d_name);
+        strange = !is_ours(out) || (is_weights(out) && !is_marked(lm_arena_printf(&s->arena, "%s/%s", path, out)));
+        proven |= is_weights(out);
+    }
     if (dir)
         closedir(dir);
+    if (proven && !strange)
+        out[0] = '\0';
 }
 
 static void remove_folder(const char *path)
@@ -71,7 +100,7 @@ static void remove_folder(const char *path)
     rmdir(path);
 }
 
-static lm_status check_old(const char *path, lm_error *e)
+static lm_status check_old(lm_synthesis *s, const char *path, lm_error *e)
 {
     char stranger[256];
 
@@ -81,7 +110,7 @@ static lm_status check_old(const char *path, lm_error *e)
         lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is a file; a name that ends in .gguf would be one");
         return lm_fail_in(e, path);
     }
-    first_stranger(path, stranger);
+    first_stranger(s, path, stranger);
     if (!*stranger)
         return LM_OK;
     lm_fail(e, LM_USAGE, stranger, LM_NO_OFFSET, "was not made by synth: the folder is not replaced");
@@ -311,6 +340,7 @@ static lm_status write_shard(lm_synthesis *s, const char *path, size_t from, siz
 
     LM_TRY(lm_safetensors_create(path, &w, e));
     lm_safetensors_add_meta(w, "format", "pt");
+    lm_safetensors_add_meta(w, MARK, MAKER);
     for (size_t i = from; i < end; i++)
         lm_safetensors_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
     status = lm_safetensors_begin(w, e);
@@ -381,7 +411,7 @@ lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
     if (realpath(name, real))                            /* a link stays; what it points to is replaced */
         name = real;
     LM_TRY(choose_type(s, &type, e));
-    LM_TRY(check_old(name, e));
+    LM_TRY(check_old(s, name, e));
     LM_TRY(list_tensors(s, type, e));
     LM_TRY(lm_prepare_making(s, e));
     LM_TRY(make_temporary(s, name, &made, e));

@@ -111,6 +111,28 @@ def test_folder(lamina, config, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith("made")] == ["made"]
 
 
+def test_force_deletes_only_what_synth_made(lamina, config, tmp_path):
+    """Published models have the same file names: the weights say who made them."""
+    out = tmp_path / "real"
+    assert lamina("synth", config, out, "--shard-size", "1").returncode == 0
+    made = (out / "model.safetensors").read_bytes()
+    real = made.replace(b'"made_by":"lamina synth"', b'"made_by":"a laboratory"')
+    for name, content in (("model.safetensors", real), ("model.safetensors", b"no header"), ("model-00001-of-00002.safetensors", real)):
+        (out / name).write_bytes(content)
+        (out / "generation_config.json").write_text("{}")
+        before = {p.name: p.read_bytes() for p in out.iterdir()}
+        refused = lamina("synth", config, out, "--force")
+        assert refused.returncode == 2 and f"error: {name}: {out}: was not made by synth" in refused.stderr
+        assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+        (out / "model.safetensors").write_bytes(made)
+    (out / "model-00001-of-00002.safetensors").unlink()
+    assert lamina("synth", config, out, "--force").returncode == 0
+    (out / "model.safetensors").unlink()
+    assert lamina("synth", config, out, "--force").returncode == 2 and (out / "config.json").exists()
+    (tmp_path / "empty").mkdir()
+    assert lamina("synth", config, tmp_path / "empty", "--force").returncode == 0
+
+
 def test_shards(lamina, tmp_path):
     out = tmp_path / "made"
     assert lamina("synth", "smollm2-135m", out, "--layers", "1", "--shard-size", "30").returncode == 0
