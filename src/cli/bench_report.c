@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/columns.h"
 #include "cli/bench.h"
 #include "cli/output.h"
 
@@ -45,7 +46,9 @@ static void md_line(const lm_bench_result *r, lm_buf *out)
     else
         snprintf(predicted, sizeof predicted, "–");
     snprintf(limit, sizeof limit, "%.1f %s", r->limit, r->limited_by);
-    lm_buf_printf(out, "| %-30.30s | %6.2f GiB | %8.2f M | %-10s | %7u | %13s | %21s | %15s | %11s | %6.1f %% |\n", r->info.name,
+    lm_buf_add_str(out, "| ");
+    lm_put_cell(out, r->info.name, 30);
+    lm_buf_printf(out, " | %6.2f GiB | %8.2f M | %-10s | %7u | %13s | %21s | %15s | %11s | %6.1f %% |\n",
                   (double)r->info.weight_bytes / (double)(1u << 30), (double)r->info.parameters * 1e-6, r->level, r->threads, test, speed,
                   predicted, limit, 100 * r->median / r->limit);
 }

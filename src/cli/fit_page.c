@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/grid.h"
 #include "cli/output.h"
 
@@ -28,6 +29,13 @@ const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[
         snprintf(out, LM_FIT_NAME, "%s, %s", at->device->title, size);
     else
         snprintf(out, LM_FIT_NAME, at->here ? _("this machine, %s free") : "%s", size);
+    return out;
+}
+
+/* Of a name that nobody cut short, what a title has room for. */
+const char *lm_fit_model_name(const lm_fitted *x, char out[LM_FIT_NAME])
+{
+    lm_escape(out, 101, x->info.name);
     return out;
 }
 
@@ -98,9 +106,9 @@ void lm_fit_title(const char *left, const char *right, lm_buf *out)
 static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
 {
     const lm_fit *f = &x->fit;
-    char          left[2 * NAME], right[NAME], place[NAME];
+    char          left[2 * NAME], right[NAME], place[NAME], model[NAME];
 
-    snprintf(left, sizeof left, _("%.100s on %s"), x->info.name, lm_fit_place_name(at, f->memory, place));
+    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(x, model), lm_fit_place_name(at, f->memory, place));
     if (f->best < 0)
         snprintf(right, sizeof right, "%s", x->has_weights && f->n > 1 ? _("does not fit as stored") : _("does not fit"));
     else if (strcmp(f->rows[f->best].precision, "as stored") == 0)

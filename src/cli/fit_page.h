@@ -30,6 +30,7 @@ void    lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_arena *arena,
 enum { LM_FIT_NAME = 256 };
 const char *lm_fit_rate(char out[LM_FIGURE], double tokens_per_second);         /* "182/s", "-" */
 const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[LM_FIT_NAME]);
+const char *lm_fit_model_name(const lm_fitted *x, char out[LM_FIT_NAME]);
 void        lm_fit_title(const char *left, const char *right, lm_buf *out);     /* the right one ends at column 80 */
 json_t     *lm_fit_speed_json(const lm_fit_speed *s);
 

@@ -48,9 +48,9 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
 void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_buf *out)
 {
     const lm_fit *f = &t->x->fit;
-    char left[2 * LM_FIT_NAME], right[LM_FIT_NAME], context[LM_FIGURE], prompt[LM_FIGURE];
+    char left[2 * LM_FIT_NAME], model[LM_FIT_NAME], right[LM_FIT_NAME], context[LM_FIGURE], prompt[LM_FIGURE];
 
-    snprintf(left, sizeof left, _("%.100s on %zu devices"), t->x->info.name, t->n);
+    snprintf(left, sizeof left, _("%s on %zu devices"), lm_fit_model_name(t->x, model), t->n);
     snprintf(right, sizeof right, _("fits %zu of them"), t->fitting);
     lm_fit_title(left, right, out);
     lm_buf_printf(out, P_(f->sequences,
@@ -103,10 +103,10 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_buf *o
 {
     const lm_fit *f = &t->x->fit;
     const lm_fit_row *r = &f->rows[0];
-    char left[2 * LM_FIT_NAME], place[LM_FIT_NAME], right[LM_FIT_NAME];
+    char left[2 * LM_FIT_NAME], model[LM_FIT_NAME], place[LM_FIT_NAME], right[LM_FIT_NAME];
     char context[LM_FIGURE], prompt[LM_FIGURE], rate[LM_FIGURE];
 
-    snprintf(left, sizeof left, _("%.100s on %s"), t->x->info.name, lm_fit_place_name(at, f->memory, place));
+    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(t->x, model), lm_fit_place_name(at, f->memory, place));
     snprintf(right, sizeof right, "%s", _(r->precision));
     lm_fit_title(left, right, out);
     lm_buf_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"), lm_figure_count(context, f->context),
