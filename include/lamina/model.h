@@ -46,6 +46,7 @@ lm_status lm_cache_folder(lm_text *path, lm_error *e);
 lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e);
 void      lm_model_close(lm_model *m);           /* engines made from it must be freed first */
 
+/* Texts are printable UTF-8 on one line: bytes of a file or path that are not stand there as \xHH. */
 typedef struct lm_model_info {
     const char *name;                /* "SmolLM2 135M Instruct", or the file's name */
     const char *family;              /* "llama" */

@@ -4,6 +4,7 @@
 
 #include "analysis/explain.h"
 #include "analysis/prose.h"
+#include "base/jsontext.h"
 
 /* ---- terminal ---- */
 
@@ -237,8 +238,8 @@ lm_status lm_explain_json(const lm_explanation *x, lm_buf *out, lm_error *e)
                   c->topic, "title",
                   c->title, "model", x->f->s.name, "example", x->o->example != NULL, "used", x->used, "what", c->what, "formulas", formulas,
                   "derivation", x->d ? derivation_json(x->d) : json_null(), "diagram",
-                  x->mermaid.data ? json_pack("{s:s, s:s}", "mermaid", x->mermaid.data, "text",
-                                              x->diagram.data) : json_null(), "judgement",
+                  x->mermaid.data ? json_pack("{s:o, s:o}", "mermaid", lm_json_text(x->mermaid.data, x->mermaid.n),
+                                              "text", lm_json_text(x->diagram.data, x->diagram.n)) : json_null(), "judgement",
                   "qualitative", 1, "why", strings(c->why), "gains", strings(c->gains), "costs", strings(c->costs), "users", "presets",
                   (int)x->users.of, "using", (int)x->users.n, "names", x->users.names.data ? x->users.names.data : "", "sources",
                   strings(c->sources));

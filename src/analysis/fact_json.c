@@ -71,7 +71,7 @@ void lm_fact_json(const lm_fact *x, unsigned indent, lm_buf *out)
         lm_buf_add_str(out, x->truth ? "true" : "false");
         break;
     case LM_FACT_COUNT:
-        lm_buf_printf(out, "%" PRIu64, x->count);
+        lm_buf_printf(out, x->count <= INT64_MAX ? "%" PRIu64 : "\"%" PRIu64 "\"", x->count);      /* as text JSON readers keep it */
         break;
     case LM_FACT_NUMBER:
         lm_buf_add_str(out, isfinite(x->number) ? lm_number_text(text, x->number) : "null");

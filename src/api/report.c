@@ -1,16 +1,36 @@
 /* report.c - reports that join what the runtime knows of a file with what the analysis counts. */
+#include <inttypes.h>
 #include <jansson.h>
+#include <string.h>
 
 #include "analysis/fact.h"
+#include "base/jsontext.h"
 #include "lamina/facts.h"
 #include "runtime/engine.h"
 
 /* ---- metadata ---- */
 
-static json_t *text(lm_view v)
+/* `list` with one more, `object` with one more; NULL where either is NULL or memory is short. All three references are taken. */
+static json_t *appended(json_t *list, json_t *item)
 {
-    json_t *s = json_stringn(v.data ? v.data : "", v.size);
-    return s ? s : json_string("(not UTF-8)");
+    if (json_array_append_new(list, item) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *with_member(json_t *object, lm_view key, json_t *value)
+{
+    if (json_object_setn_new(object, key.data, key.size, value) == 0)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+/* Past what JSON readers hold as an integer: its digits. */
+static json_t *whole_json(uint64_t n)
+{
+    return n <= INT64_MAX ? json_integer((json_int_t)n) : json_sprintf("%" PRIu64, n);
 }
 
 static json_t *meta_json(const lm_meta_value *v, uint64_t most)
@@ -27,21 +47,21 @@ static json_t *meta_json(const lm_meta_value *v, uint64_t most)
     case LM_META_INT:
         return json_integer(v->i);
     case LM_META_UINT:
-        return json_integer((json_int_t)v->u);
+        return whole_json(v->u);
     case LM_META_FLOAT:
         out = json_real(v->f == (double)(float)v->f ? lm_decimal((float)v->f) : v->f);   /* NULL for NaN and infinity */
         return out ? out : json_null();
     case LM_META_STRING:
-        return text(v->s);
+        return lm_json_text(v->s.data, v->s.size);
     case LM_META_ARRAY:
         out = json_array();
-        for (uint64_t i = 0; i < v->a.n && i < most && lm_meta_at(v, i, &item); i++)
-            json_array_append_new(out, meta_json(&item, most));
+        for (uint64_t i = 0; out && i < v->a.n && i < most && lm_meta_at(v, i, &item); i++)
+            out = appended(out, meta_json(&item, most));
         return v->a.n <= most ? out : json_pack("{s:I, s:o}", "length", (json_int_t)v->a.n, "first", out);
     case LM_META_OBJECT:
         out = json_object();
-        for (uint64_t i = 0; lm_meta_member(v, i, &key, &item); i++)
-            json_object_setn_new(out, key.data, key.size, meta_json(&item, most));
+        for (uint64_t i = 0; out && lm_meta_member(v, i, &key, &item); i++)
+            out = with_member(out, key, meta_json(&item, most));
         return out;
     }
     return json_null();
@@ -69,14 +89,15 @@ static json_t *tensors(const lm_model *m)
 {
     json_t *out = json_array();
 
-    for (size_t i = 0; m->container && i < lm_container_n_tensors(m->container); i++) {
+    for (size_t i = 0; out && m->container && i < lm_container_n_tensors(m->container); i++) {
         const lm_tensor_info *t     = lm_container_tensor(m->container, i);
+        const char           *file  = lm_container_file_of(m->container, t);
         json_t               *shape = json_array();
-        for (uint32_t d = 0; d < t->n_dims; d++)
-            json_array_append_new(shape, json_integer((json_int_t)t->dims[d]));
-        json_array_append_new(out, json_pack("{s:s, s:s, s:o, s:I, s:I, s:s}", "name", t->name, "type", lm_dtype_of(t->type)->name,
-                                             "shape", shape, "bytes", (json_int_t)t->bytes, "offset", (json_int_t)t->offset, "file",
-                                             lm_container_file_of(m->container, t)));
+        for (uint32_t d = 0; shape && d < t->n_dims; d++)
+            shape = appended(shape, json_integer((json_int_t)t->dims[d]));
+        out = appended(out, json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", t->name, "type", lm_dtype_of(t->type)->name, "shape",
+                                      shape, "bytes", (json_int_t)t->bytes, "offset", (json_int_t)t->offset, "file",
+                                      lm_json_text(file, strlen(file))));
     }
     return out;
 }
@@ -87,12 +108,12 @@ static json_t *metadata(const lm_model *m)
     lm_view       key;
     lm_meta_value v;
 
-    for (size_t i = 0; lm_meta_entry(meta_of(m), i, &key, &v); i++)
-        json_object_setn_new(out, key.data, key.size, meta_json(&v, 8));
+    for (size_t i = 0; out && lm_meta_entry(meta_of(m), i, &key, &v); i++)
+        out = with_member(out, key, meta_json(&v, 8));
     return out;
 }
 
-static int append(const char *piece, size_t n, void *buffer)
+static int add_piece(const char *piece, size_t n, void *buffer)
 {
     lm_buf_add(buffer, piece, n);
     return 0;
@@ -115,7 +136,7 @@ lm_status lm_model_report(const lm_model *m, lm_report what, const lm_engine_opt
         return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "there is no report %d", (int)what);
     }
     lm_buf b = { 0 };
-    bool   written = document && json_dump_callback(document, append, &b, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
+    bool   written = document && json_dump_callback(document, add_piece, &b, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
     json_decref(document);
     if (!written || b.failed) {
         lm_buf_free(&b);

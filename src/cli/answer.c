@@ -10,7 +10,7 @@ static bool on_text(void *arg, const char *piece, size_t n)
     lm_answer *a = arg;
 
     a->ended_line = piece[n - 1] == '\n';
-    if (a->stream && a->write.code == LM_OK && lm_out_model_text(piece, n, &a->write) != LM_OK)
+    if (a->stream && a->write.code == LM_OK && lm_out_text(piece, n, &a->write) != LM_OK)
         return false;
     return !lm_interrupted();
 }

@@ -71,16 +71,14 @@ static void meter(const talk *t)
 {
     const lm_generation *x = &t->s.last;
     char used[LM_FIGURE], all[LM_FIGURE];
-    bool colour = lm_err_colour();
     uint32_t length = lm_engine_length(t->s.engine, 0), context = lm_engine_context(t->s.engine);
 
     if (!lm_err_is_terminal())
         return;
-    lm_note("%s%zu tokens, %.1f tok/s  ·  context %s of %s (%.0f %%)%s%s", colour ? "\033[2m" : "", x->ids.n,
-            x->generate_seconds > 0 ? (double)x->ids.n / x->generate_seconds : 0, lm_figure_count(used, length),
-            lm_figure_count(all, context), 100.0 * length / context,
-            x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "",
-            colour ? "\033[0m" : "");
+    lm_faint_note("%zu tokens, %.1f tok/s  ·  context %s of %s (%.0f %%)%s", x->ids.n,
+                  x->generate_seconds > 0 ? (double)x->ids.n / x->generate_seconds : 0, lm_figure_count(used, length),
+                  lm_figure_count(all, context), 100.0 * length / context,
+                  x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "");
     if (x->stop == LM_STOP_CONTEXT)
         lm_note("the context is full: /reset starts over, -c makes it larger");
 }

@@ -107,7 +107,7 @@ static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m,
         json_t *j = json_loadb(text.data, text.n, 0, NULL);
         status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "an estimate", 0);
     } else {
-        status = lm_out_model_text(text.data, text.n, e);
+        status = lm_out_text(text.data, text.n, e);
     }
     lm_text_free(&text);
     return status;

@@ -119,7 +119,7 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     } else if (o->output) {
         status = lm_file_write(o->output, text.data, text.n, e);
     } else {
-        status = lm_out_model_text(text.data, text.n, e);
+        status = lm_out_text(text.data, text.n, e);
     }
     lm_text_free(&text);
     return status;

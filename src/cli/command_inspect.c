@@ -1,4 +1,5 @@
 /* lamina inspect - what a model is, without running it. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +125,10 @@ static lm_status show_queries(lm_cli *cli, const inspect_options *o, lm_facts *f
         if (status == LM_OK)
             status = lm_facts_json(f, o->query.items[i], &value, e);
         if (status == LM_OK && cli->json)
-            json_array_append_new(list, fact_json(x, o->query.items[i], &value));
+            status = json_array_append_new(list, fact_json(x, o->query.items[i], &value)) == 0 ? LM_OK
+                         : lm_fail_memory(e, "the report", value.n);
+        else if (status == LM_OK && x->kind == LM_FACT_COUNT)
+            lm_buf_printf(&out, "%" PRIu64 "\n", x->count);
         else if (status == LM_OK)
             lm_buf_printf(&out, "%s\n", x->kind == LM_FACT_TEXT ? x->text : value.data);
         lm_text_free(&value);

@@ -126,12 +126,12 @@ static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, con
         LM_TRY(lm_file_write(o->output, text->data, text->n, e));
         lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->n));
         if (cli->json)
-            return lm_out_json(cli, json_pack("{s:s, s:s, s:I}", "file", o->output, "format", word_of(form), "bytes",
-                                              (json_int_t)text->n), e);
+            return lm_out_json(cli, json_pack("{s:o, s:s, s:I}", "file", lm_json_text(o->output, strlen(o->output)), "format",
+                                              word_of(form), "bytes", (json_int_t)text->n), e);
         return LM_OK;
     }
     cli->answered |= cli->json;
-    return form == LM_FORM_TEXT ? lm_out_model_text(text->data, text->n, e) : lm_out_text(text->data, text->n, e);
+    return lm_out_text(text->data, text->n, e);
 }
 
 static lm_status report(lm_cli *cli, void *options, lm_error *e)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/columns.h"
+#include "base/error.h"
 #include "cli/output.h"
 
 static uint64_t count(const json_t *object, const char *key)
@@ -59,8 +60,10 @@ void lm_inspect_metadata(const json_t *metadata, lm_buf *out)
         width = n > width && n < 48 ? n : width;
     }
     json_object_foreach((json_t *)(uintptr_t)metadata, key, v) {
-        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(16));
-        lm_buf_printf(out, "%-*s  %.200s%s\n", (int)width, key, text ? text : "", text && strlen(text) > 200 ? " ..." : "");
+        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(16)), name[256], value[201];
+        lm_escape(name, sizeof name, key);
+        lm_escape(value, sizeof value, text ? text : "");
+        lm_buf_printf(out, "%-*s  %s%s\n", (int)width, name, value, text && strlen(text) > 200 ? " ..." : "");
         free(text);
     }
 }

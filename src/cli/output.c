@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -48,11 +49,6 @@ static bool colour_wanted(void)
     return !manner.plain && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
 
-bool lm_out_colour(void)
-{
-    return lm_out_is_terminal() && colour_wanted();
-}
-
 bool lm_err_colour(void)
 {
     return lm_err_is_terminal() && colour_wanted();
@@ -69,11 +65,17 @@ unsigned lm_out_width(void)
 
 /* ---- stdout ---- */
 
-/* What a model writes may hold commands for the terminal: they are shown (as U+2400 ...), not obeyed. */
-static lm_status print_shown(const char *text, size_t n, lm_error *e)
+static lm_status put(const char *text, size_t n, lm_error *e)
+{
+    if (n && (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0))
+        return lm_fail(e, LM_IO, "standard output", LM_NO_OFFSET, "%s", strerror(errno));
+    return LM_OK;
+}
+
+/* Commands for the terminal are shown (as U+2400 ...), not obeyed. */
+static lm_status put_shown(const char *text, size_t n, lm_error *e)
 {
     lm_buf shown = { 0 };
-    lm_status status;
 
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
@@ -86,21 +88,14 @@ static lm_status print_shown(const char *text, size_t n, lm_error *e)
         else
             lm_buf_add_char(&shown, (char)c);
     }
-    status = lm_out_buf(&shown, e);
+    lm_status status = shown.failed ? lm_fail_memory(e, "the output", n) : put(shown.data, shown.size, e);
     lm_buf_free(&shown);
     return status;
 }
 
-lm_status lm_out_model_text(const char *text, size_t n, lm_error *e)
-{
-    return lm_out_is_terminal() ? print_shown(text, n, e) : lm_out_text(text, n, e);
-}
-
 lm_status lm_out_text(const char *text, size_t n, lm_error *e)
 {
-    if (n && (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0))
-        return lm_fail(e, LM_IO, "standard output", LM_NO_OFFSET, "%s", strerror(errno));
-    return LM_OK;
+    return lm_out_is_terminal() ? put_shown(text, n, e) : put(text, n, e);
 }
 
 lm_status lm_out_buf(const lm_buf *b, lm_error *e)
@@ -135,50 +130,22 @@ lm_status lm_out_json_line(lm_cli *cli, json_t *document, lm_error *e)
     return print_json(document, JSON_COMPACT, e);
 }
 
-/* Bytes of the UTF-8 character at `s`, or 0. Jansson judges the finer points: surrogates, overlong forms. */
-static size_t character(const char *s, size_t n)
-{
-    unsigned char c = (unsigned char)*s;
-    size_t length = c < 0x80 ? 1 : c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 0;
-    json_t *one = length && length <= n ? json_stringn(s, length) : NULL;
-
-    json_decref(one);
-    return one ? length : 0;
-}
-
-json_t *lm_json_text(const char *text, size_t n)
-{
-    json_t *out = json_stringn(text ? text : "", text ? n : 0);
-    lm_buf clean = { 0 };
-
-    if (out || !text)
-        return out;
-    for (size_t i = 0; i < n;) {
-        size_t length = character(text + i, n - i);
-        lm_buf_add(&clean, length ? text + i : "\xEF\xBF\xBD", length ? length : 3);
-        i += length ? length : 1;
-    }
-    out = clean.failed ? NULL : json_stringn(clean.data, clean.size);
-    lm_buf_free(&clean);
-    return out;
-}
-
 /* ---- stderr ---- */
 
-static void line(const char *format, va_list args)
+/* Names and pieces of vocabularies may hold anything. */
+static void line(const char *end, const char *format, va_list args)
 {
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-}
+    lm_buf text = { 0 };
+    char  *safe = NULL;
 
-/* Names from files may hold anything. */
-static void escaped_line(const char *format, va_list args)
-{
-    char text[2048], safe[2048];
-
-    vsnprintf(text, sizeof text, format, args);
-    lm_escape(safe, sizeof safe, text);
-    fprintf(stderr, "%s\n", safe);
+    lm_buf_vprintf(&text, format, args);
+    if (!text.failed)
+        safe = lm_alloc(4 * text.size + 1);
+    if (safe)
+        lm_escape(safe, 4 * text.size + 1, text.data);
+    fprintf(stderr, "%s%s\n", safe ? safe : "", end);
+    lm_free(safe);
+    lm_buf_free(&text);
 }
 
 void lm_warn(const char *format, ...)
@@ -189,7 +156,7 @@ void lm_warn(const char *format, ...)
         return;
     va_start(args, format);
     fputs(lm_err_colour() ? "\033[33mwarning:\033[0m " : "warning: ", stderr);
-    escaped_line(format, args);
+    line("", format, args);
     va_end(args);
 }
 
@@ -200,7 +167,20 @@ void lm_note(const char *format, ...)
     if (manner.quiet)
         return;
     va_start(args, format);
-    line(format, args);
+    line("", format, args);
+    va_end(args);
+}
+
+void lm_faint_note(const char *format, ...)
+{
+    bool colour = lm_err_colour();
+    va_list args;
+
+    if (manner.quiet)
+        return;
+    va_start(args, format);
+    fputs(colour ? "\033[2m" : "", stderr);
+    line(colour ? "\033[0m" : "", format, args);
     va_end(args);
 }
 
@@ -211,7 +191,7 @@ void lm_detail(const char *format, ...)
     if (!manner.verbose || manner.quiet)
         return;
     va_start(args, format);
-    escaped_line(format, args);
+    line("", format, args);
     va_end(args);
 }
 
@@ -220,7 +200,7 @@ void lm_tell(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    line(format, args);
+    line("", format, args);
     va_end(args);
 }
 

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/jsontext.h"
 #include "base/language.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -12,14 +13,12 @@
 bool lm_out_is_terminal(void);
 bool lm_err_is_terminal(void);
 bool lm_out_meets_err(void);                         /* the same terminal, file or pipe */
-bool lm_out_colour(void);
 bool lm_err_colour(void);
 unsigned lm_out_width(void);                         /* columns; 80 where nobody knows */
 
-/* Text on stdout. LM_IO when it cannot be written. */
+/* Text on stdout, byte for byte; on a terminal control characters other than tab and newline are shown, not obeyed. LM_IO when
+ * it cannot be written. */
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
-/* The same, but control characters other than tab and newline are made visible on a terminal. */
-lm_status lm_out_model_text(const char *text, size_t n, lm_error *e);
 lm_status lm_out_buf(const lm_buf *b, lm_error *e);  /* LM_NO_MEMORY when the buffer failed */
 
 /* The command's one JSON document; takes the reference. NULL is out of memory. */
@@ -31,16 +30,14 @@ json_t *lm_json_error(const lm_error *e);
 /* One of several documents, on one line; takes the reference. */
 lm_status lm_out_json_line(lm_cli *cli, json_t *document, lm_error *e);
 
-/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. */
-json_t *lm_json_text(const char *text, size_t n);
-
 /* How much stderr says: -v, -q, --no-color. */
 void lm_out_manner(bool verbose, bool quiet, bool plain);
 
-/* Lines on stderr. A warning gets its "warning: "; notes are what -q leaves out, details what only -v shows; what somebody
- * has asked for is always told. */
+/* Lines on stderr, escaped as errors are. A warning gets its "warning: "; notes are what -q leaves out, details what only -v
+ * shows; what somebody has asked for is always told. */
 void lm_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void lm_faint_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -121,6 +121,16 @@ static const char *last_part(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
+/* As it may be shown: what a file or a path spells may be a command for the terminal, or no UTF-8. */
+static char *shown(lm_model *m, const char *text, size_t n)
+{
+    char *given = lm_arena_strndup(&m->arena, text, n), *out = given ? lm_arena_alloc(&m->arena, 4 * n + 1) : NULL;
+
+    if (out)
+        lm_escape(out, 4 * n + 1, given);
+    return out;
+}
+
 static void find_name(lm_model *m, const char *path)
 {
     lm_view name;
@@ -132,10 +142,10 @@ static void find_name(lm_model *m, const char *path)
     }
     if (m->container && lm_container_kind_of(m->container) == LM_GGUF &&
         lm_meta_string(lm_container_meta(m->container), "general.name", &name, NULL) == LM_OK && name.size)
-        m->name = lm_arena_strndup(&m->arena, name.data, name.size);
+        m->name = shown(m, name.data, name.size);
     else
-        m->name = lm_arena_strdup(&m->arena, last_part(path));
-    m->source = lm_arena_strdup(&m->arena, path);
+        m->name = shown(m, last_part(path), strlen(last_part(path)));
+    m->source = shown(m, path, strlen(path));
 }
 
 /* The type that holds most of the bytes. */

@@ -1,0 +1,147 @@
+"""Names of models that no honest file has: what they spell reaches neither the terminal nor a script."""
+import json
+import os
+import pathlib
+import pty
+import subprocess
+import threading
+
+import pytest
+from conftest import run
+
+TINY = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 600, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+        "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2}
+NAMES = {"escape": b"\x1b[31mred\x1b]0;title\x07\x7f\xc2\x9b1m\r\nsecond line", "not-utf8": b"m\xff\xfe\xc3", "wide": "語".encode() * 31,
+         "four-bytes": "😀".encode() * 31}
+BENCH = ["bench", "M", "-p", "4", "-n", "2", "-r", "1"]
+COMMANDS = {
+    "inspect": ["inspect", "M"],
+    "view": ["inspect", "M", "--view", "info"],
+    "tensors": ["inspect", "M", "--tensors"],
+    "metadata": ["inspect", "M", "--metadata"],
+    "program": ["inspect", "M", "--program"],
+    "plan": ["inspect", "M", "--plan"],
+    "query": ["inspect", "M", "--query", "model"],
+    "explain": ["explain", "kv", "M"],
+    "estimate": ["estimate", "M"],
+    "compare": ["compare", "M", "M"],
+    "report": ["report", "M", "--format", "json"],
+    "fit": ["fit", "M"],
+    "fit-device": ["fit", "M", "--device", "h100"],
+    "fit-devices": ["fit", "M", "--device", "all"],
+    "fleet": ["fit", "--fleet", "M", "M"],
+    "run": ["run", "M", "-p", "a", "-n", "2", "--temp", "0", "--verbose-prompt"],
+    "tokenize": ["tokenize", "M", "-p", "a\x1b\n"],
+}
+PAGES = {"report-text": ["report", "M"], "report-md": ["report", "M", "--format", "md"], "report-html": ["report", "M", "--format", "html"],
+         "bench": BENCH, "every-view": ["inspect", "M", "--view", "all"], "explain-md": ["explain", "kv", "M", "--md"]}
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    return build / "src/cli/lamina"
+
+
+def made(lamina, folder, name, *flags):
+    """A model that synth names NNN…, as long as `name`, which then takes its place."""
+    source = folder / ("N" * len(name))
+    source.mkdir()
+    (source / "config.json").write_text(json.dumps(TINY))
+    out = folder / "m.gguf"
+    assert run(lamina, "synth", source, out, *flags).returncode == 0
+    data = out.read_bytes()
+    assert data.count(b"N" * len(name)) == 1
+    out.write_bytes(data.replace(b"N" * len(name), name))
+    return out
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def hostile(lamina, tmp_path_factory, request):
+    """A GGUF whose general.name is one of NAMES."""
+    return made(lamina, tmp_path_factory.mktemp(request.param), NAMES[request.param])
+
+
+@pytest.fixture(scope="module")
+def folder(lamina, tmp_path_factory):
+    """A Hugging Face folder whose path is not UTF-8."""
+    at = tmp_path_factory.mktemp("folder")
+    (at / "config.json").write_text(json.dumps(TINY))
+    out = pathlib.Path(os.fsdecode(os.fsencode(at) + b"/m\xff\x1b[31m"))
+    done = subprocess.run([lamina, "synth", at / "config.json", out, "--json"], capture_output=True)
+    assert done.returncode == 0 and json.loads(done.stdout)["path"].endswith("m�\x1b[31m")
+    return out
+
+
+def output(lamina, command, model):
+    """Valid text without commands for a terminal, from a command that succeeds."""
+    done = subprocess.run([lamina, *(model if a == "M" else a for a in command)], capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    text, said = done.stdout.decode(), done.stderr.decode()
+    assert not {"\x1b", "\r"} & {*text, *said} and ("--json" in command or not {"\x7f", "\x9b"} & {*text})
+    return text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_name(lamina, hostile, command):
+    assert output(lamina, COMMANDS[command], hostile)
+    assert json.loads(output(lamina, [*COMMANDS[command], "--json"], hostile))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(lamina, hostile, page):
+    assert output(lamina, PAGES[page], hostile)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "bench"])
+def test_path(lamina, folder, command):
+    j = json.loads(output(lamina, [*(COMMANDS | PAGES)[command], "--json"], folder))
+    if command == "tensors":
+        assert len(j) == 20 and "20 tensors" in output(lamina, COMMANDS[command], folder)
+
+
+def on_terminal(command):
+    """What a terminal gets of both streams."""
+    ours, theirs = pty.openpty()
+    got = []
+
+    def read():
+        try:
+            while data := os.read(ours, 1 << 16):
+                got.append(data)
+        except OSError:
+            pass
+    reader = threading.Thread(target=read)
+    reader.start()
+    env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env, timeout=120).returncode
+    os.close(theirs)
+    reader.join()
+    os.close(ours)
+    return status, b"".join(got)
+
+
+@pytest.mark.parametrize("command", ["inspect", "fit", "compare", "metadata", "run"])
+def test_terminal(lamina, tmp_path, command):
+    model = made(lamina, tmp_path, NAMES["escape"])
+    status, text = on_terminal([lamina, *(model if a == "M" else a for a in COMMANDS[command])])
+    assert status == 0 and b"\x1b[31m" not in text and b"\x07" not in text and b"\xc2\x9b" not in text
+
+
+def test_generated_text(lamina, tmp_path):
+    """Byte for byte into a pipe; a terminal sees that there is an escape and does not obey it."""
+    model = made(lamina, tmp_path, b"NAME")
+    ids = json.loads(run(lamina, "tokenize", model, "-p", "\x1b[31mé", "--json").stdout)["ids"]
+    command = [lamina, "detokenize", model, *map(str, ids)]
+    assert subprocess.run(command, capture_output=True).stdout == "\x1b[31mé\n".encode()
+    status, text = on_terminal(command)
+    assert status == 0 and "␛[31mé".encode() in text and b"\x1b" not in text
+
+
+def test_large_numbers(lamina, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(TINY | {"large": 2**64 - 1, "largest": 2**63 - 1, "list": [2**64 - 1, 2]}))
+    j = json.loads(output(lamina, ["inspect", "M", "--metadata", "--json"], tmp_path))
+    assert (j["large"], j["largest"], j["list"]) == (str(2**64 - 1), 2**63 - 1, [str(2**64 - 1), 2])
+    assert str(2**64 - 1) in output(lamina, ["inspect", "M", "--metadata"], tmp_path)
+    assert json.loads(output(lamina, ["inspect", "M", "--json"], tmp_path))["config"]["large"] == str(2**64 - 1)
+    assert output(lamina, ["inspect", "M", "--query", "config.large"], tmp_path) == f"{2**64 - 1}\n"
