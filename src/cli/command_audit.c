@@ -1,6 +1,7 @@
 /* lamina audit - statements about models, each against the program. */
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/columns.h"
@@ -10,7 +11,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { MOST_CELLS = 32, MOST_MODELS = 64 };
+enum { MOST_CELLS = 32 };
 
 #define MOST_BYTES (UINT64_C(16) << 20)
 
@@ -29,73 +30,98 @@ static const lm_flag_group audit_groups[] = {
     { 0 },
 };
 
-/* A model that some statement is about, opened once. */
-typedef struct subject { const char *name; lm_model *model; lm_facts *facts; bool missing; } subject;
+/* A model that some statement is about, opened once; why it could not be. */
+typedef struct subject { const char *name; lm_model *model; lm_facts *facts; lm_error error; } subject;
 
 typedef struct audit {
     lm_cli        *cli;
     audit_options *o;
-    subject        subjects[MOST_MODELS];
-    size_t         n_subjects, line, counts[4], statements, unknown;      /* unknown: rows whose first cell names nothing */
+    subject      **subjects;             /* in the arena; the list itself is not */
+    size_t         n_subjects, room, line, counts[4], statements, unknown;        /* unknown: rows whose first cell names nothing */
     json_t        *list;
     lm_buf         out;
 } audit;
 
-static subject *find_subject(audit *a, const char *name)
+/* A new one at the end; NULL: out of memory. */
+static subject *add_subject(audit *a, const char *name)
+{
+    if (a->n_subjects == a->room) {
+        size_t    room  = a->room ? 2 * a->room : 64;
+        subject **grown = lm_realloc(a->subjects, room * sizeof *grown);
+        if (!grown)
+            return NULL;
+        a->subjects = grown;
+        a->room     = room;
+    }
+    subject *s = lm_arena_new(&a->cli->arena, 1, subject);
+    if (!s || !(s->name = lm_arena_strdup(&a->cli->arena, name)))
+        return NULL;
+    return a->subjects[a->n_subjects++] = s;
+}
+
+static lm_status open_subject(audit *a, subject *s, lm_error *e)
 {
     lm_model_flags flags = a->o->model;
     const char    *path  = NULL;
-    lm_error       e;
 
-    for (size_t i = 0; i < a->n_subjects; i++)
-        if (strcmp(a->subjects[i].name, name) == 0)
-            return &a->subjects[i];
-    if (a->n_subjects == MOST_MODELS)
-        return NULL;
-    subject *s = &a->subjects[a->n_subjects++];
     flags.model              = NULL;
     flags.o.weights_optional = flags.o.tokenizer_optional = true;
-    *s                       = (subject){ .name = lm_arena_strdup(&a->cli->arena, name), .missing = true };
-    if (!s->name || lm_find_model(a->cli, &flags, s->name, &path, &e) != LM_OK || lm_model_open(path, &flags.o, &s->model, &e) != LM_OK)
-        return s;
-    s->missing = lm_facts_new(s->model, NULL, &s->facts, &e) != LM_OK;
-    return s;
+    LM_TRY(lm_find_model(a->cli, &flags, s->name, &path, e));
+    LM_TRY(lm_model_open(path, &flags.o, &s->model, e));
+    return lm_facts_new(s->model, NULL, &s->facts, e);
+}
+
+static lm_status find_subject(audit *a, const char *name, subject **out, lm_error *e)
+{
+    for (size_t i = 0; i < a->n_subjects; i++)
+        if (strcmp(a->subjects[i]->name, name) == 0) {
+            *out = a->subjects[i];
+            return LM_OK;
+        }
+    if (!(*out = add_subject(a, name)))
+        return lm_fail_memory(e, "models", a->n_subjects * sizeof(subject));
+    open_subject(a, *out, &(*out)->error);
+    return LM_OK;
 }
 
 /* ---- one statement ---- */
 
-static void show(audit *a, const char *model, const char *quantity, const char *claim, const lm_judgement *j)
+static lm_status show(audit *a, const char *model, const char *quantity, const char *claim, const lm_judgement *j, const char *why,
+                      lm_error *e)
 {
     a->counts[j->verdict]++;
     a->statements++;
     if (a->cli->json) {
-        json_t *one = json_pack("{s:I, s:s, s:s, s:s, s:s}", "line", (json_int_t)a->line, "verdict", lm_claim_word(j->verdict), "truth",
-                                j->truth, "why", j->why, "path", j->path);
-        json_object_set_new(one, "model", lm_json_text(model, strlen(model)));
-        json_object_set_new(one, "quantity", lm_json_text(quantity, strlen(quantity)));
-        json_object_set_new(one, "claim", lm_json_text(claim, strlen(claim)));
-        json_array_append_new(a->list, one);
-        return;
+        json_t *one = json_pack("{s:I, s:s, s:o, s:s, s:s, s:o, s:o, s:o}", "line", (json_int_t)a->line, "verdict",
+                                lm_claim_word(j->verdict), "truth", lm_json_text(j->truth, strlen(j->truth)), "why", why, "path", j->path,
+                                "model", lm_json_text(model, strlen(model)), "quantity", lm_json_text(quantity, strlen(quantity)),
+                                "claim", lm_json_text(claim, strlen(claim)));
+        return json_array_append_new(a->list, one) == 0 ? LM_OK : lm_fail_memory(e, "the statements", a->statements);
     }
     if (a->o->quiet_ones && j->verdict != LM_CLAIM_WRONG)
-        return;
+        return LM_OK;
     const char *word = _(lm_claim_word(j->verdict));
     unsigned    used = lm_text_columns(word);
     lm_buf_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "", model, quantity, claim);
     if (j->verdict == LM_CLAIM_WRONG || j->verdict == LM_CLAIM_ROUNDED)
         lm_buf_printf(&a->out, _("; it is %s"), j->truth);
-    lm_buf_printf(&a->out, "%s%s%s\n", *j->why ? " (" : "", *j->why ? _(j->why) : "", *j->why ? ")" : "");
+    lm_buf_printf(&a->out, "%s%s%s\n", *why ? " (" : "", *why ? _(why) : "", *why ? ")" : "");
+    return LM_OK;
 }
 
 static lm_status judge(audit *a, const char *model, const char *quantity, const char *claim, lm_error *e)
 {
-    subject     *s = find_subject(a, model);
-    lm_judgement j = { .verdict = LM_CLAIM_NOT_CHECKABLE, .why = N_("no such model") };
+    lm_judgement j = { .verdict = LM_CLAIM_NOT_CHECKABLE };
+    char         why[2048];
+    subject     *s;
 
-    if (s && !s->missing)
-        LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
-    show(a, model, quantity, claim, &j);
-    return LM_OK;
+    LM_TRY(find_subject(a, model, &s, e));
+    if (!s->facts) {
+        lm_error_text(&s->error, why, sizeof why);
+        return show(a, model, quantity, claim, &j, s->error.code == LM_NOT_FOUND ? N_("no such model") : why, e);
+    }
+    LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
+    return show(a, model, quantity, claim, &j, j.why, e);
 }
 
 /* ---- files ---- */
@@ -205,16 +231,34 @@ static lm_status audit_markdown(audit *a, char *text, lm_error *e)
             continue;
         char *quantity = trim(cells[0]), *claim = trim(cells[1]);
         lm_judgement j;
-        subject     *s = find_subject(a, a->o->model.model);
-        if (!s || s->missing)
-            return lm_fail(e, LM_NOT_FOUND, a->o->model.model, LM_NO_OFFSET, "no such model");
+        subject     *s;
+        LM_TRY(find_subject(a, a->o->model.model, &s, e));
+        if (!s->facts) {
+            *e = s->error;
+            return e->code;
+        }
         LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
         if (*j.path)
-            show(a, a->o->model.model, quantity, claim, &j);
+            LM_TRY(show(a, a->o->model.model, quantity, claim, &j, j.why, e));
         else                                 /* other rows of other tables say other things */
             a->unknown += !is_rule(quantity) && !heads_table(next);
     }
     return LM_OK;
+}
+
+/* A line would end at it unnoticed, and the document with it. */
+static lm_status refuse_nul(const char *path, const char *text, size_t size, lm_error *e)
+{
+    size_t at = strlen(text), line = 1;
+    char   where[32];
+
+    if (at == size)
+        return LM_OK;
+    for (size_t i = 0; i < at; i++)
+        line += text[i] == '\n';
+    snprintf(where, sizeof where, "line %zu", line);
+    lm_fail(e, LM_USAGE, where, (int64_t)at, "a NUL: this is no text");
+    return lm_fail_in(e, path);
 }
 
 static lm_status write_json(audit *a, lm_status verdict, lm_error *e)
@@ -260,6 +304,8 @@ static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
     bool      markdown = n > 3 && strcmp(cli->args[0] + n - 3, ".md") == 0;
     lm_status status   = lm_file_read(cli->args[0], MOST_BYTES, &text, &size, e);
 
+    if (status == LM_OK)
+        status = refuse_nul(cli->args[0], text, size, e);
     if (status == LM_OK && markdown && !a.o->model.model)
         status = lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "a document needs -m MODEL: the model that it is about");
     if (status == LM_OK)
@@ -267,9 +313,10 @@ static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
     if (status == LM_OK)
         status = finish(&a, e);
     for (size_t i = 0; i < a.n_subjects; i++) {
-        lm_facts_free(a.subjects[i].facts);
-        lm_model_close(a.subjects[i].model);
+        lm_facts_free(a.subjects[i]->facts);
+        lm_model_close(a.subjects[i]->model);
     }
+    lm_free(a.subjects);
     lm_free(text);
     lm_buf_free(&a.out);
     json_decref(a.list);

@@ -77,6 +77,30 @@ def test_a_document(lamina, tmp_path):
     assert [s["verdict"] for s in json.loads(done.stdout)["statements"]] == ["confirmed", "confirmed", "rounded", "not checkable"]
 
 
+def test_many_models_and_those_that_cannot_be_opened(lamina, tmp_path):
+    presets = [p["name"] for p in json.loads(lamina("presets", "--json").stdout)][:70]
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/config.json").write_text("{")
+    page = tmp_path / "page.tsv"
+    page.write_text("model\tquantity\tclaim\n" + "".join(f"{p}\tnum_hidden_layers\t9999\n" for p in presets) + f"{tmp_path / 'broken'}\tvocab_size\t1\n"
+                    "nobody\tvocab_size\t1\n")
+    *found, broken, nobody = json.loads(lamina("audit", page, "--json").stdout)["statements"]
+    assert len(found) == 70 and {s["verdict"] for s in found} == {"wrong"}
+    assert broken["verdict"] == nobody["verdict"] == "not checkable" and nobody["why"] == "no such model"
+    assert broken["why"].startswith(str(tmp_path / "broken/config.json") + ": JSON: ") and broken["why"] in lamina("audit", page).stdout
+    table = tmp_path / "page.md"
+    table.write_text("| vocab_size | 1 |\n")
+    said = lamina("audit", table, "-m", tmp_path / "broken")
+    assert said.returncode == 3 and said.stderr.splitlines()[-1] == "error: " + broken["why"]
+
+
+def test_a_nul_is_refused(lamina, tmp_path):
+    for name, more in (("a.tsv", []), ("a.md", ["-m", "gpt2"])):
+        (tmp_path / name).write_bytes(b"model\tquantity\tclaim\ngpt2\tvocab\0_size\t1\ngpt2\tvocab_size\t1\n")
+        done = lamina("audit", tmp_path / name, *more)
+        assert done.returncode == 2 and done.stdout == "" and "error: line 2: " in done.stderr and "(offset 31)" in done.stderr
+
+
 def test_other_wordings(lamina, source):
     """Statements about other models as people write them, right, rounded, wrong and beyond judging; each verdict by hand."""
     path = source / "tests/golden/audit/statements.tsv"
