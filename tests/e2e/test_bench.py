@@ -106,7 +106,7 @@ def test_profile(lamina, model):
     assert "profile" not in json.loads(bench(lamina, model, "-p", "4", "-n", "0", "--json"))[0]
 
 
-@pytest.mark.parametrize("flags", [["--profile", "-o", "csv"], ["-p", "4-2"], ["-p", "0-8*2"], ["-pg", "3"], ["-p", "1-999"], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-npl", "0"], ["-p", "0", "-n", "0"], ["-t", "5000"]])
+@pytest.mark.parametrize("flags", [["--profile", "-o", "csv"], ["-p", "4-2"], ["-p", "0-8*2"], ["-pg", "3"], ["-p", "1-999"], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-npl", "0"], ["-npl", "1-3+18446744073709551615"], ["-npl", "1-3*18446744073709551615"], ["-p", "18446744073709551617"], ["-p", "18014398509481985k"], ["-p", "1-4+18014398509481985k"], ["-p", "0", "-n", "0"], ["-t", "5000"]])
 def test_nonsense_is_refused(lamina, model, flags):
     done = run(lamina, "bench", model, *flags)
     assert done.returncode == 2 and done.stderr.startswith("error: ") and not done.stdout
