@@ -116,8 +116,8 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...)
 
 lm_status lm_fail_errno(lm_error *e, const char *path, const char *what)
 {
-    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s: %s", what, strerror(errno));
-    return lm_fail_in(e, path), LM_IO;
+    lm_fail(e, errno == ENOENT ? LM_NOT_FOUND : LM_IO, NULL, LM_NO_OFFSET, "%s: %s", what, strerror(errno));
+    return lm_fail_in(e, path);
 }
 
 lm_status lm_fail_memory(lm_error *e, const char *what, uint64_t bytes)

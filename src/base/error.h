@@ -33,7 +33,7 @@ lm_status lm_fail_in(lm_error *e, const char *file);
 /* Add a hint line ("convert it with …"). Returns what was raised last. */
 lm_status lm_fail_hint(lm_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* LM_IO about the file `path`: "WHAT: " and what errno says. */
+/* LM_IO about the file `path`, LM_NOT_FOUND where there is none: "WHAT: " and what errno says. */
 lm_status lm_fail_errno(lm_error *e, const char *path, const char *what);
 
 /* Out of memory while making `what`. */

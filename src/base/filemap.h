@@ -16,7 +16,7 @@ typedef struct lm_filemap {
     bool           copied;   /* read into memory instead of mapped (use_mmap false) */
 } lm_filemap;
 
-/* Map a regular file. Folders, pipes and devices are refused. */
+/* Map a regular file. Folders, pipes and devices are refused; LM_NOT_FOUND when the path does not exist. */
 lm_status lm_filemap_open(const char *path, bool use_mmap, lm_filemap *out, lm_error *e);
 void      lm_filemap_close(lm_filemap *m);
 

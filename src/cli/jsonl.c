@@ -38,10 +38,8 @@ lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_erro
     uint64_t number = 0;
     lm_status status;
 
-    if (!f) {
-        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(errno));
-        return lm_fail_in(e, path);
-    }
+    if (!f)
+        return lm_fail_errno(e, path, "cannot be opened");
     status = read_lines(f, each, arg, &number, e);
     if (f != stdin)
         fclose(f);

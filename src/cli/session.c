@@ -1,6 +1,5 @@
 #include "cli/session.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,7 +195,7 @@ lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
     json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, &why), *messages = json_object_get(j, "messages");
 
     if (!j)
-        return why.line < 0 ? lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(errno))
+        return why.line < 0 ? lm_fail_errno(e, path, "cannot be read")
                             : lm_fail(e, LM_FAILED, path, LM_NO_OFFSET, "line %d: %s", why.line, why.text);
     if (!is_conversation(messages)) {
         json_decref(j);

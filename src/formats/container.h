@@ -34,7 +34,7 @@ typedef struct lm_container_options {
 } lm_container_options;
 
 /* `path`: a .gguf file (a split one: any part), a .safetensors file, or a folder with config.json. `o` may be NULL.
- * LM_IO: the path does not exist or cannot be read. LM_BAD_MODEL, LM_UNSUPPORTED: what is there is broken, or of a kind
+ * LM_NOT_FOUND: the path does not exist. LM_IO: it cannot be read. LM_BAD_MODEL, LM_UNSUPPORTED: what is there is broken, or of a kind
  * that this program does not read. */
 lm_status lm_container_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
 void      lm_container_close(lm_container *c);

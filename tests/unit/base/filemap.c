@@ -79,7 +79,7 @@ static void only_regular_files(void **state)
     assert_int_equal(lm_filemap_open(folder, true, &m, &e), LM_IO);
     assert_int_equal(lm_filemap_open("/dev/zero", true, &m, &e), LM_IO);
     path_in(path, folder, "absent");
-    assert_int_equal(lm_filemap_open(path, true, &m, &e), LM_IO);
+    assert_int_equal(lm_filemap_open(path, true, &m, &e), LM_NOT_FOUND);
     assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "No such file"));
     assert_string_equal(e.file, path);
     assert_int_equal(m.fd, -7);                          /* results only on success */
@@ -412,7 +412,7 @@ static void outfiles_are_whole_or_absent(void **state)
     assert_int_equal(st.st_mode & 0777, 0640);
 
     path_in(path, folder, "no/such/folder");
-    assert_int_equal(lm_outfile_open(path, &f, &e), LM_IO);
+    assert_int_equal(lm_outfile_open(path, &f, &e), LM_NOT_FOUND);
     assert_string_equal(e.file, path);
     lm_outfile_abort(NULL);
 }
