@@ -68,19 +68,23 @@ static lm_status choose_language(lm_cli *cli, lm_error *e)
     return LM_OK;
 }
 
-static lm_status run(lm_cli *cli, char **argv, size_t n, lm_error *e)
+static lm_status read_flags(lm_cli *cli, void **options, char **argv, size_t n, lm_error *e)
 {
     const lm_command *c = cli->command;
-    void *options = lm_arena_alloc(&cli->arena, c->options_size ? c->options_size : 1);
 
-    if (!options)
+    *options = lm_arena_alloc(&cli->arena, c->options_size ? c->options_size : 1);
+    if (!*options)
         return lm_fail_memory(e, "options", c->options_size);
     if (c->defaults)
-        c->defaults(options);
-    LM_TRY(lm_flags_read(cli, argv, n, options, e));
+        c->defaults(*options);
+    return lm_flags_read(cli, argv, n, *options, e);
+}
+
+static lm_status run(lm_cli *cli, void *options, lm_error *e)
+{
     lm_out_manner(cli->verbose, cli->quiet, cli->plain);
     LM_TRY(choose_language(cli, e));
-    return cli->help ? print_help(c, e) : c->run(cli, options, e);
+    return cli->help ? print_help(cli->command, e) : cli->command->run(cli, options, e);
 }
 
 /* What the library has to say. */
@@ -115,24 +119,34 @@ static void keep_standard_streams(void)
             _exit(1);
 }
 
+/* Whether a word stands anywhere, be it a value. */
+static bool mentioned(char **argv, size_t n, const char *word)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(argv[i], word) == 0)
+            return true;
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     lm_cli cli = { 0 };
     lm_error e = { .offset = LM_NO_OFFSET };
     lm_status status;
     size_t n = argc > 1 ? (size_t)argc - 1 : 0, used = 0;
+    void *options = NULL;
 
     keep_standard_streams();
     signal(SIGPIPE, SIG_IGN);                            /* a closed pipe is an error of the write */
-    for (int i = 1; i < argc; i++) {                     /* errors about the flags before them obey them too */
-        cli.json |= strcmp(argv[i], "--json") == 0;
-        cli.plain |= strcmp(argv[i], "--no-color") == 0 || strcmp(argv[i], "--no-colour") == 0;
-    }
-    lm_out_manner(false, false, cli.plain);
+    lm_out_manner(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
     lm_log_set(show_log, NULL, LM_LOG_DEBUG);
     status = find_command(&cli, argv + 1, n, &used, &e);
     if (status == LM_OK)
-        status = run(&cli, argv + 1 + used, n - used, &e);
+        status = read_flags(&cli, &options, argv + 1 + used, n - used, &e);
+    if (status == LM_OK)
+        status = run(&cli, options, &e);
+    else
+        cli.json |= mentioned(argv + 1, n, "--json");    /* errors about the flags before it obey it too */
     if (status != LM_OK && status != LM_CANCELLED && !cli.told)
         lm_out_error(&cli, &e);
     lm_arena_free(&cli.arena);
