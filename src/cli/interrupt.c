@@ -17,7 +17,8 @@ static void on_interrupt(int number)
     if (number != SIGINT)
         ended = number;
     if (again) {
-        signal(number, SIG_DFL);                         /* the first was not heard: the next one ends the process */
+        signal(number, SIG_DFL);                         /* the first was not heard: this one ends the process */
+        raise(number);
         return;
     }
     if (g)

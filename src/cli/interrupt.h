@@ -1,5 +1,5 @@
-/* interrupt.h - Ctrl-C stops what the engine is doing, not the program; the second one does. SIGTERM and SIGHUP stop it as
- * Ctrl-C does, and then the program ends: what was half written is removed. */
+/* interrupt.h - Ctrl-C stops what the engine is doing, not the program; a second one, before the first was heard, ends it. SIGTERM
+ * and SIGHUP stop it as Ctrl-C does, and then the program ends: what was half written is removed. */
 #ifndef LM_CLI_INTERRUPT_H
 #define LM_CLI_INTERRUPT_H
 

@@ -21,7 +21,7 @@ lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
     if (f == stdin)
         path = "standard input";
     if (!f)
-        return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(errno));
+        return lm_fail_errno(e, path, "cannot be opened");
     while (!out->failed && out->size <= LM_MAX_INPUT && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
         lm_buf_add(out, chunk, n);
     failed = ferror(f) ? errno : 0;
@@ -141,9 +141,11 @@ static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *
     if (!o->kwargs)
         return LM_OK;
     more = json_loads(o->kwargs, JSON_REJECT_DUPLICATES, &why);
+    if (!more)
+        return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s", why.text);
     if (!json_is_object(more)) {
         json_decref(more);
-        return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s", more ? "not a JSON object" : why.text);
+        return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "not a JSON object");
     }
     json_object_update(c->variables, more);
     json_decref(more);

@@ -53,14 +53,21 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["tokenize", "a", "b", "c"], 2, "usage"),
     (["tokenize", "-p", "x", "-f", "y"], 2, "usage"),
     (["tokenize", "/no/such/model.gguf", "-p", "x"], 1, "not_found"),
-    (["tokenize", "MODEL", "-f", "/no/such/file"], 1, "io"),
-    (["tokenize", "MODEL", "--jsonl", "/no/such/file"], 1, "io"),
+    (["tokenize", "MODEL", "-f", "/no/such/file"], 1, "not_found"),
+    (["tokenize", "MODEL", "--jsonl", "/no/such/file"], 1, "not_found"),
     (["detokenize", "MODEL", "99999999"], 2, "usage"),
     (["detokenize", "MODEL", "--", "-1"], 2, "usage"),
     (["detokenize", "MODEL", "1", "x"], 2, "usage"),
     (["tokenize", "BROKEN", "-p", "x"], 3, "bad_model"),
     (["template", "MODEL"], 2, "usage"),
-    (["template", "MODEL", "--context", "/no/such/file"], 1, "io"),
+    (["template", "MODEL", "--context", "/no/such/file"], 1, "not_found"),
+    (["chat", "MODEL", "--load", "/no/such/file"], 1, "not_found"),
+    (["chat", "MODEL", "--chat-template-file", "/no/such/file"], 1, "not_found"),
+    (["verify", "MODEL", "/no/such.safetensors"], 1, "not_found"),
+    (["audit", "/no/such.tsv"], 1, "not_found"),
+    (["run", "MODEL", "-f", "/tmp"], 1, "io"),
+    (["chat", "MODEL", "--chat-template-kwargs", "{"], 2, "usage"),
+    (["chat", "MODEL", "--chat-template-kwargs", "[]"], 2, "usage"),
     (["doctor", "--cpu", "avx3"], 2, "usage"),
     (["doctor", "extra"], 2, "usage"),
     (["xylophone"], 2, "usage"),
@@ -91,6 +98,15 @@ def test_errors_have_a_status_one_line_and_a_document(lamina, model, tmp_path, a
     document = json.loads(found.stdout)["error"]
     assert set(document) == {"code", "message", "file", "where", "offset"}
     assert document["code"] == code and document["message"] in last_line(found)
+
+
+def test_json_as_a_value_is_a_value(lamina, model):
+    done = run(lamina, "tokenize", model, "-p", "--json")
+    assert done.returncode == 0 and done.stdout.split()[0].isdigit()
+    done = run(lamina, "tokenize", "/no/such/model.gguf", "-p", "--json")
+    assert done.returncode == 1 and done.stdout == ""
+    done = run(lamina, "tokenize", "--nope", "--json")                     # flags that could not be read: it may have been meant
+    assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == "usage"
 
 
 def test_hostile_names_stay_on_one_line(lamina, tmp_path):

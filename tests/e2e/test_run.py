@@ -5,6 +5,7 @@ import pty
 import re
 import signal
 import subprocess
+import time
 
 import pytest
 from conftest import BARE, run
@@ -127,7 +128,7 @@ def test_samplers(lamina):
     (["-p", "x", "--ids", "1"], 2, "one of -p, -f and --ids"),
     (["--ids", "1,x"], 2, "is not a token id"),
     (["-p", ""], 2, "the prompt has no tokens"),
-    (["-f", "/nowhere"], 1, "/nowhere: No such file or directory"),
+    (["-f", "/nowhere"], 1, "/nowhere: cannot be opened: No such file or directory"),
     (["-p", "x", "--cpu", "z80"], 2, "z80"),
 ])
 def test_errors(lamina, args, status, words):
@@ -165,6 +166,20 @@ def test_interrupted(build, model):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert begun == " Paris" and process.returncode == 130 and "stopped: interrupted" in err
+
+
+def test_interrupted_twice(build, model):
+    """The second Ctrl-C ends a program that has not heard the first yet."""
+    def status():
+        process = subprocess.Popen([build / "src/cli/lamina", "run", model, "-p", PARIS * 50, "--ignore-eos", "--temp", "0"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.read(6)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        return process.returncode
+    assert any(status() == -signal.SIGINT for _ in range(20))
 
 
 def test_nobody_listens(build, model):
