@@ -71,9 +71,10 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
         return without_weights(preset ? name : path, preset ? name : config, e);
     if (preset)
         return open_preset(m, name, e);
-    if (config)
+    if (config && (config == path || !o->structure_only))
         return open_config(m, config, e);
-    lm_container_options c = { .no_mmap = o->no_mmap };
+    /* of a folder whose weights are not to be looked at, what lies beside them is: its chat template */
+    lm_container_options c = { .no_mmap = o->no_mmap, .structure_only = o->structure_only };
     return lm_container_open(path, &c, &m->container, e);
 }
 
