@@ -73,7 +73,7 @@ SAYS = {
     "compare openai-gpt gpt2 llama-3.2-1b --view norm --md": "| block | N(x + f(x)) | x + f(N(x)) | x + f(N(x)) |",
     "compare gpt2 mistral-7b-v0.1 deepseek-v2 granite-3b-code-base --view summary":
         "parameters 124,439,808 7,241,732,096 235,741,434,880 3,482,503,680",
-    "compare --history": "trends: the first of these models with each attention 2017 MHA (Transformer) → 2020 MHA+SWA (GPT-3 175B)",
+    "compare --history": "trends: the first of these models with each attention 2017 MHA (Transformer) → 2023 GQA (Llama 2 70B)",
     "compare --history --view timeline": "2018-06 ● GPT (2018) MHA GELU LayerNorm, Post Learned",
     "compare --history --view trends --md": 'N0_0["2017 MHA<br>Transformer"]',
     # memory and devices

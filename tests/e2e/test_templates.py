@@ -33,6 +33,13 @@ def test_the_model_s_own_template(lamina, model, tmp_path):
     assert run(lamina, "template", path, "--context", "-", input=json.dumps(CHAT)).stdout == done.stdout
 
 
+def test_a_folder_needs_no_weights(lamina, source, tmp_path):
+    shutil.copy(source / "tests/golden/llama/gqa/config.json", tmp_path)
+    (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}!")
+    done = run(lamina, "template", tmp_path, "--context", "-", input=json.dumps(CHAT))
+    assert (done.returncode, done.stdout) == (0, "hi!"), done.stderr
+
+
 @pytest.mark.parametrize("template, context, text", [
     ("{{ x }}", {"x": "no newline is added"}, "no newline is added"),
     ("a\n", {}, "a"), ("a\n\n", {}, "a\n"), ("", {}, ""),
