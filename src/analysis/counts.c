@@ -113,7 +113,7 @@ void lm_count_kv(const lm_program *p, lm_dtype type, uint64_t context, uint64_t 
     *out = (lm_kv_counts){ 0 };
     for (uint32_t i = 0; i < p->n_caches; i++) {
         const lm_cache *c        = &p->caches[i];
-        uint64_t        elements = (uint64_t)c->n_kv_heads * (c->k_dim + (c->v_in_k ? 0 : c->v_dim));
+        uint64_t        elements = lm_cache_elements(c);
         uint64_t        keys     = c->window && context > c->window ? c->window : context;
         uint64_t        bytes    = elements * t->bytes / t->block;
         out->elements_per_token += elements;

@@ -58,6 +58,12 @@ typedef struct lm_kv_counts {
     uint32_t n_windows;          /* layers that have one */
 } lm_kv_counts;
 
+/* Of one token in one layer's cache. */
+static inline uint64_t lm_cache_elements(const lm_cache *c)
+{
+    return (uint64_t)c->n_kv_heads * (c->k_dim + (c->v_in_k ? 0 : c->v_dim));
+}
+
 void lm_count_kv(const lm_program *p, lm_dtype type, uint64_t context, uint64_t batch, lm_kv_counts *out);
 
 #endif

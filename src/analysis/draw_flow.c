@@ -151,7 +151,7 @@ static void draw_part(lm_drawing *d, uint32_t layer, lm_part part, const char *n
     w.outer                = x;
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
         uint32_t block = f->ledger->block[i];
-        bool     norm  = p->nodes[i].code == LM_OP_RMS_NORM || p->nodes[i].code == LM_OP_LAYER_NORM;
+        bool     norm  = lm_is_norm(&p->nodes[i]);
         bool     mine  = f->ledger->part[i] == part;
         if (block != LM_NONE && norm)
             mine = p->modules[block].end_op - p->modules[block].first_op > 1 && f->ledger->attends[block] == (part == LM_PART_ATTENTION);

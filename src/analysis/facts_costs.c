@@ -133,12 +133,6 @@ static void fill_mha(lm_facts *f, lm_fact *g)
                       "of the elements of a token, by what this model does instead");
 }
 
-/* Elements of a token that a layer keeps. */
-static uint64_t held_elements(const lm_cache *k)
-{
-    return (uint64_t)k->n_kv_heads * (k->k_dim + (k->v_in_k ? 0 : k->v_dim));
-}
-
 static void fill_kv_at(lm_facts *f, lm_fact *g)
 {
     lm_kv_counts         c;
@@ -147,7 +141,7 @@ static void fill_kv_at(lm_facts *f, lm_fact *g)
 
     lm_count_kv(f->s.program, f->s.kv_type, g->index, f->s.batch, &c);
     for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
-        lm_wide each = held_elements(&f->s.program->caches[i]) * t->bytes / t->block * positions;
+        lm_wide each = lm_cache_elements(&f->s.program->caches[i]) * t->bytes / t->block * positions;
         whole += each;
         first = i ? first : each;
         mha += mha_elements(f, i) * t->bytes / t->block * positions;
@@ -165,7 +159,7 @@ static void fill_kv_at(lm_facts *f, lm_fact *g)
 static void fill_kv_layers(lm_facts *f, lm_fact *list)
 {
     for (uint32_t i = 0; i < f->s.program->n_caches; i++)
-        lm_say_count(list, NULL, held_elements(&f->s.program->caches[i]), LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
+        lm_say_count(list, NULL, lm_cache_elements(&f->s.program->caches[i]), LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                      "kept of every position");
 }
 

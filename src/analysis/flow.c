@@ -114,7 +114,7 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_buf *out)
             c.sum = n->out;
         } else if (!alone && b != block) {
             put_block(f, &c, i);
-        } else if (alone && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM)) {
+        } else if (alone && lm_is_norm(n)) {
             put_norm(&c, n, m);
         } else if (alone && (n->code == LM_OP_ACT || n->code == LM_OP_GLU)) {
             put_act(&c, n);

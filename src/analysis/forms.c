@@ -19,11 +19,6 @@ typedef struct form {
     lm_buf              *out;
 } form;
 
-static bool is_norm(const lm_node *n)
-{
-    return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
-}
-
 static uint32_t maker(const lm_ledger *l, lm_value v)
 {
     return l->program->values[v].producer;
@@ -34,7 +29,7 @@ static bool is_stream(const lm_ledger *l, int32_t layer, lm_value v)
 {
     const lm_node *n = &l->program->nodes[maker(l, v)];
 
-    while (n->layer == layer && is_norm(n))
+    while (n->layer == layer && lm_is_norm(n))
         n = &l->program->nodes[maker(l, n->in[0])];
     return n->layer != layer || lm_is_residual(l, (uint32_t)(n - l->program->nodes));
 }
@@ -74,7 +69,7 @@ static uint32_t number_of_norm(const lm_ledger *l, uint32_t at, uint32_t *all)
     *all = 0;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         uint32_t b = l->block[i];
-        bool     mine = p->nodes[i].layer == p->nodes[at].layer && is_norm(&p->nodes[i]) && b != LM_NONE &&
+        bool     mine = p->nodes[i].layer == p->nodes[at].layer && lm_is_norm(&p->nodes[i]) && b != LM_NONE &&
                         p->modules[b].end_op == p->modules[b].first_op + 1;
         *all += mine;
         n += mine && i <= at;
@@ -193,7 +188,7 @@ uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MOST_
     for (uint32_t i = m->first_op; n == 2 && i < m->end_op; i++)
         for (uint32_t k = 0; i > maker(l, out[1]) && k < p->nodes[i].n_in; k++) {
             lm_value v = p->nodes[i].in[k];
-            while (is_norm(&p->nodes[maker(l, v)]) && p->nodes[maker(l, v)].layer == (int32_t)layer && v != out[1])
+            while (lm_is_norm(&p->nodes[maker(l, v)]) && p->nodes[maker(l, v)].layer == (int32_t)layer && v != out[1])
                 v = p->nodes[maker(l, v)].in[0];
             n = v == m->in ? 1 : n;
         }
@@ -254,7 +249,7 @@ static bool put_made(const lm_ledger *l, lm_value v, int32_t layer, char letter,
     }
     good = n->code != LM_OP_JOIN && n->code != LM_OP_HEAD_LINEAR && n->n_in == 1 && put_made(l, n->in[0], layer, letter, &inner);
     const char *of = inner.data ? inner.data : "";
-    if (n->code == LM_OP_ROPE || is_norm(n))
+    if (n->code == LM_OP_ROPE || lm_is_norm(n))
         lm_buf_printf(out, "%s(%s)", n->code == LM_OP_ROPE ? "RoPE" : "Norm", of);
     else if (n->code == LM_OP_LINEAR)
         lm_buf_printf(out, strlen(of) > 1 ? "W_%c (%s)" : "W_%c %s", letter, of);

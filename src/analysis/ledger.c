@@ -123,7 +123,7 @@ static lm_part part_of(const lm_ledger *l, uint32_t i)
 
     if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION)
         return LM_PART_EMBEDDING;
-    if (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM)
+    if (lm_is_norm(n))
         return LM_PART_NORM;
     if (i == l->head)
         return LM_PART_HEAD;
@@ -295,7 +295,7 @@ uint32_t lm_added_by(const lm_ledger *l, uint32_t i, uint32_t k)
     uint32_t          from = p->values[p->nodes[i].in[k]].producer;
 
     while (p->nodes[from].layer == p->nodes[i].layer &&
-           (p->nodes[from].code == LM_OP_RMS_NORM || p->nodes[from].code == LM_OP_LAYER_NORM || p->nodes[from].code == LM_OP_SCALE))
+           (lm_is_norm(&p->nodes[from]) || p->nodes[from].code == LM_OP_SCALE))
         from = p->values[p->nodes[from].in[0]].producer;
     return p->nodes[from].layer != p->nodes[i].layer || lm_is_residual(l, from) ? LM_NONE : from;
 }

@@ -32,6 +32,11 @@ typedef struct lm_ledger lm_ledger;
 lm_status lm_ledger_new(const lm_program *p, lm_ledger **out, lm_error *e);
 void      lm_ledger_free(lm_ledger *l);
 
+static inline bool lm_is_norm(const lm_node *n)
+{
+    return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
+}
+
 /* Whether an operation adds to the stream: it joins what was made in different parts of a layer, wherever it is recorded. A sum
  * of what one part has made (shared experts beside routed ones) belongs to that part. */
 bool lm_is_residual(const lm_ledger *l, uint32_t i);

@@ -6,11 +6,6 @@
 
 #include "base/language.h"
 
-static bool is_norm(const lm_node *n)
-{
-    return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
-}
-
 static const lm_node *maker(const lm_program *p, lm_value v)
 {
     return &p->nodes[p->values[v].producer];
@@ -31,7 +26,7 @@ static lm_norm_position find_norm_position(const lm_ledger *l)
             continue;
         for (uint32_t k = 0; k < n->n_in; k++) {
             const lm_node *m = maker(p, n->in[k]);
-            if (is_norm(m) && m->layer == n->layer)
+            if (lm_is_norm(m) && m->layer == n->layer)
                 (maker(p, m->in[0])->code == LM_OP_ADD || maker(p, m->in[0])->layer < 0 ? &around : &after)[0] = true;
         }
     }
@@ -40,7 +35,7 @@ static lm_norm_position find_norm_position(const lm_ledger *l)
         if (n->layer < 0 || n->code != LM_OP_LINEAR || !(l->roles[i] & (LM_ROLE_QUERY | LM_ROLE_UP | LM_ROLE_GATE)))
             continue;
         const lm_node *m = maker(p, n->in[0]);
-        if (is_norm(m) && m->layer == n->layer)
+        if (lm_is_norm(m) && m->layer == n->layer)
             before = true;
     }
     /* A norm of the sum that both goes on and is read by the next branch is post-norm, not pre-norm. */

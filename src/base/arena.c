@@ -63,17 +63,25 @@ char *lm_arena_strdup(lm_arena *a, const char *s)
     return lm_arena_strndup(a, s, strlen(s));
 }
 
-char *lm_arena_printf(lm_arena *a, const char *format, ...)
+char *lm_arena_vprintf(lm_arena *a, const char *format, va_list args)
 {
-    va_list args, again;
+    va_list again;
 
-    va_start(args, format);
     va_copy(again, args);
     int   n = vsnprintf(NULL, 0, format, args);
     char *p = n >= 0 ? lm_arena_alloc(a, (size_t)n + 1) : NULL;
     if (p)
         vsnprintf(p, (size_t)n + 1, format, again);
     va_end(again);
+    return p;
+}
+
+char *lm_arena_printf(lm_arena *a, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    char *p = lm_arena_vprintf(a, format, args);
     va_end(args);
     return p;
 }

@@ -4,6 +4,7 @@
 #ifndef LM_BASE_ARENA_H
 #define LM_BASE_ARENA_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ void *lm_arena_array(lm_arena *a, size_t n, size_t size);
 char *lm_arena_strdup(lm_arena *a, const char *s);
 char *lm_arena_strndup(lm_arena *a, const char *s, size_t n);
 char *lm_arena_printf(lm_arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *lm_arena_vprintf(lm_arena *a, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
 /* Give everything back. */
 void lm_arena_free(lm_arena *a);

@@ -67,11 +67,6 @@ lm_status lm_answer_run(lm_answer *a, lm_engine *g, lm_sampler *s, const lm_toke
     o->prefill = on_prefill;
     o->arg = a;
     status = lm_generate(g, a->model, s, prompt->ids, prompt->n, reuse, o, out, e);
-    if (status == LM_FAILED && !e->where[0] && !e->file[0]) {            /* logits that are no numbers: the model's own */
-        lm_model_info info;
-        lm_model_describe(a->model, &info);
-        lm_fail_in(e, info.source);
-    }
     lm_progress_end(&a->bar);
     if (status == LM_OK && a->write.code != LM_OK) {
         lm_generation_free(out);

@@ -59,6 +59,10 @@ int lm_interrupt_ended(void)
 
 void lm_interrupt_clear(void)
 {
+    lm_engine *g = atomic_load(&watched);
+
+    if (g)
+        lm_engine_cancelled(g);                          /* a cancel that came when there was nothing left to end */
     interrupts = 0;
     install();
 }

@@ -107,18 +107,9 @@ static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *ou
 {
     lm_generate_options o = { .max_tokens = s->predict, .stops = s->stops.items };
     lm_answer answer = { .model = s->model, .stream = !s->cli->json };
-    size_t reuse = common_prefix(s, ids);
-    lm_status status;
 
     lm_drafting_generate(s->draft, &s->drafting, &o);
-    status = lm_answer_run(&answer, s->engine, s->sampler, ids, reuse, &o, out, e);
-
-    /* A Ctrl-C that came after the last step of an earlier answer has cancelled this one. */
-    if (status == LM_OK && out->stop == LM_STOP_CANCELLED && !lm_interrupted() && out->ids.n == 0) {
-        lm_generation_free(out);
-        status = lm_answer_run(&answer, s->engine, s->sampler, ids, reuse, &o, out, e);
-    }
-    return status;
+    return lm_answer_run(&answer, s->engine, s->sampler, ids, common_prefix(s, ids), &o, out, e);
 }
 
 static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)

@@ -53,18 +53,13 @@ static const char *keep(lm_builder *b, const char *s)
 char *lm_record_text(lm_builder *b, const char *format, ...)
 {
     static char nothing[] = "";
-    va_list     args, again;
+    va_list     args;
 
     va_start(args, format);
-    va_copy(again, args);
-    int   n    = vsnprintf(NULL, 0, format, args);
-    char *text = n >= 0 ? lm_arena_alloc(&b->p->arena, (size_t)n + 1) : NULL;
-    if (text)
-        vsnprintf(text, (size_t)n + 1, format, again);
-    else
-        lm_record_no_memory(b);
-    va_end(again);
+    char *text = lm_arena_vprintf(&b->p->arena, format, args);
     va_end(args);
+    if (!text)
+        lm_record_no_memory(b);
     return text ? text : nothing;
 }
 

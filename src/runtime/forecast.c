@@ -94,14 +94,14 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
         j.a = (lm_attention_args){ .kv = &at->shape, .q = (float *)(void *)p[1], .q_stride = (uint64_t)s->n_heads * s->k_dim,
                                    .out = (float *)(void *)(p[1] + qs), .out_stride = (uint64_t)s->n_heads * s->v_dim, .rows = rows,
                                    .position = seen * LM_PAGE - rows, .pages = pages, .page_stride = page, .scale = 0.1f };
-        end = lm_timed_now() + LM_TIMED_WINDOW;
-        from = lm_timed_now();
+        end = lm_clock_seconds() + LM_TIMED_WINDOW;
+        from = lm_clock_seconds();
         do {
             j.a.base = p[0] + (uint64_t)(turn++ % layers) * page * seen;
             lm_pool_run_units(g->pool, run_attention, &j, items * ranges * tiles);
             n++;
-        } while (n < 4 || lm_timed_now() < end);
-        seconds = (lm_timed_now() - from) / n / ((double)rows * tiles * (seen * LM_PAGE - (rows - 1) * 0.5));
+        } while (n < 4 || lm_clock_seconds() < end);
+        seconds = (lm_clock_seconds() - from) / n / ((double)rows * tiles * (seen * LM_PAGE - (rows - 1) * 0.5));
     }
     for (int i = 0; i < 3; i++)
         if (p[i])
@@ -130,25 +130,25 @@ static void time_rest(lm_engine *g, const lm_matmul *m, rates *r)
 
     lm_timed_fill(x, 2 * WIDTH, 1);
     memcpy(y, x, sizeof y);
-    from = lm_timed_now();
-    for (; n < 20 || lm_timed_now() - from < LM_TIMED_WINDOW / 4; n++) {
+    from = lm_clock_seconds();
+    for (; n < 20 || lm_clock_seconds() - from < LM_TIMED_WINDOW / 4; n++) {
         g->kernels.row.rms(y, x, NULL, width, 1e-5f);
         g->kernels.row.add(y, y, x, 1, width);
         g->kernels.row.glu(y, x, y, LM_ACT_SILU, width);
         g->kernels.row.mul(y, x, x, width);
     }
-    r->row = (lm_timed_now() - from) / n / (4.0 * width);
+    r->row = (lm_clock_seconds() - from) / n / (4.0 * width);
     r->pack = 0;
     if (m && m->x->pack && m->x->bytes(WIDTH) <= WIDTH * 8) {
-        from = lm_timed_now();
-        for (n = 0; n < 20 || lm_timed_now() - from < LM_TIMED_WINDOW / 4; n++)
+        from = lm_clock_seconds();
+        for (n = 0; n < 20 || lm_clock_seconds() - from < LM_TIMED_WINDOW / 4; n++)
             m->x->pack(to, x, WIDTH);
-        r->pack = (lm_timed_now() - from) / n / WIDTH;
+        r->pack = (lm_clock_seconds() - from) / n / WIDTH;
     }
-    from = lm_timed_now();
-    for (n = 0; n < 200 || lm_timed_now() - from < LM_TIMED_WINDOW / 4; n++)
+    from = lm_clock_seconds();
+    for (n = 0; n < 200 || lm_clock_seconds() - from < LM_TIMED_WINDOW / 4; n++)
         lm_pool_run_units(g->pool, nothing, &count, lm_pool_used(g->pool) * 4);
-    r->stage = (lm_timed_now() - from) / n;
+    r->stage = (lm_clock_seconds() - from) / n;
 }
 
 static const lm_matmul *packing_product(const lm_engine *g)

@@ -16,6 +16,7 @@ typedef struct run {
     lm_sampler                *s;
     const lm_generate_options *o;
     uint32_t                   n_vocab;
+    const char                *source;       /* the model's path */
     lm_draft                   draft;
     lm_row                    *rows;         /* [chunk], and room for a round */
     uint32_t                   chunk;
@@ -132,7 +133,10 @@ static lm_status choose(run *r, const float *logits, uint32_t position, lm_error
     const lm_generate_options *o = r->o;
     lm_token id;
 
-    LM_TRY(lm_sampler_pick(r->s, logits, o->sequence, position, &id, e));
+    lm_status status = lm_sampler_pick(r->s, logits, o->sequence, position, &id, e);
+    if (status == LM_FAILED)                             /* the model's own: its logits are no numbers */
+        lm_fail_in(e, r->source);
+    LM_TRY(status);
     lm_sampler_accept(r->s, id);
     lm_draft_add(&r->draft, id);
     LM_TRY(lm_tokens_add(&r->out.ids, id, e));
@@ -264,6 +268,7 @@ static lm_status prepare(run *r, lm_error *e)
 
     lm_model_describe(r->m, &info);
     r->n_vocab = info.n_vocab;
+    r->source = info.source;
     if (r->o->logprobs > r->n_vocab)
         return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET, "%u of a vocabulary of %u tokens", r->o->logprobs, r->n_vocab);
     r->chunk = lm_engine_max_rows(r->g);

@@ -54,19 +54,19 @@ static void run_product(void *arg, unsigned worker, unsigned share)
 /* Seconds of one product, matrices taken in turn. The median: others use memory too. */
 static double time_product(job *j, uint8_t *w, uint64_t bytes, uint64_t copies)
 {
-    double   took[64], end = lm_timed_now() + LM_TIMED_WINDOW;
+    double   took[64], end = lm_clock_seconds() + LM_TIMED_WINDOW;
     size_t   runs = 0;
     uint64_t turn = 0;
 
     do {
-        double from = lm_timed_now();
+        double from = lm_clock_seconds();
         uint64_t passes = j->a.n > 1 ? 1 : copies < 8 ? copies : 8;
         for (uint64_t i = 0; i < passes; i++) {
             j->a.w = w + turn++ % copies * bytes;
             lm_pool_run_units(j->g->pool, run_product, j, j->shares);
         }
-        took[runs++] = (lm_timed_now() - from) / (double)passes;
-    } while (runs < 64 && (runs < 5 || lm_timed_now() < end));
+        took[runs++] = (lm_clock_seconds() - from) / (double)passes;
+    } while (runs < 64 && (runs < 5 || lm_clock_seconds() < end));
     for (size_t i = 1; i < runs; i++)
         for (size_t k = i; k > 0 && took[k] < took[k - 1]; k--) {
             double t    = took[k];

@@ -35,7 +35,6 @@ uint64_t lm_timed_bytes(const lm_engine *g);
 /* n values as activations and weights have them: bell-shaped enough, none tiny. */
 void lm_timed_fill(float *x, uint64_t n, float size);
 
-static inline double lm_timed_now(void) { return lm_clock_seconds(); }
 
 /* Up to whole lines of a cache. */
 static inline uint64_t lm_timed_rounded(uint64_t bytes)

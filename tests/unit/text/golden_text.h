@@ -132,4 +132,16 @@ static inline size_t equal_decodes(const lm_tokenizer *t, const json_t *rows, si
     return equal;
 }
 
+/* Bytes of each piece that a text is cut into, against those that are wanted: `arg` of lm_pretokenize. */
+typedef struct pieces { const json_t *want; size_t n; bool same; } pieces;
+
+static inline lm_status take_piece(void *arg, lm_view word, lm_error *error)
+{
+    pieces *p = arg;
+
+    (void)error;
+    p->same &= json_integer_value(json_array_get(p->want, p->n++)) == (json_int_t)word.size;
+    return LM_OK;
+}
+
 #endif

@@ -80,17 +80,6 @@ static void every_kind_of_part_agrees(void **state)
 }
 
 /* ---- the names of tokenizer.ggml.pre ---- */
-typedef struct pieces { const json_t *want; size_t n; bool same; } pieces;
-
-static lm_status take_piece(void *arg, lm_view word, lm_error *e)
-{
-    pieces *p = arg;
-
-    (void)e;
-    p->same &= json_integer_value(json_array_get(p->want, p->n++)) == (json_int_t)word.size;
-    return LM_OK;
-}
-
 static void named_pre_tokenizers_cut_alike(void **state)
 {
     json_t                *texts = golden("kinds/texts", ""), *all = golden("pre", ""), *row;

@@ -96,17 +96,6 @@ static void classes_hold_the_same_characters(void **state)
 }
 
 /* ---- texts ---- */
-typedef struct pieces { const json_t *want; size_t n; bool same; } pieces;
-
-static lm_status take_piece(void *arg, lm_view word, lm_error *e)
-{
-    pieces *p = arg;
-
-    (void)e;
-    p->same &= json_integer_value(json_array_get(p->want, p->n++)) == (json_int_t)word.size;
-    return LM_OK;
-}
-
 static void patterns_cut_alike(void **state)
 {
     json_t               *rows  = golden("patterns"), *row;
