@@ -35,6 +35,21 @@ static void time_text(int64_t at, char out[32])
         strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
+/* A bar would end the cell. */
+static void put_name(const char *name, lm_buf *out)
+{
+    lm_buf escaped = { 0 };
+
+    for (; *name; name++) {
+        if (*name == '|')
+            lm_buf_add_char(&escaped, '\\');
+        lm_buf_add_char(&escaped, *name);
+    }
+    lm_buf_add_str(out, "| ");
+    lm_put_cell(out, escaped.data ? escaped.data : "", 30);
+    lm_buf_free(&escaped);
+}
+
 static void md_line(const lm_bench_result *r, lm_buf *out)
 {
     char test[64], speed[64], limit[64], predicted[64];
@@ -46,8 +61,7 @@ static void md_line(const lm_bench_result *r, lm_buf *out)
     else
         snprintf(predicted, sizeof predicted, "–");
     snprintf(limit, sizeof limit, "%.1f %s", r->limit, r->limited_by);
-    lm_buf_add_str(out, "| ");
-    lm_put_cell(out, r->info.name, 30);
+    put_name(r->info.name, out);
     lm_buf_printf(out, " | %6.2f GiB | %8.2f M | %-10s | %7u | %13s | %21s | %15s | %11s | %6.1f %% |\n",
                   (double)r->info.weight_bytes / (double)(1u << 30), (double)r->info.parameters * 1e-6, r->level, r->threads, test, speed,
                   predicted, limit, 100 * r->median / r->limit);

@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import re
+import shutil
 
 import pytest
 from conftest import run
@@ -45,6 +46,15 @@ def test_forms(lamina, model):
     rows = list(csv.DictReader(io.StringIO(bench(lamina, model, *flags, "-o", "csv"))))
     assert [(r["n_prompt"], r["n_gen"]) for r in rows] == [("4", "0"), ("0", "1")] and all(float(r["avg_ts"]) > 0 and None not in r for r in rows)
     assert [json.loads(x)["n_gen"] for x in bench(lamina, model, *flags, "-o", "jsonl").splitlines()] == [0, 1]
+
+
+def test_a_bar_in_a_name_does_not_end_its_cell(lamina, model, tmp_path):
+    shutil.copy(model, tmp_path / "a.gguf")
+    data = (tmp_path / "a.gguf").read_bytes()
+    at = data.index(b"general.name") + len(b"general.name") + 12
+    (tmp_path / "a.gguf").write_bytes(data[:at] + b"a|b" + data[at + 3:])
+    line = bench(lamina, tmp_path / "a.gguf", "-p", "4", "-n", "0", "-t", "1").splitlines()[2]
+    assert line.startswith("| a\\|b") and len(re.findall(r"(?<!\\)\|", line)) == 11
 
 
 def test_ranges_and_pairs(lamina, model):
