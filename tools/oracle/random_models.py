@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """Random models of every family: transformers computes their logits, `lamina verify` judges the engine by them.
 
-    tools/oracle/random_models.py LAMINA [--seed N] [--count N] [--family NAME ...] [--keep FOLDER]
+    tools/oracle/random_models.py LAMINA [--seed N] [--count N] [--family NAME ...] [--keep FOLDER] [--gguf LLAMA_CPP]
 
-Nothing is stored: a model that disagrees is printed with its seed, and its folder kept where --keep says. Status 1 when any
-does. The suite's goldens fix what was found once; this looks for what nobody thought of."""
+With --gguf the model is judged as llama.cpp's converter writes it; LLAMA_CPP is its source (build/oracle/llama.cpp). Not everything
+has a key there, so who disagrees with transformers is held to what llama.cpp itself makes of the file. Nothing is stored: a model that disagrees
+is printed with its seed, and its folder kept where --keep says. Status 1 when any does. The suite's goldens fix what was found once;
+this looks for what nobody thought of."""
 
 import argparse
+import concurrent.futures
+import contextlib
+import io
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import random
@@ -16,13 +22,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 
 os.environ["HF_HUB_OFFLINE"] = os.environ["TQDM_DISABLE"] = "1"
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+import convert
+import peer
+import random_configs
+import store
 from random_configs import FAMILIES
 
 LENGTHS = (1, 2, 7, 33, 65, 150)
@@ -64,9 +75,32 @@ def write(folder, family, r):
     return {"config": keywords, "rows": tuple(ids.shape), "dtype": str(dtype)}
 
 
-def verdict(lamina, folder):
+def twin(folder, family, vocabulary, llama_cpp):
+    """model.gguf beside the folder's files, by llama.cpp's converter, everything in float32. Some converters cut the embedding to the
+    tokens there are, so there is one for each row."""
+    whole = json.loads(store.tokenizer(vocabulary)["tokenizer.json"])
+    named = whole["model"]["vocab"]
+    named |= {f"<{i}>": i for i in range(len(named), vocabulary - 1)}
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+    case = types.SimpleNamespace(path=family, family=family, kwargs={"vocab_size": vocabulary}, raw_config=False, plain_vocab=True, dtype="F32")
+    with contextlib.redirect_stderr(io.StringIO()):
+        convert.gguf(case, folder, llama_cpp, folder / "model.gguf")
+    return folder / "model.gguf"
+
+
+def peer_golden(folder):
+    """peer.safetensors beside the folder's golden: what llama.cpp makes of its model.gguf, run apart, for it may abort."""
+    ids = load_file(folder / "golden.safetensors")["input_ids"]
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        rows = pool.submit(peer.run, folder / "model.gguf", ids.tolist(), n_ctx=256).result()
+    save_file({"input_ids": ids, "logits": torch.stack([torch.from_numpy(x) for x in rows])}, folder / "peer.safetensors",
+              metadata={"source": "llama.cpp"})
+    return folder / "peer.safetensors"
+
+
+def verdict(lamina, model, golden, *flags):
     """(agrees, largest relative error, what was said)"""
-    p = subprocess.run([lamina, "verify", folder, folder / "golden.safetensors", "--json"], capture_output=True, text=True)
+    p = subprocess.run([lamina, "verify", model, golden, "--json", *flags], capture_output=True, text=True)
     try:
         answer = json.loads(p.stdout)
     except ValueError:
@@ -81,10 +115,13 @@ def main():
     a.add_argument("--count", type=int, default=len(FAMILIES))
     a.add_argument("--family", nargs="*", choices=FAMILIES, default=list(FAMILIES))
     a.add_argument("--keep", type=pathlib.Path)
+    a.add_argument("--gguf", type=pathlib.Path, metavar="LLAMA_CPP")
     a = a.parse_args()
 
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
+    if a.gguf:
+        random_configs.VOCABULARIES = tuple(v for v in random_configs.VOCABULARIES if v > 128)      # room for the tokenizer's bytes
     tally = {f: {"models": 0, "disagree": 0, "refused": 0, "error": 0.0} for f in a.family}
     for seed in range(a.seed, a.seed + a.count):
         family = a.family[seed % len(a.family)]
@@ -98,7 +135,20 @@ def main():
                 t["refused"] += 1
                 print(f"seed {seed} {family}: transformers: {type(e).__name__}: {str(e)[:120]!r}", flush=True)
                 continue
-            agrees, error, said = verdict(a.lamina, folder)
+            if a.gguf:
+                try:
+                    model = twin(folder, family, drawn["config"]["vocab_size"], a.gguf)
+                except (Exception, SystemExit) as e:
+                    t["refused"] += 1
+                    print(f"seed {seed} {family}: converter: {type(e).__name__}: {str(e)[:120]!r}", flush=True)
+                    continue
+            agrees, error, said = verdict(a.lamina, model if a.gguf else folder, folder / "golden.safetensors")
+            if a.gguf and not agrees:
+                try:
+                    agrees, error, again = verdict(a.lamina, model, peer_golden(folder), "--tol", "0.01")
+                except Exception as e:
+                    again = f"llama.cpp: {type(e).__name__}: {str(e)[:120]!r}"
+                said = f"transformers: {said}\n    llama.cpp: {again}"
             t["models"] += 1
             t["error"] = max(t["error"], error)
             if not agrees:
