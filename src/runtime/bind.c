@@ -42,17 +42,26 @@ static bool is_turned(const lm_model *m, const lm_weight *w)
     return w->transposed && lm_container_kind_of(m->container) != LM_GGUF;
 }
 
+/* ggml keeps no slowest dimensions of one: what it writes (every quantised file) has a matrix of one row as a vector. */
+static bool same_shape(const uint64_t *a, uint32_t n, const uint64_t *b, uint32_t n_b, bool ones_dropped)
+{
+    for (; ones_dropped && n > 1 && *a == 1; n--)
+        a++;
+    for (; ones_dropped && n_b > 1 && *b == 1; n_b--)
+        b++;
+    return n == n_b && memcmp(a, b, n * sizeof *a) == 0;
+}
+
 static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_tensor_info *t, lm_error *e)
 {
-    char     want[96], have[160];
-    bool     same = t->n_dims == w->n_dims, turned = is_turned(m, w);
-    uint64_t dims[2] = { w->dims[turned], w->dims[!turned] };
+    char            want[96], have[160];
+    bool            turned = is_turned(m, w);
+    uint64_t        dims[2] = { w->dims[turned], w->dims[!turned] };
+    const uint64_t *wanted = w->n_dims == 2 ? dims : w->dims;
 
-    for (uint32_t i = 0; same && i < w->n_dims; i++)
-        same = t->dims[i] == (w->n_dims == 2 ? dims[i] : w->dims[i]);
-    if (same)
+    if (same_shape(wanted, w->n_dims, t->dims, t->n_dims, lm_container_kind_of(m->container) == LM_GGUF))
         return LM_OK;
-    shape_text(want, sizeof want, w->n_dims == 2 ? dims : w->dims, w->n_dims);
+    shape_text(want, sizeof want, wanted, w->n_dims);
     shape_text(have, sizeof have, t->dims, t->n_dims);
     lm_fail(e, LM_BAD_MODEL, t->name, (int64_t)t->offset, "expected %s, the file has %s", want, have);
     return lm_fail_in(e, lm_container_file_of(m->container, t));

@@ -102,6 +102,17 @@ def experts_apart(case: Case, path: Path) -> None:
             tensors=[(t.name.replace("_exps.", f".{e}."), np.array(t.data[e]), t.tensor_type) for t in stacks for e in range(len(t.data))])
 
 
+def ones_dropped(case: Case, path: Path) -> None:
+    """As ggml writes tensors, in every quantised file: without slowest dimensions of one."""
+    def shaped(name, t):
+        import numpy as np
+        x = np.array(t.data)
+        while x.ndim > 1 and x.shape[0] == 1:
+            x = x[0]
+        return x, t.tensor_type
+    rewrite(path, replace=shaped)
+
+
 def longrope(case: Case, path: Path) -> None:
     """What llama.cpp wants of a longrope model and its Llama converter leaves out (its Phi-3 converter writes them)."""
     import math
