@@ -44,9 +44,10 @@ lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_er
     }
     LM_TRY_GOTO(lm_regex_translate(pattern, &spelled, where, e));
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    /* PCRE2 10.42 makes the first part of "\P{M}+\P{L}" possessive as if nothing could be both, and then nothing matches. */
     r->code = pcre2_compile((PCRE2_SPTR)(spelled.size ? spelled.data : ""), spelled.size,
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C, &code,
-                            &at, context);
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C |
+                                PCRE2_NO_AUTO_POSSESS, &code, &at, context);
     if (!r->code) {
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
         status = lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "pattern '%s': %s at byte %zu", spelled.data, why, at);

@@ -151,6 +151,7 @@ def main():
                 print(f"seed {seed}: {len(wrong)} texts, {texts[i]!a}\n    here  {[t.id_to_token(k) for k in got[i]]}\n    there {[t.id_to_token(k) for k in want[i]]}"
                       f"\n    {parts}", flush=True)
                 if a.keep:
+                    a.keep.mkdir(parents=True, exist_ok=True)
                     (a.keep / f"{seed}.json").write_text(json.dumps(spec), encoding="utf-8")
     print(*(f"{name} {n}" for name, n in tally.items()), sep=", ")
     return tally["disagree"] > 0

@@ -25,6 +25,7 @@ PATTERNS = [
     "[[:punct:]]+", "[[:alpha:]]+|[[:digit:]]{1,3}", "[^[:^alpha:]]+", "[[:^upper:][:space:]]+", "[[:alnum:]&&[^a-m]]+", r"[[:alpha:]\d]+[[:^print:]]?",
     "a(?i)b|c", "(?i)ab|c", "(a(?i)b|c)d|A", "x|(?:a(?i)B(?-i)c|d)|D", "(?i)a|(?-i)b|c", "(?m)a.b|(?-m).", "(?x) a b # [(c\n | c", "(?x: a # )\n b )c d",
     "a(?#[b\\))c|b", r"(?i:'s|'t)|\b\p{L}+", r"(?:\b|a)b", r"(?=\b)|1", r"(?<!\w)\w|\w(?!\w)",
+    r"\P{M}+\P{L}", r"\P{L}*\P{N}|\p{N}", r"a\p{^Lu}+\p{^Ll}+",
 ]
 TEXTS = [
     "", "पानी है २३", "don't stop, I'LL", "aé é\u0301e", "m²3 ½x ¹² ⁴a", "a☺b+c<d$e_f", "aⅧbⅧ", "Aªbº", "aCab", "ab aB Ab AB abd aCd aCD Abd", "xaBC xabc d D",
