@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Random models of every family: transformers computes their logits, `lamina verify` judges the engine by them.
 
-    tools/oracle/random_models.py LAMINA [--seed N] [--count N] [--family NAME ...] [--keep FOLDER] [--gguf LLAMA_CPP]
+    tools/oracle/random_models.py LAMINA [--seed N] [--count N] [--family NAME ...] [--keep FOLDER]
+                                   [--gguf LLAMA_CPP [--quantise]]
 
 With --gguf the model is judged as llama.cpp's converter writes it; LLAMA_CPP is its source (build/oracle/llama.cpp). Not everything
-has a key there, so who disagrees with transformers is held to what llama.cpp itself makes of the file. Nothing is stored: a model that disagrees
-is printed with its seed, and its folder kept where --keep says. Status 1 when any does. The suite's goldens fix what was found once;
-this looks for what nobody thought of."""
+has a key there, so who disagrees with transformers is held to what llama.cpp itself makes of the file. With --quantise it is then
+quantised by llama.cpp to a type drawn at random, and the divergence from llama.cpp's logits judges every instruction set. Nothing is
+stored: a model that disagrees is printed with its seed, and its folder kept where --keep says. Status 1 when any does. The suite's
+goldens fix what was found once; this looks for what nobody thought of."""
 
 import argparse
 import concurrent.futures
@@ -32,11 +34,14 @@ from safetensors.torch import load_file, save_file
 
 import convert
 import peer
+import quantise
 import random_configs
 import store
 from random_configs import FAMILIES
 
 LENGTHS = (1, 2, 7, 33, 65, 150)
+LEVELS = ("ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16")
+MIXTURES = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K_M Q4_K_M Q5_K_M Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 F16 BF16".split()
 EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
 
 
@@ -88,11 +93,28 @@ def twin(folder, family, vocabulary, llama_cpp):
     return folder / "model.gguf"
 
 
+def apart(call, *arguments, **named):
+    """A call of llama.cpp in a process of its own, for it may abort: then the next call gets a new one."""
+    if not apart.pool:
+        apart.pool = concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    try:
+        return apart.pool.submit(call, *arguments, **named).result()
+    except concurrent.futures.process.BrokenProcessPool:
+        apart.pool = None
+        raise
+
+
+apart.pool = None
+
+
+def mixture(kind, source, out):
+    quantise.mixture(kind)(source, out)
+
+
 def peer_golden(folder):
-    """peer.safetensors beside the folder's golden: what llama.cpp makes of its model.gguf, run apart, for it may abort."""
+    """peer.safetensors beside the folder's golden: what llama.cpp makes of its model.gguf."""
     ids = load_file(folder / "golden.safetensors")["input_ids"]
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        rows = pool.submit(peer.run, folder / "model.gguf", ids.tolist(), n_ctx=256).result()
+    rows = apart(peer.run, folder / "model.gguf", ids.tolist(), n_ctx=256)
     save_file({"input_ids": ids, "logits": torch.stack([torch.from_numpy(x) for x in rows])}, folder / "peer.safetensors",
               metadata={"source": "llama.cpp"})
     return folder / "peer.safetensors"
@@ -105,7 +127,30 @@ def verdict(lamina, model, golden, *flags):
         answer = json.loads(p.stdout)
     except ValueError:
         answer = {"error": p.stdout[:200]}
-    return p.returncode == 0, answer.get("max_rel_err") or 0.0, f"status {p.returncode}: {p.stderr.strip()[-250:]}"
+    same = all((answer.get("bitwise") or {}).values())
+    said = f"status {p.returncode}: {p.stderr.strip()[-250:]}" + ("" if same else ", in pieces other bits")
+    return p.returncode == 0 and same, answer.get("max_rel_err") or 0.0, said
+
+
+def judged_gguf(lamina, model, folder):
+    agrees, error, said = verdict(lamina, model, folder / "golden.safetensors")
+    if agrees:
+        return agrees, error, said
+    agrees, error, again = verdict(lamina, model, peer_golden(folder), "--tol", "0.01")
+    return agrees, error, f"transformers: {said}\n    llama.cpp: {again}"
+
+
+def judged_quantised(lamina, model, folder, kind):
+    """Float32, and every level's own arithmetic, against llama.cpp's, which rounds activations too."""
+    apart(mixture, kind, model, folder / "quantised.gguf")
+    (folder / "quantised.gguf").replace(model)
+    golden, worst = peer_golden(folder), 0.0
+    for flags in ((), *(("--compute", "auto", "--cpu", level) for level in LEVELS)):
+        agrees, error, said = verdict(lamina, model, golden, "--kl-max", "0.02", *flags)
+        worst = max(worst, error)
+        if not agrees:
+            return False, worst, f"{kind} {' '.join(flags)}: {said}"
+    return True, worst, ""
 
 
 def main():
@@ -116,10 +161,15 @@ def main():
     a.add_argument("--family", nargs="*", choices=FAMILIES, default=list(FAMILIES))
     a.add_argument("--keep", type=pathlib.Path)
     a.add_argument("--gguf", type=pathlib.Path, metavar="LLAMA_CPP")
+    a.add_argument("--quantise", action="store_true")
     a = a.parse_args()
 
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
+    if a.quantise and not a.gguf:
+        sys.exit("--quantise needs --gguf")
+    if a.quantise:                       # widths of whole blocks
+        random_configs.sizes = lambda r: (r.choice((4, 8)), r.choice((32, 64)), r.choice((256, 320, 512, 96)), r.choice((1, 2)))
     if a.gguf:
         random_configs.VOCABULARIES = tuple(v for v in random_configs.VOCABULARIES if v > 128)      # room for the tokenizer's bytes
     tally = {f: {"models": 0, "disagree": 0, "refused": 0, "error": 0.0} for f in a.family}
@@ -135,20 +185,22 @@ def main():
                 t["refused"] += 1
                 print(f"seed {seed} {family}: transformers: {type(e).__name__}: {str(e)[:120]!r}", flush=True)
                 continue
-            if a.gguf:
-                try:
+            try:
+                if a.gguf:
                     model = twin(folder, family, drawn["config"]["vocab_size"], a.gguf)
-                except (Exception, SystemExit) as e:
+            except (Exception, SystemExit) as e:
+                t["refused"] += 1
+                print(f"seed {seed} {family}: converter: {type(e).__name__}: {str(e)[:120]!r}", flush=True)
+                continue
+            try:
+                agrees, error, said = (judged_quantised(a.lamina, model, folder, r.choice(MIXTURES)) if a.quantise else
+                                       judged_gguf(a.lamina, model, folder) if a.gguf else
+                                       verdict(a.lamina, folder, folder / "golden.safetensors"))
+            except (Exception, SystemExit) as e:
+                agrees, error, said = False, 0.0, f"llama.cpp: {type(e).__name__}: {str(e)[:120]!r}"
+                if a.quantise:           # nobody to judge by
                     t["refused"] += 1
-                    print(f"seed {seed} {family}: converter: {type(e).__name__}: {str(e)[:120]!r}", flush=True)
                     continue
-            agrees, error, said = verdict(a.lamina, model if a.gguf else folder, folder / "golden.safetensors")
-            if a.gguf and not agrees:
-                try:
-                    agrees, error, again = verdict(a.lamina, model, peer_golden(folder), "--tol", "0.01")
-                except Exception as e:
-                    again = f"llama.cpp: {type(e).__name__}: {str(e)[:120]!r}"
-                said = f"transformers: {said}\n    llama.cpp: {again}"
             t["models"] += 1
             t["error"] = max(t["error"], error)
             if not agrees:
