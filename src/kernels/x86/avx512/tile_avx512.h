@@ -67,21 +67,43 @@ INLINE __m512i four(const uint8_t *x)
     return _mm512_set1_epi32(v);
 }
 
-/* Integer sums of a unit, or of half of one. Written out because the compiler would fold the broadcast into every product. */
-INLINE void dots(const traits t, const uint8_t *const *x, const uint8_t *const *p, uint64_t at, const int half, const int strips,
-                 const int tokens, __m512i sum[2][TOKENS])
+/* Asks for the lines of a strip that begin in [from, to) bytes past p, so many bytes further. */
+INLINE void prefetch_lines(const operands *o, const uint8_t *p, const uint32_t from, const uint32_t to)
+{
+    for (uint32_t i = (from + 63) / 64 * 64; i < to; i += 64) {
+        if (o->ahead)
+            _mm_prefetch((const char *)p + o->ahead + i, _MM_HINT_T1);
+        if (o->near)
+            _mm_prefetch((const char *)p + o->near + i, _MM_HINT_T0);
+    }
+}
+
+/* An eighth of a unit's, with every four columns: all at once would take the buffers that loads of x wait for. */
+INLINE void prefetch_eighth(const traits t, const operands *o, const uint8_t *const *p, const int v, const int strips)
+{
+#pragma GCC unroll 2
+    for (int s = 0; s < strips; s++)
+        prefetch_lines(o, p[s], (uint32_t)v * t.unit / 8, (uint32_t)(v + 1) * t.unit / 8);
+}
+
+/* Integer sums of a unit, or of half of one; meanwhile it asks for later units. Written out because the compiler would fold the
+ * broadcast into every product. */
+INLINE void dots(const traits t, const operands *o, const uint8_t *const *p, uint64_t at, const bool asks, const int half,
+                 const int strips, const int tokens, __m512i sum[2][TOKENS])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
 
 #pragma GCC unroll 8
     for (int j = 0; j < tokens; j++)
-        sum[0][j] = sum[1][j] = start_of(t, x[j] + at, half);
+        sum[0][j] = sum[1][j] = start_of(t, o->x[j] + at, half);
 #pragma GCC unroll 8
     for (int v = from; v < to; v++) {
+        if (asks)
+            prefetch_eighth(t, o, p, v, strips);
         __m512i w0 = t.codes(p[0] + t.numbers, v), w1 = strips == 2 ? t.codes(p[1] + t.numbers, v) : w0;
 #pragma GCC unroll 8
         for (int j = 0; j < tokens; j++) {
-            __m512i columns = four(x[j] + at + 4 * v);
+            __m512i columns = four(o->x[j] + at + 4 * v);
             __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[0][j]) : "v"(w0), "v"(columns));
             if (strips == 2)
                 __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[1][j]) : "v"(w1), "v"(columns));
@@ -160,22 +182,6 @@ INLINE void rescale(const operands *o, uint64_t b, const int strips, const int t
     }
 }
 
-INLINE void prefetch_lines(const uint8_t *p, const uint32_t bytes, uint64_t ahead, uint64_t near)
-{
-    for (uint32_t i = 0; i < bytes; i += 64)
-        _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
-    for (uint32_t i = 0; i < bytes && near; i += 64)
-        _mm_prefetch((const char *)p + near + i, _MM_HINT_T0);
-}
-
-/* What a strip has of unit b, its eight's numbers with the first. */
-INLINE void prefetch_unit(const traits t, const operands *o, uint64_t b, const uint8_t *p)
-{
-    if (t.head && b % 8 == 0)
-        prefetch_lines(p - t.head, t.head, o->ahead, o->near);
-    prefetch_lines(p, t.unit, o->ahead, o->near);
-}
-
 /* One or two strips against `tokens` rows of x. */
 INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, __m512 out[2][TOKENS])
 {
@@ -191,6 +197,8 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
     for (int j = 0; j < tokens; j++)
         acc[0][j] = acc[1][j] = _mm512_setzero_ps();
     for (uint64_t b = 0; b < o->cols / 32; b++) {
+        const bool asks = b == next;
+        next += asks ? o->turns : 0;
         if (t.head && b % 8 == 0) {
 #pragma GCC unroll 2
             for (int s = 0; s < strips; s++) {
@@ -199,14 +207,10 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
 #pragma GCC unroll 8
                 for (uint32_t i = 0; i < 8; i++)
                     put_numbers(t, (lm_unit_at){ .head = p[s], .scales = scales, .of8 = i }, eight[s] + i * numbers);
+                if (asks)
+                    prefetch_lines(o, p[s], 0, t.head);
                 p[s] += t.head;
             }
-        }
-        if (b == next) {
-            prefetch_unit(t, o, b, p[0]);
-            if (strips == 2)
-                prefetch_unit(t, o, b, p[1]);
-            next += o->turns;
         }
         if (o->below) {
 #pragma GCC unroll 8
@@ -220,7 +224,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
             __m512i sum[2][TOKENS];
-            dots(t, o->x, p, 64 * b, half, strips, tokens, sum);
+            dots(t, o, p, 64 * b, asks, half, strips, tokens, sum);
             finish(finished, o, u, b, half, strips, tokens, sum, acc);
         }
         p[0] += t.unit;
