@@ -26,9 +26,9 @@ static const struct {
     { "i8mm", LM_CPU_I8MM },
 #else
     { "ref", 0 },
-    { "avx2", LM_CPU_AVX2 },
+    { "avx2", LM_CPU_AVX2 | LM_CPU_INTEL },
     { "avxvnni", LM_CPU_AVXVNNI | LM_CPU_AVXVNNI_VEX },
-    { "avx512", LM_CPU_AVX512 | LM_CPU_TWO_PORTS },
+    { "avx512", LM_CPU_AVX512 },
     { "avx512vnni", LM_CPU_AVX512_VNNI },
     { "avx512bf16", LM_CPU_AVX512_BF16 },
     { "amx", LM_CPU_AMX },
@@ -84,7 +84,7 @@ static lm_cpu detect(void)
     if (!avx || (os & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7))
         return 0;
     if (has(b7, 5) && fma && f16c && has(b7, 8))
-        set |= LM_CPU_AVX2;
+        set |= LM_CPU_AVX2 | (from_intel() ? LM_CPU_INTEL : 0);
     if (!__get_cpuid_count(7, 1, &a1, &b, &c, &d))
         a1 = 0;
     if (set && has(a1, 4))
@@ -96,8 +96,6 @@ static lm_cpu detect(void)
             set |= LM_CPU_AVX512_VNNI | LM_CPU_AVXVNNI;
         if (has(a1, 5))
             set |= LM_CPU_AVX512_BF16;
-        if (from_intel())
-            set |= LM_CPU_TWO_PORTS;
     }
     /* AMX-BF16 22, AMX-TILE 24, AMX-INT8 25 */
     const lm_cpu under = LM_CPU_AVX512_VNNI | LM_CPU_AVX512_BF16;
@@ -158,7 +156,7 @@ static void read_brand(void) {}
  * its tiles, and is kept. */
 static lm_cpu automatic(void)
 {
-    bool slow_bf16 = detected & LM_CPU_TWO_PORTS;
+    bool slow_bf16 = detected & LM_CPU_INTEL;
     bool tiles     = detected & LM_CPU_AMX;
 
     return slow_bf16 && !tiles ? ~(lm_cpu)LM_CPU_AVX512_BF16 : UINT32_MAX;

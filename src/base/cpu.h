@@ -20,8 +20,9 @@ enum {
     LM_CPU_AVX512_BF16 = 1u << 4,
     LM_CPU_AVXVNNI_VEX = 1u << 5,    /* and in that of AVX-VNNI; else in that of AVX512-VNNI */
     LM_CPU_AMX         = 1u << 6,    /* tiles of int8 and bfloat16, which the system lets this process use */
-    /* No instructions but how they run: all that vectors of 512 bits do shares two ports, and vdpbf16ps takes both (Intel). */
-    LM_CPU_TWO_PORTS   = 1u << 7,
+    /* No instructions but how they run: a product with one row reads memory faster if it asks ahead, all that vectors of 512 bits do
+     * shares two ports, and vdpbf16ps takes both. */
+    LM_CPU_INTEL       = 1u << 7,
     LM_CPU_NEON        = 1u << 8,
     LM_CPU_DOTPROD     = 1u << 9,
     LM_CPU_I8MM        = 1u << 10,

@@ -171,9 +171,14 @@ double best_seconds(void (*call)(void *), void *arg)
 
 enum { LEVELS = 16 };
 
-/* What this machine has: every level, and avx512vnni as it is tuned for other processors. */
+/* What this machine has: every level, and those of strips as they are tuned for other processors. */
 static size_t find_levels(level out[LEVELS])
 {
+    static const char *const tuned[][3] = {
+        { "avx2", "avx2, AMD", "avx2, Intel" },
+        { "avxvnni", "avxvnni, AMD", "avxvnni, Intel" },
+        { "avx512vnni", "avx512vnni, AMD", "avx512vnni, Intel" },
+    };
     lm_cpu mask, last = ~0u;
     size_t n = 0;
 
@@ -183,9 +188,11 @@ static size_t find_levels(level out[LEVELS])
             continue;
         last = l.cpu = mask & lm_cpu_detected();
         out[n++] = l;
-        if (!strcmp(l.name, "avx512vnni")) {
-            l.name = l.cpu & LM_CPU_TWO_PORTS ? "avx512vnni, many ports" : "avx512vnni, two ports";
-            l.cpu ^= LM_CPU_TWO_PORTS;
+        for (size_t t = 0; t < sizeof tuned / sizeof *tuned; t++) {
+            if (strcmp(l.name, tuned[t][0]))
+                continue;
+            l.name = tuned[t][l.cpu & LM_CPU_INTEL ? 1 : 2];
+            l.cpu ^= LM_CPU_INTEL;
             out[n++] = l;
         }
     }

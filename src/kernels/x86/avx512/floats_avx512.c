@@ -81,16 +81,16 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
 
 COLUMNS_LAYOUT(LM_F32, f32, 4)
 COLUMNS_LAYOUT(LM_F16, f16, 2)
-#define KERNEL(word, size) TILES(word, size) RECORD(strips, word, false) RECORD(two_ports, word, true)
+#define KERNEL(word, size) TILES(word, size) RECORD(strips, word, false) RECORD(ahead, word, true)
 KERNEL(f32, 4)
 KERNEL(f16, 2)
 KERNEL(bf16, 2)
 
 void lm_floats_init_avx512(lm_kernels *k)
 {
-    const bool ahead = k->cpu & LM_CPU_TWO_PORTS;
+    const bool ahead = k->cpu & LM_CPU_INTEL;
 
-    k->exact[LM_F32]  = k->fast[LM_F32]  = ahead ? &two_ports_f32 : &strips_f32;
-    k->exact[LM_F16]  = k->fast[LM_F16]  = ahead ? &two_ports_f16 : &strips_f16;
-    k->exact[LM_BF16] = k->fast[LM_BF16] = ahead ? &two_ports_bf16 : &strips_bf16;
+    k->exact[LM_F32]  = k->fast[LM_F32]  = ahead ? &ahead_f32 : &strips_f32;
+    k->exact[LM_F16]  = k->fast[LM_F16]  = ahead ? &ahead_f16 : &strips_f16;
+    k->exact[LM_BF16] = k->fast[LM_BF16] = ahead ? &ahead_bf16 : &strips_bf16;
 }

@@ -13,7 +13,7 @@ void lm_floats_init_avx512(lm_kernels *k);
 void lm_attention_kernels_init_avx512(lm_attention_kernels *k);
 void lm_attention_kernels_init_avx512bf16(lm_attention_kernels *k);      /* over those of avx512: pages are the same */
 void lm_strips_init_avx512vnni(lm_kernels *k);
-/* What a processor with LM_CPU_TWO_PORTS has of a type that lm_strip_of knows. */
+/* What a processor with LM_CPU_INTEL has of a type that lm_strip_of knows. */
 const lm_matmul *lm_strips_two_ports(lm_dtype type);
 void lm_strips_init_avx512bf16(lm_kernels *k);
 

@@ -282,7 +282,7 @@ const lm_matmul *lm_strips_two_ports(lm_dtype type)
 
 void lm_strips_init_avx512vnni(lm_kernels *k)
 {
-#define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_TWO_PORTS ? &two_ports_##word : &strips_##word;
+#define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_INTEL ? &two_ports_##word : &strips_##word;
     STRIPS(X)
 #undef X
 }
