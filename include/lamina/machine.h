@@ -42,6 +42,7 @@ typedef struct lm_limits {
     double   busy;                   /* share of the time that other work took from the measuring threads, 0…1: with much of
                                         it the figures are too low */
     double   seconds;                /* that measuring took; 0: these were in the cache */
+    bool     kept;                   /* they are in the cache now */
 } lm_limits;
 
 typedef struct lm_measure_options {

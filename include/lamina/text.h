@@ -57,6 +57,9 @@ bool        lm_tokenizer_is_end(const lm_tokenizer *t, lm_token id);
 /* One line for people: "byte-level BPE, 49152 tokens, 48900 merges, pre smollm". */
 const char *lm_tokenizer_summary(const lm_tokenizer *t);
 
+/* What was unusual while opening; one line each, NULL past the end. */
+const char *lm_tokenizer_warning(const lm_tokenizer *t, size_t i);
+
 /* ---- streaming: never half a character ---- */
 typedef struct lm_stream lm_stream;
 /* `continues`: the text follows a prompt, so a leading space stays. */

@@ -159,3 +159,13 @@ size_t lm_edit_distance(const char *a, const char *b)
     }
     return row[n];
 }
+
+const char *lm_buf_string(const lm_buf *b, size_t i)
+{
+    const char *p = b->data, *end = p + b->size;
+
+    for (; p && p < end; p += strlen(p) + 1)
+        if (i-- == 0)
+            return p;
+    return NULL;
+}

@@ -40,6 +40,7 @@ bool lm_buf_reserve(lm_buf *b, size_t more);            /* room for `more` bytes
 void lm_buf_clear(lm_buf *b);                           /* keeps the memory */
 void lm_buf_free(lm_buf *b);
 lm_view lm_buf_view(const lm_buf *b);
+const char *lm_buf_string(const lm_buf *b, size_t i);   /* the i-th of strings that end with a NUL each; NULL past the last */
 
 /* The value of a hexadecimal digit; -1 for anything else. */
 int lm_hex_digit(char c);

@@ -63,7 +63,7 @@ typedef struct lm_command {
     size_t               min_args, max_args;
     size_t               options_size;
     void               (*defaults)(void *options);          /* NULL: all zero */
-    /* The process ends with lm_status_exit of what this returns. Errors are printed by main; LM_CANCELLED is silent. */
+    /* The process ends with lm_status_exit of what this returns. Errors are printed by main. */
     lm_status          (*run)(lm_cli *cli, void *options, lm_error *e);
 } lm_command;
 

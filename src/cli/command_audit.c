@@ -86,6 +86,17 @@ static lm_status find_subject(audit *a, const char *name, subject **out, lm_erro
 
 /* ---- one statement ---- */
 
+/* As a terminal may see it. */
+static const char *escaped(audit *a, const char *text)
+{
+    size_t size = 4 * strlen(text) + 1;
+    char  *out  = lm_arena_alloc(&a->cli->arena, size);
+
+    if (out)
+        lm_escape(out, size, text);
+    return out ? out : "";
+}
+
 static lm_status show(audit *a, const char *model, const char *quantity, const char *claim, const lm_judgement *j, const char *why,
                       lm_error *e)
 {
@@ -102,7 +113,8 @@ static lm_status show(audit *a, const char *model, const char *quantity, const c
         return LM_OK;
     const char *word = _(lm_claim_word(j->verdict));
     unsigned    used = lm_text_columns(word);
-    lm_buf_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "", model, quantity, claim);
+    lm_buf_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "", escaped(a, model),
+                  escaped(a, quantity), escaped(a, claim));
     if (j->verdict == LM_CLAIM_WRONG || j->verdict == LM_CLAIM_ROUNDED)
         lm_buf_printf(&a->out, _("; it is %s"), j->truth);
     lm_buf_printf(&a->out, "%s%s%s\n", *why ? " (" : "", *why ? _(why) : "", *why ? ")" : "");

@@ -330,7 +330,10 @@ static lm_status converse(talk *t, lm_error *e)
         }
     }
     lm_buf_free(&line);
-    return lm_interrupt_ended() ? LM_CANCELLED : first;
+    if (!lm_interrupt_ended())
+        return first;
+    t->s.cli->told = lm_lines_terminal(t->lines);        /* who pressed the key knows */
+    return LM_CANCELLED;
 }
 
 /* Past lines are kept beside the models of the cache. */

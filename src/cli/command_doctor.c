@@ -132,7 +132,7 @@ static lm_status find_cache(lm_cli *cli, findings *f, lm_error *e)
     }
     f->exists = stat(f->cache.data, &st) == 0 && S_ISDIR(st.st_mode);
     f->writable = f->exists && access(f->cache.data, W_OK | X_OK) == 0;
-    if (f->exists && !f->writable)
+    if (!f->limits.kept || !f->writable)
         warn(f, "the cache folder %s cannot be written: what is measured is not kept", f->cache.data);
     return find_models(cli, f, e);
 }
@@ -261,7 +261,7 @@ static void limits_text(const findings *f, lm_buf *out)
     struct tm local;
 
     if (l->seconds > 0)
-        snprintf(when, sizeof when, "measured just now in %.1f s, kept in the cache", l->seconds);
+        snprintf(when, sizeof when, "measured just now in %.1f s, %s", l->seconds, l->kept ? "kept in the cache" : "not kept");
     else if (localtime_r(&at, &local))
         strftime(when, sizeof when, "measured %Y-%m-%d %H:%M; --fresh measures again", &local);
     label(out, "limits");

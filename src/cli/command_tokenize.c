@@ -51,14 +51,17 @@ typedef struct work {
 
 static lm_status start(lm_cli *cli, token_options *o, const char *model, work *w, lm_error *e)
 {
-    const char *path = NULL;
+    const char *path = NULL, *warning;
     lm_tokenizer_options t = { .pre = o->model.o.pre };
 
     *w = (work){ .cli = cli };
     w->flags = (o->add_special ? LM_ADD_SPECIAL : 0u) | (o->no_parse_special ? LM_NO_PARSE_SPECIAL : 0u) |
                (o->skip_special ? LM_SKIP_SPECIAL : 0u);
     LM_TRY(lm_find_model(cli, &o->model, model, &path, e));
-    return lm_tokenizer_open(path, &t, &w->tokenizer, e);
+    LM_TRY(lm_tokenizer_open(path, &t, &w->tokenizer, e));
+    for (size_t i = 0; (warning = lm_tokenizer_warning(w->tokenizer, i)); i++)
+        lm_warn("%s", warning);
+    return LM_OK;
 }
 
 static json_t *ids_json(const lm_tokens *t)

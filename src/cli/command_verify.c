@@ -77,9 +77,10 @@ static json_t *verdict_json(const lm_verdict *v)
 
 static void verdict_text(const lm_verdict *v, bool by_kl, double kl_max, lm_buf *out)
 {
-    char n[LM_FIGURE];
+    char n[LM_FIGURE], source[4 * sizeof v->source];
 
-    lm_buf_printf(out, "reference        %s\n", v->source[0] ? v->source : "(does not say who computed it)");
+    lm_escape(source, sizeof source, v->source);
+    lm_buf_printf(out, "reference        %s\n", source[0] ? source : "(does not say who computed it)");
     lm_buf_printf(out, "rows             %s\n", lm_figure_count(n, v->rows));
     lm_buf_printf(out, "relative error   %.3g at row %" PRIu64, v->max_rel_err, v->worst_row);
     lm_buf_printf(out, by_kl ? ", not judged\n" : " (tolerance %.3g)\n", v->tol);

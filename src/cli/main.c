@@ -147,7 +147,9 @@ int main(int argc, char **argv)
         status = run(&cli, options, &e);
     else
         cli.json |= mentioned(argv + 1, n, "--json");    /* errors about the flags before it obey it too */
-    if (status != LM_OK && status != LM_CANCELLED && !cli.told)
+    if (status == LM_CANCELLED)
+        lm_fail(&e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
+    if (status != LM_OK && !cli.told)
         lm_out_error(&cli, &e);
     lm_arena_free(&cli.arena);
     if (status == LM_CANCELLED && lm_interrupt_ended())

@@ -99,7 +99,7 @@ lm_status lm_hub_cache(char **out, lm_error *e)
 static lm_status absent(const char *id, const char *folder, lm_error *e)
 {
     lm_fail(e, LM_NOT_FOUND, id, LM_NO_OFFSET, "not in the cache");
-    lm_fail_hint(e, "lamina pull %s", id);
+    lm_fail_hint(e, "hf download %.*s", (int)strcspn(id, ":"), id);
     lm_fail_in(e, folder);
     return LM_NOT_FOUND;
 }
@@ -200,7 +200,7 @@ static char *only_of_type(const file_list *l, const char *type, size_t *found)
     return first;
 }
 
-static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, const char *folder, char **out, lm_error *e)
+static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, const char *folder, bool whole, char **out, lm_error *e)
 {
     file_list  *l = lm_arena_new(a, 1, file_list);
     size_t      found;
@@ -217,7 +217,8 @@ static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, cons
         found = 1;
     }
     if (!l->n)
-        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "its snapshot has neither safetensors nor GGUF files");
+        lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET,
+                whole ? "its snapshot has no GGUF files, so no type to choose" : "its snapshot has neither safetensors nor GGUF files");
     else if (!found && id->type)
         lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "none of its %zu GGUF files has this type", l->n);
     else if (!found || found > 1)
@@ -292,7 +293,7 @@ lm_status lm_hub_resolve(const char *text, const char *revision, char **out, lm_
     LM_TRY_GOTO(find_snapshot(&a, text, &id, revision, &path, e));
     LM_TRY_GOTO(is_folder_model(&a, path, &whole, e));
     if (id.type || !whole)
-        LM_TRY_GOTO(pick_gguf(&a, text, &id, path, &path, e));
+        LM_TRY_GOTO(pick_gguf(&a, text, &id, path, whole, &path, e));
     if (!(copy = lm_strdup(path)))
         LM_TRY_GOTO(lm_fail_memory(e, "a path", strlen(path)));
     *out = copy;

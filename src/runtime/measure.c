@@ -289,6 +289,7 @@ static bool from_cache(const char *path, uint32_t threads, lm_limits *out)
     out->measured_at = json_integer_value(json_object_get(j, "measured_at"));
     out->busy        = json_number_value(json_object_get(j, "busy"));
     out->seconds     = 0;
+    out->kept        = true;
     json_decref(j);
     /* what others took part of is no limit: good enough for the next minutes, not for days */
     bool disturbed = out->busy > MOST_BUSY && time(NULL) - out->measured_at > DISTURBED_SECONDS;
@@ -304,18 +305,17 @@ static void jansson_free(void *p)
     release(p);
 }
 
-static void to_cache(const char *path, const lm_limits *l)
+static bool to_cache(const char *path, const lm_limits *l)
 {
     json_t *j    = json_pack("{s:o, s:o, s:o, s:o, s:I, s:f}", "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
                              "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", (json_int_t)l->measured_at,
                              "busy", l->busy);
     char   *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+    bool    kept = text && lm_file_write(path, text, strlen(text), NULL) == LM_OK;
 
     json_decref(j);
-    if (text) {
-        lm_file_write(path, text, strlen(text), NULL);
-        jansson_free(text);
-    }
+    jansson_free(text);
+    return kept;
 }
 
 lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_error *e)
@@ -340,8 +340,7 @@ lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_err
         status = lm_fail(e, LM_NOT_FOUND, "limits", LM_NO_OFFSET, "this machine has not been measured");
     } else if (!kept) {
         status = measure_now(cpu, threads, &limits, e);
-        if (status == LM_OK && keep)
-            to_cache(path, &limits);
+        limits.kept = status == LM_OK && keep && to_cache(path, &limits);
     }
     lm_arena_free(&arena);
     if (status == LM_OK)

@@ -67,6 +67,11 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
     const char *name   = preset ? path + strlen(LM_PRESET_PREFIX) : NULL;
     const char *config = preset ? NULL : config_path(m, path, o);
 
+    if (config && !o->structure_only && !o->weights_optional) {
+        LM_TRY(open_config(m, config, e));
+        if (!lm_meta_has(m->config_json, "model_type"))
+            return lm_fail(e, LM_BAD_MODEL, path, LM_NO_OFFSET, "neither weights nor the config.json of a model");
+    }
     if ((preset || config) && !o->structure_only && !o->weights_optional)
         return without_weights(preset ? name : path, preset ? name : config, e);
     if (preset)
@@ -75,7 +80,10 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
         return open_config(m, config, e);
     /* of a folder whose weights are not to be looked at, what lies beside them is: its chat template */
     lm_container_options c = { .no_mmap = o->no_mmap, .structure_only = o->structure_only };
-    return lm_container_open(path, &c, &m->container, e);
+    LM_TRY(lm_container_open(path, &c, &m->container, e));
+    if (ends_with(path, ".safetensors") && lm_path_is_file(path))
+        return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "weights alone: name the folder that has them and config.json");
+    return LM_OK;
 }
 
 static bool has_latents(const lm_program *p)
@@ -103,12 +111,16 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
     if (o->rope_scaling && strcmp(o->rope_scaling, "none") != 0 && strcmp(o->rope_scaling, "linear") != 0 &&
         strcmp(o->rope_scaling, "yarn") != 0)
         return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"%s\" is not one of none, linear, yarn", o->rope_scaling);
+    if (o->rope_scaling && strcmp(o->rope_scaling, "none") == 0 && (o->rope_freq_scale > 0 || o->yarn_orig_ctx))
+        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "none goes with no factor and no original context");
     if (o->mla && !s.latent_naive && strcmp(o->mla, "absorbed") != 0)
         return lm_fail(e, LM_USAGE, "mla", LM_NO_OFFSET, "\"%s\" is not one of absorbed, naive", o->mla);
     LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
     if (o->rope_scaling || o->rope_freq_base > 0 || o->rope_freq_scale > 0 || o->yarn_orig_ctx)
         lm_buf_add_str(&m->warnings, m->program->n_ropes ? "rotary embedding is as asked for, whatever the file says\n"
                                                          : "there is no rotary embedding: its flags have no effect\n");
+    if (o->yarn_orig_ctx && (m->config.rope.type == LM_ROPE_DEFAULT || m->config.rope.type == LM_ROPE_LINEAR))
+        lm_buf_add_str(&m->warnings, "the rotation has no original context: --yarn-orig-ctx has no effect\n");
     if (o->mla && !has_latents(m->program))
         lm_buf_add_str(&m->warnings, "there is no latent attention: its form has no effect\n");
     return LM_OK;
@@ -230,6 +242,7 @@ static lm_status read_tokenizer(lm_model *m, const lm_model_options *o, lm_error
 {
     lm_tokenizer_options t   = { .pre = o->pre };
     lm_error             why = { .offset = LM_NO_OFFSET };
+    const char          *warning;
 
     if (!m->container)
         return LM_OK;
@@ -238,6 +251,8 @@ static lm_status read_tokenizer(lm_model *m, const lm_model_options *o, lm_error
         lm_buf_printf(&m->warnings, "the tokenizer is left out: %s%s%s\n", why.where, *why.where ? ": " : "", why.message);
     else if (status != LM_OK && e)
         *e = why;
+    for (size_t i = 0; status == LM_OK && m->tokenizer && (warning = lm_tokenizer_warning(m->tokenizer, i)); i++)
+        lm_buf_printf(&m->warnings, "%s\n", warning);
     return status == LM_UNSUPPORTED && o->tokenizer_optional ? LM_OK : status;
 }
 
@@ -356,12 +371,7 @@ void lm_model_describe(const lm_model *m, lm_model_info *out)
 
 const char *lm_model_warning(const lm_model *m, size_t i)
 {
-    const char *p = m->warnings.data, *end = p + m->warnings.size;
-
-    for (; p && p < end; p += strlen(p) + 1)
-        if (i-- == 0)
-            return p;
-    return NULL;
+    return lm_buf_string(&m->warnings, i);
 }
 
 const lm_tokenizer *lm_model_tokenizer(const lm_model *m)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/utf8.h"
 
 #define MARK "\xE2\x96\x81"     /* U+2581, SentencePiece's space */
@@ -44,6 +43,7 @@ void lm_tokenizer_free(lm_tokenizer *t)
     lm_normalizers_free(&t->normalizers);
     lm_bpe_free(&t->bpe);
     lm_vocab_free(&t->vocab);
+    lm_buf_free(&t->warnings);
     lm_free(t);
 }
 
@@ -161,7 +161,7 @@ static lm_status describe(lm_tokenizer *t, lm_error *e)
 lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e)
 {
     if (o && o->pre && !(t->pre_name && strcmp(t->pre_name, o->pre) == 0))
-        lm_log(LM_LOG_WARNING, "the pre-tokenizer '%s' is not used: the model itself says how text is split", o->pre);
+        lm_tokenizer_warn(t, "the pre-tokenizer '%s' is not used: the model itself says how text is split", o->pre);
     lm_pretokenizer_finish(&t->pre);
     t->cut_at_marks = !t->pre.bytes && !t->bpe.ignore_merges && lm_vocab_find(&t->vocab, LM_VIEW(MARK)) >= 0 &&
                       marks_only_start(t);
@@ -169,6 +169,21 @@ lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm
     for (size_t i = 0; i < sizeof end_names / sizeof *end_names; i++)
         lm_tokenizer_mark_end(t, lm_vocab_find(&t->vocab, lm_view_of(end_names[i])));
     return describe(t, e);
+}
+
+void lm_tokenizer_warn(lm_tokenizer *t, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    lm_buf_vprintf(&t->warnings, format, args);
+    va_end(args);
+    lm_buf_add_char(&t->warnings, '\0');
+}
+
+const char *lm_tokenizer_warning(const lm_tokenizer *t, size_t i)
+{
+    return lm_buf_string(&t->warnings, i);
 }
 
 lm_status lm_tokenizer_pad(lm_tokenizer *t, uint32_t n, lm_error *e)

@@ -37,6 +37,7 @@ struct lm_tokenizer {
     lm_token        bos, eos;
     const char     *kind, *pre_name;    /* for the summary */
     char           *summary;
+    lm_buf          warnings;           /* each ends with a NUL */
     pthread_mutex_t lock;
     lm_scratch     *idle;
 };
@@ -49,8 +50,11 @@ lm_status lm_tokenizer_new(uint32_t expected, lm_tokenizer **out, lm_error *e);
 lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n, lm_error *e);
 
 /* All parts are there: the last derived ones, and the tokens that end a generation by their well-known spelling. A pre-tokenizer
- * that was asked for in vain is logged. */
+ * that was asked for in vain is a warning. */
 lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e);
+
+/* Add to the warnings. */
+void lm_tokenizer_warn(lm_tokenizer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Extend the numbering with holes, for models with more rows than tokens. */
 lm_status lm_tokenizer_pad(lm_tokenizer *t, uint32_t n, lm_error *e);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/utf8.h"
 
 typedef struct maker {
@@ -119,7 +118,7 @@ static lm_status read_merges(maker *m)
         return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET, "%u of %u merges name pieces that are not in the vocabulary",
                        missing, i);
     if (missing)
-        lm_log(LM_LOG_WARNING, "%s: %u of %u merges name pieces that are not in the vocabulary", key(m, "merges"), missing, n);
+        lm_tokenizer_warn(m->t, "%s: %u of %u merges name pieces that are not in the vocabulary", key(m, "merges"), missing, n);
     return LM_OK;
 }
 
@@ -150,7 +149,7 @@ static lm_status make_gpt2(maker *m, const lm_tokenizer_options *o)
     if (!name || !*name) {
         name = o && o->pre ? o->pre : "default";
         if (!o || !o->pre)
-            lm_log(LM_LOG_WARNING, "%s is missing: text is split in a general way, which may not be this model's", key(m, "pre"));
+            lm_tokenizer_warn(t, "%s is missing: text is split in a general way, which may not be this model's", key(m, "pre"));
     }
     lm_status status = lm_pre_by_name(name, &t->pre, &traits, key(m, "pre"), o && o->pre ? &ignored : m->e);
     if (status == LM_UNSUPPORTED && o && o->pre && strcmp(o->pre, name) != 0) {

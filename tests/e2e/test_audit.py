@@ -187,3 +187,10 @@ def test_a_document_that_ends_in_an_error_has_it(lamina, tmp_path):
         document = json.loads(done.stdout)
         assert done.returncode == status and len(document["statements"]) == 1 and ("error" in document) == (status != 0)
         assert not status or (document["error"]["code"], document["error"]["message"]) == ("differs", "1 of 1 statements are wrong")
+
+
+def test_control_bytes_of_a_file_stay_there(lamina, tmp_path):
+    path = tmp_path / "claims.tsv"
+    path.write_bytes(b"model\tquantity\tclaim\nllama-3.2-1b\tlayers\t17\x1b[31mred\xff\n")
+    done = lamina("audit", path)
+    assert "\x1b" not in done.stdout and "17\\x1b[31mred\\xff" in done.stdout

@@ -130,6 +130,8 @@ def test_an_unknown_level_of_the_environment_is_named(lamina, model):
 def test_a_flag_that_does_nothing_or_goes_too_far_is_warned_of(lamina, model, flags, said):
     done = run(lamina, "run", model, "--ids", "1", "-n", 1, "--temp", 0, *flags)
     assert done.returncode == 0 and f"warning: {said}" in done.stderr
+    listed = json.loads(run(lamina, "run", model, "--ids", "1", "-n", 1, "--temp", 0, "--json", *flags).stdout)["warnings"]
+    assert any(w.startswith(said) for w in listed)
     quiet = run(lamina, "run", model, "--ids", "1", "-n", 1, "--temp", 0, "-c", 8192)
     assert quiet.returncode == 0 and "warning" not in quiet.stderr
 
@@ -138,6 +140,33 @@ def test_rotary_flags_of_a_model_that_does_not_rotate(lamina):
     said = "warning: there is no rotary embedding: its flags have no effect"
     assert said in run(lamina, "inspect", "gpt2", "--rope-scale", 4).stderr
     assert "warning: rotary embedding is as asked for" in run(lamina, "inspect", "llama-3.2-1b", "--rope-scale", 4).stderr
+    assert "--yarn-orig-ctx has no effect" in run(lamina, "inspect", "smollm2-135m", "--yarn-orig-ctx", 100).stderr
+    assert "--yarn-orig-ctx has no effect" not in run(lamina, "inspect", "llama-3.2-1b", "--yarn-orig-ctx", 100).stderr
+
+
+@pytest.mark.parametrize("flags", [["--rope-scale", 4], ["--rope-freq-scale", 0.25], ["--yarn-orig-ctx", 100]])
+def test_no_rotary_scaling_goes_with_no_scale(lamina, flags):
+    done = run(lamina, "inspect", "llama-3.2-1b", "--rope-scaling", "none", *flags)
+    assert done.returncode == 2 and "none goes with no factor" in last_line(done)
+
+
+def test_what_is_no_model_gets_no_recipe(lamina, tmp_path):
+    (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
+    done = run(lamina, "run", tmp_path / "tokenizer.json", "--ids", "1")
+    assert done.returncode == 3 and "hint" not in done.stderr and "neither weights nor the config.json" in last_line(done)
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    done = run(lamina, "run", tmp_path / "config.json", "--ids", "1")
+    assert done.returncode == 2 and "hint: lamina synth" in done.stderr
+
+
+def test_weights_alone_are_no_model(lamina, source):
+    done = run(lamina, "inspect", source / "tests/golden/llama/gqa/model.safetensors")
+    assert done.returncode == 2 and "name the folder" in last_line(done)
+
+
+def test_doctor_says_what_it_could_not_keep(lamina):
+    done = run("env", "LAMINA_CACHE=/dev/null", lamina, "doctor", "--cpu", "ref")
+    assert done.returncode == 0 and "not kept" in done.stdout and "cannot be written" in done.stdout + done.stderr
 
 
 def test_metadata_has_numbers_as_they_were_written(lamina, model):

@@ -166,6 +166,7 @@ def test_interrupted(build, model):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert begun == " Paris" and process.returncode == 130 and "stopped: interrupted" in err
+    assert err.splitlines()[-1] == "error: interrupted"
 
 
 def test_interrupted_twice(build, model):

@@ -218,7 +218,7 @@ def test_interrupted(build, tmp_path, name, number):
         while not any(f.stat().st_size > 1 << 20 for f in tmp_path.rglob("*") if f.is_file()) and time.time() < end:
             time.sleep(0.02)
         p.send_signal(number)
-        assert p.wait(60) == 128 + number
+        assert p.wait(60) == 128 + number and p.stderr.read().decode().splitlines()[-1] == "error: interrupted"
     assert list(tmp_path.iterdir()) == []
 
 

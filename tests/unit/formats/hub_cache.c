@@ -102,6 +102,7 @@ static void what_is_not_there_is_said_to_be_so(void **state)
     assert_fails(LM_NOT_FOUND, "not in the cache", lm_hub_resolve("org/hf", "nobranch", &path, e));
     assert_fails(LM_NOT_FOUND, "not in the cache", lm_hub_resolve("org/hf", "gone", &path, e));
     assert_fails(LM_NOT_FOUND, "neither safetensors nor GGUF", lm_hub_resolve("org/empty", NULL, &path, e));
+    assert_fails(LM_NOT_FOUND, "no GGUF files, so no type to choose", lm_hub_resolve("org/hf:Q8_0", NULL, &path, e));
     assert_fails(LM_NOT_FOUND, "has this type", lm_hub_resolve("org/GGUF:Q4_K", NULL, &path, e));
     assert_fails(LM_NOT_FOUND, "has this type", lm_hub_resolve("org/GGUF:Q8_0", NULL, &path, e));     /* a projector */
     assert_fails(LM_BAD_MODEL, "the download is incomplete", lm_hub_resolve("org/GGUF:BF16", NULL, &path, e));
