@@ -364,6 +364,8 @@ static const char *act_word(const tree *t)
 static lm_status find_lanes(const tree *t, const lm_sizes *known, uint32_t *lanes, lm_buf *notes, lm_error *e)
 {
     *lanes = known->head_dim ? known->head_dim : known->heads && t->q % known->heads == 0 ? t->q / known->heads : t->qk_norm;
+    if (known->heads && t->q != (uint64_t)known->heads * *lanes)
+        return lm_fail(e, LM_USAGE, "heads", LM_NO_OFFSET, "%u heads do not make the tree's width of %u", known->heads, t->q);
     if (!*lanes && t->q % 128 == 0 && t->k % 128 == 0) {
         *lanes = 128;
         lm_buf_add_str(notes, "heads are not in a tree: 128 lanes each are assumed; say otherwise with --heads or --head-dim\n");
@@ -398,7 +400,8 @@ static lm_status write_config(const tree *t, const lm_family *f, const lm_sizes 
     lm_buf_add_str(config, "}");
     if (!known->tied && t->head)
         lm_buf_add_str(notes, "tying is not in a tree: the head is taken to have a matrix of its own; say --tied otherwise\n");
-    lm_buf_add_str(notes, "positions are not in a tree: rope_theta and context are the family's defaults\n");
+    lm_buf_printf(notes, "positions are not in a tree: rope_theta %s\n",
+                  known->context ? "is the family's default" : "and context are the family's defaults");
     return LM_OK;
 }
 
@@ -421,7 +424,10 @@ lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm
     if (unseen)
         lm_buf_printf(&said, "experts are in a tree without their sizes: their %" PRIu64 " parameters are those of %s\n", unseen, p->name);
     t.parameters += unseen;
-    if (p) {
+    if (p && (known->tied || known->context)) {
+        status = lm_fail(e, LM_USAGE, known->tied ? "tied" : "context", LM_NO_OFFSET,
+                         "the tree has the widths of %s, and its tying and positions: heads make it another model", p->name);
+    } else if (p) {
         lm_buf_add_str(&c, p->config);
         lm_buf_printf(&said, "heads, tying and positions are not in a tree: they are those of %s, whose widths are the same\n",
                       p->name);

@@ -45,6 +45,8 @@ typedef struct lm_cli {
     const struct lm_command *command;
     const char *const *args;     /* what is no flag; NULL-ended */
     size_t   n_args;
+    const lm_flag **given;       /* of the command line, each time it was; NULL-ended */
+    size_t   n_given;
     bool     json, help, verbose, quiet, plain;          /* every command knows these: lm_general_flags */
     const char *lang;            /* --lang; NULL: the environment's */
     lm_language language;        /* that pages are written in */

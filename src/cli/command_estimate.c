@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/filemap.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -152,14 +153,31 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
     return status;
 }
 
+/* Every flag does something, or is an error. */
+static lm_status check(const lm_cli *cli, const estimate_options *o, bool model, lm_error *e)
+{
+    static const char *const untold[] = { "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL };     /* by a tree */
+    const lm_flag *size  = lm_flags_given(cli, estimate_flag_table, model || !o->tree ? NULL : untold);
+    const lm_flag *other = lm_flags_given(cli, lm_model_flag_table, NULL);
+
+    if (model && size)
+        return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "a MODEL has its sizes; give one or the other");
+    if (model && o->config)
+        return lm_fail(e, LM_USAGE, "--config", LM_NO_OFFSET, "a MODEL has its own; sizes or a tree make one");
+    if (o->tree && size)
+        return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "a tree says it; --heads, --head-dim, --context and --tied it does not");
+    if (!model && other)
+        return lm_fail(e, LM_USAGE, other->name, LM_NO_OFFSET, "changes how a MODEL is read; there is none");
+    return LM_OK;
+}
+
 static lm_status estimate(lm_cli *cli, void *options, lm_error *e)
 {
     estimate_options *o     = options;
     lm_model         *m     = NULL;
     bool              given = cli->n_args || o->model.model;
 
-    if (given && (o->sizes.hidden || o->tree))
-        return lm_fail(e, LM_USAGE, "estimate", LM_NO_OFFSET, "a MODEL has its sizes; give one or the other");
+    LM_TRY(check(cli, o, given, e));
     if (!given)
         return estimate_described(cli, o, e);
     o->model.o.weights_optional = o->model.o.tokenizer_optional = true;

@@ -246,6 +246,7 @@ static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *
             return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "needs a value: %s", f->value);
         value = argv[++*i];
     }
+    cli->given[cli->n_given++] = f;
     return lm_flags_set(cli, f, at, value, e);
 }
 
@@ -275,7 +276,8 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
     const char **args = lm_arena_new(&cli->arena, n + 1, const char *);
     bool flags = true;
 
-    if (!args)
+    cli->given = lm_arena_new(&cli->arena, n + 1, const lm_flag *);
+    if (!args || !cli->given)
         return lm_fail_memory(e, "arguments", (n + 1) * sizeof *args);
     cli->args = args;
     for (size_t i = 0; i < n && !cli->help; i++) {
@@ -294,6 +296,21 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
         return LM_USAGE;
     }
     return LM_OK;
+}
+
+static bool is_among(const lm_flag *f, const char *const *names)
+{
+    while (names && *names && strcmp(*names, f->name) != 0)
+        names++;
+    return names && *names;
+}
+
+const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const char *const *but)
+{
+    for (size_t i = 0; i < cli->n_given; i++)
+        if (find_in(table, cli->given[i]->name) == cli->given[i] && !is_among(cli->given[i], but))
+            return cli->given[i];
+    return NULL;
 }
 
 /* ---- help ---- */

@@ -15,6 +15,9 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
  * After --help nothing more is read. LM_USAGE names the flag, and the nearest one for one that does not exist. */
 lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_error *e);
 
+/* The first flag given that `table` has and that is not `but` (NULL-ended; NULL: none); NULL when there is none. */
+const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const char *const *but);
+
 /* One value, at its place in the options. */
 lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e);
 

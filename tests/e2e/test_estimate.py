@@ -81,3 +81,25 @@ def test_what_cannot_be_derived_is_said(lamina, source, tmp_path):
     assert done.returncode == 3 and "something in it is not understood" in done.stderr
     assert lamina("estimate", "--hidden", "64").returncode == 2 and lamina("estimate", "gpt2", "--hidden", "64").returncode == 2
     assert lamina("estimate", "--from-tree", "nowhere.txt").returncode == 1
+
+
+@pytest.mark.parametrize("arguments, flag", [
+    *[(["gpt2", *flag], flag[0]) for flag in (["--layers", 5], ["--tied"], ["--plain"], ["--bias"], ["--qkv-bias"], ["--context", 5], ["--config"],
+                                              ["--from-tree", "tree.txt"])],
+    *[(["--from-tree", "unpublished.txt", "--heads", 6, *flag], flag[0])
+      for flag in (["--hidden", 64], ["--layers", 5], ["--vocab", 9], ["--ffn", 5], ["--kv-heads", 2], ["--plain"], ["--bias"], ["--qkv-bias"])],
+    (["--from-tree", "unpublished.txt", "--heads", 7], "heads"),
+    (["--from-tree", "qwen2.5-3b.txt", "--tied"], "tied"),                # its widths are published, and so is the rest
+    (["--from-tree", "qwen2.5-3b.txt", "--context", 64], "context"),
+    (["--from-tree", "qwen2.5-3b.txt", "--rope-freq-base", 1000], "--rope-freq-base"),
+    ([*MISTRAL, "--mla", "naive"], "--mla"),
+])
+def test_a_flag_that_would_do_nothing_is_an_error(build, source, arguments, flag):
+    done = run(build / "src/cli/lamina", "estimate", *arguments, cwd=source / "tests/golden/explain/trees")
+    assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith(f"error: {flag}: "), done.stderr
+
+
+def test_what_a_tree_does_not_say_can_be_said(lamina):
+    done = lamina("estimate", "--from-tree", "tests/golden/explain/trees/unpublished.txt", "--heads", 6, "--context", 99, "--tied", "--config")
+    config = json.loads(done.stdout)
+    assert config["max_position_embeddings"] == 99 and config["tie_word_embeddings"] is True and "tying" not in done.stderr
