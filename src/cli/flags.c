@@ -280,8 +280,10 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
     if (!args || !cli->given)
         return lm_fail_memory(e, "arguments", (n + 1) * sizeof *args);
     cli->args = args;
-    for (size_t i = 0; i < n && !cli->help; i++) {
-        if (flags && strcmp(argv[i], "--") == 0)
+    for (size_t i = 0; i < n; i++) {
+        if (cli->help)
+            cli->json |= strcmp(argv[i], "--json") == 0;
+        else if (flags && strcmp(argv[i], "--") == 0)
             flags = false;
         else if (flags && argv[i][0] == '-' && argv[i][1])
             LM_TRY(read_flag(cli, argv, n, &i, options, e));

@@ -12,7 +12,7 @@ extern const lm_flag lm_general_flags[];
 lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e);
 
 /* `--name value`, `--name=value`, `-n value`; `--top_k` is `--top-k`; `--` ends the flags; "-" alone is an argument.
- * After --help nothing more is read. LM_USAGE names the flag, and the nearest one for one that does not exist. */
+ * After --help nothing more is read but --json. LM_USAGE names the flag, and the nearest one for one that does not exist. */
 lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_error *e);
 
 /* The first flag given that `table` has and that is not `but` (NULL-ended; NULL: none); NULL when there is none. */

@@ -1,4 +1,6 @@
 /* lamina help - what the commands do. */
+#include "cli/help.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +21,20 @@ static json_t *flag_json(const lm_flag *f)
     return j;
 }
 
+static json_t *command_json(const lm_command *c)
+{
+    json_t *flags = json_array();
+
+    for (const lm_flag_group *g = c->groups; g && g->title; g++)
+        for (const lm_flag *f = g->flags; f->name; f++) {
+            json_t *j = flag_json(f);
+            json_object_set_new(j, "group", json_string(g->title));
+            json_array_append_new(flags, j);
+        }
+    return json_pack("{s:s, s:s, s:s, s:s?, s:o}", "name", c->name, "usage", c->usage, "summary", c->summary, "about", c->about, "flags",
+                     flags);
+}
+
 /* Every command and flag as data: shell completions and the manual page are made from it. */
 static json_t *commands_json(void)
 {
@@ -26,18 +42,8 @@ static json_t *commands_json(void)
 
     for (const lm_flag *f = lm_general_flags; f->name; f++)
         json_array_append_new(general, flag_json(f));
-    for (size_t i = 0; lm_commands[i]; i++) {
-        const lm_command *c = lm_commands[i];
-        json_t *flags = json_array();
-        for (const lm_flag_group *g = c->groups; g && g->title; g++)
-            for (const lm_flag *f = g->flags; f->name; f++) {
-                json_t *j = flag_json(f);
-                json_object_set_new(j, "group", json_string(g->title));
-                json_array_append_new(flags, j);
-            }
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s?, s:o}", "name", c->name, "usage", c->usage, "summary",
-                                             c->summary, "about", c->about, "flags", flags));
-    }
+    for (size_t i = 0; lm_commands[i]; i++)
+        json_array_append_new(all, command_json(lm_commands[i]));
     return json_pack("{s:s, s:o, s:o}", "version", LAMINA_VERSION, "general", general, "commands", all);
 }
 
@@ -51,26 +57,30 @@ static void overview(lm_buf *out)
                         "lamina COMMAND --help lists the flags of a command.\n");
 }
 
-static lm_status help(lm_cli *cli, void *options, lm_error *e)
+lm_status lm_help_show(lm_cli *cli, const lm_command *c, lm_error *e)
 {
-    const lm_command *c = NULL;
     lm_buf text = { 0 };
     lm_status status;
 
-    (void)options;
     if (cli->json)
-        return lm_out_json(cli, commands_json(), e);
-    if (cli->n_args) {
-        c = lm_command_find(cli->args[0]);
-        if (!c)
-            return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "there is no such command");
+        return lm_out_json(cli, c ? command_json(c) : commands_json(), e);
+    if (c)
         lm_flags_help(c, &text);
-    } else {
+    else
         overview(&text);
-    }
     status = lm_out_buf(&text, e);
     lm_buf_free(&text);
     return status;
+}
+
+static lm_status help(lm_cli *cli, void *options, lm_error *e)
+{
+    const lm_command *c = cli->n_args ? lm_command_find(cli->args[0]) : NULL;
+
+    (void)options;
+    if (cli->n_args && !c)
+        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "there is no such command");
+    return lm_help_show(cli, c, e);
 }
 
 const lm_command lm_command_help = {

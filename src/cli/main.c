@@ -10,8 +10,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/interrupt.h"
 #include "cli/flags.h"
+#include "cli/help.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 
 const lm_command *const lm_commands[] = {
@@ -44,17 +45,6 @@ static lm_status no_command(const char *given, lm_error *e)
     return LM_USAGE;
 }
 
-static lm_status print_help(const lm_command *c, lm_error *e)
-{
-    lm_buf text = { 0 };
-    lm_status status;
-
-    lm_flags_help(c, &text);
-    status = lm_out_buf(&text, e);
-    lm_buf_free(&text);
-    return status;
-}
-
 /* --lang, else what the environment asks for; documents are in English. */
 static lm_status choose_language(lm_cli *cli, lm_error *e)
 {
@@ -84,7 +74,7 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
 {
     lm_out_manner(cli->verbose, cli->quiet, cli->plain);
     LM_TRY(choose_language(cli, e));
-    return cli->help ? print_help(cli->command, e) : cli->command->run(cli, options, e);
+    return cli->help ? lm_help_show(cli, cli->command, e) : cli->command->run(cli, options, e);
 }
 
 /* What the library has to say. */

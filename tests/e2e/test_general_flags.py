@@ -42,6 +42,16 @@ def test_the_help_of_every_command_lists_them(lamina):
         assert all(f"{name} " in text for name in GENERAL)
 
 
+def test_the_help_of_one_command_is_data_too(lamina):
+    """However it is asked for: what `help --json` says of that command."""
+    commands = {c["name"]: c for c in json.loads(run(lamina, "help", "--json").stdout)["commands"]}
+    for asked in (["run", "--help", "--json"], ["--json", "run", "-h"], ["help", "run", "--json"], ["--help", "--json", "run"]):
+        assert json.loads(run(lamina, *asked).stdout) == commands["run"], asked
+    assert run(lamina, "run", "-p", "--json", "-h").stdout == run(lamina, "help", "run").stdout           # a prompt
+    unknown = run(lamina, "help", "rnu", "--json")
+    assert unknown.returncode == 2 and json.loads(unknown.stdout)["error"]["where"] == "rnu"
+
+
 def test_before_the_command_or_after_it(lamina):
     before, after = run(lamina, "--json", "version"), run(lamina, "version", "--json")
     assert before.returncode == 0 and before.stdout == after.stdout and json.loads(before.stdout)["version"]
