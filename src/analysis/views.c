@@ -132,7 +132,7 @@ static lm_status view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_er
         return lm_fail(e, LM_USAGE, "layer", LM_NO_OFFSET, "there is no layer %d; the model has %u", o->layer,
                        f->s.program->n_layers);
     if (all && o->json)
-        return lm_fail(e, LM_USAGE, "all", LM_NO_OFFSET, "all views together are a page; as data there is --json without a view");
+        return lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "all views together are a page; as data there is --json without a view");
     if (all)
         write_all(&v);
     else if (o->json)

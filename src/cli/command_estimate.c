@@ -139,7 +139,12 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
     lm_model *m = NULL;
     lm_status status;
 
-    LM_TRY(o->tree ? describe_tree(o, &config, &parameters, e) : lm_describe_sizes(&o->sizes, &config, e));
+    status = o->tree ? describe_tree(o, &config, &parameters, e) : lm_describe_sizes(&o->sizes, &config, e);
+    if (status != LM_OK) {
+        for (const lm_flag *f = estimate_flag_table; f->name; f++)     /* also of one that is wanted, not given */
+            lm_flag_name_error(f, e);
+        return status;
+    }
     if (o->config) {
         status = show_config(cli, &config, e);
         lm_text_free(&config);

@@ -1,8 +1,10 @@
 #include "cli/flags.h"
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,6 +194,8 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         break;
     case LM_FLAG_FLOAT:
         LM_TRY(read_number(f, value, false, &x, e));
+        if (fabs(x) > (double)FLT_MAX)
+            return wrong(f, value, "a number that a float holds", e);
         *(float *)at = (float)x;
         break;
     case LM_FLAG_DOUBLE:
@@ -313,6 +317,19 @@ const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const cha
         if (find_in(table, cli->given[i]->name) == cli->given[i] && !is_among(cli->given[i], but))
             return cli->given[i];
     return NULL;
+}
+
+void lm_flag_name_error(const lm_flag *f, lm_error *e)
+{
+    char name[sizeof e->where + 2];
+
+    if (e->code != LM_USAGE)
+        return;
+    snprintf(name, sizeof name, "--%s", e->where);
+    for (char *c = name; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    if (strcmp(f->name, name) == 0 || listed(f->also, name))
+        snprintf(e->where, sizeof e->where, "%s", f->name);
 }
 
 /* ---- help ---- */

@@ -18,6 +18,9 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
 /* The first flag given that `table` has and that is not `but` (NULL-ended; NULL: none); NULL when there is none. */
 const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const char *const *but);
 
+/* An error about an option of the library ("top_p") names the flag that sets it ("--top-p"): `f`, where it does. */
+void lm_flag_name_error(const lm_flag *f, lm_error *e);
+
 /* One value, at its place in the options. */
 lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e);
 

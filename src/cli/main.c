@@ -118,6 +118,16 @@ static bool mentioned(char **argv, size_t n, const char *word)
     return false;
 }
 
+/* What the library found wrong with an option is wrong with the flag that set it; what is an argument is none. */
+static void name_flag(const lm_cli *cli, lm_error *e)
+{
+    for (size_t i = 0; i < cli->n_args; i++)
+        if (strcmp(cli->args[i], e->where) == 0)
+            return;
+    for (size_t i = 0; i < cli->n_given; i++)
+        lm_flag_name_error(cli->given[i], e);
+}
+
 int main(int argc, char **argv)
 {
     lm_cli cli = { 0 };
@@ -133,10 +143,12 @@ int main(int argc, char **argv)
     status = find_command(&cli, argv + 1, n, &used, &e);
     if (status == LM_OK)
         status = read_flags(&cli, &options, argv + 1 + used, n - used, &e);
-    if (status == LM_OK)
+    if (status == LM_OK) {
         status = run(&cli, options, &e);
-    else
+        name_flag(&cli, &e);
+    } else {
         cli.json |= mentioned(argv + 1, n, "--json");    /* errors about the flags before it obey it too */
+    }
     if (status == LM_CANCELLED)
         lm_fail(&e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
     if (status != LM_OK && !cli.told)

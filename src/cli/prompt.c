@@ -94,19 +94,19 @@ lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e)
     while (*at && *at != ']') {
         char *end;
         long id = strtol(at, &end, 10);
-        if (end == at || id < 0 || id > INT32_MAX)
-            return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "\"%.*s\" is not a token id", (int)strcspn(at, " ]\n"), at);
+        if (end == at || id < 0 || id > INT32_MAX || (*end && !strchr(" \t\r\n,]", *end)))
+            return lm_fail(e, LM_USAGE, "ids", LM_NO_OFFSET, "\"%.*s\" is not a token id", 1 + (int)strcspn(at + 1, " \t\r\n,]"), at);
         LM_TRY(lm_tokens_add(out, (lm_token)id, e));
         at = end + strspn(end, " \t\r\n");
         if (*at == ',')                                  /* two of them have a missing id between */
             at += 1 + strspn(at + 1, " \t\r\n");
     }
     if (list != (*at == ']'))
-        return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, list ? "a list that does not end: ']' is missing" : "']' without its '['");
+        return lm_fail(e, LM_USAGE, "ids", LM_NO_OFFSET, list ? "a list that does not end: ']' is missing" : "']' without its '['");
     at += *at == ']';
     at += strspn(at, " \t\r\n");
     if (*at)
-        return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "\"%.*s\" stands after the list", (int)strcspn(at, " ]\n"), at);
+        return lm_fail(e, LM_USAGE, "ids", LM_NO_OFFSET, "\"%.*s\" stands after the list", (int)strcspn(at, " ]\n"), at);
     return LM_OK;
 }
 

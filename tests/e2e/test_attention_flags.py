@@ -39,7 +39,7 @@ def test_a_form_without_latents_is_mentioned(verify):
 
 def test_a_form_that_does_not_exist(verify):
     done, j = verify("deepseek_v2/groups", "--mla", "expanded")
-    assert done.returncode == 2 and j["error"]["where"] == "mla"
+    assert done.returncode == 2 and j["error"]["where"] == "--mla"
     assert '"expanded" is not one of absorbed, naive' in done.stderr
 
 

@@ -223,12 +223,40 @@ def test_what_needs_no_tokenizer_does_without_one_of_an_unknown_kind(lamina, sou
 @pytest.mark.parametrize("ids", ["[1,2", "1,2]", "[1][2]", "[1,2] 3", "1,,2"])
 def test_a_list_of_ids_is_whole(lamina, model, ids):
     done = run(lamina, "detokenize", model, ids)
-    assert done.returncode == 2 and done.stdout == "" and last_line(done).startswith("error: --ids: ")
+    assert done.returncode == 2 and done.stdout == "" and last_line(done).startswith("error: ids: ")
+    done = run(lamina, "run", model, "--ids", ids, "-n", "1")
+    assert done.returncode == 2 and last_line(done).startswith("error: --ids: ")
 
 
 def test_an_empty_instruction_set_is_a_wrong_flag(lamina, source):
     done = run(lamina, "run", source / "tests/golden/llama/gqa/model.gguf", "--ids", "3", "-n", "1", "--cpu", "")
-    assert done.returncode == 2 and last_line(done).startswith("error: cpu: an empty name")
+    assert done.returncode == 2 and last_line(done).startswith("error: --cpu: an empty name")
+
+
+@pytest.mark.parametrize("arguments, flag", [
+    (["run", "MODEL", "-p", "x", "--mirostat-ent", "-1"], "--mirostat-ent"),
+    (["run", "MODEL", "-p", "x", "--temperature", "1e7"], "--temp"),
+    (["run", "MODEL", "-p", "x", "--top_p", "2"], "--top-p"),
+    (["run", "MODEL", "-p", "x", "--logit-bias", "99999999+1"], "--logit-bias"),
+    (["run", "MODEL", "-p", ""], "--prompt"),
+    (["inspect", "gpt2", "-c", "5000"], "--context"),
+    (["run", "MODEL", "-p", "x", "--cpu", "foo"], "--cpu"),
+    (["inspect", "gpt2", "--view", "all", "--json"], "--view"),
+    (["estimate"], "--hidden"),                                          # wanted, not given
+    (["estimate", "--hidden", "64", "--layers", "2", "--vocab", "9", "--heads", "5", "--ffn", "9"], "--heads"),
+    (["explain", "--diagram", "context", "gpt2", "-c", "64"], "--diagram"),
+    (["explain", "context", "gpt2", "-c", "64"], "context"),             # a topic, and no flag
+    (["detokenize", "MODEL", "1.5"], "ids"),                             # an argument
+])
+def test_what_is_wrong_is_the_flag_that_was_given(lamina, model, arguments, flag):
+    done = run(lamina, *[model if a == "MODEL" else a for a in arguments])
+    assert done.returncode == 2 and last_line(done).startswith(f"error: {flag}: "), done.stderr
+
+
+def test_values_are_quoted_as_they_were_given(lamina, model):
+    assert '"1.5" is not a token id' in run(lamina, "detokenize", model, "1.5", "2").stderr
+    done = run(lamina, "run", model, "-p", "x", "--temp", "1e308")
+    assert done.returncode == 2 and last_line(done).startswith('error: --temp: "1e308" is not')
 
 
 def test_a_tokenizer_beside_one_is_named_in_its_errors(lamina, tmp_path):

@@ -88,9 +88,9 @@ def test_what_cannot_be_derived_is_said(lamina, source, tmp_path):
                                               ["--from-tree", "tree.txt"])],
     *[(["--from-tree", "unpublished.txt", "--heads", 6, *flag], flag[0])
       for flag in (["--hidden", 64], ["--layers", 5], ["--vocab", 9], ["--ffn", 5], ["--kv-heads", 2], ["--plain"], ["--bias"], ["--qkv-bias"])],
-    (["--from-tree", "unpublished.txt", "--heads", 7], "heads"),
-    (["--from-tree", "qwen2.5-3b.txt", "--tied"], "tied"),                # its widths are published, and so is the rest
-    (["--from-tree", "qwen2.5-3b.txt", "--context", 64], "context"),
+    (["--from-tree", "unpublished.txt", "--heads", 7], "--heads"),
+    (["--from-tree", "qwen2.5-3b.txt", "--tied"], "--tied"),                # its widths are published, and so is the rest
+    (["--from-tree", "qwen2.5-3b.txt", "--context", 64], "--context"),
     (["--from-tree", "qwen2.5-3b.txt", "--rope-freq-base", 1000], "--rope-freq-base"),
     ([*MISTRAL, "--mla", "naive"], "--mla"),
 ])

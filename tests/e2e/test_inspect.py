@@ -173,4 +173,4 @@ def test_the_document_is_of_the_precision_asked_for(lamina, precision):
 def test_a_bad_value_is_told_with_its_flag(lamina, flag):
     done = lamina("inspect", "gpt2", f"--{flag}", "foo", "--json")
     error = json.loads(done.stdout)["error"]
-    assert done.returncode == 2 and error["where"] == flag and '"foo"' in error["message"]
+    assert done.returncode == 2 and error["where"] == f"--{flag}" and '"foo"' in error["message"]
