@@ -61,6 +61,8 @@ static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o
         i++;
     if (i == N_DIAGRAMS)
         return unknown(name, e);
+    if (o->layer && o->layer >= f->s.program->n_layers)
+        return lm_fail(e, LM_USAGE, "layer", LM_NO_OFFSET, "there is no layer %u; the model has %u", o->layer, f->s.program->n_layers);
     d.svg     = d.o->form == LM_FORM_SVG;
     d.alone   = d.svg;
     d.mermaid = !d.svg && d.o->form != LM_FORM_TEXT;

@@ -242,6 +242,8 @@ def test_an_empty_instruction_set_is_a_wrong_flag(lamina, source):
     (["inspect", "gpt2", "-c", "5000"], "--context"),
     (["run", "MODEL", "-p", "x", "--cpu", "foo"], "--cpu"),
     (["inspect", "gpt2", "--view", "all", "--json"], "--view"),
+    (["inspect", "llama-3.2-1b", "--layer", "16"], "--layer"),
+    (["explain", "--diagram", "layer", "llama-3.2-1b", "--layer", "16"], "--layer"),
     (["estimate"], "--hidden"),                                          # wanted, not given
     (["estimate", "--hidden", "64", "--layers", "2", "--vocab", "9", "--heads", "5", "--ffn", "9"], "--heads"),
     (["explain", "--diagram", "context", "gpt2", "-c", "64"], "--diagram"),
