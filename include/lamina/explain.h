@@ -46,8 +46,7 @@ lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o
 const char *lm_diagram_at(size_t i, const char **summary);
 
 /* Mermaid source (LM_FORM_MARKDOWN, without the fence), characters (LM_FORM_TEXT) or a picture (LM_FORM_SVG). LM_USAGE for an
- * unknown name, LM_NOT_FOUND when the
- * model has no such part. Options may be NULL. */
+ * unknown name or a layer that is not there, LM_NOT_FOUND when the model has no such part. Options may be NULL. */
 lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e);
 
 #ifdef __cplusplus
