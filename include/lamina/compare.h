@@ -13,7 +13,8 @@ typedef enum lm_compare_form { LM_COMPARE_PAGE, LM_COMPARE_MARKDOWN, LM_COMPARE_
 typedef struct lm_compare_options {
     lm_compare_form form;
     const char     *view;            /* one section ("attention", "timeline" …: lm_compare_view lists them); "all"; NULL: what
-                                        differs, what is the same and the reading, or for more than two the summary too */
+                                        differs, what is the same and the reading, or for more than two the summary too; as
+                                        JSON everything */
     lm_language     language;        /* of pages and Markdown */
 } lm_compare_options;
 

@@ -51,12 +51,22 @@ static void put_row(const lm_comparison *c, const lm_comparison_row *r, lm_buf *
     lm_buf_add_char(out, '}');
 }
 
-static void put_sections(const lm_comparison *c, lm_buf *out)
+/* NULL: everything. */
+static bool is_shown(const char *view, const char *name)
 {
-    lm_buf_add_str(out, "  \"sections\": [\n");
+    return !view || strcmp(view, "all") == 0 || strcmp(view, name) == 0;
+}
+
+static void put_sections(const lm_comparison *c, const char *view, lm_buf *out)
+{
+    bool any = false;
+
     for (uint32_t i = 0; i < c->n_sections; i++) {
         const lm_comparison_section *s = &c->sections[i];
-        lm_buf_add_str(out, "    {");
+        if (!is_shown(view, s->name))
+            continue;
+        lm_buf_add_str(out, any ? ",\n    {" : ",\n  \"sections\": [\n    {");
+        any = true;
         put_member("name", s->name, out);
         lm_buf_add_str(out, ", ");
         put_member("outputs", s->output, out);
@@ -65,14 +75,15 @@ static void put_sections(const lm_comparison *c, lm_buf *out)
             put_row(c, &c->rows[r], out);
             lm_buf_add_str(out, r + 1 < s->end ? ",\n" : "\n");
         }
-        lm_buf_printf(out, "    ]}%s\n", i + 1 < c->n_sections ? "," : "");
+        lm_buf_add_str(out, "    ]}");
     }
-    lm_buf_add_str(out, "  ],\n");
+    if (any)
+        lm_buf_add_str(out, "\n  ]");
 }
 
 static void put_readings(const lm_comparison *c, lm_buf *out)
 {
-    lm_buf_add_str(out, "  \"reading\": [\n");
+    lm_buf_add_str(out, ",\n  \"reading\": [\n");
     for (uint32_t i = 0; i < c->n_readings; i++) {
         lm_buf_add_str(out, "    {");
         put_member("rule", c->readings[i].rule, out);
@@ -80,12 +91,12 @@ static void put_readings(const lm_comparison *c, lm_buf *out)
         put_member("text", c->readings[i].text, out);
         lm_buf_printf(out, ", \"qualitative\": true}%s\n", i + 1 < c->n_readings ? "," : "");
     }
-    lm_buf_add_str(out, "  ],\n");
+    lm_buf_add_str(out, "  ]");
 }
 
 static void put_events(const lm_comparison *c, lm_buf *out)
 {
-    lm_buf_add_str(out, "  \"timeline\": [\n");
+    lm_buf_add_str(out, ",\n  \"timeline\": [\n");
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_event *e = &c->events[i];
         lm_buf_add_str(out, "    {");
@@ -100,12 +111,12 @@ static void put_events(const lm_comparison *c, lm_buf *out)
         put_member("source", e->source, out);
         lm_buf_printf(out, "}%s\n", i + 1 < c->n_events ? "," : "");
     }
-    lm_buf_add_str(out, "  ],\n");
+    lm_buf_add_str(out, "  ]");
 }
 
 static void put_trends(const lm_comparison *c, lm_buf *out)
 {
-    lm_buf_add_str(out, "  \"trends\": {\n");
+    lm_buf_add_str(out, ",\n  \"trends\": {\n");
     for (uint32_t s = 0; s < LM_STRANDS; s++) {
         const char *separator = "";
         lm_buf_printf(out, "    \"%s\": [", s == 1 ? "mlp" : lm_strand_name(s));
@@ -123,20 +134,25 @@ static void put_trends(const lm_comparison *c, lm_buf *out)
         }
         lm_buf_printf(out, "]%s\n", s + 1 < LM_STRANDS ? "," : "");
     }
-    lm_buf_add_str(out, "  }\n");
+    lm_buf_add_str(out, "  }");
 }
 
-void lm_compare_json(lm_comparison *c, lm_buf *out)
+void lm_compare_json(lm_comparison *c, const lm_compare_options *o, lm_buf *out)
 {
+    bool history = o->view && strcmp(o->view, "history") == 0;
+
     lm_buf_add_str(out, "{\n  \"models\": [");
     for (size_t i = 0; i < c->n; i++) {
         lm_buf_add_str(out, i ? ", " : "");
         lm_fact_json_text(c->name[i], out);
     }
-    lm_buf_add_str(out, "],\n");
-    put_sections(c, out);
-    put_readings(c, out);
-    put_events(c, out);
-    put_trends(c, out);
-    lm_buf_add_str(out, "}\n");
+    lm_buf_add_char(out, ']');
+    put_sections(c, o->view, out);
+    if (is_shown(o->view, "reading"))
+        put_readings(c, out);
+    if (history || is_shown(o->view, "timeline"))
+        put_events(c, out);
+    if (history || is_shown(o->view, "trends"))
+        put_trends(c, out);
+    lm_buf_add_str(out, "\n}\n");
 }

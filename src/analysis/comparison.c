@@ -59,6 +59,7 @@ bool lm_compare_truth(const lm_comparison *c, size_t i, const char *path)
 
 /* ---- words that follow from facts ---- */
 
+/* NULL: no words, but the fact at the row's path. "": neither, as this model has no such thing. */
 typedef const char *lm_worder(lm_comparison *c, size_t i);
 
 static bool is_position(const lm_comparison *c, size_t i, const char *word)
@@ -98,21 +99,20 @@ static const char *say_head_dim(lm_comparison *c, size_t i)
 
 static const char *say_active(lm_comparison *c, size_t i)
 {
-    uint64_t active = lm_compare_count(c, i, "parameters.active");
-    char     figure[LM_FIG];
-
-    return active == lm_compare_count(c, i, "parameters.total") ? NULL : lm_compare_keep(c, "%s", lm_fig_count(figure, active));
+    return lm_compare_count(c, i, "parameters.active") == lm_compare_count(c, i, "parameters.total") ? "" : NULL;
 }
 
 static const char *say_window(lm_comparison *c, size_t i)
 {
     uint64_t some = lm_compare_count(c, i, "attention.windowed_layers"), full = lm_compare_count(c, i, "attention.full_layers");
-    uint64_t window = lm_compare_count(c, i, "attention.window");
+    char     figure[LM_FIG];
 
     if (!some)
+        return "";
+    if (!full)
         return NULL;
-    return full ? lm_compare_keep(c, _("%" PRIu64 " in %" PRIu64 " of %" PRIu64 " layers"), window, some, some + full)
-                : lm_compare_keep(c, "%" PRIu64, window);
+    return lm_compare_keep(c, _("%s in %" PRIu64 " of %" PRIu64 " layers"),
+                           lm_fig_count(figure, lm_compare_count(c, i, "attention.window")), some, some + full);
 }
 
 static const char *say_applied(lm_comparison *c, size_t i)
@@ -193,7 +193,7 @@ typedef struct row_def { const char *label, *path; lm_worder *word; const char *
 typedef struct section_def { const char *name, *title, *output, *summary; const row_def *rows; } section_def;
 
 static const row_def specification[] = {
-    { N_("parameters"), "parameters.total", NULL, NULL }, { N_("active per token"), NULL, say_active, NULL },
+    { N_("parameters"), "parameters.total", NULL, NULL }, { N_("active per token"), "parameters.active", say_active, NULL },
     { N_("layers"), "architecture.layers", NULL, NULL }, { N_("width"), "architecture.hidden", NULL, NULL },
     { N_("query heads"), "attention.heads", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", say_kv_heads, NULL },
     { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("head width"), "attention.head_dim", say_head_dim, NULL },
@@ -210,7 +210,7 @@ static const row_def embedding[] = {
 static const row_def attention[] = {
     { N_("attention type"), "attention.type", NULL, NULL }, { N_("query heads"), "attention.heads", NULL, NULL },
     { N_("key/value heads"), "attention.kv_heads", say_kv_heads, NULL }, { N_("head width"), "attention.head_dim", say_head_dim, NULL },
-    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("window"), NULL, say_window, NULL },
+    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("window"), "attention.window", say_window, NULL },
     { N_("reach"), "attention.reach", NULL, NULL }, { N_("biases of Q, K, V"), "architecture.qkv_bias", NULL, NULL },
     { N_("bias of the output"), "architecture.attention_output_bias", NULL, NULL },
     { N_("norms of Q and K"), "architecture.qk_norm", NULL, NULL },
@@ -239,7 +239,7 @@ static const row_def parameters[] = {
     { N_("embedding"), "parameters.embedding", NULL, NULL }, { N_("attention"), "parameters.attention", NULL, NULL },
     { N_("mlp"), "parameters.mlp", NULL, NULL }, { N_("norms"), "parameters.norm", NULL, NULL }, { N_("head"), "parameters.head", NULL, NULL },
     { N_("total"), "parameters.total", NULL, NULL }, { N_("if the head were untied"), "parameters.untied_total", NULL, NULL },
-    { N_("active per token"), NULL, say_active, NULL }, { N_("share of attention"), "parameters.shares.attention", NULL, NULL },
+    { N_("active per token"), "parameters.active", say_active, NULL }, { N_("share of attention"), "parameters.shares.attention", NULL, NULL },
     { N_("share of the MLP"), "parameters.shares.mlp", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def cache[] = {
@@ -338,9 +338,10 @@ static void add_row(lm_comparison *c, const row_def *d)
 
     *r = (lm_comparison_row){ .label = d->label, .path = d->path, .rule = d->rule, .same = true };
     for (size_t i = 0; i < c->n; i++) {
-        if (d->word)
-            r->value[i].word = d->word(c, i);
-        if (!r->value[i].word && d->path && !(strstr(d->path, "[4096]") && ends_before(c, i, 4096)))
+        const char *word = d->word ? d->word(c, i) : NULL;
+        if (word && *word)
+            r->value[i].word = word;
+        else if (!word && d->path && !(strstr(d->path, "[4096]") && ends_before(c, i, 4096)))
             r->value[i].fact = lm_compare_fact(c, i, d->path);
         any |= r->value[i].word || r->value[i].fact;
         r->same &= equal(&r->value[0], &r->value[i]);
@@ -487,7 +488,7 @@ static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_opt
     LM_TRY(check_view(o, e));
     LM_TRY(lm_comparison_new(models, n, &c, e));
     if (o->form == LM_COMPARE_JSON)
-        lm_compare_json(c, &b);
+        lm_compare_json(c, o, &b);
     else
         (o->form == LM_COMPARE_MARKDOWN ? lm_compare_markdown : lm_compare_page)(c, o, &b);
     bool failed = c->failed || b.failed;

@@ -106,6 +106,6 @@ void lm_compare_trends_mermaid(const lm_comparison *c, lm_buf *out);
 
 void lm_compare_page(lm_comparison *c, const lm_compare_options *o, lm_buf *out);
 void lm_compare_markdown(lm_comparison *c, const lm_compare_options *o, lm_buf *out);
-void lm_compare_json(lm_comparison *c, lm_buf *out);
+void lm_compare_json(lm_comparison *c, const lm_compare_options *o, lm_buf *out);
 
 #endif

@@ -91,6 +91,25 @@ def test_readings_are_marked_and_follow_the_figures(lamina):
     assert not {x["rule"] for x in j["reading"]} & {"latent attention", "mixture of experts", "tied head", "sliding window"}
 
 
+def test_counts_are_integers(lamina):
+    _, r = rows(lamina, "mixtral-8x7b", "mistral-7b-v0.1", "gemma-2-2b")
+    for section in ("specification", "parameters"):
+        active = r[section, "active per token"]
+        assert active["path"] == "parameters.active" and active["values"] == [12_879_925_248, None, None]     # where not all of them are
+    window = r["attention", "window"]
+    assert window["path"] == "attention.window" and window["values"][:2] == [None, 4096] and "13 of 26 layers" in window["values"][2]
+
+
+@pytest.mark.parametrize("view, parts", [("kv", {"sections"}), ("reading", {"reading"}), ("trends", {"trends"}), ("history", {"timeline", "trends"}),
+                                         ("all", {"sections", "reading", "timeline", "trends"})])
+def test_a_view_is_all_that_the_document_has(lamina, view, parts):
+    whole, j = (json.loads(lamina("compare", "gpt2", "mistral-7b-v0.1", "--json", *more).stdout) for more in ([], ["--view", view]))
+    expected = {key: whole[key] for key in parts}
+    if view == "kv":
+        expected["sections"] = [s for s in whole["sections"] if s["name"] == "kv"]
+    assert j == {"models": whole["models"], **expected}
+
+
 def test_history(lamina):
     j = json.loads(lamina("compare", "--history", "--json").stdout)
     dates = [e["date"] for e in j["timeline"]]

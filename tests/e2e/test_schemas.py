@@ -9,7 +9,7 @@ from conftest import BARE, MODEL, SOURCE, run
 TREES = "tests/golden/explain/trees"
 DOCUMENTS = {
     "compare": ["llama-3.2-3b llama-3.1-8b", "gpt2 mixtral-8x7b deepseek-v2 gemma-2-2b", "tests/golden/llama/gqa bloom-560m",
-                "--history", "llama-3.2-1b mistral-7b --view kv"],
+                "--history", "llama-3.2-1b mistral-7b --view kv", "gpt2 opt-350m --view reading"],
     "fit": ["llama-3.2-3b --ram 16G", "deepseek-v2 --device h100", "gpt-oss-20b --device all", "llama-3.1-8b --device rtx-4090 --throughput",
             "llama-3.1-8b --device rtx-4090 --throughput --price 0.4", "--fleet llama-3.2-1b qwen2.5-3b --ram 32G",
             f"{MODEL} --ram 2G", "llama-3.1-405b --ram 16G", "tests/golden/gpt2/plain --vram 1G"],
