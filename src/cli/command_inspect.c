@@ -32,8 +32,8 @@ static const lm_flag inspect_flag_table[] = {
     { "--view", NULL, LM_FLAG_TEXT, O(view), "NAME",
       "overview, info, layers, tree, torchinfo, params, flops, kv, memory, rope, cards, diagram, formulas, tensors, program, plan, "
       "facts, all", 0, 0, NULL },
-    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "only this decoder layer", 0, INT32_MAX, NULL },
-    { "--depth", NULL, LM_FLAG_COUNT, O(depth), "N", "of trees", 0, 64, NULL },
+    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "only this decoder layer (layers, diagram, tensors)", 0, INT32_MAX, NULL },
+    { "--depth", NULL, LM_FLAG_COUNT, O(depth), "N", "of trees (layers, tree, torchinfo, params)", 0, 64, NULL },
     { "--torchinfo-compat", NULL, LM_FLAG_SWITCH, O(compatible), NULL,
       "the torchinfo view as torchinfo 1.8.0 prints it, its known over-counts included", 0, 0, NULL },
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "as if the weights were stored so: f16, Q4_K_M, int4 ...", 0, 0, NULL },
@@ -229,14 +229,49 @@ static lm_status show(lm_cli *cli, const inspect_options *o, const lm_model *m, 
     return show_facts(cli, o, m, &engine, e);
 }
 
+static bool is_among(const char *const *words, const char *word)
+{
+    while (*words && strcmp(*words, word) != 0)
+        words++;
+    return *words;
+}
+
+/* One thing is shown, and flags of some views are given with one of them: every flag does something, or is an error. */
+static lm_status check(const inspect_options *o, lm_error *e)
+{
+    const struct {
+        bool        given;
+        const char *flag, *views[6];
+    } flags[] = {
+        { o->layer >= 0, "--layer", { "layers", "diagram", "tensors", "all" } },
+        { o->depth > 0, "--depth", { "layers", "tree", "torchinfo", "params", "all" } },
+        { o->compatible, "--torchinfo-compat", { "torchinfo", "all" } },
+    };
+    const int   reports = o->tensors + o->metadata + o->program + o->plan + (o->query.n > 0);
+    const char *view    = reports ? "" : o->view ? o->view : o->layer >= 0 ? "layers" : "overview";
+    lm_buf      list    = { 0 };
+
+    if (reports + (o->view != NULL) > 1)
+        return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --query, --view, --tensors, --metadata, --program and --plan");
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        if (!flags[i].given || is_among(flags[i].views, view))
+            continue;
+        for (const char *const *v = flags[i].views; *v; v++)
+            lm_buf_printf(&list, "%s%s", list.size ? ", " : "", *v);
+        lm_fail(e, LM_USAGE, flags[i].flag, LM_NO_OFFSET, "only for --view %s", list.data ? list.data : "");
+        lm_buf_free(&list);
+        return LM_USAGE;
+    }
+    return LM_OK;
+}
+
 static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
 {
     inspect_options *o = options;
     lm_model *m = NULL;
     lm_status status;
 
-    if (o->tensors + o->metadata + o->program + o->plan + (o->query.n > 0) > 1)
-        return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET, "one of --query, --tensors, --metadata, --program and --plan");
+    LM_TRY(check(o, e));
     o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     status = show(cli, o, m, e);
@@ -246,7 +281,7 @@ static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_inspect = {
     .name = "inspect",
-    .usage = "[MODEL] [--tensors | --metadata | --program | --plan] [--context N]",
+    .usage = "[MODEL] [--view NAME | --query PATH | --tensors | --metadata | --program | --plan] [--context N]",
     .summary = "show what a model is made of and what it takes",
     .about = "  MODEL may also be a preset (lamina presets), a config.json, or a folder without weights.\n"
              "  Without MODEL it is the demo model.\n",

@@ -169,6 +169,29 @@ def test_the_document_is_of_the_precision_asked_for(lamina, precision):
     assert j["memory"]["total"] == int(lamina(*asked, "--query", "memory.total").stdout)
 
 
+@pytest.mark.parametrize("flags, where", [
+    (["--query", "kv", "--view", "kv"], "inspect"), (["--tensors", "--view", "kv"], "inspect"), (["--plan", "--view", "kv"], "inspect"),
+    (["--tensors", "--metadata"], "inspect"),
+    (["--metadata", "--layer", "1"], "--layer"), (["--query", "kv", "--layer", "1"], "--layer"), (["--view", "kv", "--layer", "1"], "--layer"),
+    (["--depth", "1"], "--depth"), (["--view", "kv", "--depth", "1"], "--depth"), (["--json", "--depth", "1"], "--depth"),
+    (["--torchinfo-compat"], "--torchinfo-compat"), (["--layer", "1", "--torchinfo-compat"], "--torchinfo-compat"),
+])
+def test_what_is_not_shown_cannot_be_asked_for(lamina, flags, where):
+    done = lamina("inspect", "gpt2", *flags)
+    assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith(f"error: {where}: "), done.stderr
+
+
+@pytest.mark.parametrize("flags", [
+    ["--layer", "1", "--depth", "1"], ["--view", "layers", "--depth", "1"], ["--view", "diagram", "--layer", "1"],
+    ["--view", "tensors", "--layer", "1"], ["--view", "params", "--depth", "1"], ["--view", "tree", "--depth", "2"],
+    ["--view", "torchinfo", "--depth", "1", "--torchinfo-compat"],
+])
+def test_flags_of_a_view_change_it(lamina, flags):
+    whole = lamina("inspect", "gpt2", *(flags[:2] if flags[0] == "--view" else ["--view", "layers"]))
+    part = lamina("inspect", "gpt2", *flags)
+    assert whole.returncode == part.returncode == 0 and part.stdout != whole.stdout
+
+
 @pytest.mark.parametrize("flag", ["precision", "view"])
 def test_a_bad_value_is_told_with_its_flag(lamina, flag):
     done = lamina("inspect", "gpt2", f"--{flag}", "foo", "--json")
