@@ -148,6 +148,9 @@ uint32_t  lm_engine_ahead(const lm_engine *g, uint32_t sequence);
 /* Forget positions >= keep; their pages go back. LM_LIMIT where a window has forgotten what the next query would see. */
 lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e);
 
+/* The same for a text that can be read again: where a window has forgotten, all is. Tells what the sequence holds now, `keep` at most. */
+lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_t *kept, lm_error *e);
+
 /* Let `to` (empty) begin with the first `positions` of `from`: pages are shared and copied when written. */
 lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t positions, lm_error *e);
 

@@ -99,9 +99,10 @@ typedef struct lm_generation {
 } lm_generation;
 
 /* Read `prompt` (the whole conversation so far: what the sequence already holds of it, as its caller knows from the last
- * generation, is given as `reuse` positions that stay), then choose tokens until something stops it. The sampler is reset
- * and told the prompt first. A cancelled step ends the generation with LM_STOP_CANCELLED, a full context or cache with
- * LM_STOP_CONTEXT; neither is an error. A cancel that comes after the last step is forgotten. LM_LIMIT: the prompt itself does not fit. */
+ * generation, is given as `reuse` positions that stay; where a window has forgotten what they need, none does), then choose
+ * tokens until something stops it. The sampler is reset and told the prompt first. A cancelled step ends the generation with
+ * LM_STOP_CANCELLED, a full context or cache with LM_STOP_CONTEXT; neither is an error. A cancel that comes after the last step
+ * is forgotten. LM_LIMIT: the prompt itself does not fit. */
 lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse,
                       const lm_generate_options *o, lm_generation *out, lm_error *e);
 void      lm_generation_free(lm_generation *x);

@@ -30,7 +30,7 @@ static lm_value norm_heads(lm_builder *b, const lm_config *c, const char *name, 
 lm_value lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_value q, lm_value k, lm_value v)
 {
     lm_attention_spec   scores = lm_layer_attention(c, layer);
-    const lm_rope_spec *rope   = c->rope_local.dim && scores.window ? &c->rope_local : &c->rope;
+    const lm_rope_spec *rope   = c->rope_local.dim && !c->full[layer] ? &c->rope_local : &c->rope;
 
     if (!c->no_rope[layer]) {
         q = lm_rope(b, q, c->n_heads, rope);

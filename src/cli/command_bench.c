@@ -219,12 +219,14 @@ static lm_status generate(bench *b, uint32_t at, uint32_t n, lm_error *e)
 /* Back to `depth` positions in each sequence. */
 static lm_status prepare(bench *b, lm_error *e)
 {
+    uint32_t kept;
+
     for (uint32_t s = 0; s < b->r.sequences; s++) {
-        if (lm_engine_length(b->g, s) < b->r.depth) {
+        LM_TRY(lm_engine_keep(b->g, s, b->r.depth, &kept, e));
+        if (kept < b->r.depth) {
             LM_TRY(lm_engine_truncate(b->g, s, 0, e));
             LM_TRY(read_prompt(b, s, 0, b->r.depth, e));
         }
-        LM_TRY(lm_engine_truncate(b->g, s, b->r.depth, e));
     }
     return LM_OK;
 }

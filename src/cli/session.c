@@ -120,8 +120,9 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     LM_TRY(lm_session_sampler(s, e));
     LM_TRY(lm_chat_tokens(&s->chat, s->messages, ids, NULL, e));
     status = generate(s, ids, &out, e);
-    if (status != LM_OK) {
-        remember(s, ids, NULL, NULL);
+    if (status != LM_OK) {                               /* at whichever step: nobody knows what the cache holds */
+        lm_engine_truncate(s->engine, 0, 0, NULL);
+        lm_tokens_free(&s->held);
         return status;
     }
     lm_generation_free(&s->last);

@@ -180,21 +180,14 @@ static lm_status ask_model(lm_draft *d, uint32_t most, lm_error *e)
     }
 }
 
-/* Where a window has passed what comes before, it is read again. */
-static lm_status keep(lm_draft *d, size_t positions, lm_error *e)
-{
-    if (lm_engine_length(d->engine, 0) <= positions || lm_engine_truncate(d->engine, 0, (uint32_t)positions, NULL) == LM_OK)
-        return LM_OK;
-    return lm_engine_truncate(d->engine, 0, 0, e);
-}
-
 lm_status lm_draft_read(lm_draft *d, size_t reuse, lm_error *e)
 {
-    size_t row;
+    size_t   row;
+    uint32_t kept;
 
     if (!d->engine)
         return LM_OK;
-    LM_TRY(keep(d, reuse, e));
+    LM_TRY(lm_engine_keep(d->engine, 0, (uint32_t)reuse, &kept, e));
     for (size_t i = 0; i < d->n; i++)
         if ((uint32_t)d->ids[i] >= d->own_vocab || d->n > lm_engine_context(d->engine)) {
             d->engine = NULL;                            /* it has never seen such a text */
@@ -228,6 +221,8 @@ lm_status lm_draft_guess(lm_draft *d, uint32_t most, lm_error *e)
 
 lm_status lm_draft_judge(lm_draft *d, uint32_t right, double guessing, double step, lm_error *e)
 {
+    uint32_t kept;
+
     lm_pace_round(&d->pace, d->kinds, d->n_guesses, right, guessing, step);
-    return d->engine ? keep(d, d->at + right, e) : LM_OK;
+    return d->engine ? lm_engine_keep(d->engine, 0, (uint32_t)(d->at + right), &kept, e) : LM_OK;
 }

@@ -82,6 +82,13 @@ static lm_status read_for_guesses(run *r, size_t reuse, lm_error *e)
     return LM_OK;
 }
 
+/* The first reason counts. */
+static void stop_for(run *r, lm_stop why)
+{
+    if (r->out.stop == LM_STOP_NONE)
+        r->out.stop = why;
+}
+
 /* ---- the text ---- */
 
 /* Show what is certain. `last`: nothing more will come. */
@@ -99,7 +106,7 @@ static lm_status show(run *r, bool last, lm_error *e)
     if (n && r->o->text && !r->o->text(r->o->arg, r->pending.data, n) && r->out.stop == LM_STOP_NONE)
         r->out.stop = LM_STOP_CANCELLED;
     if (found) {
-        r->out.stop = LM_STOP_STRING;
+        stop_for(r, LM_STOP_STRING);
         r->closed = true;
         n = r->pending.size;                             /* the stop and what follows it are never shown */
     }
@@ -146,12 +153,12 @@ static lm_status choose(run *r, const float *logits, uint32_t position, lm_error
             r->out.stop = LM_STOP_CANCELLED;
     }
     if (!o->ignore_eos && lm_model_is_end(r->m, id)) {
-        r->out.stop = LM_STOP_EOS;
+        stop_for(r, LM_STOP_EOS);
         if (!o->special)
             return LM_OK;
     }
     if (is_stop_id(o, id)) {
-        r->out.stop = LM_STOP_STRING;
+        stop_for(r, LM_STOP_STRING);
         return LM_OK;
     }
     if (!r->stream)
@@ -287,12 +294,14 @@ lm_status lm_generate(lm_engine *g, const lm_model *m, lm_sampler *s, const lm_t
 {
     run r = { .g = g, .m = m, .s = s, .o = o };
     double started = lm_clock_seconds(), read;
+    uint32_t kept;
     lm_status status;
 
     LM_TRY_GOTO(prepare(&r, e));
     reuse = reuse < n ? reuse : n ? n - 1 : 0;           /* the last prompt token's logits are needed */
     LM_TRY_GOTO(check(&r, prompt, n, reuse, e));
-    LM_TRY_GOTO(lm_engine_truncate(g, o->sequence, (uint32_t)reuse, e));
+    LM_TRY_GOTO(lm_engine_keep(g, o->sequence, (uint32_t)reuse, &kept, e));
+    reuse = kept;
     lm_sampler_reset(s);
     for (size_t i = 0; i < n; i++) {
         lm_sampler_accept(s, prompt[i]);

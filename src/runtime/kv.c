@@ -173,6 +173,16 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
     return LM_OK;
 }
 
+lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_t *kept, lm_error *e)
+{
+    lm_status status = lm_engine_truncate(g, sequence, keep, e);
+
+    if (status == LM_LIMIT)
+        status = lm_engine_truncate(g, sequence, 0, e);
+    *kept = lm_engine_length(g, sequence);
+    return status;
+}
+
 lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t positions, lm_error *e)
 {
     LM_TRY(check_sequence(g, from, e));

@@ -150,6 +150,7 @@ static lm_status open_engine(check *c, lm_error *e)
     for (uint64_t t = 0; t < c->golden.length; t++)
         o.logit_rows += c->wanted[t];
     o.kv_positions = 0;
+    o.rollback = (uint32_t)c->golden.n_greedy;           /* where greedy ids part, the golden's are followed */
     o.probes = c->n_taps ? c->probes : NULL;
     return lm_engine_new(c->m, &o, &c->g, e);
 }

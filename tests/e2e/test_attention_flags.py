@@ -74,3 +74,9 @@ def test_no_window_where_there_is_none(build):
         done = run(build / "src/cli/lamina", "inspect", model, "--sliding-window", flag, "--query", "attention.window")
         assert ("differs from the file's" in done.stderr) == differs, model
         assert done.stdout == ("512\n" if flag == "512" else "null\n")
+
+
+def test_local_layers_keep_their_rotation_without_a_window(verify):
+    """A window as long as the text and none see the same keys, so they give the same logits."""
+    errors = {verify("gemma3/rotations", "--sliding-window", window)[1]["max_rel_err"] for window in ("-1", "4000")}
+    assert len(errors) == 1

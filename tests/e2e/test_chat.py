@@ -45,6 +45,16 @@ def test_a_loaded_conversation_goes_on_as_it_would_have(chat, tmp_path):
     assert again["ids"] == both[1]["ids"]
 
 
+def test_what_was_refused_is_not_taken_for_read(chat):
+    """A message that does not fit leaves no trace: half of it is answered as if nothing had been before."""
+    half = "one two three four five six seven eight nine ten " * 6
+    lines = f"hello\n/reset\n{half * 5}\n{half}\n"
+    first, refused, second = answers(chat(lines, "-n", "8", "-c", "256", "--json"))
+    assert "error" in refused and first["timings"]["reused_tokens"] == 0
+    alone, = answers(chat(f"{half}\n", "-n", "8", "-c", "256", "--json"))
+    assert second["ids"] == alone["ids"]
+
+
 def test_slash_commands(chat):
     done = chat("/system Answer in French.\nHi\n/reset\nHi\n/system\n/reset\nHi\n/stats\n/help\n/quit\nnever said\n", "-n", "4", "--json")
     first, second, third = answers(done)

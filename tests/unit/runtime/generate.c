@@ -58,6 +58,13 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
     return LM_OK;
 }
 
+lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_t *kept, lm_error *e)
+{
+    LM_TRY(lm_engine_truncate(g, sequence, keep, e));
+    *kept = g->length;
+    return LM_OK;
+}
+
 lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
 {
     if (g->cancelled) {
