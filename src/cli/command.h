@@ -50,8 +50,7 @@ typedef struct lm_cli {
     bool     json, help, verbose, quiet, plain;          /* every command knows these: lm_general_flags */
     const char *lang;            /* --lang; NULL: the environment's */
     lm_language language;        /* that pages are written in */
-    bool     answered;           /* a JSON document is on stdout already */
-    bool     lines;              /* of many: each is a line, errors too */
+    bool     answered;           /* the command's one JSON document is on stdout */
     bool     told;               /* the error that ends the command has been printed */
     lm_arena arena;              /* as long as the command runs */
 } lm_cli;

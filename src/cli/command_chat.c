@@ -96,7 +96,7 @@ static lm_status answer(talk *t, lm_error *e)
 
     if (status != LM_OK)
         return status;
-    status = t->s.cli->json ? lm_out_json_line(t->s.cli, answer_json(&t->s), e) : lm_out_text("\n", 1, e);
+    status = t->s.cli->json ? lm_out_json_line(answer_json(&t->s), e) : lm_out_text("\n", 1, e);
     meter(t);
     return status;
 }
@@ -382,7 +382,6 @@ static lm_status chat(lm_cli *cli, void *options, lm_error *e)
     talk t = { 0 };
     lm_status status = open_talk(cli, options, &t, e);
 
-    cli->lines = status == LM_OK;
     if (status == LM_OK)
         status = converse(&t, e);
     lm_interrupt_watch(NULL);

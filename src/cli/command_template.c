@@ -45,28 +45,28 @@ static lm_status render(const char *source, size_t n, const char *name, const ch
 
 /* ---- --jsonl ---- */
 
-static lm_status answer(lm_cli *cli, const char *key, const char *text, size_t n, lm_error *e)
+static lm_status answer(const char *key, const char *text, size_t n, lm_error *e)
 {
-    return lm_jsonl_write(cli, json_pack("{s:o}", key, lm_json_text(text ? text : "", n)), e);
+    return lm_jsonl_write(json_pack("{s:o}", key, lm_json_text(text ? text : "", n)), e);
 }
 
 /* Whatever is wrong with a line is its answer; the next line has another chance. */
 static lm_status template_line(void *arg, json_t *value, const char *why, lm_error *e)
 {
-    lm_cli *cli = arg;
     json_t *source = json_object_get(value, "template"), *variables = json_object_get(value, "context");
     lm_rendering r = { 0 };
     lm_error wrong;
     char text[2048], *context;
     lm_status status;
 
+    (void)arg;
     if (!value) {
         snprintf(text, sizeof text, "not JSON: %s", why);
-        return answer(cli, "error", text, strlen(text), e);
+        return answer("error", text, strlen(text), e);
     }
     if (!json_is_string(source) || !json_is_object(variables)) {
         snprintf(text, sizeof text, "not an object with \"template\", a string, and \"context\", an object");
-        return answer(cli, "error", text, strlen(text), e);
+        return answer("error", text, strlen(text), e);
     }
     context = json_dumps(variables, JSON_COMPACT | JSON_PRESERVE_ORDER);
     if (!context)
@@ -74,10 +74,10 @@ static lm_status template_line(void *arg, json_t *value, const char *why, lm_err
     status = render(json_string_value(source), json_string_length(source), "template", context, strlen(context), &r, &wrong);
     free(context);
     if (status == LM_OK) {
-        status = answer(cli, "text", r.text.data, r.text.n, e);
+        status = answer("text", r.text.data, r.text.n, e);
     } else {
         lm_error_text(&wrong, text, sizeof text);
-        status = answer(cli, "error", text, strlen(text), e);
+        status = answer("error", text, strlen(text), e);
     }
     lm_rendering_free(&r);
     return status;
@@ -186,7 +186,7 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
     if (o->jsonl) {
         if (cli->n_args || o->model.model)
             return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--jsonl brings its own templates: no MODEL");
-        return lm_jsonl_read(o->jsonl, template_line, cli, e);
+        return lm_jsonl_read(o->jsonl, template_line, NULL, e);
     }
     if (!o->model.model && is_template_file(cli->args[0])) {
         m.name = cli->args[0];

@@ -44,7 +44,6 @@ static const lm_flag_group detokenize_groups[] = { { "detokenizing", detokenize_
 
 /* What the lines of a --jsonl file share. */
 typedef struct work {
-    lm_cli       *cli;
     lm_tokenizer *tokenizer;
     unsigned      flags;
 } work;
@@ -54,7 +53,7 @@ static lm_status start(lm_cli *cli, token_options *o, const char *model, work *w
     const char *path = NULL, *warning;
     lm_tokenizer_options t = { .pre = o->model.o.pre };
 
-    *w = (work){ .cli = cli };
+    *w = (work){ 0 };
     w->flags = (o->add_special ? LM_ADD_SPECIAL : 0u) | (o->no_parse_special ? LM_NO_PARSE_SPECIAL : 0u) |
                (o->skip_special ? LM_SKIP_SPECIAL : 0u);
     LM_TRY(lm_find_model(cli, &o->model, model, &path, e));
@@ -85,7 +84,7 @@ static lm_status tokenize_line(void *arg, json_t *value, const char *why, lm_err
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string%s%s", why ? ": " : "", why ? why : "");
     status = lm_tokenize(w->tokenizer, json_string_value(value), json_string_length(value), w->flags, &t, e);
     if (status == LM_OK)
-        status = lm_jsonl_write(w->cli, ids_json(&t), e);
+        status = lm_jsonl_write(ids_json(&t), e);
     lm_tokens_free(&t);
     return status;
 }
@@ -191,7 +190,7 @@ static lm_status detokenize_line(void *arg, json_t *value, const char *why, lm_e
     if (status == LM_OK)
         status = lm_detokenize(w->tokenizer, t.ids, t.n, w->flags, &text, e);
     if (status == LM_OK)
-        status = lm_jsonl_write(w->cli, lm_json_text(text.data ? text.data : "", text.n), e);
+        status = lm_jsonl_write(lm_json_text(text.data ? text.data : "", text.n), e);
     lm_text_free(&text);
     lm_tokens_free(&t);
     return status;

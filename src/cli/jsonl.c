@@ -51,7 +51,7 @@ lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_erro
     return status;
 }
 
-lm_status lm_jsonl_write(lm_cli *cli, json_t *value, lm_error *e)
+lm_status lm_jsonl_write(json_t *value, lm_error *e)
 {
     char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_PRESERVE_ORDER) : NULL;
     lm_buf line = { 0 };
@@ -60,7 +60,6 @@ lm_status lm_jsonl_write(lm_cli *cli, json_t *value, lm_error *e)
     json_decref(value);
     if (!text)
         return lm_fail_memory(e, "a line of output", 0);
-    cli->answered = true;
     lm_buf_add_str(&line, text);
     lm_buf_add_char(&line, '\n');
     free(text);

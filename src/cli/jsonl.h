@@ -14,7 +14,7 @@ typedef lm_status (*lm_jsonl_line)(void *arg, json_t *value, const char *why, lm
  * of `each` get the file and the number of the line. */
 lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_error *e);
 
-/* One line of output; takes the reference. From then on an error is no JSON document of its own. */
-lm_status lm_jsonl_write(lm_cli *cli, json_t *value, lm_error *e);
+/* One line of output; takes the reference. */
+lm_status lm_jsonl_write(json_t *value, lm_error *e);
 
 #endif

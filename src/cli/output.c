@@ -124,9 +124,8 @@ lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e)
     return print_json(document, JSON_INDENT(2), e);
 }
 
-lm_status lm_out_json_line(lm_cli *cli, json_t *document, lm_error *e)
+lm_status lm_out_json_line(json_t *document, lm_error *e)
 {
-    cli->answered = true;
     return print_json(document, JSON_COMPACT, e);
 }
 
@@ -215,8 +214,8 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
 {
     char text[2048];
 
-    if (cli->json && (!cli->answered || cli->lines))
-        print_json(json_pack("{s:o}", "error", lm_json_error(e)), cli->lines ? JSON_COMPACT : JSON_INDENT(2), NULL);
+    if (cli->json && !cli->answered)
+        lm_out_json_line(json_pack("{s:o}", "error", lm_json_error(e)), NULL);
     fflush(stdout);
     /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
     if (e->hint[0] && !lm_err_is_terminal())

@@ -27,8 +27,8 @@ lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
 /* What the document of a command has as "error" when it ends in one. */
 json_t *lm_json_error(const lm_error *e);
 
-/* One of several documents, on one line; takes the reference. */
-lm_status lm_out_json_line(lm_cli *cli, json_t *document, lm_error *e);
+/* One of any number of documents, on one line; takes the reference. An error may be the next. */
+lm_status lm_out_json_line(json_t *document, lm_error *e);
 
 /* How much stderr says: -v, -q, --no-color. */
 void lm_out_manner(bool verbose, bool quiet, bool plain);
@@ -41,7 +41,7 @@ void lm_faint_note(const char *format, ...) __attribute__((format(printf, 1, 2))
 void lm_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An error as people and scripts read it, on stderr, with its hint; with --json also as a document on stdout. */
+/* An error as people and scripts read it, on stderr, with its hint; with --json also as a document on stdout, on one line. */
 void lm_out_error(const lm_cli *cli, lm_error *e);
 
 /* ---- figures ---- */

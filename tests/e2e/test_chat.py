@@ -94,6 +94,13 @@ def test_errors_stand_where_the_answer_would(chat):
     assert done.returncode == 2 and done.stderr.count("error: ") == 2
 
 
+@pytest.mark.parametrize("flags", [["--load", "zero"], ["-m", "zero"], ["--nope"], ["-n"]])
+def test_errors_before_the_first_message_are_lines_too(chat, tmp_path, flags):
+    (tmp_path / "zero").touch()
+    done = chat("Hi\n", "--json", *flags, cwd=tmp_path)
+    assert done.returncode in (1, 2, 3) and "error" in answers(done)[0] and len(answers(done)) == 1
+
+
 def test_a_message_that_does_not_fit(chat):
     done = chat("word " * 300 + "\nHi\n", "-c", "120", "-n", "2")
     assert done.returncode == 1 and "the context holds 120" in done.stderr

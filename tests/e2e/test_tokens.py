@@ -75,6 +75,14 @@ def test_a_line_that_is_no_list_of_ids_stops_with_its_number(lamina, model, bad)
     assert len(err.splitlines()) == 1 and "line 2" in err
 
 
+@pytest.mark.parametrize("command, good, bad", [("tokenize", '"a"', "xx"), ("detokenize", "[81]", "xx"), ("detokenize", "[81]", "[-1]")])
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_wrong_line_is_a_document_on_a_line(lamina, model, command, good, bad, before):
+    status, found, _ = jsonl(lamina, command, model, f"{good}\n" * before + f"{bad}\n", "--json")
+    assert status == 2 and len(found) == before + 1
+    assert found[-1]["error"]["where"] == f"line {before + 1}" and found[-1]["error"]["file"] == "standard input"
+
+
 def test_bytes_that_are_not_utf8(lamina, model):
     done = subprocess.run([lamina, "tokenize", model, "--jsonl", "-"], input=b'"ok"\n"\xff\xfe"\n', capture_output=True, timeout=60)
     assert done.returncode == 2 and b"line 2" in done.stderr
