@@ -183,6 +183,16 @@ static int column(char *const *names, size_t n, const char *name)
     return -1;
 }
 
+/* What the document says at its present line cannot be read. */
+static lm_status fail_at_line(const audit *a, int64_t offset, const char *what, lm_error *e)
+{
+    char where[32];
+
+    snprintf(where, sizeof where, "line %zu", a->line);
+    lm_fail(e, LM_USAGE, where, offset, "%s", what);
+    return lm_fail_in(e, a->cli->args[0]);
+}
+
 /* Columns model (or asked), quantity, and claim (or seed_value or value), named by the first line. */
 static lm_status audit_table(audit *a, char *text, lm_error *e)
 {
@@ -199,15 +209,14 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
             claim    = column(names, n, "claim") >= 0 ? column(names, n, "claim") : column(names, n, "seed_value") >= 0
                            ? column(names, n, "seed_value") : column(names, n, "value");
             if (quantity < 0 || claim < 0 || (model < 0 && !a->o->model.model))
-                return lm_fail(e, LM_USAGE, "columns", LM_NO_OFFSET, "the first line names no columns model, quantity and claim");
+                return fail_at_line(a, LM_NO_OFFSET, "it names no columns model, quantity and claim", e);
             continue;
         }
         size_t n = split(line, '\t', cells);
         int    last = quantity > claim ? quantity : claim;
         last = model > last ? model : last;
         if ((size_t)last >= n && !(n == 1 && !*cells[0]))                /* an empty line says nothing */
-            return lm_fail(e, LM_USAGE, "columns", LM_NO_OFFSET, "line %zu has %zu of them; what the first line names ends in column %d",
-                           a->line, n, last + 1);
+            return fail_at_line(a, LM_NO_OFFSET, "too few columns for those that the first line names", e);
         if ((size_t)last < n)
             LM_TRY(judge(a, model < 0 ? a->o->model.model : cells[model], cells[quantity], cells[claim], e));
     }
@@ -259,18 +268,16 @@ static lm_status audit_markdown(audit *a, char *text, lm_error *e)
 }
 
 /* A line would end at it unnoticed, and the document with it. */
-static lm_status refuse_nul(const char *path, const char *text, size_t size, lm_error *e)
+static lm_status refuse_nul(audit *a, const char *text, size_t size, lm_error *e)
 {
-    size_t at = strlen(text), line = 1;
-    char   where[32];
+    size_t at = strlen(text);
 
     if (at == size)
         return LM_OK;
+    a->line = 1;
     for (size_t i = 0; i < at; i++)
-        line += text[i] == '\n';
-    snprintf(where, sizeof where, "line %zu", line);
-    lm_fail(e, LM_USAGE, where, (int64_t)at, "a NUL: this is no text");
-    return lm_fail_in(e, path);
+        a->line += text[i] == '\n';
+    return fail_at_line(a, (int64_t)at, "a NUL: this is no text", e);
 }
 
 static lm_status write_json(audit *a, lm_status verdict, lm_error *e)
@@ -302,8 +309,10 @@ static lm_status finish(audit *a, lm_error *e)
 
     if (!a->statements)
         lm_note("nothing was found to check");
-    if (a->counts[LM_CLAIM_WRONG])
-        verdict = lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements are wrong", a->counts[LM_CLAIM_WRONG], a->statements);
+    if (a->counts[LM_CLAIM_WRONG]) {
+        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements are wrong", a->counts[LM_CLAIM_WRONG], a->statements);
+        verdict = lm_fail_in(e, a->cli->args[0]);
+    }
     LM_TRY(a->cli->json ? write_json(a, verdict, e) : write_text(a, e));
     return verdict;
 }
@@ -317,7 +326,7 @@ static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
     lm_status status   = lm_file_read(cli->args[0], MOST_BYTES, &text, &size, e);
 
     if (status == LM_OK)
-        status = refuse_nul(cli->args[0], text, size, e);
+        status = refuse_nul(&a, text, size, e);
     if (status == LM_OK && markdown && !a.o->model.model)
         status = lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "a document needs -m MODEL: the model that it is about");
     if (status == LM_OK)

@@ -142,7 +142,7 @@ static lm_status make_prompt(run_options *o, run_state *s, lm_error *e)
     if (o->as_chat && (o->as_text || o->ids))
         return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "does not go with %s", o->ids ? "--ids" : "--no-chat");
     if (o->ids)
-        return lm_read_ids(o->ids, &s->ids, e);
+        return lm_read_ids(o->ids, "--ids", &s->ids, e);
     LM_TRY(read_prompt_text(o, s, &s->text, e));
     if (o->as_chat)
         return chat_prompt(o, s, e);

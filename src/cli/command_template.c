@@ -85,8 +85,8 @@ static lm_status template_line(void *arg, json_t *value, const char *why, lm_err
 
 /* ---- one rendering ---- */
 
-/* A template with the variables that the model itself gives. */
-typedef struct material { lm_buf source; const char *name; json_t *given; } material;
+/* A template, the file that it is from, and the variables that the model itself gives. */
+typedef struct material { lm_buf source; const char *file; json_t *given; } material;
 
 static bool is_template_file(const char *argument)
 {
@@ -98,18 +98,19 @@ static bool is_template_file(const char *argument)
 static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_error *e)
 {
     lm_model *m = NULL;
+    lm_model_info info;
     const char *source;
     lm_status status = LM_OK;
 
     o->model.o.structure_only = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
+    lm_model_describe(m, &info);
     source = lm_model_chat_template(m, o->name);
+    out->file = lm_arena_strdup(&cli->arena, info.source);
     if (source) {
         lm_buf_add_str(&out->source, source);
         out->given = lm_special_variables(lm_model_tokenizer(m));
     } else {
-        lm_model_info info;
-        lm_model_describe(m, &info);
         lm_fail(e, LM_USAGE, o->name, LM_NO_OFFSET, o->name ? "the model has no template of this name" : "the model has no chat template");
         lm_fail_in(e, info.source);
         status = LM_USAGE;
@@ -126,7 +127,7 @@ static lm_status complete(const material *m, const lm_buf *context, lm_buf *out,
     json_t *said = json_loadb(context->data ? context->data : "", context->size, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL), *value;
     bool first = true;
 
-    if (*at != '{' || !json_object_size(m->given)) {
+    if (!json_is_object(said) || !json_object_size(m->given)) {
         lm_buf_add(out, context->data, context->size);           /* for the renderer to judge */
     } else {
         lm_buf_add_char(out, '{');
@@ -137,7 +138,7 @@ static lm_status complete(const material *m, const lm_buf *context, lm_buf *out,
             first = first && !text;
             free(text);
         }
-        if (!first && !(json_is_object(said) && json_object_size(said) == 0))
+        if (!first && json_object_size(said))
             lm_buf_add_char(out, ',');
         lm_buf_add(out, at + 1, context->size - (size_t)(at + 1 - context->data));
     }
@@ -165,8 +166,10 @@ static lm_status render_one(lm_cli *cli, template_options *o, const material *m,
     if (status == LM_OK)
         status = complete(m, &given, &context, e);
     if (status == LM_OK)
-        status = render(m->source.data ? m->source.data : "", m->source.size, m->name, context.data ? context.data : "",
+        status = render(m->source.data ? m->source.data : "", m->source.size, m->file, context.data ? context.data : "",
                         context.size, &r, e);
+    if (status != LM_OK)
+        lm_fail_in(e, lm_input_name(o->context));        /* what is the template's own fault names its file already */
     if (status == LM_OK)
         status = print_rendering(cli, &r.text, e);
     lm_rendering_free(&r);
@@ -178,7 +181,7 @@ static lm_status render_one(lm_cli *cli, template_options *o, const material *m,
 static lm_status template(lm_cli *cli, void *options, lm_error *e)
 {
     template_options *o = options;
-    material m = { .name = "chat_template" };
+    material m = { 0 };
     lm_status status;
 
     if ((o->context != NULL) + (o->jsonl != NULL) + o->show != 1)
@@ -189,9 +192,9 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
         return lm_jsonl_read(o->jsonl, template_line, NULL, e);
     }
     if (!o->model.model && is_template_file(cli->args[0])) {
-        m.name = cli->args[0];
-        status = o->name ? lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "%s is one template", m.name)
-                         : lm_read_file(m.name, &m.source, e);
+        m.file = cli->args[0];
+        status = o->name ? lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "%s is one template", m.file)
+                         : lm_read_file(m.file, &m.source, e);
     } else {
         status = from_model(cli, o, &m, e);
     }

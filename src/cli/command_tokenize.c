@@ -219,9 +219,13 @@ static lm_status detokenize_ids(lm_cli *cli, const char *const *args, const work
     if (status == LM_OK && given.failed)
         status = lm_fail_memory(e, "token ids", given.size);
     if (status == LM_OK)
-        status = lm_read_ids(given.data ? given.data : "", &t, e);
+        status = lm_read_ids(given.data ? given.data : "", NULL, &t, e);
     if (status == LM_OK)
         status = lm_detokenize(w->tokenizer, t.ids, t.n, w->flags, &text, e);
+    if (status == LM_USAGE && args[0])
+        snprintf(e->where, sizeof e->where, "ID");
+    if (status != LM_OK && !args[0])
+        lm_fail_in(e, "standard input");
     if (status == LM_OK)
         status = print_text(cli, &text, e);
     lm_text_free(&text);

@@ -47,8 +47,7 @@ lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_erro
         return LM_OK;
     if (!e->where[0])
         snprintf(e->where, sizeof e->where, "line %" PRIu64, number);
-    lm_fail_in(e, f == stdin ? "standard input" : path);
-    return status;
+    return lm_fail_in(e, lm_input_name(path));
 }
 
 lm_status lm_jsonl_write(json_t *value, lm_error *e)

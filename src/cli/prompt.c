@@ -11,6 +11,11 @@
 
 /* ---- text and ids ---- */
 
+const char *lm_input_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
 {
     FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
@@ -18,8 +23,7 @@ lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
     size_t n;
     int failed;
 
-    if (f == stdin)
-        path = "standard input";
+    path = lm_input_name(path);
     if (!f)
         return lm_fail_errno(e, path, "cannot be opened");
     while (!out->failed && out->size <= LM_MAX_INPUT && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
@@ -28,12 +32,14 @@ lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
     if (f != stdin)
         fclose(f);
     if (failed)
-        return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "%s", strerror(failed));
-    if (out->failed)
-        return lm_fail_memory(e, path, out->size);
-    if (out->size > LM_MAX_INPUT)
-        return lm_fail(e, LM_LIMIT, path, LM_NO_OFFSET, "more than %zu bytes, which are the most that is read", LM_MAX_INPUT);
-    return LM_OK;
+        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(failed));
+    else if (out->failed)
+        lm_fail_memory(e, NULL, out->size);
+    else if (out->size > LM_MAX_INPUT)
+        lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %zu bytes, which are the most that is read", LM_MAX_INPUT);
+    else
+        return LM_OK;
+    return lm_fail_in(e, path);
 }
 
 lm_status lm_read_line(FILE *f, lm_buf *out, bool *end, lm_error *e)
@@ -84,7 +90,7 @@ void lm_unescape(const char *text, lm_buf *out)
     }
 }
 
-lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e)
+lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_error *e)
 {
     const char *at = text + strspn(text, " \t\r\n");
     bool list = *at == '[';
@@ -95,18 +101,18 @@ lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e)
         char *end;
         long id = strtol(at, &end, 10);
         if (end == at || id < 0 || id > INT32_MAX || (*end && !strchr(" \t\r\n,]", *end)))
-            return lm_fail(e, LM_USAGE, "ids", LM_NO_OFFSET, "\"%.*s\" is not a token id", 1 + (int)strcspn(at + 1, " \t\r\n,]"), at);
+            return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "\"%.*s\" is not a token id", 1 + (int)strcspn(at + 1, " \t\r\n,]"), at);
         LM_TRY(lm_tokens_add(out, (lm_token)id, e));
         at = end + strspn(end, " \t\r\n");
         if (*at == ',')                                  /* two of them have a missing id between */
             at += 1 + strspn(at + 1, " \t\r\n");
     }
     if (list != (*at == ']'))
-        return lm_fail(e, LM_USAGE, "ids", LM_NO_OFFSET, list ? "a list that does not end: ']' is missing" : "']' without its '['");
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, list ? "a list that does not end: ']' is missing" : "']' without its '['");
     at += *at == ']';
     at += strspn(at, " \t\r\n");
     if (*at)
-        return lm_fail(e, LM_USAGE, "ids", LM_NO_OFFSET, "\"%.*s\" stands after the list", (int)strcspn(at, " ]\n"), at);
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "\"%.*s\" stands after the list", (int)strcspn(at, " ]\n"), at);
     return LM_OK;
 }
 
@@ -155,6 +161,7 @@ static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *
 static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_chat *c, lm_error *e)
 {
     const char *source;
+    lm_model_info info;
     lm_buf text = { 0 };
     lm_status status;
 
@@ -166,8 +173,9 @@ static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_c
         return status;
     }
     source = lm_model_chat_template(m, o->template_name);
+    lm_model_describe(m, &info);
     if (source)
-        return lm_template_new(source, strlen(source), o->template_name ? o->template_name : "chat_template", &c->template, e);
+        return lm_template_new(source, strlen(source), info.source, &c->template, e);
     if (o->template_name)
         return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", o->template_name);
     lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "the model has no chat template");

@@ -12,6 +12,9 @@
 /* The most bytes of a text, or of one line of JSON: no prompt is near it, and what never ends is told from what is long. */
 #define LM_MAX_INPUT ((size_t)256 << 20)
 
+/* What errors call the file at `path`. */
+const char *lm_input_name(const char *path);
+
 /* A file's bytes, or standard input's for "-". LM_LIMIT past LM_MAX_INPUT. */
 lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e);
 
@@ -25,8 +28,8 @@ lm_status lm_read_line(FILE *f, lm_buf *out, bool *end, lm_error *e);
 /* \n \t \r \0 \\ \" \' \xHH as the characters they stand for, appended to `out`; other backslashes stay. */
 void lm_unescape(const char *text, lm_buf *out);
 
-/* "1,2,3" or "1 2 3" or a JSON array, appended to `out`. */
-lm_status lm_read_ids(const char *text, lm_tokens *out, lm_error *e);
+/* "1,2,3" or "1 2 3" or a JSON array, appended to `out`; `where` is for errors. */
+lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_error *e);
 
 typedef struct lm_chat_options {
     const char *template_name;           /* one of the model's; NULL: the default */

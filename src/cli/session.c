@@ -183,20 +183,29 @@ static bool is_conversation(const json_t *messages)
 
 lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
 {
-    json_error_t why;
-    json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, &why), *messages = json_object_get(j, "messages");
+    lm_buf text = { 0 };
+    json_error_t why = { 0 };
+    char where[32];
+    lm_status status = lm_read_file(path, &text, e);
+    json_t *j = status == LM_OK ? json_loadb(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why) : NULL;
+    json_t *messages = json_object_get(j, "messages");
 
-    if (!j)
-        return why.line < 0 ? lm_fail_errno(e, path, "cannot be read")
-                            : lm_fail(e, LM_FAILED, path, LM_NO_OFFSET, "line %d: %s", why.line, why.text);
-    if (!is_conversation(messages)) {
-        json_decref(j);
-        return lm_fail(e, LM_FAILED, path, LM_NO_OFFSET, "no \"messages\": [{\"role\", \"content\"}]");
+    lm_buf_free(&text);
+    if (status != LM_OK)
+        return status;
+    snprintf(where, sizeof where, "line %d", why.line);
+    if (is_conversation(messages)) {
+        json_decref(s->messages);
+        s->messages = json_incref(messages);
+    } else if (j) {
+        lm_fail(e, LM_FAILED, "messages", LM_NO_OFFSET, "no [{\"role\", \"content\"}]");
+        status = lm_fail_in(e, lm_input_name(path));
+    } else {
+        lm_fail(e, LM_FAILED, where, LM_NO_OFFSET, "%s", why.text);
+        status = lm_fail_in(e, lm_input_name(path));
     }
-    json_decref(s->messages);
-    s->messages = json_incref(messages);
     json_decref(j);
-    return LM_OK;
+    return status;
 }
 
 void lm_session_close(lm_session *s)

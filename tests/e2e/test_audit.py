@@ -55,7 +55,7 @@ def test_lines_of_other_systems_and_lines_cut_short(lamina, tmp_path):
     assert done.returncode == 0 and "2 confirmed, 0 rounded, 0 wrong, 0 not" in done.stdout
     table.write_text("model\tquantity\tclaim\ngpt2\tnum_hidden_layers\t12\ngpt2\tvocab_size\n")
     done = lamina("audit", table)
-    assert done.returncode == 2 and "line 3 has 2 of them" in done.stderr
+    assert done.returncode == 2 and f"error: line 3: {table}: too few columns" in done.stderr
 
 
 def test_a_document(lamina, tmp_path):
@@ -186,7 +186,9 @@ def test_a_document_that_ends_in_an_error_has_it(lamina, tmp_path):
         done = lamina("audit", table, "--json")
         document = json.loads(done.stdout)
         assert done.returncode == status and len(document["statements"]) == 1 and ("error" in document) == (status != 0)
-        assert not status or (document["error"]["code"], document["error"]["message"]) == ("differs", "1 of 1 statements are wrong")
+        if status:
+            assert (document["error"]["code"], document["error"]["message"]) == ("differs", "1 of 1 statements are wrong")
+            assert document["error"]["file"] == str(table) and done.stderr.splitlines()[-1] == f"error: {table}: 1 of 1 statements are wrong"
 
 
 def test_control_bytes_of_a_file_stay_there(lamina, tmp_path):

@@ -101,6 +101,17 @@ def test_errors_before_the_first_message_are_lines_too(chat, tmp_path, flags):
     assert done.returncode in (1, 2, 3) and "error" in answers(done)[0] and len(answers(done)) == 1
 
 
+@pytest.mark.parametrize("text, where, message", [
+    ("", "line 1", "'[' or '{' expected near end of file"), ('{\n"a": x}', "line 2", "invalid token near 'x'"),
+    ("{}", "messages", 'no [{"role", "content"}]'), (None, None, "Is a directory"),
+])
+def test_a_conversation_that_is_none_is_named(chat, tmp_path, text, where, message):
+    path = tmp_path / "talk"
+    path.mkdir() if text is None else path.write_text(text)
+    error = answers(chat("Hi\n", "--json", "--load", path))[0]["error"]
+    assert error["file"] == str(path) and error["where"] == where and error["message"] == message
+
+
 def test_a_message_that_does_not_fit(chat):
     done = chat("word " * 300 + "\nHi\n", "-c", "120", "-n", "2")
     assert done.returncode == 1 and "the context holds 120" in done.stderr

@@ -223,7 +223,11 @@ def test_what_needs_no_tokenizer_does_without_one_of_an_unknown_kind(lamina, sou
 @pytest.mark.parametrize("ids", ["[1,2", "1,2]", "[1][2]", "[1,2] 3", "1,,2"])
 def test_a_list_of_ids_is_whole(lamina, model, ids):
     done = run(lamina, "detokenize", model, ids)
-    assert done.returncode == 2 and done.stdout == "" and last_line(done).startswith("error: ids: ")
+    assert done.returncode == 2 and done.stdout == "" and last_line(done).startswith("error: ID: ")
+    done = run(lamina, "detokenize", model, input=ids)
+    assert done.returncode == 2 and last_line(done).startswith("error: standard input: ")
+    done = run(lamina, "detokenize", model, 49152)
+    assert done.returncode == 2 and last_line(done) == "error: ID: token id 49152 is outside the vocabulary of 49152"
     done = run(lamina, "run", model, "--ids", ids, "-n", "1")
     assert done.returncode == 2 and last_line(done).startswith("error: --ids: ")
 
@@ -265,6 +269,25 @@ def test_a_tokenizer_beside_one_is_named_in_its_errors(lamina, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     done = run(lamina, "tokenize", "tokenizer.json", "-p", "x", cwd=tmp_path)
     assert done.returncode == 3 and ": tokenizer.json: " in last_line(done)
+
+
+@pytest.mark.parametrize("context, where, offset", [("", "context", 0), ("[]", "context", None), ('{"a": x}', "context", 7),
+                                                    ('{"now": "soon"}', "now", None)])
+@pytest.mark.parametrize("how", ["file", "pipe"])
+def test_a_context_that_is_none_is_named(lamina, model, tmp_path, context, where, offset, how):
+    (tmp_path / "context.json").write_text(context)
+    given = "context.json" if how == "file" else "-"
+    done = run(lamina, "template", model, "--context", given, "--json", cwd=tmp_path, input=context)
+    error = json.loads(done.stdout)["error"]
+    assert done.returncode == 2 and error["file"] == ("context.json" if how == "file" else "standard input")
+    assert error["where"] == where and error["offset"] == offset
+
+
+def test_a_template_of_a_model_is_in_the_model(lamina, model, tmp_path):
+    (tmp_path / "talk").write_text('{"messages": [{"role": "user"}]}')             # without content
+    for command in (["template", model, "--context", tmp_path / "talk"], ["chat", model, "--load", tmp_path / "talk"]):
+        error = json.loads(run(lamina, *command, "--json", input="Hi\n").stdout)["error"]
+        assert error["file"] == str(model) and error["where"].startswith("line ") and "content" in error["message"]
 
 
 def test_a_model_whose_logits_are_nan_is_named(lamina, source, tmp_path):
