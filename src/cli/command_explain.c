@@ -24,7 +24,7 @@ static const lm_flag explain_flag_table[] = {
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text (kv, kv-cache, --diagram cache)", 0, 0, NULL },
     { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "one diagram of MODEL; with --md its Mermaid source", 0, 0, NULL },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "--diagram as a picture (SVG)", 0, 0, NULL },
-    { "--output", "-o", LM_FLAG_TEXT, O(output), "FILE", "write it to this file", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "write it to this file", 0, 0, NULL },
     { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "the layer that --diagram layer shows (0)", 0, INT32_MAX, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "positions of a sequence; 0: the model's (default)", 0, INT32_MAX, NULL },

@@ -32,7 +32,7 @@ static const char *word_of(lm_form form)
 }
 
 static const lm_flag report_flag_table[] = {
-    { "--output", "-o", LM_FLAG_TEXT, O(output), "FILE", ".html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", ".html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
     { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|json|txt", "whatever the file is called (txt on standard output)", 0, 0,
       format_words },
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text; the first model needs a tokenizer", 0, 0,

@@ -73,6 +73,8 @@ static lm_status synth(lm_cli *cli, void *options, lm_error *e)
     const char *path;
     lm_status status;
 
+    if (!*cli->args[1])
+        return lm_fail(e, LM_USAGE, "OUT", LM_NO_OFFSET, "\"\" is not the name of a file");
     LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
     o->o.shard_bytes = (uint64_t)o->shard_mb * 1000000;
     o->o.progress = show;

@@ -25,7 +25,7 @@ static const lm_flag verify_flag_table[] = {
     { "--kv-type", NULL, LM_FLAG_WORD, O(kv_type), "f16|f32|bf16|q8_0", "cache type (f32)", 0, 0, lm_kv_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
-    { "--dump", NULL, LM_FLAG_TEXT, O(dump), "FILE", "write what was computed, in the golden's form", 0, 0, NULL },
+    { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE", "write what was computed, in the golden's form", 0, 0, NULL },
     { 0 },
 };
 

@@ -204,6 +204,11 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
     case LM_FLAG_TEXT:
         *(const char **)at = value;
         break;
+    case LM_FLAG_OUTPUT:
+        if (!*value)
+            return wrong(f, value, "the name of a file", e);
+        *(const char **)at = value;
+        break;
     case LM_FLAG_LIST:
         LM_TRY(add_to_list(cli, at, value, e));
         break;

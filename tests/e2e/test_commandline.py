@@ -83,6 +83,10 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["explain", "gqa", "gpt2", "--layer", "1"], 2, "usage"),            # flags that would do nothing
     (["explain", "gqa", "MODEL", "-p", "x"], 2, "usage"),
     (["explain", "--diagram", "flow", "gpt2", "llama-3.2-1b"], 2, "usage"),
+    (["explain", "kv", "gpt2", "-o", ""], 2, "usage"),                   # before anything is computed
+    (["report", "gpt2", "-o", ""], 2, "usage"),
+    (["verify", "MODEL", "none.safetensors", "--dump", ""], 2, "usage"),
+    (["synth", "gpt2", ""], 2, "usage"),
 ])
 def test_errors_have_a_status_one_line_and_a_document(lamina, model, tmp_path, arguments, status, code):
     broken = tmp_path / "broken.gguf"
