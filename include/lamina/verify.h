@@ -8,11 +8,20 @@
 extern "C" {
 #endif
 
+/* One position compared. */
+typedef struct lm_verdict_row {
+    uint64_t sequence, position;
+    double   rel_err, kl;
+    bool     argmax_equal;
+} lm_verdict_row;
+
 typedef struct lm_verify_options {
     lm_engine_options engine;        /* compute mode, instruction set, threads, cache type */
-    double      tol;                 /* relative error; 0: 1e-4 */
-    double      kl_max;              /* > 0: mean KL decides instead of the relative error */
+    double      tol;                 /* relative error; 0: 1e-4; negative: none is tolerated */
+    double      kl_max;              /* not 0: mean KL decides instead of the relative error; negative: it must be 0 */
     const char *dump;                /* write what was computed to this safetensors file; NULL: do not */
+    void      (*row)(void *arg, const lm_verdict_row *row);        /* told of each in turn; NULL: nobody is */
+    void       *arg;
 } lm_verify_options;
 
 typedef struct lm_verdict {

@@ -12,7 +12,7 @@ typedef struct verify_options {
     int            compute, kv_type;
     const char    *cpu, *dump;
     uint32_t       threads;
-    double         tol, kl_max;
+    double         tol, kl_max;          /* kl_max negative: not given */
 } verify_options;
 
 #define O(field) offsetof(verify_options, field)
@@ -20,8 +20,8 @@ typedef struct verify_options {
 static const lm_flag verify_flag_table[] = {
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32",
       "f32: the reference's arithmetic (default); auto: the fast paths", 0, 0, lm_compute_words },
-    { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "largest relative error of a row of logits (1e-4)", 1e-12, 1e3, NULL },
-    { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "judge by the mean divergence in nats instead", 1e-12, 1e3, NULL },
+    { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "largest relative error of a row of logits (1e-4)", 0, 1e3, NULL },
+    { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "judge by the mean divergence in nats instead", 0, 1e3, NULL },
     { "--kv-type", NULL, LM_FLAG_WORD, O(kv_type), "f16|f32|bf16|q8_0", "cache type (f32)", 0, 0, lm_kv_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
@@ -41,6 +41,8 @@ static void verify_defaults(void *options)
 
     o->compute = LM_COMPUTE_F32;
     o->kv_type = LM_KV_F32;
+    o->tol = 1e-4;
+    o->kl_max = -1;
 }
 
 /* JSON has no infinity: what could not be compared is null. */
@@ -49,7 +51,26 @@ static json_t *number(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-static json_t *verdict_json(const lm_verdict *v)
+/* What is said while positions are compared. */
+typedef struct telling { lm_progress bar; uint64_t n; json_t *rows; } telling;
+
+static void tell_row(void *arg, const lm_verdict_row *r)
+{
+    telling *t = arg;
+
+    lm_progress_end(&t->bar);
+    if (!t->n)
+        lm_detail("%6s %9s %9s %15s %10s  %s", "row", "sequence", "position", "relative error", "KL (nats)", "argmax");
+    lm_detail("%6" PRIu64 " %9" PRIu64 " %9" PRIu64 " %15.3g %10.3g  %s", t->n++, r->sequence, r->position, r->rel_err, r->kl,
+              r->argmax_equal ? "equal" : "different");
+    if (!t->rows)
+        return;
+    json_array_append_new(t->rows, json_pack("{s:I, s:I, s:o, s:o, s:b}", "sequence", (json_int_t)r->sequence, "position",
+                                             (json_int_t)r->position, "rel_err", number(r->rel_err), "kl", number(r->kl), "argmax_equal",
+                                             r->argmax_equal));
+}
+
+static json_t *verdict_json(const lm_verdict *v, json_t *rows)
 {
     json_t *j = json_object();
 
@@ -72,6 +93,7 @@ static json_t *verdict_json(const lm_verdict *v)
                                     : json_null());
     json_object_set_new(j, "note", v->note[0] ? json_string(v->note) : json_null());
     json_object_set_new(j, "agrees", json_boolean(v->agrees));
+    json_object_set(j, "per_row", rows);
     return j;
 }
 
@@ -117,17 +139,24 @@ static lm_status differs(const lm_verdict *v, bool by_kl, double kl_max, const c
     return lm_fail_in(e, golden);
 }
 
-static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_options *o, lm_error *e)
+/* Ends as the verdict does; what differs is said in the document too. */
+static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_options *o, json_t *rows, const char *golden, lm_error *e)
 {
+    bool by_kl = o->kl_max >= 0;
+    lm_status verdict = v->agrees ? LM_OK : differs(v, by_kl, o->kl_max, golden, e), status;
     lm_buf text = { 0 };
-    lm_status status;
 
-    if (cli->json)
-        return lm_out_json(cli, verdict_json(v), e);
-    verdict_text(v, o->kl_max > 0, o->kl_max, &text);
-    status = lm_out_buf(&text, e);
-    lm_buf_free(&text);
-    return status;
+    if (cli->json) {
+        json_t *document = verdict_json(v, rows);
+        if (verdict != LM_OK)
+            json_object_set_new(document, "error", lm_json_error(e));
+        status = lm_out_json(cli, document, e);
+    } else {
+        verdict_text(v, by_kl, o->kl_max, &text);
+        status = lm_out_buf(&text, e);
+        lm_buf_free(&text);
+    }
+    return status == LM_OK ? verdict : status;
 }
 
 static lm_status verify(lm_cli *cli, void *options, lm_error *e)
@@ -135,11 +164,12 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
     verify_options *o = options;
     lm_verify_options v = {
         .engine = { .compute = (lm_compute)o->compute, .kv = (lm_kv_type)o->kv_type, .cpu = o->cpu, .threads = o->threads },
-        .tol = o->tol,
-        .kl_max = o->kl_max,
+        .tol = o->tol > 0 ? o->tol : -1,
+        .kl_max = o->kl_max > 0 ? o->kl_max : o->kl_max < 0 ? 0 : -1,
         .dump = o->dump,
+        .row = tell_row,
     };
-    lm_progress bar = lm_progress_start("loading");
+    telling t = { .bar = lm_progress_start("loading") };
     const char *model = cli->n_args > 1 ? cli->args[0] : NULL, *golden = cli->args[cli->n_args - 1];
     lm_model *m = NULL;
     lm_verdict verdict;
@@ -147,18 +177,20 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
 
     if (!model && !o->model.model)
         return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "two files: a MODEL, and the GOLDEN to compare it with");
+    t.rows = cli->json ? json_array() : NULL;
     v.engine.progress = lm_progress_show;
-    v.engine.progress_arg = &bar;
+    v.engine.progress_arg = &t.bar;
+    v.arg = &t;
     o->model.o.tokenizer_optional = true;
-    LM_TRY(lm_open_model(cli, &o->model, model, &m, e));
-    status = lm_verify(m, golden, &v, &verdict, e);
-    lm_progress_end(&bar);
+    status = lm_open_model(cli, &o->model, model, &m, e);
+    if (status == LM_OK)
+        status = lm_verify(m, golden, &v, &verdict, e);
+    lm_progress_end(&t.bar);
     lm_model_close(m);
     if (status == LM_OK)
-        status = print_verdict(cli, &verdict, o, e);
-    if (status != LM_OK || verdict.agrees)
-        return status;
-    return differs(&verdict, o->kl_max > 0, o->kl_max, golden, e);
+        status = print_verdict(cli, &verdict, o, t.rows, golden, e);
+    json_decref(t.rows);
+    return status;
 }
 
 const lm_command lm_command_verify = {
@@ -167,7 +199,8 @@ const lm_command lm_command_verify = {
     .summary = "compare the engine with reference logits",
     .about = "  GOLDEN holds input_ids I64 [B,T] and logits F32 [B,T,V] (or [B,P,V] with logit_positions I64 [P]); optional\n"
              "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. Everything is computed all at once, in uneven chunks and\n"
-             "  one token at a time, which must be equal bit for bit. Exit status 5 when the engine differs.\n",
+             "  one token at a time, which must be equal bit for bit. Exit status 5 when the engine differs.\n"
+             "  -v and --json show each row.\n",
     .groups = verify_groups,
     .min_args = 1,
     .max_args = 2,

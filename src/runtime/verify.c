@@ -28,7 +28,8 @@ typedef struct check {
     lm_verify_options      o;
     lm_golden              golden;
     lm_engine             *g;
-    bool                   length_dependent;
+    bool                   length_dependent, by_kl;
+    double                 kl_max;           /* by_kl */
     tap                   *taps;
     uint32_t               n_taps, n_unknown;
     const char           **probes;           /* [n_taps + 1] */
@@ -221,20 +222,23 @@ static void compare_logits(check *c, uint64_t b)
 
     for (uint64_t i = 0; i < g->n_rows; i++) {
         float *ours = c->ours + i * g->width;
-        double rel, kl;
+        lm_verdict_row r = { .sequence = b, .position = lm_golden_position(g, i) };
 
-        memcpy(ours, lm_engine_logits(c->g, lm_golden_position(g, i)), g->width * sizeof *ours);
+        memcpy(ours, lm_engine_logits(c->g, r.position), g->width * sizeof *ours);
         lm_golden_logits(g, b, i, c->row);
-        rel = lm_relative_error(ours, c->row, g->width);
-        kl = lm_kl(ours, c->row, g->width);
-        if (rel > c->v.max_rel_err || c->v.rows == 0) {
-            c->v.max_rel_err = rel;
+        r.rel_err = lm_relative_error(ours, c->row, g->width);
+        r.kl = lm_kl(ours, c->row, g->width);
+        r.argmax_equal = lm_argmax(ours, g->width) == lm_argmax(c->row, g->width);
+        if (r.rel_err > c->v.max_rel_err || c->v.rows == 0) {
+            c->v.max_rel_err = r.rel_err;
             c->v.worst_row = b * g->n_rows + i;
         }
-        c->v.max_kl = !(kl <= c->v.max_kl) ? kl : c->v.max_kl;
-        c->kl_sum += kl;
-        c->argmax_equal += lm_argmax(ours, g->width) == lm_argmax(c->row, g->width);
+        c->v.max_kl = !(r.kl <= c->v.max_kl) ? r.kl : c->v.max_kl;
+        c->kl_sum += r.kl;
+        c->argmax_equal += r.argmax_equal;
         c->v.rows++;
+        if (c->o.row)
+            c->o.row(c->o.arg, &r);
     }
 }
 
@@ -273,7 +277,7 @@ static void compare_taps(check *c, uint64_t b)
 static void judge_choice(check *c, const float *logits, lm_token ours, lm_token theirs)
 {
     double margin = (double)logits[ours] - (double)logits[theirs];
-    double tol = c->o.kl_max > 0 && c->v.max_rel_err > c->v.tol ? c->v.max_rel_err : c->v.tol;
+    double tol = c->by_kl && c->v.max_rel_err > c->v.tol ? c->v.max_rel_err : c->v.tol;
 
     if (!(margin <= 2 * tol * lm_magnitude(logits, c->golden.width)))
         c->v.greedy_agrees = false;
@@ -365,7 +369,7 @@ static void conclude(check *c)
     v->argmax_agreement = (double)c->argmax_equal / (double)v->rows;
     if (c->n_unknown && !v->note[0])
         snprintf(v->note, sizeof v->note, "%u taps name no value of this program", c->n_unknown);
-    v->agrees = (c->o.kl_max > 0 ? v->mean_kl <= c->o.kl_max : v->max_rel_err <= v->tol) && v->greedy_agrees &&
+    v->agrees = (c->by_kl ? v->mean_kl <= c->kl_max : v->max_rel_err <= v->tol) && v->greedy_agrees &&
                 (!v->bitwise_known || (v->chunked && v->stepwise));
 }
 
@@ -400,7 +404,9 @@ static lm_status verify(check *c, const char *path, lm_error *e)
     snprintf(v->source, sizeof v->source, "%s", c->golden.source);
     if (c->length_dependent)
         snprintf(v->note, sizeof v->note, "%s: only all at once is compared", why);
-    v->tol = c->o.tol > 0 ? c->o.tol : 1e-4;
+    v->tol = c->o.tol > 0 ? c->o.tol : c->o.tol < 0 ? 0 : 1e-4;
+    c->by_kl = c->o.kl_max != 0;
+    c->kl_max = c->o.kl_max > 0 ? c->o.kl_max : 0;
     v->has_greedy = c->golden.n_greedy > 0;
     v->greedy_total = c->golden.batch * c->golden.n_greedy;
     v->greedy_agrees = true;

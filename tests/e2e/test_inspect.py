@@ -139,15 +139,37 @@ def test_verify_differs(lamina, source):
     assert done.returncode == 5 and "DIFFERS" in done.stdout
     assert done.stderr.splitlines()[-1].startswith("error: ") and "relative error" in done.stderr.splitlines()[-1]
     done = lamina("verify", folder, folder / "golden.safetensors", "--tol", "1e-9", "--json")
-    assert done.returncode == 5 and json.loads(done.stdout)["agrees"] is False
+    j = json.loads(done.stdout)
+    assert done.returncode == 5 and j["agrees"] is False
+    assert j["error"]["code"] == "differs" and j["error"]["file"].endswith("golden.safetensors")
+    assert done.stderr.splitlines()[-1].endswith(j["error"]["message"])
     assert lamina("verify", folder, "/nowhere.safetensors").returncode == 1
 
 
 def test_verify_dumps_a_golden(lamina, source, tmp_path):
     folder = source / "tests/golden/llama/gqa"
     assert lamina("verify", folder, folder / "golden.safetensors", "--dump", tmp_path / "d.safetensors").returncode == 0
-    j = json.loads(lamina("verify", folder, tmp_path / "d.safetensors", "--json").stdout)
-    assert j["max_rel_err"] == 0 and j["source"].startswith("lamina ")
+    for none in (["--tol", "0"], ["--kl-max", "0"]):
+        done = lamina("verify", folder, tmp_path / "d.safetensors", "--json", *none)
+        j = json.loads(done.stdout)
+        assert done.returncode == 0 and j["max_rel_err"] == 0 and j["source"].startswith("lamina ") and "error" not in j
+        done = lamina("verify", folder, folder / "golden.safetensors", *none)
+        assert done.returncode == 5 and "at most 0 is allowed" in done.stderr
+
+
+def test_verify_row_by_row(lamina, source):
+    folder = source / "tests/golden/llama/gqa"
+    j = json.loads(lamina("verify", folder, folder / "golden.safetensors", "--json").stdout)
+    rows = j["per_row"]
+    assert len(rows) == j["rows"] and set(rows[0]) == {"sequence", "position", "rel_err", "kl", "argmax_equal"}
+    assert [(r["sequence"], r["position"]) for r in rows] == [(s, p) for s in range(2) for p in range(12)]
+    assert max(r["rel_err"] for r in rows) == rows[j["worst_row"]]["rel_err"] == j["max_rel_err"]
+    assert max(r["kl"] for r in rows) == j["max_kl"] and all(r["argmax_equal"] for r in rows)
+    plain, told = (lamina("verify", folder, folder / "golden.safetensors", *v) for v in ([], ["-v"]))
+    assert plain.stdout == told.stdout and plain.stderr == ""
+    table = told.stderr[told.stderr.index("   row "):].splitlines()
+    assert len(table) == len(rows) + 1 and len({len(line) for line in table[1:]}) == 1
+    assert [line.split()[:3] for line in table[1:]] == [[str(i), str(r["sequence"]), str(r["position"])] for i, r in enumerate(rows)]
 
 
 def test_help(lamina):

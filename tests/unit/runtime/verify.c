@@ -249,6 +249,13 @@ static void a_dump_is_a_golden(void **state)
     assert_true(v.agrees && v.max_rel_err == 0 && v.has_greedy);
     assert_int_equal(v.greedy_common, v.greedy_total);
     assert_non_null(strstr(v.source, "lamina"));
+
+    o.tol = -1;                                                            /* the reference itself is not equal to the last bit */
+    v = judge(model, &o);
+    assert_true(!v.agrees && v.tol == 0);
+    o.kl_max = -1;
+    v = judge(model, &o);
+    assert_false(v.agrees);
 }
 
 static int open_models(void **state)
