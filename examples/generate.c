@@ -55,7 +55,8 @@ int main(int argc, char **argv)
         status = lm_generate(engine, model, sampler, prompt.ids, prompt.n, 0, &how, &done, &e);
     if (status == LM_OK)
         fprintf(stderr, "\n%zu tokens, %.1f per second, stopped: %s\n", done.ids.n,
-                (double)done.ids.n / done.generate_seconds, lm_stop_word(done.stop));
+                done.ids.n > 1 ? (double)(done.ids.n - 1) / done.generate_seconds : 0,      /* the first came with the prompt */
+                lm_stop_word(done.stop));
 
     lm_generation_free(&done);
     lm_tokens_free(&prompt);

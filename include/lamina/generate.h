@@ -95,7 +95,7 @@ typedef struct lm_generation {
     lm_stop   stop;
     size_t    n_prompt, n_reused;    /* prompt tokens that were read; of which were in the cache already */
     size_t    n_drafted, n_accepted; /* guesses made; of which were right. They depend on the machine's speed, the text does not */
-    double    prompt_seconds, generate_seconds;
+    double    prompt_seconds, generate_seconds;      /* the first token comes with the prompt: of n tokens n - 1 took the latter */
 } lm_generation;
 
 /* Read `prompt` (the whole conversation so far: what the sequence already holds of it, as its caller knows from the last

@@ -91,43 +91,41 @@ static const char *stop_phrase(lm_stop s)
     return phrases[s];
 }
 
-static double rate(size_t n, double seconds)
+size_t lm_answer_continued(const lm_generation *x)
 {
-    return seconds > 0 ? (double)n / seconds : 0;
-}
-
-static void add_rate(lm_buf *out, double r)
-{
-    lm_buf_printf(out, r < 9.95 ? " (%.2f tok/s)" : r < 99.5 ? " (%.1f tok/s)" : " (%.0f tok/s)", r);
+    return x->ids.n ? x->ids.n - 1 : 0;
 }
 
 void lm_answer_summary(const lm_generation *x, lm_buf *out)
 {
-    char a[LM_FIGURE], b[LM_FIGURE];
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
     size_t read = x->n_prompt - x->n_reused;
 
     lm_buf_printf(out, "prompt %s token%s", lm_figure_count(a, x->n_prompt), x->n_prompt == 1 ? "" : "s");
     if (x->n_reused)
         lm_buf_printf(out, ", %s of them new,", lm_figure_count(a, read));
-    lm_buf_printf(out, " in %s", lm_figure_time(b, x->prompt_seconds));
-    add_rate(out, rate(read, x->prompt_seconds));
-    lm_buf_printf(out, "  ·  generated %s token%s in %s", lm_figure_count(a, x->ids.n),
-                  x->ids.n == 1 ? "" : "s", lm_figure_time(b, x->generate_seconds));
-    add_rate(out, rate(x->ids.n, x->generate_seconds));
+    lm_buf_printf(out, " in %s (%s)", lm_figure_time(b, x->prompt_seconds), lm_figure_rate(c, read, x->prompt_seconds));
+    lm_buf_printf(out, "  ·  generated %s token%s in %s (%s)", lm_figure_count(a, x->ids.n), x->ids.n == 1 ? "" : "s",
+                  lm_figure_time(b, x->generate_seconds), lm_figure_rate(c, lm_answer_continued(x), x->generate_seconds));
     if (x->n_drafted)
         lm_buf_printf(out, "  ·  %s of %s guesses right", lm_figure_count(a, x->n_accepted), lm_figure_count(b, x->n_drafted));
     lm_buf_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
+}
+
+static json_t *rate(size_t n, double seconds)
+{
+    return n && seconds > 0 ? json_real((double)n / seconds) : json_null();
 }
 
 json_t *lm_answer_timings(const lm_generation *x)
 {
     size_t read = x->n_prompt - x->n_reused;
 
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "prompt_tokens", (json_int_t)x->n_prompt, "reused_tokens",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "prompt_tokens", (json_int_t)x->n_prompt, "reused_tokens",
                      (json_int_t)x->n_reused, "generated_tokens", (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted,
                      "accepted_tokens", (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds, "generate_seconds",
                      x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds), "generated_per_second",
-                     rate(x->ids.n, x->generate_seconds));
+                     rate(lm_answer_continued(x), x->generate_seconds));
 }
 
 json_t *lm_ids_json(const lm_token *ids, size_t n)

@@ -18,10 +18,14 @@ typedef struct lm_answer {
 lm_status lm_answer_run(lm_answer *a, lm_engine *g, lm_sampler *s, const lm_tokens *prompt, size_t reuse,
                         lm_generate_options *o, lm_generation *out, lm_error *e);
 
+/* Tokens that the time after the prompt went into: the first comes with the prompt, whose last row has its logits. */
+size_t lm_answer_continued(const lm_generation *x);
+
 /* "prompt 21 tokens in 84 ms (250 tok/s)  ·  generated 64 tokens in …  ·  stopped: end of turn" */
 void lm_answer_summary(const lm_generation *x, lm_buf *out);
 
-/* {prompt_tokens, reused_tokens, generated_tokens, drafted_tokens, accepted_tokens, prompt_seconds, generate_seconds, …_per_second} */
+/* {prompt_tokens, reused_tokens, generated_tokens, drafted_tokens, accepted_tokens, prompt_seconds, generate_seconds,
+ * …_per_second}: null where nothing was timed. */
 json_t *lm_answer_timings(const lm_generation *x);
 
 json_t *lm_ids_json(const lm_token *ids, size_t n);

@@ -70,13 +70,13 @@ static void chat_defaults(void *options)
 static void meter(const talk *t)
 {
     const lm_generation *x = &t->s.last;
-    char used[LM_FIGURE], all[LM_FIGURE];
+    char used[LM_FIGURE], all[LM_FIGURE], rate[LM_FIGURE];
     uint32_t length = lm_engine_length(t->s.engine, 0), context = lm_engine_context(t->s.engine);
 
     if (!lm_err_is_terminal())
         return;
-    lm_faint_note("%zu tokens, %.1f tok/s  ·  context %s of %s (%.0f %%)%s", x->ids.n,
-                  x->generate_seconds > 0 ? (double)x->ids.n / x->generate_seconds : 0, lm_figure_count(used, length),
+    lm_faint_note("%zu tokens, %s  ·  context %s of %s (%.0f %%)%s", x->ids.n,
+                  lm_figure_rate(rate, lm_answer_continued(x), x->generate_seconds), lm_figure_count(used, length),
                   lm_figure_count(all, context), 100.0 * length / context,
                   x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "");
     if (x->stop == LM_STOP_CONTEXT)
@@ -163,15 +163,15 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
 {
     const lm_session *s = &t->s;
     lm_memory memory;
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE];
 
     (void)argument, (void)e;
     lm_engine_allocated(s->engine, &memory);
     lm_tell("answers    %" PRIu64 "  ·  %zu messages", s->answers, json_array_size(s->messages));
-    lm_tell("read       %s tokens in %s (%.0f tok/s), %s more from the cache", lm_figure_count(a, s->read),
-            lm_figure_time(b, s->read_seconds), s->read_seconds > 0 ? (double)s->read / s->read_seconds : 0, lm_figure_count(c, s->reused));
-    lm_tell("generated  %s tokens in %s (%.1f tok/s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
-            s->generate_seconds > 0 ? (double)s->generated / s->generate_seconds : 0);
+    lm_tell("read       %s tokens in %s (%s), %s more from the cache", lm_figure_count(a, s->read),
+            lm_figure_time(b, s->read_seconds), lm_figure_rate(c, s->read, s->read_seconds), lm_figure_count(d, s->reused));
+    lm_tell("generated  %s tokens in %s (%s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
+            lm_figure_rate(c, s->continued, s->generate_seconds));
     if (s->drafted)
         lm_tell("guessed    %s tokens, %s of them right (%.0f %%)", lm_figure_count(a, s->drafted), lm_figure_count(b, s->accepted),
                 100.0 * (double)s->accepted / (double)s->drafted);

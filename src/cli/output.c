@@ -264,6 +264,14 @@ char *lm_figure_time(char out[LM_FIGURE], double seconds)
     return out;
 }
 
+char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds)
+{
+    double r = tokens && seconds > 0 ? (double)tokens / seconds : 0;
+
+    snprintf(out, LM_FIGURE, r <= 0 ? "– tok/s" : r < 9.95 ? "%.2f tok/s" : r < 99.5 ? "%.1f tok/s" : "%.0f tok/s", r);
+    return out;
+}
+
 /* ---- progress ---- */
 
 lm_progress lm_progress_start(const char *label)

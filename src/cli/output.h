@@ -49,6 +49,7 @@ enum { LM_FIGURE = 40 };
 char *lm_figure_count(char out[LM_FIGURE], uint64_t n);          /* "394,002,432" */
 char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes);      /* "6.43 GB", "512 B" */
 char *lm_figure_time(char out[LM_FIGURE], double seconds);       /* "843 ms", "2.51 s" */
+char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds);    /* "9.31 tok/s"; of none "– tok/s" */
 
 /* ---- a bar on stderr, only on a terminal, only when something lasts ---- */
 typedef struct lm_progress { const char *label; double started, shown; bool visible; } lm_progress;

@@ -131,6 +131,7 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     s->read += out.n_prompt - out.n_reused;
     s->reused += out.n_reused;
     s->generated += out.ids.n;
+    s->continued += lm_answer_continued(&out);
     s->drafted += out.n_drafted;
     s->accepted += out.n_accepted;
     s->read_seconds += out.prompt_seconds;

@@ -23,7 +23,7 @@ typedef struct lm_session {
     lm_flag_list       stops;
 
     lm_generation      last;             /* the last answer; text and ids owned */
-    uint64_t           answers, read, reused, generated, drafted, accepted;
+    uint64_t           answers, read, reused, generated, continued, drafted, accepted;
     double             read_seconds, generate_seconds;
 } lm_session;
 

@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import re
 import select
 import termios
 import time
@@ -62,6 +63,15 @@ def test_slash_commands(chat):
     assert first["ids"] == second["ids"] and first["timings"]["prompt_tokens"] == second["timings"]["prompt_tokens"]
     assert third["timings"]["prompt_tokens"] != second["timings"]["prompt_tokens"]
     assert "answers    3" in done.stderr and "/regen" in done.stderr
+
+
+def test_the_first_token_of_an_answer_comes_with_the_prompt(chat):
+    done = chat("Hi\nHi\n/stats\n", "-n", "4", "--json", "--ignore-eos")
+    seconds = sum(a["timings"]["generate_seconds"] for a in answers(done))
+    speed = re.search(r"^generated  8 tokens in .* \(([\d.]+) tok/s\)$", done.stderr, re.M)[1]
+    assert float(speed) == pytest.approx(6 / seconds, rel=0.01)
+    done = chat("Hi\n/stats\n", "-n", "1")
+    assert re.search(r"^generated  1 tokens in .* \(– tok/s\)$", done.stderr, re.M)
 
 
 def test_regen_draws_anew_and_set_sets(chat):

@@ -32,6 +32,13 @@ def test_paris(lamina):
     assert re.search(r"^prompt 5 tokens in .* tok/s\)  ·  generated 8 tokens in .* tok/s\)  ·  stopped: length$", done.stderr, re.M)
 
 
+@pytest.mark.parametrize("n", [0, 1])
+def test_what_no_pass_was_made_for_has_no_speed(lamina, n):
+    done = lamina("-p", PARIS, "-n", n, "--temp", "0", "--json")
+    assert document(done)["timings"]["generated_per_second"] is None and len(document(done)["ids"]) == n
+    assert re.search(rf"generated {n} tokens? in .* \(– tok/s\)  ·  stopped", done.stderr)
+
+
 def test_stdout_is_the_text_and_nothing_else(lamina):
     plain, data = lamina("-p", PARIS, "-n", "5", "--temp", "0"), document(lamina("-p", PARIS, "-n", "5", "--temp", "0", "--json"))
     assert plain.stdout == data["text"]
@@ -51,6 +58,8 @@ def test_json(lamina):
     assert j["warnings"] == [] and isinstance(j["seed"], int)
     t = j["timings"]
     assert t["prompt_tokens"] == 5 and t["generated_tokens"] == 3 and t["prompt_seconds"] > 0 and t["generate_seconds"] > 0
+    assert t["prompt_per_second"] == pytest.approx(5 / t["prompt_seconds"])
+    assert t["generated_per_second"] == pytest.approx(2 / t["generate_seconds"]), "the first token comes with the prompt"
     for id, position in zip(j["ids"], j["logprobs"], strict=True):
         assert position["id"] == id and len(position["top"]) == 4
         logprobs = [x["logprob"] for x in position["top"]]
