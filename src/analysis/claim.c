@@ -150,9 +150,10 @@ static const char *read_exponent(const char *s, digits *d, int *power, bool *fou
     else if (!ten)
         return s;
     if (*s == '^' || (*s == '*' && s[1] == '*')) {
-        *power = (int)strtol(s + (*s == '^' ? 1 : 2), &end, 10);
-        *found = end != s + 1;
-        s      = end;
+        const char *number = s + (*s == '^' ? 1 : 2);
+        *power = (int)strtol(number, &end, 10);
+        *found = end != number;                          /* or ** is the end of something bold */
+        s      = *found ? end : s;
     } else if ((small = small_digits(s, power)) != s) {
         *found = true;
         s      = small;

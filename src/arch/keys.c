@@ -115,7 +115,7 @@ static lm_status check(const lm_source *s, const lm_family *f, const char *path,
 static bool reads_members(const lm_family *f, lm_view key)
 {
     for (const char *const *k = f->keys; k && *k; k++)
-        if (strncmp(*k, key.data, key.size) == 0 && (*k)[key.size] == '/')
+        if (strlen(*k) > key.size && memcmp(*k, key.data, key.size) == 0 && (*k)[key.size] == '/')     /* a key may hold a NUL */
             return true;
     return false;
 }

@@ -199,13 +199,19 @@ static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_mode
     return print(cli, t.json, &page, LM_OK, e);
 }
 
+/* A price asks for the table of them. */
+static bool is_throughput(const fit_options *o)
+{
+    return o->throughput || o->price > 0;
+}
+
 static lm_status fit_table(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
 {
     lm_fitted x = { 0 };
     lm_model *m = NULL;
 
     LM_TRY(open_model(cli, o, cli->n_args ? cli->args[0] : NULL, fit, &x, &m, e));
-    lm_status status = o->throughput || o->price > 0 ? fit_throughput(cli, o, m, &x, fit, at, e) : fit_devices(cli, o, m, &x, fit, e);
+    lm_status status = is_throughput(o) ? fit_throughput(cli, o, m, &x, fit, at, e) : fit_devices(cli, o, m, &x, fit, e);
     lm_model_close(m);
     return status;
 }
@@ -261,10 +267,10 @@ static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
     if (o->fleet && !cli->n_args)
         return lm_fail(e, LM_USAGE, "--fleet", LM_NO_OFFSET, "which models?");
     bool all = o->device && strcmp(o->device, "all") == 0;
-    if ((o->fleet || o->ram || o->vram) + all > 1 || (all && o->throughput) || (o->fleet && o->throughput) || (o->vram && o->throughput))
+    if ((o->fleet || o->ram || o->vram) + all > 1 || ((all || o->fleet || o->vram) && is_throughput(o)))
         return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET, "--device all, --fleet and --throughput go alone, and need speeds");
     LM_TRY(find_place(o, &at, &fit, e));
-    if (all || o->throughput || o->price > 0)
+    if (all || is_throughput(o))
         return fit_table(cli, o, &at, &fit, e);
     return o->fleet ? fit_fleet(cli, o, &at, &fit, e) : fit_one(cli, o, &at, &fit, e);
 }

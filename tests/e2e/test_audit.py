@@ -196,3 +196,10 @@ def test_control_bytes_of_a_file_stay_there(lamina, tmp_path):
     path.write_bytes(b"model\tquantity\tclaim\nllama-3.2-1b\tlayers\t17\x1b[31mred\xff\n")
     done = lamina("audit", path)
     assert "\x1b" not in done.stdout and "17\\x1b[31mred\\xff" in done.stdout
+
+
+def test_a_bold_number_is_no_power(lamina, tmp_path):
+    path = tmp_path / "claims.md"
+    path.write_text("| quantity | value |\n| --- | --- |\n| num_hidden_layers | **16** layers |\n")
+    done = lamina("audit", path, "-m", "llama-3.2-1b")
+    assert done.returncode == 0, done.stdout

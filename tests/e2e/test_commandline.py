@@ -163,6 +163,12 @@ def test_what_is_no_model_gets_no_recipe(lamina, tmp_path):
     assert done.returncode == 2 and "hint: lamina synth" in done.stderr
 
 
+def test_a_key_that_holds_a_nul(lamina, tmp_path):
+    config = {"model_type": "llama", "hidden_act\0" + "A" * 3_500_000: {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert run(lamina, "inspect", tmp_path / "config.json").returncode == 3
+
+
 def test_weights_alone_are_no_model(lamina, source):
     done = run(lamina, "inspect", source / "tests/golden/llama/gqa/model.safetensors")
     assert done.returncode == 2 and "name the folder" in last_line(done)
@@ -256,7 +262,7 @@ def test_an_empty_instruction_set_is_a_wrong_flag(lamina, source):
     (["estimate", "--hidden", "64", "--layers", "2", "--vocab", "9", "--heads", "5", "--ffn", "9"], "--heads"),
     (["explain", "--diagram", "context", "gpt2", "-c", "64"], "--diagram"),
     (["explain", "context", "gpt2", "-c", "64"], "context"),             # a topic, and no flag
-    (["detokenize", "MODEL", "1.5"], "ids"),                             # an argument
+    (["detokenize", "MODEL", "1.5"], "ID"),                              # an argument
 ])
 def test_what_is_wrong_is_the_flag_that_was_given(lamina, model, arguments, flag):
     done = run(lamina, *[model if a == "MODEL" else a for a in arguments])
@@ -275,7 +281,7 @@ def test_a_tokenizer_beside_one_is_named_in_its_errors(lamina, tmp_path):
     assert done.returncode == 3 and ": tokenizer.json: " in last_line(done)
 
 
-@pytest.mark.parametrize("context, where, offset", [("", "context", 0), ("[]", "context", None), ('{"a": x}', "context", 7),
+@pytest.mark.parametrize("context, where, offset", [("", "--context", 0), ("[]", "--context", None), ('{"a": x}', "--context", 7),
                                                     ('{"now": "soon"}', "now", None)])
 @pytest.mark.parametrize("how", ["file", "pipe"])
 def test_a_context_that_is_none_is_named(lamina, model, tmp_path, context, where, offset, how):

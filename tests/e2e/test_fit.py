@@ -169,3 +169,9 @@ def test_a_document_of_what_does_not_fit_says_so(lamina):
         assert done.returncode == 4 and error["code"] == "no_fit" and error["where"] == "memory"
         assert done.stderr.splitlines()[-1] == f"error: memory: {error['message']}"
     assert "error" not in fit(lamina, "gpt2", "--ram", "16G")
+
+
+@pytest.mark.parametrize("arguments", [["llama-3.2-1b", "gpt2", "--fleet"], ["llama-3.2-1b", "--device", "all"], ["llama-3.2-1b", "--vram", "24G"]])
+def test_a_price_asks_for_throughput(lamina, arguments):
+    done = lamina("fit", *arguments, "--price", "3")
+    assert done.returncode == 2 and "go alone" in done.stderr
