@@ -228,6 +228,22 @@ lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e)
     return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "\"%s\" is no instruction set level; known: %sauto", name, known);
 }
 
+lm_status lm_cpu_choose(const char *level, lm_cpu *out, lm_error *e)
+{
+    lm_cpu mask;
+
+    *out = lm_cpu_usable();
+    if (!level)
+        return lm_cpu_environment(e);
+    if (!*level)
+        return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "an empty name of an instruction set; auto is the best there is");
+    LM_TRY(lm_cpu_level(level, &mask, e));
+    if (strcmp(level, "auto") != 0 && strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
+        return lm_fail(e, LM_UNSUPPORTED, "cpu", LM_NO_OFFSET, "this processor has no %s", level);
+    *out = lm_cpu_detected() & mask;
+    return LM_OK;
+}
+
 const char *lm_cpu_level_name(size_t i)
 {
     return i < N_LEVELS ? levels[i].name : NULL;

@@ -43,6 +43,9 @@ const char *lm_cpu_level_name(size_t i);
 /* A level's name -> the mask of that level and all below it; "auto" -> everything that makes this processor faster. LM_USAGE names an
  * unknown level and lists the known ones. */
 lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e);
+
+/* What a level by name may use here; NULL: lm_cpu_usable. LM_UNSUPPORTED where this processor does not have the level itself. */
+lm_status lm_cpu_choose(const char *level, lm_cpu *out, lm_error *e);
 void      lm_cpu_limit(lm_cpu mask);
 
 /* The name of the highest level in the set, "ref" when empty. */

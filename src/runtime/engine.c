@@ -14,22 +14,6 @@ static const lm_dtype kv_types[] = {
     [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0,
 };
 
-static lm_status choose_cpu(const char *level, lm_cpu *out, lm_error *e)
-{
-    lm_cpu mask;
-
-    *out = lm_cpu_usable();
-    if (!level)
-        return lm_cpu_environment(e);
-    if (!*level)
-        return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "an empty name of an instruction set; auto is the best there is");
-    LM_TRY(lm_cpu_level(level, &mask, e));
-    if (strcmp(level, "auto") != 0 && strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
-        return lm_fail(e, LM_UNSUPPORTED, "cpu", LM_NO_OFFSET, "this processor has no %s", level);
-    *out = lm_cpu_detected() & mask;
-    return LM_OK;
-}
-
 static lm_status find_probes(const lm_program *p, const char *const *paths, lm_arena *arena, lm_value **out, uint32_t *n, lm_error *e)
 {
     *n = 0;
@@ -67,7 +51,7 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     o = o ? o : &defaults;
     if ((unsigned)o->kv >= sizeof kv_types / sizeof *kv_types || (unsigned)o->compute > LM_COMPUTE_FINE)
         return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "a value is outside its enumeration");
-    LM_TRY(choose_cpu(o->cpu, &cpu, e));
+    LM_TRY(lm_cpu_choose(o->cpu, &cpu, e));
     lm_kernels_init(k, cpu);
     LM_TRY(find_probes(m->program, o->probes, arena, &probes, &p.n_probes, e));
     p.probes       = probes;

@@ -321,18 +321,13 @@ static bool to_cache(const char *path, const lm_limits *l)
 lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_error *e)
 {
     uint32_t    threads = o && o->threads ? o->threads : lm_cpu_cores();
-    lm_cpu      cpu     = lm_cpu_usable(), mask;
+    lm_cpu      cpu;
     lm_limits   limits  = { 0 };
     lm_arena    arena   = { 0 };
     const char *path    = NULL;
     lm_status   status  = LM_OK;
 
-    if (o && o->cpu) {
-        LM_TRY(lm_cpu_level(o->cpu, &mask, e));
-        cpu = lm_cpu_detected() & mask;
-    } else {
-        LM_TRY(lm_cpu_environment(e));
-    }
+    LM_TRY(lm_cpu_choose(o ? o->cpu : NULL, &cpu, e));
     snprintf(limits.level, sizeof limits.level, "%s", lm_cpu_name(cpu));
     bool keep = cache_file(&arena, limits.level, threads, &path);
     bool kept = keep && !(o && o->fresh) && from_cache(path, threads, &limits);

@@ -69,6 +69,7 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["chat", "MODEL", "--chat-template-kwargs", "{"], 2, "usage"),
     (["chat", "MODEL", "--chat-template-kwargs", "[]"], 2, "usage"),
     (["doctor", "--cpu", "avx3"], 2, "usage"),
+    (["doctor", "--cpu", ""], 2, "usage"),
     (["doctor", "extra"], 2, "usage"),
     (["xylophone"], 2, "usage"),
     (["run", "MODEL", "-m", "MODEL", "-p", "x"], 2, "usage"),            # one model, named once

@@ -221,7 +221,7 @@ static bool vformat(jinja *m, formatter *f, size_t from, size_t to, int depth, j
 bool lm_jinja_format(jinja *m, const jstr *format, const jcall *args, jval *out)
 {
     /* field names are scanned with strcspn, which wants an end */
-    const jstr *s = lm_jstr_concat(m, format, lm_jstr_new(m, "", 1, false));
+    const jstr *end = lm_jstr_new(m, "", 1, false), *s = end ? lm_jstr_concat(m, format, end) : NULL;
     jbuild b = { 0 };
 
     if (!s)
