@@ -250,7 +250,8 @@ const char *lm_position_name(const lm_program *p, const lm_traits *t, char *out,
 
 const char *lm_mask_text(const lm_traits *t, char *out, size_t n)
 {
-    char all[40] = "0 <= i - j", some[40] = "";
+    const char *const all = "0 <= i - j";
+    char              some[32] = "";
 
     if (t->window)
         snprintf(some, sizeof some, "%s < %u", all, t->window);

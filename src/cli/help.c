@@ -11,7 +11,11 @@
 
 static json_t *flag_json(const lm_flag *f)
 {
-    static const char *const kinds[] = { "switch", "int", "count", "u64", "i64", "float", "double", "text", "list", "word" };
+    static const char *const kinds[] = {
+        [LM_FLAG_SWITCH] = "switch", [LM_FLAG_INT] = "int", [LM_FLAG_COUNT] = "count", [LM_FLAG_U64] = "u64",
+        [LM_FLAG_I64] = "i64", [LM_FLAG_FLOAT] = "float", [LM_FLAG_DOUBLE] = "double", [LM_FLAG_TEXT] = "text",
+        [LM_FLAG_OUTPUT] = "output", [LM_FLAG_LIST] = "list", [LM_FLAG_WORD] = "word",
+    };
     json_t *words = json_array(), *j;
 
     for (size_t i = 0; f->words && f->words[i]; i++)

@@ -53,7 +53,7 @@ static void keys_are_bytes(void **state)
 
 static void expected_keys_fit_at_once(void **state)
 {
-    static char text[1000][8];
+    static char text[1000][24];
 
     (void)state;
     for (size_t n = 1; n <= 1000; n += 37) {
