@@ -48,7 +48,7 @@ def test_the_help_of_one_command_is_data_too(lamina):
     for asked in (["run", "--help", "--json"], ["--json", "run", "-h"], ["help", "run", "--json"], ["--help", "--json", "run"]):
         assert json.loads(run(lamina, *asked).stdout) == commands["run"], asked
     kinds = {f["name"]: f["kind"] for f in commands["explain"]["flags"]}
-    assert (kinds["--output"], kinds["--kv-type"], kinds["--ctx-size"]) == ("output", "word", "count")
+    assert (kinds["--output"], kinds["--kv-type"], kinds["--batch"]) == ("output", "word", "count")
     assert run(lamina, "run", "-p", "--json", "-h").stdout == run(lamina, "help", "run").stdout           # a prompt
     unknown = run(lamina, "help", "rnu", "--json")
     assert unknown.returncode == 2 and json.loads(unknown.stdout)["error"]["where"] == "rnu"
