@@ -27,7 +27,7 @@ typedef struct lm_sizes {
 lm_status lm_describe_sizes(const lm_sizes *s, lm_text *config, lm_error *e);
 
 /* The config.json behind a printed module tree (`print(model)` of transformers). A tree says neither heads nor tying nor
- * positions: they come from `known`, from a preset of the same widths, or are assumed; `notes` gets a line for each.
+ * positions: they come from `known` (NULL: nothing is), from a preset of the same widths, or are assumed; `notes` gets a line for each.
  * `parameters`: those of the tree, each module once. LM_BAD_MODEL names the line that cannot be read, LM_UNSUPPORTED what has no form
  * here. */
 lm_status lm_describe_tree(const char *tree, size_t n, const lm_sizes *known, lm_text *config, lm_text *notes, uint64_t *parameters,

@@ -6,6 +6,7 @@
 #include "analysis/chapters.h"
 #include "analysis/ledger.h"
 #include "analysis/page.h"
+#include "base/number.h"
 
 /* ---- by context ---- */
 
@@ -69,7 +70,7 @@ static void say_why(lm_document *d)
     lm_cell(t, _("cached for a token, bytes"));
     lm_cell_fact(t, LM_EXACT, "kv.mha.bytes_per_token");
     lm_cell_fact(t, LM_EXACT, "kv.bytes_per_token");
-    snprintf(saved, sizeof saved, "−%.1f %%", lm_facts_number(f, "kv.mha.saved"));
+    lm_print(saved, sizeof saved, "−%.1f %%", lm_facts_number(f, "kv.mha.saved"));
     why_row(t, _("change"), "", saved);
     why_row(t, _("speed of generating (qualitative)"), _("reads the most"), _("reads less of the cache in each step"));
     why_row(t, _("quality (qualitative)"), _("every head its own view"), _("close to MHA in the papers' own tests"));

@@ -4,6 +4,7 @@
 
 #include "analysis/chapters.h"
 #include "analysis/comparison.h"
+#include "base/number.h"
 
 /* ---- tables: a column for each model ---- */
 
@@ -35,7 +36,7 @@ static void put_change(lm_doc_table *t, const lm_comparison_row *r)
         lm_cell(t, r->same ? _("same") : "");
         return;
     }
-    snprintf(text, sizeof text, "×%.3g, %+.1f %%", ratio, 100 * (ratio - 1));
+    lm_print(text, sizeof text, "×%.3g, %+.1f %%", ratio, 100 * (ratio - 1));
     lm_cell_number(t, ratio, LM_UNIT_RATIO, text);
 }
 

@@ -7,6 +7,7 @@
 #include "analysis/ledger.h"
 #include "analysis/page.h"
 #include "analysis/precision.h"
+#include "base/number.h"
 
 static const uint64_t contexts[] = { 512, 2048, 8192, 32768, 131072, 1048576 };
 
@@ -33,7 +34,7 @@ static void flop_row(lm_doc_table *t, const char *label, const char *path, bool 
     lm_next_row(t);
     lm_cell(t, label);
     lm_cell_fact(t, LM_EXACT, "%s", path);
-    snprintf(text, sizeof text, "%.2f %%", x);
+    lm_print(text, sizeof text, "%.2f %%", x);
     if (share)
         lm_cell_number(t, x, LM_UNIT_PERCENT, text);
 }

@@ -6,6 +6,7 @@
 #include "analysis/chapters.h"
 #include "analysis/page.h"
 #include "analysis/precision.h"
+#include "base/number.h"
 #include "lamina/device.h"
 
 /* ---- weights in other types (O-21) ---- */
@@ -21,7 +22,7 @@ void lm_part_precisions(lm_document *d)
         if (!lm_precision_at(i)->usual)
             continue;
         double      x    = lm_facts_number(f, "weights.as.%s.bits_per_weight", name);
-        snprintf(bits, sizeof bits, "%.2f", x);
+        lm_print(bits, sizeof bits, "%.2f", x);
         lm_next_row(t);
         lm_cell_code(t, name);
         lm_cell_fact(t, LM_EXACT, "weights.as.%s.bytes", name);

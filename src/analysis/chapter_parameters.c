@@ -6,6 +6,7 @@
 #include "analysis/chapters.h"
 #include "analysis/ledger.h"
 #include "analysis/page.h"
+#include "base/number.h"
 
 /* ---- by module (O-7) ---- */
 
@@ -14,7 +15,7 @@ static void cell_share(lm_doc_table *t, uint64_t n)
     double x = 100.0 * (double)n / (double)lm_facts_count(t->d->facts, "parameters.total");
     char   text[32];
 
-    snprintf(text, sizeof text, "%.3f %%", x);
+    lm_print(text, sizeof text, "%.3f %%", x);
     lm_cell_number(t, x, LM_UNIT_PERCENT, text);
 }
 
@@ -125,7 +126,7 @@ static void say_shares(lm_document *d)
             continue;
         double share = lm_facts_number(f, "parameters.shares.%s", parts[i].name);
         char   text[32];
-        snprintf(text, sizeof text, share < 0.01 ? "%.4f %%" : "%.2f %%", share);
+        lm_print(text, sizeof text, share < 0.01 ? "%.4f %%" : "%.2f %%", share);
         lm_next_row(t);
         lm_cell(t, i == 0 && tied ? _("embedding, also the head") : _(parts[i].label));
         lm_cell_fact(t, LM_EXACT, "parameters.%s", parts[i].name);

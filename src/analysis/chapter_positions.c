@@ -6,6 +6,7 @@
 #include "analysis/chapters.h"
 #include "analysis/ledger.h"
 #include "analysis/page.h"
+#include "base/number.h"
 
 /* ---- rotary frequencies (O-33) ---- */
 
@@ -25,7 +26,7 @@ void lm_part_frequencies(lm_document *d)
     for (uint64_t k = 0; k < lm_facts_count(f, "rope.pairs"); k++) {
         double x = lm_facts_number(f, "rope.theta[%" PRIu64 "]", k);
         double y = scaled ? lm_facts_number(f, "rope.theta_scaled[%" PRIu64 "]", k) : x;
-        snprintf(w, sizeof w, "%.4g", 6.283185307179586 / y);
+        lm_print(w, sizeof w, "%.4g", 6.283185307179586 / y);
         lm_next_row(t);
         lm_cell_count(t, LM_EXACT, LM_UNIT_NONE, k);
         lm_cell_fact(t, LM_PLAIN, "rope.theta[%" PRIu64 "]", k);

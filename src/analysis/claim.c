@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/number.h"
+
 /* ---- words before a number ---- */
 
 static const struct { const char *word; int bound; bool about; } leads[] = {
@@ -263,7 +265,7 @@ bool lm_read_claim(const char *text, bool bytes, lm_claimed *out)
         out->unit = LM_CLAIM_TIMES;
     if (*end == '+' && !isdigit((unsigned char)end[1]))
         out->bound = 1;
-    double x    = strtod(d.text, NULL) * pow(10, exponent);
+    double x    = lm_read_double(d.text, NULL) * pow(10, exponent);
     out->power  = power;
     out->value  = x * pow(1000, power);
     out->binary = x * pow(1024, power);

@@ -6,6 +6,7 @@
 
 #include "analysis/document.h"
 #include "analysis/page.h"
+#include "base/number.h"
 
 /* ---- numbers ---- */
 
@@ -38,20 +39,20 @@ char *lm_doc_number_text(char out[LM_DOC_FIGURE], lm_manner m, lm_unit unit, dou
     else if (unit == LM_UNIT_FLOPS)
         lm_fig_flops(figure, x);
     else if (unit == LM_UNIT_PERCENT)
-        snprintf(figure, sizeof figure, "%.2f %%", x);
+        lm_print(figure, sizeof figure, "%.2f %%", x);
     else if (unit == LM_UNIT_TOKENS_PER_SECOND)
         lm_fig_rate(figure, x);
     else if (unit == LM_UNIT_BYTES_PER_SECOND)
-        snprintf(figure, sizeof figure, x < 99.95e9 ? "%.1f GB/s" : "%.0f GB/s", x / 1e9);
+        lm_print(figure, sizeof figure, x < 99.95e9 ? "%.1f GB/s" : "%.0f GB/s", x / 1e9);
     else if (unit == LM_UNIT_FLOPS_PER_SECOND)
-        snprintf(figure, sizeof figure, x < 999.5e9 ? "%.0f GFLOP/s" : x < 99.95e12 ? "%.1f TFLOP/s" : "%.0f TFLOP/s",
+        lm_print(figure, sizeof figure, x < 999.5e9 ? "%.0f GFLOP/s" : x < 99.95e12 ? "%.1f TFLOP/s" : "%.0f TFLOP/s",
                  x < 999.5e9 ? x / 1e9 : x / 1e12);
     else if (unit == LM_UNIT_SECONDS)
-        snprintf(figure, sizeof figure, x < 1 ? "%.3g ms" : "%.3g s", x < 1 ? 1000 * x : x);
+        lm_print(figure, sizeof figure, x < 1 ? "%.3g ms" : "%.3g s", x < 1 ? 1000 * x : x);
     else if (m == LM_SHORT)
         lm_fig_short(figure, x);
     else
-        snprintf(figure, sizeof figure, "%.6g", x);
+        lm_print(figure, sizeof figure, "%.6g", x);
     snprintf(out, LM_DOC_FIGURE, "%s", figure);
     return out;
 }

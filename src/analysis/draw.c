@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/page.h"
+#include "base/number.h"
 
 const char *lm_grouped(lm_facts *f, uint64_t n)
 {
@@ -98,7 +99,7 @@ static uint32_t add_attention(lm_walk *w, const lm_node *n)
     if (square - (double)whole < 1e-4 * square && (double)whole - square < 1e-4 * square)
         snprintf(scale, sizeof scale, "/ √%llu", (unsigned long long)whole);
     else
-        snprintf(scale, sizeof scale, "· %.6g", (double)s->scale);
+        lm_print(scale, sizeof scale, "· %.6g", (double)s->scale);
     snprintf(mask, sizeof mask, s->window ? _("the last %s keys") : _("keys 0 … i"), lm_grouped(w->d->f, s->window));
     uint32_t scores  = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES,
                                     _("scores q·kᵀ %s\n%u heads on %u key/value heads, causal: %s%s%s"), scale,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
+
 /* ---- quantities ---- */
 
 lm_quantity lm_whole(uint64_t n)
@@ -127,7 +129,7 @@ static const lm_expr *number(reader *r)
     char              *end;
     unsigned long long n     = strtoull(r->at, &end, 10);
     bool               whole = *end != '.';
-    double             d     = whole ? 0 : strtod(r->at, &end);
+    double             d     = whole ? 0 : lm_read_double(r->at, &end);
     lm_expr           *x     = new_expr(r, LM_X_NUMBER);
 
     r->at = end;

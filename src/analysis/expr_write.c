@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/expr_tree.h"
+#include "base/number.h"
 
 /* ---- quantities ---- */
 
@@ -37,7 +38,7 @@ static void write_real(double x, lm_notation notation, lm_buf *out)
 
     lm_buf_add_str(out, x < 0 ? notation == LM_UNICODE ? "−" : "-" : "");
     x = fabs(x);
-    snprintf(text, sizeof text, x >= 1e4 && x < 1e15 ? "%.1f" : "%.6g", x);
+    lm_print(text, sizeof text, x >= 1e4 && x < 1e15 ? "%.1f" : "%.6g", x);
     e = strchr(text, 'e');
     if (!e) {
         lm_buf_add_str(out, text);

@@ -9,6 +9,7 @@
 
 #include "analysis/ledger.h"
 #include "base/alloc.h"
+#include "base/number.h"
 #include "base/utf8.h"
 
 /* ---- names ---- */
@@ -388,18 +389,18 @@ double lm_decimal(float x)
     char text[32];
 
     for (int digits = 6; digits < 10; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x)
+        lm_print(text, sizeof text, "%.*g", digits, (double)x);
+        if (lm_read_float(text, NULL) == x)
             break;
     }
-    return strtod(text, NULL);
+    return lm_read_double(text, NULL);
 }
 
 const char *lm_number_text(char out[32], double x)
 {
     for (int digits = 6; digits < 18; digits++) {
-        snprintf(out, 32, "%.*g", digits, x);
-        if (strtod(out, NULL) == x)
+        lm_print(out, 32, "%.*g", digits, x);
+        if (lm_read_double(out, NULL) == x)
             break;
     }
     return out;

@@ -8,6 +8,7 @@
 #include "analysis/ledger.h"
 #include "analysis/page.h"
 #include "analysis/traits.h"
+#include "base/number.h"
 
 /* ---- formulas ---- */
 
@@ -104,8 +105,8 @@ static void say_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *a
     bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_ROLE_DOWN);
     char   gate[64], up[96];
 
-    snprintf(gate, sizeof gate, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "", limit);
-    snprintf(up, sizeof up, limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)" : b_u ? "(up(x)%s)" : "up(x)%s", b_u ? " + b_u" : "", limit, limit);
+    lm_print(gate, sizeof gate, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "", limit);
+    lm_print(up, sizeof up, limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)" : b_u ? "(up(x)%s)" : "up(x)%s", b_u ? " + b_u" : "", limit, limit);
     lm_say_textf(g, "mlp", LM_FROM_PROGRAM, "down(%s(%s) * %s)%s", act, gate, up, b_d ? " + b_d" : "");
     lm_say_textf(g, "mlp_inner", LM_FROM_PROGRAM, limit > 0 ? "%s(gate) * (up + 1)" : "%s(gate) * up", act);
     lm_say_text(g, "mlp_parameters", "3 x H x I", LM_FROM_PROGRAM, "gate, up and down");
@@ -207,7 +208,7 @@ static void say_mixture(lm_facts *f, lm_fact *g, const lm_traits *t)
     char                 scale[32] = "";
 
     if (r->scale != 1)
-        snprintf(scale, sizeof scale, "%g x ", lm_decimal(r->scale));
+        lm_print(scale, sizeof scale, "%g x ", lm_decimal(r->scale));
     lm_say_textf(g, "router", LM_FROM_PROGRAM, "%s(W_r x%s)", r->sigmoid ? "sigmoid" : "softmax",
                  f->s.program->nodes[made].weights[1] != LM_NONE ? " + b_r" : "");
     lm_say_textf(g, "mixture", LM_FROM_PROGRAM, "%s%ssum top-%u %s E_i(x)", t->experts ? shared_form(f, t) : "", scale, r->top_k,

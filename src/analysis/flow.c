@@ -5,6 +5,7 @@
 #include "analysis/ledger.h"
 #include "analysis/page.h"
 #include "analysis/traits.h"
+#include "base/number.h"
 
 /* Beside: what follows does not read what stands before it but what that read. */
 static void arrow(lm_buf *out, size_t from, bool beside)
@@ -94,7 +95,7 @@ static void put_scale(chain *c, const lm_node *n)
 {
     char word[64];
 
-    snprintf(word, sizeof word, "× %g", lm_decimal(n->scale.factor));
+    lm_print(word, sizeof word, "× %g", lm_decimal(n->scale.factor));
     put(c, word, false, n->out);
 }
 

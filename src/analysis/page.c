@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
 /* ---- figures ---- */
 
 char *lm_fig_count(char out[LM_FIG], uint64_t n)
@@ -29,7 +31,7 @@ static void scaled(char out[LM_FIG], double n, double step, const char *const *u
 
     for (; n >= step - step / 2000 && u + 1 < n_units; u++)
         n /= step;
-    snprintf(out, LM_FIG, u == 0 ? "%.0f %s" : n < 9.995 ? "%.2f %s" : n < 99.95 ? "%.1f %s" : "%.0f %s", n, units[u]);
+    lm_print(out, LM_FIG, u == 0 ? "%.0f %s" : n < 9.995 ? "%.2f %s" : n < 99.95 ? "%.1f %s" : "%.0f %s", n, units[u]);
 }
 
 char *lm_fig_short(char out[LM_FIG], double n)
@@ -79,7 +81,7 @@ char *lm_fig_rate(char out[LM_FIG], double n)
 {
     if (n >= 999.5)
         return lm_fig_count(out, (uint64_t)(n / 10 + 0.5) * 10);
-    snprintf(out, LM_FIG, "%.3g", n);
+    lm_print(out, LM_FIG, "%.3g", n);
     return out;
 }
 
@@ -94,7 +96,7 @@ char *lm_fig_fact(char out[LM_FIG], lm_facts *f, const char *path, ...)
     double x = lm_facts_number(f, "%s", whole);
     if (x < 0x1p63)
         return lm_fig_count(out, lm_facts_count(f, "%s", whole));
-    snprintf(out, LM_FIG, "%.3g", x);
+    lm_print(out, LM_FIG, "%.3g", x);
     return out;
 }
 

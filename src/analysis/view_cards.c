@@ -6,6 +6,7 @@
 #include "analysis/ledger.h"
 #include "analysis/page.h"
 #include "analysis/traits.h"
+#include "base/number.h"
 
 static void card(lm_page *v, const char *title)
 {
@@ -56,7 +57,7 @@ static void put_attention(lm_page *v)
              lm_facts_text(f, "kv.type"));
     line(v, _("cache"), text);
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0) {
-        snprintf(text, sizeof text, _("%.1f %% less than a key and a value for every query head"),
+        lm_print(text, sizeof text, _("%.1f %% less than a key and a value for every query head"),
                  lm_facts_number(f, "kv.mha.saved"));
         line(v, _("saved"), text);
     }
@@ -115,7 +116,7 @@ static void put_mlp(lm_page *v)
     if (lm_facts_has(f, "formulas.mlp"))
         line(v, _("formula"), lm_facts_text(f, "formulas.mlp"));
     if (lm_facts_has(f, "mlp.intermediate")) {
-        snprintf(text, sizeof text, "%" PRIu64 " → %" PRIu64 " → %" PRIu64 ", ×%.4g", lm_facts_count(f, "architecture.hidden"),
+        lm_print(text, sizeof text, "%" PRIu64 " → %" PRIu64 " → %" PRIu64 ", ×%.4g", lm_facts_count(f, "architecture.hidden"),
                  lm_facts_count(f, "mlp.intermediate"), lm_facts_count(f, "architecture.hidden"), lm_facts_number(f,
                          "mlp.expansion"));
         line(v, _("width"), text);

@@ -113,12 +113,6 @@ static json_t *metadata(const lm_model *m)
     return out;
 }
 
-static int add_piece(const char *piece, size_t n, void *buffer)
-{
-    lm_buf_add(buffer, piece, n);
-    return 0;
-}
-
 lm_status lm_model_report(const lm_model *m, lm_report what, const lm_engine_options *o, lm_text *out, lm_error *e)
 {
     json_t *document = NULL;
@@ -136,9 +130,9 @@ lm_status lm_model_report(const lm_model *m, lm_report what, const lm_engine_opt
         return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "there is no report %d", (int)what);
     }
     lm_buf b = { 0 };
-    bool   written = document && json_dump_callback(document, add_piece, &b, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
+    bool   written = document && lm_json_print(document, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &b);
     json_decref(document);
-    if (!written || b.failed) {
+    if (!written) {
         lm_buf_free(&b);
         return lm_fail_memory(e, "report", 0);
     }

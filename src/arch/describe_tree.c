@@ -18,6 +18,7 @@
 #include "arch/describe_match.h"
 #include "arch/presets.h"
 #include "base/alloc.h"
+#include "base/number.h"
 #include "lamina/describe.h"
 
 enum { DEPTH = 32, NAME = 64 };
@@ -122,7 +123,7 @@ static void arguments(leaf *l)
         char text[32] = "";
         size_t n = a.size - at - 4;
         memcpy(text, a.data + at + 4, n < sizeof text - 1 ? n : sizeof text - 1);
-        l->eps = strtod(text, NULL);
+        l->eps = lm_read_double(text, NULL);
         a.size = at;
     }
     at = find(a, "padding_idx");
@@ -408,10 +409,12 @@ static lm_status write_config(const tree *t, const lm_family *f, const lm_sizes 
 lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm_text *config, lm_text *notes,
                            uint64_t *parameters, lm_error *e)
 {
+    static const lm_sizes nothing;
     tree t = { .e = e };
     lm_buf c = { 0 }, said = { 0 };
     lm_status status;
 
+    known = known ? known : &nothing;
     LM_TRY(read_tree(&t, text, n));
     const lm_family *f = family_of(t.root);
     if (!f)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 #define FIRST_BLOCK ((size_t)4096)
 #define LARGEST     ((size_t)1 << 20)
@@ -68,10 +69,10 @@ char *lm_arena_vprintf(lm_arena *a, const char *format, va_list args)
     va_list again;
 
     va_copy(again, args);
-    int   n = vsnprintf(NULL, 0, format, args);
+    int   n = lm_vprint(NULL, 0, format, args);
     char *p = n >= 0 ? lm_arena_alloc(a, (size_t)n + 1) : NULL;
     if (p)
-        vsnprintf(p, (size_t)n + 1, format, again);
+        lm_vprint(p, (size_t)n + 1, format, again);
     va_end(again);
     return p;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 
 const char *lm_status_word(lm_status s)
@@ -81,7 +82,7 @@ lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset
     if (!e)
         return code;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    lm_vprint(text, sizeof text, format, args);
     va_end(args);
     e->code    = code;
     e->offset  = offset;
@@ -108,7 +109,7 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...)
     if (!e)
         return raised;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    lm_vprint(text, sizeof text, format, args);
     va_end(args);
     lm_escape(e->hint, sizeof e->hint, text);
     return e->code;

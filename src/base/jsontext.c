@@ -15,3 +15,14 @@ json_t *lm_json_text(const char *text, size_t n)
     lm_buf_free(&clean);
     return out;
 }
+
+static int append(const char *piece, size_t n, void *buffer)
+{
+    lm_buf_add(buffer, piece, n);
+    return 0;
+}
+
+bool lm_json_print(const json_t *document, size_t flags, lm_buf *out)
+{
+    return json_dump_callback(document, append, out, flags) == 0 && !out->failed;
+}

@@ -3,8 +3,14 @@
 #define LM_BASE_JSONTEXT_H
 
 #include <jansson.h>
+#include <stdbool.h>
+
+#include "base/str.h"
 
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. NULL is out of memory. */
 json_t *lm_json_text(const char *text, size_t n);
+
+/* The document appended to `out`, `flags` as json_dumps takes them. False: out of memory. */
+bool lm_json_print(const json_t *document, size_t flags, lm_buf *out);
 
 #endif

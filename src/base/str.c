@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 lm_view lm_view_of(const char *s)
 {
@@ -86,11 +87,11 @@ void lm_buf_vprintf(lm_buf *b, const char *format, va_list args)
     va_list again;
 
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = lm_vprint(NULL, 0, format, args);
     if (n < 0)
         b->failed = true;
     else if (lm_buf_reserve(b, (size_t)n)) {
-        vsnprintf(b->data + b->size, (size_t)n + 1, format, again);
+        lm_vprint(b->data + b->size, (size_t)n + 1, format, again);
         b->size += (size_t)n;
     }
     va_end(again);

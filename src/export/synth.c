@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/filemap.h"
+#include "base/jsontext.h"
 #include "export/synthesis.h"
 #include "lamina/preset.h"
 
@@ -108,26 +109,16 @@ static lm_status set_layers(json_t *config, uint32_t layers, const char *where, 
     return LM_OK;
 }
 
-static int append(const char *piece, size_t n, void *buffer)
-{
-    lm_buf_add(buffer, piece, n);
-    return 0;
-}
-
-bool lm_json_print(const json_t *document, size_t flags, lm_buf *out)
-{
-    return json_dump_callback(document, append, out, flags | JSON_REAL_PRECISION(15)) == 0 && !out->failed;
-}
-
 static lm_status describe(lm_synthesis *s, const char *where, lm_error *e)
 {
     lm_source source = { .kind = LM_SAFETENSORS };
 
     if (s->o->layers)
         LM_TRY(set_layers(s->json, s->o->layers, where, e));
-    lm_buf    text   = { 0 };
-    lm_status status = lm_json_print(s->json, JSON_COMPACT, &text) ? lm_meta_from_json(text.data, text.size, where, 32, &s->meta, e)
-                                                                   : lm_fail_memory(e, "config.json", text.size);
+    lm_buf    text    = { 0 };
+    bool      printed = lm_json_print(s->json, JSON_COMPACT | JSON_REAL_PRECISION(15), &text);
+    lm_status status  = printed ? lm_meta_from_json(text.data, text.size, where, 32, &s->meta, e)
+                                : lm_fail_memory(e, "config.json", text.size);
     lm_buf_free(&text);
     LM_TRY(status);
     source.meta = s->meta;

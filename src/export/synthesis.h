@@ -74,9 +74,6 @@ lm_status lm_prepare_making(lm_synthesis *s, lm_error *e);
 lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink sink, void *file, lm_error *e);
 void      lm_end_making(lm_synthesis *s);
 
-/* Numbers with 15 digits, which config.json never exceeds; false without memory. */
-bool lm_json_print(const json_t *document, size_t flags, lm_buf *out);
-
 /* LM_IO unless `bytes` are free where `path` will be. */
 lm_status lm_check_space(const char *path, uint64_t bytes, lm_error *e);
 

@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 
 lm_status lm_json_wrong(const lm_json *j, lm_error *e, const char *format, ...)
@@ -218,17 +217,6 @@ lm_status lm_json_u64(lm_json *j, const char *what, uint64_t *out, lm_error *e)
     return LM_OK;
 }
 
-static locale_t       c_locale;
-static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
-static void           make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
-
-/* The decimal point is a point, whatever the program's locale says. */
-static double to_double(const char *text)
-{
-    pthread_once(&c_locale_once, make_c_locale);
-    return c_locale ? strtod_l(text, NULL, c_locale) : strtod(text, NULL);
-}
-
 static lm_status read_number(lm_json *j, lm_meta_value *out, lm_error *e)
 {
     char     text[128];
@@ -272,7 +260,7 @@ static lm_status read_number(lm_json *j, lm_meta_value *out, lm_error *e)
         return lm_json_wrong(j, e, "JSON: a number of %zu characters", n);
     memcpy(text, j->text + start, n);
     text[n] = 0;
-    double f = to_double(text);
+    double f = lm_read_double(text, NULL);
     if (!isfinite(f))
         return lm_json_wrong(j, e, "JSON: the number does not fit a double");
     *out = (lm_meta_value){ .kind = LM_META_FLOAT, .f = f };

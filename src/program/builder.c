@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
 
 static void fail(lm_builder *b, const char *where, const char *what)
 {
@@ -220,7 +221,7 @@ void lm_dropout(lm_builder *b, const char *name, float p, lm_value x)
 {
     char text[32];
 
-    snprintf(text, sizeof text, "%.6g", (double)p);
+    lm_print(text, sizeof text, "%.6g", (double)p);
     if (x == LM_NONE)
         lm_leaf(b, name, "Dropout");
     else

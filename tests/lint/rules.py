@@ -176,6 +176,22 @@ def names_in_strings(path, text):
             yield text.count("\n", 0, m.start()) + 1, f"a string names {named.group(0)}"
 
 
+DECIMAL = re.compile(r"%[-+ #'0-9.*]*[efgaEFGA]")
+OBEYS_LOCALE = re.compile(r"(?<![\w.>])(?:strto[df]|strtold|snprintf)\s*\(")
+
+
+def decimals_in_any_locale(path, text):
+    """A program that uses the library may have set a locale whose decimal point is a comma."""
+    code = strip(text)
+    for m in OBEYS_LOCALE.finditer(code):
+        depth, end = 1, m.end()
+        while depth and end < len(code):
+            depth += {"(": 1, ")": -1}.get(code[end], 0)
+            end += 1
+        if m.group(0).startswith("strto") or DECIMAL.search(text[m.start():end].replace("%%", "")):
+            yield text.count("\n", 0, m.start()) + 1, f"obeys the locale; base/number.h does not: {m.group(0)}"
+
+
 # `lm_head` is the matrix to logits, as Hugging Face calls it.
 NAME_OF_OURS = re.compile(r"(?<!\w)(?!lm_head\b)(?:lm|LM)_\w+")
 
@@ -233,6 +249,10 @@ RULES = {
     "numbers_are_checked": (
         C_FILES, in_src(find(NUMBERS, "overflow goes unnoticed: {}")),
         [("src/cli/x.c", 'sscanf(s, "%d", &n);\n'), ("src/cli/x.c", "n = atoi(s);\n")], [("tests/unit/x.c", 'sscanf(s, "%d", &n);\n')]),
+    "decimals_in_any_locale": (
+        C_FILES, in_library(not_in(("src/base/number.c",), decimals_in_any_locale)),
+        [("src/arch/x.c", "x = strtod(s, NULL);\n"), ("src/plan/x.c", 'snprintf(a, f(n),\n         "%5.1f %%", x);\n')],
+        [("src/plan/x.c", 'snprintf(a, n, "%d %%f", i); lm_print(a, n, "%g", x);  /* strtod( */\n'), ("src/cli/x.c", "strtod(s, NULL);\n")]),
     "one_door_to_the_heap": (
         C_FILES, in_library(not_in(("src/base/alloc.",), find(HEAP, "memory goes through base/alloc.h: {}"))),
         [("src/text/x.c", "p = malloc(3);\n"), ("src/text/x.c", "free(p);\n")],

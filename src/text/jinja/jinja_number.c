@@ -2,37 +2,20 @@
 #include "text/jinja/jinja.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static locale_t c_locale;
-static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
-
-static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
-
-static double read_double(const char *text, char **end)
-{
-    pthread_once(&c_locale_once, make_c_locale);
-    return c_locale ? strtod_l(text, end, c_locale) : strtod(text, end);
-}
+#include "base/number.h"
 
 size_t lm_float_format(double f, char type, int precision, char *out, size_t size)
 {
     char format[8] = { '%', '.', '*', type, 0 };
-    locale_t before = (locale_t)0;
 
-    pthread_once(&c_locale_once, make_c_locale);
-    if (c_locale)
-        before = uselocale(c_locale);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    int n = snprintf(out, size, format, precision, f);
+    int n = lm_print(out, size, format, precision, f);
 #pragma GCC diagnostic pop
-    if (before)
-        uselocale(before);
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 
@@ -48,7 +31,7 @@ size_t lm_float_text(double f, char out[LM_FLOAT_TEXT])
         return (size_t)snprintf(out, LM_FLOAT_TEXT, f < 0 ? "-inf" : "inf");
     for (int precision = 0; precision < 17; precision++) {
         lm_float_format(f, 'e', precision, text, sizeof text);
-        if (read_double(text, NULL) == f)
+        if (lm_read_double(text, NULL) == f)
             break;
     }
     const char *e = strchr(text, 'e');
@@ -130,7 +113,7 @@ bool lm_float_read(const char *data, size_t n, double *out)
     bool word = strcasecmp(text + i, "inf") == 0 || strcasecmp(text + i, "infinity") == 0 || strcasecmp(text + i, "nan") == 0;
     if ((!number && !word) || (number && strpbrk(text, "xXpP")))
         return false;
-    double f = read_double(text, &end);
+    double f = lm_read_double(text, &end);
     if (end != text + length)
         return false;
     *out = f;

@@ -1,0 +1,47 @@
+/* number.c - numbers as text, in the C locale. */
+#include "base/number.h"
+
+#include <locale.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static locale_t       c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+
+static void make_c_locale(void)
+{
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+double lm_read_double(const char *text, char **end)
+{
+    pthread_once(&c_locale_once, make_c_locale);
+    return c_locale ? strtod_l(text, end, c_locale) : strtod(text, end);
+}
+
+float lm_read_float(const char *text, char **end)
+{
+    pthread_once(&c_locale_once, make_c_locale);
+    return c_locale ? strtof_l(text, end, c_locale) : strtof(text, end);
+}
+
+int lm_vprint(char *out, size_t size, const char *format, va_list args)
+{
+    pthread_once(&c_locale_once, make_c_locale);
+    locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;      /* this thread's alone */
+    int      n      = vsnprintf(out, size, format, args);
+    if (before)
+        uselocale(before);
+    return n;
+}
+
+int lm_print(char *out, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int n = lm_vprint(out, size, format, args);
+    va_end(args);
+    return n;
+}

@@ -1,0 +1,17 @@
+/* number.h - numbers as text. The point of a decimal is a point, whatever the locale of the program that uses the
+ * library; C's own functions obey setlocale. */
+#ifndef LM_BASE_NUMBER_H
+#define LM_BASE_NUMBER_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* strtod and strtof; `end` may be NULL. */
+double lm_read_double(const char *text, char **end);
+float  lm_read_float(const char *text, char **end);
+
+/* snprintf and vsnprintf. Formats without decimals need neither. */
+int lm_print(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int lm_vprint(char *out, size_t size, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
+
+#endif
