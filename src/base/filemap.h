@@ -46,5 +46,6 @@ lm_status lm_file_write(const char *path, const void *data, size_t n, lm_error *
 
 bool lm_path_is_folder(const char *path);
 bool lm_path_is_file(const char *path);
+bool lm_path_is_dangling(const char *path);                 /* a link that leads nowhere; errno says why */
 
 #endif

@@ -41,13 +41,22 @@ static bool is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
+bool lm_path_is_dangling(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && stat(path, &st) != 0;
+}
+
 lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e)
 {
-    lm_outfile *f       = lm_alloc_zero(1, sizeof *f);
-    bool        special = is_special(path);
-    char        real[PATH_MAX];
-    int         fd;
+    bool special = is_special(path);
+    char real[PATH_MAX];
+    int  fd;
 
+    if (lm_path_is_dangling(path))
+        return lm_fail_errno(e, path, "is a link that leads nowhere");
+    lm_outfile *f = lm_alloc_zero(1, sizeof *f);
     if (!special && realpath(path, real))                /* a link stays; what it points to is replaced */
         path = real;
     size_t n = strlen(path) + sizeof ".0123456789abcdef";

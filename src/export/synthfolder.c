@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/filemap.h"
+#include "base/jsontext.h"
 #include "export/synthesis.h"
 #include "export/tokenizerjson.h"
 #include "formats/safetensors.h"
@@ -104,6 +105,8 @@ static lm_status check_old(lm_synthesis *s, const char *path, lm_error *e)
 {
     char stranger[256];
 
+    if (lm_path_is_dangling(path))
+        return lm_fail_errno(e, path, "is a link that leads nowhere");
     if (access(path, F_OK) != 0)
         return LM_OK;
     if (!lm_path_is_folder(path)) {
@@ -117,24 +120,48 @@ static lm_status check_old(lm_synthesis *s, const char *path, lm_error *e)
     return lm_fail_in(e, path);
 }
 
-static lm_status make_temporary(lm_synthesis *s, const char *path, char **out, lm_error *e)
+/* A name beside `path` that nothing has. */
+static lm_status temporary_name(lm_synthesis *s, const char *path, char **out, lm_error *e)
 {
     uint64_t random;
 
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return lm_fail_errno(e, path, "no random number");
     *out = lm_arena_printf(&s->arena, "%s.%016" PRIx64, path, random);
-    if (!*out)
-        return lm_fail_memory(e, path, 0);
+    return *out ? LM_OK : lm_fail_memory(e, path, 0);
+}
+
+static lm_status make_temporary(lm_synthesis *s, const char *path, char **out, lm_error *e)
+{
+    LM_TRY(temporary_name(s, path, out, e));
     return mkdir(*out, 0777) == 0 ? LM_OK : lm_fail_errno(e, path, "cannot be made");
 }
 
-/* The new folder takes the name; an old one is deleted when it has lost it. */
-static lm_status put_in_place(const char *made, const char *path, lm_error *e)
+/* In two renames, between which the name is free: for file systems that know no exchange (NFS, 9p). */
+static int exchange(const char *made, const char *path, const char *aside)
 {
-    bool old = access(path, F_OK) == 0;
+    if (rename(path, aside) != 0)
+        return -1;
+    if (rename(made, path) == 0)
+        return rename(aside, made);
+    int why = errno;
+    rename(aside, path);
+    errno = why;
+    return -1;
+}
 
-    if (renameat2(AT_FDCWD, made, AT_FDCWD, path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE) != 0)
+/* The new folder takes the name; an old one is deleted when it has lost it. */
+static lm_status put_in_place(lm_synthesis *s, const char *made, const char *path, lm_error *e)
+{
+    bool  old = access(path, F_OK) == 0;
+    int   rc  = renameat2(AT_FDCWD, made, AT_FDCWD, path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+    char *aside;
+
+    if (rc != 0 && (errno == EINVAL || errno == ENOSYS)) {
+        LM_TRY(temporary_name(s, path, &aside, e));
+        rc = old ? exchange(made, path, aside) : rename(made, path);
+    }
+    if (rc != 0)
         return lm_fail_errno(e, path, "cannot be put in place");
     if (old)
         remove_folder(made);
@@ -154,7 +181,7 @@ static lm_status write_text(lm_synthesis *s, const char *folder, const char *nam
 static lm_status write_json(lm_synthesis *s, const char *folder, const char *name, json_t *document, lm_error *e)
 {
     lm_buf text = { 0 };
-    bool   good = document && lm_json_print(document, JSON_INDENT(2), &text);
+    bool   good = document && lm_json_print(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &text);
 
     json_decref(document);
     lm_status status = good ? write_text(s, folder, name, text.data, text.size, e) : lm_fail_memory(e, name, text.size);
@@ -301,8 +328,6 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
             LM_TRY(add_woven(s, i, type, e));
             continue;
         }
-        if (w->woven.path)
-            return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "folders keep it among other weights, which synth does not write");
         if (!star)
             LM_TRY(add_one(s, i, w->kind == LM_HEADS ? w->joint.path : w->path, 0, type, e));
         for (uint64_t k = 0; star && k < w->dims[0]; k++) {
@@ -417,7 +442,7 @@ lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
     LM_TRY(make_temporary(s, name, &made, e));
     lm_status status = write_folder(s, made, e);
     if (status == LM_OK)
-        status = put_in_place(made, name, e);
+        status = put_in_place(s, made, name, e);
     if (status != LM_OK)
         remove_folder(made);
     return status;

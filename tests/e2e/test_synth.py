@@ -196,6 +196,14 @@ def test_a_link_stays_and_its_folder_is_replaced(lamina, config, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "link", "real"]
 
 
+def test_a_link_that_leads_nowhere_is_an_error_at_once(lamina, config, tmp_path):
+    for name in ("made", "m.gguf"):
+        (tmp_path / name).symlink_to("nowhere")
+        done = lamina("synth", config, tmp_path / name, "-f")
+        assert done.returncode == 1 and "is a link that leads nowhere" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "m.gguf", "made"]
+
+
 # ---- what goes wrong on the way ----
 
 def small_disk():

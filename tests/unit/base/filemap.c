@@ -452,6 +452,15 @@ static void outfiles_do_not_take_the_place_of_what_is_no_file(void **state)
     assert_true(S_ISLNK(st.st_mode));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 6);
+
+    assert_int_equal(unlink(path), 0);                   /* now it leads nowhere */
+    names = names_in_folder();
+    assert_int_equal(lm_outfile_open(link, &f, &e), LM_NOT_FOUND);
+    assert_non_null(strstr(e.message, "leads nowhere"));
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(names_in_folder(), names);
+    assert_int_equal(unlink(link), 0);
 }
 
 /* The name is taken by a folder meanwhile: an error, and no temporary file is left. */
