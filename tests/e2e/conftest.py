@@ -1,6 +1,7 @@
 """What every end-to-end test starts from. The paths come from Meson."""
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -12,6 +13,7 @@ MODEL = SOURCE / "build/assets/smollm2-135m-instruct-q4_1.gguf"
 # No cache: no model lies there by name, and nothing was measured.
 BARE = {"LAMINA_CACHE": "/dev/null/nothing"}
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)            # under nohup too: what is ignored here, programs started here ignore
 
 SANITIZED = os.environ.get("LAMINA_SANITIZE", "none") != "none"
 
