@@ -169,6 +169,8 @@ static lm_status check(const lm_cli *cli, const estimate_options *o, bool model,
         return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "a MODEL has its sizes; give one or the other");
     if (model && o->config)
         return lm_fail(e, LM_USAGE, "--config", LM_NO_OFFSET, "a MODEL has its own; sizes or a tree make one");
+    if (o->config && o->markdown)
+        return lm_fail(e, LM_USAGE, "--md", LM_NO_OFFSET, "a config.json is JSON: give --config or --md");
     if (o->tree && size)
         return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "a tree says it; --heads, --head-dim, --context and --tied it does not");
     if (!model && other)

@@ -131,6 +131,18 @@ static lm_status chat_prompt(const run_options *o, run_state *s, lm_error *e)
     return status;
 }
 
+static lm_status read_ids(const run_options *o, run_state *s, lm_error *e)
+{
+    lm_model_info info;
+
+    LM_TRY(lm_read_ids(o->ids, "--ids", &s->ids, e));
+    lm_model_describe(s->model, &info);
+    for (size_t i = 0; i < s->ids.n; i++)
+        if (s->ids.ids[i] < 0 || (uint32_t)s->ids.ids[i] >= info.n_vocab)
+            return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", s->ids.ids[i], info.n_vocab);
+    return LM_OK;
+}
+
 static lm_status make_prompt(run_options *o, run_state *s, lm_error *e)
 {
     const lm_tokenizer *t = lm_model_tokenizer(s->model);
@@ -142,7 +154,7 @@ static lm_status make_prompt(run_options *o, run_state *s, lm_error *e)
     if (o->as_chat && (o->as_text || o->ids))
         return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "does not go with %s", o->ids ? "--ids" : "--no-chat");
     if (o->ids)
-        return lm_read_ids(o->ids, "--ids", &s->ids, e);
+        return read_ids(o, s, e);
     LM_TRY(read_prompt_text(o, s, &s->text, e));
     if (o->as_chat)
         return chat_prompt(o, s, e);

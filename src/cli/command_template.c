@@ -187,8 +187,9 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
     if ((o->context != NULL) + (o->jsonl != NULL) + o->show != 1)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "one of --context, --jsonl and --show");
     if (o->jsonl) {
-        if (cli->n_args || o->model.model)
-            return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--jsonl brings its own templates: no MODEL");
+        if (cli->n_args || o->model.model || o->name || o->model.o.pre)
+            return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--jsonl brings its own templates: no MODEL, nor %s",
+                           o->name || !o->model.o.pre ? "--chat-template" : "--pre");
         return lm_jsonl_read(o->jsonl, template_line, NULL, e);
     }
     if (!o->model.model && is_template_file(cli->args[0])) {

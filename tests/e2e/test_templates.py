@@ -85,6 +85,12 @@ def test_every_line_has_an_answer(lamina):
     assert "no" in by[HOSTILE[14]]["error"] and "line 1" in by[HOSTILE[14]]["error"]
 
 
+def test_lines_bring_their_own_templates(lamina):
+    for flags, named in ((["--chat-template", "tool_use"], "--chat-template"), (["--pre", "llama-bpe"], "--pre")):
+        done = run(lamina, "template", "--jsonl", "/dev/null", *flags)
+        assert done.returncode == 2 and done.stderr.splitlines()[-1].endswith(f"no MODEL, nor {named}")
+
+
 def test_a_broken_template_names_its_line(lamina, tmp_path):
     path = tmp_path / "t.jinja"
     path.write_text("fine\n{% if %}\n")
