@@ -147,14 +147,12 @@ static lm_status measure_bytes(holding *h, lm_error *e)
 
 static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out, lm_error *e)
 {
-    static const lm_dtype kv_types[] = { [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0 };
     const lm_model       *m = h->model;
     lm_subject            s = { .program = m->program, .plan = plan_for, .borrow = borrow_plan, .release = let_go, .arg = h };
 
     if (o->engine.context && lm_plan_context(m->program, o->engine.context, e) != LM_OK)
         return lm_fail_in(e, m->name);
-    if ((unsigned)o->engine.kv >= sizeof kv_types / sizeof *kv_types)
-        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "there is no such cache type");
+    LM_TRY(lm_kv_dtype(o->engine.kv, &s.kv_type, e));
     LM_TRY(choose_types(h, o->precision, &s, e));
     LM_TRY(measure_bytes(h, e));
     for (size_t i = 0; i < MOST_WARNINGS && (h->warnings[i] = lm_model_warning(m, i)); i++)
@@ -171,7 +169,6 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.warnings  = h->warnings;
     s.context   = o->engine.context ? o->engine.context : m->program->context_length ? m->program->context_length : 4096;
     s.batch     = o->engine.sequences ? o->engine.sequences : 1;
-    s.kv_type   = kv_types[o->engine.kv];
     s.tokens    = o->tokens ? o->tokens : 4;
     s.rank      = o->rank ? o->rank : 16;
     s.device = o->device;

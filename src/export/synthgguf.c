@@ -72,11 +72,10 @@ static const char *misread(const lm_config *c, const lm_config *r)
         return "head";
     if (c->route.n_experts != r->route.n_experts || c->route.top_k != r->route.top_k || c->route.sigmoid != r->route.sigmoid ||
         c->route.renormalise != r->route.renormalise || !near(c->route.scale, r->route.scale) || c->expert_width != r->expert_width ||
-        c->shared_width != r->shared_width ||
         (c->route.n_groups > 1 && (c->route.n_groups != r->route.n_groups || c->route.top_groups != r->route.top_groups)))
         return "mixture of experts";
     if (!near(c->embedding_scale, r->embedding_scale) || !near(c->residual_scale, r->residual_scale) ||
-        !near(c->final_softcap, r->final_softcap) || !near(c->embed_factor, r->embed_factor) || !near(c->gate_limit, r->gate_limit) ||
+        !near(c->final_softcap, r->final_softcap) || !near(c->embed_factor, r->embed_factor) ||
         !near(c->logit_divisor, r->logit_divisor) || !near(c->logit_factor, r->logit_factor))
         return "multipliers";
     return NULL;

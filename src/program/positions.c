@@ -1,18 +1,8 @@
 /* positions.c - position information that is neither learned nor rotated: ALiBi's slopes, sinusoids. */
 #include <math.h>
-#include <string.h>
 
 #include "program/program.h"
-
-static float rounded_to_bf16(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
+#include "tensor/dtype.h"
 
 void lm_alibi_slopes(const lm_attention_spec *s, float *out)
 {
@@ -23,7 +13,7 @@ void lm_alibi_slopes(const lm_attention_spec *s, float *out)
     for (uint32_t h = 0; h < s->n_heads; h++) {
         double slope = h < whole ? pow(2, -(double)s->alibi * (h + 1) / whole)
                                  : pow(2, -(double)s->alibi * (2 * (h - whole) + 1) / (2.0 * whole));
-        out[h]       = s->alibi_half ? rounded_to_bf16((float)slope) : (float)slope;
+        out[h]       = s->alibi_half ? lm_rounded_to_bf16((float)slope) : (float)slope;
     }
 }
 

@@ -10,9 +10,15 @@
 
 /* ---- from options to a plan ---- */
 
-static const lm_dtype kv_types[] = {
-    [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0,
-};
+lm_status lm_kv_dtype(lm_kv_type kv, lm_dtype *out, lm_error *e)
+{
+    static const lm_dtype types[] = { [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0 };
+
+    if ((unsigned)kv >= sizeof types / sizeof *types)
+        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "there is no such cache type");
+    *out = types[kv];
+    return LM_OK;
+}
 
 static lm_status find_probes(const lm_program *p, const char *const *paths, lm_arena *arena, lm_value **out, uint32_t *n, lm_error *e)
 {
@@ -49,8 +55,9 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     lm_value                      *probes;
 
     o = o ? o : &defaults;
-    if ((unsigned)o->kv >= sizeof kv_types / sizeof *kv_types || (unsigned)o->compute > LM_COMPUTE_FINE)
-        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "a value is outside its enumeration");
+    if ((unsigned)o->compute > LM_COMPUTE_FINE)
+        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "there is no such arithmetic");
+    LM_TRY(lm_kv_dtype(o->kv, &p.kv_type, e));
     LM_TRY(lm_cpu_choose(o->cpu, &cpu, e));
     lm_kernels_init(k, cpu);
     LM_TRY(find_probes(m->program, o->probes, arena, &probes, &p.n_probes, e));
@@ -61,7 +68,6 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     p.context      = o->context ? o->context : m->program->context_length;
     p.kv_positions = o->kv_positions;
     p.rollback     = o->rollback;
-    p.kv_type      = kv_types[o->kv];
     p.exact        = o->compute == LM_COMPUTE_F32;
     p.fine         = o->compute == LM_COMPUTE_FINE;
     p.no_repack    = o->no_repack;

@@ -9,6 +9,9 @@
 #include "plan/plan.h"
 #include "runtime/model.h"
 
+/* How the cache keeps keys and values; LM_USAGE for a value that is no lm_kv_type. */
+lm_status lm_kv_dtype(lm_kv_type kv, lm_dtype *out, lm_error *e);
+
 /* One page pool: a group of layers that see the same keys. All arrays lie in the slab. */
 typedef struct lm_pages {
     uint32_t *tables;            /* [sequences][pages_per_sequence]: page numbers, LM_NONE where there is none */

@@ -161,15 +161,16 @@ static void find_name(lm_model *m, const char *path)
     m->source = shown(m, path, strlen(path));
 }
 
-/* The type that holds most of the bytes. */
+/* The type that holds most of the bytes of what the program names: parts of a tensor by themselves, a split one whole. */
 static void find_storage(lm_model *m)
 {
     uint64_t bytes[256] = { 0 };
     lm_dtype best       = LM_F32;
 
     for (uint32_t i = 0; m->tensors && i < m->program->n_weights; i++) {
-        lm_dtype t = m->types[i];
-        bytes[t] += m->tensors[i]->bytes;
+        lm_dtype             t = m->types[i];
+        const lm_dtype_info *d = lm_dtype_of(t);
+        bytes[t] += m->program->weights[i].elements / d->block * d->bytes;
         if (bytes[t] > bytes[best])
             best = t;
     }

@@ -107,8 +107,6 @@ static lm_status find_breakers(lm_history *h, const lm_sampler_options *o, const
     before_size = text.n;
 
     for (uint32_t id = 0; id < h->n_vocab && id < lm_tokenizer_size(t); id++) {
-        if (!lm_tokenizer_piece(t, (lm_token)id, &from))
-            continue;                                    /* a hole in the vocabulary */
         LM_TRY_GOTO(spelling(t, &before, before_size, (lm_token)id, &text, &from, e));
         for (size_t i = 0; list[i]; i++)
             if (*list[i] && text.n > from)

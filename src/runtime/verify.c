@@ -159,18 +159,23 @@ static lm_status open_engine(check *c, lm_error *e)
 /* The dump has the golden's form, so that it can serve as one. */
 static lm_status open_dump(check *c, lm_error *e)
 {
+    static const char *const words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine" };
     const lm_golden *g = &c->golden;
     const lm_tensor_info *copied[] = { g->ids, g->positions };
     lm_model_info info;
-    char source[512];
+    lm_buf source = { 0 };
+    lm_status status;
 
     if (!c->o.dump)
         return LM_OK;
     LM_TRY(lm_safetensors_create(c->o.dump, &c->dump, e));
     lm_model_describe(c->m, &info);
-    snprintf(source, sizeof source, "lamina %s, %s, compute %s, %s", LAMINA_VERSION, info.source,
-             c->o.engine.compute == LM_COMPUTE_F32 ? "f32" : c->o.engine.compute == LM_COMPUTE_FINE ? "fine" : "auto", lm_engine_cpu(c->g));
-    lm_safetensors_add_meta(c->dump, "source", source);
+    lm_buf_printf(&source, "lamina %s, %s, compute %s, %s", LAMINA_VERSION, info.source, words[c->o.engine.compute], lm_engine_cpu(c->g));
+    if (!source.failed)
+        lm_safetensors_add_meta(c->dump, "source", source.data);
+    status = source.failed ? lm_fail_memory(e, "dump", source.size) : LM_OK;
+    lm_buf_free(&source);
+    LM_TRY(status);
     for (size_t i = 0; i < 2; i++)
         if (copied[i])
             lm_safetensors_add_tensor(c->dump, copied[i]->name, LM_I64, copied[i]->n_dims, copied[i]->dims);

@@ -61,5 +61,6 @@ float    lm_f16_to_f32(uint16_t h);
 uint16_t lm_f32_to_f16(float f);
 float    lm_bf16_to_f32(uint16_t h);
 uint16_t lm_f32_to_bf16(float f);
+float    lm_rounded_to_bf16(float f);
 
 #endif

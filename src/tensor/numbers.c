@@ -59,6 +59,11 @@ uint16_t lm_f32_to_bf16(float f)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
+float lm_rounded_to_bf16(float f)
+{
+    return lm_bf16_to_f32(lm_f32_to_bf16(f));
+}
+
 void lm_unpack_f32(float *dst, const void *src, size_t n)
 {
     if (n)

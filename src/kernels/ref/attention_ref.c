@@ -4,6 +4,7 @@
  * cache's type as lm_dtype stores it. */
 #include "kernels/attention_parts.h"
 #include "kernels/levels.h"
+#include "tensor/dtype.h"
 
 static uint64_t row_bytes(const lm_kv_shape *kv, uint32_t dim)
 {
@@ -46,16 +47,6 @@ static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
     return ((LM_PAGE + (uint64_t)kv->k_dim + 2 * (uint64_t)kv->v_dim) * sizeof(float) + 63) & ~UINT64_C(63);
 }
 
-static float rounded_to_bf16(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 static float score(const lm_attention_args *a, const float *q, const float *key, uint32_t g, uint32_t j, uint32_t distance)
 {
     float s = 0.0f;
@@ -63,7 +54,7 @@ static float score(const lm_attention_args *a, const float *q, const float *key,
     for (uint32_t i = 0; i < a->kv->k_dim; i++)
         s += q[i] * key[i];
     if (a->slopes && a->slopes_half)
-        s += rounded_to_bf16(a->slopes[g] * rounded_to_bf16((float)j));
+        s += lm_rounded_to_bf16(a->slopes[g] * lm_rounded_to_bf16((float)j));
     s *= a->scale;
     if (a->softcap > 0.0f)
         s = a->softcap * tanhf(s / a->softcap);

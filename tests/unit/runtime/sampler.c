@@ -434,21 +434,13 @@ static void penalties_forget(void **state)
 
 /* ---- breakers, from a vocabulary of whole and broken words ---- */
 
-static const char *const spellings[] = { "a", ":", "b:", "\n", "en", "d", "end", "e", "n", NULL, "xen", "nd" };
+static const char *const spellings[] = { "a", ":", "b:", "\n", "en", "d", "end", "e", "n", "", "xen", "nd" };
 enum { WORDS = sizeof spellings / sizeof *spellings };
 
 uint32_t lm_tokenizer_size(const lm_tokenizer *t)
 {
     (void)t;
     return WORDS;
-}
-
-const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size)
-{
-    (void)t;
-    if (spellings[id])
-        *size = strlen(spellings[id]);
-    return spellings[id];
 }
 
 /* The longest word first. */
@@ -460,7 +452,7 @@ lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsi
         size_t longest = 0;
         lm_token best = -1;
         for (lm_token i = 0; i < WORDS; i++) {
-            size_t n = spellings[i] ? strlen(spellings[i]) : 0;
+            size_t n = strlen(spellings[i]);
             if (n > longest && n <= size && memcmp(text, spellings[i], n) == 0) {
                 longest = n;
                 best = i;
