@@ -359,31 +359,36 @@ static void run_one(const lm_matmul_args *a, const tiles *t, uint64_t strip, boo
     }
 }
 
-/* Rows of x in tiles of nearly equal size against the strips at w of outputs [from, to); the first tile prefetches. */
-static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead)
+/* Rows of x in tiles of nearly equal size against the strips at w of outputs [from, to). What lies `ahead` is asked for by the first tile,
+ * or with `near` by each for its share of the strips, so that memory never stands still. */
+static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead,
+                     uint64_t near)
 {
     uint64_t cuts = (a->n + TOGETHER - 1) / TOGETHER;
-    operands o = { .cols = a->cols };
+    operands o = { .cols = a->cols, .near = near };
 
     for (uint64_t i = 0; i < cuts; i++) {
         uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
         take_rows(a, r, tokens, &o);
         for (uint64_t at = from; at < to; at += R) {
-            o.w = w + (at - from) / R * strip;
-            o.ahead = i == 0 ? ahead : 0;
+            uint64_t nth = (at - from) / R;
+            o.w = w + nth * strip;
+            o.ahead = (near ? nth % cuts == i : i == 0) ? ahead : 0;
             one_tile(a, t, &o, r, tokens, 1, at, at);
         }
     }
 }
 
-/* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. */
-static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip)
+/* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. On Intel's cores as many as
+ * one tile takes read one stream, as one row does. */
+static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
 {
-    uint64_t group = R * (1 + GROUP_BYTES / (strip + 1));
+    uint64_t group = R * (1 + GROUP_BYTES / (strip + 1)), near = prefetch ? NEAR : 0;
+    bool     once  = prefetch && a->n <= TOGETHER;
 
     for (uint64_t from = a->first; from < a->last; from += group) {
-        uint64_t to = a->last - from < group ? a->last : from + group;
-        all_rows(a, t, (const uint8_t *)a->w + from / R * strip, strip, from, to, to + group <= a->last ? group / R * strip : 0);
+        uint64_t to = a->last - from < group ? a->last : from + group, next = to + group <= a->last ? group / R * strip : 0;
+        all_rows(a, t, (const uint8_t *)a->w + from / R * strip, strip, from, to, once ? AHEAD : next, near);
     }
 }
 
@@ -401,7 +406,7 @@ static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
         uint64_t to = a->last - from < group ? a->last : from + group;
         for (uint64_t at = from; at < to; at += R)
             t->unpack((const uint8_t *)a->w + at / R * strip, a->cols, (uint8_t *)a->scratch + (at - from) / R * bytes);
-        all_rows(a, t->panel, a->scratch, bytes, from, to, 0);
+        all_rows(a, t->panel, a->scratch, bytes, from, to, 0, 0);
     }
 }
 
@@ -412,7 +417,7 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool pr
     else if (t->unpack && a->n >= PANEL_ROWS)
         run_panels(a, t, strip);
     else
-        run_many(a, t, strip);
+        run_many(a, t, strip, prefetch);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
