@@ -2,6 +2,8 @@
 #ifndef LM_KERNELS_X86_ATTENTION_PAGES_H
 #define LM_KERNELS_X86_ATTENTION_PAGES_H
 
+#include <immintrin.h>
+
 #include "kernels/attention_parts.h"
 
 /* The keys [from, to) of the page that begins at position `start` that a query at `distance` past its first position sees. */
@@ -37,6 +39,34 @@ static inline bool any_sees(const lm_attention_args *a, uint32_t start, uint32_t
         *most = see.to > *most ? see.to : *most;
     }
     return *most > *least;
+}
+
+/* What is left of a head's part of the next page, asked for while this one is multiplied: pages lie apart, and no processor guesses
+ * where the next one is. */
+typedef struct ahead {
+    const uint8_t *at, *end;
+} ahead;
+
+/* Two cache lines. */
+INLINE void ask(ahead *x)
+{
+    if (x->at >= x->end)
+        return;
+    _mm_prefetch((const char *)x->at, _MM_HINT_T1);
+    _mm_prefetch((const char *)x->at + 64, _MM_HINT_T1);
+    x->at += 128;
+}
+
+/* Of the page after `number`, if any row sees one; `bytes` of a head's part of a page. */
+static inline ahead page_after(const lm_attention_args *a, uint32_t number, uint64_t bytes)
+{
+    ahead x = { NULL, NULL };
+
+    if (number < (a->position + a->rows - 1) / LM_PAGE) {
+        x.at = a->base + a->pages[number + 1] * a->page_stride + a->head * bytes;
+        x.end = x.at + bytes;
+    }
+    return x;
 }
 
 /* The next `bytes` of scratch, in whole cache lines. */

@@ -24,14 +24,14 @@ static uint64_t row_bytes(const lm_kv_shape *kv, uint32_t dim)
     return (uint64_t)dim / t->block * t->bytes;
 }
 
-static uint64_t head_bytes(const lm_kv_shape *kv)
+uint64_t lm_attention_head_bytes_avx2(const lm_kv_shape *kv)
 {
     return LM_PAGE * (row_bytes(kv, kv->k_dim) + (kv->v_in_k ? 0 : row_bytes(kv, kv->v_dim)));
 }
 
 static uint64_t page_bytes(const lm_kv_shape *kv)
 {
-    return (kv->n_kv_heads * head_bytes(kv) + 63) & ~UINT64_C(63);
+    return (kv->n_kv_heads * lm_attention_head_bytes_avx2(kv) + 63) & ~UINT64_C(63);
 }
 
 /* ---- storing ----------------------------------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t 
     uint64_t v_bytes = kv->v_in_k ? 0 : row_bytes(kv, kv->v_dim);
 
     for (uint32_t h = 0; h < kv->n_kv_heads; h++) {
-        uint8_t *keys = page + h * head_bytes(kv), *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
+        uint8_t *keys = page + h * lm_attention_head_bytes_avx2(kv), *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
         store_keys(kv->type, keys, slot, rows, k + (uint64_t)h * kv->k_dim, k_stride, kv->k_dim);
         for (uint32_t r = 0; r < rows && !kv->v_in_k; r++)
             store_values(kv->type, values + (slot + r) * v_bytes, v + r * v_stride + (uint64_t)h * kv->v_dim, kv->v_dim);
@@ -198,7 +198,7 @@ static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t f
 
 const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page, uint32_t head, const uint8_t **values)
 {
-    const uint8_t *keys = page + head * head_bytes(kv);
+    const uint8_t *keys = page + head * lm_attention_head_bytes_avx2(kv);
 
     *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
     return keys;
@@ -354,7 +354,7 @@ static void page_step(const lm_attention_args *a, const workspace *w, const floa
 
 static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t page)
 {
-    const uint8_t *keys = a->base + a->pages[page] * a->page_stride + a->head * head_bytes(a->kv);
+    const uint8_t *keys = a->base + a->pages[page] * a->page_stride + a->head * lm_attention_head_bytes_avx2(a->kv);
     uint32_t start = page * LM_PAGE, least, most;
     sight see;
 

@@ -24,8 +24,9 @@ void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uin
 /* Rows of q8_rows.h, packed to the bits of lm_q8_pack. */
 extern const lm_activation lm_activation_q8_avx2;
 
-/* One key/value head's part of a page: its keys, and its values into *values. And both as float32: keys [k_dim][64], values
+/* One key/value head's part of a page: its bytes, its keys, and its values into *values. And both as float32: keys [k_dim][64], values
  * [from, to) of [64][v_dim]. */
+uint64_t lm_attention_head_bytes_avx2(const lm_kv_shape *kv);
 const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page, uint32_t head, const uint8_t **values);
 void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const uint8_t *values, uint32_t from, uint32_t to,
                             float *out_keys, float *out_values);

@@ -22,6 +22,7 @@ typedef struct page_part {
     const uint8_t *keys, *values;    /* as stored */
     bool turned;                     /* both are in the workspace as float32 */
     uint32_t start;                  /* position of its first key */
+    ahead *next;
 } page_part;
 
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
@@ -47,9 +48,10 @@ INLINE __m512 loaded(__m512 v, const int heads)
 }
 
 INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim, const int heads, const int vectors,
-                 __m512 s[HEADS][VECTORS])
+                 ahead *next, __m512 s[HEADS][VECTORS])
 {
     __m512 acc[HEADS][VECTORS];
+    ahead asks = *next;
 
 #pragma GCC unroll 4
     for (int h = 0; h < heads; h++)
@@ -61,6 +63,7 @@ INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             k[v] = loaded(load(keys, (uint64_t)i * LM_PAGE + 16u * (unsigned)v), heads);
+        ask(&asks);
 #pragma GCC unroll 4
         for (int h = 0; h < heads; h++) {
             __m512 x = _mm512_set1_ps(q[h][i]);
@@ -74,24 +77,26 @@ INLINE void dots(load_fn *load, const float *const *q, const uint8_t *keys, uint
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             s[h][v] = acc[h][v];
+    *next = asks;
 }
 
 INLINE void dots_half(load_fn *load, const float *const *q, const uint8_t *keys, uint32_t dim, const int heads, bool half,
-                      __m512 s[HEADS][VECTORS])
+                      ahead *next, __m512 s[HEADS][VECTORS])
 {
     if (half)
-        dots(load, q, keys, dim, heads, VECTORS / 2, s);
+        dots(load, q, keys, dim, heads, VECTORS / 2, next, s);
     else
-        dots(load, q, keys, dim, heads, VECTORS, s);
+        dots(load, q, keys, dim, heads, VECTORS, next, s);
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
 /* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, j rising. */
 INLINE void add_values(load_fn *load, float *const *out, const float *p, const uint8_t *values, uint32_t width, uint32_t at, sight see,
-                       const int heads, const int vectors)
+                       const int heads, const int vectors, ahead *next)
 {
     __m512 acc[HEADS][4];
+    ahead asks = *next;
 
 #pragma GCC unroll 4
     for (int h = 0; h < heads; h++)
@@ -103,6 +108,8 @@ INLINE void add_values(load_fn *load, float *const *out, const float *p, const u
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             x[v] = loaded(load(values, (uint64_t)j * width + at + 16u * (unsigned)v), heads);
+        if (vectors == 4)
+            ask(&asks);
 #pragma GCC unroll 4
         for (int h = 0; h < heads; h++) {
             __m512 weight = _mm512_set1_ps(p[h * LM_PAGE + (int)j]);
@@ -116,6 +123,7 @@ INLINE void add_values(load_fn *load, float *const *out, const float *p, const u
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             _mm512_storeu_ps(out[h] + at + 16 * v, acc[h][v]);
+    *next = asks;
 }
 
 /* The lanes that are left, fewer than sixteen; float32. */
@@ -130,14 +138,14 @@ static void add_tail(float *out, const float *p, const float *values, uint32_t w
 }
 
 INLINE void weighted_values(load_fn *load, float *const *out, const float *p, const uint8_t *values, uint32_t width, sight see,
-                            const int heads)
+                            const int heads, ahead *next)
 {
     uint32_t i = 0;
 
     for (; i + 64 <= width; i += 64)
-        add_values(load, out, p, values, width, i, see, heads, 4);
+        add_values(load, out, p, values, width, i, see, heads, 4, next);
     for (; i + 16 <= width; i += 16)
-        add_values(load, out, p, values, width, i, see, heads, 1);
+        add_values(load, out, p, values, width, i, see, heads, 1, next);
     for (int h = 0; h < heads && i < width; h++)
         add_tail(out[h], p + h * LM_PAGE, (const float *)(const void *)values, width, i, see);
 }
@@ -158,9 +166,9 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         for (int v = 0; v < VECTORS; v++)
             s[h][v] = _mm512_setzero_ps();
     if (page->turned)
-        dots_half(load_f32, q, (const void *)w->keys, dim, heads, half, s);
+        dots_half(load_f32, q, (const void *)w->keys, dim, heads, half, page->next, s);
     else
-        dots_half(load_f16, q, page->keys, dim, heads, half, s);
+        dots_half(load_f16, q, page->keys, dim, heads, half, page->next, s);
     /* Step by step for all heads: what one waits for, the others fill, and a larger maximum is not to be guessed. */
     float max[HEADS];
 #pragma GCC unroll 4
@@ -186,9 +194,9 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         state[h].sum += vec512_sum(_mm512_add_ps(_mm512_add_ps(s[h][0], s[h][1]), _mm512_add_ps(s[h][2], s[h][3])));
     }
     if (page->turned)
-        weighted_values(load_f32, out, w->p, (const void *)w->values, width, see, heads);
+        weighted_values(load_f32, out, w->p, (const void *)w->values, width, see, heads, page->next);
     else
-        weighted_values(load_f16, out, w->p, page->values, width, see, heads);
+        weighted_values(load_f16, out, w->p, page->values, width, see, heads, page->next);
 }
 
 static void row_step(const lm_attention_args *a, const workspace *w, running *states, const page_part *page, uint32_t r, sight see)
@@ -215,7 +223,8 @@ static void row_step(const lm_attention_args *a, const workspace *w, running *st
 
 static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t number)
 {
-    page_part page = { .start = number * LM_PAGE };
+    ahead next = page_after(a, number, lm_attention_head_bytes_avx2(a->kv));
+    page_part page = { .start = number * LM_PAGE, .next = &next };
     uint32_t least, most;
     sight see;
 
