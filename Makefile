@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo test browser debug asan tsan coverage neon bench facts golden golden-report messages fmt lint install clean help
+.PHONY: demo test browser debug asan tsan coverage neon edge bench facts golden golden-report messages fmt lint install uninstall static clean help
 
 PROMPT ?= What is water made of? Answer in one sentence.
 
@@ -35,6 +35,9 @@ coverage: build/coverage/build.ninja           ## lines that the suites reach, b
 
 neon: build/neon/build.ninja                   ## the kernels and golden models of 64-bit ARM, under qemu
 	@scripts/test build/neon --timeout-multiplier 10 kernels kernels/batches goldens
+
+edge: build/edge/build.ninja                   ## run and chat without explain, reports and their texts: built, and its suites
+	@scripts/test build/edge
 
 bench: build/bench/build.ninja                 ## kernels, and every model beside llama.cpp: the tables of docs/performance.md (hours; QUICK=1: minutes; stopped, it goes on)
 	@scripts/setup peers
@@ -70,13 +73,24 @@ lint:                                          ## the house rules, as tests
 	@python3 tests/lint/rules.py
 	@python3 tests/lint/format.py
 
-install: build/release/build.ninja             ## into PREFIX (/usr/local); DESTDIR is honoured
+install:                                       ## build and copy into PREFIX (/usr/local); DESTDIR is honoured
+	@[ -f build/release/build.ninja ] || $(MESON) setup $(options_release) build/release
 	@$(MESON) configure build/release -Dprefix=$(PREFIX)
 	@ninja -C build/release --quiet
 	$(MESON) install -C build/release --no-rebuild --quiet
 
+uninstall:                                     ## remove from PREFIX what install put there
+	@[ -f build/release/build.ninja ] || { echo "error: build/release is not there: make install makes it" >&2; exit 1; }
+	@$(MESON) configure build/release -Dprefix=$(PREFIX)
+	@scripts/uninstall build/release
+
+static: build/static/build.ninja               ## build/static/lamina: the program in one file that needs no other
+	@ninja -C build/static --quiet src/cli/lamina
+	@strip -o build/static/lamina build/static/src/cli/lamina
+	@scripts/static build/static/lamina
+
 clean:                                         ## remove what was built; downloads stay
-	rm -rf build/release build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz build/neon
+	rm -rf build/release build/static build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz build/neon build/edge
 
 help:                                          ## this list
 	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-14s %s\n", t[1], $$2 }' Makefile
@@ -86,8 +100,10 @@ PREFIX ?= /usr/local
 # ---- build folders: one per purpose, configured once ----
 options_release  = -Doptimization=2 -Ddebug=false -Dtests=disabled
 options_bench    = -Doptimization=2 -Ddebug=false -Dtests=enabled
+options_static   = -Doptimization=2 -Ddebug=false -Dtests=disabled -Dprefer_static=true -Dc_link_args=-static
 options_test     = --werror -Dtests=enabled
 options_debug    = --buildtype=debug
+options_edge     = --werror -Dtests=enabled -Dexplain=disabled
 options_asan     = -Db_sanitize=address,undefined -Doptimization=1
 options_tsan     = -Db_sanitize=thread -Doptimization=1
 options_coverage = -Db_coverage=true -Doptimization=0
@@ -95,6 +111,7 @@ options_neon     = --cross-file build/arm64/cross.ini -Doptimization=2 -Ddebug=f
 options_fuzz     = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 
 build/release/build.ninja: parts = demo
+build/static/build.ninja:  parts = static
 build/fuzz/build.ninja:    parts = fuzz
 build/fuzz/build.ninja:    export CC = clang-14
 build/neon/build.ninja:    parts = neon

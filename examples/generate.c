@@ -12,6 +12,8 @@ static int fail(const lm_error *e)
 {
     char line[1024];
     fprintf(stderr, "error: %s\n", lm_error_text(e, line, sizeof line));
+    if (e->hint[0])
+        fprintf(stderr, "hint: %s\n", e->hint);
     return lm_status_exit(e->code);
 }
 
@@ -36,9 +38,8 @@ int main(int argc, char **argv)
     lm_generation done = { 0 };
     lm_model_info info;
     lm_engine_options options = { .context = 2048 };
-    lm_generate_options how = { .max_tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 64, .text = print };
-    lm_sampler_options choice = lm_sampler_defaults();
-    choice.temperature = 0;          /* greedy: the same text on every run */
+    lm_generate_options how = { .sequence = { .max_tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 64 }, .text = print };
+    lm_sampler_options choice = { .temperature = -1 };       /* greedy: the same text on every run */
 
     lm_status status = lm_model_open(argv[1], NULL, &model, &e);
     if (status == LM_OK) {
@@ -52,7 +53,7 @@ int main(int argc, char **argv)
     if (status == LM_OK)
         status = lm_tokenize(lm_model_tokenizer(model), argv[2], strlen(argv[2]), LM_ADD_SPECIAL, &prompt, &e);
     if (status == LM_OK)
-        status = lm_generate(engine, model, sampler, prompt.ids, prompt.n, 0, &how, &done, &e);
+        status = lm_generate(engine, sampler, prompt.ids, prompt.n, 0, &how, &done, &e);
     if (status == LM_OK)
         fprintf(stderr, "\n%zu tokens, %.1f per second, stopped: %s\n", done.ids.n,
                 done.ids.n > 1 ? (double)(done.ids.n - 1) / done.generate_seconds : 0,      /* the first came with the prompt */

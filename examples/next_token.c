@@ -17,9 +17,9 @@ static void print_token(const lm_tokenizer *t, lm_token id)
 {
     lm_text text = { 0 };
     if (lm_detokenize(t, &id, 1, 0, &text, NULL) != LM_OK)
-        text.n = 0;
+        text.size = 0;
     putchar('"');
-    for (size_t i = 0; i < text.n; i++)
+    for (size_t i = 0; i < text.size; i++)
         if ((unsigned char)text.data[i] < ' ')
             printf("\\x%02x", (unsigned)text.data[i]);
         else
@@ -33,11 +33,14 @@ static lm_status look(const lm_model *model, lm_engine *engine, const lm_tokens 
 {
     const lm_tokenizer *t = lm_model_tokenizer(model);
     lm_logprob top[MOST];
-    lm_row *rows = calloc(ids->n, sizeof *rows);
+    lm_row *rows = (lm_row *)calloc(ids->n, sizeof *rows);
     if (!rows)
-        return e->code = LM_NO_MEMORY;
-    for (size_t i = 0; i < ids->n; i++)
-        rows[i] = (lm_row){ .token = ids->ids[i], .position = (uint32_t)i, .logits = true };
+        return lm_fail_memory(e, "the rows", 0);
+    for (size_t i = 0; i < ids->n; i++) {
+        rows[i].token = ids->ids[i];
+        rows[i].position = (uint32_t)i;
+        rows[i].logits = true;
+    }
     lm_status status = lm_engine_step(engine, rows, ids->n, e);
     free(rows);
     if (status != LM_OK)
@@ -68,7 +71,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s MODEL TEXT [K]\n", argv[0]);
         return 2;
     }
-    lm_error e = { 0 };
+    lm_error e = { .offset = LM_NO_OFFSET };
     lm_model *model = NULL;
     lm_engine *engine = NULL;
     lm_tokens ids = { 0 };
@@ -89,6 +92,8 @@ int main(int argc, char **argv)
     if (status != LM_OK) {
         char line[1024];
         fprintf(stderr, "error: %s\n", lm_error_text(&e, line, sizeof line));
+        if (e.hint[0])
+            fprintf(stderr, "hint: %s\n", e.hint);
     }
     lm_tokens_free(&ids);
     lm_engine_free(engine);

@@ -16,7 +16,11 @@ typedef struct lm_compare_options {
                                         differs, what is the same and the reading, or for more than two the summary too; as
                                         JSON everything */
     lm_language     language;        /* of pages and Markdown */
+    const char     *more;            /* of the page without a view: a last line, what else there is in the caller's words; NULL: none */
+    uint64_t        reserved[4];     /* zero */
 } lm_compare_options;
+
+lm_compare_options lm_compare_defaults(void);
 
 /* The names of sections and what each shows, NULL past the end. */
 const char *lm_compare_view(size_t i, const char **summary);

@@ -21,7 +21,10 @@ typedef struct lm_sizes {
     bool     plain;                  /* an MLP of two matrices, LayerNorm; else a gated one, RMSNorm */
     bool     bias;                   /* on every product of the layers */
     bool     qkv_bias;               /* on queries, keys and values only */
+    uint64_t reserved[4];            /* zero */
 } lm_sizes;
+
+lm_sizes lm_sizes_defaults(void);
 
 /* The config.json of a decoder with these sizes. LM_USAGE names what is missing or impossible. */
 lm_status lm_describe_sizes(const lm_sizes *s, lm_text *config, lm_error *e);

@@ -1,8 +1,14 @@
-/* engine.h - running a model: plan, allocate once, then step.
+/* engine.h - running a model: plan, allocate once, then forward passes: "a step" here is one of them, lm_engine_step.
  *
  * One step takes rows (sequence, position, token) of any mix of sequences, some reading a prompt, some generating. The
  * logits of a row are bitwise the same whatever else is in the step, whatever the number of threads and however a prompt
- * is cut into steps. After lm_engine_new nothing is allocated. */
+ * is cut into steps. After lm_engine_new nothing is allocated.
+ *
+ * Threads: engines are independent of each other. Any number of them, in as many threads, may be made from one model and run; the model
+ * only has to outlive them. One engine is used by one thread at a time, but for what any thread may call at any moment between
+ * lm_engine_new and lm_engine_free: lm_engine_cancel (from a signal handler, too), lm_engine_length and lm_engine_pages (of a step that
+ * runs: before it, after it, or pages in between), and what never changes: lm_engine_allocated, _cpu, _threads, _threads_batch,
+ * _context and _max_rows. */
 #ifndef LAMINA_ENGINE_H
 #define LAMINA_ENGINE_H
 
@@ -37,10 +43,16 @@ typedef struct lm_engine_options {
     uint32_t    threads_batch;       /* in steps of more than LM_FEW_ROWS rows: prompts; 0: threads */
     const char *cpu;                 /* instruction set level; NULL: the best there is */
     const char *const *probes;       /* module paths whose values are kept, NULL-ended; NULL: none */
-    /* Called from lm_engine_new while weights are prepared; fraction in 0…1. */
-    void      (*progress)(void *arg, double fraction);
+    bool        hidden;              /* keep the last hidden state of every row, what the head reads: lm_engine_hidden */
+    /* Called from lm_engine_new, by its thread, before each weight that is prepared and at the end; fraction in 0…1. false: stop there,
+     * LM_CANCELLED, and nothing is left. */
+    bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;
+    lm_log      log;                 /* used by lm_engine_new */
+    uint64_t    reserved[8];         /* zero */
 } lm_engine_options;
+
+lm_engine_options lm_engine_defaults(void);
 
 /* What a plan will allocate, in bytes, known before anything is allocated. */
 typedef struct lm_memory {
@@ -49,6 +61,7 @@ typedef struct lm_memory {
     uint64_t kv;                     /* cache pages */
     uint64_t scratch;                /* activations, logits, probes, tables */
     uint64_t total;                  /* weights + kv + scratch */
+    uint64_t reserved[4];            /* zero */
 } lm_memory;
 
 /* Plan only: sizes, without allocating. LM_USAGE for impossible options, LM_UNSUPPORTED for what no kernel can do. */
@@ -62,12 +75,16 @@ typedef struct lm_engine lm_engine;
 /* `m` must outlive the engine. LM_NO_FIT when memory cannot be had. */
 lm_status lm_engine_new(const lm_model *m, const lm_engine_options *o, lm_engine **out, lm_error *e);
 void      lm_engine_free(lm_engine *g);
+
 void      lm_engine_allocated(const lm_engine *g, lm_memory *out);       /* counted by the allocator, not by the plan */
 const char *lm_engine_cpu(const lm_engine *g);                           /* "avx2" */
 uint32_t  lm_engine_threads(const lm_engine *g);
 uint32_t  lm_engine_threads_batch(const lm_engine *g);
 uint32_t  lm_engine_context(const lm_engine *g);
 uint32_t  lm_engine_max_rows(const lm_engine *g);
+uint32_t  lm_engine_max_logits(const lm_engine *g);                      /* rows of a step that can want them */
+uint32_t  lm_engine_sequences(const lm_engine *g);
+const lm_model *lm_engine_model(const lm_engine *g);
 
 /* What the matrix products of a step cost at least: measured speed against these and lm_machine_measure is the share of the
  * machine's limit. Operations: a multiplication and an addition are two. */
@@ -79,6 +96,7 @@ typedef struct lm_work {
     lm_ops   row, logits;                        /* of one row; besides, where it wants logits */
     uint64_t weight_bytes;                       /* read by a step of one row with logits */
     uint64_t kv_bytes;                           /* read besides, for each position that all layers see */
+    uint64_t reserved[4];            /* zero */
 } lm_work;
 
 void lm_engine_work(const lm_engine *g, lm_work *out);
@@ -88,6 +106,7 @@ typedef struct lm_forecast {
     double seconds;
     double products, attention, rows, waiting;   /* rows: norms, residuals, activations, packing; waiting: at the ends of stages */
     bool   unknown;                  /* products are missing: of a type that nothing here can make up, or of too many shapes */
+    uint64_t reserved[4];            /* zero */
 } lm_forecast;
 
 /* A prompt of `prompt` tokens in each of `sequences`, or with 0 one token more for each, from `depth` positions on. Put together
@@ -103,6 +122,7 @@ typedef struct lm_profile_kind {
     double   seconds;                /* at work, all workers added up */
     bool     product;                /* with a matrix; then: */
     uint64_t ops, bytes;             /* two for a multiplication and an addition; weights read, 0 for experts: whichever were visited */
+    uint64_t reserved[2];            /* zero */
 } lm_profile_kind;
 
 typedef struct lm_profile {
@@ -113,6 +133,7 @@ typedef struct lm_profile {
     double   waiting;                /* for other workers: at the ends of stages, or while one does what is not worth sharing */
     uint32_t n_kinds;
     lm_profile_kind kinds[LM_PROFILE_KINDS];     /* in the order of the plan */
+    uint64_t reserved[4];            /* zero */
 } lm_profile;
 
 /* From now on steps are timed, from the start; until lm_engine_profile_stop, which gives the figures. A step allocates nothing
@@ -132,11 +153,19 @@ typedef struct lm_row {
  * model file shrank. */
 lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e);
 
+/* Whether lm_engine_step would take these rows: its error where it would not. Nothing is run; the logits of the last step are gone. */
+lm_status lm_engine_check(lm_engine *g, const lm_row *rows, size_t n, lm_error *e);
+
 /* Logits of row i of the last step, [n_vocab]; NULL when it did not ask for them. Valid until the next step. */
 const float *lm_engine_logits(const lm_engine *g, size_t i);
 
 /* The value at a probed module path for row i of the last step; *width floats. NULL when not probed. */
 const float *lm_engine_probe(const lm_engine *g, const char *path, size_t i, uint32_t *width);
+
+/* The last hidden state, after the final norm, of row i of the last step: lm_engine_hidden_width floats. NULL when there is none, or the
+ * engine was made without `hidden` (its width is 0 then). Valid until the next step. */
+const float *lm_engine_hidden(const lm_engine *g, size_t i);
+uint32_t     lm_engine_hidden_width(const lm_engine *g);
 
 /* Positions that a sequence holds. */
 uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence);
@@ -153,6 +182,20 @@ lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_
 
 /* Let `to` (empty) begin with the first `positions` of `from`: pages are shared and copied when written. */
 lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t positions, lm_error *e);
+
+/* A sequence on disk: keys and values that it holds and the `n` tokens that they are of (all of them: LM_USAGE when the sequence has
+ * another length). The file is whole or as it was before; the same sequence gives the same bytes. It takes what the pages take. */
+lm_status lm_engine_save(lm_engine *g, uint32_t sequence, const lm_token *tokens, size_t n, const char *path, lm_error *e);
+
+/* And back into an empty sequence of an engine of any size; the tokens that it holds then are appended. What follows has the
+ * same bits as if it had been read here. On failure engine and *tokens are as before; the error names the file.
+ *   LM_BAD_MODEL  no saved sequence, or one that is damaged, cut short or longer than it says (a checksum covers every byte)
+ *   LM_DIFFERS    of another model (lm_model_fingerprint) or model options, arithmetic, instruction set, type of cache, layout of
+ *                 pages or version of lamina: what differs is named
+ *   LM_LIMIT      longer than the context, or more pages than are free
+ * A file of lm_sequence_save is restored as far as it holds keys and values. Texts of lm_sequence: lm_sequence_save.
+ * A window has kept what its next query sees; what lm_engine_options.rollback kept besides is there as far as both engines keep it. */
+lm_status lm_engine_restore(lm_engine *g, uint32_t sequence, const char *path, lm_tokens *tokens, lm_error *e);
 
 /* From another thread or a signal handler: the running step ends with LM_CANCELLED at its next layer, or the next one when it has none
  * left. */

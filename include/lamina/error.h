@@ -5,10 +5,17 @@
 #ifndef LAMINA_ERROR_H
 #define LAMINA_ERROR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#ifdef __GNUC__
+#define LM_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define LM_PRINTF(text, first)
 #endif
 
 /* name, process exit status, stable word used in JSON */
@@ -53,6 +60,40 @@ int lm_status_exit(lm_status s);
 /* `WHERE: FILE: MESSAGE (offset N)` on one line: parts that are empty are left out, control characters are escaped.
  * Writes at most `size` bytes including the terminator and returns `out`. */
 char *lm_error_text(const lm_error *e, char *out, uint64_t size);
+
+/* `text` as it may be shown on one line of a terminal: control characters, line separators, direction marks and bytes that
+ * are not UTF-8 become \xHH. At most `size` bytes, the terminator included; never half a character. */
+void lm_escape(char *out, size_t size, const char *text);
+
+/* ---- raising errors of one's own, in programs and callbacks: all thread-safe, `e` may be NULL ---- */
+
+/* Return early when a call fails; its error is already written. */
+#define LM_TRY(call)                      \
+    do {                                  \
+        lm_status lm_try_ = (call);       \
+        if (lm_try_ != LM_OK)             \
+            return lm_try_;               \
+    } while (0)
+
+/* Fill `e` and return `code`. `where` may be NULL; `offset` may be LM_NO_OFFSET. Bytes that are not printable are escaped, so
+ * hostile names cannot break the one-line rule. lm_error_set takes the message as it is, lm_fail as printf does. */
+lm_status lm_error_set(lm_error *e, lm_status code, const char *where, int64_t offset, const char *message);
+lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset, const char *format, ...) LM_PRINTF(5, 6);
+
+/* Name the file of an error that has none yet. Returns what this thread raised last, also when `e` is NULL. */
+lm_status lm_fail_in(lm_error *e, const char *file);
+
+/* Add a hint line ("convert it with …"). Returns what was raised last. */
+lm_status lm_fail_hint(lm_error *e, const char *format, ...) LM_PRINTF(2, 3);
+
+/* The word of a NULL-ended list that somebody may have meant, for such a hint; NULL when none is near. */
+const char *lm_nearest_word(const char *given, const char *const *words);
+
+/* LM_IO about the file `path`, LM_NOT_FOUND where there is none: "WHAT: " and what errno says. */
+lm_status lm_fail_errno(lm_error *e, const char *path, const char *what);
+
+/* Out of memory while making `what`; `bytes` 0: it is not known how many were wanted. */
+lm_status lm_fail_memory(lm_error *e, const char *what, uint64_t bytes);
 
 #ifdef __cplusplus
 }

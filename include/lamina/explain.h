@@ -29,7 +29,10 @@ typedef struct lm_explain_options {
     size_t             n_pieces;
     uint32_t           layer;        /* that diagrams of one layer show */
     lm_language        language;     /* but JSON's names */
+    uint64_t           reserved[4];  /* zero */
 } lm_explain_options;
+
+lm_explain_options lm_explain_defaults(void);
 
 /* The topics and what each is about, NULL past the end. */
 const char *lm_topic_at(size_t i, const char **summary);
@@ -37,7 +40,8 @@ const char *lm_topic_at(size_t i, const char **summary);
 /* A preset that a topic is best shown with: it uses what is explained. NULL for an unknown topic. */
 const char *lm_topic_example(const char *topic);
 
-/* LM_USAGE for an unknown topic; LM_FAILED when a formula of ours does not fit the model's facts. */
+/* LM_USAGE for an unknown topic, whatever else is given, names those that are near; LM_FAILED when a formula of ours does not fit
+ * the model's facts. */
 lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e);
 
 /* ---- diagrams, drawn from the program ---- */

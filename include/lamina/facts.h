@@ -67,30 +67,26 @@ typedef enum lm_origin {
 
 typedef struct lm_facts lm_facts;
 
-typedef struct lm_fact {
+/* A fact of the tree, described. What is not of its kind is 0 or NULL. */
+typedef struct lm_fact lm_fact;
+
+typedef struct lm_fact_info {
     const char  *name;               /* in its group; NULL: an item, `index` says which */
     uint64_t     index;
     lm_fact_kind kind;
     lm_unit      unit;
     lm_origin    origin;
     const char  *how;                /* "sum over all weights", "config.json: rope_theta"; NULL: the origin says enough */
-    union {
-        bool        truth;
-        uint64_t    count;
-        double      number;
-        const char *text;
-        uint64_t    size;            /* of groups and lists, once somebody has looked into them */
-    };
-    /* the library's own */
-    struct {
-        lm_facts       *owner;
-        struct lm_fact *parent, *first, *last, *next;
-        void          (*fill)(lm_facts *f, struct lm_fact *group);
-        uint64_t        argument;
-        const char     *key;         /* in JSON, where it is not the name */
-        bool            silent;      /* reached by path only: the same facts are printed elsewhere */
-    } impl;
-} lm_fact;
+    bool         truth;
+    uint64_t     count;              /* of groups and lists: their size */
+    double       number;             /* of a count: the same */
+    const char  *text;
+    const char  *id;                 /* of texts that are one of a fixed list: what code compares; words may change. NULL: none */
+    uint64_t     reserved[4];        /* zero */
+} lm_fact_info;
+
+/* Strings live as long as the facts. A group fills itself first. */
+void lm_fact_describe(const lm_fact *x, lm_fact_info *out);
 
 typedef struct lm_facts_options {
     lm_engine_options engine;        /* context, sequences, cache type, threads … as for lm_engine_new */
@@ -101,7 +97,10 @@ typedef struct lm_facts_options {
     const lm_limits *limits;         /* for predicted speed; NULL: those of this machine, where they have been measured */
     const lm_device *device;         /* predicted speed and plan for a device of the catalogue, by its maker's figures, in place of
                                         this machine: nothing then depends on where it is computed */
+    uint64_t     reserved[4];        /* zero */
 } lm_facts_options;
+
+lm_facts_options lm_facts_defaults(void);
 
 /* `m` must outlive the facts. Errors as of lm_engine_predict; LM_USAGE for an unknown precision. Not thread-safe. */
 lm_status lm_facts_new(const lm_model *m, const lm_facts_options *o, lm_facts **out, lm_error *e);
@@ -118,13 +117,20 @@ lm_status lm_facts_find(lm_facts *f, const char *path, const lm_fact **out, lm_e
 
 /* Values by path, for code that knows that they are there: 0, 0.0, "" or false when not, and the facts remember it
  * (lm_facts_check). A count of 2^63 or more is UINT64_MAX; as a number it is right. */
-uint64_t    lm_facts_count(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
-double      lm_facts_number(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
-const char *lm_facts_text(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
-bool        lm_facts_truth(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
-bool        lm_facts_has(lm_facts *f, const char *path, ...) __attribute__((format(printf, 2, 3)));
+uint64_t    lm_facts_count(lm_facts *f, const char *path, ...) LM_PRINTF(2, 3);
+double      lm_facts_number(lm_facts *f, const char *path, ...) LM_PRINTF(2, 3);
+const char *lm_facts_text(lm_facts *f, const char *path, ...) LM_PRINTF(2, 3);
+bool        lm_facts_truth(lm_facts *f, const char *path, ...) LM_PRINTF(2, 3);
+bool        lm_facts_has(lm_facts *f, const char *path, ...) LM_PRINTF(2, 3);
 
-/* LM_NO_MEMORY, or the first path that one of the five above should have found. */
+/* The same for a path that is complete, for languages without variadic calls. */
+uint64_t    lm_facts_count_at(lm_facts *f, const char *path);
+double      lm_facts_number_at(lm_facts *f, const char *path);
+const char *lm_facts_text_at(lm_facts *f, const char *path);
+bool        lm_facts_truth_at(lm_facts *f, const char *path);
+bool        lm_facts_has_at(lm_facts *f, const char *path);
+
+/* LM_NO_MEMORY, or the first path that one of these should have found. */
 lm_status lm_facts_check(const lm_facts *f, lm_error *e);
 
 /* A fact, a group, or with path NULL everything, as a JSON document (docs/schema/inspect.schema.json). */
@@ -146,6 +152,7 @@ typedef struct lm_judgement {
     char     path[128];              /* of the fact; "" when there is none */
     char     truth[160];             /* its value */
     char     why[96];                /* the likely error, or why nothing can be said; "" */
+    uint64_t reserved[4];            /* zero */
 } lm_judgement;
 
 /* `quantity`: what documents call it ("num_hidden_layers", "params.total") or a path; `claim`: "3.6B", "7213.50 MB", "GQA".
@@ -155,7 +162,8 @@ lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *claim, l
 /* ---- pages for people, made of facts ---- */
 typedef struct lm_view_options {
     const char *view;                /* "info", "layers", "flops" …: lm_view_at lists them; NULL: the overview */
-    int32_t     layer;               /* only this decoder layer; -1: all */
+    bool        one_layer;           /* only decoder layer `layer`; else all */
+    int32_t     layer;
     uint32_t    depth;               /* of trees; 0: the view's own */
     uint32_t    columns;             /* of the terminal; 0: 80 */
     bool        lines;               /* box drawing and bars: a terminal reads it */
@@ -163,7 +171,11 @@ typedef struct lm_view_options {
                                         that are one text */
     bool        compatible;          /* torchinfo: as torchinfo 1.8.0 prints it, over-counts included */
     lm_language language;
+    const char *more;                /* of the overview and torchinfo: a last line, what else there is in the caller's words; NULL: none */
+    uint64_t    reserved[4];         /* zero */
 } lm_view_options;
+
+lm_view_options lm_view_defaults(void);
 
 /* The names of the views and what each shows, NULL past the end. */
 const char *lm_view_at(size_t i, const char **summary);

@@ -7,6 +7,7 @@
 
 #include "lamina/device.h"
 #include "lamina/engine.h"
+#include "lamina/machine.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,16 +16,21 @@ extern "C" {
 typedef struct lm_fit_options {
     lm_engine_options  engine;           /* context, sequences, cache type, rows …; as for lm_engine_new */
     const lm_device   *device;           /* NULL: this machine */
+    const lm_limits   *limits;           /* of this machine (lm_machine_measure), for its speeds; NULL: they are not known */
     uint64_t           memory;           /* bytes; 0: all of the device's, or what is available here */
     bool               no_speed;         /* nothing is known of the machine but its memory: device is not looked at */
     bool               sizes_only;       /* neither longest nor most is looked for: they stay 0 */
     const char        *precision;        /* only this one; NULL: as stored where there are weights, and all usual ones */
     uint32_t           prompt;           /* tokens of the prompt whose speed is predicted; 0: 512, or the context */
+    uint64_t           reserved[4];  /* zero */
 } lm_fit_options;
+
+lm_fit_options lm_fit_defaults(void);
 
 typedef struct lm_fit_speed {
     double      rate;                    /* tokens a second; 0: not known */
     const char *limited_by;              /* "memory", or an arithmetic: "int8" "f16" "bf16" "f32" */
+    uint64_t    reserved[1];         /* zero */
 } lm_fit_speed;
 
 typedef struct lm_fit_row {
@@ -36,6 +42,7 @@ typedef struct lm_fit_row {
     uint64_t     longest;                /* context of as many sequences as asked for, not beyond the model's own; 0: none */
     uint64_t     most;                   /* sequences of the context asked for; 0: none */
     lm_fit_speed prompt, token;          /* one prompt; all sequences together, their contexts full */
+    uint64_t     reserved[4];        /* zero */
 } lm_fit_row;
 
 enum { LM_FIT_ROWS = 16 };
@@ -48,9 +55,10 @@ typedef struct lm_fit {
     lm_fit_row  rows[LM_FIT_ROWS];       /* from the most exact to the smallest */
     int         best;                    /* the most exact row that fits and gains something; as stored where there are
                                             weights; -1: none */
+    uint64_t    reserved[4];         /* zero */
 } lm_fit;
 
-/* LM_OK also when nothing fits. LM_USAGE for an unknown precision or impossible options. */
+/* Nothing is measured and nothing is written. LM_OK also when nothing fits. LM_USAGE for an unknown precision or impossible options. */
 lm_status lm_fit_model(const lm_model *m, const lm_fit_options *o, lm_fit *out, lm_error *e);
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 #define LAMINA_MODEL_H
 
 #include "lamina/error.h"
+#include "lamina/log.h"
 #include "lamina/text.h"
 
 #ifdef __cplusplus
@@ -18,18 +19,26 @@ typedef struct lm_model_options {
     bool        weights_optional;    /* as structure_only where there are no weights: presets, config.json, a folder without */
     bool        tokenizer_optional;  /* a sound tokenizer of an unsupported kind is a warning, not LM_UNSUPPORTED */
     const char *pre;                 /* as in lm_tokenizer_options */
+    /* With no_mmap: called while a file is read, by the thread that opens the model; fraction of that file, in 0…1. false: stop,
+     * LM_CANCELLED. Mapped files are not read before they are used. */
+    bool      (*progress)(void *arg, double fraction);
+    void       *progress_arg;
+    lm_log      log;                 /* used while the model is opened */
     /* Departures from the file; each is reported by lm_model_warning. 0 / NULL: as the file says. */
     const char *rope_scaling;        /* "none" "linear" "yarn" */
     double      rope_freq_base, rope_freq_scale;
     uint32_t    yarn_orig_ctx;
     int64_t     sliding_window;      /* -1: no window anywhere */
     const char *mla;                 /* form of latent attention: "absorbed" (default) or "naive" */
+    uint64_t    reserved[8];         /* zero */
 } lm_model_options;
+
+lm_model_options lm_model_defaults(void);
 
 /* Where a model named by a user lies, appended to `path` for lm_model_open:
  *   a path that exists, as it is;
  *   NAME of a file or folder in models/ of lamina's cache ($LAMINA_CACHE, else $XDG_CACHE_HOME/lamina, else
- *   ~/.cache/lamina), any case, with or without ".gguf" and the type before it;
+ *     ~/.cache/lamina), any case, with or without ".gguf" and the type before it;
  *   "org/name" or "org/name:TYPE" in the Hugging Face cache;
  *   what people call a published model (lm_preset_find): "preset:NAME", a description without weights;
  *   NULL: the demo model, which scripts/setup puts into the cache.
@@ -44,6 +53,15 @@ lm_status lm_cache_folder(lm_text *path, lm_error *e);
  * config.json or "preset:NAME". `o` may be NULL. On success the program is built and, unless there is only a description,
  * every tensor it needs is there with the right shape. */
 lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e);
+
+/* The same of a GGUF file that is not split (another one: LM_UNSUPPORTED), without its path: `name` stands in messages and where the
+ * model has no name of its own; NULL: "descriptor N", "memory".
+ *   fd      a regular file, open for reading. It is duplicated: the caller may close it. Its position does not matter and stays
+ *   memory  `size` bytes at any address, which must stay there unchanged until lm_model_close: weights are used in place. NULL or 0:
+ *           LM_USAGE; no_mmap has no effect */
+lm_status lm_model_open_fd(int fd, const char *name, const lm_model_options *o, lm_model **out, lm_error *e);
+lm_status lm_model_open_memory(const void *data, size_t size, const char *name, const lm_model_options *o, lm_model **out,
+                               lm_error *e);
 void      lm_model_close(lm_model *m);           /* engines made from it must be freed first */
 
 /* Texts are printable UTF-8 on one line: bytes of a file or path that are not stand there as \xHH. */
@@ -56,11 +74,20 @@ typedef struct lm_model_info {
     uint32_t    context_length;      /* advertised */
     bool        tied;
     uint64_t    parameters;          /* stored once */
+    uint64_t    active;              /* of these, used for one token: without experts that it does not visit */
     uint64_t    weight_bytes;        /* of the tensors used, as stored */
     const char *storage;             /* most common type by bytes, "q4_1" */
+    uint64_t    reserved[8];         /* zero */
 } lm_model_info;
 
 void lm_model_describe(const lm_model *m, lm_model_info *out);
+
+/* What tells this model's files from those of every other, wherever they lie: 64 hexadecimal digits, a BLAKE2b hash of config.json, of
+ * the size of each file and all that stands in it before its weights (metadata, the directory of tensors), and of 256 bytes at the
+ * beginning, in the middle and at the end of each tensor. So another training or quantisation is noticed; a weight changed by hand
+ * elsewhere is not. Milliseconds, and no more for a larger model of as many tensors. Options of lm_model_open do not matter. LM_USAGE for a
+ * description without weights. Thread-safe. */
+lm_status lm_model_fingerprint(const lm_model *m, char out[65], lm_error *e);
 
 /* What was unusual while opening; one line each, NULL past the end. */
 const char *lm_model_warning(const lm_model *m, size_t i);

@@ -19,7 +19,10 @@ typedef struct lm_report_options {
     bool               lines;        /* LM_FORM_TEXT: rules and bars in box-drawing characters */
     const char *const *pieces;       /* tokens of a text, for the diagram of the cache; NULL: a general one */
     size_t             n_pieces;
+    uint64_t           reserved[4];  /* zero */
 } lm_report_options;
+
+lm_report_options lm_report_defaults(void);
 
 /* 1 to 16 models; of several first what they have in common and what differs, then each. The facts may be looked into
  * afterwards, too. LM_USAGE for a form that there is not. */

@@ -24,13 +24,17 @@ typedef struct lm_synth_options {
     /* Called now and then with 0…1; false: stop, LM_CANCELLED, nothing is left behind. */
     bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;
+    uint64_t    reserved[4];         /* zero */
 } lm_synth_options;
+
+lm_synth_options lm_synth_defaults(void);
 
 typedef struct lm_synth_result {
     uint64_t parameters, bytes;      /* stored once; of all files */
     uint32_t layers, tensors, files;
     double   seconds;
     char     type[24];
+    uint64_t reserved[4];            /* zero */
 } lm_synth_result;
 
 /* The name of a type that GGUF files can have; NULL past the end. */

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lamina/buffer.h"
 #include "lamina/error.h"
 
 #ifdef __cplusplus
@@ -14,19 +15,21 @@ extern "C" {
 
 typedef int32_t lm_token;
 
-/* Growing arrays that the caller owns; all zero is empty. */
+/* A growing array that the caller owns; all zero is empty. Functions append to it, as to an lm_text (lamina/buffer.h). */
 typedef struct lm_tokens { lm_token *ids; size_t n, capacity; } lm_tokens;
-typedef struct lm_text   { char *data; size_t n, capacity; } lm_text;      /* NUL-terminated when not NULL */
 void lm_tokens_free(lm_tokens *t);
 lm_status lm_tokens_add(lm_tokens *t, lm_token id, lm_error *e);       /* LM_NO_MEMORY leaves it as it is */
-void lm_text_free(lm_text *t);
+lm_status lm_tokens_append(lm_tokens *t, const lm_token *ids, size_t n, lm_error *e);
 
 /* ---- tokenizer: immutable, safe to share between threads ---- */
 typedef struct lm_tokenizer lm_tokenizer;
 
 typedef struct lm_tokenizer_options {
     const char *pre;             /* pre-tokenizer to use where a GGUF names an unknown one; NULL: that is an error */
+    uint64_t    reserved[4];         /* zero */
 } lm_tokenizer_options;
+
+lm_tokenizer_options lm_tokenizer_defaults(void);
 
 /* `path`: a .gguf file, a Hugging Face folder, or a tokenizer.json. */
 lm_status lm_tokenizer_open(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e);
@@ -48,6 +51,7 @@ lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, un
 uint32_t    lm_tokenizer_size(const lm_tokenizer *t);                              /* ids are below this */
 /* How the token is spelled in the vocabulary ("Ġthe", "<|im_end|>"); NULL outside it. Valid as long as the tokenizer. */
 const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size);
+
 lm_token    lm_tokenizer_find(const lm_tokenizer *t, const char *piece);           /* -1: no such token */
 bool        lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id);
 lm_token    lm_tokenizer_bos(const lm_tokenizer *t);                               /* -1: none */
@@ -65,7 +69,8 @@ typedef struct lm_stream lm_stream;
 /* `continues`: the text follows a prompt, so a leading space stays. */
 lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, lm_stream **out, lm_error *e);
 /* Append to `out` the characters that are whole now. All together they are what lm_detokenize gives, but for byte tokens
- * that spell no UTF-8: there it makes the whole run of them U+FFFD, a stream only the bad bytes. */
+ * that spell no UTF-8: there it makes the whole run of them U+FFFD, a stream only the bad bytes. LM_USAGE: an id outside the
+ * vocabulary, of which the stream knows nothing; after LM_NO_MEMORY it has lost what it held. */
 lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e);
 lm_status lm_stream_end(lm_stream *s, lm_text *out, lm_error *e);                  /* the rest, U+FFFD for a broken tail */
 void      lm_stream_free(lm_stream *s);

@@ -13,6 +13,7 @@ typedef struct lm_verdict_row {
     uint64_t sequence, position;
     double   rel_err, kl;
     bool     argmax_equal;
+    uint64_t reserved[2];            /* zero */
 } lm_verdict_row;
 
 typedef struct lm_verify_options {
@@ -22,7 +23,10 @@ typedef struct lm_verify_options {
     const char *dump;                /* write what was computed to this safetensors file; NULL: do not */
     void      (*row)(void *arg, const lm_verdict_row *row);        /* told of each in turn; NULL: nobody is */
     void       *arg;
+    uint64_t    reserved[4];         /* zero */
 } lm_verify_options;
+
+lm_verify_options lm_verify_defaults(void);
 
 typedef struct lm_verdict {
     char     source[256];            /* who computed the reference */
@@ -42,6 +46,7 @@ typedef struct lm_verdict {
     double   first_rel_err;
     char     note[192];
     bool     agrees;
+    uint64_t reserved[8];            /* zero */
 } lm_verdict;
 
 /* GOLDEN: input_ids I64 [B,T], logits F32 [B,T,V] or [B,P,V] with logit_positions I64 [P], greedy_ids I64 [B,N], tap.PATH

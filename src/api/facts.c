@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#include "analysis/fact.h"
-#include "analysis/ledger.h"
-#include "analysis/precision.h"
+#include "analysis/facts/fact.h"
+#include "analysis/facts/ledger.h"
+#include "analysis/facts/precision.h"
 #include "base/alloc.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine_plan.h"
 
 #define MOST_WARNINGS 64
 
@@ -60,7 +60,7 @@ static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, ui
             return LM_OK;
         }
     if (context > UINT32_MAX || batch > UINT32_MAX)
-        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "more positions or sequences than can be numbered");
+        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "too many positions or sequences");
     made_plan *p = lm_alloc_zero(1, sizeof *p);
     if (!p)
         return lm_fail_memory(e, "plan", sizeof *p);
@@ -93,7 +93,7 @@ static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context,
     lm_plan          *plan  = NULL;
 
     if (context > UINT32_MAX || batch > UINT32_MAX)
-        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "more positions or sequences than can be numbered");
+        return lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "too many positions or sequences");
     o.context        = (uint32_t)context;
     o.sequences      = (uint32_t)batch;
     types            = types ? types : h->types;
@@ -120,7 +120,7 @@ static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_
     const lm_precision *x    = lm_precision_named(name);
     lm_ledger          *l;
     if (!x)
-        return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET, "there is no \"%s\"; weights.as lists them", name);
+        return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET, "unknown precision \"%s\"; use a name such as f16, Q8_0 or Q4_K_M", name);
     h->types = lm_arena_new(&h->arena, m->program->n_weights + 1, lm_dtype);
     if (!h->types)
         return lm_fail_memory(e, "facts", 0);
@@ -167,7 +167,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.types     = h->types;
     s.bytes     = h->bytes;
     s.warnings  = h->warnings;
-    s.context   = o->engine.context ? o->engine.context : m->program->context_length ? m->program->context_length : 4096;
+    s.context   = lm_program_context(m->program, o->engine.context);
     s.batch     = o->engine.sequences ? o->engine.sequences : 1;
     s.tokens    = o->tokens ? o->tokens : 4;
     s.rank      = o->rank ? o->rank : 16;
@@ -186,6 +186,8 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
 
 lm_status lm_facts_new(const lm_model *m, const lm_facts_options *o, lm_facts **out, lm_error *e)
 {
+    LM_GIVEN(e, m && out);
+    LM_PLAIN(e, o);
     static const lm_facts_options defaults;
     holding                      *h = lm_alloc_zero(1, sizeof *h);
 

@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-#include "analysis/ledger.h"
-#include "analysis/precision.h"
-#include "analysis/predict.h"
+#include "analysis/facts/ledger.h"
+#include "analysis/facts/precision.h"
+#include "analysis/facts/predict.h"
 #include "base/language.h"
 #include "base/alloc.h"
 #include "lamina/machine.h"
-#include "runtime/engine.h"
+#include "runtime/engine/engine_plan.h"
 
 enum { PROMPT = 512, MOST_SEQUENCES = 65536, MOST_POSITIONS = 1 << 24 };
 
@@ -35,11 +35,9 @@ static void sizes_of(const lm_plan *p, lm_fit_row *out)
     out->total   = out->weights + out->kv + out->scratch;
 }
 
-static lm_fit_speed speed_of(const lm_prediction *p, bool needs_arithmetic)
+static lm_fit_speed speed_of(const lm_prediction *p)
 {
-    if (p->seconds <= 0 || (p->unknown && needs_arithmetic))
-        return (lm_fit_speed){ 0, "" };
-    return (lm_fit_speed){ p->tokens_per_second, p->limited_by };
+    return p->known ? (lm_fit_speed){ .rate = p->tokens_per_second, .limited_by = p->limited_by } : (lm_fit_speed){ .limited_by = "" };
 }
 
 static void predict(const fitting *f, const lm_plan *p, lm_fit_row *row)
@@ -47,9 +45,9 @@ static void predict(const fitting *f, const lm_plan *p, lm_fit_row *row)
     lm_prediction x;
 
     lm_predict_prompt(p, &f->peaks, f->out->prompt, &x);
-    row->prompt = speed_of(&x, true);
+    row->prompt = speed_of(&x);
     lm_predict_token(p, &f->peaks, f->out->context, f->out->sequences, &x);
-    row->token = speed_of(&x, x.reading <= x.computing);
+    row->token = speed_of(&x);
 }
 
 /* The plan for a context and a number of sequences: its sizes, and with `speed` what it could do. LM_NO_FIT: more than can
@@ -135,7 +133,7 @@ static lm_status add_rows(fitting *f, const char *only, lm_error *e)
     if (only) {
         const lm_precision *x = lm_precision_named(only);
         if (!x || x->bits > 0)
-            return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET, "\"%s\" is none that weights can be stored in", only);
+            return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET, "unknown precision \"%s\"", only);
         LM_TRY(add_precision(f, x, e));
     } else {
         if (f->m->tensors)
@@ -160,7 +158,6 @@ static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
 {
     lm_fit    *out = f->out;
     lm_machine machine;
-    lm_limits  limits;
 
     out->memory = o->memory;
     if (o->device || o->no_speed) {
@@ -168,17 +165,16 @@ static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
         f->engine.threads = o->device && o->device->cores ? o->device->cores : 1;
         f->speed          = !o->no_speed;
         if (f->speed)
-            f->peaks = (lm_peaks){ o->device->peak.int8, o->device->peak.f16, o->device->peak.bf16, o->device->peak.f32,
-                                   o->device->memory_rate, true };
+            f->peaks = lm_peaks_published(o->device);
         if (!out->memory && o->device)
             out->memory = o->device->memory;
         out->level = "ref";
         return LM_OK;
     }
     LM_TRY(lm_machine_describe(&machine, e));
-    LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = o->engine.cpu, .threads = o->engine.threads }, &limits, e));
-    f->peaks = (lm_peaks){ limits.int8.all, 0, limits.bf16.all, limits.f32.all, limits.memory.all, false };
-    f->speed = true;
+    f->speed = o->limits != NULL;
+    if (f->speed)
+        f->peaks = lm_peaks_measured(o->limits);
     if (!out->memory)
         out->memory = machine.available;
     out->level = o->engine.cpu ? o->engine.cpu : machine.usable;
@@ -187,20 +183,28 @@ static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
 
 lm_status lm_fit_model(const lm_model *m, const lm_fit_options *o, lm_fit *out, lm_error *e)
 {
-    fitting f = { .m = m, .engine = o->engine, .sizes_only = o->sizes_only, .out = out };
+    static const lm_fit_options defaults;
 
-    *out                = (lm_fit){ 0 };
-    out->context_length = m->program->context_length;
-    out->context        = o->engine.context ? o->engine.context : out->context_length ? out->context_length : 4096;
-    out->sequences      = o->engine.sequences ? o->engine.sequences : 1;
-    out->prompt         = o->prompt ? o->prompt : PROMPT;
-    if (out->prompt > out->context)
-        out->prompt = out->context;
+    LM_GIVEN(e, m && out);
+    LM_PLAIN(e, o);
+    o = o ? o : &defaults;
+    lm_fit fit = {
+        .context_length = m->program->context_length,
+        .context        = lm_program_context(m->program, o->engine.context),
+        .sequences      = o->engine.sequences ? o->engine.sequences : 1,
+        .prompt         = o->prompt ? o->prompt : PROMPT,
+    };
+    fitting f = { .m = m, .engine = o->engine, .sizes_only = o->sizes_only, .out = &fit };
+
+    if (fit.prompt > fit.context)
+        fit.prompt = fit.context;
     LM_TRY(describe(&f, o, e));
     LM_TRY(lm_ledger_new(m->program, &f.ledger, e));
     f.types          = lm_alloc(((size_t)m->program->n_weights + 1) * sizeof *f.types);
     lm_status status = f.types ? add_rows(&f, o->precision, e) : lm_fail_memory(e, "fit", 0);
     lm_free(f.types);
     lm_ledger_free(f.ledger);
+    if (status == LM_OK)
+        *out = fit;
     return status;
 }

@@ -3,10 +3,10 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "analysis/fact.h"
 #include "base/jsontext.h"
+#include "base/number.h"
 #include "lamina/facts.h"
-#include "runtime/engine.h"
+#include "runtime/engine/state.h"
 
 /* ---- metadata ---- */
 
@@ -72,6 +72,13 @@ static const lm_meta *meta_of(const lm_model *m)
     return m->container ? lm_container_meta(m->container) : m->config_json;
 }
 
+#ifdef LM_WITHOUT_EXPLAIN
+static lm_status inspect(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
+{
+    (void)o, (void)out;
+    return lm_fail(e, LM_UNSUPPORTED, m->name, LM_NO_OFFSET, "this build of the library leaves the facts about models out");
+}
+#else
 static lm_status inspect(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
 {
     lm_facts_options x = { 0 };
@@ -84,6 +91,8 @@ static lm_status inspect(const lm_model *m, const lm_engine_options *o, lm_text 
     lm_facts_free(f);
     return status;
 }
+
+#endif
 
 static json_t *tensors(const lm_model *m)
 {
@@ -115,6 +124,7 @@ static json_t *metadata(const lm_model *m)
 
 lm_status lm_model_report(const lm_model *m, lm_report what, const lm_engine_options *o, lm_text *out, lm_error *e)
 {
+    LM_GIVEN(e, m && out);
     json_t *document = NULL;
 
     switch (what) {
@@ -127,15 +137,10 @@ lm_status lm_model_report(const lm_model *m, lm_report what, const lm_engine_opt
         document = metadata(m);
         break;
     default:
-        return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "there is no report %d", (int)what);
+        return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "unknown report %d", (int)what);
     }
-    lm_buf b = { 0 };
+    lm_text b = { 0 };
     bool   written = document && lm_json_print(document, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &b);
     json_decref(document);
-    if (!written) {
-        lm_buf_free(&b);
-        return lm_fail_memory(e, "report", 0);
-    }
-    *out = (lm_text){ b.data, b.size, b.capacity };
-    return LM_OK;
+    return lm_text_deliver(&b, written ? LM_OK : lm_fail_memory(e, "report", 0), "report", out, e);
 }

@@ -1,6 +1,9 @@
 /* bloom.c - BLOOM (arXiv 2211.05100): ALiBi, a LayerNorm over the embedding, q, k and v side by side for each head. */
 #include "arch/families.h"
 
+typedef struct bloom { bool residual_normed; } bloom;        /* parts add to their normalised input */
+LM_OWN_FITS(bloom);
+
 /* GGUF stores all q, all k, all v; checkpoints the three of one head after another. */
 static lm_value bloom_attention(lm_builder *b, const lm_config *c, lm_value x, lm_value residual)
 {
@@ -29,17 +32,19 @@ static lm_value bloom_mlp(lm_builder *b, const lm_config *c, lm_value x, lm_valu
 
 static lm_value bloom_build(lm_builder *b, const lm_config *c)
 {
+    const bloom *own = lm_own(c);
+
     lm_push(b, "transformer", "%sModel");
     lm_called_by_position(b);
-    lm_value x = lm_embed(b, "word_embeddings", c->vocab_size, c->hidden);
+    lm_value x = lm_embedding(b, "word_embeddings", c->vocab_size, c->hidden);
     x          = lm_layer_norm(b, "word_embeddings_layernorm", x, c->norm_eps, true);
     lm_push(b, "h", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sBlock");
         lm_value h = lm_layer_norm(b, "input_layernorm", x, c->norm_eps, true);
-        x          = bloom_attention(b, c, h, c->residual_normed ? h : x);
+        x          = bloom_attention(b, c, h, own->residual_normed ? h : x);
         h          = lm_layer_norm(b, "post_attention_layernorm", x, c->norm_eps, true);
-        x          = bloom_mlp(b, c, h, c->residual_normed ? h : x);
+        x          = bloom_mlp(b, c, h, own->residual_normed ? h : x);
         lm_pop(b);
     }
     lm_pop(b);
@@ -47,6 +52,11 @@ static lm_value bloom_build(lm_builder *b, const lm_config *c)
     lm_pop(b);
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.word_embeddings" : NULL);
 }
+
+static const lm_own_number bloom_own[] = {
+    { "apply_residual_connection_post_layernorm", NULL, LM_OWN_BOOL, offsetof(bloom, residual_normed), 0, 1, false, false },
+    { 0 },
+};
 
 /* Older checkpoints say n_embed and num_attention_heads. seq_length limits nothing: there are no positions to run out of. */
 static lm_status bloom_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -62,9 +72,9 @@ static lm_status bloom_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, NULL, "feed_forward_length", 1, 1u << 20, 4 * (int64_t)c->hidden, &c->intermediate, e));
     LM_TRY(lm_read_u32(s, "seq_length", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e));
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
-    LM_TRY(lm_read_bool(s, "apply_residual_connection_post_layernorm", NULL, false, &c->residual_normed, e));
+    LM_TRY(lm_read_own(s, bloom_own, c, e));
     LM_TRY(lm_read_head_dim(s, heads, c, e));
-    c->n_kv_heads      = c->n_heads;
+    LM_TRY(lm_read_own_heads(s, c, e));
     c->qkv_groups      = s->kind == LM_GGUF ? 1 : c->n_heads;
     c->attention       = lm_plain_attention(c);
     c->attention.alibi = 8;
@@ -96,6 +106,7 @@ const lm_family lm_family_bloom = {
     .dropout_keys = (const char *const[]){ "hidden_dropout", "attention_dropout", "hidden_dropout" },
     .configure    = bloom_configure,
     .build        = bloom_build,
+    .own          = bloom_own,
     .names        = bloom_names,
     .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embed", "n_layer", "n_head", "layer_norm_epsilon", "seq_length", "pretraining_tp",

@@ -2,6 +2,9 @@
  * rotary pairs, logits times a factor. The second generation rotates only in layers with a window. */
 #include "arch/families.h"
 
+typedef struct cohere { float logits; } cohere;      /* they are multiplied by it */
+LM_OWN_FITS(cohere);
+
 static lm_value cohere_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
     lm_attention_spec scores = lm_layer_attention(c, layer);
@@ -40,8 +43,16 @@ static lm_value cohere_layer(lm_builder *b, const lm_config *c, uint32_t layer, 
 
 static lm_value cohere_build(lm_builder *b, const lm_config *c)
 {
-    return lm_scale(b, lm_decoder_frame(b, c, cohere_layer, cohere_norm), c->logit_factor);
+    const cohere *own    = lm_own(c);
+    lm_value      logits = lm_decoder_frame(b, c, &(lm_decoder){ .layer = cohere_layer, .norm = cohere_norm });
+
+    return lm_scale(b, logits, own->logits);
 }
+
+static const lm_own_number cohere_own[] = {
+    { "logit_scale", "logit_scale", LM_OWN_F32, offsetof(cohere, logits), 1e-6, 1e6, 1, true },
+    { 0 },
+};
 
 static lm_status cohere_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
@@ -51,7 +62,7 @@ static lm_status cohere_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
     LM_TRY(lm_read_bool(s, "attention_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_bool(s, "use_qk_norm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
-    LM_TRY(lm_read_f32(s, "logit_scale", "logit_scale", 1e-6, 1e6, file ? 1 : 0.0625, &c->logit_factor, e));
+    LM_TRY(lm_read_own(s, cohere_own, c, e));
     LM_TRY(lm_read_rope(s, c->head_dim, 10000, c, e));
     c->rope.pairing = LM_ROPE_PAIR;
     c->attention    = lm_plain_attention(c);
@@ -71,7 +82,8 @@ static lm_status cohere2_configure(const lm_source *s, lm_config *c, lm_error *e
     if (rotated < 1)
         return lm_no_form(s, "rotary_pct", "heads rotate whole in this family", e);
     if (c->attention.window == 0)
-        return lm_no_form(s, "sliding_window", "layers without a window have no form in this family", e);
+        return lm_no_form(s, s->kind == LM_GGUF ? "cohere2.attention.sliding_window" : "sliding_window",
+                          "layers without a window have no form in this family", e);
     if (s->kind == LM_GGUF || !lm_meta_has(s->meta, "layer_types"))
         for (uint32_t i = 0; i < c->n_layers; i++)
             c->full[i] = (i + 1) % every == 0;
@@ -86,9 +98,10 @@ const lm_family lm_family_cohere = {
     .pad_token    = "0",
     .configure    = cohere_configure,
     .build        = cohere_build,
+    .own          = cohere_own,
     .names        = lm_llama_names,
     .defaults     = (const lm_default[]){ { "max_position_embeddings", 8192 }, { "rope_theta", 5e5 },
-                                          { "tie_word_embeddings", true }, { NULL, 0 } },
+                                          { "tie_word_embeddings", true }, { "logit_scale", 0.0625 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "use_qk_norm", "logit_scale",
                                            "pretraining_tp", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
@@ -102,8 +115,10 @@ const lm_family lm_family_cohere2 = {
     .pad_token    = "0",
     .configure    = cohere2_configure,
     .build        = cohere_build,
+    .own          = cohere_own,
     .names        = lm_llama_names,
-    .defaults     = (const lm_default[]){ { "max_position_embeddings", 8192 }, { "tie_word_embeddings", true }, { NULL, 0 } },
+    .defaults     = (const lm_default[]){ { "max_position_embeddings", 8192 }, { "tie_word_embeddings", true },
+                                          { "logit_scale", 0.0625 }, { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "layer_norm_eps", "attention_bias", "logit_scale", "sliding_window",
                                            "sliding_window_pattern", "layer_types", "rotary_pct", "layer_switch",
                                            "order_of_interleaved_layers", "position_embedding_type", "use_embedding_sharing",

@@ -18,7 +18,8 @@ typedef struct lm_source {
     const lm_container *tensors;         /* NULL when there are no weights to look at */
     const char         *arch;            /* GGUF: general.architecture, the prefix of its keys */
     const lm_default   *defaults;        /* of the family; lm_describe fills it in, and where warnings go */
-    lm_buf             *warnings;
+    lm_text             *warnings;
+    lm_text             *asked;           /* GGUF: lm_gguf_key notes each key here, with a NUL */
     /* departures the user asked for; 0 / NULL: none */
     const char         *rope_scaling;
     double              rope_freq_base, rope_freq_scale;
@@ -28,7 +29,9 @@ typedef struct lm_source {
 } lm_source;
 
 #define LM_MAX_LAYERS 1024
+#define LM_OWN_BYTES  1088
 
+/* What every reader, report and writer may ask of a model. What one family alone has is in `own`. */
 typedef struct lm_config {
     uint32_t vocab_size, hidden, intermediate, n_layers;
     uint32_t n_heads, n_kv_heads, head_dim;
@@ -42,42 +45,36 @@ typedef struct lm_config {
     bool     tied;
     lm_rope_spec      rope;
     lm_attention_spec attention;         /* with the window of the layers that have one */
-    bool     window_assumed;             /* the file gives none: known by its shape */
-    const char *departs;                 /* from what the file says, as transformers does: told as a warning; NULL: not */
     bool     full[LM_MAX_LAYERS];        /* layers that see everything although others have a window */
-    bool     no_rope[LM_MAX_LAYERS];     /* layers that do not rotate */
-    lm_rope_spec rope_local;             /* of the layers with a window, where it is another; dim 0: `rope` */
-    double   rotary_part;                /* of a head's lanes that rotate where nothing says so; 0: all, and nothing may say */
     lm_route_spec route;                 /* mixtures of experts */
     uint32_t expert_width;
-    float    embedding_scale, residual_scale, logit_divisor;     /* 1 without effect */
-    float    embed_factor;               /* of the embedding's rows, inside the module; 1 without effect */
-    float    final_softcap;              /* of the logits; 0: none */
-    float    logit_factor;               /* logits are multiplied by it; 1 without effect */
-    bool     scores_by_layer;            /* scores are divided by layer + 1 */
-    uint32_t embed_width;                /* of the embedding, where projections join it to `hidden` */
     uint32_t qkv_groups;                 /* equal parts of a fused projection, each with its own q, k and v */
-    const char *model_class;             /* of the decoder without its head; NULL: "%sModel" */
-    const char *head_name;               /* of the module that makes logits, where checkpoints differ */
-    float    qkv_clamp;                  /* q, k and v stay within +- this; 0: anywhere */
-    bool     post_norm, final_norm;      /* norms after each part; a norm before the head */
     bool     parallel;                   /* attention and MLP read the same x, and both are added to it */
-    bool     own_norms;                  /* each of the parallel parts has a norm of its own */
-    bool     residual_normed;            /* parts add to their normalised input */
     bool     qk_norm;                    /* each head of q and k is normalised */
-    bool     qk_norm_whole;              /* but all heads as one row */
-    bool     norm_plus_one;              /* folders store norms less one */
     struct {
         uint32_t q_rank;                 /* 0: queries have no latent */
         uint32_t kv_rank, nope_dim, rope_dim, v_dim;
     } latent;                            /* latent attention */
-    uint32_t dense_layers, moe_every;    /* plain MLPs in the first layers, and where moe_every does not divide the layer */
     uint32_t shared_width;               /* of the experts that every token visits; 0: none */
-    bool     shared_apart;               /* whose gate and up are tensors of their own, where other containers join them */
-    bool     dense[LM_MAX_LAYERS];       /* layers with a plain MLP */
-    float    gate_limit;                 /* of the experts' gates (lm_expert_spec); 0: none */
     float    longrope[2][512];           /* short and long factors as config.json lists them */
+    _Alignas(8) unsigned char own[LM_OWN_BYTES];                /* the family's own struct, zero before it configures: lm_own */
 } lm_config;
+
+/* A family declares its struct in its file, holds it to LM_OWN_FITS, and reads and writes it here. */
+#define LM_OWN_FITS(type) _Static_assert(sizeof(type) <= LM_OWN_BYTES, "more than a family may keep")
+static inline const void *lm_own(const lm_config *c) { return c->own; }
+static inline void       *lm_own_to_set(lm_config *c) { return c->own; }
+
+typedef enum lm_own_kind { LM_OWN_F32, LM_OWN_F64, LM_OWN_U32, LM_OWN_BOOL } lm_own_kind;
+
+/* A number of a family's own struct: what files call it, what it may be, what its absence means. */
+typedef struct lm_own_number {
+    const char *hf, *gguf;               /* NULL: that container has no such key; both NULL end a table */
+    lm_own_kind kind;
+    size_t      at;                      /* offset in the struct */
+    double      min, max, absent;
+    bool        always;                  /* llama.cpp wants the key also where the value is `absent` */
+} lm_own_number;
 
 typedef struct lm_family {
     const char *name;                    /* "llama" */
@@ -98,6 +95,8 @@ typedef struct lm_family {
     bool        coarse_mixture;          /* llama.cpp's quantiser keeps fewer of its layers in finer types */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
+    void       (*gguf_unsaid)(const lm_source *s, lm_config *c);     /* what GGUF files leave out and their shape tells; or NULL */
+    const lm_own_number *own;            /* numbers that no other family has; NULL: none */
     const lm_name *names;                /* what GGUF calls the modules */
     const lm_default *defaults;          /* where transformers' class differs from what the readers fall back on; NULL-ended, or NULL */
     const char *const *keys;             /* members of config.json that `configure` understands, besides the common ones */
@@ -115,7 +114,7 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
 
 /* Read the metadata, check it, build the program. Warnings (unknown keys, departures) are appended to `warnings`, one
  * line each. */
-lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e);
+lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_text *warnings, lm_error *e);
 
 /* Whether a tensor that no operation uses may be there all the same. */
 bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor);
@@ -130,6 +129,12 @@ lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, doub
                       float *out, lm_error *e);       /* fallback NAN: required */
 lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, bool fallback, bool *out, lm_error *e);       /* null: false */
 
+/* All numbers of a table, into the family's own struct. */
+lm_status lm_read_own(const lm_source *s, const lm_own_number *table, lm_config *c, lm_error *e);
+
+/* One of them as it was read. */
+double lm_own_value(const lm_config *c, const lm_own_number *n);
+
 /* The family's default of a key that config.json does not have; `otherwise` where it has it, null too, and in GGUF. */
 double lm_unsaid(const lm_source *s, const char *hf, double otherwise);
 
@@ -142,6 +147,9 @@ bool lm_has_tensor(const lm_source *s, const char *name);
 /* The vocabulary alone, and the width of a head after heads and hidden are known. `hf`: config.json's word for heads. */
 lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e);
 lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
+
+/* Every head has its own keys and values: n_kv_heads is n_heads, and GGUF's attention.head_count_kv says no other number. */
+lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e);
 
 /* Sizes that every decoder has: vocabulary, widths, layers, heads, context, rms eps; heads and divisors checked. */
 lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e);
@@ -161,12 +169,13 @@ lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_er
 /* rope_theta / rope_scaling / rope_parameters, or rope.* keys; checked (docs/families.md). `dim`: lanes rotated. */
 lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e);
 
+/* The same of a family whose layers with a window rotate in a way of their own: `c->rope` is that of the others, from
+ * rope_parameters/full_attention; `local` from rope_parameters/sliding_attention, its base `local_base` where that is silent. */
+lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_base, double local_base, lm_config *c, lm_rope_spec *local,
+                            lm_error *e);
+
 /* Does config.json say anything about the rotation? `{}` is nothing in rope_scaling, and something in rope_parameters. */
 bool lm_rope_is_said(const lm_source *s);
-
-/* The rotation of layers with a window: rope_parameters/sliding_attention, rope_local_base_freq or rope.freq_base_swa. After
- * lm_read_rope, which reads full_attention where c->rope_local.dim is not 0. */
-lm_status lm_read_local_rope(const lm_source *s, double default_base, lm_config *c, lm_error *e);
 
 /* Says of the embedding that was just made which of its rows is padding. */
 void lm_say_padding(lm_builder *b, const lm_config *c);
@@ -195,6 +204,10 @@ lm_attention_spec lm_plain_attention(const lm_config *c);
 
 /* Members of config.json: those that nobody understands. Known to change the architecture elsewhere and not neutral here:
  * LM_UNSUPPORTED. Others: a warning. */
-lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_buf *warnings, lm_error *e);
+lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_text *warnings, lm_error *e);
+
+/* Keys of a GGUF file under its architecture that the family did not ask for: a warning, unless they are known to say nothing that is
+ * computed with. After `configure`. */
+lm_status lm_check_gguf_keys(const lm_source *s, lm_error *e);
 
 #endif

@@ -28,7 +28,7 @@ static lm_value ctrl_layer(lm_builder *b, const lm_config *c, lm_value x)
 static lm_value ctrl_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "transformer", "%sModel");
-    lm_value x = lm_scale(b, lm_embed(b, "w", c->vocab_size, c->hidden), sqrtf((float)c->hidden));
+    lm_value x = lm_scale(b, lm_embedding(b, "w", c->vocab_size, c->hidden), sqrtf((float)c->hidden));
     x          = lm_add(b, x, lm_sinusoid(b, "pos_encoding", c->hidden, LM_SINUSOID_HALVES, 0));
     lm_push(b, "h", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {

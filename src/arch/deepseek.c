@@ -9,6 +9,10 @@
 
 #define LATENT_EPS 1e-6f
 
+/* Plain MLPs in the first layers, and in those whose number `moe_every` does not divide. */
+typedef struct deepseek { uint32_t dense_layers, moe_every; } deepseek;
+LM_OWN_FITS(deepseek);
+
 static lm_value queries(lm_builder *b, const lm_config *c, lm_value x)
 {
     uint32_t width = c->n_heads * c->head_dim;
@@ -63,8 +67,9 @@ static lm_value mixture(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value deepseek_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    bool     dense = layer < c->dense_layers || layer % c->moe_every != 0;
-    lm_value h     = lm_rms_norm(b, "input_layernorm", x, c->norm_eps);
+    const deepseek *own   = lm_own(c);
+    bool            dense = layer < own->dense_layers || layer % own->moe_every != 0;
+    lm_value        h     = lm_rms_norm(b, "input_layernorm", x, c->norm_eps);
 
     x = lm_add(b, x, attention(b, c, h));
     h = lm_rms_norm(b, "post_attention_layernorm", x, c->norm_eps);
@@ -74,7 +79,7 @@ static lm_value deepseek_layer(lm_builder *b, const lm_config *c, uint32_t layer
 static lm_value deepseek_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "model", "%sModel");
-    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->hidden);
+    lm_value x = lm_embedding(b, "embed_tokens", c->vocab_size, c->hidden);
     lm_say_padding(b, c);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
@@ -125,7 +130,8 @@ static lm_status read_latent(const lm_source *s, lm_config *c, lm_error *e)
         LM_TRY(lm_read_u32(s, NULL, newer ? "attention.key_length_mla" : "attention.key_length", 1, 65536, -1, &c->head_dim, e));
         LM_TRY(lm_read_u32(s, NULL, newer ? "attention.value_length_mla" : "attention.value_length", 1, 65536, -1, &c->latent.v_dim, e));
         if (c->head_dim <= c->latent.rope_dim)
-            return wrong(s, "rope.dimension_count", LM_BAD_MODEL, "leaves no lanes of a key that are not rotated", e);
+            return wrong(s, lm_gguf_key(s, "rope.dimension_count", key, sizeof key), LM_BAD_MODEL,
+                         "leaves no dimensions of a key that are not rotated", e);
         c->latent.nope_dim = c->head_dim - c->latent.rope_dim;
     } else {
         LM_TRY(lm_read_u32(s, "qk_nope_head_dim", NULL, 1, 65536, 128, &c->latent.nope_dim, e));
@@ -137,6 +143,33 @@ static lm_status read_latent(const lm_source *s, lm_config *c, lm_error *e)
     if (c->n_heads * all > 1u << 24)
         return wrong(s, "num_attention_heads", LM_BAD_MODEL, "heads times their widths are beyond 16777216", e);
     return LM_OK;
+}
+
+static lm_status expect_u32(const lm_source *s, const char *name, uint32_t value, const char *because, lm_error *e)
+{
+    char     key[128];
+    uint32_t v;
+
+    LM_TRY(lm_read_u32(s, NULL, name, 1, 1u << 20, value, &v, e));
+    if (v == value)
+        return LM_OK;
+    lm_fail(e, LM_BAD_MODEL, lm_gguf_key(s, name, key, sizeof key), LM_NO_OFFSET, "%u, but %s make it %u", v, because, value);
+    return lm_fail_in(e, lm_meta_file(s->meta));
+}
+
+/* Newer GGUF files say what is cached, one head that is the latent; older ones what the heads are. */
+static lm_status check_heads(const lm_source *s, const lm_config *c, lm_error *e)
+{
+    char key[128];
+
+    if (s->kind != LM_GGUF)
+        return LM_OK;
+    if (!lm_meta_has(s->meta, lm_gguf_key(s, "attention.key_length_mla", key, sizeof key)))
+        return expect_u32(s, "attention.head_count_kv", c->n_heads, "heads that have keys of their own (attention.head_count)", e);
+    LM_TRY(expect_u32(s, "attention.head_count_kv", 1, "heads that share a latent (attention.key_length_mla)", e));
+    LM_TRY(expect_u32(s, "attention.key_length", c->latent.kv_rank + c->latent.rope_dim,
+                      "attention.kv_lora_rank and rope.dimension_count", e));
+    return expect_u32(s, "attention.value_length", c->latent.kv_rank, "attention.kv_lora_rank and attention.value_length_mla", e);
 }
 
 static lm_status read_sizes(const lm_source *s, lm_config *c, lm_error *e)
@@ -155,6 +188,12 @@ static lm_status read_sizes(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
+static const lm_own_number deepseek_own[] = {
+    { "first_k_dense_replace", "leading_dense_block_count", LM_OWN_U32, offsetof(deepseek, dense_layers), 0, LM_MAX_LAYERS, 0, false },
+    { "moe_layer_freq", NULL, LM_OWN_U32, offsetof(deepseek, moe_every), 1, LM_MAX_LAYERS, 1, false },
+    { 0 },
+};
+
 static lm_status read_mixture(const lm_source *s, lm_config *c, lm_error *e)
 {
     lm_route_spec *r = &c->route;
@@ -164,9 +203,8 @@ static lm_status read_mixture(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, r->n_experts, -1, &r->top_k, e));
     LM_TRY(lm_read_u32(s, "moe_intermediate_size", "expert_feed_forward_length", 1, 1u << 20, -1, &c->expert_width, e));
     LM_TRY(lm_read_u32(s, "n_shared_experts", "expert_shared_count", 0, 1024, 0, &shared, e));
-    LM_TRY(lm_read_f32(s, "routed_scaling_factor", "expert_weights_scale", 0, 1e6, 1, &r->scale, e));
-    LM_TRY(lm_read_u32(s, "first_k_dense_replace", "leading_dense_block_count", 0, LM_MAX_LAYERS, 0, &c->dense_layers, e));
-    LM_TRY(lm_read_u32(s, "moe_layer_freq", NULL, 1, LM_MAX_LAYERS, 1, &c->moe_every, e));
+    LM_TRY(lm_read_f32(s, "routed_scaling_factor", "expert_weights_scale", 1e-6, 1e6, 1, &r->scale, e));
+    LM_TRY(lm_read_own(s, deepseek_own, c, e));
     if ((uint64_t)shared * c->expert_width > 1u << 20)
         return wrong(s, "n_shared_experts", LM_BAD_MODEL, "times the width of an expert is beyond 1048576", e);
     c->shared_width = shared * c->expert_width;
@@ -179,6 +217,12 @@ static lm_status read_groups(const lm_source *s, lm_config *c, lm_error *e)
 
     LM_TRY(lm_read_u32(s, "n_group", "expert_group_count", 1, LM_MAX_GROUPS, 1, &r->n_groups, e));
     LM_TRY(lm_read_u32(s, "topk_group", "expert_group_used_count", 1, r->n_groups, r->n_groups, &r->top_groups, e));
+    char        key[128];
+    const char *groups = s->kind == LM_GGUF ? lm_gguf_key(s, "expert_group_count", key, sizeof key) : "n_group";
+    if (r->n_experts % r->n_groups)
+        return wrong(s, groups, LM_BAD_MODEL, "does not divide the number of experts", e);
+    if (r->top_groups * (r->n_experts / r->n_groups) < r->top_k)
+        return wrong(s, groups, LM_BAD_MODEL, "the groups that are open hold fewer experts than a token uses", e);
     return LM_OK;
 }
 
@@ -187,6 +231,7 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(read_sizes(s, c, e));
     LM_TRY(read_latent(s, c, e));
+    LM_TRY(check_heads(s, c, e));
     LM_TRY(lm_read_rope(s, c->latent.rope_dim, 10000, c, e));
     c->rope.pairing = LM_ROPE_PAIR;
     double m = c->rope.type != LM_ROPE_DEFAULT && c->rope.factor > 1 ? 0.1 * c->rope.mscale_all_dim * log(c->rope.factor) + 1 : 1;
@@ -197,9 +242,11 @@ static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 
 static lm_status deepseek_v2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    lm_view method = LM_VIEW("group_limited_greedy");
+    lm_view  method = LM_VIEW("group_limited_greedy");
+    uint32_t scoring;
 
     LM_TRY(configure(s, c, e));
+    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 0, 1, 1, &scoring, e));        /* 0: not said, and then a softmax too */
     LM_TRY(expect(s, "scoring_func", "softmax", e));
     LM_TRY(lm_read_bool(s, "mlp_bias", NULL, false, &c->bias_mlp, e));
     if (s->kind != LM_GGUF) {
@@ -214,9 +261,11 @@ static lm_status deepseek_v2_configure(const lm_source *s, lm_config *c, lm_erro
 
 static lm_status deepseek_v3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    bool pairs;
+    uint32_t scoring;
+    bool     pairs;
 
     LM_TRY(configure(s, c, e));
+    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 2, 2, 2, &scoring, e));
     LM_TRY(expect(s, "scoring_func", "sigmoid", e));
     LM_TRY(expect(s, "topk_method", "noaux_tc", e));
     LM_TRY(read_groups(s, c, e));
@@ -276,6 +325,7 @@ const lm_family lm_family_deepseek_v2 = {
     .gguf_archs   = (const char *const[]){ "deepseek2", NULL },
     .configure    = deepseek_v2_configure,
     .build        = deepseek_build,
+    .own          = deepseek_own,
     .names        = deepseek_names,
     .defaults     = (const lm_default[]){ { "n_routed_experts", 64 }, { "moe_intermediate_size", 1407 }, { "n_shared_experts", 2 },
                                           { NULL, 0 } },
@@ -292,6 +342,7 @@ const lm_family lm_family_deepseek_v3 = {
     .gguf_key     = "expert_gating_func=2",
     .configure    = deepseek_v3_configure,
     .build        = deepseek_build,
+    .own          = deepseek_own,
     .names        = deepseek_names,
     .defaults     = (const lm_default[]){ { "max_position_embeddings", 4096 }, { "intermediate_size", 18432 },
                                           { "n_routed_experts", 256 }, { "num_experts_per_tok", 8 },

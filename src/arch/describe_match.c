@@ -5,21 +5,6 @@
 #include "arch/presets.h"
 #include "base/str.h"
 
-static lm_status build(const lm_preset *p, const lm_family **family, lm_config *config, lm_program **out)
-{
-    lm_buf   ignored = { 0 };
-    lm_meta *m;
-    lm_status status = lm_meta_from_json(p->config, strlen(p->config), p->name, 32, &m, NULL);
-
-    if (status != LM_OK)
-        return status;
-    lm_source source = { .kind = LM_SAFETENSORS, .meta = m };
-    status = lm_describe(&source, family, config, out, &ignored, NULL);
-    lm_buf_free(&ignored);
-    lm_meta_free(m);
-    return status;
-}
-
 /* What frameworks print without sizes: experts in one tensor, routers of their own class. */
 static void count_unseen(const lm_program *p, uint64_t *experts, uint64_t *routers)
 {
@@ -67,7 +52,7 @@ const lm_preset *lm_preset_of_tree(const lm_family *f, const lm_tree_shape *s, u
         const lm_family *family  = NULL;
         lm_config        config  = { 0 };
         lm_program      *program = NULL;
-        if (build(&lm_preset_table[i], &family, &config, &program) != LM_OK)
+        if (lm_preset_program(&lm_preset_table[i], &family, &config, &program, NULL) != LM_OK)
             continue;
         bool same = family == f && program->n_layers == s->layers && program->n_vocab == s->vocab && width_of(program) == s->hidden;
         if (same && explains(program, s->parameters, unseen))

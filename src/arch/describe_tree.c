@@ -101,7 +101,7 @@ static lm_status head_of_line(tree *t, lm_view *v, lm_view *name, uint64_t *time
         return LM_OK;
     size_t end = find(*v, "): ");
     if (end == SIZE_MAX)
-        return bad(t, "a module's name is not closed");
+        return bad(t, "unclosed module name");
     *name = (lm_view){ v->data + 1, end - 1 };
     *v    = (lm_view){ v->data + end + 3, v->size - end - 3 };
     at    = 0;
@@ -156,15 +156,15 @@ static lm_status same(tree *t, uint32_t *field, uint32_t value)
 static lm_status see_linear(tree *t, const leaf *l, uint64_t times)
 {
     uint32_t in = l->numbers[0], out = l->numbers[1];
-    bool     turned = lm_view_is(l->class_name, "Conv1D");
+    bool     transposed = lm_view_is(l->class_name, "Conv1D");
 
     if (l->n_numbers < 2)
         return bad(t, "a Linear without in_features and out_features");
-    if (turned) {                    /* nf, nx */
+    if (transposed) {                /* nf, nx */
         in  = l->numbers[1];
         out = l->numbers[0];
     }
-    uint64_t n = (uint64_t)in * out + (l->bias || turned ? out : 0);     /* Conv1D always has one, and does not say so */
+    uint64_t n = (uint64_t)in * out + (l->bias || transposed ? out : 0);  /* Conv1D always has one, and does not say so */
     t->parameters += times * n;
     if (lm_view_is(l->name, "lm_head")) {
         t->head            = true;
@@ -231,14 +231,14 @@ static lm_status open_module(tree *t, lm_view name, lm_view class_name, uint64_t
     size_t   at = 0;
 
     if (t->depth + 1 == DEPTH)
-        return bad(t, "nested too deep");
+        return bad(t, "nested too deeply");
     if (t->depth == 0)
         snprintf(t->root, sizeof t->root, "%.*s", (int)(class_name.size < NAME ? class_name.size : NAME - 1), class_name.data);
     t->times[t->depth + 1] = t->times[t->depth] * times;
     t->depth++;
     if (name.size && whole(name, &at, &n) && (ends(class_name, "Layer") || ends(class_name, "Block")))
         t->layers += (uint32_t)times;
-    return t->times[t->depth] > LM_MAX_LAYERS * 1024 ? bad(t, "more modules than can be") : LM_OK;
+    return t->times[t->depth] > LM_MAX_LAYERS * 1024 ? bad(t, "too many modules") : LM_OK;
 }
 
 static lm_status read_line(tree *t, lm_view v)
@@ -251,22 +251,22 @@ static lm_status read_line(tree *t, lm_view v)
         return LM_OK;
     if (lm_view_is(v, ")")) {
         if (!t->depth)
-            return bad(t, "a parenthesis closes nothing");
+            return bad(t, "unmatched closing parenthesis");
         t->depth--;
         return LM_OK;
     }
     LM_TRY(head_of_line(t, &v, &name, &times));
     size_t open = find(v, "(");
     if (open == SIZE_MAX || open == 0)
-        return bad(t, "no module is named here");
+        return bad(t, "expected a module name");
     lm_view class_name = { v.data, open };
     if (open + 1 == v.size)
         return open_module(t, name, class_name, times);
     if (v.data[v.size - 1] != ')' || !t->depth)
-        return bad(t, "a module's arguments are not closed");
+        return bad(t, "unclosed module arguments");
     leaf l = { .name = name, .class_name = class_name, .arguments = { v.data + open + 1, v.size - open - 2 } };
     if (times > 1)
-        return bad(t, "leaves are not repeated");
+        return bad(t, "a leaf module cannot be repeated");
     return see_leaf(t, &l);
 }
 
@@ -282,7 +282,7 @@ static lm_status read_tree(tree *t, const char *text, size_t n)
         n -= line + (end != NULL);
     }
     if (t->depth)
-        return bad(t, "the tree ends before its parentheses do");
+        return bad(t, "unclosed parenthesis at the end of the tree");
     return LM_OK;
 }
 
@@ -290,11 +290,11 @@ static lm_status read_tree(tree *t, const char *text, size_t n)
 static lm_status need_widths(const tree *t)
 {
     if (t->unlike[0])
-        return lm_fail(t->e, LM_UNSUPPORTED, "layers", LM_NO_OFFSET, "differ (%u and %u), which is not derived from a tree",
+        return lm_fail(t->e, LM_UNSUPPORTED, "layers", LM_NO_OFFSET, "differ (%u and %u); a tree with different layers is not supported",
                        t->unlike[0], t->unlike[1]);
     if (!t->hidden || !t->layers || !t->q || !t->k || !t->intermediate)
         return lm_fail(t->e, LM_UNSUPPORTED, "module tree", LM_NO_OFFSET,
-                       "an Embedding, layers, q_proj, k_proj and up_proj are needed; this tree has %s%s%s%s%s",
+                       "requires an Embedding, layers, q_proj, k_proj and up_proj; this tree has %s%s%s%s%s",
                        t->hidden ? "" : "no Embedding ", t->layers ? "" : "no layers ", t->q ? "" : "no q_proj ",
                        t->k ? "" : "no k_proj ", t->intermediate ? "" : "no up_proj");
     return LM_OK;
@@ -335,11 +335,10 @@ static const lm_preset *same_widths(const tree *t, const lm_family *f)
             continue;
         uint32_t heads = number(m, "num_attention_heads", 0), hidden = number(m, "hidden_size", 0);
         uint32_t lanes = number(m, "head_dim", heads ? hidden / heads : 0);
-        bool     equal = lm_meta_string(m, "model_type", &type, NULL) == LM_OK && lm_view_is(type,
-                                                                                             f->hf_types[0]) && hidden == t->hidden &&
-                     number(m, "num_hidden_layers", 0) == t->layers && number(m, "vocab_size", 0) == t->vocab &&
-                     number(m, "intermediate_size", 0) == t->intermediate && heads * lanes == t->q &&
-                     number(m, "num_key_value_heads", heads) * lanes == t->k;
+        bool equal = lm_meta_string(m, "model_type", &type, NULL) == LM_OK && lm_view_is(type, f->hf_types[0]) &&
+                     hidden == t->hidden && number(m, "num_hidden_layers", 0) == t->layers &&
+                     number(m, "vocab_size", 0) == t->vocab && number(m, "intermediate_size", 0) == t->intermediate &&
+                     heads * lanes == t->q && number(m, "num_key_value_heads", heads) * lanes == t->k;
         lm_meta_free(m);
         if (equal)
             return p;
@@ -362,91 +361,91 @@ static const char *act_word(const tree *t)
     return NULL;
 }
 
-static lm_status find_lanes(const tree *t, const lm_sizes *known, uint32_t *lanes, lm_buf *notes, lm_error *e)
+static lm_status find_lanes(const tree *t, const lm_sizes *known, uint32_t *lanes, lm_text *notes, lm_error *e)
 {
     *lanes = known->head_dim ? known->head_dim : known->heads && t->q % known->heads == 0 ? t->q / known->heads : t->qk_norm;
     if (known->heads && t->q != (uint64_t)known->heads * *lanes)
         return lm_fail(e, LM_USAGE, "heads", LM_NO_OFFSET, "%u heads do not make the tree's width of %u", known->heads, t->q);
     if (!*lanes && t->q % 128 == 0 && t->k % 128 == 0) {
         *lanes = 128;
-        lm_buf_add_str(notes, "heads are not in a tree: 128 lanes each are assumed; say otherwise with --heads or --head-dim\n");
+        lm_text_add_str(notes, "heads are not in a tree: 128 dimensions each are assumed; `heads` or `head_dim` says otherwise\n");
     }
     if (!*lanes || t->q % *lanes || t->k % *lanes || t->q / *lanes % (t->k / *lanes))
         return lm_fail(e, LM_USAGE, "heads", LM_NO_OFFSET,
-                       "are not in a module tree, and widths of %u and %u do not give them away: say how many",
+                       "not stated in the module tree, and not determined by the widths %u and %u; give the number of heads",
                        t->q, t->k);
     return LM_OK;
 }
 
-static lm_status write_config(const tree *t, const lm_family *f, const lm_sizes *known, lm_buf *config, lm_buf *notes, lm_error *e)
+static lm_status write_config(const tree *t, const lm_family *f, const lm_sizes *known, lm_text *config, lm_text *notes, lm_error *e)
 {
     uint32_t lanes = 0;
 
     LM_TRY(find_lanes(t, known, &lanes, notes, e));
-    lm_buf_printf(config,
-                  "{\"model_type\": \"%s\", \"hidden_size\": %u, \"num_hidden_layers\": %u, \"vocab_size\": %u, "
-                  "\"num_attention_heads\": %u, "
-                  "\"num_key_value_heads\": %u, \"head_dim\": %u, \"intermediate_size\": %u, \"max_position_embeddings\": %u, "
-                  "\"tie_word_embeddings\": %s",
-                  f->hf_types[0], t->hidden, t->layers, t->vocab, t->q / lanes, t->k / lanes, lanes, t->intermediate,
-                  known->context ? known->context : 4096, known->tied || !t->head ? "true" : "false");
+    lm_text_printf(config,
+                   "{\"model_type\": \"%s\", \"hidden_size\": %u, \"num_hidden_layers\": %u, \"vocab_size\": %u, "
+                   "\"num_attention_heads\": %u, "
+                   "\"num_key_value_heads\": %u, \"head_dim\": %u, \"intermediate_size\": %u, \"max_position_embeddings\": %u, "
+                   "\"tie_word_embeddings\": %s",
+                   f->hf_types[0], t->hidden, t->layers, t->vocab, t->q / lanes, t->k / lanes, lanes, t->intermediate,
+                   known->context ? known->context : LM_DEFAULT_CONTEXT, known->tied || !t->head ? "true" : "false");
     if (t->eps > 0)
-        lm_buf_printf(config, ", \"%s\": %g", t->gated ? "rms_norm_eps" : "norm_epsilon", t->eps);
+        lm_text_printf(config, ", \"%s\": %g", t->gated ? "rms_norm_eps" : "norm_epsilon", t->eps);
     if (act_word(t))
-        lm_buf_printf(config, ", \"hidden_act\": \"%s\"", act_word(t));
+        lm_text_printf(config, ", \"hidden_act\": \"%s\"", act_word(t));
     if (t->q_bias && t->o_bias && t->gated)
-        lm_buf_add_str(config, ", \"attention_bias\": true");
+        lm_text_add_str(config, ", \"attention_bias\": true");
     if (t->mlp_bias && t->gated)
-        lm_buf_add_str(config, ", \"mlp_bias\": true");
-    lm_buf_add_str(config, "}");
+        lm_text_add_str(config, ", \"mlp_bias\": true");
+    lm_text_add_str(config, "}");
     if (!known->tied && t->head)
-        lm_buf_add_str(notes, "tying is not in a tree: the head is taken to have a matrix of its own; say --tied otherwise\n");
-    lm_buf_printf(notes, "positions are not in a tree: rope_theta %s\n",
-                  known->context ? "is the family's default" : "and context are the family's defaults");
+        lm_text_add_str(notes, "tying is not in a tree: the head is taken to have a matrix of its own; `tied` says otherwise\n");
+    lm_text_printf(notes, "positions are not in a tree: rope_theta %s\n",
+                   known->context ? "is the family's default" : "and context are the family's defaults");
     return LM_OK;
 }
 
 lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm_text *config, lm_text *notes,
                            uint64_t *parameters, lm_error *e)
 {
+    LM_GIVEN(e, text && config && notes && parameters);
+    LM_PLAIN(e, known);
     static const lm_sizes nothing;
     tree t = { .e = e };
-    lm_buf c = { 0 }, said = { 0 };
+    lm_text c = { 0 }, said = { 0 };
     lm_status status;
 
     known = known ? known : &nothing;
     LM_TRY(read_tree(&t, text, n));
     const lm_family *f = family_of(t.root);
     if (!f)
-        return lm_fail(e, LM_UNSUPPORTED, t.root, LM_NO_OFFSET, "is no class of a family that lamina knows");
+        return lm_fail(e, LM_UNSUPPORTED, t.root, LM_NO_OFFSET, "unknown model class");
     bool             asked  = known->heads || known->head_dim;
     uint64_t         unseen = 0;
     const lm_preset *p      = asked ? NULL : same_widths(&t, f);
     if (!p && !asked)
         p = lm_preset_of_tree(f, &(lm_tree_shape){ t.hidden, t.layers, t.vocab, t.parameters }, &unseen);
     if (unseen)
-        lm_buf_printf(&said, "experts are in a tree without their sizes: their %" PRIu64 " parameters are those of %s\n", unseen, p->name);
+        lm_text_printf(&said, "experts are in a tree without their sizes: their %" PRIu64 " parameters are those of %s\n", unseen, p->name);
     t.parameters += unseen;
     if (p && (known->tied || known->context)) {
         status = lm_fail(e, LM_USAGE, known->tied ? "tied" : "context", LM_NO_OFFSET,
-                         "the tree has the widths of %s, and its tying and positions: heads make it another model", p->name);
+                         "given by %s, whose widths the tree has; set it only together with heads", p->name);
     } else if (p) {
-        lm_buf_add_str(&c, p->config);
-        lm_buf_printf(&said, "heads, tying and positions are not in a tree: they are those of %s, whose widths are the same\n",
-                      p->name);
+        lm_text_add_str(&c, p->config);
+        lm_text_printf(&said, "heads, tying and positions are not in a tree: they are those of %s, whose widths are the same\n",
+                       p->name);
         status = LM_OK;
     } else if ((status = need_widths(&t)) == LM_OK) {
         status = write_config(&t, f, known, &c, &said, e);
     }
-    if (status == LM_OK && (c.failed || said.failed))
-        status = lm_fail_memory(e, "a description", 0);
-    if (status != LM_OK) {
-        lm_buf_free(&c);
-        lm_buf_free(&said);
-        return status;
-    }
-    *config = (lm_text){ c.data, c.size, c.capacity };
-    *notes = (lm_text){ said.data, said.size, said.capacity };
-    *parameters = t.parameters;
-    return LM_OK;
+    size_t before = config->size;
+    status        = lm_text_deliver(&c, status, "a description", config, e);
+    bool written  = status == LM_OK;
+    status        = lm_text_deliver(&said, status, "a description", notes, e);
+    if (status == LM_OK)
+        *parameters = t.parameters;
+    else if (written)
+        lm_text_cut(config, before);
+    return status;
 }

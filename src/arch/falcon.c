@@ -2,6 +2,9 @@
  * and v with a norm for each part (40B, "new decoder architecture"); ALiBi and one part after the other (RW). */
 #include "arch/families.h"
 
+typedef struct falcon { bool own_norms; } falcon;        /* each of the parallel parts has a norm of its own */
+LM_OWN_FITS(falcon);
+
 static lm_value falcon_linear(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t out)
 {
     lm_value y = lm_linear(b, name, x, out, c->bias_qkv);
@@ -41,8 +44,9 @@ static lm_value falcon_mlp(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value falcon_layer(lm_builder *b, const lm_config *c, lm_value x)
 {
-    lm_value h = lm_layer_norm(b, c->own_norms ? "ln_attn" : "input_layernorm", x, c->norm_eps, true);
-    lm_value m = c->own_norms ? lm_layer_norm(b, "ln_mlp", x, c->norm_eps, true) : h;
+    const falcon *own = lm_own(c);
+    lm_value h = lm_layer_norm(b, own->own_norms ? "ln_attn" : "input_layernorm", x, c->norm_eps, true);
+    lm_value m = own->own_norms ? lm_layer_norm(b, "ln_mlp", x, c->norm_eps, true) : h;
     lm_value y = lm_add(b, x, falcon_attention(b, c, h));
     if (!c->parallel)
         m = lm_layer_norm(b, "post_attention_layernorm", y, c->norm_eps, true);
@@ -52,7 +56,7 @@ static lm_value falcon_layer(lm_builder *b, const lm_config *c, lm_value x)
 static lm_value falcon_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "transformer", "%sModel");
-    lm_value x = lm_embed(b, "word_embeddings", c->vocab_size, c->hidden);
+    lm_value x = lm_embedding(b, "word_embeddings", c->vocab_size, c->hidden);
     lm_push(b, "h", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sDecoderLayer");
@@ -69,6 +73,7 @@ static lm_value falcon_build(lm_builder *b, const lm_config *c)
 /* The old forms ignore num_kv_heads: one head for all with multi_query, else one for each. */
 static lm_status read_forms(const lm_source *s, lm_config *c, lm_error *e)
 {
+    falcon  *own = lm_own_to_set(c);
     uint32_t norms, kv_heads;
     bool     grouped, multi_query, alibi, normed;
 
@@ -87,8 +92,9 @@ static lm_status read_forms(const lm_source *s, lm_config *c, lm_error *e)
         return lm_no_form(s, "num_ln_in_parallel_attn", "two norms belong to the new decoder architecture", e);
     c->n_kv_heads = grouped || s->kind == LM_GGUF ? kv_heads : multi_query ? 1 : c->n_heads;
     if (c->n_heads % c->n_kv_heads)
-        return lm_no_form(s, "num_kv_heads", "does not divide the number of query heads", e);
-    c->own_norms  = s->kind == LM_GGUF ? lm_has_tensor(s, "blk.0.attn_norm_2.weight") : norms == 2;
+        return lm_no_form(s, s->kind == LM_GGUF ? "falcon.attention.head_count_kv" : "num_kv_heads",
+                          "does not divide the number of query heads", e);
+    own->own_norms = s->kind == LM_GGUF ? lm_has_tensor(s, "blk.0.attn_norm_2.weight") : norms == 2;
     c->qkv_groups = s->kind == LM_GGUF ? 1 : c->n_kv_heads;
     c->attention  = lm_plain_attention(c);
     c->attention.alibi      = alibi ? 8 : 0;

@@ -46,29 +46,46 @@ extern const lm_family lm_family_openai_gpt;
 
 /* ---- Llama's decoder, which others vary (llama.c) ---- */
 
-/* Sizes, rotary embedding, biases as Llama reads them. */
+/* Sizes, activation and biases as Llama reads them; then the rotation of `lanes` of each head, and its scores. */
+lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e);
+lm_status lm_llama_rotation(const lm_source *s, uint32_t lanes, lm_config *c, lm_error *e);
+/* Both, all lanes rotated. */
 lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e);
 lm_value  lm_llama_build(lm_builder *b, const lm_config *c);
-/* Embedding, layers, last norm and head with the multipliers and caps of `c`; what a layer is, is the family's, and so may the norm be. */
+
+/* A decoder's parts; what is NULL is Llama's. */
+typedef lm_value lm_embed_builder(lm_builder *b, const lm_config *c);
 typedef lm_value lm_layer_builder(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
 typedef lm_value lm_norm_builder(lm_builder *b, const lm_config *c, const char *name, lm_value x);
-lm_value  lm_decoder_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer, lm_norm_builder *norm);
-lm_value  lm_llama_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer);
+typedef struct lm_decoder {
+    const char       *model_class;   /* of the decoder without its head: "%sModel" */
+    lm_embed_builder *embed;
+    lm_layer_builder *layer;         /* not NULL */
+    lm_norm_builder  *norm;          /* the last one */
+} lm_decoder;
+/* Embedding, layers, last norm and head. */
+lm_value  lm_decoder_frame(lm_builder *b, const lm_config *c, const lm_decoder *d);
+
+lm_value  lm_llama_embed(lm_builder *b, const lm_config *c);
 lm_value  lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
 lm_value  lm_biased_layer_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
-/* Rotation as the layer has it, scores, o_proj. */
-lm_value  lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_value q, lm_value k, lm_value v);
 lm_value  lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
 lm_value  lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x);
 extern const lm_name lm_llama_names[];
 
-/* The window of a GGUF file that does not carry one: 4096 for the shape of Mistral 7B v0.1 (v0.2 has another rotary base and
- * none), else 0 (mistral.c). */
-uint32_t lm_mistral_window(const lm_config *c);
+/* What attention is made of, inside its module: q_proj, k_proj and v_proj; the rotation; scores and o_proj. */
+typedef struct lm_heads { lm_value q, k, v; } lm_heads;
+lm_heads  lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x);
+void      lm_rotate_heads(lm_builder *b, const lm_config *c, const lm_rope_spec *rope, lm_heads *h);
+lm_value  lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_heads h);
+
+/* A window that GGUF files leave out and their shape gives away (unsaid_window.c). */
+void lm_unsaid_window(const lm_source *s, lm_config *c);
 
 /* ---- GPT-2's decoder, which others vary (gpt2.c) ---- */
 
 lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e);
+extern const lm_own_number lm_gpt2_own[];
 lm_value  lm_gpt2_build(lm_builder *b, const lm_config *c);
 /* Token and position embeddings, layers, last norm, head. */
 lm_value  lm_gpt2_frame(lm_builder *b, const lm_config *c, lm_layer_builder *block);
@@ -80,19 +97,28 @@ extern const lm_name lm_gpt2_names[];
 /* attention_types: layers that see everything and layers that see the window; without it they take turns (gpt_neo.c). */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e);
 
-/* Llama with four multipliers (granite.c). */
+/* Llama with four multipliers (granite.c): three of them in the family's own struct, that of the scores in c->attention. */
+typedef struct lm_granite { float embedding, residual, logits; } lm_granite;
+extern const lm_own_number lm_granite_own[];
 lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e);
+lm_value  lm_granite_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer);
 
 /* Gate and up in one projection (glm.c). */
 lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x);
 
 /* Gemma's (gemma.c), and what its second and third editions share (gemma2.c). `act`: config.json's word for the activation;
  * `largest`: layers of the model whose scores GGUF files scale in a way of their own. */
+lm_status lm_gemma_shape(const lm_source *s, const char *act, lm_config *c, lm_error *e);
 lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, lm_error *e);
+lm_value  lm_gemma_embed(lm_builder *b, const lm_config *c);
+lm_value  lm_gemma_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
 lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, lm_error *e);
-lm_value  lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
-lm_value  lm_gemma2_build(lm_builder *b, const lm_config *c);
+lm_value  lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, lm_layer_builder *attention);
+lm_value  lm_capped(lm_builder *b, lm_value logits, float cap);       /* 0: as they are */
 extern const lm_name lm_gemma2_names[];
+
+/* Llama's attention with each head of q and k normalised before the rotation (qwen3.c). */
+lm_value lm_normed_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
 
 /* use_sliding_window, max_window_layers, layer_types (qwen2.c). */
 lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e);

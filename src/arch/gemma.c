@@ -4,24 +4,58 @@
 
 #include "arch/families.h"
 
-lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, lm_error *e)
+lm_value lm_gemma_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
 {
-    lm_meta_value scalar;
+    lm_value y = lm_rms_norm(b, name, x, c->norm_eps);
 
-    LM_TRY(lm_llama_configure(s, c, e));
+    lm_stored_minus_one(b, y);
+    return y;
+}
+
+lm_value lm_gemma_embed(lm_builder *b, const lm_config *c)
+{
+    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sTextScaledWordEmbedding", c->vocab_size, c->hidden, sqrtf((float)c->hidden));
+
+    lm_say_padding(b, c);
+    return x;
+}
+
+static lm_value gemma_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_value h = lm_gemma_norm(b, c, "input_layernorm", x);
+    x          = lm_add(b, x, lm_llama_attention(b, c, layer, h));
+    h          = lm_gemma_norm(b, c, "post_attention_layernorm", x);
+    return lm_add(b, x, lm_llama_mlp(b, c, h));
+}
+
+static lm_value gemma_build(lm_builder *b, const lm_config *c)
+{
+    return lm_decoder_frame(b, c, &(lm_decoder){ .embed = lm_gemma_embed, .layer = gemma_layer, .norm = lm_gemma_norm });
+}
+
+lm_status lm_gemma_shape(const lm_source *s, const char *act, lm_config *c, lm_error *e)
+{
+    lm_meta_value both;
+
+    LM_TRY(lm_llama_shape(s, c, e));
     /* "gelu" in hidden_act of the first files means the tanh form, as everywhere else in the family */
     LM_TRY(lm_read_act(s, act, LM_ACT_GELU_TANH, c, e));
     if (strcmp(act, "hidden_act") == 0 && c->act == LM_ACT_GELU) {
         c->act       = LM_ACT_GELU_TANH;
         c->act_class = NULL;
     }
-    c->embed_factor  = sqrtf((float)c->hidden);
-    c->norm_plus_one = true;
-    c->bias_mlp      = false;
+    c->bias_mlp = false;
+    if (s->kind != LM_GGUF && lm_meta_get(s->meta, "use_bidirectional_attention", &both) && both.kind == LM_META_BOOL && both.b)
+        return lm_no_form(s, "use_bidirectional_attention", "attention in both directions has no form here", e);
+    return LM_OK;
+}
+
+lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_gemma_shape(s, act, c, e));
+    LM_TRY(lm_llama_rotation(s, c->head_dim, c, e));
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = false;
-    if (s->kind != LM_GGUF && lm_meta_get(s->meta, "use_bidirectional_attention", &scalar) && scalar.kind == LM_META_BOOL && scalar.b)
-        return lm_no_form(s, "use_bidirectional_attention", "attention in both directions has no form here", e);
     return LM_OK;
 }
 
@@ -37,7 +71,7 @@ const lm_family lm_family_gemma = {
     .gguf_archs   = (const char *const[]){ "gemma", NULL },
     .pad_token    = "0",
     .configure    = gemma_configure,
-    .build        = lm_llama_build,
+    .build        = gemma_build,
     .names        = lm_llama_names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 16 }, { "head_dim", 256 }, { "max_position_embeddings", 8192 },
                                           { "tie_word_embeddings", true }, { NULL, 0 } },

@@ -4,19 +4,35 @@
 
 #include "arch/families.h"
 
-lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+typedef struct gemma2 { float cap; } gemma2;     /* of the logits; 0: none */
+LM_OWN_FITS(gemma2);
+
+lm_value lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, lm_layer_builder *attention)
 {
-    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
-    h          = lm_llama_attention(b, c, layer, h);
-    x          = lm_add(b, x, lm_llama_norm(b, c, "post_attention_layernorm", h));
-    h          = lm_llama_norm(b, c, "pre_feedforward_layernorm", x);
+    lm_value h = lm_gemma_norm(b, c, "input_layernorm", x);
+    h          = attention(b, c, layer, h);
+    x          = lm_add(b, x, lm_gemma_norm(b, c, "post_attention_layernorm", h));
+    h          = lm_gemma_norm(b, c, "pre_feedforward_layernorm", x);
     h          = lm_llama_mlp(b, c, h);
-    return lm_add(b, x, lm_llama_norm(b, c, "post_feedforward_layernorm", h));
+    return lm_add(b, x, lm_gemma_norm(b, c, "post_feedforward_layernorm", h));
 }
 
-lm_value lm_gemma2_build(lm_builder *b, const lm_config *c)
+static lm_value gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    return lm_llama_frame(b, c, lm_gemma2_layer);
+    return lm_gemma2_layer(b, c, layer, x, lm_llama_attention);
+}
+
+lm_value lm_capped(lm_builder *b, lm_value logits, float cap)
+{
+    return cap > 0 ? lm_softcap(b, logits, cap) : logits;
+}
+
+static lm_value gemma2_build(lm_builder *b, const lm_config *c)
+{
+    const gemma2 *own    = lm_own(c);
+    lm_value      logits = lm_decoder_frame(b, c, &(lm_decoder){ .embed = lm_gemma_embed, .layer = gemma2_layer, .norm = lm_gemma_norm });
+
+    return lm_capped(b, logits, own->cap);
 }
 
 lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, lm_error *e)
@@ -32,10 +48,12 @@ lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, l
 
 static lm_status gemma2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
+    gemma2 *own = lm_own_to_set(c);
+
     LM_TRY(lm_gemma_configure(s, "hidden_activation", c, e));
     LM_TRY(lm_gemma2_scores(s, 46, c, e));
     LM_TRY(lm_read_optional_f32(s, "attn_logit_softcapping", "attn_logit_softcapping", 50, &c->attention.softcap, e));
-    LM_TRY(lm_read_optional_f32(s, "final_logit_softcapping", "final_logit_softcapping", 30, &c->final_softcap, e));
+    LM_TRY(lm_read_optional_f32(s, "final_logit_softcapping", "final_logit_softcapping", 30, &own->cap, e));
     LM_TRY(lm_read_window(s, 4096, c, e));
     return lm_read_window_pattern(s, NULL, 2, c, e);
 }
@@ -67,7 +85,7 @@ const lm_family lm_family_gemma2 = {
     .gguf_archs   = (const char *const[]){ "gemma2", NULL },
     .pad_token    = "0",
     .configure    = gemma2_configure,
-    .build        = lm_gemma2_build,
+    .build        = gemma2_build,
     .names        = lm_gemma2_names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "head_dim", 256 }, { "max_position_embeddings", 8192 },
                                           { "tie_word_embeddings", true }, { NULL, 0 } },

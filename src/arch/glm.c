@@ -2,6 +2,9 @@
  * q, k and v, gate and up in one projection. The models of 2025 (model_type glm4) also have norms behind both parts. */
 #include "arch/families.h"
 
+typedef struct glm { bool post_norms; } glm;     /* norms behind both parts too */
+LM_OWN_FITS(glm);
+
 lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x)
 {
     lm_push(b, "mlp", "%sMLP");
@@ -15,23 +18,27 @@ lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value glm_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
-    h          = lm_llama_attention(b, c, layer, h);
-    x          = lm_add(b, x, c->post_norm ? lm_llama_norm(b, c, "post_self_attn_layernorm", h) : h);
-    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
-    h          = lm_fused_mlp(b, c, h);
-    return lm_add(b, x, c->post_norm ? lm_llama_norm(b, c, "post_mlp_layernorm", h) : h);
+    const glm *own = lm_own(c);
+    lm_value   h   = lm_llama_norm(b, c, "input_layernorm", x);
+    h = lm_llama_attention(b, c, layer, h);
+    x = lm_add(b, x, own->post_norms ? lm_llama_norm(b, c, "post_self_attn_layernorm", h) : h);
+    h = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    h = lm_fused_mlp(b, c, h);
+    return lm_add(b, x, own->post_norms ? lm_llama_norm(b, c, "post_mlp_layernorm", h) : h);
 }
 
 static lm_value glm_build(lm_builder *b, const lm_config *c)
 {
-    return lm_llama_frame(b, c, glm_layer);
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = glm_layer });
 }
 
 static lm_status glm_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    c->rotary_part = 0.5;
-    LM_TRY(lm_llama_configure(s, c, e));
+    uint32_t lanes;
+
+    LM_TRY(lm_llama_shape(s, c, e));
+    LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", 0.5, c, &lanes, e));
+    LM_TRY(lm_llama_rotation(s, lanes, c, e));
     c->bias_o        = false;
     c->rope.pairing  = LM_ROPE_PAIR;
     c->rope.permuted = false;
@@ -40,7 +47,9 @@ static lm_status glm_configure(const lm_source *s, lm_config *c, lm_error *e)
 
 static lm_status glm4_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    c->post_norm = true;
+    glm *own = lm_own_to_set(c);
+
+    own->post_norms = true;
     return glm_configure(s, c, e);
 }
 

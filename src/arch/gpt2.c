@@ -5,6 +5,9 @@
 
 #include "arch/families.h"
 
+typedef struct gpt2 { bool scores_by_layer; } gpt2;      /* scores are divided by layer + 1 */
+LM_OWN_FITS(gpt2);
+
 static lm_value conv1d(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias)
 {
     lm_value y = lm_linear(b, name, x, out, bias);
@@ -14,12 +17,13 @@ static lm_value conv1d(lm_builder *b, const char *name, lm_value x, uint32_t out
 
 static lm_value gpt2_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
+    const gpt2       *own    = lm_own(c);
     lm_attention_spec scores = lm_layer_attention(c, layer);
     uint32_t          width  = c->n_heads * c->head_dim;
 
     lm_push(b, "attn", "%sAttention");
     lm_called_by_position(b);
-    if (c->scores_by_layer)
+    if (own->scores_by_layer)
         scores.scale /= (float)(layer + 1);
     lm_value qkv = conv1d(b, "c_attn", x, 3 * width, true);
     lm_value q   = lm_columns(b, "q", qkv, 1, 0, width);
@@ -54,7 +58,7 @@ lm_value lm_gpt2_frame(lm_builder *b, const lm_config *c, lm_layer_builder *bloc
 {
     lm_push(b, "transformer", "%sModel");
     lm_called_by_position(b);
-    lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
+    lm_value x = lm_embedding(b, "wte", c->vocab_size, c->hidden);
     x          = lm_add(b, x, lm_position_embed(b, "wpe", c->context_length, c->hidden, 0));
     lm_dropout(b, "drop", c->dropout[0], x);
     lm_push(b, "h", "ModuleList");
@@ -74,9 +78,14 @@ lm_value lm_gpt2_build(lm_builder *b, const lm_config *c)
     return lm_gpt2_frame(b, c, gpt2_block);
 }
 
+const lm_own_number lm_gpt2_own[] = {
+    { "scale_attn_by_inverse_layer_idx", NULL, LM_OWN_BOOL, offsetof(gpt2, scores_by_layer), 0, 1, false, false },
+    { 0 },
+};
+
 lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    bool scaled, by_layer;
+    bool scaled;
 
     LM_TRY(lm_read_vocabulary(s, c, e));
     LM_TRY(lm_read_u32(s, "n_embd", "embedding_length", 1, 1u << 20, -1, &c->hidden, e));
@@ -87,12 +96,11 @@ lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_f32(s, "layer_norm_epsilon", "attention.layer_norm_epsilon", 1e-20, 1, 1e-5, &c->norm_eps, e));
     LM_TRY(lm_read_act(s, "activation_function", LM_ACT_GELU_TANH, c, e));
     LM_TRY(lm_read_bool(s, "scale_attn_weights", NULL, true, &scaled, e));
-    LM_TRY(lm_read_bool(s, "scale_attn_by_inverse_layer_idx", NULL, false, &by_layer, e));
+    LM_TRY(lm_read_own(s, lm_gpt2_own, c, e));
     LM_TRY(lm_read_head_dim(s, "n_head", c, e));
-    c->n_kv_heads      = c->n_heads;
+    LM_TRY(lm_read_own_heads(s, c, e));
     c->attention       = lm_plain_attention(c);
     c->attention.scale = scaled ? c->attention.scale : 1;
-    c->scores_by_layer = by_layer;
     return LM_OK;
 }
 
@@ -122,6 +130,7 @@ const lm_family lm_family_gpt2 = {
     .dropout      = 0.1f,
     .configure    = lm_gpt2_configure,
     .build        = lm_gpt2_build,
+    .own          = lm_gpt2_own,
     .names        = lm_gpt2_names,
     .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",

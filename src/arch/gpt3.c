@@ -23,6 +23,7 @@ const lm_family lm_family_gpt3 = {
     .dropout      = 0.1f,
     .configure    = gpt3_configure,
     .build        = lm_gpt2_build,
+    .own          = lm_gpt2_own,
     .names        = (const lm_name[]){ { NULL, NULL } },
     .defaults     = (const lm_default[]){ { "tie_word_embeddings", true }, { NULL, 0 } },
     .keys         = (const char *const[]){ "n_embd", "n_layer", "n_head", "n_inner", "n_positions", "n_ctx", "layer_norm_epsilon",

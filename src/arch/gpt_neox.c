@@ -2,6 +2,9 @@
  * side by side, each behind a norm of its own. */
 #include "arch/families.h"
 
+typedef struct neox { const char *head; } neox;      /* the module that makes logits: checkpoints differ */
+LM_OWN_FITS(neox);
+
 /* Checkpoints store q, k and v of one head after another; GGUF all q, all k, all v. */
 static lm_value neox_attention(lm_builder *b, const lm_config *c, lm_value x)
 {
@@ -36,8 +39,10 @@ static lm_value neox_layer(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value neox_build(lm_builder *b, const lm_config *c)
 {
+    const neox *own = lm_own(c);
+
     lm_push(b, "gpt_neox", "%sModel");
-    lm_value x = lm_embed(b, "embed_in", c->vocab_size, c->hidden);
+    lm_value x = lm_embedding(b, "embed_in", c->vocab_size, c->hidden);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sLayer");
@@ -47,11 +52,12 @@ static lm_value neox_build(lm_builder *b, const lm_config *c)
     lm_pop(b);
     x = lm_layer_norm(b, "final_layer_norm", x, c->norm_eps, true);
     lm_pop(b);
-    return lm_head(b, c->head_name, x, c->vocab_size, c->tied ? "gpt_neox.embed_in" : NULL);
+    return lm_head(b, own->head, x, c->vocab_size, c->tied ? "gpt_neox.embed_in" : NULL);
 }
 
 static lm_status neox_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
+    neox    *own = lm_own_to_set(c);
     float    base;
     uint32_t lanes;
 
@@ -64,10 +70,9 @@ static lm_status neox_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_rope(s, lanes, (double)base, c, e));
     if (c->n_kv_heads != c->n_heads || c->head_dim * c->n_heads != c->hidden)
         return lm_no_form(s, "num_key_value_heads", "every head has its own keys and values in this family", e);
-    c->own_norms  = true;
     c->qkv_groups = s->kind == LM_GGUF ? 1 : c->n_heads;
     c->attention  = lm_plain_attention(c);
-    c->head_name  = lm_has_tensor(s, "lm_head.weight") ? "lm_head" : "embed_out";
+    own->head     = lm_has_tensor(s, "lm_head.weight") ? "lm_head" : "embed_out";
     return LM_OK;
 }
 

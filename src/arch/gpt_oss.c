@@ -2,15 +2,21 @@
  * experts in four bits with clamped gates, biases on everything. */
 #include "arch/families.h"
 
+typedef struct gpt_oss { float limit; } gpt_oss;     /* of the experts' gates: lm_expert_spec */
+LM_OWN_FITS(gpt_oss);
+
 static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
 {
+    const gpt_oss       *own     = lm_own(c);
+    const lm_expert_spec experts = {
+        .n_experts = c->route.n_experts, .top_k = c->route.top_k, .width = c->expert_width, .act = c->act, .limit = own->limit,
+        .bias = true, .names = { "gate_proj", "up_proj", "down_proj" }, .in_turns = true, .transposed = true,
+        .joined = "experts.gate_up_proj", .alone = "experts.down_proj",
+    };
+
     lm_push(b, "mlp", "%sMLP");
     lm_value scores = lm_linear(b, "router", x, c->route.n_experts, true);
-    lm_value y      = lm_experts_of(b, "experts", x, lm_route(b, scores, &c->route, NULL),
-                                    &(lm_expert_spec){ .n_experts = c->route.n_experts, .top_k = c->route.top_k, .width = c->expert_width,
-                                                       .act = c->act, .limit = c->gate_limit, .bias = true,
-                                                       .names = { "gate_proj", "up_proj", "down_proj" }, .in_turns = true, .turned = true,
-                                                       .joined = "experts.gate_up_proj", .alone = "experts.down_proj" });
+    lm_value y      = lm_experts_of(b, "experts", x, lm_route(b, scores, &c->route, NULL), &experts);
     lm_pop(b);
     return y;
 }
@@ -25,7 +31,7 @@ static lm_value gpt_oss_layer(lm_builder *b, const lm_config *c, uint32_t layer,
 
 static lm_value gpt_oss_build(lm_builder *b, const lm_config *c)
 {
-    return lm_llama_frame(b, c, gpt_oss_layer);
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = gpt_oss_layer });
 }
 
 /* Four bits are recognised by the tensors; any other kind of quantisation has no form. */
@@ -52,6 +58,11 @@ static lm_status unsaid_rope(const lm_source *s, lm_config *c, lm_error *e)
     return lm_read_u32(s, "original_max_position_embeddings", NULL, 1, UINT32_MAX, 4096, &c->rope.original_context, e);
 }
 
+static const lm_own_number gpt_oss_own[] = {
+    { "swiglu_limit", NULL, LM_OWN_F32, offsetof(gpt_oss, limit), 1e-6, 1e9, 7, false },
+    { 0 },
+};
+
 static lm_status gpt_oss_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     float alpha;
@@ -60,7 +71,7 @@ static lm_status gpt_oss_configure(const lm_source *s, lm_config *c, lm_error *e
     LM_TRY(lm_llama_configure(s, c, e));
     LM_TRY(unsaid_rope(s, c, e));
     LM_TRY(lm_read_f32(s, "swiglu_alpha", NULL, 0, 1e6, 1.702, &alpha, e));
-    LM_TRY(lm_read_f32(s, "swiglu_limit", NULL, 1e-6, 1e9, 7, &c->gate_limit, e));
+    LM_TRY(lm_read_own(s, gpt_oss_own, c, e));
     if (alpha != 1.702f)
         return lm_no_form(s, "swiglu_alpha", "gates by another sigmoid than that of 1.702 x have no form here", e);
     c->act             = LM_ACT_GELU_QUICK;
@@ -103,6 +114,7 @@ const lm_family lm_family_gpt_oss = {
     .gguf_archs   = (const char *const[]){ "gpt-oss", NULL },
     .configure    = gpt_oss_configure,
     .build        = gpt_oss_build,
+    .own          = gpt_oss_own,
     .names        = names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 8 }, { "head_dim", 64 }, { "max_position_embeddings", 131072 },
                                           { "rms_norm_eps", 1e-5 }, { "rope_theta", 150000 }, { "attention_bias", true },

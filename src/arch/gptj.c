@@ -32,7 +32,7 @@ static lm_value gptj_block(lm_builder *b, const lm_config *c, lm_value x)
 static lm_value gptj_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "transformer", "%sModel");
-    lm_value x = lm_embed(b, "wte", c->vocab_size, c->hidden);
+    lm_value x = lm_embedding(b, "wte", c->vocab_size, c->hidden);
     lm_dropout(b, "drop", c->dropout[0], x);
     lm_push(b, "h", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
@@ -67,7 +67,7 @@ static lm_status gptj_configure(const lm_source *s, lm_config *c, lm_error *e)
         return lm_no_form(s, "head_dim", "heads times width must be the width of the model", e);
     LM_TRY(lm_read_u32(s, "rotary_dim", NULL, 2, c->head_dim, 64, &lanes, e));
     if (lanes > c->head_dim)
-        return lm_no_form(s, "rotary_dim", "64 lanes, which it means when it is missing, are more than a head has", e);
+        return lm_no_form(s, "rotary_dim", "missing; its default of 64 dimensions exceeds the head size", e);
     LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
     c->rope.pairing = LM_ROPE_PAIR;
     c->n_kv_heads   = c->n_heads;

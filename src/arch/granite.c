@@ -2,32 +2,51 @@
  * the logits are divided. */
 #include "arch/families.h"
 
+LM_OWN_FITS(lm_granite);
+
 static lm_value granite_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_value h = lm_rms_norm(b, "input_layernorm", x, c->norm_eps);
-    x          = lm_add(b, x, lm_scale(b, lm_llama_attention(b, c, layer, h), c->residual_scale));
-    h          = lm_rms_norm(b, "post_attention_layernorm", x, c->norm_eps);
-    return lm_add(b, x, lm_scale(b, lm_llama_mlp(b, c, h), c->residual_scale));
+    const lm_granite *own = lm_own(c);
+    lm_value          h   = lm_llama_norm(b, c, "input_layernorm", x);
+    x = lm_add(b, x, lm_scale(b, lm_llama_attention(b, c, layer, h), own->residual));
+    h = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    return lm_add(b, x, lm_scale(b, lm_llama_mlp(b, c, h), own->residual));
+}
+
+static lm_value granite_embed(lm_builder *b, const lm_config *c)
+{
+    const lm_granite *own = lm_own(c);
+
+    return lm_scale(b, lm_llama_embed(b, c), own->embedding);
+}
+
+lm_value lm_granite_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer)
+{
+    const lm_granite *own    = lm_own(c);
+    lm_value          logits = lm_decoder_frame(b, c, &(lm_decoder){ .embed = granite_embed, .layer = layer });
+
+    return lm_scale(b, logits, 1 / own->logits);
 }
 
 static lm_value granite_build(lm_builder *b, const lm_config *c)
 {
-    return lm_llama_frame(b, c, granite_layer);
+    return lm_granite_frame(b, c, granite_layer);
 }
 
-/* GGUF leaves a multiplier of 1 out, and writes none for the scores where the file gives none. */
+const lm_own_number lm_granite_own[] = {
+    { "embedding_multiplier", "embedding_scale", LM_OWN_F32, offsetof(lm_granite, embedding), 1e-6, 1e6, 1, false },
+    { "residual_multiplier", "residual_scale", LM_OWN_F32, offsetof(lm_granite, residual), 1e-6, 1e6, 1, false },
+    { "logits_scaling", "logit_scale", LM_OWN_F32, offsetof(lm_granite, logits), 1e-6, 1e6, 1, true },
+    { 0 },
+};
+
+/* GGUF writes no multiplier for the scores where the file gives none. */
 lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    float scores;
-
     LM_TRY(lm_llama_configure(s, c, e));
-    LM_TRY(lm_read_f32(s, "embedding_multiplier", "embedding_scale", 1e-6, 1e6, 1, &c->embedding_scale, e));
-    LM_TRY(lm_read_f32(s, "residual_multiplier", "residual_scale", 1e-6, 1e6, 1, &c->residual_scale, e));
-    LM_TRY(lm_read_f32(s, "logits_scaling", "logit_scale", 1e-6, 1e6, 1, &c->logit_divisor, e));
-    LM_TRY(lm_read_f32(s, "attention_multiplier", "attention.scale", 1e-6, 1e6, s->kind == LM_GGUF ? (double)c->attention.scale : 1,
-                       &scores, e));
-    c->attention.scale = scores;
-    return LM_OK;
+    LM_TRY(lm_read_own(s, lm_granite_own, c, e));
+    return lm_read_f32(s, "attention_multiplier", "attention.scale", 1e-6, 1e6, s->kind == LM_GGUF ? (double)c->attention.scale : 1,
+                       &c->attention.scale, e);
 }
 
 const lm_family lm_family_granite = {
@@ -37,6 +56,7 @@ const lm_family lm_family_granite = {
     .gguf_archs   = (const char *const[]){ "granite", NULL },
     .configure    = lm_granite_configure,
     .build        = granite_build,
+    .own          = lm_granite_own,
     .names        = lm_llama_names,
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "mlp_bias", "embedding_multiplier", "residual_multiplier",
                                            "attention_multiplier", "logits_scaling", NULL },

@@ -2,6 +2,12 @@
  * gates and factors folders keep in one tensor. */
 #include "arch/families.h"
 
+typedef struct granite_moe {
+    lm_granite granite;              /* first: lm_granite_own and the frame look for it there */
+    bool       shared_apart;         /* the shared MLP's gate and up are tensors of their own, as in GGUF */
+} granite_moe;
+LM_OWN_FITS(granite_moe);
+
 static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
 {
     lm_push(b, "block_sparse_moe", "%sMoE");
@@ -19,11 +25,12 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
 /* GGUF keeps gate and up apart. */
 static lm_value shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
 {
-    uint32_t w = c->shared_width;
-    lm_value gate, up;
+    const granite_moe *own = lm_own(c);
+    uint32_t           w   = c->shared_width;
+    lm_value           gate, up;
 
     lm_push(b, "shared_mlp", "%sMLP");
-    if (c->shared_apart) {
+    if (own->shared_apart) {
         gate = lm_linear(b, "gate_linear", x, w, false);
         up   = lm_linear(b, "up_linear", x, w, false);
     } else {
@@ -38,29 +45,32 @@ static lm_value shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value granite_moe_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
-    x          = lm_add(b, x, lm_scale(b, lm_llama_attention(b, c, layer, h), c->residual_scale));
+    const lm_granite *own = lm_own(c);
+    lm_value          h   = lm_llama_norm(b, c, "input_layernorm", x);
+    x          = lm_add(b, x, lm_scale(b, lm_llama_attention(b, c, layer, h), own->residual));
     h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
     lm_value y = moe(b, c, h);
     if (c->shared_width)
         y = lm_add(b, y, shared_mlp(b, c, h));
-    return lm_add(b, x, lm_scale(b, y, c->residual_scale));
+    return lm_add(b, x, lm_scale(b, y, own->residual));
 }
 
 static lm_value granite_moe_build(lm_builder *b, const lm_config *c)
 {
-    return lm_llama_frame(b, c, granite_moe_layer);
+    return lm_granite_frame(b, c, granite_moe_layer);
 }
 
 static lm_status granite_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
+    granite_moe *own = lm_own_to_set(c);
+
     LM_TRY(lm_granite_configure(s, c, e));
     c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };
     LM_TRY(lm_read_u32(s, "num_local_experts", "expert_count", 1, LM_MAX_EXPERTS, 8, &c->route.n_experts, e));
     LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, 2, &c->route.top_k, e));
     LM_TRY(lm_read_u32(s, "shared_intermediate_size", "expert_shared_feed_forward_length", 0, 1u << 20, 0, &c->shared_width, e));
     c->expert_width = c->intermediate;
-    c->shared_apart = s->kind == LM_GGUF;
+    own->shared_apart = s->kind == LM_GGUF;
     return LM_OK;
 }
 
@@ -91,6 +101,7 @@ const lm_family lm_family_granite_moe = {
     .gguf_archs   = (const char *const[]){ "granitemoe", NULL },
     .configure    = granite_moe_configure,
     .build        = granite_moe_build,
+    .own          = lm_granite_own,
     .names        = names,
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "embedding_multiplier", "residual_multiplier",
                                            "attention_multiplier", "logits_scaling", "num_local_experts", "num_experts_per_tok",

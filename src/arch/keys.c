@@ -75,7 +75,7 @@ static bool neutral(const lm_meta_value *v)
 }
 
 /* How published weights are stored changes nothing of the model: a description goes on without it, weights cannot be read. */
-static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_buf *warnings, lm_error *e)
+static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_text *warnings, lm_error *e)
 {
     lm_view       key, method = LM_VIEW("an unnamed method");
     lm_meta_value member;
@@ -89,13 +89,15 @@ static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
     if (warnings)
-        lm_buf_printf(warnings, "quantization_config: the published weights are quantised by %.*s; they are counted as if they were not\n",
-                      (int)(method.size < 40 ? method.size : 40), method.data);
+        lm_text_printf(
+            warnings,
+            "quantization_config: the published weights are quantised by %.*s; they are counted as if they were not\n",
+            (int)(method.size < 40 ? method.size : 40), method.data);
     return LM_OK;
 }
 
 /* `path`: the whole name, "attn_config/alibi" for a member of an object. */
-static lm_status check(const lm_source *s, const lm_family *f, const char *path, lm_view key, const lm_meta_value *v, lm_buf *warnings,
+static lm_status check(const lm_source *s, const lm_family *f, const char *path, lm_view key, const lm_meta_value *v, lm_text *warnings,
                        lm_error *e)
 {
     if (listed(f->keys, lm_view_of(path)) || neutral(v))
@@ -107,7 +109,7 @@ static lm_status check(const lm_source *s, const lm_family *f, const char *path,
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
     if (warnings)
-        lm_buf_printf(warnings, "config key \"%s\" is not known and has no effect\n", path);
+        lm_text_printf(warnings, "config key \"%s\" is not known and has no effect\n", path);
     return LM_OK;
 }
 
@@ -120,7 +122,7 @@ static bool reads_members(const lm_family *f, lm_view key)
     return false;
 }
 
-lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_buf *warnings, lm_error *e)
+lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_text *warnings, lm_error *e)
 {
     lm_view       key, inner;
     lm_meta_value v, member;
@@ -139,6 +141,63 @@ lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_buf *warnings
                      (int)(inner.size < 40 ? inner.size : 40), inner.data);
             LM_TRY(listed(common, inner) ? LM_OK : check(s, f, path, inner, &member, warnings, e));
         }
+    }
+    return LM_OK;
+}
+
+/* ---- GGUF ---- */
+
+/* Of every architecture: what the file says of how it was made, or what only other tools read. */
+static const char *const unread[] = {
+    "rope.scaling.finetuned", "nextn_predict_layers", "tensor_data_layout", "attention.causal", NULL,
+};
+
+/* Written where q and k stand as the family's converters leave them; nobody has written another word. */
+static const char *const layouts[] = { "Meta AI original pth", "jploski", "reference", NULL };
+
+static bool is_asked(const lm_text *asked, lm_view key)
+{
+    for (size_t at = 0; at < asked->size; at += strlen(asked->data + at) + 1)
+        if (lm_view_is(key, asked->data + at))
+            return true;
+    return false;
+}
+
+static lm_status refuse(const lm_source *s, const char *key, const char *what, lm_error *e)
+{
+    lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "%s", what);
+    return lm_fail_in(e, lm_meta_file(s->meta));
+}
+
+/* Those of `unread` that could say what is not so. */
+static lm_status check_unread(const lm_source *s, lm_error *e)
+{
+    char    key[128];
+    lm_view layout;
+    bool    causal = true;
+
+    if (lm_meta_has(s->meta, lm_gguf_key(s, "attention.causal", key, sizeof key)))
+        LM_TRY(lm_meta_bool(s->meta, key, &causal, e));
+    if (!causal)
+        return refuse(s, key, "attention in both directions has no form here", e);
+    if (!lm_meta_has(s->meta, lm_gguf_key(s, "tensor_data_layout", key, sizeof key)))
+        return LM_OK;
+    LM_TRY(lm_meta_string(s->meta, key, &layout, e));
+    return listed(layouts, layout) ? LM_OK : refuse(s, key, "names a layout that is not known", e);
+}
+
+lm_status lm_check_gguf_keys(const lm_source *s, lm_error *e)
+{
+    size_t        prefix = strlen(s->arch);
+    lm_view       key;
+    lm_meta_value v;
+
+    LM_TRY(check_unread(s, e));
+    for (size_t i = 0; lm_meta_entry(s->meta, i, &key, &v); i++) {
+        if (key.size <= prefix || memcmp(key.data, s->arch, prefix) != 0 || key.data[prefix] != '.' || is_asked(s->asked, key))
+            continue;
+        if (!neutral(&v) && !listed(unread, (lm_view){ key.data + prefix + 1, key.size - prefix - 1 }))
+            lm_source_warn(s, "key \"%.*s\" has no effect on this model", (int)(key.size < 128 ? key.size : 128), key.data);
     }
     return LM_OK;
 }

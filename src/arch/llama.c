@@ -5,11 +5,7 @@
 
 lm_value lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
 {
-    lm_value y = lm_rms_norm(b, name, x, c->norm_eps);
-
-    if (c->norm_plus_one)
-        lm_stored_minus_one(b, y);
-    return y;
+    return lm_rms_norm(b, name, x, c->norm_eps);
 }
 
 lm_value lm_biased_layer_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
@@ -17,39 +13,34 @@ lm_value lm_biased_layer_norm(lm_builder *b, const lm_config *c, const char *nam
     return lm_layer_norm(b, name, x, c->norm_eps, true);
 }
 
-/* Each head alone, or all lanes as one row. */
-static lm_value norm_heads(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t n_heads)
+lm_heads lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x)
 {
-    lm_value y = lm_rms_norm_heads(b, name, x, c->qk_norm_whole ? 1 : n_heads, c->norm_eps);
+    lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, c->bias_qkv);
+    lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
+    lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
 
-    if (c->norm_plus_one)
-        lm_stored_minus_one(b, y);
-    return y;
+    return (lm_heads){ q, k, v };
 }
 
-lm_value lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_value q, lm_value k, lm_value v)
+void lm_rotate_heads(lm_builder *b, const lm_config *c, const lm_rope_spec *rope, lm_heads *h)
 {
-    lm_attention_spec   scores = lm_layer_attention(c, layer);
-    const lm_rope_spec *rope   = c->rope_local.dim && !c->full[layer] ? &c->rope_local : &c->rope;
+    h->q = lm_rope(b, h->q, c->n_heads, rope);
+    h->k = lm_rope(b, h->k, c->n_kv_heads, rope);
+}
 
-    if (!c->no_rope[layer]) {
-        q = lm_rope(b, q, c->n_heads, rope);
-        k = lm_rope(b, k, c->n_kv_heads, rope);
-    }
-    return lm_linear(b, "o_proj", lm_attention(b, q, k, v, &scores), c->hidden, c->bias_o);
+lm_value lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_heads h)
+{
+    lm_attention_spec scores = lm_layer_attention(c, layer);
+
+    return lm_linear(b, "o_proj", lm_attention(b, h.q, h.k, h.v, &scores), c->hidden, c->bias_o);
 }
 
 lm_value lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
     lm_push(b, "self_attn", "%sAttention");
-    lm_value q = lm_linear(b, "q_proj", x, c->n_heads * c->head_dim, c->bias_qkv);
-    lm_value k = lm_linear(b, "k_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
-    lm_value v = lm_linear(b, "v_proj", x, c->n_kv_heads * c->head_dim, c->bias_qkv);
-    if (c->qk_norm) {
-        q = norm_heads(b, c, "q_norm", q, c->n_heads);
-        k = norm_heads(b, c, "k_norm", k, c->n_kv_heads);
-    }
-    lm_value o = lm_llama_scores(b, c, layer, q, k, v);
+    lm_heads h = lm_llama_heads(b, c, x);
+    lm_rotate_heads(b, c, &c->rope, &h);
+    lm_value o = lm_llama_scores(b, c, layer, h);
     lm_pop(b);
     return o;
 }
@@ -72,37 +63,37 @@ static lm_value llama_layer(lm_builder *b, const lm_config *c, uint32_t layer, l
     return lm_add(b, x, lm_llama_mlp(b, c, h));
 }
 
-lm_value lm_decoder_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer, lm_norm_builder *norm)
+lm_value lm_llama_embed(lm_builder *b, const lm_config *c)
 {
-    lm_push(b, "model", c->model_class ? c->model_class : "%sModel");
-    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sTextScaledWordEmbedding", c->vocab_size, c->hidden, c->embed_factor);
+    lm_value x = lm_embedding(b, "embed_tokens", c->vocab_size, c->hidden);
+
     lm_say_padding(b, c);
-    x = lm_scale(b, x, c->embedding_scale);
+    return x;
+}
+
+lm_value lm_decoder_frame(lm_builder *b, const lm_config *c, const lm_decoder *d)
+{
+    lm_push(b, "model", d->model_class ? d->model_class : "%sModel");
+    lm_value x = d->embed ? d->embed(b, c) : lm_llama_embed(b, c);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sDecoderLayer");
-        x = layer(b, c, i, x);
+        x = d->layer(b, c, i, x);
         lm_pop(b);
     }
     lm_pop(b);
-    x = norm(b, c, "norm", x);
+    x = d->norm ? d->norm(b, c, "norm", x) : lm_llama_norm(b, c, "norm", x);
     lm_leaf(b, "rotary_emb", "%sRotaryEmbedding");
     lm_pop(b);
-    x = lm_scale(b, lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL), 1 / c->logit_divisor);
-    return c->final_softcap > 0 ? lm_softcap(b, x, c->final_softcap) : x;
-}
-
-lm_value lm_llama_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer)
-{
-    return lm_decoder_frame(b, c, layer, lm_llama_norm);
+    return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.embed_tokens" : NULL);
 }
 
 lm_value lm_llama_build(lm_builder *b, const lm_config *c)
 {
-    return lm_llama_frame(b, c, llama_layer);
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = llama_layer });
 }
 
-lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
+lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_sizes(s, c, e));
     LM_TRY(lm_read_act(s, "hidden_act", LM_ACT_SILU, c, e));
@@ -110,24 +101,28 @@ lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
         c->bias_qkv = lm_has_tensor(s, "blk.0.attn_q.bias");
         c->bias_o   = lm_has_tensor(s, "blk.0.attn_output.bias");
         c->bias_mlp = lm_has_tensor(s, "blk.0.ffn_gate.bias");
-    } else {
-        LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
-        LM_TRY(lm_read_bool(s, "mlp_bias", NULL, false, &c->bias_mlp, e));
-        c->bias_o = c->bias_qkv;
+        return LM_OK;
     }
-    uint32_t lanes = c->head_dim;
-    if (c->rotary_part > 0)
-        LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", c->rotary_part, c, &lanes, e));
-    LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
-    c->rope.pairing = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
-    c->rope.permuted = s->kind == LM_GGUF;
-    c->attention = lm_plain_attention(c);
-    if (s->kind == LM_GGUF) {        /* Mistral's files are of this architecture; a window is obeyed where one is written */
-        char key[128];
-        LM_TRY(lm_read_window(s, lm_mistral_window(c), c, e));
-        c->window_assumed = c->attention.window && !lm_meta_has(s->meta, lm_gguf_key(s, "attention.sliding_window", key, sizeof key));
-    }
+    LM_TRY(lm_read_bool(s, "attention_bias", NULL, false, &c->bias_qkv, e));
+    LM_TRY(lm_read_bool(s, "mlp_bias", NULL, false, &c->bias_mlp, e));
+    c->bias_o = c->bias_qkv;
     return LM_OK;
+}
+
+/* Mistral's GGUF files are of this architecture too: a window is obeyed where one is written. */
+lm_status lm_llama_rotation(const lm_source *s, uint32_t lanes, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
+    c->rope.pairing  = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
+    c->rope.permuted = s->kind == LM_GGUF;
+    c->attention     = lm_plain_attention(c);
+    return s->kind == LM_GGUF ? lm_read_window(s, 0, c, e) : LM_OK;
+}
+
+lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e)
+{
+    LM_TRY(lm_llama_shape(s, c, e));
+    return lm_llama_rotation(s, c->head_dim, c, e);
 }
 
 const lm_name lm_llama_names[] = {
@@ -155,6 +150,7 @@ const lm_family lm_family_llama = {
     .gguf_archs   = (const char *const[]){ "llama", NULL },
     .configure    = lm_llama_configure,
     .build        = lm_llama_build,
+    .gguf_unsaid  = lm_unsaid_window,
     .names        = lm_llama_names,
     .keys         = (const char *const[]){ "attention_bias", "mlp_bias", "hidden_act", "pretraining_tp", "rope_interleaved", NULL },
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "blk.*.attn_rot_embd", "rope_freqs.weight", NULL },

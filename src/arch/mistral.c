@@ -3,14 +3,6 @@
  * A config.json without `sliding_window` means 4096; null means none. Its GGUF files are of architecture llama. */
 #include "arch/families.h"
 
-uint32_t lm_mistral_window(const lm_config *c)
-{
-    bool v01 = c->hidden == 4096 && c->intermediate == 14336 && c->n_layers == 32 && c->n_heads == 32 && c->n_kv_heads == 8 &&
-               c->context_length == 32768 && c->rope.base == 10000;
-
-    return v01 ? 4096 : 0;
-}
-
 static lm_status mistral_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_llama_configure(s, c, e));

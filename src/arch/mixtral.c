@@ -23,7 +23,7 @@ static lm_value mixtral_layer(lm_builder *b, const lm_config *c, uint32_t layer,
 
 static lm_value mixtral_build(lm_builder *b, const lm_config *c)
 {
-    return lm_llama_frame(b, c, mixtral_layer);
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = mixtral_layer });
 }
 
 static lm_status mixtral_configure(const lm_source *s, lm_config *c, lm_error *e)

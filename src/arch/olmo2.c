@@ -1,9 +1,22 @@
 /* olmo2.c - OLMo 2 (arXiv 2501.00656): norms behind attention and MLP and none before, q and k normalised over all heads. */
 #include "arch/families.h"
 
+/* All lanes of q, and of k, as one row. */
+static lm_value olmo2_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    lm_push(b, "self_attn", "%sAttention");
+    lm_heads h = lm_llama_heads(b, c, x);
+    h.q        = lm_rms_norm_heads(b, "q_norm", h.q, 1, c->norm_eps);
+    h.k        = lm_rms_norm_heads(b, "k_norm", h.k, 1, c->norm_eps);
+    lm_rotate_heads(b, c, &c->rope, &h);
+    lm_value o = lm_llama_scores(b, c, layer, h);
+    lm_pop(b);
+    return o;
+}
+
 static lm_value olmo2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    lm_value h = lm_llama_attention(b, c, layer, x);
+    lm_value h = olmo2_attention(b, c, layer, x);
     x          = lm_add(b, x, lm_llama_norm(b, c, "post_attention_layernorm", h));
     h          = lm_llama_mlp(b, c, x);
     return lm_add(b, x, lm_llama_norm(b, c, "post_feedforward_layernorm", h));
@@ -11,13 +24,12 @@ static lm_value olmo2_layer(lm_builder *b, const lm_config *c, uint32_t layer, l
 
 static lm_value olmo2_build(lm_builder *b, const lm_config *c)
 {
-    return lm_llama_frame(b, c, olmo2_layer);
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = olmo2_layer });
 }
 
 static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_llama_configure(s, c, e));
-    c->qk_norm = c->qk_norm_whole = true;
     c->bias_mlp      = false;
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = false;

@@ -31,7 +31,7 @@ static lm_value gpt_block(lm_builder *b, const lm_config *c, lm_value x)
 static lm_value gpt_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "transformer", "%sModel");
-    lm_value x = lm_embed(b, "tokens_embed", c->vocab_size, c->hidden);
+    lm_value x = lm_embedding(b, "tokens_embed", c->vocab_size, c->hidden);
     x          = lm_add(b, x, lm_position_embed(b, "positions_embed", c->context_length, c->hidden, 0));
     lm_dropout(b, "drop", c->dropout[0], x);
     lm_push(b, "h", "ModuleList");

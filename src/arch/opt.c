@@ -2,6 +2,12 @@
  * model, whose embedding is also narrower than the rest. */
 #include "arch/families.h"
 
+typedef struct opt {
+    uint32_t embed_width;            /* of the embedding; projections join it to `hidden` where it is another */
+    bool     post_norm, final_norm;  /* norms after each part instead of before; a norm before the head */
+} opt;
+LM_OWN_FITS(opt);
+
 #define FIRST_POSITION 2             /* rows 0 and 1 of the table belonged to padding */
 
 static lm_value opt_attention(lm_builder *b, const lm_config *c, lm_value x)
@@ -23,7 +29,9 @@ static lm_value opt_mlp(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value opt_layer(lm_builder *b, const lm_config *c, lm_value x)
 {
-    if (c->post_norm) {
+    const opt *own = lm_own(c);
+
+    if (own->post_norm) {
         x = lm_layer_norm(b, "self_attn_layer_norm", lm_add(b, x, opt_attention(b, c, x)), c->norm_eps, true);
         return lm_layer_norm(b, "final_layer_norm", lm_add(b, x, opt_mlp(b, c, x)), c->norm_eps, true);
     }
@@ -33,12 +41,14 @@ static lm_value opt_layer(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value opt_build(lm_builder *b, const lm_config *c)
 {
+    const opt *own = lm_own(c);
+
     lm_push(b, "model", "%sModel");
     lm_push(b, "decoder", "%sDecoder");
-    lm_value x = lm_embed(b, "embed_tokens", c->vocab_size, c->embed_width);
+    lm_value x = lm_embedding(b, "embed_tokens", c->vocab_size, own->embed_width);
     lm_say_padding(b, c);
     lm_value p = lm_position_embed(b, "embed_positions", c->context_length + FIRST_POSITION, c->hidden, FIRST_POSITION);
-    if (c->embed_width != c->hidden)
+    if (own->embed_width != c->hidden)
         x = lm_linear(b, "project_in", x, c->hidden, false);
     x = lm_add(b, x, p);
     lm_push(b, "layers", "ModuleList");
@@ -48,10 +58,10 @@ static lm_value opt_build(lm_builder *b, const lm_config *c)
         lm_pop(b);
     }
     lm_pop(b);
-    if (c->final_norm)
+    if (own->final_norm)
         x = lm_layer_norm(b, "final_layer_norm", x, c->norm_eps, true);
-    if (c->embed_width != c->hidden)
-        x = lm_linear(b, "project_out", x, c->embed_width, false);
+    if (own->embed_width != c->hidden)
+        x = lm_linear(b, "project_out", x, own->embed_width, false);
     lm_pop(b);
     lm_pop(b);
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "model.decoder.embed_tokens" : NULL);
@@ -59,6 +69,7 @@ static lm_value opt_build(lm_builder *b, const lm_config *c)
 
 static lm_status opt_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
+    opt *own = lm_own_to_set(c);
     bool before, removed, bias, affine;
 
     LM_TRY(lm_read_vocabulary(s, c, e));
@@ -66,7 +77,7 @@ static lm_status opt_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_u32(s, "num_hidden_layers", NULL, 1, LM_MAX_LAYERS, -1, &c->n_layers, e));
     LM_TRY(lm_read_u32(s, "num_attention_heads", NULL, 1, 1024, -1, &c->n_heads, e));
     LM_TRY(lm_read_u32(s, "ffn_dim", NULL, 1, 1u << 20, -1, &c->intermediate, e));
-    LM_TRY(lm_read_u32(s, "word_embed_proj_dim", NULL, 1, 1u << 20, c->hidden, &c->embed_width, e));
+    LM_TRY(lm_read_u32(s, "word_embed_proj_dim", NULL, 1, 1u << 20, c->hidden, &own->embed_width, e));
     LM_TRY(lm_read_u32(s, "max_position_embeddings", NULL, 1, 1u << 24, 2048, &c->context_length, e));
     LM_TRY(lm_read_act(s, "activation_function", LM_ACT_RELU, c, e));
     LM_TRY(lm_read_bool(s, "do_layer_norm_before", NULL, true, &before, e));
@@ -81,8 +92,8 @@ static lm_status opt_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->norm_eps   = 1e-5f;
     c->n_kv_heads = c->n_heads;
     c->attention  = lm_plain_attention(c);
-    c->post_norm  = !before;
-    c->final_norm = before && !removed;
+    own->post_norm  = !before;
+    own->final_norm = before && !removed;
     c->bias_qkv = c->bias_o = c->bias_mlp = bias;
     return LM_OK;
 }

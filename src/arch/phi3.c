@@ -8,10 +8,12 @@ static lm_value phi3_attention(lm_builder *b, const lm_config *c, uint32_t layer
 
     lm_push(b, "self_attn", "%sAttention");
     lm_value all = lm_linear(b, "qkv_proj", x, heads + 2 * kv, false);
-    lm_value q   = lm_columns(b, "q", all, 1, 0, heads);
-    lm_value k   = lm_columns(b, "k", all, 1, heads, kv);
-    lm_value v   = lm_columns(b, "v", all, 1, heads + kv, kv);
-    lm_value o   = lm_llama_scores(b, c, layer, q, k, v);
+    lm_heads h;
+    h.q = lm_columns(b, "q", all, 1, 0, heads);
+    h.k = lm_columns(b, "k", all, 1, heads, kv);
+    h.v = lm_columns(b, "v", all, 1, heads + kv, kv);
+    lm_rotate_heads(b, c, &c->rope, &h);
+    lm_value o = lm_llama_scores(b, c, layer, h);
     lm_pop(b);
     return o;
 }
@@ -29,13 +31,16 @@ static lm_value phi3_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm
 
 static lm_value phi3_build(lm_builder *b, const lm_config *c)
 {
-    return lm_llama_frame(b, c, phi3_layer);
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = phi3_layer });
 }
 
 static lm_status phi3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    c->rotary_part = 1;
-    LM_TRY(lm_llama_configure(s, c, e));
+    uint32_t lanes;
+
+    LM_TRY(lm_llama_shape(s, c, e));
+    LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", 1, c, &lanes, e));
+    LM_TRY(lm_llama_rotation(s, lanes, c, e));
     c->bias_qkv = c->bias_o = c->bias_mlp = false;
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = false;

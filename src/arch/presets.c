@@ -137,6 +137,7 @@ static lm_status several(const char *name, const words *given, int quality, size
 
 lm_status lm_preset_find(const char *name, const lm_preset **out, lm_error *e)
 {
+    LM_GIVEN(e, name && out);
     const lm_preset *found[3] = { NULL };
     size_t           n[3]     = { 0 };
     words            given;
@@ -159,6 +160,6 @@ lm_status lm_preset_find(const char *name, const lm_preset **out, lm_error *e)
     if (near)
         lm_fail_hint(e, "did you mean %s?", near->name);
     else
-        lm_fail_hint(e, "lamina presets lists them");
+        lm_fail_hint(e, "`presets` lists them");
     return LM_NOT_FOUND;
 }

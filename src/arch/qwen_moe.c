@@ -2,6 +2,11 @@
  * in all layers or some. Qwen2's also have a shared expert behind a gate of one lane. */
 #include "arch/families.h"
 
+typedef struct qwen_moe {
+    bool dense[LM_MAX_LAYERS];       /* layers with a plain MLP */
+} qwen_moe;
+LM_OWN_FITS(qwen_moe);
+
 static lm_value experts(lm_builder *b, const lm_config *c, lm_value x)
 {
     static const char *const names[3] = { "gate_proj", "up_proj", "down_proj" };
@@ -30,36 +35,53 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
     return y;
 }
 
-static lm_value layer_of(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+static lm_value layer_with(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, lm_layer_builder *attention)
 {
-    lm_value h = lm_llama_norm(b, c, "input_layernorm", x);
-    x          = lm_add(b, x, lm_llama_attention(b, c, layer, h));
-    h          = lm_llama_norm(b, c, "post_attention_layernorm", x);
-    return lm_add(b, x, c->dense[layer] ? lm_llama_mlp(b, c, h) : moe(b, c, h));
+    const qwen_moe *own = lm_own(c);
+    lm_value        h   = lm_llama_norm(b, c, "input_layernorm", x);
+    x = lm_add(b, x, attention(b, c, layer, h));
+    h = lm_llama_norm(b, c, "post_attention_layernorm", x);
+    return lm_add(b, x, own->dense[layer] ? lm_llama_mlp(b, c, h) : moe(b, c, h));
 }
 
-static lm_value qwen_moe_build(lm_builder *b, const lm_config *c)
+static lm_value qwen2_moe_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    return lm_llama_frame(b, c, layer_of);
+    return layer_with(b, c, layer, x, lm_llama_attention);
+}
+
+static lm_value qwen3_moe_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
+{
+    return layer_with(b, c, layer, x, lm_normed_attention);
+}
+
+static lm_value qwen2_moe_build(lm_builder *b, const lm_config *c)
+{
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = qwen2_moe_layer });
+}
+
+static lm_value qwen3_moe_build(lm_builder *b, const lm_config *c)
+{
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = qwen3_moe_layer });
 }
 
 /* mlp_only_layers, and all whose number + 1 decoder_sparse_step does not divide. */
 static lm_status read_dense(const lm_source *s, lm_config *c, lm_error *e)
 {
+    qwen_moe     *own = lm_own_to_set(c);
     lm_meta_value list, item;
     uint32_t      step;
 
     LM_TRY(lm_read_u32(s, "decoder_sparse_step", NULL, 1, LM_MAX_LAYERS, 1, &step, e));
     for (uint32_t i = 0; i < c->n_layers; i++)
-        c->dense[i] = (i + 1) % step != 0;
+        own->dense[i] = (i + 1) % step != 0;
     if (s->kind == LM_GGUF || !lm_meta_has(s->meta, "mlp_only_layers"))
         return LM_OK;
     LM_TRY(lm_meta_array(s->meta, "mlp_only_layers", LM_MAX_LAYERS, &list, e));
     for (uint64_t i = 0; i < list.a.n; i++)
         if (lm_meta_at(&list, i, &item) && item.kind == LM_META_UINT && item.u < c->n_layers)
-            c->dense[item.u] = true;
+            own->dense[item.u] = true;
         else
-            return lm_no_form(s, "mlp_only_layers", "names a layer that there is not", e);
+            return lm_no_form(s, "mlp_only_layers", "names a layer that does not exist", e);
     return LM_OK;
 }
 
@@ -105,7 +127,6 @@ static lm_status qwen3_moe_configure(const lm_source *s, lm_config *c, lm_error 
     bool on;
 
     LM_TRY(configure(s, true, c, e));
-    c->qk_norm = true;
     LM_TRY(lm_read_bool(s, "use_sliding_window", NULL, false, &on, e));
     return on ? lm_read_u32(s, "sliding_window", NULL, 1, UINT32_MAX, 4096, &c->attention.window, e) : LM_OK;
 }
@@ -144,7 +165,7 @@ const lm_family lm_family_qwen2_moe = {
     .hf_types     = (const char *const[]){ "qwen2_moe", NULL },
     .gguf_archs   = (const char *const[]){ "qwen2moe", NULL },
     .configure    = qwen2_moe_configure,
-    .build        = qwen_moe_build,
+    .build        = qwen2_moe_build,
     .names        = names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 16 }, { "max_position_embeddings", 32768 },
                                           { "intermediate_size", 5632 }, { "num_experts", 60 }, { "num_experts_per_tok", 4 },
@@ -161,7 +182,7 @@ const lm_family lm_family_qwen3_moe = {
     .gguf_archs   = (const char *const[]){ "qwen3moe", NULL },
     .orders       = (const lm_order[]){ { "Attention", "q_proj k_proj v_proj o_proj *" }, { NULL, NULL } },
     .configure    = qwen3_moe_configure,
-    .build        = qwen_moe_build,
+    .build        = qwen3_moe_build,
     .names        = names,
     .defaults     = (const lm_default[]){ { "num_key_value_heads", 4 }, { "max_position_embeddings", 32768 },
                                           { "intermediate_size", 6144 }, { "num_experts", 128 }, { "num_experts_per_tok", 8 },

@@ -14,6 +14,8 @@
 const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size_t size)
 {
     snprintf(buffer, size, "%s.%s", s->arch ? s->arch : "", name);
+    if (s->asked)
+        lm_text_add(s->asked, buffer, strlen(buffer) + 1);
     return buffer;
 }
 
@@ -42,7 +44,7 @@ static lm_status check_default(const lm_source *s, const char *key, double value
 {
     if (value >= min && value <= max)
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "missing, and the %g that it means then is outside %g...%g", value, min, max);
+    lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "missing; its default %g is outside %g...%g", value, min, max);
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
@@ -65,19 +67,25 @@ lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint
     return lm_meta_u32(s->meta, key, min, max, out, e);
 }
 
-lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback,
-                      float *out, lm_error *e)
+static lm_status read_f64(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback, double *out,
+                          lm_error *e)
 {
     char        buffer[128];
     const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
-    double      value;
 
     fallback = lm_unsaid(s, hf, fallback);
-    if (!isnan(fallback) && (!key || !lm_meta_has(s->meta, key))) {
-        *out = (float)fallback;
-        return LM_OK;
-    }
-    LM_TRY(lm_meta_f64(s->meta, key, min, max, &value, e));
+    if (isnan(fallback) || (key && lm_meta_has(s->meta, key)))
+        return lm_meta_f64(s->meta, key, min, max, out, e);
+    *out = fallback;
+    return LM_OK;
+}
+
+lm_status lm_read_f32(const lm_source *s, const char *hf, const char *gguf, double min, double max, double fallback,
+                      float *out, lm_error *e)
+{
+    double value;
+
+    LM_TRY(read_f64(s, hf, gguf, min, max, fallback, &value, e));
     *out = (float)value;
     return LM_OK;
 }
@@ -99,30 +107,98 @@ lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, boo
     return lm_meta_bool(s->meta, key, out, e);
 }
 
+static lm_status read_own(const lm_source *s, const lm_own_number *n, unsigned char *own, lm_error *e)
+{
+    switch (n->kind) {
+    case LM_OWN_F64:
+        return read_f64(s, n->hf, n->gguf, n->min, n->max, n->absent, (double *)(void *)(own + n->at), e);
+    case LM_OWN_F32:
+        return lm_read_f32(s, n->hf, n->gguf, n->min, n->max, n->absent, (float *)(void *)(own + n->at), e);
+    case LM_OWN_U32:
+        return lm_read_u32(s, n->hf, n->gguf, (uint32_t)n->min, (uint32_t)n->max, (int64_t)n->absent, (uint32_t *)(void *)(own + n->at), e);
+    case LM_OWN_BOOL:
+        return lm_read_bool(s, n->hf, n->gguf, n->absent != 0, (bool *)(void *)(own + n->at), e);
+    }
+    return LM_OK;
+}
+
+double lm_own_value(const lm_config *c, const lm_own_number *n)
+{
+    const void *at = c->own + n->at;
+
+    switch (n->kind) {
+    case LM_OWN_F32:
+        return (double)*(const float *)at;
+    case LM_OWN_F64:
+        return *(const double *)at;
+    case LM_OWN_U32:
+        return *(const uint32_t *)at;
+    case LM_OWN_BOOL:
+        return *(const bool *)at;
+    }
+    return n->absent;
+}
+
+lm_status lm_read_own(const lm_source *s, const lm_own_number *table, lm_config *c, lm_error *e)
+{
+    for (const lm_own_number *n = table; n->hf || n->gguf; n++)
+        LM_TRY(read_own(s, n, c->own, e));
+    return LM_OK;
+}
+
 bool lm_has_tensor(const lm_source *s, const char *name)
 {
     return s->tensors && lm_container_find(s->tensors, name);
 }
 
-/* GGUF need not say how large the vocabulary is: the embedding's rows do, else the tokenizer's list. */
+static uint64_t embedding_rows(const lm_source *s)
+{
+    const lm_tensor_info *table = s->tensors ? lm_container_find(s->tensors, "token_embd.weight") : NULL;
+
+    return table && table->n_dims == 2 ? table->dims[0] : 0;
+}
+
+static uint64_t listed_tokens(const lm_source *s)
+{
+    lm_meta_value tokens;
+
+    return lm_meta_get(s->meta, "tokenizer.ggml.tokens", &tokens) && tokens.kind == LM_META_ARRAY ? tokens.a.n : 0;
+}
+
+/* GGUF need not say how large the vocabulary is: the embedding's rows do, else the tokenizer's list. Where it does, it agrees with one of
+ * them: the table may be padded, and then hold more rows than there are tokens. */
 lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e)
 {
-    lm_meta_value         tokens;
-    const lm_tensor_info *table;
+    char     key[128];
+    uint64_t rows = embedding_rows(s), tokens = listed_tokens(s), n = rows ? rows : tokens;
 
     if (s->kind != LM_GGUF)
         return lm_read_u32(s, "vocab_size", NULL, 1, MAX_VOCAB, -1, &c->vocab_size, e);
-    table = s->tensors ? lm_container_find(s->tensors, "token_embd.weight") : NULL;
-    if (table && table->n_dims == 2 && table->dims[0] <= MAX_VOCAB) {
-        c->vocab_size = (uint32_t)table->dims[0];
+    LM_TRY(lm_read_u32(s, NULL, "vocab_size", 1, MAX_VOCAB, n >= 1 && n <= MAX_VOCAB ? (int64_t)n : -1, &c->vocab_size, e));
+    if (!n || n > MAX_VOCAB)
         return LM_OK;
+    if (c->vocab_size != n && c->vocab_size != tokens) {
+        lm_fail(e, LM_BAD_MODEL, lm_gguf_key(s, "vocab_size", key, sizeof key), LM_NO_OFFSET,
+                "%u, but token_embd.weight has %" PRIu64 " rows and tokenizer.ggml.tokens %" PRIu64 " elements", c->vocab_size, rows,
+                tokens);
+        return lm_fail_in(e, lm_meta_file(s->meta));
     }
-    if (lm_meta_get(s->meta, "tokenizer.ggml.tokens", &tokens) && tokens.kind == LM_META_ARRAY && tokens.a.n >= 1 &&
-        tokens.a.n <= MAX_VOCAB) {
-        c->vocab_size = (uint32_t)tokens.a.n;
+    c->vocab_size = (uint32_t)n;
+    return LM_OK;
+}
+
+lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e)
+{
+    char     key[128];
+    uint32_t n;
+
+    c->n_kv_heads = c->n_heads;
+    LM_TRY(lm_read_u32(s, NULL, "attention.head_count_kv", 1, MAX_HEADS, c->n_heads, &n, e));
+    if (n == c->n_heads)
         return LM_OK;
-    }
-    return lm_read_u32(s, NULL, "vocab_size", 1, MAX_VOCAB, -1, &c->vocab_size, e);
+    lm_fail(e, LM_BAD_MODEL, lm_gguf_key(s, "attention.head_count_kv", key, sizeof key), LM_NO_OFFSET,
+            "%u, but attention.head_count is %u and every head has its own keys and values in this family", n, c->n_heads);
+    return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
 /* GGUF allows one number for each layer; a family without per-layer sizes takes them only when all are equal. */
@@ -134,7 +210,7 @@ static lm_status read_per_layer(const lm_source *s, const char *hf, const char *
 
     if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) || v.kind != LM_META_ARRAY)
         return lm_read_u32(s, hf, gguf, 1, max, fallback, out, e);
-    if (v.a.n < n_layers) {
+    if (v.a.n != n_layers) {
         lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " entries for %u layers", v.a.n, n_layers);
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
@@ -153,10 +229,17 @@ static lm_status read_per_layer(const lm_source *s, const char *hf, const char *
     return LM_OK;
 }
 
-static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, const char *message, lm_error *e)
-{
-    char buffer[128];
+static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
+static lm_status wrong(const lm_source *s, const char *hf, const char *gguf, lm_error *e, const char *format, ...)
+{
+    char    buffer[128], message[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
     lm_fail(e, LM_BAD_MODEL, key_of(s, hf, gguf, buffer, sizeof buffer), LM_NO_OFFSET, "%s", message);
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
@@ -171,7 +254,7 @@ void lm_source_warn(const lm_source *s, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    lm_buf_printf(s->warnings, "%s\n", line);
+    lm_text_printf(s->warnings, "%s\n", line);
 }
 
 lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e)
@@ -188,14 +271,17 @@ lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_
     LM_TRY(lm_read_u32(s, "head_dim", "attention.key_length", 1, 65536, 0, &c->head_dim, e));
     if (c->head_dim == 0) {
         if (c->hidden % c->n_heads)
-            return wrong(s, hf, "attention.head_count", "does not divide the width, and no head width is given", e);
+            return wrong(s, hf, "attention.head_count", e, "%u heads do not divide the width of %u, and no head width is given", c->n_heads,
+                         c->hidden);
         c->head_dim = c->hidden / c->n_heads;
     }
     LM_TRY(lm_read_u32(s, NULL, "attention.value_length", 1, 65536, c->head_dim, &v_dim, e));
     if (v_dim != c->head_dim)
-        return wrong(s, NULL, "attention.value_length", "differs from the key length, which this family has no form for", e);
+        return wrong(s, NULL, "attention.value_length", e, "%u dimensions, but keys have %u: this family has no form for that", v_dim,
+                     c->head_dim);
     if ((uint64_t)c->n_heads * c->head_dim > MAX_WIDTH)
-        return wrong(s, "head_dim", "attention.key_length", "heads times width is beyond 1048576", e);
+        return wrong(s, "head_dim", "attention.key_length", e, "%u heads times a width of %u are beyond %u", c->n_heads, c->head_dim,
+                     MAX_WIDTH);
     return LM_OK;
 }
 
@@ -209,7 +295,8 @@ static lm_status read_shape(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(read_per_layer(s, "num_key_value_heads", "attention.head_count_kv", MAX_HEADS, c->n_heads, c->n_layers,
                           &c->n_kv_heads, e));
     if (c->n_heads % c->n_kv_heads)
-        return wrong(s, "num_key_value_heads", "attention.head_count_kv", "does not divide the number of query heads", e);
+        return wrong(s, "num_key_value_heads", "attention.head_count_kv", e, "%u does not divide the number of query heads, %u",
+                     c->n_kv_heads, c->n_heads);
     LM_TRY(lm_read_head_dim(s, "num_attention_heads", c, e));
     return lm_read_u32(s, "max_position_embeddings", "context_length", 1, UINT32_MAX, 2048, &c->context_length, e);
 }
@@ -233,15 +320,19 @@ void lm_say_padding(lm_builder *b, const lm_config *c)
         lm_says(b, "padding_idx=%s", c->pad_token);
 }
 
-/* As config.json spells them, and what transformers' modules are called. */
+/* As config.json spells them. Class: of transformers' module, where it is not the function's own. */
 static const struct {
     const char *name, *class_name;
     lm_act      act;
 } spelled_acts[] = {
-    { "silu", "SiLUActivation", LM_ACT_SILU },              { "swish", "SiLUActivation", LM_ACT_SILU },
-    { "gelu", "GELUActivation", LM_ACT_GELU },              { "gelu_new", "NewGELUActivation", LM_ACT_GELU_TANH },
-    { "gelu_fast", "FastGELUActivation", LM_ACT_GELU_TANH }, { "gelu_pytorch_tanh", "GELUTanh", LM_ACT_GELU_TANH },
-    { "quick_gelu", "QuickGELUActivation", LM_ACT_GELU_QUICK }, { "relu", "ReLU", LM_ACT_RELU },
+    { "silu", NULL, LM_ACT_SILU },
+    { "swish", NULL, LM_ACT_SILU },
+    { "gelu", NULL, LM_ACT_GELU },
+    { "gelu_new", "NewGELUActivation", LM_ACT_GELU_TANH },
+    { "gelu_fast", "FastGELUActivation", LM_ACT_GELU_TANH },
+    { "gelu_pytorch_tanh", NULL, LM_ACT_GELU_TANH },
+    { "quick_gelu", "QuickGELUActivation", LM_ACT_GELU_QUICK },
+    { "relu", NULL, LM_ACT_RELU },
     { "relu2", "ReLUSquaredActivation", LM_ACT_RELU2 },
 };
 
@@ -276,10 +367,10 @@ lm_status lm_read_act(const lm_source *s, const char *hf, lm_act fallback, lm_co
     size_t i = find_act(word);
     if (i < sizeof spelled_acts / sizeof *spelled_acts) {
         c->act       = spelled_acts[i].act;
-        c->act_class = spelled_acts[i].class_name;
+        c->act_class = spelled_acts[i].class_name ? spelled_acts[i].class_name : lm_act_class(c->act);
         return LM_OK;
     }
-    lm_fail(e, LM_UNSUPPORTED, hf, LM_NO_OFFSET, "activation \"%.*s\" is not known",
+    lm_fail(e, LM_UNSUPPORTED, hf, LM_NO_OFFSET, "unknown activation \"%.*s\"",
             (int)(word.size < 64 ? word.size : 64), word.data);
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
@@ -311,12 +402,12 @@ static lm_status read_layer_types(const lm_source *s, lm_config *c, lm_error *e)
 
     LM_TRY(lm_meta_array(s->meta, "layer_types", LM_MAX_LAYERS, &list, e));
     if (list.a.n != c->n_layers)
-        return wrong(s, "layer_types", NULL, "does not have one entry for each layer", e);
+        return wrong(s, "layer_types", NULL, e, "%" PRIu64 " entries for %u layers", list.a.n, c->n_layers);
     for (uint32_t i = 0; i < c->n_layers; i++) {
         bool known = lm_meta_at(&list, i, &item) && item.kind == LM_META_STRING;
         c->full[i] = known && lm_view_is(item.s, "full_attention");
         if (!known || (!c->full[i] && !lm_view_is(item.s, "sliding_attention")))
-            return wrong(s, "layer_types", NULL, "names a kind of layer that is not known", e);
+            return wrong(s, "layer_types", NULL, e, "names a kind of layer that is not known");
     }
     return LM_OK;
 }
@@ -326,7 +417,7 @@ static lm_status read_pattern_list(const lm_source *s, const char *key, const lm
     lm_meta_value item;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        bool known = list->a.n >= c->n_layers && lm_meta_at(list, i, &item) && (item.kind == LM_META_BOOL || item.kind == LM_META_UINT);
+        bool known = list->a.n == c->n_layers && lm_meta_at(list, i, &item) && (item.kind == LM_META_BOOL || item.kind == LM_META_UINT);
         if (!known) {
             lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "does not have one entry for each layer");
             return lm_fail_in(e, lm_meta_file(s->meta));
@@ -360,7 +451,7 @@ lm_status lm_read_optional_f32(const lm_source *s, const char *hf, const char *g
         *out = 0;
         return LM_OK;
     }
-    return lm_read_f32(s, hf, gguf, 0, 1e9, fallback, out, e);
+    return lm_read_f32(s, hf, gguf, 1e-9, 1e9, fallback, out, e);
 }
 
 lm_status lm_read_window(const lm_source *s, uint32_t fallback, lm_config *c, lm_error *e)

@@ -52,7 +52,7 @@ static lm_status number(const lm_rope_keys *k, const char *name, double min, dou
         return lm_meta_f64(k->s->meta, key, min, max, out, e);
     if (isnan(fallback))
         return wrong(k->s, member(k->object, name, buffer, sizeof buffer), LM_BAD_MODEL,
-                     "is needed for this kind of scaling and is not there", e);
+                     "missing; required by this kind of scaling", e);
     *out = fallback;
     return LM_OK;
 }
@@ -85,7 +85,7 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
             *out = known[i].type;
             return LM_OK;
         }
-    lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "rotary scaling \"%.*s\" is not known",
+    lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "unknown rotary scaling \"%.*s\"",
             (int)(word.size < 64 ? word.size : 64), word.data);
     return lm_fail_in(e, lm_meta_file(k->s->meta));
 }
@@ -100,7 +100,7 @@ static lm_status factor_list(const lm_rope_keys *k, const char *name, uint32_t n
         key = member(k->object, name, buffer, sizeof buffer);
     LM_TRY(lm_meta_array(k->s->meta, key, 512, &list, e));
     if (list.a.n != n) {
-        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " factors where half the rotated lanes are %u", list.a.n, n);
+        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "%" PRIu64 " factors where half the rotated dimensions are %u", list.a.n, n);
         return lm_fail_in(e, lm_meta_file(k->s->meta));
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -246,12 +246,12 @@ static void tell_apart(const lm_rope_keys *k, double default_base, uint32_t cont
         lm_source_warn(k->s, "rope_scaling and %s differ: rope_scaling is taken, as transformers does", k->under);
 }
 
-static lm_status read_hf(const lm_source *s, double default_base, lm_config *c, lm_error *e)
+static lm_status read_hf(const lm_source *s, double default_base, bool two_kinds, lm_config *c, lm_error *e)
 {
     lm_rope_keys k;
     lm_rotation  r = { .spec = c->rope };
 
-    LM_TRY(choose(s, c->rope_local.dim > 0, &k, e));
+    LM_TRY(choose(s, two_kinds, &k, e));
     lm_rope_keys taken = k;
     if (!k.by_kind)                  /* only there are the two merged */
         taken.under = NULL;
@@ -302,10 +302,53 @@ static lm_status gguf_type(const lm_source *s, lm_rope_type *out, lm_error *e)
     else if (lm_view_is(word, "longrope"))
         *out = LM_ROPE_LONGROPE;
     else {
-        lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "rotary scaling \"%.*s\" is not known",
+        lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "unknown rotary scaling \"%.*s\"",
                 (int)(word.size < 64 ? word.size : 64), word.data);
         return lm_fail_in(e, lm_meta_file(s->meta));
     }
+    return LM_OK;
+}
+
+/* Phi-3's files have it without any scaling too. */
+static lm_status check_trained_length(const lm_source *s, const lm_config *c, lm_error *e)
+{
+    uint32_t n;
+
+    LM_TRY(lm_read_u32(s, NULL, "rope.scaling.original_context_length", 1, UINT32_MAX, c->context_length, &n, e));
+    if (n != c->context_length)
+        lm_source_warn(s, "rope.scaling.original_context_length %u has no effect: the rotation is not scaled by it", n);
+    return LM_OK;
+}
+
+/* What a kind of scaling does not use is not asked for: where the file has it all the same, lm_check_gguf_keys tells. */
+static lm_status read_gguf_yarn(const lm_source *s, lm_rope_spec *r, lm_error *e)
+{
+    double attention;
+
+    LM_TRY(gguf_f64(s, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32, &r->beta_fast, e));
+    LM_TRY(gguf_f64(s, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1, &r->beta_slow, e));
+    r->truncate = true;
+    /* yarn_attn_factor is the published attention_factor; attn_factor is what ggml multiplies its own magnitude by */
+    LM_TRY(gguf_f64(s, "rope.scaling.yarn_attn_factor", 1e-6, 1e6, 0, &r->attention_factor, e));
+    /* 0.1 mscale_all_dim. Files that have it were made from models whose mscale is the same: the two cancel here, and
+     * the family puts mscale_all_dim into the scale of the scores. */
+    LM_TRY(gguf_f64(s, "rope.scaling.yarn_log_multiplier", 0, 1e5, 0, &r->mscale_all_dim, e));
+    r->mscale_all_dim *= 10;
+    r->mscale = r->mscale_all_dim;
+    LM_TRY(gguf_f64(s, "rope.scaling.attn_factor", 1e-6, 1e6, 0, &attention, e));
+    if (attention > 0)
+        r->attention_factor = attention * (r->factor > 1 ? 1 + 0.1 * log(r->factor) : 1);
+    return LM_OK;
+}
+
+static lm_status gguf_factor(const lm_source *s, lm_rope_spec *r, lm_error *e)
+{
+    if (r->type == LM_ROPE_DEFAULT)
+        return LM_OK;
+    LM_TRY(gguf_f64(s, "rope.scale_linear", 1e-6, 1e6, 1, &r->factor, e));       /* as files of 2023 call it */
+    LM_TRY(gguf_f64(s, "rope.scaling.factor", 1e-6, 1e6, r->factor, &r->factor, e));
+    if (r->type == LM_ROPE_LINEAR && r->factor == 1)
+        r->type = LM_ROPE_DEFAULT;
     return LM_OK;
 }
 
@@ -313,85 +356,61 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
 {
     lm_rope_spec *r = &c->rope;
     uint32_t      stored_dim;
-    double        attention;
     char          key[128];
 
     LM_TRY(lm_read_u32(s, NULL, "rope.dimension_count", 1, 65536, r->dim, &stored_dim, e));
     if (stored_dim != r->dim)
         return wrong(s, lm_gguf_key(s, "rope.dimension_count", key, sizeof key), LM_UNSUPPORTED,
-                     "differs from the lanes that this family rotates", e);
+                     "differs from the dimensions that this family rotates", e);
     LM_TRY(gguf_f64(s, "rope.freq_base", 1e-3, 1e30, default_base, &r->base, e));
     LM_TRY(gguf_type(s, &r->type, e));
-    LM_TRY(gguf_f64(s, "rope.scaling.factor", 0, 1e6, 0, &r->factor, e));
-    if (r->factor == 0)
-        LM_TRY(gguf_f64(s, "rope.scale_linear", 0, 1e6, 1, &r->factor, e));
-    if (r->factor == 0)
-        r->factor = 1;
-    LM_TRY(lm_read_u32(s, NULL, "rope.scaling.original_context_length", 1, UINT32_MAX, c->context_length, &r->original_context, e));
-    r->max_context = c->context_length;
-    if (r->type == LM_ROPE_LINEAR && r->factor == 1)
-        r->type = LM_ROPE_DEFAULT;
-    LM_TRY(gguf_f64(s, "rope.scaling.attn_factor", 0, 1e6, 0, &attention, e));
-    if (r->type == LM_ROPE_YARN) {
-        LM_TRY(gguf_f64(s, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32, &r->beta_fast, e));
-        LM_TRY(gguf_f64(s, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1, &r->beta_slow, e));
-        r->truncate = true;
-        /* yarn_attn_factor is the published attention_factor; attn_factor is what ggml multiplies its own magnitude by */
-        LM_TRY(gguf_f64(s, "rope.scaling.yarn_attn_factor", 0, 1e6, 0, &r->attention_factor, e));
-        /* 0.1 mscale_all_dim. Files that have it were made from models whose mscale is the same: the two cancel here, and
-         * the family puts mscale_all_dim into the scale of the scores. */
-        LM_TRY(gguf_f64(s, "rope.scaling.yarn_log_multiplier", 0, 1e5, 0, &r->mscale_all_dim, e));
-        r->mscale_all_dim *= 10;
-        r->mscale = r->mscale_all_dim;
-        if (attention > 0)
-            r->attention_factor = attention * (r->factor > 1 ? 1 + 0.1 * log(r->factor) : 1);
-    }
-    if (r->type == LM_ROPE_LONGROPE)
-        r->attention_factor = attention;
+    LM_TRY(gguf_factor(s, r, e));
     r->stored_divisors = lm_has_tensor(s, "rope_freqs.weight");
     r->stored_factors  = lm_has_tensor(s, "rope_factors_long.weight");
-    if (r->stored_factors && r->type != LM_ROPE_LONGROPE) {
-        /* Converters leave the kind out: the two lists are what says longrope. */
-        r->type             = LM_ROPE_LONGROPE;
-        r->attention_factor = attention;
-    }
-    if (r->type == LM_ROPE_LONGROPE && r->factor == 1)
+    if (r->stored_factors)               /* converters leave the kind out: the two lists are what says longrope */
+        r->type = LM_ROPE_LONGROPE;
+    r->max_context = r->original_context = c->context_length;
+    if (r->type == LM_ROPE_YARN || r->type == LM_ROPE_LONGROPE)
+        LM_TRY(lm_read_u32(s, NULL, "rope.scaling.original_context_length", 1, UINT32_MAX, c->context_length, &r->original_context, e));
+    if (r->type == LM_ROPE_YARN)
+        return read_gguf_yarn(s, r, e);
+    if (r->type != LM_ROPE_LONGROPE)
+        return check_trained_length(s, c, e);
+    if (r->factor == 1)
         r->factor = (double)c->context_length / r->original_context;
-    return LM_OK;
+    return gguf_f64(s, "rope.scaling.attn_factor", 1e-6, 1e6, 0, &r->attention_factor, e);
 }
 
-lm_status lm_read_local_rope(const lm_source *s, double default_base, lm_config *c, lm_error *e)
+static lm_status read_local(const lm_source *s, double default_base, const lm_config *c, lm_rope_spec *out, lm_error *e)
 {
     const char  *own = "rope_parameters/sliding_attention";
     lm_rope_keys k   = { .s = s, .object = lm_meta_has(s->meta, own) ? own : NULL };
     lm_rope_type type;
     double       base = default_base;
 
-    if (s->kind == LM_GGUF) {
-        LM_TRY(gguf_f64(s, "rope.freq_base_swa", 1e-3, 1e30, default_base, &base, e));
-    } else {
+    if (s->kind != LM_GGUF) {
         LM_TRY(scaling_type(&k, &type, e));
         if (type != LM_ROPE_DEFAULT)
             return wrong(s, k.object, LM_UNSUPPORTED, "scales the rotation of layers with a window, which has no form here", e);
-        if (lm_meta_has(s->meta, "rope_local_base_freq"))
-            LM_TRY(lm_meta_f64(s->meta, "rope_local_base_freq", 1e-3, 1e30, &base, e));
         LM_TRY(number(&k, "rope_theta", 1e-3, 1e30, base, &base, e));
     }
-    c->rope_local = (lm_rope_spec){ .dim = c->rope.dim, .factor = 1, .base = base, .pairing = c->rope.pairing, .permuted = c->rope.permuted,
-                                    .original_context = c->context_length, .max_context = c->context_length };
+    *out = (lm_rope_spec){ .dim = c->rope.dim, .factor = 1, .base = base, .pairing = c->rope.pairing, .permuted = c->rope.permuted,
+                           .original_context = c->context_length, .max_context = c->context_length };
     return LM_OK;
 }
 
-lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e)
+static lm_status read_rope(const lm_source *s, uint32_t dim, double default_base, bool two_kinds, lm_config *c, lm_error *e)
 {
     lm_rope_spec *r = &c->rope;
+    char          key[128];
 
     *r = (lm_rope_spec){ .dim = dim, .factor = 1 };
+    const char *lanes = s->kind == LM_GGUF ? lm_gguf_key(s, "rope.dimension_count", key, sizeof key) : "head_dim";
     if (dim % 2)
-        return wrong(s, s->kind == LM_GGUF ? "rope.dimension_count" : "head_dim", LM_BAD_MODEL, "an odd number of lanes cannot rotate", e);
+        return wrong(s, lanes, LM_BAD_MODEL, "an odd number of dimensions cannot rotate", e);
     if (dim > 1024)
-        return wrong(s, s->kind == LM_GGUF ? "rope.dimension_count" : "head_dim", LM_UNSUPPORTED, "more than 1024 rotated lanes", e);
-    LM_TRY(s->kind == LM_GGUF ? read_gguf(s, default_base, c, e) : read_hf(s, default_base, c, e));
+        return wrong(s, lanes, LM_UNSUPPORTED, "more than 1024 rotated dimensions", e);
+    LM_TRY(s->kind == LM_GGUF ? read_gguf(s, default_base, c, e) : read_hf(s, default_base, two_kinds, c, e));
     if (s->rope_freq_base > 0)
         r->base = s->rope_freq_base;
     if (s->yarn_orig_ctx)
@@ -412,6 +431,18 @@ lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm
             r->type = LM_ROPE_LINEAR;
     }
     return LM_OK;
+}
+
+lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e)
+{
+    return read_rope(s, dim, default_base, false, c, e);
+}
+
+lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_base, double local_base, lm_config *c, lm_rope_spec *local,
+                            lm_error *e)
+{
+    LM_TRY(read_rope(s, dim, default_base, true, c, e));
+    return read_local(s, local_base, c, local, e);
 }
 
 bool lm_rope_is_said(const lm_source *s)
@@ -440,5 +471,5 @@ lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallba
     if ((scaling || parameters) && lm_meta_has(s->meta, nested))
         LM_TRY(lm_meta_f64(s->meta, nested, 1e-6, 1, &factor, e));
     *out = (uint32_t)(c->head_dim * factor);
-    return *out ? LM_OK : wrong(s, hf, LM_BAD_MODEL, "leaves no lane to rotate", e);
+    return *out ? LM_OK : wrong(s, hf, LM_BAD_MODEL, "leaves no dimension to rotate", e);
 }

@@ -82,22 +82,22 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
 {
     const char *key = s->kind == LM_GGUF ? "general.architecture" : "model_type";
     lm_view     type;
-    lm_buf      known = { 0 };
+    lm_text      known = { 0 };
 
     LM_TRY(lm_meta_string(s->meta, key, &type, e));
     for (size_t i = 0; lm_family_at(i); i++) {
         const lm_family *f = lm_family_at(i);
         if (listed(s->kind == LM_GGUF ? f->gguf_archs : f->hf_types, type) && has_key(s, f, type)) {
             *out = f;
-            lm_buf_free(&known);
+            lm_text_free(&known);
             return LM_OK;
         }
-        lm_buf_printf(&known, "%s%s", i ? ", " : "", f->name);
+        lm_text_printf(&known, "%s%s", i ? ", " : "", f->name);
     }
-    lm_status status = lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "\"%.*s\" is not a family that lamina knows (%s)",
+    lm_status status = lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "unknown model family \"%.*s\" (supported: %s)",
                                (int)(type.size < 64 ? type.size : 64), type.data, known.data ? known.data : "");
     lm_fail_in(e, lm_meta_file(s->meta));
-    lm_buf_free(&known);
+    lm_text_free(&known);
     return status;
 }
 
@@ -224,7 +224,7 @@ static lm_status build(const lm_source *s, const lm_family *f, const lm_config *
 }
 
 /* The window that is asked for, said where it changes what a layer sees. */
-static void set_window(const lm_source *s, lm_config *c, lm_buf *warnings)
+static void set_window(const lm_source *s, lm_config *c, lm_text *warnings)
 {
     uint32_t asked = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
     bool     used  = false;
@@ -232,11 +232,25 @@ static void set_window(const lm_source *s, lm_config *c, lm_buf *warnings)
     for (uint32_t i = 0; i < c->n_layers; i++)
         used |= !c->full[i];
     if (used && asked != c->attention.window && warnings)
-        lm_buf_add_str(warnings, "the attention window differs from the file's, as asked for\n");
+        lm_text_add_str(warnings, "the attention window was set to a value that differs from the file's\n");
     c->attention.window = asked;
 }
 
-lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_buf *warnings, lm_error *e)
+/* As the family reads it; of a GGUF file also what it did not ask for. */
+static lm_status configure(const lm_source *s, const lm_family *f, lm_config *c, lm_error *e)
+{
+    lm_text    asked = { 0 };
+    lm_source noted = *s;
+
+    noted.asked = &asked;
+    lm_status status = f->configure(&noted, c, e);
+    if (status == LM_OK && s->kind == LM_GGUF)
+        status = asked.failed ? lm_fail_memory(e, "keys", asked.size) : lm_check_gguf_keys(&noted, e);
+    lm_text_free(&asked);
+    return status;
+}
+
+lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *config, lm_program **out, lm_text *warnings, lm_error *e)
 {
     const lm_family *f;
     lm_source        source = *s;
@@ -256,14 +270,10 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     source.warnings = warnings;
     memset(config, 0, sizeof *config);
     LM_TRY(read_tied(&source, config, e));
-    config->embedding_scale = config->residual_scale = config->logit_divisor = config->logit_factor = config->embed_factor = 1;
     LM_TRY(read_printed(&source, f, config, e));
-    LM_TRY(f->configure(&source, config, e));
-    if (config->window_assumed && !s->sliding_window && warnings)
-        lm_buf_printf(warnings, "attention sees %u keys: the file does not say so, its shape does (--sliding-window -1: all)\n",
-                      config->attention.window);
-    if (config->departs && warnings)
-        lm_buf_printf(warnings, "%s\n", config->departs);
+    LM_TRY(configure(&source, f, config, e));
+    if (s->kind == LM_GGUF && f->gguf_unsaid)
+        f->gguf_unsaid(&source, config);
     if (s->sliding_window)
         set_window(s, config, warnings);
 
@@ -276,7 +286,7 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
         LM_TRY(status);
         config->tied = false;
         if (warnings)
-            lm_buf_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different "
+            lm_text_add_str(warnings, "config.json ties the head to the embedding, but the file holds a different "
                                      "lm_head.weight: it is used\n");
         LM_TRY(build(s, f, config, out, e));
     }

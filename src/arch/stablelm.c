@@ -41,7 +41,19 @@ static lm_value stablelm_layer(lm_builder *b, const lm_config *c, uint32_t layer
 
 static lm_value stablelm_build(lm_builder *b, const lm_config *c)
 {
-    return lm_decoder_frame(b, c, stablelm_layer, lm_biased_layer_norm);
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = stablelm_layer, .norm = lm_biased_layer_norm });
+}
+
+/* GGUF files: whether there is a second norm decides, as llama.cpp has it; converters have written the key whatever the model is. */
+static lm_status check_parallel(const lm_source *s, const lm_config *c, lm_error *e)
+{
+    bool said;
+
+    LM_TRY(lm_read_bool(s, NULL, "use_parallel_residual", c->parallel, &said, e));
+    if (s->kind == LM_GGUF && said != c->parallel)
+        lm_source_warn(s, "stablelm.use_parallel_residual is %s, but there is %s blk.0.ffn_norm.weight: the tensor decides",
+                       said ? "true" : "false", c->parallel ? "no" : "a");
+    return LM_OK;
 }
 
 static lm_status stablelm_configure(const lm_source *s, lm_config *c, lm_error *e)
@@ -54,6 +66,7 @@ static lm_status stablelm_configure(const lm_source *s, lm_config *c, lm_error *
     LM_TRY(lm_read_bool(s, "use_qkv_bias", NULL, file && lm_has_tensor(s, "blk.0.attn_q.bias"), &c->bias_qkv, e));
     LM_TRY(lm_read_bool(s, "qk_layernorm", NULL, file && lm_has_tensor(s, "blk.0.attn_q_norm.weight"), &c->qk_norm, e));
     LM_TRY(lm_read_bool(s, "use_parallel_residual", NULL, file && !lm_has_tensor(s, "blk.0.ffn_norm.weight"), &c->parallel, e));
+    LM_TRY(check_parallel(s, c, e));
     LM_TRY(lm_read_rotary_lanes(s, "partial_rotary_factor", 0.25, c, &lanes, e));
     LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
     c->attention = lm_plain_attention(c);

@@ -16,7 +16,7 @@ static lm_value starcoder2_layer(lm_builder *b, const lm_config *c, uint32_t lay
 
 static lm_value starcoder2_build(lm_builder *b, const lm_config *c)
 {
-    return lm_decoder_frame(b, c, starcoder2_layer, lm_biased_layer_norm);
+    return lm_decoder_frame(b, c, &(lm_decoder){ .layer = starcoder2_layer, .norm = lm_biased_layer_norm });
 }
 
 static lm_status starcoder2_configure(const lm_source *s, lm_config *c, lm_error *e)

@@ -6,6 +6,9 @@
 
 #define FIRST_POSITION 2             /* rows 0 and 1 of fairseq's table belong to padding */
 
+typedef struct xglm { float embedding; } xglm;       /* its rows are multiplied by it */
+LM_OWN_FITS(xglm);
+
 static lm_value xglm_layer(lm_builder *b, const lm_config *c, lm_value x)
 {
     lm_value h = lm_layer_norm(b, "self_attn_layer_norm", x, c->norm_eps, true);
@@ -24,8 +27,10 @@ static lm_value xglm_layer(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value xglm_build(lm_builder *b, const lm_config *c)
 {
+    const xglm *own = lm_own(c);
+
     lm_push(b, "model", "%sModel");
-    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sScaledWordEmbedding", c->vocab_size, c->hidden, c->embedding_scale);
+    lm_value x = lm_embed_scaled(b, "embed_tokens", "%sScaledWordEmbedding", c->vocab_size, c->hidden, own->embedding);
     lm_say_padding(b, c);
     x          = lm_add(b, x, lm_sinusoid(b, "embed_positions", c->hidden, LM_SINUSOID_SPREAD, FIRST_POSITION));
     lm_push(b, "layers", "ModuleList");
@@ -42,6 +47,7 @@ static lm_value xglm_build(lm_builder *b, const lm_config *c)
 
 static lm_status xglm_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
+    xglm    *own = lm_own_to_set(c);
     uint32_t padding;
     bool     scaled;
 
@@ -59,10 +65,10 @@ static lm_status xglm_configure(const lm_source *s, lm_config *c, lm_error *e)
         return lm_no_form(s, "pad_token_id", "above 1 it would blank the sinusoid of a position", e);
     if (c->head_dim * c->n_heads != c->hidden)
         return lm_no_form(s, "head_dim", "heads times width must be the width of the model", e);
-    c->embedding_scale = scaled ? sqrtf((float)c->hidden) : 1;
-    c->norm_eps        = 1e-5f;
-    c->n_kv_heads      = c->n_heads;
-    c->attention       = lm_plain_attention(c);
+    own->embedding = scaled ? sqrtf((float)c->hidden) : 1;
+    c->norm_eps    = 1e-5f;
+    c->n_kv_heads  = c->n_heads;
+    c->attention   = lm_plain_attention(c);
     return LM_OK;
 }
 

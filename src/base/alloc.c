@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -125,6 +124,14 @@ void *lm_alloc_aligned(size_t bytes, size_t alignment)
     return p;
 }
 
+void *lm_alloc_counted(size_t bytes, size_t alignment, uint64_t *counted)
+{
+    void *p = lm_alloc_aligned(bytes, alignment);
+
+    *counted += p ? bytes : 0;
+    return p;
+}
+
 void lm_free_aligned(void *p, size_t bytes)
 {
     if (!p)
@@ -147,23 +154,4 @@ lm_alloc_stats lm_alloc_statistics(void)
 void lm_alloc_fail_at(uint64_t n)
 {
     atomic_store(&fail_at, n);
-}
-
-uint64_t lm_memory_available(void)
-{
-    static const char field[] = "MemAvailable:";
-    char              line[128];
-    uint64_t          bytes = UINT64_MAX;
-    FILE             *f     = fopen("/proc/meminfo", "r");
-
-    while (f && bytes == UINT64_MAX && fgets(line, sizeof line, f)) {
-        if (strncmp(line, field, sizeof field - 1) != 0)
-            continue;
-        uint64_t kib = strtoull(line + sizeof field - 1, NULL, 10);
-        if (kib && kib < UINT64_MAX / 1024)
-            bytes = kib * 1024;
-    }
-    if (f)
-        fclose(f);
-    return bytes;
 }

@@ -17,6 +17,9 @@ char *lm_strdup(const char *s);
 void *lm_alloc_aligned(size_t bytes, size_t alignment);
 void  lm_free_aligned(void *p, size_t bytes);
 
+/* lm_alloc_aligned, and the bytes allocated added to *counted: the count of one owner, whatever other threads allocate. */
+void *lm_alloc_counted(size_t bytes, size_t alignment, uint64_t *counted);
+
 typedef struct lm_alloc_stats {
     uint64_t calls;          /* allocations made since the start, all threads */
     uint64_t live_bytes;     /* not yet freed (as the C library rounds them up) */
@@ -24,9 +27,6 @@ typedef struct lm_alloc_stats {
 } lm_alloc_stats;
 
 lm_alloc_stats lm_alloc_statistics(void);
-
-/* Bytes that could be had now without swapping (MemAvailable); UINT64_MAX when the system does not say. */
-uint64_t lm_memory_available(void);
 
 /* Let the n-th allocation from now on fail (0: none). For tests. */
 void lm_alloc_fail_at(uint64_t n);

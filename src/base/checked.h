@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What sums and products of sizes that are bounded themselves are kept in when 64 bits may not hold them. */
+__extension__ typedef unsigned __int128 lm_wide;
+
 static inline bool lm_add_u64(uint64_t a, uint64_t b, uint64_t *out)
 {
     uint64_t r;

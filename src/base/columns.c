@@ -29,28 +29,54 @@ static size_t measure(const char *utf8, unsigned most, unsigned *columns)
 
 unsigned lm_text_columns(const char *utf8)
 {
+    if (!utf8)
+        return 0;
     unsigned columns;
 
     measure(utf8, UINT_MAX, &columns);
     return columns;
 }
 
-void lm_put_cell(lm_buf *out, const char *utf8, unsigned columns)
+void lm_text_add_cell(lm_text *out, const char *utf8, unsigned columns)
 {
+    if (!out || !utf8)
+        return;
     unsigned used;
     size_t   n = measure(utf8, columns, &used);
 
-    lm_buf_printf(out, "%.*s%*s", (int)n, utf8, (int)(columns - used), "");
+    lm_text_printf(out, "%.*s%*s", (int)n, utf8, (int)(columns - used), "");
 }
 
-void lm_put_bar(lm_buf *out, double x, unsigned cells)
+void lm_text_add_bar(lm_text *out, double x, unsigned cells)
 {
+    if (!out)
+        return;
     static const char *const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
     unsigned eighths = (unsigned)(x * cells * 8 + 0.5);
 
     if (!eighths && x > 0)
         eighths = 1;
     for (unsigned i = 0; i < eighths / 8; i++)
-        lm_buf_add_str(out, "█");
-    lm_buf_add_str(out, parts[eighths % 8]);
+        lm_text_add_str(out, "█");
+    lm_text_add_str(out, parts[eighths % 8]);
+}
+
+void lm_put(lm_text *out, const char *text, unsigned width)
+{
+    unsigned n = lm_text_columns(text);
+
+    lm_text_printf(out, "%s%*s", text, (int)(n < width ? width - n : 0), "");
+}
+
+void lm_put_right(lm_text *out, const char *text, unsigned width)
+{
+    unsigned n = lm_text_columns(text);
+
+    lm_text_printf(out, "%*s%s", (int)(n < width ? width - n : 0), "", text);
+}
+
+void lm_put_rule(lm_text *out, const char *piece, unsigned n)
+{
+    while (n-- > 0)
+        lm_text_add_str(out, piece);
 }

@@ -1,7 +1,6 @@
 /* cpu.c - instruction sets found, allowed, named. */
 #include "base/cpu.h"
 
-#include <hwloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,6 +13,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #endif
+
+#include "base/cgroup.h"
 
 static const struct {
     const char *name;
@@ -225,7 +226,7 @@ lm_status lm_cpu_level(const char *name, lm_cpu *mask, lm_error *e)
         return LM_OK;
     for (size_t i = 0; i < N_LEVELS && at < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s ", levels[i].name);
-    return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "\"%s\" is no instruction set level; known: %sauto", name, known);
+    return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "unknown instruction set level \"%s\"; use %sauto", name, known);
 }
 
 lm_status lm_cpu_choose(const char *level, lm_cpu *out, lm_error *e)
@@ -236,10 +237,10 @@ lm_status lm_cpu_choose(const char *level, lm_cpu *out, lm_error *e)
     if (!level)
         return lm_cpu_environment(e);
     if (!*level)
-        return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "an empty name of an instruction set; auto is the best there is");
+        return lm_fail(e, LM_USAGE, "cpu", LM_NO_OFFSET, "empty instruction set level; use auto for the best available");
     LM_TRY(lm_cpu_level(level, &mask, e));
     if (strcmp(level, "auto") != 0 && strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
-        return lm_fail(e, LM_UNSUPPORTED, "cpu", LM_NO_OFFSET, "this processor has no %s", level);
+        return lm_fail(e, LM_UNSUPPORTED, "cpu", LM_NO_OFFSET, "not supported by this processor: %s", level);
     *out = lm_cpu_detected() & mask;
     return LM_OK;
 }
@@ -269,43 +270,66 @@ const char *lm_cpu_brand(void)
     return brand;
 }
 
-static unsigned count_cores(void)
+/* The lowest of the processors that share a core with `cpu` and are in `mask`; `cpu` itself where the system does not say. */
+static int first_of_core(int cpu, const cpu_set_t *mask)
 {
-    hwloc_topology_t topology;
-    unsigned         cores = 0;
+    char  path[96], line[256] = "";
+    FILE *f;
 
-    if (hwloc_topology_init(&topology) == 0) {
-        hwloc_bitmap_t mine = hwloc_bitmap_alloc();
-        if (mine && hwloc_topology_load(topology) == 0 && hwloc_get_cpubind(topology, mine, HWLOC_CPUBIND_PROCESS) == 0) {
-            int n = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE);
-            for (int i = 0; i < n; i++) {
-                hwloc_obj_t core = hwloc_get_obj_by_type(topology, HWLOC_OBJ_CORE, (unsigned)i);
-                cores += core && hwloc_bitmap_intersects(core->cpuset, mine) ? 1 : 0;
-            }
-        }
-        hwloc_bitmap_free(mine);
-        hwloc_topology_destroy(topology);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    f = fopen(path, "re");
+    if (f && !fgets(line, sizeof line, f))
+        line[0] = '\0';
+    if (f)
+        fclose(f);
+    for (char *at = line, *end; *at; at = *end ? end + 1 : end) {           /* "0,64" or "0-1" */
+        long from = strtol(at, &end, 10), to = from;
+        if (end > at && *end == '-')
+            to = strtol(at = end + 1, &end, 10);
+        if (end == at)
+            break;
+        for (long k = from; k <= to && k < cpu; k++)
+            if (k >= 0 && CPU_ISSET((size_t)k, mask))
+                return (int)k;
     }
-    if (!cores) {
-        long n = sysconf(_SC_NPROCESSORS_ONLN);
-        cores  = n > 0 ? (unsigned)n : 1;
-    }
-    return cores;
+    return cpu;
+}
+
+static unsigned count_cores(const cpu_set_t *mask)
+{
+    unsigned cores = 0;
+
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        cores += CPU_ISSET((unsigned)cpu, mask) && first_of_core(cpu, mask) == cpu;
+    return cores ? cores : 1;
+}
+
+/* No more than a quota pays for: threads beyond it would be stopped in the middle of every step. */
+static unsigned paid_for(unsigned cores)
+{
+    lm_cgroup group;
+
+    lm_cgroup_read("", &group);
+    if (!(group.processors > 0) || group.processors >= cores)
+        return cores;
+    return group.processors < 1.5 ? 1 : (unsigned)(group.processors + 0.5);
 }
 
 unsigned lm_cpu_cores(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static cpu_set_t       of;           /* reading the topology takes milliseconds: once for each mask */
+    static cpu_set_t       of;           /* a dozen files and one for each processor: once for each mask */
     static unsigned        known;
     cpu_set_t              mask;
     unsigned               cores;
 
-    if (sched_getaffinity(0, sizeof mask, &mask) != 0)
-        return count_cores();
+    if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
+        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        return paid_for(n > 0 ? (unsigned)n : 1);
+    }
     pthread_mutex_lock(&lock);
     if (!known || !CPU_EQUAL(&mask, &of)) {
-        known = count_cores();
+        known = paid_for(count_cores(&mask));
         of    = mask;
     }
     cores = known;

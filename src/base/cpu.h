@@ -54,7 +54,8 @@ const char *lm_cpu_name(lm_cpu set);
 /* "AMD EPYC 9R14" or the like; "unknown" when it cannot be read. */
 const char *lm_cpu_brand(void);
 
-/* Physical cores this process may run on (hwloc and the affinity mask), at least 1. */
+/* Physical cores this process may keep busy: those of its affinity mask, as many as the quota of its control groups pays for (rounded
+ * to the nearest), at least 1. Read once for each mask. */
 unsigned lm_cpu_cores(void);
 
 #endif

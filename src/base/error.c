@@ -67,29 +67,39 @@ static size_t add_escaped(char *out, size_t at, size_t size, const char *text)
 
 void lm_escape(char *out, size_t size, const char *text)
 {
-    add_escaped(out, 0, size, text);
+    if (!out || !size)
+        return;
+    if (out && size)
+        add_escaped(out, 0, size, text ? text : "");
 }
 
 /* What this thread raised last: lm_fail_in and lm_fail_hint return it to callers that pass no error to write to. */
 static _Thread_local lm_status raised = LM_FAILED;
+
+lm_status lm_error_set(lm_error *e, lm_status code, const char *where, int64_t offset, const char *message)
+{
+    raised = code;
+    if (!e)
+        return code;
+    e->code    = code;
+    e->offset  = offset;
+    e->file[0] = e->hint[0] = '\0';
+    lm_escape(e->where, sizeof e->where, where ? where : "");
+    lm_escape(e->message, sizeof e->message, message ? message : "");
+    return code;
+}
 
 lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset, const char *format, ...)
 {
     char    text[sizeof e->message];
     va_list args;
 
-    raised = code;
-    if (!e)
-        return code;
+    if (!e || !format)
+        return lm_error_set(e, code, where, offset, NULL);
     va_start(args, format);
     lm_vprint(text, sizeof text, format, args);
     va_end(args);
-    e->code    = code;
-    e->offset  = offset;
-    e->file[0] = e->hint[0] = '\0';
-    lm_escape(e->where, sizeof e->where, where ? where : "");
-    lm_escape(e->message, sizeof e->message, text);
-    return code;
+    return lm_error_set(e, code, where, offset, text);
 }
 
 lm_status lm_fail_in(lm_error *e, const char *file)
@@ -106,7 +116,7 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...)
     char    text[sizeof e->hint];
     va_list args;
 
-    if (!e)
+    if (!e || !format)
         return raised;
     va_start(args, format);
     lm_vprint(text, sizeof text, format, args);
@@ -128,14 +138,36 @@ lm_status lm_fail_memory(lm_error *e, const char *what, uint64_t bytes)
     return lm_fail(e, LM_NO_MEMORY, what, LM_NO_OFFSET, "out of memory");
 }
 
+lm_status lm_fail_null(lm_error *e, const char *function)
+{
+    return lm_fail(e, LM_USAGE, function, LM_NO_OFFSET, "an argument is NULL that must not be");
+}
+
+lm_status lm_fail_reserved(lm_error *e, const char *function)
+{
+    return lm_fail(e, LM_USAGE, function, LM_NO_OFFSET, "reserved words of the options are not zero; options begin all zero");
+}
+
+bool lm_any_reserved(const uint64_t *words, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof *words; i++)
+        if (words[i])
+            return true;
+    return false;
+}
+
 char *lm_error_text(const lm_error *e, char *out, uint64_t size)
 {
+    if (!out || !size)
+        return out;
     char   tail[48] = "";
     size_t at       = 0;
 
     if (!size)
         return out;
     out[0] = '\0';
+    if (!e)
+        return out;
     if (e->where[0]) {
         at = add_escaped(out, at, size, e->where);
         at = add_escaped(out, at, size, ": ");

@@ -12,12 +12,25 @@ typedef struct lm_filemap {
     const uint8_t *data;     /* NULL when the file is empty */
     size_t         size;
     char          *path;
-    int            fd;       /* kept open to notice that the file has shrunk */
-    bool           copied;   /* read into memory instead of mapped (use_mmap false) */
+    int            fd;       /* kept open to notice that the file has shrunk; -1: there is no file */
+    bool           copied;   /* read into memory instead of mapped */
+    bool           borrowed; /* somebody else's memory */
 } lm_filemap;
+
+typedef struct lm_filemap_options {
+    bool   copy;             /* read into memory instead of mapping */
+    bool (*progress)(void *arg, double fraction);        /* while it is read; false: stop there, LM_CANCELLED. May be NULL */
+    void  *arg;
+} lm_filemap_options;
 
 /* Map a regular file. Folders, pipes and devices are refused; LM_NOT_FOUND when the path does not exist. */
 lm_status lm_filemap_open(const char *path, bool use_mmap, lm_filemap *out, lm_error *e);
+lm_status lm_filemap_open_with(const char *path, const lm_filemap_options *o, lm_filemap *out, lm_error *e);
+/* A regular file that is open: `fd` stays the caller's, who may close it, and its position is where it was. `name` is what messages
+ * call it. */
+lm_status lm_filemap_of_fd(int fd, const char *name, const lm_filemap_options *o, lm_filemap *out, lm_error *e);
+/* Bytes that stay where they are, and as they are, until lm_filemap_close. */
+lm_status lm_filemap_of_memory(const void *data, size_t size, const char *name, lm_filemap *out, lm_error *e);
 void      lm_filemap_close(lm_filemap *m);
 
 /* LM_IO when the file is now shorter than it was when it was mapped. */
@@ -34,7 +47,8 @@ void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size);
  * path does not exist. */
 lm_status lm_file_read(const char *path, uint64_t max, char **data, size_t *size, lm_error *e);
 
-/* Writing a file that is either whole or absent: temp name beside it, then flush, fsync, rename, fsync of the folder. What a link
+/* Writing a file that is either whole or absent: a temporary file in the same folder (temporary.h), then flush, fsync, rename,
+ * fsync of the folder. What a link
  * points to is replaced, not the link; devices and pipes are written as they are. */
 typedef struct lm_outfile lm_outfile;
 lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e);

@@ -6,23 +6,34 @@
 json_t *lm_json_text(const char *text, size_t n)
 {
     json_t *out   = json_stringn(text ? text : "", text ? n : 0);
-    lm_buf  clean = { 0 };
+    lm_text  clean = { 0 };
 
     if (out || !text)
         return out;
-    lm_utf8_repair(&clean, text, n);
+    lm_text_add_utf8(&clean, text, n);
     out = clean.failed ? NULL : json_stringn(clean.data, clean.size);
-    lm_buf_free(&clean);
+    lm_text_free(&clean);
     return out;
 }
 
 static int append(const char *piece, size_t n, void *buffer)
 {
-    lm_buf_add(buffer, piece, n);
+    lm_text_add(buffer, piece, n);
     return 0;
 }
 
-bool lm_json_print(const json_t *document, size_t flags, lm_buf *out)
+bool lm_json_print(const json_t *document, size_t flags, lm_text *out)
 {
     return json_dump_callback(document, append, out, flags) == 0 && !out->failed;
+}
+
+void lm_text_add_json(lm_text *t, const char *data, size_t n)
+{
+    if (!t || (!data && n))
+        return;
+    json_t *string = lm_json_text(data ? data : "", n);
+
+    if (!string || !lm_json_print(string, JSON_ENCODE_ANY, t))
+        t->failed = true;
+    json_decref(string);
 }

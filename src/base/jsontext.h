@@ -11,6 +11,6 @@
 json_t *lm_json_text(const char *text, size_t n);
 
 /* The document appended to `out`, `flags` as json_dumps takes them. False: out of memory. */
-bool lm_json_print(const json_t *document, size_t flags, lm_buf *out);
+bool lm_json_print(const json_t *document, size_t flags, lm_text *out);
 
 #endif

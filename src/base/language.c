@@ -73,12 +73,21 @@ static lm_language named(const char *name)
     return LM_LANGUAGES;
 }
 
+/* A build may leave the catalogues out. */
+static bool has_texts(lm_language l)
+{
+    return l == LM_ENGLISH || lm_n_messages > 0;
+}
+
 lm_status lm_language_find(const char *name, lm_language *out, lm_error *e)
 {
+    LM_GIVEN(e, name && out);
     lm_language l = named(name);
 
     if (l == LM_LANGUAGES)
-        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "there is no such language; there are en, zh-Hant, zh-Hans, my");
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "unknown language; use en, zh-Hant, zh-Hans or my");
+    if (!has_texts(l))
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "this build has no translations; use en");
     *out = l;
     return LM_OK;
 }
@@ -89,7 +98,7 @@ lm_language lm_language_negotiate(const char *lamina_lang, const char *lc_all, c
     lm_language own    = lamina_lang && *lamina_lang ? named(lamina_lang) : LM_LANGUAGES;
     lm_language l      = own != LM_LANGUAGES ? own : named(locale);
 
-    return l != LM_LANGUAGES ? l : LM_ENGLISH;
+    return l != LM_LANGUAGES && has_texts(l) ? l : LM_ENGLISH;
 }
 
 /* ---- texts ---- */
@@ -137,6 +146,8 @@ const char *lm_translate_number(bool single, const char *one, const char *many)
 
 const char *lm_language_text(lm_language l, const char *english)
 {
+    if (!english)
+        return NULL;
     const char *found = (unsigned)l < LM_LANGUAGES ? text_of(l, english) : NULL;
 
     return found ? found : english;

@@ -45,3 +45,25 @@ int lm_print(char *out, size_t size, const char *format, ...)
     va_end(args);
     return n;
 }
+
+double lm_decimal(float x)
+{
+    char text[32];
+
+    for (int digits = 6; digits < 10; digits++) {
+        lm_print(text, sizeof text, "%.*g", digits, (double)x);
+        if (lm_read_float(text, NULL) == x)
+            break;
+    }
+    return lm_read_double(text, NULL);
+}
+
+const char *lm_number_text(char out[32], double x)
+{
+    for (int digits = 6; digits < 18; digits++) {
+        lm_print(out, 32, "%.*g", digits, x);
+        if (lm_read_double(out, NULL) == x)
+            break;
+    }
+    return out;
+}

@@ -6,32 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/filemap.h"
+#include "base/temporary.h"
 
 struct lm_outfile {
     FILE *file;
     char *path, *temp;                                   /* temp NULL: a device or a pipe, written as it is */
 };
-
-/* A new file beside `path`. Not mkstemp: the permissions are those that the user's mask gives any new file. */
-static int open_temporary(char *name, size_t size, const char *path)
-{
-    for (unsigned tries = 0; tries < 16; tries++) {
-        uint64_t random;
-        if (getrandom(&random, sizeof random, 0) != sizeof random)
-            return -1;
-        snprintf(name, size, "%s.%016llx", path, (unsigned long long)random);
-        int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
-            return fd;
-    }
-    return -1;
-}
 
 /* /dev/stdout, /dev/null, a named pipe: to put a file in their place would take them from everybody. */
 static bool is_special(const char *path)
@@ -51,7 +36,7 @@ bool lm_path_is_dangling(const char *path)
 lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e)
 {
     bool special = is_special(path);
-    char real[PATH_MAX];
+    char real[PATH_MAX], name[PATH_MAX];
     int  fd;
 
     if (lm_path_is_dangling(path))
@@ -59,27 +44,26 @@ lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e)
     lm_outfile *f = lm_alloc_zero(1, sizeof *f);
     if (!special && realpath(path, real))                /* a link stays; what it points to is replaced */
         path = real;
-    size_t n = strlen(path) + sizeof ".0123456789abcdef";
-    if (!f || !(f->path = lm_strdup(path)) || !(special || (f->temp = lm_alloc(n)))) {
+    if (!f || !(f->path = lm_strdup(path))) {
         lm_outfile_abort(f);
-        return lm_fail_memory(e, path, n);
+        return lm_fail_memory(e, path, strlen(path) + 1);
     }
-    fd = special ? open(path, O_WRONLY | O_CLOEXEC) : open_temporary(f->temp, n, path);
+    fd = special ? open(path, O_WRONLY | O_CLOEXEC) : lm_temporary_file(path, name);
     if (fd >= 0)
         f->file = fdopen(fd, "wb");
-    if (!f->file) {
-        lm_status status = lm_fail_errno(e, path, "cannot be written");
-        if (fd >= 0)
-            close(fd);
-        if (fd >= 0 && f->temp)
-            unlink(f->temp);
-        lm_free(f->temp);
-        f->temp = NULL;
-        lm_outfile_abort(f);
-        return status;
+    lm_status status = f->file ? LM_OK : lm_fail_errno(e, path, "cannot be written");
+    if (f->file && !special && !(f->temp = lm_strdup(name)))
+        status = lm_fail_memory(e, path, strlen(name) + 1);
+    if (status == LM_OK) {
+        *out = f;
+        return LM_OK;
     }
-    *out = f;
-    return LM_OK;
+    if (fd >= 0 && !special)
+        unlink(name);
+    if (fd >= 0 && !f->file)
+        close(fd);
+    lm_outfile_abort(f);
+    return status;
 }
 
 lm_status lm_outfile_write(lm_outfile *f, const void *data, size_t n, lm_error *e)

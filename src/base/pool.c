@@ -1,15 +1,18 @@
-/* pool.c - fork and join by counters: the job number that workers watch, the ticket that units are taken from, and how much is
+/* pool.c - fork and join by counters: the job number that workers watch, the ticket that shares are taken from, and how much is
  * left to finish.
  *
- * A ticket holds job number, units and the next unit. A unit is taken by exchanging the ticket, which fails when the job has
- * changed; the caller changes it only when every unit is done. So who takes a unit may read the job, and who comes late finds
- * nothing. A job for all workers has no units in its ticket, and stays until each has run it. */
+ * A ticket holds the job number and how many shares are left to take. A share is taken by exchanging the ticket, which fails when the
+ * job has changed; the caller changes it only when every share is done. So who takes a share may read the job, and who comes late
+ * finds nothing. The ticket of a job for all workers says so instead, and stays until each has run it. */
 #include "base/pool.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +21,7 @@
 #include "base/cpu.h"
 
 #define SPIN_NS 50000              /* waiting before a thread sleeps */
+#define FOR_ALL (LM_POOL_SHARES + 1u)         /* in place of shares: the job is for every worker */
 
 typedef struct worker {
     struct lm_pool *pool;
@@ -30,15 +34,16 @@ struct lm_pool {
     size_t      bytes;           /* of this object */
     bool        spins;           /* not where there are more threads than processors: spinning would only delay */
     lm_job      job;
-    lm_unit_job unit_job;
+    lm_share_job share_job;
     void       *arg;
+    unsigned    shares;
     _Atomic(lm_idle) idle;
     void       *idle_arg;
     _Alignas(64) atomic_ullong ticket;
     _Alignas(64) atomic_uint number;     /* of the job; rises by one */
     _Alignas(64) atomic_uint sleeping;
     _Alignas(64) atomic_uint left;       /* workers that have not finished */
-    _Alignas(64) atomic_uint used;       /* workers below this take units; those from it on sleep until it grows */
+    _Alignas(64) atomic_uint used;       /* workers below this take shares; those from it on sleep until it grows */
     atomic_bool joining;                 /* the caller sleeps until they have */
     atomic_bool stop;
     worker      workers[];
@@ -110,9 +115,14 @@ static unsigned wait_for_job(lm_pool *p, unsigned seen, unsigned index)
     return n;
 }
 
-static unsigned long long ticket_of(unsigned number, unsigned units, unsigned next)
+static unsigned long long ticket_of(unsigned number, unsigned shares)
 {
-    return (unsigned long long)number << 32 | units << 16 | next;
+    return (unsigned long long)number << 32 | shares;
+}
+
+static unsigned shares_left(unsigned long long ticket)
+{
+    return (unsigned)ticket;
 }
 
 static void finish_one(lm_pool *p)
@@ -121,18 +131,27 @@ static void finish_one(lm_pool *p)
         futex_wake(&p->left);
 }
 
-/* Units of job `number` until there are none. */
-static void take_units(lm_pool *p, unsigned number, unsigned index)
+/* Shares of job `number` until there are none. */
+static void take_shares(lm_pool *p, unsigned number, unsigned index)
 {
     unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
 
-    while (t >> 32 == number && (t & 0xffff) < (t >> 16 & 0xffff)) {
-        if (!atomic_compare_exchange_weak_explicit(&p->ticket, &t, t + 1, memory_order_acq_rel, memory_order_acquire))
+    while (t >> 32 == number && shares_left(t)) {
+        if (!atomic_compare_exchange_weak_explicit(&p->ticket, &t, t - 1, memory_order_acq_rel, memory_order_acquire))
             continue;
-        p->unit_job(p->arg, index, (unsigned)(t & 0xffff));
+        p->share_job(p->arg, index, p->shares - shares_left(t));
         finish_one(p);
         t = atomic_load_explicit(&p->ticket, memory_order_acquire);
     }
+}
+
+/* What `top -H` and debuggers show. */
+static void name_thread(unsigned index)
+{
+    char name[16];
+
+    snprintf(name, sizeof name, "lamina-%u", index);
+    pthread_setname_np(pthread_self(), name);
 }
 
 static void *work(void *arg)
@@ -141,6 +160,7 @@ static void *work(void *arg)
     lm_pool *p    = w->pool;
     unsigned seen = 0;
 
+    name_thread(w->index);
     for (;;) {
         seen = wait_for_job(p, seen, w->index);
         if (atomic_load(&p->stop))
@@ -148,24 +168,22 @@ static void *work(void *arg)
         unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
         if (t >> 32 != seen)
             continue;                                    /* it is over, and another one has begun */
-        if (t >> 16 & 0xffff) {
-            if (w->index >= lm_pool_used(p))
-                continue;
-            take_units(p, seen, w->index);
-        } else {
+        if (shares_left(t) == FOR_ALL) {
             p->job(p->arg, w->index, p->threads);
             finish_one(p);
+        } else if (w->index < lm_pool_used(p)) {
+            take_shares(p, seen, w->index);
         }
     }
 }
 
 /* The ticket first: who sees the number finds it. */
-static unsigned start_job(lm_pool *p, unsigned units, unsigned left)
+static unsigned start_job(lm_pool *p, unsigned shares, unsigned left)
 {
     unsigned number = atomic_load_explicit(&p->number, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&p->left, left, memory_order_relaxed);
-    atomic_store(&p->ticket, ticket_of(number, units, 0));
+    atomic_store(&p->ticket, ticket_of(number, shares));
     atomic_store(&p->number, number);
     if (atomic_load(&p->sleeping))
         futex_wake(&p->number);
@@ -216,22 +234,39 @@ void lm_pool_run(lm_pool *p, lm_job job, void *arg)
     lm_pool_use(p, p->threads);
     p->job = job;
     p->arg = arg;
-    start_job(p, 0, p->threads - 1);
+    start_job(p, FOR_ALL, p->threads - 1);
     job(arg, 0, p->threads);
     join(p);
 }
 
-void lm_pool_run_units(lm_pool *p, lm_unit_job job, void *arg, unsigned units)
+void lm_pool_run_shares(lm_pool *p, lm_share_job job, void *arg, unsigned shares)
 {
-    if (lm_pool_used(p) == 1 || units == 1) {
-        for (unsigned i = 0; i < units; i++)
+    assert(shares <= LM_POOL_SHARES);
+    if (lm_pool_used(p) == 1 || shares <= 1) {
+        for (unsigned i = 0; i < shares; i++)
             job(arg, 0, i);
         return;
     }
-    p->unit_job = job;
+    p->share_job = job;
     p->arg      = arg;
-    take_units(p, start_job(p, units, units), 0);
+    p->shares    = shares;
+    take_shares(p, start_job(p, shares, shares), 0);
     join(p);
+}
+
+/* A thread that never runs a handler of the host: only the signals that its own instructions raise reach it. */
+static int start_worker(worker *w)
+{
+    static const int own[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
+    sigset_t         others, before;
+
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(&others, own[i]);
+    pthread_sigmask(SIG_SETMASK, &others, &before);
+    int rc = pthread_create(&w->thread, NULL, work, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
 }
 
 lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
@@ -248,9 +283,9 @@ lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
     p->spins   = threads <= lm_cpu_cores();
     for (unsigned i = 1; i < threads; i++) {
         p->workers[i] = (worker){ .pool = p, .index = i };
-        if (pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]) != 0) {
+        if (start_worker(&p->workers[i]) != 0) {
             lm_pool_free(p);
-            return lm_fail(e, LM_FAILED, "threads", LM_NO_OFFSET, "thread %u of %u cannot be started", i + 1, threads);
+            return lm_fail(e, LM_FAILED, "threads", LM_NO_OFFSET, "cannot start thread %u of %u", i + 1, threads);
         }
         p->threads = i + 1;
     }
@@ -278,10 +313,10 @@ unsigned lm_pool_threads(const lm_pool *p)
 
 void lm_pool_share(uint64_t n, uint64_t grain, unsigned index, unsigned workers, uint64_t *from, uint64_t *to)
 {
-    uint64_t units = n / grain + (n % grain != 0), each = units / workers, rest = units % workers;
-    uint64_t a     = each * index + (index < rest ? index : rest);           /* the first `rest` shares have one unit more */
+    uint64_t grains = n / grain + (n % grain != 0), each = grains / workers, rest = grains % workers;
+    uint64_t a     = each * index + (index < rest ? index : rest);           /* the first `rest` shares have one grain more */
     uint64_t b     = a + each + (index < rest);
 
-    *from = a < units ? a * grain : n;
-    *to   = b < units ? b * grain : n;
+    *from = a < grains ? a * grain : n;
+    *to   = b < grains ? b * grain : n;
 }

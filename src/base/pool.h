@@ -1,6 +1,7 @@
 /* pool.h - a fixed set of threads that run one job together.
  *
- * Workers spin briefly for the next job and then sleep. One job at a time; the caller is worker 0. */
+ * Workers spin briefly for the next job and then sleep. One job at a time; the caller is worker 0. Workers are named lamina-1,
+ * lamina-2 … and block every signal but those that an instruction raises, so a handler of the host never runs on them. */
 #ifndef LM_BASE_POOL_H
 #define LM_BASE_POOL_H
 
@@ -20,14 +21,16 @@ unsigned  lm_pool_threads(const lm_pool *p);
 typedef void (*lm_job)(void *arg, unsigned worker, unsigned workers);
 void lm_pool_run(lm_pool *p, lm_job job, void *arg);
 
-/* How many of the threads take units from now on; the others sleep. lm_pool_run uses all, and sets this to all. */
+/* How many of the threads take shares from now on; the others sleep. lm_pool_run uses all, and sets this to all. */
 void     lm_pool_use(lm_pool *p, unsigned threads);
 unsigned lm_pool_used(const lm_pool *p);
 
-/* job(arg, worker, unit) once for every unit 0 … units - 1 (65535 at most), taken in rising order by whoever is free; returns
- * when all are done. Nobody waits for a worker that has no unit: one that is kept from a processor holds nothing up. */
-typedef void (*lm_unit_job)(void *arg, unsigned worker, unsigned unit);
-void lm_pool_run_units(lm_pool *p, lm_unit_job job, void *arg, unsigned units);
+enum { LM_POOL_SHARES = 0x7ffffffe };            /* the most shares of a job */
+
+/* job(arg, worker, share) once for every share 0 … shares - 1, taken in rising order by whoever is free; returns when all are done.
+ * Nobody waits for a worker that has no share: one that is kept from a processor holds nothing up. */
+typedef void (*lm_share_job)(void *arg, unsigned worker, unsigned share);
+void lm_pool_run_shares(lm_pool *p, lm_share_job job, void *arg, unsigned shares);
 
 /* What a worker does while it waits and does not sleep yet: idle(arg, worker), again and again until it returns false or there is
  * work; a piece takes well below a microsecond. Set while no job runs. */

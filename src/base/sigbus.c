@@ -1,8 +1,9 @@
 /* sigbus.c - a read past the end of a file that has shrunk becomes an error of the thread that reads.
  *
  * The handler jumps only when the fault lies in a registered mapping and the thread that faulted is inside a guard; any
- * other SIGBUS goes to whoever handled it before. SA_NODEFER leaves the signal mask alone, so that entering a guard needs
- * no system call. */
+ * other SIGBUS goes to whoever handled it before. The mapping is asked first: a thread of the host may not have this library's
+ * thread-local memory yet, and a handler must not allocate it. SA_NODEFER leaves the signal mask alone, so that entering a guard needs
+ * no system call; SA_ONSTACK is for hosts whose threads have stacks too small for a handler, as Go's. */
 #include "base/sigbus.h"
 
 #include <pthread.h>
@@ -53,8 +54,46 @@ static range *free_range(void)
     }
 }
 
+static bool is_ours(uintptr_t at)
+{
+    for (table *t = &first; t; t = atomic_load(&t->next))
+        for (size_t i = 0; i < RANGES; i++) {
+            uintptr_t from = atomic_load(&t->ranges[i].from);
+            if (from && at >= from && at < atomic_load(&t->ranges[i].to))
+                return true;
+        }
+    return false;
+}
+
+static void on_sigbus(int signal, siginfo_t *info, void *context)
+{
+    bool fault = info->si_code > 0;                      /* by an access, not by kill() */
+
+    if (fault && is_ours((uintptr_t)info->si_addr) && guard)
+        siglongjmp(*guard, 1);
+    if (previous.sa_flags & SA_SIGINFO) {
+        previous.sa_sigaction(signal, info, context);
+    } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+        previous.sa_handler(signal);
+    } else if (fault || previous.sa_handler == SIG_DFL) {
+        struct sigaction plain = { .sa_handler = SIG_DFL };
+        sigaction(SIGBUS, &plain, NULL);
+        if (!fault)
+            raise(signal);                               /* a fault repeats by itself */
+    }
+}
+
+static void install(void)
+{
+    struct sigaction action = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK };
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &previous);
+}
+
 bool lm_guarded_add(const void *from, size_t size)
 {
+    pthread_once(&installed, install);
     pthread_mutex_lock(&changing);
     range *r = free_range();
     if (r) {
@@ -75,52 +114,14 @@ void lm_guarded_remove(const void *from)
     pthread_mutex_unlock(&changing);
 }
 
-static bool is_ours(uintptr_t at)
-{
-    for (table *t = &first; t; t = atomic_load(&t->next))
-        for (size_t i = 0; i < RANGES; i++) {
-            uintptr_t from = atomic_load(&t->ranges[i].from);
-            if (from && at >= from && at < atomic_load(&t->ranges[i].to))
-                return true;
-        }
-    return false;
-}
-
-static void on_sigbus(int signal, siginfo_t *info, void *context)
-{
-    bool fault = info->si_code > 0;                      /* by an access, not by kill() */
-
-    if (fault && guard && is_ours((uintptr_t)info->si_addr))
-        siglongjmp(*guard, 1);
-    if (previous.sa_flags & SA_SIGINFO) {
-        previous.sa_sigaction(signal, info, context);
-    } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
-        previous.sa_handler(signal);
-    } else if (fault || previous.sa_handler == SIG_DFL) {
-        struct sigaction plain = { .sa_handler = SIG_DFL };
-        sigaction(SIGBUS, &plain, NULL);
-        if (!fault)
-            raise(signal);                               /* a fault repeats by itself */
-    }
-}
-
-static void install(void)
-{
-    struct sigaction action = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
-
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, &previous);
-}
-
 lm_status lm_filemap_guard(lm_status (*work)(void *arg), void *arg, const char *file, lm_error *e)
 {
     sigjmp_buf           here;
     sigjmp_buf *volatile outer = guard;
 
-    pthread_once(&installed, install);
     if (sigsetjmp(here, SAVE_MASK) != 0) {
         guard = outer;
-        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "the file has been cut short while in use");
+        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "the file was truncated while in use");
         return lm_fail_in(e, file), LM_IO;
     }
     guard = &here;

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Before the mapping is used / before it is unmapped. False: out of memory. */
+/* Before the mapping is used / before it is unmapped. False: out of memory. The first one installs the handler; lamina.h says what hosts
+ * should know of it. */
 bool lm_guarded_add(const void *from, size_t size);
 void lm_guarded_remove(const void *from);
 

@@ -33,7 +33,7 @@ bool lm_view_ends(lm_view a, lm_view suffix)
            (suffix.size == 0 || memcmp(a.data + a.size - suffix.size, suffix.data, suffix.size) == 0);
 }
 
-bool lm_buf_reserve(lm_buf *b, size_t more)
+bool lm_text_reserve(lm_text *b, size_t more)
 {
     if (b->failed)
         return false;
@@ -57,9 +57,11 @@ bool lm_buf_reserve(lm_buf *b, size_t more)
     return true;
 }
 
-void lm_buf_add(lm_buf *b, const void *data, size_t n)
+void lm_text_add(lm_text *b, const void *data, size_t n)
 {
-    if (!lm_buf_reserve(b, n))
+    if (!b || (!data && n))
+        return;
+    if (!lm_text_reserve(b, n))
         return;
     if (n)
         memcpy(b->data + b->size, data, n);
@@ -67,22 +69,25 @@ void lm_buf_add(lm_buf *b, const void *data, size_t n)
     b->data[b->size] = '\0';
 }
 
-void lm_buf_add_str(lm_buf *b, const char *s)
+void lm_text_add_str(lm_text *b, const char *s)
 {
-    lm_buf_add(b, s, strlen(s));
+    if (s)
+        lm_text_add(b, s, strlen(s));
 }
 
-void lm_buf_add_view(lm_buf *b, lm_view v)
+void lm_text_add_view(lm_text *b, lm_view v)
 {
-    lm_buf_add(b, v.data, v.size);
+    lm_text_add(b, v.data, v.size);
 }
 
-void lm_buf_add_char(lm_buf *b, char c)
+void lm_text_add_char(lm_text *b, char c)
 {
-    lm_buf_add(b, &c, 1);
+    if (!b)
+        return;
+    lm_text_add(b, &c, 1);
 }
 
-void lm_buf_vprintf(lm_buf *b, const char *format, va_list args)
+void lm_text_vprintf(lm_text *b, const char *format, va_list args)
 {
     va_list again;
 
@@ -90,37 +95,50 @@ void lm_buf_vprintf(lm_buf *b, const char *format, va_list args)
     int n = lm_vprint(NULL, 0, format, args);
     if (n < 0)
         b->failed = true;
-    else if (lm_buf_reserve(b, (size_t)n)) {
+    else if (lm_text_reserve(b, (size_t)n)) {
         lm_vprint(b->data + b->size, (size_t)n + 1, format, again);
         b->size += (size_t)n;
     }
     va_end(again);
 }
 
-void lm_buf_printf(lm_buf *b, const char *format, ...)
+void lm_text_printf(lm_text *b, const char *format, ...)
 {
+    if (!b || !format)
+        return;
     va_list args;
 
     va_start(args, format);
-    lm_buf_vprintf(b, format, args);
+    lm_text_vprintf(b, format, args);
     va_end(args);
 }
 
-void lm_buf_clear(lm_buf *b)
+void lm_text_cut(lm_text *t, size_t size)
 {
+    if (t->data)
+        t->data[size] = '\0';
+    t->size = size;
+}
+
+void lm_text_clear(lm_text *b)
+{
+    if (!b)
+        return;
     b->size   = 0;
     b->failed = false;
     if (b->data)
         b->data[0] = '\0';
 }
 
-void lm_buf_free(lm_buf *b)
+void lm_text_free(lm_text *b)
 {
+    if (!b)
+        return;
     lm_free(b->data);
-    *b = (lm_buf){ 0 };
+    *b = (lm_text){ 0 };
 }
 
-lm_view lm_buf_view(const lm_buf *b)
+lm_view lm_text_view(const lm_text *b)
 {
     return (lm_view){ b->data, b->size };
 }
@@ -161,7 +179,24 @@ size_t lm_edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-const char *lm_buf_string(const lm_buf *b, size_t i)
+const char *lm_nearest_word(const char *given, const char *const *words)
+{
+    if (!given || !words)
+        return NULL;
+    const char *best     = NULL;
+    size_t      distance = strlen(given) / 3 + 2;        /* anything further is no typing error */
+
+    for (; *words; words++) {
+        size_t d = lm_edit_distance(given, *words);
+        if (d < distance) {
+            distance = d;
+            best     = *words;
+        }
+    }
+    return best;
+}
+
+const char *lm_text_string(const lm_text *b, size_t i)
 {
     const char *p = b->data, *end = p + b->size;
 

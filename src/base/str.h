@@ -1,4 +1,4 @@
-/* str.h - byte views and growing byte buffers. Text is UTF-8 but nothing here assumes that it is valid. */
+/* str.h - byte views, and more of growing text. Text is UTF-8 but nothing here assumes that it is valid. */
 #ifndef LM_BASE_STR_H
 #define LM_BASE_STR_H
 
@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "lamina/buffer.h"
 
 /* Bytes owned by somebody else. May hold NULs; not terminated. */
 typedef struct lm_view {
@@ -21,26 +23,19 @@ bool    lm_view_is(lm_view a, const char *s);
 bool    lm_view_starts(lm_view a, lm_view prefix);
 bool    lm_view_ends(lm_view a, lm_view suffix);
 
-/* A growing buffer. All zero: empty. Once an allocation fails `failed` is set and further appends do nothing, so a
- * sequence of appends is checked once at its end. `data` is always NUL-terminated when not NULL. */
-typedef struct lm_buf {
-    char  *data;
-    size_t size;
-    size_t capacity;
-    bool   failed;
-} lm_buf;
+/* ---- text that grows (lamina/buffer.h): what only the library needs ---- */
+void lm_text_add_view(lm_text *t, lm_view v);
+void lm_text_vprintf(lm_text *t, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+bool lm_text_reserve(lm_text *t, size_t more);          /* room for `more` bytes; false (and failed) when not */
 
-void lm_buf_add(lm_buf *b, const void *data, size_t n);
-void lm_buf_add_str(lm_buf *b, const char *s);
-void lm_buf_add_view(lm_buf *b, lm_view v);
-void lm_buf_add_char(lm_buf *b, char c);
-void lm_buf_printf(lm_buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void lm_buf_vprintf(lm_buf *b, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
-bool lm_buf_reserve(lm_buf *b, size_t more);            /* room for `more` bytes; false (and failed) when not */
-void lm_buf_clear(lm_buf *b);                           /* keeps the memory */
-void lm_buf_free(lm_buf *b);
-lm_view lm_buf_view(const lm_buf *b);
-const char *lm_buf_string(const lm_buf *b, size_t i);   /* the i-th of strings that end with a NUL each; NULL past the last */
+/* For functions that append to a caller's text and leave it as it was on failure: one piece of it; or, as their last act, all that
+ * was `made`, which is freed, where `status` is LM_OK. LM_NO_MEMORY names `what`. */
+lm_status lm_text_append(lm_text *t, const void *data, size_t n, const char *what, lm_error *e);
+lm_status lm_text_deliver(lm_text *made, lm_status status, const char *what, lm_text *out, lm_error *e);
+void      lm_text_cut(lm_text *t, size_t size);         /* back to the size that it had */
+
+lm_view lm_text_view(const lm_text *t);
+const char *lm_text_string(const lm_text *t, size_t i); /* the i-th of strings that end with a NUL each; NULL past the last */
 
 /* The value of a hexadecimal digit; -1 for anything else. */
 int lm_hex_digit(char c);

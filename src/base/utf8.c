@@ -81,16 +81,18 @@ size_t lm_utf8_valid_prefix(const char *s, size_t n)
     return at;
 }
 
-void lm_utf8_repair(lm_buf *out, const char *s, size_t n)
+void lm_text_add_utf8(lm_text *t, const char *data, size_t n)
 {
+    if (!t || (!data && n))
+        return;
     for (size_t at = 0; at < n;) {
-        size_t good = lm_utf8_valid_prefix(s + at, n - at);
+        size_t good = lm_utf8_valid_prefix(data + at, n - at);
 
-        lm_buf_add(out, s + at, good);
+        lm_text_add(t, data + at, good);
         at += good;
         if (at < n) {
-            lm_buf_add_str(out, LM_REPLACEMENT);
-            at += lm_utf8_next(s + at, n - at).size;
+            lm_text_add_str(t, LM_REPLACEMENT);
+            at += lm_utf8_next(data + at, n - at).size;
         }
     }
 }

@@ -50,9 +50,6 @@ size_t lm_utf8_encode(uint32_t cp, char out[4]);
 size_t lm_utf8_valid_prefix(const char *s, size_t n);
 static inline bool lm_utf8_is_valid(lm_view v) { return lm_utf8_valid_prefix(v.data, v.size) == v.size; }
 
-/* Append text with a U+FFFD for every ill-formed subpart (what Rust's from_utf8_lossy and Python's "replace" do). */
-void lm_utf8_repair(lm_buf *out, const char *s, size_t n);
-
 #define LM_REPLACEMENT "\xEF\xBF\xBD"
 
 #endif

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "base/error.h"
 #include "cli/interrupt.h"
+#include "cli/tokenjson.h"
 
 static bool on_text(void *arg, const char *piece, size_t n)
 {
@@ -15,30 +15,13 @@ static bool on_text(void *arg, const char *piece, size_t n)
     return !lm_interrupted();
 }
 
-static json_t *token_json(const lm_answer *a, lm_token id, float logprob)
-{
-    size_t n = 0;
-    const lm_tokenizer *t = lm_model_tokenizer(a->model);
-    const char *piece = t ? lm_tokenizer_piece(t, id, &n) : NULL;
-    json_t *j = json_pack("{s:i}", "id", id);
-    lm_text text = { 0 };
-
-    json_object_set_new(j, "piece", piece ? lm_json_text(piece, n) : json_null());
-    if (t && lm_detokenize(t, &id, 1, 0, &text, NULL) == LM_OK)
-        json_object_set_new(j, "text", lm_json_text(text.data, text.n));
-    lm_text_free(&text);
-    json_object_set_new(j, "logprob", logprob > -1e30f ? json_real((double)logprob) : json_null());
-    return j;
-}
-
 static bool on_token(void *arg, lm_token id, float logprob, const lm_logprob *top, uint32_t k)
 {
     lm_answer *a = arg;
-    json_t *j = token_json(a, id, logprob), *best = json_array();
+    const lm_tokenizer *t = lm_model_tokenizer(a->model);
+    json_t *j = lm_token_json(t, id, logprob);
 
-    for (uint32_t i = 0; i < k && top[i].id >= 0; i++)
-        json_array_append_new(best, token_json(a, top[i].id, top[i].logprob));
-    json_object_set_new(j, "top", best);
+    json_object_set_new(j, "top", lm_top_json(t, top, k));
     json_array_append_new(a->positions, j);
     return true;
 }
@@ -61,12 +44,12 @@ lm_status lm_answer_run(lm_answer *a, lm_engine *g, lm_sampler *s, const lm_toke
 
     a->bar = lm_progress_start("reading the prompt");
     a->positions = a->logprobs ? json_array() : NULL;
-    o->logprobs = a->logprobs;
+    o->sequence.logprobs = (int32_t)a->logprobs;
     o->text = on_text;
     o->token = a->logprobs ? on_token : NULL;
     o->prefill = on_prefill;
     o->arg = a;
-    status = lm_generate(g, a->model, s, prompt->ids, prompt->n, reuse, o, out, e);
+    status = lm_generate(g, s, prompt->ids, prompt->n, reuse, o, out, e);
     lm_progress_end(&a->bar);
     if (status == LM_OK && a->write.code != LM_OK) {
         lm_generation_free(out);
@@ -86,6 +69,7 @@ static const char *stop_phrase(lm_stop s)
     static const char *const phrases[] = {
         [LM_STOP_NONE] = "nothing",         [LM_STOP_EOS] = "end of turn",          [LM_STOP_LENGTH] = "length",
         [LM_STOP_STRING] = "stop string",   [LM_STOP_CONTEXT] = "the context is full", [LM_STOP_CANCELLED] = "interrupted",
+        [LM_STOP_FAILED] = "an error",
     };
 
     return phrases[s];
@@ -96,20 +80,49 @@ size_t lm_answer_continued(const lm_generation *x)
     return x->ids.n ? x->ids.n - 1 : 0;
 }
 
-void lm_answer_summary(const lm_generation *x, lm_buf *out)
+/* False when there is nothing to warn of. */
+static bool warning(const lm_generation *x, lm_text *out)
+{
+    char why[1024];
+
+    if (x->draft_error.code == LM_OK)
+        return false;
+    lm_text_printf(out, "the draft model was given up: %s", lm_error_text(&x->draft_error, why, sizeof why));
+    return true;
+}
+
+void lm_answer_warn(const lm_generation *x)
+{
+    lm_text line = { 0 };
+
+    if (warning(x, &line))
+        lm_warn("%s", line.data ? line.data : "");
+    lm_text_free(&line);
+}
+
+json_t *lm_answer_warning(const lm_generation *x)
+{
+    lm_text line = { 0 };
+    json_t *out = warning(x, &line) ? lm_json_of(line.data, line.size) : NULL;
+
+    lm_text_free(&line);
+    return out;
+}
+
+void lm_answer_summary(const lm_generation *x, lm_text *out)
 {
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
     size_t read = x->n_prompt - x->n_reused;
 
-    lm_buf_printf(out, "prompt %s token%s", lm_figure_count(a, x->n_prompt), x->n_prompt == 1 ? "" : "s");
+    lm_text_printf(out, "prompt %s token%s", lm_figure_count(a, x->n_prompt), x->n_prompt == 1 ? "" : "s");
     if (x->n_reused)
-        lm_buf_printf(out, ", %s of them new,", lm_figure_count(a, read));
-    lm_buf_printf(out, " in %s (%s)", lm_figure_time(b, x->prompt_seconds), lm_figure_rate(c, read, x->prompt_seconds));
-    lm_buf_printf(out, "  ·  generated %s token%s in %s (%s)", lm_figure_count(a, x->ids.n), x->ids.n == 1 ? "" : "s",
-                  lm_figure_time(b, x->generate_seconds), lm_figure_rate(c, lm_answer_continued(x), x->generate_seconds));
+        lm_text_printf(out, ", %s of them new,", lm_figure_count(a, read));
+    lm_text_printf(out, " in %s (%s)", lm_figure_time(b, x->prompt_seconds), lm_figure_rate(c, read, x->prompt_seconds));
+    lm_text_printf(out, "  ·  generated %s token%s in %s (%s)", lm_figure_count(a, x->ids.n), x->ids.n == 1 ? "" : "s",
+                   lm_figure_time(b, x->generate_seconds), lm_figure_rate(c, lm_answer_continued(x), x->generate_seconds));
     if (x->n_drafted)
-        lm_buf_printf(out, "  ·  %s of %s guesses right", lm_figure_count(a, x->n_accepted), lm_figure_count(b, x->n_drafted));
-    lm_buf_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
+        lm_text_printf(out, "  ·  %s of %s guesses right", lm_figure_count(a, x->n_accepted), lm_figure_count(b, x->n_drafted));
+    lm_text_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
 }
 
 static json_t *rate(size_t n, double seconds)
@@ -126,13 +139,4 @@ json_t *lm_answer_timings(const lm_generation *x)
                      "accepted_tokens", (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds, "generate_seconds",
                      x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds), "generated_per_second",
                      rate(lm_answer_continued(x), x->generate_seconds));
-}
-
-json_t *lm_ids_json(const lm_token *ids, size_t n)
-{
-    json_t *out = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(out, json_integer(ids[i]));
-    return out;
 }

@@ -21,13 +21,15 @@ lm_status lm_answer_run(lm_answer *a, lm_engine *g, lm_sampler *s, const lm_toke
 /* Tokens that the time after the prompt went into: the first comes with the prompt, whose last row has its logits. */
 size_t lm_answer_continued(const lm_generation *x);
 
+/* Warn of what went wrong beside the answer: a guessing model that was given up; the same line for JSON, or NULL. */
+void    lm_answer_warn(const lm_generation *x);
+json_t *lm_answer_warning(const lm_generation *x);
+
 /* "prompt 21 tokens in 84 ms (250 tok/s)  ·  generated 64 tokens in …  ·  stopped: end of turn" */
-void lm_answer_summary(const lm_generation *x, lm_buf *out);
+void lm_answer_summary(const lm_generation *x, lm_text *out);
 
 /* {prompt_tokens, reused_tokens, generated_tokens, drafted_tokens, accepted_tokens, prompt_seconds, generate_seconds,
  * …_per_second}: null where nothing was timed. */
 json_t *lm_answer_timings(const lm_generation *x);
-
-json_t *lm_ids_json(const lm_token *ids, size_t n);
 
 #endif

@@ -4,8 +4,7 @@
 
 #include <jansson.h>
 
-#include "base/arena.h"
-#include "base/str.h"
+#include "cli/store.h"
 #include "lamina/lamina.h"
 
 typedef enum lm_bench_form { LM_BENCH_MD, LM_BENCH_CSV, LM_BENCH_JSON, LM_BENCH_JSONL, LM_BENCH_SQL } lm_bench_form;
@@ -27,6 +26,7 @@ typedef struct lm_bench_result {
     const char *limited_by;                      /* "int8" "bf16" "f32" "memory" */
     double      peak;                            /* of that, in operations or bytes a second, measured just before */
     double      busy;                            /* share of the probes' time that other work took */
+    double      below;                           /* how far they stayed below the best known of the machine, which the limit then is */
     lm_memory   planned, memory;                 /* what the plan says, what the allocator counts */
     uint64_t    rss;                             /* bytes, the most before the first probe */
     int64_t     time;                            /* seconds since 1970 */
@@ -36,16 +36,16 @@ typedef struct lm_bench_result {
 } lm_bench_result;
 
 /* Ahead of the first line of a form, and a line; MD prints a row of a table as llama-bench does. */
-void lm_bench_head(lm_bench_form form, lm_buf *out);
-void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_buf *out);
-void lm_bench_tail(lm_bench_form form, lm_buf *out);
+void lm_bench_head(lm_bench_form form, lm_text *out);
+void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_text *out);
+void lm_bench_tail(lm_bench_form form, lm_text *out);
 
 /* "pp512", "tg64 @ d4096", "pp512+tg64 x 4" */
 void lm_bench_test_name(const lm_bench_result *r, char *out, size_t size);
 
 /* ---- where the time of a test went (bench_profile.c) ---- */
 
-void    lm_bench_profile_text(const lm_bench_result *r, const char *test, lm_arena *arena, lm_buf *out);
+void    lm_bench_profile_text(const lm_bench_result *r, const char *test, lm_store *store, lm_text *out);
 json_t *lm_bench_profile_json(const lm_bench_result *r);
 
 #endif

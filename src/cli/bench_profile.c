@@ -1,7 +1,6 @@
 /* bench_profile.c - where the time of a test went, as a table and as JSON. */
 #include <string.h>
 
-#include "base/columns.h"
 #include "cli/bench.h"
 #include "cli/grid.h"
 
@@ -41,31 +40,31 @@ static unsigned parts_of(const lm_bench_result *r, part out[MOST_PARTS], double 
 static void add_part(lm_grid *g, const part *p, double total, double tokens, double seconds, double workers)
 {
     char time[32], share[32], ops[32] = "", bytes[32] = "";
-    lm_buf bar = { 0 };
+    lm_text bar = { 0 };
     double of = p->seconds / total, alone = p->seconds / workers;
 
     snprintf(time, sizeof time, "%.1f", 1e6 * of * seconds / tokens);
     snprintf(share, sizeof share, "%.1f %%", 100 * of);
     if (of * BAR * 8 >= 0.5)                             /* nothing for next to nothing */
-        lm_put_bar(&bar, of, BAR);
+        lm_text_add_bar(&bar, of, BAR);
     if (p->product)
         snprintf(ops, sizeof ops, "%.0f GOP/s", 1e-9 * (double)p->product->ops / alone);
     if (p->product && p->product->bytes)
         snprintf(bytes, sizeof bytes, "%.1f GB/s", 1e-9 * (double)p->product->bytes / alone);
     lm_grid_row(g, p->name, time, share, ops, bytes, bar.data ? bar.data : "");
-    lm_buf_free(&bar);
+    lm_text_free(&bar);
 }
 
-void lm_bench_profile_text(const lm_bench_result *r, const char *test, lm_arena *arena, lm_buf *out)
+void lm_bench_profile_text(const lm_bench_result *r, const char *test, lm_store *store, lm_text *out)
 {
     const lm_profile *p = &r->profile;
     double  total, workers = p->seconds > 0 ? p->worker_seconds / p->seconds : 1;
     part    parts[MOST_PARTS];
     unsigned n = parts_of(r, parts, &total);
-    lm_grid g = { .arena = arena, .align = "lrrrrl", .indent = 2 };
+    lm_grid g = { .store = store, .align = "lrrrrl", .indent = 2 };
 
-    lm_buf_printf(out, "\n%s: %.1f µs a token, %.4g threads, %.4g joins a step\n\n", test, 1e6 * r->profile_seconds / r->tokens, workers,
-                  p->steps ? (double)p->joins / (double)p->steps : 0);
+    lm_text_printf(out, "\n%s: %.1f µs a token, %.4g threads, %.4g joins a step\n\n", test,
+                   1e6 * r->profile_seconds / r->tokens, workers, p->steps ? (double)p->joins / (double)p->steps : 0);
     lm_grid_row(&g, "", "µs", "share", "", "", "");
     for (unsigned i = 0; i < n; i++)
         add_part(&g, &parts[i], total, r->tokens, r->profile_seconds, workers);

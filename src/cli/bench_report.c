@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/columns.h"
 #include "cli/bench.h"
 #include "cli/output.h"
 
@@ -36,21 +35,21 @@ static void time_text(int64_t at, char out[32])
 }
 
 /* A bar would end the cell. */
-static void put_name(const char *name, lm_buf *out)
+static void put_name(const char *name, lm_text *out)
 {
-    lm_buf escaped = { 0 };
+    lm_text escaped = { 0 };
 
     for (; *name; name++) {
         if (*name == '|')
-            lm_buf_add_char(&escaped, '\\');
-        lm_buf_add_char(&escaped, *name);
+            lm_text_add_char(&escaped, '\\');
+        lm_text_add_char(&escaped, *name);
     }
-    lm_buf_add_str(out, "| ");
-    lm_put_cell(out, escaped.data ? escaped.data : "", 30);
-    lm_buf_free(&escaped);
+    lm_text_add_str(out, "| ");
+    lm_text_add_cell(out, escaped.data ? escaped.data : "", 30);
+    lm_text_free(&escaped);
 }
 
-static void md_line(const lm_bench_result *r, lm_buf *out)
+static void md_line(const lm_bench_result *r, lm_text *out)
 {
     char test[64], speed[64], limit[64], predicted[64];
 
@@ -62,9 +61,9 @@ static void md_line(const lm_bench_result *r, lm_buf *out)
         snprintf(predicted, sizeof predicted, "–");
     snprintf(limit, sizeof limit, "%.1f %s", r->limit, r->limited_by);
     put_name(r->info.name, out);
-    lm_buf_printf(out, " | %6.2f GiB | %8.2f M | %-10s | %7u | %13s | %21s | %15s | %11s | %6.1f %% |\n",
-                  (double)r->info.weight_bytes / (double)(1u << 30), (double)r->info.parameters * 1e-6, r->level, r->threads, test, speed,
-                  predicted, limit, 100 * r->median / r->limit);
+    lm_text_printf(out, " | %6.2f GiB | %8.2f M | %-10s | %7u | %13s | %21s | %15s | %11s | %6.1f %% |\n",
+                   (double)r->info.weight_bytes / (double)(1u << 30), (double)r->info.parameters * 1e-6, r->level, r->threads,
+                   test, speed, predicted, limit, 100 * r->median / r->limit);
 }
 
 /* ---- fields: what all forms but the table print, in one order ---- */
@@ -126,6 +125,7 @@ static void list(const lm_bench_result *r, fields *f)
     text(f, "limited_by", r->limited_by);
     real(f, "peak", r->peak);
     real(f, "busy", r->busy);
+    real(f, "below", r->below);
     real(f, "load_seconds", r->load_seconds);
     whole(f, "weight_bytes", r->memory.weights);
     whole(f, "mapped_bytes", r->memory.mapped);
@@ -136,92 +136,92 @@ static void list(const lm_bench_result *r, fields *f)
 }
 
 /* `quote` around a text, twice inside it. */
-static void add_quoted(lm_buf *out, const char *x, char quote)
+static void add_quoted(lm_text *out, const char *x, char quote)
 {
-    lm_buf_add_char(out, quote);
+    lm_text_add_char(out, quote);
     for (; *x; x++) {
-        lm_buf_add_char(out, *x);
+        lm_text_add_char(out, *x);
         if (*x == quote)
-            lm_buf_add_char(out, quote);
+            lm_text_add_char(out, quote);
     }
-    lm_buf_add_char(out, quote);
+    lm_text_add_char(out, quote);
 }
 
-static void add_value(lm_buf *out, const field *f, char quote)
+static void add_value(lm_text *out, const field *f, char quote)
 {
     if (f->kind == TEXT)
         add_quoted(out, f->text, quote);
     else if (f->kind == REAL && isnan(f->real))
-        lm_buf_add_str(out, quote == '\'' ? "NULL" : "");
+        lm_text_add_str(out, quote == '\'' ? "NULL" : "");
     else if (f->kind == REAL)
-        lm_buf_printf(out, "%.8g", f->real);
+        lm_text_printf(out, "%.8g", f->real);
     else
-        lm_buf_printf(out, "%" PRIu64, f->whole);
+        lm_text_printf(out, "%" PRIu64, f->whole);
 }
 
-static void names(const fields *f, lm_buf *out)
+static void names(const fields *f, lm_text *out)
 {
     for (size_t i = 0; i < f->n; i++)
-        lm_buf_printf(out, "%s%s", i ? "," : "", f->at[i].name);
+        lm_text_printf(out, "%s%s", i ? "," : "", f->at[i].name);
 }
 
-static void csv_head(lm_buf *out)
+static void csv_head(lm_text *out)
 {
     static const lm_bench_result nothing = { .limit = 1 };
     fields f;
 
     list(&nothing, &f);
     names(&f, out);
-    lm_buf_add_char(out, '\n');
+    lm_text_add_char(out, '\n');
 }
 
-static void csv_line(const lm_bench_result *r, lm_buf *out)
+static void csv_line(const lm_bench_result *r, lm_text *out)
 {
     fields f;
 
     list(r, &f);
     for (size_t i = 0; i < f.n; i++) {
         if (i)
-            lm_buf_add_char(out, ',');
+            lm_text_add_char(out, ',');
         add_value(out, &f.at[i], '"');
     }
-    lm_buf_add_char(out, '\n');
+    lm_text_add_char(out, '\n');
 }
 
-static void sql_head(lm_buf *out)
+static void sql_head(lm_text *out)
 {
     static const char *const types[] = { [TEXT] = "TEXT", [WHOLE] = "INTEGER", [REAL] = "REAL", [TRUTH] = "INTEGER" };
     static const lm_bench_result nothing = { .limit = 1 };
     fields f;
 
     list(&nothing, &f);
-    lm_buf_add_str(out, "CREATE TABLE IF NOT EXISTS test (\n");
+    lm_text_add_str(out, "CREATE TABLE IF NOT EXISTS test (\n");
     for (size_t i = 0; i < f.n; i++)
-        lm_buf_printf(out, "  %s %s%s\n", f.at[i].name, types[f.at[i].kind], i + 1 < f.n ? "," : "");
-    lm_buf_add_str(out, ");\n\n");
+        lm_text_printf(out, "  %s %s%s\n", f.at[i].name, types[f.at[i].kind], i + 1 < f.n ? "," : "");
+    lm_text_add_str(out, ");\n\n");
 }
 
-static void sql_line(const lm_bench_result *r, lm_buf *out)
+static void sql_line(const lm_bench_result *r, lm_text *out)
 {
     fields f;
 
     list(r, &f);
-    lm_buf_add_str(out, "INSERT INTO test (");
+    lm_text_add_str(out, "INSERT INTO test (");
     names(&f, out);
-    lm_buf_add_str(out, ") VALUES (");
+    lm_text_add_str(out, ") VALUES (");
     for (size_t i = 0; i < f.n; i++) {
         if (i)
-            lm_buf_add_char(out, ',');
+            lm_text_add_char(out, ',');
         add_value(out, &f.at[i], '\'');
     }
-    lm_buf_add_str(out, ");\n");
+    lm_text_add_str(out, ");\n");
 }
 
 /* ---- JSON: the samples too ---- */
 
 static json_t *value_json(const field *f)
 {
-    return f->kind == TEXT    ? lm_json_text(f->text, strlen(f->text))
+    return f->kind == TEXT    ? lm_json_of(f->text, strlen(f->text))
            : f->kind == REAL  ? isnan(f->real) ? json_null() : json_real(f->real)
            : f->kind == TRUTH ? json_boolean(f->whole)
                               : json_integer((json_int_t)f->whole);
@@ -249,7 +249,7 @@ static json_t *result_json(const lm_bench_result *r)
     return j;
 }
 
-static void json_line(const lm_bench_result *r, bool indented, lm_buf *out)
+static void json_line(const lm_bench_result *r, bool indented, lm_text *out)
 {
     json_t *j    = result_json(r);
     char   *dump = json_dumps(j, indented ? JSON_INDENT(2) : JSON_COMPACT);
@@ -257,7 +257,7 @@ static void json_line(const lm_bench_result *r, bool indented, lm_buf *out)
 
     json_get_alloc_funcs(NULL, &release);
     if (dump)
-        lm_buf_add_str(out, dump);
+        lm_text_add_str(out, dump);
     else
         out->failed = true;
     release(dump);
@@ -266,19 +266,19 @@ static void json_line(const lm_bench_result *r, bool indented, lm_buf *out)
 
 /* ---- forms ---- */
 
-void lm_bench_head(lm_bench_form form, lm_buf *out)
+void lm_bench_head(lm_bench_form form, lm_text *out)
 {
     if (form == LM_BENCH_MD)
-        lm_buf_add_str(out, md_head);
+        lm_text_add_str(out, md_head);
     else if (form == LM_BENCH_CSV)
         csv_head(out);
     else if (form == LM_BENCH_SQL)
         sql_head(out);
     else if (form == LM_BENCH_JSON)
-        lm_buf_add_str(out, "[\n");
+        lm_text_add_str(out, "[\n");
 }
 
-void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_buf *out)
+void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_text *out)
 {
     if (form == LM_BENCH_MD) {
         md_line(r, out);
@@ -288,15 +288,15 @@ void lm_bench_line(lm_bench_form form, const lm_bench_result *r, bool first, lm_
         sql_line(r, out);
     } else {
         if (form == LM_BENCH_JSON && !first)
-            lm_buf_add_str(out, ",\n");
+            lm_text_add_str(out, ",\n");
         json_line(r, form == LM_BENCH_JSON, out);
         if (form == LM_BENCH_JSONL)
-            lm_buf_add_char(out, '\n');
+            lm_text_add_char(out, '\n');
     }
 }
 
-void lm_bench_tail(lm_bench_form form, lm_buf *out)
+void lm_bench_tail(lm_bench_form form, lm_text *out)
 {
     if (form == LM_BENCH_JSON)
-        lm_buf_add_str(out, "\n]\n");
+        lm_text_add_str(out, "\n]\n");
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
+#include "cli/store.h"
 #include "lamina/lamina.h"
 
 typedef enum lm_flag_kind {
@@ -43,6 +43,7 @@ typedef struct lm_flag_group {
 } lm_flag_group;
 
 typedef struct lm_cli {
+    const struct lm_command *const *commands;            /* all of them, NULL-ended, in the order of the help */
     const struct lm_command *command;
     const char *const *args;     /* what is no flag; NULL-ended */
     size_t   n_args;
@@ -53,7 +54,7 @@ typedef struct lm_cli {
     lm_language language;        /* that pages are written in */
     bool     answered;           /* the command's one JSON document is on stdout */
     bool     told;               /* the error that ends the command has been printed */
-    lm_arena arena;              /* as long as the command runs */
+    lm_store store;              /* as long as the command runs */
 } lm_cli;
 
 typedef struct lm_command {
@@ -69,9 +70,7 @@ typedef struct lm_command {
     lm_status          (*run)(lm_cli *cli, void *options, lm_error *e);
 } lm_command;
 
-/* All commands, NULL-ended, in the order of the help. */
-extern const lm_command *const lm_commands[];
-
-const lm_command *lm_command_find(const char *name);
+/* Of a NULL-ended list; NULL: there is none of the name. */
+const lm_command *lm_command_find(const lm_command *const *commands, const char *name);
 
 #endif

@@ -4,10 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/columns.h"
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/filemap.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -20,12 +16,12 @@ typedef struct audit_options { lm_model_flags model; bool quiet_ones; } audit_op
 #define O(field) offsetof(audit_options, field)
 
 static const lm_flag audit_flag_table[] = {
-    { "--wrong-only", NULL, LM_FLAG_SWITCH, O(quiet_ones), NULL, "show only what is wrong", 0, 0, NULL },
+    { "--wrong-only", NULL, LM_FLAG_SWITCH, O(quiet_ones), NULL, "show only wrong statements", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag_group audit_groups[] = {
-    { "what to show", audit_flag_table, 0 },
+    { "output", audit_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -36,10 +32,10 @@ typedef struct subject { const char *name; lm_model *model; lm_facts *facts; lm_
 typedef struct audit {
     lm_cli        *cli;
     audit_options *o;
-    subject      **subjects;             /* in the arena; the list itself is not */
+    subject      **subjects;             /* in the store; the list itself is not */
     size_t         n_subjects, room, line, counts[4], statements, unknown;        /* unknown: rows whose first cell names nothing */
     json_t        *list;
-    lm_buf         out;
+    lm_text         out;
 } audit;
 
 /* A new one at the end; NULL: out of memory. */
@@ -47,14 +43,14 @@ static subject *add_subject(audit *a, const char *name)
 {
     if (a->n_subjects == a->room) {
         size_t    room  = a->room ? 2 * a->room : 64;
-        subject **grown = lm_realloc(a->subjects, room * sizeof *grown);
+        subject **grown = realloc(a->subjects, room * sizeof *grown);
         if (!grown)
             return NULL;
         a->subjects = grown;
         a->room     = room;
     }
-    subject *s = lm_arena_new(&a->cli->arena, 1, subject);
-    if (!s || !(s->name = lm_arena_strdup(&a->cli->arena, name)))
+    subject *s = lm_store_new(&a->cli->store, 1, subject);
+    if (!s || !(s->name = lm_store_strdup(&a->cli->store, name)))
         return NULL;
     return a->subjects[a->n_subjects++] = s;
 }
@@ -90,7 +86,7 @@ static lm_status find_subject(audit *a, const char *name, subject **out, lm_erro
 static const char *escaped(audit *a, const char *text)
 {
     size_t size = 4 * strlen(text) + 1;
-    char  *out  = lm_arena_alloc(&a->cli->arena, size);
+    char  *out  = lm_store_array(&a->cli->store, 1, size);
 
     if (out)
         lm_escape(out, size, text);
@@ -104,20 +100,20 @@ static lm_status show(audit *a, const char *model, const char *quantity, const c
     a->statements++;
     if (a->cli->json) {
         json_t *one = json_pack("{s:I, s:s, s:o, s:s, s:s, s:o, s:o, s:o}", "line", (json_int_t)a->line, "verdict",
-                                lm_claim_word(j->verdict), "truth", lm_json_text(j->truth, strlen(j->truth)), "why", why, "path", j->path,
-                                "model", lm_json_text(model, strlen(model)), "quantity", lm_json_text(quantity, strlen(quantity)),
-                                "claim", lm_json_text(claim, strlen(claim)));
+                                lm_claim_word(j->verdict), "truth", lm_json_of(j->truth, strlen(j->truth)), "why", why, "path", j->path,
+                                "model", lm_json_of(model, strlen(model)), "quantity", lm_json_of(quantity, strlen(quantity)),
+                                "claim", lm_json_of(claim, strlen(claim)));
         return json_array_append_new(a->list, one) == 0 ? LM_OK : lm_fail_memory(e, "the statements", a->statements);
     }
     if (a->o->quiet_ones && j->verdict != LM_CLAIM_WRONG)
         return LM_OK;
     const char *word = _(lm_claim_word(j->verdict));
     unsigned    used = lm_text_columns(word);
-    lm_buf_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "", escaped(a, model),
-                  escaped(a, quantity), escaped(a, claim));
+    lm_text_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "", escaped(a, model),
+                   escaped(a, quantity), escaped(a, claim));
     if (j->verdict == LM_CLAIM_WRONG || j->verdict == LM_CLAIM_ROUNDED)
-        lm_buf_printf(&a->out, _("; it is %s"), j->truth);
-    lm_buf_printf(&a->out, "%s%s%s\n", *why ? " (" : "", *why ? _(why) : "", *why ? ")" : "");
+        lm_text_printf(&a->out, _("; it is %s"), j->truth);
+    lm_text_printf(&a->out, "%s%s%s\n", *why ? " (" : "", *why ? _(why) : "", *why ? ")" : "");
     return LM_OK;
 }
 
@@ -209,14 +205,14 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
             claim    = column(names, n, "claim") >= 0 ? column(names, n, "claim") : column(names, n, "seed_value") >= 0
                            ? column(names, n, "seed_value") : column(names, n, "value");
             if (quantity < 0 || claim < 0 || (model < 0 && !a->o->model.model))
-                return fail_at_line(a, LM_NO_OFFSET, "it names no columns model, quantity and claim", e);
+                return fail_at_line(a, LM_NO_OFFSET, "missing columns: model, quantity and claim", e);
             continue;
         }
         size_t n = split(line, '\t', cells);
         int    last = quantity > claim ? quantity : claim;
         last = model > last ? model : last;
         if ((size_t)last >= n && !(n == 1 && !*cells[0]))                /* an empty line says nothing */
-            return fail_at_line(a, LM_NO_OFFSET, "too few columns for those that the first line names", e);
+            return fail_at_line(a, LM_NO_OFFSET, "fewer columns than the header line", e);
         if ((size_t)last < n)
             LM_TRY(judge(a, model < 0 ? a->o->model.model : cells[model], cells[quantity], cells[claim], e));
     }
@@ -277,7 +273,7 @@ static lm_status refuse_nul(audit *a, const char *text, size_t size, lm_error *e
     a->line = 1;
     for (size_t i = 0; i < at; i++)
         a->line += text[i] == '\n';
-    return fail_at_line(a, (int64_t)at, "a NUL: this is no text", e);
+    return fail_at_line(a, (int64_t)at, "contains a NUL byte; not a text file", e);
 }
 
 static lm_status write_json(audit *a, lm_status verdict, lm_error *e)
@@ -294,12 +290,13 @@ static lm_status write_json(audit *a, lm_status verdict, lm_error *e)
 
 static lm_status write_text(audit *a, lm_error *e)
 {
-    lm_buf_printf(&a->out, _("%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
-                  a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
-                  a->counts[LM_CLAIM_NOT_CHECKABLE]);
+    lm_text_printf(&a->out, _("%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
+                   a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
+                   a->counts[LM_CLAIM_NOT_CHECKABLE]);
     if (a->unknown)
-        lm_buf_printf(&a->out, P_(a->unknown, "%zu row of its tables not understood\n", "%zu rows of its tables not understood\n"),
-                      a->unknown);
+        lm_text_printf(&a->out,
+                       P_(a->unknown, "%zu row of its tables not understood\n", "%zu rows of its tables not understood\n"),
+                       a->unknown);
     return lm_out_buf(&a->out, e);
 }
 
@@ -308,7 +305,7 @@ static lm_status finish(audit *a, lm_error *e)
     lm_status verdict = LM_OK;
 
     if (!a->statements)
-        lm_note("nothing was found to check");
+        lm_note("no statements found to check");
     if (a->counts[LM_CLAIM_WRONG]) {
         lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements are wrong", a->counts[LM_CLAIM_WRONG], a->statements);
         verdict = lm_fail_in(e, a->cli->args[0]);
@@ -320,26 +317,26 @@ static lm_status finish(audit *a, lm_error *e)
 static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
 {
     audit     a    = { .cli = cli, .o = options, .list = json_array() };
-    char     *text = NULL;
-    size_t    size = 0, n = strlen(cli->args[0]);
+    lm_text   text = { 0 };
+    size_t    n = strlen(cli->args[0]);
     bool      markdown = n > 3 && strcmp(cli->args[0] + n - 3, ".md") == 0;
-    lm_status status   = lm_file_read(cli->args[0], MOST_BYTES, &text, &size, e);
+    lm_status status   = lm_text_load(&text, cli->args[0], MOST_BYTES, e);
 
     if (status == LM_OK)
-        status = refuse_nul(&a, text, size, e);
+        status = refuse_nul(&a, text.data, text.size, e);
     if (status == LM_OK && markdown && !a.o->model.model)
-        status = lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "a document needs -m MODEL: the model that it is about");
+        status = lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "required for a Markdown document: -m MODEL");
     if (status == LM_OK)
-        status = markdown ? audit_markdown(&a, text, e) : audit_table(&a, text, e);
+        status = markdown ? audit_markdown(&a, text.data, e) : audit_table(&a, text.data, e);
     if (status == LM_OK)
         status = finish(&a, e);
     for (size_t i = 0; i < a.n_subjects; i++) {
         lm_facts_free(a.subjects[i]->facts);
         lm_model_close(a.subjects[i]->model);
     }
-    lm_free(a.subjects);
-    lm_free(text);
-    lm_buf_free(&a.out);
+    free(a.subjects);
+    lm_text_free(&text);
+    lm_text_free(&a.out);
     json_decref(a.list);
     return status;
 }
@@ -347,10 +344,10 @@ static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_audit = {
     .name = "audit",
     .usage = "FILE.tsv | FILE.md -m MODEL",
-    .summary = "check what a document says about models",
-    .about = "  FILE.tsv: a first line with the columns model, quantity and claim; FILE.md: tables of quantity and value.\n"
-             "  A quantity is a name of a description (num_hidden_layers) or any path of lamina inspect --query.\n"
-             "  Ends with status 5 when something is wrong.\n",
+    .summary = "check statements about models in a document",
+    .about = "  FILE.tsv starts with a header line: model, quantity, claim. FILE.md has tables of quantity and value.\n"
+             "  A quantity is a key of config.json (num_hidden_layers) or a path of lamina inspect --query.\n"
+             "  Exit status 5 if a statement is wrong.\n",
     .groups = audit_groups,
     .min_args = 1,
     .max_args = 1,

@@ -5,9 +5,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/error.h"
 #include "cli/bench.h"
+#include "cli/bench_texts.h"
+#include "cli/elapsed.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -28,31 +28,31 @@ typedef struct bench_options {
 static const char *const form_words[] = { "md", "csv", "json", "jsonl", "sql", NULL };
 
 static const lm_flag bench_flag_table[] = {
-    { "--n-prompt", "-p", LM_FLAG_TEXT, O(prompts), "N,…", "prompts of N tokens; 0: none (512). Also 1-4, 64-512*2, 128-512+64", 0, 0, NULL },
-    { "--n-gen", "-n", LM_FLAG_TEXT, O(gens), "N,…", "N tokens generated one by one; 0: none (64)", 0, 0, NULL },
-    { "--prompt-gen", "-pg", LM_FLAG_LIST, O(both), "P,N", "a prompt of P tokens and N more after it, as one test; may be given several times", 0, 0, NULL },
-    { "--n-depth", "-d", LM_FLAG_TEXT, O(depths), "N,…", "positions in the context before that (0)", 0, 0, NULL },
-    { "--parallel", "-npl", LM_FLAG_TEXT, O(sequences), "N,…", "sequences that generate together (1)", 0, 0, NULL },
-    { "--ubatch-size", "-ub", LM_FLAG_TEXT, O(micro_batches), "N,…", "most prompt tokens in a step (512)", 0, 0, NULL },
-    { "--batch-size", "-b", LM_FLAG_TEXT, O(batches), "N,…", "the same bound again, as llama-bench has it: the smaller one counts (2048)", 0, 0, NULL },
+    { "--n-prompt", "-p", LM_FLAG_TEXT, O(prompts), "N,…", "prompt lengths in tokens; 0: no prompt test (512). Ranges: 1-4, 64-512*2, 128-512+64", 0, 0, NULL },
+    { "--n-gen", "-n", LM_FLAG_TEXT, O(gens), "N,…", "numbers of tokens to generate; 0: no generation test (64)", 0, 0, NULL },
+    { "--prompt-gen", "-pg", LM_FLAG_LIST, O(both), "P,N", "test a prompt of P tokens followed by N generated tokens; may be repeated", 0, 0, NULL },
+    { "--n-depth", "-d", LM_FLAG_TEXT, O(depths), "N,…", "tokens already in the context when a test starts (0)", 0, 0, NULL },
+    { "--parallel", "-npl", LM_FLAG_TEXT, O(sequences), "N,…", "sequences generated in parallel (1)", 0, 0, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_TEXT, O(micro_batches), "N,…", "physical batch size in tokens (512)", 0, 0, NULL },
+    { "--batch-size", "-b", LM_FLAG_TEXT, O(batches), "N,…", "logical batch size in tokens; the smaller of -b and -ub applies (2048)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_TEXT, O(threads), "N,…", "threads (default: physical cores)", 0, 0, NULL },
-    { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads that read prompts (default: as --threads)", 0, 1024, NULL },
-    { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "of each test (5)", 1, MOST_REPS, NULL },
-    { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S", "seconds of rest before each test (0)", 0, 3600, NULL },
-    { "--kv-type", NULL, LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
-    { "--cache-type-k", "-ctk", LM_FLAG_WORD, O(k_type), "TYPE", "the same; keys and values have one type", 0, 0, lm_kv_words },
-    { "--cache-type-v", "-ctv", LM_FLAG_WORD, O(v_type), "TYPE", "the same", 0, 0, lm_kv_words },
+    { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads used to read prompts (default: same as --threads)", 0, 1024, NULL },
+    { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "repetitions of each test (5)", 1, MOST_REPS, NULL },
+    { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S", "pause before each test, in seconds (0)", 0, 3600, NULL },
+    { "--kv-type", NULL, LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
+    { "--cache-type-k", "-ctk", LM_FLAG_WORD, O(k_type), "TYPE", "data type of the KV cache, keys; must equal --cache-type-v", 0, 0, lm_kv_words },
+    { "--cache-type-v", "-ctv", LM_FLAG_WORD, O(v_type), "TYPE", "data type of the KV cache, values; must equal --cache-type-k", 0, 0, lm_kv_words },
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
-    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
-    { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the file's own pages", 0, 0, NULL },
-    { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl|sql", "form of the table (md)", 0, 0, form_words },
-    { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL, "where the time goes: products, attention, packing ... waiting; md, json and jsonl only", 0, 0, NULL },
-    { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "measure the first run too", 0, 0, NULL },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
+    { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the mapped file without repacking", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl|sql", "output format (md)", 0, 0, form_words },
+    { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL, "show time by kind of work: products, attention, packing, waiting ... (md, json and jsonl)", 0, 0, NULL },
+    { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "include the first run in the measurement", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag_group bench_groups[] = {
-    { "measuring", bench_flag_table, 0 },
+    { "measurement", bench_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -119,7 +119,7 @@ static lm_status read_numbers(const char *flag, const char *text, uint32_t least
     out->n = 0;
     for (const char *at = text;; at++) {
         if (!read_range(&at, least, most, out) || (*at && *at != ','))
-            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is no list of at most %d numbers from %u to %u", text, MOST_VALUES,
+            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a list of at most %d numbers from %u to %u", text, MOST_VALUES,
                            least, most);
         if (!*at)
             return LM_OK;
@@ -174,47 +174,15 @@ typedef struct bench {
     const bench_options *o;
     lm_model            *m;
     lm_engine           *g;
-    lm_row              *rows;
+    lm_bench_texts       texts;
     lm_limits            limits;
     lm_bench_result      r;
     double               seconds[MOST_REPS];
-    uint64_t             noise;
     lm_bench_form        form;
     lm_kv_type           kv;
     bool                 printed;
-    lm_buf               profiles;               /* of the tests so far, for behind the table */
+    lm_text               profiles;               /* of the tests so far, for behind the table */
 } bench;
-
-/* Any token does: the speed does not depend on the text. */
-static lm_token some_token(bench *b)
-{
-    b->noise = b->noise * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (lm_token)((b->noise >> 33) % b->r.info.n_vocab);
-}
-
-/* `n` positions of sequence s from `at` on, in steps as large as they may be; the last one's logits. */
-static lm_status read_prompt(bench *b, uint32_t s, uint32_t at, uint32_t n, lm_error *e)
-{
-    for (uint32_t done = 0; done < n;) {
-        uint32_t size = n - done < b->r.batch ? n - done : b->r.batch;
-        for (uint32_t i = 0; i < size; i++)
-            b->rows[i] = (lm_row){ s, some_token(b), at + done + i, done + i + 1 == n };
-        LM_TRY(lm_engine_step(b->g, b->rows, size, e));
-        done += size;
-    }
-    return LM_OK;
-}
-
-/* Every sequence one token further, `n` times, from position `at` on. */
-static lm_status generate(bench *b, uint32_t at, uint32_t n, lm_error *e)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t s = 0; s < b->r.sequences; s++)
-            b->rows[s] = (lm_row){ s, some_token(b), at + i, true };
-        LM_TRY(lm_engine_step(b->g, b->rows, b->r.sequences, e));
-    }
-    return LM_OK;
-}
 
 /* Back to `depth` positions in each sequence. */
 static lm_status prepare(bench *b, lm_error *e)
@@ -225,7 +193,7 @@ static lm_status prepare(bench *b, lm_error *e)
         LM_TRY(lm_engine_keep(b->g, s, b->r.depth, &kept, e));
         if (kept < b->r.depth) {
             LM_TRY(lm_engine_truncate(b->g, s, 0, e));
-            LM_TRY(read_prompt(b, s, 0, b->r.depth, e));
+            LM_TRY(lm_bench_read(&b->texts, s, 0, b->r.depth, e));
         }
     }
     return LM_OK;
@@ -238,8 +206,8 @@ static lm_status once(bench *b, uint32_t prompt, uint32_t gen, double *seconds, 
     LM_TRY(prepare(b, e));
     start = lm_clock_seconds();
     for (uint32_t s = 0; prompt && s < b->r.sequences; s++)
-        LM_TRY(read_prompt(b, s, b->r.depth, prompt, e));
-    LM_TRY(generate(b, b->r.depth + prompt, gen, e));
+        LM_TRY(lm_bench_read(&b->texts, s, b->r.depth, prompt, e));
+    LM_TRY(lm_bench_write(&b->texts, prompt == 0, b->r.depth, gen, e));
     *seconds = lm_clock_seconds() - start;
     return LM_OK;
 }
@@ -286,7 +254,7 @@ static lm_status profile(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     b->r.profiled = true;
     if (b->form == LM_BENCH_MD) {
         lm_bench_test_name(&b->r, test, sizeof test);
-        lm_bench_profile_text(&b->r, test, &b->cli->arena, &b->profiles);
+        lm_bench_profile_text(&b->r, test, &b->cli->store, &b->profiles);
     }
     return LM_OK;
 }
@@ -356,14 +324,14 @@ static lm_status predict(bench *b, lm_error *e)
 
 static lm_status print_line(bench *b, lm_error *e)
 {
-    lm_buf out = { 0 };
+    lm_text out = { 0 };
 
     if (!b->printed)
         lm_bench_head(b->form, &out);
     lm_bench_line(b->form, &b->r, !b->printed, &out);
     b->printed = true;
     lm_status status = lm_out_buf(&out, e);
-    lm_buf_free(&out);
+    lm_text_free(&out);
     return status;
 }
 
@@ -393,6 +361,7 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     LM_TRY(predict(b, e));
     b->r.time = (int64_t)time(NULL);
     b->r.busy = b->limits.busy;
+    b->r.below = b->limits.below;
     for (uint32_t i = 0; i < b->r.reps; i++)
         LM_TRY(once(b, prompt, gen, &b->seconds[i], e));
     summarise(b);
@@ -424,14 +393,13 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
     for (uint32_t i = 0; i < l->n_both; i++)
         longest = l->both[i].at[0] + l->both[i].at[1] > longest ? l->both[i].at[0] + l->both[i].at[1] : longest;
     o.context = largest(&l->depths) + longest;
+    lm_bench_texts_close(&b->texts);
     lm_engine_free(b->g);
     b->g = NULL;
     if (o.context < 1)
-        return lm_fail(e, LM_USAGE, "bench", LM_NO_OFFSET, "neither a prompt nor a generation was asked for");
-    b->rows = lm_arena_new(&b->cli->arena, most, lm_row);
-    if (!b->rows)
-        return lm_fail_memory(e, "rows", most * sizeof *b->rows);
+        return lm_fail(e, LM_USAGE, "bench", LM_NO_OFFSET, "no test selected; use -p, -n or -pg");
     LM_TRY(lm_start_engine(b->m, &o, &b->g, e));
+    LM_TRY(lm_bench_texts_open(b->g, batch, &b->cli->store, &b->texts, e));
     b->r.load_seconds = lm_clock_seconds() - from;
     b->r.threads = lm_engine_threads(b->g);
     b->r.threads_batch = lm_engine_threads_batch(b->g);
@@ -475,27 +443,27 @@ static lm_status run_all(bench *b, const lists *l, lm_error *e)
         for (uint32_t k = 0; k < l->batches.n; k++)
             for (uint32_t u = 0; u < l->micro_batches.n; u++)
                 LM_TRY(run_batch(b, l, l->threads.at[t], l->batches.at[k], l->micro_batches.at[u], e));
-    lm_buf tail = { 0 };
+    lm_text tail = { 0 };
     lm_bench_tail(b->form, &tail);
-    lm_buf_add(&tail, b->profiles.data, b->profiles.size);
+    lm_text_add(&tail, b->profiles.data, b->profiles.size);
     tail.failed |= b->profiles.failed;
     b->cli->answered = true;
     lm_status status = lm_out_buf(&tail, e);
-    lm_buf_free(&tail);
+    lm_text_free(&tail);
     return status;
 }
 
 static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
 {
     bench_options *o = options;
-    bench *b = lm_arena_new(&cli->arena, 1, bench);
+    bench *b = lm_store_new(&cli->store, 1, bench);
     lm_machine machine;
     lists l;
 
     if (!b)
         return lm_fail_memory(e, "bench", sizeof *b);
     if (o->profile && !cli->json && (o->form == LM_BENCH_CSV || o->form == LM_BENCH_SQL))
-        return lm_fail(e, LM_USAGE, "--profile", LM_NO_OFFSET, "a line of %s has no place for it; md, json and jsonl have",
+        return lm_fail(e, LM_USAGE, "--profile", LM_NO_OFFSET, "cannot be combined with -o %s; use md, json or jsonl",
                        form_words[o->form]);
     LM_TRY(read_lists(o, &l, e));
     LM_TRY(lm_machine_describe(&machine, e));
@@ -512,7 +480,8 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
     b->r.compute = lm_compute_words[o->compute];
     b->r.reps = o->reps;
     lm_status status = run_all(b, &l, e);
-    lm_buf_free(&b->profiles);
+    lm_text_free(&b->profiles);
+    lm_bench_texts_close(&b->texts);
     lm_engine_free(b->g);
     lm_model_close(b->m);
     return status;
@@ -521,11 +490,11 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_bench = {
     .name = "bench",
     .usage = "[MODEL] [-p 512] [-n 64] [-d 0] [-t N] [-r 5] [-o md|csv|json|jsonl|sql]",
-    .summary = "measure how fast a model runs, beside what the machine could do",
-    .about = "  Columns and flags are llama-bench's where both have them; lists such as -p 128,512 make one line for each value.\n"
-             "  \"limit\" is what the peaks of this machine allow, measured just before each line: arithmetic for prompts, reading\n"
-             "  memory for generation; \"predicted\" is put together from what each kernel reaches by itself, beside it how far off\n"
-             "  it is.\n",
+    .summary = "measure how fast a model runs, compared with the limits of the machine",
+    .about = "  Columns and flags follow llama-bench. A list such as -p 128,512 gives one line per value.\n"
+             "  \"limit\" is the upper bound set by this machine's peak arithmetic (prompts) or memory bandwidth (generation),\n"
+             "  measured before each line. \"predicted\" is computed from the speed of each kernel measured alone; the percentage\n"
+             "  is its error.\n",
     .groups = bench_groups,
     .max_args = 1,
     .options_size = sizeof(bench_options),

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/error.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/lines.h"
 #include "cli/session.h"
+#include "cli/tokenjson.h"
 
 typedef struct chat_options {
     lm_model_flags    model;
@@ -32,18 +32,18 @@ typedef struct talk {
 #define O(field) offsetof(chat_options, field)
 
 static const lm_flag chat_flag_table[] = {
-    { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "the system message", 0, 0, NULL },
-    { "--load", NULL, LM_FLAG_TEXT, O(load), "FILE", "go on with a conversation that /save wrote", 0, 0, NULL },
+    { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "system message", 0, 0, NULL },
+    { "--load", NULL, LM_FLAG_TEXT, O(load), "FILE", "continue a conversation saved by /save", 0, 0, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
-      "most tokens of an answer; -1: until something else stops it (-1)", -1, 1e15, NULL },
+      "maximum number of tokens of an answer; -1: no limit (-1)", -1, 1e15, NULL },
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT",
-      "an answer stops before TEXT; may be given several times", 0, 0, NULL },
-    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "one of the model's named templates", 0, 0, NULL },
+      "stop string: end the answer before TEXT; may be repeated", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "name of one of the model's chat templates", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE",
-      "a Jinja template instead of the model's", 0, 0, NULL },
-    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "further variables of the template", 0, 0, NULL },
+      "Jinja chat template to use instead of the model's", 0, 0, NULL },
+    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "additional template variables, as a JSON object", 0, 0, NULL },
     { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL,
-      "special tokens spelled in messages are special", 0, 0, NULL },
+      "parse special tokens in messages", 0, 0, NULL },
     { 0 },
 };
 
@@ -51,7 +51,7 @@ static const lm_flag_group chat_groups[] = {
     { "conversation", chat_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
-    { "guessing ahead", lm_draft_flag_table, O(draft) },
+    { "speculative decoding", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
     { 0 },
 };
@@ -85,31 +85,31 @@ static void meter(const talk *t)
 
 static json_t *answer_json(const lm_session *s)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:o}", "role", "assistant", "content", lm_json_text(s->last.text.data, s->last.text.n),
+    return json_pack("{s:s, s:o, s:o, s:s, s:o}", "role", "assistant", "content", lm_json_of(s->last.text.data, s->last.text.size),
                      "ids", lm_ids_json(s->last.ids.ids, s->last.ids.n), "stop_reason", lm_stop_word(s->last.stop), "timings",
                      lm_answer_timings(&s->last));
 }
 
-static lm_status answer(talk *t, lm_error *e)
+/* The answer that the session has now, if it has. */
+static lm_status show(talk *t, lm_status status, lm_error *e)
 {
-    lm_status status = lm_session_answer(&t->s, e);
-
     if (status != LM_OK)
         return status;
+    lm_answer_warn(&t->s.last);
     status = t->s.cli->json ? lm_out_json_line(answer_json(&t->s), e) : lm_out_text("\n", 1, e);
     meter(t);
     return status;
 }
 
-static lm_status say(talk *t, const lm_buf *line, lm_error *e)
+static lm_status say(talk *t, const lm_text *line, lm_error *e)
 {
     lm_status status;
 
     LM_TRY(lm_session_add(&t->s, "user", line->data ? line->data : "", line->size, e));
-    status = answer(t, e);
+    status = lm_session_answer(&t->s, e);
     if (status != LM_OK)
         lm_session_drop(&t->s, "user");                  /* so that another try is possible */
-    return status;
+    return show(t, status, e);
 }
 
 /* ---- slash commands ---- */
@@ -118,7 +118,7 @@ static lm_status do_reset(talk *t, const char *argument, lm_error *e)
 {
     (void)argument, (void)e;
     lm_session_reset(&t->s);
-    lm_tell("the conversation begins anew");
+    lm_tell("conversation cleared");
     return LM_OK;
 }
 
@@ -151,12 +151,7 @@ static lm_status do_load(talk *t, const char *argument, lm_error *e)
 static lm_status do_regen(talk *t, const char *argument, lm_error *e)
 {
     (void)argument;
-    if (!lm_session_drop(&t->s, "assistant"))
-        return lm_fail(e, LM_USAGE, "/regen", LM_NO_OFFSET, "there is no answer yet");
-    t->s.regenerations++;
-    lm_sampler_free(t->s.sampler);
-    t->s.sampler = NULL;
-    return answer(t, e);
+    return show(t, lm_session_regenerate(&t->s, e), e);
 }
 
 static lm_status do_stats(talk *t, const char *argument, lm_error *e)
@@ -173,7 +168,7 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
     lm_tell("generated  %s tokens in %s (%s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
             lm_figure_rate(c, s->continued, s->generate_seconds));
     if (s->drafted)
-        lm_tell("guessed    %s tokens, %s of them right (%.0f %%)", lm_figure_count(a, s->drafted), lm_figure_count(b, s->accepted),
+        lm_tell("drafted    %s tokens, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted), lm_figure_count(b, s->accepted),
                 100.0 * (double)s->accepted / (double)s->drafted);
     lm_tell("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)), lm_figure_count(b, lm_engine_context(s->engine)));
     lm_tell("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
@@ -206,13 +201,13 @@ static lm_status do_set(talk *t, const char *argument, lm_error *e)
     lm_sampling_flags before = t->o->sampling;
     void *at = NULL;
     const lm_flag *f = settable(t, argument, n, &at);
-    const char *kept = f ? lm_arena_strdup(&t->s.cli->arena, value) : NULL;
+    const char *kept = f ? lm_store_strdup(&t->s.cli->store, value) : NULL;
     lm_sampler *made = NULL;
     lm_status status;
 
     if (!f) {
-        lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "\"%.*s\" is nothing that can be set", (int)n, argument);
-        lm_fail_hint(e, "/set NAME VALUE with the names of the sampling flags (temp, top-k, seed ...) or predict");
+        lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "unknown setting \"%.*s\"", (int)n, argument);
+        lm_fail_hint(e, "use /set NAME VALUE, where NAME is a sampling flag (temp, top-k, seed ...) or predict");
         return LM_USAGE;
     }
     if (!kept)
@@ -245,16 +240,16 @@ static lm_status do_quit(talk *t, const char *argument, lm_error *e)
 static lm_status do_help(talk *t, const char *argument, lm_error *e);
 
 static const struct slash { const char *name, *usage, *help; lm_status (*run)(talk *, const char *, lm_error *); } slashes[] = {
-    { "/reset",  "",           "forget the conversation, keep the system message",  do_reset  },
-    { "/system", "TEXT",       "set the system message; nothing: none",             do_system },
-    { "/regen",  "",           "answer again, with other draws",                    do_regen  },
+    { "/reset",  "",           "clear the conversation, keep the system message",  do_reset  },
+    { "/system", "TEXT",       "set the system message; without TEXT: remove it",             do_system },
+    { "/regen",  "",           "generate the last answer again",                    do_regen  },
     { "/save",   "FILE",       "write the conversation as JSON",                    do_save   },
-    { "/load",   "FILE",       "go on with a conversation that was saved",          do_load   },
-    { "/set",    "NAME VALUE", "a sampling flag: /set temp 0.2",                    do_set    },
-    { "/stats",  "",           "tokens, speed, memory",                             do_stats  },
-    { "/help",   "",           "this list",                                         do_help   },
-    { "/quit",   "",           "leave; so does Ctrl-D",                             do_quit   },
-    { "/exit",   "",           "the same",                                          do_quit   },
+    { "/load",   "FILE",       "load a saved conversation",          do_load   },
+    { "/set",    "NAME VALUE", "change a sampling setting: /set temp 0.2",                    do_set    },
+    { "/stats",  "",           "show tokens, speed and memory",                             do_stats  },
+    { "/help",   "",           "show this list",                                         do_help   },
+    { "/quit",   "",           "exit (also Ctrl-D)",                             do_quit   },
+    { "/exit",   "",           "exit",                                              do_quit   },
 };
 enum { SLASHES = sizeof slashes / sizeof *slashes };
 
@@ -263,7 +258,7 @@ static lm_status do_help(talk *t, const char *argument, lm_error *e)
     (void)t, (void)argument, (void)e;
     for (size_t i = 0; i < SLASHES; i++)
         lm_tell("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
-    lm_tell("A line that ends in \\ goes on in the next. Ctrl-C stops an answer.");
+    lm_tell("End a line with \\ to continue it on the next. Ctrl-C stops an answer.");
     return LM_OK;
 }
 
@@ -279,8 +274,8 @@ static lm_status slash(talk *t, const char *line, lm_error *e)
             return slashes[i].run(t, line + n + strspn(line + n, " "), e);
     }
     memcpy(given, line, n < sizeof given ? n : sizeof given - 1);
-    near = lm_nearest(given, names);
-    lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "there is no such command");
+    near = lm_nearest_word(given, names);
+    lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "unknown command");
     lm_fail_hint(e, near ? "did you mean %s?" : "/help lists them", near);
     return LM_USAGE;
 }
@@ -291,7 +286,7 @@ static lm_status slash(talk *t, const char *line, lm_error *e)
  * status. */
 static lm_status converse(talk *t, lm_error *e)
 {
-    lm_buf line = { 0 };
+    lm_text line = { 0 };
     lm_status first = LM_OK;
 
     while (!t->quit && !lm_interrupt_ended()) {
@@ -329,7 +324,7 @@ static lm_status converse(talk *t, lm_error *e)
             t->s.cli->told = true;
         }
     }
-    lm_buf_free(&line);
+    lm_text_free(&line);
     if (!lm_interrupt_ended())
         return first;
     t->s.cli->told = lm_lines_terminal(t->lines);        /* who pressed the key knows */
@@ -343,7 +338,7 @@ static const char *history_file(lm_cli *cli)
     const char *file = NULL;
 
     if (lm_cache_folder(&folder, NULL) == LM_OK && (mkdir(folder.data, 0700) == 0 || errno == EEXIST))
-        file = lm_arena_printf(&cli->arena, "%s/chat_history", folder.data);
+        file = lm_store_printf(&cli->store, "%s/chat_history", folder.data);
     lm_text_free(&folder);
     return file;
 }
@@ -372,7 +367,7 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     LM_TRY(lm_lines_open(history_file(cli), &t->lines, e));
     lm_model_describe(t->s.model, &info);
     if (lm_lines_terminal(t->lines))
-        lm_note("%s  ·  context %s  ·  /help lists what begins with a slash", info.name,
+        lm_note("%s  ·  context %s  ·  /help lists the commands", info.name,
                 lm_figure_count(count, lm_engine_context(t->s.engine)));
     return LM_OK;
 }
@@ -380,8 +375,10 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
 static lm_status chat(lm_cli *cli, void *options, lm_error *e)
 {
     talk t = { 0 };
-    lm_status status = open_talk(cli, options, &t, e);
+    lm_status status;
 
+    lm_interrupt_watch(NULL);
+    status = open_talk(cli, options, &t, e);
     if (status == LM_OK)
         status = converse(&t, e);
     lm_interrupt_watch(NULL);
@@ -393,9 +390,9 @@ static lm_status chat(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_chat = {
     .name = "chat",
     .usage = "[MODEL] [flags]",
-    .summary = "talk with a model",
-    .about = "  Messages are lines; what they spell is never a special token. Without MODEL the demo model answers.\n"
-             "  With --json each answer, and each error, is a JSON document on a line of its own.\n",
+    .summary = "chat with a model",
+    .about = "  Each line is one message. Special tokens in it are treated as plain text. Without MODEL, uses the demo model.\n"
+             "  With --json, each answer and each error is one line of JSON.\n",
     .groups = chat_groups,
     .max_args = 1,
     .options_size = sizeof(chat_options),

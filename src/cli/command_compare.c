@@ -1,7 +1,6 @@
 /* lamina compare - models side by side. */
 #include <string.h>
 
-#include "base/error.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -20,16 +19,16 @@ static const lm_flag compare_flag_table[] = {
     { "--view", NULL, LM_FLAG_TEXT, O(view), "VIEW",
       "all, specification, summary, embedding, attention, position, mlp, norm, parameters, kv, flops, memory, reading, timeline, trends, "
       "history", 0, 0, NULL },
-    { "--md", NULL, LM_FLAG_SWITCH, O(markdown), NULL, "Markdown with Mermaid diagrams", 0, 0, NULL },
-    { "--history", NULL, LM_FLAG_SWITCH, O(history), NULL, "milestones of the field with their timeline and trends; takes no MODEL", 0, 0,
+    { "--md", NULL, LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with Mermaid diagrams", 0, 0, NULL },
+    { "--history", NULL, LM_FLAG_SWITCH, O(history), NULL, "show milestone models with their timeline and trends; takes no MODEL", 0, 0,
       NULL },
-    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "the whole context: so many positions; 0: each model's (default)", 0,
+    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "context length in tokens; 0: each model's (default)", 0,
       INT32_MAX, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
     { 0 },
 };
 
-static const lm_flag_group compare_groups[] = { { "what to show", compare_flag_table, 0 }, { 0 } };
+static const lm_flag_group compare_groups[] = { { "output", compare_flag_table, 0 }, { 0 } };
 
 static void compare_defaults(void *options)
 {
@@ -66,7 +65,7 @@ static lm_status open_one(lm_cli *cli, compare_options *o, const char *name, ope
 static lm_status open_all(lm_cli *cli, compare_options *o, opened *x, lm_error *e)
 {
     if (o->history && cli->n_args)
-        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "--history is about milestones of its own and takes no MODEL");
+        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "--history takes no MODEL");
     for (size_t i = 0; i < cli->n_args; i++)
         LM_TRY(open_one(cli, o, cli->args[i], x, e));
     for (size_t i = 0; o->history && lm_compare_milestone(i); i++)
@@ -82,12 +81,13 @@ static lm_status show(lm_cli *cli, const compare_options *o, const opened *x, co
         .form = cli->json ? LM_COMPARE_JSON : o->markdown ? LM_COMPARE_MARKDOWN : LM_COMPARE_PAGE,
         .view = view,
         .language = cli->language,
+        .more = "--view all|specification|summary|attention|kv|timeline …   --md   --json   lamina compare --history",
     };
     lm_text text = { 0 };
 
     LM_TRY(lm_compare(x->facts, x->n, &options, &text, e));
     cli->answered |= cli->json;
-    lm_status status = lm_out_text(text.data, text.n, e);
+    lm_status status = lm_out_text(text.data, text.size, e);
     lm_text_free(&text);
     return status;
 }
@@ -110,9 +110,9 @@ static lm_status compare(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_compare = {
     .name = "compare",
     .usage = "MODEL MODEL ... [--view VIEW] [--md] | --history",
-    .summary = "lay models side by side: what is the same, what differs and by how much",
-    .about = "  MODEL may be a preset, a config.json, a folder without weights, or a GGUF. Changes are from the first to the second.\n"
-             "  Sentences under \"reading\" are qualitative: rules applied to the figures.\n",
+    .summary = "compare models side by side",
+    .about = "  MODEL may be a preset, a config.json, a folder without weights, or a GGUF file.\n"
+             "  Changes are relative to the first model. The sentences under \"reading\" are qualitative, derived by rules.\n",
     .groups = compare_groups,
     .max_args = MOST_MODELS,
     .options_size = sizeof(compare_options),

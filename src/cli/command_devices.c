@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "cli/grid.h"
 #include "cli/output.h"
 #include "lamina/device.h"
@@ -15,8 +14,8 @@ static const char *const kind_titles[] = {
 };
 
 static const lm_flag devices_flag_table[] = {
-    { "--kind", NULL, LM_FLAG_WORD, offsetof(devices_options, kind), "gpu|accelerator|apple|phone|board|cpu", "only these", 0, 0,
-      kind_words },
+    { "--kind", NULL, LM_FLAG_WORD, offsetof(devices_options, kind), "gpu|accelerator|apple|phone|board|cpu",
+      "show only devices of this kind", 0, 0, kind_words },
     { 0 },
 };
 
@@ -60,9 +59,9 @@ static void add_row(const lm_device *d, lm_grid *g)
                 tera(int8, d->peak.int8));
 }
 
-static void table(lm_cli *cli, int only, lm_buf *out)
+static void table(lm_cli *cli, int only, lm_text *out)
 {
-    lm_grid g = { .arena = &cli->arena, .align = "llrrrrrr", .indent = 2 };
+    lm_grid g = { .store = &cli->store, .align = "llrrrrrr", .indent = 2 };
     size_t  n = 0;
 
     lm_grid_row(&g, "", "", _("memory"), _("reads"), "f32", "f16", "bf16", "int8");
@@ -78,45 +77,45 @@ static void table(lm_cli *cli, int only, lm_buf *out)
                 n++;
             }
     }
-    lm_buf_printf(out, _("%zu devices: memory, bytes read and 10¹² operations a second, dense\n\n"), n);
+    lm_text_printf(out, _("%zu devices: memory, bytes read and 10¹² operations a second, dense\n\n"), n);
     lm_grid_print(&g, out);
-    lm_buf_printf(out, "\n  -  %s\n  %s\n", _("is not published; the next wider type is taken for it"),
-                  _("more  lamina devices NAME (with its source)   lamina fit MODEL --device NAME"));
+    lm_text_printf(out, "\n  -  %s\n  %s\n", _("is not published; the next wider type is taken for it"),
+                   _("more  lamina devices NAME (with its source)   lamina fit MODEL --device NAME"));
 }
 
-static void label(const char *text, lm_buf *out)
+static void label(const char *text, lm_text *out)
 {
-    size_t n = lm_grid_width(text);
+    size_t n = lm_text_columns(text);
 
-    lm_buf_printf(out, "  %s%*s", text, n < 9 ? (int)(10 - n) : 1, "");
+    lm_text_printf(out, "  %s%*s", text, n < 9 ? (int)(10 - n) : 1, "");
 }
 
-static void details(const lm_device *d, lm_buf *out)
+static void details(const lm_device *d, lm_text *out)
 {
     const double      rates[] = { d->peak.f32, d->peak.f16, d->peak.bf16, d->peak.int8 };
     static const char *const types[] = { "float32", "float16", "bfloat16", "int8" };
     char figure[LM_FIGURE];
 
-    lm_buf_printf(out, "%s\n\n", d->title);
+    lm_text_printf(out, "%s\n\n", d->title);
     label(_("name"), out);
-    lm_buf_printf(out, "%s%s%s\n", d->name, *d->aliases ? " " : "", d->aliases);
+    lm_text_printf(out, "%s%s%s\n", d->name, *d->aliases ? " " : "", d->aliases);
     label(_("memory"), out);
-    lm_buf_printf(out, "%s (%.0f GiB)\n", lm_figure_bytes(figure, d->memory), (double)d->memory / (1 << 30));
+    lm_text_printf(out, "%s (%.0f GiB)\n", lm_figure_bytes(figure, d->memory), (double)d->memory / (1 << 30));
     label(_("reads"), out);
-    lm_buf_printf(out, _("%s a second\n"), lm_figure_bytes(figure, (uint64_t)d->memory_rate));
+    lm_text_printf(out, _("%s a second\n"), lm_figure_bytes(figure, (uint64_t)d->memory_rate));
     if (d->cores) {
         label(_("cores"), out);
-        lm_buf_printf(out, "%u\n", d->cores);
+        lm_text_printf(out, "%u\n", d->cores);
     }
     for (int i = 0; i < 4; i++)
         if (rates[i] > 0) {
             label(types[i], out);
-            lm_buf_printf(out, _("%s · 10¹² operations a second\n"), tera(figure, rates[i]));
+            lm_text_printf(out, _("%s · 10¹² operations a second\n"), tera(figure, rates[i]));
         }
     label(_("source"), out);
-    lm_buf_printf(out, "%s\n", d->source);
+    lm_text_printf(out, "%s\n", d->source);
     label(_("checked"), out);
-    lm_buf_printf(out, "%s\n", *d->checked ? d->checked : _("not since it was written down"));
+    lm_text_printf(out, "%s\n", *d->checked ? d->checked : _("not since it was written down"));
 }
 
 static json_t *list_json(int only)
@@ -133,7 +132,7 @@ static lm_status devices(lm_cli *cli, void *options, lm_error *e)
 {
     const devices_options *o = options;
     const lm_device *d = NULL;
-    lm_buf out = { 0 };
+    lm_text out = { 0 };
 
     if (cli->n_args)
         LM_TRY(lm_device_find(cli->args[0], &d, e));
@@ -144,14 +143,14 @@ static lm_status devices(lm_cli *cli, void *options, lm_error *e)
     else
         table(cli, o->kind, &out);
     lm_status status = lm_out_buf(&out, e);
-    lm_buf_free(&out);
+    lm_text_free(&out);
     return status;
 }
 
 const lm_command lm_command_devices = {
     .name = "devices",
     .usage = "[NAME] [--kind gpu|accelerator|apple|phone|board|cpu]",
-    .summary = "list devices with memory and speed, as their makers publish them",
+    .summary = "list known devices with their published memory and speed",
     .groups = devices_groups,
     .max_args = 1,
     .options_size = sizeof(devices_options),

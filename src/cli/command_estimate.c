@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/filemap.h"
 #include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -23,29 +20,29 @@ typedef struct estimate_options {
 static const lm_flag estimate_flag_table[] = {
     { "--hidden", NULL, LM_FLAG_COUNT, O(sizes.hidden), "N", "width of the residual stream", 1, 1 << 20, NULL },
     { "--layers", NULL, LM_FLAG_COUNT, O(sizes.layers), "N", "decoder layers", 1, 1024, NULL },
-    { "--vocab", NULL, LM_FLAG_COUNT, O(sizes.vocab), "N", "tokens of the vocabulary", 1, INT32_MAX, NULL },
+    { "--vocab", NULL, LM_FLAG_COUNT, O(sizes.vocab), "N", "vocabulary size", 1, INT32_MAX, NULL },
     { "--heads", NULL, LM_FLAG_COUNT, O(sizes.heads), "N", "query heads", 1, 1024, NULL },
-    { "--kv-heads", NULL, LM_FLAG_COUNT, O(sizes.kv_heads), "N", "heads of keys and values (as many as --heads)", 1, 1024, NULL },
-    { "--head-dim", NULL, LM_FLAG_COUNT, O(sizes.head_dim), "N", "lanes of a head (hidden / heads)", 1, 65536, NULL },
+    { "--kv-heads", NULL, LM_FLAG_COUNT, O(sizes.kv_heads), "N", "key/value heads (default: --heads)", 1, 1024, NULL },
+    { "--head-dim", NULL, LM_FLAG_COUNT, O(sizes.head_dim), "N", "head dimension (default: hidden / heads)", 1, 65536, NULL },
     { "--ffn", "--intermediate", LM_FLAG_COUNT, O(sizes.intermediate), "N", "width of the MLP", 1, 1 << 20, NULL },
-    { "--context", "-c --ctx-size", LM_FLAG_COUNT, O(sizes.context), "N", "positions (4096)", 1, INT32_MAX, NULL },
-    { "--tied", NULL, LM_FLAG_SWITCH, O(sizes.tied), NULL, "the head is the embedding table", 0, 0, NULL },
-    { "--plain", NULL, LM_FLAG_SWITCH, O(sizes.plain), NULL, "an MLP of two matrices, and LayerNorm", 0, 0, NULL },
-    { "--bias", NULL, LM_FLAG_SWITCH, O(sizes.bias), NULL, "a bias on every product of the layers", 0, 0, NULL },
-    { "--qkv-bias", NULL, LM_FLAG_SWITCH, O(sizes.qkv_bias), NULL, "biases on queries, keys and values only", 0, 0, NULL },
-    { "--from-tree", NULL, LM_FLAG_TEXT, O(tree), "FILE", "sizes from a module tree as transformers prints it", 0, 0, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_COUNT, O(sizes.context), "N", "context length in tokens (4096)", 1, INT32_MAX, NULL },
+    { "--tied", NULL, LM_FLAG_SWITCH, O(sizes.tied), NULL, "tie the output head to the embedding table", 0, 0, NULL },
+    { "--plain", NULL, LM_FLAG_SWITCH, O(sizes.plain), NULL, "use a two-matrix MLP and LayerNorm", 0, 0, NULL },
+    { "--bias", NULL, LM_FLAG_SWITCH, O(sizes.bias), NULL, "use biases in all linear layers", 0, 0, NULL },
+    { "--qkv-bias", NULL, LM_FLAG_SWITCH, O(sizes.qkv_bias), NULL, "use biases in the q, k and v projections only", 0, 0, NULL },
+    { "--from-tree", NULL, LM_FLAG_TEXT, O(tree), "FILE", "read the sizes from a module tree printed by transformers", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag estimate_show_table[] = {
-    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "Markdown with LaTeX formulas", 0, 0, NULL },
-    { "--config", NULL, LM_FLAG_SWITCH, O(config), NULL, "only the config.json that the sizes or the tree make", 0, 0, NULL },
+    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas", 0, 0, NULL },
+    { "--config", NULL, LM_FLAG_SWITCH, O(config), NULL, "print only the resulting config.json", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag_group estimate_groups[] = {
     { "sizes", estimate_flag_table, 0 },
-    { "what to show", estimate_show_table, 0 },
+    { "output", estimate_show_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -62,13 +59,11 @@ static void tell_notes(const lm_text *notes)
 
 static lm_status describe_tree(const estimate_options *o, lm_text *config, uint64_t *parameters, lm_error *e)
 {
-    lm_text notes = { 0 };
-    size_t  size = 0;
-    char   *text = NULL;
+    lm_text tree = { 0 }, notes = { 0 };
 
-    LM_TRY(lm_file_read(o->tree, UINT64_C(16) << 20, &text, &size, e));
-    lm_status status = lm_describe_tree(text, size, &o->sizes, config, &notes, parameters, e);
-    lm_free(text);
+    LM_TRY(lm_text_load(&tree, o->tree, UINT64_C(16) << 20, e));
+    lm_status status = lm_describe_tree(tree.data, tree.size, &o->sizes, config, &notes, parameters, e);
+    lm_text_free(&tree);
     if (status != LM_OK)
         return lm_fail_in(e, o->tree);
     tell_notes(&notes);
@@ -105,10 +100,10 @@ static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m,
     if (status != LM_OK)
         return status;
     if (cli->json) {
-        json_t *j = json_loadb(text.data, text.n, 0, NULL);
+        json_t *j = json_loadb(text.data, text.size, 0, NULL);
         status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "an estimate", 0);
     } else {
-        status = lm_out_text(text.data, text.n, e);
+        status = lm_out_text(text.data, text.size, e);
     }
     lm_text_free(&text);
     return status;
@@ -116,7 +111,7 @@ static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m,
 
 static lm_status show_config(lm_cli *cli, const lm_text *config, lm_error *e)
 {
-    json_t *j = json_loadb(config->data, config->n, 0, NULL);
+    json_t *j = json_loadb(config->data, config->size, 0, NULL);
 
     if (!j)
         return lm_fail_memory(e, "a description", 0);
@@ -150,7 +145,7 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
         lm_text_free(&config);
         return status;
     }
-    status = lm_model_open_config(config.data, config.n, o->tree ? o->tree : _("a model of these sizes"), &m, e);
+    status = lm_model_open_config(config.data, config.size, o->tree ? o->tree : _("a model of these sizes"), &m, e);
     lm_text_free(&config);
     if (status == LM_OK)
         status = show(cli, o, m, parameters, e);
@@ -166,15 +161,16 @@ static lm_status check(const lm_cli *cli, const estimate_options *o, bool model,
     const lm_flag *other = lm_flags_given(cli, lm_model_flag_table, NULL);
 
     if (model && size)
-        return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "a MODEL has its sizes; give one or the other");
+        return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "cannot be combined with MODEL");
     if (model && o->config)
-        return lm_fail(e, LM_USAGE, "--config", LM_NO_OFFSET, "a MODEL has its own; sizes or a tree make one");
+        return lm_fail(e, LM_USAGE, "--config", LM_NO_OFFSET, "requires sizes or --from-tree; a MODEL already has a config.json");
     if (o->config && o->markdown)
-        return lm_fail(e, LM_USAGE, "--md", LM_NO_OFFSET, "a config.json is JSON: give --config or --md");
+        return lm_fail(e, LM_USAGE, "--md", LM_NO_OFFSET, "cannot be combined with --config");
     if (o->tree && size)
-        return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "a tree says it; --heads, --head-dim, --context and --tied it does not");
+        return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET,
+                       "already given by the module tree; only --heads, --head-dim, --context and --tied may be set");
     if (!model && other)
-        return lm_fail(e, LM_USAGE, other->name, LM_NO_OFFSET, "changes how a MODEL is read; there is none");
+        return lm_fail(e, LM_USAGE, other->name, LM_NO_OFFSET, "requires MODEL");
     return LM_OK;
 }
 
@@ -197,9 +193,9 @@ static lm_status estimate(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_estimate = {
     .name = "estimate",
     .usage = "MODEL | --hidden N --layers N --heads N --ffn N --vocab N [--kv-heads N] … | --from-tree FILE",
-    .summary = "estimate parameters by formula, beside the exact count",
-    .about = "  Sizes make a config.json, and that a program, as for any model. A module tree is what print(model) of\n"
-             "  transformers shows; what it does not say is taken from a published model of the same widths, or asked for.\n",
+    .summary = "estimate parameters by formula and compare with the exact count",
+    .about = "  The sizes become a config.json, which is read like any other. A module tree is the output of print(model) in\n"
+             "  transformers; values it lacks are taken from a published model of the same widths, or must be given as flags.\n",
     .groups = estimate_groups,
     .max_args = 1,
     .options_size = sizeof(estimate_options),

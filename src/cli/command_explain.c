@@ -1,8 +1,6 @@
 /* lamina explain - a component with a model's own numbers. */
 #include <string.h>
 
-#include "base/error.h"
-#include "base/filemap.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/pieces.h"
@@ -20,21 +18,21 @@ typedef struct explain_options {
 #define O(field) offsetof(explain_options, field)
 
 static const lm_flag explain_flag_table[] = {
-    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "Markdown: LaTeX formulas, Mermaid diagrams", 0, 0, NULL },
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text (kv, kv-cache, --diagram cache)", 0, 0, NULL },
-    { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "one diagram of MODEL; with --md its Mermaid source", 0, 0, NULL },
-    { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "--diagram as a picture (SVG)", 0, 0, NULL },
-    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "write it to this file", 0, 0, NULL },
-    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "the layer that --diagram layer shows (0)", 0, INT32_MAX, NULL },
+    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas and Mermaid diagrams", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "show the cache for the tokens of this text (kv, kv-cache, --diagram cache)", 0, 0, NULL },
+    { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "show one diagram of MODEL; with --md as Mermaid source", 0, 0, NULL },
+    { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },
+    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "layer shown by --diagram layer (0)", 0, INT32_MAX, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
-      "positions of a sequence; 0: the model's (default)", 0, INT32_MAX, NULL },
-    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
+      "context length in tokens; 0: the model's (default)", 0, INT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
+    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
     { 0 },
 };
 
 static const lm_flag_group explain_groups[] = {
-    { "what to show", explain_flag_table, 0 },
+    { "output", explain_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -54,18 +52,18 @@ static void explain_defaults(void *options)
 static lm_status list_topics(lm_cli *cli, lm_error *e)
 {
     const char *topic, *summary = NULL;
-    lm_buf      out = { 0 };
+    lm_text      out = { 0 };
     json_t     *all = json_array(), *diagrams = json_array();
 
-    lm_buf_add_str(&out, "lamina explain TOPIC [MODEL]\n\n");
+    lm_text_add_str(&out, "lamina explain TOPIC [MODEL]\n\n");
     for (size_t i = 0; (topic = lm_topic_at(i, &summary)); i++) {
-        lm_buf_printf(&out, "  %-14s %s\n", topic, _(summary));
+        lm_text_printf(&out, "  %-14s %s\n", topic, _(summary));
         json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "topic", topic, "summary", summary, "example",
                                              lm_topic_example(topic)));
     }
-    lm_buf_add_str(&out, "\nlamina explain --diagram NAME [MODEL]\n\n");
+    lm_text_add_str(&out, "\nlamina explain --diagram NAME [MODEL]\n\n");
     for (size_t i = 0; (topic = lm_diagram_at(i, &summary)); i++) {
-        lm_buf_printf(&out, "  %-14s %s\n", topic, _(summary));
+        lm_text_printf(&out, "  %-14s %s\n", topic, _(summary));
         json_array_append_new(diagrams, json_pack("{s:s, s:s}", "diagram", topic, "summary", summary));
     }
     lm_status status = LM_OK;
@@ -75,7 +73,7 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
         status = lm_out_buf(&out, e);
     json_decref(all);
     json_decref(diagrams);
-    lm_buf_free(&out);
+    lm_text_free(&out);
     return status;
 }
 
@@ -112,14 +110,14 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     if (status != LM_OK)
         return status;
     if (cli->json && o->diagram) {
-        status = lm_out_json(cli, json_pack("{s:s, s:o}", "diagram", o->diagram, "mermaid", lm_json_text(text.data, text.n)), e);
+        status = lm_out_json(cli, json_pack("{s:s, s:o}", "diagram", o->diagram, "mermaid", lm_json_of(text.data, text.size)), e);
     } else if (cli->json) {
-        json_t *j = json_loadb(text.data, text.n, 0, NULL);
+        json_t *j = json_loadb(text.data, text.size, 0, NULL);
         status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, topic, 0);
     } else if (o->output) {
-        status = lm_file_write(o->output, text.data, text.n, e);
+        status = lm_text_save(&text, o->output, e);
     } else {
-        status = lm_out_text(text.data, text.n, e);
+        status = lm_out_text(text.data, text.size, e);
     }
     lm_text_free(&text);
     return status;
@@ -138,8 +136,8 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
     if (!lm_topic_example(topic))
         return lm_explain(NULL, topic, NULL, NULL, e);       /* names the topics there are */
     LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
-    *model   = lm_arena_printf(&cli->arena, LM_PRESET_PREFIX "%s", preset->name);
-    *example = lm_arena_printf(&cli->arena, _("an example: %s (%s); lamina explain %s MODEL takes any other"), preset->title,
+    *model   = lm_store_printf(&cli->store, LM_PRESET_PREFIX "%s", preset->name);
+    *example = lm_store_printf(&cli->store, _("an example: %s (%s); lamina explain %s MODEL takes any other"), preset->title,
                                preset->source, topic);
     return *model && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
 }
@@ -152,13 +150,13 @@ static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
     if (o->diagram && cli->n_args > 1)
         return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "--diagram takes one MODEL and no topic");
     if (o->layer >= 0 && !(o->diagram && strcmp(o->diagram, "layer") == 0))
-        return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "only --diagram layer shows one");
+        return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "applies only to --diagram layer");
     if (o->prompt && strcmp(o->diagram ? o->diagram : "", "cache") != 0 && strcmp(topic, "kv") != 0 && strcmp(topic, "kv-cache") != 0)
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "only kv, kv-cache and --diagram cache show its tokens");
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "applies only to kv, kv-cache and --diagram cache");
     if (o->svg && (!o->diagram || cli->json || o->markdown))
-        return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "a picture is the only form of one --diagram then");
+        return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "requires exactly one --diagram, without --md or --json");
     if (o->output && (cli->json || (!cli->n_args && !o->diagram)))
-        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "it takes a page or a picture: name a topic or a diagram, without --json");
+        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "requires a topic or a diagram, and cannot be combined with --json");
     return LM_OK;
 }
 
@@ -184,8 +182,8 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_explain = {
     .name = "explain",
     .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL]] [--md | --svg] [-o FILE]",
-    .summary = "explain a component, its arithmetic step by step",
-    .about = "  Without TOPIC: the topics there are. Without MODEL: a published model that has what is explained.\n"
+    .summary = "explain a component of a model, with its arithmetic",
+    .about = "  Without TOPIC, lists the topics. Without MODEL, uses a published model that has the component.\n"
              "  MODEL may be a preset, a config.json, a folder or a .gguf file.\n",
     .groups = explain_groups,
     .max_args = 2,

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "cli/fit_page.h"
 #include "cli/fit_tables.h"
 #include "cli/options.h"
@@ -22,28 +21,28 @@ typedef struct fit_options {
 #define O(field) offsetof(fit_options, field)
 
 static const lm_flag fit_flag_table[] = {
-    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "a device of the catalogue (lamina devices), or all; default: this machine", 0, 0,
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "device from the catalogue (lamina devices), or all (default: this machine)", 0, 0,
       NULL },
-    { "--ram", NULL, LM_FLAG_TEXT, O(ram), "SIZE", "memory instead of the machine's: 16G, 16GiB, 512M", 0, 0, NULL },
-    { "--vram", NULL, LM_FLAG_TEXT, O(vram), "SIZE", "memory of some device that nothing else is known of", 0, 0, NULL },
-    { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "all MODELs resident at once, and how many copies", 0, 0, NULL },
-    { "--throughput", NULL, LM_FLAG_SWITCH, O(throughput), NULL, "tokens a second by the number of sequences, in the best precision", 0, 0,
-      NULL },
-    { "--price", NULL, LM_FLAG_DOUBLE, O(price), "X", "of an hour of the machine: what a million tokens cost at best", 0, 1e9, NULL },
-    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "positions of a sequence; 0: the model's (default: 8192 at most)", 0,
-      INT32_MAX, NULL },
-    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
-    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "only this: f16, Q8_0, Q4_K_M ... (default: the usual ones)", 0, 0, NULL },
-    { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N", "tokens of the prompt whose speed is predicted (512)", 1, 1 << 24, NULL },
-    { "--ubatch-size", "-ub", LM_FLAG_COUNT, O(run.ubatch), "N", "most prompt tokens in a step (512)", 1, 1 << 16, NULL },
-    { "--threads", "-t", LM_FLAG_COUNT, O(run.threads), "N", "threads of this machine", 0, 1024, NULL },
-    { "--cpu", NULL, LM_FLAG_TEXT, O(run.cpu), "LEVEL", "instruction set of this machine", 0, 0, NULL },
+    { "--ram", NULL, LM_FLAG_TEXT, O(ram), "SIZE", "available memory, instead of this machine's: 16G, 16GiB, 512M", 0, 0, NULL },
+    { "--vram", NULL, LM_FLAG_TEXT, O(vram), "SIZE", "memory of a device that is not in the catalogue", 0, 0, NULL },
+    { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "check whether all MODELs fit together, and how many copies", 0, 0, NULL },
+    { "--throughput", NULL, LM_FLAG_SWITCH, O(throughput), NULL,
+      "show tokens per second by number of sequences, in the best precision", 0, 0, NULL },
+    { "--price", NULL, LM_FLAG_DOUBLE, O(price), "X", "cost of one machine-hour; adds the lowest possible cost per million tokens", 0, 1e9, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
+      "context length in tokens; 0: the model's full context (default: the same, at most 8192)", 0, INT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
+    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
+    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "weight precision: f16, Q8_0, Q4_K_M ... (default: the common ones)", 0, 0, NULL },
+    { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N", "prompt length for the predicted speed, in tokens (512)", 1, 1 << 24, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_COUNT, O(run.ubatch), "N", "physical batch size in tokens (512)", 1, 1 << 16, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, O(run.threads), "N", "threads on this machine", 0, 1024, NULL },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(run.cpu), "LEVEL", "instruction set on this machine", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag_group fit_groups[] = {
-    { "what to fit", fit_flag_table, 0 },
+    { "fit", fit_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -72,7 +71,7 @@ static lm_status read_size(const char *flag, const char *text, uint64_t *out, lm
     }
     end += *end == 'B';
     if (end == text || *end || !(x > 0) || x * unit < 1 || x * unit > 1e18)
-        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is no size such as 16G, 24GiB or 512M", text);
+        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a size; use for example 16G, 24GiB or 512M", text);
     *out = (uint64_t)(x * unit);
     return LM_OK;
 }
@@ -80,7 +79,7 @@ static lm_status read_size(const char *flag, const char *text, uint64_t *out, lm
 static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_options *fit, lm_error *e)
 {
     if ((o->device != NULL) + (o->vram != NULL) > 1 || (o->ram && o->vram))
-        return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET, "--vram is for a device that is not in the catalogue: without --device and --ram");
+        return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET, "--vram cannot be combined with --device or --ram");
     if (o->device && strcmp(o->device, "all") != 0)
         LM_TRY(lm_device_find(o->device, &at->device, e));
     if (o->ram || o->vram)
@@ -94,12 +93,22 @@ static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_optio
     return LM_OK;
 }
 
+/* Speeds need peaks: as they are kept, else measured now. */
+static lm_status measure_here(const fit_options *o, lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+{
+    if (!at->here)
+        return LM_OK;
+    LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = o->run.cpu, .threads = o->run.threads }, &at->limits, e));
+    fit->limits = &at->limits;
+    return LM_OK;
+}
+
 static lm_status open_model(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out, lm_model **m, lm_error *e)
 {
     o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, name, m, e));
     lm_model_describe(*m, &out->info);
-    out->info.name = lm_arena_strdup(&cli->arena, out->info.name);
+    out->info.name = lm_store_strdup(&cli->store, out->info.name);
     out->has_weights = out->info.weight_bytes > 0;
     lm_status status = out->info.name ? lm_engine_flags(&o->run, *m, 0, &fit->engine, e) : lm_fail_memory(e, "fit", 0);
     fit->engine.sequences = o->batch;
@@ -127,7 +136,7 @@ static lm_status no_fit(uint64_t least, const char *precision, uint64_t memory, 
 }
 
 /* Takes both, shows the one that was asked for; what does not fit is said in the document too. */
-static lm_status print(lm_cli *cli, json_t *json, lm_buf *page, lm_status verdict, lm_error *e)
+static lm_status print(lm_cli *cli, json_t *json, lm_text *page, lm_status verdict, lm_error *e)
 {
     if (cli->json && verdict != LM_OK)
         json_object_set_new(json, "error", lm_json_error(e));
@@ -135,14 +144,14 @@ static lm_status print(lm_cli *cli, json_t *json, lm_buf *page, lm_status verdic
 
     if (!cli->json)
         json_decref(json);
-    lm_buf_free(page);
+    lm_text_free(page);
     return status == LM_OK ? verdict : status;
 }
 
 static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
 {
     lm_fitted x = { 0 };
-    lm_buf page = { 0 };
+    lm_text page = { 0 };
     lm_status verdict = LM_OK;
 
     LM_TRY(measure(cli, o, cli->n_args ? cli->args[0] : NULL, fit, &x, e));
@@ -150,7 +159,7 @@ static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm
     if (x.fit.best < 0)
         verdict = no_fit(r->total, r->precision, x.fit.memory, e);
     if (!cli->json)
-        lm_fit_page(&x, at, &cli->arena, &page);
+        lm_fit_page(&x, at, &cli->store, &page);
     return print(cli, cli->json ? lm_fit_json(&x, at) : NULL, &page, verdict, e);
 }
 
@@ -160,7 +169,7 @@ static lm_status fit_devices(lm_cli *cli, const fit_options *o, const lm_model *
 {
     lm_fit_table t = { .cli = cli, .x = x };
     size_t fitting = 0;
-    lm_buf page = { 0 };
+    lm_text page = { 0 };
 
     fit->sizes_only = true;
     for (size_t i = 0; (fit->device = lm_device_at(i)); i++) {
@@ -169,7 +178,7 @@ static lm_status fit_devices(lm_cli *cli, const fit_options *o, const lm_model *
         fitting += x->fit.best >= 0;
     }
     lm_fit_table_devices_end(&t, lm_kv_words[o->run.kv_type < 0 ? LM_KV_F16 : o->run.kv_type], &page);
-    lm_status verdict = fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "it fits no device of the catalogue");
+    lm_status verdict = fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "the model fits no device in the catalogue");
     return print(cli, t.json, &page, verdict, e);
 }
 
@@ -178,7 +187,7 @@ static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_mode
                                 const lm_fit_place *at, lm_error *e)
 {
     lm_fit_table t = { .cli = cli, .x = x, .price = o->price };
-    lm_buf page = { 0 };
+    lm_text page = { 0 };
 
     LM_TRY(lm_fit_model(m, fit, &x->fit, e));
     if (x->fit.best < 0)
@@ -237,9 +246,9 @@ static void choose_rows(lm_fitted *x, size_t n)
 
 static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
 {
-    lm_fitted *x = lm_arena_new(&cli->arena, cli->n_args, lm_fitted);
+    lm_fitted *x = lm_store_new(&cli->store, cli->n_args, lm_fitted);
     lm_status verdict = LM_OK;
-    lm_buf page = { 0 };
+    lm_text page = { 0 };
 
     if (!x)
         return lm_fail_memory(e, "fit", 0);
@@ -252,7 +261,7 @@ static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, 
     if (total > x[0].fit.memory)
         verdict = no_fit(total, "all of them", x[0].fit.memory, e);
     if (!cli->json)
-        lm_fleet_page(x, cli->n_args, at, &cli->arena, &page);
+        lm_fleet_page(x, cli->n_args, at, &cli->store, &page);
     return print(cli, cli->json ? lm_fleet_json(x, cli->n_args, at) : NULL, &page, verdict, e);
 }
 
@@ -263,13 +272,17 @@ static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
     lm_fit_options fit = { 0 };
 
     if (!o->fleet && cli->n_args > 1)
-        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "several models at once: --fleet");
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "several models given; use --fleet to fit them together");
     if (o->fleet && !cli->n_args)
         return lm_fail(e, LM_USAGE, "--fleet", LM_NO_OFFSET, "which models?");
     bool all = o->device && strcmp(o->device, "all") == 0;
-    if ((o->fleet || o->ram || o->vram) + all > 1 || ((all || o->fleet || o->vram) && is_throughput(o)))
-        return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET, "--device all, --fleet and --throughput go alone, and need speeds");
+    if (all && (o->fleet || o->ram || o->vram))
+        return lm_fail(e, LM_USAGE, "--device", LM_NO_OFFSET, "\"all\" cannot be combined with --fleet, --ram or --vram");
+    if ((all || o->fleet || o->vram) && is_throughput(o))
+        return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET,
+                       "--throughput and --price cannot be combined with --device all, --fleet or --vram");
     LM_TRY(find_place(o, &at, &fit, e));
+    LM_TRY(measure_here(o, &at, &fit, e));
     if (all || is_throughput(o))
         return fit_table(cli, o, &at, &fit, e);
     return o->fleet ? fit_fleet(cli, o, &at, &fit, e) : fit_one(cli, o, &at, &fit, e);
@@ -278,9 +291,10 @@ static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_fit = {
     .name = "fit",
     .usage = "[MODEL] [--device NAME | --ram 16G | --vram 24G] [--context N] | --fleet MODEL ...",
-    .summary = "say whether a model fits a machine, how far, and how fast it would be",
-    .about = "  Sizes are those of the engine's plan, weights mapped from a file included. Speeds are what memory and arithmetic\n"
-             "  allow at best. Status 4 when it does not fit. MODEL may be a preset, a config.json, or a folder without weights.\n",
+    .summary = "check whether a model fits a machine, and how fast it would run",
+    .about = "  Sizes are those of the engine's plan, including weights mapped from the file. Speeds are upper bounds set by memory\n"
+             "  bandwidth and arithmetic throughput. Exit status 4 if the model does not fit. MODEL may be a preset, a\n"
+             "  config.json, or a folder without weights.\n",
     .groups = fit_groups,
     .max_args = MOST_MODELS,
     .options_size = sizeof(fit_options),

@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/columns.h"
-#include "base/error.h"
 #include "cli/output.h"
-#include "lamina/facts.h"
 #include "lamina/preset.h"
 
 /* One row of the table. */
@@ -14,29 +11,20 @@ typedef struct shape {
     const lm_preset *preset;
     lm_model_info info;              /* its texts are those of a model that is closed again */
     char family[32];
-    uint64_t active;
 } shape;
 
 static lm_status describe(const lm_preset *p, shape *out, lm_error *e)
 {
     char name[128];
-    lm_facts *facts = NULL;
     lm_model *m = NULL;
-    lm_status status;
 
     snprintf(name, sizeof name, LM_PRESET_PREFIX "%s", p->name);
-    LM_TRY_GOTO(lm_model_open(name, &(lm_model_options){ .structure_only = true }, &m, e));
-    LM_TRY_GOTO(lm_facts_new(m, NULL, &facts, e));
+    LM_TRY(lm_model_open(name, &(lm_model_options){ .structure_only = true }, &m, e));
     lm_model_describe(m, &out->info);
     out->preset = p;
-    out->active = lm_facts_count(facts, "parameters.active");
     snprintf(out->family, sizeof out->family, "%s", out->info.family);
-    status = lm_facts_check(facts, e);
-
-done:
-    lm_facts_free(facts);
     lm_model_close(m);
-    return status;
+    return LM_OK;
 }
 
 static bool mentions(const char *text, const char *word)
@@ -65,23 +53,23 @@ static json_t *row_json(const shape *s)
         json_array_append_new(aliases, json_string(*a));
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:b}", "name", s->preset->name, "title",
                      s->preset->title, "family", s->family, "aliases", aliases, "source", s->preset->source, "parameters",
-                     (json_int_t)s->info.parameters, "active", (json_int_t)s->active, "layers", (int)s->info.n_layers, "hidden",
+                     (json_int_t)s->info.parameters, "active", (json_int_t)s->info.active, "layers", (int)s->info.n_layers, "hidden",
                      (int)s->info.hidden, "heads", (int)s->info.n_heads, "kv_heads", (int)s->info.n_kv_heads, "head_dim",
                      (int)s->info.head_dim, "intermediate", (int)s->info.intermediate, "vocabulary", (int)s->info.n_vocab, "context",
                      (json_int_t)s->info.context_length, "tied", s->info.tied);
 }
 
-static void row(const shape *s, lm_buf *out)
+static void row(const shape *s, lm_text *out)
 {
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], heads[32];
 
     snprintf(heads, sizeof heads, s->info.n_heads == s->info.n_kv_heads ? "%u" : "%u:%u", s->info.n_heads, s->info.n_kv_heads);
-    lm_buf_printf(out, "%-22s %-12s %15s %15s %6u %6u %7s %9s\n", s->preset->name, s->family, lm_figure_count(a, s->info.parameters),
-                  s->active == s->info.parameters ? "" : lm_figure_count(b, s->active), s->info.n_layers, s->info.hidden, heads,
-                  lm_figure_count(c, s->info.context_length));
+    lm_text_printf(out, "%-22s %-12s %15s %15s %6u %6u %7s %9s\n", s->preset->name, s->family,
+                   lm_figure_count(a, s->info.parameters), s->info.active == s->info.parameters ? "" : lm_figure_count(b, s->info.active),
+                   s->info.n_layers, s->info.hidden, heads, lm_figure_count(c, s->info.context_length));
 }
 
-static void head(lm_buf *out)
+static void head(lm_text *out)
 {
     const struct { const char *word; int width; } cells[] = {
         { _("name"), -22 }, { _("family"), -12 }, { _("parameters"), 15 }, { _("active"), 15 }, { _("layers"), 6 }, { _("hidden"), 6 },
@@ -92,14 +80,14 @@ static void head(lm_buf *out)
     for (int i = 0; i < n; i++) {
         int width = cells[i].width, pad = abs(width) - (int)lm_text_columns(cells[i].word);
         pad       = pad > 0 ? pad : 0;
-        lm_buf_printf(out, "%*s%s%*s%s", width > 0 ? pad : 0, "", cells[i].word, width < 0 ? pad : 0, "", i + 1 < n ? " " : "\n");
+        lm_text_printf(out, "%*s%s%*s%s", width > 0 ? pad : 0, "", cells[i].word, width < 0 ? pad : 0, "", i + 1 < n ? " " : "\n");
     }
 }
 
 static lm_status presets(lm_cli *cli, void *options, lm_error *e)
 {
     json_t *list = json_array();
-    lm_buf page = { 0 };
+    lm_text page = { 0 };
     const lm_preset *p;
     lm_error why;
     size_t shown = 0;
@@ -126,22 +114,22 @@ static lm_status presets(lm_cli *cli, void *options, lm_error *e)
         shown++;
     }
     if (status == LM_OK && !shown)
-        status = lm_fail(e, LM_NOT_FOUND, cli->args[0], LM_NO_OFFSET, "no preset has this in one of its names");
+        status = lm_fail(e, LM_NOT_FOUND, cli->args[0], LM_NO_OFFSET, "no matching preset");
     if (status == LM_OK && cli->json)
         status = lm_out_json(cli, json_incref(list), e);
     else if (status == LM_OK)
         status = lm_out_buf(&page, e);
     json_decref(list);
-    lm_buf_free(&page);
+    lm_text_free(&page);
     return status;
 }
 
 const lm_command lm_command_presets = {
     .name = "presets",
     .usage = "[WORD ...]",
-    .summary = "list the published models whose shape is known",
-    .about = "  WORDs choose those that have all of them in their names. A preset is a MODEL for commands that need no weights;\n"
-             "  lamina synth makes one with random weights. Parameters are stored ones; active: used for one token.\n",
+    .summary = "list known published models",
+    .about = "  Lists only presets whose name contains every WORD. A preset is a MODEL for commands that need no weights;\n"
+             "  lamina synth creates one with random weights. \"parameters\" counts stored parameters, \"active\" those used per token.\n",
     .max_args = 16,
     .run = presets,
 };

@@ -1,8 +1,6 @@
 /* lamina report - the whole account of a model, or of several, as a document. */
 #include <string.h>
 
-#include "base/error.h"
-#include "base/filemap.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/pieces.h"
@@ -32,30 +30,30 @@ static const char *word_of(lm_form form)
 }
 
 static const lm_flag report_flag_table[] = {
-    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", ".html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
-    { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|json|txt", "whatever the file is called (txt on standard output)", 0, 0,
-      format_words },
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the cache over the tokens of this text; the first model needs a tokenizer", 0, 0,
-      NULL },
-    { "--columns", NULL, LM_FLAG_COUNT, O(columns), "N", "width of txt (100)", 40, 1000, NULL },
+    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file: .html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
+    { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|json|txt",
+      "output format, overriding the file extension (default on standard output: txt)", 0, 0, format_words },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
+      "show the cache for the tokens of this text; the first model must have a tokenizer", 0, 0, NULL },
+    { "--columns", NULL, LM_FLAG_COUNT, O(columns), "N", "line width of txt (100)", 40, 1000, NULL },
     { 0 },
 };
 
 static const lm_flag setting_flag_table[] = {
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
-      "positions of a sequence; 0: each model's (default)", 0, INT32_MAX, NULL },
-    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "sequences at once (1)", 1, 1 << 16, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "cache type (f16)", 0, 0, lm_kv_words },
-    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "as if the weights were stored so: f16, Q4_K_M, int4 ...", 0, 0, NULL },
-    { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens of the pass that costs by module are shown for (4)", 1, 1 << 20, NULL },
-    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "a device of the catalogue (lamina devices) in place of this machine", 0, 0, NULL },
-    { "--rank", NULL, LM_FLAG_COUNT, O(rank), "N", "of LoRA adapters (16)", 1, 1 << 16, NULL },
+      "context length in tokens; 0: each model's (default)", 0, INT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
+    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
+    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "assumed weight precision: f16, Q4_K_M, int4 ...", 0, 0, NULL },
+    { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens in the forward pass whose cost is shown by module (4)", 1, 1 << 20, NULL },
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "device from the catalogue (lamina devices) instead of this machine", 0, 0, NULL },
+    { "--rank", NULL, LM_FLAG_COUNT, O(rank), "N", "rank of the LoRA adapters (16)", 1, 1 << 16, NULL },
     { 0 },
 };
 
 static const lm_flag_group report_groups[] = {
-    { "the document", report_flag_table, 0 },
-    { "what it counts with", setting_flag_table, 0 },
+    { "document", report_flag_table, 0 },
+    { "assumptions", setting_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -114,7 +112,7 @@ static lm_status choose_form(const lm_cli *cli, const report_options *o, lm_form
     else if (!o->output || strcmp(o->output, "-") == 0)
         *out = cli->json ? LM_FORM_JSON : LM_FORM_TEXT;
     else if (!lm_report_form(o->output, out))
-        return lm_fail(e, LM_USAGE, o->output, LM_NO_OFFSET, "its name tells no format; there are .html, .md, .json, .txt, or --format");
+        return lm_fail(e, LM_USAGE, o->output, LM_NO_OFFSET, "unknown file extension; use .html, .md, .json or .txt, or --format");
     return LM_OK;
 }
 
@@ -123,15 +121,15 @@ static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, con
     char figure[LM_FIGURE];
 
     if (o->output && strcmp(o->output, "-") != 0) {
-        LM_TRY(lm_file_write(o->output, text->data, text->n, e));
-        lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->n));
+        LM_TRY(lm_text_save(text, o->output, e));
+        lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->size));
         if (cli->json)
-            return lm_out_json(cli, json_pack("{s:o, s:s, s:I}", "file", lm_json_text(o->output, strlen(o->output)), "format",
-                                              word_of(form), "bytes", (json_int_t)text->n), e);
+            return lm_out_json(cli, json_pack("{s:o, s:s, s:I}", "file", lm_json_of(o->output, strlen(o->output)), "format",
+                                              word_of(form), "bytes", (json_int_t)text->size), e);
         return LM_OK;
     }
     cli->answered |= cli->json;
-    return lm_out_text(text->data, text->n, e);
+    return lm_out_text(text->data, text->size, e);
 }
 
 static lm_status report(lm_cli *cli, void *options, lm_error *e)
@@ -143,7 +141,7 @@ static lm_status report(lm_cli *cli, void *options, lm_error *e)
 
     LM_TRY(choose_form(cli, o, &r.form, e));
     if (cli->json && r.form != LM_FORM_JSON && (!o->output || strcmp(o->output, "-") == 0))
-        return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET, "only --format json goes to standard output as JSON");
+        return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET, "requires --format json when writing to standard output");
     r.lines          = true;
     lm_status status = LM_OK;
     for (size_t i = 0; i < cli->n_args && status == LM_OK; i++)
@@ -164,9 +162,9 @@ static lm_status report(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_report = {
     .name = "report",
     .usage = "MODEL... -o FILE.(html|md|json|txt)",
-    .summary = "write the whole account of a model, or of several, as a document",
-    .about = "  MODEL may be a preset (lamina presets), a config.json, a folder or a .gguf file; without one it is the demo model.\n"
-             "  Of several models the document first lays them side by side, then tells of each.\n",
+    .summary = "write a complete report about one or several models",
+    .about = "  MODEL may be a preset (lamina presets), a config.json, a folder or a .gguf file. Without MODEL, uses the demo model.\n"
+             "  A report about several models compares them first and then describes each.\n",
     .groups = report_groups,
     .max_args = MOST_MODELS,
     .options_size = sizeof(report_options),

@@ -3,13 +3,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/error.h"
 #include "cli/answer.h"
 #include "cli/drafting.h"
+#include "cli/dress.h"
+#include "cli/elapsed.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
+#include "cli/tokenjson.h"
 
 typedef struct run_options {
     lm_model_flags    model;
@@ -30,7 +31,7 @@ typedef struct run_state {
     lm_engine        *engine;
     lm_drafting       drafting;
     lm_sampler       *sampler;
-    lm_buf            text;              /* the prompt as given, then as rendered */
+    lm_text            text;              /* the prompt as given, then as rendered */
     lm_tokens         ids;
     lm_generation     out;
     lm_answer         answer;
@@ -40,37 +41,37 @@ typedef struct run_state {
 #define O(field) offsetof(run_options, field)
 
 static const lm_flag run_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the text to continue, or with --chat the message to answer", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to continue, or with --chat the message to answer", 0, 0, NULL },
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
-      "the same from a file; - is standard input, which is also read when it is no terminal", 0, 0, NULL },
-    { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "token ids instead of text: 1,2,3", 0, 0, NULL },
+      "read the prompt from FILE; -: standard input (default when input is piped)", 0, 0, NULL },
+    { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "prompt as token ids: 1,2,3", 0, 0, NULL },
     { "--chat", "-cnv --conversation", LM_FLAG_SWITCH, O(as_chat), NULL,
-      "through the model's chat template (default for a message typed at the terminal)", 0, 0, NULL },
-    { "--no-chat", "-no-cnv --no-conversation", LM_FLAG_SWITCH, O(as_text), NULL, "as it is, without the template", 0, 0, NULL },
-    { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "a system message before it; implies --chat", 0, 0, NULL },
-    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "one of the model's named templates", 0, 0, NULL },
+      "apply the model's chat template (default for a message typed at the terminal)", 0, 0, NULL },
+    { "--no-chat", "-no-cnv --no-conversation", LM_FLAG_SWITCH, O(as_text), NULL, "do not apply the chat template", 0, 0, NULL },
+    { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "system message; implies --chat", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "name of one of the model's chat templates", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE",
-      "a Jinja template instead of the model's", 0, 0, NULL },
-    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "further variables of the template", 0, 0, NULL },
+      "Jinja chat template to use instead of the model's", 0, 0, NULL },
+    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "additional template variables, as a JSON object", 0, 0, NULL },
     { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL,
-      "special tokens spelled in a message are special", 0, 0, NULL },
-    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "special tokens spelled in a text are text", 0, 0, NULL },
+      "parse special tokens in the message", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
-      "most tokens to generate; -1: until something else stops it (-1)", -1, 1e15, NULL },
-    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop before TEXT; may be given several times", 0, 0, NULL },
+      "maximum number of tokens to generate; -1: no limit (-1)", -1, 1e15, NULL },
+    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop string: stop before TEXT; may be repeated", 0, 0, NULL },
     { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K",
-      "the K most probable tokens of each position, in the JSON or on standard error", 1, 1000, NULL },
-    { "--escape", "-e", LM_FLAG_SWITCH, O(escapes), NULL, "\\n, \\t, \\\\ ... in -p stand for the characters", 0, 0, NULL },
-    { "--special", "-sp", LM_FLAG_SWITCH, O(special), NULL, "special tokens are shown too", 0, 0, NULL },
-    { "--verbose-prompt", NULL, LM_FLAG_SWITCH, O(verbose_prompt), NULL, "show the prompt's tokens on standard error", 0, 0, NULL },
+      "report the K most probable tokens at each position, in the JSON or on standard error", 1, 1000, NULL },
+    { "--escape", "-e", LM_FLAG_SWITCH, O(escapes), NULL, "process escapes in -p: \\n, \\t, \\\\ ...", 0, 0, NULL },
+    { "--special", "-sp", LM_FLAG_SWITCH, O(special), NULL, "print special tokens too", 0, 0, NULL },
+    { "--verbose-prompt", NULL, LM_FLAG_SWITCH, O(verbose_prompt), NULL, "print the prompt's tokens on standard error", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag_group run_groups[] = {
-    { "prompt and answer", run_flag_table, 0 },
+    { "prompt and output", run_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
-    { "guessing ahead", lm_draft_flag_table, O(draft) },
+    { "speculative decoding", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
     { 0 },
 };
@@ -87,13 +88,13 @@ static void run_defaults(void *options)
 /* ---- the prompt ---- */
 
 /* -p, -f, what is piped in, or one line typed at the terminal (which then is a message). */
-static lm_status read_prompt_text(run_options *o, const run_state *s, lm_buf *out, lm_error *e)
+static lm_status read_prompt_text(run_options *o, const run_state *s, lm_text *out, lm_error *e)
 {
     if (o->prompt) {
         if (o->escapes)
             lm_unescape(o->prompt, out);
         else
-            lm_buf_add_str(out, o->prompt);
+            lm_text_add_str(out, o->prompt);
         return out->failed ? lm_fail_memory(e, "the prompt", strlen(o->prompt)) : LM_OK;
     }
     if (o->file)
@@ -108,13 +109,13 @@ static lm_status read_prompt_text(run_options *o, const run_state *s, lm_buf *ou
 
 static json_t *message(const char *role, const char *text, size_t n)
 {
-    return json_pack("{s:s, s:o}", "role", role, "content", lm_json_text(text, n));
+    return json_pack("{s:s, s:o}", "role", role, "content", lm_json_of(text, n));
 }
 
 static lm_status chat_prompt(const run_options *o, run_state *s, lm_error *e)
 {
     json_t *messages = json_array();
-    lm_buf rendered = { 0 };
+    lm_text rendered = { 0 };
     lm_chat chat;
     lm_status status = lm_chat_open(s->model, &o->chat, &chat, e);
 
@@ -126,7 +127,7 @@ static lm_status chat_prompt(const run_options *o, run_state *s, lm_error *e)
         lm_chat_close(&chat);
     }
     json_decref(messages);
-    lm_buf_free(&s->text);
+    lm_text_free(&s->text);
     s->text = rendered;
     return status;
 }
@@ -149,17 +150,17 @@ static lm_status make_prompt(run_options *o, run_state *s, lm_error *e)
     unsigned flags = LM_ADD_SPECIAL | (o->no_special ? LM_NO_PARSE_SPECIAL : 0);
 
     if (!!o->prompt + !!o->file + !!o->ids > 1)
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "one of -p, -f and --ids");
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "-p, -f and --ids cannot be combined");
     o->as_chat |= o->system || o->chat.template_name || o->chat.template_file || o->chat.kwargs;
     if (o->as_chat && (o->as_text || o->ids))
-        return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "does not go with %s", o->ids ? "--ids" : "--no-chat");
+        return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "cannot be combined with %s", o->ids ? "--ids" : "--no-chat");
     if (o->ids)
         return read_ids(o, s, e);
     LM_TRY(read_prompt_text(o, s, &s->text, e));
     if (o->as_chat)
         return chat_prompt(o, s, e);
     if (!t)
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "the model has no tokenizer: give --ids");
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "the model has no tokenizer; use --ids");
     return lm_tokenize(t, s->text.data ? s->text.data : "", s->text.size, flags, &s->ids, e);
 }
 
@@ -200,16 +201,20 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     return LM_OK;
 }
 
-static json_t *warnings_json(const lm_model *m, const lm_engine *g)
+static json_t *warnings_json(const lm_model *m, const lm_engine *g, const lm_generation *x)
 {
-    json_t *out = json_array();
-    char context[LM_CONTEXT_WARNING];
+    json_t *out = json_array(), *given_up;
+    char context[LM_CONTEXT_WARNING], dressed[1024];
     const char *w;
 
-    for (size_t i = 0; (w = lm_model_warning(m, i)); i++)
-        json_array_append_new(out, lm_json_text(w, strlen(w)));
+    for (size_t i = 0; (w = lm_model_warning(m, i)); i++) {
+        lm_dress(w, dressed, sizeof dressed);
+        json_array_append_new(out, lm_json_of(dressed, strlen(dressed)));
+    }
     if (lm_context_warning(m, lm_engine_context(g), context))
         json_array_append_new(out, json_string(context));
+    if ((given_up = lm_answer_warning(x)))
+        json_array_append_new(out, given_up);
     return out;
 }
 
@@ -222,9 +227,9 @@ static json_t *run_json(const run_options *o, const run_state *s)
     json_object_set_new(timings, "load_seconds", json_real(s->load_seconds));
     j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:o}", "model", info.name, "prompt_ids",
                   lm_ids_json(s->ids.ids, s->ids.n), "ids", lm_ids_json(s->out.ids.ids, s->out.ids.n), "text",
-                  lm_json_text(s->out.text.data, s->out.text.n), "stop_reason", lm_stop_word(s->out.stop), "timings", timings,
-                  "warnings", warnings_json(s->model, s->engine), "seed", (json_int_t)o->sampling.o.seed, "prompt",
-                  s->text.data ? lm_json_text(s->text.data, s->text.size) : json_null());
+                  lm_json_of(s->out.text.data, s->out.text.size), "stop_reason", lm_stop_word(s->out.stop), "timings", timings,
+                  "warnings", warnings_json(s->model, s->engine, &s->out), "seed", (json_int_t)o->sampling.o.seed, "prompt",
+                  s->text.data ? lm_json_of(s->text.data, s->text.size) : json_null());
     if (s->answer.positions)
         json_object_set(j, "logprobs", s->answer.positions);
     return j;
@@ -242,20 +247,20 @@ static void show_logprobs(const json_t *positions)
 {
     size_t i, k;
     json_t *p, *t;
-    lm_buf line = { 0 };
+    lm_text line = { 0 };
 
     json_array_foreach(positions, i, p) {
-        lm_buf_clear(&line);
+        lm_text_clear(&line);
         json_array_foreach(json_object_get(p, "top"), k, t)
-            lm_buf_printf(&line, "  %s %.3f", piece_of(t), json_real_value(json_object_get(t, "logprob")));
+            lm_text_printf(&line, "  %s %.3f", piece_of(t), json_real_value(json_object_get(t, "logprob")));
         lm_tell("%4zu  %-16s %8.3f  ·%s", i, piece_of(p), json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
     }
-    lm_buf_free(&line);
+    lm_text_free(&line);
 }
 
 static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, lm_error *e)
 {
-    lm_buf line = { 0 };
+    lm_text line = { 0 };
     lm_status status = LM_OK;
 
     if (cli->json)
@@ -264,18 +269,22 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
         lm_tell("%s", "");
     if (s->answer.positions && !cli->json)
         show_logprobs(s->answer.positions);
+    lm_answer_warn(&s->out);
     lm_answer_summary(&s->out, &line);
     lm_note("%s", line.data ? line.data : "");
-    lm_buf_free(&line);
+    lm_text_free(&line);
     return status;
 }
 
 static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 {
-    lm_generate_options g = { .max_tokens = o->predict, .stops = o->stops.items, .chunk = o->run.batch, .special = o->special };
+    lm_generate_options g = { .sequence = { .max_tokens = o->predict, .prompt_only = o->predict == 0, .stops = o->stops.items,
+                                            .special = o->special },
+                              .chunk = o->run.batch };
 
+    lm_interrupt_watch(NULL);
     LM_TRY(prepare(cli, o, s, e));
-    lm_drafting_generate(&o->draft, &s->drafting, &g);
+    lm_drafting_sequence(&o->draft, &s->drafting, &g.sequence);
     lm_interrupt_watch(s->engine);
     s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
     LM_TRY(lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e));
@@ -296,16 +305,16 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
     lm_engine_free(s.engine);
     lm_model_close(s.model);
     lm_tokens_free(&s.ids);
-    lm_buf_free(&s.text);
+    lm_text_free(&s.text);
     return status;
 }
 
 const lm_command lm_command_run = {
     .name = "run",
     .usage = "[MODEL] [-p TEXT | -f FILE | --ids IDS] [flags]",
-    .summary = "continue a text, or answer a message",
-    .about = "  The text goes to standard output and nothing else does; what it took goes to standard error.\n"
-             "  Without MODEL the demo model runs.\n",
+    .summary = "continue a text or answer a message",
+    .about = "  Only the generated text is written to standard output; timing goes to standard error.\n"
+             "  Without MODEL, uses the demo model.\n",
     .groups = run_groups,
     .max_args = 1,
     .options_size = sizeof(run_options),

@@ -2,7 +2,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/error.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -17,29 +16,23 @@ typedef struct synth_options {
 
 static const lm_flag synth_flag_table[] = {
     { "--type", NULL, LM_FLAG_TEXT, O(o.type), "TYPE",
-      "GGUF: f16 (default), bf16, f32, q8_0, q6_k, q5_k_m, q4_k_m, q4_0 ... as llama.cpp mixes them; folder: bf16 (default), f16, f32",
+      "GGUF: f16 (default), bf16, f32, q8_0, q6_k, q5_k_m, q4_k_m, q4_0 ... (mixtures as in llama.cpp); folder: bf16 (default), f16, f32",
       0, 0, NULL },
-    { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL, "no mixture: every matrix in that type", 0, 0, NULL },
-    { "--layers", NULL, LM_FLAG_COUNT, O(o.layers), "N", "decoder layers instead of the model's own number", 1, 1024, NULL },
-    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N", "the same seed gives the same weights in every type and container (0)", 0, 0, NULL },
+    { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL, "store every matrix in this type, without mixtures", 0, 0, NULL },
+    { "--layers", NULL, LM_FLAG_COUNT, O(o.layers), "N", "number of decoder layers (default: the model's)", 1, 1024, NULL },
+    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N", "random seed; the same seed gives the same weights in every type and format (0)", 0, 0, NULL },
     { "--tokenizer", NULL, LM_FLAG_TEXT, O(o.tokenizer), "FILE",
-      "vocabulary to copy: a .gguf into a .gguf, a folder or tokenizer.json into a folder (default: an invented one)", 0, 0, NULL },
-    { "--shard-size", NULL, LM_FLAG_COUNT, O(shard_mb), "MB", "most megabytes of weights in one file of a folder (5000)", 1, 1e6, NULL },
+      "vocabulary to copy: .gguf to .gguf, folder or tokenizer.json to folder (default: a generated one)", 0, 0, NULL },
+    { "--shard-size", NULL, LM_FLAG_COUNT, O(shard_mb), "MB", "maximum size of one weight file of a folder, in megabytes (5000)", 1, 1e6, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(o.threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
-    { "--force", "-f", LM_FLAG_SWITCH, O(o.overwrite), NULL, "replace what is at OUT", 0, 0, NULL },
+    { "--force", "-f", LM_FLAG_SWITCH, O(o.overwrite), NULL, "replace OUT if it exists", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag_group synth_groups[] = {
-    { "what to make", synth_flag_table, 0 },
+    { "model to create", synth_flag_table, 0 },
     { 0 },
 };
-
-static bool show(void *progress, double fraction)
-{
-    lm_progress_show(progress, fraction);
-    return !lm_interrupted();
-}
 
 /* The most memory that the process has held. */
 static uint64_t peak(void)
@@ -55,7 +48,7 @@ static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, 
 
     if (cli->json)
         return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:i, s:i, s:i, s:I, s:f, s:I}", "path",
-                                          lm_json_text(out, strlen(out)), "type", r->type, "parameters", (json_int_t)r->parameters,
+                                          lm_json_of(out, strlen(out)), "type", r->type, "parameters", (json_int_t)r->parameters,
                                           "layers", (int)r->layers, "tensors", (int)r->tensors, "files", (int)r->files,
                                           "bytes", (json_int_t)r->bytes, "seconds", r->seconds, "peak_memory", (json_int_t)peak()), e);
     lm_note("%s: %s, %s parameters in %u layer%s, %s in %u tensors; %s, %s of memory at most", out, r->type,
@@ -74,10 +67,10 @@ static lm_status synth(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if (!*cli->args[1])
-        return lm_fail(e, LM_USAGE, "OUT", LM_NO_OFFSET, "\"\" is not the name of a file");
+        return lm_fail(e, LM_USAGE, "OUT", LM_NO_OFFSET, "the file name is empty");
     LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
     o->o.shard_bytes = (uint64_t)o->shard_mb * 1000000;
-    o->o.progress = show;
+    o->o.progress = lm_interrupt_progress;
     o->o.progress_arg = &bar;
     lm_interrupt_watch(NULL);
     status = lm_synth(path, cli->args[1], &o->o, &result, e);
@@ -89,9 +82,9 @@ static lm_status synth(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_synth = {
     .name = "synth",
     .usage = "PRESET|config.json OUT [--type T] [--layers N] [--seed S]",
-    .summary = "make a model of a published shape with random weights",
-    .about = "  OUT ends in .gguf, or is a Hugging Face folder to be made. The weights mean nothing: the model is for measuring.\n"
-             "  Scales of K and IQ4 blocks are set without the search that real weights deserve.\n",
+    .summary = "create a model of a known shape with random weights",
+    .about = "  OUT is a file name ending in .gguf, or the Hugging Face folder to create. The weights are random: use the model\n"
+             "  to measure. K and IQ4 block scales are chosen by a quick rule, not optimised as a real quantiser would.\n",
     .groups = synth_groups,
     .min_args = 2,
     .max_args = 2,

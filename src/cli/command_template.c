@@ -2,9 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "base/error.h"
-#include "base/filemap.h"
 #include "cli/jsonl.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -19,13 +18,13 @@ typedef struct template_options {
 #define O(field) offsetof(template_options, field)
 
 static const lm_flag template_flag_table[] = {
-    { "--context", NULL, LM_FLAG_TEXT, O(context), "FILE", "JSON object of variables: messages, tools ...; -: standard input", 0, 0, NULL },
+    { "--context", NULL, LM_FLAG_TEXT, O(context), "FILE", "JSON object with the variables (messages, tools ...); -: standard input", 0, 0, NULL },
     { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
-      "each line {\"template\", \"context\"}; each line of output {\"text\"} or {\"error\"}", 0, 0, NULL },
-    { "--chat-template", NULL, LM_FLAG_TEXT, O(name), "NAME", "one of the model's templates (its default)", 0, 0, NULL },
-    { "--show", NULL, LM_FLAG_SWITCH, O(show), NULL, "print the template itself", 0, 0, NULL },
-    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", "the same as the first argument", 0, 0, NULL },
-    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", "pre-tokenizer for a GGUF that names an unknown one", 0, 0, NULL },
+      "JSON lines {\"template\", \"context\"}; prints {\"text\"} or {\"error\"} per line", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(name), "NAME", "name of the chat template (default: the model's default)", 0, 0, NULL },
+    { "--show", NULL, LM_FLAG_SWITCH, O(show), NULL, "print the template source", 0, 0, NULL },
+    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", "model; same as the first argument", 0, 0, NULL },
+    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL },
     { 0 },
 };
 
@@ -47,7 +46,7 @@ static lm_status render(const char *source, size_t n, const char *name, const ch
 
 static lm_status answer(const char *key, const char *text, size_t n, lm_error *e)
 {
-    return lm_jsonl_write(json_pack("{s:o}", key, lm_json_text(text ? text : "", n)), e);
+    return lm_jsonl_write(json_pack("{s:o}", key, lm_json_of(text ? text : "", n)), e);
 }
 
 /* Whatever is wrong with a line is its answer; the next line has another chance. */
@@ -74,7 +73,7 @@ static lm_status template_line(void *arg, json_t *value, const char *why, lm_err
     status = render(json_string_value(source), json_string_length(source), "template", context, strlen(context), &r, &wrong);
     free(context);
     if (status == LM_OK) {
-        status = answer("text", r.text.data, r.text.n, e);
+        status = answer("text", r.text.data, r.text.size, e);
     } else {
         lm_error_text(&wrong, text, sizeof text);
         status = answer("error", text, strlen(text), e);
@@ -86,13 +85,14 @@ static lm_status template_line(void *arg, json_t *value, const char *why, lm_err
 /* ---- one rendering ---- */
 
 /* A template, the file that it is from, and the variables that the model itself gives. */
-typedef struct material { lm_buf source; const char *file; json_t *given; } material;
+typedef struct material { lm_text source; const char *file; json_t *given; } material;
 
 static bool is_template_file(const char *argument)
 {
-    lm_view name = lm_view_of(argument);
+    const char *dot = argument ? strrchr(argument, '.') : NULL;
+    struct stat st;
 
-    return argument && lm_path_is_file(argument) && !lm_view_ends(name, LM_VIEW(".gguf")) && !lm_view_ends(name, LM_VIEW(".json"));
+    return argument && stat(argument, &st) == 0 && S_ISREG(st.st_mode) && !(dot && (!strcmp(dot, ".gguf") || !strcmp(dot, ".json")));
 }
 
 static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_error *e)
@@ -106,9 +106,9 @@ static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     lm_model_describe(m, &info);
     source = lm_model_chat_template(m, o->name);
-    out->file = lm_arena_strdup(&cli->arena, info.source);
+    out->file = lm_store_strdup(&cli->store, info.source);
     if (source) {
-        lm_buf_add_str(&out->source, source);
+        lm_text_add_str(&out->source, source);
         out->given = lm_special_variables(lm_model_tokenizer(m));
     } else {
         lm_fail(e, LM_USAGE, o->name, LM_NO_OFFSET, o->name ? "the model has no template of this name" : "the model has no chat template");
@@ -121,26 +121,26 @@ static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_
 
 /* The context as it was written, with what the model gives and the context does not say put in front. Parsing it and
  * writing it again could change numbers. */
-static lm_status complete(const material *m, const lm_buf *context, lm_buf *out, lm_error *e)
+static lm_status complete(const material *m, const lm_text *context, lm_text *out, lm_error *e)
 {
     const char *at = context->data ? context->data + strspn(context->data, " \t\r\n") : "", *key;
     json_t *said = json_loadb(context->data ? context->data : "", context->size, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL), *value;
     bool first = true;
 
     if (!json_is_object(said) || !json_object_size(m->given)) {
-        lm_buf_add(out, context->data, context->size);           /* for the renderer to judge */
+        lm_text_add(out, context->data, context->size);           /* for the renderer to judge */
     } else {
-        lm_buf_add_char(out, '{');
+        lm_text_add_char(out, '{');
         json_object_foreach(m->given, key, value) {
             char *text = json_object_get(said, key) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
             if (text)
-                lm_buf_printf(out, "%s\"%s\":%s", first ? "" : ",", key, text);
+                lm_text_printf(out, "%s\"%s\":%s", first ? "" : ",", key, text);
             first = first && !text;
             free(text);
         }
         if (!first && json_object_size(said))
-            lm_buf_add_char(out, ',');
-        lm_buf_add(out, at + 1, context->size - (size_t)(at + 1 - context->data));
+            lm_text_add_char(out, ',');
+        lm_text_add(out, at + 1, context->size - (size_t)(at + 1 - context->data));
     }
     json_decref(said);
     return out->failed ? lm_fail_memory(e, "the context", out->size) : LM_OK;
@@ -149,19 +149,18 @@ static lm_status complete(const material *m, const lm_buf *context, lm_buf *out,
 static lm_status print_rendering(lm_cli *cli, const lm_text *text, lm_error *e)
 {
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o}", "text", lm_json_text(text->data ? text->data : "", text->n)), e);
-    return lm_out_text(text->data, text->n, e);
+        return lm_out_json(cli, json_pack("{s:o}", "text", lm_json_of(text->data ? text->data : "", text->size)), e);
+    return lm_out_text(text->data, text->size, e);
 }
 
 static lm_status render_one(lm_cli *cli, template_options *o, const material *m, lm_error *e)
 {
-    lm_buf given = { 0 }, context = { 0 };
+    lm_text given = { 0 }, context = { 0 };
     lm_rendering r = { 0 };
-    lm_text source = { m->source.data, m->source.size, m->source.size };
     lm_status status;
 
     if (o->show)
-        return print_rendering(cli, &source, e);
+        return print_rendering(cli, &m->source, e);
     status = lm_read_file(o->context, &given, e);
     if (status == LM_OK)
         status = complete(m, &given, &context, e);
@@ -173,8 +172,8 @@ static lm_status render_one(lm_cli *cli, template_options *o, const material *m,
     if (status == LM_OK)
         status = print_rendering(cli, &r.text, e);
     lm_rendering_free(&r);
-    lm_buf_free(&context);
-    lm_buf_free(&given);
+    lm_text_free(&context);
+    lm_text_free(&given);
     return status;
 }
 
@@ -185,11 +184,11 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if ((o->context != NULL) + (o->jsonl != NULL) + o->show != 1)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "one of --context, --jsonl and --show");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires exactly one of --context, --jsonl and --show");
     if (o->jsonl) {
         if (cli->n_args || o->model.model || o->name || o->model.o.pre)
-            return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--jsonl brings its own templates: no MODEL, nor %s",
-                           o->name || !o->model.o.pre ? "--chat-template" : "--pre");
+            return lm_fail(e, LM_USAGE, "--jsonl", LM_NO_OFFSET, "cannot be combined with %s",
+                           o->name ? "--chat-template" : o->model.o.pre ? "--pre" : "MODEL");
         return lm_jsonl_read(o->jsonl, template_line, NULL, e);
     }
     if (!o->model.model && is_template_file(cli->args[0])) {
@@ -204,7 +203,7 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
     if (status == LM_OK)
         status = render_one(cli, o, &m, e);
     json_decref(m.given);
-    lm_buf_free(&m.source);
+    lm_text_free(&m.source);
     return status;
 }
 
@@ -212,8 +211,8 @@ const lm_command lm_command_template = {
     .name = "template",
     .usage = "[MODEL | FILE.jinja] --context FILE.json | --jsonl FILE",
     .summary = "render a chat template",
-    .about = "  Prints the prompt byte for byte, as transformers' apply_chat_template makes it. A model's own bos_token and\n"
-             "  eos_token are variables unless the context says otherwise; \"now\", an ISO date, is what strftime_now uses.\n",
+    .about = "  Prints the prompt exactly as transformers' apply_chat_template does. bos_token and eos_token default to the\n"
+             "  model's; set \"now\" to an ISO date to fix the time that strftime_now returns.\n",
     .groups = template_groups,
     .max_args = 1,
     .options_size = sizeof(template_options),

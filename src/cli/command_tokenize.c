@@ -5,11 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "cli/jsonl.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
+#include "cli/tokenjson.h"
 
 typedef struct token_options {
     lm_model_flags model;                                /* only which, and --pre */
@@ -19,22 +19,22 @@ typedef struct token_options {
 
 #define O(field) offsetof(token_options, field)
 #define MODEL_FLAGS                                                                                                      \
-    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", "the same as the first argument", 0, 0, NULL },            \
-    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", "pre-tokenizer for a GGUF that names an unknown one", 0, 0, NULL }
+    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", "model; same as the first argument", 0, 0, NULL },            \
+    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL }
 
 static const lm_flag tokenize_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "the text (default: standard input)", 0, 0, NULL },
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "the whole of a file, its last newline too; -: standard input", 0, 0, NULL },
-    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "each line a JSON string; each line of output its ids", 0, 0, NULL },
-    { "--add-special", NULL, LM_FLAG_SWITCH, O(add_special), NULL, "add what the tokenizer adds around a text (BOS ...)", 0, 0, NULL },
-    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_parse_special), NULL, "special tokens spelled in the text are text", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to tokenize (default: standard input)", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "read the text from FILE, including its final newline; -: standard input", 0, 0, NULL },
+    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "read one JSON string per line, print its ids per line", 0, 0, NULL },
+    { "--add-special", NULL, LM_FLAG_SWITCH, O(add_special), NULL, "add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_parse_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
     MODEL_FLAGS,
     { 0 },
 };
 
 static const lm_flag detokenize_flag_table[] = {
-    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "each line a JSON array of ids; each line of output a JSON string", 0, 0, NULL },
-    { "--skip-special", NULL, LM_FLAG_SWITCH, O(skip_special), NULL, "leave special tokens out", 0, 0, NULL },
+    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "read one JSON array of ids per line, print a JSON string per line", 0, 0, NULL },
+    { "--skip-special", NULL, LM_FLAG_SWITCH, O(skip_special), NULL, "omit special tokens", 0, 0, NULL },
     MODEL_FLAGS,
     { 0 },
 };
@@ -63,15 +63,6 @@ static lm_status start(lm_cli *cli, token_options *o, const char *model, work *w
     return LM_OK;
 }
 
-static json_t *ids_json(const lm_tokens *t)
-{
-    json_t *ids = json_array();
-
-    for (size_t i = 0; i < t->n; i++)
-        json_array_append_new(ids, json_integer(t->ids[i]));
-    return ids;
-}
-
 /* ---- tokenize ---- */
 
 static lm_status tokenize_line(void *arg, json_t *value, const char *why, lm_error *e)
@@ -84,26 +75,14 @@ static lm_status tokenize_line(void *arg, json_t *value, const char *why, lm_err
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string%s%s", why ? ": " : "", why ? why : "");
     status = lm_tokenize(w->tokenizer, json_string_value(value), json_string_length(value), w->flags, &t, e);
     if (status == LM_OK)
-        status = lm_jsonl_write(ids_json(&t), e);
+        status = lm_jsonl_write(lm_ids_json(t.ids, t.n), e);
     lm_tokens_free(&t);
     return status;
 }
 
-/* A piece on one line: a vocabulary may hold line ends. */
-static void add_piece(lm_buf *out, const char *piece, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)piece[i];
-        if (c < 0x20 || c == 0x7f)
-            lm_buf_printf(out, "\\x%02x", c);
-        else
-            lm_buf_add_char(out, piece[i]);
-    }
-}
-
 static lm_status print_tokens(lm_cli *cli, const work *w, const lm_tokens *t, lm_error *e)
 {
-    lm_buf out = { 0 };
+    lm_text out = { 0 };
     json_t *pieces = cli->json ? json_array() : NULL;
     lm_status status;
 
@@ -111,28 +90,28 @@ static lm_status print_tokens(lm_cli *cli, const work *w, const lm_tokens *t, lm
         size_t n = 0;
         const char *piece = lm_tokenizer_piece(w->tokenizer, t->ids[i], &n);
         if (cli->json) {
-            json_array_append_new(pieces, lm_json_text(piece, n));
+            json_array_append_new(pieces, lm_json_of(piece, n));
             continue;
         }
-        lm_buf_printf(&out, "%d  ", t->ids[i]);
-        add_piece(&out, piece, n);
-        lm_buf_add_char(&out, '\n');
+        lm_text_printf(&out, "%d  ", t->ids[i]);
+        lm_add_piece(&out, piece, n);
+        lm_text_add_char(&out, '\n');
     }
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o, s:o}", "ids", ids_json(t), "pieces", pieces), e);
+        return lm_out_json(cli, json_pack("{s:o, s:o}", "ids", lm_ids_json(t->ids, t->n), "pieces", pieces), e);
     status = lm_out_buf(&out, e);
-    lm_buf_free(&out);
+    lm_text_free(&out);
     return status;
 }
 
 static lm_status tokenize_text(lm_cli *cli, const token_options *o, const work *w, lm_error *e)
 {
-    lm_buf text = { 0 };
+    lm_text text = { 0 };
     lm_tokens t = { 0 };
     lm_status status = LM_OK;
 
     if (o->prompt)
-        lm_buf_add_str(&text, o->prompt);
+        lm_text_add_str(&text, o->prompt);
     else
         status = lm_read_file(o->file ? o->file : "-", &text, e);
     if (status == LM_OK && text.failed)
@@ -142,7 +121,7 @@ static lm_status tokenize_text(lm_cli *cli, const token_options *o, const work *
     if (status == LM_OK)
         status = print_tokens(cli, w, &t, e);
     lm_tokens_free(&t);
-    lm_buf_free(&text);
+    lm_text_free(&text);
     return status;
 }
 
@@ -153,7 +132,7 @@ static lm_status tokenize(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if ((o->prompt != NULL) + (o->file != NULL) + (o->jsonl != NULL) > 1)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "one of --prompt, --file and --jsonl");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--prompt, --file and --jsonl cannot be combined");
     status = start(cli, o, cli->args[0], &w, e);
     if (status == LM_OK)
         status = o->jsonl ? lm_jsonl_read(o->jsonl, tokenize_line, &w, e) : tokenize_text(cli, o, &w, e);
@@ -162,20 +141,6 @@ static lm_status tokenize(lm_cli *cli, void *options, lm_error *e)
 }
 
 /* ---- detokenize ---- */
-
-static lm_status ids_of(const json_t *value, lm_tokens *out, lm_error *e)
-{
-    if (!json_is_array(value))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON array of token ids");
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const json_t *id = json_array_get(value, i);
-        json_int_t n = json_integer_value(id);
-        if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
-            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu is not a token id", i);
-        LM_TRY(lm_tokens_add(out, (lm_token)n, e));
-    }
-    return LM_OK;
-}
 
 static lm_status detokenize_line(void *arg, json_t *value, const char *why, lm_error *e)
 {
@@ -186,11 +151,11 @@ static lm_status detokenize_line(void *arg, json_t *value, const char *why, lm_e
 
     if (!value)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON array of token ids: %s", why);
-    status = ids_of(value, &t, e);
+    status = lm_ids_of(value, &t, e);
     if (status == LM_OK)
         status = lm_detokenize(w->tokenizer, t.ids, t.n, w->flags, &text, e);
     if (status == LM_OK)
-        status = lm_jsonl_write(lm_json_text(text.data ? text.data : "", text.n), e);
+        status = lm_jsonl_write(lm_json_of(text.data ? text.data : "", text.size), e);
     lm_text_free(&text);
     lm_tokens_free(&t);
     return status;
@@ -199,21 +164,21 @@ static lm_status detokenize_line(void *arg, json_t *value, const char *why, lm_e
 static lm_status print_text(lm_cli *cli, const lm_text *text, lm_error *e)
 {
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o}", "text", lm_json_text(text->data ? text->data : "", text->n)), e);
-    LM_TRY(lm_out_text(text->data, text->n, e));
+        return lm_out_json(cli, json_pack("{s:o}", "text", lm_json_of(text->data ? text->data : "", text->size)), e);
+    LM_TRY(lm_out_text(text->data, text->size, e));
     return lm_out_text("\n", 1, e);
 }
 
 /* From the arguments, or from standard input where there is none. */
 static lm_status detokenize_ids(lm_cli *cli, const char *const *args, const work *w, lm_error *e)
 {
-    lm_buf given = { 0 };
+    lm_text given = { 0 };
     lm_tokens t = { 0 };
     lm_text text = { 0 };
     lm_status status = LM_OK;
 
     for (size_t i = 0; args[i]; i++)
-        lm_buf_printf(&given, "%s ", args[i]);
+        lm_text_printf(&given, "%s ", args[i]);
     if (!args[0])
         status = lm_read_file("-", &given, e);
     if (status == LM_OK && given.failed)
@@ -230,7 +195,7 @@ static lm_status detokenize_ids(lm_cli *cli, const char *const *args, const work
         status = print_text(cli, &text, e);
     lm_text_free(&text);
     lm_tokens_free(&t);
-    lm_buf_free(&given);
+    lm_text_free(&given);
     return status;
 }
 
@@ -249,7 +214,7 @@ static lm_status detokenize(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if (o->jsonl && ids[0])
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "ids or --jsonl, not both");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "ids and --jsonl cannot be combined");
     status = start(cli, o, named ? cli->args[0] : NULL, &w, e);
     if (status == LM_OK)
         status = o->jsonl ? lm_jsonl_read(o->jsonl, detokenize_line, &w, e) : detokenize_ids(cli, ids, &w, e);
@@ -260,9 +225,9 @@ static lm_status detokenize(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_tokenize = {
     .name = "tokenize",
     .usage = "[MODEL] [-p TEXT | -f FILE | --jsonl FILE] [--add-special] [--no-parse-special]",
-    .summary = "show how text becomes tokens",
-    .about = "  MODEL is a .gguf file, a Hugging Face folder, or a bare tokenizer.json. One line for each token: its id and its\n"
-             "  spelling in the vocabulary. Special tokens in the text are recognised; none is added unless asked for.\n",
+    .summary = "convert text to tokens",
+    .about = "  MODEL is a .gguf file, a Hugging Face folder, or a bare tokenizer.json. Prints one line per token: its id and\n"
+             "  its vocabulary entry. Special tokens in the text are parsed; none are added without --add-special.\n",
     .groups = tokenize_groups,
     .max_args = 1,
     .options_size = sizeof(token_options),
@@ -272,8 +237,8 @@ const lm_command lm_command_tokenize = {
 const lm_command lm_command_detokenize = {
     .name = "detokenize",
     .usage = "[MODEL] [ID... | --jsonl FILE] [--skip-special]",
-    .summary = "turn token ids into text",
-    .about = "  Ids are arguments, or come from standard input: 1 2 3, 1,2,3 or [1,2,3].\n",
+    .summary = "convert token ids to text",
+    .about = "  Reads ids from the arguments or from standard input: 1 2 3, 1,2,3 or [1,2,3].\n",
     .groups = detokenize_groups,
     .max_args = SIZE_MAX,
     .options_size = sizeof(token_options),

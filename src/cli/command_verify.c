@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -19,13 +19,13 @@ typedef struct verify_options {
 
 static const lm_flag verify_flag_table[] = {
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32",
-      "f32: the reference's arithmetic (default); auto: the fast paths", 0, 0, lm_compute_words },
-    { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "largest relative error of a row of logits (1e-4)", 0, 1e3, NULL },
-    { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "judge by the mean divergence in nats instead", 0, 1e3, NULL },
-    { "--kv-type", NULL, LM_FLAG_WORD, O(kv_type), "f16|f32|bf16|q8_0", "cache type (f32)", 0, 0, lm_kv_words },
-    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
+      "f32: float32 arithmetic, like the reference (default); auto, fine: the fast paths", 0, 0, lm_compute_words },
+    { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "maximum relative error of a row of logits (1e-4)", 0, 1e3, NULL },
+    { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "maximum mean KL divergence in nats, instead of --tol", 0, 1e3, NULL },
+    { "--kv-type", NULL, LM_FLAG_WORD, O(kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f32)", 0, 0, lm_kv_words },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
-    { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE", "write what was computed, in the golden's form", 0, 0, NULL },
+    { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE", "write the computed logits, in the format of GOLDEN", 0, 0, NULL },
     { 0 },
 };
 
@@ -74,7 +74,7 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
 {
     json_t *j = json_object();
 
-    json_object_set_new(j, "source", lm_json_text(v->source, strnlen(v->source, sizeof v->source)));
+    json_object_set_new(j, "source", lm_json_of(v->source, strnlen(v->source, sizeof v->source)));
     json_object_set_new(j, "rows", json_integer((json_int_t)v->rows));
     json_object_set_new(j, "tol", json_real(v->tol));
     json_object_set_new(j, "max_rel_err", number(v->max_rel_err));
@@ -97,45 +97,48 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
     return j;
 }
 
-static void verdict_text(const lm_verdict *v, bool by_kl, double kl_max, lm_buf *out)
+static void verdict_text(const lm_verdict *v, bool by_kl, double kl_max, lm_text *out)
 {
     char n[LM_FIGURE], source[4 * sizeof v->source];
 
     lm_escape(source, sizeof source, v->source);
-    lm_buf_printf(out, "reference        %s\n", source[0] ? source : "(does not say who computed it)");
-    lm_buf_printf(out, "rows             %s\n", lm_figure_count(n, v->rows));
-    lm_buf_printf(out, "relative error   %.3g at row %" PRIu64, v->max_rel_err, v->worst_row);
-    lm_buf_printf(out, by_kl ? ", not judged\n" : " (tolerance %.3g)\n", v->tol);
-    lm_buf_printf(out, "KL divergence    mean %.3g, largest %.3g nats", v->mean_kl, v->max_kl);
-    lm_buf_printf(out, by_kl ? " (at most %.3g on average)\n" : "\n", kl_max);
-    lm_buf_printf(out, "argmax           %.2f %% equal\n", 100 * v->argmax_agreement);
+    lm_text_printf(out, "reference        %s\n", source[0] ? source : "(does not say who computed it)");
+    lm_text_printf(out, "rows             %s\n", lm_figure_count(n, v->rows));
+    lm_text_printf(out, "relative error   %.3g at row %" PRIu64, v->max_rel_err, v->worst_row);
+    lm_text_printf(out, by_kl ? ", not judged\n" : " (tolerance %.3g)\n", v->tol);
+    lm_text_printf(out, "KL divergence    mean %.3g, largest %.3g nats", v->mean_kl, v->max_kl);
+    lm_text_printf(out, by_kl ? " (at most %.3g on average)\n" : "\n", kl_max);
+    lm_text_printf(out, "argmax           %.2f %% equal\n", 100 * v->argmax_agreement);
     if (v->has_greedy)
-        lm_buf_printf(out, "greedy           %" PRIu64 " of %" PRIu64 " ids in common%s\n", v->greedy_common, v->greedy_total,
-                      v->greedy_common == v->greedy_total ? "" : v->greedy_agrees ? "; the rest within the tolerance" : "");
+        lm_text_printf(out, "greedy           %" PRIu64 " of %" PRIu64 " ids in common%s\n", v->greedy_common, v->greedy_total,
+                       v->greedy_common == v->greedy_total ? ""
+                       : v->greedy_agrees                  ? "; the rest within the tolerance"
+                                                           : "");
     if (v->bitwise_known)
-        lm_buf_printf(out, "bitwise          in chunks %s, one at a time %s\n", v->chunked ? "equal" : "DIFFERENT",
-                      v->stepwise ? "equal" : "DIFFERENT");
+        lm_text_printf(out, "bitwise          in chunks %s, one at a time %s\n", v->chunked ? "equal" : "DIFFERENT",
+                       v->stepwise ? "equal" : "DIFFERENT");
     if (v->diverges)
-        lm_buf_printf(out, "first divergence %s at position %" PRIu64 ", relative error %.3g\n", v->first_path, v->first_position,
-                      v->first_rel_err);
+        lm_text_printf(out, "first divergence %s at position %" PRIu64 ", relative error %.3g\n", v->first_path,
+                       v->first_position, v->first_rel_err);
     else if (v->has_taps)
-        lm_buf_printf(out, "taps             %" PRIu64 " compared, none diverges\n", v->taps);
+        lm_text_printf(out, "taps             %" PRIu64 " compared, none diverges\n", v->taps);
     if (v->note[0])
-        lm_buf_printf(out, "note             %s\n", v->note);
-    lm_buf_printf(out, "verdict          %s\n", v->agrees ? "agrees" : "DIFFERS");
+        lm_text_printf(out, "note             %s\n", v->note);
+    lm_text_printf(out, "verdict          %s\n", v->agrees ? "agrees" : "DIFFERS");
 }
 
 /* What made it differ, for the error line. */
 static lm_status differs(const lm_verdict *v, bool by_kl, double kl_max, const char *golden, lm_error *e)
 {
     if (v->bitwise_known && !(v->chunked && v->stepwise))
-        lm_fail(e, LM_DIFFERS, v->chunked ? "one token at a time" : "in chunks", LM_NO_OFFSET, "not bitwise what all at once gives");
+        lm_fail(e, LM_DIFFERS, v->chunked ? "one token at a time" : "in chunks", LM_NO_OFFSET,
+                "not bitwise equal to the result computed at once");
     else if (by_kl ? !(v->mean_kl <= kl_max) : !(v->max_rel_err <= v->tol))
         lm_fail(e, LM_DIFFERS, v->diverges ? v->first_path : "logits", LM_NO_OFFSET,
                 by_kl ? "mean KL divergence %.3g, at most %.3g is allowed" : "relative error %.3g, at most %.3g is allowed",
                 by_kl ? v->mean_kl : v->max_rel_err, by_kl ? kl_max : v->tol);
     else
-        lm_fail(e, LM_DIFFERS, "greedy_ids", LM_NO_OFFSET, "another token where the margin exceeds the tolerance");
+        lm_fail(e, LM_DIFFERS, "greedy_ids", LM_NO_OFFSET, "different token although the margin exceeds the tolerance");
     return lm_fail_in(e, golden);
 }
 
@@ -144,7 +147,7 @@ static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_op
 {
     bool by_kl = o->kl_max >= 0;
     lm_status verdict = v->agrees ? LM_OK : differs(v, by_kl, o->kl_max, golden, e), status;
-    lm_buf text = { 0 };
+    lm_text text = { 0 };
 
     if (cli->json) {
         json_t *document = verdict_json(v, rows);
@@ -154,7 +157,7 @@ static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_op
     } else {
         verdict_text(v, by_kl, o->kl_max, &text);
         status = lm_out_buf(&text, e);
-        lm_buf_free(&text);
+        lm_text_free(&text);
     }
     return status == LM_OK ? verdict : status;
 }
@@ -176,9 +179,9 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if (!model && !o->model.model)
-        return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "two files: a MODEL, and the GOLDEN to compare it with");
+        return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "requires MODEL and GOLDEN");
     t.rows = cli->json ? json_array() : NULL;
-    v.engine.progress = lm_progress_show;
+    v.engine.progress = lm_interrupt_progress;
     v.engine.progress_arg = &t.bar;
     v.arg = &t;
     o->model.o.tokenizer_optional = true;
@@ -197,10 +200,9 @@ const lm_command lm_command_verify = {
     .name = "verify",
     .usage = "MODEL GOLDEN.safetensors [--compute f32|auto] [--tol X] [--kl-max X]",
     .summary = "compare the engine with reference logits",
-    .about = "  GOLDEN holds input_ids I64 [B,T] and logits F32 [B,T,V] (or [B,P,V] with logit_positions I64 [P]); optional\n"
-             "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. Everything is computed all at once, in uneven chunks and\n"
-             "  one token at a time, which must be equal bit for bit. Exit status 5 when the engine differs.\n"
-             "  -v and --json show each row.\n",
+    .about = "  GOLDEN contains input_ids I64 [B,T] and logits F32 [B,T,V] (or [B,P,V] with logit_positions I64 [P]), optionally\n"
+             "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. The prompt is computed at once, in uneven chunks and token by\n"
+             "  token; all three must be bitwise equal. Exit status 5 if the results differ. -v and --json show every row.\n",
     .groups = verify_groups,
     .min_args = 1,
     .max_args = 2,

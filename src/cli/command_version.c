@@ -18,18 +18,18 @@ json_t *lm_libraries_json(void)
     return all;
 }
 
-void lm_libraries_text(lm_buf *out)
+void lm_libraries_text(lm_text *out)
 {
     const char *name, *found;
 
     for (uint32_t i = 0; (name = lm_machine_library(i, &found)); i++)
-        lm_buf_printf(out, "%s %s, ", name, found);
-    lm_buf_printf(out, "libedit %s", LM_LIBEDIT_VERSION);
+        lm_text_printf(out, "%s %s, ", name, found);
+    lm_text_printf(out, "libedit %s", LM_LIBEDIT_VERSION);
 }
 
 static lm_status version(lm_cli *cli, void *options, lm_error *e)
 {
-    lm_buf out = { 0 };
+    lm_text out = { 0 };
     lm_status status;
 
     (void)options;
@@ -37,18 +37,18 @@ static lm_status version(lm_cli *cli, void *options, lm_error *e)
         return lm_out_json(cli, json_pack("{s:s, s:{s:s, s:s, s:s, s:s}, s:o}", "version", LAMINA_VERSION, "build", "type",
                                           LM_BUILD_TYPE, "compiler", COMPILER, "machine", LM_BUILD_MACHINE, "sanitizers",
                                           LM_BUILD_SANITIZERS, "libraries", lm_libraries_json()), e);
-    lm_buf_add_str(&out, "lamina " LAMINA_VERSION "\n" LM_BUILD_TYPE " build for " LM_BUILD_MACHINE ", " COMPILER ", sanitizers: "
+    lm_text_add_str(&out, "lamina " LAMINA_VERSION "\n" LM_BUILD_TYPE " build for " LM_BUILD_MACHINE ", " COMPILER ", sanitizers: "
                          LM_BUILD_SANITIZERS "\n");
     lm_libraries_text(&out);
-    lm_buf_add_char(&out, '\n');
+    lm_text_add_char(&out, '\n');
     status = lm_out_buf(&out, e);
-    lm_buf_free(&out);
+    lm_text_free(&out);
     return status;
 }
 
 const lm_command lm_command_version = {
     .name = "version",
     .usage = "",
-    .summary = "say which version this is, and what it was built from",
+    .summary = "print the version and the libraries it was built with",
     .run = version,
 };

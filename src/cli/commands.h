@@ -4,30 +4,41 @@
 
 #include "cli/command.h"
 
-#define LM_COMMAND_LIST(X) \
-    X(run)                 \
-    X(chat)                \
-    X(inspect)             \
-    X(explain)             \
-    X(estimate)            \
-    X(bench)               \
-    X(compare)             \
-    X(report)              \
-    X(fit)                 \
-    X(devices)             \
-    X(audit)               \
-    X(verify)              \
-    X(tokenize)            \
-    X(detokenize)          \
-    X(template)            \
-    X(presets)             \
-    X(synth)               \
-    X(doctor)              \
-    X(help)                \
+/* E: those that a build may leave out (meson.build: explain). */
+#define LM_COMMAND_LIST(X, E) \
+    X(run)         \
+    X(chat)        \
+    X(inspect)     \
+    E(explain)     \
+    E(estimate)    \
+    X(bench)       \
+    E(compare)     \
+    E(report)      \
+    E(fit)         \
+    E(devices)     \
+    E(audit)       \
+    X(verify)      \
+    X(score)       \
+    X(embed)       \
+    X(tokenize)    \
+    X(detokenize)  \
+    X(template)    \
+    X(presets)     \
+    X(synth)       \
+    X(doctor)      \
+    X(help)        \
     X(version)
 
+#ifdef LM_WITHOUT_EXPLAIN
+#define LM_EXPLAINS(name)
+#define LM_LEFT_OUT(name) #name,
+#else
+#define LM_EXPLAINS(name) &lm_command_##name,
+#define LM_LEFT_OUT(name)
+#endif
+
 #define X(name) extern const lm_command lm_command_##name;
-LM_COMMAND_LIST(X)
+LM_COMMAND_LIST(X, X)
 #undef X
 
 #endif

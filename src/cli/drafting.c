@@ -1,6 +1,5 @@
 #include "cli/drafting.h"
 
-#include "base/error.h"
 #include "cli/output.h"
 
 #define D(field) offsetof(lm_draft_flags, field)
@@ -9,10 +8,10 @@ enum { MOST = 16 };
 
 const lm_flag lm_draft_flag_table[] = {
     { "--draft-ngram", "--spec-ngram-size-n", LM_FLAG_COUNT, D(ngram), "N",
-      "guess ahead what followed when the last N tokens (or fewer) stood in the text before; the answer stays the same", 1, 64, NULL },
+      "speculative decoding by lookup: propose what followed the last N tokens (or fewer) earlier in the text; same output", 1, 64, NULL },
     { "--model-draft", "-md --spec-draft-model", LM_FLAG_TEXT, D(model), "MODEL",
-      "a smaller model with the same tokens that guesses ahead; the answer stays the same", 0, 0, NULL },
-    { "--draft-max", "--draft --draft-n --spec-draft-n-max", LM_FLAG_COUNT, D(most), "N", "most guesses in a step (16)", 1, 64, NULL },
+      "speculative decoding: smaller model with the same vocabulary that proposes tokens; same output", 0, 0, NULL },
+    { "--draft-max", "--draft --draft-n --spec-draft-n-max", LM_FLAG_COUNT, D(most), "N", "most proposed tokens at a time (16)", 1, 64, NULL },
     { 0 },
 };
 
@@ -21,7 +20,7 @@ lm_status lm_drafting_engine(const lm_draft_flags *f, lm_engine_options *o, lm_e
     uint32_t rows = (f->most ? f->most : MOST) + 1;
 
     if (f->most && !f->ngram && !f->model)
-        return lm_fail(e, LM_USAGE, "--draft-max", LM_NO_OFFSET, "nothing guesses: --draft-ngram N or --model-draft MODEL");
+        return lm_fail(e, LM_USAGE, "--draft-max", LM_NO_OFFSET, "requires --draft-ngram N or --model-draft MODEL");
     if (f->ngram || f->model)
         o->logit_rows = rows < o->rows ? rows : o->rows;
     return LM_OK;
@@ -51,10 +50,9 @@ void lm_drafting_close(lm_drafting *d)
     *d = (lm_drafting){ 0 };
 }
 
-void lm_drafting_generate(const lm_draft_flags *f, const lm_drafting *d, lm_generate_options *o)
+void lm_drafting_sequence(const lm_draft_flags *f, const lm_drafting *d, lm_sequence_options *o)
 {
     o->draft_ngram  = f->ngram;
     o->draft_max    = f->most ? f->most : MOST;
     o->draft_engine = d->engine;
-    o->draft_model  = d->model;
 }

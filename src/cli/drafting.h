@@ -25,6 +25,6 @@ lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model 
                            lm_error *e);
 void      lm_drafting_close(lm_drafting *d);
 
-void lm_drafting_generate(const lm_draft_flags *f, const lm_drafting *d, lm_generate_options *o);
+void lm_drafting_sequence(const lm_draft_flags *f, const lm_drafting *d, lm_sequence_options *o);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "cli/grid.h"
 #include "cli/output.h"
 
@@ -78,8 +77,25 @@ static json_t *row_json(const lm_fit_row *r, uint64_t memory)
 
 static json_t *place_json(const lm_fit_place *at, const lm_fit *f)
 {
-    return json_pack("{s:s, s:s?, s:I, s:s}", "kind", at->device ? "device" : at->here ? "this machine" : "memory", "device",
-                     at->device ? at->device->name : NULL, "memory", (json_int_t)f->memory, "kernels", f->level);
+    return json_pack("{s:s, s:s?, s:I, s:s, s:s}", "kind", at->device ? "device" : at->here ? "this machine" : "memory", "device",
+                     at->device ? at->device->name : NULL, "memory", (json_int_t)f->memory, "kernels", f->level,
+                     "mark", lm_limits_mark(&at->limits));
+}
+
+/* Where the speeds of this machine come from. */
+static const char *measured(const lm_fit_place *at)
+{
+    if (at->limits.below > 0)
+        return _("the best ever measured here; the machine was slower just now: lamina doctor");
+    if (*lm_limits_mark(&at->limits))
+        return _("measured while other work ran, so too low: lamina doctor --fresh");
+    return _("measured here: lamina doctor");
+}
+
+void lm_fit_mark(const lm_fit_place *at, lm_text *out)
+{
+    if (*lm_limits_mark(&at->limits))
+        lm_text_printf(out, _("  peaks: %s\n"), measured(at));
 }
 
 json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
@@ -96,14 +112,14 @@ json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
 }
 
 /* The name at the left, the verdict at the right end of 80 columns. */
-void lm_fit_title(const char *left, const char *right, lm_buf *out)
+void lm_fit_title(const char *left, const char *right, lm_text *out)
 {
-    size_t used = lm_grid_width(left) + lm_grid_width(right);
+    size_t used = lm_text_columns(left) + lm_text_columns(right);
 
-    lm_buf_printf(out, "%s%*s%s\n", left, used + 2 < 80 ? (int)(80 - used) : 2, "", right);
+    lm_text_printf(out, "%s%*s%s\n", left, used + 2 < 80 ? (int)(80 - used) : 2, "", right);
 }
 
-static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
+static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
 {
     const lm_fit *f = &x->fit;
     char          left[2 * NAME], right[NAME], place[NAME], model[NAME];
@@ -123,13 +139,14 @@ static const char *planned_for(const lm_fit *f)
     return strcmp(f->level, "ref") == 0 ? _("weights as stored") : f->level;
 }
 
-static void settings(const lm_fit *f, const lm_fit_place *at, lm_buf *out)
+static void settings(const lm_fit *f, const lm_fit_place *at, lm_text *out)
 {
     char context[LM_FIGURE];
 
-    lm_buf_printf(out, P_(f->sequences, "%s positions, %llu sequence, cache %s; plan for %s\n\n",
-                          "%s positions, %llu sequences, cache %s; plan for %s\n\n"),
-                  lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv, planned_for(f));
+    lm_text_printf(out,
+                   P_(f->sequences, "%s positions, %llu sequence, cache %s; plan for %s\n\n",
+                      "%s positions, %llu sequences, cache %s; plan for %s\n\n"),
+                   lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv, planned_for(f));
 }
 
 static const char *longest(char out[LM_FIGURE], uint64_t n)
@@ -144,8 +161,8 @@ static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], left[LM_FIGURE], context[LM_FIGURE], most[LM_FIGURE], token[LM_FIGURE],
         prompt[LM_FIGURE];
 
-    snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−", lm_figure_bytes(a,
-                                                                             r->fits ? f->memory - r->total : r->total - f->memory));
+    snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−",
+             lm_figure_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
     lm_figure_count(most, r->most);
     lm_grid_row(g, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
                 lm_figure_bytes(d, r->total), r->fits ? "✓" : "✗", left, longest(context, r->longest),
@@ -155,14 +172,14 @@ static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
 }
 
 /* The head of a column, before what it says. */
-static void explain_column(const char *name, lm_buf *out)
+static void explain_column(const char *name, lm_text *out)
 {
-    size_t n = lm_grid_width(name);
+    size_t n = lm_text_columns(name);
 
-    lm_buf_printf(out, "  %s%*s", name, n < 10 ? (int)(11 - n) : 1, "");
+    lm_text_printf(out, "  %s%*s", name, n < 10 ? (int)(11 - n) : 1, "");
 }
 
-static void legend(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
+static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
 {
     const lm_fit *f = &x->fit;
     char          context[LM_FIGURE], prompt[LM_FIGURE], length[LM_FIGURE];
@@ -171,38 +188,40 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_buf *out)
     lm_figure_count(prompt, f->prompt);
     if (f->context_length)
         lm_figure_count(length, f->context_length);
-    lm_buf_add_char(out, '\n');
+    lm_text_add_char(out, '\n');
     explain_column(_("context"), out);
     if (f->context_length)
-        lm_buf_printf(out, P_(f->sequences, "the longest for %llu sequence that a plan fits for, of %s\n",
-                              "the longest for %llu sequences that a plan fits for, of %s\n"),
-                      (unsigned long long)f->sequences, length);
+        lm_text_printf(out,
+                       P_(f->sequences, "the longest for %llu sequence that a plan fits for, of %s\n",
+                          "the longest for %llu sequences that a plan fits for, of %s\n"),
+                       (unsigned long long)f->sequences, length);
     else
-        lm_buf_printf(out, P_(f->sequences, "the longest for %llu sequence that a plan fits for, of any\n",
-                              "the longest for %llu sequences that a plan fits for, of any\n"),
-                      (unsigned long long)f->sequences);
+        lm_text_printf(out,
+                       P_(f->sequences, "the longest for %llu sequence that a plan fits for, of any\n",
+                          "the longest for %llu sequences that a plan fits for, of any\n"),
+                       (unsigned long long)f->sequences);
     explain_column(_("batch"), out);
-    lm_buf_printf(out, _("the most sequences of %s positions that a plan fits for\n"), context);
+    lm_text_printf(out, _("the most sequences of %s positions that a plan fits for\n"), context);
     if (at->device || at->here) {
         explain_column(_("generates"), out);
-        lm_buf_printf(out, f->sequences > 1
+        lm_text_printf(out, f->sequences > 1
                                ? _("tokens a second of all sequences with %s positions in the cache, at best, and what limits it\n")
                                : _("tokens a second with %s positions in the cache, at best, and what limits it\n"), context);
         explain_column(_("reads"), out);
-        lm_buf_printf(out, _("tokens a second of a prompt of %s\n"), prompt);
+        lm_text_printf(out, _("tokens a second of a prompt of %s\n"), prompt);
         explain_column(_("peaks"), out);
-        lm_buf_printf(out, "%s\n", at->device ? at->device->source : _("measured here: lamina doctor"));
+        lm_text_printf(out, "%s\n", at->device ? at->device->source : measured(at));
     }
-    lm_buf_add_char(out, '\n');
+    lm_text_add_char(out, '\n');
     explain_column(_("more"), out);
-    lm_buf_printf(out, "--context N   --batch N   --kv-type q8_0   --precision P   --json%s\n",
-                  at->device ? "" : "   --device NAME (lamina devices)");
+    lm_text_printf(out, "--context N   --batch N   --kv-type q8_0   --precision P   --json%s\n",
+                   at->device ? "" : "   --device NAME (lamina devices)");
 }
 
-void lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_arena *arena, lm_buf *out)
+void lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_store *store, lm_text *out)
 {
     /* Without speeds the columns end before them. */
-    lm_grid g = { .arena = arena, .align = at->device || at->here ? "lrrrrlrrrrlrl" : "lrrrrlrrr", .indent = 2 };
+    lm_grid g = { .store = store, .align = at->device || at->here ? "lrrrrlrrrrlrl" : "lrrrrlrrr", .indent = 2 };
 
     verdict(x, at, out);
     settings(&x->fit, at, out);
@@ -274,26 +293,29 @@ static void fleet_rows(lm_grid *g, const lm_fitted *x, size_t n, uint64_t left)
     lm_grid_row(g, _("together"), "", "", "", "", "", lm_figure_bytes(a, lm_fleet_total(x, n)), "", "", "", "");
 }
 
-void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_arena *arena, lm_buf *out)
+void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_store *store, lm_text *out)
 {
     uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n), left = memory > total ? memory - total : 0, copies = memory / total;
-    lm_grid  g = { .arena = arena, .align = "llrrrrrrrrl", .indent = 2 };
+    lm_grid  g = { .store = store, .align = "llrrrrrrrrl", .indent = 2 };
     char     a[LM_FIGURE], place[NAME], line[2 * NAME];
 
     snprintf(line, sizeof line, _("%zu models at once on %s"), n, lm_fit_place_name(at, memory, place));
     lm_fit_title(line, copies == 0 ? _("do not fit") : copies == 1 ? _("fit") : _("fit more than once"), out);
-    lm_buf_printf(out, P_(x[0].fit.sequences, "%llu sequence of each, cache %s; plan for %s\n\n",
-                          "%llu sequences of each, cache %s; plan for %s\n\n"),
-                  (unsigned long long)x[0].fit.sequences, at->kv, planned_for(&x[0].fit));
+    lm_text_printf(out,
+                   P_(x[0].fit.sequences, "%llu sequence of each, cache %s; plan for %s\n\n",
+                      "%llu sequences of each, cache %s; plan for %s\n\n"),
+                   (unsigned long long)x[0].fit.sequences, at->kv, planned_for(&x[0].fit));
     fleet_rows(&g, x, n, left);
     lm_grid_print(&g, out);
-    lm_buf_add_str(out, "\n  ");
+    lm_text_add_str(out, "\n  ");
     if (copies)
-        lm_buf_printf(out, P_(copies, "%s are left; all of them fit %llu time\n", "%s are left; all of them fit %llu times\n"),
-                      lm_figure_bytes(a, left), (unsigned long long)copies);
+        lm_text_printf(out, P_(copies, "%s are left; all of them fit %llu time\n", "%s are left; all of them fit %llu times\n"),
+                       lm_figure_bytes(a, left), (unsigned long long)copies);
     else
-        lm_buf_printf(out, _("%s are missing\n"), lm_figure_bytes(a, total - memory));
+        lm_text_printf(out, _("%s are missing\n"), lm_figure_bytes(a, total - memory));
     if (copies)
-        lm_buf_printf(out, "  %s\n",
-                      _("one more: how many further copies of a model what is left holds, with weights of their own or shared"));
+        lm_text_printf(
+            out, "  %s\n",
+            _("one more: how many further copies of a model what is left holds, with weights of their own or shared"));
+    lm_fit_mark(at, out);
 }

@@ -4,9 +4,8 @@
 
 #include <jansson.h>
 
-#include "base/arena.h"
-#include "base/str.h"
 #include "cli/output.h"
+#include "cli/store.h"
 #include "lamina/lamina.h"
 
 /* A model against the machine. */
@@ -19,24 +18,27 @@ typedef struct lm_fitted {
 
 typedef struct lm_fit_place {
     const lm_device *device;             /* NULL: this machine, or just memory */
-    bool             here;               /* this machine */
+    bool             here;               /* this machine … */
+    lm_limits        limits;             /* … and what it can do */
     const char      *kv;
 } lm_fit_place;
 
 json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at);
-void    lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_arena *arena, lm_buf *out);
+void    lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_store *store, lm_text *out);
 
 /* ---- pieces that other pages of fit use ---- */
 enum { LM_FIT_NAME = 256 };
 const char *lm_fit_rate(char out[LM_FIGURE], double tokens_per_second);         /* "182/s", "-" */
 const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[LM_FIT_NAME]);
 const char *lm_fit_model_name(const lm_fitted *x, char out[LM_FIT_NAME]);
-void        lm_fit_title(const char *left, const char *right, lm_buf *out);     /* the right one ends at column 80 */
+/* A line about figures that are marked; nothing for others. */
+void        lm_fit_mark(const lm_fit_place *at, lm_text *out);
+void        lm_fit_title(const char *left, const char *right, lm_text *out);    /* the right one ends at column 80 */
 json_t     *lm_fit_speed_json(const lm_fit_speed *s);
 
 /* Several models resident at once: each in its row. */
 json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at);
-void    lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_arena *arena, lm_buf *out);
+void    lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_store *store, lm_text *out);
 
 /* Bytes of all of them together. */
 uint64_t lm_fleet_total(const lm_fitted *x, size_t n);

@@ -7,7 +7,7 @@ static void start(lm_fit_table *t, const char *align)
 {
     if (t->rows)
         return;
-    t->grid = (lm_grid){ .arena = &t->cli->arena, .align = align, .indent = 2 };
+    t->grid = (lm_grid){ .store = &t->cli->store, .align = align, .indent = 2 };
     t->rows = json_array();
 }
 
@@ -39,13 +39,12 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
         lm_grid_row(&t->grid, d->name, memory, "✗", "", "", "", "", "", "");
         return;
     }
-    lm_grid_row(&t->grid, d->name, memory, _(r->precision), lm_figure_bytes(total, r->total), lm_figure_bytes(left,
-                                                                                                              f->memory - r->total),
-                lm_fit_rate(token, r->token.rate), _(r->token.limited_by), lm_fit_rate(prompt,
-                                                                                       r->prompt.rate), _(r->prompt.limited_by));
+    lm_grid_row(&t->grid, d->name, memory, _(r->precision), lm_figure_bytes(total, r->total),
+                lm_figure_bytes(left, f->memory - r->total), lm_fit_rate(token, r->token.rate), _(r->token.limited_by),
+                lm_fit_rate(prompt, r->prompt.rate), _(r->prompt.limited_by));
 }
 
-void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_buf *out)
+void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
 {
     const lm_fit *f = &t->x->fit;
     char left[2 * LM_FIT_NAME], model[LM_FIT_NAME], right[LM_FIT_NAME], context[LM_FIGURE], prompt[LM_FIGURE];
@@ -53,15 +52,15 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_buf *out)
     snprintf(left, sizeof left, _("%s on %zu devices"), lm_fit_model_name(t->x, model), t->n);
     snprintf(right, sizeof right, _("fits %zu of them"), t->fitting);
     lm_fit_title(left, right, out);
-    lm_buf_printf(out, P_(f->sequences,
-                          "%s positions, %llu sequence, cache %s; the most exact precision that fits, at best\n\n",
-                          "%s positions, %llu sequences, cache %s; the most exact precision that fits, at best\n\n"),
-                  lm_figure_count(context, f->context), (unsigned long long)f->sequences, kv);
+    lm_text_printf(out,
+                   P_(f->sequences, "%s positions, %llu sequence, cache %s; the most exact precision that fits, at best\n\n",
+                      "%s positions, %llu sequences, cache %s; the most exact precision that fits, at best\n\n"),
+                   lm_figure_count(context, f->context), (unsigned long long)f->sequences, kv);
     lm_grid_print(&t->grid, out);
-    lm_buf_add_str(out, "\n  ");
-    lm_buf_printf(out, _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"), context,
-                  lm_figure_count(prompt, f->prompt));
-    lm_buf_printf(out, "\n  %s\n", _("more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)"));
+    lm_text_add_str(out, "\n  ");
+    lm_text_printf(out, _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"), context,
+                   lm_figure_count(prompt, f->prompt));
+    lm_text_printf(out, "\n  %s\n", _("more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)"));
     t->json = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o}", "model", t->x->info.name, "context", (json_int_t)f->context, "batch",
                         (json_int_t)f->sequences, "kv_type", kv, "prompt", (json_int_t)f->prompt, "devices", t->rows);
 }
@@ -95,11 +94,11 @@ void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r)
                                              "price_per_million", cost_json(t->price, r->token.rate)));
     snprintf(money, sizeof money, r->token.rate > 0 ? "%.4f" : "-", cost(t->price, r->token.rate));
     lm_grid_row(&t->grid, lm_figure_count(n, f->sequences), lm_figure_bytes(cache, r->kv), lm_figure_bytes(total, r->total),
-                lm_fit_rate(all, r->token.rate), lm_fit_rate(each,
-                                                             r->token.rate / (double)f->sequences), _(r->token.limited_by), money);
+                lm_fit_rate(all, r->token.rate), lm_fit_rate(each, r->token.rate / (double)f->sequences),
+                _(r->token.limited_by), money);
 }
 
-void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_buf *out)
+void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *out)
 {
     const lm_fit *f = &t->x->fit;
     const lm_fit_row *r = &f->rows[0];
@@ -109,21 +108,21 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_buf *o
     snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(t->x, model), lm_fit_place_name(at, f->memory, place));
     snprintf(right, sizeof right, "%s", _(r->precision));
     lm_fit_title(left, right, out);
-    lm_buf_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"), lm_figure_count(context, f->context),
-                  at->kv);
+    lm_text_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"), lm_figure_count(context, f->context),
+                   at->kv);
     lm_grid_print(&t->grid, out);
-    lm_buf_add_str(out, "\n  ");
-    lm_buf_printf(out, _("a prompt of %s is read at %s, limited by %s"), lm_figure_count(prompt, f->prompt),
-                  lm_fit_rate(rate, r->prompt.rate), r->prompt.rate > 0 ? _(r->prompt.limited_by) : _("what nobody publishes"));
+    lm_text_add_str(out, "\n  ");
+    lm_text_printf(out, _("a prompt of %s is read at %s, limited by %s"), lm_figure_count(prompt, f->prompt),
+                   lm_fit_rate(rate, r->prompt.rate),
+                   r->prompt.rate > 0 ? _(r->prompt.limited_by) : _("what nobody publishes"));
     if (t->price > 0 && r->prompt.rate > 0)
-        lm_buf_printf(out, _(": %.4f a million tokens"), cost(t->price, r->prompt.rate));
-    lm_buf_add_char(out, '\n');
+        lm_text_printf(out, _(": %.4f a million tokens"), cost(t->price, r->prompt.rate));
+    lm_text_add_char(out, '\n');
+    lm_fit_mark(at, out);
     if (t->price > 0)
-        lm_buf_printf(out, _("  an hour of the machine at %.2f, always busy\n"), t->price);
+        lm_text_printf(out, _("  an hour of the machine at %.2f, always busy\n"), t->price);
     t->json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "model", t->x->info.name, "precision", r->precision,
-                        "context",
-                        (json_int_t)f->context, "kv_type", at->kv, "reading", lm_fit_speed_json(&r->prompt), "price",
-                        t->price > 0 ? json_real(t->price) : json_null(), "reading_price_per_million", cost_json(t->price,
-                                                                                                                 r->prompt.rate),
-                        "batches", t->rows);
+                        "context", (json_int_t)f->context, "kv_type", at->kv, "reading", lm_fit_speed_json(&r->prompt), "price",
+                        t->price > 0 ? json_real(t->price) : json_null(), "reading_price_per_million",
+                        cost_json(t->price, r->prompt.rate), "batches", t->rows);
 }

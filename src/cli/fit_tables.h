@@ -19,9 +19,9 @@ typedef struct lm_fit_table {
 } lm_fit_table;
 
 void lm_fit_table_device(lm_fit_table *t, const lm_device *d);
-void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_buf *out);
+void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out);
 
 void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r);
-void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_buf *out);
+void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *out);
 
 #endif

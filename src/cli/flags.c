@@ -8,19 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/columns.h"
-#include "base/error.h"
-
 #define G(field) offsetof(lm_cli, field)
 
 const lm_flag lm_general_flags[] = {
-    { "--json", NULL, LM_FLAG_SWITCH, G(json), NULL, "one JSON document on standard output", 0, 0, NULL },
-    { "--verbose", "-v", LM_FLAG_SWITCH, G(verbose), NULL, "say more about what is done, on standard error", 0, 0, NULL },
-    { "--quiet", "-q", LM_FLAG_SWITCH, G(quiet), NULL, "nothing but errors on standard error", 0, 0, NULL },
-    { "--no-color", "--no-colour", LM_FLAG_SWITCH, G(plain), NULL, "no colour on terminals either, as NO_COLOR", 0, 0, NULL },
+    { "--json", NULL, LM_FLAG_SWITCH, G(json), NULL, "print one JSON document on standard output", 0, 0, NULL },
+    { "--verbose", "-v", LM_FLAG_SWITCH, G(verbose), NULL, "print more details on standard error", 0, 0, NULL },
+    { "--quiet", "-q", LM_FLAG_SWITCH, G(quiet), NULL, "print only errors on standard error", 0, 0, NULL },
+    { "--no-color", "--no-colour", LM_FLAG_SWITCH, G(plain), NULL, "do not use colour, as with NO_COLOR", 0, 0, NULL },
+#ifdef LM_WITHOUT_EXPLAIN
+    { "--lang", NULL, LM_FLAG_TEXT, G(lang), "en", "language of pages; this build has no translations", 0, 0, NULL },
+#else
     { "--lang", NULL, LM_FLAG_TEXT, G(lang), "en|zh-Hant|zh-Hans|my",
-      "language of pages (LAMINA_LANG, else the locale's); errors, help and JSON stay English", 0, 0, NULL },
-    { "--help", "-h", LM_FLAG_SWITCH, G(help), NULL, "this text", 0, 0, NULL },
+      "language of reports and pages (default: LAMINA_LANG, then the locale); errors, help and JSON are English", 0, 0, NULL },
+#endif
+    { "--help", "-h", LM_FLAG_SWITCH, G(help), NULL, "print this help", 0, 0, NULL },
     { 0 },
 };
 
@@ -58,21 +59,6 @@ static const lm_flag *find_flag(lm_cli *cli, void *options, const char *name, vo
     return f;
 }
 
-const char *lm_nearest(const char *given, const char *const *words)
-{
-    const char *best = NULL;
-    size_t distance = strlen(given) / 3 + 2;             /* anything further is no typing error */
-
-    for (; *words; words++) {
-        size_t d = lm_edit_distance(given, *words);
-        if (d < distance) {
-            distance = d;
-            best = *words;
-        }
-    }
-    return best;
-}
-
 static lm_status unknown(const lm_command *c, const char *name, lm_error *e)
 {
     const char *names[256] = { NULL }, *near;
@@ -83,8 +69,8 @@ static lm_status unknown(const lm_command *c, const char *name, lm_error *e)
     for (const lm_flag_group *g = c->groups; g && g->title; g++)
         for (const lm_flag *f = g->flags; f->name && n < 255; f++)
             names[n++] = f->name;
-    near = lm_nearest(name, names);
-    lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "lamina %s has no such flag", c->name);
+    near = lm_nearest_word(name, names);
+    lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "unknown flag of lamina %s", c->name);
     if (near)
         lm_fail_hint(e, "did you mean %s?", near);
     else
@@ -149,7 +135,7 @@ static lm_status read_word(const lm_flag *f, const char *value, int *out, lm_err
             *out = i;
             return LM_OK;
         }
-    near = lm_nearest(value, f->words);
+    near = lm_nearest_word(value, f->words);
     wrong(f, value, f->value, e);
     if (near)
         lm_fail_hint(e, "did you mean %s?", near);
@@ -158,7 +144,7 @@ static lm_status read_word(const lm_flag *f, const char *value, int *out, lm_err
 
 static lm_status add_to_list(lm_cli *cli, lm_flag_list *list, const char *value, lm_error *e)
 {
-    const char **grown = lm_arena_new(&cli->arena, list->n + 2, const char *);
+    const char **grown = lm_store_new(&cli->store, list->n + 2, const char *);
 
     if (!grown)
         return lm_fail_memory(e, "flags", (list->n + 2) * sizeof *grown);
@@ -225,7 +211,7 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
 static lm_status split(lm_cli *cli, const char *arg, const char **name, const char **value, lm_error *e)
 {
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
-    char *copy = lm_arena_strndup(&cli->arena, arg, equals ? (size_t)(equals - arg) : strlen(arg));
+    char *copy = lm_store_strndup(&cli->store, arg, equals ? (size_t)(equals - arg) : strlen(arg));
 
     if (!copy)
         return lm_fail_memory(e, "flags", strlen(arg));
@@ -282,10 +268,10 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
 lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_error *e)
 {
     const lm_command *c = cli->command;
-    const char **args = lm_arena_new(&cli->arena, n + 1, const char *);
+    const char **args = lm_store_new(&cli->store, n + 1, const char *);
     bool flags = true;
 
-    cli->given = lm_arena_new(&cli->arena, n + 1, const lm_flag *);
+    cli->given = lm_store_new(&cli->store, n + 1, const lm_flag *);
     if (!args || !cli->given)
         return lm_fail_memory(e, "arguments", (n + 1) * sizeof *args);
     cli->args = args;
@@ -340,46 +326,46 @@ void lm_flag_name_error(const lm_flag *f, lm_error *e)
 /* ---- help ---- */
 
 /* "  -n, --predict N        text", the text in a column of its own, folded at 100. */
-static void help_of(const lm_flag *f, lm_buf *out)
+static void help_of(const lm_flag *f, lm_text *out)
 {
     const size_t column = 30, width = 100;
     size_t start = out->size, used;
 
-    lm_buf_add_str(out, "  ");
+    lm_text_add_str(out, "  ");
     if (f->also && f->also[0] == '-' && f->also[1] != '-')
-        lm_buf_printf(out, "%.*s, ", (int)strcspn(f->also, " "), f->also);
-    lm_buf_add_str(out, f->name);
+        lm_text_printf(out, "%.*s, ", (int)strcspn(f->also, " "), f->also);
+    lm_text_add_str(out, f->name);
     if (f->value)
-        lm_buf_printf(out, " %s", f->value);
+        lm_text_printf(out, " %s", f->value);
     used = out->size - start - (f->value ? strlen(f->value) - lm_text_columns(f->value) : 0);
     if (used + 2 > column) {
-        lm_buf_add_char(out, '\n');
+        lm_text_add_char(out, '\n');
         used = 0;
     }
     for (const char *word = f->help; *word;) {
         size_t n = strcspn(word, " ");
         if (used + 1 + n > width) {
-            lm_buf_add_char(out, '\n');
+            lm_text_add_char(out, '\n');
             used = 0;
         }
-        lm_buf_printf(out, "%*s%.*s", used < column ? (int)(column - used) : 1, "", (int)n, word);
+        lm_text_printf(out, "%*s%.*s", used < column ? (int)(column - used) : 1, "", (int)n, word);
         used = (used < column ? column : used + 1) + n;
         word += n + (word[n] == ' ');
     }
-    lm_buf_add_char(out, '\n');
+    lm_text_add_char(out, '\n');
 }
 
-void lm_flags_help(const lm_command *c, lm_buf *out)
+void lm_flags_help(const lm_command *c, lm_text *out)
 {
-    lm_buf_printf(out, "lamina %s%s%s\n\n  %s\n", c->name, *c->usage ? " " : "", c->usage, c->summary);
+    lm_text_printf(out, "lamina %s%s%s\n\n  %s\n", c->name, *c->usage ? " " : "", c->usage, c->summary);
     if (c->about)
-        lm_buf_printf(out, "\n%s", c->about);
+        lm_text_printf(out, "\n%s", c->about);
     for (const lm_flag_group *g = c->groups; g && g->title; g++) {
-        lm_buf_printf(out, "\n%s\n", g->title);
+        lm_text_printf(out, "\n%s\n", g->title);
         for (const lm_flag *f = g->flags; f->name; f++)
             help_of(f, out);
     }
-    lm_buf_add_str(out, "\ngeneral\n");
+    lm_text_add_str(out, "\ngeneral\n");
     for (const lm_flag *f = lm_general_flags; f->name; f++)
         help_of(f, out);
 }

@@ -2,7 +2,6 @@
 #ifndef LM_CLI_FLAGS_H
 #define LM_CLI_FLAGS_H
 
-#include "base/str.h"
 #include "cli/command.h"
 
 /* What every command takes, before its name too; offsets are those of lm_cli. */
@@ -25,9 +24,6 @@ void lm_flag_name_error(const lm_flag *f, lm_error *e);
 lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e);
 
 /* The help of a command. */
-void lm_flags_help(const lm_command *c, lm_buf *out);
-
-/* The name in `words` (NULL-ended) nearest to `given`, or NULL when none is near. */
-const char *lm_nearest(const char *given, const char *const *words);
+void lm_flags_help(const lm_command *c, lm_text *out);
 
 #endif

@@ -4,16 +4,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/columns.h"
-
 static unsigned columns_of(const lm_grid *g)
 {
     return (unsigned)strlen(g->align);
-}
-
-size_t lm_grid_width(const char *text)
-{
-    return lm_text_columns(text);
 }
 
 static const char **new_row(lm_grid *g)
@@ -22,7 +15,7 @@ static const char **new_row(lm_grid *g)
 
     if (g->rows == g->room) {
         size_t       room  = g->room ? 2 * g->room : 32;
-        const char **cells = lm_arena_new(g->arena, room * n, const char *);
+        const char **cells = lm_store_new(g->store, room * n, const char *);
         if (!cells) {
             g->failed = true;
             return NULL;
@@ -41,7 +34,7 @@ void lm_grid_texts(lm_grid *g, const char *const *texts, size_t n)
     const char **row = new_row(g);
 
     for (unsigned i = 0; row && i < columns_of(g); i++) {
-        row[i] = lm_arena_strdup(g->arena, texts[i]);
+        row[i] = lm_store_strdup(g->store, texts[i]);
         g->failed |= !row[i];
     }
 }
@@ -52,29 +45,29 @@ void lm_grid_line(lm_grid *g, const char *text)
 
     if (row) {
         row[0] = NULL;
-        row[1] = lm_arena_strdup(g->arena, text);
+        row[1] = lm_store_strdup(g->store, text);
         g->failed |= !row[1];
     }
 }
 
-static void print_row(const lm_grid *g, const char *const *row, const size_t *width, lm_buf *out)
+static void print_row(const lm_grid *g, const char *const *row, const size_t *width, lm_text *out)
 {
     unsigned last = columns_of(g);
 
     while (last > 1 && !*row[last - 1])
         last--;                              /* nothing after the last text of a line */
-    lm_buf_printf(out, "%*s", (int)g->indent, "");
+    lm_text_printf(out, "%*s", (int)g->indent, "");
     for (unsigned i = 0; i < last; i++) {
-        int pad = (int)(width[i] - lm_grid_width(row[i]));
+        int pad = (int)(width[i] - lm_text_columns(row[i]));
         if (g->align[i] == 'r')
-            lm_buf_printf(out, "%s%*s%s", i ? "  " : "", pad, "", row[i]);
+            lm_text_printf(out, "%s%*s%s", i ? "  " : "", pad, "", row[i]);
         else
-            lm_buf_printf(out, "%s%s%*s", i ? "  " : "", row[i], i + 1 < last ? pad : 0, "");
+            lm_text_printf(out, "%s%s%*s", i ? "  " : "", row[i], i + 1 < last ? pad : 0, "");
     }
-    lm_buf_add_char(out, '\n');
+    lm_text_add_char(out, '\n');
 }
 
-void lm_grid_print(const lm_grid *g, lm_buf *out)
+void lm_grid_print(const lm_grid *g, lm_text *out)
 {
     size_t   width[LM_GRID_COLUMNS] = { 0 };
     unsigned n = columns_of(g);
@@ -84,15 +77,15 @@ void lm_grid_print(const lm_grid *g, lm_buf *out)
         return;
     for (size_t r = 0; r < g->rows; r++)
         for (unsigned i = 0; g->cells[r * n] && i < n; i++) {
-            size_t w = lm_grid_width(g->cells[r * n + i]);
+            size_t w = lm_text_columns(g->cells[r * n + i]);
             width[i] = w > width[i] ? w : width[i];
         }
     for (size_t r = 0; r < g->rows; r++) {
         if (g->cells[r * n])
             print_row(g, &g->cells[r * n], width, out);
         else if (*g->cells[r * n + 1])
-            lm_buf_printf(out, "%*s%s\n", (int)g->indent, "", g->cells[r * n + 1]);
+            lm_text_printf(out, "%*s%s\n", (int)g->indent, "", g->cells[r * n + 1]);
         else
-            lm_buf_add_char(out, '\n');
+            lm_text_add_char(out, '\n');
     }
 }

@@ -2,13 +2,13 @@
 #ifndef LM_CLI_GRID_H
 #define LM_CLI_GRID_H
 
-#include "base/arena.h"
-#include "base/str.h"
+#include "cli/store.h"
+#include "lamina/buffer.h"
 
 enum { LM_GRID_COLUMNS = 16 };
 
 typedef struct lm_grid {
-    lm_arena   *arena;           /* holds the cells */
+    lm_store   *store;           /* holds the cells */
     const char *align;           /* 'l' or 'r' for each column, at most LM_GRID_COLUMNS */
     unsigned    indent;
     /* its own; zero at first */
@@ -27,9 +27,6 @@ void lm_grid_texts(lm_grid *g, const char *const *texts, size_t n);
 void lm_grid_line(lm_grid *g, const char *text);
 
 /* Appended; `out` fails when the grid did. */
-void lm_grid_print(const lm_grid *g, lm_buf *out);
-
-/* Columns that a UTF-8 text takes on a terminal. */
-size_t lm_grid_width(const char *text);
+void lm_grid_print(const lm_grid *g, lm_text *out);
 
 #endif

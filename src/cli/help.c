@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 
@@ -40,57 +39,57 @@ static json_t *command_json(const lm_command *c)
 }
 
 /* Every command and flag as data: shell completions and the manual page are made from it. */
-static json_t *commands_json(void)
+static json_t *commands_json(const lm_cli *cli)
 {
     json_t *all = json_array(), *general = json_array();
 
     for (const lm_flag *f = lm_general_flags; f->name; f++)
         json_array_append_new(general, flag_json(f));
-    for (size_t i = 0; lm_commands[i]; i++)
-        json_array_append_new(all, command_json(lm_commands[i]));
+    for (size_t i = 0; cli->commands[i]; i++)
+        json_array_append_new(all, command_json(cli->commands[i]));
     return json_pack("{s:s, s:o, s:o}", "version", LAMINA_VERSION, "general", general, "commands", all);
 }
 
-static void overview(lm_buf *out)
+static void overview(const lm_cli *cli, lm_text *out)
 {
-    lm_buf_add_str(out, "lamina runs language models and explains them.\n\n");
-    for (size_t i = 0; lm_commands[i]; i++)
-        lm_buf_printf(out, "  lamina %-12s %s\n", lm_commands[i]->name, lm_commands[i]->summary);
-    lm_buf_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
+    lm_text_add_str(out, "lamina runs language models and explains them.\n\n");
+    for (size_t i = 0; cli->commands[i]; i++)
+        lm_text_printf(out, "  lamina %-12s %s\n", cli->commands[i]->name, cli->commands[i]->summary);
+    lm_text_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
                         "needed, a config.json or a preset (lamina presets) too.\n"
                         "lamina COMMAND --help lists the flags of a command.\n");
 }
 
 lm_status lm_help_show(lm_cli *cli, const lm_command *c, lm_error *e)
 {
-    lm_buf text = { 0 };
+    lm_text text = { 0 };
     lm_status status;
 
     if (cli->json)
-        return lm_out_json(cli, c ? command_json(c) : commands_json(), e);
+        return lm_out_json(cli, c ? command_json(c) : commands_json(cli), e);
     if (c)
         lm_flags_help(c, &text);
     else
-        overview(&text);
+        overview(cli, &text);
     status = lm_out_buf(&text, e);
-    lm_buf_free(&text);
+    lm_text_free(&text);
     return status;
 }
 
 static lm_status help(lm_cli *cli, void *options, lm_error *e)
 {
-    const lm_command *c = cli->n_args ? lm_command_find(cli->args[0]) : NULL;
+    const lm_command *c = cli->n_args ? lm_command_find(cli->commands, cli->args[0]) : NULL;
 
     (void)options;
     if (cli->n_args && !c)
-        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "there is no such command");
+        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "unknown command");
     return lm_help_show(cli, c, e);
 }
 
 const lm_command lm_command_help = {
     .name = "help",
     .usage = "[COMMAND]",
-    .summary = "say what the commands do",
+    .summary = "describe the commands",
     .max_args = 1,
     .run = help,
 };

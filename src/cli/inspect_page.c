@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/columns.h"
-#include "base/error.h"
+#include "cli/inspect.h"
 #include "cli/output.h"
 
 static uint64_t count(const json_t *object, const char *key)
@@ -25,7 +24,7 @@ static const char *string(const json_t *object, const char *key)
 
 /* ---- tables ---- */
 
-void lm_inspect_tensors(const json_t *tensors, lm_buf *out)
+void lm_inspect_tensors(const json_t *tensors, lm_text *out)
 {
     size_t i, k;
     json_t *t, *d;
@@ -42,14 +41,14 @@ void lm_inspect_tensors(const json_t *tensors, lm_buf *out)
         shape[0] = 0;
         json_array_foreach(json_object_get(t, "shape"), k, d)
             at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, k ? " × " : "", (uint64_t)json_integer_value(d));
-        lm_buf_printf(out, "%-*s  %-8s %*s%-*s%16s\n", (int)name, string(t, "name"), string(t, "type"), 0, "",
-                      (int)(22 + strlen(shape) - lm_text_columns(shape)), shape, lm_figure_count(figure, count(t, "bytes")));
+        lm_text_printf(out, "%-*s  %-8s %*s%-*s%16s\n", (int)name, string(t, "name"), string(t, "type"), 0, "",
+                       (int)(22 + strlen(shape) - lm_text_columns(shape)), shape, lm_figure_count(figure, count(t, "bytes")));
         total += count(t, "bytes");
     }
-    lm_buf_printf(out, _("%zu tensors, %s bytes\n"), json_array_size(tensors), lm_figure_count(figure, total));
+    lm_text_printf(out, _("%zu tensors, %s bytes\n"), json_array_size(tensors), lm_figure_count(figure, total));
 }
 
-void lm_inspect_metadata(const json_t *metadata, lm_buf *out)
+void lm_inspect_metadata(const json_t *metadata, lm_text *out)
 {
     const char *key;
     json_t *v;
@@ -63,7 +62,19 @@ void lm_inspect_metadata(const json_t *metadata, lm_buf *out)
         char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(16)), name[256], value[201];
         lm_escape(name, sizeof name, key);
         lm_escape(value, sizeof value, text ? text : "");
-        lm_buf_printf(out, "%-*s  %s%s\n", (int)width, name, value, text && strlen(text) > 200 ? " ..." : "");
+        lm_text_printf(out, "%-*s  %s%s\n", (int)width, name, value, text && strlen(text) > 200 ? " ..." : "");
         free(text);
     }
+}
+
+lm_status lm_inspect_text(lm_cli *cli, lm_text *text, const char *key, lm_error *e)
+{
+    lm_status status;
+
+    if (cli->json)
+        status = lm_out_json(cli, json_pack("{s:o}", key, lm_json_of(text->data, text->size)), e);
+    else
+        status = lm_out_text(text->data, text->size, e);
+    lm_text_free(text);
+    return status;
 }

@@ -4,9 +4,9 @@
 
 #include <jansson.h>
 
-#include "base/str.h"
+#include "lamina/buffer.h"
 
-void lm_inspect_tensors(const json_t *tensors, lm_buf *out);                 /* of LM_REPORT_TENSORS */
-void lm_inspect_metadata(const json_t *metadata, lm_buf *out);               /* of LM_REPORT_METADATA */
+void lm_inspect_tensors(const json_t *tensors, lm_text *out);                 /* of LM_REPORT_TENSORS */
+void lm_inspect_metadata(const json_t *metadata, lm_text *out);               /* of LM_REPORT_METADATA */
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "cli/output.h"
+
 static _Atomic(lm_engine *) watched;
 static volatile sig_atomic_t interrupts, ended;
 
@@ -39,6 +41,37 @@ static void install(void)
         if (sigaction(endings[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)       /* nohup has its way */
             sigaction(endings[i], &action, NULL);
     }
+}
+
+static bool is_caught(int number)
+{
+    struct sigaction now;
+
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == on_interrupt;
+}
+
+bool lm_interrupt_hold(void)
+{
+    bool held = !is_caught(SIGINT);
+
+    install();
+    return held;
+}
+
+lm_status lm_interrupt_release(bool held, lm_status status, lm_error *e)
+{
+    for (size_t i = 0; held && i < sizeof endings / sizeof *endings; i++)
+        if (is_caught(endings[i]))
+            signal(endings[i], SIG_DFL);
+    if (held)
+        signal(SIGINT, SIG_DFL);
+    return lm_interrupted() ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted") : status;
+}
+
+bool lm_interrupt_progress(void *bar, double fraction)
+{
+    lm_progress_show(bar, fraction);
+    return !lm_interrupted();
 }
 
 void lm_interrupt_watch(lm_engine *g)

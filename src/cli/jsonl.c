@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
 
 static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *number, lm_error *e)
 {
-    lm_buf line = { 0 };
+    lm_text line = { 0 };
     lm_status status;
     bool end = false;
 
@@ -28,7 +27,7 @@ static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *nu
         if (status != LM_OK)
             break;
     }
-    lm_buf_free(&line);
+    lm_text_free(&line);
     return status;
 }
 
@@ -53,16 +52,16 @@ lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_erro
 lm_status lm_jsonl_write(json_t *value, lm_error *e)
 {
     char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_PRESERVE_ORDER) : NULL;
-    lm_buf line = { 0 };
+    lm_text line = { 0 };
     lm_status status;
 
     json_decref(value);
     if (!text)
         return lm_fail_memory(e, "a line of output", 0);
-    lm_buf_add_str(&line, text);
-    lm_buf_add_char(&line, '\n');
+    lm_text_add_str(&line, text);
+    lm_text_add_char(&line, '\n');
     free(text);
     status = lm_out_buf(&line, e);
-    lm_buf_free(&line);
+    lm_text_free(&line);
     return status;
 }

@@ -10,26 +10,31 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
 #include "cli/interrupt.h"
 #include "cli/prompt.h"
 
 struct lm_lines {
-    EditLine *edit;                      /* NULL: no terminal */
+    bool      terminal;
+    EditLine *edit;                      /* NULL: no terminal, or one whose own line editing has to do */
     History  *past;
     char     *file;                      /* where it is kept; NULL: nowhere */
-    lm_buf    line;                      /* of a pipe */
+    lm_text    line;                      /* of a pipe */
     bool      abandoned, more;           /* more: inside a line that goes on */
 };
 
-static char *prompt(EditLine *edit)
+static char *prompt_of(const lm_lines *l)
 {
     static char first[] = "> ", further[] = "  ";
+
+    return l && l->more ? further : first;
+}
+
+static char *prompt(EditLine *edit)
+{
     lm_lines *l = NULL;
 
     el_get(edit, EL_CLIENTDATA, &l);
-    return l && l->more ? further : first;
+    return prompt_of(l);
 }
 
 /* One character. Ctrl-C ends the line at once, which libedit by itself does not offer. */
@@ -64,16 +69,25 @@ static int next_character(EditLine *edit, wchar_t *out)
     }
 }
 
+/* What models read and write, whatever the locale. */
+static bool choose_utf8(void)
+{
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
 static lm_status open_terminal(lm_lines *l, const char *file, lm_error *e)
 {
     HistEvent event;
 
-    setlocale(LC_CTYPE, "");
-    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
-        setlocale(LC_CTYPE, "C.UTF-8");                  /* what models read and write, whatever the locale */
+    l->terminal = true;
+    if (!choose_utf8())                                  /* no locale is installed: the editor would lose what is not ASCII */
+        return LM_OK;
     l->edit = el_init("lamina", stdin, stdout, stderr);
     l->past = history_init();
-    l->file = file ? lm_strdup(file) : NULL;
+    l->file = file ? strdup(file) : NULL;
     if (!l->edit || !l->past || (file && !l->file))
         return lm_fail_memory(e, "the line editor", 0);
     history(l->past, &event, H_SETSIZE, 1000);
@@ -91,7 +105,7 @@ static lm_status open_terminal(lm_lines *l, const char *file, lm_error *e)
 
 lm_status lm_lines_open(const char *file, lm_lines **out, lm_error *e)
 {
-    lm_lines *l = lm_alloc_zero(1, sizeof *l);
+    lm_lines *l = calloc(1, sizeof *l);
     lm_status status = LM_OK;
 
     if (!l)
@@ -117,66 +131,75 @@ void lm_lines_close(lm_lines *l)
         history_end(l->past);
     if (l->edit)
         el_end(l->edit);
-    lm_free(l->file);
-    lm_buf_free(&l->line);
-    lm_free(l);
+    free(l->file);
+    lm_text_free(&l->line);
+    free(l);
 }
 
 bool lm_lines_terminal(const lm_lines *l)
 {
-    return l->edit != NULL;
+    return l->terminal;
 }
 
 /* One line with its newline; of no bytes at the end. */
-static lm_status read_line(lm_lines *l, lm_view *out, lm_error *e)
+static lm_status read_line(lm_lines *l, const char **out, size_t *size, lm_error *e)
 {
     bool end = false;
     int count = 0;
 
-    *out = (lm_view){ 0 };
+    *size = 0;
     if (l->edit) {
-        const char *line = el_gets(l->edit, &count);
-        if (line && count > 0)
-            *out = (lm_view){ line, (size_t)count };
+        *out = el_gets(l->edit, &count);
+        *size = *out && count > 0 ? (size_t)count : 0;
         return LM_OK;
+    }
+    if (l->terminal) {
+        fputs(prompt_of(l), stdout);
+        fflush(stdout);
+        l->abandoned = !lm_interrupt_wait(STDIN_FILENO);
+        if (l->abandoned) {
+            putchar('\n');
+            return LM_OK;
+        }
     }
     lm_status status = lm_read_line(stdin, &l->line, &end, e);
     if (status != LM_OK && lm_interrupted())
         return LM_OK;                                    /* Ctrl-C ends what a pipe says */
     if (status != LM_OK)
         return lm_fail_in(e, "standard input");
-    if (!end)
-        *out = lm_buf_view(&l->line);
+    *out = l->line.data;
+    *size = end ? 0 : l->line.size;
     return LM_OK;
 }
 
-lm_line lm_lines_next(lm_lines *l, lm_buf *out, lm_error *e)
+lm_line lm_lines_next(lm_lines *l, lm_text *out, lm_error *e)
 {
     HistEvent event;
 
-    lm_buf_clear(out);
+    lm_text_clear(out);
     l->abandoned = l->more = false;
     do {
-        lm_view line;
+        const char *line;
+        size_t size;
 
-        if (read_line(l, &line, e) != LM_OK)
+        if (read_line(l, &line, &size, e) != LM_OK)
             return LM_LINE_FAILED;
         if (l->abandoned)
             return LM_LINE_ABANDONED;
-        if (!line.size)
+        if (!size)
             return out->size ? LM_LINE : LM_LINE_END;
-        if (l->past && line.size > 1)
-            history(l->past, &event, H_ENTER, line.data);
-        line.size -= line.data[line.size - 1] == '\n';
-        l->more = line.size > 0 && line.data[line.size - 1] == '\\';
-        line.size -= l->more;
-        if (line.size > LM_MAX_INPUT - out->size) {
-            lm_fail(e, LM_LIMIT, "standard input", LM_NO_OFFSET, "more than %zu bytes, which are the most that is read", LM_MAX_INPUT);
+        if (l->past && size > 1)
+            history(l->past, &event, H_ENTER, line);
+        size -= line[size - 1] == '\n';
+        l->more = size > 0 && line[size - 1] == '\\';
+        size -= l->more;
+        if (size > LM_MAX_INPUT - out->size) {
+            lm_fail(e, LM_LIMIT, "standard input", LM_NO_OFFSET, "longer than %zu bytes", LM_MAX_INPUT);
             return LM_LINE_FAILED;
         }
-        lm_buf_add_view(out, line);
+        lm_text_add(out, line, size);
         if (l->more)
-            lm_buf_add_char(out, '\n');
+            lm_text_add_char(out, '\n');
         if (out->failed) {
             lm_fail_memory(e, "standard input", out->size);
             return LM_LINE_FAILED;

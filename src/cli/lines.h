@@ -2,8 +2,7 @@
 #ifndef LM_CLI_LINES_H
 #define LM_CLI_LINES_H
 
-#include "base/str.h"
-#include "lamina/error.h"
+#include "lamina/buffer.h"
 
 typedef struct lm_lines lm_lines;
 
@@ -16,6 +15,6 @@ bool      lm_lines_terminal(const lm_lines *l);
 
 /* The next line into `out` (cleared first), without its newline. A line that ends in a backslash goes on in the next.
  * LM_LINE_ABANDONED: Ctrl-C. LM_LINE_END: Ctrl-D, or the end of the pipe. LM_LINE_FAILED: `e` tells; nothing comes after it. */
-lm_line lm_lines_next(lm_lines *l, lm_buf *out, lm_error *e);
+lm_line lm_lines_next(lm_lines *l, lm_text *out, lm_error *e);
 
 #endif

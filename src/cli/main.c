@@ -6,38 +6,38 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/log.h"
 #include "cli/commands.h"
+#include "cli/dress.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
-const lm_command *const lm_commands[] = {
+static const lm_command *const commands[] = {
 #define X(name) &lm_command_##name,
-    LM_COMMAND_LIST(X)
+    LM_COMMAND_LIST(X, LM_EXPLAINS)
 #undef X
     NULL,
 };
 
-const lm_command *lm_command_find(const char *name)
-{
-    for (size_t i = 0; lm_commands[i]; i++)
-        if (strcmp(lm_commands[i]->name, name) == 0)
-            return lm_commands[i];
-    return NULL;
-}
+static const char *const left_out[] = {
+#define X(name)
+    LM_COMMAND_LIST(X, LM_LEFT_OUT)
+#undef X
+    NULL,
+};
 
 static lm_status no_command(const char *given, lm_error *e)
 {
     const char *names[64] = { NULL }, *near;
 
-    for (size_t i = 0; lm_commands[i] && i < 63; i++)
-        names[i] = lm_commands[i]->name;
-    near = lm_nearest(given, names);
-    lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "there is no such command");
+    for (size_t i = 0; commands[i] && i < 63; i++)
+        names[i] = commands[i]->name;
+    for (size_t i = 0; left_out[i]; i++)
+        if (strcmp(left_out[i], given) == 0)
+            return lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "this build leaves the command out");
+    near = lm_nearest_word(given, names);
+    lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "unknown command");
     if (near)
         lm_fail_hint(e, "did you mean lamina %s?", near);
     else
@@ -54,7 +54,7 @@ static lm_status choose_language(lm_cli *cli, lm_error *e)
         cli->language = lm_language_negotiate(getenv("LAMINA_LANG"), getenv("LC_ALL"), getenv("LC_MESSAGES"), getenv("LANG"));
     if (cli->json)
         cli->language = LM_ENGLISH;
-    lm_language_set(cli->language);
+    lm_speak(cli->language);
     return LM_OK;
 }
 
@@ -62,7 +62,7 @@ static lm_status read_flags(lm_cli *cli, void **options, char **argv, size_t n, 
 {
     const lm_command *c = cli->command;
 
-    *options = lm_arena_alloc(&cli->arena, c->options_size ? c->options_size : 1);
+    *options = lm_store_array(&cli->store, 1, c->options_size ? c->options_size : 1);
     if (!*options)
         return lm_fail_memory(e, "options", c->options_size);
     if (c->defaults)
@@ -77,16 +77,6 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
     return cli->help ? lm_help_show(cli, cli->command, e) : cli->command->run(cli, options, e);
 }
 
-/* What the library has to say. */
-static void show_log(void *arg, lm_log_level level, const char *text)
-{
-    (void)arg;
-    if (level == LM_LOG_WARNING)
-        lm_warn("%s", text);
-    else
-        lm_detail("%s", text);
-}
-
 /* The command and its arguments; `lamina`, `lamina --help`, `lamina --version` are commands too. */
 static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e)
 {
@@ -96,7 +86,7 @@ static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, 
     name = *used == n ? "help" : strcmp(argv[*used], "--version") == 0 ? "version" : argv[*used];
     cli->help &= *used < n;                              /* `lamina -h` is about all of them */
     *used += *used < n;
-    cli->command = lm_command_find(name);
+    cli->command = lm_command_find(commands, name);
     return cli->command ? LM_OK : no_command(name, e);
 }
 
@@ -130,16 +120,17 @@ static void name_flag(const lm_cli *cli, lm_error *e)
 
 int main(int argc, char **argv)
 {
-    lm_cli cli = { 0 };
+    lm_cli cli = { .commands = commands };
     lm_error e = { .offset = LM_NO_OFFSET };
     lm_status status;
     size_t n = argc > 1 ? (size_t)argc - 1 : 0, used = 0;
     void *options = NULL;
 
     keep_standard_streams();
-    signal(SIGPIPE, SIG_IGN);                            /* a closed pipe is an error of the write */
+    lm_dress_for(commands);
+    signal(SIGPIPE, SIG_IGN);                            /* a closed pipe is an error of the write, */
+    signal(SIGXFSZ, SIG_IGN);                            /* and so is a file at its limit (ulimit -f) */
     lm_out_manner(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
-    lm_log_set(show_log, NULL, LM_LOG_DEBUG);
     status = find_command(&cli, argv + 1, n, &used, &e);
     if (status == LM_OK)
         status = read_flags(&cli, &options, argv + 1 + used, n - used, &e);
@@ -149,11 +140,13 @@ int main(int argc, char **argv)
     } else {
         cli.json |= mentioned(argv + 1, n, "--json");    /* errors about the flags before it obey it too */
     }
+    if (status != LM_OK && lm_interrupted())             /* what failed then, failed because of it */
+        status = LM_CANCELLED;
     if (status == LM_CANCELLED)
         lm_fail(&e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
     if (status != LM_OK && !cli.told)
         lm_out_error(&cli, &e);
-    lm_arena_free(&cli.arena);
+    lm_store_free(&cli.store);
     if (status == LM_CANCELLED && lm_interrupt_ended())
         return 128 + lm_interrupt_ended();
     return lm_status_exit(status);

@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <sys/random.h>
 
-#include "base/error.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 
 #define M(field) offsetof(lm_model_flags, field)
@@ -20,15 +20,15 @@ const lm_flag lm_model_flag_table[] = {
     { "--model", "-m", LM_FLAG_TEXT, M(model), "MODEL", "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
     { "--no-mmap", NULL, LM_FLAG_SWITCH, M(o.no_mmap), NULL, "read the files into memory instead of mapping them", 0, 0, NULL },
     { "--allow-unused", NULL, LM_FLAG_SWITCH, M(o.allow_unused), NULL,
-      "tensors that nothing uses are a warning, not an error", 0, 0, NULL },
-    { "--pre", NULL, LM_FLAG_TEXT, M(o.pre), "NAME", "pre-tokenizer for a GGUF that names an unknown one", 0, 0, NULL },
-    { "--rope-scaling", NULL, LM_FLAG_TEXT, M(o.rope_scaling), "TYPE", "none, linear or yarn instead of the model's own", 0, 0, NULL },
-    { "--rope-scale", NULL, LM_FLAG_DOUBLE, M(rope_scale), "N", "context scaling factor", 1e-6, 1e6, NULL },
-    { "--rope-freq-base", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_base), "X", "rotary base instead of the model's own", 1e-3, 1e12, NULL },
-    { "--rope-freq-scale", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_scale), "X", "1 / context scaling factor", 1e-6, 1e6, NULL },
-    { "--sliding-window", NULL, LM_FLAG_INT, M(window), "N", "keys that attention sees instead of the model's own; -1: all", -1, INT32_MAX, NULL },
-    { "--mla", NULL, LM_FLAG_TEXT, M(o.mla), "FORM", "latent attention: absorbed (default) or naive", 0, 0, NULL },
-    { "--yarn-orig-ctx", NULL, LM_FLAG_COUNT, M(o.yarn_orig_ctx), "N", "context the model was trained on", 0, 0, NULL },
+      "report unused tensors as a warning instead of an error", 0, 0, NULL },
+    { "--pre", NULL, LM_FLAG_TEXT, M(o.pre), "NAME", "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL },
+    { "--rope-scaling", NULL, LM_FLAG_TEXT, M(o.rope_scaling), "TYPE", "RoPE scaling method: none, linear or yarn (default: the model's)", 0, 0, NULL },
+    { "--rope-scale", NULL, LM_FLAG_DOUBLE, M(rope_scale), "N", "RoPE context scaling factor", 1e-6, 1e6, NULL },
+    { "--rope-freq-base", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_base), "X", "RoPE base frequency (default: the model's)", 1e-3, 1e12, NULL },
+    { "--rope-freq-scale", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_scale), "X", "RoPE frequency scale: 1 / context scaling factor", 1e-6, 1e6, NULL },
+    { "--sliding-window", NULL, LM_FLAG_INT, M(window), "N", "sliding-window size in tokens; -1: no window (default: the model's)", -1, INT32_MAX, NULL },
+    { "--mla", NULL, LM_FLAG_TEXT, M(o.mla), "FORM", "form of latent attention (MLA): absorbed (default) or naive", 0, 0, NULL },
+    { "--yarn-orig-ctx", NULL, LM_FLAG_COUNT, M(o.yarn_orig_ctx), "N", "YaRN: context length before scaling (default: the model's)", 0, 0, NULL },
     { 0 },
 };
 
@@ -37,56 +37,57 @@ const char *const lm_compute_words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE
 
 const lm_flag lm_run_flag_table[] = {
     { "--ctx-size", "-c --context", LM_FLAG_INT, R(context), "N",
-      "positions; 0: the model's (default: as needed, at least 8192 where the model has them)", 0, INT32_MAX, NULL },
-    { "--batch-size", "-b", LM_FLAG_COUNT, R(batch), "N", "most prompt tokens in a step (2048)", 1, 1 << 20, NULL },
-    { "--ubatch-size", "-ub", LM_FLAG_COUNT, R(ubatch), "N", "the same, physically: the smaller counts (512)", 1, 1 << 20, NULL },
-    { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N", "threads that generate (default: physical cores)", 0, 1024, NULL },
-    { "--threads-batch", "-tb", LM_FLAG_COUNT, R(threads_batch), "N", "threads that read prompts (default: as --threads)", 0, 1024, NULL },
-    { "--cache-type-k", "-ctk", LM_FLAG_WORD, R(k_type), "f16|f32|bf16|q8_0", "cache type of keys (f16)", 0, 0, lm_kv_words },
+      "context size in tokens; 0: the model's full context (default: as large as needed, at least 8192 if the model supports it)",
+      0, INT32_MAX, NULL },
+    { "--batch-size", "-b", LM_FLAG_COUNT, R(batch), "N", "logical batch size in tokens (2048)", 1, 1 << 20, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_COUNT, R(ubatch), "N", "physical batch size in tokens; the smaller of -b and -ub applies (512)", 1, 1 << 20, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N", "threads used to generate (default: physical cores)", 0, 1024, NULL },
+    { "--threads-batch", "-tb", LM_FLAG_COUNT, R(threads_batch), "N", "threads used to read prompts (default: same as --threads)", 0, 1024, NULL },
+    { "--cache-type-k", "-ctk", LM_FLAG_WORD, R(k_type), "f16|f32|bf16|q8_0", "data type of the cached keys (f16)", 0, 0, lm_kv_words },
     { "--cache-type-v", "-ctv", LM_FLAG_WORD, R(v_type), "f16|f32|bf16|q8_0",
-      "cache type of values; the same as that of keys", 0, 0, lm_kv_words },
-    { "--kv-type", NULL, LM_FLAG_WORD, R(kv_type), "f16|f32|bf16|q8_0", "cache type of both", 0, 0, lm_kv_words },
+      "data type of the cached values; must equal that of the keys", 0, 0, lm_kv_words },
+    { "--kv-type", NULL, LM_FLAG_WORD, R(kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache, keys and values", 0, 0, lm_kv_words },
     { "--no-repack", "-nr", LM_FLAG_SWITCH, R(no_repack), NULL,
-      "run from the file's own pages, for models larger than memory: slower, the same answers", 0, 0, NULL },
+      "run from the mapped file without repacking, for models larger than memory; slower, same output", 0, 0, NULL },
     { "--compute", NULL, LM_FLAG_WORD, R(compute), "auto|fine|f32",
-      "auto: fast paths as the weight types allow; fine: those with activations in 15 bits; f32: the reference's arithmetic",
+      "auto: fastest path for the weight type; fine: fast paths with 15-bit activations; f32: float32 arithmetic, like the reference",
       0, 0, lm_compute_words },
-    { "--cpu", NULL, LM_FLAG_TEXT, R(cpu), "LEVEL", "instruction set: ref, avx2, avx512 ... (default: the best there is)", 0, 0, NULL },
+    { "--cpu", NULL, LM_FLAG_TEXT, R(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { 0 },
 };
 
 const lm_flag lm_sampling_flag_table[] = {
-    { "--seed", "-s", LM_FLAG_U64, S(o.seed), "N", "of the draws; the same seed gives the same text (-1: any)", 0, 0, NULL },
-    { "--temp", "--temperature", LM_FLAG_FLOAT, S(o.temperature), "X", "temperature; 0: greedy (0.8)", 0, 0, NULL },
-    { "--top-k", NULL, LM_FLAG_INT, S(o.top_k), "N", "the N best tokens; 0: all (40)", 0, 0, NULL },
-    { "--top-p", NULL, LM_FLAG_FLOAT, S(o.top_p), "X", "the best tokens that reach probability X; 1: off (0.95)", 0, 0, NULL },
-    { "--min-p", NULL, LM_FLAG_FLOAT, S(o.min_p), "X", "tokens at least X times as probable as the best; 0: off (0.05)", 0, 0, NULL },
-    { "--typical", "--typical-p", LM_FLAG_FLOAT, S(o.typical_p), "X", "locally typical tokens; 1: off (1)", 0, 0, NULL },
+    { "--seed", "-s", LM_FLAG_U64, S(o.seed), "N", "random seed; the same seed gives the same text; -1: pick one (-1)", 0, 0, NULL },
+    { "--temp", "--temperature", LM_FLAG_FLOAT, S(o.temperature), "X", "sampling temperature; 0: greedy (0.8)", 0, 0, NULL },
+    { "--top-k", NULL, LM_FLAG_INT, S(o.top_k), "N", "sample from the N most probable tokens; 0: all (40)", 0, 0, NULL },
+    { "--top-p", NULL, LM_FLAG_FLOAT, S(o.top_p), "X", "nucleus sampling: smallest set of tokens with total probability X; 1: off (0.95)", 0, 0, NULL },
+    { "--min-p", NULL, LM_FLAG_FLOAT, S(o.min_p), "X", "minimum probability relative to the most probable token; 0: off (0.05)", 0, 0, NULL },
+    { "--typical", "--typical-p", LM_FLAG_FLOAT, S(o.typical_p), "X", "locally typical sampling, parameter p; 1: off (1)", 0, 0, NULL },
     { "--top-nsigma", "--top-n-sigma", LM_FLAG_FLOAT, S(o.top_n_sigma), "X",
-      "within X standard deviations of the best logit; -1: off (-1)", 0, 0, NULL },
+      "keep logits within X standard deviations of the maximum; -1: off (-1)", 0, 0, NULL },
     { "--xtc-probability", NULL, LM_FLAG_FLOAT, S(o.xtc_probability), "X",
-      "how often the top choices are excluded; 0: off (0)", 0, 0, NULL },
-    { "--xtc-threshold", NULL, LM_FLAG_FLOAT, S(o.xtc_threshold), "X", "what counts as a top choice (0.1)", 0, 0, NULL },
-    { "--dynatemp-range", NULL, LM_FLAG_FLOAT, S(o.dynatemp_range), "X", "temperature +- X by entropy; 0: off (0)", 0, 0, NULL },
-    { "--dynatemp-exp", "--dynatemp-exponent", LM_FLAG_FLOAT, S(o.dynatemp_exponent), "X", "its exponent (1)", 0, 0, NULL },
-    { "--repeat-penalty", NULL, LM_FLAG_FLOAT, S(o.repeat_penalty), "X", "of tokens said before; 1: off (1)", 0, 0, NULL },
-    { "--presence-penalty", NULL, LM_FLAG_FLOAT, S(o.presence_penalty), "X", "once for each of them (0)", 0, 0, NULL },
-    { "--frequency-penalty", NULL, LM_FLAG_FLOAT, S(o.frequency_penalty), "X", "each time (0)", 0, 0, NULL },
-    { "--repeat-last-n", NULL, LM_FLAG_INT, S(o.repeat_last_n), "N", "tokens the penalties look back; -1: all (64)", 0, 0, NULL },
-    { "--dry-multiplier", NULL, LM_FLAG_FLOAT, S(o.dry_multiplier), "X", "DRY: of repeated sequences; 0: off (0)", 0, 0, NULL },
-    { "--dry-base", NULL, LM_FLAG_FLOAT, S(o.dry_base), "X", "DRY: growth with each repeated token (1.75)", 0, 0, NULL },
-    { "--dry-allowed-length", NULL, LM_FLAG_INT, S(o.dry_allowed_length), "N", "DRY: repeats this long are free (2)", 0, 0, NULL },
-    { "--dry-penalty-last-n", NULL, LM_FLAG_INT, S(o.dry_penalty_last_n), "N", "DRY: tokens it looks back; -1: all (-1)", 0, 0, NULL },
+      "XTC: probability of excluding the top choices; 0: off (0)", 0, 0, NULL },
+    { "--xtc-threshold", NULL, LM_FLAG_FLOAT, S(o.xtc_threshold), "X", "XTC: minimum probability of a top choice (0.1)", 0, 0, NULL },
+    { "--dynatemp-range", NULL, LM_FLAG_FLOAT, S(o.dynatemp_range), "X", "dynamic temperature: range around --temp; 0: off (0)", 0, 0, NULL },
+    { "--dynatemp-exp", "--dynatemp-exponent", LM_FLAG_FLOAT, S(o.dynatemp_exponent), "X", "dynamic temperature: exponent (1)", 0, 0, NULL },
+    { "--repeat-penalty", NULL, LM_FLAG_FLOAT, S(o.repeat_penalty), "X", "penalty for tokens already in the text; 1: off (1)", 0, 0, NULL },
+    { "--presence-penalty", NULL, LM_FLAG_FLOAT, S(o.presence_penalty), "X", "penalty added once per token already in the text; 0: off (0)", 0, 0, NULL },
+    { "--frequency-penalty", NULL, LM_FLAG_FLOAT, S(o.frequency_penalty), "X", "penalty added per occurrence of a token; 0: off (0)", 0, 0, NULL },
+    { "--repeat-last-n", NULL, LM_FLAG_INT, S(o.repeat_last_n), "N", "last N tokens to penalize; -1: all (64)", 0, 0, NULL },
+    { "--dry-multiplier", NULL, LM_FLAG_FLOAT, S(o.dry_multiplier), "X", "DRY: penalty for repeated sequences; 0: off (0)", 0, 0, NULL },
+    { "--dry-base", NULL, LM_FLAG_FLOAT, S(o.dry_base), "X", "DRY: base of the exponential growth (1.75)", 0, 0, NULL },
+    { "--dry-allowed-length", NULL, LM_FLAG_INT, S(o.dry_allowed_length), "N", "DRY: longest repetition without penalty (2)", 0, 0, NULL },
+    { "--dry-penalty-last-n", NULL, LM_FLAG_INT, S(o.dry_penalty_last_n), "N", "DRY: last N tokens to search; -1: all (-1)", 0, 0, NULL },
     { "--dry-sequence-breaker", NULL, LM_FLAG_LIST, S(breakers), "TEXT",
-      "DRY: no repeat reaches across it; \"none\": none", 0, 0, NULL },
-    { "--mirostat", NULL, LM_FLAG_INT, S(o.mirostat), "0|2", "mirostat 2 instead of the truncations (0)", 0, 0, NULL },
-    { "--mirostat-ent", "--mirostat-tau", LM_FLAG_FLOAT, S(o.mirostat_tau), "X", "its target entropy, tau (5)", 0, 0, NULL },
-    { "--mirostat-lr", "--mirostat-eta", LM_FLAG_FLOAT, S(o.mirostat_eta), "X", "its learning rate, eta (0.1)", 0, 0, NULL },
-    { "--min-keep", NULL, LM_FLAG_COUNT, S(o.min_keep), "N", "truncations leave at least N tokens (0)", 0, 0, NULL },
+      "DRY: sequence breaker, replaces the defaults; \"none\": no breakers", 0, 0, NULL },
+    { "--mirostat", NULL, LM_FLAG_INT, S(o.mirostat), "0|2", "Mirostat: 0: off, 2: Mirostat 2.0 in place of top-k, top-p and the like (0)", 0, 0, NULL },
+    { "--mirostat-ent", "--mirostat-tau", LM_FLAG_FLOAT, S(o.mirostat_tau), "X", "Mirostat: target entropy, tau (5)", 0, 0, NULL },
+    { "--mirostat-lr", "--mirostat-eta", LM_FLAG_FLOAT, S(o.mirostat_eta), "X", "Mirostat: learning rate, eta (0.1)", 0, 0, NULL },
+    { "--min-keep", NULL, LM_FLAG_COUNT, S(o.min_keep), "N", "minimum number of tokens that samplers keep (0)", 0, 0, NULL },
     { "--samplers", NULL, LM_FLAG_TEXT, S(o.order), "LIST",
-      "their order (penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)", 0, 0, NULL },
-    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS", "added to a token's logit: 15043+1, 15043-1, 15043-inf", 0, 0, NULL },
-    { "--ignore-eos", NULL, LM_FLAG_SWITCH, S(ignore_eos), NULL, "tokens that end a text are never chosen", 0, 0, NULL },
+      "samplers in order (penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)", 0, 0, NULL },
+    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS", "bias added to a token's logit: 15043+1, 15043-1, 15043-inf", 0, 0, NULL },
+    { "--ignore-eos", NULL, LM_FLAG_SWITCH, S(ignore_eos), NULL, "never choose an end-of-text token", 0, 0, NULL },
     { 0 },
 };
 
@@ -110,9 +111,12 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
     lm_text found = { 0 };
 
     if (f->model && argument)
-        return lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "--model names the model already: %s", f->model);
-    LM_TRY(lm_model_locate(name, &found, e));
-    *path = lm_arena_strdup(&cli->arena, found.data);
+        return lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "already given by --model: %s", f->model);
+    lm_status status = lm_model_locate(name, &found, e);
+    if (status == LM_NOT_FOUND && !name)
+        lm_fail_hint(e, "scripts/setup demo fetches it (91 MB); or name a .gguf file or a Hugging Face folder");
+    LM_TRY(status);
+    *path = lm_store_strdup(&cli->store, found.data);
     lm_text_free(&found);
     if (!*path)
         return lm_fail_memory(e, "a path", 0);
@@ -131,11 +135,25 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
 
     LM_TRY(lm_find_model(cli, f, argument, &path, e));
     if (f->rope_scale > 0 && f->o.rope_freq_scale > 0)
-        return lm_fail(e, LM_USAGE, "--rope-scale", LM_NO_OFFSET, "and --rope-freq-scale say the same twice");
+        return lm_fail(e, LM_USAGE, "--rope-scale", LM_NO_OFFSET, "cannot be combined with --rope-freq-scale");
     if (f->rope_scale > 0)
         f->o.rope_freq_scale = 1 / f->rope_scale;
     f->o.sliding_window = f->window;
-    LM_TRY(lm_model_open(path, &f->o, out, e));
+    lm_progress bar = lm_progress_start("reading");
+    bool held = lm_interrupt_hold();
+    lm_model *m = NULL;
+    f->o.progress = lm_interrupt_progress;
+    f->o.progress_arg = &bar;
+    lm_status status = lm_model_open(path, &f->o, &m, e);
+    lm_progress_end(&bar);
+    f->o.progress = NULL;
+    f->o.progress_arg = NULL;
+    status = lm_interrupt_release(held, status, e);
+    if (status != LM_OK) {
+        lm_model_close(m);
+        return status;
+    }
+    *out = m;
     for (size_t i = 0; (warning = lm_model_warning(*out, i)); i++)
         lm_warn("%s", warning);
     lm_model_describe(*out, &info);
@@ -158,7 +176,7 @@ lm_status lm_cache_type(int both, int keys, int values, lm_kv_type *out, lm_erro
 
     for (size_t i = 0; i < 3; i++) {
         if (given[i] >= 0 && type >= 0 && given[i] != type)
-            return lm_fail(e, LM_USAGE, "--cache-type-k", LM_NO_OFFSET, "keys and values have one type: %s or %s", lm_kv_words[type],
+            return lm_fail(e, LM_USAGE, "--cache-type-k", LM_NO_OFFSET, "must equal --cache-type-v: %s or %s", lm_kv_words[type],
                            lm_kv_words[given[i]]);
         type = given[i] >= 0 ? given[i] : type;
     }
@@ -206,12 +224,18 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
     lm_memory memory;
     lm_status status;
 
-    o->progress = lm_progress_show;
+    o->progress = lm_interrupt_progress;
     o->progress_arg = &bar;
-    status = lm_engine_new(m, o, out, e);
+    bool held = lm_interrupt_hold();
+    lm_engine *g = NULL;
+    status = lm_engine_new(m, o, &g, e);
     lm_progress_end(&bar);
-    if (status != LM_OK)
+    status = lm_interrupt_release(held, status, e);
+    if (status != LM_OK) {
+        lm_engine_free(g);
         return status;
+    }
+    *out = g;
     if (lm_context_warning(m, lm_engine_context(*out), warning))
         lm_warn("%s", warning);
     lm_engine_allocated(*out, &memory);
@@ -258,7 +282,7 @@ static lm_status read_biases(lm_cli *cli, const lm_sampling_flags *f, const lm_m
         ends += lm_model_is_end(m, (lm_token)id);
     if (f->bias.n + ends == 0)
         return LM_OK;
-    list = lm_arena_new(&cli->arena, f->bias.n + ends, lm_logit_bias);
+    list = lm_store_new(&cli->store, f->bias.n + ends, lm_logit_bias);
     if (!list)
         return lm_fail_memory(e, "logit biases", (f->bias.n + ends) * sizeof *list);
     for (; n < f->bias.n; n++)
@@ -283,7 +307,7 @@ lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model 
             return lm_fail(e, LM_IO, "getrandom", LM_NO_OFFSET, "%s", strerror(errno));
         f->o.seed = seed;                                /* 32 bits, so that every JSON reader can repeat it */
     }
-    *out = f->o;
+    LM_TRY(lm_sampler_literal(&f->o, out, e));
     if (f->breakers.n)
         out->dry_breakers = strcmp(f->breakers.items[0], "none") == 0 ? none : f->breakers.items;
     return read_biases(cli, f, m, out, e);

@@ -10,9 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/error.h"
+#include "cli/dress.h"
+#include "cli/elapsed.h"
 
 bool lm_out_is_terminal(void)
 {
@@ -75,21 +74,21 @@ static lm_status put(const char *text, size_t n, lm_error *e)
 /* Commands for the terminal are shown (as U+2400 ...), not obeyed. */
 static lm_status put_shown(const char *text, size_t n, lm_error *e)
 {
-    lm_buf shown = { 0 };
+    lm_text shown = { 0 };
 
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c == 0x7F)
-            lm_buf_add_str(&shown, "\u2421");
+            lm_text_add_str(&shown, "\u2421");
         else if (c < ' ' && c != '\n' && c != '\t')
-            lm_buf_printf(&shown, "\xE2\x90%c", 0x80 + c);
+            lm_text_printf(&shown, "\xE2\x90%c", 0x80 + c);
         else if (c == 0xC2 && i + 1 < n && (unsigned char)text[i + 1] < 0xA0)      /* C1: U+0080 ... U+009F */
-            lm_buf_add_str(&shown, "\uFFFD"), i++;
+            lm_text_add_str(&shown, "\uFFFD"), i++;
         else
-            lm_buf_add_char(&shown, (char)c);
+            lm_text_add_char(&shown, (char)c);
     }
     lm_status status = shown.failed ? lm_fail_memory(e, "the output", n) : put(shown.data, shown.size, e);
-    lm_buf_free(&shown);
+    lm_text_free(&shown);
     return status;
 }
 
@@ -98,11 +97,21 @@ lm_status lm_out_text(const char *text, size_t n, lm_error *e)
     return lm_out_is_terminal() ? put_shown(text, n, e) : put(text, n, e);
 }
 
-lm_status lm_out_buf(const lm_buf *b, lm_error *e)
+lm_status lm_out_buf(const lm_text *b, lm_error *e)
 {
     if (b->failed)
         return lm_fail_memory(e, "the output", b->size);
     return lm_out_text(b->data, b->size, e);
+}
+
+json_t *lm_json_of(const char *text, size_t n)
+{
+    lm_text clean = { 0 };
+
+    lm_text_add_utf8(&clean, text, n);
+    json_t *out = clean.failed ? NULL : json_stringn(clean.data ? clean.data : "", clean.size);
+    lm_text_free(&clean);
+    return out;
 }
 
 static lm_status print_json(json_t *document, size_t layout, lm_error *e)
@@ -134,17 +143,13 @@ lm_status lm_out_json_line(json_t *document, lm_error *e)
 /* Names and pieces of vocabularies may hold anything. */
 static void line(const char *end, const char *format, va_list args)
 {
-    lm_buf text = { 0 };
-    char  *safe = NULL;
+    char *text = NULL, dressed[2048], safe[4 * sizeof dressed] = "";
 
-    lm_buf_vprintf(&text, format, args);
-    if (!text.failed)
-        safe = lm_alloc(4 * text.size + 1);
-    if (safe)
-        lm_escape(safe, 4 * text.size + 1, text.data);
-    fprintf(stderr, "%s%s\n", safe ? safe : "", end);
-    lm_free(safe);
-    lm_buf_free(&text);
+    if (vasprintf(&text, format, args) >= 0) {
+        lm_escape(safe, sizeof safe, lm_dress(text, dressed, sizeof dressed));
+        free(text);
+    }
+    fprintf(stderr, "%s%s\n", safe, end);
 }
 
 void lm_warn(const char *format, ...)
@@ -212,8 +217,12 @@ json_t *lm_json_error(const lm_error *e)
 
 void lm_out_error(const lm_cli *cli, lm_error *e)
 {
-    char text[2048];
+    char text[2048], said[sizeof e->message];
 
+    snprintf(said, sizeof said, "%s", e->message);
+    lm_dress(said, e->message, sizeof e->message);
+    snprintf(said, sizeof said, "%s", e->hint);
+    lm_dress(said, e->hint, sizeof e->hint);
     if (cli->json && !cli->answered)
         lm_out_json_line(json_pack("{s:o}", "error", lm_json_error(e)), NULL);
     fflush(stdout);

@@ -4,10 +4,8 @@
 
 #include <jansson.h>
 
-#include "base/jsontext.h"
-#include "base/language.h"
-#include "base/str.h"
 #include "cli/command.h"
+#include "cli/translate.h"
 
 /* Whether stdout / stderr is a terminal; colour also asks NO_COLOR and TERM. */
 bool lm_out_is_terminal(void);
@@ -19,7 +17,10 @@ unsigned lm_out_width(void);                         /* columns; 80 where nobody
 /* Text on stdout, byte for byte; on a terminal control characters other than tab and newline are shown, not obeyed. LM_IO when
  * it cannot be written. */
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
-lm_status lm_out_buf(const lm_buf *b, lm_error *e);  /* LM_NO_MEMORY when the buffer failed */
+lm_status lm_out_buf(const lm_text *b, lm_error *e);  /* LM_NO_MEMORY when the buffer failed */
+
+/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. NULL is out of memory. */
+json_t *lm_json_of(const char *text, size_t n);
 
 /* The command's one JSON document; takes the reference. NULL is out of memory. */
 lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
@@ -59,6 +60,6 @@ void lm_progress_end(lm_progress *p);                            /* wipes it */
 
 /* The libraries that run with the program: {name: version}, "name version, …". */
 json_t *lm_libraries_json(void);
-void    lm_libraries_text(lm_buf *out);
+void    lm_libraries_text(lm_text *out);
 
 #endif

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/error.h"
-
 lm_status lm_prompt_pieces(lm_cli *cli, const lm_model *m, const char *prompt, const char *const **out, size_t *n_out, lm_error *e)
 {
     const lm_tokenizer *t   = lm_model_tokenizer(m);
@@ -13,17 +11,18 @@ lm_status lm_prompt_pieces(lm_cli *cli, const lm_model *m, const char *prompt, c
     lm_status           status = LM_OK;
 
     if (!t)
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "this model has no tokenizer here");
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "this model has no tokenizer");
     LM_TRY(lm_tokenize(t, prompt, strlen(prompt), 0, &ids, e));
-    pieces = lm_arena_new(&cli->arena, ids.n + 1, const char *);
+    pieces = lm_store_new(&cli->store, ids.n + 1, const char *);
     for (size_t i = 0; pieces && i < ids.n && status == LM_OK; i++) {
         lm_text text = { 0 };
         size_t  n    = 0;
         status       = lm_detokenize(t, &ids.ids[i], 1, 0, &text, e);
         const char *spelled = lm_tokenizer_piece(t, ids.ids[i], &n);
         if (status == LM_OK)
-            pieces[i] = text.n && !strstr(text.data, "\xEF\xBF\xBD") ? lm_arena_strndup(&cli->arena, text.data, text.n)
-                                                                      : lm_arena_strndup(&cli->arena, spelled ? spelled : "", n);
+            pieces[i] = text.size && !strstr(text.data, "\xEF\xBF\xBD")
+                            ? lm_store_strndup(&cli->store, text.data, text.size)
+                            : lm_store_strndup(&cli->store, spelled ? spelled : "", n);
         lm_text_free(&text);
         if (status == LM_OK && !pieces[i])
             status = lm_fail_memory(e, "tokens", n);
@@ -31,7 +30,7 @@ lm_status lm_prompt_pieces(lm_cli *cli, const lm_model *m, const char *prompt, c
     size_t n_pieces = ids.n;
     lm_tokens_free(&ids);
     if (status == LM_OK && !n_pieces)
-        status = lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "there is no token in it");
+        status = lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "contains no tokens");
     if (status == LM_OK && !pieces)
         status = lm_fail_memory(e, "tokens", 0);
     if (status != LM_OK)

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-
 /* ---- text and ids ---- */
 
 const char *lm_input_name(const char *path)
@@ -16,7 +13,7 @@ const char *lm_input_name(const char *path)
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
-lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
+lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
 {
     FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     char chunk[4096];
@@ -27,7 +24,7 @@ lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
     if (!f)
         return lm_fail_errno(e, path, "cannot be opened");
     while (!out->failed && out->size <= LM_MAX_INPUT && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
-        lm_buf_add(out, chunk, n);
+        lm_text_add(out, chunk, n);
     failed = ferror(f) ? errno : 0;
     if (f != stdin)
         fclose(f);
@@ -36,35 +33,35 @@ lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e)
     else if (out->failed)
         lm_fail_memory(e, NULL, out->size);
     else if (out->size > LM_MAX_INPUT)
-        lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %zu bytes, which are the most that is read", LM_MAX_INPUT);
+        lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "longer than %zu bytes", LM_MAX_INPUT);
     else
         return LM_OK;
     return lm_fail_in(e, path);
 }
 
-lm_status lm_read_line(FILE *f, lm_buf *out, bool *end, lm_error *e)
+lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e)
 {
     char chunk[4096];
     size_t n;
     int c = 0;
 
-    lm_buf_clear(out);
+    lm_text_clear(out);
     while (!out->failed && out->size <= LM_MAX_INPUT && c != EOF && c != '\n') {
         for (n = 0; n < sizeof chunk && c != '\n' && (c = getc_unlocked(f)) != EOF; n++)
             chunk[n] = (char)c;
-        lm_buf_add(out, chunk, n);
+        lm_text_add(out, chunk, n);
     }
     if (c == EOF && ferror(f))
         return lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(errno));
     if (out->failed)
         return lm_fail_memory(e, NULL, out->size);
     if (out->size > LM_MAX_INPUT)
-        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "a line of more than %zu bytes, which are the most that is read", LM_MAX_INPUT);
+        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "a line is longer than %zu bytes", LM_MAX_INPUT);
     *end = c == EOF && out->size == 0;
     return LM_OK;
 }
 
-lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e)
+lm_status lm_read_text(const char *path, lm_text *out, lm_error *e)
 {
     LM_TRY(lm_read_file(path, out, e));
     if (out->size && out->data[out->size - 1] == '\n')
@@ -72,20 +69,20 @@ lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e)
     return LM_OK;
 }
 
-void lm_unescape(const char *text, lm_buf *out)
+void lm_unescape(const char *text, lm_text *out)
 {
     static const char letters[] = "ntr0\\\"'", values[] = "\n\t\r\0\\\"'";
 
     for (const char *at = text; *at; at++) {
         const char *known = *at == '\\' && at[1] ? strchr(letters, at[1]) : NULL;
         if (known) {
-            lm_buf_add_char(out, values[known - letters]);
+            lm_text_add_char(out, values[known - letters]);
             at++;
         } else if (*at == '\\' && at[1] == 'x' && isxdigit((unsigned char)at[2]) && isxdigit((unsigned char)at[3])) {
-            lm_buf_add_char(out, (char)strtol((char[]){ at[2], at[3], 0 }, NULL, 16));
+            lm_text_add_char(out, (char)strtol((char[]){ at[2], at[3], 0 }, NULL, 16));
             at += 3;
         } else {
-            lm_buf_add_char(out, *at);
+            lm_text_add_char(out, *at);
         }
     }
 }
@@ -108,7 +105,7 @@ lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_er
             at += 1 + strspn(at + 1, " \t\r\n");
     }
     if (list != (*at == ']'))
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, list ? "a list that does not end: ']' is missing" : "']' without its '['");
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, list ? "unclosed list: missing ']'" : "']' without its '['");
     at += *at == ']';
     at += strspn(at, " \t\r\n");
     if (*at)
@@ -162,14 +159,14 @@ static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_c
 {
     const char *source;
     lm_model_info info;
-    lm_buf text = { 0 };
+    lm_text text = { 0 };
     lm_status status;
 
     if (o->template_file) {
         status = lm_read_file(o->template_file, &text, e);       /* its last newline is the template's business */
         if (status == LM_OK)
             status = lm_template_new(text.data ? text.data : "", text.size, o->template_file, &c->template, e);
-        lm_buf_free(&text);
+        lm_text_free(&text);
         return status;
     }
     source = lm_model_chat_template(m, o->template_name);
@@ -207,7 +204,7 @@ void lm_chat_close(lm_chat *c)
     *c = (lm_chat){ 0 };
 }
 
-lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_buf *rendered, lm_error *e)
+lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e)
 {
     json_t *context = json_copy(c->variables);
     lm_rendering r = { 0 };
@@ -225,7 +222,7 @@ lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_
     if (status == LM_OK)
         status = lm_tokenize_rendering(c->tokenizer, &r, c->parse_content, out, e);
     if (status == LM_OK && rendered)
-        lm_buf_add(rendered, r.text.data, r.text.n);
+        lm_text_add(rendered, r.text.data, r.text.size);
     lm_rendering_free(&r);
     return status;
 }

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/str.h"
 #include "cli/command.h"
 
 /* The most bytes of a text, or of one line of JSON: no prompt is near it, and what never ends is told from what is long. */
@@ -16,17 +15,17 @@
 const char *lm_input_name(const char *path);
 
 /* A file's bytes, or standard input's for "-". LM_LIMIT past LM_MAX_INPUT. */
-lm_status lm_read_file(const char *path, lm_buf *out, lm_error *e);
+lm_status lm_read_file(const char *path, lm_text *out, lm_error *e);
 
 /* A file's text, or standard input's for "-"; one newline at the end is left out. */
-lm_status lm_read_text(const char *path, lm_buf *out, lm_error *e);
+lm_status lm_read_text(const char *path, lm_text *out, lm_error *e);
 
 /* The next line into `out` (cleared first) with its newline, which the last one may lack; *end: there is none.
  * Errors name no file; LM_LIMIT past LM_MAX_INPUT. */
-lm_status lm_read_line(FILE *f, lm_buf *out, bool *end, lm_error *e);
+lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e);
 
 /* \n \t \r \0 \\ \" \' \xHH as the characters they stand for, appended to `out`; other backslashes stay. */
-void lm_unescape(const char *text, lm_buf *out);
+void lm_unescape(const char *text, lm_text *out);
 
 /* "1,2,3" or "1 2 3" or a JSON array, appended to `out`; `where` is for errors. */
 lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_error *e);
@@ -55,6 +54,6 @@ void      lm_chat_close(lm_chat *c);
 
 /* Ids of a conversation (a JSON array of messages), a new answer begun. Template text is tokenised with special tokens,
  * messages without. `rendered` may be NULL. */
-lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_buf *rendered, lm_error *e);
+lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e);
 
 #endif

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/filemap.h"
 #include "cli/interrupt.h"
 
 /* ---- messages ---- */
@@ -20,7 +17,7 @@ static bool has_role(const json_t *message, const char *role)
 
 lm_status lm_session_add(lm_session *s, const char *role, const char *text, size_t n, lm_error *e)
 {
-    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", lm_json_text(text, n));
+    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", lm_json_of(text, n));
     bool system = strcmp(role, "system") == 0;
 
     if (!message)
@@ -73,7 +70,7 @@ static size_t common_prefix(const lm_session *s, const lm_tokens *ids)
 static lm_status remember(lm_session *s, lm_tokens *ids, const lm_tokens *more, lm_error *e)
 {
     size_t length = lm_engine_length(s->engine, 0), wanted = ids->n + (more ? more->n : 0);
-    lm_token *grown = lm_realloc(ids->ids, (wanted + 1) * sizeof *grown);
+    lm_token *grown = realloc(ids->ids, (wanted + 1) * sizeof *grown);
 
     if (!grown)
         return lm_fail_memory(e, "the conversation", wanted * sizeof *grown);
@@ -105,10 +102,10 @@ lm_status lm_session_sampler(lm_session *s, lm_error *e)
 
 static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *out, lm_error *e)
 {
-    lm_generate_options o = { .max_tokens = s->predict, .stops = s->stops.items };
+    lm_generate_options o = { .sequence = { .max_tokens = s->predict, .prompt_only = s->predict == 0, .stops = s->stops.items } };
     lm_answer answer = { .model = s->model, .stream = !s->cli->json };
 
-    lm_drafting_generate(s->draft, &s->drafting, &o);
+    lm_drafting_sequence(s->draft, &s->drafting, &o.sequence);
     return lm_answer_run(&answer, s->engine, s->sampler, ids, common_prefix(s, ids), &o, out, e);
 }
 
@@ -137,7 +134,7 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     s->read_seconds += out.prompt_seconds;
     s->generate_seconds += out.generate_seconds;
     LM_TRY(remember(s, ids, &out.ids, e));
-    return lm_session_add(s, "assistant", out.text.data, out.text.n, e);
+    return lm_session_add(s, "assistant", out.text.data, out.text.size, e);
 }
 
 lm_status lm_session_answer(lm_session *s, lm_error *e)
@@ -146,6 +143,26 @@ lm_status lm_session_answer(lm_session *s, lm_error *e)
     lm_status status = answer(s, &ids, e);
 
     lm_tokens_free(&ids);
+    return status;
+}
+
+lm_status lm_session_regenerate(lm_session *s, lm_error *e)
+{
+    json_t *before = json_incref(json_array_get(s->messages, json_array_size(s->messages) - 1));
+    lm_status status;
+
+    if (!lm_session_drop(s, "assistant")) {
+        json_decref(before);
+        return lm_fail(e, LM_USAGE, "/regen", LM_NO_OFFSET, "no answer yet");
+    }
+    s->regenerations++;
+    lm_sampler_free(s->sampler);
+    s->sampler = NULL;
+    status     = lm_session_answer(s, e);
+    if (status == LM_OK)
+        json_decref(before);
+    else
+        json_array_append_new(s->messages, before);
     return status;
 }
 
@@ -164,7 +181,7 @@ lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
     json_decref(j);
     if (!text)
         return lm_fail_memory(e, path, 0);
-    status = lm_file_write(path, text, strlen(text), e);
+    status = lm_text_save(&(lm_text){ .data = text, .size = strlen(text) }, path, e);
     free(text);
     return status;
 }
@@ -184,14 +201,14 @@ static bool is_conversation(const json_t *messages)
 
 lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
 {
-    lm_buf text = { 0 };
+    lm_text text = { 0 };
     json_error_t why = { 0 };
     char where[32];
     lm_status status = lm_read_file(path, &text, e);
     json_t *j = status == LM_OK ? json_loadb(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why) : NULL;
     json_t *messages = json_object_get(j, "messages");
 
-    lm_buf_free(&text);
+    lm_text_free(&text);
     if (status != LM_OK)
         return status;
     snprintf(where, sizeof where, "line %d", why.line);

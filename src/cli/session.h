@@ -45,6 +45,9 @@ lm_status lm_session_sampler(lm_session *s, lm_error *e);
  * message too; on failure the messages are as before. */
 lm_status lm_session_answer(lm_session *s, lm_error *e);
 
+/* Answer the last message again with other draws: on failure the answer before stays. LM_USAGE: there is none. */
+lm_status lm_session_regenerate(lm_session *s, lm_error *e);
+
 /* The conversation as a JSON file, and back. */
 lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e);
 lm_status lm_session_load(lm_session *s, const char *path, lm_error *e);

@@ -27,11 +27,18 @@ static void real(keys *k, const char *name, double v)
     lm_gguf_add_f32(k->w, key(k, name), (float)v);
 }
 
-/* A multiplier that does something. */
-static void factor(keys *k, const char *name, float v)
+/* What no other family has. */
+static void add_own(keys *k, const lm_family *f, const lm_config *c)
 {
-    if (v != 1)
-        real(k, name, (double)v);
+    for (const lm_own_number *n = f->own; n && (n->hf || n->gguf); n++) {
+        double v = lm_own_value(c, n);
+        if (!n->gguf || (v == n->absent && !n->always))
+            continue;
+        if (n->kind == LM_OWN_U32)
+            whole(k, n->gguf, (uint32_t)v);
+        else
+            real(k, n->gguf, v);
+    }
 }
 
 const char *lm_gguf_arch_of(const lm_family *f)
@@ -86,8 +93,6 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
         return LM_OK;
     whole(k, "rope.dimension_count", r->dim);
     real(k, "rope.freq_base", r->base);
-    if (c->rope_local.dim)
-        real(k, "rope.freq_base_swa", c->rope_local.base);
     switch (r->type) {
     case LM_ROPE_DEFAULT:
     case LM_ROPE_LLAMA3:             /* the scaling is the tensor rope_freqs.weight */
@@ -117,7 +122,7 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
                                      : 1);
         break;
     case LM_ROPE_DYNAMIC:
-        return lm_fail(e, LM_UNSUPPORTED, "rope_scaling", LM_NO_OFFSET, "GGUF has no form for dynamic scaling");
+        return lm_fail(e, LM_UNSUPPORTED, "rope_scaling", LM_NO_OFFSET, "dynamic scaling cannot be stored in GGUF");
     }
     return LM_OK;
 }
@@ -131,12 +136,10 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     whole(k, "expert_feed_forward_length", c->expert_width);
     if (c->route.renormalise)
         lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
-    if (c->route.scale > 0)
-        factor(k, "expert_weights_scale", c->route.scale);
+    if (c->route.scale > 0 && c->route.scale != 1)
+        real(k, "expert_weights_scale", (double)c->route.scale);
     if (c->route.sigmoid || c->latent.kv_rank)
         whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
-    if (c->dense_layers)
-        whole(k, "leading_dense_block_count", c->dense_layers);
     if (c->shared_width && (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size")))
         whole(k, "expert_shared_feed_forward_length", c->shared_width);
     else if (c->shared_width && c->shared_width % c->expert_width == 0)
@@ -175,8 +178,6 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
         real(k, "attn_logit_softcapping", (double)a->softcap);
     if (a->alibi > 0)
         real(k, "attention.max_alibi_bias", (double)a->alibi);
-    if (c->qkv_clamp > 0)
-        real(k, "attention.clamp_kqv", (double)c->qkv_clamp);
 }
 
 lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_config *c, const lm_program *p, lm_error *e)
@@ -185,7 +186,7 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     const lm_node *caps = first_node(p, LM_OP_SOFTCAP);
 
     if (!k.arch)
-        return lm_fail(e, LM_UNSUPPORTED, f->name, LM_NO_OFFSET, "GGUF has no form for this family");
+        return lm_fail(e, LM_UNSUPPORTED, f->name, LM_NO_OFFSET, "this family cannot be stored in GGUF");
     whole(&k, "vocab_size", c->vocab_size);
     whole(&k, "context_length", c->context_length);
     whole(&k, "embedding_length", c->hidden);
@@ -193,13 +194,8 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     whole(&k, "feed_forward_length", c->intermediate);
     add_attention(&k, c, p);
     add_experts(&k, f, c);
-    factor(&k, "embedding_scale", c->embedding_scale);
-    factor(&k, "residual_scale", c->residual_scale);
-    if (knows(f, "logits_scaling"))      /* llama.cpp wants these also where they have no effect */
-        real(&k, "logit_scale", (double)c->logit_divisor);
-    if (knows(f, "logit_scale"))         /* the same key, but a factor */
-        real(&k, "logit_scale", (double)c->logit_factor);
-    if (knows(f, "use_parallel_residual") || c->parallel || c->own_norms)
+    add_own(&k, f, c);
+    if (knows(f, "use_parallel_residual") || c->parallel)
         lm_gguf_add_bool(w, key(&k, "use_parallel_residual"), c->parallel);
     if (caps)
         real(&k, "final_logit_softcapping", (double)caps->scale.factor);

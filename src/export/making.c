@@ -119,11 +119,11 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
     if (w->kind != LM_HEADS)
         return;
     /* the numbers of the matrix that a checkpoint keeps */
-    t->turned      = w->joint.turned;
+    t->transposed  = w->joint.transposed;
     t->joint_first = w->joint.first;
     t->joint_of    = w->joint.of;
     t->stream      = lm_made_stream(w->joint.path);
-    t->cols        = w->dims[w->joint.turned ? 1 : 2];
+    t->cols        = w->dims[w->joint.transposed ? 1 : 2];
     t->deviation   = 1.0f / sqrtf((float)t->cols);
 }
 
@@ -156,22 +156,23 @@ static uint64_t joint_number(const lm_made_tensor *t, uint64_t at)
 {
     uint64_t in = t->dims[2], col = at % in, row = at / in % t->dims[1], first = at / in / t->dims[1] * t->joint_of + t->joint_first;
 
-    return t->turned ? (first + col) * t->cols + row : (first + row) * t->cols + col;
+    return t->transposed ? (first + col) * t->cols + row : (first + row) * t->cols + col;
 }
 
-/* Of element `at` of woven rows: whose numbers, which one, and how many follow in order. */
-static uint64_t woven_number(const lm_made_tensor *t, uint64_t at, uint64_t *stream, uint64_t *run)
+/* Of element `at` of interleaved rows: whose numbers, which one, and how many follow in order. */
+static uint64_t interleaved_number(const lm_made_tensor *t, uint64_t at, uint64_t *stream, uint64_t *run)
 {
-    uint64_t of = t->woven.of, cols = t->cols, e = at / (of * cols), r = at / cols % of, c = at % cols;
+    uint64_t of = t->interleaved.of, cols = t->cols, e = at / (of * cols), r = at / cols % of, c = at % cols;
 
-    *run = t->woven.turned ? 1 : cols - c;
-    if (t->woven.turned) {
+    *run = t->interleaved.transposed ? 1 : cols - c;
+    if (t->interleaved.transposed) {
         r = at % of;
         c = at / of % cols;
     }
-    uint64_t rows = t->woven.rows, second = t->woven.in_turns ? r % 2 : r / rows, row = t->woven.in_turns ? r / 2 : r % rows;
-    *stream       = t->woven.streams[second] + (t->woven.each ? e : 0);
-    return (t->woven.each ? row : e * rows + row) * cols + c;
+    uint64_t rows = t->interleaved.rows, second = t->interleaved.in_turns ? r % 2 : r / rows;
+    uint64_t row  = t->interleaved.in_turns ? r / 2 : r % rows;
+    *stream = t->interleaved.streams[second] + (t->interleaved.each ? e : 0);
+    return (t->interleaved.each ? row : e * rows + row) * cols + c;
 }
 
 /* Elements [from, from + n) as they are stored. */
@@ -185,19 +186,19 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
         uint64_t part = (from + done) / t->part, at = (from + done) % t->part, first = at, step = 1;
         take          = t->part - at < n - done ? t->part - at : n - done;
         uint64_t stream = t->stream + part;
-        if (t->woven.of) {
+        if (t->interleaved.of) {
             uint64_t run;
-            first = woven_number(t, at, &stream, &run);
+            first = interleaved_number(t, at, &stream, &run);
             take  = run < take ? run : take;
         } else if (t->joint_of) {
             take  = t->dims[2] - at % t->dims[2] < take ? t->dims[2] - at % t->dims[2] : take;
             first = joint_number(t, at);
-            step  = t->turned ? t->cols : 1;
-        } else if (t->turned || t->head || t->groups) {
-            uint64_t width = t->turned ? t->dims[1] : t->n_dims == 1 ? 1 : t->cols, row = at / width, col = at % width;
+            step  = t->transposed ? t->cols : 1;
+        } else if (t->transposed || t->head || t->groups) {
+            uint64_t width = t->transposed ? t->dims[1] : t->n_dims == 1 ? 1 : t->cols, row = at / width, col = at % width;
             take  = width - col < take ? width - col : take;
-            first = t->turned ? col * t->cols + row : (t->head ? number_row(row, t->head) : grouped_row(t, row)) * width + col;
-            step  = t->turned ? t->cols : 1;
+            first = t->transposed ? col * t->cols + row : (t->head ? number_row(row, t->head) : grouped_row(t, row)) * width + col;
+            step  = t->transposed ? t->cols : 1;
         }
         lm_rng_bell(out + done, take, seed, stream, first, step);
     }
@@ -233,7 +234,7 @@ lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink 
         making m = { .s = s, .t = t, .from = at, .n = t->elements - at < PIECE ? t->elements - at : PIECE };
         lm_pool_run(s->pool, make, &m);
         if (!lm_dtype_row_bytes(t->type, m.n, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(t->type)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is not a whole number of %s blocks", lm_dtype_of(t->type)->name);
         LM_TRY(sink(file, s->packed, bytes, e));
         s->written += bytes;
         if (s->o->progress && !s->o->progress(s->o->progress_arg, (double)s->written / (double)s->bytes))
@@ -251,7 +252,7 @@ lm_status lm_prepare_making(lm_synthesis *s, lm_error *e)
     for (size_t i = 0; i < s->n_tensors; i++) {
         const lm_made_tensor *t = &s->tensors[i];
         if (!lm_dtype_row_bytes(t->type, t->elements, &bytes) || !lm_add_u64(s->bytes, bytes, &s->bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(t->type)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is not a whole number of %s blocks", lm_dtype_of(t->type)->name);
     }
     LM_TRY(lm_pool_new(threads, &s->pool, e));
     s->packed  = lm_alloc(PIECE * sizeof(float));
@@ -281,7 +282,7 @@ lm_status lm_check_space(const char *path, uint64_t bytes, lm_error *e)
     lm_free(folder);
     if (!known || (double)disk.f_bavail * (double)disk.f_frsize >= (double)bytes)
         return LM_OK;                /* what is wrong with the folder is said when the file is opened */
-    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%.2f GB are needed, %.2f GB are free", (double)bytes / 1e9,
+    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%.2f GB needed, %.2f GB free", (double)bytes / 1e9,
             (double)disk.f_bavail * (double)disk.f_frsize / 1e9);
     return lm_fail_in(e, path);
 }

@@ -115,11 +115,11 @@ static lm_status describe(lm_synthesis *s, const char *where, lm_error *e)
 
     if (s->o->layers)
         LM_TRY(set_layers(s->json, s->o->layers, where, e));
-    lm_buf    text    = { 0 };
+    lm_text    text    = { 0 };
     bool      printed = lm_json_print(s->json, JSON_COMPACT | JSON_REAL_PRECISION(15), &text);
     lm_status status  = printed ? lm_meta_from_json(text.data, text.size, where, 32, &s->meta, e)
                                 : lm_fail_memory(e, "config.json", text.size);
-    lm_buf_free(&text);
+    lm_text_free(&text);
     LM_TRY(status);
     source.meta = s->meta;
     return lm_describe(&source, &s->family, &s->config, &s->program, NULL, e);
@@ -131,9 +131,9 @@ static lm_status check_target(const char *out, const lm_synth_options *o, lm_err
 {
     if (o->overwrite || access(out, F_OK) != 0)
         return LM_OK;
-    lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is there already");
+    lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "already exists");
     lm_fail_in(e, out);
-    return lm_fail_hint(e, "--force replaces it");
+    return lm_fail_hint(e, "use `overwrite` to replace it");
 }
 
 static lm_status synthesize(lm_synthesis *s, const char *model, const char *out, lm_error *e)
@@ -149,6 +149,8 @@ static lm_status synthesize(lm_synthesis *s, const char *model, const char *out,
 
 lm_status lm_synth(const char *model, const char *out, const lm_synth_options *o, lm_synth_result *result, lm_error *e)
 {
+    LM_GIVEN(e, model && out);
+    LM_PLAIN(e, o);
     static const lm_synth_options defaults;
     lm_synthesis                 *s     = lm_alloc_zero(1, sizeof *s);
     double                        start = lm_clock_seconds();

@@ -21,16 +21,16 @@ typedef struct lm_made_tensor {
     uint64_t     stream;             /* of random numbers; experts, and heads, count on from it */
     uint64_t     part;               /* elements that share a stream: all, or those of one expert or head */
     uint64_t     cols;               /* of the matrix: `in` */
-    bool         turned;             /* stored [in, out] */
+    bool         transposed;         /* stored [in, out] */
     uint32_t     head;               /* rows of a head whose lanes 2i and 2i+1 are the numbers' i and i + head/2; 0: no change */
     uint64_t     groups, q, kv;      /* numbers: groups of q rows for queries, kv for keys, kv for values; stored: all queries,
                                         all keys, all values; 0: no change */
     const float *values;             /* [elements]: nothing random; NULL */
     uint32_t     joint_first, joint_of;   /* matrices of heads: rows of those that a checkpoint keeps together (lm_joint); 0: none */
-    struct {                         /* rows of one or two weights in one matrix for each expert (lm_woven); of 0: not so */
+    struct {                         /* rows of one or two weights in one matrix for each expert (lm_interleaved); of 0: not so */
         uint64_t of, rows, streams[2];   /* rows there, rows of each weight, and their numbers */
-        bool     in_turns, turned, each; /* stored [experts, in, of]; each expert has a stream */
-    } woven;
+        bool     in_turns, transposed, each; /* stored [experts, in, of]; each expert has a stream */
+    } interleaved;
 } lm_made_tensor;
 
 typedef struct lm_synthesis {

@@ -1,6 +1,6 @@
 /* synthfolder.c - a model with random weights as a Hugging Face folder: config.json, shards of safetensors, a tokenizer.
  *
- * Everything is written into a new folder beside OUT, which takes its name when it is whole. */
+ * Everything is written into a temporary folder beside OUT, which takes its name when it is whole. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/filemap.h"
 #include "base/jsontext.h"
+#include "base/temporary.h"
 #include "export/synthesis.h"
 #include "export/tokenizerjson.h"
 #include "formats/safetensors.h"
@@ -70,35 +71,27 @@ static bool is_marked(const char *path)
 }
 
 /* The name of a file that was not made here, or "". Published models have the same names, so the weights must say it. */
-static void first_stranger(lm_synthesis *s, const char *path, char out[256])
+static lm_status first_stranger(lm_synthesis *s, const char *path, char out[256], lm_error *e)
 {
-    DIR *dir    = opendir(path);
-    bool proven = false, strange = false;
+    DIR           *dir    = opendir(path);
+    bool           proven = false, strange = false;
+    struct dirent *d;
 
+    if (!dir)
+        return lm_fail_errno(e, path, "cannot be read, so it is not replaced");
     out[0] = '\0';
-    for (struct dirent *d; dir && !strange && (d = readdir(dir));) {
+    while (!strange && (errno = 0, d = readdir(dir))) {
         if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
             continue;
         snprintf(out, 256, "%s", d->d_name);
         strange = !is_ours(out) || (is_weights(out) && !is_marked(lm_arena_printf(&s->arena, "%s/%s", path, out)));
         proven |= is_weights(out);
     }
-    if (dir)
-        closedir(dir);
+    lm_status status = strange || errno == 0 ? LM_OK : lm_fail_errno(e, path, "cannot be read, so it is not replaced");
+    closedir(dir);
     if (proven && !strange)
         out[0] = '\0';
-}
-
-static void remove_folder(const char *path)
-{
-    DIR *dir = opendir(path);
-
-    for (struct dirent *d; dir && (d = readdir(dir));)
-        if (d->d_name[0] != '.' || (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0))
-            unlinkat(dirfd(dir), d->d_name, 0);
-    if (dir)
-        closedir(dir);
-    rmdir(path);
+    return status;
 }
 
 static lm_status check_old(lm_synthesis *s, const char *path, lm_error *e)
@@ -110,18 +103,18 @@ static lm_status check_old(lm_synthesis *s, const char *path, lm_error *e)
     if (access(path, F_OK) != 0)
         return LM_OK;
     if (!lm_path_is_folder(path)) {
-        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is a file; a name that ends in .gguf would be one");
+        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is a file, not a folder; end the name in .gguf to write a GGUF file");
         return lm_fail_in(e, path);
     }
-    first_stranger(s, path, stranger);
+    LM_TRY(first_stranger(s, path, stranger, e));
     if (!*stranger)
         return LM_OK;
-    lm_fail(e, LM_USAGE, stranger, LM_NO_OFFSET, "was not made by synth: the folder is not replaced");
+    lm_fail(e, LM_USAGE, stranger, LM_NO_OFFSET, "was not created by synth; the folder is not replaced");
     return lm_fail_in(e, path);
 }
 
-/* A name beside `path` that nothing has. */
-static lm_status temporary_name(lm_synthesis *s, const char *path, char **out, lm_error *e)
+/* A name beside `path` that nothing has, and that is not swept: what gets it is the user's. */
+static lm_status name_aside(lm_synthesis *s, const char *path, char **out, lm_error *e)
 {
     uint64_t random;
 
@@ -129,12 +122,6 @@ static lm_status temporary_name(lm_synthesis *s, const char *path, char **out, l
         return lm_fail_errno(e, path, "no random number");
     *out = lm_arena_printf(&s->arena, "%s.%016" PRIx64, path, random);
     return *out ? LM_OK : lm_fail_memory(e, path, 0);
-}
-
-static lm_status make_temporary(lm_synthesis *s, const char *path, char **out, lm_error *e)
-{
-    LM_TRY(temporary_name(s, path, out, e));
-    return mkdir(*out, 0777) == 0 ? LM_OK : lm_fail_errno(e, path, "cannot be made");
 }
 
 /* In two renames, between which the name is free: for file systems that know no exchange (NFS, 9p). */
@@ -158,13 +145,13 @@ static lm_status put_in_place(lm_synthesis *s, const char *made, const char *pat
     char *aside;
 
     if (rc != 0 && (errno == EINVAL || errno == ENOSYS)) {
-        LM_TRY(temporary_name(s, path, &aside, e));
+        LM_TRY(name_aside(s, path, &aside, e));
         rc = old ? exchange(made, path, aside) : rename(made, path);
     }
     if (rc != 0)
         return lm_fail_errno(e, path, "cannot be put in place");
     if (old)
-        remove_folder(made);
+        lm_remove_folder(made);
     return LM_OK;
 }
 
@@ -180,12 +167,12 @@ static lm_status write_text(lm_synthesis *s, const char *folder, const char *nam
 /* Takes the reference. */
 static lm_status write_json(lm_synthesis *s, const char *folder, const char *name, json_t *document, lm_error *e)
 {
-    lm_buf text = { 0 };
+    lm_text text = { 0 };
     bool   good = document && lm_json_print(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &text);
 
     json_decref(document);
     lm_status status = good ? write_text(s, folder, name, text.data, text.size, e) : lm_fail_memory(e, name, text.size);
-    lm_buf_free(&text);
+    lm_text_free(&text);
     return status;
 }
 
@@ -214,7 +201,7 @@ static lm_status copy_tokenizer(lm_synthesis *s, const char *folder, lm_error *e
     size_t      n;
 
     if (!many && !lm_view_ends(lm_view_of(from), LM_VIEW(".json"))) {
-        lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "a folder takes a folder's tokenizer, or a tokenizer.json");
+        lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "a folder requires another folder's tokenizer, or a tokenizer.json");
         return lm_fail_in(e, from);
     }
     for (size_t i = 0; i < (many ? sizeof names / sizeof *names : 1); i++) {
@@ -231,7 +218,7 @@ static lm_status copy_tokenizer(lm_synthesis *s, const char *folder, lm_error *e
     }
     if (found)
         return LM_OK;
-    lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "there is none in this folder");
+    lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "no tokenizer in this folder");
     return lm_fail_in(e, from);
 }
 
@@ -268,17 +255,17 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
         t->stream += expert;
     }
     if (w->kind == LM_HEADS) {           /* with all that is stored together */
-        t->n_dims   = 2;
-        t->dims[0]  = w->dims[0] * w->joint.of;
-        t->dims[1]  = t->cols;
-        t->elements = t->part = t->dims[0] * t->dims[1];
-        t->joint_of = 0;
-        t->turned   = false;
+        t->n_dims     = 2;
+        t->dims[0]    = w->dims[0] * w->joint.of;
+        t->dims[1]    = t->cols;
+        t->elements   = t->part = t->dims[0] * t->dims[1];
+        t->joint_of   = 0;
+        t->transposed = false;
     }
     if (w->transposed && t->n_dims == 2) {
-        t->dims[0] = w->dims[1];
-        t->dims[1] = w->dims[0];
-        t->turned  = true;
+        t->dims[0]    = w->dims[1];
+        t->dims[1]    = w->dims[0];
+        t->transposed = true;
     }
     return LM_OK;
 }
@@ -287,31 +274,32 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
 static const lm_weight *partner(const lm_program *p, const lm_weight *w)
 {
     for (uint32_t k = 0; k < p->n_weights; k++)
-        if (p->weights[k].woven.path && p->weights[k].woven.first && strcmp(p->weights[k].woven.path, w->woven.path) == 0)
+        if (p->weights[k].interleaved.path && p->weights[k].interleaved.first &&
+            strcmp(p->weights[k].interleaved.path, w->interleaved.path) == 0)
             return &p->weights[k];
     return NULL;
 }
 
-static lm_status add_woven(lm_synthesis *s, uint32_t i, lm_dtype type, lm_error *e)
+static lm_status add_interleaved(lm_synthesis *s, uint32_t i, lm_dtype type, lm_error *e)
 {
     const lm_weight *w = &s->program->weights[i], *other = partner(s->program, w);
-    lm_made_tensor  *t = lm_add_made(s, w->woven.path);
+    lm_made_tensor  *t = lm_add_made(s, w->interleaved.path);
 
     if (!t)
         return lm_fail_memory(e, "tensors", 0);
     lm_fill_made(s, i, t);
-    t->type             = type;
-    t->cols             = w->n_dims == 3 ? w->dims[2] : 1;
-    t->woven.of         = w->woven.of;
-    t->woven.rows       = w->dims[1];
-    t->woven.in_turns   = w->woven.step == 2;
-    t->woven.turned     = w->woven.turned;
-    t->woven.each       = strchr(w->path, '*') != NULL;
-    t->woven.streams[0] = t->stream;
-    t->woven.streams[1] = other ? lm_made_stream(other->path) : 0;
-    t->dims[1]          = w->woven.turned ? t->cols : w->woven.of;
-    t->dims[2]          = w->woven.turned ? w->woven.of : t->cols;
-    t->elements = t->part = w->dims[0] * w->woven.of * t->cols;
+    t->type                   = type;
+    t->cols                   = w->n_dims == 3 ? w->dims[2] : 1;
+    t->interleaved.of         = w->interleaved.of;
+    t->interleaved.rows       = w->dims[1];
+    t->interleaved.in_turns   = w->interleaved.step == 2;
+    t->interleaved.transposed = w->interleaved.transposed;
+    t->interleaved.each       = strchr(w->path, '*') != NULL;
+    t->interleaved.streams[0] = t->stream;
+    t->interleaved.streams[1] = other ? lm_made_stream(other->path) : 0;
+    t->dims[1]                = w->interleaved.transposed ? t->cols : w->interleaved.of;
+    t->dims[2]                = w->interleaved.transposed ? w->interleaved.of : t->cols;
+    t->elements               = t->part = w->dims[0] * w->interleaved.of * t->cols;
     return LM_OK;
 }
 
@@ -322,10 +310,10 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
     for (uint32_t i = 0; i < s->program->n_weights; i++) {
         const lm_weight *w    = &s->program->weights[i];
         const char      *star = strchr(w->path, '*');
-        if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first) || (w->woven.path && w->woven.first))
+        if (w->gguf_only || (w->kind == LM_HEADS && w->joint.first) || (w->interleaved.path && w->interleaved.first))
             continue;
-        if (w->woven.path) {
-            LM_TRY(add_woven(s, i, type, e));
+        if (w->interleaved.path) {
+            LM_TRY(add_interleaved(s, i, type, e));
             continue;
         }
         if (!star)
@@ -416,8 +404,9 @@ static lm_status choose_type(lm_synthesis *s, lm_dtype *out, lm_error *e)
     const lm_dtype_info *d = lm_dtype_named(s->o->type ? s->o->type : "bf16");
 
     if (!d || (d->type != LM_BF16 && d->type != LM_F16 && d->type != LM_F32))
-        return lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is none of bf16, f16, f32, which folders hold; a name that ends in .gguf "
-                       "makes a GGUF file", s->o->type);
+        return lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET,
+                       "unknown type \"%s\" for a folder; use bf16, f16 or f32, or a name ending in .gguf to write a GGUF file",
+                       s->o->type);
     *out    = d->type;
     s->type = d->name;
     return LM_OK;
@@ -426,7 +415,7 @@ static lm_status choose_type(lm_synthesis *s, lm_dtype *out, lm_error *e)
 lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
 {
     size_t   n    = strlen(path);
-    char    *name = lm_arena_strdup(&s->arena, path), *made = NULL, real[PATH_MAX];
+    char    *name = lm_arena_strdup(&s->arena, path), real[PATH_MAX], made[PATH_MAX];
     lm_dtype type = LM_BF16;
 
     if (!name)
@@ -439,11 +428,14 @@ lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
     LM_TRY(check_old(s, name, e));
     LM_TRY(list_tensors(s, type, e));
     LM_TRY(lm_prepare_making(s, e));
-    LM_TRY(make_temporary(s, name, &made, e));
+    int lock = lm_temporary_folder(name, made);
+    if (lock < 0)
+        return lm_fail_errno(e, name, "cannot be made");
     lm_status status = write_folder(s, made, e);
     if (status == LM_OK)
         status = put_in_place(s, made, name, e);
     if (status != LM_OK)
-        remove_folder(made);
+        lm_remove_folder(made);
+    close(lock);
     return status;
 }

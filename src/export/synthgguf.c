@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "export/ggufkeys.h"
+#include "export/misread.h"
 #include "export/synthesis.h"
 #include "export/vocabulary.h"
 
@@ -17,7 +18,7 @@ static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type
     const char *arch = lm_gguf_arch_of(s->family);
 
     if (!arch)
-        return lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "GGUF has no form for this family: write a folder");
+        return lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "this family cannot be stored in GGUF; write a folder instead");
     snprintf(said, sizeof said, "random weights, seed %llu: made by lamina synth", (unsigned long long)s->o->seed);
     lm_gguf_add_string(w, "general.architecture", lm_view_of(arch));
     lm_gguf_add_string(w, "general.type", LM_VIEW("model"));
@@ -32,53 +33,6 @@ static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type
     LM_TRY(lm_invent_for(s->meta, s->program->n_vocab, &s->arena, &v, e));
     lm_add_invented(w, &v);
     return LM_OK;
-}
-
-static bool near(float a, float b)
-{
-    return fabsf(a - b) <= 1e-6f * fabsf(a);
-}
-
-/* The first thing that a reader of the keys would take for another than it is; NULL: nothing. */
-static const char *misread(const lm_config *c, const lm_config *r)
-{
-    const lm_attention_spec *a = &c->attention, *b = &r->attention;
-
-    if (c->vocab_size != r->vocab_size || c->hidden != r->hidden || c->intermediate != r->intermediate || c->n_layers != r->n_layers ||
-        c->n_heads != r->n_heads || c->n_kv_heads != r->n_kv_heads || c->head_dim != r->head_dim)
-        return "sizes";
-    if (c->context_length != r->context_length)
-        return "context length";
-    if (!near(c->norm_eps, r->norm_eps))
-        return "epsilon of norms";
-    if (!near(a->scale, b->scale) || !near(a->softcap, b->softcap) || !near(a->alibi, b->alibi) || !near(c->qkv_clamp, r->qkv_clamp))
-        return "scale of scores";
-    if (a->window != b->window || (a->window && memcmp(c->full, r->full, c->n_layers * sizeof *c->full) != 0))
-        return "windows";
-    if (c->rope.dim != r->rope.dim || !near((float)c->rope.base, (float)r->rope.base) ||
-        (c->rope.type == LM_ROPE_YARN && c->rope.truncate != r->rope.truncate))
-        return "rotary embedding";
-    if (!near((float)c->rope_local.base, (float)r->rope_local.base) || memcmp(c->no_rope, r->no_rope, sizeof c->no_rope) != 0)
-        return "rotary embedding of single layers";
-    if (memcmp(c->dense, r->dense, sizeof c->dense) != 0 || c->shared_width != r->shared_width)
-        return "layers without experts, or experts of all tokens";
-    if (c->rope.pairing != r->rope.pairing && !r->rope.permuted)
-        return "pairs of rotary lanes";
-    if (c->act != r->act || !near(c->gate_limit, r->gate_limit))
-        return "activation";
-    if (c->residual_normed != r->residual_normed || c->scores_by_layer != r->scores_by_layer || c->post_norm != r->post_norm)
-        return "block";
-    if (c->tied != r->tied)
-        return "head";
-    if (c->route.n_experts != r->route.n_experts || c->route.top_k != r->route.top_k || c->route.sigmoid != r->route.sigmoid ||
-        c->route.renormalise != r->route.renormalise || !near(c->route.scale, r->route.scale) || c->expert_width != r->expert_width ||
-        (c->route.n_groups > 1 && (c->route.n_groups != r->route.n_groups || c->route.top_groups != r->route.top_groups)))
-        return "mixture of experts";
-    if (!near(c->embedding_scale, r->embedding_scale) || !near(c->residual_scale, r->residual_scale) ||
-        !near(c->final_softcap, r->final_softcap) || !near(c->embed_factor, r->embed_factor) ||
-        !near(c->logit_divisor, r->logit_divisor) || !near(c->logit_factor, r->logit_factor))
-        return "multipliers";
-    return NULL;
 }
 
 /* ---- tensors ---- */
@@ -200,7 +154,7 @@ static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_co
     if (status != LM_OK) {
         status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s", why.message);
     } else {
-        const char *what = misread(&s->config, out);
+        const char *what = lm_misread(s->program, &s->config, read, out);
         status = what ? lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "GGUF has no form for its %s", what)
                       : check_names(s, read, e);
     }

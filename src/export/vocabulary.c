@@ -183,7 +183,7 @@ static lm_status copy(lm_gguf_writer *w, const lm_container *c, uint32_t n, lm_a
     const lm_meta *m = lm_container_meta(c);
 
     if (lm_container_kind_of(c) != LM_GGUF || !lm_meta_has(m, lists[0]))
-        return lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "a GGUF file with a vocabulary is wanted");
+        return lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "requires a GGUF file with a vocabulary");
     lm_gguf_add_some(w, m, "tokenizer.", lists);
     return copy_lists(w, m, n, arena, e);
 }
@@ -195,7 +195,7 @@ lm_status lm_copy_vocabulary(lm_gguf_writer *w, const char *path, uint32_t n, lm
     lm_status     status;
 
     if (!lm_path_is_file(path) || lm_view_ends(lm_view_of(path), LM_VIEW(".json")))
-        LM_TRY_GOTO(lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "a GGUF file with a vocabulary is wanted"));
+        LM_TRY_GOTO(lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "requires a GGUF file with a vocabulary"));
     LM_TRY_GOTO(lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e));
     status = copy(w, c, n, &arena, e);
 

@@ -25,7 +25,7 @@ lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_co
     if (!c)
         return lm_fail_memory(e, "a container", sizeof *c);
     c->kind           = kind;
-    c->use_mmap       = !(o && o->no_mmap);
+    c->reading        = o ? (lm_filemap_options){ o->no_mmap, o->progress, o->progress_arg } : (lm_filemap_options){ 0 };
     c->structure_only = o && o->structure_only;
     c->path           = lm_arena_strdup(&c->arena, path);
     if (!c->path) {
@@ -55,7 +55,7 @@ void lm_container_close(lm_container *c)
     lm_free(c);
 }
 
-lm_status lm_container_add_file(lm_container *c, const char *path, uint32_t *part, lm_error *e)
+lm_status lm_container_reserve_file(lm_container *c, lm_error *e)
 {
     if (c->n_files == c->files_capacity) {
         size_t      capacity = c->files_capacity ? c->files_capacity * 2 : 4;
@@ -65,7 +65,13 @@ lm_status lm_container_add_file(lm_container *c, const char *path, uint32_t *par
         c->files          = grown;
         c->files_capacity = capacity;
     }
-    LM_TRY(lm_filemap_open(path, c->use_mmap, &c->files[c->n_files], e));
+    return LM_OK;
+}
+
+lm_status lm_container_add_file(lm_container *c, const char *path, uint32_t *part, lm_error *e)
+{
+    LM_TRY(lm_container_reserve_file(c, e));
+    LM_TRY(lm_filemap_open_with(path, &c->reading, &c->files[c->n_files], e));
     *part = (uint32_t)c->n_files++;
     return LM_OK;
 }
@@ -222,7 +228,7 @@ done:
 static const struct {
     const char *head;
     const char *what, *hint;
-} strangers[] = {
+} foreign[] = {
     { "version https://git-", "a Git LFS pointer, not the file itself", "git lfs pull" },
     { "PK\3\4", "a zip archive, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
     { "lmgg", "GGML from before GGUF", "convert the original model again" },
@@ -233,14 +239,14 @@ static const struct {
     { "\x80\2", "a Python pickle, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
 };
 
-static lm_status refuse_strangers(const char *path, const uint8_t *head, size_t n, lm_error *e)
+static lm_status refuse_foreign(const char *path, const uint8_t *head, size_t n, lm_error *e)
 {
-    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
-        size_t size = strlen(strangers[i].head);
-        if (n < size || memcmp(head, strangers[i].head, size))
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        size_t size = strlen(foreign[i].head);
+        if (n < size || memcmp(head, foreign[i].head, size))
             continue;
-        lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "%s", strangers[i].what);
-        lm_fail_hint(e, "%s", strangers[i].hint);
+        lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "%s", foreign[i].what);
+        lm_fail_hint(e, "%s", foreign[i].hint);
         lm_fail_in(e, path);
         return LM_UNSUPPORTED;
     }
@@ -270,7 +276,7 @@ lm_status lm_container_open(const char *path, const lm_container_options *o, lm_
     if (lm_path_is_folder(path))
         return lm_safetensors_open(path, o, out, e);
     LM_TRY(read_head(path, head, &n, e));
-    LM_TRY(refuse_strangers(path, head, n, e));
+    LM_TRY(refuse_foreign(path, head, n, e));
     if (n >= 4 && !memcmp(head, "GGUF", 4))
         return lm_gguf_open(path, o, out, e);
     if (lm_view_ends(name, LM_VIEW(".safetensors")) || (n > 8 && head[8] == '{' && !head[7] && !head[6] && !head[5]))
@@ -284,10 +290,29 @@ lm_status lm_container_open(const char *path, const lm_container_options *o, lm_
     return LM_BAD_MODEL;
 }
 
+lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o, lm_container **out, lm_error *e)
+{
+    uint8_t   head[HEAD];
+    size_t    n      = file->size < HEAD ? file->size : HEAD;
+    lm_status status = lm_container_copy(file, 0, n, head, e);
+
+    if (status == LM_OK)
+        status = refuse_foreign(file->path, head, n, e);
+    if (status == LM_OK && (n < 4 || memcmp(head, "GGUF", 4) != 0)) {
+        status = lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "is no GGUF file; other models are opened by path");
+        lm_fail_in(e, file->path);
+    }
+    if (status == LM_OK)
+        return lm_gguf_open_file(file, o, out, e);
+    lm_filemap_close(file);
+    return status;
+}
+
 /* ---- looking ---- */
 
 lm_container_kind     lm_container_kind_of(const lm_container *c) { return c->kind; }
 const char           *lm_container_path(const lm_container *c) { return c->path; }
+const char           *lm_container_warning(const lm_container *c) { return c->warning; }
 const lm_meta        *lm_container_meta(const lm_container *c) { return c->meta; }
 size_t                lm_container_n_tensors(const lm_container *c) { return c->n_tensors; }
 size_t                lm_container_n_files(const lm_container *c) { return c->n_files; }
@@ -361,7 +386,7 @@ static lm_status read_document(const lm_container *c, const char *name, char **p
     if (lstat(*path, &link) != 0)
         return errno == ENOENT || errno == ENOTDIR ? LM_OK : lm_fail_errno(e, *path, "cannot be read");
     if (S_ISLNK(link.st_mode) && stat(*path, &link) && errno == ENOENT) {
-        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a missing file; the download is incomplete");
         lm_fail_in(e, *path);
         return LM_BAD_MODEL;
     }

@@ -30,6 +30,8 @@ typedef struct lm_container lm_container;
 
 typedef struct lm_container_options {
     bool no_mmap;                    /* read the files into memory */
+    bool (*progress)(void *arg, double fraction);    /* while one is read so; false: stop, LM_CANCELLED. May be NULL */
+    void *progress_arg;
     bool structure_only;             /* a folder without weights, or a config.json alone, will do; no weights are looked at */
 } lm_container_options;
 
@@ -37,10 +39,15 @@ typedef struct lm_container_options {
  * LM_NOT_FOUND: the path does not exist. LM_IO: it cannot be read. LM_BAD_MODEL, LM_UNSUPPORTED: what is there is broken, or of a kind
  * that this program does not read. */
 lm_status lm_container_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
+/* The same of one file that is open already, which is the container's then (on failure it is closed): a GGUF file that is not split. */
+lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o, lm_container **out, lm_error *e);
 void      lm_container_close(lm_container *c);
 
 lm_container_kind lm_container_kind_of(const lm_container *c);
 const char       *lm_container_path(const lm_container *c);
+
+/* What was unusual while it was opened; NULL: nothing. */
+const char *lm_container_warning(const lm_container *c);
 
 /* GGUF: all keys. Folder: config.json (LM_SAFETENSORS files alone: the header's __metadata__). Never NULL. */
 const lm_meta *lm_container_meta(const lm_container *c);

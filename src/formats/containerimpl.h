@@ -27,7 +27,8 @@ struct lm_container {
     lm_arena          arena;
     char             *path;
     char             *folder;                /* of the JSON files; NULL: none */
-    bool              use_mmap, structure_only;
+    lm_filemap_options reading;              /* of files */
+    bool              structure_only;
     lm_filemap       *files;
     size_t            n_files, files_capacity;
     lm_tensor_info   *tensors;
@@ -36,11 +37,14 @@ struct lm_container {
     lm_meta          *meta;
     bool              meta_borrowed;         /* it belongs to a document */
     lm_document      *documents;
+    const char       *warning;               /* NULL: nothing is unusual */
 };
 
 lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_container_options *o, lm_container **out,
                            lm_error *e);
 
+/* Room for one more file. */
+lm_status lm_container_reserve_file(lm_container *c, lm_error *e);
 /* Map one more file; `*part` is its number. */
 lm_status lm_container_add_file(lm_container *c, const char *path, uint32_t *part, lm_error *e);
 /* One more tensor, already checked against its file; `t->name` must live as long as the container. */

@@ -30,13 +30,13 @@ const lm_file_type *lm_file_type_at(size_t i)
 
 static lm_status unknown(const char *name, lm_error *e)
 {
-    lm_buf list = { 0 };
+    lm_text list = { 0 };
 
     for (size_t i = 0; lm_file_type_at(i); i++)
-        lm_buf_printf(&list, "%s%s", i ? ", " : "", types[i].name);
+        lm_text_printf(&list, "%s%s", i ? ", " : "", types[i].name);
     lm_status status = list.failed ? lm_fail_memory(e, "type", 0)
                                    : lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of %s", name, list.data);
-    lm_buf_free(&list);
+    lm_text_free(&list);
     return status;
 }
 

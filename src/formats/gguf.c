@@ -47,11 +47,11 @@ static lm_status read_header(lm_cursor *c, gguf_header *out, lm_error *e)
         return lm_fail(e, LM_UNSUPPORTED, "version", 4, "a big-endian GGUF file");
     if (version == 1) {
         s = lm_fail(e, LM_UNSUPPORTED, "version", 4, "GGUF version 1");
-        lm_fail_hint(e, "convert it again: versions 2 and 3 are in use since 2023");
+        lm_fail_hint(e, "convert the model again with a current tool");
         return s;
     }
     if (version != 2 && version != 3)
-        return lm_fail(e, LM_UNSUPPORTED, "version", 4, "GGUF version %" PRIu32 ", this program reads 2 and 3", version);
+        return lm_fail(e, LM_UNSUPPORTED, "version", 4, "GGUF version %" PRIu32 ", supported: 2 and 3", version);
     LM_TRY(lm_cursor_u64(c, "number of tensors", &h.n_tensors, e));
     LM_TRY(lm_cursor_u64(c, "number of keys", &h.n_keys, e));
     if (h.n_tensors > lm_cursor_left(c) / MIN_TENSOR_BYTES)
@@ -238,16 +238,17 @@ static lm_status read_directory(lm_container *x, lm_cursor *c, uint32_t part, ui
     return place_tensors(x, first, data_start, x->files[part].size, e);
 }
 
-static lm_status read_part(lm_container *x, const char *path, lm_meta **out, lm_error *e)
+/* The last file of the container. */
+static lm_status read_part(lm_container *x, lm_meta **out, lm_error *e)
 {
-    uint32_t    part;
+    uint32_t    part  = (uint32_t)x->n_files - 1;
+    const char *path  = x->files[part].path;
     uint8_t    *bytes = NULL;
     lm_meta    *m = NULL;
     lm_cursor   c = { .file = path };
     gguf_header h = { 0 };
     lm_status   status;
 
-    LM_TRY(lm_container_add_file(x, path, &part, e));
     LM_TRY_GOTO(load_head(&x->files[part], &bytes, &c.size, e));
     c.data = bytes;
     status = read_header(&c, &h, e);
@@ -323,12 +324,23 @@ static lm_status check_part(const lm_meta *first, const lm_meta *m, const split_
     return LM_OK;
 }
 
+/* Named by the part that was given. */
+static lm_status lack_part(const char *given, const char *path, const split_name *s, unsigned no, lm_error *e)
+{
+    const char *slash = strrchr(path, '/');
+
+    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "is part %u of %u, and part %u is missing: %s", s->no, s->count, no,
+            slash ? slash + 1 : path);
+    return lm_fail_in(e, given);
+}
+
 static lm_status read_split(lm_container *x, const split_name *s, lm_error *e)
 {
     lm_status status = LM_OK;
     lm_meta  *m = NULL;
     char     *path = NULL;
     uint64_t  total;
+    uint32_t  part;
 
     if (!s->no || s->no > s->count || s->count > LM_MAX_FILES)
         return lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "part %u of %u", s->no, s->count);
@@ -337,8 +349,9 @@ static lm_status read_split(lm_container *x, const split_name *s, lm_error *e)
         if (!path)
             LM_TRY_GOTO(lm_fail_memory(e, "a file name", s->prefix));
         if (no != s->no && !lm_path_is_file(path))
-            LM_TRY_GOTO(lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "part %u of %u is not there", no, s->count));
-        LM_TRY_GOTO(read_part(x, path, &m, e));
+            LM_TRY_GOTO(lack_part(x->path, path, s, no, e));
+        LM_TRY_GOTO(lm_container_add_file(x, path, &part, e));
+        LM_TRY_GOTO(read_part(x, &m, e));
         LM_TRY_GOTO(check_part(x->meta ? x->meta : m, m, s, no, e));
         if (x->meta)
             lm_meta_free(m);
@@ -366,7 +379,7 @@ static lm_status read_single(lm_container *x, lm_error *e)
 {
     uint32_t count = 1;
 
-    LM_TRY(read_part(x, x->path, &x->meta, e));
+    LM_TRY(read_part(x, &x->meta, e));
     if (lm_meta_has(x->meta, "split.count"))
         LM_TRY(lm_meta_u32(x->meta, "split.count", 0, LM_MAX_FILES, &count, e));
     if (count > 1)
@@ -380,12 +393,15 @@ lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_conta
     lm_container *x;
     lm_status     status;
     split_name    s;
+    uint32_t      part;
 
     LM_TRY(lm_container_new(path, LM_GGUF, o, &x, e));
     if (read_split_name(path, &s) && s.count > 1)
         LM_TRY_GOTO(read_split(x, &s, e));
-    else
+    else {
+        LM_TRY_GOTO(lm_container_add_file(x, path, &part, e));
         LM_TRY_GOTO(read_single(x, e));
+    }
     LM_TRY_GOTO(lm_container_seal(x, e));
     *out = x;
     return LM_OK;
@@ -393,5 +409,29 @@ lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_conta
 done:
     lm_container_close(x);
     lm_fail_in(e, path);
+    return status;
+}
+
+lm_status lm_gguf_open_file(lm_filemap *file, const lm_container_options *o, lm_container **out, lm_error *e)
+{
+    lm_container *x      = NULL;
+    lm_status     status = lm_container_new(file->path, LM_GGUF, o, &x, e);
+
+    if (status == LM_OK)
+        status = lm_container_reserve_file(x, e);
+    if (status != LM_OK) {
+        lm_filemap_close(file);
+        lm_container_close(x);
+        return status;
+    }
+    x->files[x->n_files++] = *file;
+    LM_TRY_GOTO(read_single(x, e));
+    LM_TRY_GOTO(lm_container_seal(x, e));
+    *out = x;
+    return LM_OK;
+
+done:
+    lm_fail_in(e, x->path);
+    lm_container_close(x);
     return status;
 }

@@ -11,6 +11,8 @@
 
 /* The reader: lm_container_open calls it. */
 lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
+/* Of lm_container_open_file: takes the file in any case. */
+lm_status lm_gguf_open_file(lm_filemap *file, const lm_container_options *o, lm_container **out, lm_error *e);
 
 /* The writer. Add keys and tensor headers first, then `begin`, then the data of every tensor in the same order, then
  * `commit`. Nothing is seen under `path` before that. What goes wrong while adding (no memory, a key or a tensor twice, a

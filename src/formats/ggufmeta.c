@@ -49,6 +49,16 @@ static lm_status skip_string(lm_cursor *c, const char *key, lm_error *e)
     return lm_cursor_string(c, key, GGUF_MAX_STRING, &v, e);
 }
 
+/* A byte of a boolean is 0 or 1: a reader that takes "not 0" for true and one that looks at the lowest bit would differ. */
+static lm_status check_booleans(lm_view bytes, const char *key, size_t at, lm_error *e)
+{
+    for (size_t i = 0; i < bytes.size; i++)
+        if ((unsigned char)bytes.data[i] > 1)
+            return lm_fail(e, LM_BAD_MODEL, key, (int64_t)(at + i), "a boolean of %u, which is neither 0 nor 1",
+                           (unsigned char)bytes.data[i]);
+    return LM_OK;
+}
+
 static lm_status skip_array(lm_cursor *c, const char *key, lm_error *e)
 {
     uint32_t element;
@@ -65,8 +75,10 @@ static lm_status skip_array(lm_cursor *c, const char *key, lm_error *e)
     if (n > lm_cursor_left(c) / (element == GGUF_STRING ? 8 : type_bytes[element]))
         return lm_fail(e, LM_BAD_MODEL, key, (int64_t)at, "an array of %" PRIu64 " elements, only %zu bytes are left", n,
                        lm_cursor_left(c));
-    if (element != GGUF_STRING)
-        return lm_cursor_view(c, key, n * type_bytes[element], &v, e);
+    if (element != GGUF_STRING) {
+        LM_TRY(lm_cursor_view(c, key, n * type_bytes[element], &v, e));
+        return element == GGUF_BOOL ? check_booleans(v, key, at + 12, e) : LM_OK;
+    }
     for (uint64_t i = 0; i < n; i++)
         LM_TRY(skip_string(c, key, e));
     return LM_OK;
@@ -75,6 +87,7 @@ static lm_status skip_array(lm_cursor *c, const char *key, lm_error *e)
 lm_status lm_gguf_skip_value(lm_cursor *c, uint32_t type, const char *key, lm_error *e)
 {
     lm_view v;
+    size_t  at = c->at;
 
     if (type >= GGUF_TYPES)
         return lm_fail(e, LM_BAD_MODEL, key, (int64_t)c->at, "unknown value type %" PRIu32, type);
@@ -82,7 +95,8 @@ lm_status lm_gguf_skip_value(lm_cursor *c, uint32_t type, const char *key, lm_er
         return skip_string(c, key, e);
     if (type == GGUF_ARRAY)
         return skip_array(c, key, e);
-    return lm_cursor_view(c, key, type_bytes[type], &v, e);
+    LM_TRY(lm_cursor_view(c, key, type_bytes[type], &v, e));
+    return type == GGUF_BOOL ? check_booleans(v, key, at, e) : LM_OK;
 }
 
 lm_status lm_gguf_key_name(lm_cursor *c, lm_view *out, lm_error *e)

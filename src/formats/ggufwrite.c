@@ -20,7 +20,7 @@ struct lm_gguf_writer {
     lm_arena        arena;
     char           *path;
     lm_outfile     *file;
-    lm_buf          keys, directory;     /* as they will stand in the file */
+    lm_text          keys, directory;     /* as they will stand in the file */
     uint64_t        n_keys;
     lm_map         *names;               /* of keys and tensors, told apart by their first byte */
     written_tensor *tensors;
@@ -57,8 +57,8 @@ void lm_gguf_abort(lm_gguf_writer *w)
     if (!w)
         return;
     lm_outfile_abort(w->file);
-    lm_buf_free(&w->keys);
-    lm_buf_free(&w->directory);
+    lm_text_free(&w->keys);
+    lm_text_free(&w->directory);
     lm_map_free(w->names);
     lm_free(w->tensors);
     lm_arena_free(&w->arena);
@@ -67,19 +67,19 @@ void lm_gguf_abort(lm_gguf_writer *w)
 
 /* ---- little-endian pieces ---- */
 
-static void put(lm_buf *b, uint64_t v, size_t bytes)
+static void put(lm_text *b, uint64_t v, size_t bytes)
 {
     uint8_t p[8];
 
     for (size_t i = 0; i < bytes; i++)
         p[i] = (uint8_t)(v >> 8 * i);
-    lm_buf_add(b, p, bytes);
+    lm_text_add(b, p, bytes);
 }
 
-static void put_string(lm_buf *b, lm_view v)
+static void put_string(lm_text *b, lm_view v)
 {
     put(b, v.size, 8);
-    lm_buf_add_view(b, v);
+    lm_text_add_view(b, v);
 }
 
 static uint32_t float_bits(float v)
@@ -212,7 +212,7 @@ void lm_gguf_add_some(lm_gguf_writer *w, const lm_meta *m, const char *prefix, c
             continue;
         if (!claim(w, 'k', key))
             return;
-        lm_buf_add_view(&w->keys, lm_gguf_raw_entry(m, i));
+        lm_text_add_view(&w->keys, lm_gguf_raw_entry(m, i));
         w->n_keys++;
     }
 }
@@ -324,7 +324,7 @@ static const uint8_t zeros[ALIGNMENT];
 
 lm_status lm_gguf_begin(lm_gguf_writer *w, lm_error *e)
 {
-    lm_buf    head = { 0 };
+    lm_text    head = { 0 };
     lm_status status;
 
     if (w->keys.failed || w->directory.failed)
@@ -338,7 +338,7 @@ lm_status lm_gguf_begin(lm_gguf_writer *w, lm_error *e)
         return w->error.code;
     }
     w->begun = true;
-    lm_buf_add_str(&head, "GGUF");
+    lm_text_add_str(&head, "GGUF");
     put(&head, VERSION, 4);
     put(&head, w->n_tensors, 8);
     put(&head, w->n_keys, 8);
@@ -351,7 +351,7 @@ lm_status lm_gguf_begin(lm_gguf_writer *w, lm_error *e)
     LM_TRY_GOTO(lm_outfile_write(w->file, zeros, (ALIGNMENT - size % ALIGNMENT) % ALIGNMENT, e));
 
 done:
-    lm_buf_free(&head);
+    lm_text_free(&head);
     return status;
 }
 

@@ -79,7 +79,7 @@ static lm_status cache_folder(lm_arena *a, char **out, lm_error *e)
         *out = lm_arena_printf(a, "%s%s", v, places[i].below);
         return *out ? LM_OK : lm_fail_memory(e, "a path", strlen(v));
     }
-    return lm_fail(e, LM_NOT_FOUND, "HOME", LM_NO_OFFSET, "not set, so there is no cache to look in");
+    return lm_fail(e, LM_NOT_FOUND, "HOME", LM_NO_OFFSET, "not set; no cache to search");
 }
 
 lm_status lm_hub_cache(char **out, lm_error *e)
@@ -224,7 +224,7 @@ static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, cons
     else if (!found || found > 1)
         lm_fail(e, LM_NOT_FOUND, text, LM_NO_OFFSET, "it has %zu GGUF files: name one with :TYPE, or by its path", l->n);
     else if (stat(*out, &st)) {
-        lm_fail(e, LM_BAD_MODEL, text, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
+        lm_fail(e, LM_BAD_MODEL, text, LM_NO_OFFSET, "a link to a missing file; the download is incomplete");
         lm_fail_in(e, *out);
         return LM_BAD_MODEL;
     } else {

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "formats/containerimpl.h"
 #include "formats/jsonread.h"
 #include "formats/metasource.h"
@@ -372,8 +371,8 @@ static lm_status compare_with_index(lm_container *x, const shard_index *s, lm_er
     for (size_t i = 0; i < x->n_tensors; i++)
         unlisted += !lm_map_get(s->tensors, lm_view_of(x->tensors[i].name), &shard);
     if (unlisted)
-        lm_log(LM_LOG_WARNING, "%s: %zu tensors of its files are not in the index", s->j.file, unlisted);
-    return LM_OK;
+        x->warning = lm_arena_printf(&x->arena, "%s: %zu tensors of its files are not in the index", s->j.file, unlisted);
+    return unlisted && !x->warning ? lm_fail_memory(e, "a warning", 0) : LM_OK;
 }
 
 static lm_status exists(const char *path, bool *out, lm_error *e)
@@ -383,7 +382,7 @@ static lm_status exists(const char *path, bool *out, lm_error *e)
     *out = !stat(path, &st);
     if (*out || lstat(path, &st))
         return LM_OK;
-    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a file that is not there: the download is incomplete");
+    lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "a link to a missing file; the download is incomplete");
     lm_fail_in(e, path);
     return LM_BAD_MODEL;
 }
@@ -406,7 +405,7 @@ static lm_status read_shards(lm_container *x, const char *index_path, lm_error *
             LM_TRY_GOTO(lm_fail_memory(e, "a file name", s.files[i].size));
         LM_TRY_GOTO(exists(path, &there, e));
         if (!there) {
-            status = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "named in the index, but not there");
+            status = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "named in the index, but missing");
             lm_fail_in(e, path);
             goto done;
         }

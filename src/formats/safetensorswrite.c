@@ -16,7 +16,7 @@ struct lm_safetensors_writer {
     lm_arena    arena;
     char       *path;
     lm_outfile *file;
-    lm_buf      meta, tensors;       /* JSON members */
+    lm_text      meta, tensors;       /* JSON members */
     lm_map     *names;
     uint64_t    data_size, written;
     bool        begun;
@@ -48,26 +48,26 @@ void lm_safetensors_abort(lm_safetensors_writer *w)
     if (!w)
         return;
     lm_outfile_abort(w->file);
-    lm_buf_free(&w->meta);
-    lm_buf_free(&w->tensors);
+    lm_text_free(&w->meta);
+    lm_text_free(&w->tensors);
     lm_map_free(w->names);
     lm_arena_free(&w->arena);
     lm_free(w);
 }
 
-static void put_json_string(lm_buf *b, lm_view v)
+static void put_json_string(lm_text *b, lm_view v)
 {
-    lm_buf_add_char(b, '"');
+    lm_text_add_char(b, '"');
     for (size_t i = 0; i < v.size; i++) {
         unsigned char c = (unsigned char)v.data[i];
         if (c < 0x20 || c == 0x7f)
-            lm_buf_printf(b, "\\u%04x", c);
+            lm_text_printf(b, "\\u%04x", c);
         else if (c == '"' || c == '\\')
-            lm_buf_printf(b, "\\%c", c);
+            lm_text_printf(b, "\\%c", c);
         else
-            lm_buf_add_char(b, (char)c);
+            lm_text_add_char(b, (char)c);
     }
-    lm_buf_add_char(b, '"');
+    lm_text_add_char(b, '"');
 }
 
 /* A name is taken once. `sort`: 'm' for metadata, 't' for tensors. */
@@ -94,9 +94,9 @@ void lm_safetensors_add_meta(lm_safetensors_writer *w, const char *key, const ch
         lm_fail(&w->error, LM_USAGE, key, LM_NO_OFFSET, "its value is not UTF-8");
         return;
     }
-    lm_buf_add_str(&w->meta, w->meta.size ? "," : "");
+    lm_text_add_str(&w->meta, w->meta.size ? "," : "");
     put_json_string(&w->meta, lm_view_of(key));
-    lm_buf_add_char(&w->meta, ':');
+    lm_text_add_char(&w->meta, ':');
     put_json_string(&w->meta, lm_view_of(value));
 }
 
@@ -130,12 +130,12 @@ static lm_status declare(lm_safetensors_writer *w, lm_tensor_info *t, lm_error *
     if (!lm_add_u64(w->data_size, t->bytes, &end))
         return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "the size of the file does not fit 64 bits");
 
-    lm_buf_add_str(&w->tensors, w->tensors.size ? "," : "");
+    lm_text_add_str(&w->tensors, w->tensors.size ? "," : "");
     put_json_string(&w->tensors, lm_view_of(t->name));
-    lm_buf_printf(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[", type);
+    lm_text_printf(&w->tensors, ":{\"dtype\":\"%s\",\"shape\":[", type);
     for (uint32_t i = 0; i < t->n_dims; i++)
-        lm_buf_printf(&w->tensors, "%s%" PRIu64, i ? "," : "", t->dims[i]);
-    lm_buf_printf(&w->tensors, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", w->data_size, end);
+        lm_text_printf(&w->tensors, "%s%" PRIu64, i ? "," : "", t->dims[i]);
+    lm_text_printf(&w->tensors, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", w->data_size, end);
     w->data_size = end;
     return LM_OK;
 }
@@ -153,7 +153,7 @@ void lm_safetensors_add_tensor(lm_safetensors_writer *w, const char *name, lm_dt
 
 lm_status lm_safetensors_begin(lm_safetensors_writer *w, lm_error *e)
 {
-    lm_buf    head = { 0 };
+    lm_text    head = { 0 };
     uint8_t   length[8];
     lm_status status = LM_OK;
 
@@ -166,16 +166,16 @@ lm_status lm_safetensors_begin(lm_safetensors_writer *w, lm_error *e)
         return w->error.code;
     }
     w->begun = true;
-    lm_buf_add_char(&head, '{');
+    lm_text_add_char(&head, '{');
     if (w->meta.size) {
-        lm_buf_add_str(&head, "\"__metadata__\":{");
-        lm_buf_add_view(&head, lm_buf_view(&w->meta));
-        lm_buf_add_str(&head, w->tensors.size ? "}," : "}");
+        lm_text_add_str(&head, "\"__metadata__\":{");
+        lm_text_add_view(&head, lm_text_view(&w->meta));
+        lm_text_add_str(&head, w->tensors.size ? "}," : "}");
     }
-    lm_buf_add_view(&head, lm_buf_view(&w->tensors));
-    lm_buf_add_char(&head, '}');
+    lm_text_add_view(&head, lm_text_view(&w->tensors));
+    lm_text_add_char(&head, '}');
     while (head.size % HEADER_ALIGNMENT && !head.failed)
-        lm_buf_add_char(&head, ' ');
+        lm_text_add_char(&head, ' ');
     if (head.failed || w->meta.failed || w->tensors.failed)
         LM_TRY_GOTO(lm_fail_memory(e, "a safetensors header", head.size));
     for (size_t i = 0; i < sizeof length; i++)
@@ -184,7 +184,7 @@ lm_status lm_safetensors_begin(lm_safetensors_writer *w, lm_error *e)
     LM_TRY_GOTO(lm_outfile_write(w->file, head.data, head.size, e));
 
 done:
-    lm_buf_free(&head);
+    lm_text_free(&head);
     return status;
 }
 

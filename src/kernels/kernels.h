@@ -111,7 +111,7 @@ typedef struct lm_kv_shape {
 } lm_kv_shape;
 
 /* Bytes of what `queries` have of one range: values [queries][v_dim], then the maximum and the sum of each, all float32. */
-static inline uint64_t lm_attention_part_bytes(const lm_kv_shape *kv, uint64_t queries)
+static inline uint64_t lm_attention_partial_bytes(const lm_kv_shape *kv, uint64_t queries)
 {
     return queries * ((((uint64_t)kv->v_dim + 2) * sizeof(float) + 63) & ~UINT64_C(63));
 }
@@ -156,10 +156,10 @@ typedef struct lm_attention_kernels {
     /* Positions 0 to LM_RANGE - 1 are range 0, and so on. In each range that a row sees an online softmax goes page by page in
      * rising order; the ranges are merged in rising order. A row's result does not depend on `rows`. */
     void     (*run)(const lm_attention_args *a);
-    /* The same in pieces, to the bit: what all rows have of one range, `out` and `sinks` unused; and `out` of `n` such parts, which lie
+    /* The same in pieces, to the bit: what all rows have of one range, `out` and `sinks` unused; and `out` of `n` such partials, which lie
      * side by side, of the ranges from the first that row 0 sees to the last that the last row sees. */
-    void     (*run_range)(const lm_attention_args *a, uint32_t range, void *part);
-    void     (*merge)(const lm_attention_args *a, const void *parts, uint32_t n);
+    void     (*run_range)(const lm_attention_args *a, uint32_t range, void *partial);
+    void     (*merge)(const lm_attention_args *a, const void *partials, uint32_t n);
 } lm_attention_kernels;
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

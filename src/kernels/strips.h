@@ -70,8 +70,8 @@ typedef struct lm_unit_at {
 
 /* Scales of eight units of a strip as bytes [16 or 8][R]: where they are, or for six bits spread to `to`, each less `offset`.
  * `scales`: bytes of a row. Fast where that is a constant. */
-static inline __attribute__((always_inline)) const uint8_t *lm_strip_scales(const uint8_t *restrict from, const uint32_t scales,
-                                                                            const uint8_t offset, uint8_t *restrict to)
+static inline __attribute__((always_inline)) const uint8_t *
+lm_strip_scales(const uint8_t *restrict from, const uint32_t scales, const uint8_t offset, uint8_t *restrict to)
 {
     const uint32_t quarter = scales / 3 * LM_STRIP_ROWS;
 

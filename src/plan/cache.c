@@ -37,7 +37,7 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     return LM_OK;
 }
 
-/* A window needs the pages of its keys, of what it can be taken back by, of a step's rows, and the two that its ends fall into. */
+/* A window needs the pages of its keys, of what it can be taken back by, of a pass's rows, and the two that its ends fall into. */
 static uint64_t pages_of_sequence(const lm_plan *plan, const lm_kv_group *g)
 {
     uint64_t all = g->pages_per_sequence, some;
@@ -65,7 +65,7 @@ lm_status lm_plan_cache(lm_plan *plan, lm_error *e)
         g->offset = plan->kv_bytes;
         if (g->n_pages > UINT32_MAX / 2 || !lm_mul_u64(g->n_pages, g->page_bytes, &bytes) ||
             !lm_add_u64(plan->kv_bytes, bytes, &plan->kv_bytes) || plan->kv_bytes > INT64_MAX)
-            return lm_fail(e, LM_NO_FIT, "cache", LM_NO_OFFSET, "more bytes than can be addressed");
+            return lm_fail(e, LM_NO_FIT, "cache", LM_NO_OFFSET, "size exceeds the address space");
     }
     return LM_OK;
 }

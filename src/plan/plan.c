@@ -18,23 +18,22 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
     lm_placement    *at   = &c->plan->weights[i];
     lm_dtype         type = c->o->types[i];
     const lm_kernels *k   = c->o->kernels;
-    bool             many = w->kind == LM_EXPERTS || w->kind == LM_HEADS, turned = c->o->turned && c->o->turned[i];
-    uint64_t         row, bytes, n = many ? w->dims[0] : 1, outs = w->dims[many], cols = w->dims[many + 1];
+    bool             transposed = c->o->transposed && c->o->transposed[i];
+    uint64_t         row, bytes, n = lm_weight_matrices(w), outs = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
 
-    /* Blocks lie along a row and cannot be turned: their values can. */
-    if (w->kind == LM_HEADS && turned && lm_dtype_of(type)->block != 1)
+    /* Blocks lie along a row and cannot be transposed: their values can. */
+    if (w->kind == LM_HEADS && transposed && lm_dtype_of(type)->block != 1)
         type = c->o->exact ? LM_F32 : LM_F16;
     at->matmul = (uint32_t)type < LM_DTYPE_SLOTS ? (c->o->exact ? k->exact[type] : k->fast[type]) : NULL;
     if (!at->matmul)
-        return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no kernel multiplies a matrix stored as %s", lm_dtype_of(type)->name);
+        return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no kernel for matrices of type %s", lm_dtype_of(type)->name);
     if (!lm_dtype_row_bytes(type, cols, &row) || !lm_mul_u64(row, outs, &bytes) || !lm_mul_u64(bytes, n, &bytes))
         return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", cols,
                        lm_dtype_of(type)->name);
-    at->type  = type;
+    bool packed   = at->matmul->packed_bytes && (!c->o->no_repack || transposed);
+    at->type      = type;
     at->row_bytes = row;
-    at->kind      = at->matmul->packed_bytes && (!c->o->no_repack || turned) ? LM_PACKED
-                    : turned                                                 ? LM_TURNED
-                                                                             : LM_MAPPED;
+    at->kind      = packed ? LM_PACKED : transposed ? LM_TRANSPOSED : LM_MAPPED;
     at->bytes     = at->kind == LM_PACKED ? at->matmul->packed_bytes(outs, cols) * n : bytes;
     if (at->kind == LM_MAPPED) {
         c->plan->mapped_bytes += at->bytes;
@@ -93,9 +92,8 @@ static uint64_t worker_bytes(const lm_compiler *c)
         }
         if (n->code == LM_OP_ATTENTION) {
             const lm_attention_spec *s = &n->attention.spec;
-            uint32_t group             = s->n_heads / s->n_kv_heads;
-            most = larger(most, c->plan->attention->scratch_bytes(&c->plan->layers[n->attention.cache].shape,
-                                                                       group < LM_QUERY_HEADS ? group : LM_QUERY_HEADS));
+            uint32_t group = s->n_heads / s->n_kv_heads, together = group < LM_QUERY_HEADS ? group : LM_QUERY_HEADS;
+            most = larger(most, c->plan->attention->scratch_bytes(&c->plan->layers[n->attention.cache].shape, together));
         }
     }
     for (uint32_t t = 0; t < c->p->n_ropes; t++)
@@ -104,7 +102,7 @@ static uint64_t worker_bytes(const lm_compiler *c)
 }
 
 /* Of the layer that takes most, with the rows and ranges that are ever split. */
-static uint64_t parts_bytes(const lm_compiler *c)
+static uint64_t partial_bytes(const lm_compiler *c)
 {
     uint64_t most = 0, rows = c->o->rows < LM_SPLIT_ROWS ? c->o->rows : LM_SPLIT_ROWS;
 
@@ -114,7 +112,7 @@ static uint64_t parts_bytes(const lm_compiler *c)
             continue;
         const lm_kv_layer *l = &c->plan->layers[c->p->nodes[i].attention.cache];
         if (l->ranges > 1)
-            most = larger(most, lm_attention_part_bytes(&l->shape, rows * s->n_heads) * l->ranges);
+            most = larger(most, lm_attention_partial_bytes(&l->shape, rows * s->n_heads) * l->ranges);
     }
     return most;
 }
@@ -149,7 +147,7 @@ static void place_state(lm_compiler *c)
     s->frequencies  = reserve(&at, lanes * 4);
     s->slopes       = reserve(&at, slopes * 4);
     s->ranges_done  = reserve(&at, (uint64_t)lm_unsplit_items(o->workers) * 4);
-    s->parts        = reserve(&at, parts_bytes(c));
+    s->partials     = reserve(&at, partial_bytes(c));
     s->worker_bytes = worker_bytes(c);
     s->workers      = reserve(&at, s->worker_bytes * o->workers);
     plan->slab_bytes = at;
@@ -167,7 +165,7 @@ lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e)
 static lm_status check_options(const lm_program *p, const lm_plan_options *o, lm_error *e)
 {
     if (o->rows < 1 || o->rows > 65536)
-        return lm_fail(e, LM_USAGE, "rows", LM_NO_OFFSET, "%u rows in a step; 1 to 65536 are possible", o->rows);
+        return lm_fail(e, LM_USAGE, "rows", LM_NO_OFFSET, "%u rows in a forward pass; 1 to 65536 are possible", o->rows);
     if (o->logit_rows < 1 || o->logit_rows > o->rows)
         return lm_fail(e, LM_USAGE, "logit_rows", LM_NO_OFFSET, "%u rows with logits of %u", o->logit_rows, o->rows);
     if (o->sequences < 1 || o->sequences > 65536)

@@ -16,7 +16,7 @@
  * are shared by the workers. */
 #define LM_QUERY_HEADS 8
 
-/* Steps of so few rows split attention by ranges of positions too, while there are fewer items a worker without. */
+/* Forward passes of so few rows split attention by ranges of positions too, while there are fewer items a worker without. */
 enum { LM_SPLIT_ROWS = 8, LM_SPLIT_ITEMS = 4 };
 
 /* Items of a tile of rows: up to LM_QUERY_HEADS query heads of one key/value head. */
@@ -37,7 +37,7 @@ static inline bool lm_attention_splits(const lm_attention_spec *s, uint32_t tile
 }
 
 typedef struct lm_plan_options {
-    uint32_t          rows;              /* most rows in a step */
+    uint32_t          rows;              /* most rows in a forward pass */
     uint32_t          logit_rows;        /* most of them that want logits */
     uint32_t          sequences;
     uint32_t          context;           /* positions of a sequence */
@@ -50,7 +50,7 @@ typedef struct lm_plan_options {
     uint32_t          workers;
     const lm_kernels *kernels;
     const lm_dtype   *types;             /* [n_weights]: how each weight is stored */
-    const bool       *turned;            /* [n_weights]: stored [in, out] (LM_HEADS: each head's); NULL: none is */
+    const bool       *transposed;        /* [n_weights]: stored [in, out] (LM_HEADS: each head's); NULL: none is */
     const lm_value   *probes;            /* values to keep for every row */
     uint32_t          n_probes;
 } lm_plan_options;
@@ -96,7 +96,7 @@ typedef struct lm_buffer {
     uint64_t    stride;
     uint64_t    rows;
     uint64_t    offset;          /* in the slab */
-    uint32_t    first, last;     /* stages: born, last read; last = n_stages: kept until the next step */
+    uint32_t    first, last;     /* stages: born, last read; last = n_stages: kept until the next forward pass */
     lm_domain   domain;
 } lm_buffer;
 
@@ -110,7 +110,7 @@ typedef struct lm_step {
     float            scale;      /* MATMUL: of the product before adding */
     uint32_t         times;      /* rows of the domain this many times: visits to experts; else 1 */
     uint32_t         width;      /* lanes of a row of the first input */
-    uint32_t         parts;      /* PACK: equal parts of a row, each packed by itself; else 1 */
+    uint32_t         groups;     /* PACK: equal groups of a row, each packed by itself; else 1 */
     uint32_t         weight;     /* MATMUL, EXPERTS, EMBED, POSITION */
     uint32_t         table;      /* TABLE, ROPE: rotary table */
     const lm_matmul *matmul;     /* MATMUL, PACK, EMBED */
@@ -124,11 +124,11 @@ typedef struct lm_stage {
 } lm_stage;
 
 /* How a weight is kept. */
-typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS, LM_TURNED } lm_placement_kind;
+typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS, LM_TRANSPOSED } lm_placement_kind;
 
 typedef struct lm_placement {
     lm_placement_kind kind;      /* as stored in the file; packed for its kernel; float32; as stored but transposed */
-    lm_dtype          type;      /* as stored, but for blocks that had to be turned */
+    lm_dtype          type;      /* as stored, but for blocks that had to be transposed */
     uint64_t          offset;    /* in the weights region; 0 when mapped */
     uint64_t          bytes;     /* there, or in the file */
     uint64_t          row_bytes; /* matrices: of a row as stored */
@@ -159,14 +159,14 @@ typedef struct lm_plan_state {
     uint64_t positions, sequences, tokens, lengths;  /* u32 [rows] each */
     uint64_t wanted;                                 /* u32 [logit_rows]: row numbers */
     uint64_t logit_index;                            /* u32 [rows]: place among the wanted, or LM_NONE */
-    uint64_t seq_length, seq_next;                   /* u32 [sequences]: positions held; after this step */
+    uint64_t seq_length, seq_next;                   /* u32 [sequences]: positions held; after this forward pass */
     uint64_t page_tables;                            /* u32, group by group [sequences][pages_per_sequence] */
     uint64_t page_uses;                              /* u32, group by group [n_pages] */
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
     uint64_t frequencies;                            /* f32, table by table [2][dim/2]: short and long */
     uint64_t slopes;                                 /* f32, cache by cache [n_heads]: ALiBi */
     uint64_t ranges_done;                            /* u32 [lm_unsplit_items(workers)] */
-    uint64_t parts;                                  /* of attention that is split: [rows][n_heads][ranges] */
+    uint64_t partials;                               /* of attention that is split: [rows][n_heads][ranges] */
     uint64_t workers;                                /* [workers][worker_bytes] */
     uint64_t worker_bytes;
 } lm_plan_state;
@@ -204,7 +204,7 @@ void      lm_plan_free(lm_plan *p);
 lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_dtype kv_type, lm_plan **out, lm_error *e);
 
 /* Stages, steps, buffers and sizes, readably. */
-void lm_plan_print(const lm_plan *p, lm_buf *out);
+void lm_plan_print(const lm_plan *p, lm_text *out);
 
 const char *lm_step_name(lm_step_code code);
 

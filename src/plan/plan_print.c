@@ -18,57 +18,61 @@ const char *lm_step_name(lm_step_code code)
     return step_names[code];
 }
 
-static void print_step(const lm_plan *p, const lm_step *s, lm_buf *out)
+static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
 {
     static const char *const kinds[] = { "mapped", "packed", "float32", "transposed" };
     const lm_node           *n       = s->node != LM_NONE ? &p->program->nodes[s->node] : NULL;
 
-    lm_buf_printf(out, "    %-10s %-46s", step_names[s->code], n ? n->path : "rotary table");
+    lm_text_printf(out, "    %-10s %-46s", step_names[s->code], n ? n->path : "rotary table");
     for (uint32_t k = 0; k < 3; k++)
         if (s->in[k] != LM_NONE)
-            lm_buf_printf(out, "%s#%u", k ? ", " : " ", s->in[k]);
+            lm_text_printf(out, "%s#%u", k ? ", " : " ", s->in[k]);
     if (s->out != LM_NONE)
-        lm_buf_printf(out, " → #%u", s->out);
+        lm_text_printf(out, " → #%u", s->out);
     if (s->add != LM_NONE)
-        lm_buf_printf(out, " + #%u", s->add);
+        lm_text_printf(out, " + #%u", s->add);
     if (s->code == LM_STEP_PACK)
-        lm_buf_printf(out, "  as %s", s->matmul->x->name);
+        lm_text_printf(out, "  as %s", s->matmul->x->name);
     if (s->weight != LM_NONE) {
         const lm_placement *w = &p->weights[s->weight];
-        lm_buf_printf(out, "  %s, %s, %" PRIu64 " bytes", s->matmul->name, kinds[w->kind], w->bytes);
+        lm_text_printf(out, "  %s, %s, %" PRIu64 " bytes", s->matmul->name, kinds[w->kind], w->bytes);
     }
-    lm_buf_add_char(out, '\n');
+    lm_text_add_char(out, '\n');
 }
 
-void lm_plan_print(const lm_plan *p, lm_buf *out)
+void lm_plan_print(const lm_plan *p, lm_text *out)
 {
     static const char *const splits[] = { "by rows", "by outputs", "by heads", "by one thread" };
 
-    lm_buf_printf(out, "plan of %s: %u rows a step, %u with logits, %u sequences of %u positions, cache %s, %s, %s, %u threads\n",
-                  p->program->class_name, p->options.rows, p->options.logit_rows, p->options.sequences, p->options.context,
-                  lm_dtype_of(p->options.kv_type)->name, p->options.exact ? "float32" : p->options.fine ? "fine" : "fast",
-                  lm_cpu_name(p->options.kernels->cpu),
-                  p->options.workers);
+    lm_text_printf(out,
+                   "plan of %s: %u rows a pass, %u with logits, %u sequences of %u positions, cache %s, %s, %s, %u threads\n",
+                   p->program->class_name, p->options.rows, p->options.logit_rows, p->options.sequences, p->options.context,
+                   lm_dtype_of(p->options.kv_type)->name,
+                   p->options.exact  ? "float32"
+                   : p->options.fine ? "fine"
+                                     : "fast",
+                   lm_cpu_name(p->options.kernels->cpu), p->options.workers);
     for (uint32_t i = 0; i < p->n_stages; i++) {
         const lm_stage *s = &p->stages[i];
-        lm_buf_printf(out, "  stage %u, %s%s\n", i, splits[s->split], s->domain == LM_WANTED_ROWS ? ", rows that want logits" : "");
+        lm_text_printf(out, "  stage %u, %s%s\n", i, splits[s->split], s->domain == LM_WANTED_ROWS ? ", rows that want logits" : "");
         for (uint32_t k = s->first; k < s->end; k++)
             print_step(p, &p->steps[k], out);
     }
-    lm_buf_printf(out, "  buffers\n");
+    lm_text_printf(out, "  buffers\n");
     for (uint32_t i = 0; i < p->n_buffers; i++) {
         const lm_buffer *b = &p->buffers[i];
-        lm_buf_printf(out, "    #%-4u %10" PRIu64 " bytes at %-12" PRIu64 " stages %u–%u  %s\n", i, b->stride * b->rows, b->offset,
-                      b->first, b->last, b->name);
+        lm_text_printf(out, "    #%-4u %10" PRIu64 " bytes at %-12" PRIu64 " stages %u–%u  %s\n", i, b->stride * b->rows,
+                       b->offset, b->first, b->last, b->name);
     }
     for (uint32_t i = 0; i < p->n_groups; i++) {
         const lm_kv_group *g = &p->groups[i];
-        lm_buf_printf(out, "  cache group %u: %" PRIu64 " pages of %u positions, %" PRIu64 " bytes each", i, g->n_pages, LM_PAGE,
-                      g->page_bytes);
+        lm_text_printf(out, "  cache group %u: %" PRIu64 " pages of %u positions, %" PRIu64 " bytes each", i, g->n_pages,
+                       LM_PAGE, g->page_bytes);
         if (g->window)
-            lm_buf_printf(out, ", window %u", g->window);
-        lm_buf_add_char(out, '\n');
+            lm_text_printf(out, ", window %u", g->window);
+        lm_text_add_char(out, '\n');
     }
-    lm_buf_printf(out, "  bytes: weights %" PRIu64 " of our own and %" PRIu64 " mapped, cache %" PRIu64 ", scratch %" PRIu64 "\n",
-                  p->weight_bytes, p->mapped_bytes, p->kv_bytes, p->slab_bytes);
+    lm_text_printf(out,
+                   "  bytes: weights %" PRIu64 " of our own and %" PRIu64 " mapped, cache %" PRIu64 ", scratch %" PRIu64 "\n",
+                   p->weight_bytes, p->mapped_bytes, p->kv_bytes, p->slab_bytes);
 }

@@ -58,7 +58,7 @@ lm_status lm_slab_place(lm_buffer *buffers, uint32_t n, uint32_t *order, uint64_
         order[i] = i;
         if (!lm_mul_u64(buffers[i].stride, buffers[i].rows, &size) || !lm_align_u64(size, ALIGNMENT, &size) ||
             !lm_add_u64(sum, size, &sum) || sum > INT64_MAX)
-            return lm_fail(e, LM_NO_FIT, "scratch", LM_NO_OFFSET, "more bytes than can be addressed");
+            return lm_fail(e, LM_NO_FIT, "scratch", LM_NO_OFFSET, "size exceeds the address space");
     }
     qsort_r(order, n, sizeof *order, larger_first, buffers);
     for (uint32_t i = 0; i < n; i++) {

@@ -1,13 +1,12 @@
 /* stages.c - which steps run without waiting for each other, and how long buffers live. */
 #include "plan/compile.h"
+#include "plan/cost.h"
 
-static lm_split split_of(lm_step_code code)
+static lm_split split_of(const lm_step *s)
 {
-    switch (code) {
-    case LM_STEP_MATMUL:
-    case LM_STEP_EXPERTS:
-    case LM_STEP_HEADS:
+    if (lm_is_product(s))
         return LM_BY_OUTPUTS;
+    switch (s->code) {
     case LM_STEP_ATTENTION:
         return LM_BY_HEADS;
     case LM_STEP_SORT:
@@ -26,7 +25,7 @@ static bool reads(const lm_step *s, uint32_t buffer)
  * of the stage writes. */
 static bool joins(const lm_plan *plan, const lm_stage *stage, const lm_step *s)
 {
-    if (stage->split != split_of(s->code) || stage->domain != s->domain || stage->times != s->times ||
+    if (stage->split != split_of(s) || stage->domain != s->domain || stage->times != s->times ||
         stage->split == LM_BY_HEADS || stage->split == LM_ALONE)
         return false;
     if (stage->split == LM_BY_ROWS)
@@ -54,7 +53,7 @@ void lm_plan_stages(lm_compiler *c)
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const lm_step *s = &plan->steps[i];
         if (!plan->n_stages || !joins(plan, &plan->stages[plan->n_stages - 1], s)) {
-            plan->stages[plan->n_stages] = (lm_stage){ split_of(s->code), s->domain, s->times, i, i };
+            plan->stages[plan->n_stages] = (lm_stage){ split_of(s), s->domain, s->times, i, i };
             plan->n_stages++;
         }
         lm_stage *stage = &plan->stages[plan->n_stages - 1];
@@ -67,7 +66,7 @@ void lm_plan_stages(lm_compiler *c)
         if (s->code == LM_STEP_ROPE)
             touch(plan, plan->table_buffer[s->table], at);
     }
-    /* What is looked at after the step stays until the next one. */
+    /* What is looked at after the forward pass stays until the next one. */
     plan->buffers[plan->logits].last = plan->n_stages;
     for (uint32_t i = 0; i < c->o->n_probes; i++)
         plan->buffers[c->values[c->o->probes[i]].buffer].last = plan->n_stages;

@@ -57,7 +57,7 @@ lm_step *lm_plan_step(lm_compiler *c, lm_step_code code, uint32_t node, lm_domai
     lm_step *s = &c->plan->steps[c->plan->n_steps++];
 
     *s = (lm_step){ .code = code, .node = node, .domain = domain, .in = { LM_NONE, LM_NONE, LM_NONE }, .out = LM_NONE,
-                    .add = LM_NONE, .scale = 1, .times = 1, .parts = 1, .weight = LM_NONE, .table = LM_NONE };
+                    .add = LM_NONE, .scale = 1, .times = 1, .groups = 1, .weight = LM_NONE, .table = LM_NONE };
     return s;
 }
 
@@ -175,25 +175,25 @@ static void compile_attention(lm_compiler *c, uint32_t index)
     s->out        = lm_plan_value(c, n->out);
 }
 
-/* Every head's matrix with its part of x; parts are packed one by one, for a packed row is not made of packed parts. */
+/* Every head's matrix with its group of x; groups are packed one by one, for a packed row is not made of packed groups. */
 static void compile_heads(lm_compiler *c, uint32_t index)
 {
     const lm_node   *n      = &c->p->nodes[index];
     lm_domain        domain = lm_domain_of(c, n->out);
     const lm_matmul *m      = c->plan->weights[n->weights[0]].matmul;
-    uint32_t         x, parts = n->heads.n_heads, width = c->p->values[n->in[0]].width;
+    uint32_t         x, groups = n->heads.n_heads, width = c->p->values[n->in[0]].width;
 
     if (n->heads.shared || !m->x->pack) {
         x = lm_plan_packed(c, n->in[0], domain, m);
     } else {
         uint32_t raw  = lm_plan_input(c, n->in[0], domain);
-        x             = lm_plan_buffer(c, n->path, m->x->bytes(width / parts) * parts, domain);
+        x             = lm_plan_buffer(c, n->path, m->x->bytes(width / groups) * groups, domain);
         lm_step *pack = lm_plan_step(c, LM_STEP_PACK, index, domain);
         pack->in[0]   = raw;
         pack->out     = x;
         pack->matmul  = m;
-        pack->width   = width / parts;
-        pack->parts   = parts;
+        pack->width   = width / groups;
+        pack->groups  = groups;
     }
     uint32_t y = lm_plan_value(c, n->out);
     lm_step *s = lm_plan_step(c, LM_STEP_HEADS, index, domain);

@@ -1,7 +1,7 @@
 /* visits.c - mixtures of experts.
  *
  * Rows are visits: row r visits the k experts of its route. Sorted by expert, so that each expert's matrices are read once
- * for all of its visits; a row's visits are summed in the order of its route, whatever else is in the step. */
+ * for all of its visits; a row's visits are summed in the order of its route, whatever else is in the forward pass. */
 #include "plan/compile.h"
 
 static uint32_t pack_visits(lm_compiler *c, uint32_t in, const lm_matmul *m, uint32_t width, const lm_node *n, lm_domain domain)

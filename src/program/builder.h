@@ -51,7 +51,7 @@ void lm_activations_are(lm_builder *b, const char *name, const char *class_name)
 void lm_called_by_position(lm_builder *b);
 
 /* ---- operations: [T][in] -> [T][out] ---- */
-lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width);
+lm_value lm_embedding(lm_builder *b, const char *name, uint32_t rows, uint32_t width);
 /* Rows times a factor, inside the module. */
 lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_class, uint32_t rows, uint32_t width, float factor);
 lm_value lm_linear(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
@@ -106,11 +106,11 @@ typedef struct lm_expert_spec {
     float       limit;           /* > 0: act(min(gate, limit)) * (up within +- limit, + 1); 0: act(gate) * up */
     bool        bias;            /* of all three */
     const char *names[3];
-    /* folders that keep gate and up in one tensor of the module that is open, and down in another (lm_woven); NULL: experts
+    /* folders that keep gate and up in one tensor of the module that is open, and down in another (lm_interleaved); NULL: experts
      * one by one. In four bits NAME_blocks and NAME_scales, biases NAME_bias. */
     const char *joined, *alone;
     bool        in_turns;        /* rows of gate and up take turns; else first all gates */
-    bool        turned;          /* stored [experts, in, out] */
+    bool        transposed;      /* stored [experts, in, out] */
 } lm_expert_spec;
 lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value route, const lm_expert_spec *spec);
 lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts, uint32_t top_k, uint32_t width,

@@ -40,7 +40,7 @@ lm_value lm_columns(lm_builder *b, const char *word, lm_value x, uint32_t groups
     if (b->failed)
         return LM_NONE;
     lm_record_need(b, groups && lm_record_width(b, x) % groups == 0 && (uint64_t)offset + width <= lm_record_width(b, x) / groups, word,
-                   "takes lanes that the value does not have");
+                   "takes dimensions that the value does not have");
     if (b->failed)
         return LM_NONE;
     lm_node *n        = lm_record_unary(b, LM_OP_COLUMNS, lm_record_path(b, word), x, groups * width);

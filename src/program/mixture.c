@@ -58,14 +58,14 @@ static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert
     if (w == LM_NONE || !name)
         return;
     lm_weight *x = &b->p->weights[w];
-    x->woven     = (lm_woven){
+    x->interleaved = (lm_interleaved){
         .path = lm_record_text(b, "%s.%s%s", parent, name, suffix),
-            .codes     = *suffix ? NULL : lm_record_text(b, "%s.%s_blocks", parent, name),
-            .exponents = *suffix ? NULL : lm_record_text(b, "%s.%s_scales", parent, name),
-            .first     = which == 1 ? (turns ? 1 : s->width) : 0,
-            .step      = turns ? 2 : 1,
-            .of        = which == 2 ? (uint32_t)x->dims[1] : 2 * s->width,
-            .turned    = s->turned && !*suffix,
+            .codes      = *suffix ? NULL : lm_record_text(b, "%s.%s_blocks", parent, name),
+            .exponents  = *suffix ? NULL : lm_record_text(b, "%s.%s_scales", parent, name),
+            .first      = which == 1 ? (turns ? 1 : s->width) : 0,
+            .step       = turns ? 2 : 1,
+            .of         = which == 2 ? (uint32_t)x->dims[1] : 2 * s->width,
+            .transposed = s->transposed && !*suffix,
     };
 }
 
@@ -105,6 +105,6 @@ lm_value lm_experts_of(lm_builder *b, const char *name, lm_value x, lm_value rou
 lm_value lm_experts(lm_builder *b, const char *name, lm_value x, lm_value route, uint32_t n_experts, uint32_t top_k, uint32_t width,
                     lm_act act, const char *const names[3])
 {
-    return lm_experts_of(b, name, x, route, &(lm_expert_spec){ .n_experts = n_experts, .top_k = top_k, .width = width, .act = act,
-                                                               .names = { names[0], names[1], names[2] } });
+    lm_expert_spec s = { n_experts, top_k, width, act, .names = { names[0], names[1], names[2] } };
+    return lm_experts_of(b, name, x, route, &s);
 }

@@ -18,7 +18,7 @@ lm_value lm_embed_scaled(lm_builder *b, const char *name, const char *scaled_cla
     return out;
 }
 
-lm_value lm_embed(lm_builder *b, const char *name, uint32_t rows, uint32_t width)
+lm_value lm_embedding(lm_builder *b, const char *name, uint32_t rows, uint32_t width)
 {
     return lm_embed_scaled(b, name, "", rows, width, 1);
 }
@@ -187,7 +187,7 @@ lm_value lm_rope(lm_builder *b, lm_value x, uint32_t n_heads, const lm_rope_spec
     lm_record_need(b, n_heads && width % n_heads == 0, "rope", "heads do not divide the width");
     if (b->failed)
         return LM_NONE;
-    lm_record_need(b, spec->dim && spec->dim % 2 == 0 && spec->dim <= width / n_heads, "rope", "rotates more lanes than a head has");
+    lm_record_need(b, spec->dim && spec->dim % 2 == 0 && spec->dim <= width / n_heads, "rope", "rotates more dimensions than a head has");
     /* named after what it rotates: q_proj -> q_rope */
     const char *source = strrchr(b->p->nodes[b->p->values[x].producer].path, '.');
     snprintf(word, sizeof word, "%c_rope", source ? source[1] : 'x');
@@ -208,7 +208,7 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
     lm_record_need(b, s->n_kv_heads && s->n_heads % s->n_kv_heads == 0, path, "key/value heads do not divide the query heads");
     lm_record_need(b, lm_record_width(b, q) == s->n_heads * s->k_dim && lm_record_width(b, k) == s->n_kv_heads * s->k_dim &&
                           (s->v_in_k ? s->v_dim <= s->k_dim : lm_record_width(b, v) == s->n_kv_heads * s->v_dim),
-                   path, "widths of q, k, v are not heads times lanes");
+                   path, "widths of q, k, v are not heads times dimensions");
     if (!LM_GROW(b, caches, b->p->n_caches))
         return LM_NONE;
     lm_node *n         = lm_record_unary(b, LM_OP_ATTENTION, path, q, s->n_heads * s->v_dim);
@@ -261,27 +261,9 @@ lm_value lm_scale(lm_builder *b, lm_value x, float factor)
     return n->out;
 }
 
-static const char *act_class(const lm_builder *b, lm_act act)
-{
-    if (b->act_class)
-        return b->act_class;
-    switch (act) {
-    case LM_ACT_SILU:
-        return "SiLUActivation";
-    case LM_ACT_GELU_TANH:
-        return "GELUTanh";
-    case LM_ACT_GELU:
-        return "GELUActivation";
-    case LM_ACT_RELU:
-        return "ReLU";
-    default:
-        return "Activation";
-    }
-}
-
 lm_value lm_activate(lm_builder *b, lm_value x, lm_act act)
 {
-    lm_push(b, b->act_name ? b->act_name : "act_fn", act_class(b, act));
+    lm_push(b, b->act_name ? b->act_name : "act_fn", b->act_class ? b->act_class : lm_act_class(act));
     if (b->failed)
         return LM_NONE;
     lm_node *n = lm_record_unary(b, LM_OP_ACT, lm_record_here(b), x, lm_record_width(b, x));
@@ -305,7 +287,7 @@ lm_value lm_gate(lm_builder *b, const char *word, lm_value gate, lm_value x, lm_
 {
     if (b->failed)
         return LM_NONE;
-    lm_record_need(b, lm_record_width(b, gate) == 1, word, "a gate for all lanes is one lane");
+    lm_record_need(b, lm_record_width(b, gate) == 1, word, "a gate for all dimensions is one dimension");
     return glu(b, lm_record_path(b, word), gate, x, act);
 }
 
@@ -314,7 +296,7 @@ lm_value lm_glu(lm_builder *b, lm_value gate, lm_value up, lm_act act)
     if (b->failed)
         return LM_NONE;
     lm_record_need(b, lm_record_width(b, gate) == lm_record_width(b, up), "glu", "gate and up have different widths");
-    lm_push(b, b->act_name ? b->act_name : "act_fn", act_class(b, act));
+    lm_push(b, b->act_name ? b->act_name : "act_fn", b->act_class ? b->act_class : lm_act_class(act));
     lm_pop(b);
     return glu(b, lm_record_path(b, "gated"), gate, up, act);
 }

@@ -22,10 +22,10 @@ static void embed_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->writes          = width_out(p, n);
 }
 
-static void embed_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void embed_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
-    lm_buf_printf(out, _("row of %" PRIu64 " × %" PRIu64), p->weights[n->weights[0]].dims[0],
-                  p->weights[n->weights[0]].dims[1]);
+    lm_text_printf(out, _("row of %" PRIu64 " × %" PRIu64), p->weights[n->weights[0]].dims[0],
+                   p->weights[n->weights[0]].dims[1]);
 }
 
 static void linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -40,10 +40,10 @@ static void linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->weight_elements = in * out + (bias ? out : 0);
 }
 
-static void linear_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void linear_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
-    lm_buf_printf(out, "%" PRIu64 " → %" PRIu64 "%s", width_in(p, n), width_out(p, n),
-                  n->weights[1] != LM_NONE ? _(" + bias") : "");
+    lm_text_printf(out, "%" PRIu64 " → %" PRIu64 "%s", width_in(p, n), width_out(p, n),
+                   n->weights[1] != LM_NONE ? _(" + bias") : "");
 }
 
 /* square, sum, divide, square root, multiply by 1/rms, multiply by the weight */
@@ -69,12 +69,12 @@ static void layer_norm_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->weight_elements = n->weights[1] != LM_NONE ? 2 * w : w;
 }
 
-static void norm_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void norm_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_buf_printf(out, "eps %g", (double)n->norm.eps);
+    lm_text_printf(out, "eps %g", (double)n->norm.eps);
     if (n->norm.groups > 1)
-        lm_buf_printf(out, _(", each of %u heads%s"), n->norm.groups, n->norm.own ? _(" with its own weights") : "");
+        lm_text_printf(out, _(", each of %u heads%s"), n->norm.groups, n->norm.own ? _(" with its own weights") : "");
 }
 
 /* four products and two sums for each pair of lanes */
@@ -87,13 +87,15 @@ static void rope_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->writes = width_in(p, n);
 }
 
-static void rope_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void rope_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     const lm_rope_spec *s = &p->ropes[n->rope.table].spec;
 
-    lm_buf_printf(out, _("%u heads, %u of %u lanes, base %g, %s, %s"), n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
-                  s->stored_divisors ? _("stored divisors") : s->stored_factors ? _("stored factors") : lm_rope_type_name(s->type),
-                  s->pairing == LM_ROPE_PAIR ? _("pairs (2i, 2i+1)") : _("pairs (i, i+n/2)"));
+    lm_text_printf(out, _("%u heads, %u of %u dimensions, base %g, %s, %s"), n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
+                   s->stored_divisors  ? _("stored divisors")
+                   : s->stored_factors ? _("stored factors")
+                                       : lm_rope_type_name(s->type),
+                   s->pairing == LM_ROPE_PAIR ? _("pairs (2i, 2i+1)") : _("pairs (i, i+n/2)"));
 }
 
 /* For each key: q.k and p.v are products; scale, subtract the maximum, exp, sum, and the mask's compare are five more. */
@@ -107,23 +109,23 @@ static void attention_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->writes        = width_out(p, n);
 }
 
-static void attention_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void attention_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     const lm_attention_spec *s = &n->attention.spec;
 
     (void)p;
-    lm_buf_printf(out, _("%u query heads on %u key/value heads, %u wide, scale %.6g"), s->n_heads, s->n_kv_heads, s->k_dim,
-                  (double)s->scale);
+    lm_text_printf(out, _("%u query heads on %u key/value heads, %u wide, scale %.6g"), s->n_heads, s->n_kv_heads, s->k_dim,
+                   (double)s->scale);
     if (s->v_in_k)
-        lm_buf_printf(out, _(", values the first %u lanes of the keys"), s->v_dim);
+        lm_text_printf(out, _(", values the first %u dimensions of the keys"), s->v_dim);
     else if (s->v_dim != s->k_dim)
-        lm_buf_printf(out, _(", values %u wide"), s->v_dim);
+        lm_text_printf(out, _(", values %u wide"), s->v_dim);
     if (s->window)
-        lm_buf_printf(out, _(", window %u"), s->window);
+        lm_text_printf(out, _(", window %u"), s->window);
     if (s->softcap > 0)
-        lm_buf_printf(out, _(", soft cap %g"), (double)s->softcap);
+        lm_text_printf(out, _(", soft cap %g"), (double)s->softcap);
     if (s->alibi > 0)
-        lm_buf_printf(out, _(", ALiBi up to %g%s"), (double)s->alibi, s->alibi_half ? _(" in bfloat16 before the scale") : "");
+        lm_text_printf(out, _(", ALiBi up to %g%s"), (double)s->alibi, s->alibi_half ? _(" in bfloat16 before the scale") : "");
 }
 
 static void add_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -140,10 +142,10 @@ static void scale_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->writes = width_out(p, n);
 }
 
-static void scale_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void scale_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_buf_printf(out, "× %g", (double)n->scale.factor);
+    lm_text_printf(out, "× %g", (double)n->scale.factor);
 }
 
 /* SiLU: negate, exp, add, divide; then the product */
@@ -158,31 +160,21 @@ static void glu_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     }
 }
 
-static const char *act_name(lm_act act)
-{
-    static const char *const names[LM_ACT_COUNT] = {
-        [LM_ACT_SILU] = "silu",        [LM_ACT_GELU] = "gelu",   [LM_ACT_GELU_TANH] = "gelu_tanh",
-        [LM_ACT_GELU_QUICK] = "quick", [LM_ACT_RELU] = "relu",   [LM_ACT_RELU2] = "relu2",
-        [LM_ACT_SIGMOID] = "sigmoid",  [LM_ACT_TANH] = "tanh",
-    };
-    return names[act];
-}
-
-static void glu_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void glu_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_buf_printf(out, "%s(gate) ⊙ up", act_name(n->glu.act));
+    lm_text_printf(out, "%s(gate) ⊙ up", lm_act_id(n->glu.act));
 }
 
-static void position_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void position_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     if (n->code == LM_OP_POSITION)
-        lm_buf_printf(out, _("row of %" PRIu64 " × %" PRIu64 " by position"), p->weights[n->weights[0]].dims[0],
-                      p->weights[n->weights[0]].dims[1]);
+        lm_text_printf(out, _("row of %" PRIu64 " × %" PRIu64 " by position"), p->weights[n->weights[0]].dims[0],
+                       p->weights[n->weights[0]].dims[1]);
     else
-        lm_buf_add_str(out, _("sines and cosines of the position"));
+        lm_text_add_str(out, _("sines and cosines of the position"));
     if (n->position.offset)
-        lm_buf_printf(out, " + %u", n->position.offset);
+        lm_text_printf(out, " + %u", n->position.offset);
 }
 
 /* two functions a pair of lanes */
@@ -192,10 +184,10 @@ static void sinusoid_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->writes = width_out(p, n);
 }
 
-static void act_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void act_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_buf_add_str(out, act_name(n->glu.act));
+    lm_text_add_str(out, lm_act_id(n->glu.act));
 }
 
 static void act_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -212,25 +204,25 @@ static void columns_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->writes = width_out(p, n);
 }
 
-static void columns_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void columns_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     uint32_t width = (uint32_t)width_out(p, n) / n->columns.groups;
 
-    lm_buf_printf(out, _("lanes %u…%u"), n->columns.offset, n->columns.offset + width - 1);
+    lm_text_printf(out, _("dimensions %u…%u"), n->columns.offset, n->columns.offset + width - 1);
     if (n->columns.groups > 1)
-        lm_buf_printf(out, _(" of each of %u groups"), n->columns.groups);
+        lm_text_printf(out, _(" of each of %u groups"), n->columns.groups);
 }
 
-static void softcap_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void softcap_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_buf_printf(out, "%g tanh(x / %g)", (double)n->scale.factor, (double)n->scale.factor);
+    lm_text_printf(out, "%g tanh(x / %g)", (double)n->scale.factor, (double)n->scale.factor);
 }
 
-static void clamp_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void clamp_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     (void)p;
-    lm_buf_printf(out, _("to ±%g"), (double)n->scale.factor);
+    lm_text_printf(out, _("to ±%g"), (double)n->scale.factor);
 }
 
 /* an exponential and a division for each expert, and the choice */
@@ -241,18 +233,18 @@ static void route_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->writes = width_out(p, n);
 }
 
-static void route_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void route_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     const lm_route_spec *r = &n->route.spec;
 
     (void)p;
-    lm_buf_printf(out, _("best %u of %u by %s"), r->top_k, r->n_experts, r->sigmoid ? "sigmoid" : "softmax");
+    lm_text_printf(out, _("best %u of %u by %s"), r->top_k, r->n_experts, r->sigmoid ? "sigmoid" : "softmax");
     if (r->n_groups > 1)
-        lm_buf_printf(out, _(", from the best %u of %u groups"), r->top_groups, r->n_groups);
+        lm_text_printf(out, _(", from the best %u of %u groups"), r->top_groups, r->n_groups);
     if (r->renormalise)
-        lm_buf_add_str(out, _(", renormalised"));
+        lm_text_add_str(out, _(", renormalised"));
     if (r->scale != 1)
-        lm_buf_printf(out, ", × %g", (double)r->scale);
+        lm_text_printf(out, ", × %g", (double)r->scale);
 }
 
 static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -272,16 +264,15 @@ static void experts_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     }
 }
 
-static void experts_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void experts_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
-    lm_buf_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s"), n->experts.n_experts,
-                  n->experts.top_k,
-                  width_in(p, n), n->experts.width, width_out(p, n), act_name(n->experts.act),
-                  n->experts.limit > 0 ? "(up + 1)" : "up");
+    lm_text_printf(out, _("%u experts, %u each: %" PRIu64 " → %u → %" PRIu64 ", %s(gate) ⊙ %s"), n->experts.n_experts,
+                   n->experts.top_k, width_in(p, n), n->experts.width, width_out(p, n), lm_act_id(n->experts.act),
+                   n->experts.limit > 0 ? "(up + 1)" : "up");
     if (n->experts.limit > 0)
-        lm_buf_printf(out, _(", clamped at %g"), (double)n->experts.limit);
+        lm_text_printf(out, _(", clamped at %g"), (double)n->experts.limit);
     if (n->weights[3] != LM_NONE)
-        lm_buf_add_str(out, _(" + biases"));
+        lm_text_add_str(out, _(" + biases"));
 }
 
 /* one matrix for each head */
@@ -296,13 +287,13 @@ static void head_linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->weight_elements = c->mult_adds;
 }
 
-static void head_linear_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void head_linear_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     uint32_t h = n->heads.n_heads;
 
-    lm_buf_printf(out, _("%u heads, each %" PRIu64 " → %" PRIu64 "%s"), h, n->heads.shared ? width_in(p, n) : width_in(p,
-                                                                                                                       n) / h,
-                  width_out(p, n) / h, n->heads.shared ? _(" of the same input") : "");
+    lm_text_printf(out, _("%u heads, each %" PRIu64 " → %" PRIu64 "%s"), h,
+                   n->heads.shared ? width_in(p, n) : width_in(p, n) / h, width_out(p, n) / h,
+                   n->heads.shared ? _(" of the same input") : "");
 }
 
 static void join_cost(const lm_program *p, const lm_node *n, lm_cost *c)
@@ -311,12 +302,12 @@ static void join_cost(const lm_program *p, const lm_node *n, lm_cost *c)
     c->writes = width_out(p, n);
 }
 
-static void join_describe(const lm_program *p, const lm_node *n, lm_buf *out)
+static void join_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     uint64_t first = width_in(p, n) / n->join.groups;
 
-    lm_buf_printf(out, "%u × (%" PRIu64 " | %" PRIu64 "%s)", n->join.groups, first, width_out(p, n) / n->join.groups - first,
-                  n->join.shared && n->join.groups > 1 ? _(" shared") : "");
+    lm_text_printf(out, "%u × (%" PRIu64 " | %" PRIu64 "%s)", n->join.groups, first, width_out(p, n) / n->join.groups - first,
+                   n->join.shared && n->join.groups > 1 ? _(" shared") : "");
 }
 
 static const lm_op operations[LM_OP_COUNT] = {
@@ -350,4 +341,23 @@ void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out)
 {
     *out = (lm_cost){ 0 };
     operations[n->code].cost(p, n, out);
+}
+
+uint64_t lm_keys_seen(uint64_t t, uint64_t window)
+{
+    if (!window || t <= window)
+        return t % 2 ? (t + 1) / 2 * t : t / 2 * (t + 1);
+    return window * (window + 1) / 2 + (t - window) * window;
+}
+
+uint64_t lm_cache_elements(const lm_cache *c)
+{
+    return (uint64_t)c->n_kv_heads * (c->k_dim + (c->v_in_k ? 0 : c->v_dim));
+}
+
+uint64_t lm_cache_bytes(uint64_t elements, lm_dtype type)
+{
+    const lm_dtype_info *t = lm_dtype_of(type);
+
+    return elements * t->bytes / t->block;
 }

@@ -50,6 +50,15 @@ lm_value lm_program_value(const lm_program *p, const char *path)
     return LM_NONE;
 }
 
+lm_value lm_program_hidden(const lm_program *p)
+{
+    const lm_node *n = &p->nodes[p->values[p->logits].producer];
+
+    while (n->code == LM_OP_SOFTCAP || n->code == LM_OP_SCALE || n->code == LM_OP_CLAMP)
+        n = &p->nodes[p->values[n->in[0]].producer];
+    return n->in[0];
+}
+
 uint64_t lm_program_parameters(const lm_program *p)
 {
     uint64_t total = 0;
@@ -57,6 +66,26 @@ uint64_t lm_program_parameters(const lm_program *p)
     for (uint32_t i = 0; i < p->n_weights; i++)
         total += p->weights[i].constant ? 0 : p->weights[i].elements;
     return total;
+}
+
+/* Parameters of experts that a token does not visit, their biases among them. */
+static uint64_t unvisited(const lm_program *p)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        for (uint32_t k = 0; n->code == LM_OP_EXPERTS && k < LM_MAX_WEIGHTS; k++) {
+            uint64_t all = n->weights[k] == LM_NONE ? 0 : p->weights[n->weights[k]].elements;
+            sum += all / n->experts.n_experts * (n->experts.n_experts - n->experts.top_k);
+        }
+    }
+    return sum;
+}
+
+uint64_t lm_program_active(const lm_program *p)
+{
+    return lm_program_parameters(p) - unvisited(p);
 }
 
 /* Every weight counts for the first module that reads it. */
@@ -90,36 +119,50 @@ uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from)
 }
 
 /* "model.layers.*.self_attn.q_proj   linear   576 → 576   q_proj.weight" */
-static void print_node(const lm_program *p, const lm_node *n, lm_buf *out)
+uint32_t lm_program_head(const lm_program *p)
+{
+    uint32_t i = p->n_nodes;
+
+    while (i > 1 && p->nodes[i - 1].code != LM_OP_LINEAR)
+        i--;
+    return i - 1;
+}
+
+uint32_t lm_program_context(const lm_program *p, uint32_t asked)
+{
+    return asked ? asked : p->context_length ? p->context_length : LM_DEFAULT_CONTEXT;
+}
+
+static void print_node(const lm_program *p, const lm_node *n, lm_text *out)
 {
     const lm_op *op = lm_op_of(n->code);
 
-    lm_buf_printf(out, "%%%-4u %-46s %-10s [T, %u]", n->out, n->path, op->name, p->values[n->out].width);
-    lm_buf_add_str(out, "  (");
+    lm_text_printf(out, "%%%-4u %-46s %-10s [T, %u]", n->out, n->path, op->name, p->values[n->out].width);
+    lm_text_add_str(out, "  (");
     for (uint32_t i = 0; i < n->n_in; i++)
-        lm_buf_printf(out, "%s%%%u", i ? ", " : "", n->in[i]);
-    lm_buf_add_str(out, n->n_in ? ")" : "ids)");
+        lm_text_printf(out, "%s%%%u", i ? ", " : "", n->in[i]);
+    lm_text_add_str(out, n->n_in ? ")" : "ids)");
     if (op->describe) {
-        lm_buf_add_str(out, "  ");
+        lm_text_add_str(out, "  ");
         op->describe(p, n, out);
     }
     for (uint32_t i = 0; i < LM_MAX_WEIGHTS; i++)
         if (n->weights[i] != LM_NONE)
-            lm_buf_printf(out, "  %s", p->weights[n->weights[i]].path);
+            lm_text_printf(out, "  %s", p->weights[n->weights[i]].path);
     if (n->code == LM_OP_ATTENTION)
-        lm_buf_printf(out, "  cache %u", n->attention.cache);
-    lm_buf_add_char(out, '\n');
+        lm_text_printf(out, "  cache %u", n->attention.cache);
+    lm_text_add_char(out, '\n');
 }
 
 /* For those who read programs: in English. */
-void lm_program_print(const lm_program *p, lm_buf *out)
+void lm_program_print(const lm_program *p, lm_text *out)
 {
     lm_language before = lm_language_set(LM_ENGLISH);
 
-    lm_buf_printf(out, "%s: %u operations, %u values, %u weights, %" PRIu64 " parameters\n", p->class_name, p->n_nodes,
-                  p->n_values, p->n_weights, lm_program_parameters(p));
+    lm_text_printf(out, "%s: %u operations, %u values, %u weights, %" PRIu64 " parameters\n", p->class_name, p->n_nodes,
+                   p->n_values, p->n_weights, lm_program_parameters(p));
     for (uint32_t i = 0; i < p->n_nodes; i++)
         print_node(p, &p->nodes[i], out);
-    lm_buf_printf(out, "logits = %%%u\n", p->logits);
+    lm_text_printf(out, "logits = %%%u\n", p->logits);
     lm_language_set(before);
 }

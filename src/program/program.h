@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "program/rope.h"
 #include "tensor/act.h"
+#include "tensor/dtype.h"
 
 #define LM_MAX_INPUTS  4
 #define LM_MAX_WEIGHTS 6
@@ -39,18 +40,18 @@ typedef enum lm_weight_kind {
 typedef struct lm_joint {
     const char *path, *gguf;     /* of the whole matrix; gguf NULL: GGUF has no such */
     uint32_t    first, n, of;
-    bool        turned;          /* what is used is the transpose of these rows: n is `in`, not `out` */
-    bool        alone_turned;    /* and of what the tensor of its own (weight.gguf) holds */
+    bool        transposed;      /* what is used is the transpose of these rows: n is `in`, not `out` */
+    bool        alone_transposed;/* and of what the tensor of its own (weight.gguf) holds */
 } lm_joint;
 
 /* How folders keep weights of experts that the program knows apart: in one tensor [experts, of, in], of whose rows this one is
  * first, first + step … (a vector: [experts, of]). In four bits, codes [experts, of, in/32, 16] and exponents [experts, of, in/32]
  * are tensors of their own. GGUF keeps each weight alone. */
-typedef struct lm_woven {
+typedef struct lm_interleaved {
     const char *path, *codes, *exponents;    /* path NULL: not so */
     uint32_t    first, step, of;
-    bool        turned;          /* stored [experts, in, of] */
-} lm_woven;
+    bool        transposed;      /* stored [experts, in, of] */
+} lm_interleaved;
 
 typedef struct lm_weight {
     const char    *path;         /* "model.layers.0.self_attn.q_proj.weight": its name in a Hugging Face checkpoint */
@@ -65,8 +66,14 @@ typedef struct lm_weight {
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
     lm_joint       joint;        /* of LM_HEADS */
-    lm_woven       woven;        /* of LM_EXPERTS and their biases */
+    lm_interleaved interleaved;  /* of LM_EXPERTS and their biases */
 } lm_weight;
+
+/* Matrices that a weight holds, one after another: of experts or heads; any other is one. */
+static inline uint64_t lm_weight_matrices(const lm_weight *w)
+{
+    return w->kind == LM_EXPERTS || w->kind == LM_HEADS ? w->dims[0] : 1;
+}
 
 /* A module as transformers would print it: the tree of paths. */
 typedef struct lm_module {
@@ -147,16 +154,16 @@ typedef struct lm_node {
     lm_value    out;
     uint32_t    weights[LM_MAX_WEIGHTS];   /* LM_NONE where absent; the meaning of each is the operation's */
     union {
-        struct { float eps; uint32_t groups; bool own; } norm;       /* groups: normalise each of that many equal parts
-                                                                alone, all with one weight or each with its own */
+        /* groups: normalise each of that many equal parts alone, all with one weight or each with its own. */
+        struct { float eps; uint32_t groups; bool own; } norm;
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
         struct { lm_attention_spec spec; uint32_t cache; } attention;
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
         struct { lm_route_spec spec; } route;                /* weights[0]: correction added for the choice only, or none */
-        struct { uint32_t n_experts, top_k, width; lm_act act; float limit; } experts;   /* weights: gate, up, down [E][…], then
-                                                                biases or none; limit: of the gates, see lm_expert_spec */
+        /* weights: gate, up, down [E][…], then biases or none; limit: of the gates, see lm_expert_spec. */
+        struct { uint32_t n_experts, top_k, width; lm_act act; float limit; } experts;
         struct { uint32_t groups, offset; } columns;         /* of each group, the lanes from `offset` on */
         struct { uint32_t n_heads; bool shared; } heads;     /* shared: every head reads all of x */
         struct { uint32_t groups; bool shared; } join;       /* shared: all groups get the same second part */
@@ -207,6 +214,9 @@ uint32_t lm_program_weight(const lm_program *p, const char *path);
 uint32_t lm_program_module(const lm_program *p, const char *path);
 lm_value lm_program_value(const lm_program *p, const char *path);
 
+/* What the head reads: the last hidden state, after the final norm. */
+lm_value lm_program_hidden(const lm_program *p);
+
 /* ---- what an operation is ---- */
 
 /* The cost of one row. Terms that grow with the context are per key visible. */
@@ -224,22 +234,37 @@ typedef struct lm_op {
     const char *weights[LM_MAX_WEIGHTS];                     /* parameter names in order, NULL past the last */
     void      (*cost)(const lm_program *p, const lm_node *n, lm_cost *out);
     /* Attributes, readably: "eps 1e-05", "24 heads of 128, 8 kv"; appended to a buffer. */
-    void      (*describe)(const lm_program *p, const lm_node *n, lm_buf *out);
+    void      (*describe)(const lm_program *p, const lm_node *n, lm_text *out);
 } lm_op;
 
 const lm_op *lm_op_of(lm_op_code code);
 
 void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out);
 
+/* The head: the last product. What follows it only scales or caps the logits. Its operation. */
+uint32_t lm_program_head(const lm_program *p);
+
+/* Keys that t <= UINT32_MAX causal tokens see together, each its own and those before it; `window` 0: all of them. */
+uint64_t lm_keys_seen(uint64_t t, uint64_t window);
+
+/* What one layer's cache keeps of one position: elements; and so many elements in bytes of a type. */
+uint64_t lm_cache_elements(const lm_cache *c);
+uint64_t lm_cache_bytes(uint64_t elements, lm_dtype type);
+
+/* Positions of a sequence when somebody asks for `asked`; 0: as many as the model has, LM_DEFAULT_CONTEXT where it does not say. */
+#define LM_DEFAULT_CONTEXT 4096
+uint32_t lm_program_context(const lm_program *p, uint32_t asked);
+
 /* The first operation of a module at or after `from`, nested modules included; LM_NONE past the last. A module whose products
  * stand apart, with others between them (kv_b_proj of latent attention), has those of its parent's that name it (lm_node.module). */
 uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from);
 
 /* One line per operation, for people. */
-void lm_program_print(const lm_program *p, lm_buf *out);
+void lm_program_print(const lm_program *p, lm_text *out);
 
 /* Parameters stored (tied ones once, constants not counted), and of one weight kind or module. */
 uint64_t lm_program_parameters(const lm_program *p);
+uint64_t lm_program_active(const lm_program *p);          /* without experts that a token does not visit */
 uint64_t lm_module_parameters(const lm_program *p, uint32_t module);
 
 /* The slope of each head: m^(h+1) for the largest power of two of heads, the others in between. */

@@ -333,7 +333,7 @@ static lm_status emit_bytes(const lm_bpe *b, const unsigned char *s, size_t n, l
 
 static lm_status whole_word(const lm_bpe *b, lm_view word, bool bytes, lm_token *id, lm_error *e)
 {
-    lm_buf spelled = { 0 };
+    lm_text spelled = { 0 };
 
     *id = -1;
     if (word.size > b->vocab->longest)
@@ -345,8 +345,8 @@ static lm_status whole_word(const lm_bpe *b, lm_view word, bool bytes, lm_token 
     lm_bytelevel_spell(&spelled, word.data, word.size);
     bool failed = spelled.failed;
     if (!failed)
-        *id = own_piece(b->vocab, lm_buf_view(&spelled));
-    lm_buf_free(&spelled);
+        *id = own_piece(b->vocab, lm_text_view(&spelled));
+    lm_text_free(&spelled);
     return failed ? lm_fail_memory(e, "a word", word.size) : LM_OK;
 }
 

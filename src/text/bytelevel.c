@@ -26,15 +26,15 @@ int lm_bytelevel_byte(uint32_t cp)
     return lm_bytelevel_char((uint8_t)cp) == cp ? (int)cp : -1;
 }
 
-void lm_bytelevel_spell(lm_buf *out, const char *s, size_t n)
+void lm_bytelevel_spell(lm_text *out, const char *s, size_t n)
 {
     char spelled[4];
 
     for (size_t i = 0; i < n; i++)
-        lm_buf_add(out, spelled, lm_utf8_encode(lm_bytelevel_char((uint8_t)s[i]), spelled));
+        lm_text_add(out, spelled, lm_utf8_encode(lm_bytelevel_char((uint8_t)s[i]), spelled));
 }
 
-void lm_bytelevel_read(lm_buf *out, const char *s, size_t n)
+void lm_bytelevel_read(lm_text *out, const char *s, size_t n)
 {
     size_t size = 0, start = out->size;
 
@@ -42,9 +42,9 @@ void lm_bytelevel_read(lm_buf *out, const char *s, size_t n)
         int byte = lm_bytelevel_byte(lm_utf8_decode(s + at, &size));
         if (byte < 0) {
             out->size = start;
-            lm_buf_add(out, s, n);
+            lm_text_add(out, s, n);
             return;
         }
-        lm_buf_add_char(out, (char)byte);
+        lm_text_add_char(out, (char)byte);
     }
 }

@@ -14,9 +14,9 @@ uint32_t lm_bytelevel_char(uint8_t byte);
 int lm_bytelevel_byte(uint32_t cp);
 
 /* Append bytes spelled in the alphabet. */
-void lm_bytelevel_spell(lm_buf *out, const char *s, size_t n);
+void lm_bytelevel_spell(lm_text *out, const char *s, size_t n);
 
 /* Append the bytes that `s` spells, or `s` itself when any of its characters is outside the alphabet. */
-void lm_bytelevel_read(lm_buf *out, const char *s, size_t n);
+void lm_bytelevel_read(lm_text *out, const char *s, size_t n);
 
 #endif

@@ -14,8 +14,8 @@ struct lm_stream {
     bool                any, written;   /* a piece has been seen; text has been written */
     uint32_t            stripped;       /* characters taken from the start */
     uint32_t            tail;           /* characters held back because they may be the end */
-    lm_buf              held;           /* bytes that are not a character yet */
-    lm_buf              piece, other;   /* memory for the piece at hand */
+    lm_text              held;           /* bytes that are not a character yet */
+    lm_text              piece, other;   /* memory for the piece at hand */
 };
 
 void lm_decoder_free(lm_decoder *d)
@@ -28,20 +28,15 @@ void lm_decoder_free(lm_decoder *d)
 /* ---- writing ---- */
 static lm_status append(lm_text *out, const char *s, size_t n, lm_error *e)
 {
-    if (out->n + n + 1 > out->capacity || !out->data) {
-        size_t capacity = out->capacity * 2 > out->n + n + 1 ? out->capacity * 2 : out->n + n + 64;
-        char  *data     = lm_realloc(out->data, capacity);
+    return lm_text_append(out, s, n, "the text", e);
+}
 
-        if (!data)
-            return lm_fail_memory(e, "the text", capacity);
-        out->data     = data;
-        out->capacity = capacity;
-    }
-    if (n)
-        memcpy(out->data + out->n, s, n);
-    out->n += n;
-    out->data[out->n] = '\0';
-    return LM_OK;
+/* A failure leaves nothing in `out` but what was there. */
+static lm_status whole(lm_text *out, size_t before, lm_status status)
+{
+    if (status != LM_OK)
+        lm_text_cut(out, before);
+    return status;
 }
 
 /* Valid text on its way out: characters to strip are taken from the start, and kept back at the end. */
@@ -113,17 +108,12 @@ static lm_status end_run(lm_stream *s, lm_text *out, lm_error *e)
     return LM_OK;
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The byte that "<0x41>" stands for, or -1. */
 static int byte_of(lm_view s)
 {
-    if (s.size != 6 || memcmp(s.data, "<0x", 3) != 0 || s.data[5] != '>' || hex(s.data[3]) < 0 || hex(s.data[4]) < 0)
+    if (s.size != 6 || memcmp(s.data, "<0x", 3) != 0 || s.data[5] != '>' || lm_hex_digit(s.data[3]) < 0 || lm_hex_digit(s.data[4]) < 0)
         return -1;
-    return hex(s.data[3]) << 4 | hex(s.data[4]);
+    return lm_hex_digit(s.data[3]) << 4 | lm_hex_digit(s.data[4]);
 }
 
 /* ---- one piece ---- */
@@ -139,7 +129,7 @@ static lm_view strip_ends(const lm_decode_step *step, lm_view s)
 }
 
 /* `in` rewritten into `out`. */
-static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in, lm_buf *out, lm_error *e)
+static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in, lm_text *out, lm_error *e)
 {
     lm_matches matches = { .regex = step->pattern, .subject = in };    /* a literal: needs no memory */
     size_t     at      = 0, size;
@@ -151,22 +141,22 @@ static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in,
             LM_TRY(lm_matches_next(&matches, &m, e));
             if (!m.found)
                 break;
-            lm_buf_add(out, in.data + at, m.from - at);
-            lm_buf_add_view(out, step->text);
+            lm_text_add(out, in.data + at, m.from - at);
+            lm_text_add_view(out, step->text);
             at = m.to;
         }
-        lm_buf_add(out, in.data + at, in.size - at);
+        lm_text_add(out, in.data + at, in.size - at);
         break;
     case LM_DECODE_STRIP:
-        lm_buf_add_view(out, strip_ends(step, in));
+        lm_text_add_view(out, strip_ends(step, in));
         break;
     case LM_DECODE_METASPACE:
         for (; at < in.size; at += size) {
             lm_utf8_decode(in.data + at, &size);
             if (!lm_view_equal((lm_view){ in.data + at, size }, step->text))
-                lm_buf_add(out, in.data + at, size);
+                lm_text_add(out, in.data + at, size);
             else if (s->any || s->continues || !step->drop_first)
-                lm_buf_add_char(out, ' ');
+                lm_text_add_char(out, ' ');
         }
         break;
     }
@@ -177,15 +167,15 @@ static lm_status decode_piece(lm_stream *s, const lm_piece *p, lm_text *out, lm_
 {
     const lm_decoder *d    = &s->t->decoder;
     lm_view           text = { p->text, p->size };
-    lm_buf           *now  = &s->piece, *next = &s->other;
+    lm_text           *now  = &s->piece, *next = &s->other;
 
     for (unsigned i = 0; i < d->n; i++) {
-        lm_buf_clear(next);
+        lm_text_clear(next);
         LM_TRY(take_step(s, &d->steps[i], text, next, e));
-        if (!lm_buf_reserve(next, 0) || next->failed)
+        if (!lm_text_reserve(next, 0) || next->failed)
             return lm_fail_memory(e, "a piece", p->size);
-        text        = lm_buf_view(next);
-        lm_buf *old = now;
+        text        = lm_text_view(next);
+        lm_text *old = now;
         now         = next;
         next        = old;
     }
@@ -196,14 +186,14 @@ static lm_status decode_piece(lm_stream *s, const lm_piece *p, lm_text *out, lm_
         bool raw = d->raw_added && (p->type == LM_PIECE_CONTROL || p->type == LM_PIECE_USER || p->type == LM_PIECE_UNKNOWN);
 
         if (raw)
-            lm_buf_add_view(&s->held, text);
+            lm_text_add_view(&s->held, text);
         else
             lm_bytelevel_read(&s->held, text.data, text.size);
         return s->held.failed ? lm_fail_memory(e, "a piece", p->size) : drain(s, false, false, out, e);
     }
     int byte = d->fallback ? byte_of(text) : -1;
     if (byte >= 0) {
-        lm_buf_add_char(&s->held, (char)byte);
+        lm_text_add_char(&s->held, (char)byte);
         if (s->held.failed)
             return lm_fail_memory(e, "a piece", p->size);
         return s->whole_runs ? LM_OK : drain(s, true, false, out, e);
@@ -215,6 +205,7 @@ static lm_status decode_piece(lm_stream *s, const lm_piece *p, lm_text *out, lm_
 /* ---- the public functions ---- */
 lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, lm_stream **out, lm_error *e)
 {
+    LM_GIVEN(e, t && out);
     lm_stream *s = lm_alloc_zero(1, sizeof *s);
 
     if (!s)
@@ -222,8 +213,8 @@ lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, l
     s->t         = t;
     s->flags     = flags;
     s->continues = continues;
-    if (!lm_buf_reserve(&s->held, t->vocab.longest) || !lm_buf_reserve(&s->piece, t->vocab.longest) ||
-        !lm_buf_reserve(&s->other, t->vocab.longest)) {
+    if (!lm_text_reserve(&s->held, t->vocab.longest) || !lm_text_reserve(&s->piece, t->vocab.longest) ||
+        !lm_text_reserve(&s->other, t->vocab.longest)) {
         lm_stream_free(s);
         return lm_fail_memory(e, "a stream", t->vocab.longest);
     }
@@ -233,6 +224,7 @@ lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, l
 
 lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e)
 {
+    LM_GIVEN(e, s && out);
     const lm_vocab *v = &s->t->vocab;
 
     if (id < 0 || (uint32_t)id >= v->n)
@@ -240,30 +232,34 @@ lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e)
     const lm_piece *p = &v->pieces[id];
     if (!p->text || ((s->flags & LM_SKIP_SPECIAL) && p->special))
         return LM_OK;
-    return decode_piece(s, p, out, e);
+    const size_t before = out->size;
+    return whole(out, before, decode_piece(s, p, out, e));
 }
 
 lm_status lm_stream_end(lm_stream *s, lm_text *out, lm_error *e)
 {
-    lm_status status = s->t->decoder.bytelevel ? drain(s, false, true, out, e) : end_run(s, out, e);
+    LM_GIVEN(e, s && out);
+    const size_t before = out->size;
+    lm_status    status = s->t->decoder.bytelevel ? drain(s, false, true, out, e) : end_run(s, out, e);
 
     s->tail = 0;
-    return status;
+    return whole(out, before, status);
 }
 
 void lm_stream_free(lm_stream *s)
 {
     if (!s)
         return;
-    lm_buf_free(&s->held);
-    lm_buf_free(&s->piece);
-    lm_buf_free(&s->other);
+    lm_text_free(&s->held);
+    lm_text_free(&s->piece);
+    lm_text_free(&s->other);
     lm_free(s);
 }
 
 lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out, lm_error *e)
 {
-    const size_t before = out->n;
+    LM_GIVEN(e, t && (ids || !n) && out);
+    const size_t before = out->size;
     lm_stream   *s;
 
     LM_TRY(lm_stream_new(t, flags, false, &s, e));
@@ -274,9 +270,5 @@ lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, un
     if (status == LM_OK)
         status = lm_stream_end(s, out, e);
     lm_stream_free(s);
-    if (status != LM_OK && out->data) {
-        out->n            = before;
-        out->data[before] = '\0';
-    }
-    return status;
+    return whole(out, before, status);
 }

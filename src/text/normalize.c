@@ -27,15 +27,15 @@ void lm_normalizers_free(lm_normalizers *n)
 
 void lm_normalize_work_free(lm_normalize_work *w)
 {
-    lm_buf_free(&w->text[0]);
-    lm_buf_free(&w->text[1]);
-    lm_buf_free(&w->shadow);
+    lm_text_free(&w->text[0]);
+    lm_text_free(&w->text[1]);
+    lm_text_free(&w->shadow);
     lm_free(w->points);
     *w = (lm_normalize_work){ 0 };
 }
 
 /* What replaces a match comes from where the match's last character does, at an empty match at the start from the first. */
-static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, size_t *head, lm_buf *out,
+static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, size_t *head, lm_text *out,
                          lm_error *e)
 {
     size_t      kept    = 0;
@@ -50,17 +50,17 @@ static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_
         LM_TRY(lm_matches_next(&matches, &m, e));
         if (!m.found)
             break;
-        lm_buf_add(out, text.data + at, m.from - at);
-        lm_buf_add_view(out, n->text);
+        lm_text_add(out, text.data + at, m.from - at);
+        lm_text_add_view(out, n->text);
         kept += lm_head_within(*head, at, m.from) + (m.to <= *head ? n->text.size : 0);
         at = m.to;
     }
-    lm_buf_add(out, text.data + at, text.size - at);
+    lm_text_add(out, text.data + at, text.size - at);
     *head = kept + lm_head_within(*head, at, text.size);
     return LM_OK;
 }
 
-static void lowercase(lm_view text, lm_buf *out)
+static void lowercase(lm_view text, lm_text *out)
 {
     char   small[4];
     size_t size;
@@ -72,9 +72,9 @@ static void lowercase(lm_view text, lm_buf *out)
             if (lm_lower[i].upper == cp)
                 lower = lm_lower[i].lower;
         if (cp == 0x130)                    /* the only one that becomes two: i and a dot above */
-            lm_buf_add_str(out, "i\xCC\x87");
+            lm_text_add_str(out, "i\xCC\x87");
         else
-            lm_buf_add(out, small, lm_utf8_encode(lower, small));
+            lm_text_add(out, small, lm_utf8_encode(lower, small));
     }
 }
 
@@ -155,7 +155,7 @@ static lm_status order_marks(int32_t *points, size_t n, lm_error *e)
 }
 
 /* One stretch without inert characters. */
-static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_buf *out, lm_error *e)
+static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_text *out, lm_error *e)
 {
     const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0);
     size_t                  n       = 0, size;
@@ -178,12 +178,12 @@ static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, b
         n                     = kept < 0 ? n : (size_t)kept;
     }
     for (size_t i = 0; i < n; i++)
-        lm_buf_add(out, bytes, lm_utf8_encode((uint32_t)w->points[i], bytes));
+        lm_text_add(out, bytes, lm_utf8_encode((uint32_t)w->points[i], bytes));
     return LM_OK;
 }
 
 /* Inert characters neither change nor let anything pass: the text is done in the stretches between them. */
-static lm_status normal_forms(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_buf *out, lm_error *e)
+static lm_status normal_forms(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_text *out, lm_error *e)
 {
     size_t from = 0, size;
 
@@ -193,7 +193,7 @@ static lm_status normal_forms(lm_normalize_work *w, lm_view text, bool compose, 
         if (cp < lm_inert[0].first || !lm_in_ranges(lm_inert, lm_inert_n, cp))
             continue;
         LM_TRY(normal_form(w, (lm_view){ text.data + from, at - from }, compose, compatible, out, e));
-        lm_buf_add(out, text.data + at, size);
+        lm_text_add(out, text.data + at, size);
         from = at + size;
     }
     return normal_form(w, (lm_view){ text.data + from, text.size - from }, compose, compatible, out, e);
@@ -213,7 +213,7 @@ static bool all_below(lm_view text, uint32_t limit)
 }
 
 /* Letter case and normalisation forms: character by character, but for marks. */
-static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view text, lm_buf *out, lm_error *e)
+static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view text, lm_text *out, lm_error *e)
 {
     const bool nfkc = n->kind == LM_NORMALIZE_NFKC;
 
@@ -227,7 +227,7 @@ static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view t
 /* As many characters of `all` as the head becomes by itself: marks that join it add none. */
 static lm_status respelled_head(const lm_normalizer *n, lm_normalize_work *w, lm_view text, size_t *head, lm_view all, lm_error *e)
 {
-    lm_buf alone = { 0 };
+    lm_text alone = { 0 };
     size_t at    = 0, size;
 
     if (*head == 0 || *head == text.size) {
@@ -242,7 +242,7 @@ static lm_status respelled_head(const lm_normalizer *n, lm_normalize_work *w, lm
         at += size;
         lm_utf8_decode(alone.data + i, &size);
     }
-    lm_buf_free(&alone);
+    lm_text_free(&alone);
     *head = at;
     return status;
 }
@@ -254,7 +254,7 @@ lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_w
 
     for (unsigned i = 0, turn = 0; i < n->n; i++) {
         const lm_normalizer *one    = &n->list[i];
-        lm_buf              *b      = &w->text[turn];
+        lm_text              *b      = &w->text[turn];
         bool                 nfc    = one->kind == LM_NORMALIZE_NFC;
 
         if (one->kind == LM_NORMALIZE_STRIP) {
@@ -268,21 +268,21 @@ lm_status lm_normalize(const lm_normalizers *n, lm_normalize_work *w, lm_regex_w
             continue;
         if (text.size == 0)
             continue;
-        lm_buf_clear(b);
+        lm_text_clear(b);
         switch (one->kind) {
         case LM_NORMALIZE_PREPEND:
-            lm_buf_add_view(b, one->text);
-            lm_buf_add_view(b, text);
+            lm_text_add_view(b, one->text);
+            lm_text_add_view(b, text);
             from_first += from_first ? one->text.size : 0;
             break;
         case LM_NORMALIZE_REPLACE: LM_TRY(replace(one, w, r, text, &from_first, b, e)); break;
         default:
             LM_TRY(respell(one, w, text, b, e));
-            LM_TRY(respelled_head(one, w, text, &from_first, lm_buf_view(b), e));
+            LM_TRY(respelled_head(one, w, text, &from_first, lm_text_view(b), e));
         }
-        if (!lm_buf_reserve(b, 0) || b->failed)
+        if (!lm_text_reserve(b, 0) || b->failed)
             return lm_fail_memory(e, "a text", text.size);
-        text = lm_buf_view(b);
+        text = lm_text_view(b);
         turn ^= 1;
     }
     if (head)

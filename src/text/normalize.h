@@ -25,7 +25,7 @@ lm_status lm_normalizers_add(lm_normalizers *n, const lm_normalizer *one, const 
 void      lm_normalizers_free(lm_normalizers *n);
 
 /* Memory of one thread. All zero: empty. */
-typedef struct lm_normalize_work { lm_buf text[2], shadow; int32_t *points; size_t capacity; } lm_normalize_work;
+typedef struct lm_normalize_work { lm_text text[2], shadow; int32_t *points; size_t capacity; } lm_normalize_work;
 void lm_normalize_work_free(lm_normalize_work *w);
 
 /* How many bytes of [from, to) lie among the first `head`. */

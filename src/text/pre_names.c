@@ -110,7 +110,7 @@ lm_status lm_pre_by_name(const char *name, lm_pretokenizer *p, lm_pre_traits *tr
             *traits = (lm_pre_traits){ pres[i].traits & NFC, pres[i].traits & IGNORE_MERGES, pres[i].traits & ADD_BOS };
             return make(&pres[i], p, where, e);
         }
-    lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "the pre-tokenizer '%s' is not known", name);
-    lm_fail_hint(e, "name one that splits text in the same way with --pre: gpt-2, llama-bpe, qwen2, default …");
+    lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "unknown pre-tokenizer '%s'", name);
+    lm_fail_hint(e, "use `pre` to name one that splits text the same way: gpt-2, llama-bpe, qwen2, default …");
     return LM_UNSUPPORTED;
 }

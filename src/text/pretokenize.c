@@ -51,9 +51,9 @@ void lm_pretokenizer_free(lm_pretokenizer *p)
 void lm_pretokenizer_work_free(lm_pretokenizer_work *w)
 {
     for (unsigned i = 0; i < LM_MAX_STAGES; i++)
-        lm_buf_free(&w->text[i]);
+        lm_text_free(&w->text[i]);
     for (unsigned i = 0; i <= LM_MAX_STAGES; i++)
-        lm_buf_free(&w->shadow[i]);
+        lm_text_free(&w->shadow[i]);
 }
 
 /* ---- running ---- */
@@ -162,8 +162,8 @@ static lm_status split_class(const run *r, unsigned stage, piece in)
 /* Pass on text that a stage has rewritten. */
 static lm_status rewritten(const run *r, unsigned stage, size_t head)
 {
-    lm_buf *text = &r->w->text[stage], *shadow = &r->w->shadow[stage + 1];
-    piece   out = { lm_buf_view(text), NULL, head };
+    lm_text *text = &r->w->text[stage], *shadow = &r->w->shadow[stage + 1];
+    piece   out = { lm_text_view(text), NULL, head };
 
     if (!text->failed)
         out.shadow = lm_shadow(out.text, shadow);
@@ -175,22 +175,22 @@ static lm_status rewritten(const run *r, unsigned stage, size_t head)
 static lm_status metaspace(const run *r, unsigned stage, piece in)
 {
     const lm_stage *s   = &r->p->stages[stage];
-    lm_buf         *out = &r->w->text[stage];
+    lm_text         *out = &r->w->text[stage];
     lm_view         mark = lm_view_of(s->text);
     bool            has  = in.text.data[0] == ' ' || lm_view_starts(in.text, mark);
     size_t          head = in.head;
 
-    lm_buf_clear(out);
+    lm_text_clear(out);
     if (!has && (s->prepend == LM_PREPEND_ALWAYS || (s->prepend == LM_PREPEND_FIRST && in.head)))
-        lm_buf_add_view(out, mark);
+        lm_text_add_view(out, mark);
     head += in.head ? out->size : 0;
     for (size_t at = 0; at < in.text.size;) {
         const char *space = memchr(in.text.data + at, ' ', in.text.size - at);
         size_t      n     = space ? (size_t)(space - in.text.data) - at : in.text.size - at;
 
-        lm_buf_add(out, in.text.data + at, n);
+        lm_text_add(out, in.text.data + at, n);
         if (space) {
-            lm_buf_add_view(out, mark);
+            lm_text_add_view(out, mark);
             head += at + n < in.head ? mark.size - 1 : 0;
         }
         at += n + 1;
@@ -200,10 +200,10 @@ static lm_status metaspace(const run *r, unsigned stage, piece in)
 
 static lm_status rewrite(const run *r, unsigned stage, piece in)
 {
-    lm_buf *out = &r->w->text[stage];
+    lm_text *out = &r->w->text[stage];
     size_t  head;
 
-    lm_buf_clear(out);
+    lm_text_clear(out);
     if (r->p->stages[stage].kind == LM_STAGE_SPELL) {
         lm_bytelevel_spell(out, in.text.data, in.head);
         head = out->size;
@@ -211,8 +211,8 @@ static lm_status rewrite(const run *r, unsigned stage, piece in)
     } else {
         if (in.text.data[0] == ' ')
             return run_from(r, stage + 1, in);
-        lm_buf_add_char(out, ' ');
-        lm_buf_add_view(out, in.text);
+        lm_text_add_char(out, ' ');
+        lm_text_add_view(out, in.text);
         head = in.head ? in.head + 1 : 0;
     }
     return rewritten(r, stage, head);

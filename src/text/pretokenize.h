@@ -51,7 +51,7 @@ void      lm_pretokenizer_finish(lm_pretokenizer *p);
 void      lm_pretokenizer_free(lm_pretokenizer *p);
 
 /* Memory of one thread. All zero: empty. */
-typedef struct lm_pretokenizer_work { lm_buf text[LM_MAX_STAGES], shadow[LM_MAX_STAGES + 1]; } lm_pretokenizer_work;
+typedef struct lm_pretokenizer_work { lm_text text[LM_MAX_STAGES], shadow[LM_MAX_STAGES + 1]; } lm_pretokenizer_work;
 void lm_pretokenizer_work_free(lm_pretokenizer_work *w);
 
 /* Call `word` for every word of `text` (valid UTF-8). `head`: how many bytes at its start come from the input's first character;

@@ -25,7 +25,7 @@ struct lm_regex {
 
 lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_error *e)
 {
-    lm_buf                 spelled = { 0 };
+    lm_text                 spelled = { 0 };
     char                   why[160];
     int                    code;
     PCRE2_SIZE             at;
@@ -59,7 +59,7 @@ lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_er
 done:
     lm_regex_free(r);
     pcre2_compile_context_free(context);
-    lm_buf_free(&spelled);
+    lm_text_free(&spelled);
     return status;
 }
 

@@ -23,7 +23,7 @@ void      lm_regex_free(lm_regex *r);
 bool      lm_regex_is_literal(const lm_regex *r);
 
 /* The same pattern in PCRE2's spelling. */
-lm_status lm_regex_translate(lm_view pattern, lm_buf *out, const char *where, lm_error *e);
+lm_status lm_regex_translate(lm_view pattern, lm_text *out, const char *where, lm_error *e);
 
 /* Memory and limits of one thread's matching. All zero: empty. */
 typedef struct lm_regex_work {

@@ -25,7 +25,7 @@ typedef struct group { size_t start; unsigned ours; bool extended; } group;
 typedef struct reader {
     lm_view     pattern;
     size_t      at;
-    lm_buf     *out;
+    lm_text     *out;
     const char *where;
     lm_error   *e;
 } reader;
@@ -74,12 +74,12 @@ static const char *bracket_named(lm_view name)
 
 /* The characters `inside`, or all others: an expression of its own, or, for a class, part of its set (`out`). What a set
  * cannot hold goes to `other`. */
-static void add_set(lm_buf *out, lm_buf *other, const char *inside, bool negated)
+static void add_set(lm_text *out, lm_text *other, const char *inside, bool negated)
 {
     if (negated)
-        lm_buf_printf(other ? other : out, other ? "|[^%s]" : "[^%s]", inside);
+        lm_text_printf(other ? other : out, other ? "|[^%s]" : "[^%s]", inside);
     else
-        lm_buf_printf(out, other ? "%s" : "[%s]", inside);
+        lm_text_printf(out, other ? "%s" : "[%s]", inside);
 }
 
 static bool compiles(const char *pattern)
@@ -93,7 +93,7 @@ static bool compiles(const char *pattern)
 }
 
 /* \p{Name}, \p{^Name}, \P{Name} at the reader, for a class (`other` is given) or for outside. */
-static lm_status property(reader *r, lm_buf *out, lm_buf *other)
+static lm_status property(reader *r, lm_text *out, lm_text *other)
 {
     char        plain[64];
     const char *inside;
@@ -115,7 +115,7 @@ static lm_status property(reader *r, lm_buf *out, lm_buf *other)
     plain[n] = '\0';
     for (size_t i = 0; i < sizeof properties / sizeof *properties; i++)
         if (strcmp(plain, properties[i].name) == 0) {
-            lm_buf_printf(out, "\\%c%s", negated ? 'P' : 'p', properties[i].inside + 2);
+            lm_text_printf(out, "\\%c%s", negated ? 'P' : 'p', properties[i].inside + 2);
             return LM_OK;
         }
     if (strcmp(plain, "word") == 0)
@@ -129,11 +129,11 @@ static lm_status property(reader *r, lm_buf *out, lm_buf *other)
         return LM_OK;
     }
     /* Alone, PCRE2 takes a script's name for its extensions too; the reference does not. */
-    lm_buf probe = { 0 };
-    lm_buf_printf(&probe, "\\p{sc:%s}", plain);
+    lm_text probe = { 0 };
+    lm_text_printf(&probe, "\\p{sc:%s}", plain);
     bool is_script = n > 2 && !probe.failed && compiles(probe.data);
-    lm_buf_free(&probe);
-    lm_buf_printf(out, "\\%c{%s%s}", negated ? 'P' : 'p', is_script ? "sc:" : "", plain);
+    lm_text_free(&probe);
+    lm_text_printf(out, "\\%c{%s%s}", negated ? 'P' : 'p', is_script ? "sc:" : "", plain);
     return LM_OK;
 }
 
@@ -143,7 +143,7 @@ static lm_status property(reader *r, lm_buf *out, lm_buf *other)
 #define NOT_BOUNDARY "(?:(?<=[" WORD_ALONE "])(?=[" WORD_ALONE "])|(?<![" WORD_ALONE "])(?![" WORD_ALONE "]))"
 
 /* An escape at the reader, for a class (`other` is given, see add_set) or for outside. */
-static lm_status escape(reader *r, lm_buf *out, lm_buf *other)
+static lm_status escape(reader *r, lm_text *out, lm_text *other)
 {
     int  c     = peek(r, 1);
     bool class = other != NULL;
@@ -157,22 +157,22 @@ static lm_status escape(reader *r, lm_buf *out, lm_buf *other)
     case 'H': add_set(out, other, HEX, c == 'H'); break;
     case 'w':
     case 'W': add_set(out, other, class ? WORD : WORD_ALONE, c == 'W'); break;
-    case 'b': lm_buf_add_str(out, class ? "\\b" : BOUNDARY); break;
-    case 'B': lm_buf_add_str(out, class ? "\\B" : NOT_BOUNDARY); break;
-    case 'v': lm_buf_add_str(out, "\\x0B"); break;
+    case 'b': lm_text_add_str(out, class ? "\\b" : BOUNDARY); break;
+    case 'B': lm_text_add_str(out, class ? "\\B" : NOT_BOUNDARY); break;
+    case 'v': lm_text_add_str(out, "\\x0B"); break;
     case 'u':
         for (size_t i = 2; i < 6; i++)
             if (!isxdigit(peek(r, i)))
                 return bad(r, "an unfinished \\u");
-        lm_buf_printf(out, "\\x{%.4s}", r->pattern.data + r->at + 2);
+        lm_text_printf(out, "\\x{%.4s}", r->pattern.data + r->at + 2);
         r->at += 4;
         break;
     default:
         if (c >= 0x80) {        /* the escaped character is itself */
-            lm_buf_add_char(out, (char)c);
+            lm_text_add_char(out, (char)c);
             break;
         }
-        lm_buf_add(out, r->pattern.data + r->at, 2);
+        lm_text_add(out, r->pattern.data + r->at, 2);
     }
     r->at += 2;
     return LM_OK;
@@ -180,23 +180,23 @@ static lm_status escape(reader *r, lm_buf *out, lm_buf *other)
 
 /* ---- classes ---- */
 /* A class under construction: a set that PCRE2 can hold, and further expressions "|[^…]|…" for what it cannot. */
-typedef struct class_parts { lm_buf set, others; bool negated; } class_parts;
+typedef struct class_parts { lm_text set, others; bool negated; } class_parts;
 
 static void free_parts(class_parts *p)
 {
-    lm_buf_free(&p->set);
-    lm_buf_free(&p->others);
+    lm_text_free(&p->set);
+    lm_text_free(&p->others);
 }
 
 /* An expression for one character of a union. */
-static void add_union(lm_buf *out, const class_parts *p)
+static void add_union(lm_text *out, const class_parts *p)
 {
     if (p->others.size == 0)
-        lm_buf_printf(out, "[%s]", p->set.data ? p->set.data : "");
+        lm_text_printf(out, "[%s]", p->set.data ? p->set.data : "");
     else if (p->set.size == 0)
-        lm_buf_printf(out, "(?:%s)", p->others.data + 1);
+        lm_text_printf(out, "(?:%s)", p->others.data + 1);
     else
-        lm_buf_printf(out, "(?:[%s]%s)", p->set.data, p->others.data);
+        lm_text_printf(out, "(?:[%s]%s)", p->set.data, p->others.data);
 }
 
 static lm_status read_class(reader *r, class_parts *out, unsigned depth);
@@ -208,17 +208,17 @@ static lm_status nested_class(reader *r, class_parts *p, unsigned depth)
     lm_status   status = read_class(r, &inner, depth + 1);
 
     if (status == LM_OK && !inner.negated && inner.others.size == 0)
-        lm_buf_add_view(&p->set, lm_buf_view(&inner.set));
+        lm_text_add_view(&p->set, lm_text_view(&inner.set));
     else if (status == LM_OK) {
-        lm_buf_add_char(&p->others, '|');
+        lm_text_add_char(&p->others, '|');
         if (!inner.negated)
             add_union(&p->others, &inner);
         else if (inner.others.size == 0)
-            lm_buf_printf(&p->others, "[^%s]", inner.set.data);
+            lm_text_printf(&p->others, "[^%s]", inner.set.data);
         else {
-            lm_buf_add_str(&p->others, "(?:(?!");
+            lm_text_add_str(&p->others, "(?:(?!");
             add_union(&p->others, &inner);
-            lm_buf_add_str(&p->others, ")(?s:.))");
+            lm_text_add_str(&p->others, ")(?s:.))");
         }
     }
     free_parts(&inner);
@@ -271,8 +271,8 @@ static lm_status read_union(reader *r, class_parts *p, bool first, unsigned dept
             LM_TRY(nested_class(r, p, depth));
         else {
             if (c == ']' || c == '^')
-                lm_buf_add_char(&p->set, '\\');
-            lm_buf_add_char(&p->set, (char)c);
+                lm_text_add_char(&p->set, '\\');
+            lm_text_add_char(&p->set, (char)c);
             r->at++;
         }
     }
@@ -281,12 +281,12 @@ static lm_status read_union(reader *r, class_parts *p, bool first, unsigned dept
 /* The class that starts at the reader's "[". An intersection becomes one expression of look-aheads in `others`. */
 static lm_status read_class(reader *r, class_parts *out, unsigned depth)
 {
-    lm_buf    all    = { 0 };
+    lm_text    all    = { 0 };
     lm_status status = LM_OK;
     bool      first  = true;
 
     if (depth > MAX_DEPTH)
-        return bad(r, "classes nested too deep");
+        return bad(r, "classes nested too deeply");
     r->at++;
     if (peek(r, 0) == '^') {
         out->negated = true;
@@ -301,23 +301,23 @@ static lm_status read_class(reader *r, class_parts *out, unsigned depth)
         if (peek(r, 0) == ']')
             break;
         r->at += 2;
-        lm_buf_add_str(&all, "(?=");
+        lm_text_add_str(&all, "(?=");
         add_union(&all, out);
-        lm_buf_add_char(&all, ')');
-        lm_buf_clear(&out->set);
-        lm_buf_clear(&out->others);
+        lm_text_add_char(&all, ')');
+        lm_text_clear(&out->set);
+        lm_text_clear(&out->others);
     }
     r->at++;
     if (all.size) {
         add_union(&all, out);
-        lm_buf_clear(&out->set);
-        lm_buf_clear(&out->others);
-        lm_buf_printf(&out->others, "|(?:%s)", all.data);
+        lm_text_clear(&out->set);
+        lm_text_clear(&out->others);
+        lm_text_printf(&out->others, "|(?:%s)", all.data);
     }
     if (all.failed || out->set.failed || out->others.failed)
         status = lm_fail_memory(r->e, "a pattern", r->pattern.size);
 done:
-    lm_buf_free(&all);
+    lm_text_free(&all);
     return status;
 }
 
@@ -327,11 +327,11 @@ static lm_status class_outside(reader *r)
     lm_status   status = read_class(r, &p, 0);
 
     if (status == LM_OK && p.negated && p.others.size == 0)
-        lm_buf_printf(r->out, "[^%s]", p.set.data);
+        lm_text_printf(r->out, "[^%s]", p.set.data);
     else if (status == LM_OK && p.negated) {
-        lm_buf_add_str(r->out, "(?:(?!");
+        lm_text_add_str(r->out, "(?:(?!");
         add_union(r->out, &p);
-        lm_buf_add_str(r->out, ")(?s:.))");
+        lm_text_add_str(r->out, ")(?s:.))");
     } else if (status == LM_OK)
         add_union(r->out, &p);
     free_parts(&p);
@@ -347,24 +347,24 @@ static lm_status group_start(reader *r, group *groups, size_t *n)
     bool   on    = true;
 
     if (*n == MAX_GROUPS)
-        return bad(r, "groups nested too deep");
+        return bad(r, "groups nested too deeply");
     *inner = (group){ .start = r->out->size, .extended = inner[-1].extended };
-    lm_buf_add_char(r->out, '(');
+    lm_text_add_char(r->out, '(');
     r->at++;
     ++*n;
     if (peek(r, 0) != '?')
         return LM_OK;
-    lm_buf_add_char(r->out, '?');
+    lm_text_add_char(r->out, '?');
     for (r->at++; peek(r, 0) == 'i' || peek(r, 0) == 'm' || peek(r, 0) == 'x' || peek(r, 0) == '-'; r->at++) {
         int c = peek(r, 0);
 
-        lm_buf_add_char(r->out, c == 'm' ? 's' : (char)c);
+        lm_text_add_char(r->out, c == 'm' ? 's' : (char)c);
         on              = on && c != '-';
         inner->extended = c == 'x' ? on : inner->extended;
     }
     if (peek(r, 0) != ')')
         return LM_OK;
-    lm_buf_add_char(r->out, ':');
+    lm_text_add_char(r->out, ':');
     r->at++;
     --*n;
     inner[-1].extended = inner->extended;
@@ -376,7 +376,7 @@ static lm_status group_start(reader *r, group *groups, size_t *n)
 static void group_end(reader *r, const group *g)
 {
     for (unsigned i = 0; i < g->ours; i++)
-        lm_buf_add_char(r->out, ')');
+        lm_text_add_char(r->out, ')');
 }
 
 /* "(?# … )", or, where blanks mean nothing, "# …" up to the end of the line. */
@@ -395,11 +395,11 @@ static bool skip_comment(reader *r, bool extended)
     return true;
 }
 
-static bool insert(lm_buf *b, size_t at, const char *text)
+static bool insert(lm_text *b, size_t at, const char *text)
 {
     size_t n = strlen(text);
 
-    if (!lm_buf_reserve(b, n))
+    if (!lm_text_reserve(b, n))
         return false;
     memmove(b->data + at + n, b->data + at, b->size - at + 1);
     memcpy(b->data + at, text, n);
@@ -421,18 +421,18 @@ static bool interval(reader *r, size_t atom)
             digits++;
     if (peek(r, i) != '}' || digits == 0)
         return false;
-    lm_buf_add_char(r->out, '{');
+    lm_text_add_char(r->out, '{');
     if (no_low)
-        lm_buf_add_char(r->out, '0');
-    lm_buf_add(r->out, r->pattern.data + r->at + 1, i);
+        lm_text_add_char(r->out, '0');
+    lm_text_add(r->out, r->pattern.data + r->at + 1, i);
     r->at += i + 1;
     int next = peek(r, 0);
     if ((next == '+' || next == '*' || next == '{' || (next == '?' && !comma)) && insert(r->out, atom, "(?:"))
-        lm_buf_add_char(r->out, ')');
+        lm_text_add_char(r->out, ')');
     return true;
 }
 
-lm_status lm_regex_translate(lm_view pattern, lm_buf *out, const char *where, lm_error *e)
+lm_status lm_regex_translate(lm_view pattern, lm_text *out, const char *where, lm_error *e)
 {
     reader r = { pattern, 0, out, where, e };
     group  groups[MAX_GROUPS + 1] = { { .start = 0 } };     /* the first is the pattern itself */
@@ -459,7 +459,7 @@ lm_status lm_regex_translate(lm_view pattern, lm_buf *out, const char *where, lm
         case '{':
             if (interval(&r, atom))
                 break;
-            lm_buf_add_char(out, '{');
+            lm_text_add_char(out, '{');
             r.at++;
             break;
         default:
@@ -468,7 +468,7 @@ lm_status lm_regex_translate(lm_view pattern, lm_buf *out, const char *where, lm
                 group_end(&r, &groups[n]);
             } else if (!strchr("*+?|", c) && (c & 0xC0) != 0x80 && !(groups[n - 1].extended && isspace(c)))
                 atom = start;
-            lm_buf_add_char(out, (char)c);
+            lm_text_add_char(out, (char)c);
             r.at++;
         }
     }

@@ -29,6 +29,7 @@ static size_t normalise(const char *in, size_t n, char *out)
 
 lm_status lm_template_new(const char *source, size_t size, const char *name, lm_template **out, lm_error *e)
 {
+    LM_GIVEN(e, (source || !size) && out);
     size_t good = size <= MAX_SOURCE ? lm_utf8_valid_prefix(source, size) : size;
     lm_template *t;
 
@@ -178,7 +179,7 @@ static lm_status take_output(jinja *m, const jbuild *b, lm_rendering *out)
     if (b->n)
         memcpy(r.text.data, b->data, b->n);
     r.text.data[b->n] = 0;
-    r.text.n = b->n;
+    r.text.size = b->n;
     r.text.capacity = b->n + 1;
     if (b->n_marks) {
         r.content = lm_alloc(b->n_marks * sizeof *r.content);
@@ -208,6 +209,7 @@ static lm_status run(jinja *m, const json_t *context, lm_rendering *out)
 
 lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out, lm_error *e)
 {
+    LM_GIVEN(e, t && (context_json || !size) && out);
     lm_error ignored;
     json_error_t je;
     json_t *context;
@@ -230,6 +232,8 @@ lm_status lm_template_render(const lm_template *t, const char *context_json, siz
 
 void lm_rendering_free(lm_rendering *r)
 {
+    if (!r)
+        return;
     lm_free(r->text.data);
     lm_free(r->content);
     *r = (lm_rendering){ 0 };

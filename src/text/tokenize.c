@@ -29,7 +29,7 @@ struct lm_scratch {
     lm_regex_work        regex;
     lm_normalize_work    normalize;
     lm_pretokenizer_work pre;
-    lm_buf               repaired;
+    lm_text               repaired;
     cached_word         *cache;     /* NULL: no memory for one */
 };
 
@@ -54,7 +54,7 @@ void lm_scratch_free(lm_scratch *s)
         lm_regex_work_free(&s->regex);
         lm_normalize_work_free(&s->normalize);
         lm_pretokenizer_work_free(&s->pre);
-        lm_buf_free(&s->repaired);
+        lm_text_free(&s->repaired);
         lm_free(s->cache);
         lm_free(s);
         s = next;
@@ -86,7 +86,7 @@ static void give_back(const lm_tokenizer *t, lm_scratch *s, size_t text)
         lm_bpe_work_free(&s->bpe);
         lm_normalize_work_free(&s->normalize);
         lm_pretokenizer_work_free(&s->pre);
-        lm_buf_free(&s->repaired);
+        lm_text_free(&s->repaired);
     }
     pthread_mutex_lock(&pool->lock);
     s->next    = pool->idle;
@@ -172,12 +172,12 @@ static bool touches_content(const encoding *x, size_t origin, size_t from, size_
 static lm_status is_word(encoding *x, const char *s, size_t size, bool *yes)
 {
     char     shown[4];
-    lm_buf   shadow = { 0 };
+    lm_text   shadow = { 0 };
     lm_view  c      = { s, size };
     lm_match m;
 
     memcpy(shown, lm_shadow(c, &shadow), size);
-    lm_buf_free(&shadow);
+    lm_text_free(&shadow);
     LM_TRY(lm_regex_find(x->t->word_character, &x->s->regex, (lm_view){ shown, size }, 0, &m, x->e));
     *yes = m.found;
     return LM_OK;
@@ -337,6 +337,7 @@ static lm_status encode(encoding *x)
 static lm_status run(encoding *x)
 {
     const size_t before = x->out->n;
+    bool         whole  = true;
 
     if (x->text.size > MAX_TEXT)
         return lm_fail(x->e, LM_LIMIT, NULL, LM_NO_OFFSET, "a text of %zu bytes, at most %d are tokenized at once",
@@ -345,11 +346,12 @@ static lm_status run(encoding *x)
     if (!x->s)
         return lm_fail_memory(x->e, "tokenizing", sizeof *x->s);
     if (!lm_utf8_is_valid(x->text)) {
-        lm_buf_clear(&x->s->repaired);
-        lm_utf8_repair(&x->s->repaired, x->text.data, x->text.size);
-        x->text = lm_buf_view(&x->s->repaired);
+        lm_text_clear(&x->s->repaired);
+        lm_text_add_utf8(&x->s->repaired, x->text.data, x->text.size);
+        x->text = lm_text_view(&x->s->repaired);
+        whole   = !x->s->repaired.failed;
     }
-    lm_status status = x->s->repaired.failed ? lm_fail_memory(x->e, "a text", x->text.size) : encode(x);
+    lm_status status = !whole ? lm_fail_memory(x->e, "a text", x->text.size) : encode(x);
     give_back(x->t, x->s, x->text.size);
     if (status != LM_OK)
         x->out->n = before;
@@ -358,6 +360,7 @@ static lm_status run(encoding *x)
 
 lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out, lm_error *e)
 {
+    LM_GIVEN(e, t && (text || !size) && out);
     encoding x = { .t = t, .flags = flags, .text = { size ? text : "", size }, .out = out, .e = e };
 
     return run(&x);
@@ -365,7 +368,8 @@ lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsi
 
 lm_status lm_tokenize_rendering(const lm_tokenizer *t, const lm_rendering *r, bool parse_content, lm_tokens *out, lm_error *e)
 {
-    encoding x = { .t = t, .text = { r->text.n ? r->text.data : "", r->text.n }, .out = out, .e = e };
+    LM_GIVEN(e, t && r && out);
+    encoding x = { .t = t, .text = { r->text.size ? r->text.data : "", r->text.size }, .out = out, .e = e };
 
     if (!parse_content) {
         x.content   = r->content;

@@ -43,7 +43,7 @@ void lm_tokenizer_free(lm_tokenizer *t)
     lm_normalizers_free(&t->normalizers);
     lm_bpe_free(&t->bpe);
     lm_vocab_free(&t->vocab);
-    lm_buf_free(&t->warnings);
+    lm_text_free(&t->warnings);
     lm_free(t);
 }
 
@@ -176,14 +176,14 @@ void lm_tokenizer_warn(lm_tokenizer *t, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    lm_buf_vprintf(&t->warnings, format, args);
+    lm_text_vprintf(&t->warnings, format, args);
     va_end(args);
-    lm_buf_add_char(&t->warnings, '\0');
+    lm_text_add_char(&t->warnings, '\0');
 }
 
 const char *lm_tokenizer_warning(const lm_tokenizer *t, size_t i)
 {
-    return lm_buf_string(&t->warnings, i);
+    return t ? lm_text_string(&t->warnings, i) : NULL;
 }
 
 lm_status lm_tokenizer_pad(lm_tokenizer *t, uint32_t n, lm_error *e)
@@ -207,13 +207,13 @@ lm_status lm_tokenizer_surround(lm_tokenizer *t, bool after, lm_token id, lm_err
 }
 
 /* ---- questions ---- */
-uint32_t lm_tokenizer_size(const lm_tokenizer *t) { return t->vocab.n; }
-lm_token lm_tokenizer_bos(const lm_tokenizer *t) { return t->bos; }
-lm_token lm_tokenizer_eos(const lm_tokenizer *t) { return t->eos; }
+uint32_t lm_tokenizer_size(const lm_tokenizer *t) { return t ? t->vocab.n : 0; }
+lm_token lm_tokenizer_bos(const lm_tokenizer *t) { return t ? t->bos : -1; }
+lm_token lm_tokenizer_eos(const lm_tokenizer *t) { return t ? t->eos : -1; }
 
 const char *lm_tokenizer_summary(const lm_tokenizer *t)
 {
-    return t->summary;
+    return t ? t->summary : NULL;
 }
 
 static const lm_piece *piece_at(const lm_tokenizer *t, lm_token id)
@@ -223,6 +223,8 @@ static const lm_piece *piece_at(const lm_tokenizer *t, lm_token id)
 
 const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size)
 {
+    if (!t)
+        return NULL;
     const lm_piece *p = piece_at(t, id);
 
     if (size)
@@ -232,11 +234,15 @@ const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size)
 
 lm_token lm_tokenizer_find(const lm_tokenizer *t, const char *piece)
 {
+    if (!t || !piece)
+        return -1;
     return lm_vocab_find(&t->vocab, lm_view_of(piece));
 }
 
 bool lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id)
 {
+    if (!t)
+        return false;
     const lm_piece *p = piece_at(t, id);
 
     return p && p->special;
@@ -244,6 +250,8 @@ bool lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id)
 
 bool lm_tokenizer_is_end(const lm_tokenizer *t, lm_token id)
 {
+    if (!t)
+        return false;
     const lm_piece *p = piece_at(t, id);
 
     return p && p->end;

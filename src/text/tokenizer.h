@@ -37,7 +37,7 @@ struct lm_tokenizer {
     lm_token        bos, eos;
     const char     *kind, *pre_name;    /* for the summary */
     char           *summary;
-    lm_buf          warnings;           /* each ends with a NUL */
+    lm_text          warnings;           /* each ends with a NUL */
     pthread_mutex_t lock;
     lm_scratch     *idle;
 };

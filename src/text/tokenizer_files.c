@@ -33,20 +33,20 @@ static lm_status no_such_piece(uint32_t i, lm_view piece, const char *where, lm_
                    (int)(piece.size < 128 ? piece.size : 128), piece.data);
 }
 
-static lm_status add_merge(lm_tokenizer *t, uint32_t i, lm_view left, lm_view right, lm_buf *both, const char *where, lm_error *e)
+static lm_status add_merge(lm_tokenizer *t, uint32_t i, lm_view left, lm_view right, lm_text *both, const char *where, lm_error *e)
 {
     lm_token a = lm_vocab_find(&t->vocab, left), b = lm_vocab_find(&t->vocab, right);
 
     if (a < 0 || b < 0)
         return no_such_piece(i, a < 0 ? left : right, where, e);
-    lm_buf_clear(both);
-    lm_buf_add_view(both, left);
-    lm_buf_add_view(both, right);
+    lm_text_clear(both);
+    lm_text_add_view(both, left);
+    lm_text_add_view(both, right);
     if (both->failed)
         return lm_fail_memory(e, "a merge", left.size + right.size);
-    lm_token c = lm_vocab_find(&t->vocab, lm_buf_view(both));
+    lm_token c = lm_vocab_find(&t->vocab, lm_text_view(both));
     if (c < 0)
-        return no_such_piece(i, lm_buf_view(both), where, e);
+        return no_such_piece(i, lm_text_view(both), where, e);
     lm_bpe_add(&t->bpe, (uint32_t)a, (uint32_t)b, i, (uint32_t)c);
     return LM_OK;
 }
@@ -70,7 +70,7 @@ static lm_view view_of(const json_t *s)
 
 static lm_status read_merges(lm_tokenizer *t, const json_t *merges, const char *where, lm_error *e)
 {
-    lm_buf    both   = { 0 };
+    lm_text    both   = { 0 };
     lm_status status = LM_OK;
     size_t    n      = json_array_size(merges);
 
@@ -86,7 +86,7 @@ static lm_status read_merges(lm_tokenizer *t, const json_t *merges, const char *
         status = good ? add_merge(t, i, left, right, &both, where, e)
                       : lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "merge %u is not two pieces", i);
     }
-    lm_buf_free(&both);
+    lm_text_free(&both);
     return status;
 }
 
@@ -107,7 +107,7 @@ static lm_status read_model(lm_tokenizer *t, const json_t *model, lm_error *e)
     const char   *type = lm_member_type(model);
 
     if (!json_is_object(model))
-        return lm_fail(e, LM_BAD_MODEL, "/model", LM_NO_OFFSET, "there is none: not a tokenizer.json");
+        return lm_fail(e, LM_BAD_MODEL, "/model", LM_NO_OFFSET, "missing; not a tokenizer.json");
     if (strcmp(type, "BPE") != 0 && (*type || !json_object_get(model, "merges")))
         return lm_fail(e, LM_UNSUPPORTED, "/model", LM_NO_OFFSET, "the kind '%s' is not supported", type);
     LM_TRY(lm_member_object(model, "/model", "vocab", &vocab, e));
@@ -221,7 +221,7 @@ static lm_status from_json(lm_tokenizer *t, const json_t *root, lm_error *e)
 /* ---- vocab.json and merges.txt ---- */
 static lm_status read_merge_lines(lm_tokenizer *t, lm_view text, lm_error *e)
 {
-    lm_buf    both   = { 0 };
+    lm_text    both   = { 0 };
     lm_status status = LM_OK;
     uint32_t  n = 0, rank = 0, line = 0;
 
@@ -243,7 +243,7 @@ static lm_status read_merge_lines(lm_tokenizer *t, lm_view text, lm_error *e)
         else
             status = add_merge(t, rank++, left, right, &both, "merges.txt", e);
     }
-    lm_buf_free(&both);
+    lm_text_free(&both);
     return status;
 }
 

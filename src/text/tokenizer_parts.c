@@ -311,7 +311,7 @@ static lm_status decoder(decoding *d, const json_t *o, unsigned depth)
     if (strcmp(type, "Sequence") == 0) {
         LM_TRY(lm_member_array(o, d->where, "decoders", &all, d->e));
         if (!all || depth == MAX_DEPTH)
-            return lm_member_wrong(d->where, "decoders", "an array, or nested too deep", d->e);
+            return lm_member_wrong(d->where, "decoders", "an array, or nested too deeply", d->e);
         json_array_foreach(all, i, item) LM_TRY(decoder(d, item, depth + 1));
         return LM_OK;
     }

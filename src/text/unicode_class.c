@@ -39,13 +39,13 @@ static const lm_stand_in *stand_in(uint32_t cp)
     return low < lm_stand_ins_n && lm_stand_ins[low].first <= cp ? &lm_stand_ins[low] : NULL;
 }
 
-const char *lm_shadow(lm_view text, lm_buf *shadow)
+const char *lm_shadow(lm_view text, lm_text *shadow)
 {
     const uint32_t first  = lm_stand_ins[0].first;
     bool           copied = false;
     size_t         size;
 
-    lm_buf_clear(shadow);
+    lm_text_clear(shadow);
     for (size_t at = 0; at < text.size; at += size) {
         size = 1;
         if ((unsigned char)text.data[at] < 0xE0)     /* below U+0800: nothing to replace, and continuation bytes */
@@ -55,7 +55,7 @@ const char *lm_shadow(lm_view text, lm_buf *shadow)
         if (!row)
             continue;
         if (!copied) {
-            lm_buf_add(shadow, text.data, text.size);
+            lm_text_add(shadow, text.data, text.size);
             if (shadow->failed)
                 return text.data;
             copied = true;

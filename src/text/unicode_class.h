@@ -40,6 +40,6 @@ bool lm_is_space(uint32_t cp);
 
 /* Valid UTF-8 as patterns should see it: `text` itself, or a copy of the same size in `shadow` (cleared first; check
  * shadow->failed). */
-const char *lm_shadow(lm_view text, lm_buf *shadow);
+const char *lm_shadow(lm_view text, lm_text *shadow);
 
 #endif

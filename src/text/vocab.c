@@ -50,7 +50,7 @@ lm_status lm_vocab_add(lm_vocab *v, uint32_t id, lm_view text, lm_piece_type typ
         return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "token %u has %zu bytes, at most %d are read", id, text.size,
                        LM_MAX_PIECE);
     if (id >= LM_MAX_VOCAB)
-        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "token id %u, ids below %d are read", id, LM_MAX_VOCAB);
+        return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "token id %u; supported: below %d", id, LM_MAX_VOCAB);
     if (id >= v->n)
         LM_TRY(lm_vocab_grow(v, id + 1, e));
     if (v->pieces[id].text)

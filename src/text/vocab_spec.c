@@ -82,27 +82,51 @@ static lm_status id_of(maker *m, const char *name, int64_t given, int64_t otherw
 }
 
 /* ---- merges ---- */
+static bool has_several_characters(const lm_piece *p)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < p->size; i++)
+        n += ((unsigned char)p->text[i] & 0xC0) != 0x80;
+    return n > 1;
+}
+
+/* Pieces of several characters come about by merging, and by nothing else. */
+static lm_status check_needed(maker *m)
+{
+    const lm_vocab *v = &m->t->vocab;
+
+    for (uint32_t i = 0; m->s->n_merges == 0 && i < v->n; i++) {
+        const lm_piece *p = &v->pieces[i];
+        if (p->text && p->type == LM_PIECE_NORMAL && has_several_characters(p))
+            return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET,
+                           "there are none, but token %u, '%.*s', comes about by merging", i, (int)(p->size < 64 ? p->size : 64), p->text);
+    }
+    return LM_OK;
+}
+
 static lm_status read_merges(maker *m)
 {
     const lm_vocab *v       = &m->t->vocab;
     uint32_t        missing = 0, n = m->s->n_merges, i = 0;
-    lm_buf          both    = { 0 };
+    lm_text          both    = { 0 };
 
+    LM_TRY(check_needed(m));
     LM_TRY(lm_bpe_reserve(&m->t->bpe, n, m->e));
     for (; i < n && missing <= n / 2; i++) {
         lm_view     merge = m->s->merges[i];
         const char *space = merge.size > 1 ? memchr(merge.data + 1, ' ', merge.size - 1) : NULL;
 
         if (!space || space + 1 == merge.data + merge.size) {
-            lm_buf_free(&both);
+            lm_text_free(&both);
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET, "merge %u, '%.*s', is not two pieces", i,
                            (int)(merge.size < 64 ? merge.size : 64), merge.data);
         }
         lm_view left = { merge.data, (size_t)(space - merge.data) }, right = { space + 1, merge.size - left.size - 1 };
-        lm_buf_clear(&both);
-        lm_buf_add_view(&both, left);
-        lm_buf_add_view(&both, right);
-        lm_token a = lm_vocab_find(v, left), b = lm_vocab_find(v, right), c = both.failed ? -1 : lm_vocab_find(v, lm_buf_view(&both));
+        lm_text_clear(&both);
+        lm_text_add_view(&both, left);
+        lm_text_add_view(&both, right);
+        lm_token a = lm_vocab_find(v, left), b = lm_vocab_find(v, right), c = both.failed ? -1 : lm_vocab_find(v, lm_text_view(&both));
 
         /* Converters spell added tokens as plain text, so a merge may have lost its result. It can then never happen. */
         if (a < 0 || b < 0 || c < 0)
@@ -111,12 +135,15 @@ static lm_status read_merges(maker *m)
             lm_bpe_add(&m->t->bpe, (uint32_t)a, (uint32_t)b, i, (uint32_t)c);
     }
     bool failed = both.failed;
-    lm_buf_free(&both);
+    lm_text_free(&both);
     if (failed)
         return lm_fail_memory(m->e, "the merges", LM_MAX_PIECE);
     if (missing > n / 2)
         return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET, "%u of %u merges name pieces that are not in the vocabulary",
                        missing, i);
+    if (m->t->bpe.n_merges + missing < n)
+        lm_tokenizer_warn(m->t, "%s: %u of %u are there twice: the later place counts", key(m, "merges"),
+                          n - missing - m->t->bpe.n_merges, n);
     if (missing)
         lm_tokenizer_warn(m->t, "%s: %u of %u merges name pieces that are not in the vocabulary", key(m, "merges"), missing, n);
     return LM_OK;
@@ -138,27 +165,44 @@ static lm_status surround(maker *m, int add_bos, int add_eos)
     return LM_OK;
 }
 
+/* The one that was asked for: not to know it is whoever asked's mistake. */
+static lm_status split_as_asked(maker *m, const char *name, lm_pre_traits *traits)
+{
+    lm_status status = lm_pre_by_name(name, &m->t->pre, traits, "pre", m->e);
+
+    if (status != LM_UNSUPPORTED)
+        return status;
+    if (m->e)
+        m->e->code = LM_USAGE;
+    return LM_USAGE;
+}
+
+/* As the file names it, else as asked for; without either in a general way. */
+static lm_status split_text(maker *m, const char *asked, const char **name, lm_pre_traits *traits)
+{
+    const char *own = m->s->pre && *m->s->pre ? m->s->pre : NULL;
+
+    *name = own ? own : asked ? asked : "default";
+    if (!own && asked)
+        return split_as_asked(m, asked, traits);
+    if (!own)
+        lm_tokenizer_warn(m->t, "%s is missing: text is split in a general way, which may not be this model's", key(m, "pre"));
+    lm_status status = lm_pre_by_name(*name, &m->t->pre, traits, key(m, "pre"), m->e);
+    if (status != LM_UNSUPPORTED || !asked)
+        return status;
+    lm_pretokenizer_free(&m->t->pre);
+    *name = asked;
+    return split_as_asked(m, asked, traits);
+}
+
 /* A piece that is missing from the vocabulary is dropped, as the models' own tokenizers do; unknown tokens are not used. */
 static lm_status make_gpt2(maker *m, const lm_tokenizer_options *o)
 {
     lm_tokenizer *t    = m->t;
-    const char   *name = m->s->pre;
+    const char   *name;
     lm_pre_traits traits;
-    lm_error      ignored;
 
-    if (!name || !*name) {
-        name = o && o->pre ? o->pre : "default";
-        if (!o || !o->pre)
-            lm_tokenizer_warn(t, "%s is missing: text is split in a general way, which may not be this model's", key(m, "pre"));
-    }
-    lm_status status = lm_pre_by_name(name, &t->pre, &traits, key(m, "pre"), o && o->pre ? &ignored : m->e);
-    if (status == LM_UNSUPPORTED && o && o->pre && strcmp(o->pre, name) != 0) {
-        lm_pretokenizer_free(&t->pre);
-        name   = o->pre;
-        status = lm_pre_by_name(name, &t->pre, &traits, "--pre", m->e);
-    } else if (status != LM_OK && o && o->pre && m->e)
-        *m->e = ignored;
-    LM_TRY(status);
+    LM_TRY(split_text(m, o ? o->pre : NULL, &name, &traits));
     if (traits.nfc)
         LM_TRY(lm_normalizers_add(&t->normalizers, &(lm_normalizer){ .kind = LM_NORMALIZE_NFC }, "pre", m->e));
     LM_TRY(id_of(m, "bos_token_id", m->s->bos, -1, &t->bos));

@@ -2,7 +2,7 @@
 import json
 import struct
 
-from gguf_files import ARR, F32, I32, STR, T_F32, U32, array, gguf, kv, string, tensor, u32
+from gguf_files import ARR, BOOL, F32, I32, STR, T_F32, U32, array, gguf, kv, string, tensor, u32
 from safetensors_files import st
 
 ABSENT = object()
@@ -148,7 +148,25 @@ def model_files():
     odd("merges-unknown-whole", {**bpe, key + "merges": (ARR, strings(["a c"]))})
     odd("merges-many", {**bpe, key + "merges": (ARR, strings(["a b"] * 40))})               # more than there is to split
     odd("merges-numbers", {**bpe, key + "merges": (ARR, array(U32, 1, u32(1)))})
+    odd("merges-absent", bpe)
+    odd("merges-none", {**bpe, key + "merges": (ARR, array(STR, 0, b""))})
     odd("pre-unknown", {**bpe, key + "pre": (STR, string("gpt-5")), key + "merges": (ARR, strings(["a b"]))})
+    # parts that contradict each other
+    odd("vocab-size-7", {"llama.vocab_size": (U32, u32(7))})
+    odd("tokens-more", {key + "tokens": (ARR, strings([*TOKENS, "c"])), key + "scores": ABSENT, key + "token_type": ABSENT})
+    odd("separator-string", {key + "seperator_token_id": (STR, string("b"))})
+    odd("head-count-array-long", {"llama.attention.head_count": (ARR, array(U32, 2, u32(2) + u32(2)))})
+    odd("feed-forward-array-long", {"llama.feed_forward_length": (ARR, array(U32, 2, u32(4) + u32(4)))})
+    odd("scaling-factor-zero", {"llama.rope.scaling.type": (STR, string("linear")), "llama.rope.scaling.factor": f32(0)})
+    odd("scaling-linear-zero", {"llama.rope.scale_linear": f32(0)})
+    odd("value-length-4", {"llama.attention.value_length": (U32, u32(4))})
+    odd("not-causal", {"llama.attention.causal": (BOOL, b"\0")})
+    odd("layout-unknown", {"llama.tensor_data_layout": (STR, string("shuffled"))})
+    odd("add-bos-2", {key + "add_bos_token": (BOOL, b"\2")})
+    odd("bools-2", {"llama.x": (ARR, array(BOOL, 3, b"\0\1\2"))})
+    odd("template-number", {"tokenizer.chat_template": (U32, u32(1))})
+    odd("template-array", {"tokenizer.chat_template.tool_use": (ARR, strings(["a"]))})
+    f["tensor-integers"] = model(tensors={"blk.0.attn_q.weight": ((4, 4), 26)})
     return f
 
 
@@ -203,6 +221,7 @@ def model_folders():
     f["tensor-unused"] = {"config.json": json.dumps(LLAMA), "model.safetensors": weights({"model.layers.1.mlp.up_proj.weight": [4, 4]})}
     f["tensor-shape"] = {"config.json": json.dumps(LLAMA), "model.safetensors": weights({"model.norm.weight": [2, 2]})}
     good = {"config.json": json.dumps(LLAMA), "model.safetensors": weights()}
+    f["template-number"] = {**good, "tokenizer_config.json": '{"chat_template": 1}'}
     f["tokenizer-broken"] = {**good, "tokenizer.json": "{"}
     f["tokenizer-array"] = {**good, "tokenizer.json": "[]"}
     f["tokenizer-nested"] = {**good, "tokenizer.json": "[" * 3000}

@@ -39,7 +39,7 @@ SAYS = {
     "explain --diagram mla deepseek-v2": "| o latent and rotated key 5,120 → 512 + 64",
     "explain --diagram mla deepseek-v2 --md": 'n3["into the latent, head by head<br/>128 → 512"]',
     "explain --diagram spectrum llama-3.2-1b": "pair radians scaled positions for a turn 0 1 1 6.3",
-    "explain --diagram mlp llama-3.2-1b --md": 'n3["SiLU(gate) ⊙ up<br/>8,192 lanes"]',
+    "explain --diagram mlp llama-3.2-1b --md": 'n3["SiLU(gate) ⊙ up<br/>8,192 dimensions"]',
     "explain --diagram moe deepseek-v2 --md": "softmax, best 6 of 160<br/>from the best 3 of 8 groups",
     "explain --diagram moe mixtral-8x7b": "o softmax, best 2 of 8 weights divided by their sum",
     "explain --diagram norm gpt2": "o 4. multiply by 768 weights o 5. add 768 biases",

@@ -55,7 +55,7 @@ def test_lines_of_other_systems_and_lines_cut_short(lamina, tmp_path):
     assert done.returncode == 0 and "2 confirmed, 0 rounded, 0 wrong, 0 not" in done.stdout
     table.write_text("model\tquantity\tclaim\ngpt2\tnum_hidden_layers\t12\ngpt2\tvocab_size\n")
     done = lamina("audit", table)
-    assert done.returncode == 2 and f"error: line 3: {table}: too few columns" in done.stderr
+    assert done.returncode == 2 and f"error: line 3: {table}: fewer columns than the header line" in done.stderr
 
 
 def test_a_document(lamina, tmp_path):

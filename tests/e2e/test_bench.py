@@ -75,7 +75,7 @@ def test_keys_and_values_have_one_type(lamina, model):
     lines = json.loads(bench(lamina, model, "-p", "4", "-n", "0", "-t", "1", "-ctk", "f32", "-ctv", "f32", "--json"))
     assert [(r["type_k"], r["type_v"]) for r in lines] == [("f32", "f32")]
     done = run(lamina, "bench", model, "-ctk", "f32", "-ctv", "f16")
-    assert done.returncode == 2 and "keys and values have one type: f32 or f16" in done.stderr
+    assert done.returncode == 2 and "must equal --cache-type-v: f32 or f16" in done.stderr
 
 
 def test_help_has_one_column_of_texts(lamina):

@@ -82,12 +82,21 @@ def test_regen_draws_anew_and_set_sets(chat):
     assert [a["ids"] for a in several] == [a["ids"] for a in answers(chat(lines, "-n", "10", "--json"))]
 
 
+def test_a_regen_that_fails_keeps_the_answer(chat, tmp_path):
+    saved = tmp_path / "talk.json"
+    lines = f"Hi\n/system {'word ' * 300}\n/regen\n/system\n/save {saved}\n/regen\n"
+    first, error, again = answers(chat(lines, "-c", "120", "-n", "4", "--json"))
+    assert error["error"]["code"] == "limit"
+    assert [m["content"] for m in json.loads(saved.read_text())["messages"]] == ["Hi", first["content"]]
+    assert again["timings"]["prompt_tokens"] == first["timings"]["prompt_tokens"]
+
+
 @pytest.mark.parametrize("line, words", [
-    ("/rest", "/rest: there is no such command"),
-    ("/set tmep 1", '/set: "tmep" is nothing that can be set'),
+    ("/rest", "/rest: unknown command"),
+    ("/set tmep 1", '/set: unknown setting "tmep"'),
     ("/set top-p 7", "top_p: 7 is outside 0 ... 1"),
     ("/load /nowhere.json", "/nowhere.json"),
-    ("/regen", "/regen: there is no answer yet"),
+    ("/regen", "/regen: no answer yet"),
 ])
 def test_errors_do_not_end_it(chat, line, words):
     done = chat(f"{line}\nHi\n", "-n", "2")
@@ -166,6 +175,28 @@ class Terminal:
             except OSError:
                 break
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_on_a_terminal_without_locales(build, model, tmp_path):
+    """An editor that knows no UTF-8 would lose letters: the terminal's own line editing does."""
+    bare = ("/usr/bin/unshare", "-m", "sh", "-c", 'mount -t tmpfs none /usr/lib/locale && exec "$@"', "sh")
+    if not os.path.exists(bare[0]) or run(*bare, "true").returncode:
+        pytest.skip("the locales of this machine cannot be hidden from a program")
+    env = {"LAMINA_CACHE": str(tmp_path), "TERM": "xterm", "PATH": "/usr/bin:/bin", "LANG": "de_DE.UTF-8"}
+    t = Terminal(*bare, build / "src/cli/lamina", "chat", model, "--temp", "0", "-n", "4", env=env)
+    t.until("\r\n> ")
+    t.type("Say \\\n")
+    t.until("\r\n  ")
+    t.type("héros 層.\n")
+    t.until("\r\n> ")
+    t.type("half a line\x03")
+    t.until("\r\n> ")
+    t.type(f"/save {tmp_path / 'saved.json'}\n")
+    t.until("\r\n> ")
+    t.type("\x04")
+    assert t.status() == 0
+    [first, *_] = [m for m in json.loads((tmp_path / "saved.json").read_text())["messages"] if m["role"] == "user"]
+    assert first["content"] == "Say \nhéros 層."
 
 
 def test_on_a_terminal(build, model, tmp_path):

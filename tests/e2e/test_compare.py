@@ -122,7 +122,7 @@ def test_history(lamina):
 
 def test_dates_are_of_presets_that_exist(lamina, source):
     names = {p["name"] for p in json.loads(lamina("presets", "--json").stdout)}
-    for line in (source / "src/analysis/history.tsv").read_text().splitlines():
+    for line in (source / "src/analysis/compare/history.tsv").read_text().splitlines():
         if line[0] not in "#@":
             assert {n.rstrip("*") for n in line.split("\t")[1].split()} <= names, line
 

@@ -1,6 +1,9 @@
 """lamina explain --diagram --svg: every drawing of many models is well-formed XML that carries all it needs."""
 import json
 import re
+import struct
+import subprocess
+import zlib
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -14,6 +17,44 @@ MODELS = ["llama-3.2-3b", "deepseek-v2", "gpt-j-6b", "gemma-3-4b", "mixtral-8x7b
 @pytest.fixture(scope="module")
 def lamina(build, source):
     return lambda *args: run(build / "src/cli/lamina", *args, cwd=source)
+
+
+def colours(png):
+    """The colours of an RGB or RGBA picture (PNG specification, 9: each line is stored as differences of one of five kinds)."""
+    at, data, width, pixel = 8, b"", 0, 0
+    while at < len(png):
+        size, kind = struct.unpack(">I4s", png[at:at + 8])
+        if kind == b"IHDR":
+            width, _, depth, form = struct.unpack(">IIBB", png[at + 8:at + 18])
+            assert depth == 8
+            pixel = {2: 3, 6: 4}[form]
+        data += png[at + 8:at + 8 + size] if kind == b"IDAT" else b""
+        at += 12 + size
+    data, line, found = zlib.decompress(data), pixel * width, set()
+    above = bytearray(line)
+    for start in range(0, len(data), line + 1):
+        kind, row = data[start], bytearray(data[start + 1:start + 1 + line])
+        for i in range(line) if kind else ():
+            left, up, corner = row[i - pixel] if i >= pixel else 0, above[i], above[i - pixel] if i >= pixel else 0
+            paeth = min((left, up, corner), key=lambda v: abs(left + up - corner - v))
+            row[i] = (row[i] + (0, left, up, (left + up) // 2, paeth)[kind]) & 255
+        found.update(row[i:i + 3].hex() for i in range(0, line, pixel))
+        above = row
+    return found
+
+
+def test_a_renderer_without_variables(lamina, tmp_path):
+    """librsvg knows no CSS variables: paper is white there too, ink is dark, and what has a colour has it."""
+    drawn = {}
+    for model in ["deepseek-v2", "llama-3.2-3b"]:
+        for name in [d["diagram"] for d in json.loads(lamina("explain", "--json").stdout)["diagrams"]]:
+            done = lamina("explain", "--diagram", name, model, "--svg")
+            if done.returncode or name in drawn:
+                continue
+            png = subprocess.run(["rsvg-convert", "--zoom", "0.5"], input=done.stdout.encode(), capture_output=True, check=True).stdout
+            drawn[name] = colours(png)
+            assert "ffffff" in drawn[name] and len(drawn[name]) > 8, name
+    assert len(drawn) >= 12 and "fff6e5" in drawn["layer"]                   # a rotation is drawn on its own colour
 
 
 @pytest.mark.parametrize("model", MODELS)

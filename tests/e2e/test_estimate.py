@@ -67,12 +67,12 @@ def test_what_cannot_be_derived_is_said(lamina, source, tmp_path):
         done = lamina("estimate", "--from-tree", tmp_path / "t.txt")
         assert done.returncode == status and words in done.stderr, done.stderr
     whole = (source / "tests/golden/explain/trees/unpublished.txt").read_text()
-    fails(whole, 2, "say how many")
-    fails(whole.rstrip()[:-1], 3, "ends before its parentheses do")
+    fails(whole, 2, "give the number of heads")
+    fails(whole.rstrip()[:-1], 3, "unclosed parenthesis at the end of the tree")
     fails("nothing\n", 3, "line 1")
     fails(whole.replace("LlamaForCausalLM", "OtherForCausalLM"), 3, "OtherForCausalLM")
-    fails(")\n", 3, "closes nothing")
-    fails("A(\n" * 60, 3, "nested too deep")
+    fails(")\n", 3, "unmatched closing parenthesis")
+    fails("A(\n" * 60, 3, "nested too deeply")
     fails((source / "tests/golden/explain/trees/deepseek-v2.txt").read_text(), 3, "differ")
     # a module that nobody understands is noticed by the sum
     extra = whole.replace("        (mlp): LlamaMLP(", "        (extra): Linear(in_features=96, out_features=7, bias=False)\n        (mlp): LlamaMLP(")

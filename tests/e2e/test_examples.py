@@ -1,4 +1,4 @@
-"""The three programs of examples/, on the demo model."""
+"""The programs of examples/, on the demo model."""
 import re
 
 import pytest
@@ -7,7 +7,7 @@ from conftest import run
 
 @pytest.fixture
 def example(build):
-    return lambda name, *args: run(build / "examples" / f"example_{name}", *args)
+    return lambda name, *args, **options: run(build / "examples" / f"example_{name}", *args, **options)
 
 
 def test_generate_continues_the_text(example, model):
@@ -26,6 +26,35 @@ def test_batch_gives_each_text_what_it_gets_alone(example, model):
     assert together.stdout.startswith("The capital of France is") and "Paris" in alone[0]
 
 
+def pieces(output):
+    """What each text became, and how it ended."""
+    texts, ends = {}, {}
+    for line in output.splitlines():
+        n, kind, rest = re.fullmatch(r"(\d+)([:.]) (.*)", line).groups()
+        if kind == ":":
+            texts[n] = texts.get(n, "") + rest
+        else:
+            ends[n] = rest
+    return texts, ends
+
+
+def test_stream_shows_texts_as_they_come_and_stopping_one_changes_no_other(example, model):
+    texts = ["The capital of France is", "Once upon a time", "1, 2, 3, 4,", "Roses are red,", "def main():", "Water boils at",
+             "My favourite colour is", "The sun"]
+    alone, ends = pieces(example("stream", model, "24", *texts).stdout)
+    assert len(ends) == 8 and set(ends.values()) <= {"eos", "length"}
+    stopped, how = pieces(example("stream", model, "24", *texts, input="3\n").stdout)
+    assert how.pop("3") == "cancelled" and alone.pop("3").startswith(stopped.pop("3", ""))
+    assert stopped == alone and how == {n: e for n, e in ends.items() if n != "3"}
+
+
+def test_chat_answers_through_the_template_and_reads_nothing_twice(example, model):
+    done = example("chat", model, "12", input='What is the capital of France?\nSay "hello".\n')
+    assert done.returncode == 0 and "Paris" in done.stdout
+    first, second = re.findall(r"(\d+) tokens read, (\d+) from the cache", done.stderr)
+    assert first[1] == "0" and int(second[1]) >= int(first[0]) > int(second[0])
+
+
 def test_next_token_lists_probabilities(example, model):
     done = example("next_token", model, "The capital of France is", "3")
     assert done.returncode == 0, done.stderr
@@ -42,5 +71,5 @@ def test_a_missing_model_is_one_line_and_its_exit_status(example):
 
 
 def test_usage(example):
-    for name in ("generate", "batch", "next_token"):
+    for name in ("generate", "batch", "stream", "chat", "next_token"):
         assert example(name).returncode == 2

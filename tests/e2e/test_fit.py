@@ -174,4 +174,4 @@ def test_a_document_of_what_does_not_fit_says_so(lamina):
 @pytest.mark.parametrize("arguments", [["llama-3.2-1b", "gpt2", "--fleet"], ["llama-3.2-1b", "--device", "all"], ["llama-3.2-1b", "--vram", "24G"]])
 def test_a_price_asks_for_throughput(lamina, arguments):
     done = lamina("fit", *arguments, "--price", "3")
-    assert done.returncode == 2 and "go alone" in done.stderr
+    assert done.returncode == 2 and "cannot be combined" in done.stderr

@@ -219,3 +219,40 @@ def test_a_bad_value_is_told_with_its_flag(lamina, flag):
     done = lamina("inspect", "gpt2", f"--{flag}", "foo", "--json")
     error = json.loads(done.stdout)["error"]
     assert done.returncode == 2 and error["where"] == f"--{flag}" and '"foo"' in error["message"]
+
+
+def test_a_configuration_comes_back_as_it_is(lamina, source):
+    """`--query config` of every preset: the same keys, values and types, so that transformers loads it; a float stays one."""
+    presets = [p for path in sorted((source / "src/arch/presets").glob("*.json")) for p in json.loads(path.read_text())]
+
+    def typed(x):
+        if isinstance(x, dict):
+            return {k: typed(v) for k, v in x.items()}
+        return [typed(v) for v in x] if isinstance(x, list) else (type(x).__name__, x)
+
+    for preset in presets:
+        if "config" in preset:
+            assert typed(json.loads(lamina("inspect", preset["name"], "--query", "config").stdout)) == typed(preset["config"]), preset["name"]
+    assert len(presets) > 100
+
+
+# What papers and model cards say of each, in the ids of docs/facts.md.
+WORDS = {
+    "llama-3.2-3b": {"attention.sharing": "gqa", "architecture.position": "rope", "architecture.norm": "rms_norm", "architecture.norm_position": "pre",
+                     "mlp.activation": "silu", "rope.scaling": "llama3", "model.container": "preset"},
+    "gpt2": {"attention.sharing": "mha", "architecture.position": "learned", "architecture.norm": "layer_norm", "mlp.activation": "gelu_tanh"},
+    "bloom-7b1": {"architecture.position": "alibi"},
+    "deepseek-v2": {"attention.sharing": "mla", "rope.scaling": "yarn"},
+    "olmo-2-7b": {"architecture.norm_position": "after_branch", "rope.scaling": "none"},
+    "gemma-2-2b": {"architecture.norm_position": "pre_and_after_branch"},
+}
+
+
+@pytest.mark.parametrize("preset", WORDS)
+def test_words_carry_ids(lamina, preset):
+    """An id beside the words that people read, whatever language they are in; what is no word of a list has none."""
+    for language in "en", "zh-Hans":
+        for path, word in WORDS[preset].items():
+            said = json.loads(lamina("inspect", preset, "--query", path, "--json", "--lang", language).stdout)
+            assert said["id"] == word and said["value"], path
+    assert "id" not in json.loads(lamina("inspect", preset, "--query", "model.name", "--json").stdout)

@@ -3,7 +3,7 @@ import os
 import re
 
 import pytest
-from conftest import SANITIZED, run
+from conftest import SANITIZED, SOURCE, run
 
 sanitized = pytest.mark.skipif(SANITIZED, reason="a plain program cannot link it")
 
@@ -35,6 +35,11 @@ def test_every_public_header_is_installed(prefix, source):
     assert ours == theirs
 
 
+def test_every_public_header_has_a_page_of_the_manual(prefix, source):
+    pages = {p.name for p in prefix.rglob("man3/*")}
+    assert pages == {"lamina.3" if p.stem == "lamina" else f"lamina_{p.stem}.3" for p in (source / "include/lamina").glob("*.h")}
+
+
 def test_shared_library_exports_what_the_headers_declare(prefix, library, source):
     listed = run("nm", "-D", "--defined-only", library).stdout
     exported = {line.split()[-1].split("@")[0] for line in listed.splitlines()} - {"LAMINA_0"}
@@ -48,26 +53,120 @@ def test_shared_library_is_versioned(library):
     assert (library.parent / "liblamina.so").resolve() == library
 
 
+def test_static_library_shows_what_the_headers_declare(prefix, library, source):
+    listed = run("nm", "--defined-only", "--extern-only", library.parent / "liblamina.a").stdout
+    assert {line.split()[2] for line in listed.splitlines() if len(line.split()) == 3} == declared(prefix, source)
+
+
+def pkg_config(prefix, library, *words):
+    """As on a machine where nothing but lamina is installed with its headers."""
+    told = run("pkg-config", f"--define-variable=prefix={prefix}", *words, "lamina",
+               env={**os.environ, "PKG_CONFIG_LIBDIR": str(library.parent / "pkgconfig"), "PKG_CONFIG_PATH": ""})
+    assert told.returncode == 0, told.stderr
+    return told.stdout.split()
+
+
+def test_pkg_config_stands_alone(prefix, library):
+    assert pkg_config(prefix, library, "--cflags") == [f"-I{prefix}/include"]
+    assert pkg_config(prefix, library, "--libs") == [f"-L{library.parent}", "-llamina"]
+    below = pkg_config(prefix, library, "--static", "--libs")[2:]
+    needed = re.findall(r"NEEDED.*\[lib(.*)\.so", run("readelf", "-d", library).stdout)
+    sanitizers = {"asan", "ubsan", "tsan"}              # which the compiler adds by itself
+    assert {f"-l{name}" for name in needed if name not in sanitizers} - {"-lc"} <= set(below) | {"-lgcc_s"}
+
+
+def linked(prefix, library, kind):
+    """The words that link a program with the shared library, or with the archive: lamina's own, the rest as it is installed."""
+    words = pkg_config(prefix, library, *(["--static"] if kind == "static" else []), "--cflags", "--libs")
+    return [library.parent / "liblamina.a" if kind == "static" and w == "-llamina" else w for w in words] + ["-lm"]
+
+
+COMPILERS = {"c": ["cc", "-std=c17", "-Wall", "-Wextra", "-Werror"],
+             "c++": ["c++", "-x", "c++", "-std=c++20", "-Wall", "-Werror"]}
+
+
 @sanitized
+@pytest.mark.parametrize("language", COMPILERS)
 @pytest.mark.parametrize("kind", ["shared", "static"])
-@pytest.mark.parametrize("name", ["generate", "batch", "next_token"])
-def test_example_builds_as_its_comment_says(prefix, library, source, tmp_path, name, kind):
-    config = {**os.environ, "PKG_CONFIG_PATH": str(library.parent / "pkgconfig")}
-
-    def ask(*words):
-        told = run("pkg-config", f"--define-variable=prefix={prefix}", *words, env=config)
-        assert told.returncode == 0, told.stderr
-        return told.stdout.split()
-
-    words = ask("--cflags", "--libs", "lamina")
-    if kind == "static":                    # lamina itself from its archive, what it stands on as it is installed
-        below = ask("--libs", *ask("--print-requires-private", "lamina"))
-        words = [library.parent / "liblamina.a" if w == "-llamina" else w for w in words] + below
+@pytest.mark.parametrize("name", sorted(p.stem for p in (SOURCE / "examples").glob("*.c")))
+def test_example_builds_as_its_comment_says(prefix, library, source, tmp_path, name, kind, language):
     program = tmp_path / name
-    built = run("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", source / f"examples/{name}.c", *words, "-lm", "-o", program)
+    built = run(*COMPILERS[language], source / f"examples/{name}.c", "-x", "none", *linked(prefix, library, kind), "-o", program)
     assert built.returncode == 0, built.stderr
     done = run(program, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent) if kind == "shared" else ""})
     assert done.returncode == 2 and "usage" in done.stderr
+
+
+@sanitized
+def test_a_program_can_be_one_file(prefix, library, source, model, tmp_path):
+    words = pkg_config(prefix, library, "--static", "--cflags", "--libs")
+    built = run("cc", "-static", source / "examples/next_token.c", *words, "-o", tmp_path / "next_token")
+    if "cannot find -l" in built.stderr and "cannot find -llamina" not in built.stderr:
+        pytest.skip("a library below is not here as an archive")
+    assert built.returncode == 0 and "warning" not in built.stderr, built.stderr
+    assert "not a dynamic executable" in (told := run("ldd", tmp_path / "next_token")).stdout + told.stderr
+    done = run(tmp_path / "next_token", model, "Hello")
+    assert done.returncode == 0 and done.stdout, done.stderr
+
+
+@sanitized
+@pytest.mark.parametrize("kind", ["shared", "static"])
+def test_names_of_the_library_are_free_for_others(prefix, library, tmp_path, model, kind):
+    """Names that the library has inside, in a program that means something else by them."""
+    unit = tmp_path / "own.c"
+    unit.write_text("""
+#include <lamina/lamina.h>
+#include <stdio.h>
+int lm_add(int a, int b) { return a + b; }
+int lm_push = 1, lm_scale = 2, lm_alloc = 3;
+int main(int argc, char **argv)
+{
+    lm_model *m = NULL;
+    lm_error e;
+    if (argc != 2 || lm_model_open(argv[1], NULL, &m, &e) != LM_OK)
+        return 1;
+    lm_model_close(m);
+    printf("%d\\n", lm_add(lm_push, lm_add(lm_scale, lm_alloc)));
+    return 0;
+}
+""")
+    built = run("cc", "-Wall", "-Werror", unit, *linked(prefix, library, kind), "-o", tmp_path / "own")
+    assert built.returncode == 0, built.stderr
+    done = run(tmp_path / "own", model, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent) if kind == "shared" else ""})
+    assert (done.returncode, done.stdout) == (0, "6\n"), done.stderr
+
+
+def test_install_asks_nobody_for_anything(source):
+    steps = run("make", "-n", "install", "PREFIX=/tmp/nowhere", cwd=source)
+    assert steps.returncode == 0 and "meson install" in steps.stdout
+    assert "setup " not in steps.stdout.replace("meson setup ", "")
+
+
+def test_uninstall_leaves_nothing(build, source, tmp_path):
+    def files():
+        return [p for p in tmp_path.rglob("*") if not p.is_dir()]
+
+    assert run("meson", "install", "-C", build, "--no-rebuild", "--destdir", tmp_path).returncode == 0
+    [header] = tmp_path.rglob("lamina.h")
+    assert len(files()) > 20
+    stranger = header.parent / "mine.h"
+    stranger.write_text("")
+    for _ in range(2):                                  # again is no error
+        done = run(source / "scripts/uninstall", build, env={**os.environ, "DESTDIR": str(tmp_path)})
+        assert done.returncode == 0, done.stderr
+        assert files() == [stranger]
+    stranger.unlink()
+    assert run("meson", "install", "-C", build, "--no-rebuild", "--destdir", tmp_path).returncode == 0
+    assert run(source / "scripts/uninstall", build, env={**os.environ, "DESTDIR": str(tmp_path)}).returncode == 0
+    assert files() == [] and not header.parent.exists()
+
+
+@sanitized
+def test_a_host_keeps_its_signals(prefix, library, source, model, tmp_path):
+    built = run("cc", "-Wall", "-Wextra", "-Werror", source / "tests/e2e/host.c", *linked(prefix, library, "shared"), "-o", tmp_path / "host")
+    assert built.returncode == 0, built.stderr
+    done = run(tmp_path / "host", model, env={**os.environ, "LD_LIBRARY_PATH": str(library.parent)})
+    assert done.returncode == 0, done.stdout
 
 
 @sanitized

@@ -72,7 +72,7 @@ def test_any_locale_is_survived(lamina, value):
 def test_an_unknown_language_is_refused(lamina):
     for command in [["--lang", "de", "devices"], ["devices", "--lang", "de"]]:
         done = run(lamina, *command)
-        assert done.returncode == 2 and "en, zh-Hant, zh-Hans, my" in done.stderr
+        assert done.returncode == 2 and "en, zh-Hant, zh-Hans or my" in done.stderr
     assert run(lamina, "--lang").returncode == 2
 
 

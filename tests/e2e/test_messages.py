@@ -97,7 +97,7 @@ def test_catalogues_hold_the_template_and_nothing_else(source):
 def test_the_extractor_notices_a_new_text(source, tmp_path):
     """The check above can fail: a copy of the tree with one more text is not what its template says."""
     subprocess.run(["cp", "-r", source / "src", source / "po", source / "scripts", tmp_path], check=True)
-    page = tmp_path / "src/analysis/views.c"
+    page = tmp_path / "src/analysis/views/views.c"
     page.write_text(page.read_text() + '\nconst char *lm_new(void) { return _("nobody has translated this"); }\n')
     assert run(tmp_path / "scripts/messages", "--check").returncode == 1
 

@@ -42,7 +42,7 @@ def shortened(text):
             keep = True
         if keep:
             out.append(line)
-    return re.sub(r"lamina \d+(\.\d+)+", "lamina (version)", "\n".join(out))
+    return re.sub(r"(lamina\s)\d+(\.\d+)+", r"\1(version)", "\n".join(out))
 
 
 @pytest.mark.parametrize("model", GOLDENS)

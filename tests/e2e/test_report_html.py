@@ -81,7 +81,7 @@ def test_a_page_is_whole(lamina, model, language):
 
 
 def test_what_cannot_be_planned_is_said(lamina):
-    """Heads of 80 lanes fit no q8_0 cache: no sliders, the reason stands in the page."""
+    """Heads of 80 dimensions fit no q8_0 cache: no sliders, the reason stands in the page."""
     text = report(lamina, "phi-2", "--kv-type", "q8_0")
     page = check(text)
     assert "a q8_0 cache needs heads whose width is a multiple of 32, not 80" in text

@@ -126,15 +126,15 @@ def test_samplers(lamina):
 
 
 @pytest.mark.parametrize("args, status, words", [
-    (["-p", "x", "--tmep", "1"], 2, "--tmep: lamina run has no such flag"),
+    (["-p", "x", "--tmep", "1"], 2, "--tmep: unknown flag of lamina run"),
     (["-p", "x", "--temp", "warm"], 2, '--temp: "warm" is not a number'),
     (["-p", "x", "-n"], 2, "-n: needs a value: N"),
     (["-p", "x", "--top-p", "2"], 2, "--top-p: 2 is outside 0 ... 1"),
-    (["-p", "x", "--samplers", "top_k;best"], 2, '--samplers: "best" is no sampler'),
+    (["-p", "x", "--samplers", "top_k;best"], 2, '--samplers: unknown sampler "best"'),
     (["-p", "x", "--mirostat", "1"], 2, "--mirostat: 1 is neither 0 (off) nor 2"),
-    (["-p", "x", "-ctk", "q8_0", "-ctv", "f16"], 2, "keys and values have one type"),
+    (["-p", "x", "-ctk", "q8_0", "-ctv", "f16"], 2, "must equal --cache-type-v"),
     (["-p", "x", "-l", "99999999+1"], 2, "--logit-bias: token 99999999 is outside the vocabulary"),
-    (["-p", "x", "--ids", "1"], 2, "one of -p, -f and --ids"),
+    (["-p", "x", "--ids", "1"], 2, "-p, -f and --ids cannot be combined"),
     (["--ids", "1,x"], 2, "is not a token id"),
     (["-p", ""], 2, "the prompt has no tokens"),
     (["-f", "/nowhere"], 1, "/nowhere: cannot be opened: No such file or directory"),
@@ -165,7 +165,7 @@ def test_the_demo_model_is_the_default(build, model, tmp_path):
         done = run(build / "src/cli/lamina", "run", *name, "-p", PARIS, "-n", "1", "--temp", "0", env=env)
         assert done.stdout == " Paris" and ("demo model" in done.stderr) == (not name)
     done = run(build / "src/cli/lamina", "run", "-p", "x", env={**BARE, "PATH": "/usr/bin:/bin"})
-    assert done.returncode == 1 and "demo model is not there" in done.stderr
+    assert done.returncode == 1 and "demo model is not installed" in done.stderr
 
 
 def test_interrupted(build, model):
@@ -176,6 +176,20 @@ def test_interrupted(build, model):
     _, err = process.communicate(timeout=60)
     assert begun == " Paris" and process.returncode == 130 and "stopped: interrupted" in err
     assert err.splitlines()[-1] == "error: interrupted"
+
+
+@pytest.mark.parametrize("delay", [0, 0.01, 0.05, 0.2])
+@pytest.mark.parametrize("command", [["run", "-p", PARIS], ["run"], ["embed", "-p", PARIS * 300]])
+def test_interrupted_while_loading(build, model, command, delay):
+    """From the moment the model is being opened Ctrl-C ends the program in order, whatever it is at: weights, the prompt, a step."""
+    process = subprocess.Popen([build / "src/cli/lamina", *command, "-v", "-m", model, "--compute", "f32"], stdin=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not process.stderr.readline().startswith("model "):
+        assert process.poll() is None
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    err = process.stderr.read()
+    assert process.wait(60) == 130 and err.splitlines()[-1] == "error: interrupted"
 
 
 def test_interrupted_twice(build, model):

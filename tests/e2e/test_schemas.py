@@ -18,6 +18,7 @@ DOCUMENTS = {
     "estimate": ["mistral-7b", "--hidden 64 --layers 2 --heads 4 --ffn 128 --vocab 100", "gpt2", "deepseek-v2",
                  f"--from-tree {TREES}/qwen2.5-3b.txt", f"--from-tree {TREES}/llama-3.2-3b.txt"],
     "report": ["gpt2", "llama-3.2-3b deepseek-v2", "tests/golden/mixtral/experts-window", "mpt-7b --device rtx-4090"],
+    "embed": [f"{MODEL} -p hello", f"{MODEL} -p hello --pooling none --normalize"],
     "devices": ["", "h100", "--kind phone"],
     "audit": ["tests/golden/facts/facts.tsv", "tests/golden/audit/qwen2.5-7b.md -m qwen2.5-7b"],
     "bench": [f"-m {MODEL} -p 8 -n 2 -r 1", f"-m {MODEL} -p 8 -n 2 -r 1 --profile", f"-m {MODEL} -p 0 -n 2 -r 2 -d 4 -npl 2"],

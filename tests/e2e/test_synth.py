@@ -122,7 +122,7 @@ def test_force_deletes_only_what_synth_made(lamina, config, tmp_path):
         (out / "generation_config.json").write_text("{}")
         before = {p.name: p.read_bytes() for p in out.iterdir()}
         refused = lamina("synth", config, out, "--force")
-        assert refused.returncode == 2 and f"error: {name}: {out}: was not made by synth" in refused.stderr
+        assert refused.returncode == 2 and f"error: {name}: {out}: was not created by synth" in refused.stderr
         assert {p.name: p.read_bytes() for p in out.iterdir()} == before
         (out / "model.safetensors").write_bytes(made)
     (out / "model-00001-of-00002.safetensors").unlink()
@@ -175,10 +175,10 @@ def test_a_tokenizer_that_is_copied(lamina, model, tmp_path):
 def test_refusals(lamina, config, tmp_path):
     assert "q4_k_m" in lamina("synth", config, tmp_path / "m.gguf", "--type", "q9").stderr
     assert lamina("synth", config, tmp_path / "m.gguf", "--type", "iq2_xs").returncode == 2
-    assert "ends in .gguf" in lamina("synth", config, tmp_path / "m", "--type", "q4_0").stderr
+    assert "ending in .gguf" in lamina("synth", config, tmp_path / "m", "--type", "q4_0").stderr
     assert lamina("synth", "nobodys-model", tmp_path / "m.gguf").returncode == 1
     no_form = lamina("synth", "gpt-neo-125m", tmp_path / "m.gguf", "--layers", "2")
-    assert no_form.returncode == 3 and "GGUF has no form" in no_form.stderr
+    assert no_form.returncode == 3 and "cannot be stored in GGUF" in no_form.stderr
     config.write_text("{\"model_type\": \"llama\"")
     assert lamina("synth", config, tmp_path / "m.gguf").returncode == 3
     assert lamina("synth", "llama-3.2-1b", tmp_path / "no/such/m.gguf").returncode == 1

@@ -88,7 +88,7 @@ def test_every_line_has_an_answer(lamina):
 def test_lines_bring_their_own_templates(lamina):
     for flags, named in ((["--chat-template", "tool_use"], "--chat-template"), (["--pre", "llama-bpe"], "--pre")):
         done = run(lamina, "template", "--jsonl", "/dev/null", *flags)
-        assert done.returncode == 2 and done.stderr.splitlines()[-1].endswith(f"no MODEL, nor {named}")
+        assert done.returncode == 2 and done.stderr.splitlines()[-1].endswith(f"cannot be combined with {named}")
 
 
 def test_a_broken_template_names_its_line(lamina, tmp_path):
@@ -99,7 +99,7 @@ def test_a_broken_template_names_its_line(lamina, tmp_path):
 
 
 @pytest.mark.parametrize("name, content, message", [
-    ("chat_template.jinja", None, "a link to a file that is not there"),
+    ("chat_template.jinja", None, "a link to a missing file"),
     ("tokenizer_config.json", '{"chat_template": ', "expected a value, found the end"),
 ])
 def test_a_template_that_cannot_be_read_is_not_missing(lamina, source, tmp_path, name, content, message):

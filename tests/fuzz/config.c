@@ -13,7 +13,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 /* What a program says about itself can be computed. */
 static void look_at(const lm_program *p)
 {
-    lm_buf  text = { 0 };
+    lm_text  text = { 0 };
     lm_cost cost;
 
     PROMISE(p->n_nodes > 0 && p->n_vocab > 0 && p->logits < p->n_values);
@@ -21,7 +21,7 @@ static void look_at(const lm_program *p)
         lm_node_cost(p, &p->nodes[i], &cost);
     if (p->n_nodes < 2000)
         lm_program_print(p, &text);
-    lm_buf_free(&text);
+    lm_text_free(&text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lm_program      *program = NULL;
     lm_meta         *m = NULL;
     lm_error         e = { 0 };
-    lm_buf           warnings = { 0 };
+    lm_text           warnings = { 0 };
 
     if (lm_meta_from_json((const char *)data, size, "config.json", DEPTH, &m, &e) != LM_OK)
         return 0;
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         look_at(program);
     if (program)
         lm_program_free(program);
-    lm_buf_free(&warnings);
+    lm_text_free(&warnings);
     lm_meta_free(m);
     return 0;
 }

@@ -73,10 +73,10 @@ static void check_rendering(const lm_rendering *r)
 {
     size_t last = 0;
 
-    PROMISE(r->text.n <= (4u << 20) + 64);
-    PROMISE(!r->text.data || !r->text.data[r->text.n]);
+    PROMISE(r->text.size <= (4u << 20) + 64);
+    PROMISE(!r->text.data || !r->text.data[r->text.size]);
     for (size_t i = 0; i < r->n_content; i++) {
-        PROMISE(r->content[i].from >= last && r->content[i].from <= r->content[i].to && r->content[i].to <= r->text.n);
+        PROMISE(r->content[i].from >= last && r->content[i].from <= r->content[i].to && r->content[i].to <= r->text.size);
         last = r->content[i].to;
     }
 }

@@ -43,8 +43,8 @@ static inline void use_tokenizer(const lm_tokenizer *t)
         for (size_t k = 0; k < ids.n; k++)
             PROMISE(lm_stream_push(stream, ids.ids[k], &streamed, &e) == LM_OK);
         PROMISE(lm_stream_end(stream, &streamed, &e) == LM_OK);
-        if (!back.n || !strstr(back.data, "\xEF\xBF\xBD"))
-            PROMISE(streamed.n == back.n && (!back.n || !memcmp(streamed.data, back.data, back.n)));
+        if (!back.size || !strstr(back.data, "\xEF\xBF\xBD"))
+            PROMISE(streamed.size == back.size && (!back.size || !memcmp(streamed.data, back.data, back.size)));
         lm_stream_free(stream);
         lm_text_free(&back);
         lm_text_free(&streamed);

@@ -16,35 +16,6 @@ enum { TOKENS = 420, TOP = 3 };
 
 static size_t drafted, accepted, compared;
 
-static lm_model *open_at(const char *path, int64_t window)
-{
-    lm_model_options o = { .sliding_window = window };
-    lm_model        *m = NULL;
-    lm_error         e = { 0 };
-
-    if (lm_model_open(path, &o, &m, &e) != LM_OK)
-        fail_msg("%s: %s: %s", path, e.where, e.message);
-    return m;
-}
-
-static lm_model *open_golden(const char *name, int64_t window)
-{
-    const char *root = getenv("LAMINA_TESTS");
-    char        path[600];
-
-    snprintf(path, sizeof path, "%.400s/golden/%.100s", root ? root : "tests", name);
-    return open_at(path, window);
-}
-
-static lm_model *open_demo(void)
-{
-    const char *root = getenv("LAMINA_ASSETS");
-    char        path[600];
-
-    snprintf(path, sizeof path, "%.400s/smollm2-135m-instruct-q4_1.gguf", root ? root : "build/assets");
-    return open_at(path, 0);
-}
-
 static lm_engine *start(const lm_model *m, lm_engine_options o)
 {
     lm_engine *g = NULL;
@@ -88,12 +59,12 @@ static void generate(lm_engine *g, const lm_model *m, const lm_sampler_options *
     lm_model_describe(m, &info);
     o.token        = on_token;
     o.arg          = r;
-    o.logprobs     = TOP;
-    o.draft_always = true;               /* whatever guesses cost on this machine */
+    o.sequence.logprobs     = TOP;
+    o.sequence.draft_always = true;      /* whatever guesses cost on this machine */
     if (lm_sampler_new(s, info.n_vocab, lm_model_tokenizer(m), &sampler, &e) != LM_OK ||
-        lm_generate(g, m, sampler, prompt, n, reuse, &o, &r->x, &e) != LM_OK)
+        lm_generate(g, sampler, prompt, n, reuse, &o, &r->x, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
-    r->length = lm_engine_length(g, o.sequence);
+    r->length = lm_engine_length(g, o.sequence.slot);
     lm_sampler_free(sampler);
 }
 
@@ -106,7 +77,8 @@ static void check_same(const char *what, record *plain, record *with)
     assert_true(with->x.n_accepted <= with->x.n_drafted);
     if (plain->x.ids.n != with->x.ids.n || memcmp(plain->x.ids.ids, with->x.ids.ids, plain->x.ids.n * sizeof(lm_token)) != 0)
         fail_msg("%s: other ids (%zu and %zu)", what, plain->x.ids.n, with->x.ids.n);
-    if (plain->x.text.n != with->x.text.n || (plain->x.text.n && memcmp(plain->x.text.data, with->x.text.data, plain->x.text.n) != 0))
+    if (plain->x.text.size != with->x.text.size ||
+        (plain->x.text.size && memcmp(plain->x.text.data, with->x.text.data, plain->x.text.size) != 0))
         fail_msg("%s: another text", what);
     if (plain->x.stop != with->x.stop || plain->length != with->length)
         fail_msg("%s: stopped by %s at %u, not by %s at %u", what, lm_stop_word(with->x.stop), with->length,
@@ -129,7 +101,7 @@ static lm_sampler_options sampling(unsigned i)
     lm_sampler_options s = lm_sampler_defaults();
 
     s.seed        = 1000 + i;
-    s.temperature = (const float[]){ 0, 0.4f, 0.8f, 1.3f }[i % 4];
+    s.temperature = (const float[]){ -1, 0.4f, 0.8f, 1.3f }[i % 4];
     if (i % 5 == 3) {
         s.repeat_penalty    = 1.2f;
         s.frequency_penalty = 0.3f;
@@ -148,7 +120,7 @@ static lm_sampler_options sampling(unsigned i)
 
 static void compare_golden(const char *name, int64_t window, const char *guessing, lm_engine_options o, bool must_accept)
 {
-    lm_model          *m = open_golden(name, window), *small = guessing ? open_golden(guessing, window) : NULL;
+    lm_model          *m = open_golden_model(name, window), *small = guessing ? open_golden_model(guessing, window) : NULL;
     lm_engine_options  many = o, own = o;
     size_t             right = accepted;
 
@@ -167,12 +139,12 @@ static void compare_golden(const char *name, int64_t window, const char *guessin
         size_t             n    = 3 + i * 3;
         char               what[160];
         repeat(prompt, n, info.n_vocab, i);
-        lm_generate_options p = { .max_tokens = i % 4 == 3 ? -1 : 60, .stop_ids = &stop, .n_stop_ids = stop >= 0, .ignore_eos = i % 2 };
+        lm_generate_options p = { .sequence = { .max_tokens = i % 4 == 3 ? -1 : 60, .stop_ids = &stop, .n_stop_ids = stop >= 0,
+                                                .ignore_eos = i % 2 } };
         lm_generate_options d = p;
-        d.draft_ngram         = g && i % 4 == 1 ? 0 : 1 + i % 4;
-        d.draft_max           = 8;
-        d.draft_engine        = i % 2 ? g : NULL;
-        d.draft_model         = small;
+        d.sequence.draft_ngram  = g && i % 4 == 1 ? 0 : 1 + i % 4;
+        d.sequence.draft_max    = 8;
+        d.sequence.draft_engine = i % 2 ? g : NULL;
         snprintf(what, sizeof what, "%s, prompt %u", name, i);
         generate(plain, m, &s, prompt, n, 0, p, &a);
         generate(with, m, &s, prompt, n, 0, d, &b);
@@ -184,7 +156,7 @@ static void compare_golden(const char *name, int64_t window, const char *guessin
             memcpy(longer, prompt, n * sizeof *prompt);
             memcpy(longer + n, a.x.ids.ids, a.x.ids.n * sizeof *prompt);
             size_t all = n + a.x.ids.n;
-            p.max_tokens = d.max_tokens = 12;
+            p.sequence.max_tokens = d.sequence.max_tokens = 12;
             generate(plain, m, &s, longer, all, held, p, &c);
             generate(with, m, &s, longer, all, held, d, &k);
             check_same(what, &c, &k);
@@ -202,23 +174,14 @@ static void compare_golden(const char *name, int64_t window, const char *guessin
 
 static void random_models(void **state)
 {
-    static const char *const names[] = { "llama/gqa", "gpt2/plain", "mixtral/experts", "qwen3/plain", "deepseek_v2/plain", "gpt_oss/plain",
-                                         "gemma2/plain", "bloom/plain", "mpt/plain", "falcon/plain" };
-    const char *root = getenv("LAMINA_TESTS");
-    size_t      done = 0;
+    static const char *const names[] = {
+        "llama/gqa",     "gpt2/plain",   "mixtral/experts", "qwen3/head-norm", "deepseek_v2/lite",
+        "gpt_oss/plain", "gemma2/plain", "bloom/alibi",     "mpt/alibi",       "falcon/grouped",
+    };
 
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[600];
-        snprintf(path, sizeof path, "%.400s/golden/%.100s/config.json", root ? root : "tests", names[i]);
-        FILE *f = fopen(path, "r");
-        if (!f)
-            continue;
-        fclose(f);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 120, .rows = 32 }, true);
-        done++;
-    }
-    assert_true(done >= 4);
 }
 
 /* Keys that a window forgets are still there when guesses are taken back; the cache that is planned for it is enough. */
@@ -281,7 +244,7 @@ static const char *const openings[] = { "", "Please go on.\n", "// file: a.c\n",
 static void fifty_prompts(void **state)
 {
     static const char *const stops[] = { "\n\n", "the", NULL };
-    lm_model     *m     = open_demo();
+    lm_model     *m     = open_demo_model();
     lm_engine    *plain = start(m, (lm_engine_options){ .context = 160 });
     lm_engine    *with  = start(m, (lm_engine_options){ .context = 160, .logit_rows = 9 });
 
@@ -295,9 +258,9 @@ static void fifty_prompts(void **state)
         for (unsigned kind = 0; kind < 3; kind++) {
             static record       a, b;
             lm_sampler_options  s = sampling(kind == 0 ? 0 : 1 + i + 50 * kind);
-            lm_generate_options p = { .max_tokens = 24, .stops = kind == 2 ? stops : NULL }, d = p;
-            d.draft_ngram = 1 + i % 4;
-            d.draft_max   = 8;
+            lm_generate_options p = { .sequence = { .max_tokens = 24, .stops = kind == 2 ? stops : NULL } }, d = p;
+            d.sequence.draft_ngram = 1 + i % 4;
+            d.sequence.draft_max   = 8;
             snprintf(what, sizeof what, "prompt %u, kind %u", i, kind);
             generate(plain, m, &s, ids.ids, ids.n, 0, p, &a);
             generate(with, m, &s, ids.ids, ids.n, 0, d, &b);
@@ -312,7 +275,7 @@ static void fifty_prompts(void **state)
 
 static void other_tokens_are_refused(void **state)
 {
-    lm_model *m = open_demo(), *other = open_golden("llama/gqa", 0), *same = open_demo();
+    lm_model *m = open_demo_model(), *other = open_golden_model("llama/gqa", 0), *same = open_demo_model();
     lm_error  e = { 0 };
 
     (void)state;

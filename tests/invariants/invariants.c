@@ -13,11 +13,13 @@
 
 #include <cmocka.h>
 
-#include "analysis/counts.h"
+#ifndef LM_WITHOUT_EXPLAIN
+#include "analysis/facts/counts.h"
+#endif
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "models.h"
-#include "runtime/engine.h"
+#include "runtime/engine/state.h"
 
 #define MOST      1024
 #define POSITIONS 150            /* three pages of the cache, the last one partly filled */
@@ -276,13 +278,28 @@ static void probes_do_not_matter(void **state)
     for_all(check_probes);
 }
 
+static void check_work(const golden_model *name, const lm_model *m, const lm_engine *g)
+{
+#ifdef LM_WITHOUT_EXPLAIN
+    (void)name, (void)m, (void)g;
+#else
+    lm_work        work;
+    lm_flop_counts flops;
+
+    lm_engine_work(g, &work);
+    lm_count_flops(m->program, &flops);
+    uint64_t ops = work.row.int8 + work.row.bf16 + work.row.f32 + work.logits.int8 + work.logits.bf16 + work.logits.f32;
+    if (ops != flops.per_token_matmul)
+        fail_msg("%s: the plan multiplies %llu, the analysis counts %llu", name->name, (unsigned long long)ops,
+                 (unsigned long long)flops.per_token_matmul);
+#endif
+}
+
 static void check_memory(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
 {
     lm_engine_options o = { .context = 256, .sequences = 2, .rows = 192, .logit_rows = 192, .kv = s->kv, .compute = s->compute,
                             .threads = 2, .threads_batch = 3, .cpu = s->cpu };
-    lm_memory      planned, allocated;
-    lm_work        work;
-    lm_flop_counts flops;
+    lm_memory planned, allocated;
 
     (void)expected;
     uint64_t before = lm_alloc_statistics().aligned_bytes;
@@ -290,12 +307,7 @@ static void check_memory(const golden_model *name, const lm_model *m, const sett
     assert_true(lm_alloc_statistics().aligned_bytes == before);
     lm_engine *g = open_engine(m, s, 2, 2);
     lm_engine_allocated(g, &allocated);
-    lm_engine_work(g, &work);
-    lm_count_flops(m->program, &flops);
-    uint64_t ops = work.row.int8 + work.row.bf16 + work.row.f32 + work.logits.int8 + work.logits.bf16 + work.logits.f32;
-    if (ops != flops.per_token_matmul)
-        fail_msg("%s: the plan multiplies %llu, the analysis counts %llu", name->name, (unsigned long long)ops,
-                 (unsigned long long)flops.per_token_matmul);
+    check_work(name, m, g);
     if (memcmp(&planned, &allocated, sizeof planned) != 0)
         fail_msg("%s, %s: planned %llu bytes, allocated %llu", name->name, s->cpu, (unsigned long long)planned.total,
                  (unsigned long long)allocated.total);

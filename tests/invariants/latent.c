@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "models.h"
-#include "runtime/engine.h"
+#include "runtime/engine/state.h"
 
 #define MOST  1024
 #define ROWS  140                /* three pages */

@@ -1,4 +1,4 @@
-/* models.c - walking tests/golden. */
+/* models.c - walking tests/golden, opening what is there. */
 #include "models.h"
 
 #include <dirent.h>
@@ -84,4 +84,36 @@ size_t golden_files(const golden_model *m, char (*out)[512], size_t most)
         closedir(d);
     qsort(out, n, sizeof *out, by_text);
     return n;
+}
+
+static lm_model *open_at(const char *path, int64_t window)
+{
+    lm_model_options o = { .sliding_window = window };
+    lm_model        *m = NULL;
+    lm_error         e = { 0 };
+    char             line[1024];
+
+    if (lm_model_open(path, &o, &m, &e) != LM_OK) {
+        fprintf(stderr, "%s\n", lm_error_text(&e, line, sizeof line));
+        exit(1);
+    }
+    return m;
+}
+
+lm_model *open_golden_model(const char *name, int64_t window)
+{
+    const char *root = getenv("LAMINA_TESTS");
+    char        path[600];
+
+    snprintf(path, sizeof path, "%.400s/golden/%.100s", root ? root : "tests", name);
+    return open_at(path, window);
+}
+
+lm_model *open_demo_model(void)
+{
+    const char *root = getenv("LAMINA_ASSETS");
+    char        path[600];
+
+    snprintf(path, sizeof path, "%.400s/smollm2-135m-instruct-q4_1.gguf", root ? root : "build/assets");
+    return open_at(path, 0);
 }

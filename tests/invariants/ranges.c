@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "models.h"
-#include "runtime/engine.h"
+#include "runtime/engine/state.h"
 
 #define POSITIONS (2 * LM_RANGE + 150)      /* three ranges */
 #define DEEP      (2 * LM_RANGE - 40)       /* from here on row by row */
@@ -210,8 +210,8 @@ static void parts_are_planned_where_heads_are_few(void **state)
     o.threads      = 2;
     lm_engine *two = start(m, &o);
     assert_int_equal(spec, 3);
-    assert_int_equal(one->plan->state.workers, one->plan->state.parts);
-    assert_true(two->plan->state.workers > two->plan->state.parts);
+    assert_int_equal(one->plan->state.workers, one->plan->state.partials);
+    assert_true(two->plan->state.workers > two->plan->state.partials);
     lm_engine_free(one);
     lm_engine_free(two);
     lm_model_close(m);

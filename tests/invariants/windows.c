@@ -12,7 +12,7 @@
 
 #include "lamina/generate.h"
 #include "models.h"
-#include "runtime/engine.h"
+#include "runtime/engine/state.h"
 
 #define WINDOW 512
 #define STEP   32
@@ -169,26 +169,26 @@ static void what_a_window_has_forgotten_is_read_again(void **state)
     enum { LONG = 500, SAME = 50, SHORT = 60, NEW = 8 };
     lm_model           *m = open_model("mistral/window", 100);
     lm_token            text[LONG];
-    lm_generate_options o = { .max_tokens = NEW, .ignore_eos = true };
+    lm_generate_options o = { .sequence = { .max_tokens = NEW, .ignore_eos = true } };
     lm_sampler_options  greedy = lm_sampler_defaults();
     lm_sampler         *s = NULL;
     lm_generation       x[2];
     lm_error            e = { 0 };
 
     (void)state;
-    greedy.temperature = 0;
+    greedy.temperature = -1;
     assert_int_equal(lm_sampler_new(&greedy, m->program->n_vocab, NULL, &s, &e), LM_OK);
     for (int fresh = 0; fresh < 2; fresh++) {
         lm_engine *g = start(m, 600, 64);
         for (uint32_t i = 0; i < LONG; i++)
             text[i] = (lm_token)(i * 31 % m->program->n_vocab);
         if (!fresh) {
-            assert_int_equal(lm_generate(g, m, s, text, LONG, 0, &o, &x[0], &e), LM_OK);
+            assert_int_equal(lm_generate(g, s, text, LONG, 0, &o, &x[0], &e), LM_OK);
             lm_generation_free(&x[0]);
         }
         for (uint32_t i = SAME; i < SHORT; i++)
             text[i] = 3;
-        if (lm_generate(g, m, s, text, SHORT, fresh ? 0 : SAME, &o, &x[fresh], &e) != LM_OK)
+        if (lm_generate(g, s, text, SHORT, fresh ? 0 : SAME, &o, &x[fresh], &e) != LM_OK)
             fail_msg("%s", e.message);
         assert_int_equal(x[fresh].n_reused, 0);
         lm_engine_free(g);

@@ -233,24 +233,24 @@ static void heads_alone(const scene *s)
 /* Range by range, in any order, and merged: the bits of one call. */
 static void in_ranges(const scene *s)
 {
-    uint64_t queries = (uint64_t)s->rows * s->group, n = queries * s->kv.v_dim, bytes = lm_attention_part_bytes(&s->kv, queries);
+    uint64_t queries = (uint64_t)s->rows * s->group, n = queries * s->kv.v_dim, bytes = lm_attention_partial_bytes(&s->kv, queries);
     uint32_t first = s->window && s->position >= s->window ? (s->position - s->window + 1) / LM_RANGE : 0;
     uint32_t count = (s->position + s->rows - 1) / LM_RANGE - first + 1;
-    uint8_t *parts = guarded(count * bytes, 0);
+    uint8_t *partials = guarded(count * bytes, 0);
     float *merged = guarded(n * 4, 0);
     lm_attention_args a = args_of(s, s->kv.n_kv_heads - 1), b = a;
 
     s->a->run(&a);
     b.out = NULL;
     for (uint32_t k = count; k-- > 0;)
-        s->a->run_range(&b, first + k, parts + k * bytes);
+        s->a->run_range(&b, first + k, partials + k * bytes);
     b.out = merged;
-    s->a->merge(&b, parts, count);
+    s->a->merge(&b, partials, count);
     for (size_t i = 0; i < n; i++)
         check(same_bits(merged[i], s->out[i]), "%s attention%s %s k=%u: %u ranges of position %u+%u differ from one call", s->l->name,
               s->fast ? " (fast)" : "", lm_dtype_of(s->kv.type)->name, s->kv.k_dim, count, s->position, s->rows);
     guarded_free(merged);
-    guarded_free(parts);
+    guarded_free(partials);
 }
 
 /* With the kernels of `like`. */

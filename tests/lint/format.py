@@ -3,7 +3,8 @@
 
 Contracts, tables and everything else at file scope are laid out by hand. A body runs from a line `{` to the next line
 `}`, both in the first column; inside it the author may still align columns with extra spaces and choose where a
-statement is broken. `--write` changes the files, otherwise differences are printed.
+statement is broken, unless a line then begins beyond column 60 or an argument stands off the column of its bracket:
+such a statement is broken as clang-format breaks it. `--write` changes the files, otherwise differences are printed.
 """
 import concurrent.futures
 import difflib
@@ -17,6 +18,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The program itself: what stands in bin/ is a Python script that starts it.
 TOOL = next(ROOT.glob("build/venv/lib/python3*/site-packages/clang_format/data/bin/clang-format"), None)
+
+FARTHEST = 60                               # blanks before a continued line; past them the break belongs before the call
+LITERAL = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
 def bodies(lines):
@@ -40,6 +44,12 @@ def indent(line):
     return len(line) - len(line.lstrip())
 
 
+def past_blank(lines, at):
+    while at < len(lines) and not lines[at].strip():
+        at += 1
+    return at
+
+
 def segments(ours, theirs):
     """Both texts cut at the line ends they share; the tool moves nothing but white space."""
     a = b = 0
@@ -50,7 +60,8 @@ def segments(ours, theirs):
             at, a = at + size(ours[a]), a + 1
         else:
             bt, b = bt + size(theirs[b]), b + 1
-        if at == bt and at and (a == len(ours) or ours[a].strip()) and (b == len(theirs) or theirs[b].strip()):
+        if at == bt and at:
+            a, b = past_blank(ours, a), past_blank(theirs, b)
             yield ours[first_a:a], theirs[first_b:b]
             first_a, first_b = a, b
     yield ours[first_a:], theirs[first_b:]
@@ -58,18 +69,48 @@ def segments(ours, theirs):
 
 def continues(before, line):
     """Whether a line goes on with the statement of the line before it."""
-    return bool(re.search(r"[,(&|?+*/=<>-]$", re.sub(r"\s*/\*.*?\*/$", "", before))
-                or re.match(r"\s*(?:[?:&|+*/\"]|-[^-])", line))
+    before = re.sub(r"\s*/\*.*?\*/$", "", before)
+    return bool(re.search(r"[,(&|?+*/=<>-]$", before) or not re.search(r"[;{}]$", before) and before
+                and re.match(r"\s*(?:[?:&|+*/\"]|-[^-])", line) or before.endswith("{") and re.match(r"\s*\.\w", line))
+
+
+def statements(pairs):
+    """Segments joined to whole statements, so that no statement is laid out half by hand and half by the tool."""
+    ours, theirs = [], []
+    for mine, tools in pairs:
+        if ours and mine and not continues(ours[-1], mine[0]):
+            yield ours, theirs
+            ours, theirs = [], []
+        ours, theirs = ours + mine, theirs + tools
+    yield ours, theirs
+
+
+def astray(lines):
+    """Whether a line begins too far to the right, or an argument elsewhere than below the first one of its call."""
+    brackets, before = [], ""
+    for line in lines:
+        code = LITERAL.sub(lambda m: m.group(0)[0] + "x" * (len(m.group(0)) - 2) + m.group(0)[-1], line)
+        if line.strip() and indent(line) > FARTHEST:
+            return True
+        if brackets and brackets[-1] and before.endswith(",") and line.strip() and indent(line) != brackets[-1]:
+            return True
+        for at, c in enumerate(code):
+            if c in "([{":                  # the column of what stands behind the bracket; 0 where nothing does
+                brackets.append(at + 1 if c != "{" and code[at + 1:].strip() else 0)
+            elif c in ")]}" and brackets:
+                brackets.pop()
+        before = re.sub(r"\s*/x+/$", "", code).rstrip()
+    return False
 
 
 def merged(text, tool):
     """What the tool says, except where it only undoes columns or breaks a statement elsewhere."""
-    out = [""]
-    for mine, tools in segments(text.split("\n"), tool.split("\n")):
+    out = []
+    for mine, tools in statements(segments(text.split("\n"), tool.split("\n"))):
         same = (mine and tools and joined(mine) == joined(tools) and mine.count("") == tools.count("")
-                and (indent(mine[0]) == indent(tools[0]) or continues(out[-1], mine[0])))
+                and indent(mine[0]) == indent(tools[0]) and not astray(mine))
         out += mine if same else tools
-    return "\n".join(out[1:])
+    return "\n".join(out)
 
 
 def formatted(path, text):
@@ -84,13 +125,30 @@ def formatted(path, text):
                                        check=True, capture_output=True, text=True).stdout)
 
 
-def check_example():
-    text = ("int t[] = { 1,  2 };\n\nint f(int  a)\n{\n    int   b = 1;\n    g(a,\n      b);\n"
-            "  if(a){\n    a+=b;\n  }\n    return a;\n}\n")
-    want = ("int t[] = { 1,  2 };\n\nint f(int  a)\n{\n    int   b = 1;\n    g(a,\n      b);\n"
-            "    if (a) {\n        a += b;\n    }\n    return a;\n}\n")
-    got = formatted("src/x.c", text)
-    return [] if got == want else [f"tests/lint/format.py: the example became {got!r}"]
+EXAMPLES = [
+    ("int t[] = { 1,  2 };\n\nint f(int  a)\n{\n    int   b = 1;\n    g(a,\n      b);\n"
+     "  if(a){\n    a+=b;\n  }\n    return a;\n}\n",
+     "int t[] = { 1,  2 };\n\nint f(int  a)\n{\n    int   b = 1;\n    g(a,\n      b);\n"
+     "    if (a) {\n        a += b;\n    }\n    return a;\n}\n"),
+    # The end of a call so far to the right that nobody sees whose it is.
+    ("int f(void)\n{\n    int  b = g(\"what the first argument of this call is about\", another_function(context,\n"
+     + " " * 80 + "1));\n    return b;\n}\n",
+     "int f(void)\n{\n    int b = g(\"what the first argument of this call is about\", another_function(context, 1));\n    return b;\n}\n"),
+    # A renamed call whose further lines stayed where they were.
+    ("int f(void)\n{\n    return g(a,\n               \"b\",\n             c);\n}\n",
+     "int f(void)\n{\n    return g(a, \"b\", c);\n}\n"),
+    # The members of an argument may hang.
+    ("int f(void)\n{\n    return g(a, &(spec){\n        .b = 1, .c = 2,\n        .d = 3,\n    });\n}\n",
+     "int f(void)\n{\n    return g(a, &(spec){\n        .b = 1, .c = 2,\n        .d = 3,\n    });\n}\n"),
+    # A loop that is a macro has a body.
+    ("int f(void)\n{\n    json_array_foreach(a, i, one)\n        n++;\n}\n",
+     "int f(void)\n{\n    json_array_foreach(a, i, one)\n        n++;\n}\n"),
+]
+
+
+def check_examples():
+    return [f"tests/lint/format.py: the example {text!r} became {got!r}"
+            for text, want in EXAMPLES if (got := formatted("src/x.c", text)) != want]
 
 
 def main():
@@ -98,7 +156,7 @@ def main():
     named = [a for a in sys.argv[1:] if not a.startswith("--")]
     files = named or [str(p.relative_to(ROOT)) for d in ("include", "src", "tests", "examples", "bench", "tools")
                       for p in sorted((ROOT / d).rglob("*.[ch]"))]
-    wrong = check_example()
+    wrong = check_examples()
     texts = [(ROOT / path).read_text(encoding="utf-8") for path in files]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         laid_out = list(pool.map(formatted, files, texts))

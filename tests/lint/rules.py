@@ -11,13 +11,18 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# design.md's rooms: a folder includes only folders of a lower level, and itself.
+# The rooms: a folder includes only folders of a lower level, and itself.
 LEVELS = {
     "base": 0, "tensor": 1, "kernels": 2, "formats": 2, "text": 2, "program": 3, "arch": 4, "plan": 4,
-    "runtime": 5, "analysis": 5, "export": 5, "trace": 6, "cluster": 6, "cuda": 6, "api": 6, "server": 7, "cli": 8,
+    "runtime": 5, "analysis": 5, "export": 5, "api": 6, "cli": 8,
+}
+# Rooms within a room, with levels among themselves: the same rule.
+ROOMS = {
+    "runtime": {"engine": 0, "sample": 0, "generate": 1, "measure": 2},
+    "analysis": {"facts": 0, "derive": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6},
 }
 # A public header stands for the room that implements it.
-PUBLIC = {"error": 0, "language": 0, "text": 2, "preset": 4, "model": 5, "engine": 5, "generate": 5, "verify": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "fit": 6, "lamina": 6}
+PUBLIC = {"error": 0, "log": 0, "buffer": 0, "version": 0, "language": 0, "text": 2, "preset": 4, "model": 5, "engine": 5, "embed": 5, "sampler": 5, "sequence": 5, "generate": 5, "verify": 5, "score": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "fit": 6, "lamina": 6}
 # What a room must not know although it lies lower.
 FORBIDDEN = {
     "program": {"formats", "kernels", "text"},
@@ -26,7 +31,7 @@ FORBIDDEN = {
     "analysis": {"kernels"},
     "export": {"kernels"},
 }
-APPS = {"server", "cli"}                 # these use the public headers and base only
+APPS = {"server", "cli"}                 # these use the public headers only
 
 
 # A comment, a string or a character of C.
@@ -60,6 +65,17 @@ def room(path):
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
 
+def inner_level(path, target):
+    """What is wrong with an include within a room that has rooms of its own; None when nothing is."""
+    here, levels = room(path), ROOMS[room(path)]
+    mine, theirs = path.split("/")[2], target.split("/")[1]
+    if mine not in levels or theirs not in levels:
+        return f"{here} consists of rooms: {', '.join(levels)}"
+    if mine != theirs and levels[theirs] >= levels[mine]:
+        return f"{here}/{mine} (level {levels[mine]}) includes {target} (level {levels[theirs]})"
+    return None
+
+
 # ---- rules: each takes (path, text) and yields (line, message) ----
 def include_levels(path, text):
     here = room(path)
@@ -86,11 +102,12 @@ def include_levels(path, text):
             elif level > LEVELS[here]:
                 yield number, f"{here} (level {LEVELS[here]}) includes {target} (level {level})"
         elif first == here:
-            continue
+            if here in ROOMS and (wrong := inner_level(path, target)):
+                yield number, wrong
         elif first not in LEVELS:
             yield number, f"unknown folder: {target}"
-        elif here in APPS and first != "base":
-            yield number, f"{here} uses the public headers and base only, not {target}"
+        elif here in APPS:
+            yield number, f"{here} uses the public headers only, not {target}"
         elif LEVELS[first] >= LEVELS[here]:
             yield number, f"{here} (level {LEVELS[here]}) includes {target} (level {LEVELS[first]})"
         elif first in FORBIDDEN.get(here, ()):
@@ -129,6 +146,9 @@ def page(path, text):
             limit = 180                     # a row of a table, one string
         if limit and len(line) > limit:
             yield number, f"{len(line)} columns; {limit} are the limit"
+        blanks = len(line) - len(line.lstrip(" "))
+        if path.endswith(C_FILES) and blanks > FARTHEST and line.strip() != "\\":
+            yield number, f"begins after {blanks} blanks; break before the call, or make it two statements"
 
 
 def places(path, text):
@@ -176,6 +196,21 @@ def names_in_strings(path, text):
             yield text.count("\n", 0, m.start()) + 1, f"a string names {named.group(0)}"
 
 
+COMMANDS = "|".join(sorted(p.stem[len("command_"):] for p in (ROOT / "src/cli").glob("command_*.c")))
+FLAG_OR_COMMAND = re.compile(rf"(?<![\w-])--[a-z]|\blamina (?:{COMMANDS})\b|\bscripts/")
+MADE_BY = "lamina synth"                 # the mark in files that were made: it stays as it is in those that exist
+
+
+def library_names_no_flags(path, text):
+    """Texts of the library name its own options, in back quotes; the program puts flags and commands in their place (cli/dress.h)."""
+    if path.startswith("src/cli/"):
+        return
+    for m in LITERAL.finditer(text):
+        named = m.group(0)[0] == '"' and MADE_BY not in m.group(0) and FLAG_OR_COMMAND.search(m.group(0))
+        if named:
+            yield text.count("\n", 0, m.start()) + 1, f"the library names a flag, a command or a script: {named.group(0)}"
+
+
 DECIMAL = re.compile(r"%[-+ #'0-9.*]*[efgaEFGA]")
 OBEYS_LOCALE = re.compile(r"(?<![\w.>])(?:strto[df]|strtold|snprintf)\s*\(")
 
@@ -190,6 +225,30 @@ def decimals_in_any_locale(path, text):
             end += 1
         if m.group(0).startswith("strto") or DECIMAL.search(text[m.start():end].replace("%%", "")):
             yield text.count("\n", 0, m.start()) + 1, f"obeys the locale; base/number.h does not: {m.group(0)}"
+
+
+COMPARES = re.compile(r"(?<![\w.>])(?:strn?(?:case)?cmp|strstr)\s*\(")
+SHOWN_WORD = re.compile(r'"[^"]*[A-Z\x80-\U0010ffff][^"]*"')
+SHOWN_LETTERS = re.compile(r'"[^"]*[A-Z][^"]*"')
+ASKED_WORD = re.compile(r"\blm_(?:facts|compare|compared)_text\s*\(|->text\b")
+# PyTorch's class names are no words of ours.
+CLASS_NAME = re.compile(r"class_name")
+
+
+def words_not_compared(path, text):
+    """Nothing follows from a word that people read, or rewording a page would change what is computed: facts carry ids, programs enums."""
+    if not path.startswith("src/analysis/"):
+        return
+    code = strip(text)
+    for m in COMPARES.finditer(code):
+        depth, end = 1, m.end()
+        while depth and end < len(code):
+            depth += {"(": 1, ")": -1}.get(code[end], 0)
+            end += 1
+        call, literal = text[m.start():end], '"' in code[m.start():end]
+        shown = SHOWN_LETTERS if call.startswith("strstr") else SHOWN_WORD       # lines may be broken where an arrow stands
+        if literal and not CLASS_NAME.search(call) and (shown.search(call) or ASKED_WORD.search(call)):
+            yield text.count("\n", 0, m.start()) + 1, f"compares words that are shown: {' '.join(call.split())}"
 
 
 # `lm_head` is the matrix to logits, as Hugging Face calls it.
@@ -218,16 +277,19 @@ HEAP = (r"(?<![\w.>])(?:malloc|calloc|realloc|reallocarray|free|strdup|strndup|a
 
 C_FILES = (".c", ".h")
 WIDTH = {".c": 140, ".h": 140}       # pages are written for 120 to 128
+FARTHEST = 60                        # blanks before a continued line, as in format.py
 RULES = {
     # name: (files it reads, rule, [(path, bad text)], [(path, good text)])
     "include_levels": (
         C_FILES, include_levels,
-        [("src/base/x.c", '#include "tensor/dtype.h"\n'), ("src/text/x.c", '#include "formats/meta.h"\n'),
-         ("src/cli/x.c", '#include "runtime/engine.h"\n'), ("src/kernels/x.c", '#include "lamina/model.h"\n'),
+        [("src/base/x.c", '#include "tensor/dtype.h"\n'), ("src/cli/x.c", '#include "base/str.h"\n'), ("src/text/x.c", '#include "formats/meta.h"\n'),
+         ("src/cli/x.c", '#include "runtime/engine/state.h"\n'), ("src/kernels/x.c", '#include "lamina/model.h"\n'),
          ("include/lamina/x.h", '#include "base/error.h"\n'), ("src/arch/x.c", '#include "kernels/kernels.h"\n'),
-         ("src/base/x.c", '#include "y.h"\n')],
-        [("src/runtime/x.c", '#include "plan/plan.h"\n#include "lamina/engine.h"\n#include <stdio.h>\n'),
-         ("src/cli/x.c", '#include "lamina/lamina.h"\n#include "base/str.h"\n#include "cli/command.h"\n')]),
+         ("src/base/x.c", '#include "y.h"\n'), ("src/analysis/x.c", '#include "analysis/facts/x.h"\n'),
+         ("src/analysis/facts/x.c", '#include "analysis/page/x.h"\n'), ("src/analysis/compare/x.c", '#include "analysis/explain/x.h"\n')],
+        [("src/analysis/views/x.c", '#include "analysis/page/x.h"\n#include "analysis/views/y.h"\n'),
+         ("src/runtime/engine/x.c", '#include "plan/plan.h"\n#include "lamina/engine.h"\n#include <stdio.h>\n'),
+         ("src/cli/x.c", '#include "lamina/lamina.h"\n#include "cli/command.h"\n')]),
     "library_does_not_print": (
         C_FILES, in_library(find(PRINT, "the library prints nothing: {}")),
         [("src/base/x.c", 'printf("x");\n'), ("src/base/x.c", 'fputs("x", stderr);\n')],
@@ -259,21 +321,35 @@ RULES = {
         [("src/base/alloc.c", "p = malloc(3);\n"), ("src/text/x.c", "lm_free(p); x->free(p);\n")]),
     "families_in_arch_only": (
         C_FILES,                           # the cards cite papers by title and name presets as examples: prose, no code
-        not_in(("src/analysis/cards_text.c",), no_family),
-        [("src/runtime/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
+        not_in(("src/analysis/explain/cards_text.c",), no_family),
+        [("src/runtime/engine/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
          ("src/program/x.c", "lm_value lm_gpt2_block(void);\n"), ("src/kernels/x.c", "LM_MIXTRAL,\n"),
          ("src/analysis/x.c", 'return "Qwen2";\n'), ("src/plan/x.c", "/* Mistral's window */\n"), ("src/plan/x.c", "lm_llama_step(p);\n")],
         [("src/arch/llama.c", 'strcmp(s, "llama")\n'), ("src/program/x.c", "LM_ROPE_LLAMA3: /* as llama.cpp does */ llama3(s, options);\n"),
-         ("src/runtime/x.c", "adopt(x); mptr++;\n")]),
+         ("src/runtime/engine/x.c", "adopt(x); mptr++;\n")]),
+    "words_not_compared": (
+        C_FILES,                           # what others have written about a model is read word for word
+        not_in(("src/analysis/facts/judge.c", "src/analysis/facts/claim.c"), words_not_compared),
+        [("src/analysis/views/x.c", 'if (strcmp(lm_facts_text(f, "rope.scaling"), "none") == 0)\n'),
+         ("src/analysis/x.c", 'strstr(name,\n    "MLA")\n'), ("src/analysis/x.c", 'strcmp(value, "–")\n'), ("src/analysis/x.c", 'strcmp(x->text, "yes")\n')],
+        [("src/analysis/x.c", 'strcmp(x->id, "none"); strcmp(m->class_name, "Conv1D"); strcmp(a->text, b->text); strstr(path, "[4096]"); strstr(p, " → ");\n'),
+         ("src/text/x.c", 'strcmp(s, "YAML")\n')]),
     "no_names_in_strings": (
         C_FILES, in_src(names_in_strings),
         [("src/program/x.c", 'need(b, ok, "sines lm_record_need an even width");\n'), ("src/text/x.c", '/* " */ say("LM_OK", 1);\n')],
         [("src/arch/x.c", 'lm_linear(b, "lm_head", x); find("lm_head.weight", "film_x");  /* "lm_linear" */\n'),
          ("tests/unit/x.c", 'puts("lm_x");\n')]),
+    "library_names_no_flags": (
+        C_FILES, in_src(library_names_no_flags),
+        [("src/runtime/x.c", 'lm_fail_hint(e, "--no-repack runs from the file");\n'), ("src/arch/x.c", 's = "lamina presets lists them";\n'),
+         ("src/export/x.c", 'lm_fail_hint(e, "scripts/setup demo fetches it");\n')],
+        [("src/runtime/x.c", 'lm_fail_hint(e, "`no_repack` runs from the file -- or not");  /* --no-repack */\n'),
+         ("src/cli/x.c", 'puts("--force replaces it");\n'), ("src/export/x.c", 's = "made by lamina synth, a family that lamina knows";\n')]),
     "page": (
         C_FILES + (".py", ".build", ".md", ".txt", "Makefile"), page,
-        [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 141 + "\n")],
-        [("src/x.c", "int x;\n"), ("src/x.c", "    { " + "1, " * 50 + "},\n"), ("Makefile", "\tcc\n")]),
+        [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 141 + "\n"),
+         ("src/x.c", "    f(a, another(b,\n" + " " * 61 + "c));\n")],
+        [("src/x.c", "int x;\n"), ("src/x.c", " " * 60 + "c));\n" + " " * 90 + "\\\n"), ("src/x.c", "    { " + "1, " * 50 + "},\n"), ("Makefile", "\tcc\n")]),
     "no_private_places": (
         C_FILES + (".py", ".build", ".md", ".txt", ".sh", "Makefile", "setup", "run"),
         not_in(("tests/lint/rules.py",), places),
@@ -304,7 +380,16 @@ def statuses_documented(header, page):
 def rooms_documented(folders, page):
     """docs/architecture.md lists each folder of src/ with the level of LEVELS."""
     rows = dict((name, int(level)) for level, name in re.findall(r"^\| (\d) \| `src/(\w+)/` \|", page, re.M))
-    for name in sorted(set(folders) ^ set(rows) | {n for n in rows if LEVELS.get(n) != rows[n]}):
+    for name in sorted(set(folders) ^ set(rows) | set(folders) ^ set(LEVELS) | {n for n in rows if LEVELS.get(n) != rows[n]}):
+        yield "docs/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
+
+
+def inner_rooms_documented(folders, page):
+    """docs/architecture.md lists each folder of a room that has rooms with the level of ROOMS. `folders`: "runtime/engine"."""
+    rows = {name: int(level) for level, name in re.findall(r"^\| (\d) \| `src/(\w+/\w+)/` \|", page, re.M)}
+    rooms = {f"{outer}/{name}": level for outer, levels in ROOMS.items() for name, level in levels.items()}
+    there = {f for f in folders if f.split("/")[0] in ROOMS}
+    for name in sorted(there ^ set(rows) | there ^ set(rooms) | {n for n in rows if rooms.get(n) != rows[n]}):
         yield "docs/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
 
 
@@ -320,7 +405,16 @@ def paths_exist(files, pages):
                     yield page, number, f"{path} is not there"
 
 
-TREE = ["unique_names", "statuses_documented", "rooms_documented", "paths_exist", "comments_name_code"]     # read more than one file
+def tests_listed(files, builds):
+    """Each tests/…/test_NAME.py is named in the meson.build beside it, so that it runs."""
+    for path in files:
+        m = re.fullmatch(r"(tests/.+)/test_(\w+)\.py", path)
+        if m and f"'{m[2]}'" not in builds.get(m[1] + "/meson.build", ""):
+            yield path, 1, f"{m[1]}/meson.build does not name it: it never runs"
+
+
+TREE = ["tests_listed", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
+        "comments_name_code"]               # read more than one file
 
 
 def check_examples():
@@ -333,15 +427,23 @@ def check_examples():
                 yield f"tests/lint/rules.py: {name} reports {text!r} in {path}: {message}"
     if not list(unique_names(["src/a/x.c", "src/b/x.c"])) or list(unique_names(["src/a/x.c", "include/x.h"])):
         yield "tests/lint/rules.py: unique_names does not tell files apart"
+    builds = {"tests/e/meson.build": "'a'"}
+    if list(tests_listed(["tests/e/test_a.py", "tests/e/b.py"], builds)) or not list(tests_listed(["tests/e/test_b.py"], builds)):
+        yield "tests/lint/rules.py: tests_listed does not tell tests apart"
     if list(paths_exist(["src/a/x.c"], [("p", "see `src/a/`, src/NAME/x.c.")])) or not list(
             paths_exist(["src/a/x.c"], [("p", "see `src/b/`")])):
         yield "tests/lint/rules.py: paths_exist does not tell paths apart"
     known = [("src/a.h", "int lm_x(void); enum { LM_A_B }; /* lm_x, LM_A_* and the lm_head: lm_x's, lm_… */"), ("src/a.c", 's = "lm_gone";')]
     if list(comments_name_code(known)) or len(list(comments_name_code(known + [("src/b.c", "/* lm_gone,\nLM_B_* */ // lm_x_y")]))) != 3:
         yield "tests/lint/rules.py: comments_name_code does not tell names apart"
-    table = "| 0 | `src/base/` | x |\n"
-    if list(rooms_documented(["base"], table)) or not list(rooms_documented(["base", "text"], table)):
+    table = "".join(f"| {level} | `src/{name}/` | x |\n" for name, level in LEVELS.items())
+    if list(rooms_documented(LEVELS, table)) or len(list(rooms_documented(["base", "no"], table))) != len(LEVELS):
         yield "tests/lint/rules.py: rooms_documented does not tell tables apart"
+    inner = {f"{outer}/{name}": level for outer, levels in ROOMS.items() for name, level in levels.items()}
+    table = "".join(f"| {level} | `src/{name}/` | x |\n" for name, level in inner.items())
+    if list(inner_rooms_documented(inner, table)) or not list(inner_rooms_documented(inner, table.replace("| 1 |", "| 2 |"))) or not list(
+            inner_rooms_documented([*inner, "runtime/no"], table)):
+        yield "tests/lint/rules.py: inner_rooms_documented does not tell tables apart"
     if list(statuses_documented('X(LM_A, 1, "a")', "| `a` | `LM_A` | 1 | x |")) or not list(
             statuses_documented('X(LM_A, 1, "a")', "| `a` | `LM_A` | 2 | x |")):
         yield "tests/lint/rules.py: statuses_documented does not tell tables apart"
@@ -370,6 +472,9 @@ def main():
             findings += [f"{path}:{line}: {message} [{name}]" for line, message in rule(path, text)]
     if "unique_names" in wanted and files:
         findings += [f"{path}:{line}: {message} [unique_names]" for path, line, message in unique_names(files)]
+    if "tests_listed" in wanted:
+        builds = {p: (ROOT / p).read_text(encoding="utf-8") for p in files if p.endswith("meson.build")}
+        findings += [f"{path}:{line}: {message} [tests_listed]" for path, line, message in tests_listed(files, builds)]
     if "statuses_documented" in wanted:
         header, page_ = ((ROOT / p).read_text(encoding="utf-8") for p in ("include/lamina/error.h", "docs/errors.md"))
         findings += [f"{path}:{line}: {message} [statuses_documented]" for path, line, message in statuses_documented(header, page_)]
@@ -377,6 +482,10 @@ def main():
         page_ = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
         findings += [f"{path}:{line}: {message} [rooms_documented]"
                      for path, line, message in rooms_documented({room(p) for p in files} - {None}, page_)]
+    if "inner_rooms_documented" in wanted:
+        page_ = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+        inner = {"/".join(p.split("/")[1:3]) for p in files if p.startswith("src/") and p.count("/") > 2}
+        findings += [f"{path}:{line}: {message} [inner_rooms_documented]" for path, line, message in inner_rooms_documented(inner, page_)]
     if "paths_exist" in wanted:
         pages = [(p, (ROOT / p).read_text(encoding="utf-8")) for p in files if p.endswith(".md")]
         findings += [f"{path}:{line}: {message} [paths_exist]" for path, line, message in paths_exist(files, pages)]

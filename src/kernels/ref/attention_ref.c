@@ -119,14 +119,14 @@ static running one_range(const lm_attention_args *a, uint32_t position, uint32_t
 }
 
 /* What it has of one more range. */
-static void join(running *s, float *out, const running *part, const float *values, uint32_t width)
+static void join(running *s, float *out, const running *partial, const float *values, uint32_t width)
 {
-    float max = s->max > part->max ? s->max : part->max, shrink = expf(s->max - max), shrink_part = expf(part->max - max);
+    float max = s->max > partial->max ? s->max : partial->max, shrink = expf(s->max - max), shrink_partial = expf(partial->max - max);
 
     s->max = max;
-    s->sum = s->sum * shrink + part->sum * shrink_part;
+    s->sum = s->sum * shrink + partial->sum * shrink_partial;
     for (uint32_t i = 0; i < width; i++)
-        out[i] = out[i] * shrink + values[i] * shrink_part;
+        out[i] = out[i] * shrink + values[i] * shrink_partial;
 }
 
 static void finish(const lm_attention_args *a, running *s, uint32_t g, float *out)
@@ -154,27 +154,27 @@ static void run(const lm_attention_args *a)
             float *out = out_of(a, r, g);
             running s = one_range(a, position, g, query_of(a, r, g), range, out);
             while (range++ < position / LM_RANGE) {
-                running part = one_range(a, position, g, query_of(a, r, g), range, values);
-                join_part(&s, out, &part, values, a->kv->v_dim, join);
+                running partial = one_range(a, position, g, query_of(a, r, g), range, values);
+                join_partial(&s, out, &partial, values, a->kv->v_dim, join);
             }
             finish(a, &s, g, out);
         }
     }
 }
 
-static void run_range(const lm_attention_args *a, uint32_t range, void *part)
+static void run_range(const lm_attention_args *a, uint32_t range, void *partial)
 {
-    float *values = part;
-    running *states = states_of(a, part);
+    float *values = partial;
+    running *states = states_of(a, partial);
 
     for (uint32_t r = 0; r < a->rows; r++)
         for (uint32_t g = 0; g < a->group; g++, values += a->kv->v_dim)
             *states++ = one_range(a, a->position + r, g, query_of(a, r, g), range, values);
 }
 
-static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
+static void merge(const lm_attention_args *a, const void *partials, uint32_t n)
 {
-    merge_parts(a, parts, n, join, finish);
+    merge_partials(a, partials, n, join, finish);
 }
 
 void lm_attention_kernels_init_ref(lm_attention_kernels *k)

@@ -8,7 +8,7 @@
 /* Scratch: keys [k_dim][64], values [64][v_dim], probabilities [HEADS][64], states [2][TILE][group], what a range gives
  * [TILE][group][v_dim]. */
 typedef struct workspace {
-    float   *keys, *values, *p, *part;
+    float   *keys, *values, *p, *partial;
     running *states;
 } workspace;
 
@@ -21,7 +21,7 @@ static inline workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void
     w.values = take(scratch, bytes, (uint64_t)kv->v_dim * LM_PAGE * sizeof(float));
     w.p = take(scratch, bytes, HEADS * LM_PAGE * sizeof(float));
     w.states = take(scratch, bytes, 2 * TILE * (uint64_t)group * sizeof(running));
-    w.part = take(scratch, bytes, TILE * (uint64_t)group * kv->v_dim * sizeof(float));
+    w.partial = take(scratch, bytes, TILE * (uint64_t)group * kv->v_dim * sizeof(float));
     return w;
 }
 

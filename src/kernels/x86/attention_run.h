@@ -1,7 +1,7 @@
-/* attention_run.h - the order of tiles, ranges, pages and parts, and the kernels made of it. The end of a file of attention includes it
+/* attention_run.h - the order of tiles, ranges, pages and partials, and the kernels made of it. The end of a file of attention includes it
  * and has before it:
  *   TILE                                            rows that go through the pages together
- *   workspace, workspace_at(kv, group, scratch, &bytes)     a worker's memory, with `states` [2][TILE][group] and `part`
+ *   workspace, workspace_at(kv, group, scratch, &bytes)     a worker's memory, with `states` [2][TILE][group] and `partial`
  *                                                   [TILE][group][v_dim]: of all ranges so far, and of one
  *   begin(a, w)                                     what is done once for the rows of a tile
  *   page_against_rows(a, w, states, number)         a tile against a page
@@ -65,37 +65,38 @@ static void run(const lm_attention_args *a)
     workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
 
     for (uint32_t from = 0; from < a->rows; from += TILE) {
-        lm_attention_args t = tile_of(a, from), part = aside(&t, w.part);
+        lm_attention_args t = tile_of(a, from), partial = aside(&t, w.partial);
         uint32_t range = lm_first_seen(t.window, t.position) / LM_RANGE, last = (t.position + t.rows - 1) / LM_RANGE;
         uint32_t n = t.rows * t.group, width = t.kv->v_dim;
         begin(&t, &w);
         pages_of_range(&t, &w, w.states, range);
         while (range++ < last) {
-            pages_of_range(&part, &w, w.states + n, range);
+            pages_of_range(&partial, &w, w.states + n, range);
             for (uint32_t i = 0; i < n; i++)
-                join_part(&w.states[i], out_of(&t, i / t.group, i % t.group), &w.states[n + i], w.part + (uint64_t)i * width, width, join);
+                join_partial(&w.states[i], out_of(&t, i / t.group, i % t.group), &w.states[n + i], w.partial + (uint64_t)i * width, width,
+                             join);
         }
         for (uint32_t i = 0; i < n; i++)
             finish(a, &w.states[i], i % t.group, out_of(&t, i / t.group, i % t.group));
     }
 }
 
-static void run_range(const lm_attention_args *a, uint32_t range, void *part)
+static void run_range(const lm_attention_args *a, uint32_t range, void *partial)
 {
     uint64_t  bytes;
     workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
 
     for (uint32_t from = 0; from < a->rows; from += TILE) {
         lm_attention_args t = tile_of(a, from);
-        t = aside(&t, (float *)part + (uint64_t)from * a->group * a->kv->v_dim);
+        t = aside(&t, (float *)partial + (uint64_t)from * a->group * a->kv->v_dim);
         begin(&t, &w);
-        pages_of_range(&t, &w, states_of(a, part) + from * a->group, range);
+        pages_of_range(&t, &w, states_of(a, partial) + from * a->group, range);
     }
 }
 
-static void merge(const lm_attention_args *a, const void *parts, uint32_t n)
+static void merge(const lm_attention_args *a, const void *partials, uint32_t n)
 {
-    merge_parts(a, parts, n, join, finish);
+    merge_partials(a, partials, n, join, finish);
 }
 
 /* All but how pages are stored. */

@@ -205,7 +205,7 @@ static bool split_by(jinja *m, const jstr *s, const jstr *sep, int64_t most, jve
     return add_piece(m, v, s, from, s->n);
 }
 
-/* Pieces from the end, turned round afterwards. */
+/* Pieces from the end, reversed afterwards. */
 static bool rsplit(jinja *m, const jstr *s, const jstr *sep, int64_t most, jvec *v)
 {
     size_t to = s->n, at;

@@ -66,7 +66,7 @@ static void choose(const char *name)
 static void numbers(void **state)
 {
     char   text[32], *end;
-    lm_buf b = { 0 };
+    lm_text b = { 0 };
 
     (void)state;
     choose("xx_XX");
@@ -74,19 +74,19 @@ static void numbers(void **state)
     assert_string_equal(text, "1234.50 7");
     assert_true(lm_read_double("1.5e3,", &end) == 1500 && *end == ',');
     assert_true(lm_read_float("0.1", NULL) == 0.1f);
-    lm_buf_printf(&b, "%g", 0.25);
+    lm_text_printf(&b, "%g", 0.25);
     assert_string_equal(b.data, "0.25");
     snprintf(text, sizeof text, "%.1f", 0.5);            /* the program's own locale is as it was */
     assert_string_equal(text, "0,5");
-    lm_buf_free(&b);
+    lm_text_free(&b);
     choose("C");
 }
 
-static void add(lm_buf *all, lm_status status, lm_text *t, const lm_error *e)
+static void add(lm_text *all, lm_status status, lm_text *t, const lm_error *e)
 {
     if (status != LM_OK)
         fail_msg("%s: %s", e->where, e->message);
-    lm_buf_add(all, t->data, t->n);
+    lm_text_add(all, t->data, t->size);
     lm_text_free(t);
 }
 
@@ -102,7 +102,7 @@ static lm_facts *facts_of(const lm_model *m, const char *device)
 }
 
 /* All that is written with numbers, one after another. */
-static void write_all(lm_buf *all)
+static void write_all(lm_text *all)
 {
     static const char template[] = "{{ 1.5 * x }} {{ '%.2f' | format(x) }} {{ x | tojson }}", context[] = "{\"x\": 0.125}";
     lm_model    *m[2] = { open_preset("deepseek-v2-lite"), open_preset("granite-3.1-2b") };
@@ -129,7 +129,7 @@ static void write_all(lm_buf *all)
     add(all, lm_engine_plan_text(m[0], NULL, &t, &e), &t, &e);
     add(all, lm_model_program_text(m[1], &t, &e), &t, &e);
     assert_int_equal(lm_facts_judge(f[1], "params.total", "2.53 B", &j, &e), LM_OK);
-    lm_buf_printf(all, "%s %s %s %s\n", lm_claim_word(j.verdict), j.path, j.truth, j.why);
+    lm_text_printf(all, "%s %s %s %s\n", lm_claim_word(j.verdict), j.path, j.truth, j.why);
     snprintf(path, sizeof path, "%s/golden/explain/trees/qwen2.5-3b.txt", getenv("LAMINA_TESTS"));
     assert_int_equal(lm_file_read(path, 1 << 20, &tree, &size, &e), LM_OK);
     lm_status status = lm_describe_tree(tree, size, NULL, &t, &notes, &n, &e);
@@ -139,7 +139,7 @@ static void write_all(lm_buf *all)
     assert_int_equal(lm_template_new(template, sizeof template - 1, "t", &made, &e), LM_OK);
     assert_int_equal(lm_template_render(made, context, sizeof context - 1, &r, &e), LM_OK);
     assert_string_equal(r.text.data, "0.1875 0.12 0.125");
-    lm_buf_add(all, r.text.data, r.text.n);
+    lm_text_add(all, r.text.data, r.text.size);
     lm_rendering_free(&r);
     lm_template_free(made);
     for (size_t k = 0; k < 2; k++) {
@@ -150,7 +150,7 @@ static void write_all(lm_buf *all)
 
 static void pages(void **state)
 {
-    lm_buf c = { 0 }, other = { 0 };
+    lm_text c = { 0 }, other = { 0 };
 
     (void)state;
     choose("C");
@@ -161,8 +161,8 @@ static void pages(void **state)
     assert_false(c.failed || other.failed);
     assert_int_equal(c.size, other.size);
     assert_memory_equal(c.data, other.data, c.size);
-    lm_buf_free(&c);
-    lm_buf_free(&other);
+    lm_text_free(&c);
+    lm_text_free(&other);
 }
 
 int main(void)

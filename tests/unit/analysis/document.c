@@ -1,5 +1,5 @@
 /* A report as blocks, and each writer on names that mean something to its form. */
-#include "analysis/document.h"
+#include "analysis/page/document.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -158,7 +158,7 @@ static void check_markdown_line(const char *line, size_t n)
 static void markdown_stays_text(void **state)
 {
     lm_document d;
-    lm_buf      b = { 0 };
+    lm_text      b = { 0 };
 
     (void)state;
     open_document(&d);
@@ -185,14 +185,14 @@ static void markdown_stays_text(void **state)
     for (size_t i = 0; row[i] != '\n'; i++)
         bars += row[i] == '|' && row[i - 1] != '\\';
     assert_int_equal(bars, 3);
-    lm_buf_free(&b);
+    lm_text_free(&b);
     lm_document_free(&d);
 }
 
 static void json_gives_text_back(void **state)
 {
     lm_document d;
-    lm_buf      b = { 0 };
+    lm_text      b = { 0 };
 
     (void)state;
     open_document(&d);
@@ -207,14 +207,14 @@ static void json_gives_text_back(void **state)
     json_t *cell = json_array_get(json_array_get(json_object_get(table, "rows"), 0), 1);
     assert_string_equal(json_string_value(json_object_get(cell, "text")), HOSTILE);
     json_decref(j);
-    lm_buf_free(&b);
+    lm_text_free(&b);
     lm_document_free(&d);
 }
 
 static void text_draws_trees_and_breaks_long_cells(void **state)
 {
     lm_document d;
-    lm_buf      b = { 0 };
+    lm_text      b = { 0 };
 
     (void)state;
     lm_document_init(&d, NULL, 0);
@@ -227,7 +227,7 @@ static void text_draws_trees_and_breaks_long_cells(void **state)
     }
     lm_document_text(&d, &(lm_document_manner){ 80, true }, &b);
     assert_string_equal(b.data, "  ├─ a\n  │  ├─ b\n  │  └─ c\n  └─ d\n     └─ e\n");
-    lm_buf_clear(&b);
+    lm_text_clear(&b);
     lm_document_free(&d);
     lm_document_init(&d, NULL, 0);
     t = lm_doc_table_of(&d, "t", NULL, "ll", "", "");
@@ -236,7 +236,7 @@ static void text_draws_trees_and_breaks_long_cells(void **state)
     lm_cell(t, "a sentence that is longer than the line has columns");
     lm_document_text(&d, &(lm_document_manner){ 40, true }, &b);
     assert_string_equal(b.data, "  name  a sentence that is longer than\n        the line has columns\n");
-    lm_buf_free(&b);
+    lm_text_free(&b);
     lm_document_free(&d);
 }
 
@@ -248,7 +248,7 @@ static size_t report_once(lm_facts *f, lm_form form)
     lm_text           text = { 0 };
     lm_error          e;
     lm_status         status = lm_report_write(&f, 1, &o, &text, &e);
-    size_t            n      = status == LM_OK ? text.n : 0;
+    size_t            n      = status == LM_OK ? text.size : 0;
 
     assert_true(status == LM_OK || status == LM_NO_MEMORY);
     lm_text_free(&text);

@@ -7,11 +7,13 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "analysis/expr.h"
+#include "analysis/derive/expr.h"
 
 static lm_symbol symbols[] = {
-    { .name = "layers", .latex = "L" }, { .name = "kv_heads", .latex = "G" }, { .name = "base",
-                                                                                .latex = "b" }, { .name = "self_attn.q_proj" },
+    { .name = "layers", .latex = "L" },
+    { .name = "kv_heads", .latex = "G" },
+    { .name = "base", .latex = "b" },
+    { .name = "self_attn.q_proj" },
 };
 
 static lm_symbol *find(void *arg, const char *name, size_t n)
@@ -53,11 +55,11 @@ static const lm_expr *read_expr(const char *text)
 
 static void reads(const char *text, lm_notation notation, bool numbers, const char *expected)
 {
-    lm_buf b = { 0 };
+    lm_text b = { 0 };
 
     lm_expr_write(read_expr(text), notation, numbers, &b);
     assert_string_equal(b.data, expected);
-    lm_buf_free(&b);
+    lm_text_free(&b);
 }
 
 static void one_description_has_three_renderings(void **state)
@@ -120,10 +122,10 @@ static void simplifying_goes_from_the_inside_out(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        lm_buf b = { 0 };
+        lm_text b = { 0 };
         lm_expr_write(x, LM_ASCII, true, &b);
         assert_string_equal(b.data, steps[i]);
-        lm_buf_free(&b);
+        lm_text_free(&b);
         assert_true(lm_expr_value(x).n == 264241601);
         x = lm_expr_fold(&arena, x);
     }

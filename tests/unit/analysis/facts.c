@@ -66,7 +66,7 @@ static void memory_may_run_out(void **state)
 
     (void)state;
     for (uint64_t n = 1; n < 4000 && !whole; n += n < 40 ? 1 : 37) {
-        lm_view_options v = { .layer = -1 };
+        lm_view_options v = { 0 };
         lm_facts       *f = NULL;
         lm_text         page = { 0 }, json = { 0 };
         lm_alloc_fail_at(n);

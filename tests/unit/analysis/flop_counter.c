@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "analysis/ledger.h"
+#include "analysis/facts/ledger.h"
 #include "lamina/facts.h"
-#include "runtime/model.h"
+#include "runtime/engine/model.h"
 
 typedef struct row {
     char     name[64], path[128];

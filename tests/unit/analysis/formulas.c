@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/fact.h"
-#include "analysis/ledger.h"
-#include "analysis/traits.h"
+#include "analysis/facts/fact.h"
+#include "analysis/facts/ledger.h"
+#include "analysis/facts/traits.h"
 #include "opened.h"
 
 typedef void check(const char *name, lm_facts *f);
@@ -67,7 +67,7 @@ static void chain_is_whole(const char *name, lm_facts *f)
         sums += lm_is_residual(f->ledger, i);
         scales += alone && n->code == LM_OP_SCALE;
         norms += alone && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM);
-        if (alone && n->code == LM_OP_ACT && !strstr(chain, n->glu.act == LM_ACT_GELU_TANH ? "GELU" : lm_act_name(n->glu.act)))
+        if (alone && n->code == LM_OP_ACT && !strstr(chain, n->glu.act == LM_ACT_GELU_TANH ? "GELU" : lm_act_word(n->glu.act)))
             fail_msg("%s: %s lacks its activation", name, chain);
     }
     if (sums != 2 || times(chain, "+") != sums || times(chain, "× ") != scales || times(chain, "Norm") != norms)

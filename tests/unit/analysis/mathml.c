@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "analysis/cards.h"
-#include "analysis/mathml.h"
+#include "analysis/explain/cards.h"
+#include "analysis/page/mathml.h"
 
 /* Elements close in the order in which they were opened, and text holds no bare signs: enough XML for what is written here. */
 static void assert_balanced(const char *xml)
@@ -44,12 +44,12 @@ static void every_card_converts(void **state)
     (void)state;
     for (size_t i = 0; lm_card_at(i); i++)
         for (int k = 0; k < LM_CARD_LINES && lm_card_at(i)->formulas[k].latex; k++) {
-            lm_buf   b = { 0 };
+            lm_text   b = { 0 };
             lm_error e = { 0 };
             if (lm_mathml(lm_card_at(i)->formulas[k].latex, true, &b, &e) != LM_OK)
                 fail_msg("%s: %s: %s", lm_card_at(i)->topic, lm_card_at(i)->formulas[k].latex, e.message);
             assert_balanced(b.data);
-            lm_buf_free(&b);
+            lm_text_free(&b);
             n++;
         }
     assert_true(n > 25);
@@ -57,13 +57,13 @@ static void every_card_converts(void **state)
 
 static void becomes(const char *latex, const char *row)
 {
-    lm_buf b = { 0 }, whole = { 0 };
+    lm_text b = { 0 }, whole = { 0 };
 
     assert_int_equal(lm_mathml(latex, false, &b, NULL), LM_OK);
-    lm_buf_printf(&whole, "<math><mrow>%s</mrow></math>", row);
+    lm_text_printf(&whole, "<math><mrow>%s</mrow></math>", row);
     assert_string_equal(b.data, whole.data);
-    lm_buf_free(&b);
-    lm_buf_free(&whole);
+    lm_text_free(&b);
+    lm_text_free(&whole);
 }
 
 static void signs_and_scripts(void **state)
@@ -108,14 +108,14 @@ static void what_is_unknown_is_named(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        lm_buf b = { 0 };
+        lm_text b = { 0 };
         lm_error e = { 0 };
-        lm_buf_add_str(&b, "before");
+        lm_text_add_str(&b, "before");
         assert_int_equal(lm_mathml(bad[i].latex, true, &b, &e), LM_FAILED);
         if (!strstr(e.message, bad[i].said))
             fail_msg("%s: %s", bad[i].latex, e.message);
         assert_int_equal(b.size, strlen("before"));
-        lm_buf_free(&b);
+        lm_text_free(&b);
     }
 }
 

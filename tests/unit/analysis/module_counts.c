@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "analysis/fact.h"
-#include "analysis/ledger.h"
+#include "analysis/facts/fact.h"
+#include "analysis/facts/ledger.h"
 #include "lamina/facts.h"
 #include "lamina/preset.h"
-#include "runtime/model.h"
+#include "runtime/engine/model.h"
 
 typedef struct row {
     char     preset[64], path[128];

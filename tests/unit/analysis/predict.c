@@ -8,9 +8,12 @@
 
 #include <cmocka.h>
 
-#include "analysis/counts.h"
-#include "analysis/predict.h"
+#include "analysis/facts/counts.h"
+#include "analysis/facts/predict.h"
+#include "base/alloc.h"
+#include "opened.h"
 #include "program/builder.h"
+#include "runtime/engine/engine_plan.h"
 
 enum { WIDTH = 64, HEADS = 4, KV = 2, LANES = 16, VOCAB = 96, LAYERS = 2 };
 
@@ -20,7 +23,7 @@ static lm_program *program(uint32_t window)
     lm_attention_spec    s = { .n_heads = HEADS, .n_kv_heads = KV, .k_dim = LANES, .v_dim = LANES, .scale = 0.25f, .window = window };
     lm_builder          *b = lm_builder_new("test", "Test", NULL, none);
     lm_program          *p = NULL;
-    lm_value             x = lm_embed(b, "embed", VOCAB, WIDTH);
+    lm_value             x = lm_embedding(b, "embed", VOCAB, WIDTH);
 
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < LAYERS; i++) {
@@ -106,6 +109,63 @@ static void test_bytes(void **state)
     drop(&f);
 }
 
+/* ---- published models: heads with matrices of their own (MLA), experts, windows ---- */
+
+/* Bytes of float16 that one token's products read: of each expert's matrices those that it visits. */
+static uint64_t bytes_of_products(const lm_program *p)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        if (n->code == LM_OP_LINEAR || n->code == LM_OP_HEAD_LINEAR)
+            bytes += 2 * p->weights[n->weights[0]].elements;
+        for (uint32_t k = 0; n->code == LM_OP_EXPERTS && k < 3; k++)
+            bytes += 2 * p->weights[n->weights[k]].elements / n->experts.n_experts * n->experts.top_k;
+    }
+    return bytes;
+}
+
+static void predict_preset(const char *name, uint64_t context)
+{
+    lm_engine_options o     = { .cpu = "ref", .threads = 1, .context = 8192, .sequences = 2 };
+    lm_model         *m     = open_preset(name);
+    lm_dtype         *types = lm_alloc((m->program->n_weights + 1) * sizeof *types);
+    lm_arena          arena = { 0 };
+    lm_plan          *plan  = NULL;
+    lm_kernels        k;
+    lm_prediction     one, two;
+    lm_kv_counts      kv;
+
+    assert_non_null(types);
+    for (uint32_t w = 0; w < m->program->n_weights; w++)
+        types[w] = m->program->weights[w].kind == LM_VECTOR ? LM_F32 : LM_F16;
+    assert_int_equal(lm_engine_plan(m, &o, types, &k, &arena, &plan, NULL), LM_OK);
+    lm_count_kv(m->program, LM_F16, context, 1, &kv);
+    lm_predict_token(plan, &machine, context, 1, &one);
+    lm_predict_token(plan, &machine, context, 2, &two);
+    assert_true(one.operations == lm_flops_at(m->program, context));
+    assert_true(one.bytes == bytes_of_products(m->program) + kv.bytes_at_context);
+    assert_true(two.operations == 2 * one.operations);
+    assert_true(two.bytes > one.bytes && two.bytes <= 2 * one.bytes);
+    lm_plan_free(plan);
+    lm_arena_free(&arena);
+    lm_free(types);
+    lm_model_close(m);
+}
+
+static void test_published_models(void **state)
+{
+    static const char *const names[] = { "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "mixtral-8x7b-v0.1", "gemma-2-2b",
+                                         "mistral-7b-v0.1", "llama-3.2-3b" };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        predict_preset(names[i], 1);
+        predict_preset(names[i], 5000);
+    }
+}
+
 /* Between the slower of the two resources and their sum; the limit is named after what takes the time. */
 static void test_limits(void **state)
 {
@@ -132,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_operations),
         cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_published_models),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

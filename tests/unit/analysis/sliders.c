@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/sliders.h"
+#include "analysis/page/sliders.h"
 #include "opened.h"
 
 static const lm_limits limits = { .level = "avx2", .int8 = { .all = 400e9 }, .bf16 = { .all = 90e9 }, .f32 = { .all = 80e9 },

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/fact.h"
-#include "analysis/svg_graph.h"
-#include "analysis/svg_layout.h"
+#include "analysis/facts/fact.h"
+#include "analysis/draw/svg_graph.h"
+#include "analysis/draw/svg_layout.h"
 
 static lm_facts facts;                       /* only its arena is used */
 
@@ -157,13 +157,13 @@ static void skips_are_found(void **state)
 
 static void text_is_escaped(void **state)
 {
-    lm_buf b = { 0 };
+    lm_text b = { 0 };
 
     (void)state;
     lm_markup_text(&b, "<script>alert(\"1\" & '2')</script>\x01\xff\xef\xbf\xbe" "é");
     assert_string_equal(b.data, "&lt;script&gt;alert(&quot;1&quot; &amp; &#39;2&#39;)&lt;/script&gt;"
                                 "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD" "é");
-    lm_buf_free(&b);
+    lm_text_free(&b);
 }
 
 static void text_has_a_width(void **state)

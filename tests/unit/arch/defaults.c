@@ -59,7 +59,7 @@ static bool is_object(const row *r)
 
 /* Members of `of`, or of the whole description where it is NULL, without row `left_out` (MOST_ROWS: with all) or, `bare`, without
  * all that are defaults. */
-static void members(lm_buf *out, const row *of, size_t left_out, bool bare)
+static void members(lm_text *out, const row *of, size_t left_out, bool bare)
 {
     bool first = true;
 
@@ -68,58 +68,62 @@ static void members(lm_buf *out, const row *of, size_t left_out, bool bare)
         const char *name = r->key + (of ? strlen(of->key) + 1 : 0);
         if ((of && !is_member_of(r, of)) || strchr(name, '/') || i == left_out || (bare && is_default(r) && !is_size(r->key)))
             continue;
-        lm_buf_printf(out, "%s\"%s\": ", first ? "" : ", ", name);
+        lm_text_printf(out, "%s\"%s\": ", first ? "" : ", ", name);
         if (is_object(r)) {
-            lm_buf_add_str(out, "{");
+            lm_text_add_str(out, "{");
             members(out, r, left_out, bare);
-            lm_buf_add_str(out, "}");
+            lm_text_add_str(out, "}");
         } else {
-            lm_buf_add_str(out, r->value);
+            lm_text_add_str(out, r->value);
         }
         first = false;
     }
 }
 
 /* What lamina takes, as text: the program, and the numbers that its print leaves out. */
-static lm_status taken(size_t left_out, bool bare, lm_buf *out, lm_error *e)
+static lm_status taken(size_t left_out, bool bare, lm_text *out, lm_error *e)
 {
     static lm_config c;
-    lm_buf           json = { 0 };
+    lm_text           json = { 0 };
     lm_meta         *meta = NULL;
     const lm_family *f;
     lm_program      *p = NULL;
 
     memset(e, 0, sizeof *e);
-    lm_buf_add_str(&json, "{");
+    lm_text_add_str(&json, "{");
     members(&json, NULL, left_out, bare);
-    lm_buf_add_str(&json, "}");
+    lm_text_add_str(&json, "}");
     if (lm_meta_from_json(json.data, json.size, "config.json", 16, &meta, e) != LM_OK)
         fail_msg("%s: %s", json.data, e->message);
     lm_source s      = { .kind = LM_SAFETENSORS, .meta = meta };
     lm_status status = lm_describe(&s, &f, &c, &p, NULL, e);
     lm_meta_free(meta);
-    lm_buf_free(&json);
+    lm_text_free(&json);
     if (status != LM_OK)
         return status;
     lm_program_print(p, out);
     for (uint32_t i = 0; i < p->n_ropes; i++) {
         const lm_rope_spec *r = &p->ropes[i].spec;
-        lm_buf_printf(out, "rope %u lanes, base %.17g, type %d", r->dim, r->base, (int)r->type);
+        lm_text_printf(out, "rope %u lanes, base %.17g, type %d", r->dim, r->base, (int)r->type);
         if (r->type != LM_ROPE_DEFAULT)
-            lm_buf_printf(out, ", factor %.17g, %u trained, %u, low %.17g, high %.17g, fast %.17g, slow %.17g, whole %d, mscale %.17g, "
-                          "all %.17g, attention %.17g", r->factor, r->original_context, r->max_context, r->low_freq_factor,
-                          r->high_freq_factor,
-                          r->beta_fast, r->beta_slow, r->truncate, r->mscale, r->mscale_all_dim, r->attention_factor);
-        lm_buf_add_str(out, "\n");
+            lm_text_printf(
+                out,
+                ", factor %.17g, %u trained, %u, low %.17g, high %.17g, fast %.17g, slow %.17g, whole %d, mscale %.17g, "
+                "all %.17g, attention %.17g",
+                r->factor, r->original_context, r->max_context, r->low_freq_factor, r->high_freq_factor, r->beta_fast,
+                r->beta_slow, r->truncate, r->mscale, r->mscale_all_dim, r->attention_factor);
+        lm_text_add_str(out, "\n");
     }
-    lm_buf_printf(out, "context %u, eps %a, tied %d, window %u, cap %a, scale %a\n", c.context_length, (double)c.norm_eps, c.tied,
-                  c.attention.window, (double)c.attention.softcap, (double)c.attention.scale);
-    lm_buf_printf(out, "route: %u of %u, groups %u of %u, scale %a, %d %d %d; width %u, shared %u, dense %u\n", c.route.top_k,
-                  c.route.n_experts, c.route.top_groups, c.route.n_groups, (double)c.route.scale, c.route.renormalise, c.route.sigmoid,
-                  c.route.group_sum_two, c.expert_width, c.shared_width, c.dense_layers);
-    lm_buf_printf(out, "limit %a, logits %a / %a, cap %a, embedding %a, residual %a, clamp %a, padding \"%s\"\n", (double)c.gate_limit,
-                  (double)c.logit_factor, (double)c.logit_divisor, (double)c.final_softcap, (double)c.embedding_scale,
-                  (double)c.residual_scale, (double)c.qkv_clamp, c.pad_token);
+    lm_text_printf(out, "context %u, eps %a, tied %d, window %u, cap %a, scale %a\n", c.context_length, (double)c.norm_eps,
+                   c.tied, c.attention.window, (double)c.attention.softcap, (double)c.attention.scale);
+    lm_text_printf(out, "route: %u of %u, groups %u of %u, scale %a, %d %d %d; width %u, shared %u\n", c.route.top_k,
+                   c.route.n_experts, c.route.top_groups, c.route.n_groups, (double)c.route.scale, c.route.renormalise,
+                   c.route.sigmoid, c.route.group_sum_two, c.expert_width, c.shared_width);
+    lm_text_printf(out, "padding \"%s\", the family's own", c.pad_token);
+    for (size_t i = 0; i < sizeof c.own; i++)
+        if (c.own[i])
+            lm_text_printf(out, " %zu: %02x", i, c.own[i]);
+    lm_text_add_str(out, "\n");
     lm_program_free(p);
     return LM_OK;
 }
@@ -135,7 +139,7 @@ static void fail_at_line(const char *what, const char *x, const char *y)
 static void try_without(size_t left_out, const char *whole)
 {
     const row *r   = &given.rows[left_out];
-    lm_buf     out = { 0 };
+    lm_text     out = { 0 };
     lm_error   e;
     lm_status  status = taken(left_out, false, &out, &e);
 
@@ -145,12 +149,12 @@ static void try_without(size_t left_out, const char *whole)
         fail_msg("%s without \"%s\": %s: %s", r->name, r->key, e.where, e.message);
     if (status == LM_OK && strcmp(out.data, whole) != 0)
         fail_at_line(r->key, whole, out.data);
-    lm_buf_free(&out);
+    lm_text_free(&out);
 }
 
 static void try_description(void)
 {
-    lm_buf   whole = { 0 }, bare = { 0 };
+    lm_text   whole = { 0 }, bare = { 0 };
     lm_error e;
 
     if (taken(MOST_ROWS, false, &whole, &e) != LM_OK)
@@ -162,8 +166,8 @@ static void try_description(void)
         fail_msg("%s, bare: %s: %s", given.rows[0].name, e.where, e.message);
     if (strcmp(bare.data, whole.data) != 0)
         fail_at_line("all defaults", whole.data, bare.data);
-    lm_buf_free(&whole);
-    lm_buf_free(&bare);
+    lm_text_free(&whole);
+    lm_text_free(&bare);
 }
 
 static bool read_row(FILE *f, row *r)

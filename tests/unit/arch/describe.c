@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/ledger.h"
+#include "analysis/facts/ledger.h"
 #include "arch/config.h"
 
 #define LLAMA(rest) "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 131072, " \
@@ -23,7 +23,7 @@
                     "\"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"attention_bias\": true, \"mlp_bias\": true, " \
                     "\"tie_word_embeddings\": true}"
 
-static lm_status describe(const char *json, lm_program **p, lm_buf *warnings, lm_error *e)
+static lm_status describe(const char *json, lm_program **p, lm_text *warnings, lm_error *e)
 {
     lm_meta         *meta = NULL;
     const lm_family *f;
@@ -174,7 +174,7 @@ static void a_window_known_by_its_shape(void **state)
         lm_meta         *meta = NULL;
         const lm_family *f;
         lm_program      *p        = NULL;
-        lm_buf           warnings = { 0 };
+        lm_text           warnings = { 0 };
         lm_error         e        = { 0 };
         char             json[800];
         snprintf(json, sizeof json,
@@ -189,7 +189,7 @@ static void a_window_known_by_its_shape(void **state)
         for (uint32_t k = 0; k < p->n_caches; k++)
             assert_int_equal(p->caches[k].window, cases[i].window);
         assert_int_equal(warnings.size && strstr(warnings.data, "its shape does") != NULL, cases[i].mentioned);
-        lm_buf_free(&warnings);
+        lm_text_free(&warnings);
         lm_program_free(p);
         lm_meta_free(meta);
     }
@@ -223,7 +223,7 @@ static void rotations_that_need_a_word(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        lm_buf      warnings = { 0 };
+        lm_text      warnings = { 0 };
         lm_program *p        = NULL;
         lm_error    e;
 
@@ -234,7 +234,7 @@ static void rotations_that_need_a_word(void **state)
             fail_msg("%s: type %d, factor %g, base %g", cases[i].json, (int)r->type, r->factor, r->base);
         if (strcmp(warnings.size ? warnings.data : "", cases[i].warning ? cases[i].warning : "") != 0)
             fail_msg("%s: %s", cases[i].json, warnings.size ? warnings.data : "no warning");
-        lm_buf_free(&warnings);
+        lm_text_free(&warnings);
         lm_program_free(p);
     }
 }
@@ -242,7 +242,7 @@ static void rotations_that_need_a_word(void **state)
 /* A member that switches nothing on is harmless; one that nobody knows is mentioned. */
 static void unknown_members_are_mentioned(void **state)
 {
-    lm_buf      warnings = { 0 };
+    lm_text      warnings = { 0 };
     lm_program *p        = NULL;
     lm_error    e;
 
@@ -250,12 +250,12 @@ static void unknown_members_are_mentioned(void **state)
     assert_int_equal(describe(SMALL(", \"attn_logit_softcapping\": null, \"num_local_experts\": 0, \"sparkle\": 7"), &p, &warnings, &e),
                      LM_OK);
     assert_string_equal(warnings.data, "config key \"sparkle\" is not known and has no effect\n");
-    lm_buf_free(&warnings);
+    lm_text_free(&warnings);
     lm_program_free(p);
     /* DeepSeek-V3's own config.json, without its weights: those are FP8, the model is the same. tests/bad has one with weights. */
     assert_int_equal(describe(SMALL(", \"quantization_config\": {\"quant_method\": \"fp8\"}"), &p, &warnings, &e), LM_OK);
     assert_non_null(strstr(warnings.data, "the published weights are quantised by fp8"));
-    lm_buf_free(&warnings);
+    lm_text_free(&warnings);
     lm_program_free(p);
 }
 
@@ -269,7 +269,7 @@ static void what_has_no_effect_is_mentioned(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        lm_buf      warnings = { 0 };
+        lm_text      warnings = { 0 };
         lm_program *p        = NULL;
         lm_error    e;
 
@@ -281,7 +281,7 @@ static void what_has_no_effect_is_mentioned(void **state)
         for (uint32_t k = 0; k < p->n_nodes; k++)
             if (p->nodes[k].code == LM_OP_ATTENTION)
                 assert_true(p->nodes[k].attention.spec.alibi == 8);
-        lm_buf_free(&warnings);
+        lm_text_free(&warnings);
         lm_program_free(p);
     }
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -12,6 +13,8 @@
 
 #include "base/alloc.h"
 #include "base/filemap.h"
+#include "base/sigbus.h"
+#include "base/temporary.h"
 
 enum { PAGE = 4096 };
 
@@ -33,6 +36,28 @@ static int teardown(void **state)
     return system(command);
 }
 
+/* As the first mapping does. */
+static void install_handler(void)
+{
+    static const char never_mapped[1];
+
+    assert_true(lm_guarded_add(never_mapped, 1));
+    lm_guarded_remove(never_mapped);
+}
+
+/* cmocka puts its own handlers in place before each test: ours is to stay, as in a program. */
+static void keep_handler(void)
+{
+    static struct sigaction ours;
+
+    if (ours.sa_sigaction) {
+        sigaction(SIGBUS, &ours, NULL);
+    } else {
+        install_handler();
+        sigaction(SIGBUS, NULL, &ours);
+    }
+}
+
 static void mapped_and_copied(void **state)
 {
     char           path[256];
@@ -41,6 +66,7 @@ static void mapped_and_copied(void **state)
     lm_error       e;
 
     (void)state;
+    keep_handler();                                      /* this is the first mapping of the process */
     path_in(path, folder, "a");
     write_file(path, "weights", 7);
     for (int use_mmap = 0; use_mmap < 2; use_mmap++) {
@@ -117,25 +143,6 @@ static void failed_allocations_leave_nothing_open(void **state)
 
 /* ---- files that shrink ---- */
 
-static lm_status nothing(void *arg)
-{
-    (void)arg;
-    return LM_OK;
-}
-
-/* cmocka puts its own handlers in place before each test: ours is to stay, as in a program. */
-static void keep_handler(void)
-{
-    static struct sigaction ours;
-
-    if (ours.sa_sigaction) {
-        sigaction(SIGBUS, &ours, NULL);
-    } else {
-        lm_filemap_guard(nothing, NULL, NULL, NULL);
-        sigaction(SIGBUS, NULL, &ours);
-    }
-}
-
 static lm_filemap open_two_pages(void)
 {
     static const char zeros[2 * PAGE];
@@ -172,7 +179,7 @@ static void a_cut_file_is_an_error(void **state)
     assert_int_equal(lm_filemap_check(&m, &e), LM_IO);
     for (int i = 0; i < 3; i++) {                        /* again and again, and nothing is left blocked */
         assert_int_equal(lm_filemap_guard(read_byte, &lost, m.path, &e), LM_IO);
-        assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "shrinks: the file has been cut short while in use"));
+        assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "shrinks: the file was truncated while in use"));
         assert_int_equal(lm_filemap_guard(read_byte, &good, m.path, &e), LM_OK);
     }
     assert_int_equal(lost.sum, 1);
@@ -272,23 +279,24 @@ static int status_of(void (*act)(const volatile uint8_t *), const volatile uint8
 static void touch_foreign_in_guard(const volatile uint8_t *at)
 {
     touch t = { at, 0 };
+    install_handler();
     lm_filemap_guard(read_byte, &t, NULL, NULL);
 }
 
 static void touch_outside_guard(const volatile uint8_t *at)
 {
-    lm_filemap_guard(nothing, NULL, NULL, NULL);
+    install_handler();
     (void)*at;
 }
 
 static void sent_by_somebody(const volatile uint8_t *at)
 {
     (void)at;
-    lm_filemap_guard(nothing, NULL, NULL, NULL);
+    install_handler();
     raise(SIGBUS);
 }
 
-/* The handler is installed once for the process, so a child that has never guarded anything sets the one before ours. */
+/* The handler is installed once for the process, so a child that has never mapped anything sets the one before ours. */
 static void other_faults_end_as_before(void **state)
 {
     const volatile uint8_t *foreign = foreign_mapping();
@@ -314,6 +322,65 @@ static void other_faults_end_as_before(void **state)
     assert_true(WIFSIGNALED(a) && WTERMSIG(a) == SIGBUS);
     assert_true(WIFEXITED(c) && WEXITSTATUS(c) == 0);
     signal(SIGBUS, SIG_DFL);
+}
+
+/* What a file that is copied needs. */
+static void guard_without_mappings(const volatile uint8_t *at)
+{
+    static const char text[] = "weights";
+    char              path[256];
+    lm_filemap        m;
+    struct sigaction  now;
+    touch             t = { 0 };
+
+    (void)at;
+    path_in(path, folder, "copied");
+    write_file(path, text, sizeof text);
+    if (lm_filemap_open(path, false, &m, NULL) != LM_OK)
+        _exit(1);
+    t.at = m.data;
+    if (lm_filemap_guard(read_byte, &t, NULL, NULL) != LM_OK || t.sum != 'w' + 1 || sigaction(SIGBUS, NULL, &now) != 0)
+        _exit(2);
+    _exit(now.sa_handler == exit_with_7 ? 0 : 3);
+}
+
+static void without_mappings_the_handler_is_the_hosts(void **state)
+{
+    (void)state;
+    signal(SIGBUS, exit_with_7);
+    int status = status_of(guard_without_mappings, NULL);
+    signal(SIGBUS, SIG_DFL);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static struct sigaction  before_host;
+static volatile int      host_asked;
+
+/* As lamina.h wants it of a host. */
+static void host_handler(int number, siginfo_t *info, void *context)
+{
+    host_asked++;
+    before_host.sa_sigaction(number, info, context);
+}
+
+/* One that was installed after ours, and passes on what it does not know: a cut file is an error, each time. */
+static void a_host_that_passes_on(void **state)
+{
+    lm_filemap       m      = open_two_pages();
+    struct sigaction action = { .sa_sigaction = host_handler, .sa_flags = SA_SIGINFO | SA_NODEFER };
+    touch            lost   = { m.data + PAGE, 0 };
+    lm_error         e;
+
+    (void)state;
+    sigemptyset(&action.sa_mask);
+    assert_int_equal(sigaction(SIGBUS, &action, &before_host), 0);
+    assert_int_equal(truncate(m.path, 0), 0);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(lm_filemap_guard(read_byte, &lost, "shrinks", &e), LM_IO);
+        assert_int_equal(host_asked, i);
+    }
+    sigaction(SIGBUS, &before_host, NULL);
+    lm_filemap_close(&m);
 }
 
 /* More mappings than the first table holds. */
@@ -479,6 +546,84 @@ static void outfiles_that_cannot_be_placed(void **state)
     assert_int_equal(names_in_folder(), names - 1);
 }
 
+/* A process that writes `name` and is killed in the middle. */
+static void kill_a_writer(const char *name)
+{
+    char  path[256];
+    int   ready[2], status;
+    char  byte;
+    pid_t child;
+
+    path_in(path, folder, name);
+    assert_int_equal(pipe(ready), 0);
+    child = fork();
+    if (child == 0) {
+        lm_outfile *f;
+        if (lm_outfile_open(path, &f, NULL) != LM_OK || lm_outfile_write(f, "half", 4, NULL) != LM_OK || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+/* The next writer into that folder, whatever it writes, removes what dead ones left, and nothing that only looks like it. */
+static void what_the_killed_left_is_swept(void **state)
+{
+    static const char *const strangers[] = { ".lamina-0123456789abcde", ".lamina-0123456789abcdef0", "lamina-0123456789abcdef",
+                                             ".lamina-0123456789abcdeF" };
+    char        path[256], link[256];
+    size_t      names = names_in_folder();
+    lm_outfile *alive;
+
+    (void)state;
+    kill_a_writer("one");
+    assert_int_equal(names_in_folder(), names + 1);
+    kill_a_writer("two");
+    assert_int_equal(names_in_folder(), names + 1);      /* the second swept what the first left */
+    path_in(path, folder, "three");
+    assert_int_equal(lm_outfile_open(path, &alive, NULL), LM_OK);
+    assert_int_equal(lm_outfile_write(alive, "text", 4, NULL), LM_OK);
+    assert_int_equal(names_in_folder(), names + 1);
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        path_in(path, folder, strangers[i]);
+        write_file(path, "mine", 4);
+    }
+    path_in(path, folder, "four");                       /* while the third is being written */
+    path_in(link, folder, ".lamina-00000000000000aa");
+    assert_int_equal(symlink(strangers[0], link), 0);
+    assert_int_equal(lm_file_write(path, "four", 4, NULL), LM_OK);
+    assert_int_equal(names_in_folder(), names + 7);
+    assert_int_equal(lm_outfile_commit(alive, NULL), LM_OK);
+    assert_int_equal(names_in_folder(), names + 7);
+    path_in(path, folder, "three");
+    assert_true(lm_path_is_file(path));
+}
+
+/* Folders too, with the files in them. */
+static void half_folders_are_swept(void **state)
+{
+    char   path[256], name[PATH_MAX], inside[PATH_MAX + 8];
+    size_t names = names_in_folder();
+
+    (void)state;
+    path_in(path, folder, "model");
+    int fd = lm_temporary_folder(path, name);
+    assert_true(fd >= 0);
+    snprintf(inside, sizeof inside, "%s/a", name);
+    write_file(inside, "text", 4);
+    int other = lm_temporary_folder(path, inside);
+    assert_true(other >= 0);
+    assert_int_equal(names_in_folder(), names + 2);      /* both are being written */
+    close(fd);
+    close(other);                                        /* as when their owners have died */
+    assert_int_equal(lm_file_write(path, "x", 1, NULL), LM_OK);
+    assert_int_equal(names_in_folder(), names + 1);
+}
+
 /* A full disk is an error, at the latest when the file is committed. */
 static void full_disks_are_noticed(void **state)
 {
@@ -514,17 +659,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_faults_end_as_before),    /* first: before this process has a guard */
+        cmocka_unit_test(without_mappings_the_handler_is_the_hosts),
         cmocka_unit_test(mapped_and_copied),
         cmocka_unit_test(only_regular_files),
         cmocka_unit_test(failed_allocations_leave_nothing_open),
         cmocka_unit_test(a_cut_file_is_an_error),
         cmocka_unit_test(guards_nest),
         cmocka_unit_test(threads_fault_apart),
+        cmocka_unit_test(a_host_that_passes_on),
         cmocka_unit_test(many_mappings),
         cmocka_unit_test(whole_small_files),
         cmocka_unit_test(outfiles_are_whole_or_absent),
         cmocka_unit_test(outfiles_do_not_take_the_place_of_what_is_no_file),
         cmocka_unit_test(outfiles_that_cannot_be_placed),
+        cmocka_unit_test(what_the_killed_left_is_swept),
+        cmocka_unit_test(half_folders_are_swept),
         cmocka_unit_test(full_disks_are_noticed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,4 +1,4 @@
-/* hash.c - SHA-256 of FIPS 180-4's examples. */
+/* hash.c - SHA-256 of FIPS 180-4's examples; BLAKE2b-256 as Python's hashlib computes it, whole and in pieces. */
 #include "unit.h"
 
 #include "base/hash.h"
@@ -22,8 +22,28 @@ static void published_examples(void **state)
     free(a);
 }
 
+static void blake2b_in_pieces(void **state)
+{
+    static const char of_abc[] = "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319";
+    static const char of_none[] = "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8";
+    lm_blake2b h;
+    char       hex[2 * LM_BLAKE2B_BYTES + 1];
+
+    (void)state;
+    lm_blake2b_begin(&h);
+    lm_blake2b_hex(&h, hex);
+    assert_string_equal(hex, of_none);
+    for (size_t cut = 0; cut <= 3; cut++) {
+        lm_blake2b_begin(&h);
+        lm_blake2b_add(&h, "abc", cut);
+        lm_blake2b_add(&h, "abc" + cut, 3 - cut);
+        lm_blake2b_hex(&h, hex);
+        assert_string_equal(hex, of_abc);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(published_examples) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(published_examples), cmocka_unit_test(blake2b_in_pieces) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* pool.c - every worker runs every job once, jobs see what jobs before them wrote, idle pools cost nothing. */
 #include "unit.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -86,37 +88,37 @@ static void sleepers_are_woken(void **state)
     lm_pool_free(p);
 }
 
-typedef struct unit_tally {
+typedef struct share_tally {
     atomic_uint runs[200], all;
-    unsigned    slow;                /* this unit takes long */
-} unit_tally;
+    unsigned    slow;                /* this share takes long */
+} share_tally;
 
-static void count_unit(void *arg, unsigned worker, unsigned unit)
+static void count_share(void *arg, unsigned worker, unsigned share)
 {
-    unit_tally *t = arg;
+    share_tally *t = arg;
 
     (void)worker;
-    if (unit == t->slow)
+    if (share == t->slow)
         usleep(300);
-    atomic_fetch_add(&t->runs[unit], 1);
+    atomic_fetch_add(&t->runs[share], 1);
     atomic_fetch_add(&t->all, 1);
 }
 
 /* Jobs of both kinds in turn, so that workers come late to some. */
-static void every_unit_once(void **state)
+static void every_share_once(void **state)
 {
     (void)state;
     for (unsigned threads = 1; threads <= MOST; threads++) {
-        unit_tally t = { .slow = 1000 };
+        share_tally t = { .slow = 1000 };
         tally      w = { 0 };
         unsigned   all = 0;
         lm_pool   *p = NULL;
         assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);
         for (unsigned i = 1; i <= 300; i++) {
-            unsigned units = i % 40 + 1;
+            unsigned shares = i % 40 + 1;
             t.slow = i % 50 == 0 ? i % 7 : 1000;
-            lm_pool_run_units(p, count_unit, &t, units);
-            all += units;
+            lm_pool_run_shares(p, count_share, &t, shares);
+            all += shares;
             assert_int_equal(t.all, all);
             if (i % 3 == 0)
                 lm_pool_run(p, count, &w);
@@ -131,6 +133,97 @@ static void every_unit_once(void **state)
         }
         assert_int_equal(w.others, 100 * threads);
         lm_pool_free(p);
+    }
+}
+
+static void add_share(void *arg, unsigned worker, unsigned share)
+{
+    (void)worker;
+    atomic_fetch_add((atomic_ullong *)arg, share + 1ull);
+}
+
+/* None, and more than sixteen bits count; jobs before and after are whole. */
+static void any_number_of_shares(void **state)
+{
+    static const unsigned counts[] = { 0, 2, 0, 65535, 65536, 65537, 0, 200000, 3 };
+
+    (void)state;
+    for (unsigned threads = 1; threads <= 4; threads++) {
+        lm_pool *p = NULL;
+        tally    t = { 0 };
+        assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            unsigned long long n   = counts[i];
+            atomic_ullong      sum = 0;
+            lm_pool_run_shares(p, add_share, &sum, counts[i]);
+            assert_true(sum == n * (n + 1) / 2);
+            lm_pool_run(p, count, &t);
+            assert_int_equal(t.others, (i + 1) * threads);
+        }
+        lm_pool_free(p);
+    }
+}
+
+static atomic_uint handled;
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&handled, 1);
+}
+
+typedef struct manners {
+    bool blocks[4], faults[4];           /* SIGINT and SIGCHLD; none of those that an instruction raises */
+    char name[4][16];
+} manners;
+
+static void look_at_thread(void *arg, unsigned worker, unsigned workers)
+{
+    manners *m = arg;
+    sigset_t set;
+
+    (void)workers;
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+    m->blocks[worker] = sigismember(&set, SIGINT) && sigismember(&set, SIGCHLD) && sigismember(&set, SIGALRM) && sigismember(&set, SIGUSR1);
+    m->faults[worker] = sigismember(&set, SIGBUS) || sigismember(&set, SIGSEGV) || sigismember(&set, SIGFPE) || sigismember(&set, SIGILL) ||
+                        sigismember(&set, SIGABRT);
+    assert_int_equal(pthread_getname_np(pthread_self(), m->name[worker], sizeof m->name[worker]), 0);
+}
+
+/* A signal for the process waits for a thread of the host, and the host's own mask is as it was. */
+static void signals_are_the_hosts(void **state)
+{
+    struct sigaction action = { .sa_handler = on_signal }, before;
+    manners          m      = { 0 };
+    sigset_t         user, old, now;
+    lm_pool         *p;
+    char             mine[16];
+
+    (void)state;
+    pthread_getname_np(pthread_self(), mine, sizeof mine);
+    sigemptyset(&user);
+    sigaddset(&user, SIGUSR1);
+    sigaction(SIGUSR1, &action, &before);
+    assert_int_equal(lm_pool_new(4, &p, NULL), LM_OK);
+    pthread_sigmask(SIG_BLOCK, &user, &old);
+    assert_false(sigismember(&old, SIGUSR1) || sigismember(&old, SIGINT));
+    lm_pool_run(p, look_at_thread, &m);
+    kill(getpid(), SIGUSR1);
+    usleep(20000);
+    lm_pool_run(p, look_at_thread, &m);
+    assert_int_equal(handled, 0);
+    sigpending(&now);
+    assert_true(sigismember(&now, SIGUSR1));
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    assert_int_equal(handled, 1);
+    lm_pool_free(p);
+    sigaction(SIGUSR1, &before, NULL);
+    assert_string_equal(m.name[0], mine);
+    for (unsigned i = 1; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "lamina-%u", i);
+        assert_string_equal(m.name[i], name);
+        assert_true(m.blocks[i] && !m.faults[i]);
     }
 }
 
@@ -152,14 +245,14 @@ static bool count_idle(void *arg, unsigned worker)
 static void waiting_is_used(void **state)
 {
     lm_pool   *p;
-    unit_tally t = { .slow = 1 };
+    share_tally t = { .slow = 1 };
     idle_tally idle = { { 0 }, 0 };
 
     (void)state;
     assert_int_equal(lm_pool_new(2, &p, NULL), LM_OK);
     lm_pool_idle(p, count_idle, &idle);
     for (unsigned i = 1; i <= 50; i++) {
-        lm_pool_run_units(p, count_unit, &t, 2);
+        lm_pool_run_shares(p, count_share, &t, 2);
         assert_int_equal(t.all, 2 * i);
     }
     lm_pool_free(p);
@@ -263,9 +356,9 @@ static void huge_counts_are_shared_too(void **state)
         }
 }
 
-static void count_worker(void *arg, unsigned worker, unsigned unit)
+static void count_worker(void *arg, unsigned worker, unsigned share)
 {
-    (void)unit;
+    (void)share;
     atomic_fetch_add((atomic_uint *)arg + worker, 1);
     usleep(20);
 }
@@ -273,7 +366,7 @@ static void count_worker(void *arg, unsigned worker, unsigned unit)
 /* Workers that are not used take nothing, and are there again when they are. */
 static void some_of_them(void **state)
 {
-    atomic_uint units[4], all = 0;
+    atomic_uint shares[4], all = 0;
     lm_pool    *p;
 
     (void)state;
@@ -283,16 +376,16 @@ static void some_of_them(void **state)
         tally    t = { 0 };
         unsigned n = 1 + round * 7 % 5, sum = 0;
         for (unsigned k = 0; k < 4; k++)
-            atomic_store(&units[k], 0);
+            atomic_store(&shares[k], 0);
         lm_pool_use(p, n);
         assert_int_equal(lm_pool_used(p), n < 4 ? n : 4);
-        lm_pool_run_units(p, count_worker, units, 40);
+        lm_pool_run_shares(p, count_worker, shares, 40);
         for (unsigned k = 0; k < 4; k++) {
-            sum += units[k];
-            assert_true(k < n || units[k] == 0);
+            sum += shares[k];
+            assert_true(k < n || shares[k] == 0);
         }
         assert_int_equal(sum, 40);
-        all += units[3];
+        all += shares[3];
         if (round % 50 == 49) {
             lm_pool_run(p, count, &t);
             assert_int_equal(t.others, 4);
@@ -307,7 +400,9 @@ static void some_of_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_worker_once),       cmocka_unit_test(every_unit_once),
+        cmocka_unit_test(every_worker_once),       cmocka_unit_test(every_share_once),
+        cmocka_unit_test(any_number_of_shares),
+        cmocka_unit_test(signals_are_the_hosts),
         cmocka_unit_test(waiting_is_used),
         cmocka_unit_test(sleepers_are_woken),      cmocka_unit_test(jobs_allocate_nothing),
         cmocka_unit_test(idle_pools_burn_nothing), cmocka_unit_test(impossible_sizes),   cmocka_unit_test(shares_cover_everything),

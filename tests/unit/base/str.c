@@ -24,13 +24,13 @@ static void views(void **state)
 
 static void buffers_grow(void **state)
 {
-    lm_buf b = { 0 };
+    lm_text b = { 0 };
 
     (void)state;
     for (int i = 0; i < 1000; i++) {
-        lm_buf_add_char(&b, 'a');
-        lm_buf_add(&b, "\0", 1);
-        lm_buf_printf(&b, "%d", i % 10);
+        lm_text_add_char(&b, 'a');
+        lm_text_add(&b, "\0", 1);
+        lm_text_printf(&b, "%d", i % 10);
         assert_int_equal(b.data[b.size], 0);
         assert_true(b.capacity > b.size);
     }
@@ -38,49 +38,49 @@ static void buffers_grow(void **state)
     for (size_t i = 0; i < 1000; i++)
         assert_memory_equal(b.data + 3 * i, ((char[]){ 'a', 0, (char)('0' + i % 10) }), 3);
 
-    lm_buf_clear(&b);
+    lm_text_clear(&b);
     uint64_t calls = lm_alloc_statistics().calls;
-    lm_buf_add_str(&b, "one ");
-    lm_buf_add_view(&b, LM_VIEW("two"));
-    lm_buf_add(&b, NULL, 0);
+    lm_text_add_str(&b, "one ");
+    lm_text_add_view(&b, LM_VIEW("two"));
+    lm_text_add(&b, NULL, 0);
     assert_int_equal(lm_alloc_statistics().calls, calls);        /* the memory was kept */
-    assert_true(lm_view_is(lm_buf_view(&b), "one two"));
-    lm_buf_free(&b);
+    assert_true(lm_view_is(lm_text_view(&b), "one two"));
+    lm_text_free(&b);
     assert_null(b.data);
 }
 
 static void reserve_makes_room(void **state)
 {
-    lm_buf b = { 0 };
+    lm_text b = { 0 };
 
     (void)state;
-    assert_true(lm_buf_reserve(&b, 1000));
+    assert_true(lm_text_reserve(&b, 1000));
     uint64_t calls = lm_alloc_statistics().calls;
     for (int i = 0; i < 1000; i++)
-        lm_buf_add_char(&b, 'x');
+        lm_text_add_char(&b, 'x');
     assert_int_equal(lm_alloc_statistics().calls, calls);
-    assert_false(lm_buf_reserve(&b, SIZE_MAX));
+    assert_false(lm_text_reserve(&b, SIZE_MAX));
     assert_true(b.failed);
     assert_int_equal(b.size, 1000);
-    lm_buf_free(&b);
+    lm_text_free(&b);
 }
 
 static void failure_sticks(void **state)
 {
-    lm_buf b = { 0 };
+    lm_text b = { 0 };
 
     (void)state;
-    lm_buf_add_str(&b, "kept");
+    lm_text_add_str(&b, "kept");
     lm_alloc_fail_at(1);
-    lm_buf_printf(&b, "%1000d", 1);
-    lm_buf_add_str(&b, " never");
+    lm_text_printf(&b, "%1000d", 1);
+    lm_text_add_str(&b, " never");
     assert_true(b.failed);
     assert_string_equal(b.data, "kept");
-    lm_buf_clear(&b);                                    /* a new life */
-    lm_buf_add_str(&b, "again");
+    lm_text_clear(&b);                                    /* a new life */
+    lm_text_add_str(&b, "again");
     assert_false(b.failed);
     assert_string_equal(b.data, "again");
-    lm_buf_free(&b);
+    lm_text_free(&b);
 }
 
 static void edit_distances(void **state)

@@ -17,7 +17,7 @@
 #include "lamina/facts.h"
 #include "lamina/preset.h"
 #include "lamina/synth.h"
-#include "runtime/model.h"
+#include "runtime/engine/model.h"
 
 static int by_name(const void *a, const void *b)
 {
@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* "3*f32 q6_k", in the order of the tensors' names. */
-static void runs(const lm_container *c, lm_buf *out)
+static void runs(const lm_container *c, lm_text *out)
 {
     size_t                 n    = lm_container_n_tensors(c), run = 0;
     const lm_tensor_info **list = calloc(n, sizeof *list);
@@ -40,10 +40,10 @@ static void runs(const lm_container *c, lm_buf *out)
         run++;
         if (i + 1 < n && list[i + 1]->type == list[i]->type)
             continue;
-        lm_buf_add_str(out, out->size ? " " : "");
+        lm_text_add_str(out, out->size ? " " : "");
         if (run > 1)
-            lm_buf_printf(out, "%zu*", run);
-        lm_buf_add_str(out, lm_dtype_of(list[i]->type)->name);
+            lm_text_printf(out, "%zu*", run);
+        lm_text_add_str(out, lm_dtype_of(list[i]->type)->name);
         run = 0;
     }
     free(list);
@@ -94,7 +94,7 @@ static void check(const char *model, const char *type, const char *want)
 {
     char          config[512], path[] = "/tmp/lamina-types-XXXXXX.gguf";
     lm_container *c   = NULL;
-    lm_buf        got = { 0 };
+    lm_text        got = { 0 };
     lm_error      e;
     int           fd = mkstemps(path, 5);
 
@@ -110,7 +110,7 @@ static void check(const char *model, const char *type, const char *want)
     if (said(config, type) != bytes_of(c))
         fail_msg("%s as %s: the file holds %llu bytes of weights, lamina says %llu", model, type, (unsigned long long)bytes_of(c),
                  (unsigned long long)said(config, type));
-    lm_buf_free(&got);
+    lm_text_free(&got);
     lm_container_close(c);
     unlink(path);
 }

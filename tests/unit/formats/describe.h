@@ -101,86 +101,86 @@ static inline void assert_survives_no_memory(lm_status (*work)(lm_error *e))
 
 /* ---- text ---- */
 
-static inline void put_hex(lm_buf *b, lm_view v)
+static inline void put_hex(lm_text *b, lm_view v)
 {
     for (size_t i = 0; i < v.size; i++)
-        lm_buf_printf(b, "%02x", (unsigned char)v.data[i]);
+        lm_text_printf(b, "%02x", (unsigned char)v.data[i]);
 }
 
-static inline void put_name(lm_buf *b, lm_view v)
+static inline void put_name(lm_text *b, lm_view v)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
 
     for (size_t i = 0; i < v.size; i++)
         if (!strchr(plain, v.data[i]) || !v.data[i]) {
-            lm_buf_add_char(b, 'x');
+            lm_text_add_char(b, 'x');
             put_hex(b, v);
             return;
         }
-    lm_buf_add_view(b, v);
+    lm_text_add_view(b, v);
 }
 
-static inline void put_value(lm_buf *b, const lm_meta_value *v)
+static inline void put_value(lm_text *b, const lm_meta_value *v)
 {
     lm_meta_value element;
 
     switch (v->kind) {
     case LM_META_NULL:
-        lm_buf_add_str(b, "null");
+        lm_text_add_str(b, "null");
         break;
     case LM_META_BOOL:
-        lm_buf_printf(b, "bool %d", v->b);
+        lm_text_printf(b, "bool %d", v->b);
         break;
     case LM_META_INT:
-        lm_buf_printf(b, "int %lld", (long long)v->i);
+        lm_text_printf(b, "int %lld", (long long)v->i);
         break;
     case LM_META_UINT:
-        lm_buf_printf(b, "uint %llu", (unsigned long long)v->u);
+        lm_text_printf(b, "uint %llu", (unsigned long long)v->u);
         break;
     case LM_META_FLOAT:
-        lm_buf_printf(b, "float %.17g", v->f);
+        lm_text_printf(b, "float %.17g", v->f);
         break;
     case LM_META_STRING:
-        lm_buf_add_str(b, "string ");
+        lm_text_add_str(b, "string ");
         put_hex(b, v->s);
         if (!v->s.size)
-            lm_buf_add_char(b, '-');
+            lm_text_add_char(b, '-');
         break;
     case LM_META_ARRAY:
-        lm_buf_printf(b, "array %llu", (unsigned long long)v->a.n);
+        lm_text_printf(b, "array %llu", (unsigned long long)v->a.n);
         for (uint64_t i = 0; lm_meta_at(v, i, &element); i++) {
-            lm_buf_add_char(b, ' ');
+            lm_text_add_char(b, ' ');
             put_value(b, &element);
         }
         break;
     case LM_META_OBJECT:
-        lm_buf_printf(b, "object %llu", (unsigned long long)v->a.n);
+        lm_text_printf(b, "object %llu", (unsigned long long)v->a.n);
         break;
     }
 }
 
-static inline void put_keys(lm_buf *b, const lm_meta *m)
+static inline void put_keys(lm_text *b, const lm_meta *m)
 {
     lm_meta_value v;
     lm_view       key;
 
     for (size_t i = 0; lm_meta_entry(m, i, &key, &v); i++) {
-        lm_buf_add_str(b, "key ");
+        lm_text_add_str(b, "key ");
         put_name(b, key);
-        lm_buf_add_char(b, ' ');
+        lm_text_add_char(b, ' ');
         put_value(b, &v);
-        lm_buf_add_char(b, '\n');
+        lm_text_add_char(b, '\n');
     }
 }
 
-static inline void put_tensor(lm_buf *b, const lm_container *c, const lm_tensor_info *t)
+static inline void put_tensor(lm_text *b, const lm_container *c, const lm_tensor_info *t)
 {
-    lm_buf_add_str(b, "tensor ");
+    lm_text_add_str(b, "tensor ");
     put_name(b, lm_view_of(t->name));
-    lm_buf_printf(b, " %s [", lm_dtype_of(t->type)->name);
+    lm_text_printf(b, " %s [", lm_dtype_of(t->type)->name);
     for (uint32_t i = 0; i < t->n_dims; i++)
-        lm_buf_printf(b, "%s%llu", i ? "," : "", (unsigned long long)t->dims[i]);
-    lm_buf_printf(b, "] %s\n", lm_sha256_bytes(lm_container_data(c, t), (size_t)t->bytes).hex);
+        lm_text_printf(b, "%s%llu", i ? "," : "", (unsigned long long)t->dims[i]);
+    lm_text_printf(b, "] %s\n", lm_sha256_bytes(lm_container_data(c, t), (size_t)t->bytes).hex);
 }
 
 static inline int by_tensor_name(const void *a, const void *b)
@@ -189,11 +189,11 @@ static inline int by_tensor_name(const void *a, const void *b)
 }
 
 /* GGUF in file order; safetensors sorted by name. */
-static inline lm_buf describe(const lm_container *c, bool keys)
+static inline lm_text describe(const lm_container *c, bool keys)
 {
     size_t                 n = lm_container_n_tensors(c);
     const lm_tensor_info **list = calloc(n + 1, sizeof *list);
-    lm_buf                 b = { 0 };
+    lm_text                 b = { 0 };
 
     if (keys)
         put_keys(&b, lm_container_meta(c));
@@ -215,10 +215,10 @@ static inline void assert_described(const lm_container *c, const char *golden)
 
     snprintf(name, sizeof name, "%s.txt", golden);
     char  *want = read_file(golden_path(name), &n);
-    lm_buf got = describe(c, true);
+    lm_text got = describe(c, true);
 
     assert_string_equal(got.data, want);
-    lm_buf_free(&got);
+    lm_text_free(&got);
     free(want);
 }
 

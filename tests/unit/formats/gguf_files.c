@@ -189,7 +189,7 @@ static void all_keys_can_be_copied_in_their_own_types(void **state)
     assert_ok(lm_gguf_commit(w, e));
     assert_ok(lm_container_open(path, NULL, &to, e));
     for (size_t i = 0; i < lm_meta_count(lm_container_meta(from)); i++) {
-        lm_buf        a = { 0 }, b = { 0 };
+        lm_text        a = { 0 }, b = { 0 };
         lm_view       key;
         lm_meta_value other;
         char          name[64];
@@ -203,8 +203,8 @@ static void all_keys_can_be_copied_in_their_own_types(void **state)
         put_value(&a, &v);
         put_value(&b, &other);
         assert_string_equal(b.data, strcmp(name, "t.string") ? a.data : "string 6d696e65");
-        lm_buf_free(&a);
-        lm_buf_free(&b);
+        lm_text_free(&a);
+        lm_text_free(&b);
     }
     lm_container_close(to);
     lm_container_close(from);
@@ -275,7 +275,7 @@ static void a_file_that_shrinks_keeps_its_metadata(void **state)
     char         *data = read_file(golden_path("formats/everything.gguf"), &n);
     char         *want = read_file(golden_path("formats/everything.gguf.txt"), &want_size);
     lm_container *c;
-    lm_buf        keys = { 0 };
+    lm_text        keys = { 0 };
 
     (void)state;
     write_file(path, data, n);
@@ -285,7 +285,7 @@ static void a_file_that_shrinks_keeps_its_metadata(void **state)
     assert_memory_equal(keys.data, want, keys.size);
     assert_non_null(lm_container_find(c, "q6_k"));
     lm_container_close(c);
-    lm_buf_free(&keys);
+    lm_text_free(&keys);
     free(data);
     free(want);
     remove_folder(folder);

@@ -134,7 +134,7 @@ static void a_link_that_leads_nowhere_is_named(void **state)
     (void)state;
     write_text(in_folder(folder, "config.json"), config);
     assert_int_equal(symlink("../../blobs/0", in_folder(folder, "model.safetensors")), 0);
-    assert_fails(LM_BAD_MODEL, "model.safetensors: a link to a file that is not there: the download is incomplete",
+    assert_fails(LM_BAD_MODEL, "model.safetensors: a link to a missing file; the download is incomplete",
                  lm_container_open(folder, NULL, &c, e));
     remove_folder(folder);
 }

@@ -21,7 +21,7 @@ static lm_program *program(uint32_t window)
     lm_attention_spec    s      = { .n_heads = HEADS, .n_kv_heads = KV, .k_dim = LANES, .v_dim = LANES, .scale = 0.35f, .window = window };
     lm_builder          *b      = lm_builder_new("test", "Test", NULL, none);
     lm_program          *p      = NULL;
-    lm_value             x      = lm_embed(b, "embed", VOCAB, WIDTH);
+    lm_value             x      = lm_embedding(b, "embed", VOCAB, WIDTH);
 
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < LAYERS; i++) {

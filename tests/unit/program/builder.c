@@ -21,7 +21,7 @@ static lm_program *small(void)
     lm_program *p = NULL;
     lm_error    e = { 0 };
 
-    lm_value x = lm_embed(b, "embed", 10, 8);
+    lm_value x = lm_embedding(b, "embed", 10, 8);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < 2; i++) {
         lm_push_layer(b, i, "%sLayer");
@@ -123,7 +123,7 @@ static void norms_of_heads(void **state)
     lm_program_free(p);
 
     b = lm_builder_new("bad", "Bad", NULL, names);
-    x = lm_layer_norm_heads(b, "norm", lm_embed(b, "embed", 10, 8), 3, 0, 1e-5f);
+    x = lm_layer_norm_heads(b, "norm", lm_embedding(b, "embed", 10, 8), 3, 0, 1e-5f);
     assert_int_equal(lm_builder_finish(b, x, &p, &e), LM_BAD_MODEL);
     assert_non_null(strstr(e.message, "do not divide"));
 }
@@ -136,7 +136,7 @@ static void mistakes_stick(void **state)
     lm_error    e = { 0 };
 
     (void)state;
-    lm_value          x = lm_embed(b, "embed", 10, 8), y = lm_linear(b, "proj", x, 6, false);
+    lm_value          x = lm_embedding(b, "embed", 10, 8), y = lm_linear(b, "proj", x, 6, false);
     lm_attention_spec s = { .n_heads = 3, .n_kv_heads = 2, .k_dim = 2, .v_dim = 2 };
     lm_add(b, x, y);
     lm_attention(b, x, x, x, &s);
@@ -162,7 +162,7 @@ static void no_memory_is_no_bad_model(void **state)
         lm_alloc_fail_at(n);
         lm_builder *b = lm_builder_new("small", "Small", NULL, long_names);
         if (b) {
-            lm_value x = lm_linear(b, longest, lm_embed(b, "embed", 10, 8), 8, true);
+            lm_value x = lm_linear(b, longest, lm_embedding(b, "embed", 10, 8), 8, true);
             status     = lm_builder_finish(b, lm_head(b, "head", x, 10, "embed"), &p, &e);
         }
         lm_alloc_fail_at(0);

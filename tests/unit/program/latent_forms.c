@@ -25,7 +25,7 @@ static lm_program *record(bool naive)
 
     if (naive)
         lm_latent_naive(b);
-    lm_value x = lm_embed(b, "embed", 10, 8);
+    lm_value x = lm_embedding(b, "embed", 10, 8);
     lm_push(b, "attn", "%sAttention");
     lm_value q_nope = lm_linear(b, "q_nope", x, H * N, false), q_pe = lm_linear(b, "q_pe", x, H * R, false);
     lm_value latent = lm_linear(b, "latent", x, C, false), k_pe = lm_linear(b, "k_pe", x, R, false);
@@ -65,8 +65,8 @@ static void both_forms_read_the_same_matrix(void **state)
         assert_true(k->joint.first == 0 && k->joint.n == N && k->joint.of == N + V);
         assert_true(v->joint.first == N && v->joint.n == V && v->joint.of == N + V);
         /* a checkpoint has [n][c] of each head, the tensor of its own [c][n] */
-        assert_true(k->joint.turned == !naive && k->joint.alone_turned == naive);
-        assert_false(v->joint.turned || v->joint.alone_turned);
+        assert_true(k->joint.transposed == !naive && k->joint.alone_transposed == naive);
+        assert_false(v->joint.transposed || v->joint.alone_transposed);
         assert_int_equal(k->elements + v->elements, H * (N + V) * C);
         assert_int_equal(lm_program_value(p, "attn.kv"), LM_NONE);       /* the product itself is never made */
         lm_program_free(p);
@@ -105,7 +105,7 @@ static void groups_must_divide(void **state)
     lm_builder *b = lm_builder_new("latent", "Latent", NULL, names);
     lm_program *p = NULL;
     lm_error    e = { 0 };
-    lm_value    x = lm_embed(b, "embed", 10, 8);
+    lm_value    x = lm_embedding(b, "embed", 10, 8);
 
     (void)state;
     x = lm_join(b, "both", x, lm_linear(b, "other", x, 6, false), 4, false);

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "runtime/compare.h"
+#include "runtime/measure/compare.h"
 
 static void relative_error(void **state)
 {

@@ -39,6 +39,8 @@ static struct lm_tokenizer tokenizer;
 uint32_t lm_engine_context(const lm_engine *g) { (void)g; return CONTEXT; }
 uint32_t lm_engine_max_rows(const lm_engine *g) { (void)g; return ROWS; }
 uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence) { (void)sequence; return g->length; }
+uint32_t lm_engine_max_logits(const lm_engine *g) { (void)g; return 1; }
+uint32_t lm_engine_sequences(const lm_engine *g) { (void)g; return 1; }
 uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence) { (void)g, (void)sequence; return 1; }
 
 bool lm_engine_cancelled(lm_engine *g)
@@ -65,14 +67,24 @@ lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_
     return LM_OK;
 }
 
+static lm_status room(const lm_engine *g, size_t n, lm_error *e)
+{
+    return g->length + n > (g->limit ? g->limit : CONTEXT) ? lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "full") : LM_OK;
+}
+
+lm_status lm_engine_check(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
+{
+    (void)rows;
+    return room(g, n, e);
+}
+
 lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
 {
     if (g->cancelled) {
         g->cancelled = false;
         return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
     }
-    if (g->length + n > (g->limit ? g->limit : CONTEXT))
-        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "full");
+    LM_TRY(room(g, n, e));
     assert_in_range(n, 1, ROWS);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(rows[i].position, g->length);
@@ -89,6 +101,10 @@ lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e
 }
 
 const float *lm_engine_logits(const lm_engine *g, size_t i) { return i == g->wanted ? g->logits : NULL; }
+
+static const struct lm_model model;
+
+const lm_model *lm_engine_model(const lm_engine *g) { (void)g; return &model; }
 
 void lm_model_describe(const lm_model *m, lm_model_info *out)
 {
@@ -111,10 +127,10 @@ lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, l
 
 static void append(lm_text *t, const char *s, size_t n)
 {
-    t->data = lm_realloc(t->data, t->n + n + 1);
-    memcpy(t->data + t->n, s, n);
-    t->n += n;
-    t->data[t->n] = 0;
+    t->data = lm_realloc(t->data, t->size + n + 1);
+    memcpy(t->data + t->size, s, n);
+    t->size += n;
+    t->data[t->size] = 0;
 }
 
 lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e)
@@ -196,8 +212,6 @@ static bool on_prefill(void *arg, size_t done, size_t total)
     return true;
 }
 
-static const struct lm_model model;
-
 static lm_generation run(lm_engine *g, const lm_token *prompt, size_t n, size_t reuse, lm_generate_options o, seen *s)
 {
     lm_sampler_options greedy = lm_sampler_defaults();
@@ -205,14 +219,14 @@ static lm_generation run(lm_engine *g, const lm_token *prompt, size_t n, size_t 
     lm_sampler *sampler;
     lm_error e;
 
-    greedy.temperature = 0;
+    greedy.temperature = -1;
     o.text = on_text;
     o.prefill = on_prefill;
     o.arg = s;
     assert_int_equal(lm_sampler_new(&greedy, V, NULL, &sampler, NULL), LM_OK);
-    if (lm_generate(g, &model, sampler, prompt, n, reuse, &o, &out, &e) != LM_OK)
+    if (lm_generate(g, sampler, prompt, n, reuse, &o, &out, &e) != LM_OK)
         fail_msg("%s %s", e.where, e.message);
-    assert_int_equal(out.text.n, s->n);
+    assert_int_equal(out.text.size, s->n);
     assert_memory_equal(out.text.data ? out.text.data : "", s->text, s->n);
     s->text[s->n] = 0;
     lm_sampler_free(sampler);
@@ -235,7 +249,7 @@ static void ends_at_the_end_token(void **state)
 {
     lm_engine g = SCRIPT(2, 5, END);
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1 }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 } }, &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_EOS);
@@ -250,7 +264,7 @@ static void ignores_it_when_asked(void **state)
 {
     lm_engine g = SCRIPT(2, END, 3, 4);
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = 4, .ignore_eos = true }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = 4, .ignore_eos = true } }, &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_LENGTH);
@@ -265,7 +279,7 @@ static void length(void **state)
     for (int64_t n = 0; n < 3; n++) {
         lm_engine g = SCRIPT(2, 3, 4);
         seen s = { 0 };
-        lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = n }, &s);
+        lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = n, .prompt_only = n == 0 } }, &s);
         assert_int_equal(x.stop, LM_STOP_LENGTH);
         assert_int_equal(x.ids.n, n);
         assert_int_equal(g.rows_seen, 3 + (n ? n - 1 : 0));          /* the last token is not read in vain */
@@ -277,7 +291,7 @@ static void a_full_context_stops_and_never_shifts(void **state)
 {
     lm_engine g = SCRIPT(2);
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1 }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 } }, &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_CONTEXT);
@@ -288,7 +302,7 @@ static void a_full_context_stops_and_never_shifts(void **state)
     g = SCRIPT(2);                                                   /* other sequences hold the rest of the cache */
     g.limit = 10;
     s = (seen){ 0 };
-    x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1 }, &s);
+    x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 } }, &s);
     assert_int_equal(x.stop, LM_STOP_CONTEXT);
     assert_int_equal(x.ids.n, 8);
     lm_generation_free(&x);
@@ -299,7 +313,7 @@ static void stop_strings_reach_over_tokens(void **state)
     static const char *const stops[] = { "the stop", NULL };
     lm_engine g = SCRIPT(2, 5, 11, 5, 12, 2);                        /* "a the\n thexa" */
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = 6, .stops = stops }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = 6, .stops = stops } }, &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_LENGTH);
@@ -309,7 +323,7 @@ static void stop_strings_reach_over_tokens(void **state)
     static const char *const stop[] = { "stop", "\n\n", NULL };
     g = SCRIPT(5, 7, 7, 10, 2, 2);                                   /* " theststopaa" */
     s = (seen){ 0 };
-    x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1, .stops = stop }, &s);
+    x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1, .stops = stop } }, &s);
     assert_int_equal(x.stop, LM_STOP_STRING);
     assert_string_equal(s.text, " thest");
     assert_int_equal(x.ids.n, 4);
@@ -321,7 +335,8 @@ static void stop_ids(void **state)
     const lm_token ids[] = { 13, 14 };
     lm_engine g = SCRIPT(2, 8, 14, 2);
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1, .stop_ids = ids, .n_stop_ids = 2 }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0,
+                          (lm_generate_options){ .sequence = { .max_tokens = -1, .stop_ids = ids, .n_stop_ids = 2 } }, &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_STRING);
@@ -334,7 +349,7 @@ static void characters_come_whole(void **state)
 {
     lm_engine g = SCRIPT(2, 8, 9, 3, END);
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1 }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 } }, &s);
 
     (void)state;
     assert_string_equal(s.text, "a\xc3\xa9" "b");
@@ -352,7 +367,7 @@ static void prompts_go_in_chunks(void **state)
     (void)state;
     for (size_t i = 0; i <= CONTEXT; i++)
         g.script[i] = i == 11 ? 12 : END;
-    x = run(&g, prompt, 11, 0, (lm_generate_options){ .max_tokens = -1, .chunk = 3 }, &s);
+    x = run(&g, prompt, 11, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 }, .chunk = 3 }, &s);
     assert_int_equal(s.prefills, 4);
     assert_int_equal(s.done[0], 3);
     assert_int_equal(s.done[3], 11);
@@ -363,7 +378,7 @@ static void prompts_go_in_chunks(void **state)
     const lm_token longer[] = { 2, 3, 4, 2, 3, 4, 2, 3, 4, 2, 3, 12, 5 };
     g.rows_seen = 0;
     s = (seen){ 0 };
-    x = run(&g, longer, 13, 11, (lm_generate_options){ .max_tokens = 1 }, &s);
+    x = run(&g, longer, 13, 11, (lm_generate_options){ .sequence = { .max_tokens = 1 } }, &s);
     assert_int_equal(x.n_reused, 11);
     assert_int_equal(g.rows_seen, 2);
     assert_memory_equal(g.held, longer, sizeof longer);
@@ -372,7 +387,7 @@ static void prompts_go_in_chunks(void **state)
     /* All of it is held: the last token is read again for its logits. */
     g.rows_seen = 0;
     s = (seen){ 0 };
-    x = run(&g, longer, 13, 13, (lm_generate_options){ .max_tokens = 1 }, &s);
+    x = run(&g, longer, 13, 13, (lm_generate_options){ .sequence = { .max_tokens = 1 } }, &s);
     assert_int_equal(x.n_reused, 12);
     assert_int_equal(g.rows_seen, 1);
     lm_generation_free(&x);
@@ -382,7 +397,7 @@ static void cancelling(void **state)
 {
     lm_engine g = SCRIPT(2, 3, 4);
     seen s = { .stop_after = 2 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1 }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 } }, &s);
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_CANCELLED);
@@ -392,7 +407,7 @@ static void cancelling(void **state)
     g = SCRIPT(2, 3, 4);
     g.cancelled = true;                                              /* as lm_engine_cancel leaves it */
     s = (seen){ 0 };
-    x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1 }, &s);
+    x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 } }, &s);
     assert_int_equal(x.stop, LM_STOP_CANCELLED);
     assert_int_equal(x.ids.n, 0);
     assert_int_equal(x.n_prompt, 0);                                 /* nothing was read */
@@ -404,7 +419,8 @@ static void log_probabilities_are_the_models_own(void **state)
 {
     lm_engine g = SCRIPT(2, END);
     seen s = { 0 };
-    lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .max_tokens = -1, .logprobs = 2, .token = on_token }, &s);
+    lm_generation x = run(&g, prompt3, 3, 0,
+                          (lm_generate_options){ .sequence = { .max_tokens = -1, .logprobs = 2 }, .token = on_token }, &s);
 
     (void)state;
     assert_int_equal(s.tokens, 2);
@@ -414,7 +430,7 @@ static void log_probabilities_are_the_models_own(void **state)
 
 static void impossible_prompts_are_refused(void **state)
 {
-    const lm_generate_options o = { .max_tokens = 1 };
+    const lm_generate_options o = { .sequence = { .max_tokens = 1 } };
     lm_token many[CONTEXT + 1] = { 2 }, outside[1] = { V };
     lm_engine g = { 0 };
     lm_generation x = { .n_prompt = 77 };
@@ -423,11 +439,11 @@ static void impossible_prompts_are_refused(void **state)
 
     (void)state;
     assert_int_equal(lm_sampler_new(NULL, V, NULL, &s, NULL), LM_OK);
-    assert_int_equal(lm_generate(&g, &model, s, many, 0, 0, &o, &x, &e), LM_USAGE);
-    assert_int_equal(lm_generate(&g, &model, s, many, CONTEXT + 1, 0, &o, &x, &e), LM_LIMIT);
+    assert_int_equal(lm_generate(&g, s, many, 0, 0, &o, &x, &e), LM_USAGE);
+    assert_int_equal(lm_generate(&g, s, many, CONTEXT + 1, 0, &o, &x, &e), LM_LIMIT);
     assert_string_equal(e.message, "33 tokens, the context holds 32");
-    assert_int_equal(lm_generate(&g, &model, s, outside, 1, 0, &o, &x, &e), LM_USAGE);
-    assert_int_equal(lm_generate(&g, &model, s, many, 3, 2, &o, &x, &e), LM_USAGE);
+    assert_int_equal(lm_generate(&g, s, outside, 1, 0, &o, &x, &e), LM_USAGE);
+    assert_int_equal(lm_generate(&g, s, many, 3, 2, &o, &x, &e), LM_USAGE);
     assert_int_equal(x.n_prompt, 77);                                /* written only on success */
     assert_int_equal(g.steps, 0);
     lm_sampler_free(s);

@@ -16,12 +16,6 @@
 
 static char root[] = "/tmp/lamina-locate-XXXXXX";
 
-void lm_text_free(lm_text *t)
-{
-    lm_free(t->data);
-    *t = (lm_text){ 0 };
-}
-
 static void put(const char *name)
 {
     char path[512];

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "runtime/sampler.h"
+#include "runtime/sample/sampler.h"
 
 enum { MAX_V = 1024, MAX_H = 1024 };
 
@@ -80,7 +80,7 @@ static void set_option(golden *g, const char *name, const char *value)
 /* The next case of the file; false at its end. */
 static bool read_case(FILE *f, golden *g, char *line, int size)
 {
-    *g = (golden){ .o = lm_sampler_defaults() };
+    *g = (golden){ .o = lm_sampler_defaults() };                     /* the cases' numbers are llama.cpp's: 0 is 0 */
     while (fgets(line, size, f)) {
         char *save, *word = strtok_r(line, " \n", &save), *at;
 
@@ -183,7 +183,7 @@ static void equals_the_reference(void **state)
             compare(&g, &own);
             continue;
         }
-        if (lm_sampler_new(&g.o, g.n_vocab, NULL, &s, &e) != LM_OK)
+        if (lm_sampler_literal(&g.o, &g.o, &e) != LM_OK || lm_sampler_new(&g.o, g.n_vocab, NULL, &s, &e) != LM_OK)
             fail_msg("%s: %s %s", g.name, e.where, e.message);
         for (size_t i = 0; i < g.n_history; i++)
             lm_sampler_accept(s, g.history[i]);
@@ -210,7 +210,7 @@ static void frequencies_follow_probabilities(void **state)
     (void)state;
     o.seed = 77;
     o.top_k = 8;
-    o.min_p = 0;
+    o.min_p = -1;
     assert_int_equal(lm_sampler_new(&o, V, NULL, &s, NULL), LM_OK);
     assert_int_equal(lm_sampler_shape(s, logits, 0, 0, &c, NULL), LM_OK);
     for (size_t i = 0; i < c->n; i++)
@@ -334,7 +334,7 @@ static void broken_logits_are_errors(void **state)
         lm_sampler *s;
         lm_token id = -7;
         lm_error e;
-        o.temperature = greedy ? 0 : 0.8f;
+        o.temperature = greedy ? -1 : 0.8f;
         assert_int_equal(lm_sampler_new(&o, 4, NULL, &s, NULL), LM_OK);
         assert_int_equal(lm_sampler_pick(s, nan, 0, 0, &id, &e), LM_FAILED);
         assert_string_equal(e.message, "the logit of token 1 is NaN");
@@ -350,10 +350,10 @@ static void impossible_options_are_named(void **state)
     const struct { const char *where; size_t at; float value; } bad[] = {
         { "top_p", offsetof(lm_sampler_options, top_p), 1.5f },
         { "top_p", offsetof(lm_sampler_options, top_p), NAN },
-        { "min_p", offsetof(lm_sampler_options, min_p), -0.1f },
+        { "min_p", offsetof(lm_sampler_options, min_p), 1.1f },
         { "temperature", offsetof(lm_sampler_options, temperature), INFINITY },
-        { "repeat_penalty", offsetof(lm_sampler_options, repeat_penalty), 0 },
-        { "mirostat_tau", offsetof(lm_sampler_options, mirostat_tau), -1 },
+        { "repeat_penalty", offsetof(lm_sampler_options, repeat_penalty), -1 },
+        { "mirostat_tau", offsetof(lm_sampler_options, mirostat_tau), 1e9f },
     };
     lm_sampler_options o = lm_sampler_defaults();
     lm_sampler *s;
@@ -381,6 +381,56 @@ static void impossible_options_are_named(void **state)
     assert_string_equal(e.where, "logit_bias");
 }
 
+/* All zero, the defaults written out and NULL are one thing; a negative value is 0; lm_sampler_literal takes 0 as 0. */
+static void zero_is_the_default(void **state)
+{
+    const lm_sampler_options zero = { .seed = 3 };
+    lm_sampler_options given = lm_sampler_defaults(), literal, resolved, same = lm_sampler_resolve(&zero);
+    lm_error e;
+
+    (void)state;
+    given.seed = 3;
+    resolved   = lm_sampler_resolve(&given);
+    resolved.top_n_sigma = same.top_n_sigma = 0;                     /* off both, one as 0 and one as -1 */
+    assert_memory_equal(&resolved, &same, sizeof same);
+    assert_true(same.temperature == 0.8f && same.top_k == 40 && same.repeat_last_n == 64 && same.dry_penalty_last_n == -1);
+
+    given.temperature = given.top_p = given.min_p = given.dynatemp_exponent = given.mirostat_tau = 0;
+    given.top_k = given.repeat_last_n = given.dry_penalty_last_n = given.dry_allowed_length = 0;
+    assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_OK);
+    resolved = lm_sampler_resolve(&literal);
+    assert_memory_equal(&resolved, &given, sizeof given);
+    given.min_p = -0.5f;
+    assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_USAGE);
+    assert_string_equal(e.where, "min_p");
+    given = lm_sampler_defaults();
+    given.repeat_last_n = -2;                                        /* a flag that asks for what is none */
+    assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_USAGE);
+}
+
+static void nothing_is_refused_not_read(void **state)
+{
+    lm_sampler *s = NULL;
+    lm_token id;
+    float logits[2] = { 0, 1 };
+    lm_logprob top = { 0 };
+
+    (void)state;
+    assert_int_equal(lm_sampler_new(NULL, 2, NULL, NULL, NULL), LM_USAGE);
+    assert_int_equal(lm_sampler_new(&(lm_sampler_options){ .n_bias = 1 }, 2, NULL, &s, NULL), LM_USAGE);
+    assert_int_equal(lm_sampler_new(NULL, 2, NULL, &s, NULL), LM_OK);
+    assert_int_equal(lm_sampler_vocabulary(s), 2);
+    assert_int_equal(lm_sampler_pick(NULL, logits, 0, 0, &id, NULL), LM_USAGE);
+    assert_int_equal(lm_sampler_pick(s, NULL, 0, 0, &id, NULL), LM_USAGE);
+    assert_int_equal(lm_sampler_pick(s, logits, 0, 0, NULL, NULL), LM_USAGE);
+    assert_int_equal(lm_sampler_literal(NULL, NULL, NULL), LM_USAGE);
+    assert_true(lm_logprobs(NULL, 2, 0, &top, 1) == -INFINITY && top.id == -1);
+    lm_sampler_reset(NULL);
+    lm_sampler_accept(NULL, 1);
+    lm_sampler_free(NULL);
+    lm_sampler_free(s);
+}
+
 static void picking_allocates_nothing(void **state)
 {
     enum { V = 5000 };
@@ -396,7 +446,7 @@ static void picking_allocates_nothing(void **state)
     o.dry_multiplier = 1;
     o.repeat_penalty = 1.1f;
     o.typical_p = 0.9f;
-    o.top_k = 0;
+    o.top_k = -1;
     o.xtc_probability = 0.5f;
     assert_int_equal(lm_sampler_new(&o, V, NULL, &s, NULL), LM_OK);
     before = lm_alloc_statistics().calls;
@@ -472,9 +522,9 @@ lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, un
     (void)t, (void)flags, (void)e;
     for (size_t i = 0; i < n; i++) {
         size_t size = strlen(spellings[ids[i]]);
-        out->data = lm_realloc(out->data, out->n + size + 1);
-        memcpy(out->data + out->n, spellings[ids[i]], size);
-        out->n += size;
+        out->data = lm_realloc(out->data, out->size + size + 1);
+        memcpy(out->data + out->size, spellings[ids[i]], size);
+        out->size += size;
     }
     return LM_OK;
 }
@@ -483,12 +533,6 @@ void lm_tokens_free(lm_tokens *t)
 {
     lm_free(t->ids);
     *t = (lm_tokens){ 0 };
-}
-
-void lm_text_free(lm_text *t)
-{
-    lm_free(t->data);
-    *t = (lm_text){ 0 };
 }
 
 static void breakers_are_found_in_the_vocabulary(void **state)
@@ -544,6 +588,8 @@ int main(void)
         cmocka_unit_test(draws_depend_on_seed_sequence_and_position_only),
         cmocka_unit_test(broken_logits_are_errors),
         cmocka_unit_test(impossible_options_are_named),
+        cmocka_unit_test(zero_is_the_default),
+        cmocka_unit_test(nothing_is_refused_not_read),
         cmocka_unit_test(picking_allocates_nothing),
         cmocka_unit_test(penalties_forget),
         cmocka_unit_test(breakers_are_found_in_the_vocabulary),

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/steps.h"
+#include "runtime/engine/steps.h"
 
 /* Shares follow each other, cover everything once, begin at whole grains, and get no larger by more than one. */
 static void shares_cover_all_outputs(void **state)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "runtime/stops.h"
+#include "runtime/generate/stops.h"
 
 /* Feed `text` in pieces of `size` bytes (0: random sizes); returns what was shown. */
 static size_t feed(const char *const *stops, const char *text, size_t n, size_t size, lm_rng *r, char *shown, bool *found)

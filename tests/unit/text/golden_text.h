@@ -117,7 +117,7 @@ static inline size_t equal_decodes(const lm_tokenizer *t, const json_t *rows, si
             lm_text       got  = { 0 };
 
             assert_ok(lm_detokenize(t, ids.ids, ids.n, skip ? LM_SKIP_SPECIAL : 0, &got, e));
-            if (got.n != json_string_length(want) || memcmp(got.data, json_string_value(want), got.n) != 0) {
+            if (got.size != json_string_length(want) || memcmp(got.data, json_string_value(want), got.size) != 0) {
                 same = false;
                 if (shown++ < 3) {
                     show_ids("decoding", &ids, NULL);

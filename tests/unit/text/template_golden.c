@@ -59,7 +59,7 @@ static void report(table *t, const char *name, size_t i, const json_t *wanted, l
 
     if (t->renderings - t->equal > MAX_SHOWN)
         return;
-    while (status == LM_OK && at < n && at < r->text.n && json_string_value(wanted)[at] == r->text.data[at])
+    while (status == LM_OK && at < n && at < r->text.size && json_string_value(wanted)[at] == r->text.data[at])
         at++;
     if (status != LM_OK)
         lm_error_text(e, text, sizeof text);
@@ -82,8 +82,8 @@ static void check_template(table *t, const char *name, const json_t *source, con
         lm_status     status = compiled;
         if (compiled == LM_OK)
             status = lm_template_render(tmpl, t->contexts[i], strlen(t->contexts[i]), &r, &e);
-        bool equal = status == LM_OK ? json_is_string(wanted) && json_string_length(wanted) == r.text.n &&
-                                           memcmp(json_string_value(wanted), r.text.data, r.text.n) == 0
+        bool equal = status == LM_OK ? json_is_string(wanted) && json_string_length(wanted) == r.text.size &&
+                                           memcmp(json_string_value(wanted), r.text.data, r.text.size) == 0
                                      : json_is_null(wanted);
         t->renderings++;
         t->equal += equal;

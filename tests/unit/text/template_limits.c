@@ -342,8 +342,8 @@ static void content_is_marked(void **state)
         if (render(source, strlen(source), context, &r, &e) != LM_OK)
             fail_msg("%s: %s: %s", source, e.where, e.message);
         for (size_t k = 0; k <= r.n_content; k++) {
-            size_t from = k < r.n_content ? r.content[k].from : r.text.n, to = k < r.n_content ? r.content[k].to : r.text.n;
-            assert_true(at <= from && from <= to && to <= r.text.n);
+            size_t from = k < r.n_content ? r.content[k].from : r.text.size, to = k < r.n_content ? r.content[k].to : r.text.size;
+            assert_true(at <= from && from <= to && to <= r.text.size);
             n += (size_t)snprintf(shown + n, sizeof shown - n, "%.*s%s%.*s%s", (int)(from - at), r.text.data + at,
                                   from < to ? "«" : "", (int)(to - from), r.text.data + from, from < to ? "»" : "");
             at = to;

@@ -76,7 +76,7 @@ static bool same_runs(lm_view pattern, lm_view all, const json_t *want)
 static void classes_hold_the_same_characters(void **state)
 {
     json_t *rows = golden("classes"), *row;
-    lm_buf  all = { 0 }, shadow = { 0 };
+    lm_text  all = { 0 }, shadow = { 0 };
     char    bytes[4];
     bool    good = true;
     size_t  i;
@@ -84,13 +84,13 @@ static void classes_hold_the_same_characters(void **state)
     (void)state;
     for (uint32_t cp = 0; cp < 0x110000; cp++)
         if (cp < 0xD800 || cp > 0xDFFF)
-            lm_buf_add(&all, bytes, lm_utf8_encode(cp, bytes));
-    const char *seen = lm_shadow(lm_buf_view(&all), &shadow);
+            lm_text_add(&all, bytes, lm_utf8_encode(cp, bytes));
+    const char *seen = lm_shadow(lm_text_view(&all), &shadow);
     json_array_foreach(rows, i, row)
         good &= same_runs(view_of(json_array_get(row, 0)), (lm_view){ seen, all.size }, json_array_get(row, 1));
     assert_true(i > 30);
-    lm_buf_free(&all);
-    lm_buf_free(&shadow);
+    lm_text_free(&all);
+    lm_text_free(&shadow);
     json_decref(rows);
     assert_true(good);
 }

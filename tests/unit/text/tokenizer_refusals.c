@@ -110,18 +110,18 @@ static void nesting_ends_somewhere(void **state)
 
     (void)state;
     for (size_t k = 0; k < 2; k++) {
-        lm_buf        json = { 0 };
+        lm_text        json = { 0 };
         lm_tokenizer *t;
         unsigned      depth = k ? 100000 : 40;
 
-        lm_buf_add_str(&json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":");
+        lm_text_add_str(&json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":");
         for (unsigned i = 0; i < depth; i++)
-            lm_buf_add_str(&json, kinds[k].open);
+            lm_text_add_str(&json, kinds[k].open);
         for (unsigned i = 0; i < depth; i++)
-            lm_buf_add_str(&json, kinds[k].close);
-        lm_buf_add_str(&json, "}");
+            lm_text_add_str(&json, kinds[k].close);
+        lm_text_add_str(&json, "}");
         assert_fails(k ? LM_BAD_MODEL : LM_UNSUPPORTED, kinds[k].says, from_json(json.data, &t, e));
-        lm_buf_free(&json);
+        lm_text_free(&json);
     }
 }
 
@@ -202,7 +202,7 @@ static void an_unknown_pre_gives_way_to_the_option(void **state)
     assert_ok(lm_tokenizer_from_spec(&s, &(lm_tokenizer_options){ .pre = "qwen2" }, &t, e));
     assert_non_null(strstr(lm_tokenizer_summary(t), "pre qwen2"));
     lm_tokenizer_free(t);
-    assert_fails(LM_UNSUPPORTED, "'neither'",
+    assert_fails(LM_USAGE, "'neither'",
                  lm_tokenizer_from_spec(&s, &(lm_tokenizer_options){ .pre = "neither" }, &t, e));
     /* A known one is not overruled. */
     s.pre = "gpt-2";
@@ -250,6 +250,88 @@ static void running_out_of_memory_is_an_error(void **state)
     assert_int_equal(lm_alloc_statistics().live_bytes, before);
 }
 
+/* Broken characters and what ends them are written in parts: the text is as it was whichever of them there is no memory for. */
+static void a_stream_without_memory_leaves_the_text(void **state)
+{
+    char          path[512], *data;
+    size_t        size, failures = 0;
+    lm_tokenizer *t = NULL;
+
+    (void)state;
+    path_in("LAMINA_TESTS", path, "golden/tokenizer/kinds/prepend.json");
+    assert_ok(lm_file_read(path, 1 << 20, &data, &size, e));
+    assert_ok(lm_tokenizer_from_files(&(lm_tokenizer_files){ .folder = "x", .tokenizer = { data, size } }, NULL, &t, e));
+    const lm_token first = lm_tokenizer_find(t, "<0xE2>"), second = lm_tokenizer_find(t, "<0x82>"), word = lm_tokenizer_find(t, "H");
+    const lm_token ids[] = { first, second, word, first, second };
+    const size_t   n     = sizeof ids / sizeof *ids;
+
+    for (size_t held = 0; held < 600; held++) {
+        lm_stream *s      = NULL;
+        lm_text    text   = { 0 };
+        lm_status  status = LM_OK;
+        size_t     before = 0;
+
+        while (text.size < held)
+            lm_text_add_char(&text, 'x');
+        assert_ok(lm_stream_new(t, 0, false, &s, e));
+        lm_alloc_fail_at(1);
+        for (size_t i = 0; i <= n && status == LM_OK; i++) {
+            before = text.size;
+            status = i < n ? lm_stream_push(s, ids[i], &text, NULL) : lm_stream_end(s, &text, NULL);
+        }
+        lm_alloc_fail_at(0);
+        failures += status != LM_OK;
+        if (status != LM_OK) {
+            assert_int_equal(status, LM_NO_MEMORY);
+            assert_int_equal(text.size, before);
+        }
+        lm_text_free(&text);
+        lm_stream_free(s);
+    }
+    assert_in_range(failures, 1, 599);
+    lm_tokenizer_free(t);
+    lm_free(data);
+}
+
+/* What an allocation that failed leaves in the memory that texts share spoils no later text. */
+static void a_text_after_one_without_memory_is_whole(void **state)
+{
+    static const char broken[] = "Hello  the <lr> w\xc3\xb6rld\xff <0x41> \xe2\x82 unseen before";
+    static const char sound[]  = "Hello  the <lr> w\xc3\xb6rld";
+    char              path[512], *data;
+    size_t            size;
+    lm_tokenizer     *t = NULL, *fresh = NULL;
+    lm_tokens         right = { 0 };
+    bool              repair_failed = false;
+
+    (void)state;
+    path_in("LAMINA_TESTS", path, "golden/tokenizer/kinds/prepend.json");
+    assert_ok(lm_file_read(path, 1 << 20, &data, &size, e));
+    const lm_tokenizer_files files = { .folder = "x", .tokenizer = { data, size } };
+    assert_ok(lm_tokenizer_from_files(&files, NULL, &fresh, e));
+    assert_ok(lm_tokenize(fresh, sound, sizeof sound - 1, 0, &right, e));
+    for (uint64_t n = 1; n < 50; n++) {
+        lm_tokens ids = { 0 };
+        lm_error  why = { .offset = LM_NO_OFFSET };
+
+        assert_ok(lm_tokenizer_from_files(&files, NULL, &t, e));
+        lm_alloc_fail_at(n);
+        bool failed = lm_tokenize(t, broken, sizeof broken - 1, 0, &ids, &why) != LM_OK;
+        lm_alloc_fail_at(0);
+        repair_failed |= failed && strcmp(why.where, "a text") == 0;
+        ids.n = 0;
+        assert_ok(lm_tokenize(t, sound, sizeof sound - 1, 0, &ids, e));
+        assert_int_equal(ids.n, right.n);
+        assert_memory_equal(ids.ids, right.ids, right.n * sizeof *right.ids);
+        lm_tokens_free(&ids);
+        lm_tokenizer_free(t);
+    }
+    assert_true(repair_failed);
+    lm_tokens_free(&right);
+    lm_tokenizer_free(fresh);
+    lm_free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +340,8 @@ int main(void)
         cmocka_unit_test(broken_keys_are_refused_by_name),
         cmocka_unit_test(an_unknown_pre_gives_way_to_the_option),
         cmocka_unit_test(running_out_of_memory_is_an_error),
+        cmocka_unit_test(a_stream_without_memory_leaves_the_text),
+        cmocka_unit_test(a_text_after_one_without_memory_is_whole),
     };
 
     return cmocka_run_group_tests_name("tokenizer_refusals", tests, NULL, NULL);

@@ -184,11 +184,11 @@ static void assert_streams(const lm_tokenizer *t, const lm_token *ids, size_t n,
     assert_ok(lm_stream_new(t, flags, false, &s, e));
     for (size_t i = 0; i < n; i++) {
         assert_ok(lm_stream_push(s, ids[i], &text, e));
-        assert_int_equal(lm_utf8_valid_prefix(text.data, text.n), text.n);
+        assert_int_equal(lm_utf8_valid_prefix(text.data, text.size), text.size);
     }
     assert_ok(lm_stream_end(s, &text, e));
-    assert_int_equal(text.n, want->n);
-    assert_memory_equal(text.data ? text.data : "", want->data, want->n);
+    assert_int_equal(text.size, want->size);
+    assert_memory_equal(text.data ? text.data : "", want->data, want->size);
     lm_stream_free(s);
     lm_text_free(&text);
 }
@@ -250,14 +250,14 @@ static void a_character_comes_with_its_last_byte(void **state)
             continue;
         assert_ok(lm_stream_new(t, 0, true, &s, e));
         for (size_t k = 0; k < 4; k++) {
-            assert_int_equal(text.n, 0);
+            assert_int_equal(text.size, 0);
             assert_ok(lm_stream_push(s, lm_tokenizer_find(t, all[i].pieces[k]), &text, e));
         }
         assert_string_equal(text.data, "\xF0\x9F\x98\x80");
         /* and a broken one is one replacement character, or one a byte */
         for (size_t k = 0; k < 3; k++)
             assert_ok(lm_stream_push(s, lm_tokenizer_find(t, all[i].pieces[k]), &text, e));
-        assert_int_equal(text.n, 4);
+        assert_int_equal(text.size, 4);
         assert_ok(lm_stream_end(s, &text, e));
         assert_string_equal(text.data + 4, i == 0 ? LM_REPLACEMENT LM_REPLACEMENT LM_REPLACEMENT : LM_REPLACEMENT);
         lm_stream_free(s);
@@ -305,7 +305,7 @@ static void pushing_a_token_allocates_nothing(void **state)
         assert_ok(lm_stream_new(t, 0, false, &s, e));
         const uint64_t before = lm_alloc_statistics().calls;
         for (lm_token id = 0; id < 20000; id++) {
-            text.n = 0;
+            text.size = 0;
             assert_ok(lm_stream_push(s, id, &text, e));
         }
         assert_int_equal(lm_alloc_statistics().calls, before);
@@ -382,7 +382,7 @@ static void message_data_cannot_spell_special_tokens(void **state)
 
     /* A token that only the two together spell is not one either. */
     span  = (lm_span){ 0, 5 };
-    r.text = (lm_text){ (char *)"<|im_end|>", 10, 11 };
+    r.text = (lm_text){ .data = (char *)"<|im_end|>", .size = 10, .capacity = 11 };
     ids    = (lm_tokens){ 0 };
     assert_ok(lm_tokenize_rendering(t, &r, false, &ids, e));
     for (size_t i = 0; i < ids.n; i++)
@@ -478,7 +478,7 @@ static void a_megabyte_without_a_break_is_one_word(void **state)
             assert_ok(lm_detokenize(t, ids.ids, ids.n, 0, &back, e));
             /* The others are changed by NFC or by the space mark. */
             if (p == 0 && units[u][0] != '\xE2' && units[u][0] != ' ') {
-                assert_int_equal(back.n, size);
+                assert_int_equal(back.size, size);
                 assert_memory_equal(back.data, text, size);
             }
             lm_text_free(&back);

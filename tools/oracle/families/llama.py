@@ -70,7 +70,7 @@ CASES = [
           respell={"rope_scaling": {"type": "linear", "factor": 4.0}}, **WIDE),
     llama("rope-dynamic", "NTK by length: the base grows with a forward that ends past max_position_embeddings",
           {"rope default": other("default"), "factor": other("dynamic", factor=4.0)}, scaled("dynamic", factor=2.0),
-          gguf=False, gguf_note="dynamic NTK has no GGUF form", **{**WIDE, "max_position_embeddings": 12}),
+          gguf=False, gguf_note="dynamic NTK has no GGUF form", **{**WIDE, "max_position_embeddings": 12, "rows": (24, 5)}),
     llama("rope-llama3", "llama3 scaling, some frequencies kept, some blended, some divided",
           {"rope default": other("default", rope_theta=500.0), "rope linear": other("linear", factor=8.0, rope_theta=500.0)},
           scaled("llama3", 16, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0), rope_theta=500.0, **WIDE),

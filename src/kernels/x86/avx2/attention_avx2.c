@@ -1,11 +1,11 @@
 /* attention_avx2.c - attention over a paged cache, keys in lanes.
  *
  * A layer's part of a page holds, for one key/value head after the other:
- *   keys    [k_dim][64] turned: one lane of all 64 keys lies together, so scores need no sum across lanes.
+ *   keys    [k_dim][64] transposed: one lane of all 64 keys lies together, so scores need no sum across lanes.
  *           Q8_0: scales f16 [k_dim/32][64], then codes [k_dim][64]
  *   values  [64][v_dim] as rows of the cache's type
  *
- * A page is turned into float32 once for all queries of a tile. Per query: 64 scores, their maximum, e^(score - maximum),
+ * A page is transposed into float32 once for all queries of a tile. Per query: 64 scores, their maximum, e^(score - maximum),
  * their sum as a tree, then the values in rising order. What a query gives depends on nothing else. */
 #include <immintrin.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void store_key_q8(uint8_t *keys, uint32_t slot, const float *k, uint32_t 
     }
 }
 
-/* Eight rows of eight turned. */
+/* Eight rows of eight transposed. */
 static void turn_8x8(float *out, uint64_t stride, const float *in, uint64_t in_stride)
 {
     __m256 a[8], b[8];
@@ -106,12 +106,12 @@ static void store_lanes(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t ro
 /* Eight lanes of eight keys, in F16. */
 static void store_8x8(uint8_t *keys, uint32_t lane, uint32_t slot, const float *k, uint64_t stride)
 {
-    float turned[64];
+    float transposed[64];
 
-    turn_8x8(turned, 8, k, stride);
+    turn_8x8(transposed, 8, k, stride);
     for (uint32_t i = 0; i < 8; i++)
         _mm_storeu_si128((void *)(keys + 2 * ((uint64_t)(lane + i) * LM_PAGE + slot)),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(turned + 8 * i), 0));
+                         _mm256_cvtps_ph(_mm256_loadu_ps(transposed + 8 * i), 0));
 }
 
 /* All rows of a lane lie together, often in lines that another worker writes to as well: eight rows of F16 visit them once. */
@@ -177,7 +177,7 @@ static void load_keys(const lm_kv_shape *kv, const uint8_t *keys, float *out)
     }
 }
 
-/* Values [from, to) as rows; those of MLA are turned back out of the keys. */
+/* Values [from, to) as rows; those of MLA are transposed back out of the keys. */
 static void load_values(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, const workspace *w)
 {
     uint64_t bytes = row_bytes(kv, kv->v_dim);
@@ -297,8 +297,8 @@ static void raise_max(running *s, float max, float *out, uint32_t width)
 }
 
 /* out += sum of p[j] * values[j] over 8 * vectors lanes, j rising. */
-static inline __attribute__((always_inline)) void add_values(float *out, const float *p, const float *values,
-                                                             uint32_t width, sight see, const int vectors)
+static inline __attribute__((always_inline)) void
+add_values(float *out, const float *p, const float *values, uint32_t width, sight see, const int vectors)
 {
     __m256 acc[8];
 
@@ -372,19 +372,19 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
 }
 
 /* What a query has of one more range. */
-static void join(running *s, float *out, const running *part, const float *values, uint32_t width)
+static void join(running *s, float *out, const running *partial, const float *values, uint32_t width)
 {
-    float max = s->max > part->max ? s->max : part->max;
-    __m256 shrink = vec_exp(vec_set(s->max - max)), shrink_part = vec_exp(vec_set(part->max - max));
+    float max = s->max > partial->max ? s->max : partial->max;
+    __m256 shrink = vec_exp(vec_set(s->max - max)), shrink_partial = vec_exp(vec_set(partial->max - max));
     uint32_t i = 0;
 
     s->max = max;
-    s->sum = s->sum * _mm256_cvtss_f32(shrink) + part->sum * _mm256_cvtss_f32(shrink_part);
+    s->sum = s->sum * _mm256_cvtss_f32(shrink) + partial->sum * _mm256_cvtss_f32(shrink_partial);
     for (; i + 8 <= width; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_fmadd_ps(_mm256_loadu_ps(values + i), shrink_part,
+        _mm256_storeu_ps(out + i, _mm256_fmadd_ps(_mm256_loadu_ps(values + i), shrink_partial,
                                                   _mm256_mul_ps(_mm256_loadu_ps(out + i), shrink)));
     if (i < width)
-        vec_store_tail(out + i, width - i, _mm256_fmadd_ps(vec_load_tail(values + i, width - i), shrink_part,
+        vec_store_tail(out + i, width - i, _mm256_fmadd_ps(vec_load_tail(values + i, width - i), shrink_partial,
                                                            _mm256_mul_ps(vec_load_tail(out + i, width - i), shrink)));
 }
 

@@ -58,17 +58,17 @@ static inline void raise_max(running *s, float max, float *out, uint32_t width)
 }
 
 /* What a query has of one more range. */
-static inline void join(running *s, float *out, const running *part, const float *values, uint32_t width)
+static inline void join(running *s, float *out, const running *partial, const float *values, uint32_t width)
 {
-    float max = s->max > part->max ? s->max : part->max;
-    __m512 shrink = vec512_exp(_mm512_set1_ps(s->max - max)), shrink_part = vec512_exp(_mm512_set1_ps(part->max - max));
+    float max = s->max > partial->max ? s->max : partial->max;
+    __m512 shrink = vec512_exp(_mm512_set1_ps(s->max - max)), shrink_partial = vec512_exp(_mm512_set1_ps(partial->max - max));
 
     s->max = max;
-    s->sum = s->sum * _mm512_cvtss_f32(shrink) + part->sum * _mm512_cvtss_f32(shrink_part);
+    s->sum = s->sum * _mm512_cvtss_f32(shrink) + partial->sum * _mm512_cvtss_f32(shrink_partial);
     for (uint32_t i = 0; i < width; i += 16) {
         __mmask16 lanes = vec512_lanes(width - i);
         __m512 y = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, out + i), shrink);
-        _mm512_mask_storeu_ps(out + i, lanes, _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, values + i), shrink_part, y));
+        _mm512_mask_storeu_ps(out + i, lanes, _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, values + i), shrink_partial, y));
     }
 }
 

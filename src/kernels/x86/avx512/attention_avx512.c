@@ -1,6 +1,6 @@
 /* attention_avx512.c - attention over the pages of attention_avx2.c, sixteen lanes at a time.
  *
- * Up to four query heads of a row go through a page together: each load of a key or value serves all of them. A page is turned
+ * Up to four query heads of a row go through a page together: each load of a key or value serves all of them. A page is transposed
  * into float32 once where many queries use it, and read as it is stored where few do; both give the same bits. Per query: 64
  * scores, their maximum, e^(score - maximum), their sum as a tree, then the values in rising order. What a query gives depends
  * on nothing else. */
@@ -20,7 +20,7 @@ enum { TILE = 32, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
 /* Where a head's part of a page lies. */
 typedef struct page_part {
     const uint8_t *keys, *values;    /* as stored */
-    bool turned;                     /* both are in the workspace as float32 */
+    bool transposed;                 /* both are in the workspace as float32 */
     uint32_t start;                  /* position of its first key */
     ahead *next;
 } page_part;
@@ -165,7 +165,7 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++)
             s[h][v] = _mm512_setzero_ps();
-    if (page->turned)
+    if (page->transposed)
         dots_half(load_f32, q, (const void *)w->keys, dim, heads, half, page->next, s);
     else
         dots_half(load_f16, q, page->keys, dim, heads, half, page->next, s);
@@ -193,7 +193,7 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
             _mm512_store_ps(w->p + h * LM_PAGE + 16 * v, s[h][v]);
         state[h].sum += vec512_sum(_mm512_add_ps(_mm512_add_ps(s[h][0], s[h][1]), _mm512_add_ps(s[h][2], s[h][3])));
     }
-    if (page->turned)
+    if (page->transposed)
         weighted_values(load_f32, out, w->p, (const void *)w->values, width, see, heads, page->next);
     else
         weighted_values(load_f16, out, w->p, page->values, width, see, heads, page->next);
@@ -231,8 +231,8 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
     if (!any_sees(a, page.start, &least, &most))
         return;
     page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head, &page.values);
-    page.turned = a->rows > FEW || a->kv->type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;
-    if (page.turned)
+    page.transposed = a->rows > FEW || a->kv->type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;
+    if (page.transposed)
         lm_attention_turn_avx2(a->kv, page.keys, page.values, least, most, w->keys, w->values);
     for (uint32_t r = 0; r < a->rows; r++)
         if (sees(a, a->position + r, page.start, &see))

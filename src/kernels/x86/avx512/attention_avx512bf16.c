@@ -22,7 +22,7 @@ enum { TILE = 32, VECTORS = LM_PAGE / 16, PAIRS = LM_PAGE / 2, HEADS = 4 };     
 typedef struct workspace {
     uint32_t *keys, *values, *q, *p;
     running  *states;
-    float    *part, *float_keys, *float_values;
+    float    *partial, *float_keys, *float_values;
 } workspace;
 
 static uint32_t pairs_of(uint32_t dim)
@@ -47,7 +47,7 @@ static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scrat
     w.q = take(scratch, bytes, TILE * group * pairs * 4);
     w.p = take(scratch, bytes, HEADS * PAIRS * 4);
     w.states = take(scratch, bytes, 2 * TILE * (uint64_t)group * sizeof(running));
-    w.part = take(scratch, bytes, TILE * (uint64_t)group * kv->v_dim * sizeof(float));
+    w.partial = take(scratch, bytes, TILE * (uint64_t)group * kv->v_dim * sizeof(float));
     w.float_keys = take(scratch, bytes, kv->k_dim * floats);
     w.float_values = take(scratch, bytes, kv->v_dim * floats);
     return w;

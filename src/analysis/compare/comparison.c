@@ -1,0 +1,326 @@
+/* comparison.c - which facts are laid side by side. */
+#include "analysis/compare/comparison.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/facts/figure.h"
+#include "base/alloc.h"
+#include "base/error.h"
+
+/* ---- words that follow from facts ---- */
+
+/* NULL: no words, but the fact at the row's path. "": neither, as this model has no such thing. */
+typedef const char *lm_worder(lm_comparison *c, size_t i);
+
+static const char *say_heads(lm_comparison *c, size_t i)
+{
+    uint64_t q = lm_compare_count(c, i, "attention.heads"), kv = lm_compare_count(c, i, "attention.kv_heads");
+
+    if (!q)
+        return NULL;
+    if (lm_compare_fact(c, i, "attention.latent"))
+        return lm_compare_keep(c, "%" PRIu64, lm_compare_count(c, i, "attention.latent.heads"));
+    return q == kv ? lm_compare_keep(c, "%" PRIu64, q) : lm_compare_keep(c, "%" PRIu64 ":%" PRIu64, q, kv);
+}
+
+/* Heads of keys and values: a latent is none of them. */
+static const char *say_kv_heads(lm_comparison *c, size_t i)
+{
+    if (!lm_compare_fact(c, i, "attention.latent"))
+        return NULL;
+    return lm_compare_keep(c, _("latent of %" PRIu64), lm_compare_count(c, i, "attention.latent.cached"));
+}
+
+static const char *say_head_dim(lm_comparison *c, size_t i)
+{
+    uint64_t k = lm_compare_count(c, i, "attention.head_dim"), v = lm_compare_count(c, i, "attention.value_dim");
+
+    if (lm_compare_fact(c, i, "attention.latent")) {
+        k = lm_compare_count(c, i, "attention.latent.qk_dim");
+        v = lm_compare_count(c, i, "attention.latent.v_dim");
+    }
+    return k == v ? NULL : lm_compare_keep(c, "qk %" PRIu64 ", v %" PRIu64, k, v);
+}
+
+static const char *say_active(lm_comparison *c, size_t i)
+{
+    return lm_compare_count(c, i, "parameters.active") == lm_compare_count(c, i, "parameters.total") ? "" : NULL;
+}
+
+static const char *say_window(lm_comparison *c, size_t i)
+{
+    uint64_t some = lm_compare_count(c, i, "attention.windowed_layers"), full = lm_compare_count(c, i, "attention.full_layers");
+    char     figure[LM_FIG];
+
+    if (!some)
+        return "";
+    if (!full)
+        return NULL;
+    return lm_compare_keep(c, _("%s in %" PRIu64 " of %" PRIu64 " layers"),
+                           lm_fig_count(figure, lm_compare_count(c, i, "attention.window")), some, some + full);
+}
+
+static const char *say_applied(lm_comparison *c, size_t i)
+{
+    switch (c->traits[i].position) {
+    case LM_POSITION_ROTARY:
+        return lm_compare_keep(c, _("%s%s rotated in each layer"), lm_compare_text(c, i, "rope.applied_to[0]"),
+                               lm_compare_text(c, i, "rope.applied_to[1]"));
+    case LM_POSITION_ALIBI:
+        return N_("bias on the scores");
+    default:
+        return c->traits[i].position == LM_POSITION_NONE ? NULL : N_("added to the embedding");
+    }
+}
+
+static const char *say_relative(lm_comparison *c, size_t i)
+{
+    lm_position_kind p = c->traits[i].position;
+
+    if (p == LM_POSITION_ROTARY || p == LM_POSITION_ALIBI)
+        return N_("yes");
+    return p == LM_POSITION_NONE ? NULL : N_("no");
+}
+
+static const char *say_beyond(lm_comparison *c, size_t i)
+{
+    const lm_traits *t = &c->traits[i];
+
+    if (lm_compare_truth(c, i, "architecture.context_is_hard"))
+        return N_("impossible: no such positions");
+    if (t->position == LM_POSITION_ALIBI)
+        return N_("designed for it");
+    if (t->position != LM_POSITION_ROTARY)
+        return N_("poor");
+    return t->rope->stored_divisors || t->rope->type != LM_ROPE_DEFAULT ? N_("by scaling, as trained") : N_("poor without scaling");
+}
+
+static const char *say_experts(lm_comparison *c, size_t i)
+{
+    uint64_t n = lm_compare_count(c, i, "mlp.experts");
+
+    return n ? lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64), lm_compare_count(c, i, "mlp.experts_per_token"), n) : NULL;
+}
+
+static const char *say_norm_bias(lm_comparison *c, size_t i)
+{
+    return lm_compare_truth(c, i, "architecture.norm_bias") ? N_("yes") : N_("no");
+}
+
+static const char *say_block(lm_comparison *c, size_t i)
+{
+    if (lm_compare_truth(c, i, "architecture.parallel_blocks"))
+        return "x + attention(N(x)) + mlp(N(x))";
+    return lm_norm_form(c->traits[i].norm_position);
+}
+
+/* ---- the rows ---- */
+
+typedef struct row_def { const char *label, *path; lm_worder *word; const char *rule; } row_def;
+typedef struct section_def { const char *name, *title, *output, *summary; const row_def *rows; } section_def;
+
+static const row_def specification[] = {
+    { N_("parameters"), "parameters.total", NULL, NULL }, { N_("active per token"), "parameters.active", say_active, NULL },
+    { N_("layers"), "architecture.layers", NULL, NULL }, { N_("width"), "architecture.hidden", NULL, NULL },
+    { N_("query heads"), "attention.heads", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", say_kv_heads, NULL },
+    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("head width"), "attention.head_dim", say_head_dim, NULL },
+    { N_("MLP width"), "mlp.intermediate", NULL, NULL }, { N_("MLP expansion"), "mlp.expansion", NULL, NULL },
+    { N_("experts per token"), NULL, say_experts, NULL }, { N_("vocabulary"), "architecture.vocabulary", NULL, NULL },
+    { N_("context"), "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def embedding[] = {
+    { N_("vocabulary"), "architecture.vocabulary", NULL, NULL }, { N_("width"), "architecture.hidden", NULL, NULL },
+    { N_("embedding parameters"), "parameters.embedding", NULL, NULL }, { N_("head tied to it"), "architecture.tied", NULL, NULL },
+    { N_("head parameters"), "parameters.head", NULL, NULL }, { N_("share of the embedding"), "parameters.shares.embedding", NULL, NULL },
+    { NULL, NULL, NULL, NULL },
+};
+static const row_def attention[] = {
+    { N_("attention type"), "attention.type", NULL, NULL }, { N_("query heads"), "attention.heads", NULL, NULL },
+    { N_("key/value heads"), "attention.kv_heads", say_kv_heads, NULL }, { N_("head width"), "attention.head_dim", say_head_dim, NULL },
+    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("window"), "attention.window", say_window, NULL },
+    { N_("reach"), "attention.reach", NULL, NULL }, { N_("biases of Q, K, V"), "architecture.qkv_bias", NULL, NULL },
+    { N_("bias of the output"), "architecture.attention_output_bias", NULL, NULL },
+    { N_("norms of Q and K"), "architecture.qk_norm", NULL, NULL },
+    { NULL, NULL, NULL, NULL },
+};
+static const row_def position[] = {
+    { N_("position method"), "architecture.position", NULL, NULL }, { N_("position applied"), NULL, say_applied, NULL },
+    { N_("relative positions"), NULL, say_relative, N_("scores of rotary and ALiBi positions depend on distances") },
+    { N_("beyond what was trained"), NULL, say_beyond, N_("method, scaling and whether positions end") },
+    { N_("rotary base"), "rope.base", NULL, NULL }, { N_("dimensions rotated"), "rope.dim", NULL, NULL }, { N_("rotary scaling"), "rope.scaling", NULL, NULL },
+    { N_("scaling factor"), "rope.factor", NULL, NULL }, { N_("trained positions"), "rope.original_context", NULL, NULL },
+    { N_("context"), "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def mlp[] = {
+    { N_("MLP type"), "mlp.type", NULL, NULL }, { N_("activation"), "mlp.activation", NULL, NULL }, { N_("MLP matrices"), "mlp.matrices", NULL, NULL },
+    { N_("MLP width"), "mlp.intermediate", NULL, NULL }, { N_("MLP expansion"), "mlp.expansion", NULL, NULL },
+    { N_("expert width"), "mlp.expert_width", NULL, NULL }, { N_("experts per token"), NULL, say_experts, NULL },
+    { N_("MLP biases"), "architecture.mlp_bias", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def norm[] = {
+    { N_("norm type"), "architecture.norm", NULL, NULL }, { N_("norm position"), "architecture.norm_position", NULL, NULL },
+    { N_("block"), NULL, say_block, NULL }, { N_("norm bias"), NULL, say_norm_bias, NULL }, { N_("norm epsilon"), "architecture.norm_eps", NULL, NULL },
+    { N_("norms"), "architecture.norms", NULL, NULL }, { N_("final norms"), "architecture.final_norms", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def parameters[] = {
+    { N_("embedding"), "parameters.embedding", NULL, NULL }, { N_("attention"), "parameters.attention", NULL, NULL },
+    { N_("mlp"), "parameters.mlp", NULL, NULL }, { N_("norms"), "parameters.norm", NULL, NULL }, { N_("head"), "parameters.head", NULL, NULL },
+    { N_("total"), "parameters.total", NULL, NULL }, { N_("if the head were untied"), "parameters.untied_total", NULL, NULL },
+    { N_("active per token"), "parameters.active", say_active, NULL }, { N_("share of attention"), "parameters.shares.attention", NULL, NULL },
+    { N_("share of the MLP"), "parameters.shares.mlp", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def cache[] = {
+    { N_("values cached per token"), "kv.elements_per_token", NULL, NULL }, { N_("in the first layer"), "kv.elements_per_layer[0]", NULL, NULL },
+    { N_("bytes per token"), "kv.bytes_per_token", NULL, NULL }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes", NULL, NULL },
+    { N_("cache, whole context"), "kv.bytes_at_context", NULL, NULL }, { N_("saved against MHA"), "kv.mha.saved", NULL, NULL },
+    { NULL, NULL, NULL, NULL },
+};
+static const row_def compute[] = {
+    { N_("operations per token"), "flops.per_token_matmul", NULL, NULL }, { N_("of which the head"), "flops.head", NULL, NULL },
+    { N_("more per key"), "flops.per_context_token", NULL, NULL },
+    { N_("more per key, windows full"), "flops.per_context_token_past_windows", NULL, NULL }, { N_("a token at 4,096"), "flops.at[4096].total", NULL, NULL },
+    { N_("a prompt of 512"), "flops.prefill_of[512].total", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def memory[] = {
+    { N_("weights as f32"), "weights.as.f32.bytes", NULL, NULL }, { N_("weights as f16"), "weights.as.f16.bytes", NULL, NULL },
+    { N_("weights as Q8_0"), "weights.as.Q8_0.bytes", NULL, NULL }, { N_("weights as Q4_K_M"), "weights.as.Q4_K_M.bytes", NULL, NULL },
+    { N_("pages of the cache"), "memory.kv", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+static const row_def summary[] = {
+    { N_("parameters"), "parameters.total", NULL, NULL }, { N_("layers"), "architecture.layers", NULL, NULL },
+    { N_("width"), "architecture.hidden", NULL, NULL }, { N_("attention"), "architecture.attention", NULL, NULL },
+    { N_("heads"), NULL, say_heads, NULL }, { N_("position"), "architecture.position", NULL, NULL }, { N_("MLP"), "architecture.mlp", NULL, NULL },
+    { N_("norm"), "architecture.norm", NULL, NULL }, { N_("norm position"), "architecture.norm_position", NULL, NULL },
+    { N_("vocabulary"), "architecture.vocabulary", NULL, NULL }, { N_("context"), "architecture.context", NULL, NULL },
+    { N_("tied"), "architecture.tied", NULL, NULL }, { NULL, NULL, NULL, NULL },
+};
+
+static const section_def defs[] = {
+    { "specification", N_("Specification"), "O-10, O-11", N_("sizes, and by how much they differ"), specification },
+    { "embedding", N_("Embedding and head"), "O-22", N_("vocabulary, width, tying"), embedding },
+    { "attention", N_("Attention"), "O-23", N_("heads, windows, biases"), attention },
+    { "position", N_("Positions"), "O-24", N_("method, scaling, what lies beyond"), position },
+    { "mlp", N_("MLP"), "O-25", N_("type, activation, width, experts"), mlp },
+    { "norm", N_("Norms and blocks"), "O-26, O-27", N_("type, place, the form of a block"), norm },
+    { "parameters", N_("Parameters"), "O-12", N_("by part"), parameters },
+    { "kv", N_("Cache"), "O-17", N_("values and bytes, of a token and of a context"), cache },
+    { "flops", N_("Compute"), "O-18", N_("operations of a token and of a prompt"), compute },
+    { "memory", N_("Memory"), "O-21", N_("weights by precision, cache"), memory },
+    { "summary", N_("Summary"), "O-28", N_("twelve features of each"), summary },
+};
+
+enum { SECTIONS = sizeof defs / sizeof *defs };
+
+const char *lm_compare_view(size_t i, const char **what)
+{
+    static const struct { const char *name, *summary; } more[] = {
+        { "reading", N_("what the differences mean") }, { "timeline", N_("in the order of publication") },
+        { "trends", N_("who was first with what") }, { "history", N_("timeline and trends") }, { "all", N_("everything") },
+    };
+    if (i < SECTIONS) {
+        if (what)
+            *what = defs[i].summary;
+        return defs[i].name;
+    }
+    if (i - SECTIONS >= sizeof more / sizeof *more)
+        return NULL;
+    if (what)
+        *what = more[i - SECTIONS].summary;
+    return more[i - SECTIONS].name;
+}
+
+/* ---- values ---- */
+
+static bool equal(const lm_compared *a, const lm_compared *b)
+{
+    if (a->word || b->word)
+        return a->word && b->word && strcmp(a->word, b->word) == 0;
+    if (!a->fact || !b->fact)
+        return a->fact == b->fact;
+    if (a->fact->kind != b->fact->kind)
+        return false;
+    switch (a->fact->kind) {
+    case LM_FACT_BOOL:
+        return a->fact->truth == b->fact->truth;
+    case LM_FACT_COUNT:
+        return a->fact->count == b->fact->count;
+    case LM_FACT_NUMBER:
+        return !(a->fact->number < b->fact->number) && !(b->fact->number < a->fact->number);
+    case LM_FACT_TEXT:
+        return strcmp(a->fact->text, b->fact->text) == 0;
+    default:
+        return true;
+    }
+}
+
+/* A model that has no such positions. */
+static bool ends_before(const lm_comparison *c, size_t i, uint64_t context)
+{
+    return lm_compare_truth(c, i, "architecture.context_is_hard") && lm_compare_count(c, i, "architecture.context") < context;
+}
+
+/* A row that no model has anything to say about is left out. */
+static void add_row(lm_comparison *c, const row_def *d)
+{
+    lm_comparison_row *r   = &c->rows[c->n_rows];
+    bool               any = false;
+
+    *r = (lm_comparison_row){ .label = d->label, .path = d->path, .rule = d->rule, .same = true };
+    for (size_t i = 0; i < c->n; i++) {
+        const char *word = d->word ? d->word(c, i) : NULL;
+        if (word && *word)
+            r->value[i].word = word;
+        else if (!word && d->path && !(strstr(d->path, "[4096]") && ends_before(c, i, 4096)))
+            r->value[i].fact = lm_compare_fact(c, i, d->path);
+        any |= r->value[i].word || r->value[i].fact;
+        r->same &= equal(&r->value[0], &r->value[i]);
+    }
+    c->n_rows += any;
+}
+
+void lm_compare_rows(lm_comparison *c)
+{
+    for (size_t s = 0; s < SECTIONS; s++) {
+        c->sections[c->n_sections++] = (lm_comparison_section){ defs[s].name, defs[s].title, defs[s].output, c->n_rows, 0 };
+        for (const row_def *d = defs[s].rows; d->label; d++)
+            add_row(c, d);
+        c->sections[c->n_sections - 1].end = c->n_rows;
+    }
+}
+
+/* ---- the whole ---- */
+
+lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e)
+{
+    if (n < 1 || n > LM_COMPARED)
+        return lm_fail(e, LM_USAGE, "compare", LM_NO_OFFSET, "%zu models given; 1 to %d can be compared", n, LM_COMPARED);
+    lm_comparison *c = lm_alloc_zero(1, sizeof *c);
+    if (!c)
+        return lm_fail_memory(e, "comparison", sizeof *c);
+    c->models = models;
+    c->n      = n;
+    for (size_t i = 0; i < n; i++) {
+        c->name[i] = lm_compare_text(c, i, "model.name");
+        lm_find_traits(models[i]->ledger, &c->traits[i]);
+    }
+    lm_compare_rows(c);
+    lm_compare_readings(c);
+    lm_compare_events(c);
+    if (c->failed) {
+        lm_comparison_free(c);
+        return lm_fail_memory(e, "comparison", 0);
+    }
+    *out = c;
+    return LM_OK;
+}
+
+void lm_comparison_free(lm_comparison *c)
+{
+    if (c)
+        lm_arena_free(&c->arena);
+    lm_free(c);
+}

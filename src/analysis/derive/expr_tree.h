@@ -1,0 +1,22 @@
+/* expr_tree.h - how expressions are held: sums and products of any number of terms, so that a + b + c is one of them. */
+#ifndef LM_ANALYSIS_EXPR_TREE_H
+#define LM_ANALYSIS_EXPR_TREE_H
+
+#include "analysis/derive/expr.h"
+
+typedef enum lm_expr_kind { LM_X_NUMBER, LM_X_SYMBOL, LM_X_SUM, LM_X_PRODUCT, LM_X_POWER, LM_X_SQRT, LM_X_LN, LM_X_MIN } lm_expr_kind;
+
+typedef struct lm_term {
+    const lm_expr  *x;
+    bool            inverse;     /* subtracted; divided by */
+    struct lm_term *next;
+} lm_term;
+
+struct lm_expr {
+    lm_expr_kind kind;
+    lm_quantity  value;          /* of NUMBER */
+    lm_symbol   *symbol;
+    lm_term     *terms;          /* of the others: of POWER base and exponent */
+};
+
+#endif

@@ -1,0 +1,36 @@
+/* diagram.h - diagrams of a model: what draws each, and what it is told. */
+#ifndef LM_ANALYSIS_DIAGRAM_H
+#define LM_ANALYSIS_DIAGRAM_H
+
+#include "analysis/draw/graph.h"
+#include "lamina/explain.h"
+
+typedef struct lm_drawing {
+    lm_facts                 *f;
+    const lm_explain_options *o;
+    const char               *name;      /* what a reader who cannot see it is told */
+    bool                      mermaid, svg;
+    bool                      alone;     /* SVG: a file of its own */
+    lm_text                   *out;
+    const char               *missing;   /* why there is nothing to draw; NULL: it was drawn */
+    const lm_graph           *graph;     /* that was drawn; NULL: it is no graph */
+} lm_drawing;
+
+typedef void lm_draw(lm_drawing *d);
+lm_draw lm_draw_flow, lm_draw_layer, lm_draw_end_to_end, lm_draw_attention, lm_draw_mlp, lm_draw_moe, lm_draw_residual,
+    lm_draw_heads, lm_draw_mla, lm_draw_rope, lm_draw_spectrum, lm_draw_norm, lm_draw_cache, lm_draw_window, lm_draw_kv_growth,
+    lm_draw_memory_growth, lm_draw_flops_growth, lm_draw_roofline;
+
+/* A diagram in all its forms: characters, Mermaid, and where it is one the graph, which lives as long as the facts. Errors as of
+ * lm_diagram. */
+lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *text, lm_text *mermaid,
+                           const lm_graph **graph, lm_error *e);
+
+/* A diagram by its name, as part of a page: `title` is read aloud in its place. False when there is no such diagram or the model
+ * has no such part; nothing is appended then. */
+bool lm_diagram_svg(lm_facts *f, const char *name, const char *title, const lm_explain_options *o, lm_text *out);
+
+/* A graph in the form that is asked for. */
+void lm_draw_graph(lm_drawing *d, const lm_graph *g);
+
+#endif

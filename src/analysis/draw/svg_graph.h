@@ -1,0 +1,11 @@
+/* svg_graph.h - graphs as SVG. */
+#ifndef LM_ANALYSIS_SVG_GRAPH_H
+#define LM_ANALYSIS_SVG_GRAPH_H
+
+#include "analysis/draw/graph.h"
+#include "analysis/draw/svg.h"
+
+/* Appended; from top to bottom whatever the graph asks for, so that it fits a page. False when out of memory. */
+bool lm_svg_graph(const lm_graph *g, const char *name, bool alone, lm_text *out);
+
+#endif

@@ -1,0 +1,17 @@
+/* svg_parts.h - drawings that are no graphs, as SVG; appended. */
+#ifndef LM_ANALYSIS_SVG_PARTS_H
+#define LM_ANALYSIS_SVG_PARTS_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+
+/* Query heads and the groups in which they read keys and values; `groups` divides `heads`. */
+typedef struct lm_sharing { const char *title; uint64_t heads, groups; } lm_sharing;
+
+void lm_svg_heads(const lm_sharing *kinds, size_t n, const char *name, bool alone, lm_text *out);
+
+/* The cache after each of n tokens, `bytes` more with each. */
+void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const char *name, bool alone, lm_text *out);
+
+#endif

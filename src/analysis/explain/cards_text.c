@@ -1,0 +1,488 @@
+/* cards_text.c - the cards. Judgements here are qualitative and shown as such; numbers come from derivations. */
+#include <string.h>
+
+#include "analysis/explain/cards.h"
+#include "analysis/facts/forms.h"
+
+/* ---- who has it, read off the program ---- */
+
+static bool uses_groups(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->attention && !t->latent && t->attention->attention.spec.n_kv_heads < t->attention->attention.spec.n_heads;
+}
+
+static bool uses_latent(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->latent;
+}
+
+static bool uses_rope(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->rotary;
+}
+
+static bool uses_windows(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->n_windows > 0;
+}
+
+static bool uses_alibi(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->alibi;
+}
+
+static bool uses_gate(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->glu != NULL;
+}
+
+static bool uses_experts(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->experts != NULL;
+}
+
+static bool ties(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->tied;
+}
+
+static bool normalises(const lm_program *p, const lm_traits *t)
+{
+    (void)p;
+    return t->norm != NULL;
+}
+
+/* ---- formulas that differ between models ---- */
+
+static const lm_form_words residual_words = {
+    .token = "E[token]", .position = "P[position]", .sine = "P[position]", .norm = "Norm", .first_norm = "Norm",
+    .attention = "Attention", .mlp = "MLP", .times = " · ",
+};
+
+static const lm_form_words residual_latex = {
+    .token = "E[t]", .position = "P[p]", .sine = "P[p]", .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
+    .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
+};
+
+/* The sums of the first layer, each from the stream as it enters. */
+static void read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_value at[LM_MOST_STREAMS];
+
+    if (!l->program->n_layers)
+        return;
+    uint32_t n = lm_streams_of(l, 0, at);
+    lm_text_add_str(unicode, "x₀ = ");
+    lm_text_add_str(latex, "x_0 = ");
+    lm_put_form(l, &residual_words, at[0], LM_NONE, "", unicode);
+    lm_put_form(l, &residual_latex, at[0], LM_NONE, "", latex);
+    for (uint32_t i = 1; i < n; i++) {
+        lm_text_add_str(unicode, ";   x ← ");
+        lm_text_add_str(latex, ",\\quad x \\leftarrow ");
+        lm_put_form(l, &residual_words, at[i], at[i - 1], "x", unicode);
+        lm_put_form(l, &residual_latex, at[i], at[i - 1], "x", latex);
+    }
+}
+
+/* ---- the cards ---- */
+
+static const lm_card cards[] = {
+    {
+        .topic = "params",
+        .title = N_("Parameters"),
+        .summary = N_("every matrix, counted"),
+        .what = N_("The numbers that training has set: one table of token embeddings, in each layer the matrices of attention and "
+                "MLP and the "
+                "weights of the norms, and the head. Each is stored once, also where two operations read it."),
+        .formulas = { { N_("N = V·D + Σ layers (attention + MLP + norms) + final norm + head"),
+                        "N = V D + \\sum_{\\ell=1}^{L} \\left(N_{attn} + N_{mlp} + N_{norm}\\right) + N_{final} + N_{head}" } },
+        .derive = lm_derive_parameters,
+        .why = { N_("The count decides how much memory the weights take and, with it, how fast a memory-bound machine can "
+                 "generate.") },
+        .costs = { N_("Totals in papers and names are rounded, and differ in whether embeddings or a tied head are counted.") },
+        .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361" },
+        .example = "llama-3.2-3b",
+    },
+    {
+        .topic = "kv",
+        .title = N_("The key/value cache"),
+        .summary = N_("what is kept of every earlier token, in bytes"),
+        .what = N_("Each layer keeps the keys and values of every earlier token, so that a new token costs one row, not a whole "
+                "pass."),
+        .formulas = { { N_("bytes = 2 · L · G · K · bytes per value · tokens"),
+                        "\\text{bytes} = 2 \\cdot L \\cdot G \\cdot K \\cdot b \\cdot S" } },
+        .derive = lm_derive_kv,
+        .diagram = "cache",
+        .why = { N_("Keys and values of a token never change once computed: attention is causal. Keeping them turns a quadratic "
+                 "number of rows into a linear one.") },
+        .gains = { N_("Generation costs one row of products for each token, whatever came before.") },
+        .costs = { N_("Memory grows with every token of every sequence; at long contexts it can exceed the weights."),
+                   N_("Each step reads the whole cache: generation at long contexts is bound by memory bandwidth.") },
+        .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102",
+                     "Kwon et al., Efficient Memory Management for LLM Serving with PagedAttention, arXiv 2309.06180" },
+        .example = "llama-3.2-3b",
+    },
+    {
+        .topic = "flops",
+        .title = N_("Operations of one token"),
+        .summary = N_("what one token costs to compute"),
+        .what = N_("A product of a row with an in × out matrix is in · out multiply-adds, 2 FLOPs each. Scores cost more with "
+                "every token of "
+                "context. Looking a row up in a table is none."),
+        .formulas = { { N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · (K + K) · L · tokens"),
+                        "\\text{FLOPs} = 2 \\sum_{W} d_{in} d_{out} + 2 \\cdot H \\cdot 2K \\cdot L \\cdot S" } },
+        .derive = lm_derive_flops,
+        .why = { N_("Reading a prompt is bound by these; generating usually is not: there the bytes that are read decide.") },
+        .costs = { N_("The rule of thumb 2 · N counts look-ups as products and leaves the scores out.") },
+        .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361" },
+        .example = "llama-3.2-3b",
+    },
+    {
+        .topic = "gqa",
+        .title = N_("Grouped-query attention"),
+        .summary = N_("several query heads share a key/value head"),
+        .what = N_("H query heads read only G key/value heads: query head i uses key/value head ⌊i / (H/G)⌋. G = H is multi-head "
+                "attention (MHA), G = 1 multi-query "
+                "attention (MQA)."),
+        .formulas = { { N_("head i: softmax(qᵢ · k_gᵀ / √K) · v_g,  g = ⌊i · G / H⌋"),
+                        "\\text{head}_i = \\text{softmax}\\left(\\frac{q_i k_{g(i)}^{\\top}}{\\sqrt{K}}\\right) "
+                        "v_{g(i)},\\quad g(i) = \\left\\lfloor \\frac{i\\,G}{H} \\right\\rfloor" },
+                      { N_("attention weights = D · (H·K) · (2 + 2 / group)"),
+                        "N_{attn} = D \\cdot (H K) \\cdot \\left(2 + \\frac{2}{H/G}\\right)" } },
+        .derive = lm_derive_gqa,
+        .diagram = "heads",
+        .why = { N_("The cache, and the bytes that each step reads of it, shrink by the group size, while every query head keeps "
+                 "its own view.") },
+        .gains = { N_("A smaller cache: longer contexts and larger batches in the same memory."),
+                   N_("Fewer weights in the key and value projections.") },
+        .costs = { N_("Heads of a group attend with the same keys: a little less expressive than MHA. How much is an empirical "
+                   "question of each model.") },
+        .sources = { "Ainslie et al., GQA, arXiv 2305.13245",
+                     "Shazeer, Fast Transformer Decoding: One Write-Head is All You Need, arXiv 1911.02150" },
+        .used = uses_groups,
+        .example = "llama-3.2-3b",
+    },
+    {
+        .topic = "mla",
+        .title = N_("Multi-head latent attention"),
+        .summary = N_("one small latent is cached in place of keys and values"),
+        .what = N_("Keys and values of all heads are made from one latent of R dimensions; only the latent is cached, and beside it "
+                "one rotated key that all heads "
+                "share. When decoding, the matrices that would expand the latent are absorbed into queries and output: scores "
+                "are taken on the latent itself."),
+        .formulas = { { "c = W_down · x;   kᵢ = [W_k,i · c ; RoPE(W_r · x)];   vᵢ = W_v,i · c",
+                        "c = W^{DKV} x,\\quad k_i = \\left[W^{UK}_i c \\,;\\, \\text{RoPE}(W^{KR} x)\\right],\\quad v_i = "
+                        "W^{UV}_i c" },
+                      { "qᵢ · (W_k,i · c) = (W_k,iᵀ · qᵢ) · c",
+                        "q_i^{\\top} (W^{UK}_i c) = \\left((W^{UK}_i)^{\\top} q_i\\right)^{\\top} c" } },
+        .derive = lm_derive_mla,
+        .diagram = "mla",
+        .why = { N_("The cache is as small as with very few key/value heads, yet every head has keys and values of its own.") },
+        .gains = { N_("A cache smaller than GQA's with eight heads, independent of the number of heads.") },
+        .costs = { N_("More arithmetic for each key: the latent is wider than a head."),
+                   N_("Rotation cannot pass through the absorbed product, so a part of the key is kept apart.") },
+        .sources = { "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434", "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },
+        .used = uses_latent,
+        .example = "deepseek-v2-lite",
+    },
+    {
+        .topic = "rope",
+        .title = N_("Rotary position embedding"),
+        .summary = N_("queries and keys are rotated by their positions"),
+        .what = N_("Pairs of dimensions of every query and key are rotated by the position times a frequency of the pair. The score of "
+                "two tokens then depends on "
+                "their contents and on how far apart they are. Values are not rotated; nothing is learned."),
+        .formulas = { { "θᵢ = base^(−2i/d)", "\\theta_i = b^{-2i/d}" },
+                      { "(x, y) → (x·cos pθᵢ − y·sin pθᵢ,  x·sin pθᵢ + y·cos pθᵢ)",
+                        "\\begin{pmatrix} x' \\\\ y' \\end{pmatrix} = \\begin{pmatrix} \\cos p\\theta_i & -\\sin p\\theta_i "
+                        "\\\\ \\sin p\\theta_i & \\cos p\\theta_i \\end{pmatrix} \\begin{pmatrix} x \\\\ y \\end{pmatrix}" },
+                      { N_("q(m) · k(n) depends on n − m only"),
+                        "\\langle R_m q, R_n k \\rangle = \\langle q, R_{n-m} k \\rangle" } },
+        .derive = lm_derive_rope,
+        .diagram = "rope",
+        .why = { N_("Attention by itself does not know order. A rotation adds it where it is used, in the scores, and makes it "
+                 "relative.") },
+        .gains = { N_("Relative positions without a table and without a limit in the weights."),
+                   N_("Contexts can be extended after training by slowing the rotation down.") },
+        .costs = { N_("Beyond the trained length quality falls unless frequencies are scaled (linear, NTK, YaRN, llama3)."),
+                   N_("Checkpoints pair dimensions in two ways; mixing them up gives plausible nonsense.") },
+        .sources = { "Su et al., RoFormer, arXiv 2104.09864",
+                     "Peng et al., YaRN, arXiv 2309.00071",
+                     "Grattafiori et al., The Llama 3 Herd of Models, arXiv 2407.21783" },
+        .used = uses_rope,
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "swa",
+        .title = N_("Sliding-window attention"),
+        .summary = N_("a token sees only the last W keys"),
+        .what = N_("In a layer with a window, position i sees key j when 0 ≤ i − j < W. What lies further back still reaches it "
+                "through the layers "
+                "below: each adds a window of reach."),
+        .formulas = { { "visible(i, j) ⇔ 0 ≤ i − j < W", "\\text{visible}(i, j) \\iff 0 \\le i - j < W" },
+                      { N_("cached positions = min(tokens, W)"), "S_{kept} = \\min(S, W)" } },
+        .derive = lm_derive_swa,
+        .diagram = "window",
+        .why = { N_("Cost and cache of a layer stop growing once the window is full.") },
+        .gains = { N_("A bounded cache: pages are given back when they have left the window.") },
+        .costs = { N_("Exact copying from beyond the window needs other layers; many models therefore mix windows with full "
+                   "attention.") },
+        .sources = { "Beltagy et al., Longformer, arXiv 2004.05150", "Jiang et al., Mistral 7B, arXiv 2310.06825" },
+        .used = uses_windows,
+        .example = "mistral-7b-v0.1",
+    },
+    {
+        .topic = "alibi",
+        .title = N_("Attention with linear biases"),
+        .summary = N_("scores lose a little for each token of distance"),
+        .what = N_("No position is added to anything: each head subtracts its slope times the distance from the score of a key."),
+        .formulas = { { "score(i, j) = qᵢ · kⱼ / √K − m_h · (i − j)",
+                        "s_{ij} = \\frac{q_i k_j^{\\top}}{\\sqrt{K}} - m_h (i - j)" },
+                      { "m_h = 2^(−8h/H),  h = 1 … H", "m_h = 2^{-8h/H}" } },
+        .derive = lm_derive_alibi,
+        .why = { N_("Nearby tokens matter more; heads with steep slopes look close, heads with flat ones look far.") },
+        .gains = { N_("No parameters; contexts longer than trained degrade gently.") },
+        .costs = { N_("Distance can only weaken a key: what is far away is hard to attend to sharply.") },
+        .sources = { "Press et al., Train Short, Test Long, arXiv 2108.12409" },
+        .used = uses_alibi,
+        .example = "mpt-7b",
+    },
+    {
+        .topic = "swiglu",
+        .title = N_("The gated MLP"),
+        .summary = N_("one branch decides how much of the other passes"),
+        .what = N_("Two products of the same input: one passes an activation and becomes a gate, the other is multiplied with it "
+                "dimension by dimension; a third "
+                "product leads back. With SiLU the gate is SwiGLU, with GELU GeGLU."),
+        .formulas = { { "down(SiLU(gate · x) ⊙ (up · x)),   SiLU(z) = z · σ(z)",
+                        "W_{down}\\left(\\text{SiLU}(W_{gate}\\,x) \\odot W_{up}\\,x\\right),\\quad \\text{SiLU}(z) = "
+                        "z\\,\\sigma(z)" } },
+        .derive = lm_derive_swiglu,
+        .diagram = "mlp",
+        .why = { N_("A gate near zero blocks a dimension, one far above it passes it through: what passes depends on the input.") },
+        .gains = { N_("Better quality for the same number of parameters in the published comparisons.") },
+        .costs = { N_("Three matrices in place of two: half as many again at equal width, which is why widths near 8/3 · D are "
+                   "common.") },
+        .sources = { "Shazeer, GLU Variants Improve Transformer, arXiv 2002.05202" },
+        .used = uses_gate,
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "moe",
+        .title = N_("Mixture of experts"),
+        .summary = N_("each token visits a few of many MLPs"),
+        .what = N_("A router scores E experts for every token; the best k run, and their results are summed with the router's "
+                "weights. Some "
+                "models add experts that every token visits."),
+        .formulas = { { "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = softmax(router · x)",
+                        "y = \\sum_{i \\in \\text{top-}k} g_i\\,E_i(x) \\;(+\\,E_{shared}(x)),\\quad g = \\text{softmax}(W_r "
+                        "x)" } },
+        .derive = lm_derive_moe,
+        .diagram = "moe",
+        .why = { N_("Capacity grows with the number of experts, arithmetic for a token only with those it visits.") },
+        .gains = { N_("Far fewer products for each token than a dense model of the same size.") },
+        .costs = { N_("All experts must be in memory."),
+                   N_("A batch visits most experts, so that large batches read nearly all weights.") },
+        .sources = { "Shazeer et al., Outrageously Large Neural Networks, arXiv 1701.06538",
+                     "Jiang et al., Mixtral of Experts, arXiv 2401.04088",
+                     "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434" },
+        .used = uses_experts,
+        .example = "mixtral-8x7b",
+    },
+    {
+        .topic = "norm",
+        .title = N_("Normalisation"),
+        .summary = N_("the stream is brought to one scale before it is used"),
+        .what = N_("RMSNorm divides a row by its root mean square and multiplies by a weight for each dimension. LayerNorm first "
+                "subtracts the mean, and may add a "
+                "bias. Pre-norm models normalise what a branch reads, post-norm models the sum behind it."),
+        .formulas = { { "RMSNorm(x) = x / √(mean(x²) + ε) ⊙ w",
+                        "\\text{RMSNorm}(x) = \\frac{x}{\\sqrt{\\frac{1}{D}\\sum_i x_i^2 + \\varepsilon}} \\odot w" },
+                      { "LayerNorm(x) = (x − mean(x)) / √(var(x) + ε) ⊙ w + b",
+                        "\\text{LayerNorm}(x) = \\frac{x - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} \\odot w + b" } },
+        .derive = lm_derive_norm,
+        .diagram = "norm",
+        .why = { N_("The stream grows with every layer; without a norm the products would see ever larger inputs.") },
+        .gains = { N_("RMSNorm needs one pass less and no bias."), N_("Pre-norm leaves a clean path for gradients through the sums.") },
+        .costs = { N_("Pre-norm needs one more norm before the head.") },
+        .sources = { "Zhang & Sennrich, Root Mean Square Layer Normalization, arXiv 1910.07467",
+                     "Ba et al., Layer Normalization, arXiv 1607.06450",
+                     "Xiong et al., On Layer Normalization in the Transformer Architecture, arXiv 2002.04745" },
+        .used = normalises,
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "residual",
+        .title = N_("The residual stream"),
+        .summary = N_("every part adds to one running sum"),
+        .what = N_("The hidden state of a token is a running sum. Each attention and each MLP reads it and adds its result; "
+                "nothing is overwritten."),
+        .formulas = { { "x₀ = E[token];   x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))",
+                        "x_0 = E[t],\\quad x \\leftarrow x + \\text{Attn}(\\text{Norm}(x)),\\quad x \\leftarrow x + "
+                        "\\text{MLP}(\\text{Norm}(x))" } },
+        .read_off = read_residual,
+        .derive = lm_derive_residual,
+        .diagram = "residual",
+        .why = { N_("What an early layer has written is there for every later one, and gradients reach the first layer unchanged.") },
+        .gains = { N_("Very deep stacks can be trained.") },
+        .costs = { N_("All parts share one width: they have to agree on what each direction means.") },
+        .sources = { "He et al., Deep Residual Learning, arXiv 1512.03385",
+                     "Elhage et al., A Mathematical Framework for Transformer Circuits, 2021" },
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "attention",
+        .title = N_("Attention"),
+        .summary = N_("each token gathers from those before it"),
+        .what = N_("A token's query is compared with the keys of all tokens that it may see; the softmax of these scores weighs "
+                "their values. Causal: only "
+                "earlier positions and its own."),
+        .formulas = { { "Attention(Q, K, V) = softmax(Q · Kᵀ / √d + mask) · V",
+                        "\\text{Attention}(Q, K, V) = \\text{softmax}\\left(\\frac{Q K^{\\top}}{\\sqrt{d}} + M\\right) V" } },
+        .derive = lm_derive_attention,
+        .diagram = "attention",
+        .why = { N_("It is the only operation that moves information between tokens."),
+                 N_("Dividing by √d keeps the scores' spread near one, where the softmax is neither flat nor a maximum.") },
+        .gains = { N_("Any token can read any earlier one in a single layer.") },
+        .costs = { N_("Work for a token grows with its context, work for a prompt with the square of its length.") },
+        .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "embedding",
+        .title = N_("Token embedding"),
+        .summary = N_("a row of a table for each token"),
+        .what = N_("The number of a token selects a row of a V × D table: the first value of the residual stream. It is a "
+                "look-up: nothing is multiplied."),
+        .formulas = { { "x₀ = E[token],   E: V × D", "x_0 = E_{t},\\quad E \\in \\mathbb{R}^{V \\times D}" } },
+        .derive = lm_derive_embedding,
+        .why = { N_("Tokens are names; the model computes with directions.") },
+        .costs = { N_("Large vocabularies shorten texts but take a large share of a small model.") },
+        .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "tying",
+        .title = N_("Tied embeddings"),
+        .summary = N_("the head is the embedding table itself"),
+        .what = N_("The same V × D matrix serves the look-up of tokens and the product that makes logits. It is stored, and "
+                "counted, once."),
+        .formulas = { { N_("logits = E · Norm(x),   E the embedding table"),
+                        "\\text{logits} = E \\cdot \\text{Norm}(x),\\quad E \\in \\mathbb{R}^{V \\times D}" } },
+        .derive = lm_derive_tying,
+        .why = { N_("In small models the table is a large share of all parameters; two of them would be twice that.") },
+        .gains = { N_("V · D parameters less to store and to read.") },
+        .costs = { N_("One matrix has to serve two purposes; large models usually untie them.") },
+        .sources = { "Press & Wolf, Using the Output Embedding to Improve Language Models, arXiv 1608.05859" },
+        .used = ties,
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "memory",
+        .title = N_("What running it takes"),
+        .summary = N_("weights, cache and scratch, as planned"),
+        .what = N_("The plan gives every byte its place before anything is allocated: weights in the layouts that the kernels "
+                "want, pages of the cache, and one "
+                "slab that all activations share."),
+        .formulas = { { N_("memory = weights + cache + scratch"), "\\text{memory} = W + C + A" } },
+        .derive = lm_derive_memory,
+        .why = { N_("A model that does not fit should say so before it is loaded.") },
+        .gains = { N_("Decoding a token allocates nothing.") },
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "quantization",
+        .title = N_("Quantised weights"),
+        .summary = N_("the same weights in fewer bits"),
+        .what = N_("Weights are stored in blocks of 32 or 256: small whole numbers with a scale for each block. Products are "
+                "computed from them "
+                "directly or after widening."),
+        .formulas = { { N_("w ≈ scale · q,   bytes = N · bits / 8"),
+                        "w \\approx s \\cdot q,\\quad \\text{bytes} = \\frac{N \\cdot \\text{bits}}{8}" } },
+        .derive = lm_derive_quantization,
+        .why = { N_("Generating reads every weight once for each token: fewer bytes, faster tokens.") },
+        .gains = { N_("Models fit on smaller machines.") },
+        .costs = { N_("Rounding changes the logits; how much it matters depends on model, type and task, and is worth measuring.") },
+        .sources = { "Dettmers et al., LLM.int8(), arXiv 2208.07339",
+                     "Frantar et al., GPTQ, arXiv 2210.17323",
+                     "GGUF specification, ggml documentation" },
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "estimate",
+        .title = N_("Estimates and the exact count"),
+        .summary = N_("quick, standard and group-aware formulas, every term of the gap named"),
+        .what = N_("Three formulas of growing care for the number of parameters, evaluated with this model's sizes, beside what "
+                "the program counts. What they leave out is listed term by term and adds up to the exact count."),
+        .formulas = { { N_("quick:       2·V·D + L·D²·(4 + 3·M),   M = F / D"),
+                        "N_{quick} = 2 V D + L D^2 (4 + 3 M),\\quad M = \\frac{F}{D}" },
+                      { N_("standard:    V·D + L·(4·D² + matrices·D·F) + head (0 if tied)"),
+                        "N_{standard} = V D + L \\left(4 D^2 + m D F\\right) + N_{head}" },
+                      { N_("group-aware: attention D²·(2 + 2 / group) in place of 4·D²"),
+                        "N_{attn} = D^2 \\left(2 + \\frac{2}{group}\\right)" } },
+        .derive = lm_derive_estimate,
+        .why = { N_("A formula that one can do in the head says at once whether a figure is plausible.") },
+        .costs = { N_("Estimates assume that heads · dimensions = D, one table for tokens, no biases and no norms; where that is wrong "
+                   "the gap says by how much."),
+                   N_("Counts are decimal: 1 G is 10⁹. Dividing by 2³⁰ belongs to bytes, not to parameters.") },
+        .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361",
+                     "Ainslie et al., GQA, arXiv 2305.13245" },
+        .example = "mistral-7b-v0.1",
+    },
+    {
+        .topic = "sampling",
+        .title = N_("Choosing the next token"),
+        .summary = N_("from logits to a token"),
+        .what = N_("The head gives a number for every token of the vocabulary. Divided by a temperature and passed through a "
+                "softmax they are probabilities; "
+                "greedy decoding takes the largest, sampling draws one, mostly from a truncated set (top-k, top-p, min-p)."),
+        .formulas = { { "pᵢ = exp(zᵢ / T) / Σⱼ exp(zⱼ / T)", "p_i = \\frac{e^{z_i / T}}{\\sum_j e^{z_j / T}}" },
+                      { N_("greedy: argmaxᵢ zᵢ"), "\\hat{t} = \\arg\\max_i z_i" } },
+        .derive = lm_derive_sampling,
+        .diagram = "end-to-end",
+        .why = { N_("The most probable continuation token by token is not the most probable text, and often a dull one.") },
+        .costs = { N_("High temperatures raise improbable tokens too; truncation keeps them out.") },
+        .sources = { "Holtzman et al., The Curious Case of Neural Text Degeneration, arXiv 1904.09751",
+                     "Fan et al., Hierarchical Neural Story Generation, arXiv 1805.04833" },
+        .example = "llama-3.2-1b",
+    },
+    {
+        .topic = "kv-cache",
+        .title = N_("Generating with a cache"),
+        .summary = N_("why each token is computed once"),
+        .what = N_("A prompt is read in one pass, which fills the cache. Then each new token is one row: its key and value are "
+                "appended, and its query attends "
+                "to everything in the cache."),
+        .formulas = { { N_("step t: append kₜ, vₜ;  oₜ = softmax(qₜ · K₁…ₜᵀ / √d) · V₁…ₜ"),
+                        "K \\leftarrow [K; k_t],\\; V \\leftarrow [V; v_t],\\quad o_t = \\text{softmax}\\left(\\frac{q_t "
+                        "K^{\\top}}{\\sqrt{d}}\\right) V" } },
+        .derive = lm_derive_kv_cache,
+        .diagram = "cache",
+        .why = { N_("Without it, every new token would compute all earlier ones again.") },
+        .gains = { N_("A linear number of rows in place of a quadratic one.") },
+        .costs = { N_("Memory that grows with every token; see the topic kv.") },
+        .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102" },
+        .example = "llama-3.2-3b",
+    },
+};
+
+const lm_card *lm_card_at(size_t i)
+{
+    return i < sizeof cards / sizeof *cards ? &cards[i] : NULL;
+}
+
+const lm_card *lm_card_named(const char *topic)
+{
+    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
+        if (strcmp(cards[i].topic, topic) == 0)
+            return &cards[i];
+    return NULL;
+}

@@ -1,0 +1,29 @@
+/* explain.h - a topic with a model's numbers, ready to be written in any form. */
+#ifndef LM_ANALYSIS_EXPLAIN_H
+#define LM_ANALYSIS_EXPLAIN_H
+
+#include "analysis/explain/cards.h"
+
+typedef struct lm_explanation {
+    const lm_card            *card;
+    lm_facts                 *f;
+    const lm_explain_options *o;
+    lm_traits                 traits;
+    bool                      used;      /* the model has it */
+    lm_card_formula           formulas[LM_CARD_LINES];   /* the card's, or what the program computes; in the facts' arena */
+    lm_derivation            *d;         /* NULL: no arithmetic, or not used */
+    lm_users                  users;
+    lm_text                   diagram, mermaid;      /* empty: none */
+} lm_explanation;
+
+/* Traits, whether the model has it, its formulas and its arithmetic: card, facts and options are said before. */
+lm_status lm_explanation_begin(lm_explanation *x, lm_error *e);
+
+void      lm_explain_text(const lm_explanation *x, lm_text *out);
+void      lm_explain_markdown(const lm_explanation *x, lm_text *out);
+lm_status lm_explain_json(const lm_explanation *x, lm_text *out, lm_error *e);
+
+/* "attention GQA, positions RoPE+llama3, MLP SwiGLU, norms RMSNorm (Pre)": what the model does instead. */
+void lm_put_instead(const lm_explanation *x, lm_text *out);
+
+#endif

@@ -1,0 +1,36 @@
+/* catalogue.c - statements that no program contains: definitions, history, claims, each with its source (catalogue.tsv).
+ *
+ * What nobody has published in a form that can be checked stands under "unsupported", so that reports flag it instead of
+ * repeating it. */
+#include "analysis/facts/catalogue.h"
+
+#include <string.h>
+
+#include "analysis/facts/fact.h"
+
+static void say_all(lm_fact *g, const char *group, lm_origin o)
+{
+    for (const lm_statement *s = lm_catalogue; s->key; s++)
+        if (strcmp(s->group, group) == 0)
+            lm_say_text(g, s->key, s->text, o, s->source);
+}
+
+static void fill_unsupported(lm_facts *f, lm_fact *g)
+{
+    (void)f;
+    say_all(g, "unsupported", LM_FROM_RULE);
+}
+
+static void fill_history(lm_facts *f, lm_fact *g)
+{
+    (void)f;
+    say_all(g, "history", LM_FROM_PUBLISHED);
+}
+
+void lm_fill_catalogue(lm_facts *f, lm_fact *g)
+{
+    (void)f;
+    say_all(g, "definitions", LM_FROM_PUBLISHED);
+    lm_say_group(g, "history", fill_history, 0);
+    lm_say_group(g, "unsupported", fill_unsupported, 0);
+}

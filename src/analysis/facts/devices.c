@@ -1,0 +1,110 @@
+/* devices.c - finding a device by what people call it. */
+#include "analysis/facts/devices.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum { NAME = 96, SHOWN = 6 };
+
+const lm_device *lm_device_at(size_t i)
+{
+    return i < lm_n_devices ? &lm_device_table[i] : NULL;
+}
+
+/* Letters and digits in lower case: "RTX 4090" and "rtx-4090" are the same; "+" tells processors apart. */
+static const char *plain(char out[NAME], const char *text, size_t n)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < n && text[i] && at + 1 < NAME; i++)
+        if (isalnum((unsigned char)text[i]) || text[i] == '+')
+            out[at++] = (char)tolower((unsigned char)text[i]);
+    out[at] = '\0';
+    return out;
+}
+
+/* 2: one of its names is this; 1: one holds it; 0: neither. */
+static int answers(const lm_device *d, const char *wanted)
+{
+    const char *names[2] = { d->name, d->title };
+    char        name[NAME];
+    int         best = 0;
+
+    for (int i = 0; i < 2; i++) {
+        plain(name, names[i], NAME);
+        if (strcmp(name, wanted) == 0)
+            return 2;
+        if (strstr(name, wanted))
+            best = 1;
+    }
+    for (const char *a = d->aliases; *a; a += strspn(a, " ")) {
+        size_t n = strcspn(a, " ");
+        if (strcmp(plain(name, a, n), wanted) == 0)
+            return 2;
+        a += n;
+    }
+    return best;
+}
+
+static lm_status several(const char *name, const char *wanted, size_t n, lm_error *e)
+{
+    char   list[240] = "";
+    size_t at = 0, shown = 0;
+
+    for (size_t i = 0; i < lm_n_devices && shown < SHOWN; i++)
+        if (answers(&lm_device_table[i], wanted) == 1 && at < sizeof list) {
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", shown ? ", " : "", lm_device_table[i].name);
+            shown++;
+        }
+    if (n > shown && at < sizeof list)
+        snprintf(list + at, sizeof list - at, " or %zu others", n - shown);
+    return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "could be the device %s", list);
+}
+
+static lm_status unknown(const char *name, const char *wanted, lm_error *e)
+{
+    const lm_device *best = NULL;
+    char             candidate[NAME];
+    size_t           least = strlen(wanted) / 3 + 1;
+
+    for (size_t i = 0; i < lm_n_devices; i++) {
+        size_t d = lm_edit_distance(wanted, plain(candidate, lm_device_table[i].name, NAME));
+        if (d < least) {
+            least = d;
+            best  = &lm_device_table[i];
+        }
+    }
+    lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "no device has this name");
+    if (best)
+        lm_fail_hint(e, "did you mean %s?", best->name);
+    else
+        lm_fail_hint(e, "`devices` lists them");
+    return LM_NOT_FOUND;
+}
+
+lm_status lm_device_find(const char *name, const lm_device **out, lm_error *e)
+{
+    LM_GIVEN(e, name && out);
+    const lm_device *found[3] = { NULL };
+    size_t           n[3]     = { 0 };
+    char             wanted[NAME];
+
+    plain(wanted, name, NAME);
+    for (size_t i = lm_n_devices; *wanted && i-- > 0;) {
+        int quality    = answers(&lm_device_table[i], wanted);
+        found[quality] = &lm_device_table[i];
+        n[quality]++;
+    }
+    int quality = n[2] ? 2 : 1;
+    if (!n[quality])
+        return unknown(name, wanted, e);
+    if (n[quality] > 1)
+        return several(name, wanted, n[quality], e);
+    *out = found[quality];
+    return LM_OK;
+}

@@ -1,0 +1,99 @@
+/* figure.c - numbers as people read them. */
+#include "analysis/facts/figure.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/number.h"
+
+char *lm_fig_count(char out[LM_FIG], uint64_t n)
+{
+    char digits[24];
+    int  length = snprintf(digits, sizeof digits, "%" PRIu64, n), at = 0;
+
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            out[at++] = ',';
+        out[at++] = digits[i];
+    }
+    out[at] = '\0';
+    return out;
+}
+
+/* Three digits, or the whole number below a thousand. */
+static void scaled(char out[LM_FIG], double n, double step, const char *const *units, size_t n_units)
+{
+    size_t u = 0;
+
+    for (; n >= step - step / 2000 && u + 1 < n_units; u++)
+        n /= step;
+    lm_print(out, LM_FIG, u == 0 ? "%.0f %s" : n < 9.995 ? "%.2f %s" : n < 99.95 ? "%.1f %s" : "%.0f %s", n, units[u]);
+}
+
+char *lm_fig_short(char out[LM_FIG], double n)
+{
+    static const char *const units[] = { "", "k", "M", "G", "T", "P", "E", "Z", "Y" };
+
+    scaled(out, n, 1000, units, 9);
+    if (out[strlen(out) - 1] == ' ')
+        out[strlen(out) - 1] = '\0';
+    return out;
+}
+
+char *lm_fig_size(char out[LM_FIG], double n)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB" };
+
+    scaled(out, n, 1000, units, 9);
+    return out;
+}
+
+char *lm_fig_bytes(char out[LM_FIG], uint64_t n)
+{
+    return lm_fig_size(out, (double)n);
+}
+
+char *lm_fig_both(char out[LM_FIG], uint64_t n)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    char                     decimal[LM_FIG], binary[LM_FIG];
+
+    lm_fig_bytes(decimal, n);
+    scaled(binary, (double)n, 1024, units, 7);
+    snprintf(out, LM_FIG, n < 1000 ? "%.20s" : "%.20s (%.20s)", decimal, binary);
+    return out;
+}
+
+char *lm_fig_flops(char out[LM_FIG], double n)
+{
+    char text[LM_FIG];
+
+    lm_fig_short(text, n);
+    snprintf(out, LM_FIG, "%.30s%sFLOP", text, strchr(text, ' ') ? "" : " ");
+    return out;
+}
+
+char *lm_fig_rate(char out[LM_FIG], double n)
+{
+    if (n >= 999.5)
+        return lm_fig_count(out, (uint64_t)(n / 10 + 0.5) * 10);
+    lm_print(out, LM_FIG, "%.3g", n);
+    return out;
+}
+
+char *lm_fig_fact(char out[LM_FIG], lm_facts *f, const char *path, ...)
+{
+    char    whole[160];
+    va_list args;
+
+    va_start(args, path);
+    vsnprintf(whole, sizeof whole, path, args);
+    va_end(args);
+    double x = lm_facts_number(f, "%s", whole);
+    if (x < 0x1p63)
+        return lm_fig_count(out, lm_facts_count(f, "%s", whole));
+    lm_print(out, LM_FIG, "%.3g", x);
+    return out;
+}

@@ -1,0 +1,409 @@
+/* judge.c - is what somebody wrote about a model so?
+ *
+ * A number is confirmed when it is the fact, rounded when the fact rounds to it, wrong otherwise. Documents write sizes in
+ * decimal and in binary units alike; counts of parameters are decimal (IEC 80000-13). */
+#include "analysis/facts/judge.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "analysis/facts/claim.h"
+#include "analysis/facts/fact.h"
+#include "analysis/facts/traits.h"
+#include "arch/config.h"
+
+static double power_of(double base, int n)
+{
+    double x = 1;
+
+    while (n-- > 0)
+        x *= base;
+    return x;
+}
+
+/* ---- judging ---- */
+
+static bool near(double claimed, double truth, double half)
+{
+    return fabs(claimed - truth) <= half * (1 + 1e-9) || fabs(claimed - truth) <= fabs(truth) * 1e-12;
+}
+
+/* What could have gone wrong, from the likeliest on. */
+static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, double truth)
+{
+    double untied = lm_facts_number(f, "parameters.untied_total"), total = lm_facts_number(f, "parameters.total");
+
+    double twice = truth + untied - total;
+
+    if (x->unit == LM_UNIT_PARAMETERS && untied != total && (near(c->value, twice, c->half) || near(c->binary, twice, c->half)))
+        return N_("a tied head counted twice");
+    if (x->unit == LM_UNIT_BYTES && untied != total && near(c->value, truth * untied / total, c->half))
+        return N_("a tied head counted twice");
+    if (x->unit != LM_UNIT_BYTES && c->power && c->half < 0.02 * c->value && near(c->binary, truth, c->half * power_of(1.024, c->power)))
+        return N_("a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal");
+    if (near(c->value / 1000, truth, c->half / 1000) || near(c->value * 1000, truth, c->half * 1000))
+        return N_("a thousand times off: another prefix");
+    bool sized = x->unit == LM_UNIT_BYTES || x->unit == LM_UNIT_ELEMENTS || x->unit == LM_UNIT_FLOPS || x->unit == LM_UNIT_PARAMETERS;
+    if (sized && near(c->value * 2, truth, 2 * c->half))
+        return N_("half: keys or values only, or another precision");
+    if (sized && near(c->value / 2, truth, c->half / 2))
+        return N_("twice: another precision, or counted twice");
+    if (x->unit == LM_UNIT_BYTES && near(c->value * 4, truth, 4 * c->half))
+        return N_("a quarter: another precision");
+    if (x->unit == LM_UNIT_MULT_ADDS)
+        return truth == 0         ? N_("a look-up multiplies nothing")
+               : c->value < truth ? N_("the length of the sequence ignored, as torchinfo does")
+                                  : "";
+    if (truth != 0 && fabs(c->value / truth - 1) < 0.05)
+        return N_("close, but not what it rounds to");
+    return "";
+}
+
+/* A number of something else than the fact counts, or more than a number. */
+static bool of_another_kind(const lm_fact *x, const lm_claimed *c)
+{
+    bool bytes = x->unit == LM_UNIT_BYTES, percent = x->unit == LM_UNIT_PERCENT;
+
+    return c->other || (c->unit == LM_CLAIM_BYTES && !bytes) || (c->unit == LM_CLAIM_PERCENT && !percent) ||
+           (c->unit == LM_CLAIM_TIMES && (bytes || percent)) ||
+           (c->unit == LM_CLAIM_OPERATIONS && x->unit != LM_UNIT_FLOPS && x->unit != LM_UNIT_MULT_ADDS);
+}
+
+/* A table of embeddings may have more rows than the tokenizer has tokens: they are padded to whole blocks. */
+static bool may_be_padded(const lm_fact *x, double claimed, double truth)
+{
+    const char *name = x->name ? x->name : "";
+
+    return (strncmp(name, "vocab", 5) == 0 || strcmp(name, "num_embeddings") == 0) && claimed < truth && claimed > 0.99 * truth &&
+           fmod(truth, 64) == 0;
+}
+
+static void not_checkable(lm_judgement *out, const char *why)
+{
+    out->verdict = LM_CLAIM_NOT_CHECKABLE;
+    snprintf(out->why, sizeof out->why, "%s", why);
+}
+
+/* "about 30", "150K+", "< 0.1 %": more than a number, less than a value. */
+static void judge_loosely(const lm_claimed *c, double truth, lm_judgement *out)
+{
+    if (c->bound)
+        out->verdict = (c->bound < 0 ? truth <= c->value + c->half : truth >= c->value - c->half) ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+    else if (near(c->value, truth, c->half) || fabs(c->value - truth) <= 0.1 * fabs(truth))
+        out->verdict = LM_CLAIM_ROUNDED;
+    else
+        out->verdict = LM_CLAIM_WRONG;
+}
+
+static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_judgement *out)
+{
+    double     truth = x->kind == LM_FACT_COUNT ? (double)x->count : x->number;
+    bool       bytes = x->unit == LM_UNIT_BYTES;
+    lm_claimed c;
+
+    if (!lm_read_claim(text, bytes, &c)) {
+        not_checkable(out, N_("no number"));
+        return;
+    }
+    if (of_another_kind(x, &c)) {
+        not_checkable(out, N_("said in other words"));
+        return;
+    }
+    if (x->unit == LM_UNIT_PERCENT && c.unit == LM_CLAIM_PLAIN && !c.whole && c.value > 0 && c.value <= 1 && truth > 1) {
+        c.value *= 100;                      /* a share of one */
+        c.half *= 100;
+    }
+    if (c.whole && x->kind == LM_FACT_NUMBER && truth != nearbyint(truth))
+        c.half = 0.5;                        /* "67" of a percentage */
+    if (x->unit == LM_UNIT_TOKENS && c.power == 1 && near(c.binary, truth, 0)) {
+        out->verdict = LM_CLAIM_CONFIRMED;   /* contexts are powers of two: 32K */
+        snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
+        return;
+    }
+    if (near(c.value, truth, 0) || (bytes && near(c.binary, truth, 0))) {
+        out->verdict = LM_CLAIM_CONFIRMED;
+        if (bytes && c.power && !near(c.value, truth, 0))
+            snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
+    } else if (c.bound) {
+        judge_loosely(&c, truth, out);
+    } else if (near(c.value, truth, c.half) || (bytes && near(c.binary, truth, c.half * power_of(1.024, c.power)))) {
+        out->verdict = LM_CLAIM_ROUNDED;
+    } else if (c.about) {
+        judge_loosely(&c, truth, out);
+    } else {
+        out->verdict = LM_CLAIM_WRONG;
+    }
+    if (out->verdict == LM_CLAIM_WRONG && may_be_padded(x, c.value, truth))
+        not_checkable(out, N_("said in other words"));
+    else if (out->verdict == LM_CLAIM_WRONG)
+        snprintf(out->why, sizeof out->why, "%s", reason(f, x, &c, truth));
+}
+
+/* Letters and digits in lower case: "(3072,)" is "3072", "Q, K" is "Q and K". */
+static void essence(const char *text, char out[160])
+{
+    size_t n = 0;
+
+    for (; *text && n + 1 < 160; text++) {
+        if (strncmp(text, " and ", 5) == 0)
+            text += 4;
+        else if (isalnum((unsigned char)*text))
+            out[n++] = (char)tolower((unsigned char)*text);
+    }
+    out[n] = '\0';
+}
+
+static bool starts(const char *text, const char *const *words)
+{
+    for (; *words; words++)
+        if (strncasecmp(text, *words, strlen(*words)) == 0 && !isalpha((unsigned char)text[strlen(*words)]))
+            return true;
+    return false;
+}
+
+static void judge_truth(const lm_fact *x, const char *text, lm_judgement *out)
+{
+    static const char *const yes_words[] = { "yes", "true", "tied", "shared", "enabled", "✓", "✔", "✅", NULL };
+    static const char *const no_words[]  = { "no", "not", "false", "untied", "separate", "none", "disabled", "✗", "✘", "❌", NULL };
+    bool yes = starts(text, yes_words), no = starts(text, no_words);
+
+    out->verdict = !yes && !no ? LM_CLAIM_NOT_CHECKABLE : yes == x->truth ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+    if (!yes && !no)
+        snprintf(out->why, sizeof out->why, "%s", N_("neither yes nor no"));
+}
+
+/* The field's words for kinds of attention, positions, MLPs and norms: only these can be wrong. A sentence that says the
+ * same otherwise is not. */
+static bool names_a_kind(const char *text)
+{
+    static const char *const words[] = { "mha", "gqa", "mqa", "mla", "swa", "rope", "learned", "sinusoidal", "alibi", "swiglu", "geglu",
+                                         "gelu", "relu", "silu", "layernorm", "rmsnorm", "pre", "post" };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncmp(text, words[i], strlen(words[i])) == 0)
+            return strlen(text) < 20;
+    return false;
+}
+
+/* What the field writes out and shortens. */
+static void shorten(char text[160])
+{
+    static const char *const names[][2] = {
+        { "multiheadlatentattention", "mla" }, { "multiheadattention", "mha" }, { "groupedqueryattention", "gqa" },
+        { "multiqueryattention", "mqa" },      { "slidingwindowattention", "swa" }, { "multihead", "mha" }, { "groupedquery", "gqa" },
+        { "multiquery", "mqa" },               { "rotarypositionembeddings", "rope" }, { "rotarypositionembedding", "rope" },
+        { "rotarypositionalembeddings", "rope" }, { "rotarypositionalembedding", "rope" }, { "rotary", "rope" },
+        { "rootmeansquarenorm", "rmsnorm" },   { "layernormalization", "layernorm" },
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *at = strstr(text, names[i][0]);
+        if (!at)
+            continue;
+        size_t n = strlen(names[i][0]), m = strlen(names[i][1]);
+        memmove(at + m, at + n, strlen(at + n) + 1);
+        memcpy(at, names[i][1], m);
+    }
+}
+
+/* "3072 -> 8192", "3,072 × 8,192", "2048x512": the digits of each number, an x between numbers left out. */
+static void digits_of(const char *text, char out[160])
+{
+    size_t n = 0;
+
+    essence(text, out);
+    for (size_t i = 0; out[i]; i++)
+        if (out[i] != 'x' || !n || !isdigit((unsigned char)out[n - 1]) || !isdigit((unsigned char)out[i + 1]))
+            out[n++] = out[i];
+    out[n] = '\0';
+}
+
+static void put_numbers(const lm_fact *list, bool reversed, char out[160])
+{
+    size_t n = 0;
+
+    *out = '\0';
+    for (uint64_t i = 0; i < list->size && n < 140; i++) {
+        const lm_fact *x = lm_fact_item(list, reversed ? list->size - 1 - i : i);
+        if (x->kind == LM_FACT_COUNT)
+            n += (size_t)snprintf(out + n, 160 - n, "%" PRIu64, x->count);
+    }
+}
+
+/* Numbers in the order of the list. An arrow leads from in to out, of a matrix [out, in]; of "a × b" nobody can tell which is which. */
+static void judge_list(const lm_fact *list, const char *text, lm_judgement *out)
+{
+    bool arrow = strstr(text, "->") || strstr(text, "→");
+    char wanted[160], reversed[160], plain[160], said[160];
+
+    digits_of(text, said);
+    essence(text, plain);
+    put_numbers(list, false, wanted);
+    put_numbers(list, true, reversed);
+    bool either  = strcmp(said, plain) != 0 || strstr(text, "×");
+    bool same    = strcmp(said, arrow ? reversed : wanted) == 0 || (either && strcmp(said, reversed) == 0);
+    out->verdict = same ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+}
+
+/* "gelu_new" for what we call GELU (tanh). False: `text` is no such spelling, or `truth` no activation. "gelu" alone is the
+ * word for all of its forms. */
+static bool judge_activation(const lm_fact *x, const char *text, lm_judgement *out)
+{
+    char   word[32];
+    lm_act act, ours = 0;
+    size_t n = strlen(text);
+
+    for (size_t i = 0; i <= n && n < sizeof word; i++)
+        word[i] = (char)tolower((unsigned char)text[i]);
+    while (x->id && ours < LM_ACT_COUNT && strcmp(x->id, lm_act_id(ours)) != 0)
+        ours++;
+    if (!x->id || n >= sizeof word || ours == LM_ACT_COUNT || !lm_act_spelled(word, &act) || (act != ours && strcmp(word, "gelu") == 0))
+        return false;
+    out->verdict = act == ours ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+    return true;
+}
+
+static void judge_text(const lm_fact *x, const char *truth, const char *text, lm_judgement *out)
+{
+    char a[160], b[160];
+
+    if (judge_activation(x, text, out))
+        return;
+    essence(truth, a);
+    essence(text, b);
+    shorten(a);
+    shorten(b);
+    bool part    = *a && *b && (strstr(a, b) || strstr(b, a));
+    out->verdict = strcmp(a, b) == 0                    ? LM_CLAIM_CONFIRMED
+                   : part                               ? LM_CLAIM_ROUNDED
+                   : names_a_kind(a) && names_a_kind(b) ? LM_CLAIM_WRONG
+                                                        : LM_CLAIM_NOT_CHECKABLE;
+    if (out->verdict == LM_CLAIM_ROUNDED)
+        snprintf(out->why, sizeof out->why, "%s", N_("in part"));
+    if (out->verdict == LM_CLAIM_NOT_CHECKABLE)
+        snprintf(out->why, sizeof out->why, "%s", N_("said in other words"));
+}
+
+static bool is_gap(char c)
+{
+    return c == ' ' || c == '_' || c == '-';
+}
+
+/* The same name but for case and what stands between words. */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++)
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b) && !(is_gap(*a) && is_gap(*b)))
+            return false;
+    return *a == *b;
+}
+
+/* ---- what a name means ---- */
+
+/* Where a name can lead: to what the engine has, and to what the description itself says under that name. Either may be NULL. */
+typedef struct meanings { const lm_fact *ours, *described; } meanings;
+
+/* "q_proj.shape", "self_attn.q_proj.weight.shape": of the first module of a layer whose path ends so. */
+static const lm_fact *fact_of_module(lm_facts *f, const char *name)
+{
+    const lm_program *p = f->s.program;
+    char              path[256];
+    const lm_fact    *x = NULL;
+
+    for (size_t n = strlen(name); n-- > 0;) {
+        const char *dot = name + n;
+        for (uint32_t m = 0; *dot == '.' && m < p->n_modules; m++) {
+            const char *of = p->modules[m].path;
+            size_t      all = strlen(of);
+            if (p->modules[m].layer < 0 || all <= n || of[all - n - 1] != '.' || strncmp(of + all - n, name, n) != 0)
+                continue;
+            snprintf(path, sizeof path, "%s%s", of, dot);
+            return lm_facts_find(f, path, &x, NULL) == LM_OK ? x : NULL;
+        }
+    }
+    return NULL;
+}
+
+static meanings find_meanings(lm_facts *f, const char *name)
+{
+    const lm_fact *config, *x = NULL;
+    meanings       out = { 0 };
+
+    for (const lm_quantity *q = lm_quantities; q->name && !out.ours; q++)
+        if (same_name(q->name, name) && lm_facts_find(f, q->path, &x, NULL) == LM_OK)
+            out.ours = x;
+    if (!out.ours && lm_facts_find(f, name, &x, NULL) == LM_OK)
+        out.ours = x;
+    if (!out.ours)
+        out.ours = fact_of_module(f, name);
+    if (lm_facts_find(f, "config", &config, NULL) == LM_OK)
+        for (x = lm_fact_first(config); x && !out.described; x = lm_fact_next(x))
+            out.described = x->name && same_name(x->name, name) ? x : NULL;
+    return out;
+}
+
+static bool has_value(const lm_fact *x)
+{
+    return x && x->kind != LM_FACT_NONE && x->kind != LM_FACT_GROUP && x->kind != LM_FACT_TABLE;
+}
+
+static void judge_by(lm_facts *f, const lm_fact *x, const char *text, lm_judgement *out)
+{
+    lm_text  true_value = { 0 };
+    lm_text path = { 0 };
+
+    *out = (lm_judgement){ .verdict = LM_CLAIM_NOT_CHECKABLE };
+    lm_fact_path(x, &path);
+    snprintf(out->path, sizeof out->path, "%s", path.data ? path.data : "");
+    lm_text_free(&path);
+    if (x->kind == LM_FACT_TEXT)
+        lm_text_add_str(&true_value, x->text);
+    else
+        lm_fact_json(x, 0, &true_value);
+    snprintf(out->truth, sizeof out->truth, "%s", true_value.data ? true_value.data : "");
+    lm_text_free(&true_value);
+    if (x->kind == LM_FACT_BOOL)
+        judge_truth(x, text, out);
+    else if (x->kind == LM_FACT_COUNT || x->kind == LM_FACT_NUMBER)
+        judge_number(f, x, text, out);
+    else if (x->kind == LM_FACT_LIST && lm_fact_first(x) && lm_fact_first(x)->kind == LM_FACT_COUNT)
+        judge_list(x, text, out);
+    else
+        judge_text(x, out->truth, text, out);
+}
+
+/* What the engine has decides, but who repeats the description word for word is right too: it counts heads of latent attention
+ * before they are absorbed, and has names of its own for activations. */
+lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm_judgement *out, lm_error *e)
+{
+    LM_GIVEN(e, f && quantity && text && out);
+    meanings     m = find_meanings(f, quantity);
+    lm_judgement described;
+
+    *out = (lm_judgement){ .verdict = LM_CLAIM_NOT_CHECKABLE };
+    if (!has_value(m.ours) && !has_value(m.described)) {
+        snprintf(out->why, sizeof out->why, "%s", m.ours || m.described ? N_("no single value") : N_("no fact of this name"));
+        return lm_facts_check(f, e);
+    }
+    judge_by(f, has_value(m.ours) ? m.ours : m.described, text, out);
+    if (has_value(m.ours) && has_value(m.described) && out->verdict != LM_CLAIM_CONFIRMED) {
+        judge_by(f, m.described, text, &described);
+        bool better = described.verdict <= LM_CLAIM_ROUNDED && described.verdict < out->verdict;
+        bool both   = described.verdict == LM_CLAIM_WRONG && out->verdict == LM_CLAIM_WRONG;
+        if (better || (both && strcmp(described.truth, out->truth) != 0))
+            *out = described;
+    }
+    return lm_facts_check(f, e);
+}
+
+const char *lm_claim_word(lm_claim c)
+{
+    static const char *const words[] = { N_("confirmed"), N_("rounded"), N_("wrong"), N_("not checkable") };
+
+    return (unsigned)c < 4 ? words[c] : "";
+}

@@ -1,0 +1,273 @@
+/* chapter_comparison.c - models side by side, the reading of their design, when they came. */
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/compare/comparison.h"
+#include "analysis/facts/figure.h"
+#include "analysis/report/chapters.h"
+#include "base/number.h"
+
+/* ---- tables: a column for each model ---- */
+
+static void put_value(lm_doc_table *t, lm_comparison *c, const lm_comparison_row *r, size_t i)
+{
+    const lm_compared *x = &r->value[i];
+
+    if (x->word || !x->fact) {
+        lm_cell(t, lm_compared_text(c, x));
+        return;
+    }
+    if (x->fact->kind == LM_FACT_COUNT)
+        lm_cell_count(t, LM_EXACT, x->fact->unit, x->fact->count);
+    else if (x->fact->kind == LM_FACT_NUMBER)
+        lm_cell_number(t, x->fact->number, x->fact->unit, "");
+    else
+        lm_cell(t, "");
+    lm_doc_cell *cell = &t->last->cells[t->last->n - 1];
+    cell->text        = lm_doc_keep(t->d, lm_compared_text(c, x));
+    cell->path        = r->path;
+}
+
+static void put_change(lm_doc_table *t, const lm_comparison_row *r)
+{
+    double ratio;
+    char   text[64];
+
+    if (!lm_compared_change(r, &ratio)) {
+        lm_cell(t, r->same ? _("same") : "");
+        return;
+    }
+    lm_print(text, sizeof text, "×%.3g, %+.1f %%", ratio, 100 * (ratio - 1));
+    lm_cell_number(t, ratio, LM_UNIT_RATIO, text);
+}
+
+static void say_rows(lm_document *d, const lm_comparison_section *s)
+{
+    lm_comparison *c = lm_shared(d)->comparison;
+    lm_doc_table  *t = lm_doc_table_of(d, lm_doc_keepf(d, "compare-%s-table", s->name), NULL, "l", "");
+    bool           qualitative = false;
+
+    for (size_t i = 0; i < c->n; i++)
+        lm_doc_column_of(t, c->name[i], true, c->models[i]);
+    if (c->n == 2)
+        lm_doc_column_of(t, _("change"), true, NULL);
+    for (uint32_t r = s->first; r < s->end; r++) {
+        lm_next_row(t);
+        lm_cellf(t, c->rows[r].rule ? "%s †" : "%s", _(c->rows[r].label));
+        for (size_t i = 0; i < c->n; i++)
+            put_value(t, c, &c->rows[r], i);
+        if (c->n == 2)
+            put_change(t, &c->rows[r]);
+        qualitative |= c->rows[r].rule != NULL;
+    }
+    if (qualitative)
+        lm_doc_note(d, _("† qualitative, by rule"));
+}
+
+/* Forms of blocks and who uses them (O-27). */
+static void say_blocks(lm_document *d)
+{
+    lm_comparison *c = lm_shared(d)->comparison;
+    lm_doc_table  *t = lm_doc_table_of(d, "blocks", _("Forms of blocks"), "lll", _("norms"), _("a branch of a layer"), _("models"));
+
+    for (size_t i = 0; i < c->n; i++) {
+        const char *place = lm_compare_text(c, i, "architecture.norm_position");
+        const char *names = lm_compare_sharing(c, i, "architecture.norm_position");
+        const char *form  = lm_norm_form(c->traits[i].norm_position);
+        if (!names)
+            continue;
+        lm_next_row(t);
+        lm_cell(t, _(place));
+        lm_cell_math(t, form, form);
+        lm_cell(t, names);
+    }
+}
+
+/* ---- what it means ---- */
+
+static void say_readings(lm_document *d)
+{
+    const lm_comparison *c = lm_shared(d)->comparison;
+
+    lm_doc_note(d, _("Qualitative, by rule from the figures of this report."));
+    for (uint32_t i = 0; i < c->n_readings; i++)
+        lm_doc_item_of(d, '-', c->readings[i].text);
+}
+
+/* ---- history ---- */
+
+static bool draw_timeline(const void *comparison, const char *name, lm_text *out)
+{
+    return lm_svg_timeline(comparison, name, out);
+}
+
+static bool draw_trends(const void *comparison, const char *name, lm_text *out)
+{
+    return lm_svg_trends(comparison, name, out);
+}
+
+static void figure_of(lm_document *d, const char *name, const char *output, const char *caption)
+{
+    lm_text text = { 0 }, mermaid = { 0 };
+    bool   timeline = strcmp(name, "timeline") == 0;
+
+    (timeline ? lm_compare_timeline_text : lm_compare_trends_text)(lm_shared(d)->comparison, 0, &text);
+    (timeline ? lm_compare_timeline_mermaid : lm_compare_trends_mermaid)(lm_shared(d)->comparison, &mermaid);
+    d->failed |= text.failed || mermaid.failed;
+    lm_block *b = lm_doc_figure_of(d, name, output, caption, text.data, mermaid.data);
+    if (b->kind == LM_BLOCK_FIGURE) {
+        b->figure.draw    = timeline ? draw_timeline : draw_trends;
+        b->figure.subject = lm_shared(d)->comparison;
+    }
+    lm_text_free(&text);
+    lm_text_free(&mermaid);
+}
+
+static void say_events(lm_document *d)
+{
+    const lm_comparison *c = lm_shared(d)->comparison;
+    lm_doc_table        *t = lm_doc_table_of(d, "events", NULL, "lllllll", _("month"), _("model"), _("attention"), _("MLP"), _("norm"),
+                                             _("position"), _("source"));
+
+    for (uint32_t i = 0; i < c->n_events; i++) {
+        const lm_event *e = &c->events[i];
+        lm_next_row(t);
+        lm_cell(t, e->date);
+        lm_cellf(t, e->published ? "%s ‡" : "%s", e->title);
+        lm_cell(t, _(e->attention));
+        lm_cell(t, _(e->mlp));
+        lm_cell(t, _(e->norm));
+        lm_cell(t, _(e->position));
+        lm_cell(t, e->source);
+    }
+    lm_doc_note(d, _("‡ as published; all others read off the program"));
+}
+
+static void say_history(lm_document *d)
+{
+    if (!lm_shared(d)->comparison->n_events)
+        return;
+    lm_doc_open(d, "timeline", "O-38", _("Timeline"));
+    figure_of(d, "timeline", "O-38", _("Models by the month of their first publication"));
+    say_events(d);
+    lm_doc_close(d);
+    lm_doc_open(d, "trends", "O-39", _("Trends"));
+    figure_of(d, "trends", "O-39", _("The first of these models with each"));
+    lm_doc_close(d);
+}
+
+/* ---- what it suits: by rule, with the figures that the rule looks at ---- */
+
+enum { SMALL = 8, LARGE = 24 };      /* gigabytes of common devices */
+
+static void say_size(lm_document *d)
+{
+    lm_facts *f    = d->facts;
+    uint64_t  need = lm_facts_count(f, "weights.as.Q4_K_M.bytes") + lm_facts_count(f, "kv.at[4096].bytes");
+    char      a[LM_FIG];
+
+    lm_fig_bytes(a, need);
+    if (need <= SMALL * 1000000000ull)
+        lm_doc_itemf(d, '+', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: machines with %d GB can run it."), a, SMALL);
+    else if (need <= LARGE * 1000000000ull)
+        lm_doc_itemf(d, '-', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: more than %d GB, and one device of %d GB holds it."),
+                     a, SMALL, LARGE);
+    else
+        lm_doc_itemf(d, '!', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: no device of %d GB holds it."), a, LARGE);
+}
+
+static void say_sequences(lm_document *d)
+{
+    lm_facts *f     = d->facts;
+    double    cache = lm_facts_number(f, "kv.bytes_at_context"), weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
+    char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
+
+    lm_fig_count(a, lm_facts_count(f, "kv.context"));
+    lm_fig_size(b, cache);
+    lm_fig_size(c, weights);
+    if (cache > weights)
+        lm_doc_itemf(d, '!', _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): long contexts and many "
+                               "sequences need memory first."), a, b, c);
+    else
+        lm_doc_itemf(d, '+', _("At %s tokens the cache takes %s, less than the weights as Q4_K_M (%s)."), a, b, c);
+}
+
+static void say_rate(lm_document *d)
+{
+    lm_facts *f = d->facts;
+    uint64_t  total = lm_facts_count(f, "parameters.total"), active = lm_facts_count(f, "parameters.active");
+    char      a[LM_FIG], b[LM_FIG];
+
+    if (active < total)
+        lm_doc_itemf(d, '+', _("A token reads %s of %s parameters: where all of them fit it generates as fast as a model of that size."),
+                     lm_fig_short(a, (double)active), lm_fig_short(b, (double)total));
+    if (lm_facts_truth(f, "architecture.context_is_hard"))
+        lm_doc_itemf(d, '!', _("There are %s positions and no more: longer texts must be cut."),
+                     lm_fig_count(a, lm_facts_count(f, "architecture.context")));
+}
+
+static bool compare(lm_document *d, lm_facts *const *models, size_t n);
+
+void lm_chapter_reading(lm_document *d)
+{
+    if (d->n_models == 1 && !compare(d, d->models, 1))
+        return;
+    lm_doc_open(d, "reading", "O-41", _("Reading the design"));
+    if (d->n_models == 1 && lm_shared(d)->comparison->n_readings) {
+        lm_doc_open(d, "design", "O-41", _("What stands out"));
+        say_readings(d);
+        lm_doc_close(d);
+    }
+    lm_doc_open(d, "suits", "O-41", _("What it suits, and what it does not"));
+    lm_doc_note(d, _("By rule from sizes alone (qualitative). What a model was trained to do is not in its structure."));
+    say_size(d);
+    say_sequences(d);
+    say_rate(d);
+    lm_doc_close(d);
+    lm_doc_close(d);
+}
+
+void lm_chapter_history(lm_document *d)
+{
+    if (!lm_shared(d)->comparison || d->status != LM_OK)
+        return;
+    d->status = lm_compare_milestones(lm_shared(d)->comparison, &d->error);
+    lm_doc_open(d, "history", NULL, _("Where it stands in time"));
+    say_history(d);
+    lm_doc_drop_empty(d);
+}
+
+/* ---- the chapters ---- */
+
+static bool compare(lm_document *d, lm_facts *const *models, size_t n)
+{
+    lm_comparison_free(lm_shared(d)->comparison);
+    lm_shared(d)->comparison = NULL;
+    if (d->status == LM_OK)
+        d->status = lm_comparison_new(models, n, &lm_shared(d)->comparison, &d->error);
+    return d->status == LM_OK;
+}
+
+void lm_chapter_comparison(lm_document *d)
+{
+    if (!compare(d, d->models, d->n_models))
+        return;
+    lm_doc_open(d, "comparison", "O-10, O-11, O-28", _("Side by side"));
+    for (uint32_t i = 0; i < lm_shared(d)->comparison->n_sections; i++) {
+        const lm_comparison_section *s = &lm_shared(d)->comparison->sections[i];
+        lm_doc_open(d, lm_doc_keepf(d, "compare-%s", s->name), s->output, _(s->title));
+        say_rows(d, s);
+        if (strcmp(s->name, "kv") == 0)
+            lm_doc_note(d, _("A window keeps no more than it sees, a latent is cached in place of keys and values."));
+        if (strcmp(s->name, "norm") == 0)
+            say_blocks(d);
+        lm_doc_close(d);
+    }
+    lm_doc_open(d, "design-reading", "O-11, O-41", _("Reading"));
+    say_readings(d);
+    lm_doc_close(d);
+    if (d->status == LM_OK)
+        d->status = lm_compare_milestones(lm_shared(d)->comparison, &d->error);
+    say_history(d);
+    lm_doc_close(d);
+}

@@ -1,0 +1,203 @@
+/* chapter_memory.c - bytes: weights by precision, what the engine allocates, on which devices it fits, fine-tuning. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/facts/figure.h"
+#include "analysis/facts/precision.h"
+#include "analysis/report/chapters.h"
+#include "base/number.h"
+#include "lamina/device.h"
+
+/* ---- weights in other types (O-21) ---- */
+
+void lm_part_precisions(lm_document *d)
+{
+    lm_facts     *f = d->facts;
+    lm_doc_table *t = lm_doc_table_of(d, "precisions", NULL, "lrrr", _("weights as"), _("bytes"), "", _("bits each"));
+    char          bits[32];
+
+    for (size_t i = 0; lm_precision_at(i); i++) {
+        const char *name = lm_precision_at(i)->name;
+        if (!lm_precision_at(i)->usual)
+            continue;
+        double      x    = lm_facts_number(f, "weights.as.%s.bits_per_weight", name);
+        lm_print(bits, sizeof bits, "%.2f", x);
+        lm_next_row(t);
+        lm_cell_code(t, name);
+        lm_cell_fact(t, LM_EXACT, "weights.as.%s.bytes", name);
+        lm_cell_fact(t, LM_BOTH, "weights.as.%s.bytes", name);
+        lm_cell_number(t, x, LM_UNIT_NONE, bits);
+    }
+}
+
+static void say_stored(lm_document *d)
+{
+    const lm_fact *types = NULL;
+
+    if (!lm_facts_has(d->facts, "weights.bytes") || lm_facts_find(d->facts, "weights.by_type", &types, NULL) != LM_OK)
+        return;
+    lm_doc_table *t = lm_doc_table_of(d, "stored-types", _("As stored in the file"), "lrr", _("type"), _("bytes"), "");
+    for (const lm_fact *x = lm_fact_first(types); x; x = lm_fact_next(x)) {
+        lm_next_row(t);
+        lm_cell_code(t, x->name);
+        lm_cell_fact(t, LM_EXACT, "weights.by_type.%s", x->name);
+        lm_cell_fact(t, LM_BOTH, "weights.by_type.%s", x->name);
+    }
+    lm_strong_row(t);
+    lm_cell(t, _("total"));
+    lm_cell_fact(t, LM_EXACT, "weights.bytes");
+    lm_cell_fact(t, LM_BOTH, "weights.bytes");
+}
+
+/* ---- what the engine allocates ---- */
+
+static void plan_row(lm_doc_table *t, uint32_t depth, const char *label, const char *path)
+{
+    lm_inner_row(t, depth);
+    lm_cell(t, label);
+    lm_cell_fact(t, LM_EXACT, "%s", path);
+    lm_cell_fact(t, LM_BOTH, "%s", path);
+}
+
+void lm_part_plan(lm_document *d)
+{
+    lm_facts *f = d->facts;
+    char      a[LM_FIG];
+
+    lm_doc_textf(d, _("The engine, weights %s, cache %s, %" PRIu64 " × %s positions:"), lm_facts_text(f, "weights.precision"),
+                 lm_facts_text(f, "kv.type"), lm_facts_count(f, "kv.batch"), lm_fig_count(a, lm_facts_count(f, "kv.context")));
+    if (!lm_facts_has(f, "memory.total")) {
+        lm_doc_warning(d, lm_facts_text(f, "memory.not_planned"));
+        return;
+    }
+    lm_doc_table *t = lm_doc_table_of(d, "plan", NULL, "lrl", "", "", "");
+    plan_row(t, 0, _("mapped from the file"), "memory.mapped");
+    plan_row(t, 0, _("weights of its own"), "memory.weights");
+    plan_row(t, 0, _("cache"), "memory.kv");
+    plan_row(t, 0, _("scratch"), "memory.scratch");
+    plan_row(t, 1, _("activations"), "memory.scratch_parts.activations");
+    plan_row(t, 1, _("threads"), "memory.scratch_parts.workers");
+    plan_row(t, 1, _("bookkeeping"), "memory.scratch_parts.bookkeeping");
+    plan_row(t, 0, _("allocated"), "memory.total");
+    t->last->strong = true;
+}
+
+void lm_part_memory(lm_document *d)
+{
+    lm_part_precisions(d);
+    lm_part_plan(d);
+}
+
+/* ---- devices ---- */
+
+/* Those of the catalogue that hold weights and cache in some precision. */
+static void say_devices(lm_document *d)
+{
+    static const char *const shown[] = { "f16", "Q8_0", "Q4_K_M" };
+    lm_facts *f  = d->facts;
+    double    kv = lm_facts_number(f, "kv.bytes_at_context"), need[3];
+    unsigned  holding = 0, all = 0;
+    char      a[LM_FIG], b[LM_FIG];
+
+    for (int k = 0; k < 3; k++)
+        need[k] = lm_facts_number(f, "weights.as.%s.bytes", shown[k]) + kv;
+    for (size_t i = 0; lm_device_at(i); i++) {
+        all += strcmp(lm_device_at(i)->kind, "cpu") != 0;
+        holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 && need[2] <= (double)lm_device_at(i)->memory;
+    }
+    lm_doc_textf(d, _("Weights and the cache of %s positions (%s), without scratch."),
+                 lm_fig_count(a, lm_facts_count(f, "kv.context")), lm_fig_size(b, kv));
+    lm_doc_textf(d, _("%u of %u devices of the catalogue hold it as Q4_K_M."), holding, all);
+    if (!holding)
+        return;
+    lm_doc_fold(d, "devices-list", _("These devices"));
+    lm_doc_table *t = lm_doc_table_of(d, "devices", NULL, "lrlll", _("device"), _("memory"), shown[0], shown[1], shown[2]);
+    for (size_t i = 0; lm_device_at(i); i++) {
+        const lm_device *x = lm_device_at(i);
+        if (strcmp(x->kind, "cpu") == 0 || need[2] > x->memory)
+            continue;
+        lm_next_row(t);
+        lm_cell(t, x->title);
+        lm_cell_count(t, LM_PLAIN, LM_UNIT_BYTES, x->memory);
+        for (int k = 0; k < 3; k++)
+            lm_cell(t, need[k] <= x->memory ? _("fits") : "–");
+    }
+    lm_doc_close(d);
+}
+
+void lm_chapter_memory(lm_document *d)
+{
+    lm_doc_open(d, "memory", NULL, _("Memory"));
+    lm_doc_open(d, "precision", "O-21", _("Weights by precision"));
+    lm_part_precisions(d);
+    say_stored(d);
+    lm_doc_note(d, _("int8 and int4 are bare bits; stored types have scales, and vectors in f32. Nothing is said about quality."));
+    lm_doc_close(d);
+    lm_doc_open(d, "allocated", NULL, _("What the engine allocates"));
+    lm_part_plan(d);
+    lm_doc_diagram(d, "memory-growth", NULL, _("Weights, cache and scratch by context"), NULL);
+    if (lm_facts_has(d->facts, "memory.total"))
+        lm_doc_note(d, _("These are the numbers of the plan that the engine runs: what is planned is what is allocated, to the byte."));
+    lm_doc_close(d);
+    lm_doc_open(d, "fits", "O-21", _("Devices that hold it"));
+    say_devices(d);
+    lm_doc_close(d);
+    lm_doc_open(d, "memory-derivation", NULL, _("The memory, derived"));
+    lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
+    lm_doc_close(d);
+    lm_doc_close(d);
+}
+
+/* ---- fine-tuning ---- */
+
+static void tuning_row(lm_doc_table *t, const char *label, const char *name)
+{
+    static const char *const ways[] = { "full", "lora", "qlora" };
+
+    lm_next_row(t);
+    lm_cell(t, label);
+    for (int i = 0; i < 3; i++)
+        if (lm_facts_has(t->d->facts, "tuning.%s.%s", ways[i], name))
+            lm_cell_fact(t, strcmp(name, "trainable") == 0 ? LM_EXACT : LM_PLAIN, "tuning.%s.%s", ways[i], name);
+        else
+            lm_cell_empty(t);
+}
+
+void lm_chapter_tuning(lm_document *d)
+{
+    lm_facts      *f       = d->facts;
+    const lm_fact *targets = NULL;
+    char           a[LM_FIG];
+
+    lm_doc_open(d, "fine-tuning", NULL, _("Fine-tuning, estimated"));
+    lm_doc_textf(d, _("A batch of %s tokens, adapters of rank %" PRIu64 " on every matrix of the layers:"),
+                 lm_fig_count(a, lm_facts_count(f, "tuning.tokens")), lm_facts_count(f, "tuning.rank"));
+    lm_doc_table *t = lm_doc_table_of(d, "tuning", NULL, "lrrr", "", _("all weights"), "LoRA", "QLoRA");
+    tuning_row(t, _("parameters trained"), "trainable");
+    tuning_row(t, _("weights"), "weights");
+    tuning_row(t, _("gradients"), "gradients");
+    tuning_row(t, _("optimiser"), "optimizer");
+    tuning_row(t, _("activations"), "activations");
+    tuning_row(t, _("activations with checkpoints"), "activations_checkpointed");
+    tuning_row(t, _("together"), "vram");
+    t->last->strong = true;
+    tuning_row(t, _("together with checkpoints"), "vram_checkpointed");
+    t->last->strong = true;
+    if (lm_facts_find(f, "tuning.lora.targets", &targets, NULL) == LM_OK) {
+        t = lm_doc_table_of(d, "adapters", _("Adapter parameters by what they adapt"), "lr", _("matrices"), _("parameters"));
+        for (const lm_fact *x = lm_fact_first(targets); x; x = lm_fact_next(x)) {
+            if (!x->count)
+                continue;
+            lm_next_row(t);
+            lm_cell(t, x->name);
+            lm_cell_fact(t, LM_EXACT, "tuning.lora.targets.%s", x->name);
+        }
+    }
+    lm_doc_note(d, _("Mixed precision with AdamW: weights and gradients of 2 bytes, a float32 copy and two moments of what is "
+                     "trained; QLoRA "
+                     "holds the matrices in NF4. An estimate: frameworks add buffers of their own."));
+    lm_doc_source(d, "Hu et al., LoRA, arXiv 2106.09685");
+    lm_doc_source(d, "Dettmers et al., QLoRA, arXiv 2305.14314");
+    lm_doc_close(d);
+}

@@ -1,0 +1,45 @@
+/* chapters.h - the chapters of a report. Each says its blocks about the current model (lm_document.facts) and leaves out what
+ * the model does not have. Parts of chapters that pages show too (views.c) are functions of the same kind. */
+#ifndef LM_ANALYSIS_CHAPTERS_H
+#define LM_ANALYSIS_CHAPTERS_H
+
+#include "analysis/compare/comparison.h"
+#include "analysis/explain/cards.h"
+#include "analysis/page/document.h"
+
+/* What the chapters of one report keep for each other: lm_document.shared. */
+typedef struct lm_chapters_shared {
+    lm_comparison *comparison;   /* of several models, or of one and milestones; NULL: not yet made */
+    lm_users      *users;        /* [cards], once somebody has asked */
+} lm_chapters_shared;
+
+static inline lm_chapters_shared *lm_shared(lm_document *d)
+{
+    return d->shared;
+}
+
+/* ---- chapters, in their order ---- */
+lm_chapter lm_chapter_overview, lm_chapter_configuration, lm_chapter_structure, lm_chapter_layers, lm_chapter_parameters,
+    lm_chapter_estimates, lm_chapter_compute, lm_chapter_cache, lm_chapter_memory, lm_chapter_speed, lm_chapter_tuning,
+    lm_chapter_positions, lm_chapter_components, lm_chapter_formulas, lm_chapter_reading, lm_chapter_history, lm_chapter_sources;
+
+/* Of several models: what they have in common and what differs. */
+lm_chapter lm_chapter_comparison;
+
+/* ---- tables that views and chapters share ---- */
+lm_chapter lm_part_info, lm_part_parameters, lm_part_flops, lm_part_cache, lm_part_precisions, lm_part_plan, lm_part_memory,
+    lm_part_frequencies, lm_part_diagrams, lm_part_formulas;
+
+/* A decoder layer, operation by operation, `depth` levels deep. */
+lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, bool titles);
+
+/* What `lamina explain TOPIC` says: the formula, the arithmetic, the diagram. */
+typedef enum lm_topic_parts {
+    LM_TOPIC_WHAT = 1, LM_TOPIC_ARITHMETIC = 2, LM_TOPIC_DIAGRAM = 4, LM_TOPIC_JUDGEMENT = 8
+} lm_topic_parts;
+void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output);
+
+/* Contexts that tables are made for: up to the model's own, which comes last. 0: past the end. */
+uint64_t lm_context_at(lm_facts *f, size_t i);
+
+#endif

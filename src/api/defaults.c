@@ -1,0 +1,14 @@
+/* defaults.c - options that are all zero by default, for whoever would rather ask than know. */
+#include "lamina/lamina.h"
+
+#define DEFAULTS(options, name) \
+    options name(void) { return (options){ 0 }; }
+
+DEFAULTS(lm_tokenizer_options, lm_tokenizer_defaults)
+DEFAULTS(lm_model_options, lm_model_defaults)
+DEFAULTS(lm_engine_options, lm_engine_defaults)
+DEFAULTS(lm_embed_options, lm_embed_defaults)
+DEFAULTS(lm_verify_options, lm_verify_defaults)
+DEFAULTS(lm_measure_options, lm_measure_defaults)
+DEFAULTS(lm_synth_options, lm_synth_defaults)
+DEFAULTS(lm_sizes, lm_sizes_defaults)

@@ -1,0 +1,12 @@
+/* defaults_explain.c - options of what explains models: all zero by default. */
+#include "lamina/lamina.h"
+
+#define DEFAULTS(options, name) \
+    options name(void) { return (options){ 0 }; }
+
+DEFAULTS(lm_facts_options, lm_facts_defaults)
+DEFAULTS(lm_view_options, lm_view_defaults)
+DEFAULTS(lm_compare_options, lm_compare_defaults)
+DEFAULTS(lm_explain_options, lm_explain_defaults)
+DEFAULTS(lm_report_options, lm_report_defaults)
+DEFAULTS(lm_fit_options, lm_fit_defaults)

@@ -1,0 +1,25 @@
+/* inspect.h - what `lamina inspect` was asked for, and what it shows of the facts. */
+#ifndef LM_CLI_INSPECT_H
+#define LM_CLI_INSPECT_H
+
+#include "cli/options.h"
+
+typedef struct lm_inspect_options {
+    lm_model_flags model;
+    lm_run_flags   run;
+    uint32_t       batch;
+    bool           tensors, metadata, program, plan;
+    lm_flag_list   query;
+    const char    *precision, *view;
+    uint32_t       tokens, depth;
+    int32_t        layer;
+    bool           compatible;
+} lm_inspect_options;
+
+/* Values, a view or everything. LM_USAGE from a build without facts. */
+lm_status lm_inspect_facts(lm_cli *cli, const lm_inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e);
+
+/* What the library wrote for people, as lines or as {key: text}; freed. */
+lm_status lm_inspect_text(lm_cli *cli, lm_text *text, const char *key, lm_error *e);
+
+#endif

@@ -1,0 +1,66 @@
+/* cost.c - what a step of a plan costs. */
+#include "plan/cost.h"
+
+#include <math.h>
+
+bool lm_is_product(const lm_step *s)
+{
+    return s->code == LM_STEP_MATMUL || s->code == LM_STEP_EXPERTS || s->code == LM_STEP_HEADS;
+}
+
+/* Matrices that are read: each row visits `times` different experts. */
+static double matrices_read(const lm_step *s, uint64_t stored, uint64_t rows)
+{
+    if (s->code != LM_STEP_EXPERTS)
+        return rows ? (double)stored : 0;
+    return (double)stored * (1 - pow(1 - (double)s->times / (double)stored, (double)rows));
+}
+
+static void add_product(const lm_plan *p, const lm_step *s, uint64_t rows, lm_step_costs *out)
+{
+    const lm_weight *w     = &p->program->weights[s->weight];
+    uint64_t         bytes = p->weights[s->weight].bytes;
+
+    out->matrices     = lm_weight_matrices(w);
+    out->outs         = w->dims[w->n_dims - 2];
+    out->cols         = w->dims[w->n_dims - 1];
+    out->arithmetic   = s->matmul->arithmetic;
+    out->operations   = 2 * (lm_wide)(out->outs * out->cols) * out->rows * (s->code == LM_STEP_HEADS ? out->matrices : 1);
+    out->weight_bytes = (lm_wide)((double)(bytes / out->matrices) * matrices_read(s, out->matrices, rows) + 0.5);
+}
+
+static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *f, lm_step_costs *out)
+{
+    const lm_node *n      = &p->program->nodes[s->node];
+    uint64_t       window = n->attention.spec.window, end = f->first + f->rows;
+    uint64_t       held   = window && end > window + f->rows - 1 ? window + f->rows - 1 : end;
+    lm_cost        c;
+
+    lm_node_cost(p->program, n, &c);
+    out->key_bytes = lm_cache_bytes(lm_cache_elements(&p->program->caches[n->attention.cache]), p->options.kv_type);
+    if (!out->rows)
+        return;
+    out->keys        = f->sequences * (lm_keys_seen(end, window) - lm_keys_seen(f->first, window));
+    out->operations  = 2 * (lm_wide)c.key_mult_adds * out->keys;
+    out->cache_bytes = (lm_wide)out->key_bytes * held * f->sequences;
+}
+
+static uint64_t width_of(const lm_plan *p, const lm_step *s)
+{
+    if (s->code == LM_STEP_PACK)
+        return (uint64_t)s->width * s->groups;
+    if (s->code == LM_STEP_GLU)
+        return s->width;
+    return s->node == LM_NONE ? 0 : p->program->values[p->program->nodes[s->node].out].width;
+}
+
+void lm_step_cost(const lm_plan *p, const lm_step *s, const lm_forward *f, lm_step_costs *out)
+{
+    uint64_t rows = s->domain == LM_WANTED_ROWS ? f->wanted : f->rows * f->sequences;
+
+    *out = (lm_step_costs){ .rows = rows * s->times, .width = width_of(p, s) };
+    if (lm_is_product(s))
+        add_product(p, s, rows, out);
+    else if (s->code == LM_STEP_ATTENTION)
+        add_attention(p, s, f, out);
+}

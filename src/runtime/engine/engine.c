@@ -1,0 +1,222 @@
+/* engine.c - from a plan to memory that holds weights, and the forward pass. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/logline.h"
+#include "base/available.h"
+#include "runtime/engine/ahead.h"
+#include "runtime/engine/engine_plan.h"
+#include "runtime/engine/execute.h"
+#include "runtime/engine/kv.h"
+#include "runtime/engine/load.h"
+#include "runtime/engine/profile.h"
+
+/* ---- memory ---- */
+
+static lm_status take(uint8_t **out, uint64_t bytes, uint64_t *counted, const char *what, lm_error *e)
+{
+    *out = lm_alloc_counted(bytes, 64, counted);
+    return *out ? LM_OK : lm_fail(e, LM_NO_FIT, what, LM_NO_OFFSET, "cannot allocate %" PRIu64 " bytes", bytes);
+}
+
+static lm_status take_memory(lm_engine *g, lm_error *e)
+{
+    const lm_plan *p         = g->plan;
+    lm_memory      m         = lm_plan_memory(p);
+    uint64_t       available = lm_memory_available();
+
+    if (m.total > available) {
+        lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
+                "the plan takes %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 ", scratch %" PRIu64 "), %" PRIu64
+                " are available",
+                m.total, m.weights, m.kv, m.scratch, available);
+        if (m.weights > available / 2 && !p->options.no_repack)
+            lm_fail_hint(e, "use `no_repack` to run from the mapped file with less memory");
+        return LM_NO_FIT;
+    }
+    LM_TRY(take(&g->weights, p->weight_bytes, &g->allocated.weights, "weights", e));
+    LM_TRY(take(&g->kv, p->kv_bytes, &g->allocated.kv, "cache", e));
+    LM_TRY(take(&g->slab, p->slab_bytes, &g->allocated.scratch, "scratch", e));
+    g->allocated.mapped = p->mapped_bytes;
+    g->allocated.total  = g->allocated.weights + g->allocated.kv + g->allocated.scratch;
+    return LM_OK;
+}
+
+static uint32_t *words_at(lm_engine *g, uint64_t offset)
+{
+    return (uint32_t *)(void *)(g->slab + offset);
+}
+
+static void lay_out(lm_engine *g)
+{
+    const lm_plan_state *s = &g->plan->state;
+    uint32_t *tables = words_at(g, s->page_tables), *uses = words_at(g, s->page_uses), *free_pages = words_at(g, s->page_free);
+
+    g->positions   = words_at(g, s->positions);
+    g->sequences   = words_at(g, s->sequences);
+    g->lengths     = words_at(g, s->lengths);
+    g->wanted      = words_at(g, s->wanted);
+    g->logit_index = words_at(g, s->logit_index);
+    g->seq_length  = (atomic_uint *)(void *)(g->slab + s->seq_length);
+    g->seq_next    = words_at(g, s->seq_next);
+    g->ranges_done = (atomic_uint *)(void *)(g->slab + s->ranges_done);
+    g->tokens      = (int32_t *)words_at(g, s->tokens);
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        const lm_kv_group *k = &g->plan->groups[i];
+        g->pages[i]          = (lm_pages){ tables, uses, free_pages, 0 };
+        tables += (size_t)g->plan->options.sequences * k->pages_per_sequence;
+        uses += k->n_pages;
+        free_pages += k->n_pages;
+    }
+}
+
+static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error *e)
+{
+    static const lm_engine_options defaults;
+
+    if (!g->model->tensors)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "this model has no weights and cannot be run"), lm_fail_in(e, g->model->source);
+    LM_TRY(lm_engine_plan(g->model, o, NULL, &g->kernels, &g->arena, &g->plan, e));
+    g->weight = lm_arena_new(&g->arena, g->program->n_weights + 1, const void *);
+    g->pages  = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
+    g->slopes   = lm_arena_new(&g->arena, g->program->n_caches + 1, const float *);
+    g->matrices = lm_arena_new(&g->arena, g->program->n_weights + 1, const void **);
+    bool whole = g->weight && g->pages && g->slopes && g->matrices;
+    for (uint32_t i = 0; whole && i < g->program->n_weights; i++)
+        if (g->program->weights[i].kind == LM_EXPERTS || g->program->weights[i].kind == LM_HEADS) {
+            g->matrices[i] = lm_arena_new(&g->arena, g->program->weights[i].dims[0], const void *);
+            whole         = g->matrices[i];
+        }
+    if (!whole)
+        return lm_fail_memory(e, "engine", 0);
+    g->hidden        = o && o->hidden ? lm_program_hidden(g->program) : LM_NONE;
+    g->threads       = lm_options_threads(o ? o : &defaults);
+    g->threads_batch = lm_options_threads_batch(o ? o : &defaults);
+    LM_TRY(lm_pool_new(g->plan->options.workers, &g->pool, e));
+    LM_TRY(take_memory(g, e));
+    lay_out(g);
+    lm_kv_reset(g);
+    LM_TRY(lm_engine_load(g, o ? o : &defaults, e));
+    return lm_ahead_new(g, e);
+}
+
+static void tell(const lm_engine *g, const lm_log *log)
+{
+    uint32_t context = g->plan->options.context, made_for = g->program->context_length;
+
+    if (made_for && context > made_for)
+        lm_log_line(log, LM_LOG_WARNING, "the context of %u positions is longer than the %u that the model was made for", context,
+                    made_for);
+    lm_log_line(log, LM_LOG_INFO, "engine: %s, %u threads (prompts %u), context %u; weights %" PRIu64 " bytes, cache %" PRIu64
+                ", scratch %" PRIu64, lm_cpu_name(g->kernels.cpu), g->threads, g->threads_batch, context, g->allocated.weights,
+                g->allocated.kv, g->allocated.scratch);
+}
+
+lm_status lm_engine_new(const lm_model *m, const lm_engine_options *o, lm_engine **out, lm_error *e)
+{
+    LM_GIVEN(e, m && out);
+    LM_PLAIN(e, o);
+    lm_engine *g = lm_alloc_zero(1, sizeof *g);
+
+    if (!g)
+        return lm_fail_memory(e, "engine", sizeof *g);
+    g->model   = m;
+    g->program = m->program;
+    lm_status status = open_engine(g, o, e);
+    if (status != LM_OK) {
+        lm_engine_free(g);
+        return status;
+    }
+    if (o)
+        tell(g, &o->log);
+    *out = g;
+    return LM_OK;
+}
+
+void lm_engine_free(lm_engine *g)
+{
+    if (!g)
+        return;
+    lm_pool_free(g->pool);
+    lm_profiler_free(g->profiler);
+    if (g->plan) {
+        lm_free_aligned(g->weights, g->plan->weight_bytes);
+        lm_free_aligned(g->kv, g->plan->kv_bytes);
+        lm_free_aligned(g->slab, g->plan->slab_bytes);
+    }
+    lm_plan_free(g->plan);
+    lm_arena_free(&g->arena);
+    lm_free(g);
+}
+
+/* ---- the forward pass ---- */
+
+static lm_status check_row(lm_engine *g, const lm_row *r, size_t i, lm_error *e)
+{
+    char where[32];
+
+    snprintf(where, sizeof where, "row %zu", i);
+    if (r->sequence >= g->plan->options.sequences)
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "sequence %u of %u", r->sequence, g->plan->options.sequences);
+    if (r->token < 0 || (uint32_t)r->token >= g->program->n_vocab)
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "token %d is outside the vocabulary of %u", r->token, g->program->n_vocab);
+    if (r->position != g->seq_next[r->sequence])
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "position %u; the next one of sequence %u is %u", r->position, r->sequence,
+                       g->seq_next[r->sequence]);
+    if (r->position >= g->plan->options.context)
+        return lm_fail(e, LM_LIMIT, where, LM_NO_OFFSET, "the context of %u positions is full", g->plan->options.context);
+    if (r->logits && g->n_wanted >= g->plan->options.logit_rows)
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "more than %u rows want logits", g->plan->options.logit_rows);
+    return LM_OK;
+}
+
+/* The rows into the engine's arrays. */
+static lm_status take_rows(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
+{
+    g->n_rows = g->n_wanted = 0;
+    for (uint32_t s = 0; s < g->plan->options.sequences; s++)
+        g->seq_next[s] = g->seq_length[s];
+    if (n < 1 || n > g->plan->options.rows)
+        return lm_fail(e, LM_USAGE, "rows", LM_NO_OFFSET, "%zu in a forward pass; 1 to %u are possible", n, g->plan->options.rows);
+    for (size_t i = 0; i < n; i++) {
+        LM_TRY(check_row(g, &rows[i], i, e));
+        g->seq_next[rows[i].sequence]++;
+        g->positions[i]   = rows[i].position;
+        g->sequences[i]   = rows[i].sequence;
+        g->tokens[i]      = rows[i].token;
+        g->logit_index[i] = rows[i].logits ? g->n_wanted : LM_NONE;
+        if (rows[i].logits)
+            g->wanted[g->n_wanted++] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < n; i++)
+        g->lengths[i] = g->seq_next[rows[i].sequence];
+    return LM_OK;
+}
+
+lm_status lm_engine_check(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
+{
+    LM_GIVEN(e, g && (rows || !n));
+    LM_TRY(take_rows(g, rows, n, e));
+    return lm_kv_fits(g, e);
+}
+
+lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
+{
+    LM_GIVEN(e, g && (rows || !n));
+    LM_TRY(take_rows(g, rows, n, e));
+    LM_TRY(lm_kv_reserve(g, e));
+    g->n_rows        = (uint32_t)n;
+    lm_status status = lm_engine_execute(g, e);
+    if (status != LM_OK) {
+        g->n_rows = 0;
+        for (uint32_t s = 0; s < g->plan->options.sequences; s++)
+            if (g->seq_next[s] != g->seq_length[s])
+                lm_kv_release(g, s, g->seq_length[s]);
+        return status;
+    }
+    for (uint32_t s = 0; s < g->plan->options.sequences; s++)
+        g->seq_length[s] = g->seq_next[s];
+    return LM_OK;
+}

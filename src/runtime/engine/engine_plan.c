@@ -1,0 +1,112 @@
+/* engine_plan.c - from options to a plan, and what it says before anything is allocated. */
+#include "runtime/engine/engine_plan.h"
+
+lm_status lm_kv_dtype(lm_kv_type kv, lm_dtype *out, lm_error *e)
+{
+    static const lm_dtype types[] = { [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0 };
+
+    if ((unsigned)kv >= sizeof types / sizeof *types)
+        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "unknown cache type");
+    *out = types[kv];
+    return LM_OK;
+}
+
+/* The values of these paths, and the last hidden state where that is asked for. */
+static lm_status find_probes(const lm_program *p, const lm_engine_options *o, lm_arena *arena, lm_value **out, uint32_t *n, lm_error *e)
+{
+    *n = 0;
+    while (o->probes && o->probes[*n])
+        ++*n;
+    *out = lm_arena_new(arena, *n + 2, lm_value);
+    if (!*out)
+        return lm_fail_memory(e, "probes", 0);
+    for (uint32_t i = 0; i < *n; i++) {
+        (*out)[i] = lm_program_value(p, o->probes[i]);
+        if ((*out)[i] == LM_NONE)
+            return lm_fail(e, LM_USAGE, o->probes[i], LM_NO_OFFSET, "unknown module path");
+    }
+    if (o->hidden)
+        (*out)[(*n)++] = lm_program_hidden(p);
+    return LM_OK;
+}
+
+uint32_t lm_options_threads(const lm_engine_options *o)
+{
+    return o->threads ? o->threads : lm_cpu_cores();
+}
+
+uint32_t lm_options_threads_batch(const lm_engine_options *o)
+{
+    return o->threads_batch ? o->threads_batch : lm_options_threads(o);
+}
+
+lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k, lm_arena *arena,
+                         lm_plan **out, lm_error *e)
+{
+    static const lm_engine_options defaults;
+    lm_plan_options                p = { 0 };
+    lm_cpu                         cpu;
+    lm_value                      *probes;
+
+    o = o ? o : &defaults;
+    if ((unsigned)o->compute > LM_COMPUTE_FINE)
+        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "unknown arithmetic");
+    LM_TRY(lm_kv_dtype(o->kv, &p.kv_type, e));
+    LM_TRY(lm_cpu_choose(o->cpu, &cpu, e));
+    lm_kernels_init(k, cpu);
+    LM_TRY(find_probes(m->program, o, arena, &probes, &p.n_probes, e));
+    p.probes       = probes;
+    p.sequences    = o->sequences ? o->sequences : 1;
+    p.rows         = o->rows ? o->rows : 512;
+    p.logit_rows   = o->logit_rows ? o->logit_rows : p.sequences < p.rows ? p.sequences : p.rows;
+    p.context      = o->context ? o->context : m->program->context_length;
+    p.kv_positions = o->kv_positions;
+    p.rollback     = o->rollback;
+    p.exact        = o->compute == LM_COMPUTE_F32;
+    p.fine         = o->compute == LM_COMPUTE_FINE;
+    p.no_repack    = o->no_repack;
+    p.workers      = lm_options_threads(o) > lm_options_threads_batch(o) ? lm_options_threads(o) : lm_options_threads_batch(o);
+    p.kernels      = k;
+    p.types        = types ? types : m->types;
+    p.transposed       = types ? NULL : m->transposed;
+    return lm_plan_new(m->program, &p, out, e);
+}
+
+lm_memory lm_plan_memory(const lm_plan *p)
+{
+    return (lm_memory){ .weights = p->weight_bytes, .mapped = p->mapped_bytes, .kv = p->kv_bytes, .scratch = p->slab_bytes,
+                        .total = p->weight_bytes + p->kv_bytes + p->slab_bytes };
+}
+
+lm_status lm_engine_predict(const lm_model *m, const lm_engine_options *o, lm_memory *out, lm_error *e)
+{
+    LM_GIVEN(e, m && out);
+    LM_PLAIN(e, o);
+    lm_kernels k;
+    lm_arena   arena  = { 0 };
+    lm_plan   *plan   = NULL;
+    lm_status  status = lm_engine_plan(m, o, NULL, &k, &arena, &plan, e);
+
+    if (status == LM_OK)
+        *out = lm_plan_memory(plan);
+    lm_plan_free(plan);
+    lm_arena_free(&arena);
+    return status;
+}
+
+lm_status lm_engine_plan_text(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
+{
+    LM_GIVEN(e, m && out);
+    LM_PLAIN(e, o);
+    lm_kernels k;
+    lm_arena   arena  = { 0 };
+    lm_plan   *plan   = NULL;
+    lm_text     b      = { 0 };
+    lm_status  status = lm_engine_plan(m, o, NULL, &k, &arena, &plan, e);
+
+    if (status == LM_OK)
+        lm_plan_print(plan, &b);
+    lm_plan_free(plan);
+    lm_arena_free(&arena);
+    return lm_text_deliver(&b, status, "plan", out, e);
+}

@@ -1,0 +1,419 @@
+/* execute.c - running a plan. It knows steps and buffers, and no model. */
+#include "runtime/engine/execute.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/filemap.h"
+#include "runtime/engine/ahead.h"
+#include "runtime/engine/profile.h"
+#include "runtime/engine/steps.h"
+
+/* ---- steps by rows: rows [from, to) of the step's domain ---- */
+
+/* Frequencies for a forward that makes the row's sequence `length` long. */
+static const float *frequencies(lm_engine *g, uint32_t table, uint32_t length, float *scratch, float *factor)
+{
+    const lm_rope_spec *s = &g->program->ropes[table].spec;
+
+    if (s->type == LM_ROPE_DYNAMIC) {
+        const void *divisors = g->program->ropes[table].divisors == LM_NONE ? NULL : g->weight[g->program->ropes[table].divisors];
+        *factor              = lm_rope_frequencies(s, length, divisors, NULL, scratch);
+        return scratch;
+    }
+    bool is_long = lm_rope_is_long(s, length);
+    *factor      = g->rope_factor[table][is_long];
+    return g->frequencies[table] + (is_long ? s->dim / 2 : 0);
+}
+
+static void run_table(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    lm_engine   *g    = p->g;
+    uint32_t     half = g->program->ropes[s->table].spec.dim / 2, length = 0;
+    const float *inv    = NULL;
+    float        factor = 1;
+
+    for (uint64_t i = from; i < to; i++) {
+        if (!inv || g->lengths[i] != length) {
+            length = g->lengths[i];
+            inv    = frequencies(g, s->table, length, (float *)(void *)scratch_of(g, p->worker), &factor);
+        }
+        float *cosine = floats_at(g, s->out, i), *sine = cosine + half, position = (float)g->positions[i];
+        for (uint32_t k = 0; k < half; k++) {
+            float angle = position * inv[k];
+            cosine[k]   = cosf(angle) * factor;
+            sine[k]     = sinf(angle) * factor;
+        }
+    }
+}
+
+static void run_embed(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        look_up(p, s, n->weights[0], (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)], floats_at(p->g, s->out, i));
+}
+
+static void run_position(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        look_up(p, s, n->weights[0], (uint64_t)p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
+                floats_at(p->g, s->out, i));
+}
+
+static void run_sinusoid(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        lm_sinusoid_row(n->position.layout, p->g->positions[row_number(p->g, s->domain, i)] + n->position.offset,
+                        (uint32_t)width_of(p->g, n->out), floats_at(p->g, s->out, i));
+}
+
+static void run_gather(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    uint64_t bytes = p->g->plan->buffers[s->out].stride;
+
+    for (uint64_t i = from; i < to; i++)
+        memcpy(row_at(p->g, s->out, i), row_at(p->g, s->in[0], p->g->wanted[i]), bytes);
+}
+
+static void run_rms_norm(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n      = &p->g->program->nodes[s->node];
+    uint64_t       groups = n->norm.groups, width = width_of(p->g, n->out) / groups;
+    const float   *w      = weight_of(p->g, n, 0);
+
+    for (uint64_t i = from; i < to; i++)
+        for (uint64_t k = 0; k < groups; k++)
+            p->g->kernels.row.rms(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * width, w, width,
+                                  n->norm.eps);
+}
+
+static void run_layer_norm(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n      = &p->g->program->nodes[s->node];
+    uint64_t       groups = n->norm.groups, width = width_of(p->g, n->out) / groups, next = n->norm.own ? width : 0;
+    const float   *w      = weight_of(p->g, n, 0);
+
+    for (uint64_t i = from; i < to; i++)
+        for (uint64_t k = 0; k < groups; k++)
+            p->g->kernels.row.layer_norm(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * width,
+                                         w + k * next, weight_of(p->g, n, 1), width, n->norm.eps);
+}
+
+static void run_pack(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_activation *a     = s->matmul->x;
+    uint64_t             bytes = s->groups > 1 ? a->bytes(s->width) : 0;
+    void (*pack)(void *, const float *, uint64_t) = p->g->plan->options.fine && a->pack_fine ? a->pack_fine : a->pack;
+
+    for (uint64_t i = from; i < to; i++)
+        for (uint64_t k = 0; k < s->groups; k++)
+            pack(row_at(p->g, s->out, i) + k * bytes, floats_at(p->g, s->in[0], i) + k * s->width, s->width);
+}
+
+static void run_rope(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node      *n     = &p->g->program->nodes[s->node];
+    const lm_rope_spec *r     = &p->g->program->ropes[s->table].spec;
+    uint32_t            table = p->g->plan->table_buffer[s->table];
+
+    for (uint64_t i = from; i < to; i++) {
+        float       *x      = floats_at(p->g, s->out, i);
+        const float *cosine = floats_at(p->g, table, row_number(p->g, s->domain, i));
+        if (s->out != s->in[0])
+            memcpy(x, floats_at(p->g, s->in[0], i), width_of(p->g, n->out) * sizeof *x);
+        p->g->kernels.row.rope(x, n->rope.n_heads, n->rope.head_dim, r->dim, cosine, cosine + r->dim / 2,
+                               r->pairing == LM_ROPE_PAIR);
+    }
+}
+
+/* Rows of one sequence that follow each other in a page are stored together. */
+static void run_store(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_engine   *g = p->g;
+    const lm_kv_layer *l = &g->plan->layers[g->program->nodes[s->node].attention.cache];
+    bool               values = s->in[1] != LM_NONE;
+    uint64_t           k_stride = g->plan->buffers[s->in[0]].stride / sizeof(float), n;
+    uint64_t           v_stride = values ? g->plan->buffers[s->in[1]].stride / sizeof(float) : 0;
+
+    for (uint64_t i = from; i < to; i += n) {
+        layer_pages at       = pages_of(g, l, g->sequences[i]);
+        uint32_t    position = g->positions[i], slot = position % LM_PAGE;
+        for (n = 1; i + n < to && slot + n < LM_PAGE; n++)
+            if (g->sequences[i + n] != g->sequences[i] || g->positions[i + n] != position + n)
+                break;
+        g->plan->attention->store(&l->shape, at.base + at.pages[position / LM_PAGE] * at.stride, slot, (uint32_t)n,
+                                  floats_at(g, s->in[0], i), k_stride, values ? floats_at(g, s->in[1], i) : NULL, v_stride);
+    }
+}
+
+static void run_add(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i), 1, width);
+}
+
+static void run_scale(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
+}
+
+/* One gate for a whole row. */
+static void run_gate(const stage_share *p, const lm_step *s, const lm_node *n, uint64_t from, uint64_t to)
+{
+    for (uint64_t i = from; i < to; i++) {
+        float gate;
+        p->g->kernels.row.act(&gate, floats_at(p->g, s->in[0], i), n->glu.act, 1);
+        p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[1], i), gate, s->width);
+    }
+}
+
+static void run_glu(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n       = &p->g->program->nodes[s->node];
+    bool           experts = n->code == LM_OP_EXPERTS;
+
+    if (!experts && width_of(p->g, n->in[0]) != s->width) {
+        run_gate(p, s, n, from, to);
+        return;
+    }
+    for (uint64_t i = from; i < to; i++) {
+        float *y = floats_at(p->g, s->out, i), *gate = floats_at(p->g, s->in[0], i), *up = floats_at(p->g, s->in[1], i);
+        if (experts && n->experts.limit > 0)
+            p->g->kernels.row.glu_clamped(y, gate, up, n->experts.act, n->experts.limit, s->width);
+        else
+            p->g->kernels.row.glu(y, gate, up, experts ? n->experts.act : n->glu.act, s->width);
+    }
+}
+
+static void run_act(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.act(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->glu.act, width_of(p->g, n->out));
+}
+
+static void run_columns(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n     = &p->g->program->nodes[s->node];
+    uint64_t       group = width_of(p->g, n->in[0]) / n->columns.groups, width = width_of(p->g, n->out) / n->columns.groups;
+
+    for (uint64_t i = from; i < to; i++)
+        for (uint64_t k = 0; k < n->columns.groups; k++)
+            memcpy(floats_at(p->g, s->out, i) + k * width, floats_at(p->g, s->in[0], i) + k * group + n->columns.offset,
+                   width * sizeof(float));
+}
+
+static void run_join(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+    uint64_t       groups = n->join.groups, first = width_of(p->g, n->in[0]) / groups, second = width_of(p->g, n->out) / groups - first;
+
+    for (uint64_t i = from; i < to; i++) {
+        const float *x = floats_at(p->g, s->in[0], i), *y = floats_at(p->g, s->in[1], i);
+        float       *out = floats_at(p->g, s->out, i);
+        for (uint64_t k = 0; k < groups; k++) {
+            memcpy(out + k * (first + second), x + k * first, first * sizeof *out);
+            memcpy(out + k * (first + second) + first, n->join.shared ? y : y + k * second, second * sizeof *out);
+        }
+    }
+}
+
+static void run_softcap(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.softcap(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
+}
+
+static void run_clamp(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        p->g->kernels.row.clamp(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), -n->scale.factor, n->scale.factor,
+                                width_of(p->g, n->out));
+}
+
+typedef void (*row_step)(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
+
+static const row_step row_steps[] = {
+    [LM_STEP_TABLE] = run_table,           [LM_STEP_EMBED] = run_embed, [LM_STEP_GATHER] = run_gather,
+    [LM_STEP_RMS_NORM] = run_rms_norm,     [LM_STEP_PACK] = run_pack,   [LM_STEP_LAYER_NORM] = run_layer_norm,
+    [LM_STEP_ROPE] = run_rope,             [LM_STEP_STORE] = run_store, [LM_STEP_ADD] = run_add,
+    [LM_STEP_SCALE] = run_scale,           [LM_STEP_GLU] = run_glu,     [LM_STEP_ACT] = run_act,
+    [LM_STEP_COLUMNS] = run_columns,       [LM_STEP_SOFTCAP] = run_softcap, [LM_STEP_CLAMP] = run_clamp,
+    [LM_STEP_POSITION] = run_position,     [LM_STEP_SINUSOID] = run_sinusoid,
+    [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_VISIT] = lm_run_visit,  [LM_STEP_COMBINE] = lm_run_combine,
+    [LM_STEP_JOIN] = run_join,
+};
+
+/* ---- products, by outputs ---- */
+
+static void run_matmul(const stage_share *p, const lm_step *s)
+{
+    lm_engine       *g    = p->g;
+    const lm_node   *n    = &g->program->nodes[s->node];
+    const lm_weight *w    = &g->program->weights[n->weights[0]];
+    uint64_t         from, to;
+
+    lm_share_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, p->index, p->count, &from, &to);
+    if (from == to)
+        return;
+    multiply(p, s, g->weight[n->weights[0]], &(lm_matmul_args){
+                 .rows = w->dims[0],
+        .cols       = w->dims[1],
+        .first      = from,
+        .last       = to,
+        .x          = row_at(g, s->in[0], 0),
+        .x_stride   = g->plan->buffers[s->in[0]].stride,
+        .n          = rows_of(g, s->domain),
+        .y          = floats_at(g, s->out, 0),
+        .y_stride   = g->plan->buffers[s->out].stride / sizeof(float),
+        .bias       = weight_of(g, n, 1),
+        .add        = s->add == LM_NONE ? NULL : floats_at(g, s->add, 0),
+        .add_stride = s->add == LM_NONE ? 0 : g->plan->buffers[s->add].stride / sizeof(float),
+        .scale      = s->scale,
+    });
+}
+
+/* Every head's product with its part of the rows; the outputs of all heads, one after the other, are shared out. */
+static void run_heads(const stage_share *p, const lm_step *s)
+{
+    lm_engine       *g     = p->g;
+    const lm_node   *n     = &g->program->nodes[s->node];
+    const lm_weight *w     = &g->program->weights[s->weight];
+    uint64_t         grain = s->matmul->row_group, cuts = (w->dims[1] + grain - 1) / grain, from, to;
+    uint64_t         step  = n->heads.shared ? 0 : s->matmul->x->pack ? s->matmul->x->bytes(w->dims[2]) : w->dims[2] * sizeof(float);
+
+    lm_share_outputs(lm_pool_used(g->pool), w->dims[0] * cuts, 1, p->index, p->count, &from, &to);
+    for (uint64_t h = from / cuts; h * cuts < to; h++) {
+        uint64_t first = (from > h * cuts ? from - h * cuts : 0) * grain, last = (to - h * cuts) * grain;
+        multiply(p, s, g->matrices[s->weight][h], &(lm_matmul_args){
+                     .rows = w->dims[1],
+            .cols     = w->dims[2],
+            .first    = first,
+            .last     = last < w->dims[1] ? last : w->dims[1],
+            .x        = row_at(g, s->in[0], 0) + h * step,
+            .x_stride = g->plan->buffers[s->in[0]].stride,
+            .n        = rows_of(g, s->domain),
+            .y        = floats_at(g, s->out, 0) + h * w->dims[1],
+            .y_stride = g->plan->buffers[s->out].stride / sizeof(float),
+            .scale    = 1,
+        });
+    }
+}
+
+/* ---- stages ---- */
+
+/* Rows [from, to) of a stage by rows, or the share of any other. */
+static void run_step(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    switch (p->stage->split) {
+    case LM_BY_OUTPUTS:
+        if (s->code == LM_STEP_EXPERTS)
+            lm_run_experts(p, s);
+        else if (s->code == LM_STEP_HEADS)
+            run_heads(p, s);
+        else
+            run_matmul(p, s);
+        return;
+    case LM_BY_HEADS:
+        lm_run_attention(p, s);
+        return;
+    case LM_ALONE:
+        lm_run_sort(p, s);
+        return;
+    case LM_BY_ROWS:
+        if (from < to)
+            row_steps[s->code](p, s, from, to);
+    }
+}
+
+static void run_profiled(const stage_share *p, uint64_t from, uint64_t to)
+{
+    lm_profiler *profiler = p->g->profiler;
+    uint64_t     last = lm_profile_now();
+
+    for (uint32_t i = p->stage->first; i < p->stage->end; i++) {
+        run_step(p, &p->g->plan->steps[i], from, to);
+        if (i + 1 < p->stage->end && profiler->kind[i] == profiler->kind[i + 1])
+            continue;
+        uint64_t now = lm_profile_now();
+        lm_profile_spent(profiler, p->worker, i, now - last);
+        last = now;
+    }
+}
+
+static lm_status run_steps(void *arg)
+{
+    const stage_share     *p = arg;
+    const lm_stage *t = p->stage;
+    uint64_t        from, to;
+
+    lm_pool_share((uint64_t)rows_of(p->g, t->domain) * t->times, 1, p->index, p->count, &from, &to);
+    if (p->g->profiler)
+        run_profiled(p, from, to);
+    else
+        for (uint32_t i = t->first; i < t->end; i++)
+            run_step(p, &p->g->plan->steps[i], from, to);
+    return LM_OK;
+}
+
+typedef struct stage_job {
+    lm_engine      *g;
+    const lm_stage *stage;
+    unsigned        shares;
+} stage_job;
+
+/* A file that shrinks while its weights are read must not end the process. */
+static void run_share(void *arg, unsigned worker, unsigned index)
+{
+    const stage_job *j = arg;
+    stage_share      p = { j->g, j->stage, worker, index, j->shares };
+    lm_status        s = lm_filemap_guard(run_steps, &p, NULL, NULL);
+
+    if (s != LM_OK)
+        atomic_store(&j->g->failure, (int)s);
+}
+
+lm_status lm_engine_execute(lm_engine *g, lm_error *e)
+{
+    uint64_t start = g->profiler ? lm_profile_now() : 0;
+    uint32_t joins = 0;
+
+    atomic_store(&g->failure, LM_OK);
+    lm_pool_use(g->pool, g->n_rows > LM_FEW_ROWS ? g->threads_batch : g->threads);
+    for (uint32_t i = 0; i < g->plan->n_stages; i++) {
+        stage_job j = { g, &g->plan->stages[i], 1 };
+        uint32_t  n = rows_of(g, j.stage->domain);
+        if (n == 0)
+            continue;
+        if (lm_engine_cancelled(g))
+            return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
+        j.shares = lm_stage_shares(g, j.stage, n);
+        lm_ahead_set(g, i);
+        joins += j.shares > 1;
+        lm_pool_run_shares(g->pool, run_share, &j, j.shares);
+        if (atomic_load_explicit(&g->failure, memory_order_relaxed) != LM_OK)
+            break;
+    }
+    if (g->profiler)
+        lm_profile_step(g, lm_profile_now() - start, lm_pool_used(g->pool), joins);
+    if (atomic_load(&g->failure) == LM_OK)
+        return LM_OK;
+    lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "the file was truncated while in use");
+    return lm_fail_in(e, g->model->source);
+}

@@ -1,0 +1,207 @@
+/* experts.c - steps of mixtures of experts: routes, visits, their products and sums.
+ *
+ * Visits are (row, choice) pairs. Which experts a row visits, and the order in which their results are added, depend on the
+ * row alone, so a row's result is the same in every batch. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/engine/steps.h"
+
+enum { READING = 8 };                /* visits that take as long as reading an expert's weights */
+
+/* ---- routes ---- */
+
+/* The best open entry, the lowest number among equals; LM_NONE when none is open. */
+static uint32_t best_of(const float *x, uint32_t n, const bool *closed)
+{
+    uint32_t best = LM_NONE;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!closed[i] && (best == LM_NONE || x[i] > x[best]))
+            best = i;
+    return best;
+}
+
+/* Close the experts of all groups but the best ones. */
+static void close_groups(const lm_route_spec *r, const float *choice, bool *closed)
+{
+    uint32_t each = r->n_experts / r->n_groups;
+    float    score[LM_MAX_GROUPS];
+    bool     taken[LM_MAX_GROUPS] = { false };
+
+    for (uint32_t g = 0; g < r->n_groups; g++) {
+        float first = -INFINITY, second = -INFINITY;
+        for (uint32_t i = g * each; i < (g + 1) * each; i++) {
+            second = choice[i] > first ? first : choice[i] > second ? choice[i] : second;
+            first  = choice[i] > first ? choice[i] : first;
+        }
+        score[g] = r->group_sum_two && each > 1 ? first + second : first;
+    }
+    for (uint32_t k = 0; k < r->top_groups; k++) {
+        uint32_t g = best_of(score, r->n_groups, taken);
+        if (g != LM_NONE)
+            taken[g] = true;
+    }
+    for (uint32_t i = 0; i < r->n_experts; i++)
+        closed[i] = !taken[i / each];
+}
+
+static void route_row(const lm_engine *g, const lm_route_spec *r, const float *logits, const float *correction, float *out)
+{
+    float  scores[LM_MAX_EXPERTS], choice[LM_MAX_EXPERTS], sum = 0;
+    bool   closed[LM_MAX_EXPERTS] = { false };
+
+    memcpy(scores, logits, r->n_experts * sizeof *scores);
+    if (r->sigmoid)
+        for (uint32_t i = 0; i < r->n_experts; i++)
+            scores[i] = 1 / (1 + expf(-scores[i]));
+    else
+        g->kernels.row.softmax(scores, r->n_experts);
+    for (uint32_t i = 0; i < r->n_experts; i++)
+        choice[i] = correction ? scores[i] + correction[i] : scores[i];
+    if (r->n_groups > 1)
+        close_groups(r, choice, closed);
+    for (uint32_t k = 0; k < r->top_k; k++) {
+        uint32_t e = best_of(choice, r->n_experts, closed);
+        e          = e == LM_NONE ? 0 : e;       /* only where every score is NaN */
+        closed[e]  = true;
+        out[k]     = scores[e];
+        out[r->top_k + k] = (float)e;
+        sum += scores[e];
+    }
+    for (uint32_t k = 0; k < r->top_k; k++)
+        out[k] = (r->renormalise ? out[k] / (sum + 1e-20f) : out[k]) * r->scale;
+}
+
+void lm_run_route(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++)
+        route_row(p->g, &n->route.spec, floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0), floats_at(p->g, s->out, i));
+}
+
+/* ---- visits ---- */
+
+/* The order buffer: [visits] row, [visits] place of each (row, choice), [E + 1] where each expert's visits begin. */
+typedef struct visits {
+    uint32_t *row, *place, *start;
+    uint32_t  k, experts;
+} visits;
+
+static visits visits_of(const lm_engine *g, const lm_step *s, uint32_t buffer)
+{
+    const lm_node *n     = &g->program->nodes[s->node];
+    uint32_t      *words = (uint32_t *)(void *)row_at(g, buffer, 0);
+    uint64_t       most  = (uint64_t)(s->domain == LM_ALL_ROWS ? g->plan->options.rows : g->plan->options.logit_rows) * n->experts.top_k;
+
+    return (visits){ words, words + most, words + 2 * most, n->experts.top_k, n->experts.n_experts };
+}
+
+/* A counting sort: visits in rising order of (expert, row). */
+void lm_run_sort(const stage_share *p, const lm_step *s)
+{
+    visits   v = visits_of(p->g, s, s->out);
+    uint32_t n = rows_of(p->g, s->domain);
+
+    memset(v.start, 0, (v.experts + 1) * sizeof *v.start);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < v.k; k++)
+            v.start[(uint32_t)floats_at(p->g, s->in[0], i)[v.k + k] + 1]++;
+    for (uint32_t e = 0; e < v.experts; e++)
+        v.start[e + 1] += v.start[e];
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < v.k; k++) {
+            uint32_t place       = v.start[(uint32_t)floats_at(p->g, s->in[0], i)[v.k + k]]++;
+            v.row[place]         = i;
+            v.place[i * v.k + k] = place;
+        }
+    /* each start has moved to the next one's */
+    memmove(v.start + 1, v.start, v.experts * sizeof *v.start);
+    v.start[0] = 0;
+}
+
+void lm_run_visit(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    visits   v     = visits_of(p->g, s, s->in[1]);
+    uint64_t bytes = p->g->plan->buffers[s->out].stride;
+
+    for (uint64_t i = from; i < to; i++)
+        memcpy(row_at(p->g, s->out, i), row_at(p->g, s->in[0], v.row[i]), bytes);
+}
+
+/* [E][out] of the weight that the step multiplies, or NULL. */
+static const float *bias_of(const stage_share *p, const lm_step *s)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint32_t i = 0; i < 3; i++)
+        if (n->weights[i] == s->weight)
+            return weight_of(p->g, n, i + 3);
+    return NULL;
+}
+
+/* Groups of outputs of an expert before which `cost` of its work is done. */
+static uint64_t groups_before(uint64_t cost, uint64_t from, uint64_t each, uint64_t groups)
+{
+    uint64_t n = cost > from ? (cost - from + each - 1) / each : 0;
+
+    return n < groups ? n : groups;
+}
+
+/* Outputs of all visited experts, one after the other, are cut into shares by cost: a group of outputs takes as long as the
+ * expert has visits, and reading it as long as a few. So an expert's rows and weights are read by one worker or two. */
+void lm_run_experts(const stage_share *p, const lm_step *s)
+{
+    lm_engine       *g = p->g;
+    const lm_weight *w = &g->program->weights[s->weight];
+    visits           v = visits_of(g, s, s->in[1]);
+    const float     *bias = bias_of(p, s);
+    uint64_t         grain = s->matmul->row_group, groups = (w->dims[1] + grain - 1) / grain, all = 0, at = 0;
+
+    for (uint32_t e = 0; e < v.experts; e++)
+        all += v.start[e] == v.start[e + 1] ? 0 : groups * (v.start[e + 1] - v.start[e] + READING);
+    unsigned workers = lm_pool_used(g->pool);
+    uint64_t from = lm_share_begin(workers, all, p->index, p->count), to = lm_share_begin(workers, all, p->index + 1, p->count);
+    for (uint32_t e = 0; at < to && e < v.experts; e++) {
+        uint64_t n = v.start[e + 1] - v.start[e], first, last;
+        if (n == 0)
+            continue;
+        first = groups_before(from, at, n + READING, groups);
+        last  = groups_before(to, at, n + READING, groups);
+        at += groups * (n + READING);
+        if (first == last)
+            continue;
+        multiply(p, s, g->matrices[s->weight][e], &(lm_matmul_args){
+                     .rows = w->dims[1],
+            .cols     = w->dims[2],
+            .first    = first * grain,
+            .last     = last * grain < w->dims[1] ? last * grain : w->dims[1],
+            .x        = row_at(g, s->in[0], v.start[e]),
+            .x_stride = g->plan->buffers[s->in[0]].stride,
+            .n        = n,
+            .y        = floats_at(g, s->out, v.start[e]),
+            .y_stride = g->plan->buffers[s->out].stride / sizeof(float),
+            .bias     = bias ? bias + e * w->dims[1] : NULL,
+            .scale    = 1,
+        });
+    }
+}
+
+void lm_run_combine(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    visits   v     = visits_of(p->g, s, s->in[1]);
+    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
+
+    for (uint64_t i = from; i < to; i++) {
+        const float *route = floats_at(p->g, s->in[2], i);
+        float       *y     = floats_at(p->g, s->out, i);
+        for (uint32_t k = 0; k < v.k; k++) {
+            const float *x = floats_at(p->g, s->in[0], v.place[i * v.k + k]);
+            if (k == 0)
+                p->g->kernels.row.scale(y, x, route[k], width);
+            else
+                p->g->kernels.row.add(y, y, x, route[k], width);
+        }
+    }
+}

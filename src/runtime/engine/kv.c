@@ -1,0 +1,263 @@
+/* kv.c - pages of the cache: a table for each sequence, counted references, copies when a shared page is written. */
+#include "runtime/engine/kv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static uint32_t *table_of(const lm_engine *g, uint32_t group, uint32_t sequence)
+{
+    return g->pages[group].tables + (size_t)sequence * g->plan->groups[group].pages_per_sequence;
+}
+
+static uint8_t *page_at(const lm_engine *g, uint32_t group, uint32_t page)
+{
+    const lm_kv_group *k = &g->plan->groups[group];
+
+    return g->kv + k->offset + (uint64_t)page * k->page_bytes;
+}
+
+void lm_kv_reset(lm_engine *g)
+{
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        const lm_kv_group *k = &g->plan->groups[i];
+        lm_pages          *p = &g->pages[i];
+        size_t             n = (size_t)g->plan->options.sequences * k->pages_per_sequence;
+        for (size_t t = 0; t < n; t++)
+            p->tables[t] = LM_NONE;
+        /* the stack gives page 0 first */
+        p->n_free = (uint32_t)k->n_pages;
+        for (uint32_t f = 0; f < p->n_free; f++) {
+            p->free[f] = p->n_free - 1 - f;
+            p->uses[f] = 0;
+        }
+    }
+    for (uint32_t s = 0; s < g->plan->options.sequences; s++)
+        g->seq_length[s] = 0;
+}
+
+static uint32_t take_page(lm_pages *p)
+{
+    uint32_t page = p->free[--p->n_free];
+
+    p->uses[page] = 1;
+    return page;
+}
+
+static void drop_page(lm_pages *p, uint32_t *entry)
+{
+    if (*entry != LM_NONE && --p->uses[*entry] == 0)
+        p->free[p->n_free++] = *entry;
+    *entry = LM_NONE;
+}
+
+uint32_t lm_kv_passed(const lm_engine *g, uint32_t group, uint32_t length)
+{
+    const lm_kv_group *k = &g->plan->groups[group];
+    uint64_t           p = length, kept = (uint64_t)k->window + g->plan->options.rollback;
+
+    return !k->window || p + 1 <= kept ? 0 : (uint32_t)((p + 1 - kept) / LM_PAGE);
+}
+
+/* Pages that no later query of the sequence can see: all their keys are past the window. */
+static void drop_passed(lm_engine *g, uint32_t group, uint32_t sequence)
+{
+    uint32_t *table = table_of(g, group, sequence), gone = lm_kv_passed(g, group, g->seq_length[sequence]);
+
+    for (uint32_t i = 0; i < gone; i++)
+        drop_page(&g->pages[group], &table[i]);
+}
+
+/* Sequences before this one that the step copies the same page for: each of them leaves it. */
+static uint32_t copied_before(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t page)
+{
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < sequence; s++)
+        n += g->seq_next[s] != g->seq_length[s] && table_of(g, group, s)[g->seq_length[s] / LM_PAGE] == page;
+    return n;
+}
+
+/* How many pages the step needs for one sequence. Only the first page that it writes can be shared: the last owner of that keeps it. */
+static uint32_t need_pages(const lm_engine *g, uint32_t group, uint32_t sequence)
+{
+    const lm_pages *p     = &g->pages[group];
+    const uint32_t *table = table_of(g, group, sequence);
+    uint32_t        first = g->seq_length[sequence] / LM_PAGE, last = (g->seq_next[sequence] - 1) / LM_PAGE, n = 0;
+
+    if (table[first] != LM_NONE && p->uses[table[first]] > 1)
+        n = p->uses[table[first]] - copied_before(g, group, sequence, table[first]) > 1;
+    for (uint32_t i = first; i <= last; i++)
+        n += table[i] == LM_NONE;
+    return n;
+}
+
+static void take_pages(lm_engine *g, uint32_t group, uint32_t sequence)
+{
+    lm_pages *p     = &g->pages[group];
+    uint32_t *table = table_of(g, group, sequence);
+
+    for (uint32_t i = g->seq_length[sequence] / LM_PAGE; i <= (g->seq_next[sequence] - 1) / LM_PAGE; i++) {
+        bool shared = table[i] != LM_NONE && p->uses[table[i]] > 1;
+        if (table[i] != LM_NONE && !shared)
+            continue;
+        uint32_t fresh = take_page(p);
+        if (shared) {
+            memcpy(page_at(g, group, fresh), page_at(g, group, table[i]), g->plan->groups[group].page_bytes);
+            p->uses[table[i]]--;
+        }
+        table[i] = fresh;
+    }
+}
+
+static lm_status too_few(const lm_engine *g, uint32_t group, uint64_t need, lm_error *e)
+{
+    return lm_fail(e, LM_LIMIT, "cache", LM_NO_OFFSET, "%" PRIu64 " pages of %u positions are needed, %u are free", need, LM_PAGE,
+                   (uint32_t)g->pages[group].n_free);
+}
+
+lm_status lm_kv_fits(lm_engine *g, lm_error *e)
+{
+    uint32_t n = g->plan->options.sequences;
+
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        uint64_t need = 0;
+        for (uint32_t s = 0; s < n; s++)
+            if (g->seq_next[s] != g->seq_length[s])
+                drop_passed(g, i, s);
+        for (uint32_t s = 0; s < n; s++)
+            if (g->seq_next[s] != g->seq_length[s])
+                need += need_pages(g, i, s);
+        if (need > g->pages[i].n_free)
+            return too_few(g, i, need, e);
+    }
+    return LM_OK;
+}
+
+lm_status lm_kv_reserve(lm_engine *g, lm_error *e)
+{
+    uint32_t n = g->plan->options.sequences;
+
+    LM_TRY(lm_kv_fits(g, e));
+    for (uint32_t i = 0; i < g->plan->n_groups; i++)
+        for (uint32_t s = 0; s < n; s++)
+            if (g->seq_next[s] != g->seq_length[s])
+                take_pages(g, i, s);
+    return LM_OK;
+}
+
+lm_status lm_kv_hold(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t first, uint32_t length, lm_error *e)
+{
+    uint32_t *table = table_of(g, group, sequence), end = (uint32_t)(((uint64_t)length + LM_PAGE - 1) / LM_PAGE);
+
+    if (end > first && end - first > g->pages[group].n_free)
+        return too_few(g, group, end - first, e);
+    for (uint32_t i = first; i < end; i++)
+        table[i] = take_page(&g->pages[group]);
+    return LM_OK;
+}
+
+uint8_t *lm_kv_page(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i)
+{
+    uint32_t page = table_of(g, group, sequence)[i];
+
+    return page == LM_NONE ? NULL : page_at(g, group, page);
+}
+
+void lm_kv_release(lm_engine *g, uint32_t sequence, uint32_t keep)
+{
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        uint32_t *table = table_of(g, i, sequence);
+        for (uint32_t t = (keep + LM_PAGE - 1) / LM_PAGE; t < g->plan->groups[i].pages_per_sequence; t++)
+            drop_page(&g->pages[i], &table[t]);
+    }
+}
+
+uint32_t lm_kv_first_seen(const lm_engine *g, uint32_t group, uint32_t length)
+{
+    const lm_kv_group *k = &g->plan->groups[group];
+
+    return k->window && length + 1 > k->window ? (length + 1 - k->window) / LM_PAGE : 0;
+}
+
+/* Are the keys still there that a query at position `next` of the sequence would look at? */
+static bool window_is_whole(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t next)
+{
+    const uint32_t *table = table_of(g, group, sequence);
+
+    for (uint32_t i = lm_kv_first_seen(g, group, next); i * LM_PAGE < next; i++)
+        if (table[i] == LM_NONE)
+            return false;
+    return true;
+}
+
+static lm_status check_sequence(const lm_engine *g, uint32_t sequence, lm_error *e)
+{
+    if (sequence < g->plan->options.sequences)
+        return LM_OK;
+    return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", sequence, g->plan->options.sequences);
+}
+
+lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e)
+{
+    LM_GIVEN(e, g);
+    LM_TRY(check_sequence(g, sequence, e));
+    if (keep >= g->seq_length[sequence])
+        return LM_OK;
+    for (uint32_t i = 0; keep && i < g->plan->n_groups; i++)
+        if (!window_is_whole(g, i, sequence, keep))
+            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u are outside the window", keep);
+    if (keep == 0)
+        for (uint32_t i = 0; i < g->plan->n_groups; i++)
+            for (uint32_t t = 0; t < g->plan->groups[i].pages_per_sequence; t++)
+                drop_page(&g->pages[i], &table_of(g, i, sequence)[t]);
+    lm_kv_release(g, sequence, keep);
+    g->seq_length[sequence] = keep;
+    return LM_OK;
+}
+
+lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_t *kept, lm_error *e)
+{
+    LM_GIVEN(e, g && kept);
+    lm_status status = lm_engine_truncate(g, sequence, keep, e);
+
+    if (status == LM_LIMIT)
+        status = lm_engine_truncate(g, sequence, 0, e);
+    *kept = lm_engine_length(g, sequence);
+    return status;
+}
+
+lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t positions, lm_error *e)
+{
+    LM_GIVEN(e, g);
+    LM_TRY(check_sequence(g, from, e));
+    LM_TRY(check_sequence(g, to, e));
+    if (from == to || g->seq_length[to] != 0 || positions > g->seq_length[from])
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "only the beginning of another sequence can be shared, into an empty one");
+    for (uint32_t i = 0; i < g->plan->n_groups; i++)
+        if (!window_is_whole(g, i, from, positions))
+            return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u are outside the window", positions);
+    for (uint32_t i = 0; i < g->plan->n_groups; i++) {
+        uint32_t *source = table_of(g, i, from), *target = table_of(g, i, to);
+        for (uint32_t t = 0; t * LM_PAGE < positions; t++) {
+            target[t] = source[t];
+            if (source[t] != LM_NONE)
+                g->pages[i].uses[source[t]]++;
+        }
+    }
+    g->seq_length[to] = positions;
+    return LM_OK;
+}
+
+void lm_engine_pages(const lm_engine *g, uint64_t *used, uint64_t *total)
+{
+    uint64_t all = 0, unused = 0;
+
+    for (uint32_t i = 0; g && i < g->plan->n_groups; i++) {
+        all += g->plan->groups[i].n_pages;
+        unused += g->pages[i].n_free;
+    }
+    if (used)
+        *used = all - unused;
+    if (total)
+        *total = all;
+}

@@ -1,0 +1,158 @@
+/* steps.h - what the steps of a plan have in common: the share of a stage that a worker takes, and where rows and weights lie. */
+#ifndef LM_RUNTIME_STEPS_H
+#define LM_RUNTIME_STEPS_H
+
+#include "runtime/engine/state.h"
+
+/* One of the shares that a stage is cut into, and who runs it: workers take shares as they are free, so scratch belongs to
+ * the worker and everything else to the share. */
+typedef struct stage_share {
+    lm_engine      *g;
+    const lm_stage *stage;
+    unsigned        worker, index, count;
+} stage_share;
+
+enum {
+    LM_SHARE_BYTES = 96 << 10,       /* of weights in a share on average, times rows of x up to 16; not less */
+    LM_MOST_SHARES = 4,              /* a worker */
+    LM_TILE        = 32,             /* rows that attention takes together */
+};
+
+/* Shares of a stage of products that reads `bytes` of weights: one, two or four a worker, enough that one that is slow, or kept from its
+ * processor, leaves its work to the others. Three would not come out even where each is smaller than the one before. */
+static inline unsigned lm_product_shares(unsigned workers, uint64_t bytes, uint64_t rows)
+{
+    uint64_t each = bytes * (rows < 16 ? rows : 16) / LM_SHARE_BYTES / workers;
+
+    return workers == 1 ? 1 : workers * (each < 2 ? 1 : each < LM_MOST_SHARES ? 2 : LM_MOST_SHARES);
+}
+
+/* The first grain of share i, when `grains` are cut into n shares.
+ *
+ * One share a worker: equal ones. More than that: each is smaller than the one before, because workers take shares as they come free
+ * and the last ones should end together; before share i, ((n - i) / n)² of the grains are left. Shares are few all the same: at the
+ * beginning of each a worker waits for weights that nobody asked for ahead, and each reads all rows of x again. */
+static inline uint64_t lm_share_begin(unsigned workers, uint64_t grains, unsigned i, unsigned n)
+{
+    uint64_t left = n - i;
+
+    return n <= workers ? grains * i / n : grains - grains * left * left / ((uint64_t)n * n);
+}
+
+/* Outputs [from, to) of a share, from whole grains. */
+static inline void lm_share_outputs(unsigned workers, uint64_t outputs, uint64_t grain, unsigned share, unsigned shares, uint64_t *from,
+                                    uint64_t *to)
+{
+    uint64_t grains = (outputs + grain - 1) / grain, a = lm_share_begin(workers, grains, share, shares) * grain;
+    uint64_t b = lm_share_begin(workers, grains, share + 1, shares) * grain;
+
+    *from = a < outputs ? a : outputs;
+    *to   = b < outputs ? b : outputs;
+}
+
+/* How many shares a stage is cut into for so many rows of its domain (shares.c). */
+unsigned lm_stage_shares(const lm_engine *g, const lm_stage *t, uint32_t rows);
+
+static inline uint32_t rows_of(const lm_engine *g, lm_domain domain)
+{
+    return domain == LM_ALL_ROWS ? g->n_rows : g->n_wanted;
+}
+
+/* Row i of a domain, among all rows. */
+static inline uint32_t row_number(const lm_engine *g, lm_domain domain, uint64_t i)
+{
+    return domain == LM_ALL_ROWS ? (uint32_t)i : g->wanted[i];
+}
+
+static inline uint8_t *row_at(const lm_engine *g, uint32_t buffer, uint64_t row)
+{
+    const lm_buffer *b = &g->plan->buffers[buffer];
+
+    return g->slab + b->offset + row * b->stride;
+}
+
+static inline float *floats_at(const lm_engine *g, uint32_t buffer, uint64_t row)
+{
+    return (float *)(void *)row_at(g, buffer, row);
+}
+
+static inline uint8_t *scratch_of(const lm_engine *g, unsigned worker)
+{
+    return g->slab + g->plan->state.workers + worker * g->plan->state.worker_bytes;
+}
+
+static inline uint64_t width_of(const lm_engine *g, lm_value v)
+{
+    return g->program->values[v].width;
+}
+
+static inline const void *weight_of(const lm_engine *g, const lm_node *n, unsigned which)
+{
+    return n->weights[which] == LM_NONE ? NULL : g->weight[n->weights[which]];
+}
+
+/* Products with a weight; `a` but for w and scratch, which are here. */
+static inline void multiply(const stage_share *p, const lm_step *s, const void *w, lm_matmul_args *a)
+{
+    const lm_placement *at = &p->g->plan->weights[s->weight];
+
+    a->w       = w;
+    a->scratch = scratch_of(p->g, p->worker);
+    if (at->kind == LM_MAPPED)
+        lm_stored_run(s->matmul, a, at->row_bytes);
+    else
+        s->matmul->run(a);
+}
+
+/* One row of a table. */
+static inline void look_up(const stage_share *p, const lm_step *s, uint32_t weight, uint64_t row, float *out)
+{
+    const lm_weight    *w  = &p->g->program->weights[weight];
+    const lm_placement *at = &p->g->plan->weights[weight];
+    const uint8_t      *at_row = p->g->weight[weight];
+
+    if (at->kind == LM_MAPPED)
+        lm_dtype_of(at->type)->unpack(out, at_row + row * at->row_bytes, w->dims[1]);
+    else
+        s->matmul->row(out, at_row, w->dims[0], w->dims[1], row);
+}
+
+/* Where a sequence's keys are, for one layer. */
+typedef struct layer_pages {
+    const uint32_t *pages;
+    uint8_t        *base;
+    uint64_t        stride;
+} layer_pages;
+
+static inline layer_pages pages_of(const lm_engine *g, const lm_kv_layer *l, uint32_t sequence)
+{
+    const lm_kv_group *k = &g->plan->groups[l->group];
+
+    return (layer_pages){ g->pages[l->group].tables + (size_t)sequence * k->pages_per_sequence, g->kv + k->offset + l->offset,
+                          k->page_bytes };
+}
+
+/* ---- attention (attend.c) ---- */
+
+/* How many shares there is work for. */
+unsigned lm_attention_shares(const lm_engine *g, const lm_step *s);
+/* The k-th of the `n` ranges that `a` sees; who finishes the last one merges them. `partials` and `done`: of its item. `done` counts from
+ * zero and is zero again at the end of the stage: nothing that attention reads is mapped from the file, so no share of it is broken off. */
+void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n, uint8_t *partials,
+                     atomic_uint *done);
+void lm_run_attention(const stage_share *p, const lm_step *s);
+
+/* ---- mixtures of experts (experts.c) ---- */
+
+/* Rows [from, to) of router logits to routes. */
+void lm_run_route(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
+/* Order the visits of all rows by expert. One worker. */
+void lm_run_sort(const stage_share *p, const lm_step *s);
+/* Visits [from, to): the packed row of each. */
+void lm_run_visit(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
+/* Every expert's product with its visits, this worker's outputs. */
+void lm_run_experts(const stage_share *p, const lm_step *s);
+/* Rows [from, to): the weighted sum of each one's visits. */
+void lm_run_combine(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
+
+#endif

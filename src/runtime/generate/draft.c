@@ -1,0 +1,272 @@
+/* draft.c - prompt look-up, and a model that guesses. */
+#include "runtime/generate/draft.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#define NOWHERE UINT32_MAX
+
+enum {
+    HASH_BITS = 16,
+    TRIES     = 64,              /* places that a look-up compares */
+    LENGTHS   = LM_PACE_LOOKUPS, /* kinds of guesses by the length of the repeat, then those by a model's margin */
+    MARGINS   = LM_PACE_KINDS - LENGTHS,
+};
+
+/* ---- the text ---- */
+
+static uint32_t hash_at(const lm_draft *d, size_t i)
+{
+    uint64_t pair = (uint64_t)(uint32_t)d->ids[i - 1] << 32 | (uint32_t)d->ids[i];
+
+    return (uint32_t)(pair * UINT64_C(0x9E3779B97F4A7C15) >> (64 - HASH_BITS));
+}
+
+void lm_draft_add(lm_draft *d)
+{
+    d->n++;
+    if (!d->last || d->n < 2)
+        return;
+    uint32_t h          = hash_at(d, d->n - 1);
+    d->before[d->n - 1] = d->last[h];
+    d->last[h]          = (uint32_t)d->n - 1;
+}
+
+static lm_status open_model(lm_draft *d, lm_error *e)
+{
+    lm_model_info info;
+
+    lm_model_describe(lm_engine_model(d->engine), &info);
+    d->own_vocab = info.n_vocab;
+    d->n_rows    = lm_engine_max_rows(d->engine);
+    d->rows      = lm_alloc_zero(d->n_rows, sizeof *d->rows);
+    d->logits    = d->own_vocab < d->n_vocab ? lm_alloc(d->n_vocab * sizeof *d->logits) : NULL;
+    if (!d->rows || (d->own_vocab < d->n_vocab && !d->logits))
+        return lm_fail_memory(e, "guesses", d->n_vocab * sizeof *d->logits);
+    return LM_OK;
+}
+
+lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s, uint32_t n_vocab, lm_error *e)
+{
+    *d = (lm_draft){ .longest = o->draft_ngram, .engine = o->draft_engine, .slot = o->draft_slot, .sampler = s, .draw = o->draw,
+                     .n_vocab = n_vocab };
+    lm_pace_start(&d->pace, o->draft_always);
+    d->most = o->draft_max ? o->draft_max : 16;
+    d->most = d->most < LM_DRAFT_MOST ? d->most : LM_DRAFT_MOST;
+    d->last = d->longest ? lm_alloc(sizeof *d->last << HASH_BITS) : NULL;
+    if (d->longest && !d->last)
+        return lm_fail_memory(e, "guesses", sizeof *d->last << HASH_BITS);
+    return d->engine ? open_model(d, e) : LM_OK;
+}
+
+lm_status lm_draft_reserve(lm_draft *d, size_t capacity, lm_error *e)
+{
+    uint32_t *grown;
+
+    if (!d->longest || capacity <= d->capacity)
+        return LM_OK;
+    grown = lm_realloc(d->before, capacity * sizeof *grown);
+    if (!grown)
+        return lm_fail_memory(e, "guesses", capacity * sizeof *grown);
+    d->before   = grown;
+    d->capacity = capacity;
+    return LM_OK;
+}
+
+void lm_draft_close(lm_draft *d)
+{
+    lm_free(d->before);
+    lm_free(d->last);
+    lm_free(d->logits);
+    lm_free(d->rows);
+    *d = (lm_draft){ 0 };
+}
+
+/* ---- look-up ---- */
+
+/* Where the end of the text stood before, the longest repeat and of equal ones the last: the place of its last token. */
+static uint32_t find_repeat(const lm_draft *d, uint32_t *length)
+{
+    size_t   end = d->n - 1;
+    uint32_t at = d->before[end], best = NOWHERE;
+
+    *length = 1;
+    for (unsigned tries = 0; at != NOWHERE && tries < TRIES && *length < d->longest; tries++, at = d->before[at]) {
+        uint32_t same = 0;
+        while (same < d->longest && same <= at && d->ids[at - same] == d->ids[end - same])
+            same++;
+        if (same > *length) {
+            *length = same;
+            best    = at;
+        }
+    }
+    return best;
+}
+
+static void look_up(lm_draft *d, uint32_t most)
+{
+    uint32_t length, at, n = 0;
+
+    if (!d->last || d->n < 3)
+        return;
+    at = find_repeat(d, &length);
+    for (; at != NOWHERE && n < most; n++, length++) {
+        size_t next   = (size_t)at + 1 + n;
+        d->guesses[n] = next < d->n ? d->ids[next] : d->guesses[next - d->n];    /* a repeat that reaches into itself goes on */
+        d->kinds[n]   = (uint8_t)((length < LENGTHS ? length : LENGTHS) - 1);
+    }
+    d->n_guesses = lm_pace_best(&d->pace, d->kinds, n);
+}
+
+/* ---- a model ---- */
+
+/* What cannot guess is asked no more; the text is not its matter. */
+static void give_up(lm_draft *d, const lm_error *why)
+{
+    d->engine = NULL;
+    d->error  = *why;
+}
+
+/* Tokens from where the engine stands to `upto`. *row: the last of the last step. */
+static lm_status catch_up(lm_draft *d, size_t upto, size_t *row, lm_error *e)
+{
+    size_t at = lm_engine_length(d->engine, d->slot);
+
+    while (at < upto) {
+        size_t rows = upto - at < d->n_rows ? upto - at : d->n_rows;
+        for (size_t i = 0; i < rows; i++)
+            d->rows[i] = (lm_row){ d->slot, d->ids[at + i], (uint32_t)(at + i), at + i + 1 == d->n };
+        LM_TRY(lm_engine_step(d->engine, d->rows, rows, e));
+        at += rows;
+        *row = rows - 1;
+    }
+    return LM_OK;
+}
+
+/* How far the choice is ahead of the best other token, in whole nats. */
+static uint8_t kind_of(const float *x, uint32_t n, lm_token id)
+{
+    float best = -INFINITY;
+
+    for (uint32_t i = 0; i < n; i++)
+        best = x[i] > best && i != (uint32_t)id ? x[i] : best;
+    float margin = x[id] - best;
+    return (uint8_t)(LENGTHS + (margin >= MARGINS - 1 ? MARGINS - 1 : margin > 0 ? (int)margin : 0));
+}
+
+static const float *logits_of(lm_draft *d, size_t row)
+{
+    const float *x = lm_engine_logits(d->engine, row);
+
+    if (!x || !d->logits)
+        return x;
+    memcpy(d->logits, x, d->own_vocab * sizeof *x);
+    for (uint32_t i = d->own_vocab; i < d->n_vocab; i++)
+        d->logits[i] = -INFINITY;
+    return d->logits;
+}
+
+static lm_status ask_model(lm_draft *d, uint32_t most, lm_error *e)
+{
+    size_t row = 0;
+
+    /* Not even the likeliest kind pays, or its context is full: no step for nothing. */
+    d->kinds[0] = LM_PACE_KINDS - 1;
+    if (!lm_pace_pays(&d->pace, d->kinds, 0) || d->n + most > lm_engine_context(d->engine))
+        return LM_OK;
+    LM_TRY(catch_up(d, d->n, &row, e));
+    for (;; row = 0) {
+        const float *x = logits_of(d, row);
+        lm_token     id;
+        uint32_t     i = d->n_guesses;
+        if (!x)
+            return LM_OK;
+        LM_TRY(lm_sampler_pick(d->sampler, x, d->draw, d->n + i, &id, e));
+        d->kinds[i] = kind_of(x, d->n_vocab, id);
+        if ((uint32_t)id >= d->own_vocab || !lm_pace_pays(&d->pace, d->kinds, i))
+            return LM_OK;
+        d->guesses[d->n_guesses++] = id;
+        if (d->n_guesses == most)
+            return LM_OK;
+        lm_row next = { d->slot, id, (uint32_t)(d->n + i), true };
+        LM_TRY(lm_engine_step(d->engine, &next, 1, e));
+    }
+}
+
+/* Whether it can read the text at all. */
+static lm_status check_text(const lm_draft *d, size_t upto, lm_error *e)
+{
+    uint32_t context = lm_engine_context(d->engine);
+
+    if (d->n > context)
+        return lm_fail(e, LM_LIMIT, "draft model", LM_NO_OFFSET, "%zu tokens, its context holds %u", d->n, context);
+    for (size_t i = lm_engine_length(d->engine, d->slot); i < upto; i++)
+        if ((uint32_t)d->ids[i] >= d->own_vocab)
+            return lm_fail(e, LM_UNSUPPORTED, "draft model", LM_NO_OFFSET, "it has no token %d", d->ids[i]);
+    return LM_OK;
+}
+
+void lm_draft_read(lm_draft *d, size_t upto)
+{
+    lm_error  why;
+    lm_status status;
+    size_t    row;
+
+    if (!d->engine)
+        return;
+    status = check_text(d, upto, &why);
+    if (status == LM_OK)
+        status = catch_up(d, upto, &row, &why);
+    if (status != LM_OK && status != LM_CANCELLED)       /* what a cancelled step has not read is read later */
+        give_up(d, &why);
+}
+
+/* The guessing model's cache back to what is still the text. */
+static void take_back(lm_draft *d, size_t keep)
+{
+    uint32_t kept;
+    lm_error why;
+
+    if (d->engine && lm_engine_keep(d->engine, d->slot, (uint32_t)keep, &kept, &why) != LM_OK)
+        give_up(d, &why);
+}
+
+/* ---- rounds ---- */
+
+void lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n, size_t reuse)
+{
+    d->ids = ids;
+    d->n   = d->n_guesses = 0;
+    if (d->last)
+        memset(d->last, 0xff, sizeof *d->last << HASH_BITS);             /* NOWHERE */
+    while (d->n < n)
+        lm_draft_add(d);
+    take_back(d, reuse);
+}
+
+void lm_draft_guess(lm_draft *d, uint32_t most)
+{
+    lm_error  why;
+    lm_status status;
+
+    d->n_guesses = 0;
+    d->at        = d->n;
+    most         = most < d->most ? most : d->most;
+    if (most == 0)
+        return;
+    look_up(d, most);
+    if (d->n_guesses || !d->engine)
+        return;
+    status = ask_model(d, most, &why);
+    if (status != LM_OK && status != LM_CANCELLED)
+        give_up(d, &why);
+}
+
+void lm_draft_judge(lm_draft *d, uint32_t right, double guessing, double step)
+{
+    lm_pace_round(&d->pace, d->kinds, d->n_guesses, right, guessing, step);
+    take_back(d, d->at + right);
+}

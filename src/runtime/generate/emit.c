@@ -1,0 +1,94 @@
+#include "runtime/generate/emit.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "runtime/generate/stops.h"
+
+static size_t longest(const char *const *stops)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; stops && stops[i]; i++)
+        most = strlen(stops[i]) > most ? strlen(stops[i]) : most;
+    return most;
+}
+
+lm_status lm_emit_open(lm_emit *x, const lm_tokenizer *t, bool special, const char *const *stops, lm_error *e)
+{
+    enum { PIECE = 256 };                                /* most tokens are shorter */
+    lm_stream *stream = NULL;
+
+    if (t) {
+        LM_TRY(lm_stream_new(t, special ? 0 : LM_SKIP_SPECIAL, true, &stream, e));
+        if (!lm_text_reserve(&x->pending, longest(stops) + PIECE)) {
+            lm_stream_free(stream);
+            return lm_fail_memory(e, "the text", longest(stops) + PIECE);
+        }
+    }
+    lm_stream_free(x->stream);
+    lm_text_clear(&x->pending);
+    x->stream = stream;
+    x->stops  = stops;
+    x->ready  = 0;
+    x->closed = x->taken = false;
+    return LM_OK;
+}
+
+void lm_emit_close(lm_emit *x)
+{
+    lm_stream_free(x->stream);
+    lm_text_free(&x->pending);
+    *x = (lm_emit){ 0 };
+}
+
+static void drop_ready(lm_emit *x)
+{
+    if (x->ready)
+        memmove(x->pending.data, x->pending.data + x->ready, x->pending.size - x->ready);
+    x->pending.size -= x->ready;
+    x->ready = 0;
+    x->taken = false;
+}
+
+/* What of it may be shown now. */
+static void scan(lm_emit *x, bool last, bool *stopped)
+{
+    x->ready = lm_stop_scan(x->stops, x->pending.data, x->pending.size, last, stopped);
+    if (!*stopped)
+        return;
+    x->closed       = true;
+    x->pending.size = x->ready;                          /* the stop and what follows it are never shown */
+}
+
+lm_status lm_emit_push(lm_emit *x, lm_token id, bool *stopped, lm_error *e)
+{
+    *stopped = false;
+    if (!x->stream || x->closed)
+        return LM_OK;
+    drop_ready(x);
+    LM_TRY(lm_stream_push(x->stream, id, &x->pending, e));
+    scan(x, false, stopped);
+    return LM_OK;
+}
+
+lm_status lm_emit_end(lm_emit *x, lm_error *e)
+{
+    bool stopped;
+
+    if (!x->stream || x->closed)
+        return LM_OK;
+    x->closed = true;
+    drop_ready(x);
+    LM_TRY(lm_stream_end(x->stream, &x->pending, e));
+    scan(x, true, &stopped);
+    return LM_OK;
+}
+
+const char *lm_emit_take(lm_emit *x, size_t *size)
+{
+    *size    = x->taken ? 0 : x->ready;
+    x->taken = true;
+    return x->pending.data;
+}

@@ -1,0 +1,30 @@
+/* emit.h - from tokens to the text that may be shown: whole characters, and nothing that may still become a stop string. */
+#ifndef LM_RUNTIME_EMIT_H
+#define LM_RUNTIME_EMIT_H
+
+#include "lamina/text.h"
+
+/* All zero: no text at all. */
+typedef struct lm_emit {
+    lm_stream         *stream;
+    const char *const *stops;            /* NULL-ended, or NULL; not owned */
+    lm_text            pending;          /* `ready` bytes that may be shown, then those that are held back */
+    size_t             ready;
+    bool               taken;            /* they have been */
+    bool               closed;           /* a stop string ended the text */
+} lm_emit;
+
+/* An empty text; what was open before is closed. `t` NULL: no text. */
+lm_status lm_emit_open(lm_emit *x, const lm_tokenizer *t, bool special, const char *const *stops, lm_error *e);
+void      lm_emit_close(lm_emit *x);
+
+/* A token more. *stopped: a stop string has ended the text. */
+lm_status lm_emit_push(lm_emit *x, lm_token id, bool *stopped, lm_error *e);
+
+/* No token comes any more: nothing is held back. */
+lm_status lm_emit_end(lm_emit *x, lm_error *e);
+
+/* What may be shown and was not taken yet, valid until the next token; *size 0: nothing. */
+const char *lm_emit_take(lm_emit *x, size_t *size);
+
+#endif

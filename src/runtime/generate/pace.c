@@ -1,0 +1,136 @@
+/* pace.c - costs, chances and the balance. */
+#include "runtime/generate/pace.h"
+
+#define OVERDRAFT 0.02           /* of the time spent */
+#define CREDIT    2              /* rounds that may be lost before anything is known */
+#define MOST_WON  32             /* rounds: what was won long ago pays for no more than this */
+#define LOOK      32             /* rounds with guesses before the cost of one without is measured again */
+#define MEMORY    64             /* guesses of a kind that are remembered */
+#define FIRST     0.6            /* how many are right, as is believed at first */
+#define FADE      0.02           /* guesses' worth of that belief, each round without guesses */
+#define HOPE      0.9            /* of what is estimated: numbers never tried are, some day */
+
+void lm_pace_start(lm_pace *p, bool always)
+{
+    *p = (lm_pace){ .always = always };
+    for (unsigned k = 0; k < LM_PACE_KINDS; k++) {
+        p->kinds[k].right = 2 * FIRST;
+        p->kinds[k].of    = 2;
+    }
+}
+
+/* ---- costs ---- */
+
+/* Seconds of a step with n guesses; between two that were measured on the line through them. */
+static double step_cost(const lm_pace *p, uint32_t n)
+{
+    uint32_t low = n, high = n;
+    double   cost;
+
+    if (p->step[n] > 0)
+        return p->step[n];
+    while (low > 0 && p->step[low] <= 0)
+        low--;
+    while (high < LM_PACE_MOST && p->step[high] <= 0)
+        high++;
+    if (p->step[high] > 0)
+        cost = p->step[low] + (p->step[high] - p->step[low]) * (n - low) / (high - low);
+    else
+        cost = p->step[low] + (n - low) * (low ? (p->step[low] - p->step[0]) / low : p->step[0] / 16);
+    return HOPE * cost > p->step[0] ? HOPE * cost : p->step[0];
+}
+
+/* What a model guesses is dear until it was measured. */
+static double guess_cost(const lm_pace *p, unsigned kind)
+{
+    if (kind < LM_PACE_LOOKUPS)
+        return 0;
+    return p->guess > 0 ? p->guess : p->step[0] / 4;
+}
+
+static bool affordable(const lm_pace *p, double seconds)
+{
+    return seconds - p->step[0] <= p->balance + CREDIT * p->step[0] + OVERDRAFT * p->spent;
+}
+
+static double chance_of(const lm_pace *p, unsigned kind)
+{
+    return p->kinds[kind].right / p->kinds[kind].of;
+}
+
+/* ---- choices ---- */
+
+uint32_t lm_pace_best(const lm_pace *p, const uint8_t *kinds, uint32_t n)
+{
+    double   tokens = 1, chance = 1, best_rate;
+    uint32_t best = 0;
+
+    if (p->always)
+        return n;
+    if (p->step[0] <= 0 || p->in_a_row >= LOOK)
+        return 0;
+    best_rate = 1 / p->step[0];
+    for (uint32_t i = 1; i <= n; i++) {
+        double cost = step_cost(p, i) + i * guess_cost(p, kinds[i - 1]);
+        chance *= chance_of(p, kinds[i - 1]);
+        tokens += chance;
+        if (tokens / cost > best_rate && affordable(p, cost)) {
+            best_rate = tokens / cost;
+            best      = i;
+        }
+    }
+    return best;
+}
+
+bool lm_pace_pays(const lm_pace *p, const uint8_t *kinds, uint32_t n)
+{
+    double tokens = 1, chance = 1;
+
+    if (p->always)
+        return true;
+    if (p->step[0] <= 0 || p->in_a_row >= LOOK)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        chance *= chance_of(p, kinds[i]);
+        tokens += chance;
+    }
+    chance *= chance_of(p, kinds[n]);
+    double before = step_cost(p, n) + n * guess_cost(p, kinds[n]), after = step_cost(p, n + 1) + (n + 1) * guess_cost(p, kinds[n]);
+    return (tokens + chance) / after > tokens / before && affordable(p, after);
+}
+
+/* ---- what came of them ---- */
+
+static double nearer(double old, double seen)
+{
+    return old > 0 ? old + (seen - old) / 8 : seen;
+}
+
+static void count(lm_pace *p, unsigned kind, double right, double of)
+{
+    p->kinds[kind].right += right;
+    p->kinds[kind].of += of;
+    if (p->kinds[kind].of > MEMORY) {
+        p->kinds[kind].right /= 2;
+        p->kinds[kind].of /= 2;
+    }
+}
+
+void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t right, double guessing, double step)
+{
+    /* Somebody else has had the processor: not a cost of ours. */
+    if (p->step[0] > 0 && step > 2 * step_cost(p, n))
+        step = 2 * step_cost(p, n);
+    p->spent += guessing + step;
+    p->step[n]  = nearer(p->step[n], step);
+    p->in_a_row = n ? p->in_a_row + 1 : 0;
+    p->balance += n ? (right + 1) * p->step[0] - step - guessing : -guessing;
+    p->balance = p->balance < MOST_WON * p->step[0] ? p->balance : MOST_WON * p->step[0];
+    if (n && kinds[0] >= LM_PACE_LOOKUPS)
+        p->guess = nearer(p->guess, guessing / n);
+    for (uint32_t i = 0; i < n && i <= right; i++)
+        count(p, kinds[i], i < right, 1);
+    /* Nothing was guessed: what is known of chances fades, so that a kind that was bad once is tried again some day. */
+    for (unsigned k = 0; n == 0 && k < LM_PACE_KINDS; k++)
+        count(p, k, FIRST * FADE, FADE);
+}

@@ -1,0 +1,241 @@
+/* sequence_rows.c - what a sequence wants read, and steps with rows of many. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "runtime/generate/sequence.h"
+
+/* ---- between steps ---- */
+
+void lm_sequence_end(lm_sequence *s, lm_stop why, const lm_error *error)
+{
+    if (!s || s->stop != LM_STOP_NONE || why == LM_STOP_NONE)
+        return;
+    s->stop = why;
+    if (why == LM_STOP_FAILED)
+        s->error = error ? *error : (lm_error){ .code = LM_FAILED, .message = "ended by its caller", .offset = LM_NO_OFFSET };
+}
+
+static void fail(lm_sequence *s, const lm_error *e)
+{
+    lm_sequence_end(s, LM_STOP_FAILED, e);
+}
+
+void lm_sequence_settle(lm_sequence *s)
+{
+    lm_error e;
+
+    if (lm_engine_length(s->g, s->o.slot) > s->at && lm_engine_truncate(s->g, s->o.slot, (uint32_t)s->at, &e) != LM_OK)
+        fail(s, &e);
+    if (s->judging)
+        lm_draft_judge(&s->draft, s->right, s->guessed - s->asked, s->ran - s->guessed);
+    s->judging = false;
+    s->next = s->n_logits = 0;
+}
+
+void lm_sequence_look(lm_sequence *s)
+{
+    size_t chosen = s->n - s->n_prompt;
+
+    if (s->stop != LM_STOP_NONE)
+        return;
+    if (atomic_load_explicit(&s->cancelled, memory_order_relaxed) && atomic_exchange(&s->cancelled, false))
+        s->stop = LM_STOP_CANCELLED;
+    else if (lm_sequence_reads(s))
+        return;
+    else if (s->o.prompt_only || (s->o.max_tokens > 0 && chosen >= (uint64_t)s->o.max_tokens))
+        s->stop = LM_STOP_LENGTH;
+    else if (s->next == s->n_logits && s->n > lm_engine_context(s->g))       /* the token chosen last cannot be read */
+        s->stop = LM_STOP_CONTEXT;
+}
+
+/* ---- rows ---- */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t room_for_rows(const lm_sequence *s, const lm_batch *b)
+{
+    uint32_t most = b->most ? b->most : lm_engine_max_rows(s->g);
+
+    return most - least(b->n, most);
+}
+
+static uint32_t room_for_logits(const lm_sequence *s, const lm_batch *b)
+{
+    uint32_t most = b->most_logits ? b->most_logits : lm_engine_max_logits(s->g);
+
+    return most - least(b->n_logits, most);
+}
+
+static void add_row(const lm_sequence *s, lm_batch *b, lm_token id, size_t position, bool logits)
+{
+    b->rows[b->n++] = (lm_row){ s->o.slot, id, (uint32_t)position, logits };
+    b->n_logits += logits;
+}
+
+/* A piece of the prompt; its last row has logits. */
+static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
+{
+    size_t   left = s->n_prompt - s->at;
+    uint32_t room = room_for_rows(s, b);
+
+    if (b->most_prompt)
+        room = least(room, b->most_prompt - least(b->n_prompt, b->most_prompt));
+    uint32_t n = left < room ? (uint32_t)left : room;
+    if (n == left && !s->o.prompt_only && room_for_logits(s, b) == 0)
+        n--;
+    for (uint32_t i = 0; i < n; i++)
+        add_row(s, b, s->ids[s->at + i], s->at + i, s->at + i + 1 == s->n_prompt && !s->o.prompt_only);
+    b->n_prompt += n;
+    return n;
+}
+
+/* How many guesses can be of use. */
+static uint32_t most_guesses(const lm_sequence *s)
+{
+    uint32_t ahead = lm_engine_ahead(s->g, s->o.slot);
+    uint64_t left = s->o.max_tokens <= 0 ? UINT32_MAX : (uint64_t)s->o.max_tokens - (s->n - s->n_prompt);
+
+    ahead = ahead ? ahead - 1 : 0;                       /* the token before them is a row too */
+    return left <= ahead ? (uint32_t)left - 1 : ahead;
+}
+
+/* The token chosen last, and what is guessed to follow it. */
+static uint32_t next_rows(lm_sequence *s, lm_batch *b)
+{
+    uint32_t room = least(room_for_rows(s, b), room_for_logits(s, b));
+
+    if (room == 0)
+        return 0;
+    if (!s->planned) {
+        s->asked = lm_clock_seconds();
+        lm_draft_guess(&s->draft, b->no_guesses ? 0 : least(room - 1, most_guesses(s)));
+        s->guessed = lm_clock_seconds();
+    }
+    s->planned         = true;
+    s->draft.n_guesses = b->no_guesses ? 0 : least(s->draft.n_guesses, room - 1);
+    add_row(s, b, s->ids[s->at], s->at, true);
+    for (uint32_t i = 0; i < s->draft.n_guesses; i++)
+        add_row(s, b, s->draft.guesses[i], s->at + 1 + i, true);
+    return 1 + s->draft.n_guesses;
+}
+
+uint32_t lm_sequence_rows(lm_sequence *s, lm_batch *b)
+{
+    if (!s || !b)
+        return 0;
+    lm_error e;
+
+    if (!s || !b || !b->rows || s->n == 0)
+        return 0;
+    s->n_rows = 0;
+    if (lm_sequence_chooses(s)) {
+        lm_fail(&e, LM_USAGE, "sequence", LM_NO_OFFSET, "rows were asked for before its events were read");
+        fail(s, &e);
+    }
+    lm_sequence_settle(s);
+    lm_sequence_look(s);
+    if (s->stop != LM_STOP_NONE)
+        return 0;
+    s->first  = b->n;
+    s->n_rows = lm_sequence_reads(s) ? prompt_rows(s, b) : next_rows(s, b);
+    return s->n_rows;
+}
+
+void lm_sequence_ran(lm_sequence *s)
+{
+    if (!s || s->n_rows == 0)
+        return;
+    s->ran = lm_clock_seconds();
+    if (lm_sequence_reads(s)) {
+        s->at += s->n_rows;
+        s->n_read     = s->at;
+        s->prompt_due = true;
+        bool whole = s->at == s->n_prompt;
+        lm_draft_read(&s->draft, whole ? s->at - 1 : s->at);
+        s->n_logits = whole && !s->o.prompt_only ? s->first + s->n_rows : 0;
+        s->next     = s->n_logits ? s->n_logits - 1 : 0;
+    } else {
+        s->next     = s->first;
+        s->n_logits = s->first + s->n_rows;
+        s->right    = 0;
+        s->judging  = true;
+        s->n_drafted += s->draft.n_guesses;
+    }
+    s->n_rows  = 0;
+    s->planned = false;
+}
+
+/* ---- a step of many ---- */
+
+/* A step being put together for `n` sequences. */
+typedef struct many {
+    lm_engine          *g;
+    lm_sequence *const *all;
+    size_t              n;
+    lm_batch           *b;
+    bool                fitting;         /* only what the cache has room for */
+    lm_sequence        *refused;         /* the first that it has none for */
+    lm_error            why;
+} many;
+
+static void add(many *m, lm_sequence *s)
+{
+    lm_batch before = *m->b;
+
+    if (lm_sequence_rows(s, m->b) == 0 || !m->fitting || lm_engine_check(m->g, m->b->rows, m->b->n, &m->why) == LM_OK)
+        return;
+    *m->b      = before;
+    s->n_rows  = 0;
+    m->refused = m->refused ? m->refused : s;
+}
+
+/* Those that write, then those that read. */
+static void put_together(many *m)
+{
+    m->b->n = m->b->n_logits = m->b->n_prompt = 0;
+    for (int reads = 0; reads < 2; reads++)
+        for (size_t i = 0; i < m->n; i++)
+            if (m->all[i] && lm_sequence_reads(m->all[i]) == reads)
+                add(m, m->all[i]);
+}
+
+/* The cache has no room for anybody. */
+static void end_refused(lm_sequence *s, const lm_error *why)
+{
+    lm_sequence_end(s, lm_sequence_reads(s) ? LM_STOP_FAILED : LM_STOP_CONTEXT, why);
+}
+
+static lm_status step(many *m)
+{
+    put_together(m);
+    return m->b->n ? lm_engine_step(m->g, m->b->rows, m->b->n, &m->why) : LM_OK;
+}
+
+lm_status lm_sequences_step(lm_engine *g, lm_sequence *const *sequences, size_t n, lm_batch *b, lm_error *e)
+{
+    LM_GIVEN(e, g && (sequences || !n) && b && b->rows);
+    many      m = { .g = g, .all = sequences, .n = n, .b = b };
+    bool      no_guesses;
+    lm_status status;
+
+    no_guesses = b->no_guesses;
+    status     = step(&m);
+    if (status == LM_LIMIT) {
+        b->no_guesses = true;
+        status        = step(&m);
+    }
+    if (status == LM_LIMIT) {
+        m.fitting = true;
+        status    = step(&m);
+    }
+    b->no_guesses = no_guesses;
+    if (status == LM_OK && b->n == 0 && m.refused)
+        end_refused(m.refused, &m.why);
+    for (size_t i = 0; i < n && status == LM_OK; i++)
+        lm_sequence_ran(sequences[i]);
+    if (status != LM_OK && e)
+        *e = m.why;
+    return status;
+}

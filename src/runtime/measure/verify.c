@@ -1,0 +1,459 @@
+/* verify.c - the engine against a reference, computed in three ways. What is reported and judged: commands.md, "verify",
+ * and lamina/verify.h. */
+#include "lamina/verify.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "formats/safetensors.h"
+#include "program/program.h"
+#include "runtime/measure/compare.h"
+#include "runtime/measure/golden.h"
+#include "runtime/engine/model.h"
+#include "lamina/version.h"
+
+/* A tap that the program knows, in the order in which the program computes them. */
+typedef struct tap {
+    const lm_golden_tap *golden;
+    uint32_t             order;
+    const lm_node       *unpermute;          /* the rotation that reads it in another order of lanes; NULL: same order */
+} tap;
+
+typedef struct check {
+    const lm_model        *m;
+    lm_verify_options      o;
+    lm_golden              golden;
+    lm_engine             *g;
+    bool                   length_dependent, by_kl;
+    double                 kl_max;           /* by_kl */
+    tap                   *taps;
+    uint32_t               n_taps, n_unknown;
+    const char           **probes;           /* [n_taps + 1] */
+    float                 *lanes;            /* [the same]: a tap's row in the reference's order */
+    bool                  *wanted;           /* [T]: positions whose logits are needed */
+    lm_row                *rows;             /* [T] */
+    float                 *ours;             /* [n_rows][width], all at once */
+    float                 *row;              /* [the widest row] of the reference */
+    lm_token              *greedy;           /* [B][N] */
+    lm_safetensors_writer *dump;
+    uint32_t               first_tap;        /* lowest in `taps` that diverges; n_taps: none */
+    double                 kl_sum;
+    uint64_t               argmax_equal;
+    lm_verdict             v;
+} check;
+
+/* ---- preparing ---- */
+
+static int by_order(const void *a, const void *b)
+{
+    uint32_t x = ((const tap *)a)->order, y = ((const tap *)b)->order;
+    return (x > y) - (x < y);
+}
+
+/* GGUF stores the q and k rows of some families in the order in which its rotation pairs lanes; also those of layers that do
+ * not rotate. */
+static const lm_node *permuting(const lm_program *p, lm_value value)
+{
+    const lm_node *any    = NULL;
+    bool           scored = false;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n        = &p->nodes[i];
+        bool           permuted = n->code == LM_OP_ROPE && p->ropes[n->rope.table].spec.permuted;
+        if (permuted && n->in[0] == value)
+            return n;
+        if (permuted)
+            any = n;
+        scored |= n->code == LM_OP_ATTENTION && (n->in[0] == value || n->in[1] == value) &&
+                  p->nodes[p->values[value].producer].code != LM_OP_ROPE;
+    }
+    return scored ? any : NULL;
+}
+
+/* Lanes 2i and 2i + 1 are i and i + dim/2 of the original. */
+static const float *in_original_order(check *c, const lm_node *rope, const float *x, uint32_t width)
+{
+    uint32_t head = rope->rope.head_dim, dim = c->m->program->ropes[rope->rope.table].spec.dim;
+
+    memcpy(c->lanes, x, width * sizeof *x);
+    for (uint32_t at = 0; at + head <= width; at += head)
+        for (uint32_t i = 0; i < dim / 2; i++) {
+            c->lanes[at + i] = x[at + 2 * i];
+            c->lanes[at + i + dim / 2] = x[at + 2 * i + 1];
+        }
+    return c->lanes;
+}
+
+static lm_status choose_taps(check *c, lm_error *e)
+{
+    const lm_program *p = c->m->program;
+
+    c->taps = lm_alloc_zero(c->golden.n_taps + 1, sizeof *c->taps);
+    c->probes = lm_alloc_zero(c->golden.n_taps + 1, sizeof *c->probes);
+    if (!c->taps || !c->probes)
+        return lm_fail_memory(e, "taps", c->golden.n_taps * sizeof *c->taps);
+    for (uint32_t i = 0; i < c->golden.n_taps; i++) {
+        const lm_golden_tap *t = &c->golden.taps[i];
+        lm_value value = lm_program_value(p, t->path);
+        if (value == LM_NONE) {
+            c->n_unknown++;
+            continue;
+        }
+        if (t->tensor->dims[2] != p->values[value].width) {
+            lm_fail(e, LM_BAD_MODEL, t->tensor->name, (int64_t)t->tensor->offset, "%" PRIu64 " columns, the module gives %u",
+                    t->tensor->dims[2], p->values[value].width);
+            return lm_fail_in(e, lm_container_path(c->golden.container));
+        }
+        c->taps[c->n_taps++] = (tap){ t, p->values[value].producer, permuting(p, value) };
+    }
+    if (c->n_taps)
+        qsort(c->taps, c->n_taps, sizeof *c->taps, by_order);
+    for (uint32_t i = 0; i < c->n_taps; i++)
+        c->probes[i] = c->taps[i].golden->path;
+    c->first_tap = c->n_taps;
+    return LM_OK;
+}
+
+static lm_status allocate(check *c, lm_error *e)
+{
+    const lm_golden *g = &c->golden;
+    uint64_t widest = g->width;
+
+    for (uint32_t i = 0; i < c->n_taps; i++)
+        widest = c->taps[i].golden->tensor->dims[2] > widest ? c->taps[i].golden->tensor->dims[2] : widest;
+    c->wanted = lm_alloc_zero(g->length, sizeof *c->wanted);
+    c->rows = lm_alloc_zero(g->length, sizeof *c->rows);
+    c->ours = lm_alloc_zero(g->n_rows * g->width, sizeof *c->ours);
+    c->row = lm_alloc_zero(widest, sizeof *c->row);
+    c->lanes = lm_alloc_zero(widest, sizeof *c->lanes);
+    c->greedy = lm_alloc_zero(g->batch * g->n_greedy + 1, sizeof *c->greedy);
+    if (!c->wanted || !c->rows || !c->ours || !c->row || !c->lanes || !c->greedy)
+        return lm_fail_memory(e, "the comparison", g->n_rows * g->width * sizeof *c->ours);
+    for (uint64_t i = 0; i < g->n_rows; i++)
+        c->wanted[lm_golden_position(g, i)] = true;
+    if (g->n_greedy)
+        c->wanted[g->length - 1] = true;
+    return LM_OK;
+}
+
+static lm_status open_engine(check *c, lm_error *e)
+{
+    lm_engine_options o = c->o.engine;
+
+    o.context = (uint32_t)(c->golden.length + c->golden.n_greedy);
+    o.sequences = 1;
+    o.rows = (uint32_t)c->golden.length;
+    o.logit_rows = 0;
+    for (uint64_t t = 0; t < c->golden.length; t++)
+        o.logit_rows += c->wanted[t];
+    o.kv_positions = 0;
+    o.rollback = (uint32_t)c->golden.n_greedy;           /* where greedy ids part, the golden's are followed */
+    o.probes = c->n_taps ? c->probes : NULL;
+    return lm_engine_new(c->m, &o, &c->g, e);
+}
+
+/* The dump has the golden's form, so that it can serve as one. */
+static lm_status open_dump(check *c, lm_error *e)
+{
+    static const char *const words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine" };
+    const lm_golden *g = &c->golden;
+    const lm_tensor_info *copied[] = { g->ids, g->positions };
+    lm_model_info info;
+    lm_text source = { 0 };
+    lm_status status;
+
+    if (!c->o.dump)
+        return LM_OK;
+    LM_TRY(lm_safetensors_create(c->o.dump, &c->dump, e));
+    lm_model_describe(c->m, &info);
+    lm_text_printf(&source, "lamina %s, %s, compute %s, %s", LAMINA_VERSION, info.source, words[c->o.engine.compute], lm_engine_cpu(c->g));
+    if (!source.failed)
+        lm_safetensors_add_meta(c->dump, "source", source.data);
+    status = source.failed ? lm_fail_memory(e, "dump", source.size) : LM_OK;
+    lm_text_free(&source);
+    LM_TRY(status);
+    for (size_t i = 0; i < 2; i++)
+        if (copied[i])
+            lm_safetensors_add_tensor(c->dump, copied[i]->name, LM_I64, copied[i]->n_dims, copied[i]->dims);
+    lm_safetensors_add_tensor(c->dump, "logits", LM_F32, 3, g->logits->dims);
+    if (g->greedy)
+        lm_safetensors_add_tensor(c->dump, "greedy_ids", LM_I64, 2, g->greedy->dims);
+    LM_TRY(lm_safetensors_begin(c->dump, e));
+    for (size_t i = 0; i < 2; i++)
+        if (copied[i])
+            LM_TRY(lm_safetensors_write(c->dump, lm_container_data(g->container, copied[i]), copied[i]->bytes, e));
+    return LM_OK;
+}
+
+static lm_status close_dump(check *c, lm_error *e)
+{
+    lm_safetensors_writer *w = c->dump;
+
+    if (!w)
+        return LM_OK;
+    for (uint64_t i = 0; i < c->golden.batch * c->golden.n_greedy; i++) {
+        int64_t id = c->greedy[i];
+        LM_TRY(lm_safetensors_write(w, &id, sizeof id, e));
+    }
+    c->dump = NULL;
+    return lm_safetensors_commit(w, e);
+}
+
+/* ---- stepping ---- */
+
+static lm_status step(check *c, uint64_t b, uint64_t from, uint64_t n, lm_error *e)
+{
+    for (uint64_t i = 0; i < n; i++)
+        c->rows[i] = (lm_row){ 0, lm_golden_id(&c->golden, b, from + i), (uint32_t)(from + i), c->wanted[from + i] };
+    return lm_engine_step(c->g, c->rows, n, e);
+}
+
+static lm_status feed(check *c, lm_token id, uint64_t position, lm_error *e)
+{
+    lm_row row = { 0, id, (uint32_t)position, true };
+
+    return lm_engine_step(c->g, &row, 1, e);
+}
+
+/* ---- against the reference ---- */
+
+static void compare_logits(check *c, uint64_t b)
+{
+    const lm_golden *g = &c->golden;
+
+    for (uint64_t i = 0; i < g->n_rows; i++) {
+        float *ours = c->ours + i * g->width;
+        lm_verdict_row r = { .sequence = b, .position = lm_golden_position(g, i) };
+
+        memcpy(ours, lm_engine_logits(c->g, r.position), g->width * sizeof *ours);
+        lm_golden_logits(g, b, i, c->row);
+        r.rel_err = lm_relative_error(ours, c->row, g->width);
+        r.kl = lm_kl(ours, c->row, g->width);
+        r.argmax_equal = lm_argmax(ours, g->width) == lm_argmax(c->row, g->width);
+        if (r.rel_err > c->v.max_rel_err || c->v.rows == 0) {
+            c->v.max_rel_err = r.rel_err;
+            c->v.worst_row = b * g->n_rows + i;
+        }
+        c->v.max_kl = !(r.kl <= c->v.max_kl) ? r.kl : c->v.max_kl;
+        c->kl_sum += r.kl;
+        c->argmax_equal += r.argmax_equal;
+        c->v.rows++;
+        if (c->o.row)
+            c->o.row(c->o.arg, &r);
+    }
+}
+
+/* The first tap in the order of the program, and of it the first position, wins. */
+static void compare_taps(check *c, uint64_t b)
+{
+    for (uint32_t i = 0; i < c->n_taps && i <= c->first_tap; i++) {
+        const lm_golden_tap *t = c->taps[i].golden;
+
+        for (uint64_t position = 0; position < c->golden.length && i < c->first_tap; position++) {
+            uint32_t width;
+            const float *ours = lm_engine_probe(c->g, t->path, position, &width);
+            double rel;
+
+            if (!ours)
+                continue;                                /* past the last attention only rows with logits exist */
+            if (c->taps[i].unpermute)
+                ours = in_original_order(c, c->taps[i].unpermute, ours, width);
+            lm_golden_tap_row(&c->golden, t, b, position, c->row);
+            rel = lm_relative_error(ours, c->row, width);
+            if (rel <= c->v.tol)
+                continue;
+            c->first_tap = i;
+            c->v.diverges = true;
+            snprintf(c->v.first_path, sizeof c->v.first_path, "%s", t->path);
+            c->v.first_position = position;
+            c->v.first_rel_err = rel;
+        }
+    }
+}
+
+/* ---- greedy ---- */
+
+/* Another token than the reference's is right only where the two are so near that the tolerance of the logits, on both,
+ * covers their distance. */
+static void judge_choice(check *c, const float *logits, lm_token ours, lm_token theirs)
+{
+    double margin = (double)logits[ours] - (double)logits[theirs];
+    double tol = c->by_kl && c->v.max_rel_err > c->v.tol ? c->v.max_rel_err : c->v.tol;
+
+    if (!(margin <= 2 * tol * lm_magnitude(logits, c->golden.width)))
+        c->v.greedy_agrees = false;
+}
+
+/* Continue on our own; from the first different token on also along the reference's path. The sequence holds all T. */
+static lm_status compare_greedy(check *c, uint64_t b, lm_error *e)
+{
+    const lm_golden *g = &c->golden;
+    const float *logits = lm_engine_logits(c->g, g->length - 1);
+    lm_token *ours = c->greedy + b * g->n_greedy;
+    uint64_t common = g->n_greedy;
+
+    for (uint64_t k = 0; k < g->n_greedy; k++) {
+        if (k) {
+            LM_TRY(feed(c, ours[k - 1], g->length + k - 1, e));
+            logits = lm_engine_logits(c->g, 0);
+        }
+        ours[k] = (lm_token)lm_argmax(logits, g->width);
+        if (k < common && ours[k] != lm_golden_greedy(g, b, k)) {
+            common = k;
+            judge_choice(c, logits, ours[k], lm_golden_greedy(g, b, k));
+        }
+    }
+    c->v.greedy_common += common;
+    if (common + 1 >= g->n_greedy)
+        return LM_OK;
+
+    LM_TRY(lm_engine_truncate(c->g, 0, (uint32_t)(g->length + common), e));
+    for (uint64_t k = common + 1; k < g->n_greedy; k++) {
+        lm_token best;
+        LM_TRY(feed(c, lm_golden_greedy(g, b, k - 1), g->length + k - 1, e));
+        logits = lm_engine_logits(c->g, 0);
+        best = (lm_token)lm_argmax(logits, g->width);
+        if (best != lm_golden_greedy(g, b, k))
+            judge_choice(c, logits, best, lm_golden_greedy(g, b, k));
+    }
+    return LM_OK;
+}
+
+/* ---- against itself ---- */
+
+/* The same T tokens again in pieces; *equal is cleared when a logit differs in one bit. */
+static lm_status repeat(check *c, uint64_t b, const uint64_t *sizes, size_t n_sizes, bool *equal, lm_error *e)
+{
+    const lm_golden *g = &c->golden;
+
+    LM_TRY(lm_engine_truncate(c->g, 0, 0, e));
+    for (uint64_t at = 0, piece = 0; at < g->length; piece++) {
+        uint64_t n = sizes[piece % n_sizes];
+
+        n = n < g->length - at ? n : g->length - at;
+        LM_TRY(step(c, b, at, n, e));
+        for (uint64_t i = 0; i < g->n_rows; i++) {
+            uint64_t position = lm_golden_position(g, i);
+            if (position >= at && position < at + n &&
+                memcmp(lm_engine_logits(c->g, position - at), c->ours + i * g->width, g->width * sizeof *c->ours) != 0)
+                *equal = false;
+        }
+        at += n;
+    }
+    return LM_OK;
+}
+
+static lm_status verify_batch(check *c, uint64_t b, lm_error *e)
+{
+    static const uint64_t uneven[] = { 3, 1, 7, 2, 16, 5, 33, 64, 11, 129 }, single[] = { 1 };
+
+    LM_TRY(lm_engine_truncate(c->g, 0, 0, e));
+    LM_TRY(step(c, b, 0, c->golden.length, e));
+    compare_logits(c, b);
+    compare_taps(c, b);
+    if (c->dump)
+        LM_TRY(lm_safetensors_write(c->dump, c->ours, c->golden.n_rows * c->golden.width * sizeof *c->ours, e));
+    if (c->golden.n_greedy)
+        LM_TRY(compare_greedy(c, b, e));
+    if (!c->length_dependent) {
+        LM_TRY(repeat(c, b, uneven, sizeof uneven / sizeof *uneven, &c->v.chunked, e));
+        LM_TRY(repeat(c, b, single, 1, &c->v.stepwise, e));
+    }
+    return LM_OK;
+}
+
+static void conclude(check *c)
+{
+    lm_verdict *v = &c->v;
+
+    v->mean_kl = c->kl_sum / (double)v->rows;
+    v->argmax_agreement = (double)c->argmax_equal / (double)v->rows;
+    if (c->n_unknown && !v->note[0])
+        snprintf(v->note, sizeof v->note, "%u taps name no value of this program", c->n_unknown);
+    v->agrees = (c->by_kl ? v->mean_kl <= c->kl_max : v->max_rel_err <= v->tol) && v->greedy_agrees &&
+                (!v->bitwise_known || (v->chunked && v->stepwise));
+}
+
+/* Positions past those that the model was made for exist where they are not learned one by one (scaled rotations are for that), and a
+ * reference may have been there; to go further than this many times as far would take hours. */
+enum { BEYOND = 8 };
+
+static lm_status check_context(const check *c, uint32_t context, lm_error *e)
+{
+    const lm_golden *g   = &c->golden;
+    uint64_t         end = g->length + g->n_greedy, most = (uint64_t)context * (c->m->program->context_is_hard ? 1 : BEYOND);
+
+    if (!context || g->n_greedy <= g->length || end <= most)
+        return LM_OK;
+    lm_fail(e, LM_LIMIT, "greedy_ids", LM_NO_OFFSET, "they end at position %" PRIu64 "; the model has %u%s", end, context,
+            c->m->program->context_is_hard ? "" : ", and 8 times as many are the limit");
+    return lm_fail_in(e, lm_container_path(g->container));
+}
+
+static lm_status verify(check *c, const char *path, lm_error *e)
+{
+    lm_verdict *v = &c->v;
+    const char *why = NULL;
+    lm_model_info info;
+
+    lm_model_describe(c->m, &info);
+    LM_TRY(lm_golden_open(path, info.n_vocab, &c->golden, e));
+    LM_TRY(check_context(c, info.context_length, e));
+    LM_TRY(choose_taps(c, e));
+    LM_TRY(allocate(c, e));
+    LM_TRY(open_engine(c, e));
+    LM_TRY(open_dump(c, e));
+
+    c->length_dependent = lm_model_length_dependent(c->m, &why);
+    snprintf(v->source, sizeof v->source, "%s", c->golden.source);
+    if (c->length_dependent)
+        snprintf(v->note, sizeof v->note, "%s: only all at once is compared", why);
+    v->tol = c->o.tol > 0 ? c->o.tol : c->o.tol < 0 ? 0 : 1e-4;
+    c->by_kl = c->o.kl_max != 0;
+    c->kl_max = c->o.kl_max > 0 ? c->o.kl_max : 0;
+    v->has_greedy = c->golden.n_greedy > 0;
+    v->greedy_total = c->golden.batch * c->golden.n_greedy;
+    v->greedy_agrees = true;
+    v->bitwise_known = !c->length_dependent;
+    v->chunked = v->stepwise = !c->length_dependent;
+    v->has_taps = c->n_taps > 0;
+    v->taps = c->n_taps;
+
+    for (uint64_t b = 0; b < c->golden.batch; b++)
+        LM_TRY(verify_batch(c, b, e));
+    LM_TRY(close_dump(c, e));
+    conclude(c);
+    return LM_OK;
+}
+
+lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out, lm_error *e)
+{
+    LM_GIVEN(e, m && golden && out);
+    LM_PLAIN(e, o);
+    check c = { .m = m, .o = { .engine = { .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 } } };
+    lm_status status;
+
+    if (o)
+        c.o = *o;
+    status = verify(&c, golden, e);
+    if (status == LM_OK)
+        *out = c.v;
+    if (c.dump)
+        lm_safetensors_abort(c.dump);
+    lm_engine_free(c.g);
+    lm_golden_close(&c.golden);
+    lm_free(c.taps);
+    lm_free(c.probes);
+    lm_free(c.wanted);
+    lm_free(c.rows);
+    lm_free(c.ours);
+    lm_free(c.row);
+    lm_free(c.lanes);
+    lm_free(c.greedy);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* work.c - what a step of one row costs at least: the costs of a plan's steps, added up. */
+#include "plan/cost.h"
+#include "runtime/engine/state.h"
+
+static void add_operations(lm_ops *to, const lm_step_costs *c)
+{
+    uint64_t *const by[] = { [LM_ARITHMETIC_INT8] = &to->int8, [LM_ARITHMETIC_BF16] = &to->bf16, [LM_ARITHMETIC_F32] = &to->f32 };
+
+    *by[c->arithmetic] += (uint64_t)c->operations;
+}
+
+void lm_engine_work(const lm_engine *g, lm_work *out)
+{
+    const lm_forward one = { .rows = 1, .sequences = 1, .wanted = 1 };
+    lm_step_costs    c;
+
+    if (!out)
+        return;
+    *out = (lm_work){ 0 };
+    for (uint32_t i = 0; g && i < g->plan->n_steps; i++) {
+        const lm_step *s = &g->plan->steps[i];
+        lm_step_cost(g->plan, s, &one, &c);
+        if (lm_is_product(s))
+            add_operations(s->domain == LM_WANTED_ROWS ? &out->logits : &out->row, &c);
+        out->weight_bytes += (uint64_t)c.weight_bytes;
+        if (s->code == LM_STEP_ATTENTION && !g->program->nodes[s->node].attention.spec.window)
+            out->kv_bytes += c.key_bytes;
+    }
+}

@@ -1,0 +1,361 @@
+/* sampler.c - choosing a token: the chain of stages and the draw. Options and meanings: lamina/sampler.h. */
+#include "runtime/sample/sampler.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "base/str.h"
+
+enum { MAX_STAGES = 16 };
+
+typedef void (*stage_fn)(lm_sampler *s);
+
+struct lm_sampler {
+    lm_sampler_options o;            /* pointers in it are not kept */
+    uint32_t       n_vocab;
+    lm_logit_bias *bias;
+    lm_candidates  c;
+    lm_candidate  *memory;           /* of c: [2 * n_vocab] */
+    lm_history     history;
+    stage_fn       chain[MAX_STAGES];
+    size_t         n_stages;
+    bool           greedy_only;      /* nothing but the largest logit can be chosen */
+    double         xtc_draw;
+
+    /* mirostat */
+    double   mu;                     /* bits of surprise allowed */
+    lm_token picked;                 /* by the last pick; -1: none */
+    double   surprise;               /* of it, bits */
+};
+
+/* ---- the stages ---- */
+
+static void penalties(lm_sampler *s) { lm_history_penalise(&s->history, &s->o, &s->c); }
+static void dry(lm_sampler *s) { lm_history_dry(&s->history, &s->o, &s->c); }
+static void top_n_sigma(lm_sampler *s) { lm_cut_top_n_sigma(&s->c, (double)s->o.top_n_sigma); }
+static void top_k(lm_sampler *s) { lm_cut_top_k(&s->c, s->o.top_k); }
+static void typical(lm_sampler *s) { lm_cut_typical(&s->c, (double)s->o.typical_p, s->o.min_keep); }
+static void top_p(lm_sampler *s) { lm_cut_top_p(&s->c, (double)s->o.top_p, s->o.min_keep); }
+static void min_p(lm_sampler *s) { lm_cut_min_p(&s->c, (double)s->o.min_p, s->o.min_keep); }
+
+static void xtc(lm_sampler *s)
+{
+    if (s->o.xtc_probability > 0 && s->xtc_draw <= (double)s->o.xtc_probability)
+        lm_cut_xtc(&s->c, (double)s->o.xtc_threshold, s->o.min_keep);
+}
+
+/* Dynamic temperature: from temperature - range to temperature + range as the entropy goes from none to all there can be. */
+static double temperature_now(lm_sampler *s)
+{
+    double t = (double)s->o.temperature, range = (double)s->o.dynatemp_range, low;
+
+    if (range <= 0 || s->c.n < 2)
+        return t;
+    lm_candidates_softmax(&s->c);
+    low = t > range ? t - range : 0;
+    return low + (t + range - low) * pow(lm_candidates_entropy(&s->c) / log((double)s->c.n), (double)s->o.dynatemp_exponent);
+}
+
+static void temperature(lm_sampler *s)
+{
+    double t;
+
+    if (s->o.temperature <= 0) {
+        lm_candidates_best(&s->c, 1);
+        return;
+    }
+    t = temperature_now(s);
+    if (t <= 0) {
+        lm_candidates_best(&s->c, 1);
+        return;
+    }
+    for (size_t i = 0; i < s->c.n; i++) {
+        double scaled = (double)s->c.items[i].logit / t;
+        s->c.items[i].logit = (float)fmax(fmin(scaled, 3.4e38), -3.4e38);
+    }
+}
+
+static void mirostat(lm_sampler *s) { lm_cut_surprise(&s->c, s->mu); }
+
+/* Names as llama.cpp spells them; `cuts`: mirostat, which brings its own temperature, takes its place. */
+static const struct stage { const char *name, *also[3]; stage_fn apply; bool cuts; } stages[] = {
+    { "penalties",   { NULL },                        penalties,   false },
+    { "dry",         { NULL },                        dry,         false },
+    { "top_n_sigma", { "top-n-sigma", NULL },         top_n_sigma, true  },
+    { "top_k",       { "top-k", NULL },               top_k,       true  },
+    { "typ_p",       { "typical_p", "typ-p", "typical" }, typical, true  },
+    { "top_p",       { "top-p", "nucleus", NULL },    top_p,       true  },
+    { "min_p",       { "min-p", NULL },               min_p,       true  },
+    { "xtc",         { NULL },                        xtc,         true  },
+    { "temperature", { "temp", NULL },                temperature, true  },
+};
+
+static const char default_order[] = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+
+static const struct stage *find_stage(const char *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        lm_view given = { name, n };
+        if (lm_view_is(given, stages[i].name))
+            return &stages[i];
+        for (size_t k = 0; k < 3 && stages[i].also[k]; k++)
+            if (lm_view_is(given, stages[i].also[k]))
+                return &stages[i];
+    }
+    return NULL;
+}
+
+static lm_status read_order(lm_sampler *s, const char *order, lm_error *e)
+{
+    const char *at = order ? order : default_order;
+
+    while (*at) {
+        size_t n = strcspn(at, ";");
+        const struct stage *stage = find_stage(at, n);
+
+        if (!stage && n) {
+            lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "unknown sampler \"%.*s\"", (int)(n < 64 ? n : 64), at);
+            return lm_fail_hint(e, "use %s", default_order), LM_USAGE;
+        }
+        if (stage && s->n_stages == MAX_STAGES - 2)
+            return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "more than %d samplers", MAX_STAGES - 2);
+        if (stage && !(s->o.mirostat && stage->cuts))
+            s->chain[s->n_stages++] = stage->apply;
+        at += n + (at[n] == ';');
+    }
+    if (s->o.mirostat) {
+        s->chain[s->n_stages++] = temperature;
+        s->chain[s->n_stages++] = mirostat;
+    }
+    return LM_OK;
+}
+
+/* ---- options ---- */
+
+static lm_status check_bias(const lm_sampler_options *o, uint32_t n_vocab, lm_error *e)
+{
+    if (o->n_bias && !o->bias)
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "%zu at NULL", o->n_bias);
+    for (size_t i = 0; i < o->n_bias; i++) {
+        if (o->bias[i].id < 0 || (uint32_t)o->bias[i].id >= n_vocab)
+            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", o->bias[i].id, n_vocab);
+        if (isnan(o->bias[i].bias) || o->bias[i].bias == INFINITY)
+            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias of token %d is not a number", o->bias[i].id);
+    }
+    return LM_OK;
+}
+
+/* Typical and XTC can drop the best token, and a chain of penalties can change which it is; nothing else can. */
+static bool only_greedy(const lm_sampler *s)
+{
+    const lm_sampler_options *o = &s->o;
+
+    return o->temperature <= 0 && !o->mirostat && o->typical_p >= 1 && o->xtc_probability <= 0 && o->n_bias == 0 &&
+           !s->history.count && !s->history.match;
+}
+
+lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_sampler **out, lm_error *e)
+{
+    LM_GIVEN(e, out);
+    LM_PLAIN(e, o);
+    lm_sampler_options given = o ? *o : lm_sampler_defaults();
+    lm_status status;
+    lm_sampler *s;
+
+    if (n_vocab == 0 || !out)
+        return lm_fail(e, LM_USAGE, out ? "n_vocab" : "out", LM_NO_OFFSET, out ? "a sampler needs a vocabulary" : "NULL");
+    given = lm_sampler_resolve(&given);
+    o     = &given;
+    LM_TRY(lm_sampler_check(o, e));
+    LM_TRY(check_bias(o, n_vocab, e));
+    s = lm_alloc_zero(1, sizeof *s);
+    if (!s)
+        return lm_fail_memory(e, "the sampler", sizeof *s);
+    s->o = *o;
+    s->n_vocab = n_vocab;
+    s->memory = lm_alloc_zero(2 * (size_t)n_vocab, sizeof *s->memory);
+    s->bias = o->n_bias ? lm_alloc_zero(o->n_bias, sizeof *s->bias) : NULL;
+    if (!s->memory || (o->n_bias && !s->bias)) {
+        status = lm_fail_memory(e, "the sampler", 2 * (uint64_t)n_vocab * sizeof *s->memory);
+        goto done;
+    }
+    if (o->n_bias)
+        memcpy(s->bias, o->bias, o->n_bias * sizeof *s->bias);
+    LM_TRY_GOTO(read_order(s, o->order, e));
+    LM_TRY_GOTO(lm_history_init(&s->history, o, n_vocab, t, e));
+    s->greedy_only = only_greedy(s);
+    s->o.bias = NULL;
+    s->o.order = NULL;
+    s->o.dry_breakers = NULL;
+    lm_sampler_reset(s);
+    *out = s;
+    return LM_OK;
+done:
+    lm_sampler_free(s);
+    return status;
+}
+
+void lm_sampler_free(lm_sampler *s)
+{
+    if (!s)
+        return;
+    lm_history_free(&s->history);
+    lm_free(s->memory);
+    lm_free(s->bias);
+    lm_free(s);
+}
+
+uint32_t lm_sampler_vocabulary(const lm_sampler *s)
+{
+    return s ? s->n_vocab : 0;
+}
+
+void lm_sampler_reset(lm_sampler *s)
+{
+    if (!s)
+        return;
+    lm_history_reset(&s->history);
+    s->mu = 2 * (double)s->o.mirostat_tau;
+    s->picked = -1;
+}
+
+double lm_sampler_surprise(const lm_sampler *s)
+{
+    return s->o.mirostat ? s->mu : (double)NAN;
+}
+
+void lm_sampler_resume(lm_sampler *s, double surprise)
+{
+    if (s->o.mirostat && !isnan(surprise))
+        s->mu = surprise;
+}
+
+void lm_sampler_accept(lm_sampler *s, lm_token id)
+{
+    if (!s)
+        return;
+    lm_history_add(&s->history, id);
+    if (s->o.mirostat && id == s->picked)
+        s->mu -= (double)s->o.mirostat_eta * (s->surprise - (double)s->o.mirostat_tau);
+    s->picked = -1;
+}
+
+/* ---- picking ---- */
+
+/* All possible tokens. -inf is a token that cannot be; NaN and +inf are a model that has gone wrong. */
+static lm_status list_candidates(lm_sampler *s, const float *logits, lm_error *e)
+{
+    lm_candidates *c = &s->c;
+
+    *c = (lm_candidates){ .items = s->memory, .spare = s->memory + s->n_vocab };
+    for (uint32_t i = 0; i < s->n_vocab; i++) {
+        if (isnan(logits[i]) || logits[i] == INFINITY)
+            return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %u is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
+        c->items[i] = (lm_candidate){ .id = (lm_token)i, .logit = logits[i] };
+    }
+    for (size_t i = 0; i < s->o.n_bias; i++)
+        c->items[s->bias[i].id].logit += s->bias[i].bias;
+    for (uint32_t i = 0; i < s->n_vocab; i++)
+        if (isfinite(c->items[i].logit))
+            c->items[c->n++] = c->items[i];
+    if (c->n == 0)
+        return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "no token has a finite logit");
+    return LM_OK;
+}
+
+lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
+                           const lm_candidates **out, lm_error *e)
+{
+    uint32_t block[4];
+
+    LM_TRY(list_candidates(s, logits, e));
+    lm_rng_block(s->o.seed, sequence, position, block);
+    s->xtc_draw = ((double)block[2] + (double)(block[3] >> 11) * 0x1p-21) * 0x1p-32;  /* the choice uses the other two words */
+    for (size_t i = 0; i < s->n_stages; i++)
+        s->chain[i](s);
+    if (s->o.temperature <= 0)
+        lm_candidates_best(&s->c, 1);                    /* also where the order leaves temperature out */
+    lm_candidates_sort(&s->c);
+    lm_candidates_softmax(&s->c);
+    *out = &s->c;
+    return LM_OK;
+}
+
+static lm_status pick_best(const float *logits, uint32_t n, lm_token *out, lm_error *e)
+{
+    float largest = -INFINITY;
+    uint32_t best = n;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (logits[i] <= largest)
+            continue;                                    /* nearly always; a NaN is not */
+        if (isnan(logits[i]) || logits[i] == INFINITY)
+            return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %u is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
+        largest = logits[i];
+        best = i;
+    }
+    if (best == n)
+        return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "no token has a finite logit");
+    *out = (lm_token)best;
+    return LM_OK;
+}
+
+lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position, lm_token *out, lm_error *e)
+{
+    LM_GIVEN(e, s && logits && out);
+    const lm_candidates *c;
+    double at, sum = 0;
+    size_t i = 0;
+
+    if (!s || !logits || !out)
+        return lm_fail(e, LM_USAGE, !s ? "sampler" : !logits ? "logits" : "out", LM_NO_OFFSET, "NULL");
+    if (s->greedy_only)
+        return pick_best(logits, s->n_vocab, out, e);
+    LM_TRY(lm_sampler_shape(s, logits, sequence, position, &c, e));
+    at = lm_rng_uniform(s->o.seed, sequence, position);
+    while (i + 1 < c->n && (sum += c->items[i].p) <= at)
+        i++;
+    s->picked = c->items[i].id;
+    s->surprise = -log2(c->items[i].p);
+    *out = s->picked;
+    return LM_OK;
+}
+
+/* ---- log-probabilities ---- */
+
+float lm_logprobs(const float *logits, uint32_t n_vocab, lm_token chosen, lm_logprob *top, uint32_t k)
+{
+    float best = logits && n_vocab ? logits[0] : -INFINITY;
+    double sum = 0, norm;
+    uint32_t n = 0;
+
+    if (!logits)
+        n_vocab = 0;
+    if (!top)
+        k = 0;
+
+    for (uint32_t i = 1; i < n_vocab; i++)
+        best = logits[i] > best ? logits[i] : best;
+    for (uint32_t i = 0; i < n_vocab; i++)
+        sum += exp((double)logits[i] - (double)best);
+    norm = (double)best + log(sum);
+
+    for (uint32_t i = 0; i < n_vocab && k; i++) {
+        uint32_t at = n;
+        if (n == k && !(logits[i] > top[n - 1].logprob))
+            continue;
+        n += n < k;
+        for (at = n - 1; at > 0 && logits[i] > top[at - 1].logprob; at--)
+            top[at] = top[at - 1];
+        top[at] = (lm_logprob){ (lm_token)i, logits[i] };
+    }
+    for (uint32_t i = 0; i < n; i++)
+        top[i].logprob = (float)((double)top[i].logprob - norm);
+    for (uint32_t i = n; i < k; i++)
+        top[i] = (lm_logprob){ -1, -INFINITY };
+    return chosen >= 0 && (uint32_t)chosen < n_vocab ? (float)((double)logits[chosen] - norm) : -INFINITY;
+}

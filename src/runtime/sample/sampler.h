@@ -1,0 +1,89 @@
+/* sampler.h - what the parts of the sampler share. The options and their meaning are public: lamina/sampler.h.
+ *
+ * A pick turns the logits into candidates, lets a chain of stages reweigh and drop some, and draws one of the rest. Every
+ * stage keeps the candidates in one order: by logit, best first, the lower id first among equals. That order is total, so
+ * no result depends on how a sort treats ties. */
+#ifndef LM_RUNTIME_SAMPLER_H
+#define LM_RUNTIME_SAMPLER_H
+
+#include "lamina/sampler.h"
+
+typedef struct lm_candidate {
+    lm_token id;
+    float    logit;              /* never NaN, never infinite */
+    double   p;                  /* of the last lm_candidates_softmax */
+} lm_candidate;
+
+typedef struct lm_candidates {
+    lm_candidate *items, *spare; /* [capacity] each; `spare` is the sorts' second buffer */
+    size_t        n;
+    bool          sorted;        /* best logit first, lower id first among equals */
+} lm_candidates;
+
+/* ---- candidates.c ---- */
+void   lm_candidates_sort(lm_candidates *c);
+void   lm_candidates_best(lm_candidates *c, size_t k);          /* keep the k best, sorted */
+void   lm_candidates_softmax(lm_candidates *c);                 /* fills p; keeps the order */
+double lm_candidates_entropy(const lm_candidates *c);           /* nats, of p */
+/* Order `n` items by p, smallest first, lower id first among equals. `spare` has room for n. */
+void   lm_candidates_sort_by_p(lm_candidate *items, lm_candidate *spare, size_t n);
+
+/* ---- truncation.c: each keeps at least one candidate ---- */
+void lm_cut_top_k(lm_candidates *c, int32_t k);
+void lm_cut_top_p(lm_candidates *c, double p, size_t min_keep);
+void lm_cut_min_p(lm_candidates *c, double p, size_t min_keep);
+void lm_cut_typical(lm_candidates *c, double p, size_t min_keep);
+void lm_cut_top_n_sigma(lm_candidates *c, double n);
+void lm_cut_xtc(lm_candidates *c, double threshold, size_t min_keep);
+void lm_cut_surprise(lm_candidates *c, double bits);            /* mirostat: those that surprise more than `bits` */
+
+/* ---- repetition.c: what was said before ---- */
+
+/* A token that begins a breaker, and what must follow it: none for a token that holds the whole of it. */
+typedef struct lm_dry_breaker { lm_token head; uint32_t n_tail; lm_token *tail; } lm_dry_breaker;
+
+typedef struct lm_history {
+    lm_token *ring;              /* [capacity], the newest at (at - 1) */
+    size_t    capacity, at, n;
+    uint32_t *count;             /* [n_vocab] how often in the last `window` tokens */
+    size_t    window;            /* 0: count everything since the reset */
+    size_t    n_vocab;
+
+    /* DRY only */
+    uint32_t *match;             /* [capacity] Z array of the reversed history */
+    uint32_t *longest;           /* [n_vocab] longest repeat that the token would continue; zero between picks */
+    lm_dry_breaker *breakers;    /* by head */
+    size_t    n_breakers;
+} lm_history;
+
+/* The most tokens of history that are remembered: beyond any context in use. */
+#define LM_HISTORY_MAX (UINT32_C(1) << 20)
+
+lm_status lm_history_init(lm_history *h, const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_error *e);
+void      lm_history_free(lm_history *h);
+void      lm_history_reset(lm_history *h);
+void      lm_history_add(lm_history *h, lm_token id);
+void      lm_history_penalise(const lm_history *h, const lm_sampler_options *o, lm_candidates *c);
+void      lm_history_dry(lm_history *h, const lm_sampler_options *o, lm_candidates *c);
+
+/* ---- sampler_options.c: from here on 0 is 0, -1 of a length is all ---- */
+
+/* What the options mean: defaults filled in. */
+lm_sampler_options lm_sampler_resolve(const lm_sampler_options *o);
+
+/* LM_USAGE names the first impossible value of resolved options. */
+lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e);
+
+/* ---- sampler.c ---- */
+
+/* What it has besides its history: the surprise that mirostat allows next, bits; NaN: there is no mirostat. To resume from NaN, or
+ * without mirostat, changes nothing. */
+double lm_sampler_surprise(const lm_sampler *s);
+void   lm_sampler_resume(lm_sampler *s, double surprise);
+
+/* The candidates that a pick would draw from, with their probabilities; for tests and explanations. Valid until the
+ * sampler is used again. */
+lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
+                           const lm_candidates **out, lm_error *e);
+
+#endif

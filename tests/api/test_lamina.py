@@ -1,0 +1,360 @@
+"""Every public function, driven from Python; and each again with NULL in the place of every pointer: an error or nothing, never a crash."""
+import ctypes
+import json
+import math
+import os
+
+import pytest
+from lamina import LaminaError
+
+pytestmark = pytest.mark.skipif(os.environ.get("LAMINA_SANITIZE", "none") != "none", reason="Python cannot load a library with sanitizers")
+TREE = b"LlamaForCausalLM(\n  (model): LlamaModel(\n    (embed_tokens): Embedding(1000, 64)\n    (layers): ModuleList(\n      (0-1): 2 x LlamaDecoderLayer(\n" \
+       b"        (self_attn): LlamaAttention(\n          (q_proj): Linear(in_features=64, out_features=64, bias=False)\n" \
+       b"          (k_proj): Linear(in_features=64, out_features=32, bias=False)\n          (v_proj): Linear(in_features=64, out_features=32, bias=False)\n" \
+       b"          (o_proj): Linear(in_features=64, out_features=64, bias=False)\n        )\n        (mlp): LlamaMLP(\n" \
+       b"          (gate_proj): Linear(in_features=64, out_features=128, bias=False)\n          (up_proj): Linear(in_features=64, out_features=128, bias=False)\n" \
+       b"          (down_proj): Linear(in_features=128, out_features=64, bias=False)\n          (act_fn): SiLU()\n        )\n" \
+       b"        (input_layernorm): LlamaRMSNorm((64,), eps=1e-06)\n        (post_attention_layernorm): LlamaRMSNorm((64,), eps=1e-06)\n      )\n    )\n" \
+       b"    (norm): LlamaRMSNorm((64,), eps=1e-06)\n    (rotary_emb): LlamaRotaryEmbedding()\n  )\n" \
+       b"  (lm_head): Linear(in_features=64, out_features=1000, bias=False)\n)\n"
+ref = ctypes.byref
+
+
+def listed(function):
+    """What function(0), function(1) … give, up to NULL."""
+    found = []
+    while function(len(found)):
+        found.append(function(len(found)))
+    return found
+
+
+def test_errors_and_texts(lm, tmp_path):
+    assert lm.lm_version() == lm.version
+    assert lm.lm_status_word(lm.LM_BAD_MODEL) == b"bad_model" and lm.lm_status_exit(lm.LM_BAD_MODEL) == 3
+    e = lm.lm_error()
+    assert lm.lm_error_set(ref(e), lm.LM_LIMIT, b"here", 7, b"100 %s\n") == lm.LM_LIMIT and e.message == b"100 %s\\x0a" and e.offset == 7
+    assert lm.lm_fail(ref(e), lm.LM_IO, b"there", -1, b"%s", b"gone") == lm.LM_IO and e.message == b"gone"
+    assert lm.lm_fail_in(ref(e), b"file") == lm.LM_IO and lm.lm_fail_hint(ref(e), b"look") == lm.LM_IO and e.hint == b"look"
+    line = ctypes.create_string_buffer(64)
+    assert lm.lm_error_text(ref(e), ctypes.cast(line, ctypes.c_char_p), 64) == b"there: file: gone"
+    ctypes.set_errno(0)
+    assert lm.lm_fail_errno(ref(e), b"p", b"cannot be opened") in (lm.LM_IO, lm.LM_NOT_FOUND) and e.file == b"p"
+    assert lm.lm_fail_memory(ref(e), b"x", 10) == lm.LM_NO_MEMORY
+    lm.lm_escape(ctypes.cast(line, ctypes.c_char_p), 64, b"a\tb")
+    assert line.value == b"a\\x09b"
+    words = (ctypes.c_char_p * 3)(b"context", b"sequences", None)
+    assert lm.lm_nearest_word(b"contxt", words) == b"context" and lm.lm_nearest_word(b"zzzzzz", words) is None
+
+    t = lm.lm_text()
+    lm.lm_text_add(ref(t), b"ab", 2)
+    lm.lm_text_add_str(ref(t), b"c")
+    lm.lm_text_add_char(ref(t), b"d")
+    lm.lm_text_add_utf8(ref(t), b"\xff", 1)
+    lm.lm_text_add_json(ref(t), b'"\x01', 2)
+    lm.lm_text_printf(ref(t), b"%d", 7)
+    lm.lm_text_add_cell(ref(t), "漢字".encode(), 3)
+    lm.lm_text_add_bar(ref(t), ctypes.c_double(0.5), 4)
+    assert t.data == 'abcd\ufffd"\\"\\u0001"7漢 ██'.encode() and t.size == len(t.data) and not t.failed
+    assert lm.lm_text_columns("漢a".encode()) == 3
+    path = str(tmp_path / "t").encode()
+    lm.lm_text_save(ref(t), path)
+    lm.lm_text_load(ref(t), path, 1 << 20)
+    half = t.data[:len(t.data) // 2]
+    assert t.data == half * 2
+    with pytest.raises(LaminaError, match="does not exist"):
+        lm.lm_text_load(ref(t), path + b".no", 10)
+    assert t.data == half * 2
+    lm.lm_text_clear(ref(t))
+    assert t.size == 0
+    lm.lm_text_free(ref(t))
+    assert not t.data
+
+
+def test_languages_and_names(lm):
+    assert lm.new("lm_language_find", b"zh_TW.UTF-8").value == lm.LM_TRADITIONAL_CHINESE
+    assert lm.lm_language_tag(lm.LM_BURMESE) == b"my" and lm.lm_language_name(lm.LM_ENGLISH) == b"English"
+    assert lm.lm_language_negotiate(None, None, None, b"my_MM") == lm.LM_BURMESE
+    assert lm.lm_language_text(lm.LM_ENGLISH, b"nothing of ours") == b"nothing of ours"
+    assert lm.lm_unit_name(lm.LM_UNIT_BYTES) == b"bytes" and lm.lm_origin_name(lm.LM_FROM_PLAN) == b"plan"
+    assert lm.lm_claim_word(lm.LM_CLAIM_CONFIRMED) == b"confirmed" and lm.lm_stop_word(lm.LM_STOP_EOS) == b"eos"
+    summary = ctypes.c_char_p()
+    for list_of in (lm.lm_view_at, lm.lm_compare_view, lm.lm_topic_at, lm.lm_diagram_at):
+        assert list_of(0, ref(summary)) and summary.value and list_of(0, None) and list_of(10 ** 6, None) is None
+    assert lm.lm_topic_example(b"no such topic") is None and lm.lm_compare_milestone(0) and lm.lm_compare_milestone(10 ** 6) is None
+    assert lm.lm_synth_type(0) and lm.lm_synth_type(10 ** 6) is None
+    form = lm.lm_form()
+    assert lm.lm_report_form(b"x.md", ref(form)) and form.value == lm.LM_FORM_MARKDOWN and not lm.lm_report_form(b"x.doc", ref(form))
+
+
+def test_catalogues_and_machine(lm):
+    assert lm.lm_preset_at(0).contents.name and not lm.lm_preset_at(10 ** 6)
+    assert lm.new("lm_preset_find", b"GPT-2").contents.name == b"gpt2"
+    assert lm.lm_device_at(0).contents.memory and not lm.lm_device_at(10 ** 6)
+    assert lm.new("lm_device_find", b"RTX 4090").contents.peak.f16 > 1e14
+    machine = lm.new("lm_machine_describe")
+    assert machine.cores >= 1 and machine.usable
+    version = ctypes.c_char_p()
+    assert lm.lm_machine_library(0, ref(version)) == b"glibc" and version.value and lm.lm_machine_library(99, ref(version)) is None
+    o = lm.lm_measure_defaults()
+    o.kept_only = True
+    assert lm.lm_limits_mark(ref(lm.lm_limits(below=0.5))) == b"below the best known"
+    with pytest.raises(LaminaError):                     # the cache folder of the tests is no folder
+        lm.new("lm_machine_measure", ref(o))
+    with pytest.raises(LaminaError):
+        lm.text("lm_cache_folder") and lm.text("lm_model_locate", b"no such model anywhere")
+
+
+def test_options_are_all_zero_by_default(lm):
+    for name in lm.headers.functions:
+        if name.endswith("_defaults"):
+            o = getattr(lm, name)()
+            if name not in ("lm_sampler_defaults", "lm_sequence_defaults", "lm_generate_defaults"):      # written out
+                assert bytes(o) == bytes(ctypes.sizeof(o)), name
+    assert lm.lm_sampler_defaults().top_k == 40 and lm.lm_generate_defaults().sequence.max_tokens < 0
+
+
+def test_words_of_a_later_version_are_refused(lm, model):
+    o = lm.lm_engine_defaults()
+    o.reserved[0] = 1
+    with pytest.raises(LaminaError, match="reserved"):
+        lm.new("lm_engine_predict", model, ref(o))
+
+
+def test_model(lm, model, folder, config, gguf):
+    info = lm.lm_model_info()
+    lm.lm_model_describe(model, ref(info))
+    assert info.family == b"llama" and info.n_layers == 2 and info.container == b"gguf"
+    assert lm.lm_model_warning(model, 10 ** 6) is None and lm.lm_model_chat_template(model, b"none") is None
+    assert not lm.lm_model_is_end(model, 10 ** 6)
+    digest = (ctypes.c_char * 65)()
+    lm.lm_model_fingerprint(model, digest)
+    assert len(digest.value) == 64
+    assert lm.text("lm_model_locate", folder) == folder
+    assert json.loads(lm.text("lm_model_report", model, lm.LM_REPORT_TENSORS, None))
+    assert b"embed" in lm.text("lm_model_program_text", model)
+    data = open(gguf, "rb").read()
+    in_memory = lm.new("lm_model_open_memory", data, len(data), b"mine", None)
+    with open(gguf, "rb") as file:
+        by_descriptor = lm.new("lm_model_open_fd", file.fileno(), None, None)
+    for opened in (in_memory, by_descriptor):
+        lm.lm_model_describe(opened, ref(info))
+        assert info.n_layers == 2
+        lm.lm_model_close(opened)
+    other = lm.new("lm_model_open_config", config, len(config), b"small")
+    lm.lm_draft_fits(other, other)
+    lm.lm_model_close(other)
+    known = lm.lm_sizes_defaults()
+    known.heads = 4
+    text, notes, parameters = lm.lm_text(), lm.lm_text(), ctypes.c_uint64()
+    lm.lm_describe_tree(TREE, len(TREE), ref(known), ref(text), ref(notes), ref(parameters))
+    assert json.loads(text.data)["hidden_size"] == 64 and notes.size and parameters.value == 1000 * 64 * 2 + 2 * (64 * 64 * 2 + 64 * 32 * 2 + 64 * 128 * 3 + 128) + 64
+    assert lm.lm_model_options is type(lm.lm_model_defaults())
+
+
+def test_tokenizer(lm, model, gguf):
+    t = lm.new("lm_tokenizer_open", gguf, None)
+    text = "Grüße, 世界".encode()
+    ids = lm.new("lm_tokenize", t, text, len(text), lm.LM_NO_PARSE_SPECIAL)
+    n = ids.n
+    lm.lm_tokenize(t, text, len(text), lm.LM_NO_PARSE_SPECIAL, ref(ids))
+    assert ids.n == 2 * n and ids.ids[:n] == ids.ids[n:2 * n]
+    assert lm.text("lm_detokenize", t, ids.ids, n, 0).strip() == text
+    lm.lm_tokens_add(ref(ids), 1)
+    lm.lm_tokens_append(ref(ids), (lm.lm_token * 2)(2, 3), 2)
+    assert ids.n == 2 * n + 3 and ids.ids[2 * n:ids.n] == [1, 2, 3]
+    stream = lm.new("lm_stream_new", t, 0, False)
+    shown = lm.lm_text()
+    for i in range(n):
+        lm.lm_stream_push(stream, ids.ids[i], ref(shown))
+    lm.lm_stream_end(stream, ref(shown))
+    assert shown.data.strip() == text
+    lm.lm_stream_free(stream)
+    half = lm.new("lm_stream_new", t, 0, False)
+    for i in range(n - 1):
+        lm.lm_stream_push(half, ids.ids[i], ref(shown))
+    with pytest.raises(LaminaError, match="vocabulary"):
+        lm.lm_stream_push(half, 10 ** 6, ref(shown))
+    lm.lm_text_clear(ref(shown))
+    lm.lm_stream_end(half, ref(shown))
+    assert shown.data == "\ufffd".encode()
+    lm.lm_stream_free(half)
+    lm.lm_text_free(ref(shown))
+    size = ctypes.c_size_t()
+    piece = lm.lm_tokenizer_piece(t, 5, ref(size))
+    assert size.value == len(piece) and lm.lm_tokenizer_piece(t, -1, None) is None and lm.lm_tokenizer_find(t, piece) == 5
+    assert lm.lm_tokenizer_size(t) > 256 and lm.lm_tokenizer_summary(t) and lm.lm_tokenizer_warning(t, 99) is None
+    end = lm.lm_tokenizer_eos(t)
+    assert lm.lm_tokenizer_bos(t) >= -1 and (end < 0 or lm.lm_tokenizer_is_special(t, end) and lm.lm_tokenizer_is_end(t, end))
+    assert not lm.lm_tokenizer_is_end(t, -1)
+    source, variables = b"{{ bos_token }}{{ messages[0].content }}", b'{"bos_token": "<s>", "messages": [{"role": "user", "content": "hi"}]}'
+    template = lm.new("lm_template_new", source, len(source), b"mine")
+    rendering = lm.new("lm_template_render", template, variables, len(variables))
+    assert rendering.text.data == b"<s>hi" and rendering.n_content == 1 and rendering.content[0].to == 5
+    assert lm.new("lm_tokenize_rendering", t, ref(rendering), False).n
+    lm.lm_rendering_free(ref(rendering))
+    lm.lm_template_free(template)
+    lm.lm_tokens_free(ref(ids))
+    assert not ids.ids and lm.lm_model_tokenizer(model)
+    lm.lm_tokenizer_free(t)
+
+
+def test_engine(lm, model, engine, tmp_path):
+    o = lm.lm_engine_options(context=64, threads=1)
+    memory = lm.new("lm_engine_predict", model, ref(o))
+    assert memory.total == memory.weights + memory.kv + memory.scratch
+    assert b"attention" in lm.text("lm_engine_plan_text", model, ref(o))
+    lm.lm_engine_allocated(engine, ref(memory))
+    assert memory.total
+    assert lm.lm_engine_cpu(engine) and lm.lm_engine_context(engine) == 64 and lm.lm_engine_sequences(engine) == 3
+    assert lm.lm_engine_threads(engine) == lm.lm_engine_threads_batch(engine) == 1
+    assert lm.lm_engine_max_rows(engine) == 16 and lm.lm_engine_max_logits(engine) == 4
+    assert ctypes.addressof(lm.lm_engine_model(engine).contents) == ctypes.addressof(model.contents)
+    work = lm.lm_work()
+    lm.lm_engine_work(engine, ref(work))
+    assert work.weight_bytes
+    lm.lm_engine_profile_start(engine)
+    rows = (lm.lm_row * 3)(*(lm.lm_row(0, 5 + i, i, i == 2) for i in range(3)))
+    lm.lm_engine_check(engine, rows, 3)
+    lm.lm_engine_step(engine, rows, 3)
+    profile = lm.lm_profile()
+    lm.lm_engine_profile_stop(engine, ref(profile))
+    assert profile.steps == 1 and profile.n_kinds
+    logits = lm.lm_engine_logits(engine, 2)
+    assert all(map(math.isfinite, logits[:8])) and not lm.lm_engine_logits(engine, 1)
+    width = ctypes.c_uint32()
+    assert lm.lm_engine_probe(engine, b"model.norm", 2, ref(width)) and width.value
+    assert lm.lm_engine_length(engine, 0) == 3 and lm.lm_engine_ahead(engine, 0) >= 1
+    lm.lm_engine_share(engine, 0, 1, 2)
+    ids, path = (lm.lm_token * 3)(5, 6, 7), str(tmp_path / "sequence").encode()
+    lm.lm_engine_save(engine, 0, ids, 3, path)
+    tokens = lm.new("lm_engine_restore", engine, 2, path)
+    assert tokens.ids[:tokens.n] == [5, 6, 7] and lm.lm_engine_length(engine, 2) == 3
+    lm.lm_engine_truncate(engine, 2, 0)
+    lm.lm_engine_restore(engine, 2, path, ref(tokens))
+    assert tokens.ids[:tokens.n] == [5, 6, 7] * 2
+    kept, used, total = ctypes.c_uint32(), ctypes.c_uint64(), ctypes.c_uint64()
+    lm.lm_engine_pages(engine, ref(used), ref(total))
+    assert 0 < used.value <= total.value
+    lm.lm_engine_keep(engine, 1, 1, ref(kept))
+    assert kept.value == 1
+    for sequence in range(3):
+        lm.lm_engine_truncate(engine, sequence, 0)
+    assert lm.lm_engine_hidden_width(engine) and not lm.lm_engine_hidden(engine, 10 ** 6)
+    vector = (ctypes.c_float * lm.lm_engine_hidden_width(engine))()
+    lm.lm_embed(engine, ids, 3, None, vector)
+    assert abs(sum(x * x for x in vector) - 1) < 1e-3
+    lm.lm_engine_cancel(engine)
+    assert lm.lm_engine_cancelled(engine) and not lm.lm_engine_cancelled(engine)
+    assert lm.new("lm_engine_forecast", engine, 0, 1, 0).seconds > 0
+
+
+def test_texts_are_generated(lm, engine, tmp_path):
+    info = lm.lm_model_info()
+    lm.lm_model_describe(lm.lm_engine_model(engine), ref(info))
+    n = info.n_vocab
+    literal = lm.lm_sampler_defaults()
+    literal.temperature = 0
+    greedy = lm.new("lm_sampler_literal", ref(literal))
+    assert greedy.temperature < 0
+    sampler = lm.new("lm_sampler_new", ref(greedy), n, None)
+    assert lm.lm_sampler_vocabulary(sampler) == n
+    prompt = (lm.lm_token * 4)(5, 6, 7, 8)
+    o = lm.lm_generate_defaults()
+    o.sequence.max_tokens, o.sequence.ignore_eos = 6, True
+    out = lm.new("lm_generate", engine, sampler, prompt, 4, 0, ref(o))
+    first = out.ids.ids[:out.ids.n]
+    assert out.stop == lm.LM_STOP_LENGTH and len(first) == 6
+    lm.lm_generation_free(ref(out))
+    assert lm.new("lm_score_text", engine, prompt, 4, None).perplexity > 1
+
+    lm.lm_engine_truncate(engine, 0, 0)
+    text = lm.new("lm_sequence_new", engine, sampler, ref(o.sequence))
+    lm.lm_sequence_prompt(text, prompt, 4, 0)
+    rows = (lm.lm_row * 16)()
+    batch, event, info = lm.lm_batch(rows=rows, most=16, most_logits=4), lm.lm_event(), lm.lm_sequence_info()
+    assert lm.lm_sequence_rows(text, ref(batch)) == 4
+    lm.lm_engine_step(engine, rows, batch.n)
+    lm.lm_sequence_ran(text)
+    mine = []
+    while not mine or event.kind != lm.LM_EVENT_END:
+        while lm.lm_sequence_event(text, ref(event)):
+            if event.kind == lm.LM_EVENT_TOKEN:
+                mine.append(event.id)
+        if event.kind != lm.LM_EVENT_END:
+            lm.lm_sequences_step(engine, (ctypes.POINTER(lm.lm_sequence) * 1)(text), 1, ref(batch))
+            lm.lm_sequence_ran(text)
+    assert mine == first
+    lm.lm_sequence_describe(text, ref(info))
+    count = ctypes.c_size_t()
+    assert info.n_tokens == 6 and lm.lm_sequence_ids(text, ref(count))[:4] == [5, 6, 7, 8] and count.value == 10
+    path = str(tmp_path / "text").encode()
+    lm.lm_sequence_save(text, path)
+    again = lm.new("lm_sequence_new", engine, sampler, ref(lm.lm_sequence_options(slot=1)))
+    lm.lm_sequence_restore(again, path)
+    assert lm.lm_sequence_ids(again, ref(count))[:10] == [5, 6, 7, 8, *first] and lm.lm_engine_length(engine, 1) == 9
+    lm.lm_sequence_free(again)
+    lm.lm_engine_truncate(engine, 1, 0)
+    lm.lm_sequence_append(text, prompt, 1)
+    lm.lm_sequence_cancel(text)
+    lm.lm_sequence_end(text, lm.LM_STOP_CANCELLED, None)
+    with pytest.raises(LaminaError):
+        lm.lm_sequence_choose(text, 1)
+    lm.lm_sequence_free(text)
+    lm.lm_engine_truncate(engine, 0, 0)
+
+    logits = (ctypes.c_float * n)(*(float(i == 9) for i in range(n)))
+    lm.lm_sampler_reset(sampler)
+    lm.lm_sampler_accept(sampler, 3)
+    assert lm.new("lm_sampler_pick", sampler, logits, 0, 0).value == 9
+    top = (lm.lm_logprob * 2)()
+    assert lm.lm_logprobs(logits, n, 9, top, 2) == top[0].logprob and top[0].id == 9
+    lm.lm_sampler_free(sampler)
+
+
+def test_facts_and_documents(lm, facts, model):
+    assert lm.lm_facts_count(facts, b"architecture.%s", b"layers") == lm.lm_facts_count_at(facts, b"architecture.layers") == 2
+    assert lm.lm_facts_number(facts, b"parameters.total") == lm.lm_facts_number_at(facts, b"parameters.total") > 1000
+    assert lm.lm_facts_text(facts, b"model.family") == lm.lm_facts_text_at(facts, b"model.family") == b"llama"
+    assert lm.lm_facts_has(facts, b"model.name") and lm.lm_facts_has_at(facts, b"model.name") and not lm.lm_facts_has_at(facts, b"100%s")
+    assert lm.lm_facts_truth(facts, b"architecture.qk_norm") == lm.lm_facts_truth_at(facts, b"architecture.qk_norm")
+    found, info = lm.new("lm_facts_find", facts, b"architecture.layers"), lm.lm_fact_info()
+    lm.lm_fact_describe(found, ref(info))
+    assert info.name == b"layers" and info.kind == lm.LM_FACT_COUNT and info.count == info.number == 2
+    path = lm.lm_text()
+    lm.lm_fact_path(found, ref(path))
+    assert path.data == b"architecture.layers"
+    group = lm.lm_fact_first(lm.lm_facts_root(facts))
+    assert group and lm.lm_fact_next(group)
+    assert json.loads(lm.text("lm_facts_json", facts, b"architecture"))["layers"] == 2
+    assert lm.new("lm_facts_judge", facts, b"num_hidden_layers", b"2").verdict == lm.LM_CLAIM_CONFIRMED
+    assert lm.text("lm_facts_view", facts, None)
+    both = (ctypes.POINTER(lm.lm_facts) * 2)(facts, facts)
+    assert lm.text("lm_compare", both, 2, None)
+    assert lm.text("lm_explain", facts, b"rope", None)
+    assert lm.text("lm_diagram", facts, listed(lambda i: lm.lm_diagram_at(i, None))[0], None)
+    assert b"2" in lm.text("lm_report_write", both, 1, None)
+    lm.lm_facts_check(facts)
+    fit = lm.lm_fit_options(memory=1 << 32, no_speed=True, precision=b"bf16")
+    found = lm.new("lm_fit_model", model, ref(fit))
+    assert found.n >= 1
+    before, fit.precision = bytes(found), b"of nobody"
+    with pytest.raises(LaminaError, match="precision"):
+        lm.lm_fit_model(model, ref(fit), ref(found))
+    assert bytes(found) == before
+
+
+def test_verify(lm, small, golden):
+    o = lm.lm_verify_defaults()
+    o.engine.threads, o.engine.compute, o.engine.kv = 1, lm.LM_COMPUTE_F32, lm.LM_KV_F32
+    assert lm.new("lm_verify", small, golden, ref(o)).agrees
+
+
+def test_every_output_is_appended(lm):
+    """The watch has seen each function that writes into an lm_text or lm_tokens write something, and compared."""
+    assert lm.appended == {name for name, places in lm.headers.outputs.items() if places and not name.endswith(("_free", "_clear"))}
+
+
+def test_every_function_has_been_called(lm):
+    """Last in this file: what a new function needs is a call above."""
+    missing = set(lm.headers.functions) - lm.called - {"lm_engine_free", "lm_facts_free"}        # fixtures end with these
+    assert not missing, sorted(missing)

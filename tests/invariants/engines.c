@@ -1,0 +1,252 @@
+/* engines.c - several engines on one model, each in a thread of its own, and what may be asked while one of them steps. What each
+ * computes and takes is what it computes and takes alone. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "lamina/engine.h"
+
+enum { ENGINES = 3, ROUNDS = 20, PROMPT = 70, POSITIONS = 90 };
+
+static lm_model *open_model(void)
+{
+    const char *root = getenv("LAMINA_TESTS");
+    lm_model   *m    = NULL;
+    lm_error    e    = { 0 };
+    char        path[600];
+
+    snprintf(path, sizeof path, "%.400s/golden/gemma2/windows", root ? root : "tests");
+    if (lm_model_open(path, NULL, &m, &e) != LM_OK)
+        fail_msg("%s: %s", e.where, e.message);
+    return m;
+}
+
+/* Engine i of several: no two take the same memory. */
+static lm_engine_options options_of(uint32_t i)
+{
+    return (lm_engine_options){ .context = 128 + 64 * i, .rows = 80, .logit_rows = 1, .threads = 1 + i % 2 };
+}
+
+/* The logits of the last of a prompt and some tokens. False when a step fails. */
+static bool run(lm_engine *g, const lm_model *m, float *out)
+{
+    lm_row        rows[PROMPT];
+    lm_model_info info;
+
+    lm_model_describe(m, &info);
+    for (uint32_t i = 0; i < PROMPT; i++)
+        rows[i] = (lm_row){ 0, (lm_token)((i * 2654435761u + 17) % info.n_vocab), i, i + 1 == PROMPT };
+    if (lm_engine_step(g, rows, PROMPT, NULL) != LM_OK)
+        return false;
+    for (uint32_t i = PROMPT; i < POSITIONS; i++)
+        if (lm_engine_step(g, &(lm_row){ 0, (lm_token)(i % info.n_vocab), i, true }, 1, NULL) != LM_OK)
+            return false;
+    memcpy(out, lm_engine_logits(g, 0), info.n_vocab * sizeof *out);
+    return true;
+}
+
+typedef struct task {
+    const lm_model *m;
+    uint32_t        number;
+    lm_memory       planned;
+    float          *alone, *got;
+    const char     *wrong;
+} task;
+
+static void *make_and_run(void *arg)
+{
+    task             *t = arg;
+    lm_engine_options o = options_of(t->number);
+    lm_memory         allocated;
+    lm_model_info     info;
+    lm_engine        *g = NULL;
+
+    lm_model_describe(t->m, &info);
+    for (int round = 0; round < ROUNDS && !t->wrong; round++) {
+        if (lm_engine_new(t->m, &o, &g, NULL) != LM_OK) {
+            t->wrong = "cannot be made";
+            break;
+        }
+        lm_engine_allocated(g, &allocated);
+        if (memcmp(&allocated, &t->planned, sizeof allocated) != 0)
+            t->wrong = "says that it has memory of another";
+        else if (!run(g, t->m, t->got))
+            t->wrong = "cannot step";
+        else if (memcmp(t->got, t->alone, info.n_vocab * sizeof *t->got) != 0)
+            t->wrong = "computes something else";
+        lm_engine_free(g);
+    }
+    return NULL;
+}
+
+static void engines_in_threads_do_not_know_of_each_other(void **state)
+{
+    lm_model     *m = open_model();
+    task          tasks[ENGINES];
+    pthread_t     threads[ENGINES];
+    lm_model_info info;
+
+    (void)state;
+    lm_model_describe(m, &info);
+    for (uint32_t i = 0; i < ENGINES; i++) {
+        lm_engine_options o = options_of(i);
+        lm_engine        *g = NULL;
+        tasks[i] = (task){ .m = m, .number = i };
+        tasks[i].alone = malloc(info.n_vocab * sizeof(float));
+        tasks[i].got   = malloc(info.n_vocab * sizeof(float));
+        assert_int_equal(lm_engine_predict(m, &o, &tasks[i].planned, NULL), LM_OK);
+        assert_int_equal(lm_engine_new(m, &o, &g, NULL), LM_OK);
+        assert_true(run(g, m, tasks[i].alone));
+        lm_engine_free(g);
+    }
+    for (uint32_t i = 0; i < ENGINES; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, make_and_run, &tasks[i]), 0);
+    for (uint32_t i = 0; i < ENGINES; i++)
+        pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < ENGINES; i++) {
+        if (tasks[i].wrong)
+            fail_msg("engine %u %s", i, tasks[i].wrong);
+        free(tasks[i].alone);
+        free(tasks[i].got);
+    }
+    lm_model_close(m);
+}
+
+typedef struct watch {
+    lm_engine  *g;
+    atomic_bool stop, seen;          /* seen: a step in its middle or after it */
+    const char *wrong;
+} watch;
+
+static void *look_on(void *arg)
+{
+    watch    *w = arg;
+    lm_memory planned, now;
+
+    lm_engine_allocated(w->g, &planned);
+    do {
+        uint64_t used, total;
+        uint32_t n = lm_engine_length(w->g, 0);
+        lm_engine_pages(w->g, &used, &total);
+        lm_engine_allocated(w->g, &now);
+        if (n > POSITIONS || used > total || lm_engine_context(w->g) != 128 || memcmp(&now, &planned, sizeof now) != 0)
+            w->wrong = "what is seen beside a step is impossible";
+        if (n > 0 && used > 0)
+            atomic_store(&w->seen, true);
+    } while (!atomic_load(&w->stop));
+    return NULL;
+}
+
+/* Lengths and pages while steps run: never more than there are, and in the end what the last step left. */
+static void an_engine_can_be_watched(void **state)
+{
+    lm_model         *m = open_model();
+    lm_engine_options o = options_of(0);
+    watch             w = { 0 };
+    pthread_t         thread;
+    lm_model_info     info;
+
+    (void)state;
+    lm_model_describe(m, &info);
+    float *logits = malloc(info.n_vocab * sizeof *logits);
+    assert_int_equal(lm_engine_new(m, &o, &w.g, NULL), LM_OK);
+    assert_int_equal(pthread_create(&thread, NULL, look_on, &w), 0);
+    for (int round = 0; round < ROUNDS || !atomic_load(&w.seen); round++) {
+        assert_int_equal(lm_engine_truncate(w.g, 0, 0, NULL), LM_OK);
+        assert_true(run(w.g, m, logits));
+    }
+    atomic_store(&w.stop, true);
+    pthread_join(thread, NULL);
+    if (w.wrong)
+        fail_msg("%s", w.wrong);
+    assert_int_equal(lm_engine_length(w.g, 0), POSITIONS);
+    lm_engine_free(w.g);
+    lm_model_close(m);
+    free(logits);
+}
+
+/* A cancel from another thread ends a step, which then changed nothing; the next one is as if there had been none. */
+static void *cancel_soon(void *arg)
+{
+    lm_engine_cancel(arg);
+    return NULL;
+}
+
+static void another_thread_can_cancel(void **state)
+{
+    lm_model         *m = open_model();
+    lm_engine_options o = options_of(0);
+    lm_engine        *g = NULL;
+    pthread_t         thread;
+    lm_row            row = { 0, 1, 0, true };
+    lm_error          e   = { 0 };
+
+    (void)state;
+    assert_int_equal(lm_engine_new(m, &o, &g, NULL), LM_OK);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, g), 0);
+    while (lm_engine_step(g, &row, 1, &e) == LM_OK)
+        if (++row.position == 128) {
+            assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
+            row.position = 0;
+        }
+    pthread_join(thread, NULL);
+    assert_int_equal(e.code, LM_CANCELLED);
+    assert_int_equal(lm_engine_length(g, 0), row.position);
+    assert_int_equal(lm_engine_step(g, &row, 1, NULL), LM_OK);
+    lm_engine_free(g);
+    lm_model_close(m);
+}
+
+/* Asked `left` times more, it says no. */
+static bool until(void *left, double fraction)
+{
+    assert_true(fraction >= 0 && fraction <= 1);
+    return (*(int *)left)-- > 0;
+}
+
+/* Loading ends where its callback says so, and nothing is left; asked all the way, it has told of the end. */
+static void loading_can_be_cancelled(void **state)
+{
+    lm_model         *m = open_model();
+    lm_engine_options o = options_of(0);
+    lm_engine        *g = NULL;
+    int               asked, left;
+
+    (void)state;
+    o.progress     = until;
+    o.progress_arg = &left;
+    for (asked = 0;; asked++) {
+        lm_error  e      = { 0 };
+        uint64_t  before = lm_alloc_statistics().live_bytes;
+        left             = asked;
+        lm_status status = lm_engine_new(m, &o, &g, &e);
+        if (status == LM_OK)
+            break;
+        assert_int_equal(status, LM_CANCELLED);
+        assert_int_equal(e.code, LM_CANCELLED);
+        assert_null(g);
+        assert_true(lm_alloc_statistics().live_bytes == before);
+    }
+    assert_true(asked > 5 && left == 0);
+    lm_engine_free(g);
+    lm_model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engines_in_threads_do_not_know_of_each_other),
+        cmocka_unit_test(an_engine_can_be_watched),
+        cmocka_unit_test(another_thread_can_cancel),
+        cmocka_unit_test(loading_can_be_cancelled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
