@@ -115,6 +115,11 @@ const lm_fact *lm_fact_next(const lm_fact *x);
 /* LM_NOT_FOUND names the part that is not there and the nearest names that are. */
 lm_status lm_facts_find(lm_facts *f, const char *path, const lm_fact **out, lm_error *e);
 
+/* The same for a name as people have it: a path, also with jq's dot before it (".parameters.total"); a key of config.json
+ * ("hidden_size", "rope_scaling.factor"), also of models whose own description has another name for it; what documents call it
+ * ("kv cache per token"); a module of a layer ("q_proj.shape"). A hint names the one that was meant where one is near. */
+lm_status lm_facts_named(lm_facts *f, const char *name, const lm_fact **out, lm_error *e);
+
 /* Values by path, for code that knows that they are there: 0, 0.0, "" or false when not, and the facts remember it
  * (lm_facts_check). A count of 2^63 or more is UINT64_MAX; as a number it is right. */
 uint64_t    lm_facts_count(lm_facts *f, const char *path, ...) LM_PRINTF(2, 3);
@@ -152,7 +157,8 @@ typedef struct lm_judgement {
     char     path[128];              /* of the fact; "" when there is none */
     char     truth[160];             /* its value */
     char     why[96];                /* the likely error, or why nothing can be said; "" */
-    uint64_t reserved[4];            /* zero */
+    const char *nearest;             /* of a quantity that is unknown: the one that was meant, as long as the facts; NULL: none is near */
+    uint64_t reserved[3];            /* zero */
 } lm_judgement;
 
 /* `quantity`: what documents call it ("num_hidden_layers", "params.total") or a path; `claim`: "3.6B", "7213.50 MB", "GQA".

@@ -11,12 +11,13 @@ enum { MOST_CELLS = 32 };
 
 #define MOST_BYTES (UINT64_C(16) << 20)
 
-typedef struct audit_options { lm_model_flags model; bool quiet_ones; } audit_options;
+typedef struct audit_options { lm_model_flags model; bool quiet_ones, strict; } audit_options;
 
 #define O(field) offsetof(audit_options, field)
 
 static const lm_flag audit_flag_table[] = {
     { "--wrong-only", NULL, LM_FLAG_SWITCH, O(quiet_ones), NULL, "show only wrong statements", 0, 0, NULL },
+    { "--strict", NULL, LM_FLAG_SWITCH, O(strict), NULL, "exit with status 5 also if something could not be checked", 0, 0, NULL },
     { 0 },
 };
 
@@ -34,6 +35,8 @@ typedef struct audit {
     audit_options *o;
     subject      **subjects;             /* in the store; the list itself is not */
     size_t         n_subjects, room, line, counts[4], statements, unknown;        /* unknown: rows whose first cell names nothing */
+    size_t         misspelt_line;                /* of the first quantity that is unknown and near a known one; 0: none */
+    const char    *misspelt, *meant;             /* in the store */
     json_t        *list;
     lm_text         out;
 } audit;
@@ -93,19 +96,31 @@ static const char *escaped(audit *a, const char *text)
     return out ? out : "";
 }
 
+/* A quantity that nobody can have meant as it stands; the first is what the command fails with. */
+static lm_status note_misspelt(audit *a, const char *quantity, const lm_judgement *j, lm_error *e)
+{
+    if (!j->nearest || a->misspelt_line)
+        return LM_OK;
+    a->misspelt_line = a->line;
+    a->misspelt      = lm_store_strdup(&a->cli->store, quantity);
+    a->meant         = lm_store_strdup(&a->cli->store, j->nearest);
+    return a->misspelt && a->meant ? LM_OK : lm_fail_memory(e, "the statements", a->statements);
+}
+
 static lm_status show(audit *a, const char *model, const char *quantity, const char *claim, const lm_judgement *j, const char *why,
                       lm_error *e)
 {
     a->counts[j->verdict]++;
     a->statements++;
+    LM_TRY(note_misspelt(a, quantity, j, e));
     if (a->cli->json) {
-        json_t *one = json_pack("{s:I, s:s, s:o, s:s, s:s, s:o, s:o, s:o}", "line", (json_int_t)a->line, "verdict",
-                                lm_claim_word(j->verdict), "truth", lm_json_of(j->truth, strlen(j->truth)), "why", why, "path", j->path,
-                                "model", lm_json_of(model, strlen(model)), "quantity", lm_json_of(quantity, strlen(quantity)),
-                                "claim", lm_json_of(claim, strlen(claim)));
+        json_t *one = json_pack("{s:I, s:s, s:o, s:s, s:s?, s:s, s:o, s:o, s:o}", "line", (json_int_t)a->line, "verdict",
+                                lm_claim_word(j->verdict), "truth", lm_json_of(j->truth, strlen(j->truth)), "why", why, "nearest",
+                                j->nearest, "path", j->path, "model", lm_json_of(model, strlen(model)), "quantity",
+                                lm_json_of(quantity, strlen(quantity)), "claim", lm_json_of(claim, strlen(claim)));
         return json_array_append_new(a->list, one) == 0 ? LM_OK : lm_fail_memory(e, "the statements", a->statements);
     }
-    if (a->o->quiet_ones && j->verdict != LM_CLAIM_WRONG)
+    if (a->o->quiet_ones && j->verdict != LM_CLAIM_WRONG && !j->nearest)
         return LM_OK;
     const char *word = _(lm_claim_word(j->verdict));
     unsigned    used = lm_text_columns(word);
@@ -113,7 +128,10 @@ static lm_status show(audit *a, const char *model, const char *quantity, const c
                    escaped(a, quantity), escaped(a, claim));
     if (j->verdict == LM_CLAIM_WRONG || j->verdict == LM_CLAIM_ROUNDED)
         lm_text_printf(&a->out, _("; it is %s"), j->truth);
-    lm_text_printf(&a->out, "%s%s%s\n", *why ? " (" : "", *why ? _(why) : "", *why ? ")" : "");
+    lm_text_printf(&a->out, "%s%s", *why ? " (" : "", *why ? _(why) : "");
+    if (j->nearest)
+        lm_text_printf(&a->out, _("; did you mean %s?"), j->nearest);
+    lm_text_add_str(&a->out, *why ? ")\n" : "\n");
     return LM_OK;
 }
 
@@ -255,7 +273,7 @@ static lm_status audit_markdown(audit *a, char *text, lm_error *e)
             return e->code;
         }
         LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
-        if (*j.path)
+        if (*j.path || (j.nearest && strpbrk(quantity, "_.")))          /* no other table has such a word by chance */
             LM_TRY(show(a, a->o->model.model, quantity, claim, &j, j.why, e));
         else                                 /* other rows of other tables say other things */
             a->unknown += !is_rule(quantity) && !heads_table(next);
@@ -300,16 +318,35 @@ static lm_status write_text(audit *a, lm_error *e)
     return lm_out_buf(&a->out, e);
 }
 
+/* What the command ends with: something wrong, something misspelt, something unchecked where everything was to be. */
+static lm_status conclude(const audit *a, lm_error *e)
+{
+    size_t wrong = a->counts[LM_CLAIM_WRONG], unchecked = a->counts[LM_CLAIM_NOT_CHECKABLE] + a->unknown;
+    char   where[32];
+
+    if (wrong) {
+        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, wrong == 1 ? "%zu of %zu statements is wrong" : "%zu of %zu statements are wrong",
+                wrong, a->statements);
+    } else if (a->misspelt_line) {
+        snprintf(where, sizeof where, "line %zu", a->misspelt_line);
+        lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "unknown quantity \"%s\"", a->misspelt);
+        lm_fail_hint(e, "did you mean %s?", a->meant);
+    } else if (a->o->strict && (unchecked || !a->statements)) {
+        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements could not be checked (--strict)", unchecked,
+                a->statements + a->unknown);
+    } else {
+        return LM_OK;
+    }
+    return lm_fail_in(e, a->cli->args[0]);
+}
+
 static lm_status finish(audit *a, lm_error *e)
 {
-    lm_status verdict = LM_OK;
+    lm_status verdict;
 
     if (!a->statements)
         lm_note("no statements found to check");
-    if (a->counts[LM_CLAIM_WRONG]) {
-        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements are wrong", a->counts[LM_CLAIM_WRONG], a->statements);
-        verdict = lm_fail_in(e, a->cli->args[0]);
-    }
+    verdict = conclude(a, e);
     LM_TRY(a->cli->json ? write_json(a, verdict, e) : write_text(a, e));
     return verdict;
 }
@@ -347,7 +384,8 @@ const lm_command lm_command_audit = {
     .summary = "check statements about models in a document",
     .about = "  FILE.tsv starts with a header line: model, quantity, claim. FILE.md has tables of quantity and value.\n"
              "  A quantity is a key of config.json (num_hidden_layers) or a path of lamina inspect --query.\n"
-             "  Exit status 5 if a statement is wrong.\n",
+             "  Exit status 5 if a statement is wrong, 2 if a quantity is misspelt. With --strict also 5 if a statement cannot be\n"
+             "  checked, or a row of a table not understood.\n",
     .groups = audit_groups,
     .min_args = 1,
     .max_args = 1,

@@ -26,11 +26,13 @@ static lm_status show_queries(lm_cli *cli, const lm_inspect_options *o, lm_facts
     for (size_t i = 0; i < o->query.n && status == LM_OK; i++) {
         const lm_fact *found = NULL;
         lm_fact_info x;
-        lm_text value = { 0 };
-        status = lm_facts_find(f, o->query.items[i], &found, e);
+        lm_text value = { 0 }, path = { 0 };
+        status = lm_facts_named(f, o->query.items[i], &found, e);
         lm_fact_describe(found, &x);
+        lm_fact_path(found, &path);
         if (status == LM_OK)
-            status = lm_facts_json(f, o->query.items[i], &value, e);
+            status = path.failed ? lm_fail_memory(e, "the report", path.size) : lm_facts_json(f, path.data, &value, e);
+        lm_text_free(&path);
         if (status == LM_OK && cli->json)
             status = json_array_append_new(list, fact_json(&x, o->query.items[i], &value)) == 0 ? LM_OK
                          : lm_fail_memory(e, "the report", value.size);

@@ -327,6 +327,9 @@ def test_facts_and_documents(lm, facts, model):
     assert group and lm.lm_fact_next(group)
     assert json.loads(lm.text("lm_facts_json", facts, b"architecture"))["layers"] == 2
     assert lm.new("lm_facts_judge", facts, b"num_hidden_layers", b"2").verdict == lm.LM_CLAIM_CONFIRMED
+    assert lm.new("lm_facts_judge", facts, b"num_hiden_layers", b"2").nearest == b"num_hidden_layers"
+    lm.lm_fact_describe(lm.new("lm_facts_named", facts, b".num_hidden_layers"), ref(info))
+    assert info.count == 2
     assert lm.text("lm_facts_view", facts, None)
     both = (ctypes.POINTER(lm.lm_facts) * 2)(facts, facts)
     assert lm.text("lm_compare", both, 2, None)

@@ -187,8 +187,8 @@ def test_a_document_that_ends_in_an_error_has_it(lamina, tmp_path):
         document = json.loads(done.stdout)
         assert done.returncode == status and len(document["statements"]) == 1 and ("error" in document) == (status != 0)
         if status:
-            assert (document["error"]["code"], document["error"]["message"]) == ("differs", "1 of 1 statements are wrong")
-            assert document["error"]["file"] == str(table) and done.stderr.splitlines()[-1] == f"error: {table}: 1 of 1 statements are wrong"
+            assert (document["error"]["code"], document["error"]["message"]) == ("differs", "1 of 1 statements is wrong")
+            assert document["error"]["file"] == str(table) and done.stderr.splitlines()[-1] == f"error: {table}: 1 of 1 statements is wrong"
 
 
 def test_control_bytes_of_a_file_stay_there(lamina, tmp_path):
@@ -203,3 +203,42 @@ def test_a_bold_number_is_no_power(lamina, tmp_path):
     path.write_text("| quantity | value |\n| --- | --- |\n| num_hidden_layers | **16** layers |\n")
     done = lamina("audit", path, "-m", "llama-3.2-1b")
     assert done.returncode == 0, done.stdout
+
+
+def test_a_misspelt_quantity_is_refused(lamina, tmp_path):
+    table = tmp_path / "typo.tsv"
+    table.write_text("model\tquantity\tclaim\nllama-3.2-1b\tnum_hidden_layers\t16\nllama-3.2-1b\tnum_hiden_layers\t16\nllama-3.2-1b\thidden_sizes\t2048\n")
+    done = lamina("audit", table)
+    assert done.returncode == 2
+    assert "num_hiden_layers: 16 (unknown quantity; did you mean num_hidden_layers?)" in done.stdout and "did you mean hidden_size?" in done.stdout
+    assert done.stderr.splitlines()[-2:] == ["hint: did you mean num_hidden_layers?", f'error: line 3: {table}: unknown quantity "num_hiden_layers"']
+    found = json.loads(lamina("audit", table, "--json").stdout)
+    assert [s["nearest"] for s in found["statements"]] == [None, "num_hidden_layers", "hidden_size"] and found["error"]["code"] == "usage"
+    assert "hiden" in lamina("audit", table, "--wrong-only").stdout
+    page = tmp_path / "typo.md"
+    page.write_text("| quantity | value |\n|---|---|\n| num_hiden_layers | 16 |\n| Head | of the table |\n")
+    done = lamina("audit", page, "-m", "llama-3.2-1b")
+    assert done.returncode == 2 and "did you mean num_hidden_layers?" in done.stdout and "1 row of its tables not understood" in done.stdout
+
+
+def test_a_quantity_of_other_models_is_no_typing_error(lamina, tmp_path):
+    table = tmp_path / "dense.tsv"
+    table.write_text("model\tquantity\tclaim\nllama-3.2-1b\tnum_experts\t8\nllama-3.2-1b\tcolour\tblue\n")
+    done = lamina("audit", table)
+    assert done.returncode == 0 and "num_experts: 8 (this model has no such quantity)" in done.stdout and "colour: blue (unknown quantity)" in done.stdout
+
+
+def test_strict_wants_everything_checked(lamina, tmp_path):
+    table, page = tmp_path / "one.tsv", tmp_path / "one.md"
+    table.write_text("model\tquantity\tclaim\ngpt2\tn_layer\t12\ngpt2\tcolour\tblue\n")
+    assert lamina("audit", table).returncode == 0
+    done = lamina("audit", table, "--strict")
+    assert done.returncode == 5 and done.stderr.splitlines()[-1] == f"error: {table}: 1 of 2 statements could not be checked (--strict)"
+    table.write_text("model\tquantity\tclaim\ngpt2\tn_layer\t12\n")
+    assert lamina("audit", table, "--strict").returncode == 0
+    table.write_text("model\tquantity\tclaim\n")
+    assert lamina("audit", table).returncode == 0 and lamina("audit", table, "--strict").returncode == 5
+    page.write_text("| n_layer | 12 |\n| colour | blue |\n")
+    assert lamina("audit", page, "-m", "gpt2").returncode == 0 and lamina("audit", page, "-m", "gpt2", "--strict").returncode == 5
+    table.write_text("model\tquantity\tclaim\nno-such-model\tn_layer\t12\n")
+    assert lamina("audit", table, "--strict").returncode == 5

@@ -88,6 +88,33 @@ def test_queries(lamina, model):
     assert lamina("inspect", model, "--query", "").returncode == 1 and lamina("inspect", model, "--query", "kv..type").returncode == 1
 
 
+def test_queries_by_the_names_of_config_json(lamina, model):
+    """A key of the description itself, the same of a model whose description calls it otherwise, jq's dot, and near names."""
+    def ask(of, path):
+        done = lamina("inspect", of, "--query", path)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+    for preset in ("llama-3.2-1b", "gpt2", "deepseek-v2", "gpt-oss-20b", "mixtral-8x7b"):
+        config = ask(preset, "config")
+        paths = json.loads(lamina("inspect", preset, "--json").stdout)
+        flags = [f for k in config if k not in paths for f in ("--query", k)]
+        found = json.loads(lamina("inspect", preset, "--json", *flags).stdout)
+        assert {x["query"]: x["value"] for x in found} == {k: v for k, v in config.items() if k not in paths}, preset
+    assert ask("gpt2", "hidden_size") == ask("gpt2", "n_embd") == 768 and ask("gpt2", "num_hidden_layers") == 12
+    assert ask(model, "hidden_size") == 576 and ask(model, "num_key_value_heads") == 3 and ask(model, "vocab_size") == 49152
+    assert ask("llama-3.2-1b", ".parameters.total") == ask("llama-3.2-1b", "parameters.total") == ask("llama-3.2-1b", "total parameters")
+    assert ask("llama-3.2-1b", ".rope.theta[0]") == 1 and ask("llama-3.2-1b", "rope_scaling.factor") == 32
+    assert ask("llama-3.2-1b", "q_proj.shape") == [2048, 2048]
+    for wrong, meant in (("hiden_size", "hidden_size, which is config.hidden_size"), ("num_hidden_layer", "num_hidden_layers, which is config.num_hidden_layers"),
+                         ("parameter", "parameters")):
+        done = lamina("inspect", "llama-3.2-1b", "--query", wrong)
+        assert done.returncode == 1 and done.stderr.splitlines()[-2:] == [f"hint: did you mean {meant}?", f"error: {wrong}: no such fact"]
+    done = lamina("inspect", "llama-3.2-1b", "--query", "num_experts")
+    assert done.returncode == 1 and done.stderr == "error: num_experts: this model has no such quantity\n"
+    done = lamina("inspect", "llama-3.2-1b", "--query", "colour")
+    assert done.returncode == 1 and "hint" not in done.stderr
+
+
 def test_tuning(lamina):
     """Llama 3.2 3B: adapters of rank 16 on all seven products are 24,313,856 parameters, as PEFT counts them."""
     t = json.loads(lamina("inspect", "llama-3.2-3b", "--query", "tuning").stdout)

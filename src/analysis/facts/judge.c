@@ -2,8 +2,6 @@
  *
  * A number is confirmed when it is the fact, rounded when the fact rounds to it, wrong otherwise. Documents write sizes in
  * decimal and in binary units alike; counts of parameters are decimal (IEC 80000-13). */
-#include "analysis/facts/judge.h"
-
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -14,6 +12,7 @@
 
 #include "analysis/facts/claim.h"
 #include "analysis/facts/fact.h"
+#include "analysis/facts/meaning.h"
 #include "analysis/facts/traits.h"
 #include "arch/config.h"
 
@@ -289,64 +288,6 @@ static void judge_text(const lm_fact *x, const char *truth, const char *text, lm
         snprintf(out->why, sizeof out->why, "%s", N_("said in other words"));
 }
 
-static bool is_gap(char c)
-{
-    return c == ' ' || c == '_' || c == '-';
-}
-
-/* The same name but for case and what stands between words. */
-static bool same_name(const char *a, const char *b)
-{
-    for (; *a && *b; a++, b++)
-        if (tolower((unsigned char)*a) != tolower((unsigned char)*b) && !(is_gap(*a) && is_gap(*b)))
-            return false;
-    return *a == *b;
-}
-
-/* ---- what a name means ---- */
-
-/* Where a name can lead: to what the engine has, and to what the description itself says under that name. Either may be NULL. */
-typedef struct meanings { const lm_fact *ours, *described; } meanings;
-
-/* "q_proj.shape", "self_attn.q_proj.weight.shape": of the first module of a layer whose path ends so. */
-static const lm_fact *fact_of_module(lm_facts *f, const char *name)
-{
-    const lm_program *p = f->s.program;
-    char              path[256];
-    const lm_fact    *x = NULL;
-
-    for (size_t n = strlen(name); n-- > 0;) {
-        const char *dot = name + n;
-        for (uint32_t m = 0; *dot == '.' && m < p->n_modules; m++) {
-            const char *of = p->modules[m].path;
-            size_t      all = strlen(of);
-            if (p->modules[m].layer < 0 || all <= n || of[all - n - 1] != '.' || strncmp(of + all - n, name, n) != 0)
-                continue;
-            snprintf(path, sizeof path, "%s%s", of, dot);
-            return lm_facts_find(f, path, &x, NULL) == LM_OK ? x : NULL;
-        }
-    }
-    return NULL;
-}
-
-static meanings find_meanings(lm_facts *f, const char *name)
-{
-    const lm_fact *config, *x = NULL;
-    meanings       out = { 0 };
-
-    for (const lm_quantity *q = lm_quantities; q->name && !out.ours; q++)
-        if (same_name(q->name, name) && lm_facts_find(f, q->path, &x, NULL) == LM_OK)
-            out.ours = x;
-    if (!out.ours && lm_facts_find(f, name, &x, NULL) == LM_OK)
-        out.ours = x;
-    if (!out.ours)
-        out.ours = fact_of_module(f, name);
-    if (lm_facts_find(f, "config", &config, NULL) == LM_OK)
-        for (x = lm_fact_first(config); x && !out.described; x = lm_fact_next(x))
-            out.described = x->name && same_name(x->name, name) ? x : NULL;
-    return out;
-}
-
 static bool has_value(const lm_fact *x)
 {
     return x && x->kind != LM_FACT_NONE && x->kind != LM_FACT_GROUP && x->kind != LM_FACT_TABLE;
@@ -382,12 +323,15 @@ static void judge_by(lm_facts *f, const lm_fact *x, const char *text, lm_judgeme
 lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm_judgement *out, lm_error *e)
 {
     LM_GIVEN(e, f && quantity && text && out);
-    meanings     m = find_meanings(f, quantity);
+    lm_meanings  m = lm_meanings_of(f, quantity);
     lm_judgement described;
 
     *out = (lm_judgement){ .verdict = LM_CLAIM_NOT_CHECKABLE };
     if (!has_value(m.ours) && !has_value(m.described)) {
-        snprintf(out->why, sizeof out->why, "%s", m.ours || m.described ? N_("no single value") : N_("no fact of this name"));
+        bool found = m.ours || m.described;
+        bool known = lm_quantity_known(quantity);
+        not_checkable(out, found ? N_("no single value") : known ? N_("this model has no such quantity") : N_("unknown quantity"));
+        out->nearest = found ? NULL : lm_nearest_meaning(f, quantity);
         return lm_facts_check(f, e);
     }
     judge_by(f, has_value(m.ours) ? m.ours : m.described, text, out);
