@@ -166,6 +166,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.tensors   = m->tensors ? m->container : NULL;
     s.types     = h->types;
     s.bytes     = h->bytes;
+    s.stored    = h->bytes ? m->types : NULL;
     s.warnings  = h->warnings;
     s.context   = lm_program_context(m->program, o->engine.context);
     s.batch     = o->engine.sequences ? o->engine.sequences : 1;

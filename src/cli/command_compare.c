@@ -17,8 +17,8 @@ typedef struct compare_options {
 
 static const lm_flag compare_flag_table[] = {
     { "--view", NULL, LM_FLAG_TEXT, O(view), "VIEW",
-      "all, specification, summary, embedding, attention, position, mlp, norm, parameters, kv, flops, memory, reading, timeline, trends, "
-      "history", 0, 0, NULL },
+      "all, specification, summary, embedding, attention, position, mlp, norm, parameters, kv, flops, memory, stored, reading, timeline, "
+      "trends, history", 0, 0, NULL },
     { "--md", NULL, LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with Mermaid diagrams", 0, 0, NULL },
     { "--history", NULL, LM_FLAG_SWITCH, O(history), NULL, "show milestone models with their timeline and trends; takes no MODEL", 0, 0,
       NULL },

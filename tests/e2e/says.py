@@ -64,7 +64,7 @@ SAYS = {
     "compare llama-3.2-3b llama-3.1-8b --view specification": "parameters 3,212,749,824 8,030,261,248 ×2.5 +149.9 %",
     "compare llama-3.1-8b llama-3.2-3b": "parameters 8,030,261,248 3,212,749,824 ×0.4 -60.0 %",
     "compare gpt2 llama-3.2-1b --lang zh-Hans": "参数 124,439,808 1,235,814,400 ×9.93 +893.1 %",
-    "compare llama-3.2-1b mistral-7b-v0.1 deepseek-v2 --view kv": "bytes per token 32,768 131,072 69,120",
+    "compare llama-3.2-1b mistral-7b-v0.1 deepseek-v2 --view kv": "bytes per token 32,768 B 131,072 B 69,120 B",
     "compare gpt2 llama-3.2-1b --view embedding": "embedding parameters 39,383,808 262,668,288 ×6.67 +566.9 %",
     "compare gpt2 mistral-7b-v0.1 deepseek-v2 --view attention": "attention type MHA GQA+SWA MLA",
     "compare gpt2 bloom-7b1 llama-3.2-1b --view position": "position method Learned ALiBi RoPE+llama3",

@@ -1,5 +1,6 @@
 """lamina compare: pages letter by letter (LAMINA_REWRITE=1 writes them anew: read the diff), figures against inspect."""
 import json
+import math
 import os
 import re
 
@@ -140,3 +141,68 @@ def test_the_base_of_layers_that_see_everything(lamina):
     rows = {r["label"]: r for section in json.loads(lamina("compare", "gemma-2-2b", "gemma-3-1b", "--view", "position", "--json").stdout)["sections"]
             for r in section["rows"]}
     assert rows["rotary base"]["values"] == [10000, 1000000]
+
+
+@pytest.fixture(scope="module")
+def stored(lamina, tmp_path_factory, source):
+    """One shape in two types: the files, in folders of their own and beside each other."""
+    folder = tmp_path_factory.mktemp("stored")
+    for name in ("f16", "q4_0"):
+        (folder / name).mkdir()
+        for path in (folder / f"{name}.gguf", folder / name / "model.gguf"):
+            done = lamina("synth", source / "tests/golden/llama/gqa/config.json", path, "--type", name)
+            assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_two_files_of_one_shape(lamina, stored):
+    """What they hold and how large it is: types, bytes of each class of tensors by the block sizes of their types, and of the file."""
+    block = {"f32": (1, 4), "f16": (1, 2), "q4_0": (32, 18), "q8_0": (32, 34)}
+    files = [stored / "f16.gguf", stored / "q4_0.gguf"]
+    j, r = rows(lamina, *files)
+    assert j["models"] == ["f16.gguf", "q4_0.gguf"]
+    expected = []
+    for path in files:
+        size = {"embedding": 0, "attention": 0, "the MLP": 0, "the norms": 0, "the head": 0}
+        types = {}
+        for t in json.loads(lamina("inspect", path, "--tensors", "--json").stdout):
+            part = ("the norms" if "norm" in t["name"] else "attention" if "attn" in t["name"] else "the MLP" if "ffn" in t["name"] else
+                    "embedding" if "token_embd" in t["name"] else "the head")
+            elements, (n, each) = math.prod(t["shape"]), block[t["type"]]
+            size[part] += elements // n * each
+            types[t["type"]] = types.get(t["type"], 0) + elements // n * each
+        size["all weights"], size["the files"] = sum(size.values()), path.stat().st_size
+        expected.append((size, ", ".join(sorted(types, key=types.get, reverse=True))))
+    for part in expected[0][0]:
+        label = "size of the embedding" if part == "embedding" else f"size of {part}"
+        assert r["stored", label]["values"] == [size[part] for size, _ in expected] and r["stored", label]["unit"] == "bytes"
+    assert r["stored", "types of the weights"]["values"] == [types for _, types in expected]
+    assert r["stored", "bits per weight"]["values"][1] == pytest.approx(8 * expected[1][0]["all weights"] / r["parameters", "total"]["values"][1])
+    storage, = [x["text"] for x in j["reading"] if x["rule"] == "storage"]
+    assert storage.startswith("q4_0.gguf stores the same number of parameters in 6.76 bits each, f16.gguf in 16.11")
+
+
+def test_columns_are_told_apart(lamina, stored):
+    page = lamina("compare", stored / "f16/model.gguf", stored / "q4_0/model.gguf").stdout
+    assert page.startswith("f16/model.gguf  ·  q4_0/model.gguf\n")
+    assert lamina("compare", "gpt2", "gpt2").stdout.startswith("GPT-2  ·  GPT-2 (2)\n")
+
+
+def test_bytes_have_their_unit_and_the_reading_stands_once(lamina, stored):
+    page = lamina("compare", stored / "f16.gguf", stored / "q4_0.gguf").stdout
+    same = page.split("the same\n")[1].split("\n\n")[0].replace("\n   ", " ·")
+    figures = dict(x.strip().rsplit(": ", 1) for x in same.split(" · "))
+    j, _ = rows(lamina, stored / "f16.gguf", stored / "q4_0.gguf")
+    units = {r["label"]: r["unit"] for s in j["sections"] for r in s["rows"]}
+    sizes = {label: value for label, value in figures.items() if units[label] == "bytes"}
+    assert len(sizes) >= 8 and all(re.fullmatch(r"[\d,.]+ [kMG]?B", v) for v in sizes.values()), sizes
+    readings = page.split("figures above)\n")[1]
+    assert readings.count("query heads share each key/value head") == 1 and "f16.gguf, q4_0.gguf: 2 query heads share" in readings
+
+
+def test_what_is_stored_needs_weights(lamina, stored):
+    done = lamina("compare", "gpt2", "llama-3.2-1b", "--view", "stored")
+    assert done.returncode == 1 and done.stderr == "error: view: none of these models has weights\n"
+    _, r = rows(lamina, "gpt2", stored / "f16.gguf")
+    assert r["stored", "types of the weights"]["values"] == [None, "f16, f32"]
+    assert not any(section == "stored" for section, _ in rows(lamina, "gpt2", "llama-3.2-1b")[1])

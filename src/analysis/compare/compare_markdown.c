@@ -72,7 +72,7 @@ static void put_readings(const lm_comparison *c, lm_text *out)
 {
     lm_text_printf(out, "\n## %s\n\n%s\n\n", _("Reading"), _("Qualitative, by rule from the figures above."));
     for (uint32_t i = 0; i < c->n_readings; i++)
-        lm_text_printf(out, "- *%s*: %s\n", _(c->readings[i].rule), c->readings[i].text);
+        lm_text_printf(out, "- *%s* – %s\n", _(c->readings[i].rule), c->readings[i].text);
 }
 
 /* ---- Mermaid ---- */

@@ -98,7 +98,7 @@ static void put_section(lm_comparison *c, const columns *w, const lm_comparison_
 
 /* ---- what is the same ---- */
 
-/* "label value · …", broken where the line would end; a label that was said is not said again. */
+/* "label: value · …", broken where the line would end; a label that was said is not said again. */
 static void put_same(lm_comparison *c, lm_text *out)
 {
     unsigned at   = 0;
@@ -109,7 +109,7 @@ static void put_same(lm_comparison *c, lm_text *out)
         const lm_compared       *value = &row->value[0];
         if (!row->same || is_repeated(c, r) || !(value->word || value->fact))
             continue;
-        const char *text = lm_compare_keep(c, "%s %s", _(row->label), lm_compared_text(c, value));
+        const char *text = lm_compare_keep(c, _("%s: %s"), _(row->label), lm_compared_text(c, value));
         unsigned    n    = lm_text_columns(text);
         if (!any)
             lm_text_printf(out, "\n  %s\n", _("the same"));

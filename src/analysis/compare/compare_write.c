@@ -25,7 +25,18 @@ static lm_status check_view(const lm_compare_options *o, lm_error *e)
         return LM_OK;
     for (size_t i = 0; (name = lm_compare_view(i, &what)) && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", name);
-    return lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "there is no \"%s\"; there are %s", o->view, list);
+    return lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "unknown view \"%s\"; use one of %s", o->view, list);
+}
+
+/* A section that none of the models has anything for. */
+static lm_status check_section(const lm_comparison *c, const lm_compare_options *o, lm_error *e)
+{
+    if (!o->view || strcmp(o->view, "stored") != 0)
+        return LM_OK;
+    for (uint32_t i = 0; i < c->n_sections; i++)
+        if (strcmp(c->sections[i].name, o->view) == 0)
+            return LM_OK;
+    return lm_fail(e, LM_NOT_FOUND, "view", LM_NO_OFFSET, "none of these models has weights");
 }
 
 static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e)
@@ -35,11 +46,11 @@ static lm_status compare(lm_facts *const *models, size_t n, const lm_compare_opt
 
     LM_TRY(check_view(o, e));
     LM_TRY(lm_comparison_new(models, n, &c, e));
-    if (o->form == LM_COMPARE_JSON)
-        lm_compare_json(c, o, &b);
-    else
-        (o->form == LM_COMPARE_MARKDOWN ? lm_compare_markdown : lm_compare_page)(c, o, &b);
-    lm_status status = c->failed ? lm_fail_memory(e, "comparison", 0) : LM_OK;
+    lm_status status = check_section(c, o, e);
+    if (status == LM_OK)
+        (o->form == LM_COMPARE_JSON ? lm_compare_json : o->form == LM_COMPARE_MARKDOWN ? lm_compare_markdown : lm_compare_page)(c, o, &b);
+    if (c->failed)
+        status = lm_fail_memory(e, "comparison", 0);
     lm_comparison_free(c);
     return lm_text_deliver(&b, status, "comparison", out, e);
 }

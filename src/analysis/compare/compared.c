@@ -55,6 +55,66 @@ bool lm_compare_truth(const lm_comparison *c, size_t i, const char *path)
     return x && x->kind == LM_FACT_BOOL && x->truth;
 }
 
+/* ---- names ---- */
+
+/* The end of a path that has `parts` names in it: "q4_0.gguf", "tiny/q4_0.gguf". */
+static const char *end_of_path(const char *path, unsigned parts)
+{
+    const char *at = path + strlen(path);
+
+    while (at > path && (at[-1] != '/' || --parts > 0))
+        at--;
+    return at;
+}
+
+/* The models before i that are called as it is. */
+static size_t namesakes(const lm_comparison *c, size_t i)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < i; k++)
+        n += strcmp(c->name[k], c->name[i]) == 0;
+    return n;
+}
+
+static bool is_shared(const lm_comparison *c, size_t i)
+{
+    for (size_t k = 0; k < c->n; k++)
+        if (k != i && strcmp(c->name[k], c->name[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_file(const lm_comparison *c, size_t i)
+{
+    const lm_fact *x = lm_compare_fact(c, i, "model.container");
+
+    return x && x->id && strcmp(x->id, "preset") != 0;
+}
+
+/* Files of one model are told apart by as much of their paths as it takes, the same one given twice by a number. */
+void lm_compare_names(lm_comparison *c)
+{
+    enum { DEEPEST = 8 };
+    bool shared[LM_COMPARED], left = true;
+
+    for (size_t i = 0; i < c->n; i++)
+        c->name[i] = lm_compare_text(c, i, "model.name");
+    for (size_t i = 0; i < c->n; i++)
+        shared[i] = is_shared(c, i) && is_file(c, i);
+    for (unsigned parts = 1; left && parts <= DEEPEST; parts++) {
+        left = false;
+        for (size_t i = 0; i < c->n; i++)
+            if (shared[i])
+                c->name[i] = end_of_path(lm_compare_text(c, i, "model.source"), parts);
+        for (size_t i = 0; i < c->n; i++)
+            left |= shared[i] && is_shared(c, i);
+    }
+    for (size_t i = c->n; i-- > 1;)
+        if (namesakes(c, i))
+            c->name[i] = lm_compare_keep(c, "%s (%zu)", c->name[i], namesakes(c, i) + 1);
+}
+
 /* ---- texts ---- */
 
 static const char *number_text(lm_comparison *c, const lm_fact *x)
@@ -71,9 +131,9 @@ static const char *number_text(lm_comparison *c, const lm_fact *x)
     case LM_UNIT_PERCENT:
         return lm_compare_keep(c, "%.2f %%", x->number);
     default:
-        return lm_compare_keep(c, "%s", x->number >= 1000 && x->number < 1e15 && x->number == floor(x->number)
-                                            ? lm_fig_count(figure, (uint64_t)x->number)      /* bases of rotations: 1,000,000 */
-                                            : lm_number_text(figure, x->number));
+        if (x->number >= 1000 && x->number < 1e15 && x->number == floor(x->number))
+            return lm_compare_keep(c, "%s", lm_fig_count(figure, (uint64_t)x->number));      /* bases of rotations: 1,000,000 */
+        return lm_compare_keep(c, "%.6g", x->number);
     }
 }
 
@@ -96,7 +156,7 @@ const char *lm_compared_text(lm_comparison *c, const lm_compared *x)
     case LM_FACT_COUNT:
         if (f->unit == LM_UNIT_BYTES)
             return lm_compare_keep(c, "%s",
-                                   f->count < 10000000 ? lm_fig_count(figure, f->count) : lm_fig_bytes(figure, f->count));
+                                   f->count < 10000000 ? lm_fig_exact_bytes(figure, f->count) : lm_fig_bytes(figure, f->count));
         if (f->unit == LM_UNIT_FLOPS)
             return lm_compare_keep(c, "%s", lm_fig_flops(figure, (double)f->count));
         return lm_compare_keep(c, "%s", lm_fig_count(figure, f->count));

@@ -68,7 +68,7 @@ static const char *say_applied(lm_comparison *c, size_t i)
 {
     switch (c->traits[i].position) {
     case LM_POSITION_ROTARY:
-        return lm_compare_keep(c, _("%s%s rotated in each layer"), lm_compare_text(c, i, "rope.applied_to[0]"),
+        return lm_compare_keep(c, _("%s and %s rotated in each layer"), lm_compare_text(c, i, "rope.applied_to[0]"),
                                lm_compare_text(c, i, "rope.applied_to[1]"));
     case LM_POSITION_ALIBI:
         return N_("bias on the scores");
@@ -190,6 +190,17 @@ static const row_def memory[] = {
     { N_("weights as Q8_0"), "weights.as.Q8_0.bytes", NULL, NULL }, { N_("weights as Q4_K_M"), "weights.as.Q4_K_M.bytes", NULL, NULL },
     { N_("pages of the cache"), "memory.kv", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
+static const row_def stored[] = {
+    { N_("types of the weights"), "weights.types", NULL, NULL }, { N_("bits per weight"), "weights.bits_per_weight", NULL, NULL },
+    { N_("types of the embedding"), "weights.types_by_part.embedding", NULL, NULL },
+    { N_("types of attention"), "weights.types_by_part.attention", NULL, NULL },
+    { N_("types of the MLP"), "weights.types_by_part.mlp", NULL, NULL }, { N_("types of the head"), "weights.types_by_part.head", NULL, NULL },
+    { N_("size of the embedding"), "weights.by_part.embedding", NULL, NULL }, { N_("size of attention"), "weights.by_part.attention", NULL, NULL },
+    { N_("size of the MLP"), "weights.by_part.mlp", NULL, NULL }, { N_("size of the norms"), "weights.by_part.norm", NULL, NULL },
+    { N_("size of the head"), "weights.by_part.head", NULL, NULL }, { N_("size of other weights"), "weights.by_part.other", NULL, NULL },
+    { N_("size of all weights"), "weights.bytes", NULL, NULL }, { N_("size of the files"), "weights.file_bytes", NULL, NULL },
+    { NULL, NULL, NULL, NULL },
+};
 static const row_def summary[] = {
     { N_("parameters"), "parameters.total", NULL, NULL }, { N_("layers"), "architecture.layers", NULL, NULL },
     { N_("width"), "architecture.hidden", NULL, NULL }, { N_("attention"), "architecture.attention", NULL, NULL },
@@ -210,6 +221,7 @@ static const section_def defs[] = {
     { "kv", N_("Cache"), "O-17", N_("values and bytes, of a token and of a context"), cache },
     { "flops", N_("Compute"), "O-18", N_("operations of a token and of a prompt"), compute },
     { "memory", N_("Memory"), "O-21", N_("weights by precision, cache"), memory },
+    { "stored", N_("As stored"), "O-21", N_("types and bytes of the weights in their files"), stored },
     { "summary", N_("Summary"), "O-28", N_("twelve features of each"), summary },
 };
 
@@ -289,6 +301,7 @@ void lm_compare_rows(lm_comparison *c)
         for (const row_def *d = defs[s].rows; d->label; d++)
             add_row(c, d);
         c->sections[c->n_sections - 1].end = c->n_rows;
+        c->n_sections -= c->sections[c->n_sections - 1].first == c->n_rows;     /* what none of them has */
     }
 }
 
@@ -303,10 +316,9 @@ lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **o
         return lm_fail_memory(e, "comparison", sizeof *c);
     c->models = models;
     c->n      = n;
-    for (size_t i = 0; i < n; i++) {
-        c->name[i] = lm_compare_text(c, i, "model.name");
+    for (size_t i = 0; i < n; i++)
         lm_find_traits(models[i]->ledger, &c->traits[i]);
-    }
+    lm_compare_names(c);
     lm_compare_rows(c);
     lm_compare_readings(c);
     lm_compare_events(c);

@@ -26,7 +26,11 @@ typedef struct lm_comparison_section {
 } lm_comparison_section;
 
 /* A sentence about the design: qualitative, with the figures it rests on. */
-typedef struct lm_reading { const char *rule, *text; } lm_reading;
+typedef struct lm_reading {
+    const char *rule, *text;
+    const char *body;                            /* of single models: the text without the names it begins with; else NULL */
+    uint32_t    models;                          /* a bit for each that it is about */
+} lm_reading;
 
 /* A model in the order of publication. */
 typedef struct lm_event {
@@ -60,6 +64,7 @@ lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **o
 void      lm_comparison_free(lm_comparison *c);
 
 void lm_compare_rows(lm_comparison *c);          /* comparison.c */
+void lm_compare_names(lm_comparison *c);         /* compared.c: titles that tell the models apart */
 void lm_compare_readings(lm_comparison *c);      /* reading.c */
 void lm_compare_events(lm_comparison *c);        /* history.c */
 

@@ -10,7 +10,33 @@
 static void add(lm_comparison *c, const char *rule, const char *text)
 {
     if (c->n_readings < LM_MOST_READINGS)
-        c->readings[c->n_readings++] = (lm_reading){ rule, text };
+        c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .text = text };
+}
+
+/* Of one model; of several that the same holds for in one sentence. */
+static void add_of(lm_comparison *c, size_t i, const char *rule, const char *body)
+{
+    for (uint32_t k = 0; k < c->n_readings; k++)
+        if (c->readings[k].body && strcmp(c->readings[k].rule, rule) == 0 && strcmp(c->readings[k].body, body) == 0) {
+            c->readings[k].models |= 1u << i;
+            return;
+        }
+    if (c->n_readings < LM_MOST_READINGS)
+        c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .body = body, .models = 1u << i };
+}
+
+/* "THIS, THAT: …". */
+static void put_names(lm_comparison *c)
+{
+    for (uint32_t k = 0; k < c->n_readings; k++) {
+        lm_reading *r     = &c->readings[k];
+        const char *names = NULL;
+        for (size_t i = 0; r->body && i < c->n; i++)
+            if (r->models >> i & 1)
+                names = names ? lm_compare_keep(c, "%s, %s", names, c->name[i]) : c->name[i];
+        if (r->body)
+            r->text = lm_compare_keep(c, _("%s: %s"), names, r->body);
+    }
 }
 
 static uint64_t count(const lm_comparison *c, size_t i, const char *path)
@@ -38,21 +64,18 @@ static void read_attention(lm_comparison *c, size_t i)
     double   saved = number(c, i, "kv.mha.saved");
 
     if (has_latent(c, i))
-        add(c, N_("latent attention"),
-            lm_compare_keep(c, _("%s caches one latent of %" PRIu64 " values per token and layer for its %" PRIu64
-                               " heads, and pays for it with projections up from the latent."),
-                            c->name[i], count(c, i, "attention.latent.cached"), count(c, i, "attention.latent.heads")));
+        add_of(c, i, N_("latent attention"),
+               lm_compare_keep(c, _("one latent of %" PRIu64 " values per token and layer is cached for %" PRIu64
+                                    " heads; projections up from the latent are the price."),
+                               count(c, i, "attention.latent.cached"), count(c, i, "attention.latent.heads")));
     else if (q && kv && kv < q)
-        add(c, kv == 1 ? N_("multi-query attention") : N_("grouped-query attention"),
-            lm_compare_keep(c,
-                            _("%s shares each key/value head among %" PRIu64 " query heads: its cache is %.1f %% smaller than with MHA, "
-                               "its queries stay as many."),
-                            c->name[i], q / kv, saved));
+        add_of(c, i, kv == 1 ? N_("multi-query attention") : N_("grouped-query attention"),
+               lm_compare_keep(c, _("%" PRIu64 " query heads share each key/value head; the cache is %.1f %% smaller than with MHA."),
+                               q / kv, saved));
     else if (q)
-        add(c, N_("multi-head attention"),
-            lm_compare_keep(c,
-                            _("%s gives each of its %" PRIu64 " query heads keys and values of its own: the largest cache for its width."),
-                            c->name[i], q));
+        add_of(c, i, N_("multi-head attention"),
+               lm_compare_keep(c, _("each of the %" PRIu64 " query heads has its own keys and values, the largest cache for this "
+                                    "width."), q));
 }
 
 static void read_window(lm_comparison *c, size_t i)
@@ -62,16 +85,15 @@ static void read_window(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (some && !full && window)
-        add(c, N_("sliding window"),
-            lm_compare_keep(c,
-                            _("%s sees %s keys in each layer: its cache stops growing there, and what lies further back reaches it only "
-                               "through the layers, %s tokens at most."),
-                            c->name[i], lm_fig_count(a, window), lm_fig_count(b, reach)));
+        add_of(c, i, N_("sliding window"),
+               lm_compare_keep(c, _("each layer sees the last %s keys, which bounds the cache; earlier tokens have an effect only through "
+                                    "the layers, up to %s tokens back."),
+                               lm_fig_count(a, window), lm_fig_count(b, reach)));
     else if (some)
-        add(c, N_("mixed windows"),
-            lm_compare_keep(c,
-                            _("%s has windows in %" PRIu64 " of %" PRIu64 " layers: those keep a short cache, the others see everything."),
-                            c->name[i], some, some + full));
+        add_of(c, i, N_("mixed windows"),
+               lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64 " layers have a sliding window and a short cache; the others see all "
+                                    "tokens."),
+                               some, some + full));
 }
 
 static void read_experts(lm_comparison *c, size_t i)
@@ -80,12 +102,9 @@ static void read_experts(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (active && active < total)
-        add(c, N_("mixture of experts"),
-            lm_compare_keep(c,
-                            _("%s reads %s of its %s parameters for a token (%.1f %%): the memory of the whole, the arithmetic of the "
-                               "part."),
-                            c->name[i], lm_fig_short(a, (double)active), lm_fig_short(b, (double)total),
-                            100.0 * (double)active / (double)total));
+        add_of(c, i, N_("mixture of experts"),
+               lm_compare_keep(c, _("%s of %s parameters are active per token (%.1f %%); all of them must be in memory."),
+                               lm_fig_short(a, (double)active), lm_fig_short(b, (double)total), 100.0 * (double)active / (double)total));
 }
 
 static void read_positions(lm_comparison *c, size_t i)
@@ -94,13 +113,12 @@ static void read_positions(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (lm_compare_truth(c, i, "architecture.context_is_hard"))
-        add(c, N_("table of positions"),
-            lm_compare_keep(c, _("%s has a table of %s positions and no others: its context cannot grow."), c->name[i],
-                            lm_fig_count(a, context)));
+        add_of(c, i, N_("table of positions"),
+               lm_compare_keep(c, _("the position table has %s entries; the context cannot be extended."), lm_fig_count(a, context)));
     else if (trained && context > trained)
-        add(c, N_("scaled rotation"),
-            lm_compare_keep(c, _("%s reaches %s positions by scaling the rotation beyond %s."), c->name[i],
-                            lm_fig_count(a, context), lm_fig_count(b, trained)));
+        add_of(c, i, N_("scaled rotation"),
+               lm_compare_keep(c, _("RoPE scaling extends the context from %s to %s positions."), lm_fig_count(b, trained),
+                               lm_fig_count(a, context)));
 }
 
 static void read_head(lm_comparison *c, size_t i)
@@ -109,22 +127,17 @@ static void read_head(lm_comparison *c, size_t i)
     char     a[LM_FIG];
 
     if (lm_compare_truth(c, i, "architecture.tied"))
-        add(c, N_("tied head"),
-            lm_compare_keep(c,
-                            _("%s uses its embedding as the head: %s parameters less, %.1f %% of what it would have otherwise."),
-                            c->name[i], lm_fig_short(a,
-                                                     (double)(untied - total)), 100.0 * (double)(untied - total) / (double)untied));
+        add_of(c, i, N_("tied head"),
+               lm_compare_keep(c, _("the output head is the embedding table, which saves %s parameters (%.1f %%)."),
+                               lm_fig_short(a, (double)(untied - total)), 100.0 * (double)(untied - total) / (double)untied));
 }
 
 static void read_blocks(lm_comparison *c, size_t i)
 {
     if (lm_compare_truth(c, i, "architecture.parallel_blocks"))
-        add(c, N_("parallel blocks"),
-            lm_compare_keep(c, _("%s adds attention and MLP of the same input: one norm and one wait less in each layer."),
-                            c->name[i]));
+        add_of(c, i, N_("parallel blocks"), _("attention and MLP read the same input, so a layer needs one norm less."));
     if (c->traits[i].norm_position == LM_NORM_POST)
-        add(c, N_("post-norm"), lm_compare_keep(c, _("%s norms the sum: the residual stream is rescaled in each layer."),
-                                                c->name[i]));
+        add_of(c, i, N_("post-norm"), _("the norm follows the residual sum, so the residual stream is rescaled in each layer."));
 }
 
 /* ---- of two ---- */
@@ -155,7 +168,7 @@ static void read_difference(lm_comparison *c)
     }
     if (which)
         add(c, N_("where the difference lies"),
-            lm_compare_keep(c, _("Of the %s parameters between them most are in the %s: %s, %.0f %%."),
+            lm_compare_keep(c, _("Most of the difference of %s parameters is in the %s: %s, %.0f %%."),
                             lm_fig_short(a, fabs(all)), _(which), lm_fig_short(b, fabs(most)), 100 * most / all));
 }
 
@@ -167,10 +180,10 @@ static void read_kept_heads(lm_comparison *c)
     if (has_latent(c, 0) || has_latent(c, 1) || !kv || kv != count(c, 1, "attention.kv_heads") ||
         width != count(c, 1, "attention.head_dim") || count(c, 0, "attention.heads") == count(c, 1, "attention.heads"))
         return;
-    add(c, N_("key/value heads are kept"),
+    add(c, N_("same key/value heads"),
         lm_compare_keep(c,
-                        _("Both keep %" PRIu64 " key/value heads of %" PRIu64 " while width and query heads differ: the cache per token "
-                           "follows the layers alone (%" PRIu64 " and %" PRIu64 ")."),
+                        _("Both have %" PRIu64 " key/value heads of %" PRIu64 " dimensions, so the cache per token depends only on the "
+                           "number of layers (%" PRIu64 " and %" PRIu64 ")."),
                         kv, width, a, b));
 }
 
@@ -186,7 +199,7 @@ static void read_shape(lm_comparison *c)
                          : fabs(log(width)) >= most
                              ? _("%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: width changes most.")
                              : _("%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: depth changes most.");
-    add(c, N_("how it was scaled"), lm_compare_keep(c, format, c->name[1], width, depth, ffn, c->name[0]));
+    add(c, N_("scaling of the sizes"), lm_compare_keep(c, format, c->name[1], width, depth, ffn, c->name[0]));
 }
 
 static void read_costs(lm_comparison *c)
@@ -197,8 +210,19 @@ static void read_costs(lm_comparison *c)
     if (size > 0 && cached > 0 && work > 0 && (fabs(cached / size - 1) > 0.05 || fabs(work / size - 1) > 0.05))
         add(c, N_("costs against size"),
             lm_compare_keep(c,
-                            _("At ×%.2f the parameters %s takes ×%.2f the operations and ×%.2f the cache per token of %s."), size,
+                            _("With ×%.2f the parameters, %s needs ×%.2f the operations and ×%.2f the cache per token of %s."), size,
                             c->name[1], work, cached, c->name[0]));
+}
+
+/* The same shape, stored in other types. */
+static void read_storage(lm_comparison *c)
+{
+    double stored = ratio(c, "weights.bytes");
+
+    if (stored > 0 && stored != 1 && count(c, 0, "parameters.total") == count(c, 1, "parameters.total"))
+        add(c, N_("storage"),
+            lm_compare_keep(c, _("%s stores the same number of parameters in %.2f bits each, %s in %.2f: ×%.2f the bytes."), c->name[1],
+                            number(c, 1, "weights.bits_per_weight"), c->name[0], number(c, 0, "weights.bits_per_weight"), stored));
 }
 
 static void read_pieces(lm_comparison *c)
@@ -207,17 +231,17 @@ static void read_pieces(lm_comparison *c)
 
     if (a != b && (a == LM_NORM_RMS || b == LM_NORM_RMS))
         add(c, N_("kinds of norm"),
-            _("RMSNorm leaves out the mean and the bias of LayerNorm: fewer parameters, one pass over the row."));
+            _("RMSNorm omits the mean and the bias of LayerNorm: fewer parameters and one pass over the row."));
     if (lm_compare_truth(c, 0, "mlp.gated") != lm_compare_truth(c, 1, "mlp.gated"))
         add(c, N_("kinds of MLP"),
             lm_compare_keep(c,
-                            _("%s gates its MLP with a third matrix: at the same width it has half as many parameters again."),
+                            _("%s has a gated MLP with a third matrix: half as many parameters again at the same width."),
                             c->name[lm_compare_truth(c, 0, "mlp.gated") ? 0 : 1]));
 }
 
 void lm_compare_readings(lm_comparison *c)
 {
-    static void (*const pairs[])(lm_comparison *) = { read_shape, read_difference, read_kept_heads, read_costs, read_pieces };
+    static void (*const pairs[])(lm_comparison *) = { read_shape, read_difference, read_kept_heads, read_costs, read_storage, read_pieces };
     static void (*const single[])(lm_comparison *, size_t) = {
         read_attention, read_window, read_experts, read_positions, read_head, read_blocks,
     };
@@ -227,4 +251,5 @@ void lm_compare_readings(lm_comparison *c)
     for (size_t i = 0; i < c->n; i++)
         for (size_t k = 0; k < sizeof single / sizeof *single; k++)
             single[k](c, i);
+    put_names(c);
 }

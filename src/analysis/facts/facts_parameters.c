@@ -119,10 +119,16 @@ void lm_fill_parameters(lm_facts *f, lm_fact *g)
 
 /* ---- bytes ---- */
 
+/* Whatever type the plan is made for. */
+static lm_dtype stored_type(const lm_facts *f, uint32_t w)
+{
+    return f->s.stored ? f->s.stored[w] : f->s.types[w];
+}
+
 static void fill_by_type(lm_facts *f, lm_fact *g)
 {
     for (uint32_t i = 0; f->s.bytes && i < f->s.program->n_weights; i++) {
-        const char    *name = lm_dtype_of(f->s.types[i])->name;
+        const char    *name = lm_dtype_of(stored_type(f, i))->name;
         const lm_fact *had  = lm_fact_member(g, name, strlen(name));
         lm_fact       *x    = had ? (lm_fact *)(uintptr_t)had : lm_say_count(g, name, 0, LM_UNIT_BYTES, LM_FROM_TENSOR, NULL);
         x->count += f->s.bytes[i];
@@ -166,6 +172,81 @@ void lm_fill_precision(lm_facts *f, lm_fact *g)
         lm_say_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_at(i)->usual;
 }
 
+/* Constants, and what no operation reads, are beside the parts. */
+static lm_part part_of(const lm_facts *f, uint32_t w)
+{
+    uint32_t reader = f->ledger->reader[w];
+
+    return reader == LM_NONE || f->s.program->weights[w].constant ? LM_PART_OTHER : f->ledger->part[reader];
+}
+
+static void fill_by_part(lm_facts *f, lm_fact *g)
+{
+    uint64_t bytes[LM_PARTS] = { 0 };
+
+    for (uint32_t i = 0; i < f->s.program->n_weights; i++)
+        bytes[part_of(f, i)] += f->s.bytes[i];
+    for (int p = 0; p < LM_PARTS; p++)
+        lm_say_count(g, lm_part_name((lm_part)p), bytes[p], LM_UNIT_BYTES, LM_FROM_TENSOR,
+                     "as stored, by the operation that reads them first");
+}
+
+enum { TYPES = LM_U64 + 1 };
+
+/* "q4_0, f32": by bytes, the most first. `only`: of one part; LM_PARTS: of all. */
+static void put_types(const lm_facts *f, lm_part only, lm_text *out)
+{
+    uint64_t bytes[TYPES] = { 0 };
+
+    for (uint32_t i = 0; i < f->s.program->n_weights; i++)
+        if (only == LM_PARTS || part_of(f, i) == only)
+            bytes[stored_type(f, i)] += f->s.bytes[i];
+    for (bool any = false;; any = true) {
+        int most = 0;
+        for (int t = 1; t < TYPES; t++)
+            most = bytes[t] > bytes[most] ? t : most;
+        if (!bytes[most])
+            return;
+        lm_text_printf(out, "%s%s", any ? ", " : "", lm_dtype_of((lm_dtype)most)->name);
+        bytes[most] = 0;
+    }
+}
+
+static void say_types(lm_facts *f, lm_fact *g, const char *name, lm_part only)
+{
+    lm_text types = { 0 };
+
+    put_types(f, only, &types);
+    f->failed |= types.failed;
+    if (types.size)
+        lm_say_text(g, name, types.data, LM_FROM_TENSOR, "by bytes, the most first");
+    lm_text_free(&types);
+}
+
+static void fill_types_by_part(lm_facts *f, lm_fact *g)
+{
+    for (int p = 0; p < LM_PARTS; p++)
+        say_types(f, g, lm_part_name((lm_part)p), (lm_part)p);
+}
+
+/* What only a model with weights has. */
+static void say_storage(lm_facts *f, lm_fact *g, uint64_t bytes)
+{
+    uint64_t elements = 0, files = 0;
+
+    for (uint32_t i = 0; i < f->s.program->n_weights; i++)
+        elements += f->s.program->weights[i].elements;
+    for (size_t i = 0; f->s.tensors && i < lm_container_n_files(f->s.tensors); i++)
+        files += lm_container_file(f->s.tensors, i)->size;
+    if (files)
+        lm_say_count(g, "file_bytes", files, LM_UNIT_BYTES, LM_FROM_TENSOR, "the files that hold weights, whole");
+    if (elements)
+        lm_say_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)elements, LM_UNIT_NONE, LM_FROM_TENSOR, "8 * bytes / weights");
+    say_types(f, g, "types", LM_PARTS);
+    lm_say_group(g, "by_part", fill_by_part, 0);
+    lm_say_group(g, "types_by_part", fill_types_by_part, 0);
+}
+
 void lm_fill_weights(lm_facts *f, lm_fact *g)
 {
     uint64_t total = 0;
@@ -177,6 +258,8 @@ void lm_fill_weights(lm_facts *f, lm_fact *g)
     else
         lm_say_none(g, "bytes", "no weights are here");
     lm_say_group(g, "by_type", fill_by_type, 0);
+    if (f->s.bytes)
+        say_storage(f, g, total);
     lm_say_text(g, "precision", f->s.precision, LM_FROM_REQUEST, "what plan and speed are made for");
     lm_say_group(g, "as", lm_fill_precision, 0);
 }

@@ -34,9 +34,9 @@ static void scaled(char out[LM_FIG], double n, double step, const char *const *u
 
 char *lm_fig_short(char out[LM_FIG], double n)
 {
-    static const char *const units[] = { "", "k", "M", "G", "T", "P", "E", "Z", "Y" };
+    static const char *const units[] = { "", "k", "M", "B", "T" };       /* a billion: no unit of measure */
 
-    scaled(out, n, 1000, units, 9);
+    scaled(out, n, 1000, units, 5);
     if (out[strlen(out) - 1] == ' ')
         out[strlen(out) - 1] = '\0';
     return out;
@@ -55,6 +55,14 @@ char *lm_fig_bytes(char out[LM_FIG], uint64_t n)
     return lm_fig_size(out, (double)n);
 }
 
+char *lm_fig_exact_bytes(char out[LM_FIG], uint64_t n)
+{
+    char digits[LM_FIG];
+
+    snprintf(out, LM_FIG, "%.30s B", lm_fig_count(digits, n));
+    return out;
+}
+
 char *lm_fig_both(char out[LM_FIG], uint64_t n)
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
@@ -68,10 +76,9 @@ char *lm_fig_both(char out[LM_FIG], uint64_t n)
 
 char *lm_fig_flops(char out[LM_FIG], double n)
 {
-    char text[LM_FIG];
+    static const char *const units[] = { "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP" };
 
-    lm_fig_short(text, n);
-    snprintf(out, LM_FIG, "%.30s%sFLOP", text, strchr(text, ' ') ? "" : " ");
+    scaled(out, n, 1000, units, 9);
     return out;
 }
 

@@ -6,8 +6,9 @@
 
 enum { LM_FIG = 48 };
 char *lm_fig_count(char out[LM_FIG], uint64_t n);            /* "394,002,432" */
-char *lm_fig_short(char out[LM_FIG], double n);              /* "3.21 G": decimal, k M G T P */
+char *lm_fig_short(char out[LM_FIG], double n);              /* "3.21 B": decimal; k, M, then B and T as for parameters */
 char *lm_fig_bytes(char out[LM_FIG], uint64_t n);            /* "6.43 GB" */
+char *lm_fig_exact_bytes(char out[LM_FIG], uint64_t n);      /* "6,425,499 B" */
 char *lm_fig_size(char out[LM_FIG], double n);               /* the same of what may be 2^63 and more */
 char *lm_fig_both(char out[LM_FIG], uint64_t n);             /* "6.43 GB (5.98 GiB)" */
 char *lm_fig_flops(char out[LM_FIG], double n);              /* "6.43 GFLOP" */

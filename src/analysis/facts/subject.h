@@ -18,6 +18,7 @@ typedef struct lm_subject {
     const lm_container *tensors;         /* NULL: there are no weights */
     const lm_dtype     *types;           /* [n_weights]: what the plan is made for */
     const uint64_t     *bytes;           /* [n_weights], as stored; NULL: there are no weights */
+    const lm_dtype     *stored;          /* [n_weights]: of `bytes`; NULL: `types` */
     const char         *precision;       /* what `types` are, in a word: "as stored", "bf16", "Q4_K_M" */
     const char *const  *warnings;        /* NULL-ended */
     uint64_t            context, batch;
