@@ -97,7 +97,8 @@ typedef struct lm_facts_options {
     const lm_limits *limits;         /* for predicted speed; NULL: those of this machine, where they have been measured */
     const lm_device *device;         /* predicted speed and plan for a device of the catalogue, by its maker's figures, in place of
                                         this machine: nothing then depends on where it is computed */
-    uint64_t     reserved[4];        /* zero */
+    const char  *name;               /* what pages call the model; NULL: its own name. Copied */
+    uint64_t     reserved[3];        /* zero */
 } lm_facts_options;
 
 lm_facts_options lm_facts_defaults(void);

@@ -158,7 +158,9 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     for (size_t i = 0; i < MOST_WARNINGS && (h->warnings[i] = lm_model_warning(m, i)); i++)
         ;
     h->engine   = o->engine;
-    s.name      = m->name;
+    s.name      = o->name ? lm_arena_strdup(&h->arena, o->name) : m->name;
+    if (!s.name)
+        return lm_fail_memory(e, "facts", 0);
     s.source    = m->source;
     s.container = lm_model_container_name(m);
     s.tokenizer = lm_model_tokenizer(m) ? lm_tokenizer_summary(lm_model_tokenizer(m)) : NULL;

@@ -9,6 +9,7 @@ enum { MOST_MODELS = 16 };
 typedef struct compare_options {
     lm_model_flags model;
     lm_run_flags   run;
+    lm_flag_list   names;                /* of the models, in their order */
     const char    *view;
     bool           markdown, history;
 } compare_options;
@@ -22,6 +23,7 @@ static const lm_flag compare_flag_table[] = {
     { "--md", NULL, LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with Mermaid diagrams", 0, 0, NULL },
     { "--history", NULL, LM_FLAG_SWITCH, O(history), NULL, "show milestone models with their timeline and trends; takes no MODEL", 0, 0,
       NULL },
+    { "--name", NULL, LM_FLAG_LIST, O(names), "NAME", "title of the model; repeat for each MODEL, in their order", 0, 0, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "context length in tokens; 0: each model's (default)", 0,
       INT32_MAX, NULL },
     { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
@@ -47,7 +49,7 @@ typedef struct opened {
 
 static lm_status open_one(lm_cli *cli, compare_options *o, const char *name, opened *x, lm_error *e)
 {
-    lm_facts_options options = { 0 };
+    lm_facts_options options = { .name = x->n < o->names.n ? o->names.items[x->n] : NULL };
 
     if (x->n == MOST_MODELS)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "more than %d models", MOST_MODELS);
@@ -66,6 +68,7 @@ static lm_status open_all(lm_cli *cli, compare_options *o, opened *x, lm_error *
 {
     if (o->history && cli->n_args)
         return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "--history takes no MODEL");
+    LM_TRY(lm_check_names(&o->names, cli->n_args, e));
     for (size_t i = 0; i < cli->n_args; i++)
         LM_TRY(open_one(cli, o, cli->args[i], x, e));
     for (size_t i = 0; o->history && lm_compare_milestone(i); i++)

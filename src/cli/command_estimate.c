@@ -11,7 +11,7 @@
 typedef struct estimate_options {
     lm_model_flags model;
     lm_sizes       sizes;
-    const char    *tree;
+    const char    *tree, *output, *name;
     bool           markdown, config;
 } estimate_options;
 
@@ -36,7 +36,9 @@ static const lm_flag estimate_flag_table[] = {
 
 static const lm_flag estimate_show_table[] = {
     { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas", 0, 0, NULL },
-    { "--config", NULL, LM_FLAG_SWITCH, O(config), NULL, "print only the resulting config.json", 0, 0, NULL },
+    { "--config", NULL, LM_FLAG_SWITCH, O(config), NULL, "write only the config.json: of the sizes, of the module tree, or of MODEL", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file (default: standard output)", 0, 0, NULL },
+    { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
     { 0 },
 };
 
@@ -84,6 +86,11 @@ static lm_status check_tree(const estimate_options *o, lm_facts *f, uint64_t par
     return lm_fail_in(e, o->tree);
 }
 
+static lm_status deliver(const estimate_options *o, const lm_text *text, lm_error *e)
+{
+    return o->output ? lm_text_save(text, o->output, e) : lm_out_text(text->data, text->size, e);
+}
+
 static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m, uint64_t parameters, lm_error *e)
 {
     lm_explain_options page = { .form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
@@ -92,7 +99,7 @@ static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m,
     lm_facts          *f = NULL;
     lm_text            text = { 0 };
 
-    LM_TRY(lm_facts_new(m, NULL, &f, e));
+    LM_TRY(lm_facts_new(m, &(lm_facts_options){ .name = o->name }, &f, e));
     lm_status status = check_tree(o, f, parameters, e);
     if (status == LM_OK)
         status = lm_explain(f, "estimate", &page, &text, e);
@@ -103,24 +110,53 @@ static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m,
         json_t *j = json_loadb(text.data, text.size, 0, NULL);
         status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "an estimate", 0);
     } else {
-        status = lm_out_text(text.data, text.size, e);
+        status = deliver(o, &text, e);
     }
     lm_text_free(&text);
     return status;
 }
 
-static lm_status show_config(lm_cli *cli, const lm_text *config, lm_error *e)
+/* A description that a model has: its config.json, floats as they stand in it. */
+static lm_status show_own_config(lm_cli *cli, const estimate_options *o, const lm_model *m, lm_error *e)
+{
+    lm_facts      *f = NULL;
+    const lm_fact *container = NULL;
+    lm_fact_info   kind;
+    lm_text        text = { 0 };
+
+    LM_TRY(lm_facts_new(m, NULL, &f, e));
+    lm_status status = lm_facts_find(f, "model.container", &container, e);
+    lm_fact_describe(container, &kind);
+    if (status == LM_OK && strcmp(kind.id ? kind.id : "", "gguf") == 0)
+        status = lm_fail(e, LM_USAGE, "--config", LM_NO_OFFSET, "a GGUF file has no config.json; give a preset or a folder");
+    if (status == LM_OK)
+        status = lm_facts_json(f, "config", &text, e);
+    lm_facts_free(f);
+    json_t *j = status == LM_OK && cli->json ? json_loadb(text.data, text.size, 0, NULL) : NULL;
+    if (status == LM_OK && cli->json)
+        status = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "a description", 0);
+    else if (status == LM_OK)
+        lm_text_add_char(&text, '\n');
+    if (status == LM_OK && !cli->json)
+        status = text.failed ? lm_fail_memory(e, "a description", text.size) : deliver(o, &text, e);
+    lm_text_free(&text);
+    return status;
+}
+
+static lm_status show_config(lm_cli *cli, const estimate_options *o, const lm_text *config, lm_error *e)
 {
     json_t *j = json_loadb(config->data, config->size, 0, NULL);
+    lm_text out = { 0 };
 
     if (!j)
         return lm_fail_memory(e, "a description", 0);
     if (cli->json)
         return lm_out_json(cli, j, e);
-    char     *text   = json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
-    lm_status status = text ? lm_out_text(text, strlen(text), e) : lm_fail_memory(e, "a description", 0);
-    if (status == LM_OK)
-        status = lm_out_text("\n", 1, e);
+    char *text = json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
+    if (text)
+        lm_text_printf(&out, "%s\n", text);
+    lm_status status = text && !out.failed ? deliver(o, &out, e) : lm_fail_memory(e, "a description", 0);
+    lm_text_free(&out);
     free(text);
     json_decref(j);
     return status;
@@ -141,7 +177,7 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
         return status;
     }
     if (o->config) {
-        status = show_config(cli, &config, e);
+        status = show_config(cli, o, &config, e);
         lm_text_free(&config);
         return status;
     }
@@ -162,8 +198,10 @@ static lm_status check(const lm_cli *cli, const estimate_options *o, bool model,
 
     if (model && size)
         return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "cannot be combined with MODEL");
-    if (model && o->config)
-        return lm_fail(e, LM_USAGE, "--config", LM_NO_OFFSET, "requires sizes or --from-tree; a MODEL already has a config.json");
+    if (o->output && cli->json)
+        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "cannot be combined with --json");
+    if (o->config && o->name)
+        return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "cannot be combined with --config");
     if (o->config && o->markdown)
         return lm_fail(e, LM_USAGE, "--md", LM_NO_OFFSET, "cannot be combined with --config");
     if (o->tree && size)
@@ -185,17 +223,18 @@ static lm_status estimate(lm_cli *cli, void *options, lm_error *e)
         return estimate_described(cli, o, e);
     o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
-    lm_status status = show(cli, o, m, 0, e);
+    lm_status status = o->config ? show_own_config(cli, o, m, e) : show(cli, o, m, 0, e);
     lm_model_close(m);
     return status;
 }
 
 const lm_command lm_command_estimate = {
     .name = "estimate",
-    .usage = "MODEL | --hidden N --layers N --heads N --ffn N --vocab N [--kv-heads N] … | --from-tree FILE",
+    .usage = "MODEL [--config] | --hidden N --layers N --heads N --ffn N --vocab N [--kv-heads N] … | --from-tree FILE",
     .summary = "estimate parameters by formula and compare with the exact count",
     .about = "  The sizes become a config.json, which is read like any other. A module tree is the output of print(model) in\n"
-             "  transformers; values it lacks are taken from a published model of the same widths, or must be given as flags.\n",
+             "  transformers; values it lacks are taken from a published model of the same widths, or must be given as flags.\n"
+             "  --config with a preset writes its config.json, to be changed and given as MODEL.\n",
     .groups = estimate_groups,
     .max_args = 1,
     .options_size = sizeof(estimate_options),

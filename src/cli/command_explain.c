@@ -9,7 +9,7 @@ typedef struct explain_options {
     lm_model_flags model;
     lm_run_flags   run;
     uint32_t       batch;
-    const char    *prompt, *diagram;
+    const char    *prompt, *diagram, *name;
     int32_t        layer;                /* -1: not given */
     const char    *output;
     bool           markdown, svg;
@@ -23,6 +23,7 @@ static const lm_flag explain_flag_table[] = {
     { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "show one diagram of MODEL; with --md as Mermaid source", 0, 0, NULL },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },
+    { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
     { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "layer shown by --diagram layer (0)", 0, INT32_MAX, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: the model's (default)", 0, INT32_MAX, NULL },
@@ -91,7 +92,7 @@ static lm_status write(const explain_options *o, lm_facts *f, const char *topic,
 
 static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, const char *topic, const char *example, lm_error *e)
 {
-    lm_facts_options   options = { 0 };
+    lm_facts_options   options = { .name = o->name };
     lm_explain_options page    = { .form = cli->json ? LM_FORM_JSON : o->svg ? LM_FORM_SVG : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
                                    .columns = lm_out_width(),
                                    .lines = lm_out_is_terminal(), .example = example, .layer = o->layer < 0 ? 0 : (uint32_t)o->layer,
@@ -149,6 +150,8 @@ static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
 
     if (o->diagram && cli->n_args > 1)
         return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "--diagram takes one MODEL and no topic");
+    if (o->name && !cli->n_args && !o->diagram)
+        return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "requires a topic or a diagram");
     if (o->layer >= 0 && !(o->diagram && strcmp(o->diagram, "layer") == 0))
         return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "applies only to --diagram layer");
     if (o->prompt && strcmp(o->diagram ? o->diagram : "", "cache") != 0 && strcmp(topic, "kv") != 0 && strcmp(topic, "kv-cache") != 0)

@@ -24,6 +24,7 @@ static const lm_flag inspect_flag_table[] = {
     { "--depth", NULL, LM_FLAG_COUNT, O(depth), "N", "maximum depth of trees (layers, tree, torchinfo, params)", 0, 64, NULL },
     { "--torchinfo-compat", NULL, LM_FLAG_SWITCH, O(compatible), NULL,
       "print the torchinfo view exactly as torchinfo 1.8.0 does, including its known over-counts", 0, 0, NULL },
+    { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "assumed weight precision: f16, Q4_K_M, int4 ...", 0, 0, NULL },
     { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens in the forward pass whose cost is shown by module (4)", 1, 1 << 20, NULL },
 #endif
@@ -124,6 +125,7 @@ static lm_status check(const lm_inspect_options *o, lm_error *e)
         { o->layer >= 0, "--layer", { "layers", "diagram", "tensors", "all" } },
         { o->depth > 0, "--depth", { "layers", "tree", "torchinfo", "params", "all" } },
         { o->compatible, "--torchinfo-compat", { "torchinfo", "all" } },
+        { o->name != NULL, "--name", { "overview", "facts", "all" } },
     };
     const int   reports = o->tensors + o->metadata + o->program + o->plan + (o->query.n > 0);
     const char *view    = reports ? "" : o->view ? o->view : o->layer >= 0 ? "layers" : "overview";

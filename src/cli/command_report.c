@@ -10,6 +10,7 @@ enum { MOST_MODELS = 16 };
 typedef struct report_options {
     lm_model_flags model;
     lm_run_flags   run;
+    lm_flag_list   names;                /* of the models, in their order */
     const char    *output, *precision, *device, *prompt;
     int            format;               /* -1: from the name of the file */
     uint32_t       batch, tokens, rank, columns;
@@ -33,6 +34,7 @@ static const lm_flag report_flag_table[] = {
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file: .html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
     { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|json|txt",
       "output format, overriding the file extension (default on standard output: txt)", 0, 0, format_words },
+    { "--name", NULL, LM_FLAG_LIST, O(names), "NAME", "title of the model; repeat for each MODEL, in their order", 0, 0, NULL },
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
       "show the cache for the tokens of this text; the first model must have a tokenizer", 0, 0, NULL },
     { "--columns", NULL, LM_FLAG_COUNT, O(columns), "N", "line width of txt (100)", 40, 1000, NULL },
@@ -80,7 +82,8 @@ typedef struct opened {
 
 static lm_status open_one(lm_cli *cli, report_options *o, const char *name, opened *x, lm_error *e)
 {
-    lm_facts_options options = { .precision = o->precision, .tokens = o->tokens, .rank = o->rank };
+    lm_facts_options options = { .precision = o->precision, .tokens = o->tokens, .rank = o->rank,
+                                 .name = x->n < o->names.n ? o->names.items[x->n] : NULL };
 
     if (o->device)
         LM_TRY(lm_device_find(o->device, &options.device, e));
@@ -142,6 +145,7 @@ static lm_status report(lm_cli *cli, void *options, lm_error *e)
     LM_TRY(choose_form(cli, o, &r.form, e));
     if (cli->json && r.form != LM_FORM_JSON && (!o->output || strcmp(o->output, "-") == 0))
         return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET, "requires --format json when writing to standard output");
+    LM_TRY(lm_check_names(&o->names, cli->n_args ? cli->n_args : 1, e));
     r.lines          = true;
     lm_status status = LM_OK;
     for (size_t i = 0; i < cli->n_args && status == LM_OK; i++)

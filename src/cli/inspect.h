@@ -10,7 +10,7 @@ typedef struct lm_inspect_options {
     uint32_t       batch;
     bool           tensors, metadata, program, plan;
     lm_flag_list   query;
-    const char    *precision, *view;
+    const char    *precision, *view, *name;
     uint32_t       tokens, depth;
     int32_t        layer;
     bool           compatible;

@@ -113,7 +113,7 @@ static lm_status show_document(lm_cli *cli, lm_facts *f, lm_error *e)
 
 lm_status lm_inspect_facts(lm_cli *cli, const lm_inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e)
 {
-    lm_facts_options options = { .engine = *engine, .precision = o->precision, .tokens = o->tokens };
+    lm_facts_options options = { .engine = *engine, .precision = o->precision, .tokens = o->tokens, .name = o->name };
     lm_facts *f = NULL;
     lm_status status;
 

@@ -21,6 +21,9 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
 /* Where it lies, without opening it; the path lives as long as the command. */
 lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e);
 
+/* Titles are given for the first of `models` in their order: LM_USAGE for more of them. */
+lm_status lm_check_names(const lm_flag_list *names, size_t models, lm_error *e);
+
 /* ---- how to run it ---- */
 typedef struct lm_run_flags {
     int32_t     context;                 /* -1: not given; 0: the model's */

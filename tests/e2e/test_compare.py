@@ -188,6 +188,17 @@ def test_columns_are_told_apart(lamina, stored):
     assert lamina("compare", "gpt2", "gpt2").stdout.startswith("GPT-2  ·  GPT-2 (2)\n")
 
 
+def test_names_that_are_given(lamina, stored):
+    assert lamina("compare", stored / "f16.gguf", stored / "q4_0.gguf", "--name", "full", "--name", "small").stdout.startswith("full  ·  small\n")
+    done = lamina("compare", "gpt2", "--name", "a", "--name", "b")
+    assert done.returncode == 2 and done.stderr == "error: --name: given 2 times for 1 models\n"
+    for command in (["inspect"], ["inspect", "--view", "all"], ["report", "--format", "md"], ["explain", "kv"], ["estimate"], ["inspect", "--json"],
+                    ["inspect", "--view", "facts"]):
+        done = lamina(command[0], *(["kv"] if "kv" in command else []), stored / "f16.gguf", *[x for x in command[1:] if x != "kv"], "--name", "Mein & Modell")
+        assert done.returncode == 0 and ("Mein & Modell" in done.stdout or "Mein &amp; Modell" in done.stdout), (command, done.stderr)
+    assert lamina("inspect", "gpt2", "--name", "x", "--query", "config").returncode == 2 and lamina("explain", "--name", "x").returncode == 2
+
+
 def test_bytes_have_their_unit_and_the_reading_stands_once(lamina, stored):
     page = lamina("compare", stored / "f16.gguf", stored / "q4_0.gguf").stdout
     same = page.split("the same\n")[1].split("\n\n")[0].replace("\n   ", " ·")

@@ -39,6 +39,35 @@ def test_sizes_are_the_model(lamina):
     assert plain["mlp"] == 2 * 4096 * 14336 and plain["by_norms"] == 2 * 266_240
 
 
+def test_the_page_begins_with_its_table(lamina):
+    page = lamina("estimate", "llama-3.2-1b").stdout.splitlines()
+    assert [line.split() for line in page[2:7]] == [
+        ["parameters", "off", "by"], ["quick", "1,599,078,400", "1.60", "B", "+29.39", "%"], ["standard", "1,336,410,112", "1.34", "B", "+8.14", "%"],
+        ["grouped", "1,235,746,816", "1.24", "B", "-0.01", "%"], ["exact", "1,235,814,400", "1.24", "B"]]
+    assert "1.24 G" not in "".join(page) and "= 1,235,814,400 parameters (1.24 B)" in "\n".join(page)
+    assert "| exact | 1,235,814,400 | 1.24 B |  |" in lamina("estimate", "llama-3.2-1b", "--md").stdout
+
+
+@pytest.mark.parametrize("preset", ["llama-3.2-1b", "gpt2", "deepseek-v2", "gemma-2-2b"])
+def test_a_presets_config_can_be_changed(lamina, tmp_path, preset):
+    """What --config writes is the preset's description, floats as floats; changed, it is a model of its own."""
+    path = tmp_path / "config.json"
+    done = lamina("estimate", preset, "--config")
+    assert done.returncode == 0 and done.stdout == lamina("inspect", preset, "--query", "config").stdout
+    assert lamina("estimate", preset, "--config", "-o", path).stdout == "" and path.read_text() == done.stdout
+    assert json.loads(lamina("estimate", preset, "--config", "--json").stdout) == json.loads(done.stdout)
+    config = json.loads(done.stdout)
+    assert steps(lamina, path)["exact"] == steps(lamina, preset)["exact"]
+    key = "num_hidden_layers" if "num_hidden_layers" in config else "n_layer"
+    path.write_text(json.dumps({**config, key: config[key] + 1}))
+    assert steps(lamina, path)["exact"] > steps(lamina, preset)["exact"]
+
+
+def test_a_gguf_file_has_no_config(lamina, model):
+    done = lamina("estimate", model, "--config")
+    assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith("error: --config: a GGUF file has no config.json")
+
+
 @pytest.mark.parametrize("model", ["gpt2", "deepseek-v2", "mixtral-8x7b", "gemma-2-2b", "opt-350m", "falcon-7b", "bloom-560m", "ctrl", "llama-3.1-405b"])
 def test_the_gap_adds_up(lamina, model):
     s = steps(lamina, model)
@@ -84,7 +113,7 @@ def test_what_cannot_be_derived_is_said(lamina, source, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, flag", [
-    *[(["gpt2", *flag], flag[0]) for flag in (["--layers", 5], ["--tied"], ["--plain"], ["--bias"], ["--qkv-bias"], ["--context", 5], ["--config"],
+    *[(["gpt2", *flag], flag[0]) for flag in (["--layers", 5], ["--tied"], ["--plain"], ["--bias"], ["--qkv-bias"], ["--context", 5],
                                               ["--from-tree", "tree.txt"])],
     *[(["--from-tree", "unpublished.txt", "--heads", 6, *flag], flag[0])
       for flag in (["--hidden", 64], ["--layers", 5], ["--vocab", 9], ["--ffn", 5], ["--kv-heads", 2], ["--plain"], ["--bias"], ["--qkv-bias"])],

@@ -50,7 +50,7 @@ static void derive_estimates(lm_derivation *d, bool tied)
     lm_derive(d, "head", tied ? _("the head: tied, nothing of its own") : _("the head"), LM_UNIT_PARAMETERS, NULL,
               tied ? "0" : "vocab * hidden");
     lm_derive(d, "standard", NULL, LM_UNIT_PARAMETERS, NULL, "embedding + layers * layer + head");
-    lm_derive_heading(d, _("group-aware: keys and values are narrower"));
+    lm_derive_heading(d, _("grouped: keys and values are narrower"));
     lm_derive(d, "attention_grouped", _("attention of a layer"), LM_UNIT_PARAMETERS, NULL, "hidden^2 * (2 + 2 / group)");
     lm_derive(d, "group_aware", NULL, LM_UNIT_PARAMETERS, NULL, "embedding + layers * (attention_grouped + mlp) + head");
 }
@@ -75,7 +75,7 @@ static void derive_gap(lm_derivation *d)
     lm_derive(d, "quick_to_standard", _("from quick to standard: the head that is tied, a gate that is not there"),
               LM_UNIT_PARAMETERS, NULL,
               "standard - quick");
-    lm_derive(d, "by_groups", _("from standard to group-aware: narrower keys and values"), LM_UNIT_PARAMETERS, NULL,
+    lm_derive(d, "by_groups", _("from standard to grouped: narrower keys and values"), LM_UNIT_PARAMETERS, NULL,
               "group_aware - standard");
     lm_text_add_str(&sum, "group_aware");
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
@@ -112,5 +112,5 @@ void lm_derive_estimate(lm_derivation *d)
     lm_derive_heading(d, _("how far off each is"));
     lm_derive(d, "quick_off", _("quick"), LM_UNIT_PERCENT, NULL, "100 * (quick / exact - 1)");
     lm_derive(d, "standard_off", _("standard"), LM_UNIT_PERCENT, NULL, "100 * (standard / exact - 1)");
-    lm_derive(d, "group_aware_off", _("group-aware"), LM_UNIT_PERCENT, NULL, "100 * (group_aware / exact - 1)");
+    lm_derive(d, "group_aware_off", _("grouped"), LM_UNIT_PERCENT, NULL, "100 * (group_aware / exact - 1)");
 }

@@ -28,7 +28,7 @@ static void write_rounded(lm_quantity q, lm_unit unit, lm_text *out)
     static const char *const decimal[] = { "B", "kB", "MB", "GB", "TB", "PB" };
     static const char *const binary[]  = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
     static const char *const flops[]   = { "FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP" };
-    static const char *const counts[]  = { "", "k", "M", "G", "T", "P" };
+    static const char *const counts[]  = { "", "k", "M", "B", "T" };
 
     if (unit == LM_UNIT_BYTES && q.x >= 1000) {
         lm_text_add_str(out, " (");
@@ -42,7 +42,7 @@ static void write_rounded(lm_quantity q, lm_unit unit, lm_text *out)
         lm_text_add_str(out, ")");
     } else if (unit == LM_UNIT_PARAMETERS && q.x >= 1e6) {
         lm_text_add_str(out, " (");
-        write_scaled(q.x, 1000, counts, 6, out);
+        write_scaled(q.x, 1000, counts, 5, out);
         lm_text_add_str(out, ")");
     }
 }

@@ -10,6 +10,9 @@ enum { LM_CARD_LINES = 5 };
 
 typedef struct lm_card_formula { const char *unicode, *latex; } lm_card_formula;
 
+/* A number of parameters by the name it is derived under, and how far it is off the exact one in percent; NULL: it is that. */
+typedef struct lm_card_row { const char *title, *count, *off; } lm_card_row;
+
 typedef struct lm_card {
     const char      *topic;          /* "kv" */
     const char      *title;          /* "The key/value cache" */
@@ -19,6 +22,7 @@ typedef struct lm_card {
     /* What this model's program computes in place of `formulas`, which then are the usual form; NULL: they hold for every model. */
     void           (*read_off)(const lm_ledger *l, lm_text *unicode, lm_text *latex);
     lm_topic_steps  *derive;         /* NULL: nothing to compute */
+    lm_card_row      table[LM_CARD_LINES];       /* what the page begins with, of what is derived; empty: none */
     const char      *diagram;        /* NULL: none */
     const char      *why[LM_CARD_LINES];         /* qualitative */
     const char      *gains[LM_CARD_LINES];       /* qualitative */

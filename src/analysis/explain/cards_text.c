@@ -419,20 +419,22 @@ static const lm_card cards[] = {
     {
         .topic = "estimate",
         .title = N_("Estimates and the exact count"),
-        .summary = N_("quick, standard and group-aware formulas, every term of the gap named"),
-        .what = N_("Three formulas of growing care for the number of parameters, evaluated with this model's sizes, beside what "
-                "the program counts. What they leave out is listed term by term and adds up to the exact count."),
-        .formulas = { { N_("quick:       2·V·D + L·D²·(4 + 3·M),   M = F / D"),
+        .summary = N_("quick, standard and grouped formulas, the exact count, the gap term by term"),
+        .what = N_("Three formulas for the number of parameters, from coarse to fine, with this model's sizes, beside the exact count. "
+                "The gap is listed term by term and adds up to the exact count."),
+        .formulas = { { N_("quick:    2·V·D + L·D²·(4 + 3·M),   M = F / D"),
                         "N_{quick} = 2 V D + L D^2 (4 + 3 M),\\quad M = \\frac{F}{D}" },
-                      { N_("standard:    V·D + L·(4·D² + matrices·D·F) + head (0 if tied)"),
+                      { N_("standard: V·D + L·(4·D² + matrices·D·F) + head (0 if tied)"),
                         "N_{standard} = V D + L \\left(4 D^2 + m D F\\right) + N_{head}" },
-                      { N_("group-aware: attention D²·(2 + 2 / group) in place of 4·D²"),
+                      { N_("grouped:  attention D²·(2 + 2 / group) in place of 4·D²"),
                         "N_{attn} = D^2 \\left(2 + \\frac{2}{group}\\right)" } },
         .derive = lm_derive_estimate,
-        .why = { N_("A formula that one can do in the head says at once whether a figure is plausible.") },
-        .costs = { N_("Estimates assume that heads · dimensions = D, one table for tokens, no biases and no norms; where that is wrong "
-                   "the gap says by how much."),
-                   N_("Counts are decimal: 1 G is 10⁹. Dividing by 2³⁰ belongs to bytes, not to parameters.") },
+        .table = { { N_("quick"), "quick", "quick_off" }, { N_("standard"), "standard", "standard_off" },
+                   { N_("grouped"), "group_aware", "group_aware_off" }, { N_("exact"), "exact", NULL } },
+        .why = { N_("A formula simple enough for mental arithmetic shows at once whether a figure is plausible.") },
+        .costs = { N_("The estimates assume heads · head_dim = D, a single embedding table, no biases and no norms; the gap shows the "
+                   "error where this does not hold."),
+                   N_("Counts are decimal: 1 B is 10⁹ parameters. Powers of two (2³⁰) are for bytes only.") },
         .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361",
                      "Ainslie et al., GQA, arXiv 2305.13245" },
         .example = "mistral-7b-v0.1",

@@ -3,8 +3,11 @@
 #include <string.h>
 
 #include "analysis/explain/explain.h"
+#include "analysis/facts/figure.h"
 #include "analysis/page/prose.h"
+#include "base/columns.h"
 #include "base/jsontext.h"
+#include "base/number.h"
 
 void lm_put_instead(const lm_explanation *x, lm_text *out)
 {
@@ -62,11 +65,66 @@ static void users(const lm_explanation *x, lm_text *out)
     }
 }
 
+/* ---- the table that a page begins with ---- */
+
+static bool has_table(const lm_explanation *x)
+{
+    return x->d && x->card->table[0].title;
+}
+
+/* One row, each figure as a text. */
+typedef struct table_row { const char *title; char count[LM_FIG], rounded[LM_FIG], off[LM_FIG]; } table_row;
+
+static table_row row_of(const lm_explanation *x, const lm_card_row *r)
+{
+    double    n   = lm_derived(x->d, r->count).x;
+    table_row row = { .title = _(r->title) };
+
+    lm_fig_count(row.count, n > 0 ? (uint64_t)(n + 0.5) : 0);
+    lm_fig_short(row.rounded, n);
+    if (r->off)
+        lm_print(row.off, LM_FIG, "%+.2f %%", lm_derived(x->d, r->off).x);
+    return row;
+}
+
+static void table_text(const lm_explanation *x, lm_text *out)
+{
+    lm_text_add_str(out, "\n  ");
+    lm_put(out, "", 12);
+    lm_put_right(out, _("parameters"), 19);
+    lm_text_add_str(out, "            ");
+    lm_put_right(out, _("off by"), 12);
+    lm_text_add_char(out, '\n');
+    for (int i = 0; i < LM_CARD_LINES && x->card->table[i].title; i++) {
+        table_row r = row_of(x, &x->card->table[i]);
+        lm_text_add_str(out, "  ");
+        lm_put(out, r.title, 12);
+        lm_put_right(out, r.count, 19);
+        lm_put_right(out, r.rounded, 12);
+        lm_put_right(out, r.off, *r.off ? 12 : 0);
+        lm_text_add_char(out, '\n');
+    }
+}
+
+static void table_markdown(const lm_explanation *x, lm_text *out)
+{
+    lm_text_printf(out, "| | %s | | %s |\n|---|---:|---:|---:|\n", _("parameters"), _("off by"));
+    for (int i = 0; i < LM_CARD_LINES && x->card->table[i].title; i++) {
+        table_row r = row_of(x, &x->card->table[i]);
+        lm_text_printf(out, "| %s | %s | %s | %s |\n", r.title, r.count, r.rounded, r.off);
+    }
+    lm_text_add_char(out, '\n');
+}
+
+/* ---- the page ---- */
+
 static void title(const lm_explanation *x, lm_text *out)
 {
     lm_text_printf(out, "%s · %s\n", _(x->card->title), x->f->s.name);
     if (x->o->example)
         lm_text_printf(out, "%s\n", x->o->example);
+    if (has_table(x))
+        table_text(x, out);
     lm_text_add_str(out, "\n  ");
     lm_put_prose(out, _(x->card->what), 2, 2, columns_of(x));
 }
@@ -133,6 +191,8 @@ void lm_explain_markdown(const lm_explanation *x, lm_text *out)
     lm_text_printf(out, "# %s: %s\n\n", _(c->title), x->f->s.name);
     if (x->o->example)
         lm_text_printf(out, "*%s*\n\n", x->o->example);
+    if (has_table(x))
+        table_markdown(x, out);
     lm_text_printf(out, "%s\n", _(c->what));
     for (int i = 0; i < LM_CARD_LINES && x->formulas[i].latex; i++)
         lm_text_printf(out, "\n```math\n%s\n```\n", x->formulas[i].latex);
