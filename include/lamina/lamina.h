@@ -34,6 +34,7 @@
 #include "lamina/sampler.h"
 #include "lamina/sequence.h"
 #include "lamina/generate.h"
+#include "lamina/schedule.h"
 #include "lamina/verify.h"
 #include "lamina/score.h"
 #include "lamina/machine.h"

@@ -311,6 +311,80 @@ def test_texts_are_generated(lm, engine, tmp_path):
     lm.lm_sampler_free(sampler)
 
 
+def test_many_texts(lm, model, tmp_path):
+    """Each reply is what the same request got before, whatever is beside it."""
+    o = lm.lm_engine_options(context=320, sequences=3, rows=32, logit_rows=4, threads=1)
+    engine = lm.new("lm_engine_new", model, ref(o))
+    so = lm.lm_schedule_defaults()
+    so.no_forecast, so.prefix_store = True, str(tmp_path / "prefixes").encode()
+    schedule = lm.new("lm_schedule_new", engine, ref(so))
+    assert lm.lm_schedule_fingerprint(schedule).startswith(b"fp_") and lm.lm_schedule_slots(schedule) == 3
+    prompt = (lm.lm_token * 150)(*(5 + i % 40 for i in range(150)))
+    hooked = []
+
+    def hook(arg, logits, n_vocab, ids, n, error):
+        hooked.append(ids[n - 1])
+        return lm.LM_OK
+
+    def submit(n, **more):
+        request = lm.lm_request(prompt=prompt, n_prompt=n, sequence=lm.lm_sequence_options(max_tokens=6, ignore_eos=True), progress=True, **more)
+        request.sequence.logits = type(request.sequence.logits)(hook)
+        kept.append(request)
+        return lm.new("lm_schedule_submit", schedule, ref(request))
+
+    def read(reply):
+        ids, event = [], lm.lm_reply_event()
+        while lm.lm_reply_wait(reply, -1.0, ref(event)):
+            if event.event.kind == lm.LM_EVENT_TOKEN:
+                ids.append(event.event.id)
+            if event.event.kind == lm.LM_EVENT_END:
+                assert event.event.stop == lm.LM_STOP_LENGTH
+                return ids, event.usage.contents
+        raise AssertionError("no end")
+
+    kept = []
+    replies = [submit(n) for n in (150, 40, 9)]
+    assert lm.lm_reply_fd(replies[0]) >= 0
+    first = [read(r)[0] for r in replies]
+    assert all(len(ids) == 6 for ids in first) and len(hooked) == 18
+    again = [submit(n, explain_cache=True, key=b"me", salt=b"") for n in (150, 40, 9)]
+    found = [read(r) for r in again]
+    assert [ids for ids, _ in found] == first and [usage.n_cached for _, usage in found] == [128, 0, 0]
+    difference, texts = lm.lm_cache_difference(), [lm.lm_text() for _ in range(3)]
+    prompt[100] = 3
+    again.append(submit(150, explain_cache=True))
+    assert read(again[3])[1].n_cached == 64
+    lm.lm_reply_explain(again[3], model, ref(difference), *map(ref, texts))
+    assert difference.cached == 64 and difference.same == 100 and difference.known and all(t.size for t in texts)
+    read_so_far = ctypes.c_size_t()
+    assert lm.lm_reply_status(again[0], ref(read_so_far)) == lm.LM_REPLY_ENDED and read_so_far.value == 150
+    assert not lm.lm_reply_next(again[0], ref(lm.lm_reply_event()))
+    lm.lm_reply_cancel(again[0])
+    slot = next(i for i in range(3) if lm.new("lm_schedule_slot", schedule, i).n_held == 155)
+    path = str(tmp_path / "slot").encode()
+    assert lm.new("lm_schedule_slot_save", schedule, slot, path).value == 155
+    assert lm.new("lm_schedule_slot_erase", schedule, slot).value == 155
+    assert lm.new("lm_schedule_slot_restore", schedule, slot, path, b"").value == 155
+    assert lm.new("lm_schedule_slot", schedule, slot).n_held == 155
+    seen = []
+    call = dict(lm.headers.functions)["lm_schedule_call"][1][1][0](lambda arg, g, slot, error: seen.append(lm.lm_engine_length(g, slot)) or lm.LM_OK)
+    lm.lm_schedule_call(schedule, call, None)
+    assert seen[0] == 0
+    with pytest.raises(LaminaError, match="context holds 320"):
+        lm.new("lm_schedule_submit", schedule, ref(lm.lm_request(prompt=prompt, n_prompt=321)))
+    statistics = lm.lm_schedule_statistics()
+    lm.lm_schedule_describe(schedule, ref(statistics))
+    assert statistics.tokens == 42 and statistics.cached_tokens == 192 and statistics.ended[lm.LM_STOP_LENGTH] == 7
+    assert lm.lm_schedule_drain(schedule, 10.0)
+    for reply in replies + again:
+        lm.lm_reply_free(reply)
+    for text in texts:
+        lm.lm_text_free(ref(text))
+    lm.lm_schedule_free(schedule)
+    assert list((tmp_path / "prefixes").glob("*.prefix"))
+    lm.lm_engine_free(engine)
+
+
 def test_facts_and_documents(lm, facts, model):
     assert lm.lm_facts_count(facts, b"architecture.%s", b"layers") == lm.lm_facts_count_at(facts, b"architecture.layers") == 2
     assert lm.lm_facts_number(facts, b"parameters.total") == lm.lm_facts_number_at(facts, b"parameters.total") > 1000

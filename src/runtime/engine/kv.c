@@ -115,18 +115,32 @@ static lm_status too_few(const lm_engine *g, uint32_t group, uint64_t need, lm_e
                    (uint32_t)g->pages[group].n_free);
 }
 
+static uint64_t need_of_all(const lm_engine *g, uint32_t group)
+{
+    uint64_t need = 0;
+
+    for (uint32_t s = 0; s < g->plan->options.sequences; s++)
+        if (g->seq_next[s] != g->seq_length[s])
+            need += need_pages(g, group, s);
+    return need;
+}
+
+uint64_t lm_kv_missing(const lm_engine *g, uint32_t group)
+{
+    uint64_t need = need_of_all(g, group), n = g->pages[group].n_free;
+
+    return need > n ? need - n : 0;
+}
+
 lm_status lm_kv_fits(lm_engine *g, lm_error *e)
 {
     uint32_t n = g->plan->options.sequences;
 
     for (uint32_t i = 0; i < g->plan->n_groups; i++) {
-        uint64_t need = 0;
         for (uint32_t s = 0; s < n; s++)
             if (g->seq_next[s] != g->seq_length[s])
                 drop_passed(g, i, s);
-        for (uint32_t s = 0; s < n; s++)
-            if (g->seq_next[s] != g->seq_length[s])
-                need += need_pages(g, i, s);
+        uint64_t need = need_of_all(g, i);
         if (need > g->pages[i].n_free)
             return too_few(g, i, need, e);
     }

@@ -9,6 +9,9 @@ void lm_kv_reset(lm_engine *g);
 /* Whether there are pages for lm_kv_reserve: LM_LIMIT when there are not. Those that windows have passed are given back. */
 lm_status lm_kv_fits(lm_engine *g, lm_error *e);
 
+/* Pages that the rows which were asked for last need and that are not free. Of use after LM_LIMIT. */
+uint64_t lm_kv_missing(const lm_engine *g, uint32_t group);
+
 /* Make positions [seq_length, seq_next) of every sequence writable: new pages, copies of shared ones. Either all or none:
  * LM_LIMIT when there are not enough. */
 lm_status lm_kv_reserve(lm_engine *g, lm_error *e);

@@ -112,6 +112,13 @@ static uint32_t same_frequencies(const lm_rope_spec *s, uint32_t from, uint32_t 
     return s->type == LM_ROPE_DYNAMIC ? 1 : n;
 }
 
+uint32_t lm_engine_alike(const lm_engine *g, uint32_t from, uint32_t n)
+{
+    for (uint32_t i = 0; n && i < g->program->n_ropes; i++)
+        n = same_frequencies(&g->program->ropes[i].spec, from, n);
+    return n;
+}
+
 uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence)
 {
     if (!g)
@@ -121,9 +128,7 @@ uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence)
 
     n = n < o->rows ? n : o->rows;
     n = n < o->logit_rows ? n : o->logit_rows;
-    for (uint32_t i = 0; n && i < g->program->n_ropes; i++)
-        n = same_frequencies(&g->program->ropes[i].spec, from, n);
-    return n;
+    return lm_engine_alike(g, from, n);
 }
 
 void lm_engine_cancel(lm_engine *g)

@@ -48,4 +48,8 @@ struct lm_engine {
     lm_arena          arena;
 };
 
+/* Rows from position `from` on, at most `n`, that get in one step what they get one by one: on one side of where a rotation
+ * changes with the length. */
+uint32_t lm_engine_alike(const lm_engine *g, uint32_t from, uint32_t n);
+
 #endif

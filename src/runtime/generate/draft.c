@@ -224,8 +224,7 @@ void lm_draft_read(lm_draft *d, size_t upto)
         give_up(d, &why);
 }
 
-/* The guessing model's cache back to what is still the text. */
-static void take_back(lm_draft *d, size_t keep)
+void lm_draft_keep(lm_draft *d, size_t keep)
 {
     uint32_t kept;
     lm_error why;
@@ -236,7 +235,7 @@ static void take_back(lm_draft *d, size_t keep)
 
 /* ---- rounds ---- */
 
-void lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n, size_t reuse)
+void lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n)
 {
     d->ids = ids;
     d->n   = d->n_guesses = 0;
@@ -244,7 +243,6 @@ void lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n, size_t reuse)
         memset(d->last, 0xff, sizeof *d->last << HASH_BITS);             /* NOWHERE */
     while (d->n < n)
         lm_draft_add(d);
-    take_back(d, reuse);
 }
 
 void lm_draft_guess(lm_draft *d, uint32_t most)
@@ -268,5 +266,5 @@ void lm_draft_guess(lm_draft *d, uint32_t most)
 void lm_draft_judge(lm_draft *d, uint32_t right, double guessing, double step)
 {
     lm_pace_round(&d->pace, d->kinds, d->n_guesses, right, guessing, step);
-    take_back(d, d->at + right);
+    lm_draft_keep(d, d->at + right);
 }

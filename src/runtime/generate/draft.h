@@ -41,9 +41,11 @@ void      lm_draft_close(lm_draft *d);
 /* Memory for a text of `capacity` tokens: none is taken later. */
 lm_status lm_draft_reserve(lm_draft *d, size_t capacity, lm_error *e);
 
-/* Another text, of whose beginning the guessing model holds `reuse` positions already. `ids` are its tokens as long as it is the text:
- * those to come too. */
-void      lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n, size_t reuse);
+/* Another text. `ids` are its tokens as long as it is the text: those to come too. Touches no engine. */
+void      lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n);
+
+/* Of whose first `keep` tokens at most the guessing model's slot holds what it holds. */
+void      lm_draft_keep(lm_draft *d, size_t keep);
 
 /* The text is longer by one token. */
 void      lm_draft_add(lm_draft *d);

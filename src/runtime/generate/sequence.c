@@ -117,7 +117,7 @@ void lm_sequence_free(lm_sequence *s)
 {
     if (!s)
         return;
-    if (s->n)
+    if (s->n && !s->away)
         lm_sequence_settle(s);
     lm_draft_close(&s->draft);
     lm_emit_close(&s->text);
@@ -171,7 +171,7 @@ lm_status lm_sequence_open_text(lm_sequence *s, lm_error *e)
 
 void lm_sequence_begin(lm_sequence *s, size_t n_prompt)
 {
-    s->n_prompt = n_prompt;
+    s->n_prompt = s->n_reads = n_prompt;
     s->n_read   = s->at < n_prompt ? s->at : n_prompt;
     s->n_rows = s->next = s->n_logits = 0;
     s->planned = s->judging = s->answered = s->ended = false;
@@ -179,6 +179,21 @@ void lm_sequence_begin(lm_sequence *s, size_t n_prompt)
     if (s->stop != LM_STOP_NONE)                         /* a cancel that came too late for the text before */
         atomic_store(&s->cancelled, false);
     s->stop = LM_STOP_NONE;
+}
+
+/* `at`: of the first so many the slot holds keys and values. */
+static void take_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t at)
+{
+    memmove(s->ids, ids, n * sizeof *ids);
+    s->n  = n;
+    s->at = s->n_reused = at;
+    s->n_drafted = s->n_accepted = 0;
+    if (s->sampler)
+        lm_sampler_reset(s->sampler);
+    for (size_t i = 0; i < n && s->sampler; i++)
+        lm_sampler_accept(s->sampler, s->ids[i]);
+    lm_draft_begin(&s->draft, s->ids, n);
+    lm_sequence_begin(s, s->n);
 }
 
 lm_status lm_sequence_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t reuse, lm_error *e)
@@ -198,17 +213,18 @@ lm_status lm_sequence_prompt(lm_sequence *s, const lm_token *ids, size_t n, size
     LM_TRY(lm_sequence_reserve(s, n, e));
     LM_TRY(lm_sequence_open_text(s, e));
     LM_TRY(lm_engine_keep(s->g, s->o.slot, (uint32_t)reuse, &kept, e));
+    take_prompt(s, ids, n, kept);
+    lm_draft_keep(&s->draft, kept);
+    return LM_OK;
+}
 
-    memmove(s->ids, ids, n * sizeof *ids);
-    s->n  = n;
-    s->at = s->n_reused = kept;
-    s->n_drafted = s->n_accepted = 0;
-    if (s->sampler)
-        lm_sampler_reset(s->sampler);
-    for (size_t i = 0; i < n && s->sampler; i++)
-        lm_sampler_accept(s->sampler, ids[i]);
-    lm_draft_begin(&s->draft, s->ids, n, kept);
-    lm_sequence_begin(s, s->n);
+lm_status lm_sequence_prepare(lm_sequence *s, const lm_token *ids, size_t n, lm_error *e)
+{
+    LM_TRY(check_ids(s, ids, n, 0, e));
+    LM_TRY(lm_sequence_reserve(s, n, e));
+    LM_TRY(lm_sequence_open_text(s, e));
+    take_prompt(s, ids, n, 0);
+    s->away = true;
     return LM_OK;
 }
 

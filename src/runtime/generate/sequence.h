@@ -19,12 +19,15 @@ struct lm_sequence {
 
     lm_token           *ids;             /* [capacity]: the text */
     size_t              n, capacity;
-    size_t              n_prompt;        /* of them to be read before anything is chosen */
+    size_t              n_prompt;        /* of them were given */
+    size_t              n_reads;         /* of them to be read before the next is chosen: the prompt, or a text that gave back its slot */
     size_t              at;              /* of them held by the slot; past these it may hold guesses */
     size_t              n_reused, n_read;
 
     /* its rows in a batch, then in a step */
+    bool                away;            /* it has no slot */
     bool                planned;         /* guesses for them were made */
+    bool                alone;           /* rows were asked for without guesses: the guessing model does not read along */
     uint32_t            first, n_rows;   /* in the batch */
     uint32_t            next, n_logits;  /* rows with logits: what is chosen next is chosen by; where they end */
     uint32_t            right;           /* guesses that were */
@@ -46,10 +49,10 @@ struct lm_sequence {
     atomic_bool         cancelled;
 };
 
-/* Whether rows of its prompt come next. */
+/* Whether rows of its prompt come next, or of a text that is read again. */
 static inline bool lm_sequence_reads(const lm_sequence *s)
 {
-    return s->at < s->n_prompt;
+    return s->at < s->n_reads;
 }
 
 /* Whether the logits of its last rows wait for a choice. */
@@ -72,5 +75,18 @@ lm_status lm_sequence_open_text(lm_sequence *s, lm_error *e);
 
 /* The text is what it is now, of which the first `n_prompt` tokens were given; nothing has been told. */
 void lm_sequence_begin(lm_sequence *s, size_t n_prompt);
+
+/* ---- a text that gets its slot later than its prompt, and may lose it: who has more texts than slots or pages ---- */
+
+/* All of lm_sequence_prompt that touches no engine: any thread, if its sampler is used by no other. Errors are its. */
+lm_status lm_sequence_prepare(lm_sequence *s, const lm_token *ids, size_t n, lm_error *e);
+
+/* Its slot is `slot`, which holds the first `held` tokens of the text, fewer than it has, and nothing else. After lm_sequence_prepare or
+ * lm_sequence_leave; never fails, never allocates. What it chooses next has the bits that it would have had without having left. */
+void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held);
+
+/* Wrong guesses leave the slot, and the sequence does: what the slot holds is no longer its matter. All events must have been read.
+ * Between steps. Then lm_sequence_place, or lm_sequence_free, by any thread. */
+void lm_sequence_leave(lm_sequence *s);
 
 #endif

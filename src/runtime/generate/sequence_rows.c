@@ -77,16 +77,17 @@ static void add_row(const lm_sequence *s, lm_batch *b, lm_token id, size_t posit
 /* A piece of the prompt; its last row has logits. */
 static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
 {
-    size_t   left = s->n_prompt - s->at;
+    size_t   left = s->n_reads - s->at;
     uint32_t room = room_for_rows(s, b);
+    bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;         /* a text that is read again has chosen */
 
     if (b->most_prompt)
         room = least(room, b->most_prompt - least(b->n_prompt, b->most_prompt));
     uint32_t n = left < room ? (uint32_t)left : room;
-    if (n == left && !s->o.prompt_only && room_for_logits(s, b) == 0)
+    if (n == left && chooses && room_for_logits(s, b) == 0)
         n--;
     for (uint32_t i = 0; i < n; i++)
-        add_row(s, b, s->ids[s->at + i], s->at + i, s->at + i + 1 == s->n_prompt && !s->o.prompt_only);
+        add_row(s, b, s->ids[s->at + i], s->at + i, s->at + i + 1 == s->n_reads && chooses);
     b->n_prompt += n;
     return n;
 }
@@ -139,6 +140,7 @@ uint32_t lm_sequence_rows(lm_sequence *s, lm_batch *b)
     if (s->stop != LM_STOP_NONE)
         return 0;
     s->first  = b->n;
+    s->alone  = b->no_guesses;
     s->n_rows = lm_sequence_reads(s) ? prompt_rows(s, b) : next_rows(s, b);
     return s->n_rows;
 }
@@ -149,12 +151,13 @@ void lm_sequence_ran(lm_sequence *s)
         return;
     s->ran = lm_clock_seconds();
     if (lm_sequence_reads(s)) {
+        bool again = s->n > s->n_prompt, whole = s->at + s->n_rows == s->n_reads;
         s->at += s->n_rows;
-        s->n_read     = s->at;
-        s->prompt_due = true;
-        bool whole = s->at == s->n_prompt;
-        lm_draft_read(&s->draft, whole ? s->at - 1 : s->at);
-        s->n_logits = whole && !s->o.prompt_only ? s->first + s->n_rows : 0;
+        s->n_read     = again ? s->n_prompt : s->at;
+        s->prompt_due = !again;
+        if (!s->alone)
+            lm_draft_read(&s->draft, whole ? s->at - 1 : s->at);
+        s->n_logits = whole && !again && !s->o.prompt_only ? s->first + s->n_rows : 0;
         s->next     = s->n_logits ? s->n_logits - 1 : 0;
     } else {
         s->next     = s->first;

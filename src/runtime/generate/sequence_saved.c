@@ -84,7 +84,8 @@ static lm_status take_over(lm_sequence *s, const lm_saved *t, lm_error *e)
         lm_sampler_resume(s->sampler, t->mirostat);
     s->n_drafted = s->n_accepted = 0;
     s->at = kept;
-    lm_draft_begin(&s->draft, s->ids, s->n, 0);
+    lm_draft_begin(&s->draft, s->ids, s->n);
+    lm_draft_keep(&s->draft, 0);
     lm_sequence_begin(s, t->n_prompt);
     s->n_reused = s->n_read;
     s->stop     = t->stop == LM_STOP_NONE && stopped ? LM_STOP_STRING : (lm_stop)t->stop;

@@ -1,0 +1,48 @@
+/* kept.c - owners of pages besides sequences. */
+#include "runtime/engine/kept.h"
+
+static uint32_t *entry(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i)
+{
+    return g->pages[group].tables + (size_t)sequence * g->plan->groups[group].pages_per_sequence + i;
+}
+
+uint32_t lm_kept_take(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i)
+{
+    uint32_t page = *entry(g, group, sequence, i);
+
+    if (page != LM_NONE)
+        g->pages[group].uses[page]++;
+    return page;
+}
+
+void lm_kept_drop(lm_engine *g, uint32_t group, uint32_t page)
+{
+    lm_pages *p = &g->pages[group];
+
+    if (page != LM_NONE && --p->uses[page] == 0)
+        p->free[p->n_free++] = page;
+}
+
+void lm_kept_give(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page)
+{
+    if (page == LM_NONE)
+        return;
+    *entry(g, group, sequence, i) = page;
+    g->pages[group].uses[page]++;
+}
+
+void lm_kept_swap(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page)
+{
+    uint32_t *own = entry(g, group, sequence, i);
+
+    if (page == LM_NONE || *own == LM_NONE || *own == page)
+        return;
+    lm_kept_drop(g, group, *own);
+    *own = page;
+    g->pages[group].uses[page]++;
+}
+
+void lm_kept_set_length(lm_engine *g, uint32_t sequence, uint32_t length)
+{
+    g->seq_length[sequence] = length;
+}

@@ -1,0 +1,23 @@
+/* sequence_placed.c - a text that is given a slot, and gives it back. */
+#include "runtime/generate/sequence.h"
+
+void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held)
+{
+    s->o.slot  = slot;
+    s->away    = false;
+    s->at      = held;
+    s->n_reads = s->n > s->n_prompt ? s->n - 1 : s->n_prompt;
+    s->n_rows = s->next = s->n_logits = 0;
+    s->planned = s->judging = false;
+    if (s->n == s->n_prompt)
+        s->n_reused = s->n_read = held;
+    s->draft.slot = slot;
+    lm_draft_keep(&s->draft, 0);
+}
+
+void lm_sequence_leave(lm_sequence *s)
+{
+    if (!s->away)
+        lm_sequence_settle(s);
+    s->away = true;
+}

@@ -1,0 +1,229 @@
+/* admission.c - who is let in next, and whether there is room for it. */
+#include "schedule/schedule.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum {
+    GROWTH       = 1,                /* pages that are left free for each text, when another is let in … */
+    GROWTH_AGAIN = 4,                /* … when one comes back that gave its pages up: or it would soon give them up again */
+    WORTH        = 1,                /* pages that somebody reads just now are worth waiting for, when there are more than these */
+};
+
+/* ---- room ---- */
+
+/* Pages that a text of `n` tokens holds once the next one is read. */
+static uint32_t pages_for(const lm_schedule *s, uint32_t group, size_t n)
+{
+    const lm_kv_group *k   = &s->g->plan->groups[group];
+    uint64_t           all = (n + LM_PAGE) / LM_PAGE, some;
+
+    some = ((uint64_t)k->window + s->g->plan->options.rollback + s->g->plan->options.rows + LM_PAGE - 1) / LM_PAGE + 1;
+    all  = k->window && some < all ? some : all;
+    return all < k->pages_per_sequence ? (uint32_t)all : k->pages_per_sequence;
+}
+
+lm_status lm_admission_check(const lm_schedule *s, size_t n, lm_error *e)
+{
+    uint32_t context = lm_engine_context(s->g);
+
+    if (n > context)
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens, the context holds %u", n, context);
+    for (uint32_t i = 0; i < lm_kept_groups(s->g); i++)
+        if (pages_for(s, i, n) > lm_kept_total(s->g, i))
+            return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens take %u pages of the cache, which has %u", n,
+                           pages_for(s, i, n), lm_kept_total(s->g, i));
+    return LM_OK;
+}
+
+/* Pages that texts in slots will want before long. */
+static uint64_t spoken_for(const lm_schedule *s, uint32_t group, uint32_t growth)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_texts; i++) {
+        const lm_sequence *x    = s->texts[i]->sequence;
+        uint64_t           held = ((uint64_t)lm_engine_length(s->g, s->texts[i]->slot) + LM_PAGE - 1) / LM_PAGE;
+        uint64_t           all  = lm_sequence_reads(x) ? pages_for(s, group, x->n_reads) : 0;
+        n += growth + (all > held ? all - held : 0);
+    }
+    return n;
+}
+
+/* Of the pages that it begins with, those that are in use anyway. */
+static uint32_t shared_pages(const lm_schedule *s, const lm_prefix *node, uint32_t group)
+{
+    uint32_t n = 0;
+
+    for (; node; node = node->parent)
+        n += node->pages[group] != LM_NONE && lm_kept_owners(s->g, group, node->pages[group]) > 1;
+    return n;
+}
+
+static bool fits_group(const lm_schedule *s, const lm_reply *r, const lm_prefix *node, uint32_t group)
+{
+    uint64_t need = pages_for(s, group, r->sequence->n) + spoken_for(s, group, r->was_placed ? GROWTH_AGAIN : GROWTH);
+    uint64_t free_pages = lm_kept_free(s->g, group);
+
+    return need <= free_pages || need <= free_pages + shared_pages(s, node, group) + lm_prefixes_spare(&s->prefixes, group);
+}
+
+/* What free slots still hold is given up for it. */
+static bool fits(lm_schedule *s, const lm_reply *r, const lm_prefix *node)
+{
+    for (uint32_t i = 0; s->n_texts && i < lm_kept_groups(s->g); i++)
+        while (!fits_group(s, r, node, i))
+            if (!lm_clear_leftover(s))
+                return false;
+    return true;
+}
+
+/* ---- who is next ---- */
+
+/* Pages of `r` that another text reads just now and that are not in the cache yet. */
+static uint32_t pages_to_come(const lm_reply *r, const lm_reply *q, uint32_t have)
+{
+    size_t n = r->sequence->n < q->sequence->n_reads ? r->sequence->n : q->sequence->n_reads, same = 0;
+
+    while (same < n && r->sequence->ids[same] == q->sequence->ids[same])
+        same++;
+    same /= LM_PAGE;
+    return same > have && same > q->pages ? (uint32_t)same : 0;
+}
+
+static lm_reply *text_with_number(const lm_schedule *s, uint64_t number)
+{
+    for (uint32_t i = 0; i < s->n_texts; i++)
+        if (s->texts[i]->number == number)
+            return s->texts[i];
+    return NULL;
+}
+
+/* Whether it had better wait for what another one reads. */
+static bool is_held(const lm_schedule *s, lm_reply *r)
+{
+    const lm_reply *q = r->held_for ? text_with_number(s, r->held_for) : NULL;
+
+    if (q && q->keeps && q->pages < r->held_pages && lm_sequence_reads(q->sequence))
+        return true;
+    r->held_for = 0;
+    if (r->no_prefix || r->was_placed)
+        return false;
+    const lm_prefix *node = lm_prefixes_down(&s->prefixes, r->salt, r->sequence->ids, r->sequence->n);
+    uint32_t         have = node ? node->depth + 1 : 0;
+    for (uint32_t i = 0; i < s->n_texts && !r->held_for; i++) {
+        q = s->texts[i];
+        if (q->salt != r->salt || !q->keeps || !lm_sequence_reads(q->sequence))
+            continue;
+        uint32_t pages = pages_to_come(r, q, have + WORTH);
+        r->held_for    = pages ? q->number : 0;
+        r->held_pages  = pages;
+    }
+    return r->held_for;
+}
+
+static bool can_be_placed(const lm_schedule *s, const lm_reply *r)
+{
+    return r->stalled_since <= 0 && (!r->wanted || !s->seats[r->wanted - 1].reply);
+}
+
+typedef struct claim { uint32_t key, connection; } claim;
+
+static claim claim_of(const lm_schedule *s, const lm_reply *r)
+{
+    claim c = { 0 };
+
+    for (uint32_t i = 0; i < s->n_texts; i++) {
+        c.key += s->texts[i]->key == r->key;
+        c.connection += s->texts[i]->key == r->key && s->texts[i]->connection == r->connection;
+    }
+    return c;
+}
+
+static bool precedes(const lm_schedule *s, const lm_reply *a, const lm_reply *b)
+{
+    claim x, y;
+
+    if (a->was_placed != b->was_placed)
+        return a->was_placed;
+    if ((a->passed >= LM_SCHEDULE_PASSED) != (b->passed >= LM_SCHEDULE_PASSED))
+        return a->passed >= LM_SCHEDULE_PASSED;
+    if (a->was_placed || a->passed >= LM_SCHEDULE_PASSED)
+        return a->number < b->number;
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    x = claim_of(s, a);
+    y = claim_of(s, b);
+    if (x.key != y.key)
+        return x.key < y.key;
+    if (x.connection != y.connection)
+        return x.connection < y.connection;
+    return a->number < b->number;
+}
+
+static lm_reply *next_one(lm_schedule *s)
+{
+    lm_reply *best = NULL;
+
+    for (lm_reply *r = s->first; r; r = r->next)
+        if (can_be_placed(s, r) && (!best || precedes(s, r, best)) && !is_held(s, r))
+            best = r;
+    return best;
+}
+
+/* ---- letting in ---- */
+
+static void explain(lm_schedule *s, lm_reply *r, size_t cached)
+{
+    const lm_token  *ids  = r->sequence->ids, *there;
+    size_t           n    = r->sequence->n, same, at;
+    const lm_prefix *node = lm_prefixes_down(&s->prefixes, r->salt, ids, n), *child;
+    size_t           deep = node ? ((size_t)node->depth + 1) * LM_PAGE : 0;
+
+    if (!r->explains || atomic_load(&r->explained))
+        return;
+    child = lm_prefixes_nearest(&s->prefixes, node, r->salt, ids + deep, n - deep, &same);
+    at    = deep + same;
+    r->difference  = (lm_cache_difference){ .cached = cached, .same = at, .whole = at == n, .known = at < n && child };
+    r->n_around[0] = at < LM_AROUND ? (uint32_t)at : LM_AROUND;
+    r->n_around[1] = n - at < LM_AROUND ? (uint32_t)(n - at) : LM_AROUND;
+    memcpy(r->around[0], ids + at - r->n_around[0], r->n_around[0] * sizeof *ids);
+    memcpy(r->around[1], ids + at, r->n_around[1] * sizeof *ids);
+    if (r->difference.known) {
+        there          = child->tokens + same;
+        r->n_around[2] = LM_PAGE - same < LM_AROUND ? (uint32_t)(LM_PAGE - same) : LM_AROUND;
+        memcpy(r->around[2], there, r->n_around[2] * sizeof *there);
+    }
+    atomic_store(&r->explained, true);
+}
+
+static void let_in(lm_schedule *s, lm_reply *r, lm_prefix *node, size_t cached)
+{
+    uint32_t slot = r->wanted ? r->wanted - 1 : lm_seat_free(s);
+
+    for (lm_reply *q = s->first; q != r; q = q->next)
+        q->passed += !q->held_for && can_be_placed(s, q);
+    lm_queue_remove(s, r);
+    explain(s, r, cached);
+    lm_place(s, r, slot, node, cached);
+}
+
+void lm_admit(lm_schedule *s)
+{
+    while (s->first && s->n_texts < s->n_seats) {
+        lm_reply  *r      = next_one(s);
+        size_t     cached = 0;
+        lm_prefix *node   = NULL;
+        if (!r)
+            return;
+        if (!r->no_prefix)
+            node = lm_prefixes_find(&s->prefixes, r->salt, r->sequence->ids, r->sequence->n, &cached);
+        lm_prefixes_pin(node);
+        bool room = fits(s, r, node);
+        lm_prefixes_unpin(node);
+        if (!room)
+            return;
+        let_in(s, r, node, cached);
+    }
+}

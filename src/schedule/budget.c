@@ -1,0 +1,80 @@
+/* budget.c - costs, measured as they come. */
+#include "schedule/budget.h"
+
+enum { UNKNOWN = 64 };               /* rows, until something is known */
+
+static unsigned size_of(uint32_t rows)
+{
+    unsigned i = 0;
+
+    while (i + 1 < LM_BUDGET_SIZES && UINT32_C(1) << i < rows)
+        i++;
+    return i;
+}
+
+/* Seconds of a step that only writes; of a number not seen yet those of the nearest that was. */
+static double alone(const lm_budget *b, uint32_t written)
+{
+    unsigned i = size_of(written);
+
+    for (unsigned d = 0; d < LM_BUDGET_SIZES; d++) {
+        if (i >= d && b->alone[i - d] > 0)
+            return b->alone[i - d];
+        if (i + d < LM_BUDGET_SIZES && b->alone[i + d] > 0)
+            return b->alone[i + d];
+    }
+    return 0;
+}
+
+void lm_budget_open(lm_budget *b, lm_engine *g, double target, bool forecast)
+{
+    uint32_t    rows = lm_engine_max_rows(g), texts = lm_engine_sequences(g), depth = lm_engine_context(g) / 4;
+    lm_forecast f;
+
+    *b = (lm_budget){ .target = target, .most = rows };
+    if (!forecast)
+        return;
+    texts = texts < rows ? texts : rows;
+    if (lm_engine_forecast(g, 0, 1, depth, &f, NULL) == LM_OK && !f.unknown)
+        b->alone[0] = f.seconds;
+    if (texts > 1 && lm_engine_forecast(g, 0, texts, depth, &f, NULL) == LM_OK && !f.unknown)
+        b->alone[size_of(texts)] = f.seconds;
+    rows = rows < lm_engine_context(g) ? rows : lm_engine_context(g);
+    if (lm_engine_forecast(g, rows, 1, 0, &f, NULL) == LM_OK && !f.unknown)
+        b->row = f.seconds / rows;
+}
+
+double lm_budget_target(const lm_budget *b, uint32_t written)
+{
+    return b->target > 0 ? b->target : 2 * alone(b, written);
+}
+
+uint32_t lm_budget_rows(const lm_budget *b, uint32_t written)
+{
+    uint32_t room = b->most > written ? b->most - written : 0;
+    double   left = lm_budget_target(b, written) - alone(b, written), rows;
+
+    if (written == 0 || room <= LM_BUDGET_LEAST)
+        return room;
+    rows = b->row > 0 && alone(b, written) > 0 ? left / b->row : UNKNOWN;
+    if (rows < LM_BUDGET_LEAST)
+        return LM_BUDGET_LEAST;
+    return rows < room ? (uint32_t)rows : room;
+}
+
+static void nearer(double *known, double seen)
+{
+    if (*known > 0 && seen > 2 * *known)                 /* somebody else has had the processor: not a cost of ours */
+        seen = 2 * *known;
+    *known = *known > 0 ? *known + (seen - *known) / 8 : seen;
+}
+
+void lm_budget_ran(lm_budget *b, uint32_t written, uint32_t prompt, double seconds)
+{
+    double before = written ? alone(b, written) : 0;
+
+    if (prompt == 0)
+        nearer(&b->alone[size_of(written)], seconds);
+    else if (seconds > before && (written == 0 || before > 0))
+        nearer(&b->row, (seconds - before) / prompt);
+}

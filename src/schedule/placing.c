@@ -1,0 +1,164 @@
+/* placing.c - texts and slots. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "schedule/schedule.h"
+
+/* ---- the queue ---- */
+
+void lm_queue_add(lm_schedule *s, lm_reply *r, bool front)
+{
+    lm_reply *after = front ? NULL : s->last, *before;
+
+    while (front && (before = after ? after->next : s->first) && before->was_placed && before->number < r->number)
+        after = before;
+    r->previous = after;
+    r->next     = after ? after->next : s->first;
+    *(after ? &after->next : &s->first)                 = r;
+    *(r->next ? &r->next->previous : &s->last)          = r;
+}
+
+void lm_queue_remove(lm_schedule *s, lm_reply *r)
+{
+    *(r->previous ? &r->previous->next : &s->first) = r->next;
+    *(r->next ? &r->next->previous : &s->last)      = r->previous;
+    r->next = r->previous = NULL;
+}
+
+/* ---- what a free slot still holds ---- */
+
+void lm_seat_clear(lm_schedule *s, uint32_t slot)
+{
+    lm_seat *t = &s->seats[slot];
+
+    lm_engine_truncate(s->g, slot, 0, NULL);
+    t->n = 0;
+    atomic_store_explicit(&t->n_held, 0, memory_order_relaxed);
+}
+
+uint32_t lm_seat_free(const lm_schedule *s)
+{
+    uint32_t best = UINT32_MAX;
+
+    for (uint32_t i = 0; i < s->n_seats; i++) {
+        const lm_seat *t = &s->seats[i], *b = best == UINT32_MAX ? NULL : &s->seats[best];
+        if (!t->reply && (!b || (t->n == 0) > (b->n == 0) || ((t->n == 0) == (b->n == 0) && t->used < b->used)))
+            best = i;
+    }
+    return best;
+}
+
+/* ---- the prefix cache ---- */
+
+lm_prefix *lm_keep_tokens(lm_schedule *s, uint32_t slot, uint64_t salt, const lm_token *ids, size_t n)
+{
+    lm_prefix *node = NULL, *next;
+
+    for (size_t at = 0; n - at >= LM_PAGE; at += LM_PAGE) {
+        lm_prefixes_pin(node);
+        next = lm_prefixes_add(&s->prefixes, node, salt, ids + at, slot);
+        lm_prefixes_unpin(node);
+        if (!next)
+            break;
+        node = next;
+    }
+    return node;
+}
+
+void lm_keep_pages(lm_schedule *s, lm_reply *r)
+{
+    lm_sequence_info info;
+
+    if (!r->keeps)
+        return;
+    lm_sequence_describe(r->sequence, &info);
+    const lm_token *ids = lm_sequence_ids(r->sequence, NULL);
+    while (((size_t)r->pages + 1) * LM_PAGE <= info.n_held) {
+        lm_prefix *next = lm_prefixes_add(&s->prefixes, r->node, r->salt, ids + (size_t)r->pages * LM_PAGE, r->slot);
+        if (!next) {
+            r->keeps = false;                            /* no node is free: what comes after would hang in the air */
+            return;
+        }
+        lm_prefixes_pin(next);
+        lm_prefixes_unpin(r->node);
+        r->node = next;
+        r->pages++;
+    }
+}
+
+/* ---- coming and going ---- */
+
+static void count_admission(lm_schedule *s, lm_reply *r, size_t cached)
+{
+    if (r->was_placed)
+        return;
+    r->was_placed          = true;
+    r->usage.n_cached      = cached;
+    r->usage.queue_seconds = lm_clock_seconds() - r->submitted;
+    lm_count(&s->counts.queue_ns, (uint64_t)(r->usage.queue_seconds * 1e9));
+    lm_count(&s->counts.prompt_tokens, r->usage.n_prompt);
+    lm_count(&s->counts.cached_tokens, cached);
+    atomic_store_explicit(&r->read, cached, memory_order_relaxed);
+}
+
+void lm_place(lm_schedule *s, lm_reply *r, uint32_t slot, lm_prefix *node, size_t cached)
+{
+    lm_seat *t = &s->seats[slot];
+
+    lm_seat_clear(s, slot);
+    lm_prefixes_pin(node);
+    lm_prefixes_share(&s->prefixes, node, slot, (uint32_t)cached);
+    lm_sequence_place(r->sequence, slot, cached);
+    count_admission(s, r, cached);
+    r->slot       = r->usage.slot = slot;
+    r->node       = node;
+    r->pages      = node ? node->depth + 1 : 0;
+    r->keeps      = !r->no_prefix;
+    r->placed     = true;
+    r->held_for   = 0;
+    t->reply      = r;
+    t->used       = ++s->turn;
+    s->texts[s->n_texts++] = r;
+    atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
+    atomic_store_explicit(&t->n_prompt, (uint32_t)r->usage.n_prompt, memory_order_relaxed);
+    atomic_store_explicit(&t->n_tokens, (uint32_t)r->usage.n_tokens, memory_order_relaxed);
+    atomic_store_explicit(&r->state, LM_REPLY_READS, memory_order_relaxed);
+}
+
+/* What the slot holds now, for whoever saves it or begins so. */
+static void leave_behind(lm_schedule *s, const lm_reply *r)
+{
+    lm_seat         *t = &s->seats[r->slot];
+    size_t           n;
+    const lm_token  *ids = lm_sequence_ids(r->sequence, &n);
+    uint32_t         held = lm_engine_length(s->g, r->slot);
+
+    t->n    = held < n ? held : (uint32_t)n;
+    t->salt = r->salt;
+    t->used = ++s->turn;
+    memcpy(t->ids, ids, t->n * sizeof *ids);
+    atomic_store_explicit(&t->n_held, t->n, memory_order_relaxed);
+}
+
+void lm_unplace(lm_schedule *s, lm_reply *r, bool preempted)
+{
+    lm_seat *t = &s->seats[r->slot];
+    uint32_t i = 0;
+
+    lm_keep_pages(s, r);
+    lm_sequence_leave(r->sequence);
+    if (preempted)
+        lm_seat_clear(s, r->slot);
+    else
+        leave_behind(s, r);
+    lm_prefixes_unpin(r->node);
+    r->node   = NULL;
+    r->pages  = 0;
+    r->placed = false;
+    t->reply  = NULL;
+    atomic_store_explicit(&t->busy, 0, memory_order_relaxed);
+    while (s->texts[i] != r)
+        i++;
+    s->n_texts--;
+    memmove(&s->texts[i], &s->texts[i + 1], (s->n_texts - i) * sizeof *s->texts);
+}

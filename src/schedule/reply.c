@@ -1,0 +1,403 @@
+/* reply.c - what a request gets: its memory, its events in a ring, and waking whoever waits for them. */
+#include <math.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "schedule/schedule.h"
+
+/* In the ring; log-probabilities or a text follow. */
+typedef struct record {
+    uint32_t kind;                   /* lm_event_kind */
+    lm_token id;
+    float    logprob;
+    uint32_t n;                      /* of what follows: entries, bytes */
+    uint64_t done, total;
+} record;
+
+/* ---- making one ---- */
+
+static size_t longest_stop(const lm_sequence_options *o)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; o->stops && o->stops[i]; i++)
+        most = strlen(o->stops[i]) > most ? strlen(o->stops[i]) : most;
+    return most;
+}
+
+/* A text that is told at once is what was held back and a token: three bytes for each that is no character of its own. */
+static lm_status open_ring(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
+{
+    uint64_t tops = q->sequence.logprobs > 0 ? (uint64_t)q->sequence.logprobs : 0;
+    uint64_t text = longest_stop(&q->sequence) + 3 * (uint64_t)s->longest_piece + 16;
+    uint64_t each = 4 * (sizeof(record) + 32) + tops * sizeof(lm_logprob) + 2 * text;
+
+    if (each > UINT32_MAX / 32)
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "a token would take %llu bytes in the reply", (unsigned long long)each);
+    r->most_text   = (uint32_t)text;
+    r->token_bytes = (uint32_t)each;
+    return lm_ring_open(&r->ring, s->o.ring_bytes > 8 * each ? s->o.ring_bytes : 8 * (uint32_t)each, e);
+}
+
+static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_error *e)
+{
+    const lm_sequence_options *o = &q->sequence;
+
+    if (o->slot || o->draft_engine || o->draft_slot)
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "its slot and guessing engine are the schedule's");
+    if (q->draft && !s->o.draft_engine)
+        return lm_fail(e, LM_USAGE, "draft", LM_NO_OFFSET, "the schedule has no draft engine");
+    if (q->wanted_slot > s->n_seats)
+        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", q->wanted_slot - 1, s->n_seats);
+    if (!(q->deadline >= 0))
+        return lm_fail(e, LM_USAGE, "deadline", LM_NO_OFFSET, "negative");
+    return LM_OK;
+}
+
+static lm_status make_sequence(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
+{
+    lm_sequence_options o = q->sequence;
+
+    o.draft_engine = q->draft ? s->o.draft_engine : NULL;
+    LM_TRY(lm_sampler_new(q->sampler, s->n_vocab, s->tokenizer, &r->sampler, e));
+    LM_TRY(lm_sequence_new(s->g, r->sampler, &o, &r->sequence, e));
+    return lm_sequence_prepare(r->sequence, q->prompt, q->n_prompt, e);
+}
+
+static void take_request(lm_schedule *s, lm_reply *r, const lm_request *q)
+{
+    r->key        = lm_prefixes_salt(q->key);
+    r->salt       = lm_prefixes_salt(q->salt);
+    r->connection = q->connection;
+    r->priority   = q->priority;
+    r->submitted  = lm_clock_seconds();
+    r->deadline   = q->deadline > 0 ? r->submitted + q->deadline : 0;
+    r->wanted     = q->wanted_slot;
+    r->no_prefix  = q->no_prefix || s->o.no_prefixes;
+    r->keeps      = !r->no_prefix;
+    r->progress   = q->progress;
+    r->explains   = q->explain_cache;
+    r->wake       = q->wake;
+    r->wake_arg   = q->wake_arg;
+    r->usage.n_prompt = q->n_prompt;
+}
+
+lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_error *e)
+{
+    lm_status status;
+    lm_reply *r;
+
+    LM_TRY(check_request(s, q, e));
+    r = lm_alloc_aligned(sizeof *r, 64);
+    if (!r)
+        return lm_fail_memory(e, "the reply", sizeof *r);
+    r->fd = -1;
+    atomic_init(&r->owners, 1);
+    pthread_mutex_init(&r->lock, NULL);
+    if (!lm_condition_open(&r->changed)) {
+        pthread_mutex_destroy(&r->lock);
+        lm_free_aligned(r, sizeof *r);
+        return lm_fail_memory(e, "the reply", 0);
+    }
+    lm_bell_own(s->bell);
+    r->bell = s->bell;
+    take_request(s, r, q);
+    LM_TRY_GOTO(open_ring(s, r, q, e));
+    LM_TRY_GOTO(make_sequence(s, r, q, e));
+    *out = r;
+    return LM_OK;
+done:
+    lm_reply_drop(r);
+    return status;
+}
+
+void lm_reply_drop(lm_reply *r)
+{
+    if (atomic_fetch_sub(&r->owners, 1) != 1)
+        return;
+    lm_sequence_free(r->sequence);
+    lm_sampler_free(r->sampler);
+    lm_ring_close(&r->ring);
+    if (r->fd >= 0)
+        close(r->fd);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+    lm_bell_free(r->bell);
+    lm_free_aligned(r, sizeof *r);
+}
+
+/* ---- its events, by the thread that steps or one of its workers ---- */
+
+uint32_t lm_reply_room(const lm_reply *r, uint32_t most)
+{
+    uint32_t n = 0;
+
+    while (n < most && lm_ring_fits(&r->ring, (n + 1) * r->token_bytes))
+        n++;
+    return n;
+}
+
+static void fail(lm_reply *r)
+{
+    lm_error e;
+
+    lm_fail(&e, LM_FAILED, "reply", LM_NO_OFFSET, "a token takes more than there was thought to be of it");
+    lm_sequence_end(r->sequence, LM_STOP_FAILED, &e);
+}
+
+static void add_record(lm_reply *r, const record *x, const void *data, size_t bytes)
+{
+    uint8_t *at = lm_ring_add(&r->ring, (uint32_t)(sizeof *x + bytes));
+
+    if (!at) {
+        fail(r);
+        return;
+    }
+    memcpy(at, x, sizeof *x);
+    if (bytes)
+        memcpy(at + sizeof *x, data, bytes);
+}
+
+/* Pieces of whole characters. */
+static void add_text(lm_reply *r, const char *text, size_t size)
+{
+    for (size_t n; size; text += n, size -= n) {
+        n = size < r->most_text ? size : r->most_text;
+        while (n < size && n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80)
+            n--;
+        add_record(r, &(record){ .kind = LM_EVENT_TEXT, .n = (uint32_t)n }, text, n);
+    }
+}
+
+static void add_token(lm_schedule *s, lm_reply *r, const lm_event *x)
+{
+    if (r->usage.n_tokens++ == 0) {
+        r->usage.first_seconds = lm_clock_seconds() - r->submitted;
+        lm_count(&s->counts.first_ns, (uint64_t)(r->usage.first_seconds * 1e9));
+    }
+    lm_count(&s->counts.tokens, 1);
+    add_record(r, &(record){ .kind = LM_EVENT_TOKEN, .id = x->id, .logprob = x->logprob, .n = x->n_top }, x->top,
+               x->n_top * sizeof *x->top);
+}
+
+/* Progress that nobody reads is left out. */
+static void add_progress(lm_reply *r, const lm_event *x)
+{
+    atomic_store_explicit(&r->read, x->done, memory_order_relaxed);
+    if (!r->progress || x->done <= r->told || !lm_ring_fits(&r->ring, 2 * r->token_bytes))
+        return;
+    r->told = x->done;
+    add_record(r, &(record){ .kind = LM_EVENT_PROMPT, .done = x->done, .total = x->total }, NULL, 0);
+}
+
+void lm_reply_listen(lm_schedule *s, lm_reply *r)
+{
+    lm_event x;
+
+    while (!r->over && lm_sequence_event(r->sequence, &x)) {
+        switch (x.kind) {
+        case LM_EVENT_PROMPT: add_progress(r, &x); break;
+        case LM_EVENT_TOKEN: add_token(s, r, &x); break;
+        case LM_EVENT_TEXT: add_text(r, x.text, x.size); break;
+        case LM_EVENT_CHOICE: break;
+        case LM_EVENT_END:
+            r->over = true;
+            r->stop = x.stop;
+            if (x.error)
+                r->error = *x.error;
+        }
+    }
+    lm_ring_publish(&r->ring);
+}
+
+void lm_reply_tell(lm_reply *r)
+{
+    if (!atomic_exchange(&r->armed, false))
+        return;
+    pthread_mutex_lock(&r->lock);
+    if (!r->closed) {
+        if (r->wake)
+            r->wake(r->wake_arg);
+        if (r->fd >= 0)
+            eventfd_write(r->fd, 1);
+        pthread_cond_broadcast(&r->changed);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+void lm_reply_conclude(lm_schedule *s, lm_reply *r)
+{
+    lm_sequence_info info;
+
+    lm_sequence_describe(r->sequence, &info);
+    r->usage.n_drafted  = info.n_drafted;
+    r->usage.n_accepted = info.n_accepted;
+    r->usage.seconds    = lm_clock_seconds() - r->submitted;
+    if (!r->was_placed)
+        r->usage.queue_seconds = r->usage.seconds;
+    lm_count(&s->counts.guesses_right, info.n_accepted);
+    lm_count(&s->counts.guessed_rows, info.n_drafted);
+    lm_count(&s->counts.ended[r->stop & 7], 1);
+    atomic_store_explicit(&r->state, LM_REPLY_ENDED, memory_order_relaxed);
+    atomic_store(&r->ended, true);
+    lm_reply_tell(r);
+    lm_reply_drop(r);
+}
+
+/* ---- its reader ---- */
+
+static bool look_at_record(lm_reply *r, lm_reply_event *out)
+{
+    uint32_t      n;
+    const record *x = lm_ring_next(&r->ring, &n);
+
+    if (!x)
+        return false;
+    r->looks = true;
+    *out     = (lm_reply_event){ .event = { .kind = (lm_event_kind)x->kind } };
+    if (x->kind == LM_EVENT_TEXT) {
+        out->event.text = (const char *)(x + 1);
+        out->event.size = x->n;
+    } else if (x->kind == LM_EVENT_PROMPT) {
+        out->event.done  = x->done;
+        out->event.total = x->total;
+    } else {
+        out->event.id      = x->id;
+        out->event.logprob = x->logprob;
+        out->event.top     = x->n ? (const lm_logprob *)(x + 1) : NULL;
+        out->event.n_top   = x->n;
+    }
+    return true;
+}
+
+static bool look_at_end(lm_reply *r, lm_reply_event *out)
+{
+    r->end_told = true;
+    *out        = (lm_reply_event){ .event = { .kind = LM_EVENT_END, .stop = r->stop }, .usage = &r->usage };
+    if (r->stop == LM_STOP_FAILED)
+        out->event.error = &r->error;
+    return true;
+}
+
+/* What was looked at makes room; a text that waits for room is told. */
+static void give_back(lm_reply *r)
+{
+    if (!r->looks)
+        return;
+    lm_ring_done(&r->ring);
+    r->looks = false;
+    if (atomic_load(&r->stalled) && lm_reply_room(r, 1) && atomic_exchange(&r->stalled, false))
+        lm_bell_ring(r->bell);
+}
+
+/* Once it is known that it has ended, the ring is looked at once more: its last records came before. */
+static bool look(lm_reply *r, lm_reply_event *out)
+{
+    if (r->end_told)
+        return false;
+    if (look_at_record(r, out))
+        return true;
+    if (!atomic_load(&r->ended))
+        return false;
+    return look_at_record(r, out) || look_at_end(r, out);
+}
+
+static void empty_fd(lm_reply *r)
+{
+    eventfd_t n;
+
+    pthread_mutex_lock(&r->lock);
+    if (r->fd >= 0)
+        eventfd_read(r->fd, &n);
+    pthread_mutex_unlock(&r->lock);
+}
+
+bool lm_reply_next(lm_reply *r, lm_reply_event *out)
+{
+    if (!r || !out)
+        return false;
+    give_back(r);
+    if (look(r, out))
+        return true;
+    empty_fd(r);
+    atomic_store(&r->armed, true);
+    if (!look(r, out))
+        return false;
+    atomic_store(&r->armed, false);
+    return true;
+}
+
+bool lm_reply_wait(lm_reply *r, double seconds, lm_reply_event *out)
+{
+    if (!r || !out)
+        return false;
+    double until = seconds < 0 ? -1 : lm_clock_seconds() + seconds;
+
+    while (!lm_reply_next(r, out)) {
+        if (r->end_told || lm_bell_here(r->bell, NULL) != LM_OK || (seconds >= 0 && lm_clock_seconds() >= until))
+            return false;
+        pthread_mutex_lock(&r->lock);
+        while (atomic_load(&r->armed) && (seconds < 0 || lm_clock_seconds() < until))
+            lm_condition_wait(&r->changed, &r->lock, until);
+        pthread_mutex_unlock(&r->lock);
+    }
+    return true;
+}
+
+int lm_reply_fd(lm_reply *r)
+{
+    if (!r)
+        return -1;
+    pthread_mutex_lock(&r->lock);
+    if (r->fd < 0)
+        r->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    int fd = r->fd;
+    pthread_mutex_unlock(&r->lock);
+    return fd;
+}
+
+void lm_reply_cancel(lm_reply *r)
+{
+    if (!r || atomic_load(&r->ended) || atomic_exchange(&r->cancelled, true))
+        return;
+    lm_bell_ring(r->bell);
+}
+
+void lm_reply_free(lm_reply *r)
+{
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->closed = true;
+    pthread_mutex_unlock(&r->lock);
+    lm_reply_cancel(r);
+    lm_reply_drop(r);
+}
+
+lm_reply_state lm_reply_status(const lm_reply *r, size_t *read)
+{
+    if (!r)
+        return LM_REPLY_ENDED;
+    if (read)
+        *read = atomic_load_explicit(&r->read, memory_order_relaxed);
+    return (lm_reply_state)atomic_load_explicit(&r->state, memory_order_relaxed);
+}
+
+lm_status lm_reply_explain(const lm_reply *r, const lm_model *m, lm_cache_difference *out, lm_text *before, lm_text *prompt,
+                           lm_text *cached, lm_error *e)
+{
+    LM_GIVEN(e, r && m && out);
+    lm_text *texts[] = { before, prompt, cached };
+
+    if (!atomic_load(&r->explained))
+        return lm_fail(e, LM_USAGE, "explain_cache", LM_NO_OFFSET, "%s", r->explains ? "not let in yet" : "it was not asked for");
+    for (int i = 0; i < 3; i++)
+        if (texts[i] && lm_model_tokenizer(m))
+            LM_TRY(lm_detokenize(lm_model_tokenizer(m), r->around[i], r->n_around[i], 0, texts[i], e));
+    *out = r->difference;
+    return LM_OK;
+}

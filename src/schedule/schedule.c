@@ -1,0 +1,429 @@
+/* schedule.c - the thread, and what others ask of it. */
+#include "schedule/schedule.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "runtime/engine/save.h"
+
+#define IDLE_SECONDS 1.0             /* without work, before prefixes are written to the store */
+
+lm_schedule_options lm_schedule_defaults(void)
+{
+    return (lm_schedule_options){ 0 };
+}
+
+/* ---- the thread ---- */
+
+static uint32_t queue_length(const lm_schedule *s)
+{
+    uint32_t n = 0;
+
+    for (const lm_reply *r = s->first; r; r = r->next)
+        n++;
+    return n;
+}
+
+static void take_inbox(lm_schedule *s, bool *stopping, bool *draining, bool *cancel_all)
+{
+    pthread_mutex_lock(&s->bell->lock);
+    lm_reply *r  = s->inbox;
+    s->inbox     = NULL;
+    s->inbox_end = &s->inbox;
+    *stopping    = s->stopping;
+    *draining    = s->draining;
+    *cancel_all  = s->cancel_all;
+    for (lm_reply *next; r; r = next) {
+        next = r->next;
+        lm_queue_add(s, r, false);
+    }
+    atomic_store_explicit(&s->counts.waiting, queue_length(s), memory_order_relaxed);
+    pthread_mutex_unlock(&s->bell->lock);
+}
+
+static void end_for(lm_schedule *s, lm_reply *r, lm_status code, const char *where, const char *why)
+{
+    lm_error e;
+
+    lm_fail(&e, code, where, LM_NO_OFFSET, "%s", why);
+    lm_sequence_end(r->sequence, LM_STOP_FAILED, &e);
+    lm_reply_listen(s, r);
+}
+
+/* Whether it is to end now for reasons of its own. */
+static void look_at(lm_schedule *s, lm_reply *r, double now)
+{
+    if (atomic_load_explicit(&r->cancelled, memory_order_relaxed)) {
+        lm_sequence_cancel(r->sequence);
+        lm_reply_listen(s, r);
+    } else if (r->deadline > 0 && now >= r->deadline) {
+        end_for(s, r, LM_LIMIT, "deadline", "its time has passed");
+    } else if (r->stalled_since > 0 && !lm_reply_room(r, 1) && now - r->stalled_since >= s->o.stall_seconds) {
+        end_for(s, r, LM_CANCELLED, "reply", "its reader has taken nothing for too long");
+    } else if (r->stalled_since > 0 && lm_reply_room(r, 1)) {
+        r->stalled_since = 0;
+    }
+}
+
+static void look_at_all(lm_schedule *s, bool draining, bool cancel_all)
+{
+    double now = lm_clock_seconds();
+
+    for (uint32_t i = 0; i < s->n_texts; i++) {
+        if (cancel_all)
+            lm_sequence_cancel(s->texts[i]->sequence);
+        if (cancel_all)
+            lm_reply_listen(s, s->texts[i]);
+        look_at(s, s->texts[i], now);
+    }
+    for (lm_reply *r = s->first; r; r = r->next) {
+        if (cancel_all)
+            atomic_store(&r->cancelled, true);
+        look_at(s, r, now);
+        if (draining && !r->was_placed && !r->over)
+            end_for(s, r, LM_CANCELLED, "schedule", "it takes nothing new");
+    }
+}
+
+/* The next moment at which something ends without anybody ringing; negative: none. */
+static double next_moment(const lm_schedule *s)
+{
+    double at = -1;
+
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < (i ? 1 : s->n_texts); k++)
+            for (const lm_reply *r = i ? s->first : s->texts[k]; r; r = i ? r->next : NULL) {
+                if (r->deadline > 0 && (at < 0 || r->deadline < at))
+                    at = r->deadline;
+                if (r->stalled_since > 0 && (at < 0 || r->stalled_since + s->o.stall_seconds < at))
+                    at = r->stalled_since + s->o.stall_seconds;
+            }
+    return at;
+}
+
+/* Nothing to step. */
+static void rest(lm_schedule *s)
+{
+    double now = lm_clock_seconds(), at = next_moment(s);
+
+    if (s->idle_since <= 0)
+        s->idle_since = now;
+    if (s->n_texts == 0 && !s->first && s->o.prefix_store) {
+        if (now - s->idle_since >= IDLE_SECONDS && lm_store_one(s))
+            return;
+        if (now - s->idle_since < IDLE_SECONDS)
+            at = at < 0 || s->idle_since + IDLE_SECONDS < at ? s->idle_since + IDLE_SECONDS : at;
+    }
+    lm_bell_wait(s->bell, at);
+}
+
+static void tell_whether_over(lm_schedule *s)
+{
+    pthread_mutex_lock(&s->bell->lock);
+    s->all_over = s->n_texts == 0 && !s->first && !s->inbox;
+    if (s->all_over)
+        pthread_cond_broadcast(&s->bell->answers);
+    pthread_mutex_unlock(&s->bell->lock);
+}
+
+static void *run(void *arg)
+{
+    lm_schedule *s = arg;
+    bool         stopping = false, draining, cancel_all;
+
+    while (!stopping) {
+        take_inbox(s, &stopping, &draining, &cancel_all);
+        look_at_all(s, draining, cancel_all || stopping);
+        lm_schedule_collect(s);
+        if (stopping)
+            break;
+        lm_errands_run(s);
+        lm_admit(s);
+        atomic_store_explicit(&s->counts.waiting, queue_length(s), memory_order_relaxed);
+        if (lm_schedule_step(s)) {
+            s->idle_since = 0;
+            continue;
+        }
+        if (draining)
+            tell_whether_over(s);
+        rest(s);
+    }
+    lm_errands_refuse(s);
+    while (lm_store_one(s))
+        ;
+    return NULL;
+}
+
+/* ---- making one ---- */
+
+static lm_status check_draft(const lm_engine *g, const lm_engine *draft, lm_error *e)
+{
+    if (!draft)
+        return LM_OK;
+    if (draft == g || lm_engine_sequences(draft) < lm_engine_sequences(g))
+        return lm_fail(e, LM_USAGE, "draft_engine", LM_NO_OFFSET, "%u sequences, the engine has %u",
+                       draft == g ? 0 : lm_engine_sequences(draft), lm_engine_sequences(g));
+    return lm_draft_fits(lm_engine_model(draft), lm_engine_model(g), e);
+}
+
+/* What decides which bits a text gets: see save.h, and the compiler. */
+static lm_status make_fingerprint(lm_schedule *s, lm_error *e)
+{
+    char       hex[2 * LM_BLAKE2B_BYTES + 1];
+    lm_text    bindings = { 0 };
+    lm_blake2b h;
+    lm_status  status = lm_save_bindings(s->g, &bindings, e);
+
+    if (status == LM_OK) {
+        lm_blake2b_begin(&h);
+        lm_blake2b_add(&h, bindings.data, bindings.size);
+        lm_blake2b_add(&h, __VERSION__, sizeof __VERSION__);
+        lm_blake2b_hex(&h, hex);
+        memcpy(s->fingerprint, "fp_", 3);
+        memcpy(s->fingerprint + 3, hex, 16);
+    }
+    lm_text_free(&bindings);
+    return status;
+}
+
+static uint32_t longest_piece(const lm_tokenizer *t)
+{
+    size_t most = 16, size;
+
+    for (uint32_t i = 0; t && i < lm_tokenizer_size(t); i++) {
+        lm_tokenizer_piece(t, (lm_token)i, &size);
+        most = size > most ? size : most;
+    }
+    return most < (1 << 20) ? (uint32_t)most : 1 << 20;
+}
+
+static lm_status take_options(lm_schedule *s, const lm_schedule_options *o, lm_error *e)
+{
+    s->o               = o ? *o : lm_schedule_defaults();
+    s->o.queue         = s->o.queue ? s->o.queue : 512;
+    s->o.ring_bytes    = s->o.ring_bytes ? s->o.ring_bytes : 32768;
+    s->o.stall_seconds = s->o.stall_seconds > 0 ? s->o.stall_seconds : 30;
+    s->o.store_bytes   = s->o.store_bytes ? s->o.store_bytes : UINT64_C(1) << 30;
+    s->o.guess_texts   = s->o.guess_texts ? s->o.guess_texts : 4;
+    s->o.prefix_store  = o && o->prefix_store && !o->no_prefixes ? lm_strdup(o->prefix_store) : NULL;
+    if (o && o->prefix_store && !o->no_prefixes && !s->o.prefix_store)
+        return lm_fail_memory(e, "the schedule", 0);
+    return LM_OK;
+}
+
+static lm_status take_memory(lm_schedule *s, lm_error *e)
+{
+    size_t context = lm_engine_context(s->g);
+
+    s->n_seats = lm_engine_sequences(s->g);
+    s->seats   = lm_alloc_zero(s->n_seats, sizeof *s->seats);
+    s->texts   = lm_alloc_zero(s->n_seats, sizeof *s->texts);
+    s->rows    = lm_alloc_zero(lm_engine_max_rows(s->g), sizeof *s->rows);
+    s->scratch = lm_alloc_zero(context + LM_PAGE, sizeof *s->scratch);
+    s->bell    = lm_bell_new();
+    if (!s->seats || !s->texts || !s->rows || !s->scratch || !s->bell)
+        return lm_fail_memory(e, "the schedule", 0);
+    for (uint32_t i = 0; i < s->n_seats; i++) {
+        s->seats[i].ids = lm_alloc_zero(context + 1, sizeof *s->seats[i].ids);
+        if (!s->seats[i].ids)
+            return lm_fail_memory(e, "the schedule", context * sizeof *s->seats[i].ids);
+        lm_engine_truncate(s->g, i, 0, NULL);
+    }
+    s->batch = (lm_batch){ .rows = s->rows, .most = lm_engine_max_rows(s->g), .most_logits = lm_engine_max_logits(s->g) };
+    return LM_OK;
+}
+
+/* A handler of the host never runs on it, as on the engine's workers. */
+static lm_status start_thread(lm_schedule *s, lm_error *e)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    s->running = pthread_create(&s->thread, NULL, run, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!s->running)
+        return lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "no thread can be started");
+    pthread_setname_np(s->thread, "lamina-schedule");
+    return LM_OK;
+}
+
+static lm_status open_schedule(lm_schedule *s, const lm_schedule_options *o, lm_error *e)
+{
+    lm_model_info info;
+
+    lm_model_describe(lm_engine_model(s->g), &info);
+    s->n_vocab       = info.n_vocab;
+    s->tokenizer     = lm_model_tokenizer(lm_engine_model(s->g));
+    s->longest_piece = longest_piece(s->tokenizer);
+    LM_TRY(take_options(s, o, e));
+    LM_TRY(check_draft(s->g, s->o.draft_engine, e));
+    LM_TRY(make_fingerprint(s, e));
+    LM_TRY(take_memory(s, e));
+    s->inbox_end = &s->inbox;
+    LM_TRY(lm_prefixes_open(&s->prefixes, s->g, s->o.prefix_bytes, e));
+    LM_TRY(lm_store_open(s, e));
+    lm_budget_open(&s->budget, s->g, s->o.itl_target, !s->o.no_forecast);
+    return start_thread(s, e);
+}
+
+lm_status lm_schedule_new(lm_engine *g, const lm_schedule_options *o, lm_schedule **out, lm_error *e)
+{
+    LM_GIVEN(e, g && out);
+    LM_PLAIN(e, o);
+    lm_schedule *s = lm_alloc_zero(1, sizeof *s);
+
+    if (!s)
+        return lm_fail_memory(e, "the schedule", sizeof *s);
+    s->g             = g;
+    lm_status status = open_schedule(s, o, e);
+    if (status != LM_OK) {
+        lm_schedule_free(s);
+        return status;
+    }
+    *out = s;
+    return LM_OK;
+}
+
+void lm_schedule_free(lm_schedule *s)
+{
+    if (!s)
+        return;
+    if (s->running && lm_bell_here(s->bell, NULL) == LM_OK) {
+        pthread_mutex_lock(&s->bell->lock);
+        s->draining = s->stopping = true;
+        lm_bell_ring_locked(s->bell);
+        pthread_mutex_unlock(&s->bell->lock);
+        pthread_join(s->thread, NULL);
+    }
+    for (uint32_t i = 0; s->seats && i < s->n_seats; i++) {
+        lm_engine_truncate(s->g, i, 0, NULL);
+        lm_free(s->seats[i].ids);
+    }
+    if (s->prefixes.memory)
+        lm_prefixes_close(&s->prefixes);
+    lm_free((char *)s->o.prefix_store);
+    lm_free(s->seats);
+    lm_free(s->texts);
+    lm_free(s->rows);
+    lm_free(s->scratch);
+    lm_bell_free(s->bell);
+    lm_free(s);
+}
+
+/* ---- for other threads ---- */
+
+static lm_status hand_over(lm_schedule *s, lm_reply *r, lm_error *e)
+{
+    lm_status status = LM_OK;
+
+    pthread_mutex_lock(&s->bell->lock);
+    uint32_t waiting = atomic_load_explicit(&s->counts.waiting, memory_order_relaxed);
+    for (const lm_reply *x = s->inbox; x; x = x->next)
+        waiting++;
+    if (s->draining) {
+        status = lm_fail(e, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
+    } else if (waiting >= s->o.queue) {
+        status = lm_fail(e, LM_NO_FIT, "queue", LM_NO_OFFSET, "%u requests wait, which is as many as may", waiting);
+    } else {
+        atomic_fetch_add(&r->owners, 1);
+        r->number     = ++s->numbers;
+        *s->inbox_end = r;
+        s->inbox_end  = &r->next;
+        lm_bell_ring_locked(s->bell);
+    }
+    pthread_mutex_unlock(&s->bell->lock);
+    return status;
+}
+
+lm_status lm_schedule_submit(lm_schedule *s, const lm_request *q, lm_reply **out, lm_error *e)
+{
+    LM_GIVEN(e, s && q && out);
+    LM_PLAIN(e, q);
+    lm_reply *r;
+    lm_status status = lm_bell_here(s->bell, e);
+
+    if (status == LM_OK)
+        status = lm_admission_check(s, q->n_prompt, e);
+
+    if (status == LM_OK)
+        status = lm_reply_make(s, q, &r, e);
+    if (status == LM_OK) {
+        status = hand_over(s, r, e);
+        if (status != LM_OK)
+            lm_reply_drop(r);
+    }
+    lm_count(status == LM_OK ? &s->counts.submitted : &s->counts.refused, 1);
+    if (status == LM_OK)
+        *out = r;
+    return status;
+}
+
+bool lm_schedule_drain(lm_schedule *s, double seconds)
+{
+    if (!s || lm_bell_here(s->bell, NULL) != LM_OK)
+        return true;
+    double until = seconds < 0 ? -1 : lm_clock_seconds() + seconds;
+    bool   over;
+
+    pthread_mutex_lock(&s->bell->lock);
+    s->draining = true;
+    s->all_over = false;
+    lm_bell_ring_locked(s->bell);
+    while (!s->all_over && (seconds < 0 || lm_clock_seconds() < until))
+        lm_condition_wait(&s->bell->answers, &s->bell->lock, until);
+    over = s->all_over;
+    s->cancel_all = !over;
+    if (!over)
+        lm_bell_ring_locked(s->bell);
+    while (!s->all_over)
+        lm_condition_wait(&s->bell->answers, &s->bell->lock, -1);
+    pthread_mutex_unlock(&s->bell->lock);
+    return over;
+}
+
+const char *lm_schedule_fingerprint(const lm_schedule *s)
+{
+    return s ? s->fingerprint : NULL;
+}
+
+static uint64_t now(const atomic_uint_fast64_t *c)
+{
+    return atomic_load_explicit(c, memory_order_relaxed);
+}
+
+static uint32_t now32(const atomic_uint *c)
+{
+    return atomic_load_explicit(c, memory_order_relaxed);
+}
+
+void lm_schedule_describe(const lm_schedule *s, lm_schedule_statistics *out)
+{
+    if (!out)
+        return;
+    *out = (lm_schedule_statistics){ 0 };
+    if (!s)
+        return;
+    const lm_counts *c = &s->counts;
+    *out = (lm_schedule_statistics){
+        .steps = now(&c->steps), .prompt_rows = now(&c->prompt_rows), .written_rows = now(&c->written_rows),
+        .guessed_rows = now(&c->guessed_rows), .guesses_right = now(&c->guesses_right), .tokens = now(&c->tokens),
+        .submitted = now(&c->submitted), .refused = now(&c->refused), .preempted = now(&c->preempted), .stalled = now(&c->stalled),
+        .prompt_tokens = now(&c->prompt_tokens), .cached_tokens = now(&c->cached_tokens), .evicted_pages = now(&c->evicted),
+        .stored = now(&c->stored), .restored = now(&c->restored), .step_seconds = 1e-9 * (double)now(&c->step_ns),
+        .queue_seconds = 1e-9 * (double)now(&c->queue_ns), .first_seconds = 1e-9 * (double)now(&c->first_ns),
+        .waiting = now32(&c->waiting), .reading = now32(&c->reading), .writing = now32(&c->writing), .prefixes = now(&c->kept),
+        .prompt_budget = now32(&c->budget), .itl_target = 1e-9 * (double)now(&c->target_ns),
+    };
+    for (int i = 0; i < 8; i++)
+        out->ended[i] = now(&c->ended[i]);
+    lm_engine_pages(s->g, &out->pages_used, &out->pages);
+}

@@ -1,0 +1,221 @@
+/* schedule.h - what the parts of a schedule share. What it is and who may call what: lamina/schedule.h.
+ *
+ *   ring, bell, prefixes, budget      know nothing of the others
+ *   reply.c        a request's memory, its events, who waits for them
+ *   placing.c      a text gets a slot and gives it back
+ *   room.c         pages where there are none: what others kept, then texts
+ *   admission.c    who is next, and whether it fits
+ *   stepping.c     the rows of a step, and what came of them
+ *   prefix_store.c prefixes in files
+ *   slots.c        what other threads want done between steps
+ *   schedule.c     the thread
+ *
+ * Two locks: the bell's, of what other threads hand over (inbox, errands, draining), and each reply's, of those that wait
+ * for it. None is held while the other is taken, nor during a step. All else is the thread's alone, or atomic. */
+#ifndef LM_SCHEDULE_SCHEDULE_H
+#define LM_SCHEDULE_SCHEDULE_H
+
+#include "lamina/schedule.h"
+#include "runtime/engine/state.h"
+#include "runtime/generate/sequence.h"
+#include "schedule/bell.h"
+#include "schedule/budget.h"
+#include "schedule/prefixes.h"
+#include "schedule/ring.h"
+
+enum { LM_AROUND = 12 };                 /* tokens of an explanation, to each side */
+
+struct lm_reply {
+    /* as it was asked for */
+    lm_sequence    *sequence;
+    lm_sampler     *sampler;
+    uint64_t        key, salt;           /* hashes */
+    uint64_t        connection;
+    int32_t         priority;
+    double          deadline;            /* by base/clock.h; 0: none */
+    uint32_t        wanted;              /* 1 + slot; 0: any */
+    bool            no_prefix, progress, explains;
+    void          (*wake)(void *arg);
+    void           *wake_arg;
+    uint32_t        token_bytes;         /* of the ring, that a token can take at most */
+    uint32_t        most_text;           /* of a record */
+
+    /* the thread's */
+    struct lm_reply *next, *previous;    /* in the queue */
+    uint64_t        number;              /* of the request: order of arrival */
+    uint32_t        passed;              /* times that others were let in before it */
+    uint64_t        held_for;            /* number of the request whose prompt it waits for; 0: none … */
+    uint32_t        held_pages;          /* … until so many pages of it are there */
+    bool            placed;              /* it has a slot */
+    bool            was_placed;          /* it has had one */
+    bool            asked;               /* for rows of this step */
+    bool            over;                /* its end has been seen */
+    bool            keeps;               /* its pages go into the prefix cache */
+    uint32_t        slot;
+    lm_prefix      *node;                /* the last page that the cache has of it; pinned */
+    uint32_t        pages;               /* of it that the cache has */
+    uint32_t        share;               /* rows of its prompt in this step */
+    size_t          told;                /* of its prompt, as progress */
+    double          submitted, stalled_since;            /* 0: it is not */
+    lm_stop         stop;
+    lm_error        error;
+    lm_usage        usage;
+
+    /* seen by the reader */
+    lm_bell        *bell;
+    atomic_uint     owners;
+    lm_ring         ring;
+    atomic_bool     cancelled, ended, armed, stalled, explained;
+    atomic_uint     state;               /* lm_reply_state */
+    atomic_uint_fast64_t read;
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    int             fd;                  /* under the lock; -1: none */
+    bool            closed;              /* under the lock: lm_reply_free */
+    lm_cache_difference difference;      /* once explained */
+    lm_token        around[3][LM_AROUND];
+    uint32_t        n_around[3];
+
+    /* the reader's */
+    bool            looks;               /* at a record */
+    bool            end_told;
+};
+
+/* What other threads want done between steps. */
+typedef struct lm_errand {
+    struct lm_errand *next;
+    uint32_t    slot;                    /* that has to be free; UINT32_MAX: any, emptied */
+    lm_status (*run)(struct lm_errand *x, lm_schedule *s, uint32_t slot, lm_error *e);
+    lm_status (*function)(void *arg, lm_engine *g, uint32_t slot, lm_error *e);
+    void       *arg;
+    const char *path, *salt;
+    size_t      n;
+    lm_error    error;
+    lm_status   status;
+    bool        done;
+} lm_errand;
+
+/* A sequence of the engine. */
+typedef struct lm_seat {
+    lm_reply   *reply;                   /* NULL: free */
+    lm_token   *ids;                     /* [context + 1]: what a text left here … */
+    uint32_t    n;                       /* … so many, all held by the engine */
+    uint64_t    salt;
+    uint64_t    used;                    /* order */
+    atomic_uint busy, n_held, n_prompt, n_tokens;        /* as told */
+} lm_seat;
+
+typedef struct lm_counts {
+    atomic_uint_fast64_t steps, prompt_rows, written_rows, guessed_rows, guesses_right, tokens, submitted, refused, ended[8], preempted,
+        stalled, prompt_tokens, cached_tokens, stored, restored, evicted, kept;
+    atomic_uint_fast64_t step_ns, queue_ns, first_ns, target_ns;
+    atomic_uint          waiting, reading, writing, budget;
+} lm_counts;
+
+struct lm_schedule {
+    lm_engine          *g;
+    const lm_tokenizer *tokenizer;
+    uint32_t            n_vocab, longest_piece;
+    lm_schedule_options o;               /* strings copied, defaults filled in */
+    char                fingerprint[24];
+    pthread_t           thread;
+    bool                running;
+    lm_bell            *bell;
+
+    /* under the bell's lock */
+    lm_reply           *inbox, **inbox_end;
+    lm_errand          *errands;
+    bool                draining, stopping, all_over;
+    bool                cancel_all;
+    uint64_t            numbers;
+
+    /* the thread's */
+    lm_reply           *first, *last;    /* those that wait, in order of arrival; those that were preempted first */
+    lm_seat            *seats;           /* [slots] */
+    uint32_t            n_seats;
+    lm_reply          **texts;           /* [n_texts]: those with slots, as they were let in */
+    uint32_t            n_texts;
+    uint64_t            turn;            /* order of use of seats; whose row is first */
+    lm_batch            batch;
+    lm_row             *rows;            /* [engine's most] */
+    lm_prefixes         prefixes;
+    lm_budget           budget;
+    double              idle_since;
+    lm_token           *scratch;         /* [context + 1] */
+    uint64_t            stored_bytes;    /* in the prefix store */
+    lm_counts           counts;
+};
+
+static inline void lm_count(atomic_uint_fast64_t *c, uint64_t n)
+{
+    atomic_fetch_add_explicit(c, n, memory_order_relaxed);
+}
+
+/* ---- reply.c ---- */
+
+lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
+void      lm_reply_drop(lm_reply *r);                                    /* one owner less */
+void      lm_reply_listen(lm_schedule *s, lm_reply *r);                  /* its sequence's events into the ring */
+void      lm_reply_tell(lm_reply *r);                                    /* whoever waits for them */
+uint32_t  lm_reply_room(const lm_reply *r, uint32_t most);               /* tokens that the ring can take, `most` at most */
+void      lm_reply_conclude(lm_schedule *s, lm_reply *r);                /* it is over: usage, the end for its reader; one owner less */
+
+/* ---- placing.c ---- */
+
+/* Let it have the slot, which is free, and begin with what `node` has of it. */
+void lm_place(lm_schedule *s, lm_reply *r, uint32_t slot, lm_prefix *node, size_t cached);
+
+/* It gives its slot back. What it left there stays as a leftover, or (`preempted`) goes. */
+void lm_unplace(lm_schedule *s, lm_reply *r, bool preempted);
+
+/* Full pages of it into the prefix cache. */
+void lm_keep_pages(lm_schedule *s, lm_reply *r);
+
+/* What the free seat's last text left goes. */
+void lm_seat_clear(lm_schedule *s, uint32_t slot);
+
+/* The free seat used longest ago, empty ones first; UINT32_MAX: all are busy. */
+uint32_t lm_seat_free(const lm_schedule *s);
+
+/* Pages of a slot into the prefix cache, under a salt; the last node. */
+lm_prefix *lm_keep_tokens(lm_schedule *s, uint32_t slot, uint64_t salt, const lm_token *ids, size_t n);
+
+void lm_queue_add(lm_schedule *s, lm_reply *r, bool front);
+void lm_queue_remove(lm_schedule *s, lm_reply *r);
+
+/* ---- room.c ---- */
+
+/* Pages for the rows that the engine had none for: true when they are to be put together again; false when a single text has
+ * all there are. */
+bool lm_make_room(lm_schedule *s);
+
+/* What the free slot used longest ago still holds goes; false: none holds anything. */
+bool lm_clear_leftover(lm_schedule *s);
+
+/* ---- admission.c ---- */
+
+/* LM_LIMIT: the prompt can never fit. */
+lm_status lm_admission_check(const lm_schedule *s, size_t n, lm_error *e);
+
+/* Those that may be, are let in. */
+void lm_admit(lm_schedule *s);
+
+/* ---- stepping.c ---- */
+
+/* Whether there was something to step. */
+bool lm_schedule_step(lm_schedule *s);
+
+/* What ended since: slots given back, readers told. */
+void lm_schedule_collect(lm_schedule *s);
+
+/* ---- prefix_store.c ---- */
+
+lm_status lm_store_open(lm_schedule *s, lm_error *e);
+bool      lm_store_one(lm_schedule *s);                                  /* false: there is nothing to write */
+
+/* ---- slots.c ---- */
+
+void lm_errands_run(lm_schedule *s);                                     /* those whose slot is free: before others are let in */
+void lm_errands_refuse(lm_schedule *s);
+
+#endif

@@ -1,0 +1,60 @@
+/* asked.h - requests of many kinds, what each gets alone, and what it got from a schedule. */
+#ifndef TESTS_INVARIANTS_ASKED_H
+#define TESTS_INVARIANTS_ASKED_H
+
+#include <stdbool.h>
+
+#include "lamina/lamina.h"
+
+enum { TOKENS = 160, TOP = 2, LONGEST = 200, CONTEXT = 250, TEXT_BYTES = 4096 };
+
+/* What a text was told to be. */
+typedef struct told {
+    lm_token   ids[TOKENS + 1];
+    float      logprob[TOKENS + 1];
+    lm_logprob top[TOKENS + 1][TOP];
+    char       text[TEXT_BYTES];
+    size_t     n, size;
+    lm_stop    stop;
+    lm_error   error;
+    lm_usage   usage;
+    bool       ended;
+} told;
+
+/* One request. */
+typedef struct asked {
+    lm_request         r;
+    lm_sampler_options s;
+    lm_token           prompt[LONGEST], stop_id;
+    const char        *stops[2];
+    uint32_t           n_vocab;
+    size_t             hooked, fail_at;      /* calls of its hook; the one that fails, 0: none */
+    told               alone, got;
+    lm_reply          *reply;
+} asked;
+
+uint32_t   vocabulary(const lm_model *m);
+lm_engine *start_engine(const lm_model *m, lm_engine_options o);
+
+/* Request i of `kinds` that share prompts: of all lengths, greedy and sampled, with penalties, stops, hooks, log-probabilities. */
+void make_asked(asked *x, unsigned i, const lm_model *m);
+
+/* What lm_generate makes of it, into x->alone. */
+void ask_alone(lm_engine *g, asked *x);
+
+lm_schedule *start_schedule(lm_engine *g, lm_schedule_options o);
+void submit(lm_schedule *s, asked *x);
+
+/* An event into x->got; false once it has ended. */
+bool take_event(asked *x, const lm_reply_event *e);
+
+/* All of it, waiting. */
+void read_reply(asked *x);
+
+/* x->got is x->alone, whole; or a beginning of it that ended so. */
+void check_asked(const char *what, const asked *x);
+void check_beginning(const char *what, const asked *x, lm_stop stop);
+
+void begin_again(asked *x);                      /* forget what was got; the reply is freed */
+
+#endif
