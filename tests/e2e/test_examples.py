@@ -48,6 +48,17 @@ def test_stream_shows_texts_as_they_come_and_stopping_one_changes_no_other(examp
     assert stopped == alone and how == {n: e for n, e in ends.items() if n != "3"}
 
 
+def test_serve_many_writes_the_same_however_many_are_written_at_once(example, model):
+    lines = [f"{beginning} {n}" for beginning in ("My favourite number is", "Once upon a time there were") for n in (3, 7, 12, 40)]
+    outputs = []
+    for at_once in ("1", "3", "8"):
+        done = example("serve_many", model, at_once, "12", input="\n".join(lines) + "\n")
+        assert done.returncode == 0, done.stderr
+        outputs.append(sorted(done.stdout.splitlines()))
+        assert re.fullmatch(r"8 texts, \d+ tokens of prompts \(\d+ of them cached\), \d+ tokens written: [\d.]+ a second\n", done.stderr)
+    assert outputs[0] == outputs[1] == outputs[2] and len(outputs[0]) == 8
+
+
 def test_chat_answers_through_the_template_and_reads_nothing_twice(example, model):
     done = example("chat", model, "12", input='What is the capital of France?\nSay "hello".\n')
     assert done.returncode == 0 and "Paris" in done.stdout
@@ -71,5 +82,5 @@ def test_a_missing_model_is_one_line_and_its_exit_status(example):
 
 
 def test_usage(example):
-    for name in ("generate", "batch", "stream", "chat", "next_token"):
+    for name in ("generate", "batch", "stream", "serve_many", "chat", "next_token"):
         assert example(name).returncode == 2

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -189,4 +190,85 @@ void begin_again(asked *x)
     lm_reply_free(x->reply);
     x->reply = NULL;
     memset(&x->got, 0, sizeof x->got);
+}
+
+/* ---- a schedule ---- */
+
+static uint64_t dice = 1;
+
+uint32_t roll(uint32_t n)
+{
+    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(dice >> 33) % n;
+}
+
+fixture f;
+
+void open_fixture(const char *name, int64_t window, lm_engine_options o, lm_schedule_options so)
+{
+    f.m         = open_golden_model(name, window);
+    f.alone     = start_engine(f.m, (lm_engine_options){ 0 });
+    o.sequences = o.sequences ? o.sequences : 8;
+    f.g         = start_engine(f.m, o);
+    f.s         = start_schedule(f.g, so);
+    for (unsigned i = 0; i < MANY; i++) {
+        make_asked(&f.x[i], i, f.m);
+        if (f.longer)
+            f.x[i].r.sequence.max_tokens = f.longer - i % 5;
+        ask_alone(f.alone, &f.x[i]);
+    }
+}
+
+void free_replies(void)
+{
+    for (unsigned i = 0; i < MANY; i++)
+        begin_again(&f.x[i]);
+}
+
+void close_fixture(void)
+{
+    uint64_t used;
+
+    free_replies();
+    lm_schedule_free(f.s);
+    lm_engine_pages(f.g, &used, NULL);
+    assert_int_equal(used, 0);                           /* every page has gone back */
+    lm_engine_free(f.g);
+    lm_engine_free(f.draft);
+    lm_engine_free(f.alone);
+    lm_model_close(f.m);
+    memset(&f, 0, sizeof f);
+}
+
+void run_all(const char *name)
+{
+    char what[160];
+
+    for (unsigned i = 0; i < MANY; i++)
+        submit(f.s, &f.x[i]);
+    for (unsigned i = 0; i < MANY; i++)
+        read_reply(&f.x[i]);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(what, sizeof what, "%s, request %u", name, i);
+        check_asked(what, &f.x[i]);
+    }
+}
+
+lm_schedule_statistics statistics(void)
+{
+    lm_schedule_statistics t;
+
+    lm_schedule_describe(f.s, &t);
+    return t;
+}
+
+/* Figures of now follow when the thread comes round. */
+void wait_until_quiet(void)
+{
+    lm_schedule_statistics t;
+
+    do {
+        usleep(1000);
+        t = statistics();
+    } while (t.waiting || t.reading || t.writing);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "lamina/lamina.h"
+#include "models.h"
 
 enum { TOKENS = 160, TOP = 2, LONGEST = 200, CONTEXT = 250, TEXT_BYTES = 4096 };
 
@@ -56,5 +57,28 @@ void check_asked(const char *what, const asked *x);
 void check_beginning(const char *what, const asked *x, lm_stop stop);
 
 void begin_again(asked *x);                      /* forget what was got; the reply is freed */
+
+/* ---- a schedule and what is asked of it ---- */
+
+enum { MANY = EVERY == 1 ? 48 : 24 };
+
+typedef struct fixture {
+    lm_model    *m;
+    lm_engine   *alone, *g, *draft;
+    lm_schedule *s;
+    asked        x[MANY];
+    int64_t      longer;                         /* tokens of each text, where they are more than usual: set before it is opened */
+} fixture;
+
+extern fixture f;
+
+void open_fixture(const char *name, int64_t window, lm_engine_options o, lm_schedule_options so);
+void free_replies(void);
+void close_fixture(void);                        /* every page has gone back */
+void run_all(const char *name);                  /* all of them, at once */
+
+lm_schedule_statistics statistics(void);
+void wait_until_quiet(void);
+uint32_t roll(uint32_t n);
 
 #endif

@@ -225,7 +225,7 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
             for (uint32_t t = 0; t < g->plan->groups[i].pages_per_sequence; t++)
                 drop_page(&g->pages[i], &table_of(g, i, sequence)[t]);
     lm_kv_release(g, sequence, keep);
-    g->seq_length[sequence] = keep;
+    g->seq_length[sequence] = g->seq_next[sequence] = keep;              /* no rows of it are wanted any more: lm_kv_missing */
     return LM_OK;
 }
 

@@ -1,0 +1,418 @@
+/* cached.c - prefixes: who shares them and who does not, what goes first, files of them, slots; and that the bits are those of a text
+ * that was read whole. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "asked.h"
+
+static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
+
+/* Text i begins as the long one does for `same` tokens, and has n in all. */
+static void make_similar(asked *x, unsigned i, size_t same, size_t n)
+{
+    make_asked(x, 4, f.m);                               /* greedy or sampled, no hook */
+    for (size_t k = 0; k < n; k++)
+        x->prompt[k] = (lm_token)((k * 31 + (k < same ? 0 : i * 7919)) % x->n_vocab);
+    x->r.n_prompt = n;
+    x->s.seed     = i;
+    x->r.sequence.draw = i;
+    x->r.sequence.n_stop_ids = 0;
+    x->r.sequence.ignore_eos = true;
+    ask_alone(f.alone, x);
+}
+
+static size_t ask(asked *x)
+{
+    submit(f.s, x);
+    read_reply(x);
+    check_asked("beside what is cached", x);
+    size_t cached = x->got.usage.n_cached;
+    begin_again(x);
+    return cached;
+}
+
+static size_t ask_similar(unsigned i, size_t same, size_t n)
+{
+    make_similar(&f.x[0], i, same, n);
+    return ask(&f.x[0]);
+}
+
+static void beginnings_are_shared(void **state)
+{
+    static const struct { const char *name; int64_t window; } families[] = {
+        { "llama/gqa", 0 }, { "mistral/window", 20 }, { "qwen2/windows", 65 }, { "deepseek_v2/lite", 0 },
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
+        open_fixture(families[k].name, families[k].window, usual, (lm_schedule_options){ 0 });
+        assert_int_equal(ask_similar(1, 200, 200), 0);
+        assert_int_equal(ask_similar(1, 200, 200), 192);
+        assert_int_equal(ask_similar(2, 200, 192), 191); /* all of it: its last token is read for its logits */
+        assert_int_equal(ask_similar(3, 128, 180), 128);
+        assert_int_equal(ask_similar(4, 127, 180), 64);
+        assert_int_equal(ask_similar(5, 63, 180), 0);
+        assert_int_equal(ask_similar(5, 63, 180), 128);
+        assert_int_equal(ask_similar(6, 200, 64), 63);
+        assert_int_equal(ask_similar(6, 200, 63), 0);
+        close_fixture();
+    }
+}
+
+/* What was written is cached as what was read: a conversation goes on where it was. */
+static void answers_are_cached_too(void **state)
+{
+    asked *x = &f.x[0];
+
+    (void)state;
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    make_similar(x, 1, 200, 100);
+    ask(x);
+    memcpy(x->prompt + 100, x->alone.ids, x->alone.n * sizeof *x->prompt);
+    x->r.n_prompt = 100 + x->alone.n;
+    assert_true(x->r.n_prompt > 130);
+    memset(&x->alone, 0, sizeof x->alone);
+    ask_alone(f.alone, x);
+    assert_int_equal(ask(x), 128);
+    close_fixture();
+}
+
+static void salts_share_nothing(void **state)
+{
+    asked *x = &f.x[0];
+
+    (void)state;
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    make_similar(x, 1, 200, 200);
+    x->r.salt = "one";
+    assert_int_equal(ask(x), 0);
+    x->r.salt = "two";
+    assert_int_equal(ask(x), 0);
+    x->r.salt = NULL;
+    assert_int_equal(ask(x), 0);
+    x->r.salt = "one";
+    assert_int_equal(ask(x), 192);
+    x->r.no_prefix = true;
+    assert_int_equal(ask(x), 0);
+    close_fixture();
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .no_prefixes = true });
+    make_similar(x, 1, 200, 200);
+    assert_int_equal(ask(x) + ask(x), 0);
+    close_fixture();
+}
+
+/* Texts that begin alike and come together: one reads, the others wait for it. */
+static void those_who_come_together_share_too(void **state)
+{
+    size_t cached = 0;
+
+    (void)state;
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    for (unsigned i = 0; i < 8; i++)
+        make_similar(&f.x[i], i, 192, 200);
+    for (unsigned i = 0; i < 8; i++)
+        submit(f.s, &f.x[i]);
+    for (unsigned i = 0; i < 8; i++) {
+        read_reply(&f.x[i]);
+        check_asked("with others like it", &f.x[i]);
+        cached += f.x[i].got.usage.n_cached == 192;
+    }
+    assert_int_equal(cached, 7);
+    close_fixture();
+}
+
+/* ---- what goes first ---- */
+
+static void side_requests_do_not_drive_out_the_long_one(void **state)
+{
+    (void)state;
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 4, .kv_positions = 12 * 64 }, (lm_schedule_options){ 0 });
+    ask_similar(1, 192, 200);
+    assert_int_equal(ask_similar(2, 192, 200), 192);     /* somebody comes back to it */
+    for (unsigned i = 10; i < 20; i++)
+        assert_int_equal(ask_similar(i, 0, 150), 0);     /* twenty pages of others */
+    assert_int_equal(ask_similar(3, 192, 200), 192);
+    assert_true(statistics().evicted_pages >= 10 && statistics().evicted_pages <= 32);    /* not more than were needed */
+    assert_int_equal(ask_similar(10, 0, 150), 0);        /* the first of those is gone */
+    close_fixture();
+}
+
+static void a_limit_of_bytes_is_kept(void **state)
+{
+    lm_memory m;
+
+    (void)state;
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    lm_engine_allocated(f.g, &m);
+    uint64_t pages = 0;
+    lm_engine_pages(f.g, NULL, &pages);
+    close_fixture();
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_bytes = 5 * m.kv / pages });
+    for (unsigned i = 0; i < 12; i++)
+        ask_similar(i, 0, 150);
+    wait_until_quiet();
+    assert_true(statistics().prefixes <= 5 && statistics().prefixes >= 2);
+    ask_similar(30, 200, 200);
+    assert_int_equal(ask_similar(30, 200, 200), 192);
+    close_fixture();
+}
+
+/* ---- explained ---- */
+
+static void the_difference_is_told(void **state)
+{
+    lm_cache_difference d;
+    lm_text             t[3] = { 0 };
+    asked              *x    = &f.x[0];
+    lm_error            e;
+
+    (void)state;
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    ask_similar(1, 150, 200);
+    make_similar(x, 2, 150, 200);
+    x->r.explain_cache = true;
+    submit(f.s, x);
+    read_reply(x);
+    assert_int_equal(lm_reply_explain(x->reply, f.m, &d, &t[0], &t[1], &t[2], &e), LM_OK);
+    assert_true(d.cached == 128 && d.same == 150 && d.known && !d.whole);
+    assert_true(t[0].size && t[1].size && t[2].size && strcmp(t[1].data, t[2].data) != 0);
+    begin_again(x);
+    submit(f.s, x);
+    read_reply(x);
+    assert_int_equal(lm_reply_explain(x->reply, f.m, &d, NULL, NULL, NULL, &e), LM_OK);
+    assert_true(d.cached == 192 && d.same == 192 && !d.whole && !d.known);       /* the page after that was never full */
+    begin_again(x);
+    x->r.explain_cache = false;
+    submit(f.s, x);
+    read_reply(x);
+    assert_int_equal(lm_reply_explain(x->reply, f.m, &d, NULL, NULL, NULL, &e), LM_USAGE);
+    for (int i = 0; i < 3; i++)
+        lm_text_free(&t[i]);
+    close_fixture();
+}
+
+/* ---- files ---- */
+
+static char folder[64];
+
+static unsigned files(char *last, size_t size)
+{
+    DIR           *d = opendir(folder);
+    struct dirent *x;
+    unsigned       n = 0;
+
+    while (d && (x = readdir(d)))
+        if (x->d_name[0] != '.') {
+            n++;
+            if (last)
+                snprintf(last, size, "%s/%s", folder, x->d_name);
+        }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void remove_files(void)
+{
+    char path[512];
+
+    while (files(path, sizeof path))
+        assert_int_equal(unlink(path), 0);
+    rmdir(folder);
+}
+
+static void new_folder(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/lamina-cached-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+}
+
+static void prefixes_are_found_again(void **state)
+{
+    static const struct { const char *name; int64_t window; } families[] = { { "llama/gqa", 0 }, { "qwen2/windows", 65 } };
+    lm_schedule_options o = { .prefix_store = folder };
+    char                path[512];
+
+    (void)state;
+    for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
+        new_folder();
+        open_fixture(families[k].name, families[k].window, usual, o);
+        make_similar(&f.x[0], 1, 200, 200);
+        f.x[0].r.salt = "whose";
+        ask(&f.x[0]);
+        close_fixture();
+        assert_int_equal(files(path, sizeof path), 1);
+        open_fixture(families[k].name, families[k].window, usual, o);
+        assert_int_equal(statistics().restored, 1);
+        make_similar(&f.x[0], 1, 200, 200);
+        f.x[0].r.salt = "whose";
+        assert_int_equal(ask(&f.x[0]), 192);
+        f.x[0].r.salt = "another";
+        assert_int_equal(ask(&f.x[0]), 0);
+        close_fixture();
+        assert_int_equal(files(path, sizeof path), 2);
+        open_fixture("gpt2/plain", 0, usual, o);         /* files of other models stay, and are not used */
+        assert_int_equal(statistics().restored, 0);
+        close_fixture();
+        assert_int_equal(files(path, sizeof path), 2);
+        struct stat st;
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(truncate(path, st.st_size / 2), 0);
+        open_fixture(families[k].name, families[k].window, usual, o);
+        assert_int_equal(statistics().restored, 1);      /* the damaged one is gone */
+        assert_int_equal(files(NULL, 0), 1);
+        close_fixture();
+        remove_files();
+    }
+}
+
+/* One longer file takes the place of those that it begins with; a limit is kept; names say what files hold. */
+static void the_store_stays_small(void **state)
+{
+    char path[512], other[560];
+
+    (void)state;
+    new_folder();
+    for (size_t n = 130; n < 200; n += 64) {
+        open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
+        ask_similar(1, 200, n);
+        close_fixture();
+    }
+    assert_int_equal(files(path, sizeof path), 1);
+    snprintf(other, sizeof other, "%s/0123456789abcdef%s", folder, path + strlen(folder) + 17);
+    assert_int_equal(rename(path, other), 0);            /* another salt: it holds what its name says of tokens */
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
+    assert_int_equal(statistics().restored, 1);
+    assert_int_equal(ask_similar(1, 200, 200), 0);
+    close_fixture();
+    remove_files();
+    new_folder();
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder, .store_bytes = 1 });
+    ask_similar(1, 200, 200);
+    close_fixture();
+    assert_int_equal(files(NULL, 0), 0);
+    remove_files();
+    lm_schedule *s = NULL;
+    lm_error     e;
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    lm_schedule_free(f.s);
+    f.s = NULL;
+    assert_int_equal(lm_schedule_new(f.g, &(lm_schedule_options){ .prefix_store = "/dev/null/x", .no_forecast = true }, &s, &e), LM_IO);
+    close_fixture();
+}
+
+/* While nothing else is to be done, they are written without being asked. */
+static void idle_time_is_used(void **state)
+{
+    (void)state;
+    new_folder();
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
+    ask_similar(1, 200, 200);
+    for (unsigned i = 0; i < 300 && statistics().stored == 0; i++)
+        usleep(50000);
+    assert_int_equal(files(NULL, 0), 1);
+    assert_int_equal(ask_similar(1, 200, 200), 192);
+    close_fixture();
+    remove_files();
+}
+
+/* ---- slots ---- */
+
+static void slots_are_saved(void **state)
+{
+    asked       *x = &f.x[0];
+    lm_slot_info info;
+    size_t       n = 0;
+    char         path[80];
+    lm_error     e;
+
+    (void)state;
+    new_folder();
+    snprintf(path, sizeof path, "%s/slot", folder);
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    make_similar(x, 1, 200, 200);
+    x->r.wanted_slot = 4;
+    ask(x);
+    assert_int_equal(lm_schedule_slot(f.s, 3, &info, &e), LM_OK);
+    assert_true(!info.busy && info.n_prompt == 200 && info.n_held == 200 + x->alone.n - 1);
+    assert_int_equal(lm_schedule_slot(f.s, 8, &info, &e), LM_USAGE);
+    assert_int_equal(lm_schedule_slot_save(f.s, 2, path, &n, &e), LM_USAGE);
+    assert_string_equal(e.message, "2 holds nothing");
+    assert_int_equal(lm_schedule_slot_save(f.s, 3, path, &n, &e), LM_OK);
+    assert_int_equal(n, info.n_held);
+    assert_int_equal(lm_schedule_slot_erase(f.s, 3, &n, &e), LM_OK);
+    assert_int_equal(n, info.n_held);
+    x->r.wanted_slot = 0;
+    assert_int_equal(ask(x), 0);                         /* forgotten */
+    close_fixture();
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    assert_int_equal(lm_schedule_slot_restore(f.s, 1, path, "mine", &n, &e), LM_OK);
+    make_similar(x, 1, 200, 200);
+    assert_int_equal(ask(x), 0);
+    x->r.salt = "mine";
+    assert_int_equal(ask(x), 192);
+    assert_int_equal(lm_schedule_slot_restore(f.s, 1, "/nowhere", NULL, &n, &e), LM_NOT_FOUND);
+    assert_int_equal(lm_schedule_slot_restore(f.s, 9, path, NULL, &n, &e), LM_USAGE);
+    close_fixture();
+    remove_files();
+}
+
+static lm_status embed(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
+{
+    lm_row row = { slot, 1, 0, true };
+
+    assert_int_equal(lm_engine_length(g, slot), 0);
+    if (!arg)
+        return lm_fail(e, LM_FAILED, "here", LM_NO_OFFSET, "no");
+    return lm_engine_step(g, &row, 1, e);
+}
+
+static void functions_are_called_between_steps(void **state)
+{
+    int      x;
+    lm_error e;
+
+    (void)state;
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
+    for (unsigned i = 0; i < MANY; i++)
+        submit(f.s, &f.x[i]);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(lm_schedule_call(f.s, embed, &x, &e), LM_OK);
+    assert_int_equal(lm_schedule_call(f.s, embed, NULL, &e), LM_FAILED);
+    assert_string_equal(e.where, "here");
+    for (unsigned i = 0; i < MANY; i++) {
+        read_reply(&f.x[i]);
+        check_asked("beside other work", &f.x[i]);
+    }
+    assert_true(lm_schedule_drain(f.s, 1));
+    assert_int_equal(lm_schedule_call(f.s, embed, &x, &e), LM_CANCELLED);
+    close_fixture();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(beginnings_are_shared),
+        cmocka_unit_test(answers_are_cached_too),
+        cmocka_unit_test(salts_share_nothing),
+        cmocka_unit_test(those_who_come_together_share_too),
+        cmocka_unit_test(side_requests_do_not_drive_out_the_long_one),
+        cmocka_unit_test(a_limit_of_bytes_is_kept),
+        cmocka_unit_test(the_difference_is_told),
+        cmocka_unit_test(prefixes_are_found_again),
+        cmocka_unit_test(the_store_stays_small),
+        cmocka_unit_test(idle_time_is_used),
+        cmocka_unit_test(slots_are_saved),
+        cmocka_unit_test(functions_are_called_between_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
