@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo test browser debug asan tsan coverage neon edge bench facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo test browser tex debug asan tsan coverage neon edge bench facts golden golden-report messages fmt lint install uninstall static clean help
 
 PROMPT ?= What is water made of? Answer in one sentence.
 
@@ -19,6 +19,11 @@ browser: build/test/build.ninja                ## reports in Chromium, and every
 	@ninja -C build/test --quiet src/cli/lamina
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/report.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/mermaid.mjs
+
+tex: build/test/build.ninja                    ## reports as LaTeX, compiled by pdflatex and xelatex; PDFs in build/tex
+	@scripts/setup tex
+	@ninja -C build/test --quiet src/cli/lamina
+	@scripts/tex build/test/src/cli/lamina build/tex
 
 debug: build/debug/build.ninja                 ## build/debug: no optimisation, all symbols
 	@ninja -C build/debug

@@ -18,6 +18,8 @@ typedef enum lm_form {
     LM_FORM_JSON,
     LM_FORM_HTML,                    /* one file that needs no other; of reports only */
     LM_FORM_SVG,                     /* a drawing that stands alone; only of lm_diagram */
+    LM_FORM_PANDOC,                  /* Markdown as pandoc reads it; of reports only */
+    LM_FORM_TEX,                     /* a LaTeX document that stands alone; of reports only */
 } lm_form;
 
 typedef struct lm_explain_options {

@@ -28,7 +28,7 @@ lm_report_options lm_report_defaults(void);
  * afterwards, too. LM_USAGE for a form that there is not. */
 lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_options *o, lm_text *out, lm_error *e);
 
-/* The form that a file's name asks for: .txt .md .markdown .json .html .htm; false: none of them. */
+/* The form that a file's name asks for: .txt .md .markdown .json .html .htm .tex; false: none of them. */
 bool lm_report_form(const char *path, lm_form *out);
 
 #ifdef __cplusplus

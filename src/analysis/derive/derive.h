@@ -62,7 +62,8 @@ size_t lm_disagreements(const lm_derivation *d);
 
 /* One step over several lines: name = symbols = numbers = … = value unit, marked where it was counted. `indent` columns. */
 void lm_formula_text(lm_derivation *d, const lm_formula *s, unsigned indent, lm_text *out);
-void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_text *out);
+void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_text *out);        /* Markdown as GitHub reads it */
+void lm_formula_pandoc(lm_derivation *d, const lm_formula *s, lm_text *out);       /* and as pandoc does */
 
 /* The forms of a step, in order: symbols, numbers, each simplification, the value with its unit; a form that says what the one
  * before says is left out. */

@@ -196,7 +196,7 @@ static void write_latex_form(void *arg, const char *text, bool last)
     t->first = false;
 }
 
-void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_text *out)
+static void put_latex(lm_derivation *d, const lm_formula *s, const char *open, const char *close, lm_text *out)
 {
     latex_form t = { s, true, out };
 
@@ -206,9 +206,19 @@ void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_text *out)
     }
     lm_text_printf(out, "\n%s", s->title ? s->title : "");
     lm_formula_verdict(s, out);
-    lm_text_add_str(out, "\n\n```math\n\\begin{aligned}\n");
+    lm_text_printf(out, "\n\n%s\n\\begin{aligned}\n", open);
     lm_formula_forms(d, s, LM_LATEX, write_latex_form, &t);
-    lm_text_add_str(out, "\\end{aligned}\n```\n");
+    lm_text_printf(out, "\\end{aligned}\n%s\n", close);
+}
+
+void lm_formula_latex(lm_derivation *d, const lm_formula *s, lm_text *out)
+{
+    put_latex(d, s, "```math", "```", out);
+}
+
+void lm_formula_pandoc(lm_derivation *d, const lm_formula *s, lm_text *out)
+{
+    put_latex(d, s, "$$", "$$", out);
 }
 
 /* ---- glossary ---- */

@@ -255,6 +255,9 @@ lm_block *lm_document_next(lm_block *b, lm_document *d);
 /* What a caption says of the outputs that it is; NULL where the section around says it already. */
 const char *lm_doc_caption_output(const lm_block *b);
 
+/* The SVG of a figure, appended; false: nothing draws it. */
+bool lm_doc_draw(const lm_block *b, lm_text *out);
+
 /* Whether a fold, table or section is about what a reader looks up: writers list sections of level 1 and 2 as contents. */
 bool lm_doc_in_contents(const lm_block *b);
 
@@ -263,9 +266,10 @@ bool lm_doc_in_contents(const lm_block *b);
 typedef struct lm_document_manner { uint32_t columns; bool lines; } lm_document_manner;     /* of a terminal; 0: 80 */
 
 void lm_document_text(lm_document *d, const lm_document_manner *m, lm_text *out);
-void lm_document_markdown(lm_document *d, lm_text *out);
+void lm_document_markdown(lm_document *d, bool pandoc, lm_text *out);      /* for GitHub, or for pandoc */
 void lm_document_json(lm_document *d, lm_text *out);
 void lm_document_blocks_json(const lm_document *d, lm_text *out);         /* the list alone */
+void lm_document_tex(lm_document *d, lm_text *out);
 lm_status lm_document_html(lm_document *d, lm_text *out, lm_error *e);
 
 /* One table, as pages show it: two blanks, columns, no caption. */

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/draw/svg_graph.h"
 #include "analysis/facts/figure.h"
 #include "analysis/page/html.h"
 #include "analysis/page/mathml.h"
@@ -261,23 +260,6 @@ void lm_html_derivation(lm_html *h, lm_derivation *x)
 
 /* ---- figures ---- */
 
-/* False: nothing draws it. */
-static bool draw(lm_html *h, const lm_block *b)
-{
-    const lm_doc_figure *f    = &b->figure;
-    const char          *name = b->title ? b->title : f->diagram ? f->diagram : "";
-    lm_explain_options   o    = { .form = LM_FORM_SVG, .layer = f->layer, .pieces = f->pieces, .n_pieces = f->n_pieces };
-
-    if (f->graph) {
-        bool drawn = lm_svg_graph(f->graph, name, false, h->out);
-        h->out->failed |= !drawn;
-        return true;
-    }
-    if (f->draw)
-        return f->draw(f->subject, name, h->out);
-    return f->diagram && b->facts && lm_diagram_svg(b->facts, f->diagram, name, &o, h->out);
-}
-
 void lm_html_figure(lm_html *h, const lm_block *b)
 {
     lm_text_add_str(h->out, "<figure");
@@ -286,7 +268,7 @@ void lm_html_figure(lm_html *h, const lm_block *b)
     if (b->output)
         lm_html_attribute(h, "data-output", b->output);
     lm_text_add_str(h->out, ">\n<div class=\"scroll\" tabindex=\"0\">");
-    if (!draw(h, b))
+    if (!lm_doc_draw(b, h->out))
         lm_html_element(h, "pre", NULL, b->figure.text);
     lm_text_add_str(h->out, "</div>\n");
     if (b->title)

@@ -1,4 +1,5 @@
-/* document_markdown.c - a report as GitHub renders it: details, Mermaid, LaTeX (github.github.com/gfm).
+/* document_markdown.c - a report as GitHub renders it: details, Mermaid, LaTeX (github.github.com/gfm);
+ * or as pandoc reads it: attributes of headings, formulas between dollars, drawings in characters.
  *
  * Headings carry anchors of our own, so that links do not depend on how GitHub makes its ids. */
 #include <string.h>
@@ -235,11 +236,11 @@ static void put_caption(const lm_block *b, lm_text *out)
     lm_text_printf(out, "%s%s**\n\n", b->title && output ? " · " : "", output ? output : "");
 }
 
-static void put_derivation(lm_derivation *x, lm_text *out)
+static void put_derivation(lm_derivation *x, bool pandoc, lm_text *out)
 {
     lm_glossary_markdown(x, out);
     for (size_t i = 0; i < x->n_steps; i++)
-        lm_formula_latex(x, &x->steps[i], out);
+        (pandoc ? lm_formula_pandoc : lm_formula_latex)(x, &x->steps[i], out);
 }
 
 static void put_list(const lm_doc_item *x, lm_text *out)
@@ -251,21 +252,24 @@ static void put_list(const lm_doc_item *x, lm_text *out)
     }
 }
 
-static void put_formula(const lm_doc_formula *x, lm_text *out)
+static void put_formula(const lm_doc_formula *x, bool pandoc, lm_text *out)
 {
     if (x->name) {
         put_line(x->name, out);
         lm_text_add_str(out, ":\n\n");
     }
-    put_fenced(x->latex ? "math" : "text", x->latex ? x->latex : x->unicode, out);
+    if (x->latex && pandoc)
+        lm_text_printf(out, "$$\n%s\n$$\n", x->latex);
+    else
+        put_fenced(x->latex ? "math" : "text", x->latex ? x->latex : x->unicode, out);
 }
 
-static void put_leaf(const lm_block *b, lm_text *out)
+static void put_leaf(const lm_block *b, bool pandoc, lm_text *out)
 {
     switch (b->kind) {
     case LM_BLOCK_NOTE:
     case LM_BLOCK_WARNING:
-        lm_text_add_str(out, b->kind == LM_BLOCK_NOTE ? "> " : "> [!WARNING]\n> ");
+        lm_text_add_str(out, b->kind == LM_BLOCK_NOTE || pandoc ? "> " : "> [!WARNING]\n> ");
         put_line(b->text, out);
         lm_text_add_char(out, '\n');
         break;
@@ -277,14 +281,14 @@ static void put_leaf(const lm_block *b, lm_text *out)
         put_table(b->table, out);
         break;
     case LM_BLOCK_FORMULA:
-        put_formula(&b->formula, out);
+        put_formula(&b->formula, pandoc, out);
         break;
     case LM_BLOCK_DERIVATION:
-        put_derivation(b->derivation, out);
+        put_derivation(b->derivation, pandoc, out);
         break;
     case LM_BLOCK_FIGURE:
         put_caption(b, out);
-        if (b->figure.mermaid)
+        if (b->figure.mermaid && !pandoc)
             put_fenced("mermaid", b->figure.mermaid, out);
         else
             put_fenced("text", b->figure.text, out);
@@ -299,30 +303,49 @@ static void put_leaf(const lm_block *b, lm_text *out)
     }
 }
 
-static void put_heading(const lm_block *b, lm_text *out)
+static void put_heading(const lm_block *b, bool pandoc, lm_text *out)
 {
-    lm_text_printf(out, "<a id=\"%s\"></a>\n\n", b->id);
+    if (!pandoc)
+        lm_text_printf(out, "<a id=\"%s\"></a>\n\n", b->id);
     put_times('#', b->level + 1 < 6 ? b->level + 1 : 6, out);
     lm_text_printf(out, " %s ", b->number);
     put_inline(b->title, out);
-    lm_text_printf(out, "%s%s\n", b->output ? " · " : "", b->output ? b->output : "");
+    lm_text_printf(out, "%s%s", b->output ? " · " : "", b->output ? b->output : "");
+    if (pandoc)
+        lm_text_printf(out, " {#%s}", b->id);
+    lm_text_add_char(out, '\n');
 }
 
-static void put_blocks(const lm_block *within, lm_text *out)
+static void put_blocks(const lm_block *within, bool pandoc, lm_text *out);
+
+/* GitHub opens and closes it; pandoc has nothing of the kind. */
+static void put_fold(const lm_block *b, bool pandoc, lm_text *out)
+{
+    if (!pandoc) {
+        lm_text_printf(out, "<details id=\"%s\"><summary>", b->id);
+        put_html(b->title, out);
+        lm_text_add_str(out, "</summary>\n");
+        put_blocks(b, pandoc, out);
+        lm_text_add_str(out, "\n</details>\n");
+        return;
+    }
+    lm_text_printf(out, "[]{#%s}**", b->id);
+    put_inline(b->title, out);
+    lm_text_add_str(out, "**\n");
+    put_blocks(b, pandoc, out);
+}
+
+static void put_blocks(const lm_block *within, bool pandoc, lm_text *out)
 {
     for (const lm_block *b = within->first; b; b = b->next) {
         lm_text_add_char(out, '\n');
         if (b->kind == LM_BLOCK_SECTION) {
-            put_heading(b, out);
-            put_blocks(b, out);
+            put_heading(b, pandoc, out);
+            put_blocks(b, pandoc, out);
         } else if (b->kind == LM_BLOCK_FOLD) {
-            lm_text_printf(out, "<details id=\"%s\"><summary>", b->id);
-            put_html(b->title, out);
-            lm_text_add_str(out, "</summary>\n");
-            put_blocks(b, out);
-            lm_text_add_str(out, "\n</details>\n");
+            put_fold(b, pandoc, out);
         } else {
-            put_leaf(b, out);
+            put_leaf(b, pandoc, out);
         }
     }
 }
@@ -339,7 +362,7 @@ static void put_contents(lm_document *d, lm_text *out)
     }
 }
 
-void lm_document_markdown(lm_document *d, lm_text *out)
+void lm_document_markdown(lm_document *d, bool pandoc, lm_text *out)
 {
     lm_text_add_str(out, "# ");
     put_inline(d->root.title ? d->root.title : "", out);
@@ -350,5 +373,5 @@ void lm_document_markdown(lm_document *d, lm_text *out)
         lm_text_add_char(out, '\n');
     }
     put_contents(d, out);
-    put_blocks(&d->root, out);
+    put_blocks(&d->root, pandoc, out);
 }

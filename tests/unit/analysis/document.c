@@ -163,7 +163,7 @@ static void markdown_stays_text(void **state)
     (void)state;
     open_document(&d);
     say_hostile(&d);
-    lm_document_markdown(&d, &b);
+    lm_document_markdown(&d, false, &b);
     assert_false(b.failed || d.failed);
     assert_null(strstr(b.data, "<script>alert(1)</script> \\`"));
     assert_non_null(strstr(b.data, "\n\\# no heading\n"));
