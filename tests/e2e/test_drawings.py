@@ -57,8 +57,23 @@ def test_a_renderer_without_variables(lamina, tmp_path):
     assert len(drawn) >= 12 and "fff6e5" in drawn["layer"]                   # a rotation is drawn on its own colour
 
 
+def test_x_reaches_the_experts(lamina):
+    """Mixture of experts: the token goes to the router and to the experts, the router's weights to the sum; no expert hangs from the router."""
+    source = lamina("explain", "--diagram", "moe", "mixtral-8x7b", "--md").stdout
+    names = dict(re.findall(r'^ *(n\d+)[^"]*"(.*?)"', source.split(" --> ")[0], re.M))
+    edges = re.findall(r"^ *(n\d+) -->(?:\|.*?\|)? ?(n\d+)", source, re.M)
+    token, = [n for n, label in names.items() if label.startswith("token")]
+    choice, = [n for n, label in names.items() if "softmax" in label]
+    total, = [n for n, label in names.items() if "weighted sum" in label]
+    experts = [n for n, label in names.items() if "expert" in label]
+    assert len(experts) == 4 and all((token, e) in edges and (e, total) in edges and (choice, e) not in edges for e in experts)
+    assert (choice, total) in edges
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_drawings(lamina, model):
+    def info(model):
+        return lamina("inspect", model, "--query", "model.name").stdout.strip()
     names = [d["diagram"] for d in json.loads(lamina("explain", "--json").stdout)["diagrams"]]
     drawn = 0
     for name in names:
@@ -68,6 +83,11 @@ def test_drawings(lamina, model):
             continue
         root = ElementTree.fromstring(done.stdout)
         assert root.tag == SVG + "svg" and root.get("role") == "img" and root[0].tag == SVG + "title" and root[0].text
+        assert root[1].tag == SVG + "desc" and root[1].text
+        title, heading, shown = root[0].text, *[t.text for t in root.findall(SVG + "text")]
+        assert title == f"{heading}: {shown}" and heading == info(model)             # the model and what is shown of it, above the drawing
+        inner, = root.findall(SVG + "g")
+        assert inner.get("transform") == "translate(20 52)" and len(inner) > 2
         assert "nan" not in done.stdout and "inf" not in re.sub(r"[a-z]inf|inf[a-z]", "", done.stdout.split("</style>")[1])
         width, height = float(root.get("width")), float(root.get("height"))
         assert 60 < width < 3000 and 60 < height < 9000, (name, width, height)

@@ -115,6 +115,28 @@ def test_queries_by_the_names_of_config_json(lamina, model):
     assert done.returncode == 1 and "hint" not in done.stderr
 
 
+def test_formulas_of_latent_attention(lamina, tmp_path):
+    """A model without a latent of queries has no W_DQ; scores are divided by the root of a whole head, 64 + 32; every letter is there once."""
+    def ask(of, path):
+        return lamina("inspect", of, "--query", path).stdout.strip()
+    assert ask("deepseek-v2-lite", "formulas.query") == "Q = [W_Q h ; RoPE(W_QR h)]"
+    assert ask("deepseek-v2", "formulas.query") == "Q = [W_UQ c_Q ; RoPE(W_QR c_Q)], c_Q = Norm(W_DQ h)"
+    config = json.loads(ask("deepseek-v2-lite", "config"))
+    config.update(kv_lora_rank=256, qk_nope_head_dim=64, qk_rope_head_dim=32, rope_scaling=None)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    assert ask(path, "formulas.attention") == "softmax(Q K^T / sqrt(qk_dim)) V" and float(ask(path, "attention.scale_sqrt_of")) == 96
+    page = lamina("inspect", path, "--view", "formulas").stdout.split("\n\n")[1]
+    letters = [line.split() for line in page.splitlines()]
+    assert len({x[0] for x in letters}) == len(letters) and ["qk_dim", "96"] in [x[:2] for x in letters] and "head_dim" not in [x[0] for x in letters]
+    assert "sqrt(qk_dim)" in lamina("inspect", path, "--view", "cards").stdout
+    assert "bytes = L · (R + K_R) · bytes per value · tokens" in lamina("explain", "kv", path).stdout and "2 · L · G" not in lamina("explain", "kv", path).stdout
+    assert "c = Norm(W_down · x)" in lamina("explain", "mla", path).stdout
+    for preset, width in (("mixtral-8x7b", "14,336"), ("deepseek-v2-lite", "1,408")):
+        page = lamina("inspect", preset, "--view", "formulas").stdout
+        assert "3 x D x F_E" in page and ["F_E", width] in [line.split()[:2] for line in page.splitlines()]
+
+
 def test_tuning(lamina):
     """Llama 3.2 3B: adapters of rank 16 on all seven products are 24,313,856 parameters, as PEFT counts them."""
     t = json.loads(lamina("inspect", "llama-3.2-3b", "--query", "tuning").stdout)

@@ -51,7 +51,7 @@ bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_text *out)
         lm_svg_text(out, STEM + 18, y[i] + 19, LM_ANCHOR_START, "s", text ? text : "");
         lm_text_add_char(out, '\n');
     }
-    lm_svg_close(out);
+    lm_svg_close(out, false);
     lm_arena_free(&a);
     return true;
 }
@@ -138,6 +138,6 @@ bool lm_svg_trends(const lm_comparison *c, const char *name, lm_text *out)
     }
     for (uint32_t s = 0; s < LM_STRANDS; s++)
         put_strand(c, &k, s, out);
-    lm_svg_close(out);
+    lm_svg_close(out, false);
     return true;
 }

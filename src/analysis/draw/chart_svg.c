@@ -243,5 +243,5 @@ void lm_chart_svg(const lm_chart *c, const char *name, bool alone, lm_text *out)
     for (uint32_t k = 0; k < c->n_curves; k++)
         put_curve(&f, k);
     put_points(&f);
-    lm_svg_close(out);
+    lm_svg_close(out, alone);
 }

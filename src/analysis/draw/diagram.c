@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/error.h"
+
 static const struct {
     const char *name, *summary;
     lm_draw    *draw;
@@ -64,6 +66,8 @@ static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o
     d.alone   = d.svg;
     d.mermaid = !d.svg && d.o->form != LM_FORM_TEXT;
     d.name    = _(diagrams[i].summary);
+    if (d.alone && !(d.name = lm_arena_printf(&f->arena, "%s\n%s", f->s.name, d.name)))
+        return lm_fail_memory(e, "diagram", 0);
     diagrams[i].draw(&d);
     status = lm_facts_check(f, e);
     if (status == LM_OK && d.missing)

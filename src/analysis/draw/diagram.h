@@ -8,7 +8,7 @@
 typedef struct lm_drawing {
     lm_facts                 *f;
     const lm_explain_options *o;
-    const char               *name;      /* what a reader who cannot see it is told */
+    const char               *name;      /* what a reader who cannot see it is told; of one that stands alone two lines */
     bool                      mermaid, svg;
     bool                      alone;     /* SVG: a file of its own */
     lm_text                   *out;

@@ -82,7 +82,10 @@ static uint32_t add_rope(lm_walk *w, const lm_node *n)
 {
     const lm_rope_spec *s = &w->d->f->s.program->ropes[n->rope.table].spec;
 
-    return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_ROPE, _("RoPE\n%u heads, %u of %u dimensions, base %s%s%s"), n->rope.n_heads,
+    const char *format = P_(n->rope.n_heads, "RoPE\n%u head, %u of %u dimensions, base %s%s%s",
+                            "RoPE\n%u heads, %u of %u dimensions, base %s%s%s");
+
+    return lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_ROPE, format, n->rope.n_heads,
                         s->dim, n->rope.head_dim,
                         lm_grouped(w->d->f, (uint64_t)s->base), s->type == LM_ROPE_DEFAULT ? "" : ", ",
                         s->type == LM_ROPE_DEFAULT ? "" : lm_rope_type_name(s->type));
@@ -102,7 +105,8 @@ static uint32_t add_attention(lm_walk *w, const lm_node *n)
         lm_print(scale, sizeof scale, "· %.6g", (double)s->scale);
     snprintf(mask, sizeof mask, s->window ? _("the last %s keys") : _("keys 0 … i"), lm_grouped(w->d->f, s->window));
     uint32_t scores  = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SCORES,
-                                    _("scores q·kᵀ %s\n%u heads on %u key/value heads, causal: %s%s%s"), scale,
+                                    P_(n->attention.spec.n_kv_heads, "scores q·kᵀ %s\n%u heads on %u key/value head, causal: %s%s%s",
+                                       "scores q·kᵀ %s\n%u heads on %u key/value heads, causal: %s%s%s"), scale,
                                     s->n_heads, s->n_kv_heads, mask, s->alibi > 0 ? _(", less slope · distance (ALiBi)") : "",
                                     s->softcap > 0 ? _(", soft cap") : "");
     uint32_t softmax = lm_graph_add(w->g, LM_SHAPE_BOX, LM_MARK_SOFTMAX,

@@ -370,9 +370,10 @@ void lm_draw_moe(lm_drawing *d)
     }
     uint32_t sum = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, _("weighted sum"));
     for (uint32_t i = 0; i < n; i++) {
-        lm_graph_link(g, choice, drawn[i], i == 0 ? _("x, if chosen") : NULL);
-        lm_graph_link(g, drawn[i], sum, i == 0 ? _("· weight") : NULL);
+        lm_graph_link(g, x, drawn[i], i == 0 ? _("x, if chosen") : NULL);
+        lm_graph_link(g, drawn[i], sum, NULL);
     }
+    lm_graph_link(g, choice, sum, _("weights"));
     if (lm_facts_has(d->f, "mlp.shared_width")) {
         uint32_t every = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("what every token visits\n%s wide"),
                                       lm_grouped(d->f, lm_facts_count(d->f, "mlp.shared_width")));

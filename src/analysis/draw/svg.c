@@ -3,7 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <utf8proc.h>
+
+#include "base/language.h"
 
 /* ---- text ---- */
 
@@ -100,24 +103,53 @@ static void attribute(lm_text *out, const char *name, double x)
     lm_text_add_char(out, '"');
 }
 
+enum { MARGIN = 20, HEADING = 52 };          /* of a drawing that stands alone: around it; above it, the margin included */
+
+/* The model, and below it what is shown. */
+static void put_heading(lm_text *out, const char *name)
+{
+    size_t n = strcspn(name, "\n");
+
+    lm_text_printf(out, "<text class=\"b\" x=\"%d\" y=\"25\">", MARGIN);
+    lm_markup_text_n(out, name, n);
+    lm_text_printf(out, "</text><text class=\"s\" x=\"%d\" y=\"42\">", MARGIN);
+    lm_markup_text(out, name + n + (name[n] == '\n'));
+    lm_text_printf(out, "</text><g transform=\"translate(%d %d)\">", MARGIN, HEADING);
+}
+
 void lm_svg_open(lm_text *out, double w, double h, const char *name, bool alone)
 {
+    size_t lead = strcspn(name, "\n");
+
+    if (alone) {
+        w = fmax(w, fmax(lm_svg_width(name, LM_SVG_NAME, true) - lm_svg_width(name + lead, LM_SVG_NAME, true),
+                         lm_svg_width(name + lead + (name[lead] == '\n'), LM_SVG_SMALL, false))) + 2 * MARGIN;
+        h += HEADING + MARGIN;
+    }
     lm_text_add_str(out, "<svg class=\"lm\"");
     if (alone)
         lm_text_add_str(out, " xmlns=\"http://www.w3.org/2000/svg\"");
     attribute(out, "width", ceil(w));
     attribute(out, "height", ceil(h));
     lm_text_printf(out, " viewBox=\"0 0 %.0f %.0f\" role=\"img\"><title>", ceil(w), ceil(h));
-    lm_markup_text(out, name);
+    lm_markup_text_n(out, name, lead);
+    if (name[lead]) {
+        lm_text_add_str(out, ": ");
+        lm_markup_text(out, name + lead + 1);
+    }
     lm_text_add_str(out, "</title>");
-    if (alone)
-        lm_text_printf(out, "<style>%s</style><rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>", lm_svg_alone_css);
+    if (alone) {
+        lm_text_add_str(out, "<desc>");
+        lm_markup_text(out, _("Drawn by lamina from the program that runs."));
+        lm_text_printf(out, "</desc><style>%s</style><rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>", lm_svg_alone_css);
+        put_heading(out, name);
+    }
     lm_text_add_char(out, '\n');
 }
 
-void lm_svg_close(lm_text *out)
+void lm_svg_close(lm_text *out, bool alone)
 {
-    lm_text_add_str(out, "</svg>\n");
+    lm_text_add_str(out, alone ? "</g></svg>\n" : "</svg>\n");
 }
 
 void lm_svg_text(lm_text *out, double x, double y, lm_anchor anchor, const char *classes, const char *text)

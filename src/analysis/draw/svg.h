@@ -19,9 +19,10 @@ typedef enum lm_anchor { LM_ANCHOR_START, LM_ANCHOR_MIDDLE, LM_ANCHOR_END } lm_a
 
 enum { LM_SVG_TEXT = 12, LM_SVG_NAME = 13, LM_SVG_SMALL = 11 };      /* sizes that figure.css has classes for: t, b, s */
 
-/* `<svg …><title>…`: `name` is read aloud in place of the drawing. `alone`: a file of its own, with its style sheet. */
+/* `<svg …><title>…`: `name` is read aloud in place of the drawing. `alone`: a file of its own, with its style sheet, a margin and a
+ * heading: the lines of `name`, the model and what is shown of it. */
 void lm_svg_open(lm_text *out, double w, double h, const char *name, bool alone);
-void lm_svg_close(lm_text *out);
+void lm_svg_close(lm_text *out, bool alone);
 
 /* Text of a class; `y` is its baseline. Escaped. */
 void lm_svg_text(lm_text *out, double x, double y, lm_anchor anchor, const char *classes, const char *text);

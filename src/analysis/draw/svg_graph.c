@@ -323,7 +323,7 @@ bool lm_svg_graph(const lm_graph *g, const char *name, bool alone, lm_text *out)
         put_groups(&l, out);
         for (uint32_t i = 0; i <= g->n_groups; i++)
             put_level(&l, &l.levels[i], labels, out);
-        lm_svg_close(out);
+        lm_svg_close(out, alone);
     }
     lm_arena_free(&a);
     return !l.failed;

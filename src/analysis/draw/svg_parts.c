@@ -68,7 +68,7 @@ void lm_svg_heads(const lm_sharing *kinds, size_t n, const char *name, bool alon
         put_heads(&kinds[i], ROW_HEIGHT * (double)i, out);
     lm_svg_text(out, ROW_LEFT, ROW_HEIGHT * (double)n + 14, LM_ANCHOR_START, "s",
                 _("Above: query heads. Below: the heads of keys and values that they read, which is what the cache holds."));
-    lm_svg_close(out);
+    lm_svg_close(out, alone);
 }
 
 /* ---- the cache over tokens ---- */
@@ -119,5 +119,5 @@ void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const cha
         lm_svg_text(out, wide - 4, y + 17, LM_ANCHOR_END, "s num", lm_fig_bytes(text, bytes * (i + 1)));
         lm_text_add_char(out, '\n');
     }
-    lm_svg_close(out);
+    lm_svg_close(out, alone);
 }

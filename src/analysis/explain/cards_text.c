@@ -72,6 +72,18 @@ static const lm_form_words residual_latex = {
     .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
 };
 
+/* Of a latent that is cached in place of keys and values. */
+static void read_cache(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    if (!t.latent)
+        return;
+    lm_text_add_str(unicode, N_("bytes = L · (R + K_R) · bytes per value · tokens"));
+    lm_text_add_str(latex, "\\text{bytes} = L \\cdot (R + K_R) \\cdot b \\cdot S");
+}
+
 /* The sums of the first layer, each from the stream as it enters. */
 static void read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
@@ -119,6 +131,7 @@ static const lm_card cards[] = {
                 "pass."),
         .formulas = { { N_("bytes = 2 · L · G · K · bytes per value · tokens"),
                         "\\text{bytes} = 2 \\cdot L \\cdot G \\cdot K \\cdot b \\cdot S" } },
+        .read_off = read_cache,
         .derive = lm_derive_kv,
         .diagram = "cache",
         .why = { N_("Keys and values of a token never change once computed: attention is causal. Keeping them turns a quadratic "
@@ -178,8 +191,8 @@ static const lm_card cards[] = {
                 "one rotated key that all heads "
                 "share. When decoding, the matrices that would expand the latent are absorbed into queries and output: scores "
                 "are taken on the latent itself."),
-        .formulas = { { "c = W_down · x;   kᵢ = [W_k,i · c ; RoPE(W_r · x)];   vᵢ = W_v,i · c",
-                        "c = W^{DKV} x,\\quad k_i = \\left[W^{UK}_i c \\,;\\, \\text{RoPE}(W^{KR} x)\\right],\\quad v_i = "
+        .formulas = { { "c = Norm(W_down · x);   kᵢ = [W_k,i · c ; RoPE(W_r · x)];   vᵢ = W_v,i · c",
+                        "c = \\text{Norm}(W^{DKV} x),\\quad k_i = \\left[W^{UK}_i c \\,;\\, \\text{RoPE}(W^{KR} x)\\right],\\quad v_i = "
                         "W^{UV}_i c" },
                       { "qᵢ · (W_k,i · c) = (W_k,iᵀ · qᵢ) · c",
                         "q_i^{\\top} (W^{UK}_i c) = \\left((W^{UK}_i)^{\\top} q_i\\right)^{\\top} c" } },

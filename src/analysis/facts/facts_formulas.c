@@ -32,7 +32,7 @@ static void put_scores(const lm_traits *t, lm_text *out)
     if (s->softcap > 0)
         lm_text_printf(out, "%g tanh(", lm_decimal(s->softcap));
     if (usual)
-        lm_text_printf(out, "%s / sqrt(head_dim)", of);
+        lm_text_printf(out, t->latent ? "%s / sqrt(qk_dim)" : "%s / sqrt(head_dim)", of);
     else
         lm_text_printf(out, "%g %s", lm_decimal(s->scale), of);
     if (s->softcap > 0)
@@ -109,7 +109,10 @@ static void say_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *a
     lm_print(up, sizeof up, limit > 0 ? "(clamp(up(x)%s, -%g, %g) + 1)" : b_u ? "(up(x)%s)" : "up(x)%s", b_u ? " + b_u" : "", limit, limit);
     lm_say_textf(g, "mlp", LM_FROM_PROGRAM, "down(%s(%s) * %s)%s", act, gate, up, b_d ? " + b_d" : "");
     lm_say_textf(g, "mlp_inner", LM_FROM_PROGRAM, limit > 0 ? "%s(gate) * (up + 1)" : "%s(gate) * up", act);
-    lm_say_text(g, "mlp_parameters", "3 x H x I", LM_FROM_PROGRAM, "gate, up and down");
+    lm_say_text(g, "mlp_parameters", experts ? "3 x D x F_E" : "3 x D x F", LM_FROM_PROGRAM,
+                experts ? "gate, up and down of one expert" : "gate, up and down");
+    if (t->route && !experts)
+        lm_say_text(g, "expert_parameters", "3 x D x F_E", LM_FROM_PROGRAM, "gate, up and down of one routed expert");
 }
 
 static void say_mlp(lm_facts *f, lm_fact *g, const lm_traits *t)
@@ -123,7 +126,7 @@ static void say_mlp(lm_facts *f, lm_fact *g, const lm_traits *t)
     lm_say_textf(g, "mlp", LM_FROM_PROGRAM, "W2 %s(W1 x%s)%s", act, has_bias(f, LM_ROLE_UP) ? " + b1" : "",
                  has_bias(f, LM_ROLE_DOWN) ? " + b2" : "");
     lm_say_textf(g, "mlp_inner", LM_FROM_PROGRAM, "%s(up)", act);
-    lm_say_text(g, "mlp_parameters", "2 x H x I", LM_FROM_PROGRAM, "up and down");
+    lm_say_text(g, "mlp_parameters", "2 x D x F", LM_FROM_PROGRAM, "up and down");
 }
 
 static void say_norm(lm_facts *f, lm_fact *g, const lm_traits *t)
@@ -222,7 +225,7 @@ static void say_mixture(lm_facts *f, lm_fact *g, const lm_traits *t)
 
 static void say_latent_formulas(lm_facts *f, lm_fact *g)
 {
-    bool low = lm_facts_has(f, "attention.latent.q_rank");
+    bool low = lm_facts_count(f, "attention.latent.q_rank") > 0;
 
     lm_say_text(g, "latent", "c_KV = W_DKV h", LM_FROM_PROGRAM, "the compressing product");
     lm_say_text(g, "latent_norm", "c_KV <- Norm(c_KV)", LM_FROM_PROGRAM, "before keys and values are made of it");

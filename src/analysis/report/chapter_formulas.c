@@ -80,19 +80,41 @@ static void say_forward(lm_document *d)
 
 /* ---- every formula, and its letters ---- */
 
+struct letter { const char *letter, *path, *meaning; };
+
+/* What the model has none of (a latent of queries, a dense MLP) stands in no formula. */
+static void say_letter(lm_document *d, lm_doc_table *t, const struct letter *x)
+{
+    if (!lm_facts_has(d->facts, "%s", x->path) || !lm_facts_count(d->facts, "%s", x->path))
+        return;
+    lm_next_row(t);
+    lm_cell_code(t, x->letter);
+    lm_cell_fact(t, LM_EXACT, "%s", x->path);
+    lm_cell(t, _(x->meaning));
+}
+
 void lm_part_formulas(lm_document *d)
 {
-    static const struct { const char *letter, *path, *meaning; } letters[] = {
+    static const struct letter letters[] = {
         { "layers", "architecture.layers", N_("decoder layers") },
-        { "H", "architecture.hidden", N_("width of the residual stream") },
+        { "D", "architecture.hidden", N_("width of the residual stream") },
         { "V", "architecture.vocabulary", N_("tokens of the vocabulary") },
-        { "I", "mlp.intermediate", N_("width of the MLP") },
+        { "F", "mlp.intermediate", N_("width of the MLP") },
+        { "F_E", "mlp.expert_width", N_("width of an expert") },
         { "n_heads", "attention.heads", N_("query heads") },
         { "kv_heads", "attention.kv_heads", N_("heads of keys and values") },
         { "head_dim", "attention.head_dim", N_("dimensions of a query or key head") },
         { "value_dim", "attention.value_dim", N_("dimensions of a value head") },
-        { "kv_rank", "attention.latent.kv_rank", N_("dimensions of the latent") },
-        { "rope_dim", "attention.latent.rope_dim", N_("dimensions of the rotated key") },
+    };
+    /* Of latent attention: heads as they are before the latent is absorbed. */
+    static const struct letter latent[] = {
+        { "n_heads", "attention.latent.heads", N_("query heads") },
+        { "qk_dim", "attention.latent.qk_dim", N_("dimensions of a query or key head, nope_dim + rope_dim") },
+        { "nope_dim", "attention.latent.nope_dim", N_("dimensions of a query or key head that are not rotated") },
+        { "rope_dim", "attention.latent.rope_dim", N_("rotated dimensions of a head, one key for all heads") },
+        { "v_dim", "attention.latent.v_dim", N_("dimensions of a value head") },
+        { "kv_rank", "attention.latent.kv_rank", N_("width of the latent of keys and values") },
+        { "q_rank", "attention.latent.q_rank", N_("width of the latent of queries") },
     };
     const lm_fact *g = NULL;
     lm_traits      traits;
@@ -108,14 +130,11 @@ void lm_part_formulas(lm_document *d)
         lm_cell_code(t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : _(x->text));
     }
     t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
-        if (!lm_facts_has(d->facts, "%s", letters[i].path))
-            continue;
-        lm_next_row(t);
-        lm_cell_code(t, letters[i].letter);
-        lm_cell_fact(t, LM_EXACT, "%s", letters[i].path);
-        lm_cell(t, _(letters[i].meaning));
-    }
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
+        if (!traits.latent || strncmp(letters[i].path, "attention.", 10) != 0)
+            say_letter(d, t, &letters[i]);
+    for (size_t i = 0; traits.latent && i < sizeof latent / sizeof *latent; i++)
+        say_letter(d, t, &latent[i]);
 }
 
 void lm_chapter_formulas(lm_document *d)
