@@ -17,6 +17,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)            # under nohup too: what 
 
 SANITIZED = os.environ.get("LAMINA_SANITIZE", "none") != "none"
 
+explains = pytest.mark.skipif(not os.environ.get("LAMINA_EXPLAINS", "yes"), reason="a build without explanations")
+
 
 def some(things, first=0, step=4):
     """All of them; of a build with sanitizers, which runs five times longer, every fourth."""

@@ -2,7 +2,7 @@
 import json
 
 import pytest
-from conftest import SOURCE, run
+from conftest import SOURCE, explains, run
 
 GOLDEN = SOURCE / "tests/golden"
 
@@ -24,6 +24,7 @@ def test_both_forms_of_latent_attention(verify):
     assert "no effect" not in done.stderr
 
 
+@explains
 def test_the_cache_holds_latents(build):
     elements = {}
     for form in ("absorbed", "naive"):
@@ -67,6 +68,7 @@ def test_latents_made_at_random_are_the_same_in_both_containers(build, tmp_path)
     assert len(said) == 1 and len(said.pop()) > 12
 
 
+@explains
 def test_no_window_where_there_is_none(build):
     """Qwen2.5's config.json has a sliding_window that use_sliding_window switches off."""
     for model, flag, differs in (("qwen2.5-0.5b", "-1", False), ("llama-3.2-1b", "-1", False), ("llama-3.2-1b", "512", True),

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import run
+from conftest import explains, run
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,7 @@ def test_what_stays_below_the_best_known_is_no_limit(lamina, tmp_path):
     assert all(after[kind]["all"] == known[kind]["all"] for kind in ("int8", "f32", "memory"))
 
 
+@explains
 def test_figures_of_a_busy_moment_are_said_to_be(lamina, tmp_path):
     """Not forgotten because of their age while nothing better is known, but marked."""
     doctor(lamina, tmp_path)
