@@ -3,13 +3,18 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo test browser tex debug asan tsan coverage neon edge bench facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo serve test browser tex debug asan tsan coverage neon edge bench facts golden golden-report messages fmt lint install uninstall static clean help
 
+PORT   ?= 8080
 PROMPT ?= What is water made of? Answer in one sentence.
 
 demo: build/release/build.ninja                ## answer a prompt with a small real model
 	@ninja -C build/release --quiet src/cli/lamina
 	build/release/src/cli/lamina run --chat --temp 0 -n 128 -p "$(PROMPT)"
+
+serve: build/release/build.ninja               ## serve the demo model over HTTP at port 8080 (PORT=N: another)
+	@ninja -C build/release --quiet src/cli/lamina
+	build/release/src/cli/lamina serve --port $(PORT)
 
 test: build/test/build.ninja                   ## build with warnings as errors and run every suite
 	@scripts/test build/test
@@ -105,14 +110,14 @@ PREFIX ?= /usr/local
 # ---- build folders: one per purpose, configured once ----
 options_release  = -Doptimization=2 -Ddebug=false -Dtests=disabled
 options_bench    = -Doptimization=2 -Ddebug=false -Dtests=enabled
-options_static   = -Doptimization=2 -Ddebug=false -Dtests=disabled -Dprefer_static=true -Dc_link_args=-static
+options_static   = -Doptimization=2 -Ddebug=false -Dtests=disabled -Dserver=disabled -Dprefer_static=true -Dc_link_args=-static
 options_test     = --werror -Dtests=enabled
 options_debug    = --buildtype=debug
-options_edge     = --werror -Dtests=enabled -Dexplain=disabled
+options_edge     = --werror -Dtests=enabled -Dexplain=disabled -Dserver=disabled
 options_asan     = -Db_sanitize=address,undefined -Doptimization=1
 options_tsan     = -Db_sanitize=thread -Doptimization=1
 options_coverage = -Db_coverage=true -Doptimization=0
-options_neon     = --cross-file build/arm64/cross.ini -Doptimization=2 -Ddebug=false -Dtests=enabled
+options_neon     = --cross-file build/arm64/cross.ini -Dserver=disabled -Doptimization=2 -Ddebug=false -Dtests=enabled
 options_fuzz     = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 
 build/release/build.ninja: parts = demo

@@ -4,10 +4,11 @@
 
 #include "cli/command.h"
 
-/* E: those that a build may leave out (meson.build: explain). */
-#define LM_COMMAND_LIST(X, E) \
+/* E, S: those that a build may leave out (meson.build: explain, server). */
+#define LM_COMMAND_LIST(X, E, S) \
     X(run)         \
     X(chat)        \
+    S(serve)       \
     X(inspect)     \
     E(explain)     \
     E(estimate)    \
@@ -37,8 +38,16 @@
 #define LM_LEFT_OUT(name)
 #endif
 
+#ifdef LM_WITHOUT_SERVER
+#define LM_SERVES(name)
+#define LM_UNSERVED(name) #name,
+#else
+#define LM_SERVES(name) &lm_command_##name,
+#define LM_UNSERVED(name)
+#endif
+
 #define X(name) extern const lm_command lm_command_##name;
-LM_COMMAND_LIST(X, X)
+LM_COMMAND_LIST(X, X, X)
 #undef X
 
 #endif

@@ -1,0 +1,290 @@
+/* lamina serve - an HTTP server with the APIs of OpenAI and llama.cpp. commands.md, "serve". */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/prompt.h"
+#include "server/serve.h"
+
+typedef struct serve_options {
+    lm_model_flags    model;
+    lm_run_flags      run;
+    lm_sampling_flags sampling;
+    lm_flag_list      hosts, keys, origins;
+    const char       *key_file, *alias, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store;
+    int32_t           port, predict;
+    uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
+    double            drain, itl_target;
+    bool              openapi, insecure, metrics, slots, no_slots, embeddings, no_prefixes;
+} serve_options;
+
+#define O(field) offsetof(serve_options, field)
+
+static const lm_flag serve_flag_table[] = {
+    { "--host", NULL, LM_FLAG_LIST, O(hosts), "ADDRESS", "address to listen at, or unix:PATH; may be repeated (127.0.0.1)", 0, 0, NULL },
+    { "--port", NULL, LM_FLAG_INT, O(port), "N", "port; 0: any free one (8080)", 0, 65535, NULL },
+    { "--api-key", NULL, LM_FLAG_LIST, O(keys), "KEY", "API key that clients must send; may be repeated", 0, 0, NULL },
+    { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE", "file with one API key per line", 0, 0, NULL },
+    { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL, "allow other machines to connect without an API key", 0, 0, NULL },
+    { "--cors-origins", NULL, LM_FLAG_LIST, O(origins), "ORIGIN", "web origin allowed to use the server; *: any; may be repeated", 0, 0,
+      NULL },
+    { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
+    { "--ssl-cert-file", NULL, LM_FLAG_TEXT, O(tls_cert), "FILE", "certificate (PEM) for HTTPS", 0, 0, NULL },
+    { "--alias", "-a", LM_FLAG_TEXT, O(alias), "NAME", "model name shown to clients (default: the file's name)", 0, 0, NULL },
+    { "--parallel", "-np", LM_FLAG_COUNT, O(parallel), "N", "texts generated at the same time (16)", 1, 1024, NULL },
+    { "--cache-tokens", NULL, LM_FLAG_COUNT, O(cache_tokens), "N", "KV cache size in tokens,"
+      " shared by all texts (default: four contexts)", 1, 0, NULL },
+    { "--predict", "-n --n-predict", LM_FLAG_INT, O(predict), "N", "tokens to generate when a request sets no limit; -1: no limit (-1)",
+      -1, INT32_MAX, NULL },
+    { "--itl-target", NULL, LM_FLAG_DOUBLE, O(itl_target), "SECONDS",
+      "target time between two tokens of a text while prompts are read (default: twice a step)", 1e-4, 100, NULL },
+    { "--no-cache-prompt", NULL, LM_FLAG_SWITCH, O(no_prefixes), NULL, "do not keep prefixes of prompts", 0, 0, NULL },
+    { "--prefix-store", NULL, LM_FLAG_TEXT, O(prefix_store), "DIR", "folder that keeps prefixes across restarts", 0, 0, NULL },
+    { "--slot-save-path", NULL, LM_FLAG_TEXT, O(slot_folder), "DIR", "folder for POST /slots/N?action=save|restore", 0, 0, NULL },
+    { "--slots", NULL, LM_FLAG_SWITCH, O(slots), NULL, "GET /slots (on by default)", 0, 0, NULL },
+    { "--no-slots", NULL, LM_FLAG_SWITCH, O(no_slots), NULL, "no GET /slots", 0, 0, NULL },
+    { "--metrics", NULL, LM_FLAG_SWITCH, O(metrics), NULL, "GET /metrics, for Prometheus", 0, 0, NULL },
+    { "--embeddings", "--embedding", LM_FLAG_SWITCH, O(embeddings), NULL, "POST /v1/embeddings", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(template_name), "NAME", "one of the model's chat templates (default: default)", 0, 0, NULL },
+    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(template_file), "FILE", "chat template to use instead of the model's", 0, 0, NULL },
+    { "--max-connections", NULL, LM_FLAG_COUNT, O(connections), "N", "connections at the same time (1024)", 1, 65536, NULL },
+    { "--max-per-address", NULL, LM_FLAG_COUNT, O(per_address), "N", "connections of one address; 0: no limit (0)", 0, 65536, NULL },
+    { "--max-queue", NULL, LM_FLAG_COUNT, O(queue), "N", "requests that may wait (512)", 1, 65536, NULL },
+    { "--max-body", NULL, LM_FLAG_COUNT, O(body_limit), "BYTES", "largest body of a request (8388608)", 1024, 1e9, NULL },
+    { "--threads-http", NULL, LM_FLAG_COUNT, O(workers), "N", "threads that read requests (2)", 1, 64, NULL },
+    { "--openapi", NULL, LM_FLAG_SWITCH, O(openapi), NULL, "print the OpenAPI description of the server and exit", 0, 0, NULL },
+    { "--drain-timeout", NULL, LM_FLAG_DOUBLE, O(drain), "SECONDS", "time for running requests to end after SIGTERM (30)", 0, 86400, NULL },
+    { 0 },
+};
+
+static const lm_flag_group serve_groups[] = {
+    { "server", serve_flag_table, 0 },
+    { "model", lm_model_flag_table, O(model) },
+    { "engine", lm_run_flag_table, O(run) },
+    { "sampling defaults", lm_sampling_flag_table, O(sampling) },
+    { 0 },
+};
+
+static void serve_defaults(void *options)
+{
+    serve_options *o = options;
+
+    lm_run_defaults(&o->run);
+    lm_sampling_defaults(&o->sampling);
+    o->port = 8080;
+    o->predict = -1;
+    o->parallel = 16;
+    o->drain = 30;
+}
+
+/* ---- files ---- */
+
+static lm_status read_pem(lm_cli *cli, const char *path, const char **out, lm_error *e)
+{
+    lm_text text = { 0 };
+    lm_status status = lm_read_file(path, &text, e);
+
+    if (status == LM_OK && !(*out = lm_store_strndup(&cli->store, text.data ? text.data : "", text.size)))
+        status = lm_fail_memory(e, "a file", text.size);
+    lm_text_free(&text);
+    return status;
+}
+
+static lm_status add_key(lm_cli *cli, lm_flag_list *keys, const char *from, size_t n, lm_error *e)
+{
+    const char **more = lm_store_new(&cli->store, keys->n + 2, const char *);
+    char *key = lm_store_strndup(&cli->store, from, n);
+
+    if (!more || !key)
+        return lm_fail_memory(e, "API keys", keys->n);
+    if (keys->n)
+        memcpy(more, keys->items, keys->n * sizeof *more);
+    more[keys->n++] = key;
+    keys->items = more;
+    return LM_OK;
+}
+
+/* A key a line; empty lines and those that begin with # are none. */
+static lm_status read_keys(lm_cli *cli, const char *path, lm_flag_list *keys, lm_error *e)
+{
+    lm_text text = { 0 };
+    lm_status status = lm_read_file(path, &text, e);
+    size_t before = keys->n;
+
+    for (const char *at = text.data; status == LM_OK && at && *at; at += strcspn(at, "\n"), at += *at == '\n') {
+        size_t n = strcspn(at, "\r\n");
+        if (n && *at != '#')
+            status = add_key(cli, keys, at, n, e);
+    }
+    lm_text_free(&text);
+    if (status == LM_OK && keys->n == before)
+        status = lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s holds no key", path);
+    return status;
+}
+
+/* ---- options ---- */
+
+static lm_status front_options(lm_cli *cli, serve_options *o, lm_http_options *h, lm_error *e)
+{
+    static const char *const here[] = { "127.0.0.1", NULL };
+
+    *h = (lm_http_options){ .hosts = o->hosts.n ? o->hosts.items : here, .port = (uint16_t)o->port, .connections = o->connections,
+                            .per_address = o->per_address, .workers = o->workers, .queue = o->queue, .body_limit = o->body_limit };
+    if (!o->tls_key != !o->tls_cert)
+        return lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET, "HTTPS needs both --ssl-key-file and --ssl-cert-file");
+    if (o->tls_key) {
+        LM_TRY(read_pem(cli, o->tls_key, &h->tls_key, e));
+        LM_TRY(read_pem(cli, o->tls_cert, &h->tls_cert, e));
+    }
+    return o->key_file ? read_keys(cli, o->key_file, &o->keys, e) : LM_OK;
+}
+
+/* The engine's sizes follow from the model, which is only described for that. */
+static lm_status engine_options(serve_options *o, const char *path, lm_service_options *s, lm_error *e)
+{
+    lm_model_options look = o->model.o;
+    lm_model *m;
+
+    look.structure_only = true;
+    LM_TRY(lm_model_open(path, &look, &m, e));
+    lm_status status = lm_engine_flags(&o->run, m, 0, &s->engine, e);
+    lm_model_info info;
+    lm_model_describe(m, &info);
+    lm_model_close(m);
+    uint64_t context = s->engine.context ? s->engine.context : info.context_length;
+    s->engine.sequences = o->parallel;
+    s->engine.logit_rows = o->parallel * 2;
+    s->engine.kv_positions = o->cache_tokens ? o->cache_tokens : context * (o->parallel < 4 ? o->parallel : 4);
+    s->engine.hidden = o->embeddings;
+    return status;
+}
+
+static lm_status service_options(lm_cli *cli, serve_options *o, const char *path, lm_service_options *s, lm_error *e)
+{
+    *s = (lm_service_options){ .path = path, .name = o->alias, .model = o->model.o, .sampling = o->sampling.o, .predict = o->predict,
+                               .template_name = o->template_name, .metrics = o->metrics, .no_slots = o->no_slots,
+                               .embeddings = o->embeddings, .slot_folder = o->slot_folder, .keys = o->keys.items,
+        .origins = o->origins.items,
+                               .schedule = { .queue = o->queue, .itl_target = o->itl_target, .no_prefixes = o->no_prefixes,
+                                             .prefix_store = o->prefix_store } };
+    if (o->slots && o->no_slots)
+        return lm_fail(e, LM_USAGE, "--slots", LM_NO_OFFSET, "cannot be combined with --no-slots");
+    if (o->sampling.bias.n || o->sampling.breakers.n || o->sampling.ignore_eos)
+        return lm_fail(e, LM_USAGE,
+                       o->sampling.bias.n       ? "--logit-bias"
+                       : o->sampling.breakers.n ? "--dry-sequence-breaker"
+                                                : "--ignore-eos",
+                       LM_NO_OFFSET, "not a default of the server: requests set it");
+    s->model.sliding_window = o->model.window;
+    if (o->template_file)
+        LM_TRY(read_pem(cli, o->template_file, &s->template_source, e));
+    return engine_options(o, path, s, e);
+}
+
+/* ---- serving ---- */
+
+/* Waits for a signal that ends the server. Blocked before threads were made, so nobody else gets it. */
+static int wait_for_end(const sigset_t *ends)
+{
+    int number = 0;
+
+    while (sigwait(ends, &number))
+        continue;
+    return number;
+}
+
+/* While texts that run come to their end, a second signal ends it at once. */
+static void *drain(void *server)
+{
+    lm_server_drain(server, -1);
+    return NULL;
+}
+
+static lm_status serve_until_signal(lm_server *s, double seconds, const sigset_t *ends, lm_error *e)
+{
+    struct timespec wait = { .tv_sec = 0, .tv_nsec = 50000000 };
+    struct timespec began, now;
+    pthread_t thread;
+
+    wait_for_end(ends);
+    lm_note("ending: no more requests; those that run have %g seconds, a second signal ends them now", seconds);
+    if (pthread_create(&thread, NULL, drain, s))
+        return lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (;;) {
+        if (pthread_tryjoin_np(thread, NULL) == 0)
+            return LM_OK;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (sigtimedwait(ends, NULL, &wait) > 0 || (double)(now.tv_sec - began.tv_sec) >= seconds)
+            break;
+    }
+    lm_note("ended before all requests were answered");
+    lm_server_drain(s, 0);
+    pthread_join(thread, NULL);
+    return LM_OK;
+}
+
+static lm_status describe(lm_error *e)
+{
+    lm_text text = { 0 };
+    lm_status status = lm_server_describe(&text, e);
+
+    if (status == LM_OK)
+        status = lm_out_text(text.data, text.size, e);
+    lm_text_free(&text);
+    return status;
+}
+
+static lm_status serve(lm_cli *cli, void *options, lm_error *e)
+{
+    serve_options *o = options;
+    lm_server_options all;
+    lm_server *s = NULL;
+    const char *path = NULL;
+    sigset_t ends;
+
+    if (o->openapi)
+        return describe(e);
+    LM_TRY(lm_find_model(cli, &o->model, cli->args[0], &path, e));
+    LM_TRY(front_options(cli, o, &all.http, e));
+    LM_TRY(service_options(cli, o, path, &all.service, e));
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_DUMPABLE, 0);               /* keys and texts stay out of core files */
+    LM_TRY(lm_server_start(&all, o->insecure, &s, e));
+    for (size_t i = 0; lm_server_url(s, i); i++)
+        lm_tell("listening on %s", lm_server_url(s, i));
+    lm_status status = lm_server_load(s, e);
+    if (status == LM_OK) {
+        lm_note("ready: %s", path);
+        status = serve_until_signal(s, o->drain, &ends, e);
+    }
+    lm_server_free(s);
+    return status;
+}
+
+const lm_command lm_command_serve = {
+    .name = "serve",
+    .usage = "[MODEL] [--host ADDRESS] [--port N] [--api-key KEY] [--parallel N] [-c N]",
+    .summary = "serve a model over HTTP",
+    .about = "  Speaks the APIs of OpenAI (/v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models) and llama.cpp\n"
+             "  (/completion, /tokenize, /slots ...); /openapi.json describes them. -c is the context of each text.\n"
+             "  SIGTERM and Ctrl-C let running requests end; a second one ends them.\n",
+    .groups = serve_groups,
+    .max_args = 1,
+    .options_size = sizeof(serve_options),
+    .defaults = serve_defaults,
+    .run = serve,
+};

@@ -1,0 +1,39 @@
+/* asked.h - what requests of several dialects say of a text in the same words: how to choose tokens, when to stop, what to tell. */
+#ifndef LM_SERVER_ASKED_H
+#define LM_SERVER_ASKED_H
+
+#include "server/turn.h"
+
+typedef struct lm_asked {
+    lm_sampler_options sampling;     /* as clients write them */
+    int64_t   seed;                  /* -1: drawn */
+    json_t   *stop, *logit_bias;
+    int64_t   max_tokens;            /* <= 0 with none given: the server's default */
+    bool      stream, ignore_eos, no_cache, timings;
+    int32_t   slot;                  /* id_slot; -1: any */
+    uint32_t  n;
+} lm_asked;
+
+/* The defaults of the server. */
+void lm_asked_defaults(const lm_service *s, lm_asked *a);
+
+extern const lm_field lm_asked_fields[];         /* values: lm_asked */
+
+/* What lm_asked_options points to. */
+typedef struct lm_asked_parts { const char **stops; lm_logit_bias *bias; } lm_asked_parts;
+
+/* Into the options of a turn. What they point to is in `parts`, freed by lm_asked_free, and in the body. */
+lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e);
+void      lm_asked_free(lm_asked_parts *parts);
+
+/* A prompt as OpenAI and llama.cpp have it: text, ids, or an array of those; tokens of each. `most`: texts. Freed by lm_prompts_free,
+ * also on
+ * failure. */
+typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
+lm_status lm_prompts_read(const lm_service *s, const json_t *value, size_t most, lm_prompts *out, lm_error *e);
+void      lm_prompts_free(lm_prompts *p);
+
+/* A conversation through the template, its roles and parts as templates know them; `kwargs` (may be NULL): further variables. */
+lm_status lm_chat_prompt(const lm_service *s, json_t *messages, json_t *kwargs, bool begin, lm_tokens *ids, lm_text *rendered, lm_error *e);
+
+#endif

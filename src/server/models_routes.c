@@ -1,0 +1,157 @@
+/* GET /v1/models, POST /v1/embeddings, GET /health. */
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/asked.h"
+#include "server/routes.h"
+
+/* ---- models ---- */
+
+static json_t *model_json(const lm_service *s)
+{
+    const lm_model_info *i = &s->info;
+
+    return json_pack("{s:s, s:s, s:I, s:s, s:{s:I, s:I, s:I, s:I, s:I}}", "id", s->name, "object", "model", "created",
+                     (json_int_t)s->began, "owned_by", "lamina", "meta", "n_vocab", (json_int_t)i->n_vocab, "n_ctx_train",
+                     (json_int_t)i->context_length, "n_embd", (json_int_t)i->hidden, "n_params", (json_int_t)i->parameters,
+                     "size", (json_int_t)i->weight_bytes);
+}
+
+static lm_status answer_models(lm_call *c, lm_error *e)
+{
+    return lm_answer_json(c, json_pack("{s:s, s:[o]}", "object", "list", "data", model_json(c->service)), e);
+}
+
+static lm_status answer_model(lm_call *c, lm_error *e)
+{
+    if (strcmp(c->id, c->service->name))
+        return lm_fault(c, e, 404, "model", "no model \"%.60s\": this server has %.100s", c->id, c->service->name);
+    return lm_answer_json(c, model_json(c->service), e);
+}
+
+const lm_route lm_route_models = { "GET", "/v1/models", "/models", LM_ROUTE_QUICK, LM_DIALECT_OPENAI, "the models that answer", NULL, 0,
+        NULL,
+                                   answer_models };
+const lm_route lm_route_model = { "GET", "/v1/models/{id}", NULL, LM_ROUTE_QUICK, LM_DIALECT_OPENAI, "one model", NULL, 0, NULL,
+        answer_model };
+
+/* ---- health ---- */
+
+static lm_status answer_health(lm_call *c, lm_error *e)
+{
+    switch (atomic_load(&c->service->state)) {
+    case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
+    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, "the server is shutting down");
+    case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded");
+    case LM_SERVICE_READY:    break;
+    }
+    return lm_answer_json(c, json_pack("{s:s}", "status", "ok"), e);
+}
+
+const lm_route lm_route_health = { "GET", "/health", "/v1/health", LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_NATIVE,
+                                   "whether the server answers", NULL, 0, NULL, answer_health };
+
+/* ---- embeddings ---- */
+
+enum { MAX_TEXTS = 256 };
+
+typedef struct embedding_values { const char *model; json_t *input; int format, pooling; uint32_t dimensions; } embedding_values;
+
+#define V(field) offsetof(embedding_values, field)
+
+static const char *const format_words[] = { "float", "base64", NULL };
+static const char *const pooling_words[] = { "last", "mean", NULL };     /* by lm_pooling */
+
+static const lm_field embedding_fields[] = {
+    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string, array of token ids, or array of those" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },
+    { "encoding_format", LM_FIELD_WORD, V(format), 0, 0, format_words, false, "float: numbers; base64: little-endian float32" },
+    { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
+    { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },
+    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field_group embedding_groups[] = { { embedding_fields, 0 }, { 0 } };
+
+typedef struct embedding { const lm_tokens *ids; lm_pooling pooling; float *out; } embedding;
+
+static lm_status embed(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
+{
+    const embedding *m = arg;
+    lm_embed_options o = { .pooling = m->pooling, .sequence = slot };
+
+    return lm_embed(g, m->ids->ids, m->ids->n, &o, m->out, e);
+}
+
+static void normalize(float *x, uint32_t n)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    for (uint32_t i = 0; sum > 0 && i < n; i++)
+        x[i] = (float)((double)x[i] / __builtin_sqrt(sum));
+}
+
+static json_t *vector_json(const float *x, uint32_t n, bool base64)
+{
+    json_t *list;
+
+    if (base64) {
+        size_t size = sodium_base64_encoded_len(n * sizeof *x, sodium_base64_VARIANT_ORIGINAL);
+        char *text = malloc(size);
+        list = text ? json_string(sodium_bin2base64(text, size, (const unsigned char *)x, n * sizeof *x,
+                                                    sodium_base64_VARIANT_ORIGINAL))
+                    : NULL;
+        free(text);
+        return list;
+    }
+    list = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_real((double)x[i]));
+    return list;
+}
+
+static lm_status answer_embeddings(lm_call *c, lm_error *e)
+{
+    embedding_values *v = c->values;
+    const lm_service *s = c->service;
+    uint32_t width = lm_engine_hidden_width(s->engine), dimensions = v->dimensions ? v->dimensions : width;
+    lm_prompts texts = { 0 };
+    json_t *data;
+    float *vector;
+    uint64_t tokens = 0;
+    lm_status status;
+
+    if (!width)
+        return lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
+    if (dimensions > width)
+        return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", dimensions, width);
+    data = json_array();
+    vector = calloc(width, sizeof *vector);
+    status = vector && data ? lm_prompts_read(s, v->input, MAX_TEXTS, &texts, e) : lm_fail_memory(e, "a vector", width * sizeof *vector);
+    for (size_t i = 0; status == LM_OK && i < texts.n; i++) {
+        embedding m = { texts.items + i, (lm_pooling)v->pooling, vector };
+
+        status = lm_schedule_call(s->schedule, embed, &m, e);
+        if (dimensions < width)
+            normalize(vector, dimensions);
+        tokens += texts.items[i].n;
+        json_array_append_new(data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding",
+                                              vector_json(vector, dimensions, v->format == 1)));
+    }
+    free(vector);
+    lm_prompts_free(&texts);
+    if (status != LM_OK) {
+        json_decref(data);
+        return status;
+    }
+    return lm_answer_json(c,
+                          json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", s->name, "usage",
+                                    "prompt_tokens", (json_int_t)tokens, "total_tokens", (json_int_t)tokens),
+                          e);
+}
+
+const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "vectors of texts", embedding_groups,
+                                       sizeof(embedding_values), NULL, answer_embeddings };

@@ -1,0 +1,348 @@
+/* POST /v1/chat/completions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/asked.h"
+#include "server/routes.h"
+
+typedef struct chat_values {
+    lm_asked    asked;
+    const char *model;
+    json_t     *messages, *stream_options, *kwargs, *response_format;
+    int64_t     max_tokens, max_completion_tokens, n_predict;
+    bool        logprobs, generation_prompt;
+    uint32_t    top_logprobs, n;
+    bool        cache_prompt;
+} chat_values;
+
+#define V(field) offsetof(chat_values, field)
+
+static const char *const automatic[] = { "auto", NULL }, *const none_only[] = { "none", NULL };
+
+static const lm_field chat_fields[] = {
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },
+    { "max_completion_tokens", LM_FIELD_I64, V(max_completion_tokens), -1, 1e9, NULL, false,
+      "most tokens to write; -1: as many as the context holds" },
+    { "max_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "older name of max_completion_tokens" },
+    { "n_predict", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "llama.cpp's name of max_completion_tokens" },
+    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "answers to write" },
+    { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },
+    { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "most probable tokens told with each; needs logprobs" },
+    { "stream_options", LM_FIELD_OBJECT, V(stream_options), 0, 0, NULL, false, "include_usage: a last event with usage" },
+    { "chat_template_kwargs", LM_FIELD_OBJECT, V(kwargs), 0, 0, NULL, false, "further variables of the chat template" },
+    { "add_generation_prompt", LM_FIELD_BOOL, V(generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
+    { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
+    { "response_format", LM_FIELD_OBJECT, V(response_format), 0, 0, NULL, false, "only {\"type\": \"text\"}" },
+    { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
+    { "functions", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
+    { "tool_choice", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "tool calls" },
+    { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "tool calls" },
+    { "grammar", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
+    { "json_schema", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
+    { "modalities", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
+    { "audio", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
+    { "prediction", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "parallel_tool_calls", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "reasoning_format", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "reasoning is part of the content" },
+    { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
+    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "store", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "safety_identifier", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "prompt_cache_key", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "verbosity", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_asked_fields, V(asked) }, { 0 } };
+
+static void chat_defaults(const lm_service *s, void *values)
+{
+    chat_values *v = values;
+
+    lm_asked_defaults(s, &v->asked);
+    v->max_tokens = v->max_completion_tokens = v->n_predict = 0;
+    v->n = 1;
+    v->generation_prompt = v->cache_prompt = true;
+}
+
+/* ---- log-probabilities ---- */
+
+static json_t *bytes_of(const lm_text *t)
+{
+    json_t *bytes = json_array();
+
+    for (size_t i = 0; i < t->size; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)t->data[i]));
+    return bytes;
+}
+
+static json_t *token_json(const lm_service *s, lm_token id, double logprob)
+{
+    lm_text text = { 0 };
+    json_t *o;
+
+    lm_token_bytes(s->tokenizer, id, &text);
+    o = json_pack("{s:i, s:o, s:f, s:o}", "id", id, "token", json_stringn(text.data ? text.data : "", text.size), "logprob",
+                  logprob, "bytes", bytes_of(&text));
+    lm_text_free(&text);
+    return o;
+}
+
+/* And forget them: they have been told. */
+static json_t *take_logprobs(const lm_service *s, lm_choice *c)
+{
+    json_t *content = json_array(), *token, *one;
+    size_t i, j;
+
+    if (!c->tokens) {
+        json_decref(content);
+        return json_null();
+    }
+    json_array_foreach(c->tokens, i, token) {
+        json_t *o = token_json(s, (lm_token)json_integer_value(json_object_get(token, "id")),
+                               json_number_value(json_object_get(token, "logprob")));
+        json_t *top = json_array();
+
+        json_array_foreach(json_object_get(token, "top"), j, one)
+            json_array_append_new(top, token_json(s, (lm_token)json_integer_value(json_object_get(one, "id")),
+                                                  json_number_value(json_object_get(one, "logprob"))));
+        json_object_set_new(o, "top_logprobs", top);
+        json_array_append_new(content, o);
+    }
+    json_array_clear(c->tokens);
+    return json_pack("{s:o}", "content", content);
+}
+
+/* ---- the answer ---- */
+
+typedef struct chat_own { bool usage; } chat_own;
+
+static json_t *usage_json(const lm_turn *t)
+{
+    uint64_t prompt = 0, cached = 0, written = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        prompt += i ? 0 : t->choices[i].usage.n_prompt;
+        cached += i ? 0 : t->choices[i].usage.n_cached;
+        written += t->choices[i].usage.n_tokens;
+    }
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
+                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens",
+                     (json_int_t)cached);
+}
+
+/* The system's fingerprint begins with a b, as llama-server's: its clients look. */
+static json_t *document(const lm_turn *t, const char *object, json_t *choices)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", object, "created", (json_int_t)t->created, "model",
+                     t->service->name, "system_fingerprint", "b-", lm_schedule_fingerprint(t->service->schedule), "choices", choices);
+}
+
+static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *logprobs, const char *reason)
+{
+    const chat_own *own = t->own;
+    json_t *o = document(t, "chat.completion.chunk",
+                         json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs", logprobs,
+                                   "finish_reason", reason));
+
+    if (own->usage)
+        json_object_set_new(o, "usage", json_null());
+    lm_turn_send(t, NULL, o);
+}
+
+static void chat_begin(lm_turn *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        send_chunk(t, t->choices + i, json_pack("{s:s, s:n}", "role", "assistant", "content"), json_null(), NULL);
+}
+
+static void chat_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    send_chunk(t, c, json_pack("{s:s%}", "content", text, n), take_logprobs(t->service, c), NULL);
+}
+
+static void chat_end(lm_turn *t, lm_choice *c)
+{
+    send_chunk(t, c, json_object(), json_null(), lm_turn_reason(c));
+}
+
+static void finish_stream(lm_turn *t)
+{
+    const chat_own *own = t->own;
+    json_t *o;
+
+    if (own->usage) {
+        o = document(t, "chat.completion.chunk", json_array());
+        json_object_set_new(o, "usage", usage_json(t));
+        json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+        if (t->warnings)
+            json_object_set(o, "warnings", t->warnings);
+        lm_turn_send(t, NULL, o);
+    }
+    lm_text_add_str(t->out, "data: [DONE]\n\n");
+}
+
+static void chat_finish(lm_turn *t)
+{
+    json_t *choices, *o;
+    char *text;
+
+    if (t->stream) {
+        finish_stream(t);
+        return;
+    }
+    choices = json_array();
+    for (size_t i = 0; i < t->n; i++) {
+        lm_choice *c = t->choices + i;
+        json_array_append_new(choices,
+                              json_pack("{s:i, s:{s:s, s:s%, s:n}, s:o, s:s}", "index", (int)c->index, "message", "role",
+                                        "assistant", "content", c->text.data ? c->text.data : "", c->text.size, "refusal",
+                                        "logprobs", take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
+    }
+    o = document(t, "chat.completion", choices);
+    json_object_set_new(o, "usage", usage_json(t));
+    json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+    if (t->warnings)
+        json_object_set(o, "warnings", t->warnings);
+    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    if (text)
+        lm_text_add_str(t->out, text);
+    else
+        t->out->failed = true;
+    free(text);
+}
+
+static void chat_fault(lm_turn *t, const lm_error *e)
+{
+    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_OPENAI, 0, e));
+}
+
+static void chat_alive(lm_turn *t)
+{
+    lm_text_add_str(t->out, ": waiting\n\n");
+}
+
+static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", chat_begin, chat_text, chat_end, chat_finish, chat_fault,
+        chat_alive, NULL };
+
+/* ---- the request ---- */
+
+static lm_status text_of_parts(const json_t *parts, lm_text *out, lm_error *e)
+{
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i), *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
+
+        if (!json_is_string(text) || (type && strcmp(json_string_value(type), "text") && strcmp(json_string_value(type), "input_text") &&
+                                      strcmp(json_string_value(type), "output_text")))
+            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "content part of type \"%.40s\": only text is read",
+                           json_is_string(type) ? json_string_value(type) : "unknown");
+        if (i)
+            lm_text_add_str(out, "\n");
+        lm_text_add(out, json_string_value(text), json_string_length(text));
+    }
+    return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
+}
+
+/* Role and content as templates know them: "developer" is "system", parts are one text. */
+static lm_status read_message(json_t *m, size_t i, json_t *out, lm_error *e)
+{
+    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", "function", NULL };
+    const char *role = json_string_value(json_object_get(m, "role"));
+    json_t *content = json_object_get(m, "content"), *o;
+    lm_text text = { 0 };
+    size_t known = 0;
+
+    if (!json_is_object(m) || !role)
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: expected an object with role and content", i);
+    while (roles[known] && strcmp(roles[known], role))
+        known++;
+    if (!roles[known])
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: unknown role \"%.40s\"", i, role);
+    if (content && !json_is_string(content) && !json_is_array(content) && !json_is_null(content))
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content is a string or an array of parts", i);
+    o = json_copy(m);
+    if (known == 1)
+        json_object_set_new(o, "role", json_string("system"));
+    if (json_is_array(content)) {
+        if (text_of_parts(content, &text, e) != LM_OK) {
+            json_decref(o);
+            lm_text_free(&text);
+            return e->code;
+        }
+        json_object_set_new(o, "content", json_stringn(text.data ? text.data : "", text.size));
+        lm_text_free(&text);
+    } else if (!content || json_is_null(content)) {
+        json_object_set_new(o, "content", json_string(""));
+    }
+    json_array_append_new(out, o);
+    return LM_OK;
+}
+
+lm_status lm_chat_prompt(const lm_service *s, json_t *messages, json_t *kwargs, bool begin, lm_tokens *ids, lm_text *rendered, lm_error *e)
+{
+    json_t *list = json_array(), *context = json_object();
+    lm_status status = LM_OK;
+
+    if (!json_array_size(messages))
+        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "empty");
+    for (size_t i = 0; status == LM_OK && i < json_array_size(messages); i++)
+        status = read_message(json_array_get(messages, i), i, list, e);
+    if (kwargs)
+        json_object_update(context, kwargs);
+    json_object_set(context, "messages", list);
+    json_object_set_new(context, "add_generation_prompt", json_boolean(begin));
+    if (status == LM_OK)
+        status = lm_service_render(s, context, ids, rendered, e);
+    json_decref(list);
+    json_decref(context);
+    return status;
+}
+
+static const char *format_of(const json_t *response_format)
+{
+    const char *type = json_string_value(json_object_get(response_format, "type"));
+
+    return type ? type : "nothing";
+}
+
+static lm_status answer_chat(lm_call *c, lm_error *e)
+{
+    chat_values *v = c->values;
+    lm_turn_options o = { .n_prompts = 1, .id_prefix = "chatcmpl-" };
+    lm_asked_parts parts = { 0 };
+    lm_tokens prompt = { 0 };
+    chat_own *own = NULL;
+    lm_status status = LM_OK;
+
+    v->asked.n = v->n;
+    v->asked.no_cache = !v->cache_prompt;
+    if (v->max_completion_tokens || v->max_tokens || v->n_predict)
+        v->asked.max_tokens = v->max_completion_tokens ? v->max_completion_tokens : v->max_tokens ? v->max_tokens : v->n_predict;
+    if (status == LM_OK && v->top_logprobs && !v->logprobs)
+        status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
+    if (status == LM_OK && v->response_format && strcmp(format_of(v->response_format), "text"))
+        status = lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET, "not supported: \"%.40s\"", format_of(v->response_format));
+    if (status == LM_OK)
+        status = lm_asked_options(c, &v->asked, &o, &parts, e);
+    if (status == LM_OK)
+        status = lm_chat_prompt(c->service, v->messages, v->kwargs, v->generation_prompt, &prompt, NULL, e);
+    if (status == LM_OK && !(own = calloc(1, sizeof *own)))
+        status = lm_fail_memory(e, "the answer", sizeof *own);
+    if (status == LM_OK) {
+        own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
+        o.prompts = &prompt;
+        o.own = own;
+        o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
+        status = lm_turn_start(c, &o, &chat_writer, e);
+    }
+    lm_asked_free(&parts);
+    lm_tokens_free(&prompt);
+    return status;
+}
+
+const lm_route lm_route_chat_completions = { "POST", "/v1/chat/completions", "/chat/completions", 0, LM_DIALECT_OPENAI,
+        "answer a conversation",
+                                             chat_groups, sizeof(chat_values), chat_defaults, answer_chat };

@@ -1,0 +1,16 @@
+/* routes.h - the descriptors that make up the table of call.h, each in the file of its dialect. */
+#ifndef LM_SERVER_ROUTES_H
+#define LM_SERVER_ROUTES_H
+
+#include "server/call.h"
+
+#define LM_ROUTE_LIST(X)                                                                                    \
+    X(chat_completions) X(completions) X(models) X(model) X(embeddings)                                     \
+    X(completion) X(tokenize) X(detokenize) X(apply_template) X(props) X(slots) X(slot_action)              \
+    X(tokenizer_info) X(health) X(metrics) X(openapi)
+
+#define X(name) extern const lm_route lm_route_##name;
+LM_ROUTE_LIST(X)
+#undef X
+
+#endif

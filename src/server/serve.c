@@ -1,0 +1,89 @@
+#include "server/serve.h"
+
+#include <stdlib.h>
+
+#include "server/call.h"
+#include "server/listen.h"
+
+struct lm_server { lm_http *http; lm_service *service; };
+
+static lm_status check_addresses(const lm_server_options *o, bool insecure, bool *all_local, lm_error *e)
+{
+    *all_local = true;
+    for (size_t i = 0; o->http.hosts[i]; i++) {
+        if (lm_listen_is_local(o->http.hosts[i]))
+            continue;
+        *all_local = false;
+        if (!insecure && !(o->service.keys && o->service.keys[0])) {
+            lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "%s can be reached from other machines, and no API key is set", o->http.hosts[i]);
+            lm_fail_hint(e, "set one with --api-key or --api-key-file; --insecure serves without");
+            return LM_USAGE;
+        }
+    }
+    return LM_OK;
+}
+
+lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server **out, lm_error *e)
+{
+    lm_server *s = calloc(1, sizeof *s);
+    lm_service_options service = o->service;
+    lm_http_options http = o->http;
+    bool all_local = true;
+    lm_status status = s ? check_addresses(o, insecure, &all_local, e) : lm_fail_memory(e, "the server", sizeof *s);
+
+    if (status == LM_OK) {
+        service.any_host |= !all_local;      /* who serves others is called by names that are not known here */
+        status = lm_service_new(&service, &s->service, e);
+    }
+    if (status == LM_OK) {
+        http.quick = lm_call_quick;
+        http.handle = lm_call_handle;
+        http.refuse = lm_call_refuse;
+        http.arg = s->service;
+        status = lm_http_start(&http, &s->http, e);
+    }
+    if (status == LM_OK)
+        *out = s;
+    else
+        lm_server_free(s);
+    return status;
+}
+
+const char *lm_server_url(const lm_server *s, size_t i)
+{
+    return lm_http_url(s->http, i);
+}
+
+lm_status lm_server_load(lm_server *s, lm_error *e)
+{
+    return lm_service_load(s->service, e);
+}
+
+bool lm_server_drain(lm_server *s, double seconds)
+{
+    lm_http_quiesce(s->http);
+    return lm_service_drain(s->service, seconds);
+}
+
+void lm_server_free(lm_server *s)
+{
+    if (!s)
+        return;
+    lm_http_stop(s->http);
+    lm_service_free(s->service);
+    free(s);
+}
+
+lm_status lm_server_describe(lm_text *out, lm_error *e)
+{
+    json_t *document = lm_routes_document();
+    char *text = document ? json_dumps(document, JSON_INDENT(2)) : NULL;
+
+    json_decref(document);
+    if (!text)
+        return lm_fail_memory(e, "the description of the server", 0);
+    lm_text_add_str(out, text);
+    lm_text_add_char(out, '\n');
+    free(text);
+    return LM_OK;
+}

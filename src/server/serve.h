@@ -1,0 +1,29 @@
+/* serve.h - the server as one thing: a service behind its front. */
+#ifndef LM_SERVER_SERVE_H
+#define LM_SERVER_SERVE_H
+
+#include "server/http.h"
+#include "server/service.h"
+
+typedef struct lm_server lm_server;
+
+typedef struct lm_server_options {
+    lm_http_options    http;             /* its functions are the server's */
+    lm_service_options service;
+} lm_server_options;
+
+/* Listening, and answering that the model loads. LM_USAGE: an address that others can reach, and neither a key nor `insecure`. */
+lm_status   lm_server_start(const lm_server_options *o, bool insecure, lm_server **out, lm_error *e);
+const char *lm_server_url(const lm_server *s, size_t i);
+
+/* Load the model: requests are answered from then on. */
+lm_status   lm_server_load(lm_server *s, lm_error *e);
+
+/* No more connections and requests; those that run have so many seconds. True: all have ended. */
+bool        lm_server_drain(lm_server *s, double seconds);
+void        lm_server_free(lm_server *s);
+
+/* What clients may ask, an OpenAPI 3.1 document, appended to `out`. */
+lm_status   lm_server_describe(lm_text *out, lm_error *e);
+
+#endif

@@ -1,0 +1,167 @@
+#include "server/service.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- keys ---- */
+
+static lm_status hash_keys(lm_service *s, lm_error *e)
+{
+    size_t n = 0;
+
+    while (s->o.keys && s->o.keys[n])
+        n++;
+    if (!n)
+        return LM_OK;
+    if (!(s->key_hashes = calloc(n, sizeof *s->key_hashes)))
+        return lm_fail_memory(e, "the keys", n * sizeof *s->key_hashes);
+    for (s->n_keys = 0; s->n_keys < n; s->n_keys++)
+        crypto_generichash(s->key_hashes[s->n_keys], 32, (const unsigned char *)s->o.keys[s->n_keys],
+                           strlen(s->o.keys[s->n_keys]), NULL, 0);
+    return LM_OK;
+}
+
+bool lm_service_admits(const lm_service *s, const char *key)
+{
+    unsigned char hash[32];
+    bool good = !s->n_keys;
+
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)(key ? key : ""), key ? strlen(key) : 0, NULL, 0);
+    for (size_t i = 0; i < s->n_keys; i++)
+        good |= sodium_memcmp(hash, s->key_hashes[i], sizeof hash) == 0;
+    return good;
+}
+
+/* ---- loading ---- */
+
+/* The file's name without folder and ".gguf". */
+static char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *from = slash && slash[1] ? slash + 1 : path;
+    size_t n = strlen(from);
+
+    if (n > 5 && strcmp(from + n - 5, ".gguf") == 0)
+        n -= 5;
+    return strndup(from, n);
+}
+
+lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error *e)
+{
+    lm_service *s = calloc(1, sizeof *s);
+    lm_status status;
+
+    if (!s)
+        return lm_fail_memory(e, "the server", sizeof *s);
+    s->o = *o;
+    s->began = (int64_t)time(NULL);
+    s->name = o->name ? strdup(o->name) : name_of(o->path);
+    status = s->name ? hash_keys(s, e) : lm_fail_memory(e, "the name of the model", 0);
+    if (sodium_init() < 0 && status == LM_OK)
+        status = lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "there is no source of randomness");
+    if (status == LM_OK)
+        *out = s;
+    else
+        lm_service_free(s);
+    return status;
+}
+
+static void set_token(json_t *variables, const char *name, const lm_tokenizer *t, lm_token id)
+{
+    size_t n = 0;
+    const char *piece = id >= 0 ? lm_tokenizer_piece(t, id, &n) : NULL;
+
+    if (piece)
+        json_object_set_new(variables, name, json_stringn(piece, n));
+}
+
+static lm_status read_template(lm_service *s, lm_error *e)
+{
+    const char *source = s->o.template_source ? s->o.template_source : lm_model_chat_template(s->model, s->o.template_name);
+
+    if (!source && s->o.template_name)
+        return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", s->o.template_name);
+    if (!source)
+        return LM_OK;
+    s->variables = json_object();
+    s->template_source = strdup(source);
+    if (!s->variables || !s->template_source)
+        return lm_fail_memory(e, "the chat template", strlen(source));
+    set_token(s->variables, "bos_token", s->tokenizer, lm_tokenizer_bos(s->tokenizer));
+    set_token(s->variables, "eos_token", s->tokenizer, lm_tokenizer_eos(s->tokenizer));
+    return lm_template_new(source, strlen(source), s->info.source, &s->template, e);
+}
+
+static lm_status load(lm_service *s, lm_error *e)
+{
+    LM_TRY(lm_model_open(s->o.path, &s->o.model, &s->model, e));
+    lm_model_describe(s->model, &s->info);
+    if (!(s->tokenizer = lm_model_tokenizer(s->model)))
+        return lm_fail(e, LM_USAGE, s->o.path, LM_NO_OFFSET, "the model has no tokenizer");
+    LM_TRY(read_template(s, e));
+    LM_TRY(lm_engine_new(s->model, &s->o.engine, &s->engine, e));
+    return lm_schedule_new(s->engine, &s->o.schedule, &s->schedule, e);
+}
+
+lm_status lm_service_load(lm_service *s, lm_error *e)
+{
+    lm_status status = load(s, &s->error);
+
+    atomic_store(&s->state, status == LM_OK ? LM_SERVICE_READY : LM_SERVICE_FAILED);
+    if (status != LM_OK && e)
+        *e = s->error;
+    return status;
+}
+
+bool lm_service_drain(lm_service *s, double seconds)
+{
+    atomic_store(&s->state, LM_SERVICE_DRAINING);
+    return !s->schedule || lm_schedule_drain(s->schedule, seconds);
+}
+
+void lm_service_free(lm_service *s)
+{
+    if (!s)
+        return;
+    if (s->schedule)
+        lm_schedule_free(s->schedule);
+    lm_engine_free(s->engine);
+    lm_template_free(s->template);
+    lm_model_close(s->model);
+    json_decref(s->variables);
+    free(s->template_source);
+    free(s->key_hashes);
+    free(s->name);
+    free(s);
+}
+
+/* ---- conversations ---- */
+
+lm_status lm_service_render(const lm_service *s, json_t *context, lm_tokens *ids, lm_text *rendered, lm_error *e)
+{
+    lm_rendering r = { 0 };
+    lm_status status;
+    json_t *all;
+    char *text;
+
+    if (!s->template)
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the model has no chat template: use /v1/completions");
+    all = json_copy(s->variables);
+    text = all && json_object_update(all, context) == 0 ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
+    if (!text)
+        return lm_fail_memory(e, "the conversation", 0);
+    status = lm_template_render(s->template, text, strlen(text), &r, e);
+    free(text);
+    if (status == LM_FAILED || status == LM_LIMIT || status == LM_UNSUPPORTED) {
+        lm_error why = *e;
+        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the chat template refuses the conversation: %.300s", why.message);
+    }
+    if (status == LM_OK)
+        status = lm_tokenize_rendering(s->tokenizer, &r, false, ids, e);
+    if (status == LM_OK && rendered)
+        lm_text_add(rendered, r.text.data, r.text.size);
+    lm_rendering_free(&r);
+    return status;
+}

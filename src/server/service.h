@@ -1,0 +1,64 @@
+/* service.h - what a server serves: a model, its engine and schedule, and what all requests share. */
+#ifndef LM_SERVER_SERVICE_H
+#define LM_SERVER_SERVICE_H
+
+#include <jansson.h>
+#include <stdatomic.h>
+
+#include "lamina/lamina.h"
+#include "lamina/schedule.h"
+
+typedef enum lm_service_state { LM_SERVICE_LOADING, LM_SERVICE_READY, LM_SERVICE_DRAINING, LM_SERVICE_FAILED } lm_service_state;
+
+typedef struct lm_service_options {
+    const char *path;                /* of the model, from lm_model_locate */
+    const char *name;                /* that clients call it by; NULL: the file's, without ".gguf" */
+    lm_model_options    model;
+    lm_engine_options   engine;      /* `sequences`: how many texts at once */
+    lm_schedule_options schedule;
+    lm_sampler_options  sampling;    /* defaults of requests, written out */
+    int64_t     predict;             /* most tokens where a request names no number; <= 0: the context */
+    const char *template_source;     /* instead of the model's; NULL: the model's */
+    const char *template_name;
+    bool        metrics, no_slots, props, embeddings;
+    const char *slot_folder;         /* NULL: slots are not saved */
+    const char *const *keys;         /* NULL-ended; NULL: none is asked for */
+    const char *const *origins;      /* of pages that may read answers; NULL: none but the server's own */
+    bool        any_host;            /* Host need not be this machine's */
+} lm_service_options;
+
+typedef struct lm_service {
+    lm_service_options o;
+    _Atomic(lm_service_state) state;
+    lm_error     error;              /* LM_SERVICE_FAILED: why */
+    char        *name;
+    lm_model    *model;
+    lm_model_info info;
+    lm_engine   *engine;
+    lm_schedule *schedule;
+    const lm_tokenizer *tokenizer;
+    lm_template *template;           /* NULL: the model has none */
+    char        *template_source;
+    json_t      *variables;          /* bos_token, eos_token: what templates are given besides messages */
+    int64_t      began;              /* seconds of the epoch */
+    unsigned char (*key_hashes)[32];
+    size_t       n_keys;
+} lm_service;
+
+/* Ready to answer that it loads. What `o` points to must outlive it. */
+lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error *e);
+
+/* Load the model and begin; the state tells how it went. */
+lm_status lm_service_load(lm_service *s, lm_error *e);
+
+/* No more requests; true when all that ran have ended in time. */
+bool lm_service_drain(lm_service *s, double seconds);
+void lm_service_free(lm_service *s);
+
+/* Whether `key` (may be NULL) opens the door; in constant time. */
+bool lm_service_admits(const lm_service *s, const char *key);
+
+/* Messages and further variables through the template, as tokens. `rendered` may be NULL. LM_USAGE: there is no template, or it refuses. */
+lm_status lm_service_render(const lm_service *s, json_t *context, lm_tokens *ids, lm_text *rendered, lm_error *e);
+
+#endif

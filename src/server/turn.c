@@ -1,0 +1,277 @@
+#include "server/turn.h"
+
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ALIVE_SECONDS 10.0
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- what writers use ---- */
+
+const char *lm_turn_reason(const lm_choice *c)
+{
+    switch (c->stop) {
+    case LM_STOP_LENGTH:
+    case LM_STOP_CONTEXT: return "length";
+    default:              return "stop";
+    }
+}
+
+void lm_turn_send(lm_turn *t, const char *name, json_t *o)
+{
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+    json_decref(o);
+    if (!text) {
+        t->out->failed = true;
+        return;
+    }
+    if (name)
+        lm_text_printf(t->out, "event: %s\n", name);
+    lm_text_add_str(t->out, "data: ");
+    lm_text_add_str(t->out, text);
+    lm_text_add_str(t->out, "\n\n");
+    free(text);
+}
+
+json_t *lm_turn_timings(const lm_choice *c)
+{
+    const lm_usage *u = &c->usage;
+    double read = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
+    double wrote = u->first_seconds > 0 ? u->seconds - u->first_seconds : 0;
+    uint64_t n_read = u->n_prompt - u->n_cached, steps = u->n_tokens ? u->n_tokens - 1 : 0;
+    json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "cache_n", (json_int_t)u->n_cached, "prompt_n",
+                          (json_int_t)n_read, "prompt_ms", 1e3 * read, "prompt_per_token_ms",
+                          n_read ? 1e3 * read / (double)n_read : 0.0, "prompt_per_second",
+                          read > 0 ? (double)n_read / read : 0.0, "predicted_n", (json_int_t)u->n_tokens, "predicted_ms",
+                          1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0,
+                          "predicted_per_second", steps && wrote > 0 ? (double)steps / wrote : 0.0);
+
+    if (o && u->n_drafted) {
+        json_object_set_new(o, "draft_n", json_integer((json_int_t)u->n_drafted));
+        json_object_set_new(o, "draft_n_accepted", json_integer((json_int_t)u->n_accepted));
+    }
+    return o;
+}
+
+void lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out)
+{
+    lm_detokenize(t, &id, 1, 0, out, NULL);
+}
+
+/* ---- events ---- */
+
+static void head(lm_turn *t)
+{
+    if (t->headed)
+        return;
+    t->headed = true;
+    lm_exchange_head(t->x, 200, t->writer->type);
+    lm_exchange_add_header(t->x, "Cache-Control", "no-cache");
+    lm_exchange_add_header(t->x, "X-Accel-Buffering", "no");
+    lm_exchange_stream(t->x);
+    if (t->writer->begin)
+        t->writer->begin(t);
+}
+
+static void fail(lm_turn *t, const lm_error *e)
+{
+    if (t->headed) {
+        t->writer->fault(t, e);
+        lm_exchange_end(t->x);
+    } else {
+        lm_answer_fault(t->x, t->writer->dialect, 0, e);
+    }
+    for (size_t i = 0; i < t->n; i++)
+        if (t->choices[i].reply)
+            lm_reply_cancel(t->choices[i].reply);
+}
+
+static void add_token(lm_choice *c, const lm_event *event)
+{
+    json_t *top;
+
+    c->n_tokens++;
+    if (!c->tokens)
+        return;
+    top = json_array();
+    for (uint32_t i = 0; i < event->n_top; i++)
+        json_array_append_new(top, json_pack("{s:i, s:f}", "id", event->top[i].id, "logprob", (double)event->top[i].logprob));
+    json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob", (double)event->logprob, "top", top));
+}
+
+/* False: the turn is over. */
+static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
+{
+    const lm_event *event = &r->event;
+
+    switch (event->kind) {
+    case LM_EVENT_TOKEN:
+        add_token(c, event);
+        break;
+    case LM_EVENT_TEXT:
+        if (t->stream) {
+            head(t);
+            t->writer->text(t, c, event->text, event->size);
+        } else {
+            lm_text_add(&c->text, event->text, event->size);
+        }
+        break;
+    case LM_EVENT_END:
+        if (event->stop == LM_STOP_FAILED || event->stop == LM_STOP_CANCELLED) {
+            lm_error cancelled = { 0 };
+            lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down");
+            fail(t, event->error ? event->error : &cancelled);
+            return false;
+        }
+        c->ended = true;
+        c->stop = event->stop;
+        c->usage = *r->usage;
+        if (t->stream) {
+            head(t);
+            t->writer->end(t, c);
+        }
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+static void more(lm_exchange *x, void *job)
+{
+    lm_turn *t = job;
+    lm_reply_event event;
+    size_t ended = 0;
+    bool some = false;
+
+    for (size_t i = 0; i < t->n; i++) {
+        lm_choice *c = t->choices + i;
+
+        while (!c->ended && lm_reply_next(c->reply, &event)) {
+            some = true;
+            if (!take(t, c, &event))
+                return;
+        }
+        ended += c->ended;
+    }
+    if (ended == t->n) {
+        t->writer->finish(t);
+        if (!t->headed)
+            lm_exchange_head(x, 200, "application/json; charset=utf-8");
+        lm_exchange_end(x);
+        return;
+    }
+    if (some)
+        t->heard = now();
+    if (t->stream && now() - t->heard >= ALIVE_SECONDS - 0.5 && t->writer->alive) {
+        head(t);
+        t->writer->alive(t);
+        t->heard = now();
+    }
+}
+
+static void drop(const lm_writer *w, void *own)
+{
+    if (w->drop)
+        w->drop(own);
+    else
+        free(own);
+}
+
+static void done(void *job)
+{
+    lm_turn *t = job;
+
+    for (size_t i = 0; i < t->n; i++) {
+        lm_reply_free(t->choices[i].reply);
+        lm_text_free(&t->choices[i].text);
+        json_decref(t->choices[i].tokens);
+    }
+    json_decref(t->warnings);
+    json_decref(t->body);
+    free(t->choices);
+    drop(t->writer, t->own);
+    free(t);
+}
+
+static void wake(void *exchange)
+{
+    lm_exchange_wake(exchange);
+}
+
+/* ---- beginning ---- */
+
+static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
+{
+    lm_sampler_options sampling;
+    lm_request r = { .sampler = &sampling, .key = call->key, .salt = call->service->n_keys ? call->key : NULL,
+                     .connection = lm_exchange_connection(t->x), .wanted_slot = o->wanted_slot, .no_prefix = o->no_cache,
+                     .wake = wake, .wake_arg = t->x };
+
+    LM_TRY(lm_sampler_literal(&o->sampling, &sampling, e));
+    for (size_t i = 0; i < t->n; i++) {
+        lm_choice *c = t->choices + i;
+        const lm_tokens *prompt = o->prompts + i / o->n;
+
+        if (!prompt->n)
+            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
+        r.prompt = prompt->ids;
+        r.n_prompt = c->n_prompt = prompt->n;
+        r.sequence = o->sequence;
+        r.sequence.draw = i % o->n;
+        c->index = (uint32_t)i;
+        if (o->sequence.logprobs && !(c->tokens = json_array()))
+            return lm_fail_memory(e, "log-probabilities", 0);
+        LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
+    }
+    return LM_OK;
+}
+
+lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer *w, lm_error *e)
+{
+    lm_turn *t = calloc(1, sizeof *t);
+    uint64_t number;
+    lm_status status;
+
+    if (t)
+        t->choices = calloc(o->n_prompts * o->n, sizeof *t->choices);
+    if (!t || !t->choices) {
+        free(t);
+        drop(w, o->own);
+        return lm_fail_memory(e, "the answer", o->n_prompts * o->n * sizeof(lm_choice));
+    }
+    t->service = call->service;
+    t->x = call->x;
+    t->out = lm_exchange_out(call->x);
+    t->writer = w;
+    t->n = o->n_prompts * o->n;
+    t->stream = o->stream;
+    t->created = (int64_t)time(NULL);
+    t->began = t->heard = now();
+    t->body = json_incref(call->body);
+    t->warnings = json_array_size(call->warnings) ? json_incref(call->warnings) : NULL;
+    t->own = o->own;
+    randombytes_buf(&number, sizeof number);
+    snprintf(t->id, sizeof t->id, "%s%016" PRIx64, o->id_prefix, number);
+    status = submit(call, t, o, e);
+    if (status != LM_OK) {
+        done(t);
+        return status;
+    }
+    if (t->stream)
+        lm_exchange_every(call->x, ALIVE_SECONDS);
+    lm_exchange_later(call->x, more, done, t);
+    return LM_OK;
+}

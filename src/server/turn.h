@@ -1,0 +1,80 @@
+/* turn.h - texts that a request asks for, from their prompts to the last byte of the answer. It reads the replies of the schedule
+ * whenever there is something to send; how it looks is a writer's, one for each dialect. */
+#ifndef LM_SERVER_TURN_H
+#define LM_SERVER_TURN_H
+
+#include "server/call.h"
+
+typedef struct lm_turn lm_turn;
+
+/* One of the texts. */
+typedef struct lm_choice {
+    uint32_t  index;                 /* prompt * n + which */
+    lm_reply *reply;
+    size_t    n_prompt;
+    lm_text   text;                  /* all so far; in a stream nothing */
+    json_t   *tokens;                /* [{id, logprob, top}] whose text was not told yet; not in a stream: all. NULL: none are asked for */
+    uint64_t  n_tokens;
+    bool      ended;
+    lm_stop   stop;
+    lm_usage  usage;                 /* when it has ended */
+} lm_choice;
+
+typedef struct lm_writer {
+    lm_dialect  dialect;
+    const char *type;                /* Content-Type of a stream */
+    void (*begin)(lm_turn *t);                                               /* a stream's head goes out; may be NULL */
+    void (*text)(lm_turn *t, lm_choice *c, const char *text, size_t n);      /* new text of a stream */
+    void (*end)(lm_turn *t, lm_choice *c);                                   /* of one text of a stream */
+    void (*finish)(lm_turn *t);                                              /* all have ended: the rest of a stream, or the document */
+    void (*fault)(lm_turn *t, const lm_error *e);                            /* in the middle of a stream */
+    void (*alive)(lm_turn *t);                                               /* nothing else for a while, in a stream; may be NULL */
+    void (*drop)(void *own);                                                 /* frees the turn's own; NULL: free() */
+} lm_writer;
+
+struct lm_turn {
+    lm_service  *service;
+    lm_exchange *x;
+    lm_text     *out;                /* of the exchange */
+    const lm_writer *writer;
+    lm_choice   *choices;
+    size_t       n;
+    bool         stream, headed;
+    char         id[40];             /* "chatcmpl-…" */
+    int64_t      created;
+    json_t      *warnings;           /* NULL: none */
+    json_t      *body;               /* the request, kept: what options point to is in it */
+    double       began, heard;       /* seconds */
+    void        *own;                /* the writer's */
+};
+
+/* What is asked for; copied by lm_turn_start as far as it is needed later. */
+typedef struct lm_turn_options {
+    const lm_tokens *prompts;
+    size_t           n_prompts;
+    uint32_t         n;              /* texts for each prompt */
+    lm_sequence_options sequence;
+    lm_sampler_options  sampling;    /* as clients write them: lm_sampler_literal has not been called */
+    bool             stream;
+    bool             no_cache;
+    const char      *id_prefix;      /* "chatcmpl-" */
+    uint32_t         wanted_slot;
+    void            *own;            /* becomes the turn's, also on failure */
+} lm_turn_options;
+
+/* Hand all texts to the schedule, and the exchange to the turn. On failure nothing runs. */
+lm_status lm_turn_start(lm_call *c, const lm_turn_options *o, const lm_writer *w, lm_error *e);
+
+/* "stop", "length" … as OpenAI calls it. */
+const char *lm_turn_reason(const lm_choice *c);
+
+/* `o` as an event of server-sent events: "data: …", with a line "event: NAME" before it unless `name` is NULL. Takes `o`. */
+void lm_turn_send(lm_turn *t, const char *name, json_t *o);
+
+/* llama.cpp's "timings" of a text that has ended. */
+json_t *lm_turn_timings(const lm_choice *c);
+
+/* How the token reads by itself: bytes, which need not be whole characters. Appended to `out`. */
+void lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out);
+
+#endif

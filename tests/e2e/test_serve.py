@@ -1,0 +1,410 @@
+"""lamina serve: real clients, many at once, and what happens when they misbehave."""
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import openai
+import pytest
+from conftest import BARE, MODEL, SANITIZED, run
+from prometheus_client.parser import text_string_to_metric_families
+
+ENDS = 60 if SANITIZED else 20
+
+
+class Server:
+    """A process that serves, and plain requests to it."""
+
+    def __init__(self, build, *flags, model=MODEL):
+        self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", str(model), "--port", "0", *map(str, flags)],
+                                        stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE})
+        self.said = []
+        line = self.process.stderr.readline()
+        assert line.startswith("listening on "), line
+        self.url = line.split()[-1]
+        self.port = int(self.url.rsplit(":", 1)[1]) if not self.url.startswith("unix") else 0
+        self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr), daemon=True)
+        self.reader.start()
+
+    def ready(self):
+        until = time.time() + 120
+        while time.time() < until and self.process.poll() is None:
+            with contextlib.suppress(OSError):
+                if self.get("/health")[0] == 200:
+                    return self
+            time.sleep(0.02)
+        raise AssertionError("".join(self.said))
+
+    def ask(self, method, path, body=None, headers=None):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        c.request(method, path, body if body is None or isinstance(body, (str, bytes)) else json.dumps(body), headers or {})
+        r = c.getresponse()
+        text = r.read()
+        c.close()
+        kind = r.getheader("Content-Type") or ""
+        return r.status, json.loads(text) if kind.startswith("application/json") and text else text, r.headers
+
+    def get(self, path, **options):
+        return self.ask("GET", path, **options)
+
+    def post(self, path, body, **options):
+        return self.ask("POST", path, body, **options)
+
+    def close(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        status = self.process.wait(60)
+        self.reader.join(5)
+        return status
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stream(self, body):
+        """A socket with the request on it; the answer is not read."""
+        text = json.dumps(body | {"stream": True})
+        s = socket.create_connection(("127.0.0.1", self.port))
+        s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+        return s
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    return build / "src/cli/lamina"
+
+
+@pytest.fixture(scope="module")
+def server(build, model):
+    s = Server(build, "--metrics", "--embeddings", "-c", 1024, "--temp", 0, "--alias", "demo").ready()
+    yield s
+    assert s.close() == 0, s.said
+    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+
+
+QUESTION = [{"role": "user", "content": "What is water made of?"}]
+
+
+# ---- OpenAI's client ----
+
+def test_openai_chat_is_what_run_says(client, lamina):
+    said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=24)
+    alone = run(lamina, "run", MODEL, "--chat", "-p", QUESTION[0]["content"], "-n", 24, "--temp", 0)
+    assert said.choices[0].message.content == alone.stdout.rstrip("\n")
+    assert said.choices[0].finish_reason == "length" and said.usage.completion_tokens == 24
+    assert said.usage.total_tokens == said.usage.prompt_tokens + 24 and said.system_fingerprint.startswith("b")
+    assert said.choices[0].message.role == "assistant" and said.id.startswith("chatcmpl-")
+
+
+def test_openai_streams_are_the_same_text(client):
+    whole = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=24)
+    events = list(client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=24, stream=True,
+                                                 stream_options={"include_usage": True}))
+    assert "".join(e.choices[0].delta.content or "" for e in events if e.choices) == whole.choices[0].message.content
+    assert events[0].choices[0].delta.role == "assistant" and events[-2].choices[0].finish_reason == "length"
+    assert events[-1].usage.completion_tokens == 24 and not events[-1].choices
+    assert all(e.choices[0].delta.content != "" for e in events[1:-2])
+
+
+def test_openai_completions_score_a_prompt(client):
+    text = "The capital of France is Paris, and"
+    scored = client.completions.create(model="demo", prompt=text, max_tokens=0, echo=True, logprobs=1)
+    p = scored.choices[0].logprobs
+    assert scored.choices[0].text == text and p.token_logprobs[0] is None and p.top_logprobs[0] is None
+    assert all(max(top.values()) >= at for top, at in zip(p.top_logprobs[1:], p.token_logprobs[1:]))
+    assert "".join(p.tokens) == text and p.text_offset == [len("".join(p.tokens[:i])) for i in range(len(p.tokens))]
+
+
+def test_openai_completions_of_many_prompts_are_in_order(client):
+    prompts = ["One, two, three,", "The sun is", "Roses are red,"]
+    together = client.completions.create(model="demo", prompt=prompts, max_tokens=8, n=2, temperature=0.9, seed=7)
+    assert [c.index for c in together.choices] == list(range(6))
+    for i, prompt in enumerate(prompts):
+        alone = client.completions.create(model="demo", prompt=prompt, max_tokens=8, n=2, temperature=0.9, seed=7)
+        assert [c.text for c in alone.choices] == [c.text for c in together.choices[2 * i:2 * i + 2]]
+
+
+def test_openai_embeddings(client, lamina):
+    both = client.embeddings.create(model="demo", input=["water", "a lamp"])
+    plain = client.embeddings.create(model="demo", input="a lamp", encoding_format="float")
+    assert both.data[1].embedding == pytest.approx(plain.data[0].embedding, abs=1e-6)
+    assert sum(x * x for x in plain.data[0].embedding) == pytest.approx(1, abs=1e-5)
+
+
+def test_openai_errors_have_their_classes(client):
+    with pytest.raises(openai.BadRequestError) as e:
+        client.chat.completions.create(model="demo", messages=[{"role": "user", "content": "word " * 2000}])
+    assert e.value.code == "context_length_exceeded" and e.value.body["n_ctx"] == 1024 and e.value.body["n_prompt_tokens"] > 1024
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("another")
+    assert client.models.list().data[0].id == "demo"
+
+
+def test_log_probabilities_ride_with_their_text(client):
+    whole = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=12, logprobs=True, top_logprobs=3)
+    content = whole.choices[0].logprobs.content
+    assert "".join(t.token for t in content) == whole.choices[0].message.content
+    assert all(len(t.top_logprobs) == 3 and t.top_logprobs[0].logprob >= t.logprob for t in content)
+    assert all(bytes(t.bytes).decode() == t.token for t in content)
+    told = []
+    for e in client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=12, logprobs=True, top_logprobs=3, stream=True):
+        told += (e.choices[0].logprobs.content if e.choices[0].logprobs else [])
+    assert [t.logprob for t in told] == [t.logprob for t in content]
+
+
+# ---- many at once ----
+
+def test_the_same_request_has_the_same_answer_in_a_crowd(server):
+    asks = [{"prompt": f"{i} lamps and {i * 7} moths: the story of", "max_tokens": 6 + i % 11, "temperature": (i % 3) / 2, "seed": i}
+            for i in range(12 if SANITIZED else 32)]
+    alone = [server.post("/v1/completions", a)[1]["choices"][0]["text"] for a in asks]
+    with concurrent.futures.ThreadPoolExecutor(32) as crowd:
+        together = list(crowd.map(lambda a: server.post("/v1/completions", a)[1]["choices"][0]["text"], asks * 2))
+    assert together == alone * 2
+
+
+def test_prefixes_are_cached_and_change_nothing(server):
+    messages = [{"role": "system", "content": "You keep a lighthouse. " * 20}, {"role": "user", "content": "Who are you?"}]
+    first = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 8})[1]
+    again = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 8})[1]
+    cold = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 8, "cache_prompt": False})[1]
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 64 and cold["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    assert first["choices"] == again["choices"] == cold["choices"]
+
+
+def test_clients_that_leave_free_what_they_had(server):
+    before = server.descriptors()
+    for _ in range(3):
+        gone = [server.stream({"prompt": f"tale {i}", "max_tokens": 500, "ignore_eos": True}) for i in range(20 if SANITIZED else 100)]
+        time.sleep(0.2)
+        for s in gone:
+            s.close()
+        until = time.time() + (20 if SANITIZED else 5)
+        while time.time() < until and any(s["is_processing"] for s in server.get("/slots")[1]):
+            time.sleep(0.02)
+        assert not any(s["is_processing"] for s in server.get("/slots")[1])
+    until = time.time() + 10
+    while time.time() < until and server.descriptors() > before + 2:
+        time.sleep(0.05)
+    assert server.descriptors() <= before + 2
+
+
+def test_a_reader_that_does_not_read_holds_up_nobody(server):
+    slow = [server.stream({"prompt": "On and on", "max_tokens": 900, "ignore_eos": True}) for _ in range(4)]
+    answer = server.post("/v1/completions", {"prompt": "Quick:", "max_tokens": 4})[1]
+    assert answer["usage"]["completion_tokens"] <= 4
+    for s in slow:
+        s.close()
+
+
+# ---- what is refused ----
+
+BAD = [
+    ("/v1/completions", "{", 400, None), ("/v1/completions", "[]", 400, None), ("/v1/completions", "{}", 400, "prompt"),
+    ("/v1/completions", '{"prompt": "x", "prompt": "y"}', 400, None), ("/v1/completions", "[" * 70 + "]" * 70, 400, None),
+    ("/v1/completions", {"prompt": ""}, 400, "prompt"), ("/v1/completions", {"prompt": [99999999]}, 400, "prompt"),
+    ("/v1/completions", {"prompt": [-1]}, 400, "prompt"), ("/v1/completions", {"prompt": {}}, 400, "prompt"),
+    ("/v1/completions", {"prompt": "x", "n": 9}, 400, "n"), ("/v1/completions", {"prompt": "x", "n": 1e9}, 400, "n"),
+    ("/v1/completions", {"prompt": "x", "n": 0}, 400, "n"), ("/v1/completions", {"prompt": "x", "best_of": 4}, 400, "best_of"),
+    ("/v1/completions", {"prompt": "x", "temperature": "hot"}, 400, "temperature"),
+    ("/v1/completions", {"prompt": "x", "temperature": -1}, 400, "temperature"),
+    ("/v1/completions", '{"prompt": "x", "temperature": 1e400}', 400, None),
+    ("/v1/completions", {"prompt": "x", "top_k": 2 ** 31}, 400, "top_k"), ("/v1/completions", {"prompt": "x", "top_k": 1.5}, 400, "top_k"),
+    ("/v1/completions", {"prompt": "x", "max_tokens": "many"}, 400, "max_tokens"), ("/v1/completions", {"prompt": "x", "max_tokens": 0}, 400, "max_tokens"),
+    ("/v1/completions", {"prompt": "x", "stop": [""]}, 400, "stop"), ("/v1/completions", {"prompt": "x", "stop": ["a"] * 17}, 400, "stop"),
+    ("/v1/completions", {"prompt": "x", "logit_bias": {"x": 1}}, 400, "logit_bias"),
+    ("/v1/completions", {"prompt": "x", "logit_bias": {"99999999": 1}}, 400, "logit_bias"),
+    ("/v1/completions", {"prompt": "x", "suffix": "y"}, 400, "suffix"), ("/v1/completions", {"prompt": "x", "lora": [{"id": 0}]}, 400, "lora"),
+    ("/v1/chat/completions", {"messages": []}, 400, "messages"), ("/v1/chat/completions", {"messages": ["x"]}, 400, "messages"),
+    ("/v1/chat/completions", {"messages": [{"role": "king", "content": "x"}]}, 400, "messages"),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": 5}]}, 400, "messages"),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, 400, "messages"),
+    ("/v1/chat/completions", {"messages": QUESTION, "top_logprobs": 3}, 400, "top_logprobs"),
+    ("/v1/chat/completions", {"messages": QUESTION, "response_format": {"type": "nonsense"}}, 400, "response_format"),
+    ("/v1/embeddings", {"input": "x", "encoding_format": "roman"}, 400, "encoding_format"),
+    ("/v1/embeddings", {"input": "x", "dimensions": 5000}, 400, "dimensions"), ("/v1/embeddings", {"input": []}, 400, "prompt"),
+    ("/detokenize", {"tokens": ["x"]}, 400, "tokens"), ("/slots/99?action=erase", {}, 400, "id_slot"), ("/nowhere", {}, 404, None),
+]
+
+
+@pytest.mark.parametrize("path,body,status,param", BAD)
+def test_bad_requests_name_the_field(server, path, body, status, param):
+    got, answer, _ = server.post(path, body)
+    assert (got, answer["error"]["param"]) == (status, param), answer
+    assert answer["error"]["message"] and "\n" not in answer["error"]["message"]
+
+
+def raw(server, text, wait=5.0):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=wait) as s:
+        s.sendall(text)
+        got = b""
+        with contextlib.suppress(TimeoutError, ConnectionResetError):
+            while True:
+                more = s.recv(65536)
+                if not more:
+                    break
+                got += more
+    return got
+
+
+@pytest.mark.parametrize("text,status", [
+    (b"GET /health HTTP/1.1\r\n\r\n", 400), (b"GET /health HTTP/1.1\r\nHost: a\r\nHost: localhost\r\n\r\n", 400),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", 413),
+    (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9437184\r\n\r\n", 413),
+    (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100000 + b"\r\n\r\n", 431),
+    (b"PUT /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+    (b"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+    (b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n", 403),
+], ids=lambda v: str(v)[:60])
+def test_malformed_requests(server, text, status):
+    answer = raw(server, text, 2)
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200]
+    assert server.get("/health")[0] == 200
+
+
+def test_unknown_fields_are_said(server):
+    answer = server.post("/v1/completions", {"prompt": "x", "max_tokens": 1, "frobnicate": 1, "user": "me"})[1]
+    assert any("frobnicate" in w for w in answer["warnings"]) and any("user" in w for w in answer["warnings"])
+
+
+# ---- llama.cpp's and vLLM's ----
+
+def test_tokens_there_and_back(server, lamina):
+    text = "Grüße, 世界! <|im_start|>"
+    ids = server.post("/tokenize", {"content": text})[1]["tokens"]
+    assert ids == json.loads(run(lamina, "tokenize", MODEL, "-p", text, "--json").stdout)["ids"]
+    assert server.post("/detokenize", {"tokens": ids})[1]["content"] == text
+    assert server.post("/tokenize", {"prompt": text})[1]["count"] >= len(ids)
+    pieces = server.post("/tokenize", {"content": text, "with_pieces": True})[1]["tokens"]
+    assert [p["id"] for p in pieces] == ids
+
+
+def test_native_completion(server):
+    body = {"prompt": "Once upon a time", "n_predict": 12, "n_probs": 2}
+    whole = server.post("/completion", body)[1]
+    assert whole["stop"] and whole["stop_type"] == "limit" and whole["tokens_predicted"] == 12 and len(whole["completion_probabilities"]) == 12
+    with server.stream({"prompt": "x", "max_tokens": 1}) as s:
+        s.recv(10)
+    c = http.client.HTTPConnection("127.0.0.1", server.port)
+    c.request("POST", "/completion", json.dumps(body | {"stream": True}))
+    lines = [json.loads(line[6:]) for line in c.getresponse().read().decode().split("\n\n") if line]
+    assert "".join(line["content"] for line in lines) == whole["content"] and lines[-1]["stop"] and not lines[0]["stop"]
+
+
+def test_properties_and_template(server):
+    props = server.get("/props")[1]
+    assert props["default_generation_settings"]["n_ctx"] == 1024 and props["total_slots"] == 16 and ".gguf" in props["model_path"]
+    rendered = server.post("/apply-template", {"messages": QUESTION})[1]["prompt"]
+    assert QUESTION[0]["content"] in rendered and rendered.endswith("<|im_start|>assistant\n")
+    assert server.get("/tokenizer_info")[1]["eos_token"] == "<|im_end|>"
+
+
+def test_metrics_parse(server):
+    families = {f.name: f for f in text_string_to_metric_families(server.get("/metrics")[1].decode())}
+    assert {"lamina_steps", "llamacpp:prompt_tokens", "vllm:generation_tokens", "vllm:num_requests_running"} <= set(families)
+    assert families["lamina_steps"].samples[0].value > 0
+
+
+def test_routes_are_described(server):
+    described = server.get("/openapi.json")[1]
+    assert described["paths"]["/v1/chat/completions"]["post"]["requestBody"]["content"]["application/json"]["schema"]["required"] == ["messages"]
+    for path in described["paths"]:
+        assert server.ask("PATCH", path.replace("{id}", "0"))[0] == 405, path
+
+
+# ---- keys, addresses, endings ----
+
+def test_keys(build, model, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# ours\nsecret-one\n\nsecret-two\n")
+    s = Server(build, "-c", 256, "--api-key-file", keys).ready()
+    assert s.get("/v1/models")[0] == 401 and s.get("/health")[0] == 200
+    assert s.get("/v1/models", headers={"Authorization": "Bearer wrong"})[0] == 401
+    assert s.get("/v1/models", headers={"Authorization": "Bearer secret-two"})[0] == 200
+    assert s.get("/v1/models", headers={"X-Api-Key": "secret-one"})[0] == 200
+    assert s.close() == 0
+    assert not [line for line in s.said if "secret" in line]
+
+
+@pytest.mark.parametrize("flags,why", [
+    (["--host", "0.0.0.0"], "no API key is set"), (["--host", "300.1.1.1"], "--host"), (["--ssl-key-file", "/dev/null"], "--ssl-cert-file"),
+    (["--port", "70000"], "--port"), (["--slots", "--no-slots"], "--slots"),
+])
+def test_impossible_servers(lamina, model, flags, why):
+    done = run(lamina, "serve", model, *flags)
+    assert done.returncode == 2 and why in done.stderr.splitlines()[-2:][0] + done.stderr.splitlines()[-1], done.stderr
+
+
+def test_a_port_that_is_taken(lamina, server, model):
+    done = run(lamina, "serve", model, "--port", server.port)
+    assert done.returncode == 1 and "cannot listen" in done.stderr
+
+
+def test_a_unix_socket(build, model, tmp_path):
+    path = tmp_path / "s"
+    s = Server(build, "-c", 256, "--host", f"unix:{path}")
+    until = time.time() + 60
+    answer = b""
+    while time.time() < until and b"200 OK" not in answer:
+        with socket.socket(socket.AF_UNIX) as c:
+            c.connect(str(path))
+            c.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            answer = c.recv(1000)
+    assert b"200 OK" in answer
+    assert s.close() == 0 and not path.exists()
+
+
+def test_the_end_waits_for_what_runs(build, model):
+    s = Server(build, "-c", 1024).ready()
+    with concurrent.futures.ThreadPoolExecutor(4) as crowd:
+        running = [crowd.submit(s.post, "/v1/completions", {"prompt": "A long story:", "max_tokens": 150, "ignore_eos": True, "seed": i})
+                   for i in range(4)]
+        until = time.time() + 20
+        while time.time() < until and sum(x["is_processing"] for x in s.get("/slots")[1]) < 4:
+            time.sleep(0.01)
+        began = time.time()
+        s.process.send_signal(signal.SIGTERM)
+        assert [r.result()[1]["usage"]["completion_tokens"] for r in running] == [150] * 4
+    assert s.process.wait(ENDS) == 0 and time.time() - began < ENDS
+
+
+def test_a_second_signal_ends_at_once(build, model):
+    s = Server(build, "-c", 8192, "--drain-timeout", 60).ready()
+    asked = s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True})
+    asked.recv(100)
+    s.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    began = time.time()
+    s.process.send_signal(signal.SIGTERM)
+    assert s.process.wait(ENDS) == 0 and time.time() - began < (10 if SANITIZED else 3)
+    asked.close()
+
+
+def test_connections_that_say_nothing_are_closed(server):
+    began = time.time()
+    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+    for s in idle:
+        s.sendall(b"GET /health HT")
+        s.settimeout(20)
+    assert server.get("/health")[0] == 200
+    for s in idle:
+        with contextlib.suppress(ConnectionResetError):
+            assert s.recv(10) == b""
+        s.close()
+    assert 8 < time.time() - began < 15
+
+
+def test_the_document_is_what_the_server_says(lamina, source):
+    printed = run(source / "scripts/httpdoc", lamina, "--print")
+    assert printed.returncode == 0 and printed.stdout == (source / "docs/api.md").read_text(), "scripts/httpdoc PROGRAM writes it again"
