@@ -6,6 +6,7 @@
  *
  * Texts that begin alike are read once: what the engine still has of one is shared by the next. What a line becomes does not depend on
  * the others, nor on how many are written at once. How fast it was is told on standard error. */
+#define _POSIX_C_SOURCE 200809L      /* getline, clock_gettime */
 #include <lamina/lamina.h>
 
 #include <errno.h>
