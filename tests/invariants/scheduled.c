@@ -9,6 +9,8 @@
 
 #include "asked.h"
 
+static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
+
 /* ---- each is alone ---- */
 
 static const struct { const char *name; int64_t window; } families[] = {
@@ -84,12 +86,42 @@ static void pages_are_given_back_and_read_again(void **state)
     }
 }
 
+/* Rotations that depend on the length of the forward: prompts are cut where it changes them, so that the same holds. What they are alone is
+ * what a schedule makes of one after the other, row by row where that matters. */
+static void rotations_that_follow_the_length(void **state)
+{
+    static const char *const names[] = { "phi3/longrope", "llama/rope-longrope", "llama/rope-dynamic" };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        open_fixture(names[k], 0, usual, (lm_schedule_options){ .no_prefixes = true });
+        for (unsigned i = 0; i < MANY; i++) {
+            submit(f.s, &f.x[i]);
+            read_reply(&f.x[i]);
+            f.x[i].alone = f.x[i].got;
+            begin_again(&f.x[i]);
+        }
+        lm_schedule_free(f.s);
+        f.s = start_schedule(f.g, (lm_schedule_options){ .itl_target = 1e-6 });
+        run_all(names[k]);
+        free_replies();
+        for (unsigned i = 0; i < MANY; i++) {
+            f.x[i].r.sequence.draft_ngram  = 3;
+            f.x[i].r.sequence.draft_always = true;
+        }
+        run_all(names[k]);
+        assert_true(statistics().cached_tokens > 0);
+        close_fixture();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_are_each_alone),
         cmocka_unit_test(a_smaller_model_guesses),
         cmocka_unit_test(pages_are_given_back_and_read_again),
+        cmocka_unit_test(rotations_that_follow_the_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,134 @@
+/* many.c - what a schedule takes of the engine's speed: the same texts through lm_sequences_step with nothing around it, and through
+ * lm_schedule with its queue, rings and readers, in turns in one process.
+ *
+ *   build/bench/bench/bench_many MODEL [AT_ONCE] [TOKENS] [ROUNDS]
+ *
+ * Texts are sampled with the defaults, their ends ignored, prompts of 16 tokens. Tokens a second of both, and the share that is left. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lamina/lamina.h"
+
+enum { PROMPT = 16, MOST = 512 };
+
+typedef struct bench {
+    lm_model   *m;
+    lm_engine  *g;
+    uint32_t    n_vocab, n;
+    int64_t     tokens;
+    lm_token    prompts[MOST][PROMPT];
+} bench;
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static lm_status bare(bench *b, double *took, lm_error *e)
+{
+    lm_sequence *all[MOST];
+    lm_sampler  *samplers[MOST];
+    lm_row      *rows = calloc(lm_engine_max_rows(b->g), sizeof *rows);
+    lm_batch     step = { .rows = rows };
+    uint32_t     running = b->n;
+    lm_status    status = LM_OK;
+    lm_event     event;
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        lm_sequence_options o = { .slot = i, .draw = i, .max_tokens = b->tokens, .ignore_eos = true };
+        lm_engine_truncate(b->g, i, 0, NULL);
+        LM_TRY(lm_sampler_new(NULL, b->n_vocab, NULL, &samplers[i], e));
+        LM_TRY(lm_sequence_new(b->g, samplers[i], &o, &all[i], e));
+        LM_TRY(lm_sequence_prompt(all[i], b->prompts[i], PROMPT, 0, e));
+    }
+    double from = seconds();
+    while (running && status == LM_OK) {
+        status = lm_sequences_step(b->g, all, b->n, &step, e);
+        for (uint32_t i = 0; i < b->n; i++)
+            while (lm_sequence_event(all[i], &event))
+                running -= event.kind == LM_EVENT_END;
+    }
+    *took = seconds() - from;
+    for (uint32_t i = 0; i < b->n; i++) {
+        lm_sequence_free(all[i]);
+        lm_sampler_free(samplers[i]);
+        lm_engine_truncate(b->g, i, 0, NULL);
+    }
+    free(rows);
+    return status;
+}
+
+static lm_status scheduled(bench *b, double *took, lm_error *e)
+{
+    lm_schedule   *s;
+    lm_reply      *replies[MOST];
+    lm_reply_event event;
+
+    LM_TRY(lm_schedule_new(b->g, NULL, &s, e));
+    double from = seconds();
+    for (uint32_t i = 0; i < b->n; i++) {
+        lm_request r = { .prompt = b->prompts[i], .n_prompt = PROMPT,
+                         .sequence = { .draw = i, .max_tokens = b->tokens, .ignore_eos = true } };
+        LM_TRY(lm_schedule_submit(s, &r, &replies[i], e));
+    }
+    for (uint32_t i = 0; i < b->n; i++)
+        while (lm_reply_wait(replies[i], -1, &event))
+            ;
+    *took = seconds() - from;
+    for (uint32_t i = 0; i < b->n; i++)
+        lm_reply_free(replies[i]);
+    lm_schedule_free(s);
+    return LM_OK;
+}
+
+static lm_status run(bench *b, const char *path, int rounds, lm_error *e)
+{
+    lm_engine_options o = { .context = 2048, .sequences = b->n };
+    lm_model_info     info;
+    double            took[2], sum[2] = { 0 };
+
+    LM_TRY(lm_model_open(path, NULL, &b->m, e));
+    lm_model_describe(b->m, &info);
+    b->n_vocab = info.n_vocab;
+    for (uint32_t i = 0; i < b->n; i++)
+        for (uint32_t k = 0; k < PROMPT; k++)
+            b->prompts[i][k] = (lm_token)((i * 7919 + k * 104729 + 11) % info.n_vocab);
+    LM_TRY(lm_engine_new(b->m, &o, &b->g, e));
+    for (int i = 0; i < rounds; i++) {
+        LM_TRY(bare(b, &took[0], e));
+        LM_TRY(scheduled(b, &took[1], e));
+        double tokens = (double)b->n * (double)b->tokens;
+        printf("%u texts, %lld tokens each: %.1f bare, %.1f scheduled, %.1f %%\n", b->n, (long long)b->tokens, tokens / took[0],
+               tokens / took[1], 100 * took[0] / took[1]);
+        fflush(stdout);
+        sum[0] += took[0];
+        sum[1] += took[1];
+    }
+    printf("all rounds: %.1f %%\n", 100 * sum[0] / sum[1]);
+    return LM_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static bench b;
+    lm_error     e = { 0 };
+    char         line[1024];
+
+    b.n      = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 32;
+    b.tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 128;
+    if (argc < 2 || b.n < 1 || b.n > MOST || b.tokens < 1) {
+        fprintf(stderr, "usage: %s MODEL [AT_ONCE] [TOKENS] [ROUNDS]\n", argv[0]);
+        return 2;
+    }
+    lm_status status = run(&b, argv[1], argc > 4 ? (int)strtol(argv[4], NULL, 10) : 5, &e);
+    if (status != LM_OK)
+        fprintf(stderr, "error: %s\n", lm_error_text(&e, line, sizeof line));
+    lm_engine_free(b.g);
+    lm_model_close(b.m);
+    return lm_status_exit(status);
+}

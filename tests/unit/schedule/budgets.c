@@ -1,0 +1,74 @@
+/* How many rows of prompts a step may have: a machine that takes a known time for each row, and the gap that follows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "schedule/budget.h"
+
+static double step_seconds(uint32_t written, uint32_t prompt)
+{
+    return 0.005 + 0.0002 * written + 0.0004 * prompt;
+}
+
+static void gaps_come_near_the_target(void **state)
+{
+    static const double targets[] = { 0, 0.02, 0.05 };
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        lm_budget b      = { .target = targets[i], .most = 512 };
+        double    target = targets[i] > 0 ? targets[i] : 2 * step_seconds(8, 0);
+        assert_int_equal(lm_budget_rows(&b, 0), 512);    /* nobody waits for a token */
+        assert_true(lm_budget_rows(&b, 8) < 100);        /* nothing is known */
+        lm_budget_ran(&b, 8, 0, step_seconds(8, 0));
+        for (int step = 0; step < 100; step++) {
+            uint32_t rows = lm_budget_rows(&b, 8);
+            lm_budget_ran(&b, 8, rows, step_seconds(8, rows));
+        }
+        double gap = step_seconds(8, lm_budget_rows(&b, 8));
+        if (gap > 1.1 * target || gap < 0.85 * target)
+            fail_msg("target %f, gap %f", target, gap);
+    }
+}
+
+/* A target that cannot be kept still lets prompts be read; a step has only so many rows. */
+static void some_rows_are_always_read(void **state)
+{
+    lm_budget b = { .target = 1e-9, .most = 512 };
+
+    (void)state;
+    lm_budget_ran(&b, 8, 0, 0.01);
+    lm_budget_ran(&b, 8, 100, 0.1);
+    assert_int_equal(lm_budget_rows(&b, 8), LM_BUDGET_LEAST);
+    assert_int_equal(lm_budget_rows(&b, 505), 7);
+    assert_int_equal(lm_budget_rows(&b, 512), 0);
+    b.target = 1000;
+    assert_int_equal(lm_budget_rows(&b, 8), 504);
+}
+
+/* One step that somebody else has held up changes little. */
+static void one_slow_step_is_no_measure(void **state)
+{
+    lm_budget b = { .most = 512 };
+
+    (void)state;
+    lm_budget_ran(&b, 8, 0, 0.01);
+    lm_budget_ran(&b, 8, 100, 0.05);
+    uint32_t before = lm_budget_rows(&b, 8);
+    lm_budget_ran(&b, 8, 0, 3);
+    lm_budget_ran(&b, 8, 10, 3);
+    assert_true(lm_budget_rows(&b, 8) > before / 2 && lm_budget_rows(&b, 8) < 2 * before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaps_come_near_the_target),
+        cmocka_unit_test(some_rows_are_always_read),
+        cmocka_unit_test(one_slow_step_is_no_measure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
