@@ -1,9 +1,12 @@
 /* many.c - what a schedule takes of the engine's speed: the same texts through lm_sequences_step with nothing around it, and through
  * lm_schedule with its queue, rings and readers, in turns in one process.
  *
- *   build/bench/bench/bench_many MODEL [AT_ONCE] [TOKENS] [ROUNDS]
+ *   build/bench/bench/bench_many MODEL [AT_ONCE] [TOKENS] [ROUNDS] [LONG]
  *
- * Texts are sampled with the defaults, their ends ignored, prompts of 16 tokens. Tokens a second of both, and the share that is left. */
+ * Texts are sampled with the defaults, their ends ignored, prompts of 16 tokens. Tokens a second of both, and the share that is left. Then
+ * eight texts are written, a prompt of LONG tokens comes, and the gaps between their tokens are told, before it and while it is read. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +89,115 @@ static lm_status scheduled(bench *b, double *took, lm_error *e)
     return LM_OK;
 }
 
-static lm_status run(bench *b, const char *path, int rounds, lm_error *e)
+/* ---- gaps ---- */
+
+enum { WRITERS = 8, GAPS = 1 << 16 };
+
+typedef struct writer {
+    lm_reply *reply;
+    double    gaps[2][GAPS];             /* before the long prompt; while it is read */
+    size_t    n[2];
+} writer;
+
+static atomic_int phase;                 /* 2: it is read */
+
+static void *listen_to(void *arg)
+{
+    writer        *w = arg;
+    lm_reply_event event;
+    double         last = 0, now;
+
+    while (lm_reply_wait(w->reply, -1, &event)) {
+        if (event.event.kind != LM_EVENT_TOKEN)
+            continue;
+        int p = atomic_load(&phase);
+        now   = seconds();
+        if (last > 0 && p < 2 && w->n[p] < GAPS)
+            w->gaps[p][w->n[p]++] = now - last;
+        last = now;
+    }
+    return NULL;
+}
+
+static int rising(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void tell_gaps(const char *when, writer *w, int p)
+{
+    static double all[WRITERS * GAPS];
+    size_t        n = 0;
+
+    for (int i = 0; i < WRITERS; i++)
+        for (size_t k = 0; k < w[i].n[p]; k++)
+            all[n++] = w[i].gaps[p][k];
+    if (n == 0)
+        return;
+    qsort(all, n, sizeof *all, rising);
+    printf("%s: %zu gaps, median %.1f ms, p99 %.1f ms, most %.1f ms\n", when, n, 1e3 * all[n / 2], 1e3 * all[n * 99 / 100], 1e3 * all[n - 1]);
+}
+
+static lm_status long_prompt(bench *b, lm_schedule *s, uint32_t length, lm_error *e)
+{
+    static writer  w[WRITERS];
+    pthread_t      threads[WRITERS];
+    lm_token      *ids = calloc(length, sizeof *ids);
+    lm_request     r   = { .prompt = ids, .n_prompt = length, .sequence = { .max_tokens = 1, .ignore_eos = true } };
+    lm_reply      *reply;
+    lm_reply_event event;
+
+    for (uint32_t i = 0; ids && i < length; i++)
+        ids[i] = (lm_token)((i * 7919 + 13) % b->n_vocab);
+    for (int i = 0; i < WRITERS; i++) {
+        lm_request q = { .prompt = b->prompts[i], .n_prompt = PROMPT, .sequence = { .draw = (uint64_t)i, .ignore_eos = true } };
+        LM_TRY(lm_schedule_submit(s, &q, &w[i].reply, e));
+        pthread_create(&threads[i], NULL, listen_to, &w[i]);
+    }
+    nanosleep(&(struct timespec){ .tv_sec = 4 }, NULL);
+    double from = seconds();
+    atomic_store(&phase, 1);
+    LM_TRY(lm_schedule_submit(s, &r, &reply, e));
+    while (lm_reply_wait(reply, -1, &event))
+        ;
+    atomic_store(&phase, 2);
+    printf("%u tokens were read in %.1f s\n", length, seconds() - from);
+    lm_reply_free(reply);
+    for (int i = 0; i < WRITERS; i++)
+        lm_reply_cancel(w[i].reply);
+    for (int i = 0; i < WRITERS; i++) {
+        pthread_join(threads[i], NULL);
+        lm_reply_free(w[i].reply);
+    }
+    tell_gaps("before it came", w, 0);
+    tell_gaps("while it was read", w, 1);
+    free(ids);
+    return LM_OK;
+}
+
+static lm_status gaps(bench *b, uint32_t length, lm_error *e)
+{
+    lm_engine_options o = { .context = length + 1024, .sequences = WRITERS + 1 };
+    lm_schedule      *s;
+    lm_engine        *g;
+    lm_model_info     info;
+
+    lm_model_describe(b->m, &info);
+    if (o.context > info.context_length)
+        o.context = info.context_length;
+    LM_TRY(lm_engine_new(b->m, &o, &g, e));
+    double from = seconds();
+    LM_TRY(lm_schedule_new(g, NULL, &s, e));
+    printf("the schedule was made in %.2f s\n", seconds() - from);
+    lm_status status = long_prompt(b, s, length, e);
+    lm_schedule_free(s);
+    lm_engine_free(g);
+    return status;
+}
+
+static lm_status run(bench *b, const char *path, int rounds, uint32_t length, lm_error *e)
 {
     lm_engine_options o = { .context = 2048, .sequences = b->n };
     lm_model_info     info;
@@ -109,8 +220,9 @@ static lm_status run(bench *b, const char *path, int rounds, lm_error *e)
         sum[0] += took[0];
         sum[1] += took[1];
     }
-    printf("all rounds: %.1f %%\n", 100 * sum[0] / sum[1]);
-    return LM_OK;
+    if (rounds > 0)
+        printf("all rounds: %.1f %%\n", 100 * sum[0] / sum[1]);
+    return length ? gaps(b, length, e) : LM_OK;
 }
 
 int main(int argc, char **argv)
@@ -122,10 +234,11 @@ int main(int argc, char **argv)
     b.n      = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 32;
     b.tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 128;
     if (argc < 2 || b.n < 1 || b.n > MOST || b.tokens < 1) {
-        fprintf(stderr, "usage: %s MODEL [AT_ONCE] [TOKENS] [ROUNDS]\n", argv[0]);
+        fprintf(stderr, "usage: %s MODEL [AT_ONCE] [TOKENS] [ROUNDS] [LONG]\n", argv[0]);
         return 2;
     }
-    lm_status status = run(&b, argv[1], argc > 4 ? (int)strtol(argv[4], NULL, 10) : 5, &e);
+    lm_status status = run(&b, argv[1], argc > 4 ? (int)strtol(argv[4], NULL, 10) : 5,
+                           argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 10) : 4096, &e);
     if (status != LM_OK)
         fprintf(stderr, "error: %s\n", lm_error_text(&e, line, sizeof line));
     lm_engine_free(b.g);

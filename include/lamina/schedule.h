@@ -52,7 +52,7 @@ typedef struct lm_schedule_options {
     uint32_t    queue;               /* requests that may wait; 0: 512 */
     uint32_t    ring_bytes;          /* of a reply, for events that were not read yet; 0: 32768. Raised to what eight tokens can take */
     double      itl_target;          /* seconds between two tokens of a text while others read; 0: twice what the step takes without
-                                        them, as lm_engine_forecast predicts and steps show. No fewer than 16 rows of prompts are read */
+                                        them, as lm_engine_forecast predicts and steps show. No fewer than 8 rows of prompts are read */
     double      stall_seconds;       /* a reply that is full and not read for so long ends its text; 0: 30 */
     bool        no_prefixes;         /* keep no prefixes */
     uint64_t    prefix_bytes;        /* of pages kept for nobody but later requests; 0: as much as the cache has */
@@ -63,7 +63,8 @@ typedef struct lm_schedule_options {
     uint64_t    store_bytes;         /* of that folder; 0: 1 GiB. The oldest files are removed */
     lm_engine  *draft_engine;        /* a smaller model that guesses for requests with `draft`, with as many sequences; the
                                         schedule's too */
-    uint32_t    guess_texts;         /* no guesses in steps that write more texts than this; 0: 4 */
+    uint32_t    guess_texts;         /* no guesses in steps that write more texts than this; 0: 4. Each guess takes one of the engine's
+                                        `logit_rows` */
     bool        no_forecast;         /* do not time kernels at the beginning (some 0.1 s each): steps will show */
     lm_log      log;                 /* of the prefix store; called by lm_schedule_new and by the schedule's thread */
     uint64_t    reserved[8];         /* zero */

@@ -3,6 +3,8 @@
 
 enum { UNKNOWN = 64 };               /* rows, until something is known */
 
+#define MARGIN 0.9                   /* of the time that is left: some steps take longer than others */
+
 static unsigned size_of(uint32_t rows)
 {
     unsigned i = 0;
@@ -56,7 +58,7 @@ uint32_t lm_budget_rows(const lm_budget *b, uint32_t written)
 
     if (written == 0 || room <= LM_BUDGET_LEAST)
         return room;
-    rows = b->row > 0 && alone(b, written) > 0 ? left / b->row : UNKNOWN;
+    rows = b->row > 0 && alone(b, written) > 0 ? MARGIN * left / b->row : UNKNOWN;
     if (rows < LM_BUDGET_LEAST)
         return LM_BUDGET_LEAST;
     return rows < room ? (uint32_t)rows : room;

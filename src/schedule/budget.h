@@ -7,7 +7,7 @@
 
 #include "lamina/engine.h"
 
-enum { LM_BUDGET_SIZES = 16, LM_BUDGET_LEAST = 16 };
+enum { LM_BUDGET_SIZES = 16, LM_BUDGET_LEAST = 8 };
 
 typedef struct lm_budget {
     double   target;                 /* seconds; 0: twice what the step takes without prompts */

@@ -95,7 +95,7 @@ lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_
     r = lm_alloc_aligned(sizeof *r, 64);
     if (!r)
         return lm_fail_memory(e, "the reply", sizeof *r);
-    r->fd = -1;
+    atomic_init(&r->fd, -1);
     atomic_init(&r->owners, 1);
     pthread_mutex_init(&r->lock, NULL);
     if (!lm_condition_open(&r->changed)) {
@@ -309,11 +309,10 @@ static bool look(lm_reply *r, lm_reply_event *out)
 static void empty_fd(lm_reply *r)
 {
     eventfd_t n;
+    int       fd = atomic_load(&r->fd);
 
-    pthread_mutex_lock(&r->lock);
-    if (r->fd >= 0)
-        eventfd_read(r->fd, &n);
-    pthread_mutex_unlock(&r->lock);
+    if (fd >= 0)
+        eventfd_read(fd, &n);
 }
 
 bool lm_reply_next(lm_reply *r, lm_reply_event *out)

@@ -240,13 +240,12 @@ static lm_status take_memory(lm_schedule *s, lm_error *e)
 /* A handler of the host never runs on it, as on the engine's workers. */
 static lm_status start_thread(lm_schedule *s, lm_error *e)
 {
-    sigset_t all, before;
+    static const int kept[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
+    sigset_t         all, before;
 
     sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        sigdelset(&all, kept[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     s->running = pthread_create(&s->thread, NULL, run, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

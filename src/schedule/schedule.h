@@ -70,7 +70,7 @@ struct lm_reply {
     atomic_uint_fast64_t read;
     pthread_mutex_t lock;
     pthread_cond_t  changed;
-    int             fd;                  /* under the lock; -1: none */
+    atomic_int      fd;                  /* -1: none */
     bool            closed;              /* under the lock: lm_reply_free */
     lm_cache_difference difference;      /* once explained */
     lm_token        around[3][LM_AROUND];
