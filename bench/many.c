@@ -137,7 +137,8 @@ static void tell_gaps(const char *when, writer *w, int p)
     if (n == 0)
         return;
     qsort(all, n, sizeof *all, rising);
-    printf("%s: %zu gaps, median %.1f ms, p99 %.1f ms, most %.1f ms\n", when, n, 1e3 * all[n / 2], 1e3 * all[n * 99 / 100], 1e3 * all[n - 1]);
+    printf("%s: %zu gaps, median %.1f ms, p99 %.1f ms, most %.1f ms\n", when, n, 1e3 * all[n / 2], 1e3 * all[n * 99 / 100],
+           1e3 * all[n - 1]);
 }
 
 static lm_status long_prompt(bench *b, lm_schedule *s, uint32_t length, lm_error *e)
