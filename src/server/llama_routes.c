@@ -287,4 +287,5 @@ static lm_status answer_slot_action(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_slot_action = { "POST", "/slots/{id}", NULL, 0, LM_DIALECT_NATIVE,
-                                        "save, restore or erase what a slot holds (?action=)", slot_groups, sizeof(slot_values), NULL, answer_slot_action };
+                                        "save, restore or erase what a slot holds (?action=)", slot_groups, sizeof(slot_values), NULL,
+                                        answer_slot_action };
