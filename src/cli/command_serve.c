@@ -279,8 +279,8 @@ const lm_command lm_command_serve = {
     .name = "serve",
     .usage = "[MODEL] [--host ADDRESS] [--port N] [--api-key KEY] [--parallel N] [-c N]",
     .summary = "serve a model over HTTP",
-    .about = "  Speaks the APIs of OpenAI (/v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models) and llama.cpp\n"
-             "  (/completion, /tokenize, /slots ...); /openapi.json describes them. -c is the context of each text.\n"
+    .about = "  Speaks the APIs of OpenAI (/v1/chat/completions ...), Anthropic (/v1/messages), ollama (/api/chat ...) and\n"
+             "  llama.cpp (/completion, /slots ...); /openapi.json describes them. -c is the context of each text.\n"
              "  SIGTERM and Ctrl-C let running requests end; a second one ends them.\n",
     .groups = serve_groups,
     .max_args = 1,

@@ -113,44 +113,64 @@ static json_t *vector_json(const float *x, uint32_t n, bool base64)
     return list;
 }
 
-static lm_status answer_embeddings(lm_call *c, lm_error *e)
+static lm_status embed_texts(lm_call *c, const lm_prompts *texts, const embedding_values *v, json_t *vectors, lm_error *e)
 {
-    embedding_values *v = c->values;
-    const lm_service *s = c->service;
-    uint32_t width = lm_engine_hidden_width(s->engine), dimensions = v->dimensions ? v->dimensions : width;
+    uint32_t width = lm_engine_hidden_width(c->service->engine), dimensions = v->dimensions ? v->dimensions : width;
+    float *vector = calloc(width, sizeof *vector);
+    lm_status status = vector ? LM_OK : lm_fail_memory(e, "a vector", width * sizeof *vector);
+
+    for (size_t i = 0; status == LM_OK && i < texts->n; i++) {
+        embedding m = { texts->items + i, (lm_pooling)v->pooling, vector };
+
+        status = lm_schedule_call(c->service->schedule, embed, &m, e);
+        if (dimensions < width)
+            normalize(vector, dimensions);
+        json_array_append_new(vectors, vector_json(vector, dimensions, v->format == 1));
+    }
+    free(vector);
+    return status;
+}
+
+static lm_status embed_all(lm_call *c, const embedding_values *v, json_t **vectors, uint64_t *tokens, lm_error *e)
+{
+    uint32_t width = lm_engine_hidden_width(c->service->engine);
     lm_prompts texts = { 0 };
-    json_t *data;
-    float *vector;
-    uint64_t tokens = 0;
     lm_status status;
 
     if (!width)
         return lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
-    if (dimensions > width)
-        return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", dimensions, width);
-    data = json_array();
-    vector = calloc(width, sizeof *vector);
-    status = vector && data ? lm_prompts_read(s, v->input, MAX_TEXTS, &texts, e) : lm_fail_memory(e, "a vector", width * sizeof *vector);
-    for (size_t i = 0; status == LM_OK && i < texts.n; i++) {
-        embedding m = { texts.items + i, (lm_pooling)v->pooling, vector };
-
-        status = lm_schedule_call(s->schedule, embed, &m, e);
-        if (dimensions < width)
-            normalize(vector, dimensions);
-        tokens += texts.items[i].n;
-        json_array_append_new(data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding",
-                                              vector_json(vector, dimensions, v->format == 1)));
-    }
-    free(vector);
+    if (v->dimensions > width)
+        return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", v->dimensions, width);
+    *vectors = json_array();
+    status = lm_prompts_read(c->service, v->input, MAX_TEXTS, &texts, e);
+    if (status == LM_OK)
+        status = embed_texts(c, &texts, v, *vectors, e);
+    for (size_t i = 0; i < texts.n; i++)
+        *tokens += texts.items[i].n;
     lm_prompts_free(&texts);
-    if (status != LM_OK) {
-        json_decref(data);
-        return status;
-    }
-    return lm_answer_json(c,
-                          json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", s->name, "usage",
-                                    "prompt_tokens", (json_int_t)tokens, "total_tokens", (json_int_t)tokens),
-                          e);
+    if (status != LM_OK)
+        json_decref(*vectors);
+    return status;
+}
+
+lm_status lm_embeddings(lm_call *c, json_t *input, json_t **vectors, uint64_t *tokens, lm_error *e)
+{
+    return embed_all(c, &(embedding_values){ .input = input }, vectors, tokens, e);
+}
+
+static lm_status answer_embeddings(lm_call *c, lm_error *e)
+{
+    json_t *vectors = NULL, *data;
+    uint64_t tokens = 0;
+
+    LM_TRY(embed_all(c, c->values, &vectors, &tokens, e));
+    data = json_array();
+    for (size_t i = 0; i < json_array_size(vectors); i++)
+        json_array_append_new(data, json_pack("{s:s, s:i, s:O}", "object", "embedding", "index", (int)i, "embedding",
+                                              json_array_get(vectors, i)));
+    json_decref(vectors);
+    return lm_answer_json(c, json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", c->service->name, "usage",
+                                       "prompt_tokens", (json_int_t)tokens, "total_tokens", (json_int_t)tokens), e);
 }
 
 const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "vectors of texts", embedding_groups,

@@ -45,6 +45,20 @@ void lm_turn_send(lm_turn *t, const char *name, json_t *o)
     free(text);
 }
 
+void lm_turn_line(lm_turn *t, json_t *o)
+{
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+    json_decref(o);
+    if (!text) {
+        t->out->failed = true;
+        return;
+    }
+    lm_text_add_str(t->out, text);
+    lm_text_add_char(t->out, '\n');
+    free(text);
+}
+
 json_t *lm_turn_timings(const lm_choice *c)
 {
     const lm_usage *u = &c->usage;

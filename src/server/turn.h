@@ -71,6 +71,9 @@ const char *lm_turn_reason(const lm_choice *c);
 /* `o` as an event of server-sent events: "data: …", with a line "event: NAME" before it unless `name` is NULL. Takes `o`. */
 void lm_turn_send(lm_turn *t, const char *name, json_t *o);
 
+/* `o` as a line of its own. Takes `o`. */
+void lm_turn_line(lm_turn *t, json_t *o);
+
 /* llama.cpp's "timings" of a text that has ended. */
 json_t *lm_turn_timings(const lm_choice *c);
 

@@ -10,6 +10,8 @@ import subprocess
 import threading
 import time
 
+import anthropic
+import ollama
 import openai
 import pytest
 from conftest import BARE, MODEL, SANITIZED, run
@@ -408,3 +410,70 @@ def test_connections_that_say_nothing_are_closed(server):
 def test_the_document_is_what_the_server_says(lamina, source):
     printed = run(source / "scripts/httpdoc", lamina, "--print")
     assert printed.returncode == 0 and printed.stdout == (source / "docs/api.md").read_text(), "scripts/httpdoc PROGRAM writes it again"
+
+
+# ---- ollama's and Anthropic's clients ----
+
+@pytest.fixture(scope="module")
+def ollama_client(server):
+    return ollama.Client(host=server.url)
+
+
+def test_ollama_answers_what_openai_is_answered(client, ollama_client):
+    said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=20).choices[0].message.content
+    whole = ollama_client.chat(model="demo", messages=QUESTION, options={"num_predict": 20})
+    assert whole.message.content == said and whole.done_reason == "length" and whole.eval_count == 20
+    pieces = list(ollama_client.chat(model="demo", messages=QUESTION, options={"num_predict": 20}, stream=True))
+    assert "".join(p.message.content for p in pieces) == said and pieces[-1].done and pieces[-1].prompt_eval_count == whole.prompt_eval_count
+    assert ollama_client.generate(model="demo", prompt=QUESTION[0]["content"], options={"num_predict": 20}).response == said
+
+
+def test_ollama_generates_raw(server, ollama_client):
+    raw_text = ollama_client.generate(model="demo", prompt="Once upon a time", raw=True, options={"num_predict": 10}).response
+    assert raw_text == server.post("/completion", {"prompt": "Once upon a time", "n_predict": 10})[1]["content"]
+
+
+def test_ollama_looks_around(ollama_client):
+    assert ollama_client.list().models[0].model == "demo" and ollama_client.ps().models[0].model == "demo"
+    shown = ollama_client.show("demo")
+    assert shown.modelinfo["llama.context_length"] == 1024 and "completion" in shown.capabilities and "im_start" in shown.template
+    assert len(ollama_client.embed(model="demo", input=["a", "b"]).embeddings) == 2
+    assert ollama_client.generate(model="demo", prompt="").done_reason == "load"
+
+
+def test_ollama_errors(ollama_client):
+    with pytest.raises(ollama.ResponseError) as e:
+        ollama_client.chat(model="demo", messages=QUESTION, options={"temperature": "hot"})
+    assert e.value.status_code == 400 and "temperature" in e.value.error
+    with pytest.raises(ollama.ResponseError, match="format"):
+        ollama_client.chat(model="demo", messages=QUESTION, format="json")
+
+
+@pytest.fixture(scope="module")
+def anthropic_client(server):
+    return anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0)
+
+
+def test_anthropic_answers_what_openai_is_answered(client, anthropic_client):
+    said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=20).choices[0].message.content
+    whole = anthropic_client.messages.create(model="demo", max_tokens=20, messages=QUESTION)
+    assert whole.content[0].text == said and whole.stop_reason == "max_tokens" and whole.usage.output_tokens == 20
+    with anthropic_client.messages.stream(model="demo", max_tokens=20, messages=QUESTION) as stream:
+        assert "".join(stream.text_stream) == said
+        assert stream.get_final_message().stop_reason == "max_tokens"
+
+
+def test_anthropic_counts_and_caches(anthropic_client):
+    system = [{"type": "text", "text": "x-anthropic-billing-header: cch=1;"}, {"type": "text", "text": "You are a gardener. " * 20}]
+    n = anthropic_client.messages.count_tokens(model="demo", system=system, messages=QUESTION).input_tokens
+    first = anthropic_client.messages.create(model="demo", max_tokens=4, system=system, messages=QUESTION)
+    system[0]["text"] = "x-anthropic-billing-header: cch=2;"
+    again = anthropic_client.messages.create(model="demo", max_tokens=4, system=system, messages=QUESTION)
+    assert first.usage.input_tokens + first.usage.cache_read_input_tokens == n
+    assert again.usage.cache_read_input_tokens >= 64 and again.content == first.content
+
+
+def test_anthropic_errors(anthropic_client):
+    with pytest.raises(anthropic.BadRequestError) as e:
+        anthropic_client.messages.create(model="demo", max_tokens=4, messages=[{"role": "user", "content": [{"type": "image", "source": {}}]}])
+    assert e.value.body["type"] == "error" and e.value.body["error"]["type"] == "invalid_request_error"

@@ -1,0 +1,352 @@
+/* What ollama's clients ask: /api/chat, generate, embed, tags, show, ps, version. Times are in nanoseconds. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/asked.h"
+#include "server/routes.h"
+
+typedef struct ollama_values {
+    const char *model, *prompt, *system;
+    json_t     *messages, *options, *format, *input, *think, *context;
+    bool        stream, raw;
+} ollama_values;
+
+typedef struct ollama_options { lm_asked asked; int64_t num_predict; } ollama_options;
+
+#define V(field) offsetof(ollama_values, field)
+
+static const lm_field option_fields[] = {
+    { "num_predict", LM_FIELD_I64, offsetof(ollama_options, num_predict), -2, 1e9, NULL, false, "most tokens to write; -1: no limit" },
+    { "num_ctx", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "num_keep", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "num_thread", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "num_batch", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "num_gpu", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "use_mmap", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked_fields, offsetof(ollama_options, asked) }, { 0 } };
+
+#define COMMON                                                                                                                    \
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },                       \
+    { "options", LM_FIELD_OBJECT, V(options), 0, 0, NULL, false, "num_predict, temperature, seed, stop ... as in /completion" },  \
+    { "keep_alive", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL }
+
+#define WRITING                                                                                                                   \
+    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "a line for each piece of text (true)" },                            \
+    { "format", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },                                                          \
+    { "think", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "reasoning is part of the content" }
+
+static const lm_field chat_fields[] = {
+    COMMON, WRITING,
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
+    { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
+    { 0 },
+};
+static const lm_field generate_fields[] = {
+    COMMON, WRITING,
+    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "message, or with raw the text to continue" },
+    { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
+    { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
+    { "suffix", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "fill-in-the-middle" },
+    { "template", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "templates of requests" },
+    { "context", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "contexts of earlier answers: use /api/chat" },
+    { "images", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is read" },
+    { 0 },
+};
+static const lm_field embed_fields[] = {
+    COMMON,
+    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string or array of strings" },
+    { "truncate", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field show_fields[] = {
+    COMMON,
+    { "name", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "verbose", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { 0 } }, generate_groups[] = { { generate_fields, 0 }, { 0 } },
+                            embed_groups[] = { { embed_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
+
+static void ollama_defaults(const lm_service *s, void *values)
+{
+    (void)s;
+    ((ollama_values *)values)->stream = true;
+}
+
+/* ---- answers ---- */
+
+static json_t *moment(void)
+{
+    struct timespec t;
+    struct tm utc;
+    char text[32];
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    gmtime_r(&t.tv_sec, &utc);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+    return json_sprintf("%s.%09ldZ", text, t.tv_nsec);
+}
+
+typedef struct ollama_own { bool chat; } ollama_own;
+
+static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)
+{
+    const ollama_own *own = t->own;
+    json_t *o = json_pack("{s:s, s:o, s:b}", "model", t->service->name, "created_at", moment(), "done", done);
+
+    if (own->chat)
+        json_object_set_new(o, "message", json_pack("{s:s, s:s%}", "role", "assistant", "content", text, n));
+    else
+        json_object_set_new(o, "response", json_stringn(text, n));
+    return o;
+}
+
+static json_int_t nanoseconds(double seconds)
+{
+    return (json_int_t)(1e9 * seconds);
+}
+
+static json_t *last(const lm_turn *t, const lm_choice *c, const char *text, size_t n)
+{
+    const lm_usage *u = &c->usage;
+    json_t *o = piece(t, text, n, true);
+    double read = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
+    double wrote = u->first_seconds > 0 ? u->seconds - u->first_seconds : 0;
+
+    json_object_set_new(o, "done_reason", json_string(lm_turn_reason(c)));
+    json_object_set_new(o, "total_duration", json_integer(nanoseconds(u->seconds)));
+    json_object_set_new(o, "load_duration", json_integer(0));
+    json_object_set_new(o, "prompt_eval_count", json_integer((json_int_t)u->n_prompt));
+    json_object_set_new(o, "prompt_eval_duration", json_integer(nanoseconds(read)));
+    json_object_set_new(o, "eval_count", json_integer((json_int_t)u->n_tokens));
+    json_object_set_new(o, "eval_duration", json_integer(nanoseconds(wrote)));
+    if (t->warnings)
+        json_object_set(o, "warnings", t->warnings);
+    return o;
+}
+
+static void ollama_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    (void)c;
+    lm_turn_line(t, piece(t, text, n, false));
+}
+
+static void ollama_end(lm_turn *t, lm_choice *c)
+{
+    lm_turn_line(t, last(t, c, "", 0));
+}
+
+static void ollama_finish(lm_turn *t)
+{
+    lm_choice *c = t->choices;
+
+    if (!t->stream)
+        lm_turn_line(t, last(t, c, c->text.data ? c->text.data : "", c->text.size));
+}
+
+static void ollama_fault(lm_turn *t, const lm_error *e)
+{
+    lm_turn_line(t, lm_fault_json(LM_DIALECT_OLLAMA, 0, e));
+}
+
+static const lm_writer ollama_writer = { LM_DIALECT_OLLAMA, "application/x-ndjson", NULL, ollama_text, ollama_end, ollama_finish,
+        ollama_fault,
+                                         NULL, NULL };
+
+/* ---- writing ---- */
+
+/* No message: the client wants the model loaded, which it is. */
+static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
+{
+    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", moment(), "done", 1, "done_reason", "load");
+
+    if (chat)
+        json_object_set_new(o, "message", json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
+    else
+        json_object_set_new(o, "response", json_string(""));
+    return lm_answer_json(c, o, e);
+}
+
+static lm_status begin(lm_call *c, const lm_tokens *prompt, bool chat, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    ollama_options options = { 0 };
+    lm_turn_options o = { .prompts = prompt, .n_prompts = 1, .id_prefix = "ollama-" };
+    lm_asked_parts parts = { 0 };
+    ollama_own *own = NULL;
+    lm_status status;
+
+    lm_asked_defaults(c->service, &options.asked);
+    options.num_predict = options.asked.max_tokens;
+    status = v->options ? lm_fields_read(option_groups, v->options, &options, c->warnings, e) : LM_OK;
+    options.asked.max_tokens = options.num_predict;
+    options.asked.stream = v->stream;
+    if (status == LM_OK)
+        status = lm_asked_options(c, &options.asked, &o, &parts, e);
+    if (status == LM_OK && !(own = calloc(1, sizeof *own)))
+        status = lm_fail_memory(e, "the answer", sizeof *own);
+    if (status == LM_OK) {
+        own->chat = chat;
+        o.own = own;
+        status = lm_turn_start(c, &o, &ollama_writer, e);
+    }
+    lm_asked_free(&parts);
+    return status;
+}
+
+static lm_status answer_messages(lm_call *c, json_t *messages, bool chat, lm_error *e)
+{
+    lm_tokens prompt = { 0 };
+    lm_status status = lm_chat_prompt(c->service, messages, NULL, true, &prompt, NULL, e);
+
+    if (status == LM_OK)
+        status = begin(c, &prompt, chat, e);
+    lm_tokens_free(&prompt);
+    return status;
+}
+
+static lm_status answer_chat(lm_call *c, lm_error *e)
+{
+    const ollama_values *v = c->values;
+
+    if (!json_array_size(v->messages))
+        return answer_loaded(c, true, e);
+    return answer_messages(c, v->messages, true, e);
+}
+
+static lm_status answer_generate(lm_call *c, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    lm_tokens prompt = { 0 };
+    json_t *messages;
+    lm_status status;
+
+    if (!v->prompt || !*v->prompt)
+        return answer_loaded(c, false, e);
+    if (v->raw || !c->service->template) {
+        status = lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, &prompt, e);
+        if (status == LM_OK)
+            status = begin(c, &prompt, false, e);
+        lm_tokens_free(&prompt);
+        return status;
+    }
+    messages = json_array();
+    if (v->system)
+        json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", v->system));
+    json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "user", "content", v->prompt));
+    status = answer_messages(c, messages, false, e);
+    json_decref(messages);
+    return status;
+}
+
+const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, 0, LM_DIALECT_OLLAMA, "answer a conversation, in ollama's words",
+        chat_groups,
+                                        sizeof(ollama_values), ollama_defaults, answer_chat };
+const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, 0, LM_DIALECT_OLLAMA, "answer a message, in ollama's words",
+                                            generate_groups, sizeof(ollama_values), ollama_defaults, answer_generate };
+
+/* ---- embeddings ---- */
+
+static lm_status answer_embed(lm_call *c, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    uint64_t tokens = 0;
+    json_t *vectors = NULL;
+
+    LM_TRY(lm_embeddings(c, v->input, &vectors, &tokens, e));
+    return lm_answer_json(c, json_pack("{s:s, s:o, s:i, s:i, s:I}", "model", c->service->name, "embeddings", vectors, "total_duration", 0,
+                                       "load_duration", 0, "prompt_eval_count", (json_int_t)tokens), e);
+}
+
+const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, 0, LM_DIALECT_OLLAMA, "vectors of texts, in ollama's words",
+        embed_groups,
+                                         sizeof(ollama_values), NULL, answer_embed };
+
+/* ---- models ---- */
+
+static json_t *details(const lm_service *s)
+{
+    char size[32];
+
+    snprintf(size, sizeof size, "%llu.%lluM", (unsigned long long)(s->info.parameters / 1000000),
+             (unsigned long long)(s->info.parameters / 100000 % 10));
+    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", s->info.container, "family",
+                     s->info.family, "families", s->info.family, "parameter_size", size, "quantization_level",
+                     s->info.storage ? s->info.storage : "");
+}
+
+static json_t *tag(const lm_service *s)
+{
+    char digest[65];
+
+    if (lm_model_fingerprint(s->model, digest, NULL) != LM_OK)
+        *digest = 0;
+    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at", moment(), "size",
+                     (json_int_t)s->info.weight_bytes, "digest", digest, "details", details(s));
+}
+
+static lm_status answer_tags(lm_call *c, lm_error *e)
+{
+    return lm_answer_json(c, json_pack("{s:[o]}", "models", tag(c->service)), e);
+}
+
+static lm_status answer_ps(lm_call *c, lm_error *e)
+{
+    json_t *o = tag(c->service);
+
+    json_object_del(o, "modified_at");
+    json_object_set_new(o, "size_vram", json_integer(0));
+    json_object_set_new(o, "expires_at", json_string("2318-01-01T00:00:00Z"));       /* never, as ollama writes it */
+    json_object_set_new(o, "context_length", json_integer((json_int_t)lm_engine_context(c->service->engine)));
+    return lm_answer_json(c, json_pack("{s:[o]}", "models", o), e);
+}
+
+static lm_status answer_show(lm_call *c, lm_error *e)
+{
+    const lm_service *s = c->service;
+    json_t *info = json_pack("{s:s, s:I}", "general.architecture", s->info.family, "general.parameter_count",
+                             (json_int_t)s->info.parameters);
+    json_t *capabilities = json_pack("[s]", "completion");
+    char key[96];
+
+    snprintf(key, sizeof key, "%s.context_length", s->info.family);
+    json_object_set_new(info, key, json_integer((json_int_t)lm_engine_context(s->engine)));
+    snprintf(key, sizeof key, "%s.embedding_length", s->info.family);
+    json_object_set_new(info, key, json_integer((json_int_t)s->info.hidden));
+    if (lm_engine_hidden_width(s->engine))
+        json_array_append_new(capabilities, json_string("embedding"));
+    return lm_answer_json(c,
+                          json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "modified_at", moment(), "template",
+                                    s->template_source ? s->template_source : "", "modelfile", "", "parameters", "", "details",
+                                    details(s), "model_info", info, "capabilities", capabilities),
+                          e);
+}
+
+static lm_status answer_version(lm_call *c, lm_error *e)
+{
+    return lm_answer_json(c, json_pack("{s:s}", "version", lm_version()), e);
+}
+
+static lm_status answer_root(lm_call *c, lm_error *e)
+{
+    (void)e;
+    lm_answer_text(c->x, 200, "text/plain; charset=utf-8", "lamina is running\n");
+    return LM_OK;
+}
+
+const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, 0, LM_DIALECT_OLLAMA, "the models that answer", NULL, 0, NULL,
+        answer_tags };
+const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, 0, LM_DIALECT_OLLAMA, "what a model is", show_groups,
+        sizeof(ollama_values), NULL,
+                                        answer_show };
+const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, 0, LM_DIALECT_OLLAMA, "the models in memory", NULL, 0, NULL, answer_ps };
+const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
+        LM_DIALECT_OLLAMA,
+                                           "the version", NULL, 0, NULL, answer_version };
+const lm_route lm_route_ollama_root = { "GET", "/", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_OLLAMA,
+        "whether anybody is there",
+                                        NULL, 0, NULL, answer_root };
