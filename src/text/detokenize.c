@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "text/bytelevel.h"
+#include "text/token_bytes.h"
 #include "text/tokenizer.h"
 
 struct lm_stream {
@@ -163,29 +164,43 @@ static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in,
     return LM_OK;
 }
 
-static lm_status decode_piece(lm_stream *s, const lm_piece *p, lm_text *out, lm_error *e)
+/* A piece after all steps, in s->piece or s->other. */
+static lm_status take_steps(lm_stream *s, const lm_piece *p, lm_view *out, lm_error *e)
 {
-    const lm_decoder *d    = &s->t->decoder;
-    lm_view           text = { p->text, p->size };
-    lm_text           *now  = &s->piece, *next = &s->other;
+    const lm_decoder *d   = &s->t->decoder;
+    lm_text          *now = &s->piece, *next = &s->other;
 
+    *out = (lm_view){ p->text, p->size };
     for (unsigned i = 0; i < d->n; i++) {
         lm_text_clear(next);
-        LM_TRY(take_step(s, &d->steps[i], text, next, e));
+        LM_TRY(take_step(s, &d->steps[i], *out, next, e));
         if (!lm_text_reserve(next, 0) || next->failed)
             return lm_fail_memory(e, "a piece", p->size);
-        text        = lm_text_view(next);
+        *out         = lm_text_view(next);
         lm_text *old = now;
-        now         = next;
-        next        = old;
+        now          = next;
+        next         = old;
     }
+    return LM_OK;
+}
+
+/* Spelled as text although all others are spelled in the byte alphabet. */
+static bool is_raw(const lm_decoder *d, const lm_piece *p)
+{
+    return d->raw_added && (p->type == LM_PIECE_CONTROL || p->type == LM_PIECE_USER || p->type == LM_PIECE_UNKNOWN);
+}
+
+static lm_status decode_piece(lm_stream *s, const lm_piece *p, lm_text *out, lm_error *e)
+{
+    const lm_decoder *d = &s->t->decoder;
+    lm_view           text;
+
+    LM_TRY(take_steps(s, p, &text, e));
     if (d->spaced && s->any)
         LM_TRY(emit(s, " ", 1, out, e));
     s->any = true;
     if (d->bytelevel) {
-        bool raw = d->raw_added && (p->type == LM_PIECE_CONTROL || p->type == LM_PIECE_USER || p->type == LM_PIECE_UNKNOWN);
-
-        if (raw)
+        if (is_raw(d, p))
             lm_text_add_view(&s->held, text);
         else
             lm_bytelevel_read(&s->held, text.data, text.size);
@@ -271,4 +286,34 @@ lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, un
         status = lm_stream_end(s, out, e);
     lm_stream_free(s);
     return whole(out, before, status);
+}
+
+lm_status lm_token_bytes(const lm_tokenizer *t, lm_token id, bool *text, lm_text *out, lm_error *e)
+{
+    lm_stream s = { .t = t, .continues = true, .any = true };
+    lm_view   piece;
+
+    *text = lm_vocab_has(&t->vocab, id) && !t->vocab.pieces[id].special && t->vocab.pieces[id].type != LM_PIECE_CONTROL &&
+            t->vocab.pieces[id].type != LM_PIECE_UNKNOWN && t->vocab.pieces[id].type != LM_PIECE_UNUSED;
+    if (!*text)
+        return LM_OK;
+    const lm_piece   *p = &t->vocab.pieces[id];
+    const lm_decoder *d = &t->decoder;
+    lm_status         status = take_steps(&s, p, &piece, e);
+    if (status == LM_OK) {
+        int byte = d->fallback && !d->bytelevel ? byte_of(piece) : -1;
+        if (d->spaced)
+            lm_text_add_char(out, ' ');
+        if (byte >= 0)
+            lm_text_add_char(out, (char)byte);
+        else if (d->bytelevel && !is_raw(d, p))
+            lm_bytelevel_read(out, piece.data, piece.size);
+        else
+            lm_text_add_view(out, piece);
+        if (out->failed)
+            status = lm_fail_memory(e, "a piece", p->size);
+    }
+    lm_text_free(&s.piece);
+    lm_text_free(&s.other);
+    return status;
 }

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # The rooms: a folder includes only folders of a lower level, and itself.
 LEVELS = {
-    "base": 0, "tensor": 1, "kernels": 2, "formats": 2, "text": 2, "program": 3, "arch": 4, "plan": 4,
+    "base": 0, "tensor": 1, "kernels": 2, "formats": 2, "text": 2, "grammar": 3, "program": 3, "arch": 4, "plan": 4,
     "runtime": 5, "analysis": 5, "export": 5, "schedule": 6, "api": 6, "server": 7, "cli": 8,
 }
 # Rooms within a room, with levels among themselves: the same rule.
@@ -22,9 +22,10 @@ ROOMS = {
     "analysis": {"facts": 0, "derive": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6},
 }
 # A public header stands for the room that implements it.
-PUBLIC = {"error": 0, "log": 0, "buffer": 0, "version": 0, "language": 0, "text": 2, "preset": 4, "model": 5, "engine": 5, "embed": 5, "sampler": 5, "sequence": 5, "generate": 5, "schedule": 6, "verify": 5, "score": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "fit": 6, "lamina": 6}
+PUBLIC = {"error": 0, "log": 0, "buffer": 0, "version": 0, "language": 0, "text": 2, "grammar": 3, "preset": 4, "model": 5, "engine": 5, "embed": 5, "sampler": 5, "sequence": 5, "generate": 5, "schedule": 6, "verify": 5, "score": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "fit": 6, "lamina": 6}
 # What a room must not know although it lies lower.
 FORBIDDEN = {
+    "grammar": {"formats", "kernels"},
     "program": {"formats", "kernels", "text"},
     "arch": {"kernels", "text"},
     "plan": {"formats", "text"},

@@ -1,0 +1,207 @@
+/* automaton.c - states of the automaton. */
+#include "grammar/automaton.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+    MOST_NEW = 1 << 20,              /* nodes made for one mask */
+    MOST_LISTED = 1 << 24,           /* alternatives listed for one mask */
+    USUALLY_KEPT = 1 << 21,          /* nodes; twice what is needed where that is more */
+    MOST_NEEDED = 1 << 24,
+    MOST_TRANSITIONS = 1 << 25,      /* the same of transitions: 128 MiB */
+    MOST_HEAD_BYTES = 1 << 27,
+    MOST_WAYS = 4096,                /* to read one text, at a time */
+};
+
+void lm_automaton_free(lm_automaton *m)
+{
+    if (!m)
+        return;
+    for (uint32_t i = 0; i < m->n_heads; i++) {
+        lm_free(m->heads[i].bits);
+        lm_free(m->heads[i].exits);
+    }
+    lm_terms_free(&m->pool);
+    lm_free(m->states);
+    lm_free(m->next);
+    lm_free(m->state_of);
+    lm_free(m->head_of);
+    lm_free(m->heads);
+    lm_free(m->masks);
+    lm_free(m->exits);
+    lm_vocabulary_free((lm_vocabulary *)(uintptr_t)m->v);
+    pthread_mutex_destroy(&m->lock);
+    lm_free(m);
+}
+
+static lm_status begin_states(lm_automaton *m, lm_error *e)
+{
+    m->n_states = 1;                                     /* LM_DEAD */
+    if (!lm_terms_room(&m->pool, &m->states, 0, &m->states_capacity, sizeof *m->states, 16) ||
+        !lm_terms_room(&m->pool, &m->next, 0, &m->next_capacity, sizeof *m->next, m->n_classes))
+        return lm_fail_memory(e, "a grammar", 0);
+    m->states[0] = (lm_state){ LM_NOTHING, 0 };
+    memset(m->next, 0, m->n_classes * sizeof *m->next);
+    return LM_OK;
+}
+
+lm_status lm_automaton_new(const lm_terms *p, lm_node root, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
+{
+    lm_automaton *m = lm_alloc_zero(1, sizeof *m);
+    lm_status   status;
+
+    if (!m)
+        return lm_fail_memory(e, "a grammar", sizeof *m);
+    pthread_mutex_init(&m->lock, NULL);
+    status = lm_terms_copy(&m->pool, p, e);
+    if (status == LM_OK) {
+        m->root        = root;
+        m->fixed       = m->pool.n;
+        m->most_kept   = m->pool.n + USUALLY_KEPT;
+        m->fixed_lists = m->pool.n_lists;
+        m->fixed_bytes = m->pool.n_bytes;
+        m->pool.deadline  = 0;
+        m->pool.most_list = MOST_WAYS;
+        m->pool.most_nodes = UINT32_MAX / 4;
+        m->n_classes   = lm_byte_classes(&m->pool, m->class_of);
+        status         = begin_states(m, e);
+    }
+    if (status == LM_OK && v) {
+        m->v     = lm_vocabulary_keep(v);
+        m->masks = lm_alloc_zero(LM_CACHED_MASKS, v->n_words * sizeof *m->masks);
+        if (!m->masks)
+            status = lm_fail_memory(e, "masks", LM_CACHED_MASKS * v->n_words * sizeof *m->masks);
+    }
+    if (status != LM_OK) {
+        lm_automaton_free(m);
+        return status;
+    }
+    *out = m;
+    return LM_OK;
+}
+
+static bool by_node(lm_automaton *m, uint32_t **array, uint32_t *capacity, lm_node n)
+{
+    uint32_t had = *capacity;
+
+    if (n < had)
+        return true;
+    if (!lm_terms_room(&m->pool, array, n, capacity, sizeof **array, 1))
+        return false;
+    memset(*array + had, 0, (*capacity - had) * sizeof **array);
+    return true;
+}
+
+uint32_t lm_state_of(lm_automaton *m, lm_node n)
+{
+    if (n == LM_NOTHING || m->pool.status != LM_OK || !by_node(m, &m->state_of, &m->state_of_capacity, n))
+        return LM_DEAD;
+    if (m->state_of[n])
+        return m->state_of[n];
+    uint32_t s = m->n_states;
+    if (!lm_terms_room(&m->pool, &m->states, s, &m->states_capacity, sizeof *m->states, 1) ||
+        !lm_terms_room(&m->pool, &m->next, s * m->n_classes, &m->next_capacity, sizeof *m->next, m->n_classes))
+        return LM_DEAD;
+    m->states[s] = (lm_state){ n, 0 };
+    memset(m->next + (size_t)s * m->n_classes, 0xFF, m->n_classes * sizeof *m->next);
+    m->state_of[n] = s;
+    m->n_states++;
+    return s;
+}
+
+uint32_t lm_state_make(lm_automaton *m, uint32_t state, uint8_t byte)
+{
+    uint32_t to = lm_state_of(m, lm_derivative(&m->pool, m->states[state].node, byte));
+
+    if (m->pool.status == LM_OK)
+        m->next[(size_t)state * m->n_classes + m->class_of[byte]] = to;
+    return to;
+}
+
+/* ---- giving memory back ---- */
+
+static void each_state(lm_automaton *m, void (*act)(lm_automaton *, uint32_t *, void *), void *arg)
+{
+    for (lm_constraint *c = m->first; c; c = c->next)
+        for (uint32_t i = 0; i <= c->kept; i++)
+            act(m, &c->states[(c->at + LM_HISTORY - i) % LM_HISTORY], arg);
+}
+
+static void mark(lm_automaton *m, uint32_t *state, void *keep) { ((uint8_t *)keep)[m->states[*state].node] = 1; }
+static void to_node(lm_automaton *m, uint32_t *state, void *arg)
+{
+    (void)arg;
+    *state = m->states[*state].node;
+}
+
+static void to_state(lm_automaton *m, uint32_t *state, void *moved) { *state = lm_state_of(m, ((uint32_t *)moved)[*state]); }
+
+/* Masks of frames in the grammar itself stay. */
+static void drop_heads(lm_automaton *m)
+{
+    uint32_t n = 0;
+
+    for (lm_node i = 0; i < m->head_of_capacity; i++) {
+        if (i >= m->fixed && m->head_of[i]) {
+            lm_head *h = &m->heads[m->head_of[i] - 1];
+            lm_free(h->bits);
+            lm_free(h->exits);
+            *h = (lm_head){ 0 };
+        }
+    }
+    uint32_t *place = m->head_of;
+    for (uint32_t h = 0; h < m->n_heads; h++) {
+        if (!m->heads[h].bits)
+            continue;
+        for (lm_node i = 0; i < m->fixed && i < m->head_of_capacity; i++)
+            if (place[i] == h + 1)
+                place[i] = n + 1;
+        m->heads[n++] = m->heads[h];
+    }
+    m->n_heads = n;
+    for (lm_node i = m->fixed; i < m->head_of_capacity; i++)
+        place[i] = 0;
+    m->head_bytes = 0;
+}
+
+static void collect(lm_automaton *m)
+{
+    uint8_t  *keep  = lm_alloc_zero(m->pool.n, 1);
+    uint32_t *moved = lm_alloc_zero(m->pool.n, sizeof *moved);
+
+    m->pool.status = LM_OK;
+    if (keep && moved) {
+        each_state(m, mark, keep);
+        each_state(m, to_node, NULL);
+        drop_heads(m);
+        lm_terms_compact(&m->pool, m->fixed, keep, moved);
+        if (m->state_of)
+            memset(m->state_of, 0, m->state_of_capacity * sizeof *m->state_of);
+        m->n_states = 1;
+        memset(m->mask_state, 0, sizeof m->mask_state);
+        each_state(m, to_state, moved);
+        m->most_kept = m->pool.n > USUALLY_KEPT ? 2 * m->pool.n : m->fixed + USUALLY_KEPT;
+    }
+    lm_free(keep);
+    lm_free(moved);
+}
+
+void lm_automaton_begin(lm_automaton *m)
+{
+    m->pool.most_nodes = m->pool.n + MOST_NEW;
+    m->pool.most_lists = m->pool.n_lists + MOST_LISTED;
+}
+
+lm_status lm_automaton_end(lm_automaton *m, lm_error *e)
+{
+    lm_status status = lm_terms_check(&m->pool, e);
+
+    if (status == LM_OK && m->pool.n > MOST_NEEDED)
+        status = lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "the text is nested too deeply for its grammar");
+    if (status != LM_OK || m->pool.n > m->most_kept || m->pool.n_lists > m->fixed_lists + MOST_LISTED ||
+        (uint64_t)m->n_states * m->n_classes > MOST_TRANSITIONS || m->head_bytes > MOST_HEAD_BYTES)
+        collect(m);
+    return status;
+}

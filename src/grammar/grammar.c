@@ -1,0 +1,148 @@
+/* grammar.c - grammars as objects. */
+#include "grammar/grammar.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { DEFAULT_STATES = 100000, DEFAULT_MILLISECONDS = 2000, NODES_FOR_A_STATE = 8 };
+
+lm_grammar_options lm_grammar_defaults(void) { return (lm_grammar_options){ 0 }; }
+
+lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size, lm_error *e)
+{
+    LM_PLAIN(e, o);
+    if (size > LM_GRAMMAR_BYTES)
+        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "a grammar of %zu bytes; %d are the limit", size, LM_GRAMMAR_BYTES);
+    LM_TRY(lm_terms_init(p, e));
+    uint64_t states = o && o->most_states ? o->most_states : DEFAULT_STATES;
+    uint32_t ms     = o && o->most_milliseconds ? o->most_milliseconds : DEFAULT_MILLISECONDS;
+    p->most_nodes   = states * NODES_FOR_A_STATE > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)(states * NODES_FOR_A_STATE);
+    p->most_states  = states > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)states;
+    p->deadline     = lm_clock_ns() + (int64_t)ms * 1000000;
+    return LM_OK;
+}
+
+lm_grammar *lm_grammar_keep(const lm_grammar *g)
+{
+    lm_grammar *mine = (lm_grammar *)(uintptr_t)g;
+
+    __atomic_add_fetch(&mine->refs, 1, __ATOMIC_RELAXED);
+    return mine;
+}
+
+void lm_grammar_free(lm_grammar *g)
+{
+    if (!g || __atomic_sub_fetch(&g->refs, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    for (uint32_t i = 0; i < g->n_automata; i++)
+        lm_automaton_free(g->automata[i]);
+    lm_free(g->automata);
+    lm_terms_free(&g->pool);
+    lm_grammar_free(g->base);
+    pthread_mutex_destroy(&g->lock);
+    lm_free(g);
+}
+
+lm_status lm_grammar_finish(lm_terms *p, lm_node root, lm_grammar **out, uint32_t *rule, lm_error *e)
+{
+    lm_grammar *g = NULL;
+    lm_status   status;
+
+    /* a rule of its own, so that it is dead or alive as rules are */
+    uint32_t start = lm_rule_new(p);
+    lm_rule_define(p, start, root);
+    root   = lm_rule_node(p, start);
+    status = lm_terms_settle(p, rule, e);
+    if (status == LM_OK && !lm_is(p, root, LM_LIVE))
+        status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "no text fits the grammar");
+    if (status == LM_OK && !(g = lm_alloc_zero(1, sizeof *g)))
+        status = lm_fail_memory(e, "a grammar", sizeof *g);
+    if (status != LM_OK) {
+        lm_terms_free(p);
+        return status;
+    }
+    pthread_mutex_init(&g->lock, NULL);
+    g->refs = 1;
+    g->pool = *p;
+    g->root = root;
+    *p      = (lm_terms){ 0 };
+    *out    = g;
+    return LM_OK;
+}
+
+static lm_status add_automaton(lm_grammar *g, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
+{
+    LM_TRY(lm_automaton_new(&g->pool, g->root, v, out, e));
+    if (!lm_terms_room(&(*out)->pool, &g->automata, g->n_automata, &g->automata_capacity, sizeof *g->automata, 1)) {
+        lm_automaton_free(*out);
+        return lm_fail_memory(e, "a grammar", 0);
+    }
+    g->automata[g->n_automata++] = *out;
+    return LM_OK;
+}
+
+lm_status lm_grammar_automaton(const lm_grammar *g, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
+{
+    lm_grammar *mine = (lm_grammar *)(uintptr_t)g;
+    lm_status   status = LM_OK;
+    uint32_t    i = 0;
+
+    pthread_mutex_lock(&mine->lock);
+    while (i < g->n_automata && g->automata[i]->v != v)
+        i++;
+    if (i < g->n_automata)
+        *out = g->automata[i];
+    else
+        status = add_automaton(mine, v, out, e);
+    pthread_mutex_unlock(&mine->lock);
+    return status;
+}
+
+lm_status lm_grammar_matches(const lm_grammar *g, const char *text, size_t size, bool *whole, size_t *fits, lm_error *e)
+{
+    lm_automaton *m;
+    lm_status   status = LM_OK;
+    size_t      i = 0;
+
+    LM_GIVEN(e, g && (text || !size) && whole && fits);
+    LM_TRY(lm_grammar_automaton(g, NULL, &m, e));
+    pthread_mutex_lock(&m->lock);
+    uint32_t s = lm_state_of(m, m->root);
+    while (i < size && s != LM_DEAD && status == LM_OK) {
+        lm_automaton_begin(m);
+        s = lm_state_next(m, s, (uint8_t)text[i]);
+        i += s != LM_DEAD;
+        lm_constraint here = { .states = { s } };        /* so that giving memory back keeps it */
+        m->first = &here;
+        status   = lm_automaton_end(m, e);
+        m->first = NULL;
+        s        = s == LM_DEAD ? s : here.states[0];
+    }
+    if (status == LM_OK) {
+        *whole = s != LM_DEAD && i == size && lm_state_final(m, s);
+        *fits  = i;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+lm_status lm_grammar_choice(const char *const *texts, size_t n, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+{
+    LM_GIVEN(e, texts && n && out);
+    lm_terms  pool;
+    lm_node  any = LM_NOTHING;
+    size_t   size = 0;
+    uint32_t rule;
+
+    for (size_t i = 0; i < n; i++) {
+        LM_GIVEN(e, texts[i]);
+        size += strlen(texts[i]);
+    }
+    LM_TRY(lm_grammar_begin(&pool, o, size, e));
+    for (size_t i = 0; i < n; i++)
+        any = lm_alt(&pool, any, lm_word(&pool, texts[i]));
+    return lm_grammar_finish(&pool, any, out, &rule, e);
+}

@@ -1,0 +1,261 @@
+/* json_string.c - strings: which texts they hold, and how those are spelled in JSON. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "grammar/charset.h"
+#include "grammar/explore.h"
+#include "grammar/pattern.h"
+#include "grammar/schema.h"
+
+/* ---- between quotes ---- */
+
+typedef struct encoding { lm_terms *p; lm_node *done; uint32_t done_capacity; uint32_t *rules; uint32_t n_old; } encoding;
+
+static lm_node control(lm_terms *p, unsigned b)
+{
+    static const char short_of[] = "\bb\ff\nn\rr\tt", hex[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
+    char    text[8] = "\\u00", name[3] = "\\?";
+    lm_node n;
+
+    text[4] = hex[b >> 4];
+    text[5] = hex[b & 15];
+    n = lm_word(p, text);
+    text[5] = upper[b & 15];
+    n = lm_alt(p, n, lm_word(p, text));
+    for (size_t i = 0; short_of[i]; i += 2)
+        if ((unsigned char)short_of[i] == b) {
+            name[1] = short_of[i + 1];
+            n = lm_alt(p, n, lm_word(p, name));
+        }
+    return n;
+}
+
+static lm_node encoded_set(lm_terms *p, lm_byte_set s)
+{
+    lm_node out = LM_NOTHING;
+
+    for (unsigned b = 0; b < 0x60; b++) {
+        if (!lm_byte_set_has(&s, b) || (b >= 0x20 && b != '"' && b != '\\'))
+            continue;
+        s.bits[b >> 6] &= ~(UINT64_C(1) << (b & 63));
+        out = lm_alt(p, out, b < 0x20 ? control(p, b) : lm_word(p, b == '"' ? "\\\"" : "\\\\"));
+    }
+    return lm_alt(p, lm_bytes(p, &s), out);
+}
+
+static lm_node encoded_literal(lm_terms *p, const lm_node_data d)
+{
+    lm_node out = LM_EMPTY_TEXT;
+
+    for (uint32_t i = d.b; i-- > 0;) {
+        lm_byte_set one = { { 0 } };
+        lm_byte_set_add(&one, p->bytes[d.a + i], p->bytes[d.a + i]);
+        out = lm_cat(p, encoded_set(p, one), out);
+    }
+    return out;
+}
+
+static lm_node encode(encoding *x, lm_node n);
+
+static lm_node encode_kind(encoding *x, lm_node n)
+{
+    lm_terms           *p = x->p;
+    const lm_node_data d = p->nodes[n];
+    lm_node            a, out;
+
+    switch ((lm_node_kind)d.kind) {
+    case LM_NODE_BYTES:   return encoded_set(p, p->sets[d.a]);
+    case LM_NODE_LITERAL: return encoded_literal(p, d);
+    case LM_NODE_CAT:
+    case LM_NODE_FRAME:
+        a = encode(x, d.a);
+        return lm_cat(p, a, encode(x, d.b));
+    case LM_NODE_ALT:
+        out = LM_NOTHING;
+        for (uint32_t i = 0; i < d.b; i++)
+            out = lm_alt(p, out, encode(x, p->lists[d.a + i]));
+        return out;
+    case LM_NODE_REPEAT:  return lm_repeat(p, encode(x, d.a), d.b, d.c);
+    case LM_NODE_RULE:
+        if (d.a >= x->n_old)
+            return n;
+        if (!x->rules[d.a]) {
+            uint32_t rule = lm_rule_new(p);
+            if (p->status != LM_OK)
+                return LM_NOTHING;
+            p->rules[rule].flags = p->rules[d.a].flags;
+            x->rules[d.a] = rule + 1;
+        }
+        return lm_rule_node(p, x->rules[d.a] - 1);
+    default:
+        return n;
+    }
+}
+
+static lm_node encode(encoding *x, lm_node n)
+{
+    uint32_t had = x->done_capacity;
+
+    if (n <= LM_EMPTY_TEXT || x->p->status != LM_OK)
+        return n;
+    if (n >= had) {
+        if (!lm_terms_room(x->p, &x->done, n, &x->done_capacity, sizeof *x->done, 1))
+            return LM_NOTHING;
+        memset(x->done + had, 0, (x->done_capacity - had) * sizeof *x->done);
+    }
+    if (!x->done[n]) {
+        lm_node out = encode_kind(x, n);
+        x->done[n] = out;
+        return out;
+    }
+    return x->done[n];
+}
+
+lm_node lm_json_encoded(lm_terms *p, lm_node language)
+{
+    encoding x = { .p = p, .n_old = p->n_rules, .rules = lm_alloc_zero(p->n_rules + 1, sizeof *x.rules) };
+    lm_node  out = LM_NOTHING;
+
+    if (!x.rules)
+        lm_terms_fail(p, LM_NO_MEMORY, NULL);
+    else
+        out = encode(&x, language);
+    for (bool more = x.rules != NULL; more && p->status == LM_OK;) {      /* bodies of rules reach more rules */
+        more = false;
+        for (uint32_t r = 0; r < x.n_old; r++)
+            if (x.rules[r] && p->rules[x.rules[r] - 1].body == LM_NOTHING && p->rules[r].body != LM_NOTHING) {
+                lm_node body = encode(&x, p->rules[r].body);
+                lm_rule_define(p, x.rules[r] - 1, body);
+                more = true;
+            }
+    }
+    lm_free(x.rules);
+    lm_free(x.done);
+    return out;
+}
+
+lm_node lm_json_quoted(lm_terms *p, const char *text, size_t n)
+{
+    lm_node quote = lm_word(p, "\"");
+
+    return lm_cat(p, quote, lm_cat(p, lm_json_encoded(p, lm_literal(p, text, n)), quote));
+}
+
+/* ---- which texts ---- */
+
+static lm_node of_length(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_any_character(p), least, most); }
+
+static lm_node one_of(lm_schema *s, const json_t *list)
+{
+    lm_node all = LM_NOTHING;
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        if (json_is_string(v))
+            all = lm_alt(s->p, all, lm_literal(s->p, json_string_value(v), json_string_length(v)));
+    }
+    return all;
+}
+
+lm_node lm_json_language(lm_schema *s, const lm_shape *shape)
+{
+    lm_terms *p = s->p;
+    lm_node  all = of_length(p, shape->least, shape->most);
+
+    if (shape->has_language)
+        all = shape->least == 0 && shape->most == LM_UNBOUNDED ? shape->language : lm_and(p, all, shape->language);
+    for (const lm_values *v = shape->values; v; v = v->next) {
+        bool free = !shape->has_language && shape->least == 0 && shape->most == LM_UNBOUNDED && v == shape->values;
+        all = free ? one_of(s, v->list) : lm_and(p, all, one_of(s, v->list));
+    }
+    return all;
+}
+
+/* Is there intersection or complement in it? Then its states have to be made. */
+static bool has_logic(const lm_terms *p, lm_node n, unsigned depth)
+{
+    const lm_node_data *d = &p->nodes[n];
+
+    switch ((lm_node_kind)d->kind) {
+    case LM_NODE_AND:
+    case LM_NODE_NOT:
+        return true;
+    case LM_NODE_CAT:
+        return depth > 200 || has_logic(p, d->a, depth + 1) || has_logic(p, d->b, depth + 1);
+    case LM_NODE_ALT:
+        for (uint32_t i = 0; i < d->b; i++)
+            if (depth > 200 || has_logic(p, p->lists[d->a + i], depth + 1))
+                return true;
+        return false;
+    case LM_NODE_REPEAT:
+        return has_logic(p, d->a, depth + 1);
+    default:
+        return false;
+    }
+}
+
+lm_node lm_schema_string(lm_schema *s, const lm_shape *shape)
+{
+    lm_terms *p = s->p;
+    lm_node  quote = lm_word(p, "\""), inner;
+
+    if (!shape->has_language && !shape->values)
+        inner = lm_repeat(p, s->string_character, shape->least, shape->most);
+    else {
+        lm_node language = lm_json_language(s, shape);
+        if (has_logic(p, language, 0))
+            language = lm_explore(p, lm_and(p, language, of_length(p, 0, LM_UNBOUNDED)));
+        inner = lm_json_encoded(p, language);
+    }
+    return lm_cat(p, quote, lm_cat(p, inner, quote));
+}
+
+/* ---- formats ---- */
+
+#define YEAR "[0-9]{4}"
+#define DAYS "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+/* years that 4 divides, but not those that only 100 divides */
+#define LEAP "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+#define DATE "(?:" YEAR "-" DAYS "|" LEAP "-02-29)"
+#define TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?"
+#define ZONE "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+#define LABEL "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+#define ATOM "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+"
+#define BYTE "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+#define IPV4 BYTE "(?:\\." BYTE "){3}"
+#define H16 "[0-9a-fA-F]{1,4}"
+#define LS32 "(?:" H16 ":" H16 "|" IPV4 ")"
+#define IPV6 "(?:(?:" H16 ":){6}" LS32 "|::(?:" H16 ":){5}" LS32 "|(?:" H16 ")?::(?:" H16 ":){4}" LS32 \
+             "|(?:(?:" H16 ":){0,1}" H16 ")?::(?:" H16 ":){3}" LS32 "|(?:(?:" H16 ":){0,2}" H16 ")?::(?:" H16 ":){2}" LS32 \
+             "|(?:(?:" H16 ":){0,3}" H16 ")?::" H16 ":" LS32 "|(?:(?:" H16 ":){0,4}" H16 ")?::" LS32 \
+             "|(?:(?:" H16 ":){0,5}" H16 ")?::" H16 "|(?:(?:" H16 ":){0,6}" H16 ")?::)"
+#define PCHAR "(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})"
+#define HOST "(?:\\[" IPV6 "\\]|(?:[a-zA-Z0-9._~!$&'()*+,;=-]|%[0-9a-fA-F]{2})*)"
+#define AUTHORITY "(?:(?:[a-zA-Z0-9._~!$&'()*+,;=:-]|%[0-9a-fA-F]{2})*@)?" HOST "(?::[0-9]*)?"
+#define URI "[a-zA-Z][a-zA-Z0-9+.-]*:(?://" AUTHORITY "(?:/" PCHAR "*)*|/(?:" PCHAR "+(?:/" PCHAR "*)*)?|" PCHAR "+(?:/" PCHAR "*)*|)" \
+            "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
+
+/* Narrower than the specifications where those are lax: no leap seconds, no quoted local parts, no two hyphens as in punycode. */
+static const struct { const char *name, *pattern; } formats[] = {
+    { "date", DATE },
+    { "time", TIME ZONE },
+    { "date-time", DATE "[Tt]" TIME ZONE },
+    { "duration", "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
+                  "(?:T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?"
+                  "|T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))" },
+    { "email", ATOM "(?:\\." ATOM ")*@" LABEL "(?:\\." LABEL ")*" },
+    { "hostname", "(?:[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30})(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30}){0,3}" },
+    { "ipv4", IPV4 },
+    { "ipv6", IPV6 },
+    { "uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}" },
+    { "uri", URI },
+};
+
+lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_node *out)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(name, formats[i].name) == 0)
+            return lm_pattern(s->p, lm_view_of(formats[i].pattern), false, out, s->e);
+    return lm_schema_refuse(s, at, "format", "this format");
+}

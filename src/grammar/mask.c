@@ -1,0 +1,245 @@
+/* mask.c - which tokens fit a state. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "grammar/automaton.h"
+
+enum {
+    MOST_EXITS = 8192,               /* of a frame; one that ends in more places is walked with what follows it */
+    MOST_CLAMPED = 48,               /* parts of a frame that are looked through for counters */
+};
+
+typedef struct walk {
+    lm_automaton *m;
+    uint64_t   *bits;
+    bool        exits;               /* note where the text may end */
+    bool        open;                /* there were too many */
+} walk;
+
+static void set(uint64_t *bits, lm_token id) { bits[(uint32_t)id >> 6] |= UINT64_C(1) << ((uint32_t)id & 63); }
+
+static void note_exit(walk *w, uint32_t node)
+{
+    lm_automaton *m = w->m;
+
+    if (m->n_exits >= MOST_EXITS)
+        w->open = true;
+    else if (lm_terms_room(&m->pool, &m->exits, m->n_exits, &m->exits_capacity, sizeof *m->exits, 1))
+        m->exits[m->n_exits++] = node;
+}
+
+/* Nodes from..to of the tree, which are below one whose children stand at `depth`, from `state`. */
+static void walk_tree(walk *w, uint32_t state, uint32_t from, uint32_t to, uint32_t depth)
+{
+    lm_automaton          *m = w->m;
+    const lm_vocabulary *v = m->v;
+    uint32_t             at[LM_TRIE_DEPTH + 1], i = from;
+
+    at[depth] = state;
+    while (i < to) {
+        uint32_t d = v->depth[i], next = lm_state_next(m, at[d], v->byte[i]);
+        if (next == LM_DEAD) {
+            i = v->skip[i];
+            continue;
+        }
+        for (uint32_t k = v->first[i]; k < v->first[i + 1]; k++)
+            set(w->bits, v->ids[k]);
+        if (w->exits && !w->open && v->skip[i] > i + 1 && lm_state_final(m, next))
+            note_exit(w, i);
+        at[d + 1] = next;
+        i++;
+    }
+}
+
+/* ---- counters that a token cannot reach ---- */
+
+/* `n`, with counters beyond the longest token made alike: no token tells them apart. */
+static lm_node clamp(lm_automaton *m, lm_node n, unsigned *budget)
+{
+    lm_terms           *p = &m->pool;
+    const lm_node_data d = p->nodes[n];
+    uint32_t           far = m->v->longest + 1;
+
+    if (*budget == 0)
+        return n;
+    --*budget;
+    if (d.kind == LM_NODE_REPEAT) {
+        uint32_t least = d.b > far ? far : d.b, most = d.c >= far ? LM_UNBOUNDED : d.c;
+        return lm_repeat(p, clamp(m, d.a, budget), least, most);
+    }
+    if (d.kind == LM_NODE_CAT) {
+        lm_node a = clamp(m, d.a, budget);
+        return a == LM_NOTHING ? n : lm_cat(p, a, clamp(m, d.b, budget));
+    }
+    if (d.kind == LM_NODE_ALT && d.b <= 8) {
+        lm_node list[8];
+        for (uint32_t i = 0; i < d.b; i++)
+            list[i] = clamp(m, p->lists[d.a + i], budget);
+        return lm_alt_of(p, list, d.b);
+    }
+    return n;
+}
+
+/* ---- frames ---- */
+
+static lm_head *new_head(lm_automaton *m, lm_node n)
+{
+    lm_terms *p = &m->pool;
+    uint32_t had = m->head_of_capacity;
+
+    if (n >= had) {
+        if (!lm_terms_room(p, &m->head_of, n, &m->head_of_capacity, sizeof *m->head_of, 1))
+            return NULL;
+        memset(m->head_of + had, 0, (m->head_of_capacity - had) * sizeof *m->head_of);
+    }
+    if (!lm_terms_room(p, &m->heads, m->n_heads, &m->heads_capacity, sizeof *m->heads, 1))
+        return NULL;
+    lm_head *h = &m->heads[m->n_heads];
+    *h = (lm_head){ .bits = lm_alloc_zero(m->v->n_words, sizeof *h->bits) };
+    if (!h->bits) {
+        lm_terms_fail(p, LM_NO_MEMORY, NULL);
+        return NULL;
+    }
+    return h;
+}
+
+static const lm_head *head_of(lm_automaton *m, lm_node n)
+{
+    if (n < m->head_of_capacity && m->head_of[n])
+        return &m->heads[m->head_of[n] - 1];
+    lm_head *h = new_head(m, n);
+    if (!h)
+        return NULL;
+    walk w = { .m = m, .bits = h->bits, .exits = true };
+    m->n_exits = 0;
+    if (lm_is(&m->pool, n, LM_NULLABLE))
+        note_exit(&w, LM_UNKNOWN);
+    walk_tree(&w, lm_state_of(m, n), 0, m->v->n, 0);
+    h->open = w.open;
+    if (!w.open && m->n_exits) {
+        h->exits = lm_alloc(m->n_exits * sizeof *h->exits);
+        if (!h->exits)
+            lm_terms_fail(&m->pool, LM_NO_MEMORY, NULL);
+        else
+            memcpy(h->exits, m->exits, m->n_exits * sizeof *h->exits);
+        h->n_exits = h->exits ? m->n_exits : 0;
+    }
+    if (m->pool.status != LM_OK) {
+        lm_free(h->bits);
+        lm_free(h->exits);
+        return NULL;
+    }
+    m->head_bytes += m->v->n_words * sizeof *h->bits + h->n_exits * sizeof *h->exits;
+    m->head_of[n] = ++m->n_heads;
+    return h;
+}
+
+static void or_bits(uint64_t *to, const uint64_t *from, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        to[i] |= from[i];
+}
+
+static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
+{
+    unsigned       budget = MOST_CLAMPED;
+    const lm_head *h = head_of(m, clamp(m, n, &budget));
+
+    if (h)
+        or_bits(bits, h->bits, m->v->n_words);
+}
+
+static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth);
+
+/* A frame, and what follows where tokens go on past its end. */
+static void add_frame(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)
+{
+    const lm_node_data d = m->pool.nodes[n];
+    unsigned           budget = MOST_CLAMPED;
+    const lm_head     *h = head_of(m, clamp(m, d.a, &budget));
+
+    if (!h)
+        return;
+    if (h->open || depth > 64) {
+        add_whole(m, n, bits);
+        return;
+    }
+    or_bits(bits, h->bits, m->v->n_words);
+    const uint32_t  n_exits = h->n_exits;
+    const uint32_t *exits   = h->exits;                  /* stays where it is when heads move */
+    if (n_exits == 0)
+        return;
+    walk     w     = { .m = m, .bits = bits };
+    uint32_t after = lm_state_of(m, d.b), k = 0;
+    if (exits[0] == LM_UNKNOWN) {
+        add_node(m, d.b, bits, depth + 1);
+        k = 1;
+    }
+    for (; k < n_exits && m->pool.status == LM_OK; k++)
+        walk_tree(&w, after, exits[k] + 1, m->v->skip[exits[k]], m->v->depth[exits[k]] + 1u);
+}
+
+static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)
+{
+    uint32_t count;
+
+    lm_choices(&m->pool, &n, &count);
+    for (uint32_t i = 0; i < count && m->pool.status == LM_OK; i++) {
+        lm_node x = lm_choices(&m->pool, &n, &count)[i];
+        if (m->pool.nodes[x].kind == LM_NODE_FRAME)
+            add_frame(m, x, bits, depth);
+        else if (x != LM_EMPTY_TEXT)
+            add_whole(m, x, bits);
+    }
+}
+
+/* ---- tokens by name ---- */
+
+typedef struct named { lm_automaton *m; uint64_t *bits; } named;
+
+static void add_set(void *arg, const lm_token_set *s)
+{
+    const named         *x = arg;
+    const lm_vocabulary *v = x->m->v;
+    const lm_terms       *p = &x->m->pool;
+
+    if (s->mode == LM_TOKENS_OF) {
+        for (uint32_t i = 0; i < s->n; i++)
+            if ((uint32_t)p->token_ids[s->from + i] < v->size)
+                set(x->bits, p->token_ids[s->from + i]);
+        return;
+    }
+    for (uint32_t i = 0; i < v->size; i++)
+        if (!(v->special[i] & LM_TOKEN_ENDS) && lm_token_in(p, s, (lm_token)i, v->special[i] & LM_TOKEN_CONTROL))
+            set(x->bits, (lm_token)i);
+}
+
+/* ---- the mask ---- */
+
+void lm_automaton_mask(lm_automaton *m, uint32_t state, uint64_t *bits)
+{
+    const size_t bytes = m->v->n_words * sizeof *bits;
+    uint32_t     place = m->states[state].mask;
+    const lm_node n = m->states[state].node;
+
+    if (place && m->mask_state[place - 1] == state) {
+        memcpy(bits, m->masks + (size_t)(place - 1) * m->v->n_words, bytes);
+        return;
+    }
+    memset(bits, 0, bytes);
+    add_node(m, n, bits, 0);
+    if (lm_is(&m->pool, n, LM_TOKENS)) {
+        named x = { m, bits };
+        lm_first_tokens(&m->pool, n, add_set, &x);
+    }
+    if (lm_is(&m->pool, n, LM_NULLABLE))
+        for (uint32_t i = 0; i < m->v->n_ends; i++)
+            set(bits, m->v->ends[i]);
+    if (m->pool.status != LM_OK)
+        return;
+    place = m->next_mask;
+    m->next_mask = (place + 1) % LM_CACHED_MASKS;
+    m->mask_state[place]   = state;
+    m->states[state].mask  = place + 1;
+    memcpy(m->masks + (size_t)place * m->v->n_words, bits, bytes);
+}

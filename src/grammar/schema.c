@@ -1,0 +1,59 @@
+/* schema.c - a JSON Schema as a grammar. */
+#include "grammar/schema.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+static lm_status read_document(lm_schema *s, const char *text, size_t size)
+{
+    json_error_t why;
+
+    s->root = json_loadb(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (!s->root)
+        return lm_fail(s->e, LM_USAGE, NULL, why.position >= 0 ? why.position : LM_NO_OFFSET, "no JSON: %s", why.text);
+    const char *dialect = json_string_value(json_object_get(s->root, "$schema"));
+    s->old = dialect && strstr(dialect, "draft-07");
+    if (dialect && !s->old && !strstr(dialect, "2020-12/schema") && !strstr(dialect, "2019-09/schema"))
+        return lm_fail(s->e, LM_UNSUPPORTED, "#/$schema", LM_NO_OFFSET, "$schema: this dialect cannot be kept by a grammar");
+    return LM_OK;
+}
+
+static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *text, size_t size, lm_node *root)
+{
+    LM_TRY(read_document(s, text, size));
+    s->rules = lm_map_new(64);
+    s->made  = json_array();
+    if (!s->rules || !s->made)
+        return lm_schema_memory(s);
+    lm_json_prelude(s->p, o ? o->whitespace : LM_WHITESPACE_BOUNDED, s);
+    if (o && o->strict)
+        LM_TRY(lm_schema_strict(s));
+    const lm_places whole = { NULL, { s->root, s->root, "#" } };
+    return lm_schema_value(s, &whole, root);
+}
+
+lm_status lm_grammar_json_schema(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+{
+    LM_GIVEN(e, (text || !size) && out);
+    lm_terms   pool;
+    lm_schema s = { .p = &pool, .o = o, .compile = lm_schema_value, .apply = lm_shapes_apply, .spread = lm_schema_spread };
+    lm_node   root = LM_NOTHING;
+    uint32_t  rule;
+
+    s.e = e ? e : &s.mine;
+    *s.e = (lm_error){ .offset = LM_NO_OFFSET };
+    LM_TRY(lm_grammar_begin(&pool, o, size, s.e));
+    lm_status status = compile(&s, o, text, size, &root);
+    if (status == LM_OK)
+        status = lm_grammar_finish(&pool, root, out, &rule, s.e);
+    else
+        lm_terms_free(&pool);
+    if (status == LM_USAGE && s.e->where[0] == '\0' && root != LM_NOTHING)
+        status = lm_fail(s.e, LM_USAGE, "#", LM_NO_OFFSET, "no value fits the schema");
+    json_decref((json_t *)(uintptr_t)s.root);
+    json_decref(s.made);
+    lm_map_free(s.rules);
+    lm_arena_free(&s.arena);
+    return status;
+}

@@ -1,0 +1,186 @@
+/* trie.c - a vocabulary for grammars. */
+#include "grammar/trie.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "text/token_bytes.h"
+
+const lm_vocabulary *lm_vocabulary_keep(const lm_vocabulary *v)
+{
+    __atomic_add_fetch(&((lm_vocabulary *)(uintptr_t)v)->refs, 1, __ATOMIC_RELAXED);
+    return v;
+}
+
+void lm_vocabulary_free(lm_vocabulary *v)
+{
+    if (!v || __atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    lm_free(v->byte);
+    lm_free(v->depth);
+    lm_free(v->skip);
+    lm_free(v->first);
+    lm_free(v->ids);
+    lm_free(v->text_at);
+    lm_free(v->text);
+    lm_free(v->special);
+    lm_free(v->ends);
+    lm_free(v);
+}
+
+uint32_t lm_vocabulary_size(const lm_vocabulary *v) { return v ? v->size : 0; }
+
+/* ---- bytes of tokens ---- */
+
+static lm_status read_texts(lm_vocabulary *v, const lm_tokenizer *t, lm_error *e)
+{
+    lm_text   all = { 0 };
+    lm_status status = LM_OK;
+    uint32_t  n = lm_tokenizer_size(t);
+
+    for (uint32_t i = 0; i < v->size && status == LM_OK; i++) {
+        v->text_at[i] = (uint32_t)all.size;
+        if (i >= n || (v->special[i] & LM_TOKEN_ENDS))
+            continue;
+        size_t before = all.size;
+        bool   text;
+        status = lm_token_bytes(t, (lm_token)i, &text, &all, e);
+        if (!text)
+            v->special[i] |= LM_TOKEN_CONTROL;
+        if (status == LM_OK && all.size - before > LM_TRIE_DEPTH)
+            lm_text_cut(&all, before);
+        if (all.size - before > v->longest)
+            v->longest = (uint32_t)(all.size - before);
+        if (all.size > UINT32_MAX / 2)
+            status = lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "the tokens have too many bytes");
+    }
+    v->text_at[v->size] = (uint32_t)all.size;
+    if (status == LM_OK && all.failed)
+        status = lm_fail_memory(e, "a vocabulary", 0);
+    v->text = (uint8_t *)all.data;
+    return status;
+}
+
+static lm_status find_ends(lm_vocabulary *v, const lm_tokenizer *t, const lm_token *ends, size_t n, lm_error *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ends[i] < 0 || (uint32_t)ends[i] >= v->size)
+            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token %d is outside the vocabulary of %u", ends[i], v->size);
+        v->special[ends[i]] |= LM_TOKEN_ENDS;
+    }
+    for (uint32_t i = 0; i < v->size; i++) {
+        if (lm_tokenizer_is_end(t, (lm_token)i))
+            v->special[i] |= LM_TOKEN_ENDS;
+        v->n_ends += (v->special[i] & LM_TOKEN_ENDS) != 0;
+    }
+    if (v->n_ends == 0)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the vocabulary has no token that ends a text");
+    if (!(v->ends = lm_alloc(v->n_ends * sizeof *v->ends)))
+        return lm_fail_memory(e, "a vocabulary", v->n_ends);
+    v->n_ends = 0;
+    for (uint32_t i = 0; i < v->size; i++)
+        if (v->special[i] & LM_TOKEN_ENDS)
+            v->ends[v->n_ends++] = (lm_token)i;
+    return LM_OK;
+}
+
+/* ---- the tree ---- */
+
+static int by_bytes(const void *a, const void *b, void *arg)
+{
+    const lm_vocabulary *v = arg;
+    lm_token             x = *(const lm_token *)a, y = *(const lm_token *)b;
+    uint32_t             nx = v->text_at[x + 1] - v->text_at[x], ny = v->text_at[y + 1] - v->text_at[y];
+    int                  order = memcmp(v->text + v->text_at[x], v->text + v->text_at[y], nx < ny ? nx : ny);
+
+    if (order == 0)
+        order = nx != ny ? (nx > ny) - (nx < ny) : (x > y) - (x < y);
+    return order;
+}
+
+static uint32_t shared_prefix(const lm_vocabulary *v, lm_token x, lm_token y)
+{
+    const uint8_t *a = v->text + v->text_at[x], *b = v->text + v->text_at[y];
+    uint32_t       n = v->text_at[x + 1] - v->text_at[x], m = v->text_at[y + 1] - v->text_at[y], i = 0;
+
+    while (i < n && i < m && a[i] == b[i])
+        i++;
+    return i;
+}
+
+/* Sorted tokens one after the other: what a token does not share with the one before is new nodes. */
+static void grow(lm_vocabulary *v, uint32_t n_ids)
+{
+    uint32_t open[LM_TRIE_DEPTH + 1], n = 0, deep = 0;
+
+    for (uint32_t k = 0; k < n_ids; k++) {
+        lm_token id = v->ids[k];
+        uint32_t size = v->text_at[id + 1] - v->text_at[id], keep = k ? shared_prefix(v, v->ids[k - 1], id) : 0;
+        while (deep > keep)
+            v->skip[open[--deep]] = n;
+        for (; deep < size; deep++) {
+            v->byte[n]  = v->text[v->text_at[id] + deep];
+            v->depth[n] = (uint16_t)deep;
+            v->first[n] = k;
+            open[deep]  = n++;
+        }
+        if (keep == size)
+            continue;                                    /* spelled as the one before: the same node */
+    }
+    while (deep > 0)
+        v->skip[open[--deep]] = n;
+    v->first[n] = n_ids;
+    v->n = n;
+}
+
+static lm_status make_tree(lm_vocabulary *v, lm_error *e)
+{
+    uint32_t n = 0;
+    size_t   most = v->text_at[v->size] + 1;
+
+    v->ids   = lm_alloc((v->size + 1) * sizeof *v->ids);
+    v->byte  = lm_alloc(most);
+    v->depth = lm_alloc(most * sizeof *v->depth);
+    v->skip  = lm_alloc(most * sizeof *v->skip);
+    v->first = lm_alloc(most * sizeof *v->first);
+    if (!v->ids || !v->byte || !v->depth || !v->skip || !v->first)
+        return lm_fail_memory(e, "a vocabulary", most);
+    for (uint32_t i = 0; i < v->size; i++)
+        if (v->text_at[i + 1] > v->text_at[i])
+            v->ids[n++] = (lm_token)i;
+    qsort_r(v->ids, n, sizeof *v->ids, by_bytes, v);
+    grow(v, n);
+    return LM_OK;
+}
+
+lm_status lm_vocabulary_new(const lm_tokenizer *t, uint32_t n_vocab, const lm_token *ends, size_t n_ends, lm_vocabulary **out, lm_error *e)
+{
+    LM_GIVEN(e, t && (ends || !n_ends) && out);
+    lm_vocabulary *v = lm_alloc_zero(1, sizeof *v);
+    lm_status      status = LM_OK;
+
+    if (!v)
+        return lm_fail_memory(e, "a vocabulary", sizeof *v);
+    v->refs    = 1;
+    v->size    = n_vocab ? n_vocab : lm_tokenizer_size(t);
+    v->n_words = (v->size + 63) / 64;
+    v->text_at = lm_alloc_zero((size_t)v->size + 1, sizeof *v->text_at);
+    v->special = lm_alloc_zero((size_t)v->size + 1, 1);
+    if (!v->text_at || !v->special)
+        status = lm_fail_memory(e, "a vocabulary", v->size);
+    if (status == LM_OK)
+        status = find_ends(v, t, ends, n_ends, e);
+    if (status == LM_OK)
+        status = read_texts(v, t, e);
+    if (status == LM_OK)
+        status = make_tree(v, e);
+    if (status != LM_OK) {
+        lm_vocabulary_free(v);
+        return status;
+    }
+    *out = v;
+    return LM_OK;
+}
