@@ -8,7 +8,7 @@
 enum {
     MOST_NEW = 1 << 20,              /* nodes made for one mask */
     MOST_LISTED = 1 << 24,           /* alternatives listed for one mask */
-    USUALLY_KEPT = 1 << 21,          /* nodes; twice what is needed where that is more */
+    USUALLY_KEPT = 1 << 18,          /* nodes; twice what is needed where that is more */
     MOST_NEEDED = 1 << 24,
     MOST_TRANSITIONS = 1 << 25,      /* the same of transitions: 128 MiB */
     MOST_HEAD_BYTES = 1 << 27,
