@@ -16,6 +16,7 @@ typedef struct chat_options {
     lm_run_flags      run;
     lm_sampling_flags sampling;
     lm_draft_flags    draft;
+    lm_constraint_flags constraint;
     lm_chat_options   chat;
     const char       *system, *load;
     int64_t           predict;
@@ -53,6 +54,7 @@ static const lm_flag_group chat_groups[] = {
     { "engine", lm_run_flag_table, O(run) },
     { "speculative decoding", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
+    { "constraints on the text", lm_constraint_flag_table, O(constraint) },
     { 0 },
 };
 
@@ -355,6 +357,7 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &t->s.model, e));
     LM_TRY(lm_chat_open(t->s.model, &o->chat, &t->s.chat, e));
     LM_TRY(lm_session_sampler(&t->s, e));
+    LM_TRY(lm_constraining_open(&o->constraint, t->s.model, &t->s.constraining, e));
     if (o->load)
         LM_TRY(lm_session_load(&t->s, o->load, e));
     if (o->system)

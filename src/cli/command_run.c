@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/answer.h"
+#include "cli/constraining.h"
 #include "cli/drafting.h"
 #include "cli/dress.h"
 #include "cli/elapsed.h"
@@ -17,6 +18,7 @@ typedef struct run_options {
     lm_run_flags      run;
     lm_sampling_flags sampling;
     lm_draft_flags    draft;
+    lm_constraint_flags constraint;
     lm_chat_options   chat;
     const char       *prompt, *file, *ids, *system;
     bool              as_chat, as_text, no_special, escapes, special, verbose_prompt;
@@ -30,6 +32,7 @@ typedef struct run_state {
     lm_model         *model;
     lm_engine        *engine;
     lm_drafting       drafting;
+    lm_constraining   constraining;
     lm_sampler       *sampler;
     lm_text            text;              /* the prompt as given, then as rendered */
     lm_tokens         ids;
@@ -73,6 +76,7 @@ static const lm_flag_group run_groups[] = {
     { "engine", lm_run_flag_table, O(run) },
     { "speculative decoding", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
+    { "constraints on the text", lm_constraint_flag_table, O(constraint) },
     { 0 },
 };
 
@@ -191,6 +195,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     if (o->verbose_prompt)
         show_tokens(s);
     LM_TRY(lm_sampling_options(cli, &o->sampling, s->model, &sampling, e));
+    LM_TRY(lm_constraining_open(&o->constraint, s->model, &s->constraining, e));
     lm_model_describe(s->model, &info);
     LM_TRY(lm_sampler_new(&sampling, info.n_vocab, lm_model_tokenizer(s->model), &s->sampler, e));
     LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + most, &engine, e));
@@ -285,6 +290,7 @@ static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_er
     lm_interrupt_watch(NULL);
     LM_TRY(prepare(cli, o, s, e));
     lm_drafting_sequence(&o->draft, &s->drafting, &g.sequence);
+    lm_constraining_sequence(&s->constraining, &g.sequence);
     lm_interrupt_watch(s->engine);
     s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
     LM_TRY(lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e));
@@ -301,6 +307,7 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
     json_decref(s.answer.positions);
     lm_generation_free(&s.out);
     lm_sampler_free(s.sampler);
+    lm_constraining_close(&s.constraining);
     lm_drafting_close(&s.drafting);
     lm_engine_free(s.engine);
     lm_model_close(s.model);

@@ -106,6 +106,7 @@ static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *ou
     lm_answer answer = { .model = s->model, .stream = !s->cli->json };
 
     lm_drafting_sequence(s->draft, &s->drafting, &o.sequence);
+    lm_constraining_sequence(&s->constraining, &o.sequence);
     return lm_answer_run(&answer, s->engine, s->sampler, ids, common_prefix(s, ids), &o, out, e);
 }
 
@@ -234,6 +235,7 @@ void lm_session_close(lm_session *s)
     json_decref(s->messages);
     lm_sampler_free(s->sampler);
     lm_drafting_close(&s->drafting);
+    lm_constraining_close(&s->constraining);
     lm_engine_free(s->engine);
     lm_model_close(s->model);
 }

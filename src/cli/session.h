@@ -3,6 +3,7 @@
 #define LM_CLI_SESSION_H
 
 #include "cli/answer.h"
+#include "cli/constraining.h"
 #include "cli/drafting.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
@@ -13,6 +14,7 @@ typedef struct lm_session {
     lm_engine         *engine;
     const lm_draft_flags *draft;
     lm_drafting        drafting;
+    lm_constraining    constraining;         /* of each answer */
     lm_chat            chat;
     lm_sampling_flags *sampling;
     lm_sampler        *sampler;          /* NULL: made anew for the next answer */

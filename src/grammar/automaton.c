@@ -30,6 +30,7 @@ void lm_automaton_free(lm_automaton *m)
     lm_free(m->head_of);
     lm_free(m->heads);
     lm_free(m->masks);
+    lm_free(m->scratch);
     lm_free(m->exits);
     lm_vocabulary_free((lm_vocabulary *)(uintptr_t)m->v);
     pthread_mutex_destroy(&m->lock);
@@ -71,7 +72,8 @@ lm_status lm_automaton_new(const lm_terms *p, lm_node root, const lm_vocabulary 
     if (status == LM_OK && v) {
         m->v     = lm_vocabulary_keep(v);
         m->masks = lm_alloc_zero(LM_CACHED_MASKS, v->n_words * sizeof *m->masks);
-        if (!m->masks)
+        m->scratch = lm_alloc_zero(v->n_words, sizeof *m->scratch);
+        if (!m->masks || !m->scratch)
             status = lm_fail_memory(e, "masks", LM_CACHED_MASKS * v->n_words * sizeof *m->masks);
     }
     if (status != LM_OK) {

@@ -47,6 +47,7 @@ typedef struct lm_automaton {
     lm_head             *heads;
     uint32_t             n_heads, heads_capacity;
     uint64_t            *masks;      /* [LM_CACHED_MASKS][n_words] */
+    uint64_t            *scratch;    /* [n_words] */
     uint32_t             mask_state[LM_CACHED_MASKS], next_mask;
     uint32_t            *exits;      /* of the walk at hand */
     uint32_t             n_exits, exits_capacity;

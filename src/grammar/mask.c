@@ -7,6 +7,7 @@
 enum {
     MOST_EXITS = 8192,               /* of a frame; one that ends in more places is walked with what follows it */
     MOST_CLAMPED = 48,               /* parts of a frame that are looked through for counters */
+    FAR = 8,                         /* counters beyond it are made alike; tokens with more bytes are looked at again */
 };
 
 typedef struct walk {
@@ -14,6 +15,7 @@ typedef struct walk {
     uint64_t   *bits;
     bool        exits;               /* note where the text may end */
     bool        open;                /* there were too many */
+    uint32_t    above;               /* only tokens and exits with more bytes than this */
 } walk;
 
 static void set(uint64_t *bits, lm_token id) { bits[(uint32_t)id >> 6] |= UINT64_C(1) << ((uint32_t)id & 63); }
@@ -37,14 +39,14 @@ static void walk_tree(walk *w, uint32_t state, uint32_t from, uint32_t to, uint3
 
     at[depth] = state;
     while (i < to) {
-        uint32_t d = v->depth[i], next = lm_state_next(m, at[d], v->byte[i]);
+        uint32_t d = v->depth[i], next = v->deepest[i] > w->above ? lm_state_next(m, at[d], v->byte[i]) : LM_DEAD;
         if (next == LM_DEAD) {
             i = v->skip[i];
             continue;
         }
-        for (uint32_t k = v->first[i]; k < v->first[i + 1]; k++)
+        for (uint32_t k = d >= w->above ? v->first[i] : v->first[i + 1]; k < v->first[i + 1]; k++)
             set(w->bits, v->ids[k]);
-        if (w->exits && !w->open && v->skip[i] > i + 1 && lm_state_final(m, next))
+        if (w->exits && !w->open && d >= w->above && v->skip[i] > i + 1 && lm_state_final(m, next))
             note_exit(w, i);
         at[d + 1] = next;
         i++;
@@ -53,28 +55,42 @@ static void walk_tree(walk *w, uint32_t state, uint32_t from, uint32_t to, uint3
 
 /* ---- counters that a token cannot reach ---- */
 
-/* `n`, with counters beyond the longest token made alike: no token tells them apart. */
-static lm_node clamp(lm_automaton *m, lm_node n, unsigned *budget)
-{
-    lm_terms           *p = &m->pool;
-    const lm_node_data d = p->nodes[n];
-    uint32_t           far = m->v->longest + 1;
+typedef struct clamping {
+    unsigned budget;
+    uint32_t limit;                  /* tokens of at most so many bytes fit alike */
+} clamping;
 
-    if (*budget == 0)
+static void lower(clamping *c, uint32_t to)
+{
+    if (to < c->limit)
+        c->limit = to;
+}
+
+/* `n`, with counters far away made alike: fewer of them are left to be told apart, and only long tokens can. What fits `n` fits this. */
+static lm_node clamp(lm_automaton *m, lm_node n, clamping *c)
+{
+    lm_terms          *p = &m->pool;
+    const lm_node_data d = p->nodes[n];
+
+    if (c->budget == 0)
         return n;
-    --*budget;
+    c->budget--;
     if (d.kind == LM_NODE_REPEAT) {
-        uint32_t least = d.b > far ? far : d.b, most = d.c >= far ? LM_UNBOUNDED : d.c;
-        return lm_repeat(p, clamp(m, d.a, budget), least, most);
+        uint32_t least = d.b > FAR ? FAR : d.b, most = d.c >= FAR ? LM_UNBOUNDED : d.c;
+        if (least != d.b)
+            lower(c, FAR - 1);
+        if (most != d.c)
+            lower(c, d.c);
+        return lm_repeat(p, clamp(m, d.a, c), least, most);
     }
     if (d.kind == LM_NODE_CAT) {
-        lm_node a = clamp(m, d.a, budget);
-        return a == LM_NOTHING ? n : lm_cat(p, a, clamp(m, d.b, budget));
+        lm_node a = clamp(m, d.a, c);
+        return a == LM_NOTHING ? n : lm_cat(p, a, clamp(m, d.b, c));
     }
     if (d.kind == LM_NODE_ALT && d.b <= 8) {
         lm_node list[8];
         for (uint32_t i = 0; i < d.b; i++)
-            list[i] = clamp(m, p->lists[d.a + i], budget);
+            list[i] = clamp(m, p->lists[d.a + i], c);
         return lm_alt_of(p, list, d.b);
     }
     return n;
@@ -140,23 +156,76 @@ static void or_bits(uint64_t *to, const uint64_t *from, uint32_t n)
         to[i] |= from[i];
 }
 
-static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
-{
-    unsigned       budget = MOST_CLAMPED;
-    const lm_head *h = head_of(m, clamp(m, n, &budget));
+static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth);
 
-    if (h)
-        or_bits(bits, h->bits, m->v->n_words);
+/* What goes on past the end of a frame, from these nodes of the tree. */
+static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_node after, uint64_t *bits, unsigned depth)
+{
+    walk     w = { .m = m, .bits = bits };
+    uint32_t state = lm_state_of(m, after);
+
+    for (uint32_t k = 0; k < n && m->pool.status == LM_OK; k++) {
+        if (exits[k] == LM_UNKNOWN)
+            add_node(m, after, bits, depth + 1);
+        else
+            walk_tree(&w, state, exits[k] + 1, m->v->skip[exits[k]], m->v->depth[exits[k]] + 1u);
+    }
 }
 
-static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth);
+/* A frame `n` whose counters were clamped: its head says what fits of the short tokens; the long ones are walked. LM_NOTHING follows
+ * where it is no frame. */
+static bool add_clamped(lm_automaton *m, lm_node n, const lm_head *h, uint32_t limit, lm_node after, uint64_t *bits, unsigned depth)
+{
+    const lm_vocabulary *v = m->v;
+    uint64_t            *own = m->scratch;
+    uint32_t             kept = 0;
+
+    memcpy(own, h->bits, v->n_words * sizeof *own);
+    for (uint32_t i = 0; i < v->n_ids && v->text_at[v->by_length[i] + 1] - v->text_at[v->by_length[i]] > limit; i++)
+        own[(uint32_t)v->by_length[i] >> 6] &= ~(UINT64_C(1) << ((uint32_t)v->by_length[i] & 63));
+    walk w = { .m = m, .bits = own, .exits = after != LM_NOTHING, .above = limit };
+    m->n_exits = 0;
+    for (uint32_t k = 0; k < h->n_exits && w.exits; k++)
+        if (h->exits[k] == LM_UNKNOWN || v->depth[h->exits[k]] < limit)
+            note_exit(&w, h->exits[k]);
+    walk_tree(&w, lm_state_of(m, n), 0, v->n, 0);
+    for (uint32_t i = 0; i < v->n_words; i++)
+        bits[i] |= own[i];
+    kept = m->n_exits;
+    if (w.open)
+        return false;
+    if (kept == 0)
+        return true;
+    uint32_t *exits = lm_alloc(kept * sizeof *exits);    /* m->exits is used by what follows */
+    if (!exits) {
+        lm_terms_fail(&m->pool, LM_NO_MEMORY, NULL);
+        return true;
+    }
+    memcpy(exits, m->exits, kept * sizeof *exits);
+    add_exits(m, exits, kept, after, bits, depth);
+    lm_free(exits);
+    return true;
+}
+
+static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
+{
+    clamping       c = { MOST_CLAMPED, UINT32_MAX };
+    const lm_head *h = head_of(m, clamp(m, n, &c));
+
+    if (!h)
+        return;
+    if (c.limit < m->v->longest)
+        add_clamped(m, n, h, c.limit, LM_NOTHING, bits, 0);
+    else
+        or_bits(bits, h->bits, m->v->n_words);
+}
 
 /* A frame, and what follows where tokens go on past its end. */
 static void add_frame(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)
 {
     const lm_node_data d = m->pool.nodes[n];
-    unsigned           budget = MOST_CLAMPED;
-    const lm_head     *h = head_of(m, clamp(m, d.a, &budget));
+    clamping           c = { MOST_CLAMPED, UINT32_MAX };
+    const lm_head     *h = head_of(m, clamp(m, d.a, &c));
 
     if (!h)
         return;
@@ -164,19 +233,15 @@ static void add_frame(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth
         add_whole(m, n, bits);
         return;
     }
+    if (c.limit < m->v->longest) {
+        if (!add_clamped(m, d.a, h, c.limit, d.b, bits, depth))
+            add_whole(m, n, bits);
+        return;
+    }
     or_bits(bits, h->bits, m->v->n_words);
     const uint32_t  n_exits = h->n_exits;
     const uint32_t *exits   = h->exits;                  /* stays where it is when heads move */
-    if (n_exits == 0)
-        return;
-    walk     w     = { .m = m, .bits = bits };
-    uint32_t after = lm_state_of(m, d.b), k = 0;
-    if (exits[0] == LM_UNKNOWN) {
-        add_node(m, d.b, bits, depth + 1);
-        k = 1;
-    }
-    for (; k < n_exits && m->pool.status == LM_OK; k++)
-        walk_tree(&w, after, exits[k] + 1, m->v->skip[exits[k]], m->v->depth[exits[k]] + 1u);
+    add_exits(m, exits, n_exits, d.b, bits, depth);
 }
 
 static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)

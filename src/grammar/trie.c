@@ -28,6 +28,8 @@ void lm_vocabulary_free(lm_vocabulary *v)
     lm_free(v->text);
     lm_free(v->special);
     lm_free(v->ends);
+    lm_free(v->deepest);
+    lm_free(v->by_length);
     lm_free(v);
 }
 
@@ -136,6 +138,31 @@ static void grow(lm_vocabulary *v, uint32_t n_ids)
     v->n = n;
 }
 
+static uint32_t bytes_of(const lm_vocabulary *v, lm_token id) { return v->text_at[id + 1] - v->text_at[id]; }
+
+static int longest_first(const void *a, const void *b, void *arg)
+{
+    uint32_t x = bytes_of(arg, *(const lm_token *)a), y = bytes_of(arg, *(const lm_token *)b);
+
+    return (x < y) - (x > y);
+}
+
+/* From the last node to the first: those below a node come after it. */
+static void find_deepest(lm_vocabulary *v)
+{
+    uint16_t below[LM_TRIE_DEPTH + 2] = { 0 };
+
+    for (uint32_t i = v->n; i-- > 0;) {
+        uint16_t d = v->depth[i], most = v->first[i + 1] > v->first[i] ? (uint16_t)(d + 1) : 0;
+        if (below[d + 1] > most)
+            most = below[d + 1];
+        below[d + 1]  = 0;
+        v->deepest[i] = most;
+        if (most > below[d])
+            below[d] = most;
+    }
+}
+
 static lm_status make_tree(lm_vocabulary *v, lm_error *e)
 {
     uint32_t n = 0;
@@ -146,13 +173,19 @@ static lm_status make_tree(lm_vocabulary *v, lm_error *e)
     v->depth = lm_alloc(most * sizeof *v->depth);
     v->skip  = lm_alloc(most * sizeof *v->skip);
     v->first = lm_alloc(most * sizeof *v->first);
-    if (!v->ids || !v->byte || !v->depth || !v->skip || !v->first)
+    v->deepest   = lm_alloc(most * sizeof *v->deepest);
+    v->by_length = lm_alloc((v->size + 1) * sizeof *v->by_length);
+    if (!v->ids || !v->byte || !v->depth || !v->skip || !v->first || !v->deepest || !v->by_length)
         return lm_fail_memory(e, "a vocabulary", most);
     for (uint32_t i = 0; i < v->size; i++)
         if (v->text_at[i + 1] > v->text_at[i])
             v->ids[n++] = (lm_token)i;
     qsort_r(v->ids, n, sizeof *v->ids, by_bytes, v);
     grow(v, n);
+    find_deepest(v);
+    v->n_ids = n;
+    memcpy(v->by_length, v->ids, n * sizeof *v->ids);
+    qsort_r(v->by_length, n, sizeof *v->by_length, longest_first, v);
     return LM_OK;
 }
 

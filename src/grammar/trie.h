@@ -20,6 +20,9 @@ struct lm_vocabulary {
     uint8_t   *special;              /* [size] bit 0: a control token; bit 1: ends a text */
     lm_token  *ends;
     uint32_t   n_ends, longest;
+    uint16_t  *deepest;              /* [n] bytes of the longest token at or below the node */
+    lm_token  *by_length;            /* as `ids`, the longest first */
+    uint32_t   n_ids;
 };
 
 enum { LM_TOKEN_CONTROL = 1, LM_TOKEN_ENDS = 2 };

@@ -385,6 +385,46 @@ def test_many_texts(lm, model, tmp_path):
     lm.lm_engine_free(engine)
 
 
+def test_grammars(lm, model):
+    options = lm.lm_grammar_defaults()
+    tokenizer = lm.lm_model_tokenizer(model)
+    vocabulary = lm.new("lm_vocabulary_new", tokenizer, 0, None, 0)
+    n = lm.lm_vocabulary_size(vocabulary)
+    assert n == lm.lm_tokenizer_size(tokenizer)
+    words = (ctypes.c_char_p * 2)(b"yes", b"no")
+    schema, regex, gbnf = b'{"type":"integer","minimum":7}', b"[0-9]{2}", b'root ::= "a" [0-9]+'
+    made = [lm.new("lm_grammar_json_schema", schema, len(schema), ref(options)), lm.new("lm_grammar_regex", regex, len(regex), None),
+            lm.new("lm_grammar_gbnf", gbnf, len(gbnf), None), lm.new("lm_grammar_choice", words, 2, None), lm.new("lm_grammar_json", None)]
+    whole, fits = ctypes.c_bool(), ctypes.c_size_t()
+    for grammar, good, bad in zip(made, [b"12", b"34", b"a5", b"no", b"{}"], [b"6", b"3", b"a", b"maybe", b"[]"]):
+        for text, expected in ((good, True), (bad, False)):
+            assert lm.lm_grammar_matches(grammar, text, len(text), ref(whole), ref(fits)) == lm.LM_OK and whole.value == expected
+    trigger = lm.lm_trigger(word=b"a")
+    lazy = lm.new("lm_grammar_after", made[2], ref(trigger), 1, False)
+    assert lm.lm_grammar_matches(lazy, b"hello", 5, ref(whole), ref(fits)) == lm.LM_OK and whole.value
+    constraint = lm.new("lm_constraint_new", made[3], vocabulary)
+    for grammar in [*made, lazy]:
+        lm.lm_grammar_free(grammar)
+    mask = (ctypes.c_uint64 * ((n + 63) // 64))()
+    lm.lm_constraint_mask(constraint, mask)
+    allowed = [i for i in range(n) if mask[i // 64] >> (i % 64) & 1]
+    assert allowed and not lm.lm_constraint_complete(constraint) and not lm.lm_constraint_ended(constraint)
+    twin = lm.new("lm_constraint_clone", constraint)
+    lm.lm_constraint_accept(constraint, allowed[0])
+    lm.lm_constraint_rollback(constraint, 1)
+    with pytest.raises(LaminaError, match="taken back"):
+        lm.lm_constraint_rollback(constraint, 1)
+    lm.lm_constraint_reset(constraint)
+    logits = (ctypes.c_float * n)()
+    assert lm.lm_constraint_logits(constraint, logits, n, None, 0) == lm.LM_OK
+    assert [i for i in range(n) if logits[i] == 0] == allowed
+    for c in (constraint, twin):
+        lm.lm_constraint_free(c)
+    lm.lm_vocabulary_free(vocabulary)
+    with pytest.raises(LaminaError, match="uniqueItems"):
+        lm.lm_grammar_json_schema(b'{"uniqueItems":true}', 20, None, ctypes.byref(ctypes.POINTER(lm.lm_grammar)()))
+
+
 def test_facts_and_documents(lm, facts, model):
     assert lm.lm_facts_count(facts, b"architecture.%s", b"layers") == lm.lm_facts_count_at(facts, b"architecture.layers") == 2
     assert lm.lm_facts_number(facts, b"parameters.total") == lm.lm_facts_number_at(facts, b"parameters.total") > 1000

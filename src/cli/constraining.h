@@ -1,0 +1,30 @@
+/* constraining.h - flags that say what the text may be. */
+#ifndef LM_CLI_CONSTRAINING_H
+#define LM_CLI_CONSTRAINING_H
+
+#include "cli/options.h"
+
+typedef struct lm_constraint_flags {
+    const char  *grammar, *grammar_file, *schema, *regex;
+    lm_flag_list choices;
+} lm_constraint_flags;
+
+extern const lm_flag lm_constraint_flag_table[];
+
+/* What a command holds of it; all zero: no constraint. */
+typedef struct lm_constraining {
+    lm_grammar    *grammar;
+    lm_vocabulary *vocabulary;
+    lm_constraint *constraint;
+} lm_constraining;
+
+/* The grammar, as the flags give it, for the model's tokens; nothing where none is given. LM_USAGE names the flag, and the JSON pointer
+ * of a keyword that cannot be kept: also where the library says that it is not supported. */
+lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out, lm_error *e);
+
+/* Into the options of a text that begins. */
+void lm_constraining_sequence(const lm_constraining *c, lm_sequence_options *o);
+
+void lm_constraining_close(lm_constraining *c);
+
+#endif
