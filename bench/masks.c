@@ -15,20 +15,26 @@ enum { TEXTS = 20, MOST_TOKENS = 200, MOST_MASKS = 1 << 20 };
 
 static const struct { const char *name, *schema; } schemas[] = {
     { "a tool's arguments",
-      "{\"type\":\"object\",\"properties\":{\"location\":{\"type\":\"string\",\"description\":\"city\"},\"unit\":{\"enum\":[\"celsius\","
+      "{\"type\":\"object\",\"properties\":{\"location\":{\"type\":\"string\",\"description\":\"city\"},\"unit"
+      "\":{\"enum\":[\"celsius\","
       "\"fahrenheit\"]},"
-      "\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":14}},\"required\":[\"location\",\"unit\"],\"additionalProperties\":false}" },
+      "\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":14}},\"required\":[\"location\",\"unit\"],\"ad"
+      "ditionalProperties\":false}" },
     { "a record with lists",
-      "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"tags\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"maxItems\":5},"
+      "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"tags\":{\"type\":\"array\",\"item"
+      "s\":{\"type\":\"string\"},\"maxItems\":5},"
       "\"scores\":{\"type\":\"array\",\"items\":{\"type\":\"number\"}},\"active\":{\"type\":\"boolean\"},"
-      "\"address\":{\"type\":\"object\",\"properties\":{\"street\":{\"type\":\"string\"},\"zip\":{\"type\":\"string\",\"pattern\":\"^[0-9]{5}$\"}},"
+      "\"address\":{\"type\":\"object\",\"properties\":{\"street\":{\"type\":\"string\"},\"zip\":{\"type\":\"s"
+      "tring\",\"pattern\":\"^[0-9]{5}$\"}},"
       "\"required\":[\"street\",\"zip\"]}},\"required\":[\"name\"]}" },
     { "any JSON", "{}" },
     { "lengths and formats",
-      "{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"string\",\"format\":\"uuid\"},\"at\":{\"type\":\"string\",\"format\":\"date-time\"},\"title\":"
+      "{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"string\",\"format\":\"uuid\"},\"at\":{\"type\":"
+      "\"string\",\"format\":\"date-time\"},\"title\":"
       "{\"type\":\"string\",\"minLength\":5,\"maxLength\":80}},\"required\":[\"id\",\"at\",\"title\"]}" },
     { "a tree",
-      "{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"value\":{\"type\":\"string\"},\"children\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/n\"}}},"
+      "{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"value\":{\"type\":\"string\"},\"children\":{\""
+      "type\":\"array\",\"items\":{\"$ref\":\"#/$defs/n\"}}},"
       "\"required\":[\"value\",\"children\"]}},\"$ref\":\"#/$defs/n\"}" },
     { "other members by pattern",
       "{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"map\"}},\"patternProperties\":{\"^x_\":{\"type\":\"integer\"}},"

@@ -49,7 +49,7 @@ static lm_status read_texts(lm_vocabulary *v, const lm_tokenizer *t, lm_error *e
             continue;
         size_t before = all.size;
         bool   text;
-        status = lm_token_bytes(t, (lm_token)i, &text, &all, e);
+        status = lm_token_spelled(t, (lm_token)i, &text, &all, e);
         if (!text)
             v->special[i] |= LM_TOKEN_CONTROL;
         if (status == LM_OK && all.size - before > LM_TRIE_DEPTH)

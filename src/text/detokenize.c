@@ -288,7 +288,7 @@ lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, un
     return whole(out, before, status);
 }
 
-lm_status lm_token_bytes(const lm_tokenizer *t, lm_token id, bool *text, lm_text *out, lm_error *e)
+lm_status lm_token_spelled(const lm_tokenizer *t, lm_token id, bool *text, lm_text *out, lm_error *e)
 {
     lm_stream s = { .t = t, .continues = true, .any = true };
     lm_view   piece;

@@ -5,6 +5,6 @@
 #include "lamina/text.h"
 
 /* Appended to `out`, as in the middle of a text. *text: false for control tokens and holes in the numbering, which add nothing. */
-lm_status lm_token_bytes(const lm_tokenizer *t, lm_token id, bool *text, lm_text *out, lm_error *e);
+lm_status lm_token_spelled(const lm_tokenizer *t, lm_token id, bool *text, lm_text *out, lm_error *e);
 
 #endif

@@ -337,7 +337,7 @@ static int open_all(void **state)
     at    = calloc(size + 1, sizeof *at);
     for (uint32_t i = 0; i < size; i++) {
         at[i] = bytes.size;
-        if (lm_token_bytes(tokenizer, (lm_token)i, &text, &bytes, &e) != LM_OK)
+        if (lm_token_spelled(tokenizer, (lm_token)i, &text, &bytes, &e) != LM_OK)
             return 1;
     }
     at[size] = bytes.size;
