@@ -1,9 +1,12 @@
 #include "server/serve.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "server/call.h"
 #include "server/listen.h"
+
+enum { SENDING_MS = 5000 };
 
 struct lm_server { lm_http *http; lm_service *service; };
 
@@ -61,8 +64,14 @@ lm_status lm_server_load(lm_server *s, lm_error *e)
 
 bool lm_server_drain(lm_server *s, double seconds)
 {
+    bool ended;
+
     lm_http_quiesce(s->http);
-    return lm_service_drain(s->service, seconds);
+    ended = lm_service_drain(s->service, seconds);
+    /* Texts have ended; what was said of them is still on its way to clients, who may be slow, or gone. */
+    for (unsigned i = 0; ended && i < SENDING_MS / 10 && lm_http_exchanges(s->http); i++)
+        usleep(10000);
+    return ended;
 }
 
 void lm_server_free(lm_server *s)
