@@ -18,7 +18,10 @@
 extern "C" {
 #endif
 
-typedef enum lm_kv_type { LM_KV_F16, LM_KV_F32, LM_KV_BF16, LM_KV_Q8_0 } lm_kv_type;
+/* How the cache keeps numbers. Those of a q type are blocks of 32 lanes of a head, quantised as GGUF's types of that name are. */
+typedef enum lm_kv_type {
+    LM_KV_F16, LM_KV_F32, LM_KV_BF16, LM_KV_Q8_0, LM_KV_Q4_0, LM_KV_Q4_1, LM_KV_Q5_0, LM_KV_Q5_1,
+} lm_kv_type;
 
 typedef enum lm_compute {
     LM_COMPUTE_AUTO,                 /* the fast paths: activations in int8 (outliers in 15 bits) or bf16 as the weight type allows */
@@ -35,7 +38,7 @@ typedef struct lm_engine_options {
     uint32_t    logit_rows;          /* most rows of a step that want logits; 0: max(sequences, 1) */
     uint64_t    kv_positions;        /* positions in the cache, all sequences together; 0: context * sequences */
     uint32_t    rollback;            /* positions that a sequence can be taken back by, in single steps, where windows forget */
-    lm_kv_type  kv;
+    lm_kv_type  kv;                  /* of keys, and of values unless kv_apart */
     lm_compute  compute;
     bool        no_repack;           /* run from the file's own pages, for models larger than memory: slower, the same logits to
                                         the bit. What lies transposed or apart in its file is repacked all the same */
@@ -49,7 +52,9 @@ typedef struct lm_engine_options {
     bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;
     lm_log      log;                 /* used by lm_engine_new */
-    uint64_t    reserved[8];         /* zero */
+    lm_kv_type  kv_values;           /* of values, where kv_apart is set; a latent (MLA) has none, and they must be equal */
+    bool        kv_apart;
+    uint64_t    reserved[7];         /* zero */
 } lm_engine_options;
 
 lm_engine_options lm_engine_defaults(void);

@@ -152,7 +152,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
 
     if (o->engine.context && lm_plan_context(m->program, o->engine.context, e) != LM_OK)
         return lm_fail_in(e, m->name);
-    LM_TRY(lm_kv_dtype(o->engine.kv, &s.kv_type, e));
+    LM_TRY(lm_options_cache(&o->engine, &s.cache, e));
     LM_TRY(choose_types(h, o->precision, &s, e));
     LM_TRY(measure_bytes(h, e));
     for (size_t i = 0; i < MOST_WARNINGS && (h->warnings[i] = lm_model_warning(m, i)); i++)

@@ -12,7 +12,7 @@ typedef enum lm_bench_form { LM_BENCH_MD, LM_BENCH_CSV, LM_BENCH_JSON, LM_BENCH_
 /* One line: a prompt of `prompt` tokens and then `gen` single steps, either of which may be 0, `depth` positions into the context. */
 typedef struct lm_bench_result {
     lm_model_info info;
-    const char *cpu, *level, *kv, *compute;
+    const char *cpu, *level, *keys, *values, *compute;
     uint32_t    prompt, gen, depth, sequences, n_batch, batch, threads, threads_batch, reps;     /* batch: tokens in a step */
     bool        repack, mapped;
     double      tokens;                          /* of a repetition, all sequences */

@@ -102,8 +102,8 @@ static void list(const lm_bench_result *r, fields *f)
     whole(f, "n_ubatch", r->batch);
     whole(f, "n_threads", r->threads);
     whole(f, "n_threads_batch", r->threads_batch);
-    text(f, "type_k", r->kv);
-    text(f, "type_v", r->kv);
+    text(f, "type_k", r->keys);
+    text(f, "type_v", r->values);
     text(f, "compute", r->compute);
     truth(f, "use_mmap", r->mapped);
     truth(f, "repack", r->repack);

@@ -18,7 +18,8 @@ typedef struct bench_options {
     const char *prompts, *gens, *depths, *sequences, *threads, *batches, *micro_batches;
     lm_flag_list both;
     uint32_t    reps, threads_batch, delay;
-    int         kv, k_type, v_type, compute, form;
+    lm_cache_flags cache;
+    int         compute, form;
     bool        no_warmup, no_repack, profile;
     const char *cpu;
 } bench_options;
@@ -39,9 +40,6 @@ static const lm_flag bench_flag_table[] = {
     { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads used to read prompts (default: same as --threads)", 0, 1024, NULL },
     { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "repetitions of each test (5)", 1, MOST_REPS, NULL },
     { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S", "pause before each test, in seconds (0)", 0, 3600, NULL },
-    { "--kv-type", NULL, LM_FLAG_WORD, O(kv), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
-    { "--cache-type-k", "-ctk", LM_FLAG_WORD, O(k_type), "TYPE", "data type of the KV cache, keys; must equal --cache-type-v", 0, 0, lm_kv_words },
-    { "--cache-type-v", "-ctv", LM_FLAG_WORD, O(v_type), "TYPE", "data type of the KV cache, values; must equal --cache-type-k", 0, 0, lm_kv_words },
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the mapped file without repacking", 0, 0, NULL },
@@ -53,6 +51,7 @@ static const lm_flag bench_flag_table[] = {
 
 static const lm_flag_group bench_groups[] = {
     { "measurement", bench_flag_table, 0 },
+    { "KV cache", lm_cache_flag_table, O(cache) },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -61,7 +60,7 @@ static void bench_defaults(void *options)
 {
     *(bench_options *)options = (bench_options){
         .prompts = "512", .gens = "64", .depths = "0", .sequences = "1", .threads = "0", .batches = "2048",
-        .micro_batches = "512", .kv = -1, .k_type = -1, .v_type = -1, .reps = 5,
+        .micro_batches = "512", .cache = LM_CACHE_NOT_GIVEN, .reps = 5,
     };
 }
 
@@ -179,7 +178,6 @@ typedef struct bench {
     lm_bench_result      r;
     double               seconds[MOST_REPS];
     lm_bench_form        form;
-    lm_kv_type           kv;
     bool                 printed;
     lm_text               profiles;               /* of the tests so far, for behind the table */
 } bench;
@@ -381,7 +379,6 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
         .sequences = sequences,
         .rows = most,
         .logit_rows = sequences,
-        .kv = b->kv,
         .compute = (lm_compute)b->o->compute,
         .threads = threads,
         .threads_batch = b->o->threads_batch,
@@ -390,6 +387,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
     };
     double from = lm_clock_seconds();
 
+    LM_TRY(lm_cache_options(&b->o->cache, LM_KV_F16, &o, e));
     for (uint32_t i = 0; i < l->n_both; i++)
         longest = l->both[i].at[0] + l->both[i].at[1] > longest ? l->both[i].at[0] + l->both[i].at[1] : longest;
     o.context = largest(&l->depths) + longest;
@@ -467,14 +465,15 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
                        form_words[o->form]);
     LM_TRY(read_lists(o, &l, e));
     LM_TRY(lm_machine_describe(&machine, e));
-    lm_kv_type kv;
-    LM_TRY(lm_cache_type(o->kv, o->k_type, o->v_type, &kv, e));
-    *b = (bench){ .cli = cli, .o = o, .kv = kv, .form = cli->json ? LM_BENCH_JSON : (lm_bench_form)o->form };
+    lm_engine_options types;
+    LM_TRY(lm_cache_options(&o->cache, LM_KV_F16, &types, e));
+    *b = (bench){ .cli = cli, .o = o, .form = cli->json ? LM_BENCH_JSON : (lm_bench_form)o->form };
     o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &b->m, e));
     lm_model_describe(b->m, &b->r.info);
     b->r.cpu = machine.cpu;
-    b->r.kv = lm_kv_words[b->kv];
+    b->r.keys = lm_kv_words[types.kv];
+    b->r.values = lm_kv_words[types.kv_values];
     b->r.repack = !o->no_repack;
     b->r.mapped = !o->model.o.no_mmap;
     b->r.compute = lm_compute_words[o->compute];

@@ -52,6 +52,7 @@ static const lm_flag_group chat_groups[] = {
     { "conversation", chat_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "speculative decoding", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
     { "constraints on the text", lm_constraint_flag_table, O(constraint) },

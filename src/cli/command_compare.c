@@ -26,11 +26,14 @@ static const lm_flag compare_flag_table[] = {
     { "--name", NULL, LM_FLAG_LIST, O(names), "NAME", "title of the model; repeat for each MODEL, in their order", 0, 0, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "context length in tokens; 0: each model's (default)", 0,
       INT32_MAX, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
     { 0 },
 };
 
-static const lm_flag_group compare_groups[] = { { "output", compare_flag_table, 0 }, { 0 } };
+static const lm_flag_group compare_groups[] = {
+    { "output", compare_flag_table, 0 },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
+    { 0 },
+};
 
 static void compare_defaults(void *options)
 {

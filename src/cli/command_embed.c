@@ -40,6 +40,7 @@ static const lm_flag_group embed_groups[] = {
     { "texts and vectors", embed_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
     { 0 },
 };
 
@@ -179,8 +180,7 @@ static lm_status start(const embed_options *o, work *w, size_t tokens, lm_error 
 
     LM_TRY(lm_engine_flags(&o->run, w->model, tokens, &engine, e));
     engine.hidden = true;
-    if (o->run.kv_type < 0 && o->run.k_type < 0 && o->run.v_type < 0)
-        engine.kv = LM_KV_F32;
+    LM_TRY(lm_cache_options(&o->run.cache, LM_KV_F32, &engine, e));
     LM_TRY(lm_start_engine(w->model, &engine, &w->engine, e));
     w->width = lm_engine_hidden_width(w->engine);
     lm_interrupt_watch(w->engine);

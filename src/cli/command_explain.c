@@ -28,12 +28,12 @@ static const lm_flag explain_flag_table[] = {
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: the model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
     { 0 },
 };
 
 static const lm_flag_group explain_groups[] = {
     { "output", explain_flag_table, 0 },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };

@@ -32,7 +32,6 @@ static const lm_flag fit_flag_table[] = {
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: the model's full context (default: the same, at most 8192)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "weight precision: f16, Q8_0, Q4_K_M ... (default: the common ones)", 0, 0, NULL },
     { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N", "prompt length for the predicted speed, in tokens (512)", 1, 1 << 24, NULL },
     { "--ubatch-size", "-ub", LM_FLAG_COUNT, O(run.ubatch), "N", "physical batch size in tokens (512)", 1, 1 << 16, NULL },
@@ -43,6 +42,7 @@ static const lm_flag fit_flag_table[] = {
 
 static const lm_flag_group fit_groups[] = {
     { "fit", fit_flag_table, 0 },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -85,7 +85,9 @@ static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_optio
     if (o->ram || o->vram)
         LM_TRY(read_size(o->ram ? "--ram" : "--vram", o->ram ? o->ram : o->vram, &fit->memory, e));
     at->here = !o->device && !o->vram;
-    at->kv = lm_kv_words[o->run.kv_type < 0 ? LM_KV_F16 : o->run.kv_type];
+    lm_engine_options types;
+    LM_TRY(lm_cache_options(&o->run.cache, LM_KV_F16, &types, e));
+    lm_cache_words(&types, at->kv);
     fit->device = at->device;
     fit->no_speed = o->vram != NULL;
     fit->precision = o->precision;
@@ -165,10 +167,11 @@ static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm
 
 /* ---- every device, every number of sequences ---- */
 
-static lm_status fit_devices(lm_cli *cli, const fit_options *o, const lm_model *m, lm_fitted *x, lm_fit_options *fit, lm_error *e)
+static lm_status fit_devices(lm_cli *cli, const lm_model *m, lm_fitted *x, lm_fit_options *fit, lm_error *e)
 {
     lm_fit_table t = { .cli = cli, .x = x };
     size_t fitting = 0;
+    char kv[LM_CACHE_WORDS];
     lm_text page = { 0 };
 
     fit->sizes_only = true;
@@ -177,7 +180,7 @@ static lm_status fit_devices(lm_cli *cli, const fit_options *o, const lm_model *
         lm_fit_table_device(&t, fit->device);
         fitting += x->fit.best >= 0;
     }
-    lm_fit_table_devices_end(&t, lm_kv_words[o->run.kv_type < 0 ? LM_KV_F16 : o->run.kv_type], &page);
+    lm_fit_table_devices_end(&t, lm_cache_words(&fit->engine, kv), &page);
     lm_status verdict = fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "the model fits no device in the catalogue");
     return print(cli, t.json, &page, verdict, e);
 }
@@ -220,7 +223,7 @@ static lm_status fit_table(lm_cli *cli, fit_options *o, const lm_fit_place *at, 
     lm_model *m = NULL;
 
     LM_TRY(open_model(cli, o, cli->n_args ? cli->args[0] : NULL, fit, &x, &m, e));
-    lm_status status = is_throughput(o) ? fit_throughput(cli, o, m, &x, fit, at, e) : fit_devices(cli, o, m, &x, fit, e);
+    lm_status status = is_throughput(o) ? fit_throughput(cli, o, m, &x, fit, at, e) : fit_devices(cli, m, &x, fit, e);
     lm_model_close(m);
     return status;
 }

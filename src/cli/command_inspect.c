@@ -31,7 +31,6 @@ static const lm_flag inspect_flag_table[] = {
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: the model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
     { "--compute", NULL, LM_FLAG_WORD, O(run.compute), "auto|fine|f32", "arithmetic assumed by the plan (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(run.cpu), "LEVEL", "instruction set assumed by the plan", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(run.threads), "N", "threads assumed by the plan", 0, 1024, NULL },
@@ -40,6 +39,7 @@ static const lm_flag inspect_flag_table[] = {
 
 static const lm_flag_group inspect_groups[] = {
     { "output", inspect_flag_table, 0 },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };

@@ -47,7 +47,6 @@ static const lm_flag setting_flag_table[] = {
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: each model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
-    { "--kv-type", "-ctk", LM_FLAG_WORD, O(run.kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f16)", 0, 0, lm_kv_words },
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "assumed weight precision: f16, Q4_K_M, int4 ...", 0, 0, NULL },
     { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens in the forward pass whose cost is shown by module (4)", 1, 1 << 20, NULL },
     { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "device from the catalogue (lamina devices) instead of this machine", 0, 0, NULL },
@@ -58,6 +57,7 @@ static const lm_flag setting_flag_table[] = {
 static const lm_flag_group report_groups[] = {
     { "document", report_flag_table, 0 },
     { "assumptions", setting_flag_table, 0 },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };

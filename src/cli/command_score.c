@@ -37,6 +37,7 @@ static const lm_flag_group score_groups[] = {
     { "text", score_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
     { 0 },
 };
 

@@ -69,6 +69,7 @@ static const lm_flag_group serve_groups[] = {
     { "server", serve_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "sampling defaults", lm_sampling_flag_table, O(sampling) },
     { 0 },
 };

@@ -9,7 +9,8 @@
 
 typedef struct verify_options {
     lm_model_flags model;
-    int            compute, kv_type;
+    lm_cache_flags cache;
+    int            compute;
     const char    *cpu, *dump;
     uint32_t       threads;
     double         tol, kl_max;          /* kl_max negative: not given */
@@ -22,7 +23,6 @@ static const lm_flag verify_flag_table[] = {
       "f32: float32 arithmetic, like the reference (default); auto, fine: the fast paths", 0, 0, lm_compute_words },
     { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "maximum relative error of a row of logits (1e-4)", 0, 1e3, NULL },
     { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "maximum mean KL divergence in nats, instead of --tol", 0, 1e3, NULL },
-    { "--kv-type", NULL, LM_FLAG_WORD, O(kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache (f32)", 0, 0, lm_kv_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
     { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE", "write the computed logits, in the format of GOLDEN", 0, 0, NULL },
@@ -31,6 +31,7 @@ static const lm_flag verify_flag_table[] = {
 
 static const lm_flag_group verify_groups[] = {
     { "comparison", verify_flag_table, 0 },
+    { "KV cache", lm_cache_flag_table, O(cache) },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
 };
@@ -40,7 +41,7 @@ static void verify_defaults(void *options)
     verify_options *o = options;
 
     o->compute = LM_COMPUTE_F32;
-    o->kv_type = LM_KV_F32;
+    o->cache = LM_CACHE_NOT_GIVEN;
     o->tol = 1e-4;
     o->kl_max = -1;
 }
@@ -166,7 +167,7 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
 {
     verify_options *o = options;
     lm_verify_options v = {
-        .engine = { .compute = (lm_compute)o->compute, .kv = (lm_kv_type)o->kv_type, .cpu = o->cpu, .threads = o->threads },
+        .engine = { .compute = (lm_compute)o->compute, .cpu = o->cpu, .threads = o->threads },
         .tol = o->tol > 0 ? o->tol : -1,
         .kl_max = o->kl_max > 0 ? o->kl_max : o->kl_max < 0 ? 0 : -1,
         .dump = o->dump,
@@ -180,6 +181,7 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
 
     if (!model && !o->model.model)
         return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "requires MODEL and GOLDEN");
+    LM_TRY(lm_cache_options(&o->cache, LM_KV_F32, &v.engine, e));
     t.rows = cli->json ? json_array() : NULL;
     v.engine.progress = lm_interrupt_progress;
     v.engine.progress_arg = &t.bar;

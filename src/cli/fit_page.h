@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store.h"
 #include "lamina/lamina.h"
@@ -20,7 +21,7 @@ typedef struct lm_fit_place {
     const lm_device *device;             /* NULL: this machine, or just memory */
     bool             here;               /* this machine … */
     lm_limits        limits;             /* … and what it can do */
-    const char      *kv;
+    char             kv[LM_CACHE_WORDS];
 } lm_fit_place;
 
 json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at);

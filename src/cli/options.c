@@ -32,8 +32,21 @@ const lm_flag lm_model_flag_table[] = {
     { 0 },
 };
 
-const char *const lm_kv_words[] = { [LM_KV_F16] = "f16", [LM_KV_F32] = "f32", [LM_KV_BF16] = "bf16", [LM_KV_Q8_0] = "q8_0", NULL };
+const char *const lm_kv_words[] = {
+    [LM_KV_F16] = "f16",   [LM_KV_F32] = "f32",   [LM_KV_BF16] = "bf16", [LM_KV_Q8_0] = "q8_0",
+    [LM_KV_Q4_0] = "q4_0", [LM_KV_Q4_1] = "q4_1", [LM_KV_Q5_0] = "q5_0", [LM_KV_Q5_1] = "q5_1", NULL,
+};
 const char *const lm_compute_words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine", NULL };
+
+#define K(field) offsetof(lm_cache_flags, field)
+#define KV_WORDS "f16|f32|bf16|q8_0|q4_0|q4_1|q5_0|q5_1"
+
+const lm_flag lm_cache_flag_table[] = {
+    { "--cache-type-k", "-ctk", LM_FLAG_WORD, K(keys), KV_WORDS, "data type of the cached keys (f16; verify and embed: f32)", 0, 0, lm_kv_words },
+    { "--cache-type-v", "-ctv", LM_FLAG_WORD, K(values), KV_WORDS, "data type of the cached values (f16; verify and embed: f32)", 0, 0, lm_kv_words },
+    { "--kv-type", NULL, LM_FLAG_WORD, K(both), KV_WORDS, "data type of the KV cache, keys and values", 0, 0, lm_kv_words },
+    { 0 },
+};
 
 const lm_flag lm_run_flag_table[] = {
     { "--ctx-size", "-c --context", LM_FLAG_INT, R(context), "N",
@@ -43,10 +56,6 @@ const lm_flag lm_run_flag_table[] = {
     { "--ubatch-size", "-ub", LM_FLAG_COUNT, R(ubatch), "N", "physical batch size in tokens; the smaller of -b and -ub applies (512)", 1, 1 << 20, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N", "threads used to generate (default: physical cores)", 0, 1024, NULL },
     { "--threads-batch", "-tb", LM_FLAG_COUNT, R(threads_batch), "N", "threads used to read prompts (default: same as --threads)", 0, 1024, NULL },
-    { "--cache-type-k", "-ctk", LM_FLAG_WORD, R(k_type), "f16|f32|bf16|q8_0", "data type of the cached keys (f16)", 0, 0, lm_kv_words },
-    { "--cache-type-v", "-ctv", LM_FLAG_WORD, R(v_type), "f16|f32|bf16|q8_0",
-      "data type of the cached values; must equal that of the keys", 0, 0, lm_kv_words },
-    { "--kv-type", NULL, LM_FLAG_WORD, R(kv_type), "f16|f32|bf16|q8_0", "data type of the KV cache, keys and values", 0, 0, lm_kv_words },
     { "--no-repack", "-nr", LM_FLAG_SWITCH, R(no_repack), NULL,
       "run from the mapped file without repacking, for models larger than memory; slower, same output", 0, 0, NULL },
     { "--compute", NULL, LM_FLAG_WORD, R(compute), "auto|fine|f32",
@@ -173,22 +182,32 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
 
 void lm_run_defaults(lm_run_flags *f)
 {
-    *f = (lm_run_flags){ .context = -1, .batch = 2048, .ubatch = 512, .k_type = -1, .v_type = -1, .kv_type = -1 };
+    *f = (lm_run_flags){ .context = -1, .batch = 2048, .ubatch = 512, .cache = LM_CACHE_NOT_GIVEN };
 }
 
-lm_status lm_cache_type(int both, int keys, int values, lm_kv_type *out, lm_error *e)
+static lm_status one_type(const lm_cache_flags *f, const char *flag, int given, lm_kv_type usual, lm_kv_type *out, lm_error *e)
 {
-    const int given[] = { both, keys, values };
-    int type = -1;
-
-    for (size_t i = 0; i < 3; i++) {
-        if (given[i] >= 0 && type >= 0 && given[i] != type)
-            return lm_fail(e, LM_USAGE, "--cache-type-k", LM_NO_OFFSET, "must equal --cache-type-v: %s or %s", lm_kv_words[type],
-                           lm_kv_words[given[i]]);
-        type = given[i] >= 0 ? given[i] : type;
-    }
-    *out = type >= 0 ? (lm_kv_type)type : LM_KV_F16;
+    if (f->both >= 0 && given >= 0 && f->both != given)
+        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "%s cannot be combined with --kv-type %s", lm_kv_words[given],
+                       lm_kv_words[f->both]);
+    *out = given >= 0 ? (lm_kv_type)given : f->both >= 0 ? (lm_kv_type)f->both : usual;
     return LM_OK;
+}
+
+lm_status lm_cache_options(const lm_cache_flags *f, lm_kv_type usual, lm_engine_options *out, lm_error *e)
+{
+    LM_TRY(one_type(f, "--cache-type-k", f->keys, usual, &out->kv, e));
+    LM_TRY(one_type(f, "--cache-type-v", f->values, usual, &out->kv_values, e));
+    out->kv_apart = true;
+    return LM_OK;
+}
+
+const char *lm_cache_words(const lm_engine_options *o, char out[LM_CACHE_WORDS])
+{
+    lm_kv_type values = o->kv_apart ? o->kv_values : o->kv;
+
+    snprintf(out, LM_CACHE_WORDS, values == o->kv ? "%s" : "%s/%s", lm_kv_words[o->kv], lm_kv_words[values]);
+    return out;
 }
 
 lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e)
@@ -209,7 +228,7 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
         .no_repack = f->no_repack,
         .cpu = f->cpu,
     };
-    return lm_cache_type(f->kv_type, f->k_type, f->v_type, &out->kv, e);
+    return lm_cache_options(&f->cache, LM_KV_F16, out, e);
 }
 
 const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_CONTEXT_WARNING])

@@ -24,29 +24,41 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
 /* Titles are given for the first of `models` in their order: LM_USAGE for more of them. */
 lm_status lm_check_names(const lm_flag_list *names, size_t models, lm_error *e);
 
+/* ---- how its cache is kept ---- */
+typedef struct lm_cache_flags {
+    int both, keys, values;              /* -1: not given; else index into lm_kv_words */
+} lm_cache_flags;
+
+#define LM_CACHE_NOT_GIVEN ((lm_cache_flags){ -1, -1, -1 })
+
+extern const lm_flag     lm_cache_flag_table[];
+extern const char *const lm_kv_words[];              /* by lm_kv_type */
+
+/* The types of keys and values; `usual` where nothing is given. LM_USAGE when one is given twice, differently. */
+lm_status lm_cache_options(const lm_cache_flags *f, lm_kv_type usual, lm_engine_options *out, lm_error *e);
+
+/* "f16", or of keys and of values: "q8_0/q4_0". */
+enum { LM_CACHE_WORDS = 24 };
+const char *lm_cache_words(const lm_engine_options *o, char out[LM_CACHE_WORDS]);
+
 /* ---- how to run it ---- */
 typedef struct lm_run_flags {
     int32_t     context;                 /* -1: not given; 0: the model's */
     uint32_t    batch, ubatch;           /* 2048, 512: the smaller is the most rows in a step */
     uint32_t    threads, threads_batch;
-    int         k_type, v_type, kv_type; /* -1: not given; else index into lm_kv_words */
+    lm_cache_flags cache;
     int         compute;                 /* lm_compute */
     bool        no_repack;
     const char *cpu;
 } lm_run_flags;
 
 extern const lm_flag     lm_run_flag_table[];
-extern const char *const lm_kv_words[];              /* by lm_kv_type */
 extern const char *const lm_compute_words[];         /* by lm_compute */
 
 void lm_run_defaults(lm_run_flags *f);
 
-/* The one type of keys and values from what was given for both, for keys and for values, each -1 where nothing was. LM_USAGE when they
- * differ. */
-lm_status lm_cache_type(int both, int keys, int values, lm_kv_type *out, lm_error *e);
-
 /* Engine options from the flags. Where no context was asked for it is `least` positions, 8192 at least, and never more
- * than the model's. LM_USAGE when keys and values are given different types. */
+ * than the model's. LM_USAGE when the types of the cache contradict each other. */
 lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e);
 
 /* What is to be said of a context longer than the model's; NULL when it is not. */

@@ -10,6 +10,42 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* x [width] in place: each 32 or 64 lanes times the Hadamard matrix, over the root of `lanes`; 0: nothing. Butterflies by distance,
+ * rising. */
+static inline void hadamard(float *x, uint32_t width, uint32_t lanes)
+{
+    const float scale = lanes == 64 ? 0.125f : 0.17677669529663688f;
+
+    for (uint32_t from = 0; lanes && from < width; from += lanes, x += lanes) {
+        for (uint32_t apart = 1; apart < lanes; apart *= 2)
+            for (uint32_t i = 0; i < lanes; i += 2 * apart)
+                for (uint32_t k = i; k < i + apart; k++) {
+                    float a = x[k], b = x[k + apart];
+                    x[k] = a + b;
+                    x[k + apart] = a - b;
+                }
+        for (uint32_t i = 0; i < lanes; i++)
+            x[i] *= scale;
+    }
+}
+
+/* A row as its type packs it, after that. */
+static inline void pack_row(lm_dtype type, uint32_t lanes, uint8_t *to, const float *x, uint32_t width)
+{
+    const lm_dtype_info *t = lm_dtype_of(type);
+    float some[64];
+
+    if (!lanes) {
+        t->pack(to, x, width);
+        return;
+    }
+    for (uint32_t from = 0; from < width; from += lanes, to += lanes / t->block * t->bytes) {
+        memcpy(some, x + from, lanes * sizeof *some);
+        hadamard(some, lanes, lanes);
+        t->pack(to, some, lanes);
+    }
+}
+
 /* The running state of one query: what it would be if the softmax ended here. */
 typedef struct running {
     float max, sum;
@@ -30,6 +66,13 @@ static inline float *out_of(const lm_attention_args *a, uint32_t r, uint32_t g)
 static inline running *states_of(const lm_attention_args *a, const void *partial)
 {
     return (running *)((float *)partial + (uint64_t)a->rows * a->group * a->kv->v_dim);
+}
+
+/* All that is left to do for a query. */
+INLINE void end_query(const lm_attention_args *a, running *s, uint32_t g, float *out, finish_fn *finish)
+{
+    finish(a, s, g, out);
+    hadamard(out, a->kv->v_dim, lm_hadamard_of_values(a->kv));
 }
 
 /* A sum of zero: nothing was seen, for the largest score adds one. */
@@ -57,7 +100,7 @@ INLINE void merge_partials(const lm_attention_args *a, const void *partials, uin
             const void *partial = (const uint8_t *)partials + k * bytes;
             join_partial(&s, out, &states_of(a, partial)[i], (const float *)partial + (uint64_t)i * width, width, join);
         }
-        finish(a, &s, i % a->group, out);
+        end_query(a, &s, i % a->group, out, finish);
     }
 }
 

@@ -106,9 +106,26 @@ typedef struct lm_row_kernels {
 typedef struct lm_kv_shape {
     uint32_t n_kv_heads;
     uint32_t k_dim, v_dim;
-    lm_dtype type;               /* LM_F16, LM_F32, LM_BF16, LM_Q8_0 (dims of what is stored are multiples of 32 then) */
+    lm_dtype k_type, v_type;     /* LM_F16, LM_F32, LM_BF16; LM_Q8_0, LM_Q4_0, LM_Q4_1, LM_Q5_0, LM_Q5_1: multiples of 32 lanes */
     bool     v_in_k;             /* values are the first v_dim lanes of the keys; nothing is stored for them (MLA) */
 } lm_kv_shape;
+
+/* Lanes of a head that are kept as blocks are multiplied by a Hadamard matrix before, so many at a time (0: they are not): outliers spread
+ * over all lanes, which leaves scales small (QuaRot, arXiv 2404.00456). Queries are, too, which leaves scores as they are; and so is what
+ * comes out, which takes the values back, for the matrix is its own inverse. Of values, that is; a latent's are its keys. */
+static inline uint32_t lm_hadamard_of_keys(const lm_kv_shape *kv)
+{
+    uint32_t all = kv->v_in_k ? kv->k_dim | kv->v_dim : kv->k_dim;
+
+    return !lm_dtype_of(kv->k_type)->quantized ? 0 : all % 64 == 0 ? 64 : all % 32 == 0 ? 32 : 0;
+}
+
+static inline uint32_t lm_hadamard_of_values(const lm_kv_shape *kv)
+{
+    if (kv->v_in_k)
+        return lm_hadamard_of_keys(kv);
+    return !lm_dtype_of(kv->v_type)->quantized ? 0 : kv->v_dim % 64 == 0 ? 64 : 32;
+}
 
 /* Bytes of what `queries` have of one range: values [queries][v_dim], then the maximum and the sum of each, all float32. */
 static inline uint64_t lm_attention_partial_bytes(const lm_kv_shape *kv, uint64_t queries)

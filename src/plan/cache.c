@@ -21,15 +21,35 @@ static uint32_t ranges_of(const lm_plan *plan, uint32_t window)
     return (uint32_t)(window && some < all ? some : all);
 }
 
+static lm_status check_width(const char *flag, lm_dtype type, uint32_t width, lm_error *e)
+{
+    const lm_dtype_info *t = lm_dtype_of(type);
+
+    if (width % t->block == 0)
+        return LM_OK;
+    return lm_fail(e, LM_UNSUPPORTED, flag, LM_NO_OFFSET, "a %s cache needs heads whose width is a multiple of %u, not %u", t->name,
+                   t->block, width);
+}
+
+static lm_status check_types(const lm_kv_shape *s, lm_error *e)
+{
+    LM_TRY(check_width("cache-type-k", s->k_type, s->k_dim, e));
+    if (!s->v_in_k)
+        return check_width("cache-type-v", s->v_type, s->v_dim, e);
+    if (s->k_type == s->v_type)
+        return LM_OK;
+    return lm_fail(e, LM_UNSUPPORTED, "cache-type-v", LM_NO_OFFSET,
+                   "latent attention keeps no values: the type is that of the keys, %s, not %s",
+                   lm_dtype_of(s->k_type)->name, lm_dtype_of(s->v_type)->name);
+}
+
 static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
 {
     const lm_cache *c = &plan->program->caches[i];
     lm_kv_layer    *l = &plan->layers[i];
 
-    l->shape = (lm_kv_shape){ c->n_kv_heads, c->k_dim, c->v_dim, plan->options.kv_type, c->v_in_k };
-    if (plan->options.kv_type == LM_Q8_0 && (c->k_dim % 32 || (!c->v_in_k && c->v_dim % 32)))
-        return lm_fail(e, LM_UNSUPPORTED, "kv-type", LM_NO_OFFSET, "a q8_0 cache needs heads whose width is a multiple of 32, not %u",
-                       c->k_dim % 32 ? c->k_dim : c->v_dim);
+    l->shape = (lm_kv_shape){ c->n_kv_heads, c->k_dim, c->v_dim, plan->options.cache.k, plan->options.cache.v, c->v_in_k };
+    LM_TRY(check_types(&l->shape, e));
     l->ranges = ranges_of(plan, c->window);
     l->group  = group_of(plan, c->window);
     l->offset = plan->groups[l->group].page_bytes;

@@ -37,7 +37,7 @@ static void add_attention(const lm_plan *p, const lm_step *s, const lm_forward *
     lm_cost        c;
 
     lm_node_cost(p->program, n, &c);
-    out->key_bytes = lm_cache_bytes(lm_cache_elements(&p->program->caches[n->attention.cache]), p->options.kv_type);
+    out->key_bytes = lm_cache_bytes(&p->program->caches[n->attention.cache], p->options.cache);
     if (!out->rows)
         return;
     out->keys        = f->sequences * (lm_keys_seen(end, window) - lm_keys_seen(f->first, window));

@@ -251,12 +251,12 @@ static uint64_t value_bytes(const lm_plan *p)
     return (most + 63) & ~UINT64_C(63);
 }
 
-lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_dtype kv_type, lm_plan **out, lm_error *e)
+lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types cache, lm_plan **out, lm_error *e)
 {
     lm_plan_options o = from->options;
 
     o.context = context;
-    o.kv_type = kv_type;
+    o.cache = cache;
     LM_TRY(check_options(from->program, &o, e));
     lm_plan *plan = lm_alloc_zero(1, sizeof *plan);
     if (!plan)

@@ -43,7 +43,7 @@ typedef struct lm_plan_options {
     uint32_t          context;           /* positions of a sequence */
     uint64_t          kv_positions;      /* in the cache, all sequences together; 0: context * sequences */
     uint32_t          rollback;          /* positions that windows remember longer than needed */
-    lm_dtype          kv_type;           /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 */
+    lm_cache_types    cache;             /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 LM_Q4_0 LM_Q4_1 LM_Q5_0 LM_Q5_1 */
     bool              exact;             /* float32 arithmetic, weights widened */
     bool              fine;              /* activations packed at their finest */
     bool              no_repack;         /* matrices stay as the file has them where that is possible, and are packed on the way */
@@ -199,9 +199,9 @@ lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e);
 lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **out, lm_error *e);
 void      lm_plan_free(lm_plan *p);
 
-/* The plan that lm_plan_new would make for another context and another type of cache, everything else as in `from`, whose
+/* The plan that lm_plan_new would make for another context and other types of cache, everything else as in `from`, whose
  * steps it shares: `from` must outlive it. Costs a page, not a compilation. */
-lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_dtype kv_type, lm_plan **out, lm_error *e);
+lm_status lm_plan_resized(const lm_plan *from, uint32_t context, lm_cache_types cache, lm_plan **out, lm_error *e);
 
 /* Stages, steps, buffers and sizes, readably. */
 void lm_plan_print(const lm_plan *p, lm_text *out);

@@ -43,11 +43,12 @@ static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
 void lm_plan_print(const lm_plan *p, lm_text *out)
 {
     static const char *const splits[] = { "by rows", "by outputs", "by heads", "by one thread" };
+    char types[LM_CACHE_TYPES_NAME];
 
     lm_text_printf(out,
                    "plan of %s: %u rows a pass, %u with logits, %u sequences of %u positions, cache %s, %s, %s, %u threads\n",
                    p->program->class_name, p->options.rows, p->options.logit_rows, p->options.sequences, p->options.context,
-                   lm_dtype_of(p->options.kv_type)->name,
+                   lm_cache_types_name(p->options.cache, types),
                    p->options.exact  ? "float32"
                    : p->options.fine ? "fine"
                                      : "fast",

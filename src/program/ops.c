@@ -1,5 +1,6 @@
 /* ops.c - the closed set of operations: names, parameters, costs. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/str.h"
 #include "base/language.h"
@@ -355,9 +356,24 @@ uint64_t lm_cache_elements(const lm_cache *c)
     return (uint64_t)c->n_kv_heads * (c->k_dim + (c->v_in_k ? 0 : c->v_dim));
 }
 
-uint64_t lm_cache_bytes(uint64_t elements, lm_dtype type)
+uint64_t lm_elements_bytes(uint64_t elements, lm_dtype type)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
 
     return elements * t->bytes / t->block;
+}
+
+uint64_t lm_cache_bytes(const lm_cache *c, lm_cache_types types)
+{
+    uint64_t keys = (uint64_t)c->n_kv_heads * c->k_dim, values = lm_cache_elements(c) - keys;
+
+    return lm_elements_bytes(keys, types.k) + lm_elements_bytes(values, types.v);
+}
+
+const char *lm_cache_types_name(lm_cache_types types, char out[LM_CACHE_TYPES_NAME])
+{
+    const char *k = lm_dtype_of(types.k)->name, *v = lm_dtype_of(types.v)->name;
+
+    snprintf(out, LM_CACHE_TYPES_NAME, types.k == types.v ? "%s" : "%s/%s", k, v);
+    return out;
 }

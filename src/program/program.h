@@ -183,6 +183,11 @@ typedef struct lm_cache {
     bool     v_in_k;             /* nothing is kept for values */
 } lm_cache;
 
+/* How it is kept. A latent, whose values are in the keys, is of the type of keys. */
+typedef struct lm_cache_types {
+    lm_dtype k, v;
+} lm_cache_types;
+
 /* A rotary table: the frequencies that some operations share. */
 typedef struct lm_rope_table {
     lm_rope_spec spec;
@@ -247,9 +252,16 @@ uint32_t lm_program_head(const lm_program *p);
 /* Keys that t <= UINT32_MAX causal tokens see together, each its own and those before it; `window` 0: all of them. */
 uint64_t lm_keys_seen(uint64_t t, uint64_t window);
 
-/* What one layer's cache keeps of one position: elements; and so many elements in bytes of a type. */
+/* What one layer's cache keeps of one position: elements; and in bytes. */
 uint64_t lm_cache_elements(const lm_cache *c);
-uint64_t lm_cache_bytes(uint64_t elements, lm_dtype type);
+uint64_t lm_cache_bytes(const lm_cache *c, lm_cache_types types);
+
+/* Bytes of so many elements, whole blocks of a type. */
+uint64_t lm_elements_bytes(uint64_t elements, lm_dtype type);
+
+/* "f16", or of keys and of values: "q8_0/q4_0". */
+enum { LM_CACHE_TYPES_NAME = 24 };
+const char *lm_cache_types_name(lm_cache_types types, char out[LM_CACHE_TYPES_NAME]);
 
 /* Positions of a sequence when somebody asks for `asked`; 0: as many as the model has, LM_DEFAULT_CONTEXT where it does not say. */
 #define LM_DEFAULT_CONTEXT 4096

@@ -71,11 +71,16 @@ def test_the_smaller_batch_is_a_step(lamina, model):
     assert [(r["n_batch"], r["n_ubatch"]) for r in lines] == [(2048, 8), (4, 4)]
 
 
-def test_keys_and_values_have_one_type(lamina, model):
-    lines = json.loads(bench(lamina, model, "-p", "4", "-n", "0", "-t", "1", "-ctk", "f32", "-ctv", "f32", "--json"))
-    assert [(r["type_k"], r["type_v"]) for r in lines] == [("f32", "f32")]
-    done = run(lamina, "bench", model, "-ctk", "f32", "-ctv", "f16")
-    assert done.returncode == 2 and "must equal --cache-type-v: f32 or f16" in done.stderr
+@pytest.mark.parametrize("flags, types", [(["-ctk", "f32", "-ctv", "f32"], ("f32", "f32")), (["-ctk", "q8_0", "-ctv", "q4_0"], ("q8_0", "q4_0")),
+                                          (["-ctk", "q5_1"], ("q5_1", "f16")), (["--kv-type", "bf16"], ("bf16", "bf16")), ([], ("f16", "f16"))])
+def test_keys_and_values_have_types_of_their_own(lamina, model, flags, types):
+    lines = json.loads(bench(lamina, model, "-p", "4", "-n", "0", "-t", "1", *flags, "--json"))
+    assert [(r["type_k"], r["type_v"]) for r in lines] == [types]
+
+
+def test_a_type_given_twice(lamina, model):
+    done = run(lamina, "bench", model, "--kv-type", "f32", "-ctv", "f16")
+    assert done.returncode == 2 and "--cache-type-v: f16 cannot be combined with --kv-type f32" in done.stderr
 
 
 def test_help_has_one_column_of_texts(lamina):

@@ -176,6 +176,26 @@ def test_what_cannot_be_planned_is_a_warning(lamina, source):
     fastjsonschema.compile(json.loads((source / "docs/schema/inspect.schema.json").read_text()))(document)
     assert lamina("inspect", narrow, "-ctk", "q8_0").stdout.count(why) == 1
     assert json.loads(lamina("inspect", narrow, "--json").stdout)["warnings"] == []
+    document = json.loads(lamina("inspect", narrow, "-ctv", "q5_1", "--json").stdout)
+    assert document["memory"]["not_planned"] == "a q5_1 cache needs heads whose width is a multiple of 32, not 8" and document["kv"]["type"] == "f16/q5_1"
+
+
+@pytest.mark.parametrize("keys, values, bits", [("q8_0", "q4_0", 13), ("f16", "q5_1", 22), ("q4_0", "q4_0", 9), ("f32", "bf16", 48)])
+def test_types_of_keys_and_values(lamina, source, keys, values, bits):
+    """32 layers of 8 heads of 128 lanes: counted, planned and derived alike."""
+    document = json.loads(lamina("inspect", "llama-3.1-8b", "-ctk", keys, "-ctv", values, "-c", "4096", "--json").stdout)
+    per_token = 32 * 8 * 128 * bits // 8
+    assert document["kv"]["bytes_per_token"] == per_token and document["memory"]["kv"] == 4096 * per_token
+    assert document["kv"]["type"] == (keys if keys == values else f"{keys}/{values}")
+    fastjsonschema.compile(json.loads((source / "docs/schema/inspect.schema.json").read_text()))(document)
+    text = lamina("explain", "kv", "llama-3.1-8b", "-ctk", keys, "-ctv", values, "-c", "4096").stdout
+    assert f"{per_token:,}" in text
+
+
+def test_a_latent_has_one_type(lamina):
+    done = lamina("inspect", "deepseek-v2-lite", "--plan", "-ctk", "q8_0")
+    assert done.returncode != 0 and "latent attention keeps no values: the type is that of the keys, q8_0, not f16" in done.stderr
+    assert lamina("inspect", "deepseek-v2-lite", "--plan", "--kv-type", "q8_0").returncode == 0
 
 
 # ---- growth ----

@@ -132,7 +132,7 @@ def test_samplers(lamina):
     (["-p", "x", "--top-p", "2"], 2, "--top-p: 2 is outside 0 ... 1"),
     (["-p", "x", "--samplers", "top_k;best"], 2, '--samplers: unknown sampler "best"'),
     (["-p", "x", "--mirostat", "1"], 2, "--mirostat: 1 is neither 0 (off) nor 2"),
-    (["-p", "x", "-ctk", "q8_0", "-ctv", "f16"], 2, "must equal --cache-type-v"),
+    (["-p", "x", "-ctk", "q8_0", "--kv-type", "f16"], 2, "--cache-type-k: q8_0 cannot be combined with --kv-type f16"),
     (["-p", "x", "-l", "99999999+1"], 2, "--logit-bias: token 99999999 is outside the vocabulary"),
     (["-p", "x", "--ids", "1"], 2, "-p, -f and --ids cannot be combined"),
     (["--ids", "1,x"], 2, "is not a token id"),

@@ -31,20 +31,26 @@ static size_t       n_models;
 typedef struct setting {
     const char *cpu;
     lm_compute  compute;
-    lm_kv_type  kv;
+    lm_kv_type  kv, values;
 } setting;
 
 static const setting settings[] = {
-    { "ref", LM_COMPUTE_F32, LM_KV_F32 },
-    { "ref", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "avx2", LM_COMPUTE_F32, LM_KV_BF16 },
-    { "avx2", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "avxvnni", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "avx512vnni", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "amx", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "i8mm", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "avx2", LM_COMPUTE_AUTO, LM_KV_Q8_0 },
+    { "ref", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },
+    { "ref", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "avx2", LM_COMPUTE_F32, LM_KV_BF16, LM_KV_BF16 },
+    { "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "avxvnni", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "avx512vnni", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "amx", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "i8mm", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "avx2", LM_COMPUTE_AUTO, LM_KV_Q8_0, LM_KV_Q8_0 },
+    { "ref", LM_COMPUTE_AUTO, LM_KV_Q5_1, LM_KV_Q4_0 },
+    { "avx2", LM_COMPUTE_F32, LM_KV_F16, LM_KV_Q4_0 },
+    { "avx512bf16", LM_COMPUTE_AUTO, LM_KV_Q8_0, LM_KV_Q5_1 },
+    { "avx512bf16", LM_COMPUTE_FINE, LM_KV_Q4_0, LM_KV_F32 },
+    { "amx", LM_COMPUTE_AUTO, LM_KV_Q5_0, LM_KV_F16 },
+    { "amx", LM_COMPUTE_FINE, LM_KV_Q4_1, LM_KV_Q4_1 },
 };
 
 /* The tokens of every test: all over the vocabulary, always the same. */
@@ -61,10 +67,11 @@ static bool is_possible(const lm_model *m, const setting *s)
         return false;                    /* of another kind of processor */
     if (m->program->context_is_hard && m->program->context_length < 256)
         return false;                    /* learned positions that end before these tests do */
-    for (uint32_t i = 0; s->kv == LM_KV_Q8_0 && i < m->program->n_caches; i++)
-        if (m->program->caches[i].k_dim % 32 || (!m->program->caches[i].v_in_k && m->program->caches[i].v_dim % 32))
-            return false;
-    return strcmp(s->cpu, lm_cpu_name(mask & lm_cpu_detected())) == 0;
+    if (strcmp(s->cpu, lm_cpu_name(mask & lm_cpu_detected())) != 0)
+        return false;
+    lm_engine_options o = { .context = 256, .kv = s->kv, .kv_values = s->values, .kv_apart = true, .cpu = s->cpu };
+    lm_memory         memory;
+    return lm_engine_predict(m, &o, &memory, NULL) != LM_UNSUPPORTED;        /* heads that are no whole blocks, latents of two types */
 }
 
 static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t threads, uint32_t sequences)
@@ -72,6 +79,7 @@ static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t thre
     lm_error          e = { 0 };
     lm_engine        *g = NULL;
     lm_engine_options o = { .context = 256, .sequences = sequences, .rows = 192, .logit_rows = 192, .kv = s->kv,
+                            .kv_values = s->values, .kv_apart = true,
                             .compute = s->compute, .threads = threads, .threads_batch = threads == 2 ? 3 : threads == 3 ? 1 : 0,
                             .cpu = s->cpu };
 
@@ -257,7 +265,8 @@ static void check_probes(const golden_model *name, const lm_model *m, const sett
     lm_error          e         = { 0 };
     lm_engine        *g         = NULL;
     size_t            n         = 0;
-    lm_engine_options o = { .context = 256, .rows = 192, .logit_rows = 192, .kv = s->kv, .compute = s->compute, .threads = 1,
+    lm_engine_options o = { .context = 256, .rows = 192, .logit_rows = 192, .kv = s->kv, .kv_values = s->values, .kv_apart = true,
+                            .compute = s->compute, .threads = 1,
                             .cpu = s->cpu, .probes = paths };
 
     for (uint32_t i = 0; i < m->program->n_modules && n < 63; i++)
@@ -297,7 +306,9 @@ static void check_work(const golden_model *name, const lm_model *m, const lm_eng
 
 static void check_memory(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
 {
-    lm_engine_options o = { .context = 256, .sequences = 2, .rows = 192, .logit_rows = 192, .kv = s->kv, .compute = s->compute,
+    lm_engine_options o = { .context = 256, .sequences = 2, .rows = 192, .logit_rows = 192, .kv = s->kv,
+                            .kv_values = s->values, .kv_apart = true,
+                            .compute = s->compute,
                             .threads = 2, .threads_batch = 3, .cpu = s->cpu };
     lm_memory planned, allocated;
 

@@ -24,28 +24,32 @@ typedef struct deep_case {
     int64_t     window;          /* of lm_model_options */
     const char *cpu;
     lm_compute  compute;
-    lm_kv_type  kv;
+    lm_kv_type  kv, values;
 } deep_case;
 
 static const deep_case cases[] = {
-    { "llama/mqa", 0, "ref", LM_COMPUTE_AUTO, LM_KV_F16 },                   /* one key/value head */
-    { "llama/mqa", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "llama/mqa", 0, "avx512bf16", LM_COMPUTE_F32, LM_KV_F32 },
-    { "llama/gqa", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16 },                  /* two */
-    { "llama/gqa", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_BF16 },
-    { "llama/gqa", 0, "avx512bf16", LM_COMPUTE_FINE, LM_KV_F16 },
-    { "mistral/window", LM_RANGE + 90, "avx2", LM_COMPUTE_F32, LM_KV_F32 },  /* a window over an edge, and one that ends at it */
-    { "mistral/window", LM_RANGE, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "mistral/window", 20, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },      /* one range or two, by position */
-    { "gemma2/caps", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "gpt_oss/plain", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },        /* sinks */
-    { "gpt_oss/plain", 0, "ref", LM_COMPUTE_F32, LM_KV_F32 },
-    { "falcon/alibi-long", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "bloom/alibi", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "deepseek_v2/lite", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16 },     /* one latent */
-    { "deepseek_v2/lite", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "llama/mqa", 0, "i8mm", LM_COMPUTE_AUTO, LM_KV_F16 },
-    { "deepseek_v2/lite", 0, "neon", LM_COMPUTE_AUTO, LM_KV_F16 },
+    { "llama/mqa", 0, "ref", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },                   /* one key/value head */
+    { "llama/mqa", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "llama/mqa", 0, "avx512bf16", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },
+    { "llama/gqa", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },                  /* two */
+    { "llama/gqa", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_BF16, LM_KV_BF16 },
+    { "llama/gqa", 0, "avx512bf16", LM_COMPUTE_FINE, LM_KV_F16, LM_KV_F16 },
+    { "mistral/window", LM_RANGE + 90, "avx2", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },  /* a window over an edge, and one that ends at it */
+    { "mistral/window", LM_RANGE, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "mistral/window", 20, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },      /* one range or two, by position */
+    { "ernie4_5/biases", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_Q8_0, LM_KV_Q4_0 },
+    { "ernie4_5/biases", LM_RANGE + 90, "avx512bf16", LM_COMPUTE_FINE, LM_KV_Q5_1, LM_KV_F16 },
+    { "ernie4_5/biases", 20, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_Q5_1 },
+    { "deepseek_v2/lite-plain", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_Q4_0, LM_KV_Q4_0 },
+    { "gemma2/caps", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "gpt_oss/plain", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },        /* sinks */
+    { "gpt_oss/plain", 0, "ref", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },
+    { "falcon/alibi-long", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "bloom/alibi", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "deepseek_v2/lite", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },     /* one latent */
+    { "deepseek_v2/lite", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "llama/mqa", 0, "i8mm", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "deepseek_v2/lite", 0, "neon", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
 };
 
 static lm_model *open_model(const deep_case *c)
@@ -66,7 +70,7 @@ static lm_model *open_model(const deep_case *c)
 static lm_engine_options options(const deep_case *c, uint32_t threads, uint32_t sequences, uint32_t rows)
 {
     return (lm_engine_options){ .context = CONTEXT, .sequences = sequences, .rows = rows, .logit_rows = rows, .kv = c->kv,
-                                .compute = c->compute, .threads = threads, .cpu = c->cpu };
+                                .kv_values = c->values, .kv_apart = true, .compute = c->compute, .threads = threads, .cpu = c->cpu };
 }
 
 static lm_engine *start(const lm_model *m, const lm_engine_options *o)
@@ -200,7 +204,7 @@ static void who_takes_which_range_does_not_matter(void **state)
 /* What these tests are about happens: two workers have one head of one row and share its ranges. */
 static void parts_are_planned_where_heads_are_few(void **state)
 {
-    const deep_case   c = { "llama/mqa", 0, lm_cpu_name(lm_cpu_detected()), LM_COMPUTE_AUTO, LM_KV_F16 };
+    const deep_case   c = { "llama/mqa", 0, lm_cpu_name(lm_cpu_detected()), LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 };
     lm_model         *m = open_model(&c);
     lm_engine_options o = options(&c, 1, 1, 8);
     lm_engine        *one = start(m, &o);

@@ -19,13 +19,16 @@ enum { MOST = 1024, SAVED = 100, POSITIONS = 140 };      /* the last page that i
 
 typedef struct setting {
     lm_compute compute;
-    lm_kv_type kv;
+    lm_kv_type kv;                       /* of keys; */
+    lm_kv_type values;
     bool       no_repack;
 } setting;
 
 static const setting settings[] = {
-    { LM_COMPUTE_F32, LM_KV_F32, false }, { LM_COMPUTE_AUTO, LM_KV_F16, false },  { LM_COMPUTE_AUTO, LM_KV_Q8_0, false },
-    { LM_COMPUTE_F32, LM_KV_BF16, true }, { LM_COMPUTE_FINE, LM_KV_BF16, false }, { LM_COMPUTE_F32, LM_KV_Q8_0, false },
+    { LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32, false },    { LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16, false },
+    { LM_COMPUTE_AUTO, LM_KV_Q8_0, LM_KV_Q8_0, false }, { LM_COMPUTE_F32, LM_KV_BF16, LM_KV_BF16, true },
+    { LM_COMPUTE_FINE, LM_KV_BF16, LM_KV_F16, false },  { LM_COMPUTE_F32, LM_KV_Q8_0, LM_KV_Q4_0, false },
+    { LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_Q5_1, false },
 };
 
 static char file[64], other[64];
@@ -40,7 +43,8 @@ static lm_token token_at(uint32_t i, uint32_t n_vocab)
 /* NULL where a model has no such context or cannot have such a cache. */
 static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t sequences, uint32_t threads)
 {
-    lm_engine_options o = { .context = 192, .sequences = sequences, .rows = 100, .logit_rows = 1, .kv = s->kv, .compute = s->compute,
+    lm_engine_options o = { .context = 192, .sequences = sequences, .rows = 100, .logit_rows = 1, .kv = s->kv, .kv_values = s->values,
+                            .kv_apart = true, .compute = s->compute,
                             .no_repack = s->no_repack, .threads = threads };
     lm_engine        *g = NULL;
     lm_error          e = { 0 };
@@ -275,6 +279,8 @@ static void other_engines_refuse(void **state)
     static const struct { lm_engine_options o; lm_status status; const char *where; } others[] = {
         { { .context = 192, .compute = LM_COMPUTE_AUTO, .kv = LM_KV_F32 }, LM_DIFFERS, "arithmetic" },
         { { .context = 192, .compute = LM_COMPUTE_F32, .kv = LM_KV_F16 }, LM_DIFFERS, "type of cache" },
+        { { .context = 192, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .kv_values = LM_KV_F16, .kv_apart = true }, LM_DIFFERS,
+          "type of cache" },
         { { .context = 192, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .cpu = "ref" }, LM_DIFFERS, "instruction set" },
         { { .context = 96, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32 }, LM_LIMIT, "positions" },
         { { .context = 192, .kv_positions = 64, .compute = LM_COMPUTE_F32, .kv = LM_KV_F32 }, LM_LIMIT, "cache" },

@@ -1,6 +1,7 @@
 /* attention_check.c - attention over a paged cache against the definition in double, with everything that can vary: type,
  * dimensions, group, position, window, softcap, slopes, sinks, order of pages. */
 #include "check.h"
+#include "kernels/attention_parts.h"
 
 typedef struct scene {
     const level *l;
@@ -17,9 +18,38 @@ typedef struct scene {
     uint8_t *scratch;
 } scene;
 
-/* What a cache of this type gives back. */
-static void rounded(lm_dtype type, float *x, uint32_t n)
+static const char *name_of(lm_dtype type)
 {
+    return lm_dtype_of(type)->name;
+}
+
+/* The definition; and the same floats as the kernels', whose order is a contract. */
+static void by_hadamard(double *x, uint32_t width, uint32_t lanes)
+{
+    double y[64];
+
+    for (uint32_t from = 0; lanes && from < width; from += lanes) {
+        for (uint32_t i = 0; i < lanes; i++) {
+            y[i] = 0;
+            for (uint32_t k = 0; k < lanes; k++)
+                y[i] += __builtin_popcount(i & k) % 2 ? -x[from + k] : x[from + k];
+        }
+        for (uint32_t i = 0; i < lanes; i++)
+            x[from + i] = y[i] / sqrt(lanes);
+    }
+}
+
+/* What a cache of this type gives back, still multiplied by the matrix. */
+static void rounded(lm_dtype type, uint32_t lanes, float *x, uint32_t n)
+{
+    double exact[1024];
+    for (uint32_t i = 0; i < n; i++)
+        exact[i] = x[i];
+    by_hadamard(exact, n, lanes);
+    hadamard(x, n, lanes);
+    for (uint32_t i = 0; i < n; i++)
+        check_close(x[i], exact[i], 1e-5, "hadamard %u of %u", lanes, n);
+
     uint8_t bytes[4096];
 
     lm_dtype_of(type)->pack(bytes, x, n);
@@ -53,11 +83,11 @@ static void fill_cache(scene *s)
     for (uint32_t p = 0; p < s->total; p++) {
         float *k = s->k + (uint64_t)p * heads * s->kv.k_dim, *v = s->v + (uint64_t)p * heads * s->kv.v_dim;
         for (uint32_t h = 0; h < heads; h++) {
-            rounded(s->kv.type, k + h * s->kv.k_dim, s->kv.k_dim);
+            rounded(s->kv.k_type, lm_hadamard_of_keys(&s->kv), k + h * s->kv.k_dim, s->kv.k_dim);
             if (s->kv.v_in_k)
                 memcpy(v + h * s->kv.v_dim, k + h * s->kv.k_dim, s->kv.v_dim * 4);
             else
-                rounded(s->kv.type, v + h * s->kv.v_dim, s->kv.v_dim);
+                rounded(s->kv.v_type, lm_hadamard_of_values(&s->kv), v + h * s->kv.v_dim, s->kv.v_dim);
         }
     }
     if (s->window && s->position >= s->window)                       /* given back: any page number */
@@ -121,14 +151,28 @@ static double factor(const scene *s, float x)
     return (double)(s->fast ? to_bf16(x) : x);
 }
 
+/* The most that magnitudes may come to by it. */
+static void spread(double *x, uint32_t width, uint32_t lanes)
+{
+    for (uint32_t from = 0; lanes && from < width; from += lanes) {
+        double sum = 0;
+        for (uint32_t i = 0; i < lanes; i++)
+            sum += x[from + i];
+        for (uint32_t i = 0; i < lanes; i++)
+            x[from + i] = sum / sqrt(lanes);
+    }
+}
+
 /* One query by the definition. `size`: the same sum with magnitudes. */
 static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, double *want, double *size)
 {
     static double scores[4 * LM_RANGE];
     uint32_t p = s->position + r, first = s->window && p >= s->window ? p - s->window + 1 : 0, heads = s->kv.n_kv_heads;
-    const float *q = s->q + ((uint64_t)r * s->group + g) * s->kv.k_dim;
+    float q[1024];
     double max = s->sinks ? s->sink[g] : -INFINITY, sum = 0;
 
+    memcpy(q, s->q + ((uint64_t)r * s->group + g) * s->kv.k_dim, s->kv.k_dim * sizeof *q);
+    hadamard(q, s->kv.k_dim, lm_hadamard_of_keys(&s->kv));
     for (uint32_t j = first; j <= p; j++) {
         const float *k = s->k + ((uint64_t)j * heads + head) * s->kv.k_dim;
         double dot = 0;
@@ -161,6 +205,8 @@ static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, do
         want[i] /= sum;
         size[i] /= sum;
     }
+    by_hadamard(want, s->kv.v_dim, lm_hadamard_of_values(&s->kv));
+    spread(size, s->kv.v_dim, lm_hadamard_of_values(&s->kv));
 }
 
 /* Of what is left after queries, keys and values have been rounded, the fast kernels round probabilities: half a unit in the last of
@@ -178,9 +224,9 @@ static void against_definition(const scene *s)
                 definition(s, h, r, g, want, size);
                 for (uint32_t i = 0; i < s->kv.v_dim; i++)
                     check_close(s->out[((uint64_t)r * s->group + g) * s->kv.v_dim + i], want[i], part * size[i] + 1e-30,
-                                "%s attention%s %s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u", s->l->name,
-                                s->fast ? " (fast)" : "", lm_dtype_of(s->kv.type)->name, s->kv.k_dim, s->kv.v_dim, s->group, s->position, r,
-                                s->window, h, i);
+                                "%s attention%s %s/%s k=%u v=%u group=%u position=%u+%u window=%u head=%u lane=%u", s->l->name,
+                                s->fast ? " (fast)" : "", name_of(s->kv.k_type), name_of(s->kv.v_type), s->kv.k_dim, s->kv.v_dim,
+                                s->group, s->position, r, s->window, h, i);
             }
         }
     }
@@ -247,8 +293,8 @@ static void in_ranges(const scene *s)
     b.out = merged;
     s->a->merge(&b, partials, count);
     for (size_t i = 0; i < n; i++)
-        check(same_bits(merged[i], s->out[i]), "%s attention%s %s k=%u: %u ranges of position %u+%u differ from one call", s->l->name,
-              s->fast ? " (fast)" : "", lm_dtype_of(s->kv.type)->name, s->kv.k_dim, count, s->position, s->rows);
+        check(same_bits(merged[i], s->out[i]), "%s attention%s %s/%s k=%u: %u ranges of position %u+%u differ from one call", s->l->name,
+              s->fast ? " (fast)" : "", name_of(s->kv.k_type), name_of(s->kv.v_type), s->kv.k_dim, count, s->position, s->rows);
     guarded_free(merged);
     guarded_free(partials);
 }
@@ -267,13 +313,21 @@ static void one_scene(const scene *like, scene s)
     release(&s);
 }
 
+/* Lanes of blocks come in 32. */
+static bool whole_blocks(const lm_kv_shape *kv)
+{
+    return kv->k_dim % lm_dtype_of(kv->k_type)->block == 0 && (kv->v_in_k || kv->v_dim % lm_dtype_of(kv->v_type)->block == 0);
+}
+
 /* Queries that see several ranges, tiles that cross into one, windows that begin in another. */
-static void deep_scenes(const scene *like, lm_dtype type)
+static void deep_scenes(const scene *like, lm_dtype keys, lm_dtype values)
 {
     static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 20, 13 } };
 
-    for (int d = 0; d < (type == LM_Q8_0 ? 2 : 3); d++) {
-        lm_kv_shape kv = { 2, dims[d][0], dims[d][1], type, false };
+    for (int d = 0; d < 3; d++) {
+        lm_kv_shape kv = { 2, dims[d][0], dims[d][1], keys, values, false };
+        if (!whole_blocks(&kv))
+            continue;
         one_scene(like, (scene){ .kv = kv, .group = 3, .rows = 1, .position = 3 * LM_RANGE });
         one_scene(like, (scene){ .kv = kv, .group = 5, .rows = 5, .position = 2 * LM_RANGE + 70, .sinks = true, .softcap = 20.0f });
         one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 40, .position = LM_RANGE - 20, .slopes = true });
@@ -282,39 +336,61 @@ static void deep_scenes(const scene *like, lm_dtype type)
         one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 3, .position = 2 * LM_RANGE - 1, .window = 20, .slopes = true,
                                  .slopes_half = true });
     }
-    one_scene(like, (scene){ .kv = { 1, 96, 64, type, true }, .group = 8, .rows = 3, .position = 2 * LM_RANGE + 9 });
 }
 
+/* Keys of one type, values of another. */
+static void types_scenes(const scene *like, lm_dtype keys, lm_dtype values)
+{
+    static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 128, 128 }, { 20, 13 }, { 7, 8 }, { 256, 40 }, { 96, 13 }, { 9, 64 } };
+
+    for (int d = 0; d < 8; d++) {
+        lm_kv_shape kv = { 2, dims[d][0], dims[d][1], keys, values, false };
+        if (!whole_blocks(&kv))
+            continue;
+        one_scene(like, (scene){ .kv = kv, .group = 1, .rows = 1, .position = 0 });
+        one_scene(like, (scene){ .kv = kv, .group = 3, .rows = 1, .position = 200 });
+        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 70, .position = 30 });
+        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
+        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
+        one_scene(like, (scene){ .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
+        one_scene(like, (scene){ .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true, .softcap = 20.0f });
+        one_scene(like, (scene){ .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
+    }
+}
+
+/* The latent of MLA: values are the first lanes of the keys. */
+static void latent_scenes(const scene *like, lm_dtype type)
+{
+    one_scene(like, (scene){ .kv = { 1, 96, 64, type, type, true }, .group = 5, .rows = 4, .position = 130 });
+    one_scene(like, (scene){ .kv = { 1, 576, 512, type, type, true }, .group = 2, .rows = 2, .position = 63 });
+    one_scene(like, (scene){ .kv = { 1, 32, 21, type, type, true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
+    one_scene(like, (scene){ .kv = { 1, 96, 64, type, type, true }, .group = 8, .rows = 3, .position = 2 * LM_RANGE + 9 });
+    if (!lm_dtype_of(type)->quantized)
+        one_scene(like, (scene){ .kv = { 2, 9, 7, type, type, true }, .group = 1, .rows = 3, .position = 5 });
+}
+
+/* Every type with itself, in full; every other pair, not as deep. */
 static void check_kernels(const level *l, const lm_attention_kernels *a, bool fast)
 {
-    static const lm_dtype types[] = { LM_F16, LM_F32, LM_BF16, LM_Q8_0 };
-    static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 128, 128 }, { 20, 13 }, { 7, 8 }, { 256, 40 } };
+    static const lm_dtype types[] = { LM_F16, LM_F32, LM_BF16, LM_Q8_0, LM_Q4_0, LM_Q4_1, LM_Q5_0, LM_Q5_1 };
     const scene like = { .l = l, .a = a, .fast = fast };
 
-    for (int t = 0; t < 4; t++) {
-        for (int d = 0; d < 6; d++) {
-            uint32_t k = dims[d][0], v = dims[d][1];
-            if (types[t] == LM_Q8_0 && (k % 32 || v % 32))
-                continue;
-            lm_kv_shape kv = { 2, k, v, types[t], false };
-            one_scene(&like, (scene){ .kv = kv, .group = 1, .rows = 1, .position = 0 });
+    for (int k = 0; k < 8; k++) {
+        for (int v = 0; v < 8; v++) {
+            lm_kv_shape kv = { 2, 64, 32, types[k], types[v], false };
+            if (k == v)
+                types_scenes(&like, types[k], types[v]);
             one_scene(&like, (scene){ .kv = kv, .group = 3, .rows = 1, .position = 200 });
-            one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 70, .position = 30 });
             one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 110, .window = 17, .slopes = true });
-            one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 20, .position = 310, .slopes = true, .slopes_half = true });
-            one_scene(&like, (scene){ .kv = kv, .group = 1, .rows = 5, .position = 190, .window = 64, .softcap = 3.0f });
-            one_scene(&like, (scene){ .kv = kv, .group = 4, .rows = 3, .position = 62, .sinks = true, .slopes = true,
-                               .softcap = 20.0f });
-            one_scene(&like, (scene){ .kv = kv, .group = 2, .rows = 40, .position = 100, .window = 1, .sinks = true });
         }
-        deep_scenes(&like, types[t]);
-        /* The latent of MLA: values are the first lanes of the keys. */
-        one_scene(&like, (scene){ .kv = { 1, 96, 64, types[t], true }, .group = 5, .rows = 4, .position = 130 });
-        one_scene(&like, (scene){ .kv = { 1, 576, 512, types[t], true }, .group = 2, .rows = 2, .position = 63 });
-        one_scene(&like, (scene){ .kv = { 1, 32, 21, types[t], true }, .group = 3, .rows = 20, .position = 70, .window = 30 });
-        if (types[t] != LM_Q8_0)
-            one_scene(&like, (scene){ .kv = { 2, 9, 7, types[t], true }, .group = 1, .rows = 3, .position = 5 });
+        deep_scenes(&like, types[k], types[k]);
+        latent_scenes(&like, types[k]);
     }
+    types_scenes(&like, LM_Q8_0, LM_F16);
+    types_scenes(&like, LM_F16, LM_Q4_0);
+    types_scenes(&like, LM_BF16, LM_F16);
+    types_scenes(&like, LM_F32, LM_Q5_1);
+    deep_scenes(&like, LM_Q8_0, LM_Q5_1);
 }
 
 void check_attention(const level *l)
@@ -334,15 +410,15 @@ static void call_run(void *arg)
 
 static void time_kernels(const level *l, const lm_attention_kernels *a, const char *name)
 {
-    static const lm_dtype types[] = { LM_F16, LM_BF16, LM_F32, LM_Q8_0 };
+    static const lm_dtype types[] = { LM_F16, LM_BF16, LM_F32, LM_Q8_0, LM_Q4_0, LM_Q5_1 };
 
-    for (int t = 0; t < 4; t++) {
+    for (int t = 0; t < 6; t++) {
         const char *type = lm_dtype_of(types[t])->name;
-        scene decode = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], false }, .group = 4, .rows = 1, .position = 1023 };
-        scene latent = { .l = l, .a = a, .kv = { 1, 576, 512, types[t], true }, .group = 8, .rows = 1, .position = 1023 };
-        scene prompt = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], false }, .group = 4, .rows = 64, .position = 448 };
-        scene deep   = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], false }, .group = 4, .rows = 64, .position = 4032 };
-        scene alone  = { .l = l, .a = a, .kv = { 1, 128, 128, types[t], false }, .group = 1, .rows = 64, .position = 448 };
+        scene decode = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], types[t], false }, .group = 4, .rows = 1, .position = 1023 };
+        scene latent = { .l = l, .a = a, .kv = { 1, 576, 512, types[t], types[t], true }, .group = 8, .rows = 1, .position = 1023 };
+        scene prompt = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], types[t], false }, .group = 4, .rows = 64, .position = 448 };
+        scene deep   = { .l = l, .a = a, .kv = { 1, 64, 64, types[t], types[t], false }, .group = 4, .rows = 64, .position = 4032 };
+        scene alone  = { .l = l, .a = a, .kv = { 1, 128, 128, types[t], types[t], false }, .group = 1, .rows = 64, .position = 448 };
         make(&decode);
         make(&prompt);
         make(&alone);

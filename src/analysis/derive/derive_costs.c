@@ -7,13 +7,29 @@
 
 /* ---- cache ---- */
 
+static bool one_type(const lm_derivation *d)
+{
+    return d->f->s.cache.k == d->f->s.cache.v;
+}
+
+static void let_type(lm_derivation *d, const char *name, const char *letter, const char *what, lm_dtype type)
+{
+    const lm_dtype_info *t = lm_dtype_of(type);
+
+    lm_let_number(d, name, letter, lm_derive_text(d, what, t->name), (double)t->bytes / (double)t->block);
+}
+
 static void let_cache(lm_derivation *d)
 {
-    const lm_dtype_info *t = lm_dtype_of(d->f->s.kv_type);
+    const lm_cache_types types = d->f->s.cache;
 
     lm_let_sizes(d);
-    lm_let_number(d, "value_bytes", "b", lm_derive_text(d, _("bytes of a cached value (%s)"), t->name),
-                  (double)t->bytes / (double)t->block);
+    if (one_type(d)) {
+        let_type(d, "value_bytes", "b", _("bytes of a cached value (%s)"), types.v);
+    } else {
+        let_type(d, "key_bytes", "b_k", _("bytes of a number of a cached key (%s)"), types.k);
+        let_type(d, "value_bytes", "b_v", _("bytes of a number of a cached value (%s)"), types.v);
+    }
     lm_let_fact(d, "tokens", "S", _("positions that are cached"), "kv.context");
     if (d->f->s.batch > 1)
         lm_let_fact(d, "batch", "B", _("sequences at once"), "kv.batch");
@@ -31,6 +47,30 @@ static void derive_elements(lm_derivation *d)
                        lm_cache_formula(d, &p->caches[classes[i].first]));
     if (n)
         lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token", sum.data);
+    lm_text_free(&sum);
+}
+
+/* What a layer keeps of a position, in bytes. */
+static const char *bytes_formula(lm_derivation *d, const lm_cache *c)
+{
+    if (one_type(d))
+        return lm_derive_text(d, "%s * value_bytes", lm_cache_formula(d, c));
+    if (c->k_dim == c->v_dim)
+        return lm_derive_text(d, "%u * %u * (key_bytes + value_bytes)", c->n_kv_heads, c->k_dim);
+    return lm_derive_text(d, "%u * (%u * key_bytes + %u * value_bytes)", c->n_kv_heads, c->k_dim, c->v_dim);
+}
+
+static void derive_per_token(lm_derivation *d, const char *what)
+{
+    const lm_program *p = d->f->s.program;
+    lm_cache_class    classes[LM_MOST_CLASSES];
+    size_t            n   = lm_cache_classes(p, false, classes);
+    lm_text           sum = { 0 };
+
+    for (size_t i = 0; !one_type(d) && i < n; i++)
+        lm_text_printf(&sum, "%s%s * %s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
+                       bytes_formula(d, &p->caches[classes[i].first]));
+    lm_derive(d, "bytes_per_token", what, LM_UNIT_BYTES, "kv.bytes_per_token", sum.size ? sum.data : "elements * value_bytes");
     lm_text_free(&sum);
 }
 
@@ -52,8 +92,8 @@ static void derive_at_context(lm_derivation *d)
         char            window[24] = "";
         if (c->window)
             snprintf(window, sizeof window, "%u", c->window);
-        lm_text_printf(&sum, "%s(%s * %s * value_bytes) * %s%s%s%s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
-                       lm_cache_formula(d, c), c->window ? "min(tokens, " : "tokens", window, c->window ? ")" : "", batch);
+        lm_text_printf(&sum, "%s(%s * %s) * %s%s%s%s", i ? " + " : "", lm_layers_formula(d, classes[i].n), bytes_formula(d, c),
+                       c->window ? "min(tokens, " : "tokens", window, c->window ? ")" : "", batch);
     }
     if (n)
         lm_derive(d, "at_context", _("at the context asked for; a window keeps what it sees"), LM_UNIT_BYTES,
@@ -84,7 +124,7 @@ void lm_derive_kv(lm_derivation *d)
 {
     let_cache(d);
     derive_elements(d);
-    lm_derive(d, "bytes_per_token", _("bytes for each token"), LM_UNIT_BYTES, "kv.bytes_per_token", "elements * value_bytes");
+    derive_per_token(d, _("bytes for each token"));
     derive_at_context(d);
     if (!lm_facts_has(d->f, "kv.window") || lm_facts_count(d->f, "attention.full_layers"))
         derive_mha(d);
@@ -100,8 +140,7 @@ void lm_derive_kv_cache(lm_derivation *d)
     lm_derive(d, "rows_with", _("rows computed with a cache: each token once"), LM_UNIT_NONE, NULL, "tokens");
     lm_derive(d, "fewer", _("times fewer"), LM_UNIT_RATIO, NULL, "rows_without / rows_with");
     derive_elements(d);
-    lm_derive(d, "bytes_per_token", _("the price: bytes for each token"), LM_UNIT_BYTES, "kv.bytes_per_token",
-              "elements * value_bytes");
+    derive_per_token(d, _("the price: bytes for each token"));
     derive_at_context(d);
 }
 

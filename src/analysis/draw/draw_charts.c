@@ -86,7 +86,7 @@ void lm_draw_memory_growth(lm_drawing *d)
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (lm_plan_resized(p, (uint32_t)x[i], p->options.kv_type, &at, NULL) != LM_OK) {
+        if (lm_plan_resized(p, (uint32_t)x[i], p->options.cache, &at, NULL) != LM_OK) {
             d->missing = _("no plan can be made for it");
             return;
         }

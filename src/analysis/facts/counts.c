@@ -76,12 +76,12 @@ lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens)
     return sum;
 }
 
-void lm_count_kv(const lm_program *p, lm_dtype type, uint64_t context, uint64_t batch, lm_kv_counts *out)
+void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, uint64_t batch, lm_kv_counts *out)
 {
     *out = (lm_kv_counts){ 0 };
     for (uint32_t i = 0; i < p->n_caches; i++) {
         const lm_cache *c        = &p->caches[i];
-        uint64_t        elements = lm_cache_elements(c), bytes = lm_cache_bytes(elements, type);
+        uint64_t        elements = lm_cache_elements(c), bytes = lm_cache_bytes(c, types);
         uint64_t        keys     = c->window && context > c->window ? c->window : context;
         out->elements_per_token += elements;
         out->bytes_per_token += bytes;

@@ -52,6 +52,6 @@ typedef struct lm_kv_counts {
     uint32_t n_windows;          /* layers that have one */
 } lm_kv_counts;
 
-void lm_count_kv(const lm_program *p, lm_dtype type, uint64_t context, uint64_t batch, lm_kv_counts *out);
+void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, uint64_t batch, lm_kv_counts *out);
 
 #endif

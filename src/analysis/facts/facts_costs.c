@@ -97,18 +97,19 @@ void lm_fill_flops(lm_facts *f, lm_fact *g)
 /* ---- cache ---- */
 
 /* As if every query head had keys and values of its own. */
-static uint64_t mha_elements(const lm_facts *f, uint32_t cache)
+static lm_cache mha_of(const lm_facts *f, uint32_t cache)
 {
     const lm_program *p = f->s.program;
     lm_traits         t;
 
     lm_find_traits(f->ledger, &t);
     if (t.latent)                /* heads as they are made of the latent; the rotated lanes are shared and not theirs */
-        return (uint64_t)t.attention->attention.spec.n_heads * (t.nope_dim + t.v_dim);
+        return (lm_cache){ .n_kv_heads = t.attention->attention.spec.n_heads, .k_dim = t.nope_dim, .v_dim = t.v_dim };
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.cache == cache)
-            return (uint64_t)p->nodes[i].attention.spec.n_heads * (p->nodes[i].attention.spec.k_dim + p->nodes[i].attention.spec.v_dim);
-    return 0;
+            return (lm_cache){ .n_kv_heads = p->nodes[i].attention.spec.n_heads, .k_dim = p->nodes[i].attention.spec.k_dim,
+                               .v_dim = p->nodes[i].attention.spec.v_dim };
+    return (lm_cache){ 0 };
 }
 
 /* Of a position in all layers, and in the first one. */
@@ -119,7 +120,8 @@ static mha_counts count_mha(const lm_facts *f)
     mha_counts c = { 0 };
 
     for (uint32_t i = 0; i < f->s.program->n_caches; i++) {
-        uint64_t elements = mha_elements(f, i), bytes = lm_cache_bytes(elements, f->s.kv_type);
+        lm_cache own      = mha_of(f, i);
+        uint64_t elements = lm_cache_elements(&own), bytes = lm_cache_bytes(&own, f->s.cache);
         c.elements += elements;
         c.bytes += bytes;
         c.first_elements = i ? c.first_elements : elements;
@@ -134,7 +136,7 @@ static void fill_mha(lm_facts *f, lm_fact *g)
     mha_counts   mha = count_mha(f);
     lm_kv_counts c;
 
-    lm_count_kv(f->s.program, f->s.kv_type, 1, 1, &c);
+    lm_count_kv(f->s.program, f->s.cache, 1, 1, &c);
     lm_say_count(g, "elements_per_token_per_layer", mha.first_elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
     lm_say_count(g, "elements_per_token", mha.elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
     lm_say_count(g, "bytes_per_token", mha.bytes, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
@@ -154,7 +156,8 @@ static void fill_methods(lm_facts *f, lm_fact *g)
         return;
     const lm_attention_spec *s   = &t.attention->attention.spec;
     uint64_t                 one = t.latent ? t.nope_dim + t.v_dim : s->k_dim + s->v_dim;
-    lm_say_count(g, "mha", mha_elements(f, 0), LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, "every query head with keys and values of its own");
+    const lm_cache           own = mha_of(f, 0);
+    lm_say_count(g, "mha", lm_cache_elements(&own), LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, "every query head with keys and values of its own");
     if (!t.latent && s->n_kv_heads != s->n_heads && s->n_kv_heads != 1)
         lm_say_count(g, "gqa", s->n_kv_heads * one, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM, "groups of query heads share keys and values");
     if (t.latent || s->n_heads != 1)
@@ -170,7 +173,7 @@ static void fill_kv_at(lm_facts *f, lm_fact *g)
     mha_counts   mha       = count_mha(f);
     lm_kv_counts c;
 
-    lm_count_kv(f->s.program, f->s.kv_type, g->index, f->s.batch, &c);
+    lm_count_kv(f->s.program, f->s.cache, g->index, f->s.batch, &c);
     lm_say_wide(g, "bytes", c.bytes_at_context, LM_UNIT_BYTES, LM_FROM_PROGRAM,
                 "this many positions of each sequence; windows keep what they see");
     lm_say_wide(g, "bytes_without_window", c.bytes_without_window, LM_UNIT_BYTES, LM_FROM_WHAT_IF, "if every position were kept");
@@ -191,10 +194,11 @@ static void fill_kv_layers(lm_facts *f, lm_fact *list)
 
 void lm_fill_kv(lm_facts *f, lm_fact *g)
 {
+    char         types[LM_CACHE_TYPES_NAME];
     lm_kv_counts c;
 
-    lm_count_kv(f->s.program, f->s.kv_type, f->s.context, f->s.batch, &c);
-    lm_say_text(g, "type", lm_dtype_of(f->s.kv_type)->name, LM_FROM_REQUEST, NULL);
+    lm_count_kv(f->s.program, f->s.cache, f->s.context, f->s.batch, &c);
+    lm_say_textf(g, "type", LM_FROM_REQUEST, "%s", lm_cache_types_name(f->s.cache, types));
     lm_say_count(g, "context", f->s.context, LM_UNIT_TOKENS, LM_FROM_REQUEST, NULL);
     lm_say_count(g, "batch", f->s.batch, LM_UNIT_NONE, LM_FROM_REQUEST, "sequences at once");
     lm_say_count(g, "elements_per_token", c.elements_per_token, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,

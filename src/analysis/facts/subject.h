@@ -22,7 +22,7 @@ typedef struct lm_subject {
     const char         *precision;       /* what `types` are, in a word: "as stored", "bf16", "Q4_K_M" */
     const char *const  *warnings;        /* NULL-ended */
     uint64_t            context, batch;
-    lm_dtype            kv_type;
+    lm_cache_types      cache;
     uint32_t            tokens, rank;    /* lm_facts_options */
     const lm_limits    *limits;          /* NULL: nobody has measured this machine */
     const lm_device    *device;          /* NULL: it runs on this machine */

@@ -28,7 +28,8 @@ static uint32_t add_stop(uint64_t *stops, uint32_t *n, uint64_t value)
 
 static void choose_stops(lm_facts *f, lm_sliders *s)
 {
-    static const lm_dtype kv[] = { LM_F32, LM_F16, LM_BF16, LM_Q8_0 };
+    static const lm_dtype kv[] = { LM_F32, LM_F16, LM_BF16, LM_Q8_0, LM_Q5_1, LM_Q4_0 };
+    bool                  own  = false;
     uint64_t              most = f->s.program->context_length ? f->s.program->context_length : f->s.context;
 
     for (uint64_t c = 512; c < most && s->n_contexts + 2 < LM_STOPS; c *= 2)
@@ -38,8 +39,12 @@ static void choose_stops(lm_facts *f, lm_sliders *s)
     for (uint64_t b = 1; b <= 64; b *= 4)
         add_stop(s->batches, &s->n_batches, b);
     s->batch = add_stop(s->batches, &s->n_batches, f->s.batch);
-    for (size_t i = 0; i < sizeof kv / sizeof *kv; i++)
-        s->kv[s->n_kv++] = kv[i];
+    for (size_t i = 0; i < sizeof kv / sizeof *kv; i++) {
+        s->kv[s->n_kv++] = (lm_cache_types){ kv[i], kv[i] };
+        own |= f->s.cache.k == kv[i] && f->s.cache.v == kv[i];
+    }
+    if (!own)
+        s->kv[s->n_kv++] = f->s.cache;
 }
 
 /* ---- one plan ---- */
@@ -187,7 +192,7 @@ lm_sliders *lm_sliders_of(lm_facts *f)
     for (uint32_t k = 0; k < s->n_kv; k++) {
         lm_count_kv(f->s.program, s->kv[k], f->s.context, 1, &c);
         s->per_token[k] = c.bytes_per_token;
-        s->kv_now       = s->kv[k] == f->s.kv_type ? k : s->kv_now;
+        s->kv_now       = s->kv[k].k == f->s.cache.k && s->kv[k].v == f->s.cache.v ? k : s->kv_now;
     }
     for (uint32_t i = 0; i < s->n_contexts; i++) {
         s->flops[i]   = lm_flops_at(f->s.program, s->contexts[i]);
@@ -262,13 +267,15 @@ static void put_speed(const lm_sliders *s, lm_text *out)
 
 void lm_sliders_json(const lm_sliders *s, lm_text *out)
 {
+    char name[LM_CACHE_TYPES_NAME];
+
     lm_text_printf(out, "{\"now\":[%u,%u,%u,%u],\"contexts\":", s->context, s->batch, s->kv_now, s->precision);
     put_list(out, s->contexts, s->n_contexts);
     lm_text_add_str(out, ",\"batches\":");
     put_list(out, s->batches, s->n_batches);
     lm_text_add_str(out, ",\"kv\":[");
     for (uint32_t k = 0; k < s->n_kv; k++)
-        lm_text_printf(out, "%s\"%s\"", k ? "," : "", lm_dtype_of(s->kv[k])->name);
+        lm_text_printf(out, "%s\"%s\"", k ? "," : "", lm_cache_types_name(s->kv[k], name));
     lm_text_add_str(out, "],\"precisions\":[");
     for (uint32_t p = 0; p < s->n_precisions; p++)
         lm_text_printf(out, "%s\"%s\"", p ? "," : "", _(s->precisions[p]));

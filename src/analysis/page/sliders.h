@@ -10,14 +10,14 @@
 
 #include "analysis/facts/fact.h"
 
-enum { LM_STOPS = 24, LM_SLIDER_KV = 4 };
+enum { LM_STOPS = 24, LM_SLIDER_KV = 7 };
 
 typedef struct lm_stop_rate { double tokens_per_second; const char *limited_by; } lm_stop_rate;      /* 0: not known */
 
 typedef struct lm_sliders {
     uint32_t    n_contexts, n_batches, n_kv, n_precisions;
     uint64_t    contexts[LM_STOPS], batches[LM_STOPS];
-    lm_dtype    kv[LM_SLIDER_KV];
+    lm_cache_types kv[LM_SLIDER_KV];
     const char *precisions[LM_STOPS];
     uint32_t    context, batch, kv_now, precision;       /* the stops that are the subject's own settings */
     uint64_t    weights[LM_STOPS], mapped[LM_STOPS];     /* [precision] */

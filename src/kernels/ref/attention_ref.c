@@ -1,21 +1,21 @@
 /* attention_ref.c - attention over a paged cache in plain C.
  *
- * A layer's part of a page holds, for one key/value head after the other, 64 keys and then 64 values, each a row of the
- * cache's type as lm_dtype stores it. */
+ * A layer's part of a page holds, for one key/value head after the other, 64 keys and then 64 values, each a row of its
+ * type as lm_dtype stores it. */
 #include "kernels/attention_parts.h"
 #include "kernels/levels.h"
 #include "tensor/dtype.h"
 
-static uint64_t row_bytes(const lm_kv_shape *kv, uint32_t dim)
+static uint64_t row_bytes(lm_dtype type, uint32_t dim)
 {
-    const lm_dtype_info *t = lm_dtype_of(kv->type);
+    const lm_dtype_info *t = lm_dtype_of(type);
     return (uint64_t)dim / t->block * t->bytes;
 }
 
 /* Bytes of one key/value head of a page: keys, then values. */
 static uint64_t head_bytes(const lm_kv_shape *kv)
 {
-    uint64_t row = row_bytes(kv, kv->k_dim) + (kv->v_in_k ? 0 : row_bytes(kv, kv->v_dim));
+    uint64_t row = row_bytes(kv->k_type, kv->k_dim) + (kv->v_in_k ? 0 : row_bytes(kv->v_type, kv->v_dim));
     return LM_PAGE * row;
 }
 
@@ -27,24 +27,24 @@ static uint64_t page_bytes(const lm_kv_shape *kv)
 static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t rows, const float *k, uint64_t k_stride, const float *v,
                   uint64_t v_stride)
 {
-    const lm_dtype_info *t = lm_dtype_of(kv->type);
-    uint64_t             k_bytes = row_bytes(kv, kv->k_dim), v_bytes = row_bytes(kv, kv->v_dim);
+    uint32_t of_keys = lm_hadamard_of_keys(kv), of_values = lm_hadamard_of_values(kv);
+    uint64_t k_bytes = row_bytes(kv->k_type, kv->k_dim), v_bytes = row_bytes(kv->v_type, kv->v_dim);
 
     for (uint32_t h = 0; h < kv->n_kv_heads; h++) {
         uint8_t *keys = page + h * head_bytes(kv), *values = keys + LM_PAGE * k_bytes;
         for (uint32_t r = 0; r < rows; r++) {
-            t->pack(keys + (slot + r) * k_bytes, k + r * k_stride + (uint64_t)h * kv->k_dim, kv->k_dim);
+            pack_row(kv->k_type, of_keys, keys + (slot + r) * k_bytes, k + r * k_stride + (uint64_t)h * kv->k_dim, kv->k_dim);
             if (!kv->v_in_k)
-                t->pack(values + (slot + r) * v_bytes, v + r * v_stride + (uint64_t)h * kv->v_dim, kv->v_dim);
+                pack_row(kv->v_type, of_values, values + (slot + r) * v_bytes, v + r * v_stride + (uint64_t)h * kv->v_dim, kv->v_dim);
         }
     }
 }
 
-/* Scratch: 64 scores, one key, one value, what a range gives. */
+/* Scratch: 64 scores, one key, one value, what a range gives, one query. */
 static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
 {
     (void)group;
-    return ((LM_PAGE + (uint64_t)kv->k_dim + 2 * (uint64_t)kv->v_dim) * sizeof(float) + 63) & ~UINT64_C(63);
+    return ((LM_PAGE + 2 * (uint64_t)kv->k_dim + 2 * (uint64_t)kv->v_dim) * sizeof(float) + 63) & ~UINT64_C(63);
 }
 
 static float score(const lm_attention_args *a, const float *q, const float *key, uint32_t g, uint32_t j, uint32_t distance)
@@ -80,12 +80,12 @@ static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t 
                       uint32_t distance, const float *q, running *s, float *out)
 {
     const lm_kv_shape *kv = a->kv;
-    const lm_dtype_info *t = lm_dtype_of(kv->type);
-    const uint8_t *keys = page + a->head * head_bytes(kv), *values = keys + LM_PAGE * row_bytes(kv, kv->k_dim);
+    const lm_dtype_info *of_keys = lm_dtype_of(kv->k_type), *of_values = lm_dtype_of(kv->v_type);
+    const uint8_t *keys = page + a->head * head_bytes(kv), *values = keys + LM_PAGE * row_bytes(kv->k_type, kv->k_dim);
     float *scores = a->scratch, *key = scores + LM_PAGE, *value = key + kv->k_dim, max = -INFINITY;
 
     for (uint32_t j = from; j < to; j++) {
-        t->unpack(key, keys + j * row_bytes(kv, kv->k_dim), kv->k_dim);
+        of_keys->unpack(key, keys + j * row_bytes(kv->k_type, kv->k_dim), kv->k_dim);
         scores[j] = score(a, q, key, g, start + j, distance - j);
         max = fmaxf(max, scores[j]);
     }
@@ -93,10 +93,10 @@ static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t 
     for (uint32_t j = from; j < to; j++) {
         float p = expf(scores[j] - s->max);
         if (kv->v_in_k) {
-            t->unpack(key, keys + j * row_bytes(kv, kv->k_dim), kv->k_dim);
+            of_keys->unpack(key, keys + j * row_bytes(kv->k_type, kv->k_dim), kv->k_dim);
             memcpy(value, key, kv->v_dim * sizeof *value);
         } else {
-            t->unpack(value, values + j * row_bytes(kv, kv->v_dim), kv->v_dim);
+            of_values->unpack(value, values + j * row_bytes(kv->v_type, kv->v_dim), kv->v_dim);
         }
         s->sum += p;
         for (uint32_t i = 0; i < kv->v_dim; i++)
@@ -141,7 +141,15 @@ static void finish(const lm_attention_args *a, running *s, uint32_t g, float *ou
 
 static const float *query_of(const lm_attention_args *a, uint32_t r, uint32_t g)
 {
-    return a->q + r * a->q_stride + (uint64_t)g * a->kv->k_dim;
+    const float *q = a->q + r * a->q_stride + (uint64_t)g * a->kv->k_dim;
+    float *copy = (float *)a->scratch + LM_PAGE + a->kv->k_dim + 2 * (uint64_t)a->kv->v_dim;
+    uint32_t lanes = lm_hadamard_of_keys(a->kv);
+
+    if (!lanes)
+        return q;
+    memcpy(copy, q, a->kv->k_dim * sizeof *copy);
+    hadamard(copy, a->kv->k_dim, lanes);
+    return copy;
 }
 
 static void run(const lm_attention_args *a)
@@ -152,12 +160,13 @@ static void run(const lm_attention_args *a)
         for (uint32_t g = 0; g < a->group; g++) {
             uint32_t position = a->position + r, range = lm_first_seen(a->window, position) / LM_RANGE;
             float *out = out_of(a, r, g);
-            running s = one_range(a, position, g, query_of(a, r, g), range, out);
+            const float *q = query_of(a, r, g);
+            running s = one_range(a, position, g, q, range, out);
             while (range++ < position / LM_RANGE) {
-                running partial = one_range(a, position, g, query_of(a, r, g), range, values);
+                running partial = one_range(a, position, g, q, range, values);
                 join_partial(&s, out, &partial, values, a->kv->v_dim, join);
             }
-            finish(a, &s, g, out);
+            end_query(a, &s, g, out, finish);
         }
     }
 }

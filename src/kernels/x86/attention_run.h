@@ -3,7 +3,7 @@
  *   TILE                                            rows that go through the pages together
  *   workspace, workspace_at(kv, group, scratch, &bytes)     a worker's memory, with `states` [2][TILE][group] and `partial`
  *                                                   [TILE][group][v_dim]: of all ranges so far, and of one
- *   begin(a, w)                                     what is done once for the rows of a tile
+ *   begin(a, w)                                     what is done once for the rows of a tile; may put a->q elsewhere
  *   page_against_rows(a, w, states, number)         a tile against a page
  *   join, finish                                    as attention_parts.h has them */
 #ifndef LM_KERNELS_X86_ATTENTION_RUN_H
@@ -65,10 +65,11 @@ static void run(const lm_attention_args *a)
     workspace w = workspace_at(a->kv, a->group, a->scratch, &bytes);
 
     for (uint32_t from = 0; from < a->rows; from += TILE) {
-        lm_attention_args t = tile_of(a, from), partial = aside(&t, w.partial);
+        lm_attention_args t = tile_of(a, from), partial;
         uint32_t range = lm_first_seen(t.window, t.position) / LM_RANGE, last = (t.position + t.rows - 1) / LM_RANGE;
         uint32_t n = t.rows * t.group, width = t.kv->v_dim;
         begin(&t, &w);
+        partial = aside(&t, w.partial);
         pages_of_range(&t, &w, w.states, range);
         while (range++ < last) {
             pages_of_range(&partial, &w, w.states + n, range);
@@ -77,7 +78,7 @@ static void run(const lm_attention_args *a)
                              join);
         }
         for (uint32_t i = 0; i < n; i++)
-            finish(a, &w.states[i], i % t.group, out_of(&t, i / t.group, i % t.group));
+            end_query(a, &w.states[i], i % t.group, out_of(&t, i / t.group, i % t.group), finish);
     }
 }
 

@@ -1,14 +1,23 @@
 /* engine_plan.c - from options to a plan, and what it says before anything is allocated. */
 #include "runtime/engine/engine_plan.h"
 
-lm_status lm_kv_dtype(lm_kv_type kv, lm_dtype *out, lm_error *e)
+static lm_status dtype_of(lm_kv_type kv, lm_dtype *out, lm_error *e)
 {
-    static const lm_dtype types[] = { [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0 };
+    static const lm_dtype types[] = {
+        [LM_KV_F16] = LM_F16,   [LM_KV_F32] = LM_F32,   [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0,
+        [LM_KV_Q4_0] = LM_Q4_0, [LM_KV_Q4_1] = LM_Q4_1, [LM_KV_Q5_0] = LM_Q5_0, [LM_KV_Q5_1] = LM_Q5_1,
+    };
 
     if ((unsigned)kv >= sizeof types / sizeof *types)
         return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "unknown cache type");
     *out = types[kv];
     return LM_OK;
+}
+
+lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_error *e)
+{
+    LM_TRY(dtype_of(o->kv, &out->k, e));
+    return dtype_of(o->kv_apart ? o->kv_values : o->kv, &out->v, e);
 }
 
 /* The values of these paths, and the last hidden state where that is asked for. */
@@ -51,7 +60,7 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     o = o ? o : &defaults;
     if ((unsigned)o->compute > LM_COMPUTE_FINE)
         return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "unknown arithmetic");
-    LM_TRY(lm_kv_dtype(o->kv, &p.kv_type, e));
+    LM_TRY(lm_options_cache(o, &p.cache, e));
     LM_TRY(lm_cpu_choose(o->cpu, &cpu, e));
     lm_kernels_init(k, cpu);
     LM_TRY(find_probes(m->program, o, arena, &probes, &p.n_probes, e));

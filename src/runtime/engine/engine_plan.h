@@ -5,7 +5,7 @@
 #include "runtime/engine/state.h"
 
 /* How the cache keeps keys and values; LM_USAGE for a value that is no lm_kv_type. */
-lm_status lm_kv_dtype(lm_kv_type kv, lm_dtype *out, lm_error *e);
+lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_error *e);
 
 /* `o` may be NULL; for weights of `types` ([n_weights]; NULL: as they are stored). `k` and `arena` are filled and must live as
  * long as the plan. */

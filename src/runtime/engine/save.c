@@ -32,11 +32,12 @@ lm_status lm_save_bindings(lm_engine *g, lm_text *out, lm_error *e)
 {
     const lm_plan_options *o = &g->plan->options;
     const char            *arithmetic = o->exact ? "f32" : o->fine ? "fine" : "auto";
+    char                   types[LM_CACHE_TYPES_NAME];
 
     if (!g->fingerprint[0])
         LM_TRY(lm_model_fingerprint(g->model, g->fingerprint, e));
     lm_text_printf(out, "%s%c%s%c%s%c", g->fingerprint, 0, g->model->departures, 0, arithmetic, 0);
-    lm_text_printf(out, "%s%c%s%c", lm_cpu_name(g->kernels.cpu), 0, lm_dtype_of(o->kv_type)->name, 0);
+    lm_text_printf(out, "%s%c%s%c", lm_cpu_name(g->kernels.cpu), 0, lm_cache_types_name(o->cache, types), 0);
     lm_text_printf(out, "%u positions", LM_PAGE);
     for (uint32_t i = 0; i < g->plan->n_groups; i++)
         lm_text_printf(out, ", window %u: %" PRIu64 " bytes", g->plan->groups[i].window, g->plan->groups[i].page_bytes);

@@ -20,7 +20,7 @@ lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_
 
 /* ---- what save.c and restore.c share ---- */
 
-#define LM_SAVE_VERSION 2
+#define LM_SAVE_VERSION 3
 
 /* What the contents depend on. */
 enum { LM_SAVE_MODEL, LM_SAVE_OPTIONS, LM_SAVE_ARITHMETIC, LM_SAVE_INSTRUCTIONS, LM_SAVE_CACHE, LM_SAVE_PAGES, LM_SAVE_LAMINA,

@@ -49,7 +49,7 @@ typedef struct fixture {
 
 static void make(fixture *f, uint32_t window, lm_dtype type)
 {
-    lm_plan_options o = { .rows = 16, .logit_rows = 4, .sequences = 4, .context = 4096, .kv_type = LM_F16, .workers = 1 };
+    lm_plan_options o = { .rows = 16, .logit_rows = 4, .sequences = 4, .context = 4096, .cache = { LM_F16, LM_F16 }, .workers = 1 };
 
     memset(f, 0, sizeof *f);
     f->p = program(window);
@@ -100,7 +100,7 @@ static void test_bytes(void **state)
     for (uint32_t w = 0; w < f.p->n_weights; w++)
         if (f.p->weights[w].kind == LM_MATRIX)
             weights += 2 * f.p->weights[w].elements;
-    lm_count_kv(f.p, LM_F16, 100, 1, &kv);
+    lm_count_kv(f.p, (lm_cache_types){ LM_F16, LM_F16 }, 100, 1, &kv);
     lm_predict_token(f.plan, &machine, 100, 1, &one);
     lm_predict_token(f.plan, &machine, 100, 4, &four);
     assert_int_equal(one.bytes, weights + kv.bytes_at_context);
@@ -141,7 +141,7 @@ static void predict_preset(const char *name, uint64_t context)
     for (uint32_t w = 0; w < m->program->n_weights; w++)
         types[w] = m->program->weights[w].kind == LM_VECTOR ? LM_F32 : LM_F16;
     assert_int_equal(lm_engine_plan(m, &o, types, &k, &arena, &plan, NULL), LM_OK);
-    lm_count_kv(m->program, LM_F16, context, 1, &kv);
+    lm_count_kv(m->program, (lm_cache_types){ LM_F16, LM_F16 }, context, 1, &kv);
     lm_predict_token(plan, &machine, context, 1, &one);
     lm_predict_token(plan, &machine, context, 2, &two);
     assert_true(one.operations == lm_flops_at(m->program, context));

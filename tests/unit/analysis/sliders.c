@@ -14,7 +14,18 @@
 static const lm_limits limits = { .level = "avx2", .int8 = { .all = 400e9 }, .bf16 = { .all = 90e9 }, .f32 = { .all = 80e9 },
                                   .memory = { .all = 12e9 }, .threads = 2 };
 
-static lm_facts *facts_at(const lm_model *m, uint64_t context, uint64_t batch, lm_dtype kv, const char *precision)
+static lm_kv_type type_of(lm_dtype type)
+{
+    static const lm_dtype types[] = { [LM_KV_F16] = LM_F16, [LM_KV_F32] = LM_F32, [LM_KV_BF16] = LM_BF16, [LM_KV_Q8_0] = LM_Q8_0,
+                                      [LM_KV_Q4_0] = LM_Q4_0, [LM_KV_Q5_1] = LM_Q5_1 };
+    int i = 0;
+
+    while (types[i] != type)
+        i++;
+    return (lm_kv_type)i;
+}
+
+static lm_facts *facts_at(const lm_model *m, uint64_t context, uint64_t batch, lm_cache_types kv, const char *precision)
 {
     lm_facts_options o = { .limits = &limits, .precision = precision };
     lm_facts        *f = NULL;
@@ -23,7 +34,9 @@ static lm_facts *facts_at(const lm_model *m, uint64_t context, uint64_t batch, l
     o.engine.context   = (uint32_t)context;
     o.engine.sequences = (uint32_t)batch;
     o.engine.threads   = 2;
-    o.engine.kv        = kv == LM_F16 ? LM_KV_F16 : kv == LM_F32 ? LM_KV_F32 : kv == LM_BF16 ? LM_KV_BF16 : LM_KV_Q8_0;
+    o.engine.kv        = type_of(kv.k);
+    o.engine.kv_values = type_of(kv.v);
+    o.engine.kv_apart  = true;
     if (lm_facts_new(m, &o, &f, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
     return f;
@@ -64,13 +77,14 @@ static void stops_are_what_is_planned(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
         lm_model   *m = open_preset(presets[i]);
-        lm_facts   *f = facts_at(m, 0, 0, LM_F16, NULL);
+        lm_facts   *f = facts_at(m, 0, 0, (lm_cache_types){ LM_F16, LM_F16 }, NULL);
         lm_sliders *s = lm_sliders_of(f);
         assert_non_null(s);
         assert_true(s->n_contexts >= 2 && s->n_batches >= 4 && s->n_kv >= 3 && s->n_precisions >= 6 && s->rated);
         assert_int_equal(s->contexts[s->context], f->s.context);
         assert_int_equal(s->batches[s->batch], 1);
-        assert_int_equal(s->kv[s->kv_now], LM_F16);
+        assert_int_equal(s->kv[s->kv_now].k, LM_F16);
+        assert_int_equal(s->kv[s->kv_now].v, LM_F16);
         assert_string_equal(s->precisions[s->precision], f->s.precision);
         uint32_t all = s->n_precisions * s->n_kv * s->n_batches * s->n_contexts;
         for (uint32_t at = (uint32_t)i; at < all; at += 13, n++)     /* 13 divides no number of stops: every one of each comes */
@@ -86,14 +100,15 @@ static void stops_are_what_is_planned(void **state)
 static void own_settings_are_stops(void **state)
 {
     lm_model   *m = open_preset("llama-3.2-1b");
-    lm_facts   *f = facts_at(m, 3000, 7, LM_Q8_0, "Q5_K_M");
+    lm_facts   *f = facts_at(m, 3000, 7, (lm_cache_types){ LM_Q8_0, LM_Q4_0 }, "Q5_K_M");
     lm_sliders *s = lm_sliders_of(f);
 
     (void)state;
     assert_non_null(s);
     assert_int_equal(s->contexts[s->context], 3000);
     assert_int_equal(s->batches[s->batch], 7);
-    assert_int_equal(s->kv[s->kv_now], LM_Q8_0);
+    assert_int_equal(s->kv[s->kv_now].k, LM_Q8_0);
+    assert_int_equal(s->kv[s->kv_now].v, LM_Q4_0);
     assert_string_equal(s->precisions[s->precision], "Q5_K_M");
     compare_stop(m, s, s->precision, s->kv_now, s->batch, s->context);
     lm_facts_free(f);

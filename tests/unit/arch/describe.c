@@ -65,7 +65,7 @@ static void published_counts(void **state)
         lm_count_parameters(l, &n);
         lm_ledger_free(l);
         lm_count_flops(p, &f);
-        lm_count_kv(p, LM_F16, 4096, 1, &kv);
+        lm_count_kv(p, (lm_cache_types){ LM_F16, LM_F16 }, 4096, 1, &kv);
         assert_int_equal(n.total, models[i].total);
         assert_int_equal(n.untied_total, models[i].untied);
         for (int k = 0; k < LM_PARTS; k++)

@@ -48,7 +48,8 @@ typedef struct fixture {
 
 static lm_status make(fixture *f, uint32_t window, const lm_plan_options *with, lm_error *e)
 {
-    lm_plan_options o = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .kv_type = LM_F16, .exact = true, .workers = 2 };
+    lm_plan_options o = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .cache = { LM_F16, LM_F16 }, .exact = true,
+                          .workers = 2 };
 
     memset(f, 0, sizeof *f);
     f->p = program(window);
@@ -133,7 +134,7 @@ static void probes_are_kept(void **state)
     fixture         f;
     lm_value        probe = 0;
     lm_program     *p     = program(0);
-    lm_plan_options o     = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .kv_type = LM_F16, .exact = true,
+    lm_plan_options o     = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .cache = { LM_F16, LM_F16 }, .exact = true,
                               .workers = 2, .probes = &probe, .n_probes = 1 };
 
     (void)state;
@@ -166,7 +167,8 @@ static void the_cache_is_pages(void **state)
 
 static void impossible_options_are_refused(void **state)
 {
-    static const lm_plan_options good = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .kv_type = LM_F16, .exact = true,
+    static const lm_plan_options good = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200,
+                                          .cache = { LM_F16, LM_F16 }, .exact = true,
                                           .workers = 2 };
     lm_plan_options o;
     lm_error        e;
@@ -187,7 +189,8 @@ static void impossible_options_are_refused(void **state)
     REFUSED(LM_USAGE, sequences, 0);
     REFUSED(LM_USAGE, context, 0);
     REFUSED(LM_USAGE, workers, 0);
-    REFUSED(LM_UNSUPPORTED, kv_type, LM_Q8_0);               /* heads of 8 lanes are no whole blocks */
+    REFUSED(LM_UNSUPPORTED, cache.k, LM_Q8_0);               /* heads of 8 lanes are no whole blocks */
+    REFUSED(LM_UNSUPPORTED, cache.v, LM_Q5_1);
 #undef REFUSED
 }
 
@@ -195,7 +198,8 @@ static void impossible_options_are_refused(void **state)
 static void resized_is_as_made_anew(void **state)
 {
     static const uint32_t contexts[] = { 1, 64, 65, 900, 4000 };
-    static const lm_dtype types[]    = { LM_F16, LM_F32, LM_BF16 };
+    static const lm_cache_types types[] = { { LM_F16, LM_F16 }, { LM_F32, LM_F32 }, { LM_BF16, LM_BF16 }, { LM_F32, LM_F16 } };
+    static const lm_cache_types half = { LM_F16, LM_F16 }, blocks = { LM_F16, LM_Q4_0 };
     lm_error              e;
 
     (void)state;
@@ -207,7 +211,7 @@ static void resized_is_as_made_anew(void **state)
                 assert_int_equal(make(&from, window, NULL, NULL), LM_OK);
                 lm_plan_options o = from.plan->options;
                 o.context         = contexts[c];
-                o.kv_type         = types[t];
+                o.cache           = types[t];
                 assert_int_equal(make(&anew, window, &o, NULL), LM_OK);
                 assert_int_equal(lm_plan_resized(from.plan, contexts[c], types[t], &resized, NULL), LM_OK);
                 assert_int_equal(resized->kv_bytes, anew.plan->kv_bytes);
@@ -219,8 +223,8 @@ static void resized_is_as_made_anew(void **state)
                 assert_memory_equal(resized->groups, anew.plan->groups, resized->n_groups * sizeof *resized->groups);
                 assert_ptr_equal(resized->steps, from.plan->steps);
                 lm_plan_free(resized);
-                assert_int_equal(lm_plan_resized(from.plan, contexts[c], LM_Q8_0, &resized, &e), LM_UNSUPPORTED);
-                assert_int_equal(lm_plan_resized(from.plan, 0, LM_F16, &resized, &e), LM_USAGE);
+                assert_int_equal(lm_plan_resized(from.plan, contexts[c], blocks, &resized, &e), LM_UNSUPPORTED);
+                assert_int_equal(lm_plan_resized(from.plan, 0, half, &resized, &e), LM_USAGE);
                 drop(&from);
                 drop(&anew);
             }

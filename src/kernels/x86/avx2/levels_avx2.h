@@ -31,6 +31,17 @@ const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page
 void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const uint8_t *values, uint32_t from, uint32_t to,
                             float *out_keys, float *out_values);
 
+/* Of that: the keys, and the values, those of MLA out of keys that are float32 already. And how pages are stored. */
+void lm_attention_keys_avx2(const lm_kv_shape *kv, const uint8_t *keys, float *out);
+void lm_attention_values_avx2(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, const float *keys, float *out);
+void lm_attention_pages_init_avx2(lm_attention_kernels *k);
+
+/* Halves at the beginning of a block of 32 that the cache may consist of: its scale, or scale and minimum. */
+static inline uint32_t lm_block_scales(lm_dtype type)
+{
+    return type == LM_Q4_1 || type == LM_Q5_1 ? 2 : 1;
+}
+
 /* The unpack of a type, vectorised where it is common; the bits of dtype.h's. */
 void (*lm_unpack_avx2(lm_dtype type))(float *dst, const void *src, size_t n);
 

@@ -1,4 +1,4 @@
-/* attention_avx512.c - attention over the pages of attention_avx2.c, sixteen lanes at a time.
+/* attention_avx512.c - attention over the pages of pages_avx2.c, sixteen lanes at a time.
  *
  * Up to four query heads of a row go through a page together: each load of a key or value serves all of them. A page is transposed
  * into float32 once where many queries use it, and read as it is stored where few do; both give the same bits. Per query: 64
@@ -16,6 +16,7 @@ enum { TILE = 32, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
 
 #include "kernels/x86/attention_float.h"
 #include "kernels/x86/avx512/attention_512.h"
+#include "kernels/x86/avx512/pages_512.h"
 
 /* Where a head's part of a page lies. */
 typedef struct page_part {
@@ -219,6 +220,58 @@ static void row_step(const lm_attention_args *a, const workspace *w, running *st
     }
 }
 
+/* ---- a page as float32 ------------------------------------------------------------------------------------------- */
+
+INLINE void keys_of_blocks(const lm_dtype type, const uint8_t *block, uint32_t dim, float *out)
+{
+    for (uint32_t b = 0; b < dim / 32; b++, block += block_bytes(type) * LM_PAGE) {
+        scales s[VECTORS];
+        scales_of_keys(type, block, s);
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; half++)
+            for (uint32_t i = 0; i < 16; i++, out += LM_PAGE) {
+                __m128i codes[VECTORS];
+                codes_of_lane(type, block, half, i, codes);
+#pragma GCC unroll 4
+                for (int v = 0; v < VECTORS; v++)
+                    _mm512_store_ps(out + 16 * v, scaled(type, codes[v], s[v]));
+            }
+    }
+}
+
+INLINE void values_of_blocks(const lm_dtype type, const uint8_t *values, uint32_t dim, uint32_t from, uint32_t to, float *out)
+{
+    const uint8_t *block = values + (uint64_t)from * (dim / 32) * block_bytes(type);
+
+    out += (uint64_t)from * dim;
+    for (uint64_t n = (uint64_t)(to - from) * (dim / 32); n > 0; n--, block += block_bytes(type), out += 32) {
+        scales s = scales_of_value(type, block);
+        _mm512_storeu_ps(out, lanes_of_value(type, block, 0, s));
+        _mm512_storeu_ps(out + 16, lanes_of_value(type, block, 1, s));
+    }
+}
+
+/* As lm_attention_turn_avx2. */
+static void turn_page(const lm_kv_shape *kv, const page_part *page, uint32_t from, uint32_t to, const workspace *w)
+{
+    switch ((int)kv->k_type) {
+    case LM_Q8_0: keys_of_blocks(LM_Q8_0, page->keys, kv->k_dim, w->keys); break;
+    case LM_Q4_0: keys_of_blocks(LM_Q4_0, page->keys, kv->k_dim, w->keys); break;
+    case LM_Q4_1: keys_of_blocks(LM_Q4_1, page->keys, kv->k_dim, w->keys); break;
+    case LM_Q5_0: keys_of_blocks(LM_Q5_0, page->keys, kv->k_dim, w->keys); break;
+    case LM_Q5_1: keys_of_blocks(LM_Q5_1, page->keys, kv->k_dim, w->keys); break;
+    default: lm_attention_keys_avx2(kv, page->keys, w->keys);
+    }
+    switch (kv->v_in_k ? -1 : (int)kv->v_type) {
+    case LM_Q8_0: values_of_blocks(LM_Q8_0, page->values, kv->v_dim, from, to, w->values); break;
+    case LM_Q4_0: values_of_blocks(LM_Q4_0, page->values, kv->v_dim, from, to, w->values); break;
+    case LM_Q4_1: values_of_blocks(LM_Q4_1, page->values, kv->v_dim, from, to, w->values); break;
+    case LM_Q5_0: values_of_blocks(LM_Q5_0, page->values, kv->v_dim, from, to, w->values); break;
+    case LM_Q5_1: values_of_blocks(LM_Q5_1, page->values, kv->v_dim, from, to, w->values); break;
+    default: lm_attention_values_avx2(kv, page->values, from, to, w->keys, w->values);
+    }
+}
+
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 static void page_against_rows(const lm_attention_args *a, const workspace *w, running *states, uint32_t number)
@@ -231,9 +284,9 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
     if (!any_sees(a, page.start, &least, &most))
         return;
     page.keys = lm_attention_head_avx2(a->kv, a->base + a->pages[number] * a->page_stride, a->head, &page.values);
-    page.transposed = a->rows > FEW || a->kv->type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;
+    page.transposed = a->rows > FEW || a->kv->k_type != LM_F16 || a->kv->v_type != LM_F16 || a->kv->v_in_k || a->kv->v_dim % 16;
     if (page.transposed)
-        lm_attention_turn_avx2(a->kv, page.keys, page.values, least, most, w->keys, w->values);
+        turn_page(a->kv, &page, least, most, w);
     for (uint32_t r = 0; r < a->rows; r++)
         if (sees(a, a->position + r, page.start, &see))
             row_step(a, w, states, &page, r, see);

@@ -1,4 +1,4 @@
-/* attention_avx512bf16.c - attention over the pages of attention_avx2.c by dot products of bfloat16.
+/* attention_avx512bf16.c - attention over the pages of pages_avx2.c by dot products of bfloat16.
  *
  * Queries, keys, values and probabilities are rounded to bfloat16, to nearest; products are exact, sums and everything between the
  * two products are float32. Two lanes of a key lie beside each other, [k_dim/2][64][2], and so do two positions of a value,
@@ -14,6 +14,7 @@
 enum { TILE = 32, VECTORS = LM_PAGE / 16, PAIRS = LM_PAGE / 2, HEADS = 4 };      /* query rows that share a page; queries at once */
 
 #include "kernels/x86/avx512/attention_512.h"
+#include "kernels/x86/avx512/pairs_512.h"
 
 /* ---- memory of a worker ------------------------------------------------------------------------------------------ */
 
@@ -30,15 +31,34 @@ static uint32_t pairs_of(uint32_t dim)
     return (dim + 1) / 2;
 }
 
-/* Pairs are made of rows of halves, sixteen lanes at a time. */
-static bool pairs_as_stored(const lm_kv_shape *kv)
+static bool of_halves(lm_dtype type)
 {
-    return (kv->type == LM_F16 || kv->type == LM_BF16) && kv->k_dim % 2 == 0 && kv->v_dim % 16 == 0;
+    return type == LM_F16 || type == LM_BF16;
+}
+
+/* Pairs are made of rows of halves, sixteen lanes at a time, and of blocks; of anything else as float32. */
+static bool keys_as_stored(const lm_kv_shape *kv)
+{
+    return of_halves(kv->k_type) ? kv->k_dim % 2 == 0 : lm_dtype_of(kv->k_type)->quantized;
+}
+
+static bool values_as_stored(const lm_kv_shape *kv)
+{
+    if (kv->v_in_k)
+        return of_halves(kv->k_type) && kv->v_dim % 16 == 0;
+    return of_halves(kv->v_type) ? kv->v_dim % 16 == 0 : lm_dtype_of(kv->v_type)->quantized;
+}
+
+/* A page that few queries use is read as it lies there. */
+static bool read_as_stored(const lm_kv_shape *kv)
+{
+    return !kv->v_in_k && kv->k_type == kv->v_type && of_halves(kv->k_type) && keys_as_stored(kv) && values_as_stored(kv);
 }
 
 static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scratch, uint64_t *bytes)
 {
-    uint64_t  pairs = pairs_of(kv->k_dim), floats = pairs_as_stored(kv) ? 0 : LM_PAGE * sizeof(float);
+    uint64_t  pairs = pairs_of(kv->k_dim), floats = LM_PAGE * sizeof(float);
+    bool      float_values = !values_as_stored(kv), float_keys = !keys_as_stored(kv) || (kv->v_in_k && float_values);
     workspace w;
 
     *bytes = 0;
@@ -48,152 +68,98 @@ static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scrat
     w.p = take(scratch, bytes, HEADS * PAIRS * 4);
     w.states = take(scratch, bytes, 2 * TILE * (uint64_t)group * sizeof(running));
     w.partial = take(scratch, bytes, TILE * (uint64_t)group * kv->v_dim * sizeof(float));
-    w.float_keys = take(scratch, bytes, kv->k_dim * floats);
-    w.float_values = take(scratch, bytes, kv->v_dim * floats);
+    w.float_keys = take(scratch, bytes, float_keys ? kv->k_dim * floats : 0);
+    w.float_values = take(scratch, bytes, float_values ? kv->v_dim * floats : 0);
     return w;
 }
 
+/* What is read: pairs, or rows as stored; `next`: those of the page after it, to be asked for meanwhile, or this page's. */
+typedef struct page_part {
+    const uint8_t *keys, *values, *next_keys, *next_values;
+} page_part;
+
 /* ---- pairs ------------------------------------------------------------------------------------------------------- */
 
-/* Sixteen pairs of lanes `at`… of rows 2 pair and 2 pair + 1, each `stride` lanes long. */
-typedef __m512i load_fn(const uint8_t *p, uint64_t pair, uint64_t stride, uint64_t at);
-
-/* Two vectors of sixteen halves, one after the other, as pairs. */
-INLINE __m512i interleave(__m512i halves)
+static void make_key_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys)
 {
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
-                                           19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, halves);
-}
+    uint32_t *to = w->keys, dim = kv->k_dim;
 
-INLINE __m512i load_pairs(const uint8_t *p, uint64_t pair, uint64_t stride, uint64_t at)
-{
-    return _mm512_loadu_si512(p + 4 * (pair * stride + at));
-}
-
-INLINE __m512i load_f16(const uint8_t *p, uint64_t pair, uint64_t stride, uint64_t at)
-{
-    const uint8_t *row = p + 2 * (2 * pair * stride + at);
-    __m512 even = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)row));
-    __m512 odd = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(row + 2 * stride)));
-
-    return interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even));
-}
-
-INLINE __m512i load_bf16(const uint8_t *p, uint64_t pair, uint64_t stride, uint64_t at)
-{
-    const uint8_t *row = p + 2 * (2 * pair * stride + at);
-    __m256i even = _mm256_loadu_si256((const void *)row), odd = _mm256_loadu_si256((const void *)(row + 2 * stride));
-
-    return interleave(_mm512_inserti64x4(_mm512_castsi256_si512(even), odd, 1));
-}
-
-INLINE void pairs_of_rows(load_fn *load, uint32_t *to, const uint8_t *rows, uint32_t first, uint32_t last, uint32_t width)
-{
-    for (uint32_t pair = first; pair < last; pair++)
-        for (uint32_t at = 0; at < width; at += 16)
-            _mm512_storeu_si512(to + (uint64_t)pair * width + at, load(rows, pair, width, at));
-}
-
-/* Sixteen lanes of all keys of a page, [16][64] as stored, as pairs of positions: the values of latent attention. A pair lies together in
- * a row of keys already, so this turns words. */
-INLINE void pairs_of_lanes(bool f16, uint32_t *to, const uint8_t *keys, uint64_t width)
-{
-    for (int half = 0; half < 2; half++, keys += LM_PAGE, to += 16 * width) {
-        __m512i a[16], b[16];
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) {
-            __m512i x = _mm512_loadu_si512(keys + 2 * LM_PAGE * i);
-            if (f16)
-                x = (__m512i)_mm512_cvtne2ps_pbh(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1)),
-                                                 _mm512_cvtph_ps(_mm512_castsi512_si256(x)));
-            a[i] = x;
-        }
-#pragma GCC unroll 8
-        for (int i = 0; i < 16; i += 2) {
-            b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
-            b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
-        }
-#pragma GCC unroll 4
-        for (int i = 0; i < 16; i += 4) {        /* a[i + k]: word k of each quarter, rows i to i + 3 */
-            a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
-            a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
-            a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
-            a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
-        }
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++) {
-            __m512i low = _mm512_shuffle_i32x4(a[k], a[4 + k], 0x44), high = _mm512_shuffle_i32x4(a[k], a[4 + k], 0xee);
-            __m512i low2 = _mm512_shuffle_i32x4(a[8 + k], a[12 + k], 0x44), high2 = _mm512_shuffle_i32x4(a[8 + k], a[12 + k], 0xee);
-            _mm512_storeu_si512(to + (uint64_t)k * width, _mm512_shuffle_i32x4(low, low2, 0x88));
-            _mm512_storeu_si512(to + (uint64_t)(4 + k) * width, _mm512_shuffle_i32x4(low, low2, 0xdd));
-            _mm512_storeu_si512(to + (uint64_t)(8 + k) * width, _mm512_shuffle_i32x4(high, high2, 0x88));
-            _mm512_storeu_si512(to + (uint64_t)(12 + k) * width, _mm512_shuffle_i32x4(high, high2, 0xdd));
-        }
+    switch (keys_as_stored(kv) ? (int)kv->k_type : -1) {
+    case LM_F16: pairs_of_rows(load_f16, to, keys, 0, dim / 2, LM_PAGE); break;
+    case LM_BF16: pairs_of_rows(load_bf16, to, keys, 0, dim / 2, LM_PAGE); break;
+    case LM_Q8_0: pairs_of_key_blocks(LM_Q8_0, to, keys, dim); break;
+    case LM_Q4_0: pairs_of_key_blocks(LM_Q4_0, to, keys, dim); break;
+    case LM_Q4_1: pairs_of_key_blocks(LM_Q4_1, to, keys, dim); break;
+    case LM_Q5_0: pairs_of_key_blocks(LM_Q5_0, to, keys, dim); break;
+    case LM_Q5_1: pairs_of_key_blocks(LM_Q5_1, to, keys, dim); break;
+    default:
+        lm_attention_keys_avx2(kv, keys, w->float_keys);
+        pairs_of_floats(to, w->float_keys, 0, pairs_of(dim), dim, LM_PAGE);
     }
 }
 
-/* Rows of float32; the row that an odd number of them lacks is zero. */
-static void pairs_of_floats(uint32_t *to, const float *rows, uint32_t first, uint32_t last, uint32_t n, uint32_t width)
+/* The values of latent attention. */
+static void make_pairs_of_latents(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys, uint32_t from, uint32_t to)
 {
-    for (uint32_t pair = first; pair < last; pair++) {
-        const float *row = rows + (uint64_t)2 * pair * width;
-        for (uint32_t at = 0; at < width; at += 16) {
-            __mmask16 lanes = vec512_lanes(width - at);
-            __m512 even = _mm512_maskz_loadu_ps(lanes, row + at);
-            __m512 odd = 2 * pair + 1 < n ? _mm512_maskz_loadu_ps(lanes, row + width + at) : _mm512_setzero_ps();
-            _mm512_mask_storeu_epi32(to + (uint64_t)pair * width + at, lanes, interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even)));
-        }
-    }
-}
-
-static void make_pairs_as_stored(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys, const uint8_t *values, uint32_t first,
-                                 uint32_t last)
-{
-    bool f16 = kv->type == LM_F16;
-
-    if (f16)
-        pairs_of_rows(load_f16, w->keys, keys, 0, kv->k_dim / 2, LM_PAGE);
-    else
-        pairs_of_rows(load_bf16, w->keys, keys, 0, kv->k_dim / 2, LM_PAGE);
-    if (kv->v_in_k)
+    if (values_as_stored(kv)) {
         for (uint32_t i = 0; i < kv->v_dim; i += 16)
-            if (f16)
+            if (kv->k_type == LM_F16)
                 pairs_of_lanes(true, w->values + i, keys + (uint64_t)2 * LM_PAGE * i, kv->v_dim);
             else
                 pairs_of_lanes(false, w->values + i, keys + (uint64_t)2 * LM_PAGE * i, kv->v_dim);
-    else if (f16)
-        pairs_of_rows(load_f16, w->values, values, first, last, kv->v_dim);
-    else
-        pairs_of_rows(load_bf16, w->values, values, first, last, kv->v_dim);
-}
-
-/* All keys, and values of positions [from, to) with those beside them. */
-static void make_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys, const uint8_t *values, uint32_t from, uint32_t to)
-{
-    uint32_t first = from / 2, last = (to + 1) / 2, lanes = pairs_of(kv->k_dim);
-
-    if (pairs_as_stored(kv)) {
-        make_pairs_as_stored(kv, w, keys, values, first, last);
         return;
     }
-    lm_attention_turn_avx2(kv, keys, values, from, to, w->float_keys, w->float_values);
-    pairs_of_floats(w->keys, w->float_keys, 0, lanes, kv->k_dim, LM_PAGE);
-    pairs_of_floats(w->values, w->float_values, first, last, LM_PAGE, kv->v_dim);
+    if (keys_as_stored(kv))                      /* else they are float32 already */
+        lm_attention_keys_avx2(kv, keys, w->float_keys);
+    lm_attention_values_avx2(kv, NULL, from, to, w->float_keys, w->float_values);
+    pairs_of_floats(w->values, w->float_values, from / 2, (to + 1) / 2, LM_PAGE, kv->v_dim);
+}
+
+/* Of positions [from, to), with those beside them. */
+static void make_value_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t *values, uint32_t from, uint32_t to)
+{
+    uint32_t first = from / 2, last = (to + 1) / 2, dim = kv->v_dim;
+
+    switch (values_as_stored(kv) ? (int)kv->v_type : -1) {
+    case LM_F16: pairs_of_rows(load_f16, w->values, values, first, last, dim); break;
+    case LM_BF16: pairs_of_rows(load_bf16, w->values, values, first, last, dim); break;
+    case LM_Q8_0: pairs_of_value_blocks(LM_Q8_0, w->values, values, first, last, dim); break;
+    case LM_Q4_0: pairs_of_value_blocks(LM_Q4_0, w->values, values, first, last, dim); break;
+    case LM_Q4_1: pairs_of_value_blocks(LM_Q4_1, w->values, values, first, last, dim); break;
+    case LM_Q5_0: pairs_of_value_blocks(LM_Q5_0, w->values, values, first, last, dim); break;
+    case LM_Q5_1: pairs_of_value_blocks(LM_Q5_1, w->values, values, first, last, dim); break;
+    default:
+        lm_attention_values_avx2(kv, values, from, to, NULL, w->float_values);
+        pairs_of_floats(w->values, w->float_values, first, last, LM_PAGE, dim);
+    }
+}
+
+static void make_pairs(const lm_kv_shape *kv, const workspace *w, const page_part *page, uint32_t from, uint32_t to)
+{
+    make_key_pairs(kv, w, page->keys);
+    if (kv->v_in_k)
+        make_pairs_of_latents(kv, w, page->keys, from, to);
+    else
+        make_value_pairs(kv, w, page->values, from, to);
 }
 
 /* Queries as pairs. */
 static void begin(const lm_attention_args *a, const workspace *w)
 {
-    uint32_t dim = a->kv->k_dim, pairs = pairs_of(dim);
+    uint32_t dim = a->kv->k_dim, pairs = pairs_of(dim), lanes = lm_hadamard_of_keys(a->kv);
     uint32_t *y = w->q;
+    float some[64];
 
     for (uint32_t r = 0; r < a->rows; r++)
         for (uint32_t g = 0; g < a->group; g++, y += pairs)
             for (uint32_t i = 0; i < dim; i += 16) {
                 const float *x = a->q + r * a->q_stride + (uint64_t)g * dim + i;
-                __m256i half = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(vec512_lanes(dim - i), x));
-                _mm256_mask_storeu_epi32(y + i / 2, (__mmask8)vec512_lanes(pairs - i / 2), half);
+                if (lanes && i % lanes == 0) {
+                    memcpy(some, x, lanes * sizeof *some);
+                    hadamard(some, lanes, lanes);
+                }
+                __m512 q = _mm512_maskz_loadu_ps(vec512_lanes(dim - i), lanes ? some + i % lanes : x);
+                _mm256_mask_storeu_epi32(y + i / 2, (__mmask8)vec512_lanes(pairs - i / 2), (__m256i)_mm512_cvtneps_pbh(q));
             }
 }
 
@@ -207,11 +173,6 @@ typedef struct query {
     uint32_t        g;
     sight           see;
 } query;
-
-/* What is read: pairs, or rows as stored; `next`: those of the page after it, to be asked for meanwhile, or this page's. */
-typedef struct page_part {
-    const uint8_t *keys, *values, *next_keys, *next_values;
-} page_part;
 
 /* Four cache lines that a step of rows as stored reads of 64 lanes: two of each row. */
 INLINE void ask_for(load_fn *load, const uint8_t *p, uint64_t pair, uint64_t stride, uint64_t at)
@@ -425,12 +386,12 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
     if (!any_sees(a, start, &least, &most))
         return;
     page.keys = head_of(a, number, &page.values);
-    if (pairs_as_stored(a->kv) && !a->kv->v_in_k && a->rows * a->group <= HEADS) {
+    if (read_as_stored(a->kv) && a->rows * a->group <= HEADS) {
         page.next_keys = head_of(a, number < (a->position + a->rows - 1) / LM_PAGE ? number + 1 : number, &page.next_values);
-        in_fours(a, w, states, &page, a->kv->type == LM_F16 ? of_f16 : of_bf16, start);
+        in_fours(a, w, states, &page, a->kv->k_type == LM_F16 ? of_f16 : of_bf16, start);
         return;
     }
-    make_pairs(a->kv, w, page.keys, page.values, least, most);
+    make_pairs(a->kv, w, &page, least, most);
     page = (page_part){ .keys = (const void *)w->keys, .values = (const void *)w->values };
     in_fours(a, w, states, &page, of_pairs, start);
 }
