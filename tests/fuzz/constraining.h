@@ -13,7 +13,8 @@ static inline int try_grammar(const uint8_t *data, size_t size, compile_grammar 
     static const char *const texts[] = { "", "{\"a\": [1, \"x\"]}", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "((((((((1))))))))", "\xff\xfe", "2024-02-29" };
     const uint8_t           *end = size ? memchr(data, 0, size) : NULL;
     size_t                   n = end ? (size_t)(end - data) : size, fits = 0;
-    lm_grammar_options       o = { .most_states = 2000, .most_milliseconds = 500, .any_order = size % 2, .open = size % 3 == 0, .strict = size % 7 == 0 };
+    lm_grammar_options       o = { .most_states = 2000, .most_milliseconds = 500, .any_order = size % 2, .open = size % 3 == 0,
+                                   .strict = size % 7 == 0 };
     lm_grammar              *g = NULL;
     lm_error                 e = { .offset = LM_NO_OFFSET };
     bool                     whole = false;
