@@ -138,7 +138,7 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
         return lm_explain(NULL, topic, NULL, NULL, e);       /* names the topics there are */
     LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
     *model   = lm_store_printf(&cli->store, LM_PRESET_PREFIX "%s", preset->name);
-    *example = lm_store_printf(&cli->store, _("an example: %s (%s); lamina explain %s MODEL takes any other"), preset->title,
+    *example = lm_store_printf(&cli->store, _("example: %s (%s); use lamina explain %s MODEL for another model"), preset->title,
                                preset->source, topic);
     return *model && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
 }

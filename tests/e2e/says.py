@@ -48,7 +48,7 @@ SAYS = {
     "explain kv llama-3.2-3b --lang my": "ဤမော်ဒယ်၏ ကိန်းများဖြင့်",
     'explain kv --prompt "I love AI" --md': 'T->>M: step 2, " love" at position 1',
     'explain kv MODEL --prompt "I love AI"': "[k1 v1] [k2 v2] [k3 v3] 69.1 kB",
-    "explain gqa llama-3.2-3b": "Grouped-query attention · Llama 3.2 3B H query heads read only G key/value heads",
+    "explain gqa llama-3.2-3b": "Grouped-query attention · Llama 3.2 3B H query heads share G key/value heads",
     "explain attention llama-3.2-3b --md": r"\text{Attention}(Q, K, V) = \text{softmax}",
     "explain flops llama-3.2-3b": "tokens = 131,072 tokens of context that it sees",
     "explain flops llama-3.2-3b --context 4096": "tokens = 4,096 tokens of context that it sees",
@@ -90,7 +90,7 @@ SAYS = {
     "report llama-3.2-1b --format txt": "weights that make keys and values 8,388,608 2,097,152",
     "report llama-3.2-3b deepseek-v2 --format md": "| MLA (this model) | 512 + 64 | 576 |",
     "report llama-3.2-1b --format md": r"a_\ell &= h_{\ell-1} + \mathrm{Attn}(N_{\ell,1}(h_{\ell-1}))",
-    "report mistral-7b-v0.1 --format md": "Weights as Q4_K_M and a cache of 4,096 tokens take 4.90 GB: machines with 8 GB can run it.",
+    "report mistral-7b-v0.1 --format md": "Weights as Q4_K_M and a cache of 4,096 tokens need 4.90 GB: fits a machine with 8 GB.",
     # running
     'tokenize MODEL -p "I love AI"': "57 I 2606 Ġlove 5646 ĠAI",
     'run MODEL -p "The capital of France is" -n 4 --temp 0 --logprobs 3 --json': r'"text": " Paris.\n\n", "stop_reason": "length"',

@@ -78,7 +78,7 @@ def test_what_a_model_does_not_have_is_said(lamina):
     page = explain(lamina, "mla", "llama-3.2-3b")
     assert page["used"] is False and page["derivation"] is None and page["diagram"] is None
     text = lamina("explain", "mla", "llama-3.2-3b").stdout
-    assert "does not have this: attention GQA" in text
+    assert "has no such component: attention GQA" in text
 
 
 def test_examples_use_what_they_show(lamina, names):

@@ -70,7 +70,7 @@ static void put_blocks(lm_comparison *c, lm_text *out)
 
 static void put_readings(const lm_comparison *c, lm_text *out)
 {
-    lm_text_printf(out, "\n## %s\n\n%s\n\n", _("Reading"), _("Qualitative, by rule from the figures above."));
+    lm_text_printf(out, "\n## %s\n\n%s\n\n", _("Reading"), _("Qualitative; derived by rules from the figures above."));
     for (uint32_t i = 0; i < c->n_readings; i++)
         lm_text_printf(out, "- *%s* – %s\n", _(c->readings[i].rule), c->readings[i].text);
 }
@@ -115,7 +115,7 @@ static void put_timeline(const lm_comparison *c, lm_text *out)
         lm_text_printf(out, "| %s | %s%s | %s | %s | %s | %s | %s |\n", e->date, e->title, e->published ? " ‡" : "",
                        _(e->attention), _(e->mlp), _(e->norm), _(e->position), e->source);
     }
-    lm_text_printf(out, "\n‡ %s\n", _("as published; all others read off the program"));
+    lm_text_printf(out, "\n‡ %s\n", _("as published; all others derived from the program"));
 }
 
 void lm_compare_trends_mermaid(const lm_comparison *c, lm_text *out)
@@ -144,7 +144,7 @@ static void put_trends(const lm_comparison *c, lm_text *out)
 {
     lm_text_printf(out, "\n## %s\n\n```mermaid\n", _("Trends"));
     lm_compare_trends_mermaid(c, out);
-    lm_text_printf(out, "```\n\n%s\n", _("The first of these models with each."));
+    lm_text_printf(out, "```\n\n%s\n", _("First of these models with each feature."));
 }
 
 void lm_compare_markdown(lm_comparison *c, const lm_compare_options *o, lm_text *out)

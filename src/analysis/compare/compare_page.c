@@ -93,7 +93,7 @@ static void put_section(lm_comparison *c, const columns *w, const lm_comparison_
             qualitative |= c->rows[r].rule != NULL;
         }
     if (qualitative)
-        lm_text_printf(out, "  %s\n", _("* qualitative, by rule"));
+        lm_text_printf(out, "  %s\n", _("* qualitative, derived by a rule"));
 }
 
 /* ---- what is the same ---- */
@@ -131,7 +131,7 @@ static void put_same(lm_comparison *c, lm_text *out)
 static void put_readings(const lm_comparison *c, lm_text *out)
 {
     if (c->n_readings)
-        lm_text_printf(out, "\n  %s\n", _("reading (qualitative, by rule from the figures above)"));
+        lm_text_printf(out, "\n  %s\n", _("reading (qualitative, derived by rules from the figures above)"));
     for (uint32_t i = 0; i < c->n_readings; i++) {
         lm_text_add_str(out, "  - ");
         lm_put_prose(out, c->readings[i].text, 4, 4, 96);
@@ -157,7 +157,8 @@ void lm_compare_timeline_text(const lm_comparison *c, unsigned indent, lm_text *
         }
         lm_text_add_char(out, '\n');
     }
-    lm_text_printf(out, "%*s%s\n", (int)indent, "", _("● read off the program, ○ as published; the month of the first publication"));
+    lm_text_printf(out, "%*s%s\n", (int)indent, "", _("● derived from the program, ○ as published; month of first "
+                                                      "publication"));
 }
 
 void lm_compare_trends_text(const lm_comparison *c, unsigned indent, lm_text *out)
@@ -187,7 +188,7 @@ static void put_history(const lm_comparison *c, const char *view, lm_text *out)
         lm_compare_timeline_text(c, 2, out);
     }
     if (all || strcmp(view, "trends") == 0) {
-        lm_text_printf(out, "\n  %s\n", _("trends: the first of these models with each"));
+        lm_text_printf(out, "\n  %s\n", _("trends: first of these models with each feature"));
         lm_compare_trends_text(c, 2, out);
     }
 }

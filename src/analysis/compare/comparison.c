@@ -91,7 +91,7 @@ static const char *say_beyond(lm_comparison *c, size_t i)
     const lm_traits *t = &c->traits[i];
 
     if (lm_compare_truth(c, i, "architecture.context_is_hard"))
-        return N_("impossible: no such positions");
+        return N_("impossible: no position embedding");
     if (t->position == LM_POSITION_ALIBI)
         return N_("designed for it");
     if (t->position != LM_POSITION_ROTARY)
@@ -150,7 +150,7 @@ static const row_def attention[] = {
 static const row_def position[] = {
     { N_("position method"), "architecture.position", NULL, NULL }, { N_("position applied"), NULL, say_applied, NULL },
     { N_("relative positions"), NULL, say_relative, N_("scores of rotary and ALiBi positions depend on distances") },
-    { N_("beyond what was trained"), NULL, say_beyond, N_("method, scaling and whether positions end") },
+    { N_("beyond the trained context"), NULL, say_beyond, N_("method, scaling and whether positions end") },
     { N_("rotary base"), "rope.base", NULL, NULL }, { N_("dimensions rotated"), "rope.dim", NULL, NULL }, { N_("rotary scaling"), "rope.scaling", NULL, NULL },
     { N_("scaling factor"), "rope.factor", NULL, NULL }, { N_("trained positions"), "rope.original_context", NULL, NULL },
     { N_("context"), "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
@@ -211,15 +211,15 @@ static const row_def summary[] = {
 };
 
 static const section_def defs[] = {
-    { "specification", N_("Specification"), "O-10, O-11", N_("sizes, and by how much they differ"), specification },
+    { "specification", N_("Specification"), "O-10, O-11", N_("sizes and their differences"), specification },
     { "embedding", N_("Embedding and head"), "O-22", N_("vocabulary, width, tying"), embedding },
     { "attention", N_("Attention"), "O-23", N_("heads, windows, biases"), attention },
-    { "position", N_("Positions"), "O-24", N_("method, scaling, what lies beyond"), position },
+    { "position", N_("Positions"), "O-24", N_("method, scaling, extrapolation"), position },
     { "mlp", N_("MLP"), "O-25", N_("type, activation, width, experts"), mlp },
-    { "norm", N_("Norms and blocks"), "O-26, O-27", N_("type, place, the form of a block"), norm },
+    { "norm", N_("Norms and blocks"), "O-26, O-27", N_("norm type and position, block form"), norm },
     { "parameters", N_("Parameters"), "O-12", N_("by part"), parameters },
-    { "kv", N_("Cache"), "O-17", N_("values and bytes, of a token and of a context"), cache },
-    { "flops", N_("Compute"), "O-18", N_("operations of a token and of a prompt"), compute },
+    { "kv", N_("Cache"), "O-17", N_("cached values and bytes, per token and per context"), cache },
+    { "flops", N_("Compute"), "O-18", N_("operations per token and per prompt"), compute },
     { "memory", N_("Memory"), "O-21", N_("weights by precision, cache"), memory },
     { "stored", N_("As stored"), "O-21", N_("types and bytes of the weights in their files"), stored },
     { "summary", N_("Summary"), "O-28", N_("twelve features of each"), summary },
@@ -230,8 +230,8 @@ enum { SECTIONS = sizeof defs / sizeof *defs };
 const char *lm_compare_view(size_t i, const char **what)
 {
     static const struct { const char *name, *summary; } more[] = {
-        { "reading", N_("what the differences mean") }, { "timeline", N_("in the order of publication") },
-        { "trends", N_("who was first with what") }, { "history", N_("timeline and trends") }, { "all", N_("everything") },
+        { "reading", N_("what the differences mean") }, { "timeline", N_("models in order of publication") },
+        { "trends", N_("first model with each feature") }, { "history", N_("timeline and trends") }, { "all", N_("everything") },
     };
     if (i < SECTIONS) {
         if (what)

@@ -116,7 +116,7 @@ static void derive_mha(lm_derivation *d)
                    "kv.mha.elements_per_token",
                    lm_has_symbol(d, "value_dim") ? "layers * heads * (head_dim + value_dim)" : "2 * layers * heads * head_dim");
     }
-    lm_derive(d, "saved", _("what sharing saves of it"), LM_UNIT_PERCENT, "kv.mha.saved",
+    lm_derive(d, "saved", _("saved by sharing, in percent"), LM_UNIT_PERCENT, "kv.mha.saved",
               "100 * (1 - elements / mha)");
 }
 
@@ -140,7 +140,7 @@ void lm_derive_kv_cache(lm_derivation *d)
     lm_derive(d, "rows_with", _("rows computed with a cache: each token once"), LM_UNIT_NONE, NULL, "tokens");
     lm_derive(d, "fewer", _("times fewer"), LM_UNIT_RATIO, NULL, "rows_without / rows_with");
     derive_elements(d);
-    derive_per_token(d, _("the price: bytes for each token"));
+    derive_per_token(d, _("cost: bytes per token"));
     derive_at_context(d);
 }
 
@@ -152,7 +152,7 @@ void lm_derive_memory(lm_derivation *d)
         lm_derive_heading(d, "%s", _(lm_facts_text(d->f, "memory.not_planned")));
         return;
     }
-    lm_let_fact(d, "weights", "W", _("bytes of weights in memory of our own, in the layouts that kernels want"),
+    lm_let_fact(d, "weights", "W", _("bytes of weights in own memory, in the layout the kernels require"),
                 "memory.weights");
     lm_let_fact(d, "kv", "C", _("bytes of the cache's pages"), "memory.kv");
     lm_let_fact(d, "scratch", "A", _("bytes of activations, page tables, threads"), "memory.scratch");

@@ -47,7 +47,7 @@ static void derive_estimates(lm_derivation *d, bool tied)
     lm_derive(d, "attention", _("attention of a layer: four square matrices"), LM_UNIT_PARAMETERS, NULL, "4 * hidden^2");
     lm_derive(d, "mlp", _("MLP of a layer"), LM_UNIT_PARAMETERS, NULL, "matrices * hidden * ffn");
     lm_derive(d, "layer", _("a layer"), LM_UNIT_PARAMETERS, NULL, "attention + mlp");
-    lm_derive(d, "head", tied ? _("the head: tied, nothing of its own") : _("the head"), LM_UNIT_PARAMETERS, NULL,
+    lm_derive(d, "head", tied ? _("the head: tied, no parameters of its own") : _("the head"), LM_UNIT_PARAMETERS, NULL,
               tied ? "0" : "vocab * hidden");
     lm_derive(d, "standard", NULL, LM_UNIT_PARAMETERS, NULL, "embedding + layers * layer + head");
     lm_derive_heading(d, _("grouped: keys and values are narrower"));
@@ -85,7 +85,7 @@ static void derive_gap(lm_derivation *d)
         lm_derive(d, terms[i].name, _(terms[i].title), LM_UNIT_PARAMETERS, NULL, terms[i].formula);
         lm_text_printf(&sum, " + %s", terms[i].name);
     }
-    lm_derive(d, "exact", _("together: what the program counts"), LM_UNIT_PARAMETERS, "parameters.total",
+    lm_derive(d, "exact", _("total, as counted from the program"), LM_UNIT_PARAMETERS, "parameters.total",
               sum.data ? sum.data : "group_aware");
     lm_text_free(&sum);
 }

@@ -312,7 +312,7 @@ static void derive_active(lm_derivation *d, const counting *c)
     for (uint32_t i = 0; i < c->p->n_nodes; i++)
         layers += c->p->nodes[i].code == LM_OP_EXPERTS;
     if (layers)
-        lm_derivef(d, "active", _("read for one token: without the experts that it does not visit"), LM_UNIT_PARAMETERS,
+        lm_derivef(d, "active", _("active per token: without the experts that are not selected"), LM_UNIT_PARAMETERS,
                    "parameters.active",
                    "total - %s * (%s) * (experts - top_k)", lm_layers_formula(d, layers), lm_expert_formula(d));
 }

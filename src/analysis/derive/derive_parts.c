@@ -18,7 +18,7 @@ void lm_derive_gqa(lm_derivation *d)
               "2 * hidden * (heads * head_dim)");
     lm_derive(d, "k_and_v", _("key and value projections of a layer"), LM_UNIT_PARAMETERS, NULL,
               "2 * hidden * (kv_heads * head_dim)");
-    lm_derive(d, "k_and_v_mha", _("the same with a key/value head for every query head"), LM_UNIT_PARAMETERS, NULL,
+    lm_derive(d, "k_and_v_mha", _("with one key/value head per query head"), LM_UNIT_PARAMETERS, NULL,
               "2 * hidden * (heads * head_dim)");
     lm_derive(d, "weights_saved", _("weights saved in all layers"), LM_UNIT_PARAMETERS, NULL,
               "layers * (k_and_v_mha - k_and_v)");
@@ -27,7 +27,7 @@ void lm_derive_gqa(lm_derivation *d)
               "2 * (q_and_o + k_and_v)");
     lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               "2 * layers * kv_heads * head_dim");
-    lm_derive(d, "elements_mha", _("the same with a key/value head for every query head"), LM_UNIT_ELEMENTS,
+    lm_derive(d, "elements_mha", _("with one key/value head per query head"), LM_UNIT_ELEMENTS,
               "kv.mha.elements_per_token",
               "2 * layers * heads * head_dim");
     lm_derive(d, "saved", _("cache saved"), LM_UNIT_PERCENT, "kv.mha.saved", "100 * (1 - elements / elements_mha)");
@@ -101,7 +101,7 @@ void lm_derive_swa(lm_derivation *d)
     lm_let_fact(d, "windowed", "L_W", _("layers with a window"), "attention.windowed_layers");
     lm_derive(d, "kept", _("positions that a layer with a window keeps"), LM_UNIT_TOKENS, NULL, "min(tokens, window)");
     if (lm_facts_has(d->f, "attention.reach"))
-        lm_derive(d, "reach", _("how far a value can travel through all layers"), LM_UNIT_TOKENS, "attention.reach",
+        lm_derive(d, "reach", _("maximum reach through all layers"), LM_UNIT_TOKENS, "attention.reach",
                   "windowed * window");
     lm_let_fact(d, "without", NULL, _("bytes of the cache if every position were kept"),
                 lm_derive_text(d, "kv.at[%" PRIu64 "].bytes_without_window", d->f->s.context));
@@ -124,14 +124,14 @@ static void derive_theta(lm_derivation *d, uint64_t i)
     (void)layout;
     lm_derivef(d, name, lm_derive_text(d, _("pair %" PRIu64 ": angle for each position"), i), LM_UNIT_RADIANS,
                lm_derive_text(d, "rope.theta[%" PRIu64 "]", i), "base^-(2 * %" PRIu64 " / rotated)", i);
-    lm_derivef(d, lm_derive_text(d, "wavelength_%" PRIu64, i), _("positions until it has turned once"), LM_UNIT_TOKENS, NULL,
+    lm_derivef(d, lm_derive_text(d, "wavelength_%" PRIu64, i), _("positions per full rotation"), LM_UNIT_TOKENS, NULL,
                "2 * pi / %s", name);
     if (!lm_facts_has(d->f, "rope.theta_scaled[%" PRIu64 "]", i) || !lm_is_scaled(main_rope(d)))
         return;
     lm_let_fact(d, scaled, NULL,
                 lm_derive_text(d, _("angle of pair %" PRIu64 " after %s scaling"), i, lm_facts_text(d->f, "rope.scaling")),
                 lm_derive_text(d, "rope.theta_scaled[%" PRIu64 "]", i));
-    lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i), _("scaling makes it slower by"), LM_UNIT_RATIO, NULL, "%s / %s",
+    lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i), _("slower by scaling, factor"), LM_UNIT_RATIO, NULL, "%s / %s",
                name,
                scaled);
 }
@@ -170,7 +170,7 @@ void lm_derive_alibi(lm_derivation *d)
     uint32_t heads = n->attention.spec.n_heads;
     if (heads & (heads - 1))
         return;                              /* other numbers of heads take slopes between those of the next power of two */
-    lm_derive(d, "slope_first", _("head 1 loses for each token of distance"), LM_UNIT_NONE, "attention.alibi_slopes[0]",
+    lm_derive(d, "slope_first", _("penalty of head 1 per token of distance"), LM_UNIT_NONE, "attention.alibi_slopes[0]",
               "2^-(largest * 1 / heads)");
     if (heads > 2)
         lm_derivef(d, "slope_middle", lm_derive_text(d, _("head %u"), heads / 2), LM_UNIT_NONE,
@@ -226,9 +226,9 @@ void lm_derive_moe(lm_derivation *d)
     lm_derive(d, "expert", _("one expert: a gated MLP"), LM_UNIT_PARAMETERS, NULL, lm_expert_formula(d));
     lm_derive(d, "router", _("the router of a layer"), LM_UNIT_PARAMETERS, NULL, lm_router_formula(d));
     lm_derive(d, "stored", _("routed experts stored in a layer"), LM_UNIT_PARAMETERS, NULL, "experts * expert");
-    lm_derive(d, "visited", _("of which one token visits"), LM_UNIT_PARAMETERS, NULL, "top_k * expert");
+    lm_derive(d, "visited", _("active for one token"), LM_UNIT_PARAMETERS, NULL, "top_k * expert");
     if (lm_has_symbol(d, "shared_width"))
-        lm_derive(d, "shared", _("experts that every token visits"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * shared_width");
+        lm_derive(d, "shared", _("shared experts"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * shared_width");
     lm_derivef(d, "all_experts", _("routed experts of all layers that have them"), LM_UNIT_PARAMETERS, "parameters.experts",
                "%s * stored",
                lm_layers_formula(d, layers));
@@ -292,7 +292,7 @@ void lm_derive_residual(lm_derivation *d)
         return;
     lm_let_count(d, "adds", "a", _("additions to the stream in a layer"), adds);
     lm_derive(d, "updates", _("additions to the stream in all layers"), LM_UNIT_NONE, NULL, "adds * layers");
-    lm_derive(d, "stream", _("numbers that are handed from layer to layer for each token"), LM_UNIT_ELEMENTS, NULL, "hidden");
+    lm_derive(d, "stream", _("values passed from layer to layer per token"), LM_UNIT_ELEMENTS, NULL, "hidden");
     lm_derive(d, "flops", _("additions for one token"), LM_UNIT_FLOPS, NULL, "updates * hidden");
 }
 
@@ -333,7 +333,7 @@ void lm_derive_embedding(lm_derivation *d)
     lm_let_fact(d, "total", "N", _("parameters stored"), "parameters.total");
     lm_derivef(d, "share", _("of all parameters"), LM_UNIT_PERCENT, "parameters.shares.embedding", "100 * %s / total",
                positions ? "embeddings" : "table");
-    lm_derive(d, "read", _("numbers read for one token: a row, nothing is multiplied"), LM_UNIT_ELEMENTS, NULL, "width");
+    lm_derive(d, "read", _("values read per token: one row, no multiplication"), LM_UNIT_ELEMENTS, NULL, "width");
 }
 
 void lm_derive_tying(lm_derivation *d)
@@ -350,15 +350,15 @@ void lm_derive_tying(lm_derivation *d)
         lm_derive(d, "tied", _("if the head shared the embedding's"), LM_UNIT_PARAMETERS, NULL, "total - matrix");
         lm_derive(d, "would_save", _("it would save"), LM_UNIT_PERCENT, NULL, "100 * matrix / total");
     }
-    lm_derive(d, "head_flops", _("the product is made all the same, for every token"), LM_UNIT_FLOPS, "flops.head",
+    lm_derive(d, "head_flops", _("the product is computed for every token, tied or not"), LM_UNIT_FLOPS, "flops.head",
               "2 * matrix");
 }
 
 void lm_derive_sampling(lm_derivation *d)
 {
     lm_let_fact(d, "vocab", "V", _("tokens of the vocabulary"), "architecture.vocabulary");
-    lm_derive(d, "logits", _("numbers that a step ends in"), LM_UNIT_ELEMENTS, NULL, "vocab");
-    lm_derive(d, "least", _("probability of each token if nothing were known"), LM_UNIT_NONE, NULL, "1 / vocab");
-    lm_derive(d, "most_entropy", _("entropy of that, in nats: the most there can be"), LM_UNIT_NONE, NULL, "ln(vocab)");
+    lm_derive(d, "logits", _("logits per step"), LM_UNIT_ELEMENTS, NULL, "vocab");
+    lm_derive(d, "least", _("probability of each token, uniform"), LM_UNIT_NONE, NULL, "1 / vocab");
+    lm_derive(d, "most_entropy", _("its entropy in nats, the maximum"), LM_UNIT_NONE, NULL, "ln(vocab)");
     lm_derive(d, "most_bits", _("in bits"), LM_UNIT_NONE, NULL, "ln(vocab) / ln(2)");
 }

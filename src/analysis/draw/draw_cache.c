@@ -63,7 +63,7 @@ static void grid(lm_drawing *d, const char *const *pieces, size_t n, uint64_t by
         lm_text_printf(d->out, " %s\n", lm_fig_bytes(size, bytes * (i + 1)));
     }
     lm_text_printf(d->out, "%s\n",
-                   _("Each step computes one row and reads what is in the cache; nothing earlier is computed again."));
+                   _("Each step computes one row and reads the cache; earlier tokens are not recomputed."));
 }
 
 void lm_draw_cache(lm_drawing *d)

@@ -36,7 +36,7 @@ static void draw_chart(lm_drawing *d, const lm_chart *c)
 
 static const char *too_few(uint32_t n)
 {
-    return n ? _("its context is one position") : _("its context is not known");
+    return n ? _("the context is one position") : _("the context is unknown");
 }
 
 void lm_draw_kv_growth(lm_drawing *d)
@@ -82,12 +82,12 @@ void lm_draw_memory_growth(lm_drawing *d)
         return;
     }
     if (d->f->s.plan(d->f->s.arg, NULL, d->f->s.context, d->f->s.batch, &p, NULL) != LM_OK) {
-        d->missing = _("no plan can be made for it");
+        d->missing = _("no plan is possible for this model");
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (lm_plan_resized(p, (uint32_t)x[i], p->options.cache, &at, NULL) != LM_OK) {
-            d->missing = _("no plan can be made for it");
+            d->missing = _("no plan is possible for this model");
             return;
         }
         weights[i] = (double)(at->weight_bytes + at->mapped_bytes);
@@ -167,12 +167,12 @@ void lm_draw_roofline(lm_drawing *d)
 {
     double   x[ROOF_POINTS], roof[PEAKS][ROOF_POINTS];
     double   memory = lm_facts_has(d->f, "speed.memory") ? lm_facts_number(d->f, "speed.memory") : 0;
-    lm_chart c = { .title = _("what limits speed"), .x_title = _("operations for each byte that is read"),
+    lm_chart c = { .title = _("what limits speed"), .x_title = _("operations per byte read"),
                    .y_title = _("operations a second"), .x_unit = LM_UNIT_RATIO, .y_unit = LM_UNIT_FLOPS_PER_SECOND, .x = x,
                    .log_x = true, .log_y = true };
 
     if (memory <= 0) {
-        d->missing = _("nobody has measured this machine");
+        d->missing = _("this machine has not been measured");
         return;
     }
     c.n = intensities(d, memory, x);
@@ -187,7 +187,7 @@ void lm_draw_roofline(lm_drawing *d)
     add_mark(d, &c, _("generation"), "generation");
     add_mark(d, &c, _("prompt of 512 tokens"), "prompt");
     if (!c.n_curves || !c.n_points)
-        d->missing = _("this machine's limits are not known");
+        d->missing = _("the limits of this machine are unknown");
     else
         draw_chart(d, &c);
 }

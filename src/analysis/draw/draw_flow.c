@@ -89,7 +89,8 @@ static uint32_t draw_stack(lm_walk *w, uint32_t before)
     }
     lm_graph_close(w->g);
     caption(w,
-            kinds == 1 ? _("The layer that is drawn is repeated %u times.") : _("A layer of each kind is drawn; together there are %u."),
+            kinds == 1 ? _("The layer shown is repeated %u times.") : _("One layer of each kind is shown; there "
+                "are %u layers."),
             p->n_layers);
     return last;
 }
@@ -185,8 +186,8 @@ void lm_draw_mlp(lm_drawing *d)
         const lm_node *n = &d->f->s.program->nodes[i];
         if (n->layer >= 0 && (n->code == LM_OP_GLU || n->code == LM_OP_ACT || n->code == LM_OP_EXPERTS)) {
             draw_part(d, (uint32_t)n->layer, LM_PART_MLP,
-                      n->code == LM_OP_GLU ? _("A gate near zero blocks a dimension; far above zero it passes the dimension through. "
-                                               "It depends on the input.")
+                      n->code == LM_OP_GLU ? _("A gate near zero blocks a dimension; a large gate passes it. Gates "
+                                               "depend on the input.")
                                            : NULL);
             return;
         }

@@ -375,7 +375,7 @@ void lm_draw_moe(lm_drawing *d)
     }
     lm_graph_link(g, choice, sum, _("weights"));
     if (lm_facts_has(d->f, "mlp.shared_width")) {
-        uint32_t every = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("what every token visits\n%s wide"),
+        uint32_t every = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("shared experts\n%s wide"),
                                       lm_grouped(d->f, lm_facts_count(d->f, "mlp.shared_width")));
         uint32_t both  = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, "+");
         lm_graph_link(g, x, every, NULL);
@@ -385,7 +385,7 @@ void lm_draw_moe(lm_drawing *d)
     }
     uint32_t out = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("to the residual sum"));
     lm_graph_link(g, sum, out, NULL);
-    g->caption = lm_arena_printf(&d->f->arena, _("Of %u experts %u run for a token."), s->n_experts, s->top_k);
+    g->caption = lm_arena_printf(&d->f->arena, _("Of %u experts, %u run for each token."), s->n_experts, s->top_k);
     lm_draw_graph(d, g);
 }
 

@@ -189,7 +189,7 @@ void lm_graph_rails(const lm_graph *g, bool lines, lm_text *out)
     }
     if (r.full && out->data) {
         out->size = start;
-        lm_text_printf(out, "%s\n", _("(too many edges at once to be drawn here; Mermaid draws them)"));
+        lm_text_printf(out, "%s\n", _("(too many edges for a text drawing; use Mermaid or SVG)"));
     }
     if (g->caption)
         lm_text_printf(out, "%s\n", g->caption);

@@ -67,7 +67,7 @@ void lm_svg_heads(const lm_sharing *kinds, size_t n, const char *name, bool alon
     for (size_t i = 0; i < n; i++)
         put_heads(&kinds[i], ROW_HEIGHT * (double)i, out);
     lm_svg_text(out, ROW_LEFT, ROW_HEIGHT * (double)n + 14, LM_ANCHOR_START, "s",
-                _("Above: query heads. Below: the heads of keys and values that they read, which is what the cache holds."));
+                _("Top: query heads. Bottom: the key/value heads they read, which are cached."));
     lm_svg_close(out, alone);
 }
 

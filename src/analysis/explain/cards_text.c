@@ -111,34 +111,34 @@ static const lm_card cards[] = {
         .topic = "params",
         .title = N_("Parameters"),
         .summary = N_("every matrix, counted"),
-        .what = N_("The numbers that training has set: one table of token embeddings, in each layer the matrices of attention and "
-                "MLP and the "
-                "weights of the norms, and the head. Each is stored once, also where two operations read it."),
+        .what = N_("The trained weights: the token embedding table, the attention and MLP matrices and the norm weights "
+                   "of each layer, and the output head. A weight that two operations share is stored and counted once."),
         .formulas = { { N_("N = V·D + Σ layers (attention + MLP + norms) + final norm + head"),
                         "N = V D + \\sum_{\\ell=1}^{L} \\left(N_{attn} + N_{mlp} + N_{norm}\\right) + N_{final} + N_{head}" } },
         .derive = lm_derive_parameters,
-        .why = { N_("The count decides how much memory the weights take and, with it, how fast a memory-bound machine can "
-                 "generate.") },
-        .costs = { N_("Totals in papers and names are rounded, and differ in whether embeddings or a tied head are counted.") },
+        .why = { N_("The count determines the memory for the weights and thus the generation speed on a memory-bound "
+                    "machine.") },
+        .costs = { N_("Totals in papers and model names are rounded, and differ in whether embeddings or a tied head are "
+                      "included.") },
         .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361" },
         .example = "llama-3.2-3b",
     },
     {
         .topic = "kv",
         .title = N_("The key/value cache"),
-        .summary = N_("what is kept of every earlier token, in bytes"),
-        .what = N_("Each layer keeps the keys and values of every earlier token, so that a new token costs one row, not a whole "
-                "pass."),
+        .summary = N_("memory for the keys and values of earlier tokens"),
+        .what = N_("Each layer stores the keys and values of all earlier tokens, so a new token needs one row of "
+                   "computation instead of a full pass."),
         .formulas = { { N_("bytes = 2 · L · G · K · bytes per value · tokens"),
                         "\\text{bytes} = 2 \\cdot L \\cdot G \\cdot K \\cdot b \\cdot S" } },
         .read_off = read_cache,
         .derive = lm_derive_kv,
         .diagram = "cache",
-        .why = { N_("Keys and values of a token never change once computed: attention is causal. Keeping them turns a quadratic "
-                 "number of rows into a linear one.") },
-        .gains = { N_("Generation costs one row of products for each token, whatever came before.") },
-        .costs = { N_("Memory grows with every token of every sequence; at long contexts it can exceed the weights."),
-                   N_("Each step reads the whole cache: generation at long contexts is bound by memory bandwidth.") },
+        .why = { N_("Attention is causal, so the keys and values of a token never change. Storing them reduces the "
+                    "number of computed rows from quadratic to linear.") },
+        .gains = { N_("Generating a token costs one row of matrix products, regardless of the context length.") },
+        .costs = { N_("Memory grows with each token of each sequence; at long contexts the cache can exceed the weights."),
+                   N_("Each step reads the whole cache, so generation at long contexts is limited by memory bandwidth.") },
         .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102",
                      "Kwon et al., Efficient Memory Management for LLM Serving with PagedAttention, arXiv 2309.06180" },
         .example = "llama-3.2-3b",
@@ -146,15 +146,14 @@ static const lm_card cards[] = {
     {
         .topic = "flops",
         .title = N_("Operations of one token"),
-        .summary = N_("what one token costs to compute"),
-        .what = N_("A product of a row with an in × out matrix is in · out multiply-adds, 2 FLOPs each. Scores cost more with "
-                "every token of "
-                "context. Looking a row up in a table is none."),
+        .summary = N_("the compute cost of one token"),
+        .what = N_("Multiplying a row by an in × out matrix takes in · out multiply-adds of 2 FLOPs each. Attention "
+                   "scores cost more with each token of context. An embedding look-up costs none."),
         .formulas = { { N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · (K + K) · L · tokens"),
                         "\\text{FLOPs} = 2 \\sum_{W} d_{in} d_{out} + 2 \\cdot H \\cdot 2K \\cdot L \\cdot S" } },
         .derive = lm_derive_flops,
-        .why = { N_("Reading a prompt is bound by these; generating usually is not: there the bytes that are read decide.") },
-        .costs = { N_("The rule of thumb 2 · N counts look-ups as products and leaves the scores out.") },
+        .why = { N_("These operations limit prompt processing; generation is usually limited by the bytes read.") },
+        .costs = { N_("The rule of thumb 2 · N counts look-ups as products and omits the attention scores.") },
         .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361" },
         .example = "llama-3.2-3b",
     },
@@ -162,9 +161,8 @@ static const lm_card cards[] = {
         .topic = "gqa",
         .title = N_("Grouped-query attention"),
         .summary = N_("several query heads share a key/value head"),
-        .what = N_("H query heads read only G key/value heads: query head i uses key/value head ⌊i / (H/G)⌋. G = H is multi-head "
-                "attention (MHA), G = 1 multi-query "
-                "attention (MQA)."),
+        .what = N_("H query heads share G key/value heads: query head i uses key/value head ⌊i / (H/G)⌋. G = H is "
+                   "multi-head attention (MHA), G = 1 is multi-query attention (MQA)."),
         .formulas = { { N_("head i: softmax(qᵢ · k_gᵀ / √K) · v_g,  g = ⌊i · G / H⌋"),
                         "\\text{head}_i = \\text{softmax}\\left(\\frac{q_i k_{g(i)}^{\\top}}{\\sqrt{K}}\\right) "
                         "v_{g(i)},\\quad g(i) = \\left\\lfloor \\frac{i\\,G}{H} \\right\\rfloor" },
@@ -172,12 +170,12 @@ static const lm_card cards[] = {
                         "N_{attn} = D \\cdot (H K) \\cdot \\left(2 + \\frac{2}{H/G}\\right)" } },
         .derive = lm_derive_gqa,
         .diagram = "heads",
-        .why = { N_("The cache, and the bytes that each step reads of it, shrink by the group size, while every query head keeps "
-                 "its own view.") },
-        .gains = { N_("A smaller cache: longer contexts and larger batches in the same memory."),
+        .why = { N_("The cache, and the bytes read from it at each step, shrink by the group size; the number of query "
+                    "heads stays the same.") },
+        .gains = { N_("A smaller cache allows longer contexts and larger batches in the same memory."),
                    N_("Fewer weights in the key and value projections.") },
-        .costs = { N_("Heads of a group attend with the same keys: a little less expressive than MHA. How much is an empirical "
-                   "question of each model.") },
+        .costs = { N_("Heads of a group share their keys, which is slightly less expressive than MHA; the effect depends "
+                      "on the model.") },
         .sources = { "Ainslie et al., GQA, arXiv 2305.13245",
                      "Shazeer, Fast Transformer Decoding: One Write-Head is All You Need, arXiv 1911.02150" },
         .used = uses_groups,
@@ -187,10 +185,9 @@ static const lm_card cards[] = {
         .topic = "mla",
         .title = N_("Multi-head latent attention"),
         .summary = N_("one small latent is cached in place of keys and values"),
-        .what = N_("Keys and values of all heads are made from one latent of R dimensions; only the latent is cached, and beside it "
-                "one rotated key that all heads "
-                "share. When decoding, the matrices that would expand the latent are absorbed into queries and output: scores "
-                "are taken on the latent itself."),
+        .what = N_("Keys and values of all heads are projected from one latent vector of R dimensions. Only the latent "
+                   "and one rotated key shared by all heads are cached. During decoding the up-projections are absorbed "
+                   "into the query and output projections, so scores are computed on the latent itself."),
         .formulas = { { "c = Norm(W_down · x);   kᵢ = [W_k,i · c ; RoPE(W_r · x)];   vᵢ = W_v,i · c",
                         "c = \\text{Norm}(W^{DKV} x),\\quad k_i = \\left[W^{UK}_i c \\,;\\, \\text{RoPE}(W^{KR} x)\\right],\\quad v_i = "
                         "W^{UV}_i c" },
@@ -198,10 +195,10 @@ static const lm_card cards[] = {
                         "q_i^{\\top} (W^{UK}_i c) = \\left((W^{UK}_i)^{\\top} q_i\\right)^{\\top} c" } },
         .derive = lm_derive_mla,
         .diagram = "mla",
-        .why = { N_("The cache is as small as with very few key/value heads, yet every head has keys and values of its own.") },
-        .gains = { N_("A cache smaller than GQA's with eight heads, independent of the number of heads.") },
+        .why = { N_("The cache is as small as with very few key/value heads, yet every head has its own keys and values.") },
+        .gains = { N_("A cache smaller than that of GQA with eight heads, independent of the number of heads.") },
         .costs = { N_("More arithmetic for each key: the latent is wider than a head."),
-                   N_("Rotation cannot pass through the absorbed product, so a part of the key is kept apart.") },
+                   N_("RoPE cannot be absorbed into the product, so part of the key is stored separately.") },
         .sources = { "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434", "DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437" },
         .used = uses_latent,
         .example = "deepseek-v2-lite",
@@ -210,23 +207,24 @@ static const lm_card cards[] = {
         .topic = "rope",
         .title = N_("Rotary position embedding"),
         .summary = N_("queries and keys are rotated by their positions"),
-        .what = N_("Pairs of dimensions of every query and key are rotated by the position times a frequency of the pair. The score of "
-                "two tokens then depends on "
-                "their contents and on how far apart they are. Values are not rotated; nothing is learned."),
+        .what = N_("Each pair of dimensions of a query or key is rotated by the position times the frequency of the "
+                   "pair. The score of two tokens then depends on their content and their distance. Values are not "
+                   "rotated; there are no learned parameters."),
         .formulas = { { "θᵢ = base^(−2i/d)", "\\theta_i = b^{-2i/d}" },
                       { "(x, y) → (x·cos pθᵢ − y·sin pθᵢ,  x·sin pθᵢ + y·cos pθᵢ)",
                         "\\begin{pmatrix} x' \\\\ y' \\end{pmatrix} = \\begin{pmatrix} \\cos p\\theta_i & -\\sin p\\theta_i "
                         "\\\\ \\sin p\\theta_i & \\cos p\\theta_i \\end{pmatrix} \\begin{pmatrix} x \\\\ y \\end{pmatrix}" },
-                      { N_("q(m) · k(n) depends on n − m only"),
+                      { N_("q(m) · k(n) depends only on n − m"),
                         "\\langle R_m q, R_n k \\rangle = \\langle q, R_{n-m} k \\rangle" } },
         .derive = lm_derive_rope,
         .diagram = "rope",
-        .why = { N_("Attention by itself does not know order. A rotation adds it where it is used, in the scores, and makes it "
-                 "relative.") },
-        .gains = { N_("Relative positions without a table and without a limit in the weights."),
-                   N_("Contexts can be extended after training by slowing the rotation down.") },
-        .costs = { N_("Beyond the trained length quality falls unless frequencies are scaled (linear, NTK, YaRN, llama3)."),
-                   N_("Checkpoints pair dimensions in two ways; mixing them up gives plausible nonsense.") },
+        .why = { N_("Attention alone ignores token order. RoPE adds relative positions where they are used, in the "
+                    "scores.") },
+        .gains = { N_("Relative positions without a position table, and without a maximum length in the weights."),
+                   N_("The context can be extended after training by slowing down the rotation.") },
+        .costs = { N_("Beyond the trained length, quality drops unless the frequencies are scaled (linear, NTK, YaRN, "
+                      "llama3)."),
+                   N_("Checkpoints pair dimensions in one of two ways; the wrong one gives plausible but wrong results.") },
         .sources = { "Su et al., RoFormer, arXiv 2104.09864",
                      "Peng et al., YaRN, arXiv 2309.00071",
                      "Grattafiori et al., The Llama 3 Herd of Models, arXiv 2407.21783" },
@@ -237,17 +235,16 @@ static const lm_card cards[] = {
         .topic = "swa",
         .title = N_("Sliding-window attention"),
         .summary = N_("a token sees only the last W keys"),
-        .what = N_("In a layer with a window, position i sees key j when 0 ≤ i − j < W. What lies further back still reaches it "
-                "through the layers "
-                "below: each adds a window of reach."),
+        .what = N_("In a layer with a window, position i sees key j if 0 ≤ i − j < W. Earlier tokens still have an "
+                   "effect through the layers below; each layer extends the reach by one window."),
         .formulas = { { "visible(i, j) ⇔ 0 ≤ i − j < W", "\\text{visible}(i, j) \\iff 0 \\le i - j < W" },
                       { N_("cached positions = min(tokens, W)"), "S_{kept} = \\min(S, W)" } },
         .derive = lm_derive_swa,
         .diagram = "window",
-        .why = { N_("Cost and cache of a layer stop growing once the window is full.") },
-        .gains = { N_("A bounded cache: pages are given back when they have left the window.") },
-        .costs = { N_("Exact copying from beyond the window needs other layers; many models therefore mix windows with full "
-                   "attention.") },
+        .why = { N_("The cost and cache of a layer stop growing when the window is full.") },
+        .gains = { N_("A bounded cache: pages outside the window are freed.") },
+        .costs = { N_("Exact copying from outside the window is not possible, so many models mix windowed and full "
+                      "attention.") },
         .sources = { "Beltagy et al., Longformer, arXiv 2004.05150", "Jiang et al., Mistral 7B, arXiv 2310.06825" },
         .used = uses_windows,
         .example = "mistral-7b-v0.1",
@@ -255,15 +252,16 @@ static const lm_card cards[] = {
     {
         .topic = "alibi",
         .title = N_("Attention with linear biases"),
-        .summary = N_("scores lose a little for each token of distance"),
-        .what = N_("No position is added to anything: each head subtracts its slope times the distance from the score of a key."),
+        .summary = N_("a penalty on scores, linear in the distance"),
+        .what = N_("No position embedding is added: each head subtracts its slope times the distance from the score of a "
+                   "key."),
         .formulas = { { "score(i, j) = qᵢ · kⱼ / √K − m_h · (i − j)",
                         "s_{ij} = \\frac{q_i k_j^{\\top}}{\\sqrt{K}} - m_h (i - j)" },
                       { "m_h = 2^(−8h/H),  h = 1 … H", "m_h = 2^{-8h/H}" } },
         .derive = lm_derive_alibi,
-        .why = { N_("Nearby tokens matter more; heads with steep slopes look close, heads with flat ones look far.") },
-        .gains = { N_("No parameters; contexts longer than trained degrade gently.") },
-        .costs = { N_("Distance can only weaken a key: what is far away is hard to attend to sharply.") },
+        .why = { N_("Nearby tokens count more; heads with steep slopes are local, heads with small slopes reach far.") },
+        .gains = { N_("No parameters; quality degrades gradually beyond the trained context.") },
+        .costs = { N_("Distance only lowers scores: sharp attention to distant tokens is difficult.") },
         .sources = { "Press et al., Train Short, Test Long, arXiv 2108.12409" },
         .used = uses_alibi,
         .example = "mpt-7b",
@@ -271,19 +269,19 @@ static const lm_card cards[] = {
     {
         .topic = "swiglu",
         .title = N_("The gated MLP"),
-        .summary = N_("one branch decides how much of the other passes"),
-        .what = N_("Two products of the same input: one passes an activation and becomes a gate, the other is multiplied with it "
-                "dimension by dimension; a third "
-                "product leads back. With SiLU the gate is SwiGLU, with GELU GeGLU."),
+        .summary = N_("one branch gates the other"),
+        .what = N_("Two projections of the same input: one passes through an activation and becomes the gate, the other "
+                   "is multiplied by it element by element; a third projection returns to the model width. With SiLU "
+                   "this is SwiGLU, with GELU GeGLU."),
         .formulas = { { "down(SiLU(gate · x) ⊙ (up · x)),   SiLU(z) = z · σ(z)",
                         "W_{down}\\left(\\text{SiLU}(W_{gate}\\,x) \\odot W_{up}\\,x\\right),\\quad \\text{SiLU}(z) = "
                         "z\\,\\sigma(z)" } },
         .derive = lm_derive_swiglu,
         .diagram = "mlp",
-        .why = { N_("A gate near zero blocks a dimension, one far above it passes it through: what passes depends on the input.") },
-        .gains = { N_("Better quality for the same number of parameters in the published comparisons.") },
-        .costs = { N_("Three matrices in place of two: half as many again at equal width, which is why widths near 8/3 · D are "
-                   "common.") },
+        .why = { N_("A gate near zero blocks a dimension, a large one passes it; the gate depends on the input.") },
+        .gains = { N_("Better quality at the same parameter count in published comparisons.") },
+        .costs = { N_("Three matrices instead of two, half as many weights again at the same width; this is why widths "
+                      "near 8/3 · D are common.") },
         .sources = { "Shazeer, GLU Variants Improve Transformer, arXiv 2002.05202" },
         .used = uses_gate,
         .example = "llama-3.2-1b",
@@ -291,19 +289,18 @@ static const lm_card cards[] = {
     {
         .topic = "moe",
         .title = N_("Mixture of experts"),
-        .summary = N_("each token visits a few of many MLPs"),
-        .what = N_("A router scores E experts for every token; the best k run, and their results are summed with the router's "
-                "weights. Some "
-                "models add experts that every token visits."),
+        .summary = N_("a few of many MLPs for each token"),
+        .what = N_("A router scores E experts for each token; the best k run and their outputs are summed, weighted by "
+                   "the router. Some models add shared experts that run for every token."),
         .formulas = { { "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = softmax(router · x)",
                         "y = \\sum_{i \\in \\text{top-}k} g_i\\,E_i(x) \\;(+\\,E_{shared}(x)),\\quad g = \\text{softmax}(W_r "
                         "x)" } },
         .derive = lm_derive_moe,
         .diagram = "moe",
-        .why = { N_("Capacity grows with the number of experts, arithmetic for a token only with those it visits.") },
-        .gains = { N_("Far fewer products for each token than a dense model of the same size.") },
+        .why = { N_("Capacity grows with the number of experts, compute per token only with the number of active ones.") },
+        .gains = { N_("Far less compute per token than a dense model of the same size.") },
         .costs = { N_("All experts must be in memory."),
-                   N_("A batch visits most experts, so that large batches read nearly all weights.") },
+                   N_("A batch activates most experts, so large batches read nearly all weights.") },
         .sources = { "Shazeer et al., Outrageously Large Neural Networks, arXiv 1701.06538",
                      "Jiang et al., Mixtral of Experts, arXiv 2401.04088",
                      "DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434" },
@@ -313,18 +310,19 @@ static const lm_card cards[] = {
     {
         .topic = "norm",
         .title = N_("Normalisation"),
-        .summary = N_("the stream is brought to one scale before it is used"),
-        .what = N_("RMSNorm divides a row by its root mean square and multiplies by a weight for each dimension. LayerNorm first "
-                "subtracts the mean, and may add a "
-                "bias. Pre-norm models normalise what a branch reads, post-norm models the sum behind it."),
+        .summary = N_("rescaling of the residual stream before use"),
+        .what = N_("RMSNorm divides a row by its root mean square and multiplies by a learned weight per dimension. "
+                   "LayerNorm also subtracts the mean and may add a bias. Pre-norm models normalise the input of a "
+                   "branch, post-norm models the sum after it."),
         .formulas = { { "RMSNorm(x) = x / √(mean(x²) + ε) ⊙ w",
                         "\\text{RMSNorm}(x) = \\frac{x}{\\sqrt{\\frac{1}{D}\\sum_i x_i^2 + \\varepsilon}} \\odot w" },
                       { "LayerNorm(x) = (x − mean(x)) / √(var(x) + ε) ⊙ w + b",
                         "\\text{LayerNorm}(x) = \\frac{x - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} \\odot w + b" } },
         .derive = lm_derive_norm,
         .diagram = "norm",
-        .why = { N_("The stream grows with every layer; without a norm the products would see ever larger inputs.") },
-        .gains = { N_("RMSNorm needs one pass less and no bias."), N_("Pre-norm leaves a clean path for gradients through the sums.") },
+        .why = { N_("The residual stream grows with depth; without norms the inputs of later layers would keep growing.") },
+        .gains = { N_("RMSNorm needs one pass less and no bias."), N_("Pre-norm leaves an unobstructed gradient path "
+            "through the residual sums.") },
         .costs = { N_("Pre-norm needs one more norm before the head.") },
         .sources = { "Zhang & Sennrich, Root Mean Square Layer Normalization, arXiv 1910.07467",
                      "Ba et al., Layer Normalization, arXiv 1607.06450",
@@ -335,18 +333,19 @@ static const lm_card cards[] = {
     {
         .topic = "residual",
         .title = N_("The residual stream"),
-        .summary = N_("every part adds to one running sum"),
-        .what = N_("The hidden state of a token is a running sum. Each attention and each MLP reads it and adds its result; "
-                "nothing is overwritten."),
+        .summary = N_("the running sum that each block adds to"),
+        .what = N_("The hidden state of a token is a running sum. Each attention and MLP block reads it and adds its "
+                   "output; nothing is overwritten."),
         .formulas = { { "x₀ = E[token];   x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))",
                         "x_0 = E[t],\\quad x \\leftarrow x + \\text{Attn}(\\text{Norm}(x)),\\quad x \\leftarrow x + "
                         "\\text{MLP}(\\text{Norm}(x))" } },
         .read_off = read_residual,
         .derive = lm_derive_residual,
         .diagram = "residual",
-        .why = { N_("What an early layer has written is there for every later one, and gradients reach the first layer unchanged.") },
+        .why = { N_("The output of an early layer is available to every later one, and gradients reach the first layer "
+                    "directly.") },
         .gains = { N_("Very deep stacks can be trained.") },
-        .costs = { N_("All parts share one width: they have to agree on what each direction means.") },
+        .costs = { N_("All blocks share one width and one vector space.") },
         .sources = { "He et al., Deep Residual Learning, arXiv 1512.03385",
                      "Elhage et al., A Mathematical Framework for Transformer Circuits, 2021" },
         .example = "llama-3.2-1b",
@@ -354,46 +353,46 @@ static const lm_card cards[] = {
     {
         .topic = "attention",
         .title = N_("Attention"),
-        .summary = N_("each token gathers from those before it"),
-        .what = N_("A token's query is compared with the keys of all tokens that it may see; the softmax of these scores weighs "
-                "their values. Causal: only "
-                "earlier positions and its own."),
+        .summary = N_("information flow from earlier tokens"),
+        .what = N_("The query of a token is compared with the keys of all visible tokens; the softmax of the scores "
+                   "weights their values. Causal: only earlier positions and the token itself are visible."),
         .formulas = { { "Attention(Q, K, V) = softmax(Q · Kᵀ / √d + mask) · V",
                         "\\text{Attention}(Q, K, V) = \\text{softmax}\\left(\\frac{Q K^{\\top}}{\\sqrt{d}} + M\\right) V" } },
         .derive = lm_derive_attention,
         .diagram = "attention",
         .why = { N_("It is the only operation that moves information between tokens."),
-                 N_("Dividing by √d keeps the scores' spread near one, where the softmax is neither flat nor a maximum.") },
-        .gains = { N_("Any token can read any earlier one in a single layer.") },
-        .costs = { N_("Work for a token grows with its context, work for a prompt with the square of its length.") },
+                 N_("Division by √d keeps the variance of the scores near one, so the softmax is neither flat nor "
+                    "saturated.") },
+        .gains = { N_("A token can access any earlier token within a single layer.") },
+        .costs = { N_("Compute per token grows with the context, compute for a prompt with the square of its length.") },
         .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
         .example = "llama-3.2-1b",
     },
     {
         .topic = "embedding",
         .title = N_("Token embedding"),
-        .summary = N_("a row of a table for each token"),
-        .what = N_("The number of a token selects a row of a V × D table: the first value of the residual stream. It is a "
-                "look-up: nothing is multiplied."),
+        .summary = N_("one table row per token"),
+        .what = N_("The token id selects a row of a V × D table, the initial residual stream. It is a look-up without "
+                   "any multiplication."),
         .formulas = { { "x₀ = E[token],   E: V × D", "x_0 = E_{t},\\quad E \\in \\mathbb{R}^{V \\times D}" } },
         .derive = lm_derive_embedding,
-        .why = { N_("Tokens are names; the model computes with directions.") },
-        .costs = { N_("Large vocabularies shorten texts but take a large share of a small model.") },
+        .why = { N_("Token ids are only labels; the model computes with vectors.") },
+        .costs = { N_("Large vocabularies shorten token sequences but take a large share of a small model.") },
         .sources = { "Vaswani et al., Attention Is All You Need, arXiv 1706.03762" },
         .example = "llama-3.2-1b",
     },
     {
         .topic = "tying",
         .title = N_("Tied embeddings"),
-        .summary = N_("the head is the embedding table itself"),
-        .what = N_("The same V × D matrix serves the look-up of tokens and the product that makes logits. It is stored, and "
-                "counted, once."),
+        .summary = N_("one matrix for embedding and head"),
+        .what = N_("The same V × D matrix is used for the token look-up and for the logits. It is stored and counted "
+                   "once."),
         .formulas = { { N_("logits = E · Norm(x),   E the embedding table"),
                         "\\text{logits} = E \\cdot \\text{Norm}(x),\\quad E \\in \\mathbb{R}^{V \\times D}" } },
         .derive = lm_derive_tying,
-        .why = { N_("In small models the table is a large share of all parameters; two of them would be twice that.") },
-        .gains = { N_("V · D parameters less to store and to read.") },
-        .costs = { N_("One matrix has to serve two purposes; large models usually untie them.") },
+        .why = { N_("In small models the table is a large share of the parameters; a separate head would double it.") },
+        .gains = { N_("V · D fewer parameters to store and read.") },
+        .costs = { N_("One matrix serves two purposes; large models usually untie them.") },
         .sources = { "Press & Wolf, Using the Output Embedding to Improve Language Models, arXiv 1608.05859" },
         .used = ties,
         .example = "llama-3.2-1b",
@@ -401,29 +400,27 @@ static const lm_card cards[] = {
     {
         .topic = "memory",
         .title = N_("What running it takes"),
-        .summary = N_("weights, cache and scratch, as planned"),
-        .what = N_("The plan gives every byte its place before anything is allocated: weights in the layouts that the kernels "
-                "want, pages of the cache, and one "
-                "slab that all activations share."),
+        .summary = N_("planned memory: weights, cache and scratch"),
+        .what = N_("The plan assigns every byte before anything is allocated: weights in the layout the kernels require, "
+                   "cache pages, and one slab shared by all activations."),
         .formulas = { { N_("memory = weights + cache + scratch"), "\\text{memory} = W + C + A" } },
         .derive = lm_derive_memory,
-        .why = { N_("A model that does not fit should say so before it is loaded.") },
-        .gains = { N_("Decoding a token allocates nothing.") },
+        .why = { N_("Whether a model fits is known before it is loaded.") },
+        .gains = { N_("Decoding allocates no memory.") },
         .example = "llama-3.2-1b",
     },
     {
         .topic = "quantization",
         .title = N_("Quantised weights"),
         .summary = N_("the same weights in fewer bits"),
-        .what = N_("Weights are stored in blocks of 32 or 256: small whole numbers with a scale for each block. Products are "
-                "computed from them "
-                "directly or after widening."),
+        .what = N_("Weights are stored in blocks of 32 or 256 small integers with a scale per block. Products use them "
+                   "directly or after conversion."),
         .formulas = { { N_("w ≈ scale · q,   bytes = N · bits / 8"),
                         "w \\approx s \\cdot q,\\quad \\text{bytes} = \\frac{N \\cdot \\text{bits}}{8}" } },
         .derive = lm_derive_quantization,
-        .why = { N_("Generating reads every weight once for each token: fewer bytes, faster tokens.") },
-        .gains = { N_("Models fit on smaller machines.") },
-        .costs = { N_("Rounding changes the logits; how much it matters depends on model, type and task, and is worth measuring.") },
+        .why = { N_("Generation reads every weight once per token, so fewer bytes mean more tokens per second.") },
+        .gains = { N_("Models fit into less memory.") },
+        .costs = { N_("Rounding changes the logits; the effect depends on model, type and task and should be measured.") },
         .sources = { "Dettmers et al., LLM.int8(), arXiv 2208.07339",
                      "Frantar et al., GPTQ, arXiv 2210.17323",
                      "GGUF specification, ggml documentation" },
@@ -456,15 +453,16 @@ static const lm_card cards[] = {
         .topic = "sampling",
         .title = N_("Choosing the next token"),
         .summary = N_("from logits to a token"),
-        .what = N_("The head gives a number for every token of the vocabulary. Divided by a temperature and passed through a "
-                "softmax they are probabilities; "
-                "greedy decoding takes the largest, sampling draws one, mostly from a truncated set (top-k, top-p, min-p)."),
+        .what = N_("The head gives one logit per token of the vocabulary. Divided by the temperature and passed through "
+                   "a softmax, the logits become probabilities. Greedy decoding takes the most probable token; sampling "
+                   "draws one, usually from a truncated set (top-k, top-p, min-p)."),
         .formulas = { { "pᵢ = exp(zᵢ / T) / Σⱼ exp(zⱼ / T)", "p_i = \\frac{e^{z_i / T}}{\\sum_j e^{z_j / T}}" },
                       { N_("greedy: argmaxᵢ zᵢ"), "\\hat{t} = \\arg\\max_i z_i" } },
         .derive = lm_derive_sampling,
         .diagram = "end-to-end",
-        .why = { N_("The most probable continuation token by token is not the most probable text, and often a dull one.") },
-        .costs = { N_("High temperatures raise improbable tokens too; truncation keeps them out.") },
+        .why = { N_("The most probable token at each step does not give the most probable text, and often gives a "
+                    "repetitive one.") },
+        .costs = { N_("High temperatures also raise improbable tokens; truncation excludes them.") },
         .sources = { "Holtzman et al., The Curious Case of Neural Text Degeneration, arXiv 1904.09751",
                      "Fan et al., Hierarchical Neural Story Generation, arXiv 1805.04833" },
         .example = "llama-3.2-1b",
@@ -472,18 +470,17 @@ static const lm_card cards[] = {
     {
         .topic = "kv-cache",
         .title = N_("Generating with a cache"),
-        .summary = N_("why each token is computed once"),
-        .what = N_("A prompt is read in one pass, which fills the cache. Then each new token is one row: its key and value are "
-                "appended, and its query attends "
-                "to everything in the cache."),
+        .summary = N_("decoding with a key/value cache"),
+        .what = N_("The prompt is processed in one pass that fills the cache. Each new token is then one row: its key "
+                   "and value are appended, and its query attends to the whole cache."),
         .formulas = { { N_("step t: append kₜ, vₜ;  oₜ = softmax(qₜ · K₁…ₜᵀ / √d) · V₁…ₜ"),
                         "K \\leftarrow [K; k_t],\\; V \\leftarrow [V; v_t],\\quad o_t = \\text{softmax}\\left(\\frac{q_t "
                         "K^{\\top}}{\\sqrt{d}}\\right) V" } },
         .derive = lm_derive_kv_cache,
         .diagram = "cache",
-        .why = { N_("Without it, every new token would compute all earlier ones again.") },
-        .gains = { N_("A linear number of rows in place of a quadratic one.") },
-        .costs = { N_("Memory that grows with every token; see the topic kv.") },
+        .why = { N_("Without a cache, each new token would require recomputing all earlier ones.") },
+        .gains = { N_("A linear instead of a quadratic number of rows.") },
+        .costs = { N_("Memory grows with each token; see the topic kv.") },
         .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102" },
         .example = "llama-3.2-3b",
     },

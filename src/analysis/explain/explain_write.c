@@ -134,7 +134,7 @@ static void not_used(const lm_explanation *x, lm_text *out)
     lm_text instead = { 0 }, sentence = { 0 };
 
     lm_put_instead(x, &instead);
-    lm_text_printf(&sentence, _("%s does not have this: %s."), x->f->s.name, instead.data ? instead.data : "");
+    lm_text_printf(&sentence, _("%s has no such component: %s."), x->f->s.name, instead.data ? instead.data : "");
     lm_text_add_str(out, "\n  ");
     if (!sentence.failed)
         lm_put_prose(out, sentence.data, 2, 2, columns_of(x));
@@ -198,7 +198,7 @@ void lm_explain_markdown(const lm_explanation *x, lm_text *out)
         lm_text_printf(out, "\n```math\n%s\n```\n", x->formulas[i].latex);
     if (!x->used) {
         lm_put_instead(x, &instead);
-        lm_text_printf(out, _("\n**%s does not have this**: %s.\n"), x->f->s.name, instead.data ? instead.data : "");
+        lm_text_printf(out, _("\n**%s has no such component**: %s.\n"), x->f->s.name, instead.data ? instead.data : "");
         lm_text_free(&instead);
     }
     if (x->d) {

@@ -55,11 +55,11 @@ static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, do
     if (x->unit == LM_UNIT_BYTES && near(c->value * 4, truth, 4 * c->half))
         return N_("a quarter: another precision");
     if (x->unit == LM_UNIT_MULT_ADDS)
-        return truth == 0         ? N_("a look-up multiplies nothing")
-               : c->value < truth ? N_("the length of the sequence ignored, as torchinfo does")
+        return truth == 0         ? N_("a look-up has no multiplications")
+               : c->value < truth ? N_("sequence length ignored, as in torchinfo")
                                   : "";
     if (truth != 0 && fabs(c->value / truth - 1) < 0.05)
-        return N_("close, but not what it rounds to");
+        return N_("close, but not the rounded value");
     return "";
 }
 
@@ -110,7 +110,7 @@ static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_jud
         return;
     }
     if (of_another_kind(x, &c)) {
-        not_checkable(out, N_("said in other words"));
+        not_checkable(out, N_("different wording, not comparable"));
         return;
     }
     if (x->unit == LM_UNIT_PERCENT && c.unit == LM_CLAIM_PLAIN && !c.whole && c.value > 0 && c.value <= 1 && truth > 1) {
@@ -138,7 +138,7 @@ static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_jud
         out->verdict = LM_CLAIM_WRONG;
     }
     if (out->verdict == LM_CLAIM_WRONG && may_be_padded(x, c.value, truth))
-        not_checkable(out, N_("said in other words"));
+        not_checkable(out, N_("different wording, not comparable"));
     else if (out->verdict == LM_CLAIM_WRONG)
         snprintf(out->why, sizeof out->why, "%s", reason(f, x, &c, truth));
 }
@@ -285,7 +285,7 @@ static void judge_text(const lm_fact *x, const char *truth, const char *text, lm
     if (out->verdict == LM_CLAIM_ROUNDED)
         snprintf(out->why, sizeof out->why, "%s", N_("in part"));
     if (out->verdict == LM_CLAIM_NOT_CHECKABLE)
-        snprintf(out->why, sizeof out->why, "%s", N_("said in other words"));
+        snprintf(out->why, sizeof out->why, "%s", N_("different wording, not comparable"));
 }
 
 static bool has_value(const lm_fact *x)

@@ -223,7 +223,8 @@ lm_status lm_document_html(lm_document *d, lm_text *out, lm_error *e)
     put_contents(&h);
     put_main(&h);
     lm_text_add_str(out, "</div>\n<footer>");
-    lm_markup_text(out, _("Every figure is counted on the program that runs, or follows from such counts by a formula that is shown."));
+    lm_markup_text(out, _("Every figure is counted from the program that runs, or derived from such counts by a formula "
+                          "shown here."));
     lm_text_printf(out, " lamina " LAMINA_VERSION "</footer>\n<script>\n%s</script>\n</body>\n</html>\n", lm_html_report_js);
     return h.status;
 }

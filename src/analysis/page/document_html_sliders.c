@@ -60,9 +60,12 @@ void lm_html_sliders(lm_html *h, lm_facts *f)
     lm_text_add_str(h->out, "</div>\n");
     put_results(h, s);
     lm_html_element(h, "p", "note",
-                    f->s.device ? _("Sizes are the plan's, to the byte; speeds are what the device's published peaks allow at most.")
-                    : s->rated  ? _("Sizes are the plan's, to the byte; speeds are what the limits of the machine allow it at most.")
-                                : _("Sizes are the plan's, to the byte. Speeds are missing: nobody has measured this machine."));
+                    f->s.device ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
+                                    "device's published peaks.")
+                    : s->rated  ? _("Sizes are those of the plan, exact to the byte; speeds are upper bounds from the "
+                                    "measured limits of this machine.")
+                                : _("Sizes are those of the plan, exact to the byte. No speeds: this machine has not "
+                                    "been measured."));
     lm_text_add_str(h->out, "<script type=\"application/json\">");
     lm_sliders_json(s, h->out);
     lm_text_add_str(h->out, "</script>\n</section>\n");

@@ -20,7 +20,7 @@ void lm_part_cache(lm_document *d)
                  lm_fig_count(a, lm_facts_count(f, "kv.elements_per_token")), lm_fig_count(b, lm_facts_count(f, "kv.bytes_per_token")),
                  lm_facts_text(f, "kv.type"));
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0)
-        lm_doc_textf(d, _("As many key/value heads as query heads would take %s bytes: this is %.1f\u00a0%% less."),
+        lm_doc_textf(d, _("With one key/value head per query head the cache would take %s bytes; this is %.1f\u00a0%% less."),
                      lm_fig_count(a, lm_facts_count(f, "kv.mha.bytes_per_token")), lm_facts_number(f, "kv.mha.saved"));
     if (lm_facts_count(f, "attention.windowed_layers"))
         lm_doc_textf(d, _("%" PRIu64 " of %" PRIu64 " layers keep a window."), lm_facts_count(f, "attention.windowed_layers"),
@@ -73,8 +73,8 @@ static void say_why(lm_document *d)
     lm_print(saved, sizeof saved, "−%.1f %%", lm_facts_number(f, "kv.mha.saved"));
     why_row(t, _("change"), "", saved);
     why_row(t, _("speed of generating (qualitative)"), _("reads the most"), _("reads less of the cache in each step"));
-    why_row(t, _("quality (qualitative)"), _("every head its own view"), _("close to MHA in the papers' own tests"));
-    lm_doc_note(d, _("How much quality sharing costs depends on the training of each model: no general percentage is known."));
+    why_row(t, _("quality (qualitative)"), _("each head separate"), _("close to MHA in the papers' own tests"));
+    lm_doc_note(d, _("The effect of sharing on quality depends on training; no general figure is known."));
     lm_doc_close(d);
 }
 
@@ -180,8 +180,8 @@ static void say_methods(lm_document *d)
     if (latent)
         method_row(t, "MLA", "mla", lm_doc_keepf(d, "%" PRIu64 " + %" PRIu64, lm_facts_count(f, "attention.latent.kv_rank"),
                                                  lm_facts_count(f, "attention.latent.rope_dim")));
-    lm_doc_note(d, _("The same heads with keys and values of their own, shared in groups, or shared by all; a latent caches what all are "
-                     "made from."));
+    lm_doc_note(d, _("The same heads with separate keys and values, shared in groups, or shared by all; a latent stores "
+                     "what all of them are projected from."));
     lm_doc_close(d);
 }
 

@@ -61,7 +61,7 @@ static void say_rows(lm_document *d, const lm_comparison_section *s)
         qualitative |= c->rows[r].rule != NULL;
     }
     if (qualitative)
-        lm_doc_note(d, _("† qualitative, by rule"));
+        lm_doc_note(d, _("† qualitative, derived by a rule"));
 }
 
 /* Forms of blocks and who uses them (O-27). */
@@ -89,7 +89,7 @@ static void say_readings(lm_document *d)
 {
     const lm_comparison *c = lm_shared(d)->comparison;
 
-    lm_doc_note(d, _("Qualitative, by rule from the figures of this report."));
+    lm_doc_note(d, _("Qualitative; derived by rules from the figures of this report."));
     for (uint32_t i = 0; i < c->n_readings; i++)
         lm_doc_item_of(d, '-', c->readings[i].text);
 }
@@ -140,7 +140,7 @@ static void say_events(lm_document *d)
         lm_cell(t, _(e->position));
         lm_cell(t, e->source);
     }
-    lm_doc_note(d, _("‡ as published; all others read off the program"));
+    lm_doc_note(d, _("‡ as published; all others derived from the program"));
 }
 
 static void say_history(lm_document *d)
@@ -152,7 +152,7 @@ static void say_history(lm_document *d)
     say_events(d);
     lm_doc_close(d);
     lm_doc_open(d, "trends", "O-39", _("Trends"));
-    figure_of(d, "trends", "O-39", _("The first of these models with each"));
+    figure_of(d, "trends", "O-39", _("First of these models with each feature"));
     lm_doc_close(d);
 }
 
@@ -168,7 +168,7 @@ static void say_size(lm_document *d)
 
     lm_fig_bytes(a, need);
     if (need <= SMALL * 1000000000ull)
-        lm_doc_itemf(d, '+', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: machines with %d GB can run it."), a, SMALL);
+        lm_doc_itemf(d, '+', _("Weights as Q4_K_M and a cache of 4,096 tokens need %s: fits a machine with %d GB."), a, SMALL);
     else if (need <= LARGE * 1000000000ull)
         lm_doc_itemf(d, '-', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: more than %d GB, and one device of %d GB holds it."),
                      a, SMALL, LARGE);
@@ -186,8 +186,8 @@ static void say_sequences(lm_document *d)
     lm_fig_size(b, cache);
     lm_fig_size(c, weights);
     if (cache > weights)
-        lm_doc_itemf(d, '!', _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): long contexts and many "
-                               "sequences need memory first."), a, b, c);
+        lm_doc_itemf(d, '!', _("At %s tokens the cache takes %s, more than the weights as Q4_K_M (%s): memory limits "
+                               "long contexts and many sequences."), a, b, c);
     else
         lm_doc_itemf(d, '+', _("At %s tokens the cache takes %s, less than the weights as Q4_K_M (%s)."), a, b, c);
 }
@@ -199,10 +199,11 @@ static void say_rate(lm_document *d)
     char      a[LM_FIG], b[LM_FIG];
 
     if (active < total)
-        lm_doc_itemf(d, '+', _("A token reads %s of %s parameters: where all of them fit it generates as fast as a model of that size."),
+        lm_doc_itemf(d, '+', _("%s of %s parameters are active per token: if all fit into memory, it generates as fast "
+                               "as a dense model of that size."),
                      lm_fig_short(a, (double)active), lm_fig_short(b, (double)total));
     if (lm_facts_truth(f, "architecture.context_is_hard"))
-        lm_doc_itemf(d, '!', _("There are %s positions and no more: longer texts must be cut."),
+        lm_doc_itemf(d, '!', _("The position table has %s entries: longer texts must be truncated."),
                      lm_fig_count(a, lm_facts_count(f, "architecture.context")));
 }
 
@@ -218,8 +219,8 @@ void lm_chapter_reading(lm_document *d)
         say_readings(d);
         lm_doc_close(d);
     }
-    lm_doc_open(d, "suits", "O-41", _("What it suits, and what it does not"));
-    lm_doc_note(d, _("By rule from sizes alone (qualitative). What a model was trained to do is not in its structure."));
+    lm_doc_open(d, "suits", "O-41", _("Suitability"));
+    lm_doc_note(d, _("Derived by rules from sizes alone (qualitative); training and task are not considered."));
     say_size(d);
     say_sequences(d);
     say_rate(d);
@@ -232,7 +233,7 @@ void lm_chapter_history(lm_document *d)
     if (!lm_shared(d)->comparison || d->status != LM_OK)
         return;
     d->status = lm_compare_milestones(lm_shared(d)->comparison, &d->error);
-    lm_doc_open(d, "history", NULL, _("Where it stands in time"));
+    lm_doc_open(d, "history", NULL, _("Publication history"));
     say_history(d);
     lm_doc_drop_empty(d);
 }
@@ -258,7 +259,7 @@ void lm_chapter_comparison(lm_document *d)
         lm_doc_open(d, lm_doc_keepf(d, "compare-%s", s->name), s->output, _(s->title));
         say_rows(d, s);
         if (strcmp(s->name, "kv") == 0)
-            lm_doc_note(d, _("A window keeps no more than it sees, a latent is cached in place of keys and values."));
+            lm_doc_note(d, _("A window caches only the visible keys; a latent is cached instead of keys and values."));
         if (strcmp(s->name, "norm") == 0)
             say_blocks(d);
         lm_doc_close(d);

@@ -72,7 +72,8 @@ void lm_part_flops(lm_document *d)
         lm_cell_fact(t, LM_PLAIN, "flops.prefill_of[%" PRIu64 "].total", n);
         lm_cell_number(t, all / (double)n, LM_UNIT_FLOPS, lm_fig_flops(each, all / (double)n));
     }
-    lm_doc_note(d, _("A multiply-add is 2. Look-ups are none. Reading computes the logits of the last token only."));
+    lm_doc_note(d, _("A multiply-add counts as 2 operations, a look-up as none. Prompt processing computes logits for "
+                     "the last token only."));
 }
 
 /* ---- by module, for one pass ---- */
@@ -142,7 +143,7 @@ static void limit_row(lm_doc_table *t, const char *label, const char *path)
 
 static void say_limits(lm_document *d)
 {
-    lm_doc_table *t = lm_doc_table_of(d, "limits", _("What the machine can do at best"), "lr", "", "");
+    lm_doc_table *t = lm_doc_table_of(d, "limits", _("Peak rates of the machine"), "lr", "", "");
 
     limit_row(t, _("memory, reading"), "speed.memory");
     limit_row(t, "int8", "speed.int8");
@@ -162,13 +163,13 @@ void lm_chapter_speed(lm_document *d)
         return;
     }
     if (lm_facts_has(f, "speed.device"))
-        lm_doc_textf(d, _("On %s, by the figures that its maker publishes."), lm_facts_text(f, "speed.device"));
+        lm_doc_textf(d, _("On %s, from the manufacturer's published figures."), lm_facts_text(f, "speed.device"));
     else
-        lm_doc_text(d, _("On this machine, by what was measured on it."));
+        lm_doc_text(d, _("On this machine, from its measured limits."));
     if (lm_facts_has(f, "speed.too_low") && lm_facts_truth(f, "speed.too_low"))
-        lm_doc_text(d, _("Other work ran while it measured: the figures are too low."));
+        lm_doc_text(d, _("Other programs were running during the measurement; the figures are too low."));
     say_limits(d);
-    lm_doc_table *t = lm_doc_table_of(d, "predicted-speed", _("Tokens a second, at most"), "lrlrl", _("weights"), _("generating"),
+    lm_doc_table *t = lm_doc_table_of(d, "predicted-speed", _("Upper bounds in tokens per second"), "lrlrl", _("weights"), _("generating"),
                                       _("limited by"), _("reading"), _("limited by"));
     if (lm_facts_has(f, "weights.bytes"))
         speed_row(t, _("as stored"), "speed");
@@ -176,8 +177,7 @@ void lm_chapter_speed(lm_document *d)
         if (!(lm_precision_at(i)->bits > 0) && lm_precision_at(i)->usual)
             speed_row(t, lm_precision_at(i)->name, lm_doc_keepf(d, "speed.as.%s", lm_precision_at(i)->name));
     lm_doc_diagram(d, "roofline", NULL, _("What limits speed"), NULL);
-    lm_doc_note(d, _("A roofline: each step of the plan lasts as long as the slower of its reading and its arithmetic. "
-                     "Generating with 512 "
-                     "tokens in the cache, reading a prompt of 512. A limit, not a forecast."));
+    lm_doc_note(d, _("Roofline model: each step takes the longer of its memory reads and its arithmetic. Generation with "
+                     "512 tokens in the cache, prompts of 512 tokens. These are limits, not forecasts."));
     lm_doc_close(d);
 }

@@ -75,7 +75,8 @@ static void say_forward(lm_document *d)
     lm_doc_formula_of(d, NULL, text.data ? text.data : "", latex.data ? latex.data : "");
     lm_text_free(&text);
     lm_text_free(&latex);
-    lm_doc_text(d, t.tied ? _("E is the table of the embedding, read once more as the head.") : _("E is the table of the embedding."));
+    lm_doc_text(d, t.tied ? _("E is the embedding table, also used as the head.") : _("E is the embedding "
+        "table."));
 }
 
 /* ---- every formula, and its letters ---- */

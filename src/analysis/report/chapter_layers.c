@@ -231,7 +231,7 @@ static void put_outside(lm_document *d, const char *id, const char *caption, uin
         describe_op(f, i, &what);
         lm_next_row(t);
         lm_cell_code(t, n->path);
-        lm_cell(t, n->code == LM_OP_EMBED ? _("a row of the table for each token") : what.data ? what.data : "");
+        lm_cell(t, n->code == LM_OP_EMBED ? _("one table row per token id") : what.data ? what.data : "");
         lm_cellf(t, "[T, %u]", p->values[n->out].width);
         lm_module_sum(f->ledger, n->module, &sums);
         if (whole && sums.parameters)
@@ -276,13 +276,13 @@ static void say_likeness(lm_document *d, uint32_t layer)
     uint32_t          twin = f->ledger->twin[layer], n = twins_of(f, layer);
 
     if (n == 1)
-        lm_doc_text(d, _("No other layer is made like this one."));
+        lm_doc_text(d, _("No other layer has this structure."));
     else if (n == p->n_layers)
-        lm_doc_textf(d, _("Made like all %u layers; the weights differ."), n);
+        lm_doc_textf(d, _("Same structure as all %u layers; the weights differ."), n);
     else if (twin == layer)
-        lm_doc_textf(d, _("%u of %u layers are made like this one."), n, p->n_layers);
+        lm_doc_textf(d, _("%u of %u layers have this structure."), n, p->n_layers);
     else
-        lm_doc_textf(d, _("Made like %s, as are %u of %u layers; the weights differ."), p->modules[f->ledger->layer[twin]].path, n,
+        lm_doc_textf(d, _("Same structure as %s, as are %u of %u layers; the weights differ."), p->modules[f->ledger->layer[twin]].path, n,
                      p->n_layers);
 }
 
@@ -319,7 +319,7 @@ void lm_chapter_layers(lm_document *d)
     if (!p->n_layers)
         return;
     lm_doc_open(d, "layers", "O-2", _("Layer by layer"));
-    lm_doc_text(d, _("T tokens go through every layer in turn; shapes are [T, width]. Each layer can be opened."));
+    lm_doc_text(d, _("T tokens pass through the layers in order; shapes are [T, width]."));
     put_outside(d, "before-the-stack", _("Before the first layer"), 0, p->modules[f->ledger->layer[0]].first_op);
     for (uint32_t i = 0; i < p->n_layers; i++)
         say_layer(d, i);

@@ -132,13 +132,14 @@ void lm_chapter_memory(lm_document *d)
     lm_doc_open(d, "precision", "O-21", _("Weights by precision"));
     lm_part_precisions(d);
     say_stored(d);
-    lm_doc_note(d, _("int8 and int4 are bare bits; stored types have scales, and vectors in f32. Nothing is said about quality."));
+    lm_doc_note(d, _("int8 and int4 count bare bits; stored types include scales, and vectors in f32. Quality is not "
+                     "considered."));
     lm_doc_close(d);
     lm_doc_open(d, "allocated", NULL, _("What the engine allocates"));
     lm_part_plan(d);
     lm_doc_diagram(d, "memory-growth", NULL, _("Weights, cache and scratch by context"), NULL);
     if (lm_facts_has(d->facts, "memory.total"))
-        lm_doc_note(d, _("These are the numbers of the plan that the engine runs: what is planned is what is allocated, to the byte."));
+        lm_doc_note(d, _("These are the figures of the plan that the engine runs; planned and allocated bytes are equal."));
     lm_doc_close(d);
     lm_doc_open(d, "fits", "O-21", _("Devices that hold it"));
     say_devices(d);
@@ -185,7 +186,7 @@ void lm_chapter_tuning(lm_document *d)
     tuning_row(t, _("together with checkpoints"), "vram_checkpointed");
     t->last->strong = true;
     if (lm_facts_find(f, "tuning.lora.targets", &targets, NULL) == LM_OK) {
-        t = lm_doc_table_of(d, "adapters", _("Adapter parameters by what they adapt"), "lr", _("matrices"), _("parameters"));
+        t = lm_doc_table_of(d, "adapters", _("Adapter parameters by target"), "lr", _("matrices"), _("parameters"));
         for (const lm_fact *x = lm_fact_first(targets); x; x = lm_fact_next(x)) {
             if (!x->count)
                 continue;
@@ -194,9 +195,9 @@ void lm_chapter_tuning(lm_document *d)
             lm_cell_fact(t, LM_EXACT, "tuning.lora.targets.%s", x->name);
         }
     }
-    lm_doc_note(d, _("Mixed precision with AdamW: weights and gradients of 2 bytes, a float32 copy and two moments of what is "
-                     "trained; QLoRA "
-                     "holds the matrices in NF4. An estimate: frameworks add buffers of their own."));
+    lm_doc_note(d, _("Mixed precision with AdamW: 2-byte weights and gradients, a float32 copy and two moments of the "
+                     "trained parameters; QLoRA keeps the matrices in NF4. An estimate: frameworks add buffers of their "
+                     "own."));
     lm_doc_source(d, "Hu et al., LoRA, arXiv 2106.09685");
     lm_doc_source(d, "Dettmers et al., QLoRA, arXiv 2305.14314");
     lm_doc_close(d);

@@ -166,7 +166,7 @@ void lm_chapter_configuration(lm_document *d)
     if (lm_facts_find(d->facts, "config", &config, NULL) != LM_OK || !lm_fact_first(config))
         return;
     lm_doc_open(d, "configuration", NULL, _("Configuration"));
-    lm_doc_textf(d, _("The description's own keys and values, from %s."), lm_facts_text(d->facts, "model.source"));
+    lm_doc_textf(d, _("Keys and values of the configuration, from %s."), lm_facts_text(d->facts, "model.source"));
     lm_doc_fold(d, "configuration-keys", _("Every key"));
     say_keys(lm_doc_table_of(d, "keys", NULL, "ll", _("key"), _("value")), config, 0);
     lm_doc_close(d);

@@ -146,7 +146,7 @@ static void say_shares(lm_document *d)
         lm_cell(t, _("active for one token"));
         lm_cell_fact(t, LM_EXACT, "parameters.active");
     }
-    lm_doc_note(d, tied ? _("Every stored weight is counted once: the head reads the table of the embedding.")
+    lm_doc_note(d, tied ? _("Every stored weight is counted once; the head shares the embedding table.")
                         : _("Every stored weight is counted once, by the operation that reads it first."));
 }
 
@@ -180,7 +180,7 @@ static const char *meaning_of(lm_document *d, uint32_t i)
     switch (role) {
     case LM_ROLE_OUTPUT:
     case LM_ROLE_DOWN:
-        return _("back to the width of the stream");
+        return _("output width: that of the residual stream");
     case LM_ROLE_GATE:
         return _("one gate for each dimension of the MLP");
     case LM_ROLE_UP:
@@ -190,7 +190,7 @@ static const char *meaning_of(lm_document *d, uint32_t i)
     case LM_ROLE_HEAD:
         return _("one logit for each token of the vocabulary");
     default:
-        return _("dimensions that it gives");
+        return _("output dimensions");
     }
 }
 
@@ -203,30 +203,30 @@ static void say_arguments(lm_doc_table *t, uint32_t m)
 
     switch (n->code) {
     case LM_OP_LINEAR:
-        argument(t, "in_features", p->values[n->in[0]].width, _("dimensions that it reads"));
+        argument(t, "in_features", p->values[n->in[0]].width, _("input dimensions"));
         argument(t, "out_features", p->values[n->out].width, meaning_of(d, p->modules[m].first_op));
         lm_inner_row(t, 1);
         lm_cell_code(t, "bias");
         lm_cell(t, n->weights[1] != LM_NONE ? "True" : "False");
-        lm_cell(t, n->weights[1] != LM_NONE ? _("a number more for each dimension that it gives") : _("only the matrix"));
+        lm_cell(t, n->weights[1] != LM_NONE ? _("one bias per output dimension") : _("only the matrix"));
         break;
     case LM_OP_EMBED:
     case LM_OP_POSITION:
         argument(t, "num_embeddings", p->weights[n->weights[0]].dims[0],
-                 n->code == LM_OP_EMBED ? _("tokens of the vocabulary") : _("positions that there are"));
-        argument(t, "embedding_dim", p->values[n->out].width, _("width of the stream: what a row of the table holds"));
+                 n->code == LM_OP_EMBED ? _("tokens of the vocabulary") : _("number of positions"));
+        argument(t, "embedding_dim", p->values[n->out].width, _("width of the residual stream, the length of a table row"));
         break;
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:
-        argument(t, "normalized_shape", p->weights[n->weights[0]].elements, _("dimensions that are brought to one scale"));
+        argument(t, "normalized_shape", p->weights[n->weights[0]].elements, _("normalised dimensions"));
         lm_inner_row(t, 1);
         lm_cell_code(t, "eps");
         lm_cell_number(t, lm_decimal(n->norm.eps), LM_UNIT_NONE, lm_number_text(eps, lm_decimal(n->norm.eps)));
-        lm_cell(t, _("keeps the root away from zero"));
+        lm_cell(t, _("added under the root for numerical stability"));
         break;
     case LM_OP_EXPERTS:
         argument(t, "num_experts", n->experts.n_experts, _("routed experts, each an MLP of its own"));
-        argument(t, "num_experts_per_tok", n->experts.top_k, _("experts that one token visits"));
+        argument(t, "num_experts_per_tok", n->experts.top_k, _("active experts per token"));
         argument(t, "intermediate_size", n->experts.width, _("dimensions inside an expert"));
         break;
     default:
@@ -265,8 +265,7 @@ static void say_meanings(lm_document *d)
         if (p->modules[m].layer < 0 || f->ledger->twin[p->modules[m].layer] == (uint32_t)p->modules[m].layer)
             say_module(t, m);
     if (f->ledger->stack != LM_NONE)
-        lm_doc_note(d, _("One layer of each kind is listed; what is alike is not repeated. A head without parameters here reads the "
-                         "table of the embedding."));
+        lm_doc_note(d, _("One layer of each kind is listed. A head without parameters shares the embedding table."));
 }
 
 /* ---- each layer ---- */
@@ -318,8 +317,8 @@ static void say_mlps(lm_document *d)
     mlp_row(t, _("gated"), "3 · D · F", 3, i, h, gated);
     if (gated)
         mlp_row(t, _("gated, as many weights as plain"), "3 · D · ⅔F", 3, parity, h, false);
-    lm_doc_note(d, _("Matrices of one dense MLP, without biases. A third matrix of the same width is half as many weights again; two "
-                     "thirds of the width bring the count back."));
+    lm_doc_note(d, _("Matrices of one dense MLP, without biases. A third matrix of the same width adds 50 %; a width "
+                     "reduced to two thirds restores the count."));
     lm_doc_close(d);
 }
 

@@ -38,7 +38,7 @@ void lm_part_frequencies(lm_document *d)
         lm_cell_bar(t, y);
     }
     if (!scaled)
-        lm_doc_note(d, _("The factors of the scaling are in a file that is not here."));
+        lm_doc_note(d, _("The scaling factors are in a file that is missing."));
 }
 
 /* ---- reach ---- */
@@ -57,10 +57,10 @@ static void say_reach(lm_document *d)
     if (!some)
         lm_doc_text(d, _("Every layer sees every earlier token."));
     else if (full)
-        lm_doc_textf(d, _("%" PRIu64 " layers see a window, %" PRIu64 " see every earlier token: what lies beyond the windows still "
-                          "reaches the output."), some, full);
+        lm_doc_textf(d, _("%" PRIu64 " layers have a window, %" PRIu64 " see every earlier token, so tokens outside the "
+                          "windows still affect the output."), some, full);
     if (lm_facts_has(f, "attention.window") && lm_facts_has(f, "attention.reach"))
-        lm_doc_textf(d, _("Each layer sees the last %s tokens; through all layers information comes from at most %s tokens back."),
+        lm_doc_textf(d, _("Each layer sees the last %s tokens; through all layers the reach is at most %s tokens."),
                      lm_fig_count(a, lm_facts_count(f, "attention.window")), lm_fig_count(b, lm_facts_count(f, "attention.reach")));
     if (some)
         lm_doc_diagram(d, "window", NULL, NULL, NULL);

@@ -27,7 +27,8 @@ void lm_part_diagrams(lm_document *d)
             continue;
         for (uint32_t k = 0; k < p->n_layers; k++)
             alike += f->ledger->twin[k] == f->ledger->twin[i];
-        lm_doc_diagram(d, "layer", "O-3", lm_doc_keepf(d, _("%s, one of %u made alike"), p->modules[f->ledger->layer[i]].path, alike),
+        const char *path = p->modules[f->ledger->layer[i]].path;
+        lm_doc_diagram(d, "layer", "O-3", lm_doc_keepf(d, _("%s, one of %u with this structure"), path, alike),
                        &(lm_explain_options){ .layer = i });
     }
     lm_doc_diagram(d, "heads", "O-31", _("Which query heads read which key/value heads"), NULL);
@@ -63,12 +64,12 @@ static void say_torchinfo(lm_document *d)
     lm_doc_open(d, "torchinfo", "O-6", _("Shapes, parameters and multiply-adds of every module"));
     lm_doc_textf(d, P_(d->facts->s.tokens, "The table that torchinfo prints, for a pass of %u token.",
                        "The table that torchinfo prints, for a pass of %u tokens."), d->facts->s.tokens);
-    lm_doc_fold(d, "torchinfo-table", _("Every weight once, products of the whole pass, no backward half"));
+    lm_doc_fold(d, "torchinfo-table", _("Each weight once, products of the whole pass, no backward pass"));
     say_table(d, false);
     lm_doc_close(d);
-    lm_doc_fold(d, "torchinfo-compatible", _("As torchinfo 1.8.0 prints it, its over-counts included"));
-    lm_doc_warning(d, _("A tied head counts twice here, products ignore the length of the sequence, look-ups count as products, and "
-                        "activations are doubled for a backward pass that does not happen."));
+    lm_doc_fold(d, "torchinfo-compatible", _("As printed by torchinfo 1.8.0, including its over-counts"));
+    lm_doc_warning(d, _("Here a tied head counts twice, products ignore the sequence length, look-ups count as products, "
+                        "and activations are doubled for a backward pass that is not run."));
     say_table(d, true);
     lm_doc_close(d);
     lm_doc_close(d);
@@ -84,10 +85,11 @@ void lm_chapter_structure(lm_document *d)
     lm_doc_close(d);
     lm_doc_open(d, "data-flow", "O-3", _("Data flow"));
     if (lm_facts_count(f, "architecture.kinds_of_layer") > 1)
-        lm_doc_textf(d, _("A layer of each of %" PRIu64 " kinds is drawn, with its skip edges and sums; together there are %" PRIu64 "."),
+        lm_doc_textf(d, _("One layer of each of %" PRIu64 " kinds is shown, with skip connections and sums; there are "
+                          "%" PRIu64 " layers."),
                      lm_facts_count(f, "architecture.kinds_of_layer"), lm_facts_count(f, "architecture.layers"));
     else
-        lm_doc_textf(d, _("One layer is drawn, with its skip edges and sums; it repeats %" PRIu64 " times."),
+        lm_doc_textf(d, _("One layer is shown, with skip connections and sums; it repeats %" PRIu64 " times."),
                      lm_facts_count(f, "architecture.layers"));
     lm_doc_diagram(d, "flow", "O-3", NULL, NULL);
     lm_doc_close(d);

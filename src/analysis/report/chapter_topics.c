@@ -57,7 +57,7 @@ static void list(lm_document *d, char mark, const char *const *lines)
 static void say_judgement(lm_document *d, const lm_card *c)
 {
     if (c->why[0] || c->gains[0] || c->costs[0]) {
-        lm_doc_text(d, _("Why, and what is gained and paid (qualitative):"));
+        lm_doc_text(d, _("Motivation, gains and costs (qualitative):"));
         list(d, '-', c->why);
         list(d, '+', c->gains);
         list(d, '!', c->costs);
@@ -130,7 +130,7 @@ void lm_chapter_components(lm_document *d)
     lm_text missing = { 0 };
 
     lm_doc_open(d, "components", "O-5", _("Components explained"));
-    lm_doc_text(d, _("What each part is, its formula, this model's numbers in it, a diagram, and why it is done."));
+    lm_doc_text(d, _("Each component with its formula, this model's numbers, a diagram and its purpose."));
     for (size_t i = 0; i < sizeof components / sizeof *components; i++) {
         const lm_card *c = lm_card_named(components[i].topic);
         if (c && is_used(d, c))

@@ -62,9 +62,10 @@ static void say_subtitle(lm_document *d)
     const char *device = lm_facts_has(f, "speed.device") ? lm_facts_text(f, "speed.device") : NULL;
 
     if (d->n_models > 1)
-        d->subtitle = lm_doc_keepf(d, _("Written by lamina %s. Every figure is computed from the programs that run."), LAMINA_VERSION);
+        d->subtitle = lm_doc_keepf(d, _("Written by lamina %s. All figures are computed from the programs that run."), LAMINA_VERSION);
     else
-        d->subtitle = lm_doc_keepf(d, _("%s, %s. Written by lamina %s. Every figure is computed from the program that runs."),
+        d->subtitle = lm_doc_keepf(d, _("%s, %s. Written by lamina %s. All figures are computed from the program that "
+                                        "runs."),
                                    lm_facts_text(f, "model.container"), lm_facts_text(f, "model.source"), LAMINA_VERSION);
     d->device = device;
 }

@@ -31,10 +31,10 @@ static void put_embedding(lm_page *v)
              lm_facts_count(f, "architecture.hidden"));
     line(v, _("table"), text);
     lm_fig_count(a, lm_facts_count(f, "parameters.embedding"));
-    snprintf(text, sizeof text, _("%s, a look-up: nothing is multiplied"), a);
+    snprintf(text, sizeof text, _("%s, a look-up without multiplication"), a);
     line(v, _("parameters"), text);
     if (lm_facts_truth(f, "architecture.tied"))
-        line(v, _("tied"), _("the head multiplies by the same table: counted once"));
+        line(v, _("tied"), _("the head uses the same table: counted once"));
 }
 
 static void put_attention(lm_page *v)
@@ -58,7 +58,7 @@ static void put_attention(lm_page *v)
              lm_facts_text(f, "kv.type"));
     line(v, _("cache"), text);
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0) {
-        lm_print(text, sizeof text, _("%.1f %% less than a key and a value for every query head"),
+        lm_print(text, sizeof text, _("%.1f %% less than with one key/value head per query head"),
                  lm_facts_number(f, "kv.mha.saved"));
         line(v, _("saved"), text);
     }

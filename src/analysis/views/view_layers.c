@@ -40,12 +40,12 @@ static void put_next(lm_page *v, uint32_t layer)
     }
     uint32_t n = twins_of(v, layer);
     if (n == p->n_layers && n > 1)
-        lm_text_printf(v->out, _("; all %u layers are made alike"), n);
+        lm_text_printf(v->out, _("; all %u layers have this structure"), n);
     else if (n > 1)
         lm_text_printf(v->out,
                        layer + 1 < p->n_layers && twin[layer + 1] != twin[layer]
-                           ? _("; %u of %u layers are made like this one, the next is not")
-                           : _("; %u of %u layers are made like this one"),
+                           ? _("; %u of %u layers have this structure, the next has another")
+                           : _("; %u of %u layers have this structure"),
                        n, p->n_layers);
     lm_text_add_char(v->out, '\n');
 }

@@ -244,9 +244,9 @@ static void put_compute(lm_page *v)
     lm_fig_count(a, lm_facts_count(f, "kv.window"));
     lm_fig_flops(b, lm_facts_number(f, "flops.per_context_token_past_windows"));
     if (lm_facts_count(f, "flops.per_context_token_past_windows"))
-        lm_text_printf(v->out, _("beyond %s tokens of context %s for each: windows are full\n"), a, b);
+        lm_text_printf(v->out, _("beyond %s tokens of context %s for each (windows full)\n"), a, b);
     else
-        lm_text_printf(v->out, _("beyond %s tokens of context nothing more: windows are full\n"), a);
+        lm_text_printf(v->out, _("beyond %s tokens of context no further cost (windows full)\n"), a);
 }
 
 static void put_speed(lm_page *v)
@@ -278,7 +278,7 @@ static void put_speed(lm_page *v)
     }
     if (lm_facts_truth(f, "speed.too_low")) {
         put_label(v, "");
-        lm_text_printf(v->out, "%s\n", _("measured while other work ran, so too low: measure again"));
+        lm_text_printf(v->out, "%s\n", _("measured under load, too low; measure again"));
     }
 }
 

@@ -24,23 +24,23 @@ static const struct {
     lm_view_writer *write;
     lm_chapter     *part;
 } views[] = {
-    { "overview", N_("one page: what it is, what it is made of, what it takes"), lm_view_overview, NULL },
-    { "info", N_("the description's own numbers"), NULL, lm_part_info },
+    { "overview", N_("overview: type, structure, memory"), lm_view_overview, NULL },
+    { "info", N_("values of the configuration"), NULL, lm_part_info },
     { "layers", N_("every decoder layer, operation by operation"), lm_view_layers, NULL },
-    { "tree", N_("the module tree, as PyTorch prints it"), view_tree, NULL },
-    { "torchinfo", N_("the table that torchinfo prints, corrected or compatible"), view_torchinfo, NULL },
+    { "tree", N_("the module tree in PyTorch's format"), view_tree, NULL },
+    { "torchinfo", N_("the torchinfo table, corrected or compatible"), view_torchinfo, NULL },
     { "params", N_("parameters by part, module and layer"), NULL, lm_part_parameters },
     { "flops", N_("operations for each token, by part and context"), NULL, lm_part_flops },
     { "kv", N_("the key/value cache by context"), NULL, lm_part_cache },
     { "memory", N_("bytes by precision, and what the engine allocates"), NULL, lm_part_memory },
     { "rope", N_("rotary frequencies before and after scaling"), NULL, lm_part_frequencies },
-    { "cards", N_("each part of the model in a few lines"), lm_view_cards, NULL },
-    { "diagram", N_("the data flow with its skip edges, and how heads are shared"), NULL, lm_part_diagrams },
-    { "formulas", N_("what the operations compute"), NULL, lm_part_formulas },
+    { "cards", N_("a short summary of each component"), lm_view_cards, NULL },
+    { "diagram", N_("data flow with skip connections, and head sharing"), NULL, lm_part_diagrams },
+    { "formulas", N_("formulas of the operations"), NULL, lm_part_formulas },
     { "tensors", N_("every weight: shape, names, type, bytes"), lm_view_tensors, NULL },
-    { "program", N_("the operations, as engine and analyses read them"), lm_view_program, NULL },
-    { "plan", N_("how it would run here: steps, kernels, buffers, bytes"), lm_view_plan, NULL },
-    { "facts", N_("every fact: path, value, unit, where it comes from"), lm_view_facts, NULL },
+    { "program", N_("the operations read by engine and analyses"), lm_view_program, NULL },
+    { "plan", N_("the execution plan for this machine: steps, kernels, buffers, bytes"), lm_view_plan, NULL },
+    { "facts", N_("all facts: path, value, unit, origin"), lm_view_facts, NULL },
 };
 
 enum { N_VIEWS = sizeof views / sizeof *views };
