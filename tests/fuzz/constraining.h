@@ -10,7 +10,9 @@ typedef lm_status compile_grammar(const char *text, size_t size, const lm_gramma
 /* The grammar stands before a NUL, a text for it behind. */
 static inline int try_grammar(const uint8_t *data, size_t size, compile_grammar *compile)
 {
-    static const char *const texts[] = { "", "{\"a\": [1, \"x\"]}", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "((((((((1))))))))", "\xff\xfe", "2024-02-29" };
+    static const char *const texts[] = {
+        "", "{\"a\": [1, \"x\"]}", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "((((((((1))))))))", "\xff\xfe", "2024-02-29",
+    };
     const uint8_t           *end = size ? memchr(data, 0, size) : NULL;
     size_t                   n = end ? (size_t)(end - data) : size, fits = 0;
     lm_grammar_options       o = { .most_states = 2000, .most_milliseconds = 500, .any_order = size % 2, .open = size % 3 == 0,
