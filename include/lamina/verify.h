@@ -46,7 +46,8 @@ typedef struct lm_verdict {
     double   first_rel_err;
     char     note[192];
     bool     agrees;
-    uint64_t reserved[8];            /* zero */
+    uint64_t greedy_sequence, greedy_step;       /* where the first greedy id differs that does not agree, from 0 */
+    uint64_t reserved[6];            /* zero */
 } lm_verdict;
 
 /* GOLDEN: input_ids I64 [B,T], logits F32 [B,T,V] or [B,P,V] with logit_positions I64 [P], greedy_ids I64 [B,N], tap.PATH

@@ -120,7 +120,8 @@ static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_
     const lm_precision *x    = lm_precision_named(name);
     lm_ledger          *l;
     if (!x)
-        return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET, "unknown precision \"%s\"; use a name such as f16, Q8_0 or Q4_K_M", name);
+        return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET,
+                       "unknown precision \"%s\"; use f32, f16, bf16, Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0 or IQ4_XS", name);
     h->types = lm_arena_new(&h->arena, m->program->n_weights + 1, lm_dtype);
     if (!h->types)
         return lm_fail_memory(e, "facts", 0);

@@ -133,7 +133,8 @@ static lm_status add_rows(fitting *f, const char *only, lm_error *e)
     if (only) {
         const lm_precision *x = lm_precision_named(only);
         if (!x || x->bits > 0)
-            return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET, "unknown precision \"%s\"", only);
+            return lm_fail(e, LM_USAGE, "precision", LM_NO_OFFSET,
+                           "unknown precision \"%s\"; use f32, f16, bf16, Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0 or IQ4_XS", only);
         LM_TRY(add_precision(f, x, e));
     } else {
         if (f->m->tensors)

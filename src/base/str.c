@@ -157,23 +157,27 @@ int lm_hex_digit(char c)
 size_t lm_edit_distance(const char *a, const char *b)
 {
     enum { MOST = 64 };
-    size_t m = strlen(a), n = strlen(b), row[MOST + 1];
+    size_t m = strlen(a), n = strlen(b), rows[3][MOST + 1] = { { 0 } }, *before = rows[0], *above = rows[1], *row = rows[2];
 
     if (m > MOST || n > MOST)
         return m > n ? m : n;
     for (size_t j = 0; j <= n; j++)
         row[j] = j;
     for (size_t i = 1; i <= m; i++) {
-        size_t diagonal = row[0];
-        row[0]          = i;
+        size_t *oldest = before;
+        before         = above;
+        above          = row;
+        row            = oldest;
+        row[0]         = i;
         for (size_t j = 1; j <= n; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
+            size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
             if (row[j - 1] + 1 < best)
                 best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j]   = best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            row[j] = best;
         }
     }
     return row[n];
@@ -184,7 +188,8 @@ const char *lm_nearest_word(const char *given, const char *const *words)
     if (!given || !words)
         return NULL;
     const char *best     = NULL;
-    size_t      distance = strlen(given) / 3 + 2;        /* anything further is no typing error */
+    size_t      letters  = strlen(given + strspn(given, "-/"));
+    size_t      distance = 1u + (letters > 1) + (letters > 5) + (letters > 11);       /* anything as far is no typing error */
 
     for (; *words; words++) {
         size_t d = lm_edit_distance(given, *words);

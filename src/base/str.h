@@ -40,7 +40,7 @@ const char *lm_text_string(const lm_text *t, size_t i); /* the i-th of strings t
 /* The value of a hexadecimal digit; -1 for anything else. */
 int lm_hex_digit(char c);
 
-/* The edit distance between two short strings, for "did you mean". */
+/* The edit distance between two short strings, for "did you mean": letters left out, put in, replaced, or two that changed places. */
 size_t lm_edit_distance(const char *a, const char *b);
 
 #endif

@@ -10,7 +10,7 @@
 
 typedef enum lm_flag_kind {
     LM_FLAG_SWITCH,              /* bool, set when given */
-    LM_FLAG_INT,                 /* int32_t */
+    LM_FLAG_INT,                 /* int32_t; a word of `words` is -2, the next one -3 ... */
     LM_FLAG_COUNT,               /* uint32_t; 8k is 8192 */
     LM_FLAG_U64,                 /* uint64_t */
     LM_FLAG_I64,                 /* int64_t */
@@ -35,6 +35,15 @@ typedef struct lm_flag {
     const char *const *words;    /* NULL-ended */
 } lm_flag;
 
+/* A flag of another program. */
+typedef struct lm_foreign_flag {
+    const char        *names;    /* its spellings, space between; NULL ends a table */
+    int                values;   /* arguments that it takes */
+    const char *const *words;    /* of values that it may take; NULL: none */
+    bool               accepted; /* it changes no answer here: a note says so. Otherwise it is refused */
+    const char        *reason;
+} lm_foreign_flag;
+
 /* Flags that several commands share: their options are a struct at `base` in each command's own. */
 typedef struct lm_flag_group {
     const char    *title;        /* NULL ends a command's groups */
@@ -49,6 +58,8 @@ typedef struct lm_cli {
     size_t   n_args;
     const lm_flag **given;       /* of the command line, each time it was; NULL-ended */
     size_t   n_given;
+    const lm_foreign_flag **foreign;                     /* accepted and without effect; NULL-ended */
+    const char **foreign_names;                          /* each as it was spelled */
     bool     json, help, verbose, quiet, plain;          /* every command knows these: lm_general_flags */
     const char *lang;            /* --lang; NULL: the environment's */
     lm_language language;        /* that pages are written in */
@@ -63,6 +74,7 @@ typedef struct lm_command {
     const char          *summary;
     const char          *about;  /* further lines of its help; NULL: none */
     const lm_flag_group *groups; /* NULL: only the general flags */
+    const lm_foreign_flag *foreign;                      /* of other programs; NULL: none */
     size_t               min_args, max_args;
     size_t               options_size;
     void               (*defaults)(void *options);          /* NULL: all zero */

@@ -8,6 +8,7 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/lines.h"
+#include "cli/llamacpp.h"
 #include "cli/session.h"
 #include "cli/tokenjson.h"
 
@@ -19,6 +20,7 @@ typedef struct chat_options {
     lm_constraint_flags constraint;
     lm_chat_options   chat;
     const char       *system, *load;
+    bool              escape, no_escape, single, lock;
     int64_t           predict;
     lm_flag_list      stops;
 } chat_options;
@@ -39,6 +41,10 @@ static const lm_flag chat_flag_table[] = {
       "maximum number of tokens of an answer; -1: no limit (-1)", -1, 1e15, NULL },
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT",
       "stop string: end the answer before TEXT; may be repeated", 0, 0, NULL },
+    { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL, "process escapes in -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
+    { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL, "leave backslashes in -r as they are", 0, 0, NULL },
+    { "--single-turn", "-st", LM_FLAG_SWITCH, O(single), NULL, "end after the first answer", 0, 0, NULL },
+    { "--mlock", NULL, LM_FLAG_SWITCH, O(lock), NULL, "keep the weights in RAM: lock the memory of the program", 0, 0, NULL },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "name of one of the model's chat templates", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE",
       "Jinja chat template to use instead of the model's", 0, 0, NULL },
@@ -110,6 +116,8 @@ static lm_status say(talk *t, const lm_text *line, lm_error *e)
 
     LM_TRY(lm_session_add(&t->s, "user", line->data ? line->data : "", line->size, e));
     status = lm_session_answer(&t->s, e);
+    if (status == LM_LIMIT && !*e->hint)
+        lm_fail_hint(e, "-c N makes the context larger; /reset starts over");
     if (status != LM_OK)
         lm_session_drop(&t->s, "user");                  /* so that another try is possible */
     return show(t, status, e);
@@ -128,6 +136,11 @@ static lm_status do_reset(talk *t, const char *argument, lm_error *e)
 static lm_status do_system(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument) {
+        const char *now = lm_session_system(&t->s);
+        lm_tell("%s", now ? now : "no system message");
+        return LM_OK;
+    }
+    if (strcmp(argument, "none") == 0) {
         lm_session_drop_system(&t->s);
         lm_tell("no system message");
         return LM_OK;
@@ -135,11 +148,54 @@ static lm_status do_system(talk *t, const char *argument, lm_error *e)
     return lm_session_add(&t->s, "system", argument, strlen(argument), e);
 }
 
+static lm_status save(talk *t, const char *path, lm_error *e)
+{
+    size_t n = json_array_size(t->s.messages);
+
+    LM_TRY(lm_session_save(&t->s, path, e));
+    lm_tell("%s: %zu message%s written", path, n, n == 1 ? "" : "s");
+    return LM_OK;
+}
+
+/* A file that is there is replaced only by who says so: asked at a terminal, told over a pipe. */
+static bool may_replace(talk *t, const char *path)
+{
+    struct stat st;
+    lm_text line = { 0 };
+    bool yes = false;
+
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return true;
+    if (!lm_lines_terminal(t->lines))
+        return false;
+    lm_tell("%s exists. Replace it? (yes or no)", path);
+    if (lm_lines_next(t->lines, &line, &(lm_error){ .offset = LM_NO_OFFSET }) == LM_LINE)
+        yes = strcmp(line.data, "y") == 0 || strcmp(line.data, "yes") == 0;
+    lm_text_free(&line);
+    return yes;
+}
+
+static lm_status do_replace(talk *t, const char *argument, lm_error *e)
+{
+    if (!*argument)
+        return lm_fail(e, LM_USAGE, "/save!", LM_NO_OFFSET, "needs a file name");
+    return save(t, argument, e);
+}
+
 static lm_status do_save(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument)
         return lm_fail(e, LM_USAGE, "/save", LM_NO_OFFSET, "needs a file name");
-    return lm_session_save(&t->s, argument, e);
+    if (!may_replace(t, argument)) {
+        if (lm_lines_terminal(t->lines)) {
+            lm_tell("not saved");
+            return LM_OK;
+        }
+        lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "exists already");
+        lm_fail_hint(e, "/save! %s replaces it", argument);
+        return LM_USAGE;
+    }
+    return save(t, argument, e);
 }
 
 static lm_status do_load(talk *t, const char *argument, lm_error *e)
@@ -147,7 +203,7 @@ static lm_status do_load(talk *t, const char *argument, lm_error *e)
     if (!*argument)
         return lm_fail(e, LM_USAGE, "/load", LM_NO_OFFSET, "needs a file name");
     LM_TRY(lm_session_load(&t->s, argument, e));
-    lm_tell("%zu messages", json_array_size(t->s.messages));
+    lm_tell("%zu message%s", json_array_size(t->s.messages), json_array_size(t->s.messages) == 1 ? "" : "s");
     return LM_OK;
 }
 
@@ -165,7 +221,8 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
 
     (void)argument, (void)e;
     lm_engine_allocated(s->engine, &memory);
-    lm_tell("answers    %" PRIu64 "  ·  %zu messages", s->answers, json_array_size(s->messages));
+    lm_tell("answers    %" PRIu64 "  ·  %zu message%s", s->answers, json_array_size(s->messages),
+            json_array_size(s->messages) == 1 ? "" : "s");
     lm_tell("read       %s tokens in %s (%s), %s more from the cache", lm_figure_count(a, s->read),
             lm_figure_time(b, s->read_seconds), lm_figure_rate(c, s->read, s->read_seconds), lm_figure_count(d, s->reused));
     lm_tell("generated  %s tokens in %s (%s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
@@ -176,7 +233,8 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
     lm_tell("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)), lm_figure_count(b, lm_engine_context(s->engine)));
     lm_tell("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
             lm_figure_bytes(c, memory.scratch));
-    lm_tell("engine     %s, %u threads", lm_engine_cpu(s->engine), lm_engine_threads(s->engine));
+    lm_tell("engine     %s, %u thread%s", lm_engine_cpu(s->engine), lm_engine_threads(s->engine),
+            lm_engine_threads(s->engine) == 1 ? "" : "s");
     return LM_OK;
 }
 
@@ -197,8 +255,51 @@ static const lm_flag *settable(talk *t, const char *name, size_t n, void **at)
     return NULL;
 }
 
+/* The value of a setting, as it would be written; of a list nothing. */
+static void show_setting(const lm_flag *f, const void *at)
+{
+    switch (f->kind) {
+    case LM_FLAG_INT:
+        lm_tell("%-20s %" PRId32, f->name + 2, *(const int32_t *)at);
+        break;
+    case LM_FLAG_COUNT:
+        lm_tell("%-20s %" PRIu32, f->name + 2, *(const uint32_t *)at);
+        break;
+    case LM_FLAG_I64:
+        lm_tell("%-20s %" PRId64, f->name + 2, *(const int64_t *)at);
+        break;
+    case LM_FLAG_U64:
+        lm_tell("%-20s %" PRIu64, f->name + 2, *(const uint64_t *)at);
+        break;
+    case LM_FLAG_FLOAT:
+        lm_tell("%-20s %g", f->name + 2, (double)*(const float *)at);
+        break;
+    case LM_FLAG_SWITCH:
+        lm_tell("%-20s %s", f->name + 2, *(const bool *)at ? "on" : "off");
+        break;
+    case LM_FLAG_TEXT:
+        lm_tell("%-20s %s", f->name + 2, *(const char *const *)at ? *(const char *const *)at : "(default)");
+        break;
+    default:
+        break;
+    }
+}
+
+static lm_status show_settings(const talk *t)
+{
+    for (const lm_flag *f = lm_sampling_flag_table; f->name; f++)
+        show_setting(f, (const char *)&t->o->sampling + f->offset);
+    for (const lm_flag *f = chat_flag_table; f->name; f++)
+        if (f->offset == O(predict))
+            show_setting(f, &t->o->predict);
+    return LM_OK;
+}
+
 static lm_status do_set(talk *t, const char *argument, lm_error *e)
 {
+    if (!*argument)
+        return show_settings(t);
+
     size_t n = strcspn(argument, " ");
     const char *value = argument + n + strspn(argument + n, " ");
     lm_sampling_flags before = t->o->sampling;
@@ -244,15 +345,19 @@ static lm_status do_help(talk *t, const char *argument, lm_error *e);
 
 static const struct slash { const char *name, *usage, *help; lm_status (*run)(talk *, const char *, lm_error *); } slashes[] = {
     { "/reset",  "",           "clear the conversation, keep the system message",  do_reset  },
-    { "/system", "TEXT",       "set the system message; without TEXT: remove it",             do_system },
+    { "/clear",  "",           "the same as /reset",                                do_reset  },
+    { "/system", "TEXT",       "set the system message; none: remove it; without TEXT: show it", do_system },
     { "/regen",  "",           "generate the last answer again",                    do_regen  },
     { "/save",   "FILE",       "write the conversation as JSON",                    do_save   },
+    { "/save!",  "FILE",       "the same, replacing a file that exists",            do_replace },
     { "/load",   "FILE",       "load a saved conversation",          do_load   },
-    { "/set",    "NAME VALUE", "change a sampling setting: /set temp 0.2",                    do_set    },
+    { "/set",    "NAME VALUE", "change a sampling setting: /set temp 0.2; alone: show all", do_set    },
     { "/stats",  "",           "show tokens, speed and memory",                             do_stats  },
     { "/help",   "",           "show this list",                                         do_help   },
+    { "/?",      "",           "the same as /help",                                 do_help   },
     { "/quit",   "",           "exit (also Ctrl-D)",                             do_quit   },
     { "/exit",   "",           "exit",                                              do_quit   },
+    { "/bye",    "",           "exit",                                              do_quit   },
 };
 enum { SLASHES = sizeof slashes / sizeof *slashes };
 
@@ -261,7 +366,8 @@ static lm_status do_help(talk *t, const char *argument, lm_error *e)
     (void)t, (void)argument, (void)e;
     for (size_t i = 0; i < SLASHES; i++)
         lm_tell("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
-    lm_tell("End a line with \\ to continue it on the next. Ctrl-C stops an answer.");
+    lm_tell("End a line with \\ to continue it on the next, or put \"\"\" before and after several lines; a paste is one message.");
+    lm_tell("Ctrl-C stops an answer.");
     return LM_OK;
 }
 
@@ -279,7 +385,10 @@ static lm_status slash(talk *t, const char *line, lm_error *e)
     memcpy(given, line, n < sizeof given ? n : sizeof given - 1);
     near = lm_nearest_word(given, names);
     lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "unknown command");
-    lm_fail_hint(e, near ? "did you mean %s?" : "/help lists them", near);
+    if (near)
+        lm_fail_hint(e, "did you mean %s?", near);
+    else
+        lm_fail_hint(e, "/help lists them");
     return LM_USAGE;
 }
 
@@ -313,6 +422,7 @@ static lm_status converse(talk *t, lm_error *e)
         if (got == LM_LINE_ABANDONED || line.size == 0)
             continue;
         status = line.data[0] == '/' ? slash(t, line.data, &error) : say(t, &line, &error);
+        t->quit |= t->o->single && line.data[0] != '/';
         if (status == LM_OK)
             continue;
         if (status == LM_IO && strcmp(error.where, "standard output") == 0) {
@@ -355,6 +465,10 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     t->o = o;
     t->s = (lm_session){ .cli = cli, .sampling = &o->sampling, .draft = &o->draft, .predict = o->predict,
                            .stops = o->stops, .messages = json_array() };
+    if (o->escape && o->no_escape)
+        return lm_fail(e, LM_USAGE, "--escape", LM_NO_OFFSET, "cannot be combined with --no-escape");
+    LM_TRY(lm_unescape_all(cli, &o->stops, !o->no_escape, e));
+    t->s.stops = o->stops;
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &t->s.model, e));
     LM_TRY(lm_chat_open(t->s.model, &o->chat, &t->s.chat, e));
     LM_TRY(lm_session_sampler(&t->s, e));
@@ -366,7 +480,10 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     LM_TRY(lm_engine_flags(&o->run, t->s.model, 0, &engine, e));
     LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
     LM_TRY(lm_start_engine(t->s.model, &engine, &t->s.engine, e));
+    lm_detail("seed       %" PRIu64, o->sampling.o.seed);
     LM_TRY(lm_drafting_open(cli, &o->draft, t->s.model, &engine, &t->s.drafting, e));
+    if (o->lock)
+        lm_lock_memory();
     lm_interrupt_watch(t->s.engine);
     LM_TRY(lm_lines_open(history_file(cli), &t->lines, e));
     lm_model_describe(t->s.model, &info);
@@ -398,6 +515,7 @@ const lm_command lm_command_chat = {
     .about = "  Each line is one message. Special tokens in it are treated as plain text. Without MODEL, uses the demo model.\n"
              "  With --json, each answer and each error is one line of JSON.\n",
     .groups = chat_groups,
+    .foreign = lm_llamacpp_flags,
     .max_args = 1,
     .options_size = sizeof(chat_options),
     .defaults = chat_defaults,

@@ -1,6 +1,9 @@
 /* lamina run - continue a text, or answer one message. */
+#include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/answer.h"
@@ -9,6 +12,7 @@
 #include "cli/dress.h"
 #include "cli/elapsed.h"
 #include "cli/interrupt.h"
+#include "cli/llamacpp.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
 #include "cli/tokenjson.h"
@@ -21,7 +25,7 @@ typedef struct run_options {
     lm_constraint_flags constraint;
     lm_chat_options   chat;
     const char       *prompt, *file, *ids, *system;
-    bool              as_chat, as_text, no_special, escapes, special, verbose_prompt;
+    bool              as_chat, as_text, no_special, escape, no_escape, special, verbose_prompt, lock;
     int64_t           predict;
     lm_flag_list      stops;
     uint32_t          logprobs;
@@ -44,13 +48,14 @@ typedef struct run_state {
 #define O(field) offsetof(run_options, field)
 
 static const lm_flag run_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to continue, or with --chat the message to answer", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "message to answer, or text to continue; what is piped in stands before it", 0, 0, NULL },
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
       "read the prompt from FILE; -: standard input (default when input is piped)", 0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "prompt as token ids: 1,2,3", 0, 0, NULL },
     { "--chat", "-cnv --conversation", LM_FLAG_SWITCH, O(as_chat), NULL,
-      "apply the model's chat template (default for a message typed at the terminal)", 0, 0, NULL },
-    { "--no-chat", "-no-cnv --no-conversation", LM_FLAG_SWITCH, O(as_text), NULL, "do not apply the chat template", 0, 0, NULL },
+      "apply the model's chat template (default where input and output are a terminal)", 0, 0, NULL },
+    { "--no-chat", "-no-cnv --no-conversation --raw", LM_FLAG_SWITCH, O(as_text), NULL,
+      "do not apply the chat template: continue the text (default in a pipe, and with --json)", 0, 0, NULL },
     { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "system message; implies --chat", 0, 0, NULL },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "name of one of the model's chat templates", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE",
@@ -64,7 +69,9 @@ static const lm_flag run_flag_table[] = {
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop string: stop before TEXT; may be repeated", 0, 0, NULL },
     { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K",
       "report the K most probable tokens at each position, in the JSON or on standard error", 1, 1000, NULL },
-    { "--escape", "-e", LM_FLAG_SWITCH, O(escapes), NULL, "process escapes in -p: \\n, \\t, \\\\ ...", 0, 0, NULL },
+    { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL, "process escapes in -p and -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
+    { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL, "leave backslashes in -p and -r as they are", 0, 0, NULL },
+    { "--mlock", NULL, LM_FLAG_SWITCH, O(lock), NULL, "keep the weights in RAM: lock the memory of the program", 0, 0, NULL },
     { "--special", "-sp", LM_FLAG_SWITCH, O(special), NULL, "print special tokens too", 0, 0, NULL },
     { "--verbose-prompt", NULL, LM_FLAG_SWITCH, O(verbose_prompt), NULL, "print the prompt's tokens on standard error", 0, 0, NULL },
     { 0 },
@@ -92,24 +99,65 @@ static void run_defaults(void *options)
 
 /* ---- the prompt ---- */
 
-/* -p, -f, what is piped in, or one line typed at the terminal (which then is a message). */
-static lm_status read_prompt_text(run_options *o, const run_state *s, lm_text *out, lm_error *e)
+/* A pipe or a file on standard input: what stands before -p. Sockets and devices are left alone: many programs start others with
+ * one that nobody closes. */
+static lm_status read_piped(lm_text *out, lm_error *e)
 {
-    if (o->prompt) {
-        if (o->escapes)
-            lm_unescape(o->prompt, out);
-        else
-            lm_text_add_str(out, o->prompt);
-        return out->failed ? lm_fail_memory(e, "the prompt", strlen(o->prompt)) : LM_OK;
+    struct pollfd ready = { .fd = STDIN_FILENO, .events = POLLIN };
+    struct stat st;
+
+    if (fstat(STDIN_FILENO, &st) != 0 || !(S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)))
+        return LM_OK;
+    if (poll(&ready, 1, 3000) == 0)
+        lm_note("waiting for standard input, which is a pipe; </dev/null leaves it out");
+    LM_TRY(lm_read_text("-", out, e));
+    if (out->size)
+        lm_text_add_char(out, '\n');
+    return LM_OK;
+}
+
+/* -p, or the words after MODEL. */
+static lm_status read_given(lm_cli *cli, const run_options *o, lm_text *out, lm_error *e)
+{
+    LM_TRY(read_piped(out, e));
+    for (size_t i = 1; !o->prompt && i < cli->n_args; i++) {
+        if (i > 1)
+            lm_text_add_char(out, ' ');
+        lm_add_given(cli->args[i], !o->no_escape, out);
     }
-    if (o->file)
-        return lm_read_text(o->file, out, e);
-    if (isatty(STDIN_FILENO)) {
-        if (!o->as_text && lm_model_chat_template(s->model, NULL))
-            o->as_chat = true;
+    if (o->prompt)
+        lm_add_given(o->prompt, !o->no_escape, out);
+    return out->failed ? lm_fail_memory(e, "the prompt", out->size) : LM_OK;
+}
+
+/* At a terminal a model that has a template answers; elsewhere every text is continued, so that a script knows what it gets. */
+static void choose_form(const lm_cli *cli, run_options *o, const run_state *s, bool typed)
+{
+    bool terminal = isatty(STDIN_FILENO) && (typed || (isatty(STDOUT_FILENO) && !cli->json));
+
+    if (o->as_chat || o->as_text || !lm_model_chat_template(s->model, NULL))
+        return;
+    o->as_chat = terminal;
+    if (terminal && !typed)
+        lm_faint_note("answered through the model's chat template; --raw continues the text");
+    else if (!terminal)
+        lm_note("the model has a chat template: --chat answers the prompt as a message, --raw continues it without this note");
+}
+
+/* -p, the words after MODEL, -f, what is piped in, or what is typed at the terminal. */
+static lm_status read_prompt_text(lm_cli *cli, run_options *o, const run_state *s, lm_text *out, lm_error *e)
+{
+    bool given = o->prompt || cli->n_args > 1, typed = !given && !o->file && isatty(STDIN_FILENO);
+
+    choose_form(cli, o, s, typed);
+    if (given)
+        return read_given(cli, o, out, e);
+    if (typed)
         lm_note("type the prompt; Ctrl-D ends it");
-    }
-    return lm_read_text("-", out, e);
+    LM_TRY(lm_read_text(o->file ? o->file : "-", out, e));
+    if (o->as_chat && !out->size)
+        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "the prompt has no tokens");
+    return LM_OK;
 }
 
 static json_t *message(const char *role, const char *text, size_t n)
@@ -149,19 +197,23 @@ static lm_status read_ids(const run_options *o, run_state *s, lm_error *e)
     return LM_OK;
 }
 
-static lm_status make_prompt(run_options *o, run_state *s, lm_error *e)
+static lm_status make_prompt(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 {
     const lm_tokenizer *t = lm_model_tokenizer(s->model);
     unsigned flags = LM_ADD_SPECIAL | (o->no_special ? LM_NO_PARSE_SPECIAL : 0);
 
     if (!!o->prompt + !!o->file + !!o->ids > 1)
         return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "-p, -f and --ids cannot be combined");
+    if (cli->n_args > 1 && (o->prompt || o->file || o->ids))
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "text after MODEL is the prompt, which -p, -f or --ids gives already");
+    if (o->escape && o->no_escape)
+        return lm_fail(e, LM_USAGE, "--escape", LM_NO_OFFSET, "cannot be combined with --no-escape");
     o->as_chat |= o->system || o->chat.template_name || o->chat.template_file || o->chat.kwargs;
     if (o->as_chat && (o->as_text || o->ids))
         return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "cannot be combined with %s", o->ids ? "--ids" : "--no-chat");
     if (o->ids)
         return read_ids(o, s, e);
-    LM_TRY(read_prompt_text(o, s, &s->text, e));
+    LM_TRY(read_prompt_text(cli, o, s, &s->text, e));
     if (o->as_chat)
         return chat_prompt(o, s, e);
     if (!t)
@@ -192,7 +244,8 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 
     o->model.o.tokenizer_optional = o->ids != NULL;
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &s->model, e));
-    LM_TRY(make_prompt(o, s, e));
+    LM_TRY(make_prompt(cli, o, s, e));
+    LM_TRY(lm_unescape_all(cli, &o->stops, !o->no_escape, e));
     if (o->verbose_prompt)
         show_tokens(s);
     LM_TRY(lm_sampling_options(cli, &o->sampling, s->model, &sampling, e));
@@ -202,7 +255,10 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + most, &engine, e));
     LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
+    lm_detail("seed       %" PRIu64, o->sampling.o.seed);
     LM_TRY(lm_drafting_open(cli, &o->draft, s->model, &engine, &s->drafting, e));
+    if (o->lock)
+        lm_lock_memory();
     s->load_seconds = lm_clock_seconds() - started;
     return LM_OK;
 }
@@ -284,17 +340,20 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
 
 static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 {
-    lm_generate_options g = { .sequence = { .max_tokens = o->predict, .prompt_only = o->predict == 0, .stops = o->stops.items,
-                                            .special = o->special },
+    lm_generate_options g = { .sequence = { .max_tokens = o->predict, .prompt_only = o->predict == 0, .special = o->special },
                               .chunk = o->run.batch };
 
     lm_interrupt_watch(NULL);
     LM_TRY(prepare(cli, o, s, e));
+    g.sequence.stops = o->stops.items;                   /* their escapes are processed by now */
     lm_drafting_sequence(&o->draft, &s->drafting, &g.sequence);
     lm_constraining_sequence(&s->constraining, &g.sequence);
     lm_interrupt_watch(s->engine);
     s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
-    LM_TRY(lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e));
+    lm_status status = lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e);
+    if (status == LM_LIMIT && s->ids.n > lm_engine_context(s->engine))
+        lm_fail_hint(e, "-c %zu or more holds it", s->ids.n + 1);
+    LM_TRY(status);
     LM_TRY(report(cli, o, s, e));
     return s->out.stop == LM_STOP_CANCELLED ? LM_CANCELLED : LM_OK;
 }
@@ -319,12 +378,15 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_run = {
     .name = "run",
-    .usage = "[MODEL] [-p TEXT | -f FILE | --ids IDS] [flags]",
+    .usage = "[MODEL] [TEXT | -p TEXT | -f FILE | --ids IDS] [flags]",
     .summary = "continue a text or answer a message",
     .about = "  Only the generated text is written to standard output; timing goes to standard error.\n"
-             "  Without MODEL, uses the demo model.\n",
+             "  Without MODEL, uses the demo model. At a terminal a model with a chat template answers the prompt as a message;\n"
+             "  if input or output is no terminal, or with --json, the prompt is continued as it is. --chat and --raw decide.\n"
+             "  Piped input stands before -p, with a newline between them: cat doc | lamina run MODEL -p \"Summarise:\"\n",
     .groups = run_groups,
-    .max_args = 1,
+    .foreign = lm_llamacpp_flags,
+    .max_args = 100000,
     .options_size = sizeof(run_options),
     .defaults = run_defaults,
     .run = run,

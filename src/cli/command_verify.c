@@ -84,6 +84,9 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
     json_object_set_new(j, "max_kl", number(v->max_kl));
     json_object_set_new(j, "argmax_agreement", json_real(v->argmax_agreement));
     json_object_set_new(j, "greedy_common", v->has_greedy ? json_integer((json_int_t)v->greedy_common) : json_null());
+    json_object_set_new(j, "greedy_differs", v->has_greedy && !v->greedy_agrees
+                        ? json_pack("{s:I, s:I}", "sequence", (json_int_t)v->greedy_sequence, "step", (json_int_t)v->greedy_step)
+                        : json_null());
     json_object_set_new(j, "greedy_total", v->has_greedy ? json_integer((json_int_t)v->greedy_total) : json_null());
     json_object_set_new(j, "bitwise",
                         v->bitwise_known ? json_pack("{s:b, s:b}", "chunked", v->chunked, "stepwise", v->stepwise) : json_null());
@@ -139,7 +142,9 @@ static lm_status differs(const lm_verdict *v, bool by_kl, double kl_max, const c
                 by_kl ? "mean KL divergence %.3g, at most %.3g is allowed" : "relative error %.3g, at most %.3g is allowed",
                 by_kl ? v->mean_kl : v->max_rel_err, by_kl ? kl_max : v->tol);
     else
-        lm_fail(e, LM_DIFFERS, "greedy_ids", LM_NO_OFFSET, "different token although the margin exceeds the tolerance");
+        lm_fail(e, LM_DIFFERS, "greedy_ids", LM_NO_OFFSET,
+                "different token at step %" PRIu64 " of sequence %" PRIu64 " although the margin exceeds the tolerance", v->greedy_step,
+                v->greedy_sequence);
     return lm_fail_in(e, golden);
 }
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/llamacpp.h"
+
 #define G(field) offsetof(lm_cli, field)
 
 const lm_flag lm_general_flags[] = {
@@ -123,7 +125,11 @@ static lm_status read_u64(const lm_flag *f, const char *value, uint64_t *out, lm
         return LM_OK;
     }
     *out = strtoull(value, &end, 10);
-    return end == value || *end || errno || strchr(value, '-') ? wrong(f, value, "a whole number", e) : LM_OK;
+    if (end == value || *end)
+        return wrong(f, value, "a whole number", e);
+    if (errno || strchr(value, '-') || *out > INT64_MAX)
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside 0 ... %" PRId64, value, INT64_MAX);
+    return LM_OK;
 }
 
 static lm_status read_word(const lm_flag *f, const char *value, int *out, lm_error *e)
@@ -164,6 +170,11 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         *(bool *)at = true;
         break;
     case LM_FLAG_INT:
+        for (int i = 0; f->words && f->words[i]; i++)
+            if (strcmp(f->words[i], value) == 0) {
+                *(int32_t *)at = -2 - i;
+                return LM_OK;
+            }
         LM_TRY(read_integer(f, value, INT32_MIN, INT32_MAX, &x, e));
         *(int32_t *)at = (int32_t)x;
         break;
@@ -196,6 +207,8 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         *(const char **)at = value;
         break;
     case LM_FLAG_LIST:
+        if (!*value)
+            return wrong(f, value, "a value: it is empty", e);
         LM_TRY(add_to_list(cli, at, value, e));
         break;
     case LM_FLAG_WORD:
@@ -223,6 +236,58 @@ static lm_status split(lm_cli *cli, const char *arg, const char **name, const ch
     return LM_OK;
 }
 
+static bool is_one_of(const char *const *words, const char *word)
+{
+    while (words && *words && strcmp(*words, word) != 0)
+        words++;
+    return words && *words;
+}
+
+/* A flag of another program that argv[*i] is; *i ends at its value. */
+static lm_status read_foreign(lm_cli *cli, char **argv, size_t n, size_t *i, const char *name, const char *value, lm_error *e)
+{
+    const lm_foreign_flag *f = lm_foreign_find(cli->command->foreign, name);
+    size_t many = 0;
+
+    if (!f)
+        return unknown(cli->command, name, e);
+    if (!f->accepted)
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "flag of llama.cpp: %s", f->reason);
+    if (!value && f->values && *i + 1 == n)
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "needs a value");
+    if (!value && *i + 1 < n)
+        *i += f->values || is_one_of(f->words, argv[*i + 1]);
+    while (cli->foreign[many])
+        many++;
+    cli->foreign[many] = f;
+    cli->foreign_names[many] = name;
+    return LM_OK;
+}
+
+/* "-n4" is "-n 4": the value of a short flag that takes a number, or that is llama.cpp's. */
+static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name, const char **value, void **at, lm_error *e)
+{
+    const char *number = *name + 1 + strcspn(*name + 1, "-0123456789.");
+    const lm_flag *f;
+    char *letters;
+
+    if ((*name)[1] == '-' || *value)
+        return NULL;
+    if (number == *name + 1 || !*number || number[strspn(number, "-0123456789.")])
+        return NULL;
+    letters = lm_store_strndup(&cli->store, *name, (size_t)(number - *name));
+    if (!letters) {
+        lm_fail_memory(e, "flags", strlen(*name));
+        return NULL;
+    }
+    f = find_flag(cli, options, letters, at);
+    if (f ? f->kind < LM_FLAG_INT || f->kind > LM_FLAG_DOUBLE : !lm_foreign_find(cli->command->foreign, letters))
+        return NULL;
+    *name = letters;
+    *value = number;
+    return f;
+}
+
 /* argv[*i] is a flag; *i ends at its value. */
 static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *options, lm_error *e)
 {
@@ -233,7 +298,9 @@ static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *
     LM_TRY(split(cli, argv[*i], &name, &value, e));
     f = find_flag(cli, options, name, &at);
     if (!f)
-        return unknown(cli->command, name, e);
+        f = find_joined(cli, options, &name, &value, &at, e);
+    if (!f)
+        return read_foreign(cli, argv, n, i, name, value, e);
     if (f->kind == LM_FLAG_SWITCH && value)
         return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "takes no value");
     if (f->kind != LM_FLAG_SWITCH && !value) {
@@ -272,7 +339,9 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
     bool flags = true;
 
     cli->given = lm_store_new(&cli->store, n + 1, const lm_flag *);
-    if (!args || !cli->given)
+    cli->foreign = lm_store_new(&cli->store, n + 1, const lm_foreign_flag *);
+    cli->foreign_names = lm_store_new(&cli->store, n + 1, const char *);
+    if (!args || !cli->given || !cli->foreign || !cli->foreign_names)
         return lm_fail_memory(e, "arguments", (n + 1) * sizeof *args);
     cli->args = args;
     for (size_t i = 0; i < n; i++) {
@@ -295,17 +364,10 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
     return LM_OK;
 }
 
-static bool is_among(const lm_flag *f, const char *const *names)
-{
-    while (names && *names && strcmp(*names, f->name) != 0)
-        names++;
-    return names && *names;
-}
-
 const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const char *const *but)
 {
     for (size_t i = 0; i < cli->n_given; i++)
-        if (find_in(table, cli->given[i]->name) == cli->given[i] && !is_among(cli->given[i], but))
+        if (find_in(table, cli->given[i]->name) == cli->given[i] && !is_one_of(but, cli->given[i]->name))
             return cli->given[i];
     return NULL;
 }
@@ -325,11 +387,24 @@ void lm_flag_name_error(const lm_flag *f, lm_error *e)
 
 /* ---- help ---- */
 
+/* Its other spellings: "… [also --n-predict]". */
+static void add_spellings(const lm_flag *f, lm_text *out)
+{
+    const char *rest = f->also ? f->also : "";
+
+    if (rest[0] == '-' && rest[1] != '-')                /* stands before the name already */
+        rest += strcspn(rest, " ");
+    rest += strspn(rest, " ");
+    if (*rest)
+        lm_text_printf(out, " [also %s]", rest);
+}
+
 /* "  -n, --predict N        text", the text in a column of its own, folded at 100. */
 static void help_of(const lm_flag *f, lm_text *out)
 {
     const size_t column = 30, width = 100;
     size_t start = out->size, used;
+    lm_text text = { 0 };
 
     lm_text_add_str(out, "  ");
     if (f->also && f->also[0] == '-' && f->also[1] != '-')
@@ -342,7 +417,9 @@ static void help_of(const lm_flag *f, lm_text *out)
         lm_text_add_char(out, '\n');
         used = 0;
     }
-    for (const char *word = f->help; *word;) {
+    lm_text_add_str(&text, f->help);
+    add_spellings(f, &text);
+    for (const char *word = text.data ? text.data : ""; *word;) {
         size_t n = strcspn(word, " ");
         if (used + 1 + n > width) {
             lm_text_add_char(out, '\n');
@@ -352,7 +429,26 @@ static void help_of(const lm_flag *f, lm_text *out)
         used = (used < column ? column : used + 1) + n;
         word += n + (word[n] == ' ');
     }
+    out->failed |= text.failed;
+    lm_text_free(&text);
     lm_text_add_char(out, '\n');
+}
+
+void lm_environment_help(lm_text *out)
+{
+    static const lm_flag variables[] = {
+        { "LAMINA_CACHE", NULL, LM_FLAG_TEXT, 0, NULL, "folder of models, history and measurements (~/.cache/lamina)", 0, 0, NULL },
+        { "LAMINA_CPU", NULL, LM_FLAG_TEXT, 0, NULL, "highest instruction set to use, as --cpu", 0, 0, NULL },
+        { "LAMINA_LANG", NULL, LM_FLAG_TEXT, 0, NULL, "language of reports and pages, as --lang", 0, 0, NULL },
+        { "HF_HUB_CACHE", NULL, LM_FLAG_TEXT, 0, NULL, "cache of Hugging Face in which org/name is found (HF_HOME/hub)", 0, 0, NULL },
+        { "HF_HOME", NULL, LM_FLAG_TEXT, 0, NULL, "folder of Hugging Face (~/.cache/huggingface)", 0, 0, NULL },
+        { "NO_COLOR", NULL, LM_FLAG_TEXT, 0, NULL, "do not use colour, as --no-color", 0, 0, NULL },
+        { 0 },
+    };
+
+    lm_text_add_str(out, "\nenvironment\n");
+    for (const lm_flag *f = variables; f->name; f++)
+        help_of(f, out);
 }
 
 void lm_flags_help(const lm_command *c, lm_text *out)
@@ -368,4 +464,5 @@ void lm_flags_help(const lm_command *c, lm_text *out)
     lm_text_add_str(out, "\ngeneral\n");
     for (const lm_flag *f = lm_general_flags; f->name; f++)
         help_of(f, out);
+    lm_environment_help(out);
 }

@@ -23,6 +23,9 @@ void lm_flag_name_error(const lm_flag *f, lm_error *e);
 /* One value, at its place in the options. */
 lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e);
 
+/* What the environment sets, as help. */
+void lm_environment_help(lm_text *out);
+
 /* The help of a command. */
 void lm_flags_help(const lm_command *c, lm_text *out);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/flags.h"
+#include "cli/llamacpp.h"
 #include "cli/output.h"
 
 static json_t *flag_json(const lm_flag *f)
@@ -38,6 +39,16 @@ static json_t *command_json(const lm_command *c)
                      flags);
 }
 
+/* Flags of llama.cpp that are none here, and what becomes of them. */
+static json_t *foreign_json(void)
+{
+    json_t *rows = json_array();
+
+    for (const lm_foreign_flag *f = lm_llamacpp_flags; f->names; f++)
+        json_array_append_new(rows, json_pack("{s:s, s:b, s:s}", "names", f->names, "accepted", f->accepted, "reason", f->reason));
+    return rows;
+}
+
 /* Every command and flag as data: shell completions and the manual page are made from it. */
 static json_t *commands_json(const lm_cli *cli)
 {
@@ -47,7 +58,7 @@ static json_t *commands_json(const lm_cli *cli)
         json_array_append_new(general, flag_json(f));
     for (size_t i = 0; cli->commands[i]; i++)
         json_array_append_new(all, command_json(cli->commands[i]));
-    return json_pack("{s:s, s:o, s:o}", "version", LAMINA_VERSION, "general", general, "commands", all);
+    return json_pack("{s:s, s:o, s:o, s:o}", "version", LAMINA_VERSION, "general", general, "commands", all, "foreign", foreign_json());
 }
 
 static void overview(const lm_cli *cli, lm_text *out)
@@ -57,7 +68,9 @@ static void overview(const lm_cli *cli, lm_text *out)
         lm_text_printf(out, "  lamina %-12s %s\n", cli->commands[i]->name, cli->commands[i]->summary);
     lm_text_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
                         "needed, a config.json or a preset (lamina presets) too.\n"
+                        "lamina MODEL opens a chat, lamina MODEL TEXT answers or continues TEXT.\n"
                         "lamina COMMAND --help lists the flags of a command.\n");
+    lm_environment_help(out);
 }
 
 lm_status lm_help_show(lm_cli *cli, const lm_command *c, lm_error *e)

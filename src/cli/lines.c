@@ -4,6 +4,7 @@
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <wchar.h>
 
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/prompt.h"
 
 struct lm_lines {
@@ -20,7 +22,14 @@ struct lm_lines {
     char     *file;                      /* where it is kept; NULL: nowhere */
     lm_text    line;                      /* of a pipe */
     bool      abandoned, more;           /* more: inside a line that goes on */
+    bool      brackets;                  /* the terminal says where a paste begins and ends */
+    lm_text   ahead;                     /* read, and not yet given to the editor from `given` on */
+    size_t    given;
 };
+
+#define NEWLINE "\u2424"                 /* what stands for it inside the editor, which knows one line */
+#define PASTE "\033[200~"
+#define PASTED "\033[201~"
 
 static char *prompt_of(const lm_lines *l)
 {
@@ -37,6 +46,79 @@ static char *prompt(EditLine *edit)
     return prompt_of(l);
 }
 
+/* What the terminal sends next; 0: nothing any more, or Ctrl-C. `wait`: until it comes, else only if it comes at once. */
+static ssize_t read_byte(char *out, bool wait)
+{
+    struct pollfd ready = { .fd = STDIN_FILENO, .events = POLLIN };
+    ssize_t n;
+
+    do {
+        if (wait ? !lm_interrupt_wait(STDIN_FILENO) : poll(&ready, 1, 50) <= 0)
+            return 0;
+        n = read(STDIN_FILENO, out, 1);
+    } while (n < 0 && errno == EINTR && !lm_interrupted());              /* the window changed its size */
+    return n;
+}
+
+/* The text between the brackets, as the editor takes it: newlines as NEWLINE, a tab quoted by ^V, other commands left out. */
+static void read_paste(lm_lines *l)
+{
+    static const char end[] = PASTED;
+    size_t same = 0;
+    char byte, before = 0;
+
+    while (same < sizeof end - 1 && l->ahead.size < LM_MAX_INPUT && read_byte(&byte, true) > 0) {
+        if (byte == end[same]) {
+            same++;
+            continue;
+        }
+        if (same > 1)                                    /* began as the end does: an escape, which is left out, and letters */
+            lm_text_add(&l->ahead, end + 1, same - 1);
+        same = byte == end[0];
+        if (byte == '\r' || (byte == '\n' && before != '\r'))
+            lm_text_add_str(&l->ahead, NEWLINE);
+        else if (byte == '\t')
+            lm_text_add_str(&l->ahead, "\026\t");
+        else if ((unsigned char)byte >= ' ' && byte != 0x7F)
+            lm_text_add_char(&l->ahead, byte);
+        before = byte;
+    }
+}
+
+/* An escape has come: the beginning of a paste, or of a key, whose bytes the editor gets. */
+static void look_ahead(lm_lines *l)
+{
+    static const char begin[] = PASTE;
+    ssize_t n = 0;
+    size_t same = 1;
+    char byte;
+
+    lm_text_clear(&l->ahead);
+    l->given = 0;
+    while (same < sizeof begin - 1 && (n = read_byte(&byte, false)) > 0 && byte == begin[same])
+        same++;
+    if (same == sizeof begin - 1) {
+        read_paste(l);
+        return;
+    }
+    lm_text_add(&l->ahead, begin, same);
+    if (n > 0)
+        lm_text_add_char(&l->ahead, byte);
+}
+
+/* The next byte for the editor. */
+static ssize_t next_byte(lm_lines *l, char *out)
+{
+    while (l->given == l->ahead.size) {
+        ssize_t n = read_byte(out, true);
+        if (n <= 0 || *out != '\033' || !l->brackets)
+            return n;
+        look_ahead(l);
+    }
+    *out = l->ahead.data[l->given++];
+    return 1;
+}
+
 /* One character. Ctrl-C ends the line at once, which libedit by itself does not offer. */
 static int next_character(EditLine *edit, wchar_t *out)
 {
@@ -46,14 +128,14 @@ static int next_character(EditLine *edit, wchar_t *out)
 
     el_get(edit, EL_CLIENTDATA, &l);
     for (;;) {
-        ssize_t n = lm_interrupt_wait(STDIN_FILENO) ? read(STDIN_FILENO, &byte, 1) : 0;
+        ssize_t n = next_byte(l, &byte);
         if (lm_interrupted()) {
+            lm_text_clear(&l->ahead);
+            l->given = 0;
             l->abandoned = true;
             *out = L'\n';
             return 1;
         }
-        if (n < 0 && errno == EINTR)
-            continue;                                    /* the window changed its size */
         if (n <= 0)
             return (int)n;
         switch (mbrtowc(out, &byte, 1, &state)) {
@@ -100,6 +182,11 @@ static lm_status open_terminal(lm_lines *l, const char *file, lm_error *e)
     el_wset(l->edit, EL_GETCFN, next_character);
     el_set(l->edit, EL_HIST, history, l->past);
     el_source(l->edit, NULL);                            /* ~/.editrc */
+    l->brackets = lm_out_is_terminal() && lm_err_is_terminal();
+    if (l->brackets) {
+        fputs("\033[?2004h", stdout);
+        fflush(stdout);
+    }
     return LM_OK;
 }
 
@@ -125,6 +212,10 @@ void lm_lines_close(lm_lines *l)
 
     if (!l)
         return;
+    if (l->brackets) {
+        fputs("\033[?2004l", stdout);
+        fflush(stdout);
+    }
     if (l->past && l->file)
         history(l->past, &event, H_SAVE, l->file);
     if (l->past)
@@ -132,6 +223,7 @@ void lm_lines_close(lm_lines *l)
     if (l->edit)
         el_end(l->edit);
     free(l->file);
+    lm_text_free(&l->ahead);
     lm_text_free(&l->line);
     free(l);
 }
@@ -172,9 +264,49 @@ static lm_status read_line(lm_lines *l, const char **out, size_t *size, lm_error
     return LM_OK;
 }
 
+/* A line of the editor, whose newlines are spelled. */
+static void add_line(const lm_lines *l, const char *line, size_t size, lm_text *out)
+{
+    const size_t n = sizeof NEWLINE - 1;
+
+    for (const char *end = line + size; line < end;) {
+        const char *mark = l->edit ? memmem(line, (size_t)(end - line), NEWLINE, n) : NULL;
+        lm_text_add(out, line, (size_t)((mark ? mark : end) - line));
+        if (mark)
+            lm_text_add_char(out, '\n');
+        line = mark ? mark + n : end;
+    }
+}
+
+/* Does what is in `out` go on in the next line? Takes off what says so. */
+static bool goes_on(lm_text *out, bool *block)
+{
+    static const char quotes[] = "\"\"\"";
+    bool opens = !*block && out->size >= 3 && memcmp(out->data, quotes, 3) == 0;
+
+    if (opens) {
+        memmove(out->data, out->data + 3, out->size -= 3);
+        *block = true;
+    }
+    if (*block) {
+        *block = out->size < 3 || memcmp(out->data + out->size - 3, quotes, 3) != 0;
+        out->size -= *block ? 0 : 3;
+        if (!*block && !opens && out->size && out->data[out->size - 1] == '\n')
+            out->size--;                                 /* quotes on a line of their own */
+        if (*block && out->size)
+            lm_text_add_char(out, '\n');
+        return *block;
+    }
+    if (!out->size || out->data[out->size - 1] != '\\')
+        return false;
+    out->data[out->size - 1] = '\n';
+    return true;
+}
+
 lm_line lm_lines_next(lm_lines *l, lm_text *out, lm_error *e)
 {
     HistEvent event;
+    bool block = false;
 
     lm_text_clear(out);
     l->abandoned = l->more = false;
@@ -191,19 +323,18 @@ lm_line lm_lines_next(lm_lines *l, lm_text *out, lm_error *e)
         if (l->past && size > 1)
             history(l->past, &event, H_ENTER, line);
         size -= line[size - 1] == '\n';
-        l->more = size > 0 && line[size - 1] == '\\';
-        size -= l->more;
         if (size > LM_MAX_INPUT - out->size) {
             lm_fail(e, LM_LIMIT, "standard input", LM_NO_OFFSET, "longer than %zu bytes", LM_MAX_INPUT);
             return LM_LINE_FAILED;
         }
-        lm_text_add(out, line, size);
-        if (l->more)
-            lm_text_add_char(out, '\n');
+        add_line(l, line, size, out);
+        l->more = !out->failed && goes_on(out, &block);
         if (out->failed) {
             lm_fail_memory(e, "standard input", out->size);
             return LM_LINE_FAILED;
         }
     } while (l->more);
+    if (out->data)
+        out->data[out->size] = '\0';                      /* what said that it goes on is off */
     return LM_LINE;
 }

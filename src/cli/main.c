@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -30,9 +31,14 @@ static const char *const left_out[] = {
 static lm_status no_command(const char *given, lm_error *e)
 {
     const char *names[64] = { NULL }, *near;
+    const lm_preset *preset = NULL;
+    size_t n = 0;
 
-    for (size_t i = 0; commands[i] && i < 63; i++)
-        names[i] = commands[i]->name;
+    for (size_t i = 0; commands[i] && i < 48; i++)
+        names[n++] = commands[i]->name;
+    names[n++] = "--version";
+    for (const lm_flag *f = lm_general_flags; f->name && n < 63; f++)
+        names[n++] = f->name;
     for (size_t i = 0; left_out[i]; i++)
         if (strcmp(left_out[i], given) == 0)
             return lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "this build leaves the command out");
@@ -40,6 +46,9 @@ static lm_status no_command(const char *given, lm_error *e)
     lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "unknown command");
     if (near)
         lm_fail_hint(e, "did you mean lamina %s?", near);
+    else if (lm_preset_find(given, &preset, NULL) == LM_OK)
+        lm_fail_hint(e, "%s is a preset, without weights: lamina inspect %s describes it, lamina synth %s OUT.gguf makes random ones",
+                     preset->name, preset->name, preset->name);
     else
         lm_fail_hint(e, "lamina help lists them");
     return LM_USAGE;
@@ -73,8 +82,29 @@ static lm_status read_flags(lm_cli *cli, void **options, char **argv, size_t n, 
 static lm_status run(lm_cli *cli, void *options, lm_error *e)
 {
     lm_out_manner(cli->verbose, cli->quiet, cli->plain);
+    for (size_t i = 0; !cli->help && cli->foreign[i]; i++)
+        lm_note("%s: flag of llama.cpp without effect here: %s", cli->foreign_names[i], cli->foreign[i]->reason);
     LM_TRY(choose_language(cli, e));
     return cli->help ? lm_help_show(cli, cli->command, e) : cli->command->run(cli, options, e);
+}
+
+/* A file, a folder or org/name of the cache; not what only the name of a preset is. */
+static bool is_model(const char *name)
+{
+    lm_text path = { 0 };
+    struct stat st;
+    bool found = strchr("-", *name) == NULL && lm_model_locate(name, &path, NULL) == LM_OK && stat(path.data, &st) == 0;
+    const char *dot = found && S_ISREG(st.st_mode) ? strrchr(path.data, '.') : NULL;
+
+    found = found && (S_ISDIR(st.st_mode) || (dot && strcmp(dot, ".gguf") == 0));
+    lm_text_free(&path);
+    return found;
+}
+
+/* `lamina MODEL` is a chat at a terminal, `lamina MODEL TEXT` and whatever has more words `lamina run MODEL TEXT`. */
+static const char *command_for_model(size_t n)
+{
+    return n == 1 && isatty(STDIN_FILENO) ? "chat" : "run";
 }
 
 /* The command and its arguments; `lamina`, `lamina --help`, `lamina --version` are commands too. */
@@ -85,8 +115,12 @@ static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, 
     LM_TRY(lm_flags_read_general(cli, argv, n, used, e));
     name = *used == n ? "help" : strcmp(argv[*used], "--version") == 0 ? "version" : argv[*used];
     cli->help &= *used < n;                              /* `lamina -h` is about all of them */
-    *used += *used < n;
     cli->command = lm_command_find(commands, name);
+    if (!cli->command && is_model(name)) {               /* which then is the first argument */
+        cli->command = lm_command_find(commands, command_for_model(n - *used));
+        return LM_OK;
+    }
+    *used += *used < n;
     return cli->command ? LM_OK : no_command(name, e);
 }
 
@@ -118,6 +152,13 @@ static void name_flag(const lm_cli *cli, lm_error *e)
         lm_flag_name_error(cli->given[i], e);
 }
 
+/* `lamina ... | head` ends as it would have without the handling of signals, now that everything is put away. */
+static void end_as_by_the_pipe(void)
+{
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+}
+
 int main(int argc, char **argv)
 {
     lm_cli cli = { .commands = commands };
@@ -128,7 +169,7 @@ int main(int argc, char **argv)
 
     keep_standard_streams();
     lm_dress_for(commands);
-    signal(SIGPIPE, SIG_IGN);                            /* a closed pipe is an error of the write, */
+    bool quiet_end = signal(SIGPIPE, SIG_IGN) != SIG_IGN;        /* a closed pipe is an error of the write, */
     signal(SIGXFSZ, SIG_IGN);                            /* and so is a file at its limit (ulimit -f) */
     lm_out_manner(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
     status = find_command(&cli, argv + 1, n, &used, &e);
@@ -144,6 +185,8 @@ int main(int argc, char **argv)
         status = LM_CANCELLED;
     if (status == LM_CANCELLED)
         lm_fail(&e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
+    if (status == LM_IO && lm_out_left() && quiet_end)
+        end_as_by_the_pipe();
     if (status != LM_OK && !cli.told)
         lm_out_error(&cli, &e);
     lm_store_free(&cli.store);

@@ -7,17 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "lamina/machine.h"
+
+enum { CONTEXT_AUTO = -2, LEAST_CONTEXT = 256 };         /* -2: the first word of a number (flags.c) */
 
 #define M(field) offsetof(lm_model_flags, field)
 #define R(field) offsetof(lm_run_flags, field)
 #define S(field) offsetof(lm_sampling_flags, field)
 
 const lm_flag lm_model_flag_table[] = {
-    { "--model", "-m", LM_FLAG_TEXT, M(model), "MODEL", "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
+    { "--model", "-m -hf -hfr --hf-repo", LM_FLAG_TEXT, M(model), "MODEL", "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
     { "--no-mmap", NULL, LM_FLAG_SWITCH, M(o.no_mmap), NULL, "read the files into memory instead of mapping them", 0, 0, NULL },
     { "--allow-unused", NULL, LM_FLAG_SWITCH, M(o.allow_unused), NULL,
       "report unused tensors as a warning instead of an error", 0, 0, NULL },
@@ -48,10 +53,13 @@ const lm_flag lm_cache_flag_table[] = {
     { 0 },
 };
 
+static const char *const context_words[] = { "auto", NULL };
+
 const lm_flag lm_run_flag_table[] = {
-    { "--ctx-size", "-c --context", LM_FLAG_INT, R(context), "N",
-      "context size in tokens; 0: the model's full context (default: as large as needed, at least 8192 if the model supports it)",
-      0, INT32_MAX, NULL },
+    { "--ctx-size", "-c --context", LM_FLAG_INT, R(context), "N|auto",
+      "context size in tokens; 0: the model's full context; auto: the largest that fits in memory (default: as large as needed, at "
+      "least 8192 if the model supports it)",
+      0, INT32_MAX, context_words },
     { "--batch-size", "-b", LM_FLAG_COUNT, R(batch), "N", "logical batch size in tokens (2048)", 1, 1 << 20, NULL },
     { "--ubatch-size", "-ub", LM_FLAG_COUNT, R(ubatch), "N", "physical batch size in tokens; the smaller of -b and -ub applies (512)", 1, 1 << 20, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N", "threads used to generate (default: physical cores)", 0, 1024, NULL },
@@ -130,7 +138,8 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
         return lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "already given by --model: %s", f->model);
     lm_status status = lm_model_locate(name, &found, e);
     if (status == LM_NOT_FOUND && !name)
-        lm_fail_hint(e, "scripts/setup demo fetches it (91 MB); or name a .gguf file or a Hugging Face folder");
+        lm_fail_hint(e, "name a .gguf file, a Hugging Face folder, or org/name from its cache; "
+                        "in the source tree scripts/setup demo fetches the demo model (91 MB)");
     LM_TRY(status);
     *path = lm_store_strdup(&cli->store, found.data);
     lm_text_free(&found);
@@ -143,13 +152,27 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
     return LM_OK;
 }
 
+/* Where the weights are of a preset that was to be run. */
+static void name_weights(const char *path)
+{
+    const lm_preset *p = NULL;
+    const size_t n = strlen(LM_PRESET_PREFIX);
+
+    if (strncmp(path, LM_PRESET_PREFIX, n) == 0 && lm_preset_find(path + n, &p, NULL) == LM_OK)
+        lm_note("%s is a preset, a shape without weights; those of the model are published as %s", p->name, p->source);
+}
+
 lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e)
 {
     const char *path = NULL, *warning;
     char count[LM_FIGURE];
     lm_model_info info;
 
-    LM_TRY(lm_find_model(cli, f, argument, &path, e));
+    bool runs = !f->o.structure_only && !f->o.weights_optional;
+    lm_status status = lm_find_model(cli, f, argument, &path, e);
+    if (status == LM_NOT_FOUND && runs && (f->model || argument))
+        lm_fail_hint(e, "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");
+    LM_TRY(status);
     if (f->rope_scale > 0 && f->o.rope_freq_scale > 0)
         return lm_fail(e, LM_USAGE, "--rope-scale", LM_NO_OFFSET, "cannot be combined with --rope-freq-scale");
     if (f->rope_scale > 0)
@@ -160,12 +183,14 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
     lm_model *m = NULL;
     f->o.progress = lm_interrupt_progress;
     f->o.progress_arg = &bar;
-    lm_status status = lm_model_open(path, &f->o, &m, e);
+    status = lm_model_open(path, &f->o, &m, e);
     lm_progress_end(&bar);
     f->o.progress = NULL;
     f->o.progress_arg = NULL;
     status = lm_interrupt_release(held, status, e);
     if (status != LM_OK) {
+        if (status == LM_USAGE && runs)
+            name_weights(path);
         lm_model_close(m);
         return status;
     }
@@ -210,6 +235,44 @@ const char *lm_cache_words(const lm_engine_options *o, char out[LM_CACHE_WORDS])
     return out;
 }
 
+/* The largest context whose plan leaves a sixteenth of the memory that there is; 0: none does. */
+static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, uint64_t most)
+{
+    lm_engine_options tried = *o;
+    lm_machine machine;
+    lm_memory plan;
+    uint64_t fits = 0, over = (most < UINT32_MAX ? most : UINT32_MAX) / LEAST_CONTEXT + 1;
+
+    if (lm_machine_describe(&machine, NULL) != LM_OK)
+        return 0;
+    while (over - fits > 1) {                            /* in steps of LEAST_CONTEXT */
+        uint64_t middle = fits + (over - fits) / 2;
+        tried.context = (uint32_t)(middle * LEAST_CONTEXT);
+        if (lm_engine_predict(m, &tried, &plan, NULL) == LM_OK && plan.total <= machine.available - machine.available / 16)
+            fits = middle;
+        else
+            over = middle;
+    }
+    if (most % LEAST_CONTEXT && fits == most / LEAST_CONTEXT) {
+        tried.context = (uint32_t)most;
+        if (lm_engine_predict(m, &tried, &plan, NULL) == LM_OK && plan.total <= machine.available - machine.available / 16)
+            return (uint32_t)most;
+    }
+    return (uint32_t)(fits * LEAST_CONTEXT);
+}
+
+/* What would fit, where a plan does not. */
+static void hint_context(const lm_model *m, const lm_engine_options *o, lm_error *e)
+{
+    uint32_t fits = largest_context(m, o, o->context);
+    char     before[sizeof e->hint];
+
+    if (!fits)
+        return;
+    snprintf(before, sizeof before, "%s", e->hint);
+    lm_fail_hint(e, "-c %u would fit%s%s", fits, *before ? "; or " : "", before);
+}
+
 lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e)
 {
     lm_model_info info;
@@ -228,7 +291,14 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
         .no_repack = f->no_repack,
         .cpu = f->cpu,
     };
-    return lm_cache_options(&f->cache, LM_KV_F16, out, e);
+    LM_TRY(lm_cache_options(&f->cache, LM_KV_F16, out, e));
+    if (f->context != CONTEXT_AUTO)
+        return LM_OK;
+    out->context = largest_context(m, out, info.context_length ? info.context_length : context);
+    if (out->context)
+        return LM_OK;
+    out->context = LEAST_CONTEXT;                        /* the engine says what it lacks */
+    return LM_OK;
 }
 
 const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_CONTEXT_WARNING])
@@ -257,6 +327,8 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
     status = lm_engine_new(m, o, &g, e);
     lm_progress_end(&bar);
     status = lm_interrupt_release(held, status, e);
+    if (status == LM_NO_FIT)
+        hint_context(m, o, e);
     if (status != LM_OK) {
         lm_engine_free(g);
         return status;
@@ -270,6 +342,19 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
               lm_figure_count(count, lm_engine_context(*out)), lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
               lm_figure_bytes(c, memory.scratch));
     return LM_OK;
+}
+
+void lm_lock_memory(void)
+{
+    struct rlimit limit = { 0 };
+    char figure[LM_FIGURE];
+
+    if (mlockall(MCL_CURRENT | MCL_ONFAULT) == 0)
+        return;
+    if (errno == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        lm_warn("--mlock: memory cannot be locked: ulimit -l allows %s", lm_figure_bytes(figure, limit.rlim_cur));
+    else
+        lm_warn("--mlock: memory cannot be locked: %s", strerror(errno));
 }
 
 /* ---- samplers ---- */

@@ -68,6 +68,9 @@ const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_
 /* lm_engine_new with a bar. A context longer than the model's is warned of. */
 lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **out, lm_error *e);
 
+/* Keep in RAM what the program has there, and what it reads of its files from now on. Where the system refuses, a warning says so. */
+void lm_lock_memory(void);
+
 /* ---- how to sample ---- */
 typedef struct lm_sampling_flags {
     lm_sampler_options o;

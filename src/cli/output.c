@@ -64,11 +64,19 @@ unsigned lm_out_width(void)
 
 /* ---- stdout ---- */
 
+static bool left;                        /* who read standard output does so no more */
+
+bool lm_out_left(void)
+{
+    return left;
+}
+
 static lm_status put(const char *text, size_t n, lm_error *e)
 {
-    if (n && (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0))
-        return lm_fail(e, LM_IO, "standard output", LM_NO_OFFSET, "%s", strerror(errno));
-    return LM_OK;
+    if (!n || (fwrite(text, 1, n, stdout) == n && fflush(stdout) == 0))
+        return LM_OK;
+    left |= errno == EPIPE;
+    return lm_fail(e, LM_IO, "standard output", LM_NO_OFFSET, "%s", strerror(errno));
 }
 
 /* Commands for the terminal are shown (as U+2400 ...), not obeyed. */
@@ -224,7 +232,7 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
     snprintf(said, sizeof said, "%s", e->hint);
     lm_dress(said, e->hint, sizeof e->hint);
     if (cli->json && !cli->answered)
-        lm_out_json_line(json_pack("{s:o}", "error", lm_json_error(e)), NULL);
+        lm_out_json_line(json_pack("{s:o, s:s*}", "error", lm_json_error(e), "hint", e->hint[0] ? e->hint : NULL), NULL);
     fflush(stdout);
     /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
     if (e->hint[0] && !lm_err_is_terminal())

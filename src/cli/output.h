@@ -19,6 +19,9 @@ unsigned lm_out_width(void);                         /* columns; 80 where nobody
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
 lm_status lm_out_buf(const lm_text *b, lm_error *e);  /* LM_NO_MEMORY when the buffer failed */
 
+/* Whether a write to it has failed because its reader is gone (`| head`). */
+bool lm_out_left(void);
+
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. NULL is out of memory. */
 json_t *lm_json_of(const char *text, size_t n);
 

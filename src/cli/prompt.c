@@ -23,8 +23,10 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
     path = lm_input_name(path);
     if (!f)
         return lm_fail_errno(e, path, "cannot be opened");
-    while (!out->failed && out->size <= LM_MAX_INPUT && (n = fread(chunk, 1, sizeof chunk, f)) > 0)
+    do {                                                 /* a terminal ends once, and is not asked again */
+        n = fread(chunk, 1, sizeof chunk, f);
         lm_text_add(out, chunk, n);
+    } while (n == sizeof chunk && !out->failed && out->size <= LM_MAX_INPUT);
     failed = ferror(f) ? errno : 0;
     if (f != stdin)
         fclose(f);
@@ -85,6 +87,33 @@ void lm_unescape(const char *text, lm_text *out)
             lm_text_add_char(out, *at);
         }
     }
+}
+
+void lm_add_given(const char *text, bool escapes, lm_text *out)
+{
+    if (escapes)
+        lm_unescape(text, out);
+    else
+        lm_text_add_str(out, text);
+}
+
+lm_status lm_unescape_all(lm_cli *cli, lm_flag_list *list, bool escapes, lm_error *e)
+{
+    const char **made = lm_store_new(&cli->store, list->n + 1, const char *);
+    lm_text text = { 0 };
+
+    for (size_t i = 0; made && escapes && i < list->n; i++) {
+        lm_text_clear(&text);
+        lm_unescape(list->items[i], &text);
+        made[i] = lm_store_strndup(&cli->store, text.data ? text.data : "", text.size);
+        made = made[i] ? made : NULL;
+    }
+    lm_text_free(&text);
+    if (!made)
+        return lm_fail_memory(e, "flags", list->n);
+    if (escapes && list->n)
+        list->items = made;
+    return LM_OK;
 }
 
 lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_error *e)

@@ -27,6 +27,12 @@ lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e);
 /* \n \t \r \0 \\ \" \' \xHH as the characters they stand for, appended to `out`; other backslashes stay. */
 void lm_unescape(const char *text, lm_text *out);
 
+/* A text of the command line, appended to `out`, its escapes obeyed if `escapes`. */
+void lm_add_given(const char *text, bool escapes, lm_text *out);
+
+/* The same for each of a list, which lives as long as the command. */
+lm_status lm_unescape_all(lm_cli *cli, lm_flag_list *list, bool escapes, lm_error *e);
+
 /* "1,2,3" or "1 2 3" or a JSON array, appended to `out`; `where` is for errors. */
 lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_error *e);
 

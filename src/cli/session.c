@@ -45,6 +45,13 @@ void lm_session_drop_system(lm_session *s)
         json_array_remove(s->messages, 0);
 }
 
+const char *lm_session_system(const lm_session *s)
+{
+    const json_t *first = json_array_get(s->messages, 0);
+
+    return has_role(first, "system") ? json_string_value(json_object_get(first, "content")) : NULL;
+}
+
 void lm_session_reset(lm_session *s)
 {
     json_t *first = json_incref(json_array_get(s->messages, 0));

@@ -37,6 +37,9 @@ bool lm_session_drop(lm_session *s, const char *role);
 
 void lm_session_drop_system(lm_session *s);
 
+/* The system message; NULL: none. */
+const char *lm_session_system(const lm_session *s);
+
 /* Forget everything but a system message. */
 void lm_session_reset(lm_session *s);
 

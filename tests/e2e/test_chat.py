@@ -57,7 +57,7 @@ def test_what_was_refused_is_not_taken_for_read(chat):
 
 
 def test_slash_commands(chat):
-    done = chat("/system Answer in French.\nHi\n/reset\nHi\n/system\n/reset\nHi\n/stats\n/help\n/quit\nnever said\n", "-n", "4", "--json")
+    done = chat("/system Answer in French.\nHi\n/reset\nHi\n/system none\n/reset\nHi\n/stats\n/help\n/quit\nnever said\n", "-n", "4", "--json")
     first, second, third = answers(done)
     assert done.returncode == 0
     assert first["ids"] == second["ids"] and first["timings"]["prompt_tokens"] == second["timings"]["prompt_tokens"]
@@ -84,7 +84,7 @@ def test_regen_draws_anew_and_set_sets(chat):
 
 def test_a_regen_that_fails_keeps_the_answer(chat, tmp_path):
     saved = tmp_path / "talk.json"
-    lines = f"Hi\n/system {'word ' * 300}\n/regen\n/system\n/save {saved}\n/regen\n"
+    lines = f"Hi\n/system {'word ' * 300}\n/regen\n/system none\n/save {saved}\n/regen\n"
     first, error, again = answers(chat(lines, "-c", "120", "-n", "4", "--json"))
     assert error["error"]["code"] == "limit"
     assert [m["content"] for m in json.loads(saved.read_text())["messages"]] == ["Hi", first["content"]]

@@ -198,10 +198,10 @@ def test_metadata_has_numbers_as_they_were_written(lamina, model):
             if line.startswith("rms_norm_eps")] == ["1e-5"]
 
 
-def test_a_closed_pipe_is_an_error_not_a_signal(lamina, model):
+def test_a_closed_pipe_ends_quietly(lamina, model):
     done = run("bash", "-c", '"$1" tokenize "$2" -f /dev/stdin < <(yes word | head -200000) | head -1; echo "${PIPESTATUS[0]}"', "bash",
                lamina, model)
-    assert done.stdout.split("\n")[1] == "1" and "standard output" in done.stderr
+    assert done.stdout.split("\n")[1] == "141" and done.stderr == ""
 
 
 def test_a_closed_stream_is_not_taken_by_a_file(lamina, model, tmp_path):

@@ -280,13 +280,18 @@ static void compare_taps(check *c, uint64_t b)
 
 /* Another token than the reference's is right only where the two are so near that the tolerance of the logits, on both,
  * covers their distance. */
-static void judge_choice(check *c, const float *logits, lm_token ours, lm_token theirs)
+static void judge_choice(check *c, uint64_t b, uint64_t step, const float *logits, lm_token ours, lm_token theirs)
 {
     double margin = (double)logits[ours] - (double)logits[theirs];
     double tol = c->by_kl && c->v.max_rel_err > c->v.tol ? c->v.max_rel_err : c->v.tol;
 
-    if (!(margin <= 2 * tol * lm_magnitude(logits, c->golden.width)))
-        c->v.greedy_agrees = false;
+    if (margin <= 2 * tol * lm_magnitude(logits, c->golden.width))
+        return;
+    if (c->v.greedy_agrees) {
+        c->v.greedy_sequence = b;
+        c->v.greedy_step     = step;
+    }
+    c->v.greedy_agrees = false;
 }
 
 /* Continue on our own; from the first different token on also along the reference's path. The sequence holds all T. */
@@ -305,7 +310,7 @@ static lm_status compare_greedy(check *c, uint64_t b, lm_error *e)
         ours[k] = (lm_token)lm_argmax(logits, g->width);
         if (k < common && ours[k] != lm_golden_greedy(g, b, k)) {
             common = k;
-            judge_choice(c, logits, ours[k], lm_golden_greedy(g, b, k));
+            judge_choice(c, b, k, logits, ours[k], lm_golden_greedy(g, b, k));
         }
     }
     c->v.greedy_common += common;
@@ -319,7 +324,7 @@ static lm_status compare_greedy(check *c, uint64_t b, lm_error *e)
         logits = lm_engine_logits(c->g, 0);
         best = (lm_token)lm_argmax(logits, g->width);
         if (best != lm_golden_greedy(g, b, k))
-            judge_choice(c, logits, best, lm_golden_greedy(g, b, k));
+            judge_choice(c, b, k, logits, best, lm_golden_greedy(g, b, k));
     }
     return LM_OK;
 }
