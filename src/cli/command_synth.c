@@ -57,6 +57,18 @@ static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, 
     return LM_OK;
 }
 
+/* What is spelled as a file of weights of another kind would become a folder. */
+static lm_status check_name(const char *out, lm_error *e)
+{
+    static const char *const files[] = { "bin", "safetensors", "json", "pt", "pth", "ggml", "onnx", "zip", "tar", NULL };
+    const char *dot = strrchr(out, '.');
+
+    for (size_t i = 0; dot && files[i]; i++)
+        if (strcmp(dot + 1, files[i]) == 0)
+            return lm_fail(e, LM_USAGE, out, LM_NO_OFFSET, "OUT is a file that ends in .gguf, or a folder; no .%s is written", files[i]);
+    return LM_OK;
+}
+
 static lm_status synth(lm_cli *cli, void *options, lm_error *e)
 {
     synth_options *o = options;
@@ -68,6 +80,7 @@ static lm_status synth(lm_cli *cli, void *options, lm_error *e)
 
     if (!*cli->args[1])
         return lm_fail(e, LM_USAGE, "OUT", LM_NO_OFFSET, "the file name is empty");
+    LM_TRY(check_name(cli->args[1], e));
     LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
     o->o.shard_bytes = (uint64_t)o->shard_mb * 1000000;
     o->o.progress = lm_interrupt_progress;

@@ -337,8 +337,8 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
     if (lm_context_warning(m, lm_engine_context(*out), warning))
         lm_warn("%s", warning);
     lm_engine_allocated(*out, &memory);
-    lm_detail("engine     %s, %u threads (prompts %u), context %s; weights %s, cache %s, scratch %s", lm_engine_cpu(*out),
-              lm_engine_threads(*out), lm_engine_threads_batch(*out),
+    lm_detail("engine     %s, %u thread%s (prompts %u), context %s; weights %s, cache %s, scratch %s", lm_engine_cpu(*out),
+              lm_engine_threads(*out), lm_engine_threads(*out) == 1 ? "" : "s", lm_engine_threads_batch(*out),
               lm_figure_count(count, lm_engine_context(*out)), lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
               lm_figure_bytes(c, memory.scratch));
     return LM_OK;

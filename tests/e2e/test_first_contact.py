@@ -338,3 +338,8 @@ def test_help_has_every_spelling_and_the_environment(lamina):
     text = " ".join(run(lamina, "run", "--help").stdout.split())
     assert all(name in text for name in ("--stop", "--n-predict", "--temperature", "--raw", "HF_HUB_CACHE", "LAMINA_CACHE"))
     assert "HF_HOME" in run(lamina, "help").stdout
+
+
+def test_no_folder_is_made_of_the_name_of_a_file(lamina, tmp_path):
+    done = run(lamina, "synth", "gpt2", tmp_path / "out.bin")
+    assert done.returncode == 2 and "no .bin is written" in done.stderr and list(tmp_path.iterdir()) == []
