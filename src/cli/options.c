@@ -159,7 +159,7 @@ static void name_weights(const char *path)
     const size_t n = strlen(LM_PRESET_PREFIX);
 
     if (strncmp(path, LM_PRESET_PREFIX, n) == 0 && lm_preset_find(path + n, &p, NULL) == LM_OK)
-        lm_note("%s is a preset, a shape without weights; those of the model are published as %s", p->name, p->source);
+        lm_note("%s is a preset, a shape without weights; its source: %s", p->name, p->source);
 }
 
 lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e)
