@@ -110,6 +110,8 @@ static lm_status read_piped(lm_text *out, lm_error *e)
         return LM_OK;
     if (poll(&ready, 1, 3000) == 0)
         lm_note("waiting for standard input, which is a pipe; </dev/null leaves it out");
+    if (!lm_interrupt_wait(STDIN_FILENO))
+        return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
     LM_TRY(lm_read_text("-", out, e));
     if (out->size)
         lm_text_add_char(out, '\n');

@@ -5,7 +5,6 @@
 #define GPU "computation runs on the CPU only"
 #define PLACE "threads are placed by the system; taskset and nice change that"
 #define LOG "there is no log; notes go to standard error, -q leaves them out and -v adds to them"
-#define GRAMMAR "constrained output is not available"
 #define DOWNLOAD "nothing is downloaded; name a file, a folder, or org/name from the cache"
 #define ADAPTER "adapters and control vectors are not available"
 #define YARN "YaRN parameters are taken from the model"
@@ -72,8 +71,8 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { "--in-prefix --in-suffix", 1, NULL, false, WRAP },
     { "--in-prefix-bos", 0, NULL, false, WRAP },
     { "-gan --grp-attn-n -gaw --grp-attn-w", 1, NULL, false, "self-extend is not available; --rope-scaling extends the context" },
-    { "--grammar --grammar-file -j --json-schema -jf --json-schema-file", 1, NULL, false, GRAMMAR },
     { "--lora --lora-scaled --control-vector --control-vector-scaled --control-vector-layer-range", 1, NULL, false, ADAPTER },
+    { "-jf --json-schema-file", 1, NULL, false, "use --json-schema @FILE" },
     { "--override-kv", 1, NULL, false, "metadata cannot be overridden; --rope-..., --sliding-window and --pre change what they name" },
     { "--check-tensors", 0, NULL, false, "values of weights are not checked" },
     { "--yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast", 1, NULL, false, YARN },
