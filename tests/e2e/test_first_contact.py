@@ -296,7 +296,7 @@ def test_who_ignores_the_signal_is_told(lamina):
 @pytest.mark.parametrize("command, words", [
     (["--verison"], "did you mean lamina --version?"), (["inspct"], "did you mean lamina inspect?"),
     (["run", "MODEL", "--tmep", "1"], "did you mean --temp?"), (["chat", "MODEL", "--promt", "x"], None),
-    (["list"], None), (["xylophone"], None), (["run", "MODEL", "--gramma", "x"], None), (["tokenize", "MODEL", "--jinja"], None),
+    (["list"], None), (["xylophone"], None), (["run", "MODEL", "--gramma", "x"], "did you mean --grammar?"), (["tokenize", "MODEL", "--jinja"], None),
 ])
 def test_only_what_is_near_is_suggested(lamina, model, command, words):
     done = run(lamina, *(model if w == "MODEL" else w for w in command))
