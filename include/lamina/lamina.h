@@ -45,6 +45,7 @@
 #if __has_include("lamina/facts.h")                      /* an installation may leave out what running models does not need */
 #include "lamina/device.h"
 #include "lamina/facts.h"
+#include "lamina/audit.h"
 #include "lamina/compare.h"
 #include "lamina/fit.h"
 #include "lamina/explain.h"

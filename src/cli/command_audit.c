@@ -1,29 +1,42 @@
 /* lamina audit - statements about models, each against the program. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/options.h"
 #include "cli/output.h"
+#include "lamina/audit.h"
 
 enum { MOST_CELLS = 32 };
 
 #define MOST_BYTES (UINT64_C(16) << 20)
 
-typedef struct audit_options { lm_model_flags model; bool quiet_ones, strict; } audit_options;
+enum { AS_TEXT, AS_MARKDOWN, AS_HTML };
+static const char *const format_words[] = { "text", "md", "html", NULL };
+
+typedef struct audit_options { lm_flag_list models; bool quiet_ones, strict; int format; } audit_options;
 
 #define O(field) offsetof(audit_options, field)
 
 static const lm_flag audit_flag_table[] = {
     { "--wrong-only", NULL, LM_FLAG_SWITCH, O(quiet_ones), NULL, "show only wrong statements", 0, 0, NULL },
     { "--strict", NULL, LM_FLAG_SWITCH, O(strict), NULL, "exit with status 5 also if something could not be checked", 0, 0, NULL },
+    { "--format", NULL, LM_FLAG_WORD, O(format), "text|md|html",
+      "text: the statements; md, html: the document with its marks", 0, 0,
+      format_words },
+    { 0 },
+};
+
+static const lm_flag audit_model_table[] = {
+    { "--model", "-m", LM_FLAG_LIST, O(models), "MODEL",
+      "what the document is about: a .gguf file, a Hugging Face folder, a preset; repeatable (default: the presets that it names)", 0, 0,
+          NULL },
     { 0 },
 };
 
 static const lm_flag_group audit_groups[] = {
     { "output", audit_flag_table, 0 },
-    { "model", lm_model_flag_table, O(model) },
+    { "model", audit_model_table, 0 },
     { 0 },
 };
 
@@ -37,7 +50,9 @@ typedef struct audit {
     size_t         n_subjects, room, line, counts[4], statements, unknown;        /* unknown: rows whose first cell names nothing */
     size_t         misspelt_line;                /* of the first quantity that is unknown and near a known one; 0: none */
     const char    *misspelt, *meant;             /* in the store */
-    json_t        *list;
+    json_t        *list, *unread;
+    bool           table;                /* not a document */
+    const char    *text;                 /* the present line; ends where it does */
     lm_text         out;
 } audit;
 
@@ -60,10 +75,10 @@ static subject *add_subject(audit *a, const char *name)
 
 static lm_status open_subject(audit *a, subject *s, lm_error *e)
 {
-    lm_model_flags flags = a->o->model;
+    lm_model_flags flags = { 0 };
     const char    *path  = NULL;
 
-    flags.model              = NULL;
+    (void)a;
     flags.o.weights_optional = flags.o.tokenizer_optional = true;
     LM_TRY(lm_find_model(a->cli, &flags, s->name, &path, e));
     LM_TRY(lm_model_open(path, &flags.o, &s->model, e));
@@ -107,6 +122,12 @@ static lm_status note_misspelt(audit *a, const char *quantity, const lm_judgemen
     return a->misspelt && a->meant ? LM_OK : lm_fail_memory(e, "the statements", a->statements);
 }
 
+/* As documents in JSON have it, where words are one. */
+static const char *json_word(lm_claim verdict)
+{
+    return verdict == LM_CLAIM_NOT_CHECKABLE ? "not_checkable" : lm_claim_word(verdict);
+}
+
 static lm_status show(audit *a, const char *model, const char *quantity, const char *claim, const lm_judgement *j, const char *why,
                       lm_error *e)
 {
@@ -114,10 +135,11 @@ static lm_status show(audit *a, const char *model, const char *quantity, const c
     a->statements++;
     LM_TRY(note_misspelt(a, quantity, j, e));
     if (a->cli->json) {
-        json_t *one = json_pack("{s:I, s:s, s:o, s:s, s:s?, s:s, s:o, s:o, s:o}", "line", (json_int_t)a->line, "verdict",
-                                lm_claim_word(j->verdict), "truth", lm_json_of(j->truth, strlen(j->truth)), "why", why, "nearest",
-                                j->nearest, "path", j->path, "model", lm_json_of(model, strlen(model)), "quantity",
-                                lm_json_of(quantity, strlen(quantity)), "claim", lm_json_of(claim, strlen(claim)));
+        json_t *one = json_pack("{s:I, s:o, s:s, s:o, s:s, s:s?, s:s, s:o, s:o, s:o}", "line", (json_int_t)a->line, "text",
+                                lm_json_of(a->text, strcspn(a->text, "\r\n")), "verdict", json_word(j->verdict), "true",
+                                lm_json_of(j->truth, strlen(j->truth)), "kind", why, "nearest", j->nearest, "fact", j->path, "model",
+                                lm_json_of(model, strlen(model)), "quantity", lm_json_of(quantity, strlen(quantity)), "said",
+                                lm_json_of(claim, strlen(claim)));
         return json_array_append_new(a->list, one) == 0 ? LM_OK : lm_fail_memory(e, "the statements", a->statements);
     }
     if (a->o->quiet_ones && j->verdict != LM_CLAIM_WRONG && !j->nearest)
@@ -127,7 +149,7 @@ static lm_status show(audit *a, const char *model, const char *quantity, const c
     lm_text_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "", escaped(a, model),
                    escaped(a, quantity), escaped(a, claim));
     if (j->verdict == LM_CLAIM_WRONG || j->verdict == LM_CLAIM_ROUNDED)
-        lm_text_printf(&a->out, _("; it is %s"), j->truth);
+        lm_text_printf(&a->out, _("; it is %s"), escaped(a, j->truth));
     lm_text_printf(&a->out, "%s%s", *why ? " (" : "", *why ? _(why) : "");
     if (j->nearest)
         lm_text_printf(&a->out, _("; did you mean %s?"), j->nearest);
@@ -180,15 +202,6 @@ static char *end_line(char *line)
     return next;
 }
 
-static char *trim(char *s)
-{
-    while (*s == ' ' || *s == '`' || *s == '*')
-        s++;
-    for (size_t n = strlen(s); n && (isspace((unsigned char)s[n - 1]) || s[n - 1] == '`' || s[n - 1] == '*'); n--)
-        s[n - 1] = '\0';
-    return s;
-}
-
 static int column(char *const *names, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
@@ -222,63 +235,163 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
             quantity = column(names, n, "quantity");
             claim    = column(names, n, "claim") >= 0 ? column(names, n, "claim") : column(names, n, "seed_value") >= 0
                            ? column(names, n, "seed_value") : column(names, n, "value");
-            if (quantity < 0 || claim < 0 || (model < 0 && !a->o->model.model))
+            if (quantity < 0 || claim < 0 || (model < 0 && a->o->models.n != 1))
                 return fail_at_line(a, LM_NO_OFFSET, "missing columns: model, quantity and claim", e);
             continue;
         }
+        a->text  = lm_store_strdup(&a->cli->store, line);
         size_t n = split(line, '\t', cells);
         int    last = quantity > claim ? quantity : claim;
         last = model > last ? model : last;
         if ((size_t)last >= n && !(n == 1 && !*cells[0]))                /* an empty line says nothing */
             return fail_at_line(a, LM_NO_OFFSET, "fewer columns than the header line", e);
         if ((size_t)last < n)
-            LM_TRY(judge(a, model < 0 ? a->o->model.model : cells[model], cells[quantity], cells[claim], e));
+            LM_TRY(judge(a, model < 0 ? a->o->models.items[0] : cells[model], cells[quantity], cells[claim], e));
     }
     return LM_OK;
 }
 
-/* "---", ":--": what stands below the heads of columns. */
-static bool is_rule(const char *cell)
+/* ---- documents ---- */
+
+/* What was found of one statement of the document, in the order of its text. */
+typedef struct mark { size_t at, size; lm_claim verdict; const char *truth; } mark;
+
+static void add_passage(audit *a, const char *s, size_t n, bool html)
 {
-    return *cell && strspn(cell, ":- ") == strlen(cell);
+    for (size_t i = 0; i < n; i++) {
+        const char *as = !html ? NULL : s[i] == '<' ? "&lt;" : s[i] == '>' ? "&gt;" : s[i] == '&' ? "&amp;" : NULL;
+        if (as)
+            lm_text_add_str(&a->out, as);
+        else
+            lm_text_add(&a->out, s + i, 1);
+    }
 }
 
-/* Whether the row before `next` names columns. */
-static bool heads_table(const char *next)
+/* Behind each value what became of it. */
+static void mark_text(audit *a, const char *text, size_t size, const mark *marks, size_t n)
 {
-    next += next ? strspn(next, " |") : 0;
-    return next && strspn(next, ":-") > 0;
+    static const char *const signs[] = { " ✓", " ≈", " ✗", "" }, *const classes[] = { "confirmed", "rounded", "wrong", "" };
+    bool   html = a->o->format == AS_HTML;
+    size_t at   = 0;
+
+    if (html)
+        lm_text_add_str(&a->out, "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>lamina audit</title>\n<style>\n"
+                                 "pre { white-space: pre-wrap; "
+                                 "font-family: inherit; max-width: 60em; margin: 2em auto; line-height: 1.5 }\n.confirmed { color: #1a7f37 }\n"
+                                 ".rounded { color: #9a6700 }\n.wrong { color: #cf222e; text-decoration: line-through }\nins { color: #cf222e; "
+                                 "text-decoration: none; font-weight: bold }\n</style>\n<pre>");
+    for (size_t i = 0; i <= n; i++) {
+        size_t until = i < n ? marks[i].at : size, end = i < n ? marks[i].at + marks[i].size : size;
+        if (until < at)                                  /* within what was marked before */
+            continue;
+        add_passage(a, text + at, until - at, html);
+        if (i < n && html)
+            lm_text_printf(&a->out, "<span class=\"%s\">", classes[marks[i].verdict]);
+        add_passage(a, text + until, end - until, html);
+        if (i < n && html)
+            lm_text_add_str(&a->out, "</span>");
+        if (i < n && marks[i].verdict == LM_CLAIM_WRONG) {
+            lm_text_add_str(&a->out, html ? " <ins>→ " : " ✗ → ");
+            add_passage(a, marks[i].truth, strlen(marks[i].truth), html);
+            lm_text_add_str(&a->out, html ? "</ins>" : "");
+        } else if (i < n) {
+            lm_text_add_str(&a->out, signs[marks[i].verdict]);
+        }
+        at = end;
+    }
+    if (html)
+        lm_text_add_str(&a->out, "</pre>\n");
 }
 
-/* Rows of Markdown tables whose first cell is a quantity and whose second is its value, about the model of -m. */
-static lm_status audit_markdown(audit *a, char *text, lm_error *e)
+static int by_place(const void *x, const void *y)
 {
-    char *cells[MOST_CELLS], *next = NULL;
+    const mark *a = x, *b = y;
 
-    for (char *line = text; line && *line; line = next) {
-        next = end_line(line);
-        a->line++;
-        line = trim(line);
-        if (*line != '|')
-            continue;
-        size_t n = split(line + 1, '|', cells);
-        if (n < 2)
-            continue;
-        char *quantity = trim(cells[0]), *claim = trim(cells[1]);
-        lm_judgement j;
-        subject     *s;
-        LM_TRY(find_subject(a, a->o->model.model, &s, e));
+    return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->verdict < b->verdict) - (a->verdict > b->verdict);
+}
+
+/* One thing that the document says; the judgement is kept for its marks. */
+static lm_status judge_said(audit *a, const char *text, const lm_said *said, lm_judgement *j, lm_error *e)
+{
+    size_t at = said->at;
+    subject     *s = NULL;
+
+    while (at && text[at - 1] != '\n')
+        at--;
+    a->text = text + at;
+    a->line = said->line;
+    LM_TRY(lm_said_judge(said, NULL, j, e));
+    if (*said->model && *said->quantity) {
+        LM_TRY(find_subject(a, said->model, &s, e));
         if (!s->facts) {
             *e = s->error;
             return e->code;
         }
-        LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
-        if (*j.path || (j.nearest && strpbrk(quantity, "_.")))          /* no other table has such a word by chance */
-            LM_TRY(show(a, a->o->model.model, quantity, claim, &j, j.why, e));
-        else                                 /* other rows of other tables say other things */
-            a->unknown += !is_rule(quantity) && !heads_table(next);
+        LM_TRY(lm_said_judge(said, s->facts, j, e));
     }
+    return show(a, said->model, said->quantity, said->claim, j, j->why, e);
+}
+
+static lm_status show_unread(audit *a, const lm_unread *u, lm_error *e)
+{
+    a->unknown++;
+    if (a->cli->json) {
+        json_t *one = json_pack("{s:I, s:o}", "line", (json_int_t)u->line, "text", lm_json_of(u->text, strlen(u->text)));
+        return json_array_append_new(a->unread, one) == 0 ? LM_OK : lm_fail_memory(e, "the rows", a->unknown);
+    }
+    if (!a->o->quiet_ones && a->o->format == AS_TEXT)
+        lm_text_printf(&a->out, _("%5zu  not understood: %s\n"), u->line, escaped(a, u->text));
     return LM_OK;
+}
+
+static lm_status judge_document(audit *a, const lm_reading *d, const char *text, size_t size, lm_error *e)
+{
+    size_t           n = 0, n_marks = 0;
+    const lm_said   *s;
+    const lm_unread *u;
+
+    while (lm_reading_said(d, n))
+        n++;
+    mark *marks = lm_store_new(&a->cli->store, n + 1, mark);
+    if (!marks)
+        return lm_fail_memory(e, "the statements", n);
+    for (size_t i = 0; (s = lm_reading_said(d, i)); i++) {
+        lm_judgement j;
+        LM_TRY(judge_said(a, text, s, &j, e));
+        if (j.verdict != LM_CLAIM_NOT_CHECKABLE)
+            marks[n_marks++] = (mark){ s->at, s->size, j.verdict, lm_store_strdup(&a->cli->store, j.truth) };
+    }
+    for (size_t i = 0; (u = lm_reading_unread(d, i)); i++)
+        LM_TRY(show_unread(a, u, e));
+    if (a->o->format != AS_TEXT && !a->cli->json) {
+        qsort(marks, n_marks, sizeof *marks, by_place);
+        lm_text_clear(&a->out);
+        mark_text(a, text, size, marks, n_marks);
+    }
+    if (!n && !a->o->models.n)
+        return lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "required: the document names no preset: -m MODEL");
+    return LM_OK;
+}
+
+static lm_status audit_document(audit *a, const char *text, size_t size, lm_error *e)
+{
+    lm_reading *d      = NULL;
+    lm_status    status = LM_OK;
+
+    for (size_t i = 0; i < a->o->models.n && status == LM_OK; i++) {
+        subject *s;
+        status = find_subject(a, a->o->models.items[i], &s, e);
+        if (status == LM_OK && !s->facts) {
+            *e     = s->error;
+            status = e->code;
+        }
+    }
+    if (status == LM_OK)
+        status = lm_reading_read(text, size, a->o->models.items, a->o->models.n, &d, e);
+    if (status == LM_OK)
+        status = judge_document(a, d, text, size, e);
+    lm_reading_free(d);
+    return status;
 }
 
 /* A line would end at it unnoticed, and the document with it. */
@@ -296,11 +409,10 @@ static lm_status refuse_nul(audit *a, const char *text, size_t size, lm_error *e
 
 static lm_status write_json(audit *a, lm_status verdict, lm_error *e)
 {
-    json_t *counts = json_object(), *document;
+    json_t *document = json_pack("{s:O, s:O}", "statements", a->list, "rows_not_understood", a->unread);
 
     for (int i = 0; i < 4; i++)
-        json_object_set_new(counts, lm_claim_word((lm_claim)i), json_integer((json_int_t)a->counts[i]));
-    document = json_pack("{s:O, s:o, s:I}", "statements", a->list, "counts", counts, "not_understood", (json_int_t)a->unknown);
+        json_object_set_new(document, json_word((lm_claim)i), json_integer((json_int_t)a->counts[i]));
     if (verdict != LM_OK)
         json_object_set_new(document, "error", lm_json_error(e));
     return lm_out_json(a->cli, document, e);
@@ -308,13 +420,18 @@ static lm_status write_json(audit *a, lm_status verdict, lm_error *e)
 
 static lm_status write_text(audit *a, lm_error *e)
 {
+    if (a->o->format != AS_TEXT && !a->table)
+        return lm_out_buf(&a->out, e);
     lm_text_printf(&a->out, _("%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
                    a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
                    a->counts[LM_CLAIM_NOT_CHECKABLE]);
     if (a->unknown)
         lm_text_printf(&a->out,
-                       P_(a->unknown, "%zu row of its tables not understood\n", "%zu rows of its tables not understood\n"),
+                       P_(a->unknown, "%zu row or line not understood\n", "%zu rows and lines not understood\n"),
                        a->unknown);
+    if (!a->table)
+        lm_text_printf(&a->out, _("checked %zu of %zu statements\n"),
+                       a->counts[LM_CLAIM_CONFIRMED] + a->counts[LM_CLAIM_ROUNDED] + a->counts[LM_CLAIM_WRONG], a->statements + a->unknown);
     return lm_out_buf(&a->out, e);
 }
 
@@ -353,18 +470,16 @@ static lm_status finish(audit *a, lm_error *e)
 
 static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
 {
-    audit     a    = { .cli = cli, .o = options, .list = json_array() };
+    audit     a    = { .cli = cli, .o = options, .list = json_array(), .unread = json_array() };
     lm_text   text = { 0 };
     size_t    n = strlen(cli->args[0]);
-    bool      markdown = n > 3 && strcmp(cli->args[0] + n - 3, ".md") == 0;
+    a.table = n > 4 && strcmp(cli->args[0] + n - 4, ".tsv") == 0;
     lm_status status   = lm_text_load(&text, cli->args[0], MOST_BYTES, e);
 
     if (status == LM_OK)
         status = refuse_nul(&a, text.data, text.size, e);
-    if (status == LM_OK && markdown && !a.o->model.model)
-        status = lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "required for a Markdown document: -m MODEL");
     if (status == LM_OK)
-        status = markdown ? audit_markdown(&a, text.data, e) : audit_table(&a, text.data, e);
+        status = a.table ? audit_table(&a, text.data, e) : audit_document(&a, text.data, text.size, e);
     if (status == LM_OK)
         status = finish(&a, e);
     for (size_t i = 0; i < a.n_subjects; i++) {
@@ -375,14 +490,16 @@ static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
     lm_text_free(&text);
     lm_text_free(&a.out);
     json_decref(a.list);
+    json_decref(a.unread);
     return status;
 }
 
 const lm_command lm_command_audit = {
     .name = "audit",
-    .usage = "FILE.tsv | FILE.md -m MODEL",
+    .usage = "FILE.tsv | DOCUMENT [-m MODEL]...",
     .summary = "check statements about models in a document",
-    .about = "  FILE.tsv starts with a header line: model, quantity, claim. FILE.md has tables of quantity and value.\n"
+    .about = "  FILE.tsv starts with a header line: model, quantity, claim. A document is Markdown or plain text:\n"
+             "  its tables, lists and sentences are read, each about the model that its row, column, sentence or heading names.\n"
              "  A quantity is a key of config.json (num_hidden_layers) or a path of lamina inspect --query.\n"
              "  Exit status 5 if a statement is wrong, 2 if a quantity is misspelt. With --strict also 5 if a statement cannot be\n"
              "  checked, or a row of a table not understood.\n",

@@ -425,6 +425,18 @@ def test_grammars(lm, model):
         lm.lm_grammar_json_schema(b'{"uniqueItems":true}', 20, None, ctypes.byref(ctypes.POINTER(lm.lm_grammar)()))
 
 
+def test_what_a_document_says(lm, facts):
+    text = b"# A model\n\n| key | value |\n|---|---|\n| layers | 3 |\n\nAnd 7 of 9.\n"
+    names = (ctypes.c_char_p * 1)(b"a-model")
+    read = lm.new("lm_reading_read", text, len(text), names, 1)
+    said, judged = lm.lm_reading_said(read, 0), lm.lm_judgement()
+    assert said.contents.line == 5 and said.contents.claim == b"3" and said.contents.model == b"a-model" and not lm.lm_reading_said(read, 1)
+    lm.lm_said_judge(said, facts, ref(judged))
+    assert judged.verdict == lm.LM_CLAIM_WRONG and judged.truth == b"2"
+    assert lm.lm_reading_unread(read, 0).contents.line == 7 and not lm.lm_reading_unread(read, 1)
+    lm.lm_reading_free(read)
+
+
 def test_facts_and_documents(lm, facts, model):
     assert lm.lm_facts_count(facts, b"architecture.%s", b"layers") == lm.lm_facts_count_at(facts, b"architecture.layers") == 2
     assert lm.lm_facts_number(facts, b"parameters.total") == lm.lm_facts_number_at(facts, b"parameters.total") > 1000

@@ -2,6 +2,7 @@
 import collections
 import csv
 import json
+import re
 
 import pytest
 from conftest import run
@@ -21,7 +22,7 @@ def judged(lamina, source):
     done = lamina("audit", path, "--json")
     assert done.returncode == 5 and "statements are wrong" in done.stderr
     found = json.loads(done.stdout)
-    assert sum(found["counts"].values()) == len(rows) == len(found["statements"])
+    assert sum(found[w] for w in ("confirmed", "rounded", "wrong", "not_checkable")) == len(rows) == len(found["statements"])
     return list(zip(rows, found["statements"]))
 
 
@@ -40,11 +41,11 @@ def test_errors_are_found_and_named(judged):
     assert not [r["id"] for r, s in wrong if s["verdict"] == "confirmed"]
     caught = [(r, s) for r, s in wrong if s["verdict"] == "wrong"]
     assert len(caught) >= 65
-    why = {r["id"]: s["why"] for r, s in caught}
+    why = {r["id"]: s["kind"] for r, s in caught}
     assert why["S000-075"] == why["S001-068"] == "a tied head counted twice" and why["S001-075"] == "a tied head counted twice"
     assert why["S004-019"].startswith("a binary prefix") and why["S004-101"].startswith("a binary prefix")
     assert why["S002-104"].startswith("a thousand times off")
-    reasons = collections.Counter(s["why"] for _, s in caught)
+    reasons = collections.Counter(s["kind"] for _, s in caught)
     assert reasons["a tied head counted twice"] >= 5
 
 
@@ -65,16 +66,16 @@ def test_a_document(lamina, tmp_path):
     done = lamina("audit", page, "-m", "llama-3.2-3b")
     assert done.returncode == 5
     lines = done.stdout.splitlines()
-    assert len(lines) == 6 and "confirmed" in lines[0] and "it is 28" in lines[2] and "tied head" in lines[3]
-    assert "2 confirmed, 0 rounded, 2 wrong" in lines[4] and lines[5] == "1 row of its tables not understood"
-    assert json.loads(lamina("audit", page, "-m", "llama-3.2-3b", "--json").stdout)["not_understood"] == 1
-    assert lamina("audit", page).returncode == 2 and lamina("audit", tmp_path / "none.md", "-m", "llama-3.2-3b").returncode == 1
+    assert "confirmed" in lines[0] and "it is 28" in lines[3] and "tied head" in lines[4] and lines[5].endswith("not understood: | colour | blue |")
+    assert "3 confirmed, 0 rounded, 2 wrong" in lines[6] and lines[7:] == ["1 row or line not understood", "checked 5 of 6 statements"]
+    assert json.loads(lamina("audit", page, "-m", "llama-3.2-3b", "--json").stdout)["rows_not_understood"] == [{"line": 7, "text": "| colour | blue |"}]
+    assert lamina("audit", page, "--strict").returncode == 5 and lamina("audit", tmp_path / "none.md", "-m", "llama-3.2-3b").returncode == 1
     good = tmp_path / "good.tsv"
     good.write_text("model\tquantity\tclaim\nllama-3.2-3b\tkv.at[8192].bytes\t896 MB\nllama-3.2-3b\tlayers[0].mlp.up_proj.shape\t3072->8192\n"
                     "llama-3.2-3b\tmax_position_embeddings\t131K\nno-such-model\tparams.total\t1B\n")
     done = lamina("audit", good, "--json")
     assert done.returncode == 0
-    assert [s["verdict"] for s in json.loads(done.stdout)["statements"]] == ["confirmed", "confirmed", "rounded", "not checkable"]
+    assert [s["verdict"] for s in json.loads(done.stdout)["statements"]] == ["confirmed", "confirmed", "rounded", "not_checkable"]
 
 
 def test_many_models_and_those_that_cannot_be_opened(lamina, tmp_path):
@@ -86,12 +87,12 @@ def test_many_models_and_those_that_cannot_be_opened(lamina, tmp_path):
                     "nobody\tvocab_size\t1\n")
     *found, broken, nobody = json.loads(lamina("audit", page, "--json").stdout)["statements"]
     assert len(found) == 70 and {s["verdict"] for s in found} == {"wrong"}
-    assert broken["verdict"] == nobody["verdict"] == "not checkable" and nobody["why"] == "no such model"
-    assert broken["why"].startswith(str(tmp_path / "broken/config.json") + ": JSON: ") and broken["why"] in lamina("audit", page).stdout
+    assert broken["verdict"] == nobody["verdict"] == "not_checkable" and nobody["kind"] == "no such model"
+    assert broken["kind"].startswith(str(tmp_path / "broken/config.json") + ": JSON: ") and broken["kind"] in lamina("audit", page).stdout
     table = tmp_path / "page.md"
     table.write_text("| vocab_size | 1 |\n")
     said = lamina("audit", table, "-m", tmp_path / "broken")
-    assert said.returncode == 3 and said.stderr.splitlines()[-1] == "error: " + broken["why"]
+    assert said.returncode == 3 and said.stderr.splitlines()[-1] == "error: " + broken["kind"]
 
 
 def test_a_nul_is_refused(lamina, tmp_path):
@@ -109,7 +110,7 @@ def test_other_wordings(lamina, source):
     found = json.loads(lamina("audit", path, "--json").stdout)["statements"]
     assert len(found) == len(rows) >= 59
     for row, statement in zip(rows, found):
-        assert row["verdict"] == statement["verdict"], (row, statement)
+        assert row["verdict"].replace(" ", "_") == statement["verdict"], (row, statement)
 
 
 def test_names_that_people_use(lamina, source):
@@ -119,8 +120,8 @@ def test_names_that_people_use(lamina, source):
     found = [(s["line"], s["verdict"]) for s in json.loads(done.stdout)["statements"]]
     assert {v for line, v in found if line < 26} == {"confirmed", "rounded"}
     assert {v for line, v in found if 26 < line < 40} == {"wrong"}
-    assert {v for line, v in found if line > 40} == {"not checkable"}
-    assert len(found) == 30
+    assert {v for line, v in found if line > 43} == {"not_checkable"} and (43, "rounded") in found
+    assert len(found) == 32
 
 
 DESCRIBED = """gpt2 activation_function gelu_new confirmed
@@ -166,7 +167,7 @@ def test_a_description_is_known_by_its_own_words(lamina, tmp_path):
     table.write_text("model\tquantity\tclaim\n" + "".join("\t".join(row[:3]) + "\n" for row in rows))
     found = json.loads(lamina("audit", table, "--json").stdout)["statements"]
     for row, statement in zip(rows, found, strict=True):
-        assert row[3].replace("-", " ") == statement["verdict"], statement
+        assert row[3].replace("-", "_") == statement["verdict"], statement
 
 
 def test_every_key_of_a_preset_is_true_of_it(lamina, tmp_path):
@@ -218,7 +219,7 @@ def test_a_misspelt_quantity_is_refused(lamina, tmp_path):
     page = tmp_path / "typo.md"
     page.write_text("| quantity | value |\n|---|---|\n| num_hiden_layers | 16 |\n| Head | of the table |\n")
     done = lamina("audit", page, "-m", "llama-3.2-1b")
-    assert done.returncode == 2 and "did you mean num_hidden_layers?" in done.stdout and "1 row of its tables not understood" in done.stdout
+    assert done.returncode == 2 and "did you mean num_hidden_layers?" in done.stdout and "1 row or line not understood" in done.stdout
 
 
 def test_a_quantity_of_other_models_is_no_typing_error(lamina, tmp_path):
@@ -242,3 +243,137 @@ def test_strict_wants_everything_checked(lamina, tmp_path):
     assert lamina("audit", page, "-m", "gpt2").returncode == 0 and lamina("audit", page, "-m", "gpt2", "--strict").returncode == 5
     table.write_text("model\tquantity\tclaim\nno-such-model\tn_layer\t12\n")
     assert lamina("audit", table, "--strict").returncode == 5
+
+
+# ---- documents as people write them ----
+
+ABOUT = {
+    "llama-3.2-3b-page.txt": ["llama-3.2-3b"],
+    "llama-3.2-3b-report.txt": ["llama-3.2-3b"],
+    "llama-3.2-3b-and-3.1-8b.txt": ["llama-3.2-3b", "llama-3.1-8b"],
+    "llama-3.2-1b-and-others.txt": ["llama-3.2-1b", "gpt2", "gpt-3-175b", "mistral-7b-v0.1", "deepseek-v2", "granite-3b-code-base", "llama-3.1-8b"],
+    "counting.txt": ["mistral-7b-v0.1", "qwen2.5-3b"],
+}
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8") as f:
+        return list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def as_number(text):
+    """"~3.6B" and "3.6B parameters" are one; "128,256" is "128256"."""
+    text = re.sub(r"[,~*$]", "", text.lower()).strip()
+    m = re.match(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([kmgt]?i?b?)(?![\w.])", text)
+    return f"{float(m[1]):g}{m[2]}" if m else text
+
+
+def says(row, statement):
+    """Whether a statement that lamina found is the one that was listed by hand: of these lines, this model and this value."""
+    lines = [tuple(map(int, span.split("-"))) for span in row["lines"].split()]
+    if not any(a <= statement["line"] <= b for a, b in lines):
+        return False
+    if statement["model"] not in ("", row["model"]) and row["model"] != "generic":
+        return False
+    if row["unit"] in ("text", "formula") and not statement["quantity"] and statement["verdict"] == "wrong":
+        return not re.fullmatch(r"[\d.,]+\w?", statement["said"])
+    hand, found = as_number(row["said"]), as_number(statement["said"])
+    if hand == found or found in row["said"].lower().split("/"):
+        return True
+    if re.fullmatch(r"\d+\.\d+", hand):              # its unit stands elsewhere
+        return re.sub("[a-z]+$", "", found) == hand
+    return not hand[:1].isdigit() and len(hand) > 2 and len(found) > 2 and (hand in found or found in hand)
+
+
+def pair(rows, statements):
+    """Statements for rows, and those that are left over; a sentence that is wrong as a whole stands for one row only."""
+    taken, pairs = set(), {}
+    for row in rows:
+        for i, s in enumerate(statements):
+            if says(row, s) and not (not s["quantity"] and row["unit"] in ("text", "formula") and i in taken):
+                taken.add(i)
+                pairs[row["id"]] = s
+                break
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def measured(lamina, source):
+    """For each document: errors found of all, right statements confirmed of all, statements called wrong that are right."""
+    folder, out = source / "tests/golden/audit/documents", {}
+    listed = table(folder / "expected.tsv")
+    for name, models in ABOUT.items():
+        done = lamina("audit", folder / name, "--json", *[x for m in models for x in ("-m", m)])
+        assert done.returncode == 5, done.stderr
+        found = json.loads(done.stdout)
+        rows = [r for r in listed if r["document"] == name]
+        wrong, right = [r for r in rows if r["verdict"] == "wrong"], [r for r in rows if r["verdict"] == "right"]
+        bad = [s for s in found["statements"] if s["verdict"] == "wrong"]
+        good = [s for s in found["statements"] if s["verdict"] in ("confirmed", "rounded")]
+        alarms = [s for s in bad if any(says(r, s) for r in right) and not any(says(r, s) for r in wrong)]
+        numbers = [r for r in right if r["unit"] not in ("text", "formula", "shape", "graph", "range")]
+        out[name] = (pair(wrong, bad), wrong, pair(right, good), right, alarms, numbers)
+    return out
+
+
+def test_five_documents(measured):
+    """Prints document × (wrong found / wrong in all, right confirmed, false alarms)."""
+    print(f"\n{'':32}{'wrong found':>14}{'right confirmed':>18}{'of numbers':>14}{'false alarms':>14}")
+    sums = [0] * 7
+    for name, (found, wrong, confirmed, right, alarms, numbers) in measured.items():
+        counts = [len(found), len(wrong), len(confirmed), len(right), sum(r["id"] in confirmed for r in numbers), len(numbers), len(alarms)]
+        sums = [a + b for a, b in zip(sums, counts)]
+        print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
+    print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
+    assert sums[1] == 88 and sums[3] == 578
+    assert sums[0] >= 80, [r["id"] for found, wrong, *_ in measured.values() for r in wrong if r["id"] not in found]
+    assert sums[2] >= 360 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+
+
+def test_the_kind_of_error_is_named(measured):
+    kinds = {i: s["kind"] for found, *_ in measured.values() for i, s in found.items()}
+    assert kinds["S000-075"] == kinds["S001-068"] == "a tied head counted twice" and "thousand" in kinds["S002-104"]
+    assert kinds["S004-019"].startswith("a binary prefix") and kinds["S004-096"] == "the arithmetic of the line"
+    assert sum(bool(k) for k in kinds.values()) >= 40
+
+
+def test_texts_that_no_rule_was_made_for(lamina, source):
+    """Two model cards and a blog's text with errors planted by hand; models are those that the texts name."""
+    folder = source / "tests/golden/audit/unseen"
+    planted = {(r["file"], int(r["line"]), r["claim"]) for r in table(folder / "errors.tsv")}
+    found = set()
+    for name in sorted({file for file, *_ in planted}):
+        done = lamina("audit", folder / name, "--json")
+        assert done.returncode == 5, done.stderr
+        found |= {(name, s["line"], s["said"]) for s in json.loads(done.stdout)["statements"] if s["verdict"] == "wrong"}
+    print(f"\n{len(found & planted)} of {len(planted)} planted errors found, {len(found - planted)} called wrong that are right")
+    assert len(planted) >= 40 and len(found & planted) >= 38 and not found - planted
+
+
+def test_each_statement_is_judged_by_the_model_that_it_names(lamina, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Two models\n\n| | Llama 3.2 1B | Mistral 7B |\n|---|---|---|\n| Layers | 16 | 32 |\n\nMistral 7B uses 8 KV heads. Llama 3.1 8B uses 99 KV heads.\n")
+    done = lamina("audit", page, "-m", "llama-3.2-1b", "-m", "mistral-7b-v0.1", "--json")
+    found = [(s["model"], s["verdict"], s["kind"]) for s in json.loads(done.stdout)["statements"]]
+    assert found == [("llama-3.2-1b", "confirmed", ""), ("mistral-7b-v0.1", "confirmed", ""), ("mistral-7b-v0.1", "confirmed", ""),
+                     ("", "not_checkable", "about another model")]
+    done = lamina("audit", page)                         # those that the text names
+    assert done.returncode == 5 and "llama-3.1-8b  attention.kv_heads: 99; it is 8" in done.stdout
+    assert done.stdout.splitlines()[-1] == "checked 4 of 4 statements"
+
+
+def test_a_document_with_its_marks(lamina, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# GPT-2\n\n- Layers: 13\n- Vocab size: 50,257\n- a < b & 124M parameters\n")
+    done = lamina("audit", page, "-m", "gpt2", "--format", "md")
+    assert done.returncode == 5 and done.stdout == "# GPT-2\n\n- Layers: 13 ✗ → 12\n- Vocab size: 50,257 ✓\n- a < b & 124M ≈ parameters\n"
+    html = lamina("audit", page, "-m", "gpt2", "--format", "html").stdout
+    assert '<span class="wrong">13</span> <ins>→ 12</ins>' in html and "a &lt; b &amp; " in html and "<script" not in html
+
+
+def test_documents_that_are_hostile(lamina, tmp_path):
+    page = tmp_path / "page.md"
+    for text in (b"", b"|", b"|||||\n|-|-|\n", b"\xff\xfe| layers |\x80", b"# GPT-2\n" + b"(" * 100000, b"# GPT-2\n= 1" + b"*(1" * 50000, b"GPT-2 " * 20000,
+                 b"# GPT-2\n" + b"| a " * 3000 + b"|\n|-|\n", b"# GPT-2\n\xce\xb8\xe2\x82\x81", b"# GPT-2\n= 1/0 = 5\n", b"# GPT-2\n9" + b"9" * 5000 + b" layers\n"):
+        page.write_bytes(text)
+        assert lamina("audit", page, "-m", "gpt2").returncode in (0, 5), text[:40]
