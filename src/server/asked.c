@@ -135,6 +135,8 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
         o->sampling.seed = (uint64_t)a->seed;
     else
         randombytes_buf(&o->sampling.seed, sizeof o->sampling.seed);
+    LM_TRY(lm_allowed_compile(c->service, &a->limits, &parts->grammar, e));
+    o->grammar = parts->grammar;
     o->n = a->n;
     o->stream = a->stream;
     o->no_cache = a->no_cache;
@@ -149,6 +151,7 @@ void lm_asked_free(lm_asked_parts *parts)
 {
     free(parts->stops);
     free(parts->bias);
+    lm_grammar_free(parts->grammar);
 }
 
 /* ---- prompts ---- */

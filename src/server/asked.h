@@ -2,6 +2,7 @@
 #ifndef LM_SERVER_ASKED_H
 #define LM_SERVER_ASKED_H
 
+#include "server/allowed.h"
 #include "server/turn.h"
 
 typedef struct lm_asked {
@@ -12,6 +13,7 @@ typedef struct lm_asked {
     bool      stream, ignore_eos, no_cache, timings;
     int32_t   slot;                  /* id_slot; -1: any */
     uint32_t  n;
+    lm_allowed limits;
 } lm_asked;
 
 /* The defaults of the server. */
@@ -20,7 +22,7 @@ void lm_asked_defaults(const lm_service *s, lm_asked *a);
 extern const lm_field lm_asked_fields[];         /* values: lm_asked */
 
 /* What lm_asked_options points to. */
-typedef struct lm_asked_parts { const char **stops; lm_logit_bias *bias; } lm_asked_parts;
+typedef struct lm_asked_parts { const char **stops; lm_logit_bias *bias; lm_grammar *grammar; } lm_asked_parts;
 
 /* Into the options of a turn. What they point to is in `parts`, freed by lm_asked_free, and in the body. */
 lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e);

@@ -23,11 +23,10 @@ static const lm_field native_fields[] = {
     { "n", LM_FIELD_U32, V(n), 1, 1, NULL, false, "1" },
     { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
     { "return_tokens", LM_FIELD_BOOL, V(return_tokens), 0, 0, NULL, false, "ids of the text, too" },
-    { "grammar", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
-    { "json_schema", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
     { 0 },
 };
-static const lm_field_group native_groups[] = { { native_fields, 0 }, { lm_asked_fields, V(asked) }, { 0 } };
+static const lm_field_group native_groups[] = { { native_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
 
 static void native_defaults(const lm_service *s, void *values)
 {

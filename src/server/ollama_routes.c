@@ -36,7 +36,7 @@ static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked
 
 #define WRITING                                                                                                                   \
     { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "a line for each piece of text (true)" },                            \
-    { "format", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },                                                          \
+    { "format", LM_FIELD_ANY, V(format), 0, 0, NULL, false, "\"json\", or a JSON schema that the answer fits" },                        \
     { "think", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "reasoning is part of the content" }
 
 static const lm_field chat_fields[] = {
@@ -185,6 +185,7 @@ static lm_status begin(lm_call *c, const lm_tokens *prompt, bool chat, lm_error 
     status = v->options ? lm_fields_read(option_groups, v->options, &options, c->warnings, e) : LM_OK;
     options.asked.max_tokens = options.num_predict;
     options.asked.stream = v->stream;
+    options.asked.limits.format = v->format;
     if (status == LM_OK)
         status = lm_asked_options(c, &options.asked, &o, &parts, e);
     if (status == LM_OK && !(own = calloc(1, sizeof *own)))

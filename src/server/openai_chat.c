@@ -8,7 +8,7 @@
 typedef struct chat_values {
     lm_asked    asked;
     const char *model;
-    json_t     *messages, *stream_options, *kwargs, *response_format;
+    json_t     *messages, *stream_options, *kwargs;
     int64_t     max_tokens, max_completion_tokens, n_predict;
     bool        logprobs, generation_prompt;
     uint32_t    top_logprobs, n;
@@ -33,13 +33,10 @@ static const lm_field chat_fields[] = {
     { "chat_template_kwargs", LM_FIELD_OBJECT, V(kwargs), 0, 0, NULL, false, "further variables of the chat template" },
     { "add_generation_prompt", LM_FIELD_BOOL, V(generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
     { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
-    { "response_format", LM_FIELD_OBJECT, V(response_format), 0, 0, NULL, false, "only {\"type\": \"text\"}" },
     { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
     { "functions", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
     { "tool_choice", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "tool calls" },
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "tool calls" },
-    { "grammar", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
-    { "json_schema", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
     { "modalities", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
     { "audio", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
     { "prediction", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
@@ -55,7 +52,8 @@ static const lm_field chat_fields[] = {
     { 0 },
 };
 
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_asked_fields, V(asked) }, { 0 } };
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
 
 static void chat_defaults(const lm_service *s, void *values)
 {
@@ -301,13 +299,6 @@ lm_status lm_chat_prompt(const lm_service *s, json_t *messages, json_t *kwargs, 
     return status;
 }
 
-static const char *format_of(const json_t *response_format)
-{
-    const char *type = json_string_value(json_object_get(response_format, "type"));
-
-    return type ? type : "nothing";
-}
-
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
     chat_values *v = c->values;
@@ -323,8 +314,6 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
         v->asked.max_tokens = v->max_completion_tokens ? v->max_completion_tokens : v->max_tokens ? v->max_tokens : v->n_predict;
     if (status == LM_OK && v->top_logprobs && !v->logprobs)
         status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
-    if (status == LM_OK && v->response_format && strcmp(format_of(v->response_format), "text"))
-        status = lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET, "not supported: \"%.40s\"", format_of(v->response_format));
     if (status == LM_OK)
         status = lm_asked_options(c, &v->asked, &o, &parts, e);
     if (status == LM_OK)

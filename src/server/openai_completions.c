@@ -30,14 +30,12 @@ static const lm_field completion_fields[] = {
     { "echo", LM_FIELD_BOOL, V(echo), 0, 0, NULL, false, "the prompt is part of the text, with its log-probabilities" },
     { "stream_options", LM_FIELD_OBJECT, V(stream_options), 0, 0, NULL, false, "include_usage: a last event with usage" },
     { "suffix", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "fill-in-the-middle" },
-    { "grammar", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
-    { "json_schema", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
-    { "response_format", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "constraints" },
     { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
 
-static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_asked_fields, V(asked) }, { 0 } };
+static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
 
 static void completion_defaults(const lm_service *s, void *values)
 {

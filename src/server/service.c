@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/allowed.h"
+
 /* ---- keys ---- */
 
 static lm_status hash_keys(lm_service *s, lm_error *e)
@@ -100,6 +102,7 @@ static lm_status load(lm_service *s, lm_error *e)
     if (!(s->tokenizer = lm_model_tokenizer(s->model)))
         return lm_fail(e, LM_USAGE, s->o.path, LM_NO_OFFSET, "the model has no tokenizer");
     LM_TRY(read_template(s, e));
+    lm_allowed_vocabulary(s->model, &s->vocabulary, NULL);
     LM_TRY(lm_engine_new(s->model, &s->o.engine, &s->engine, e));
     return lm_schedule_new(s->engine, &s->o.schedule, &s->schedule, e);
 }
@@ -127,6 +130,7 @@ void lm_service_free(lm_service *s)
     if (s->schedule)
         lm_schedule_free(s->schedule);
     lm_engine_free(s->engine);
+    lm_vocabulary_free(s->vocabulary);
     lm_template_free(s->template);
     lm_model_close(s->model);
     json_decref(s->variables);

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
+#include "lamina/grammar.h"
 #include "lamina/lamina.h"
 #include "lamina/schedule.h"
 
@@ -37,6 +38,7 @@ typedef struct lm_service {
     lm_engine   *engine;
     lm_schedule *schedule;
     const lm_tokenizer *tokenizer;
+    lm_vocabulary *vocabulary;       /* for constraints; NULL: there is no token that ends a text */
     lm_template *template;           /* NULL: the model has none */
     char        *template_source;
     json_t      *variables;          /* bos_token, eos_token: what templates are given besides messages */

@@ -210,6 +210,7 @@ static void done(void *job)
 
     for (size_t i = 0; i < t->n; i++) {
         lm_reply_free(t->choices[i].reply);
+        lm_constraint_free(t->choices[i].constraint);
         lm_text_free(&t->choices[i].text);
         json_decref(t->choices[i].tokens);
     }
@@ -226,6 +227,18 @@ static void wake(void *exchange)
 }
 
 /* ---- beginning ---- */
+
+static lm_status constrain(const lm_service *s, const lm_grammar *g, lm_choice *c, lm_sequence_options *o, lm_error *e)
+{
+    if (!g)
+        return LM_OK;
+    if (!s->vocabulary)
+        return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET, "the model has no token that ends a text: constraints need one");
+    LM_TRY(lm_constraint_new(g, s->vocabulary, &c->constraint, e));
+    o->logits = lm_constraint_logits;
+    o->logits_arg = c->constraint;
+    return LM_OK;
+}
 
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
@@ -246,6 +259,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         r.sequence = o->sequence;
         r.sequence.draw = i % o->n;
         c->index = (uint32_t)i;
+        LM_TRY(constrain(call->service, o->grammar, c, &r.sequence, e));
         if (o->sequence.logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));

@@ -11,6 +11,7 @@ typedef struct lm_turn lm_turn;
 typedef struct lm_choice {
     uint32_t  index;                 /* prompt * n + which */
     lm_reply *reply;
+    lm_constraint *constraint;       /* NULL: none */
     size_t    n_prompt;
     lm_text   text;                  /* all so far; in a stream nothing */
     json_t   *tokens;                /* [{id, logprob, top}] whose text was not told yet; not in a stream: all. NULL: none are asked for */
@@ -59,6 +60,7 @@ typedef struct lm_turn_options {
     bool             no_cache;
     const char      *id_prefix;      /* "chatcmpl-" */
     uint32_t         wanted_slot;
+    const lm_grammar *grammar;       /* that each text fits; NULL: any */
     void            *own;            /* becomes the turn's, also on failure */
 } lm_turn_options;
 

@@ -412,6 +412,45 @@ def test_the_document_is_what_the_server_says(lamina, source):
     assert printed.returncode == 0 and printed.stdout == (source / "docs/api.md").read_text(), "scripts/httpdoc PROGRAM writes it again"
 
 
+# ---- constraints ----
+
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}}, "required": ["name", "age"],
+          "additionalProperties": False}
+
+
+def test_answers_fit_their_schema(client, server, ollama_client):
+    ask = [{"role": "user", "content": "Describe a person as JSON with name and age."}]
+    form = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": SCHEMA}}
+    said = client.chat.completions.create(model="demo", messages=ask, max_completion_tokens=100, response_format=form).choices[0]
+    person = json.loads(said.message.content)
+    assert said.finish_reason == "stop" and set(person) == {"name", "age"} and isinstance(person["age"], int)
+    pieces = client.chat.completions.create(model="demo", messages=ask, max_completion_tokens=100, response_format=form, stream=True)
+    assert "".join(p.choices[0].delta.content or "" for p in pieces) == said.message.content
+    assert json.loads(ollama_client.chat(model="demo", messages=ask, format=SCHEMA).message.content) == person
+    native = server.post("/completion", {"prompt": "A person:", "json_schema": SCHEMA, "n_predict": 100})[1]
+    assert set(json.loads(native["content"])) == {"name", "age"}
+
+
+def test_constraints_of_other_kinds(server):
+    def text(**more):
+        return server.post("/v1/completions", {"prompt": "The sky is", "max_tokens": 30} | more)[1]["choices"][0]["text"]
+
+    assert text(guided_choice=["green", "mauve"]) in ("green", "mauve")
+    assert text(guided_regex="[0-9]{3}-[0-9]{2}").replace("-", "").isdigit()
+    assert text(grammar='root ::= "yes" | "no"') in ("yes", "no")
+
+
+@pytest.mark.parametrize("more,names", [
+    ({"json_schema": {"type": "object", "properties": {"a": {"frobnicate": 1}}}}, "frobnicate"), ({"json_schema": {"type": "nonsense"}}, "type"),
+    ({"grammar": "root ::= ("}, ""), ({"guided_regex": "(a"}, ""), ({"guided_choice": [1]}, "element 0"), ({"guided_choice": []}, ""),
+    ({"grammar": 'root ::= "a"', "guided_regex": "a"}, "only one"), ({"grammar": "(" * 60000}, ""),
+    ({"response_format": {"type": "json_schema"}}, "schema is missing"),
+])
+def test_constraints_that_cannot_be_kept_are_refused(server, more, names):
+    status, answer, _ = server.post("/v1/completions", {"prompt": "x"} | more)
+    assert status == 400 and names in answer["error"]["message"], answer
+
+
 # ---- ollama's and Anthropic's clients ----
 
 @pytest.fixture(scope="module")
@@ -445,8 +484,8 @@ def test_ollama_errors(ollama_client):
     with pytest.raises(ollama.ResponseError) as e:
         ollama_client.chat(model="demo", messages=QUESTION, options={"temperature": "hot"})
     assert e.value.status_code == 400 and "temperature" in e.value.error
-    with pytest.raises(ollama.ResponseError, match="format"):
-        ollama_client.chat(model="demo", messages=QUESTION, format="json")
+    with pytest.raises(ollama.ResponseError, match="frobnicate"):
+        ollama_client.chat(model="demo", messages=QUESTION, format={"frobnicate": 1})
 
 
 @pytest.fixture(scope="module")
