@@ -39,7 +39,8 @@ lm_model_options lm_model_defaults(void);
  *   a path that exists, as it is;
  *   NAME of a file or folder in models/ of lamina's cache ($LAMINA_CACHE, else $XDG_CACHE_HOME/lamina, else
  *     ~/.cache/lamina), any case, with or without ".gguf" and the type before it;
- *   "org/name" or "org/name:TYPE" in the Hugging Face cache;
+ *   "-": standard input, where a config.json will do;
+ *   "org/name" or "org/name:TYPE" in the Hugging Face cache, else NAME (of the TYPE) in lamina's;
  *   what people call a published model (lm_preset_find): "preset:NAME", a description without weights;
  *   NULL: the demo model, which scripts/setup puts into the cache.
  * LM_NOT_FOUND when it is nowhere, LM_USAGE when NAME could be several. */
@@ -48,6 +49,19 @@ lm_status lm_model_locate(const char *name, lm_text *path, lm_error *e);
 /* Lamina's cache folder, with a slash at its end, appended to `path`; it need not exist. LM_NOT_FOUND when no variable says
  * where. */
 lm_status lm_cache_folder(lm_text *path, lm_error *e);
+
+/* A model that lies in one of the caches, by a name that lm_model_locate takes. Texts are valid during the call. */
+typedef struct lm_cached_model {
+    const char *name;                /* "tiny.Q4_0.gguf", "org/name", "org/name:Q8_0" */
+    const char *path;
+    const char *cache;               /* "lamina" or "huggingface" */
+    uint64_t    bytes;               /* of its files; links are followed */
+    uint64_t    reserved[4];         /* zero */
+} lm_cached_model;
+
+/* Tell `each` of all of them: lamina's cache, then the Hugging Face cache, by name; false ends the list. A cache that is not there is
+ * empty, and what is damaged is left out. Nothing is opened. Thread-safe. */
+lm_status lm_model_cached(bool (*each)(void *arg, const lm_cached_model *model), void *arg, lm_error *e);
 
 /* `path`: a .gguf file (a split one: any part) or a Hugging Face folder; with structure_only or weights_optional also a
  * config.json or "preset:NAME". `o` may be NULL. On success the program is built and, unless there is only a description,

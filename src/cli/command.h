@@ -18,6 +18,7 @@ typedef enum lm_flag_kind {
     LM_FLAG_DOUBLE,              /* double */
     LM_FLAG_TEXT,                /* const char * */
     LM_FLAG_OUTPUT,              /* const char *: a file to be written, so not empty */
+    LM_FLAG_SIZE,                /* uint64_t, bytes: 16G, 24GiB (size.h) */
     LM_FLAG_LIST,                /* lm_flag_list; each use adds one */
     LM_FLAG_WORD,                /* int: index into `words` */
 } lm_flag_kind;

@@ -1,4 +1,5 @@
 /* lamina devices - what the makers of devices publish of them. */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,22 @@ static void add_row(const lm_device *d, lm_grid *g)
                 tera(int8, d->peak.int8));
 }
 
+static bool mentions(const lm_device *d, const char *word)
+{
+    return strcasestr(d->name, word) || strcasestr(d->title, word) || strcasestr(d->aliases, word);
+}
+
+/* Of the kind, if one was asked for, and with all words somewhere in its names. */
+static bool wanted(const lm_cli *cli, int only, const lm_device *d)
+{
+    if (only >= 0 && strcmp(d->kind, kind_words[only]) != 0)
+        return false;
+    for (size_t i = 0; i < cli->n_args; i++)
+        if (!mentions(d, cli->args[i]))
+            return false;
+    return true;
+}
+
 static void table(lm_cli *cli, int only, lm_text *out)
 {
     lm_grid g = { .store = &cli->store, .align = "llrrrrrr", .indent = 2 };
@@ -66,16 +83,18 @@ static void table(lm_cli *cli, int only, lm_text *out)
 
     lm_grid_row(&g, "", "", _("memory"), _("reads"), "f32", "f16", "bf16", "int8");
     for (int k = 0; kind_words[k]; k++) {
-        if (only >= 0 && k != only)
-            continue;
-        if (n)
-            lm_grid_line(&g, "");
-        lm_grid_line(&g, _(kind_titles[k]));
-        for (size_t i = 0; lm_device_at(i); i++)
-            if (strcmp(lm_device_at(i)->kind, kind_words[k]) == 0) {
-                add_row(lm_device_at(i), &g);
-                n++;
-            }
+        bool titled = false;
+        for (size_t i = 0; lm_device_at(i); i++) {
+            if (strcmp(lm_device_at(i)->kind, kind_words[k]) != 0 || !wanted(cli, only, lm_device_at(i)))
+                continue;
+            if (!titled && n)
+                lm_grid_line(&g, "");
+            if (!titled)
+                lm_grid_line(&g, _(kind_titles[k]));
+            titled = true;
+            add_row(lm_device_at(i), &g);
+            n++;
+        }
     }
     lm_text_printf(out, _("%zu devices: memory, bytes read and 10¹² operations a second, dense\n\n"), n);
     lm_grid_print(&g, out);
@@ -118,14 +137,36 @@ static void details(const lm_device *d, lm_text *out)
     lm_text_printf(out, "%s\n", *d->checked ? d->checked : _("not since it was written down"));
 }
 
-static json_t *list_json(int only)
+static json_t *list_json(const lm_cli *cli, int only)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; lm_device_at(i); i++)
-        if (only < 0 || strcmp(lm_device_at(i)->kind, kind_words[only]) == 0)
+        if (wanted(cli, only, lm_device_at(i)))
             json_array_append_new(list, device_json(lm_device_at(i)));
     return list;
+}
+
+/* The one that is called so, as --device takes it, or that alone has all words; NULL: several have. LM_NOT_FOUND when they choose none. */
+static lm_status find(const lm_cli *cli, int only, const lm_device **out, lm_error *e)
+{
+    lm_status status = cli->n_args == 1 ? lm_device_find(cli->args[0], out, e) : LM_USAGE;
+    size_t    n      = 0;
+
+    if (status == LM_OK && (only < 0 || strcmp((*out)->kind, kind_words[only]) == 0))
+        return LM_OK;
+    *out = NULL;
+    for (size_t i = 0; lm_device_at(i); i++)
+        if (wanted(cli, only, lm_device_at(i)) && ++n)
+            *out = lm_device_at(i);
+    if (n != 1)
+        *out = NULL;
+    if (n)
+        return LM_OK;
+    if (status == LM_NOT_FOUND)
+        return status;                                   /* with the nearest name as a hint */
+    lm_fail(e, LM_NOT_FOUND, cli->args[0], LM_NO_OFFSET, "no device has these words in its names");
+    return lm_fail_hint(e, "lamina devices lists them");
 }
 
 static lm_status devices(lm_cli *cli, void *options, lm_error *e)
@@ -135,9 +176,9 @@ static lm_status devices(lm_cli *cli, void *options, lm_error *e)
     lm_text out = { 0 };
 
     if (cli->n_args)
-        LM_TRY(lm_device_find(cli->args[0], &d, e));
+        LM_TRY(find(cli, o->kind, &d, e));
     if (cli->json)
-        return lm_out_json(cli, d ? device_json(d) : list_json(o->kind), e);
+        return lm_out_json(cli, d ? device_json(d) : list_json(cli, o->kind), e);
     if (d)
         details(d, &out);
     else
@@ -149,10 +190,11 @@ static lm_status devices(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_devices = {
     .name = "devices",
-    .usage = "[NAME] [--kind gpu|accelerator|apple|phone|board|cpu]",
+    .usage = "[NAME | WORD ...] [--kind gpu|accelerator|apple|phone|board|cpu]",
     .summary = "list known devices with their published memory and speed",
+    .about = "  Shows the device called NAME, or lists those whose names contain every WORD.\n",
     .groups = devices_groups,
-    .max_args = 1,
+    .max_args = SIZE_MAX,
     .options_size = sizeof(devices_options),
     .defaults = devices_defaults,
     .run = devices,

@@ -1,16 +1,19 @@
 /* lamina doctor - what this machine has, what it can do, and what lamina finds of its own here. */
-#include <dirent.h>
+#include <inttypes.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/output.h"
 #include "lamina/machine.h"
+#include "lamina/model.h"
 
 typedef struct doctor_options { bool fresh; const char *cpu; uint32_t threads; } doctor_options;
 
@@ -32,7 +35,10 @@ typedef struct findings {
     char       locale[64], charset[32];
     lm_text    cache;                    /* NULL data: nobody says where */
     bool       exists, writable;
-    json_t    *models;                   /* [{name, bytes}] */
+    json_t    *models, *hub;             /* [{name, bytes}] of lamina's cache, of the Hugging Face cache with path */
+    uint64_t   mapped, locked, file_size, files;         /* ulimit -v, -l, -f, -n; UINT64_MAX: none */
+    const char *temporary;
+    uint64_t   cache_free, temporary_free;               /* bytes of disk; UINT64_MAX: unknown */
     json_t    *warnings;                 /* strings */
 } findings;
 
@@ -61,79 +67,90 @@ static void find_locale(findings *f)
     snprintf(f->locale, sizeof f->locale, "%s", name);
     snprintf(f->charset, sizeof f->charset, "%s", l ? nl_langinfo_l(CODESET, l) : "unknown");
     if (!l)
-        warn(f, "the locale %s is not installed", f->locale);
+        warn(f, "the locale %s is not installed; export LC_ALL=C.UTF-8 works everywhere", f->locale);
     else if (strcmp(f->charset, "UTF-8") != 0)
-        warn(f, "the locale %s is not UTF-8 (%s): text may be garbled on this terminal", f->locale, f->charset);
+        warn(f, "the locale %s is not UTF-8 (%s): text may be garbled on this terminal; export LC_ALL=C.UTF-8", f->locale, f->charset);
     if (l)
         freelocale(l);
 }
 
-static uint64_t bytes_in(const char *path, int depth)
+static bool add_model(void *arg, const lm_cached_model *m)
 {
-    struct stat st;
-    uint64_t sum = 0;
-    DIR *dir;
+    findings *f = arg;
+    bool hub = strcmp(m->cache, "lamina") != 0;
+    json_t *one = json_pack("{s:o, s:I}", "name", lm_json_of(m->name, strlen(m->name)), "bytes", (json_int_t)m->bytes);
 
-    if (stat(path, &st) != 0)
-        return 0;
-    if (!S_ISDIR(st.st_mode))
-        return (uint64_t)st.st_size;
-    dir = depth ? opendir(path) : NULL;
-    for (struct dirent *d; dir && (d = readdir(dir));) {
-        lm_text inner = { 0 };
-        if (d->d_name[0] == '.')
-            continue;
-        lm_text_printf(&inner, "%s/%s", path, d->d_name);
-        sum += inner.failed ? 0 : bytes_in(inner.data, depth - 1);
-        lm_text_free(&inner);
+    if (hub)
+        json_object_set_new(one, "path", lm_json_of(m->path, strlen(m->path)));
+    return json_array_append_new(hub ? f->hub : f->models, one) == 0;
+}
+
+/* ---- limits in force ---- */
+
+static uint64_t limit_of(int resource)
+{
+    struct rlimit l;
+
+    return getrlimit(resource, &l) == 0 && l.rlim_cur != RLIM_INFINITY ? (uint64_t)l.rlim_cur : UINT64_MAX;
+}
+
+static void find_limits(findings *f)
+{
+    f->mapped = limit_of(RLIMIT_AS);
+    f->locked = limit_of(RLIMIT_MEMLOCK);
+    f->file_size = limit_of(RLIMIT_FSIZE);
+    f->files = limit_of(RLIMIT_NOFILE);
+    if (f->file_size < UINT64_C(1) << 30)
+        warn(f, "files may not grow beyond %" PRIu64 " bytes (ulimit -f): larger models cannot be written; "
+                "raise it with ulimit -f unlimited", f->file_size);
+    if (f->files < 64)
+        warn(f, "only %" PRIu64 " files may be open at a time (ulimit -n): split models may need more; raise it with ulimit -n 1024",
+             f->files);
+}
+
+/* Bytes free for this user where `path` lies or would be made: the nearest folder above it that is there. */
+static uint64_t free_at(lm_cli *cli, const char *path)
+{
+    char *folder = lm_store_strdup(&cli->store, path);
+    struct statvfs v;
+
+    while (folder && *folder && statvfs(folder, &v) != 0) {
+        char *slash = strrchr(folder, '/');
+        if (!slash)
+            return UINT64_MAX;
+        slash[slash == folder] = '\0';
+        if (slash == folder && statvfs("/", &v) != 0)
+            return UINT64_MAX;
     }
-    if (dir)
-        closedir(dir);
-    return sum;
+    return folder && *folder ? (uint64_t)v.f_bavail * v.f_frsize : UINT64_MAX;
 }
 
-static int by_name(const void *a, const void *b)
+static void find_disk(lm_cli *cli, findings *f)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const char *temporary = getenv("TMPDIR");
+    char n[LM_FIGURE];
+
+    f->temporary = temporary && *temporary ? temporary : "/tmp";
+    f->temporary_free = free_at(cli, f->temporary);
+    f->cache_free = f->cache.data ? free_at(cli, f->cache.data) : UINT64_MAX;
+    if (f->cache_free < UINT64_C(1) << 30)
+        warn(f, "only %s of disk is free for the cache folder %s: delete models, or set LAMINA_CACHE to another disk",
+             lm_figure_bytes(n, f->cache_free), f->cache.data);
 }
 
-static lm_status find_models(lm_cli *cli, findings *f, lm_error *e)
-{
-    const char *folder = lm_store_printf(&cli->store, "%smodels", f->cache.data);
-    const char *names[1024];
-    size_t n = 0;
-    DIR *dir = folder ? opendir(folder) : NULL;
-
-    for (struct dirent *d; dir && n < 1024 && (d = readdir(dir));)
-        if (d->d_name[0] != '.' && !(names[n++] = lm_store_strdup(&cli->store, d->d_name)))
-            break;
-    if (dir)
-        closedir(dir);
-    if (!folder || (n && !names[n - 1]))
-        return lm_fail_memory(e, "models", 0);
-    qsort(names, n, sizeof *names, by_name);
-    for (size_t i = 0; i < n; i++) {
-        const char *path = lm_store_printf(&cli->store, "%s/%s", folder, names[i]);
-        json_array_append_new(f->models, json_pack("{s:o, s:I}", "name", lm_json_of(names[i], strlen(names[i])), "bytes",
-                                                   (json_int_t)(path ? bytes_in(path, 3) : 0)));
-    }
-    return LM_OK;
-}
-
-static lm_status find_cache(lm_cli *cli, findings *f, lm_error *e)
+static void find_cache(findings *f)
 {
     lm_error why;
     struct stat st;
 
     if (lm_cache_folder(&f->cache, &why) != LM_OK) {
-        warn(f, "no cache folder: %s", why.message);
-        return LM_OK;
+        warn(f, "no cache folder: %s; set one of them", why.message);
+        return;
     }
     f->exists = stat(f->cache.data, &st) == 0 && S_ISDIR(st.st_mode);
     f->writable = f->exists && access(f->cache.data, W_OK | X_OK) == 0;
     if (!f->limits.kept || !f->writable)
-        warn(f, "the cache folder %s is not writable: measurements are not saved", f->cache.data);
-    return find_models(cli, f, e);
+        warn(f, "the cache folder %s is not writable: measurements are not saved; set LAMINA_CACHE to a folder that is", f->cache.data);
 }
 
 static void judge(findings *f)
@@ -149,11 +166,13 @@ static void judge(findings *f)
     if (f->limits.below > 0)
         warn(f, "the machine was up to %.0f %% slower just now than the best measurement, which sets the limits", 100 * f->limits.below);
     if (m->limited_by && strcmp(m->usable, m->detected) != 0)
-        warn(f, "LAMINA_CPU=%s prevents the use of %s", m->limited_by, m->detected);
+        warn(f, "LAMINA_CPU=%s prevents the use of %s; unset LAMINA_CPU", m->limited_by, m->detected);
     if (m->available && m->available < UINT64_C(1) << 30)
-        warn(f, "only %s of memory is free", lm_figure_bytes(n, m->available));
+        warn(f, "only %s of memory is free: end other programs, or take a smaller type (lamina fit MODEL)",
+             lm_figure_bytes(n, m->available));
     if (strcmp(m->huge_pages, "never") == 0)
-        warn(f, "huge pages are off: reading weights is a few percent slower");
+        warn(f, "huge pages are off: reading weights is a few percent slower; "
+                "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
 static lm_status find_out(lm_cli *cli, const doctor_options *o, findings *f, lm_error *e)
@@ -161,11 +180,15 @@ static lm_status find_out(lm_cli *cli, const doctor_options *o, findings *f, lm_
     lm_measure_options m = { .cpu = o->cpu, .threads = o->threads, .fresh = o->fresh };
 
     f->models = json_array();
+    f->hub = json_array();
     f->warnings = json_array();
     LM_TRY(lm_machine_describe(&f->machine, e));
     LM_TRY(lm_machine_measure(&m, &f->limits, e));       /* makes the cache folder too */
     find_locale(f);
-    LM_TRY(find_cache(cli, f, e));
+    find_cache(f);
+    LM_TRY(lm_model_cached(add_model, f, e));
+    find_limits(f);
+    find_disk(cli, f);
     judge(f);
     return LM_OK;
 }
@@ -217,18 +240,31 @@ static json_t *memory_json(const lm_machine *m)
                      "huge_pages", m->huge_pages);
 }
 
+static json_t *known_json(uint64_t n)
+{
+    return n == UINT64_MAX ? json_null() : json_integer((json_int_t)n);
+}
+
+static json_t *place_json(const char *path, uint64_t left)
+{
+    return json_pack("{s:o, s:o}", "path", path ? lm_json_of(path, strlen(path)) : json_null(), "free", known_json(left));
+}
+
 static json_t *findings_json(const findings *f)
 {
     const lm_machine *m = &f->machine;
 
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:b}, s:{s:o, s:b, s:b, s:O}, s:O}",
+    return json_pack("{s:s, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:o, s:{s:o, s:o, s:b}, s:{s:o, s:b, s:b, s:O, s:O}, s:O}",
                      "version", LAMINA_VERSION, "cpu", cpu_json(m), "limits", limits_json(&f->limits),
                      "memory", memory_json(m),
+                     "ulimit", "address_space", known_json(f->mapped), "locked_memory", known_json(f->locked), "file_size",
+                     known_json(f->file_size), "open_files", known_json(f->files),
+                     "disk", "cache", place_json(f->cache.data, f->cache_free), "temporary", place_json(f->temporary, f->temporary_free),
                      "libraries", lm_libraries_json(),
                      "locale", "name", lm_json_of(f->locale, strlen(f->locale)), "charset", lm_json_of(f->charset, strlen(f->charset)),
                      "utf8", strcmp(f->charset, "UTF-8") == 0,
                      "cache", "path", f->cache.data ? lm_json_of(f->cache.data, f->cache.size) : json_null(), "exists", f->exists,
-                     "writable", f->writable, "models", f->models,
+                     "writable", f->writable, "models", f->models, "huggingface", f->hub,
                      "warnings", f->warnings);
 }
 
@@ -312,30 +348,74 @@ static void memory_text(const lm_machine *m, lm_text *out)
         }
 }
 
-static void rest_text(const findings *f, lm_text *out)
+/* Those that are limits. */
+static void ulimit_text(const findings *f, lm_text *out)
 {
-    char a[LM_FIGURE];
+    const struct { const char *flag, *what; uint64_t n; bool bytes; } limits[] = {
+        { "-v", "address space", f->mapped, true }, { "-l", "locked memory (--mlock)", f->locked, true },
+        { "-f", "size of a file", f->file_size, true }, { "-n", "open files", f->files, false },
+    };
+    bool first = true;
+    char n[LM_FIGURE];
+
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        if (limits[i].n == UINT64_MAX)
+            continue;
+        label(out, first ? "ulimit" : "");
+        lm_text_printf(out, "%s %s: %s\n", limits[i].flag, limits[i].what,
+                       limits[i].bytes ? lm_figure_bytes(n, limits[i].n) : lm_figure_count(n, limits[i].n));
+        first = false;
+    }
+    if (first) {
+        label(out, "ulimit");
+        lm_text_add_str(out, "no limits\n");
+    }
+}
+
+static void disk_text(const findings *f, lm_text *out)
+{
+    char n[LM_FIGURE];
+
+    label(out, "disk");
+    if (f->cache_free != UINT64_MAX)
+        lm_text_printf(out, "%s free for the cache folder, ", lm_figure_bytes(n, f->cache_free));
+    lm_text_printf(out, "%s free for temporary files (%s)\n",
+                   f->temporary_free == UINT64_MAX ? "unknown" : lm_figure_bytes(n, f->temporary_free), f->temporary);
+}
+
+static void models_text(const json_t *models, const char *where, const char *folder, lm_text *out)
+{
+    const bool some = json_array_size(models) > 0;
     json_int_t bytes = 0;
-    json_t *model;
+    const json_t *model;
+    char a[LM_FIGURE];
     size_t i;
 
+    json_array_foreach(models, i, model)
+        bytes += json_integer_value(json_object_get(model, "bytes"));
+    label(out, folder ? "models" : "");
+    lm_text_printf(out, "%zu %s%s%s", json_array_size(models), where, some ? ", " : "", some ? lm_figure_bytes(a, (uint64_t)bytes) : "");
+    lm_text_printf(out, folder ? " (%s)\n" : "\n", folder);
+    json_array_foreach(models, i, model) {
+        label(out, "");
+        lm_text_printf(out, "%s, %s\n", json_string_value(json_object_get(model, "name")),
+                       lm_figure_bytes(a, (uint64_t)json_integer_value(json_object_get(model, "bytes"))));
+    }
+}
+
+static void rest_text(const findings *f, lm_text *out)
+{
     memory_text(&f->machine, out);
+    ulimit_text(f, out);
+    disk_text(f, out);
     label(out, "libraries");
     lm_libraries_text(out);
     lm_text_add_char(out, '\n');
     label(out, "locale");
     lm_text_printf(out, "%s (%s)\n", f->locale, f->charset);
-    label(out, "models");
-    json_array_foreach(f->models, i, model)
-        bytes += json_integer_value(json_object_get(model, "bytes"));
-    lm_text_printf(out, "%zu in the cache folder%s%s", json_array_size(f->models), json_array_size(f->models) ? ", " : "",
-                   json_array_size(f->models) ? lm_figure_bytes(a, (uint64_t)bytes) : "");
-    lm_text_printf(out, " (%s)\n", f->cache.data ? f->cache.data : "nobody says where it is");
-    json_array_foreach(f->models, i, model) {
-        label(out, "");
-        lm_text_printf(out, "%s, %s\n", json_string_value(json_object_get(model, "name")),
-                       lm_figure_bytes(a, (uint64_t)json_integer_value(json_object_get(model, "bytes"))));
-    }
+    models_text(f->models, "in the cache folder", f->cache.data ? f->cache.data : "nobody says where it is", out);
+    if (json_array_size(f->hub))
+        models_text(f->hub, "in the Hugging Face cache", NULL, out);
 }
 
 static lm_status tell(lm_cli *cli, const findings *f, lm_error *e)
@@ -369,6 +449,7 @@ static lm_status doctor(lm_cli *cli, void *options, lm_error *e)
         status = tell(cli, &f, e);
     lm_text_free(&f.cache);
     json_decref(f.models);
+    json_decref(f.hub);
     json_decref(f.warnings);
     return status;
 }

@@ -12,7 +12,8 @@ enum { MOST_MODELS = 16 };
 typedef struct fit_options {
     lm_model_flags model;
     lm_run_flags   run;
-    const char    *device, *ram, *vram, *precision;
+    const char    *device, *precision;
+    uint64_t       ram, vram;            /* bytes; 0: not given */
     uint32_t       batch, prompt;
     double         price;
     bool           fleet, throughput;
@@ -23,8 +24,9 @@ typedef struct fit_options {
 static const lm_flag fit_flag_table[] = {
     { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "device from the catalogue (lamina devices), or all (default: this machine)", 0, 0,
       NULL },
-    { "--ram", NULL, LM_FLAG_TEXT, O(ram), "SIZE", "available memory, instead of this machine's: 16G, 16GiB, 512M", 0, 0, NULL },
-    { "--vram", NULL, LM_FLAG_TEXT, O(vram), "SIZE", "memory of a device that is not in the catalogue", 0, 0, NULL },
+    { "--ram", NULL, LM_FLAG_SIZE, O(ram), "SIZE", "available memory, instead of this machine's: 16G (decimal), 16GiB (binary)", 0, 0, NULL },
+    { "--vram", NULL, LM_FLAG_SIZE, O(vram), "SIZE",
+      "memory of a device that is not in the catalogue; a card sold with 24 GB has 24GiB", 0, 0, NULL },
     { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "check whether all MODELs fit together, and how many copies", 0, 0, NULL },
     { "--throughput", NULL, LM_FLAG_SWITCH, O(throughput), NULL,
       "show tokens per second by number of sequences, in the best precision", 0, 0, NULL },
@@ -55,41 +57,31 @@ static void fit_defaults(void *options)
     o->batch = 1;
 }
 
-/* "16G" and "16GB" are 10^9, "16GiB" 2^30 bytes. */
-static lm_status read_size(const char *flag, const char *text, uint64_t *out, lm_error *e)
+/* Makers of cards say GB and mean 2^30 bytes. */
+static void note_card(uint64_t bytes)
 {
-    static const char letters[] = "kMGT";
-    char *end;
-    double x = strtod(text, &end), unit = 1;
-    const char *letter = *end ? strchr(letters, *end == 'K' ? 'k' : *end) : NULL;
+    double decimal = (double)bytes / 1e9;
 
-    if (letter) {
-        bool binary = end[1] == 'i';
-        for (const char *l = letters; l <= letter; l++)
-            unit *= binary ? 1024 : 1000;
-        end += binary ? 2 : 1;
-    }
-    end += *end == 'B';
-    if (end == text || *end || !(x > 0) || x * unit < 1 || x * unit > 1e18)
-        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a size; use for example 16G, 24GiB or 512M", text);
-    *out = (uint64_t)(x * unit);
-    return LM_OK;
+    if (bytes % 1000000000 == 0)
+        lm_note("--vram is decimal: %.0f GB are %.1f GiB; a card sold with %.0f GB has %.0f GiB: --vram %.0fGiB", decimal,
+                (double)bytes / (1 << 30), decimal, decimal, decimal);
 }
 
 static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_options *fit, lm_error *e)
 {
-    if ((o->device != NULL) + (o->vram != NULL) > 1 || (o->ram && o->vram))
+    if ((o->device != NULL) + (o->vram != 0) > 1 || (o->ram && o->vram))
         return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET, "--vram cannot be combined with --device or --ram");
     if (o->device && strcmp(o->device, "all") != 0)
         LM_TRY(lm_device_find(o->device, &at->device, e));
-    if (o->ram || o->vram)
-        LM_TRY(read_size(o->ram ? "--ram" : "--vram", o->ram ? o->ram : o->vram, &fit->memory, e));
+    fit->memory = o->ram ? o->ram : o->vram;
+    if (o->vram)
+        note_card(o->vram);
     at->here = !o->device && !o->vram;
     lm_engine_options types;
     LM_TRY(lm_cache_options(&o->run.cache, LM_KV_F16, &types, e));
     lm_cache_words(&types, at->kv);
     fit->device = at->device;
-    fit->no_speed = o->vram != NULL;
+    fit->no_speed = o->vram != 0;
     fit->precision = o->precision;
     fit->prompt = o->prompt;
     return LM_OK;
@@ -293,7 +285,7 @@ static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_fit = {
     .name = "fit",
-    .usage = "[MODEL] [--device NAME | --ram 16G | --vram 24G] [--context N] | --fleet MODEL ...",
+    .usage = "[MODEL] [--device NAME | --ram 16G | --vram 24GiB] [--context N] | --fleet MODEL ...",
     .summary = "check whether a model fits a machine, and how fast it would run",
     .about = "  Sizes are those of the engine's plan, including weights mapped from the file. Speeds are upper bounds set by memory\n"
              "  bandwidth and arithmetic throughput. Exit status 4 if the model does not fit. MODEL may be a preset, a\n"

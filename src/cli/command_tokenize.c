@@ -2,6 +2,7 @@
  * "tokenize, detokenize". */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 typedef struct token_options {
     lm_model_flags model;                                /* only which, and --pre */
     const char    *prompt, *file, *jsonl;
-    bool           add_special, no_parse_special, skip_special;
+    bool           add_special, no_parse_special, skip_special, text;
 } token_options;
 
 #define O(field) offsetof(token_options, field)
@@ -28,6 +29,8 @@ static const lm_flag tokenize_flag_table[] = {
     { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "read one JSON string per line, print its ids per line", 0, 0, NULL },
     { "--add-special", NULL, LM_FLAG_SWITCH, O(add_special), NULL, "add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
     { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_parse_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
+    { "--text", NULL, LM_FLAG_SWITCH, O(text), NULL,
+      "show the text of each token beside its vocabulary entry (default: on a terminal)", 0, 0, NULL },
     MODEL_FLAGS,
     { 0 },
 };
@@ -80,27 +83,76 @@ static lm_status tokenize_line(void *arg, json_t *value, const char *why, lm_err
     return status;
 }
 
-static lm_status print_tokens(lm_cli *cli, const work *w, const lm_tokens *t, lm_error *e)
+/* The text that is whole with each token: of a character cut into several tokens, with the last. Ends where `out` has n of them. */
+static lm_status read_texts(const work *w, const lm_tokens *t, json_t *out, lm_error *e)
 {
+    lm_stream *stream = NULL;
+    lm_text text = { 0 };
+    lm_status status = lm_stream_new(w->tokenizer, 0, true, &stream, e);
+
+    for (size_t i = 0; i < t->n && status == LM_OK; i++) {
+        text.size = 0;
+        status = lm_stream_push(stream, t->ids[i], &text, e);
+        if (status == LM_OK && i + 1 == t->n)
+            status = lm_stream_end(stream, &text, e);
+        if (status == LM_OK && json_array_append_new(out, lm_json_of(text.data ? text.data : "", text.size)) != 0)
+            status = lm_fail_memory(e, "the output", text.size);
+    }
+    lm_text_free(&text);
+    lm_stream_free(stream);
+    return status;
+}
+
+/* "id  piece", and where texts are shown in a column of its own what it reads as, in quotes. */
+static lm_status print_lines(const work *w, const lm_tokens *t, const json_t *texts, lm_error *e)
+{
+    enum { COLUMN = 16 };
     lm_text out = { 0 };
-    json_t *pieces = cli->json ? json_array() : NULL;
     lm_status status;
+
+    for (size_t i = 0; i < t->n; i++) {
+        size_t n = 0, start;
+        const char *piece = lm_tokenizer_piece(w->tokenizer, t->ids[i], &n);
+        lm_text_printf(&out, texts ? "%7d  " : "%d  ", t->ids[i]);
+        start = out.size;
+        lm_add_piece(&out, piece, n);
+        if (texts && !out.failed) {
+            size_t wide = lm_text_columns(out.data + start);
+            char *quoted = json_dumps(json_array_get(texts, i), JSON_ENCODE_ANY);
+            lm_text_printf(&out, "%*s  %s", wide < COLUMN ? (int)(COLUMN - wide) : 0, "", quoted ? quoted : "");
+            free(quoted);
+        }
+        lm_text_add_char(&out, '\n');
+    }
+    status = lm_out_buf(&out, e);
+    lm_text_free(&out);
+    return status;
+}
+
+static json_t *pieces_json(const work *w, const lm_tokens *t)
+{
+    json_t *pieces = json_array();
 
     for (size_t i = 0; i < t->n; i++) {
         size_t n = 0;
         const char *piece = lm_tokenizer_piece(w->tokenizer, t->ids[i], &n);
-        if (cli->json) {
-            json_array_append_new(pieces, lm_json_of(piece, n));
-            continue;
-        }
-        lm_text_printf(&out, "%d  ", t->ids[i]);
-        lm_add_piece(&out, piece, n);
-        lm_text_add_char(&out, '\n');
+        json_array_append_new(pieces, lm_json_of(piece, n));
     }
-    if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o, s:o}", "ids", lm_ids_json(t->ids, t->n), "pieces", pieces), e);
-    status = lm_out_buf(&out, e);
-    lm_text_free(&out);
+    return pieces;
+}
+
+static lm_status print_tokens(lm_cli *cli, const token_options *o, const work *w, const lm_tokens *t, lm_error *e)
+{
+    bool shown = cli->json || o->text || lm_out_is_terminal();
+    json_t *texts = shown ? json_array() : NULL;
+    lm_status status = shown ? read_texts(w, t, texts, e) : LM_OK;
+
+    if (status == LM_OK && cli->json)
+        status = lm_out_json(cli, json_pack("{s:o, s:o, s:O}", "ids", lm_ids_json(t->ids, t->n), "pieces", pieces_json(w, t), "texts",
+                                            texts), e);
+    else if (status == LM_OK)
+        status = print_lines(w, t, texts, e);
+    json_decref(texts);
     return status;
 }
 
@@ -119,7 +171,7 @@ static lm_status tokenize_text(lm_cli *cli, const token_options *o, const work *
     if (status == LM_OK)
         status = lm_tokenize(w->tokenizer, text.data ? text.data : "", text.size, w->flags, &t, e);
     if (status == LM_OK)
-        status = print_tokens(cli, w, &t, e);
+        status = print_tokens(cli, o, w, &t, e);
     lm_tokens_free(&t);
     lm_text_free(&text);
     return status;
@@ -227,7 +279,8 @@ const lm_command lm_command_tokenize = {
     .usage = "[MODEL] [-p TEXT | -f FILE | --jsonl FILE] [--add-special] [--no-parse-special]",
     .summary = "convert text to tokens",
     .about = "  MODEL is a .gguf file, a Hugging Face folder, or a bare tokenizer.json. Prints one line per token: its id and\n"
-             "  its vocabulary entry. Special tokens in the text are parsed; none are added without --add-special.\n",
+             "  its vocabulary entry; on a terminal or with --text also the text that is complete with it. Special tokens in the\n"
+             "  text are parsed; none are added without --add-special.\n",
     .groups = tokenize_groups,
     .max_args = 1,
     .options_size = sizeof(token_options),

@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/verify_models.h"
 
 typedef struct verify_options {
     lm_model_flags model;
@@ -13,7 +14,8 @@ typedef struct verify_options {
     int            compute;
     const char    *cpu, *dump;
     uint32_t       threads;
-    double         tol, kl_max;          /* kl_max negative: not given */
+    double         tol, kl_max;          /* negative: not given */
+    lm_verify_texts texts;               /* of two models */
 } verify_options;
 
 #define O(field) offsetof(verify_options, field)
@@ -23,6 +25,12 @@ static const lm_flag verify_flag_table[] = {
       "f32: float32 arithmetic, like the reference (default); auto, fine: the fast paths", 0, 0, lm_compute_words },
     { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "maximum relative error of a row of logits (1e-4)", 0, 1e3, NULL },
     { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "maximum mean KL divergence in nats, instead of --tol", 0, 1e3, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(texts.file), "FILE", "compare two models on the text of FILE; -: standard input", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(texts.prompt), "TEXT", "compare two models on TEXT", 0, 0, NULL },
+    { "--ids", NULL, LM_FLAG_TEXT, O(texts.ids), "IDS", "compare two models on token ids: 1,2,3", 0, 0, NULL },
+    { "--ctx-size", "-c --context", LM_FLAG_COUNT, O(texts.window), "N",
+      "tokens of the text read at a time by two models (default: all, at most the models' context)", 2, INT32_MAX, NULL },
+    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(texts.bare), NULL, "do not add the tokenizer's special tokens (BOS ...) to the text", 0, 0, NULL },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
     { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE", "write the computed logits, in the format of GOLDEN", 0, 0, NULL },
@@ -42,7 +50,7 @@ static void verify_defaults(void *options)
 
     o->compute = LM_COMPUTE_F32;
     o->cache = LM_CACHE_NOT_GIVEN;
-    o->tol = 1e-4;
+    o->tol = -1;
     o->kl_max = -1;
 }
 
@@ -168,12 +176,11 @@ static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_op
     return status == LM_OK ? verdict : status;
 }
 
-static lm_status verify(lm_cli *cli, void *options, lm_error *e)
+static lm_status verify_golden(lm_cli *cli, verify_options *o, lm_error *e)
 {
-    verify_options *o = options;
     lm_verify_options v = {
         .engine = { .compute = (lm_compute)o->compute, .cpu = o->cpu, .threads = o->threads },
-        .tol = o->tol > 0 ? o->tol : -1,
+        .tol = o->tol > 0 ? o->tol : o->tol < 0 ? 1e-4 : -1,
         .kl_max = o->kl_max > 0 ? o->kl_max : o->kl_max < 0 ? 0 : -1,
         .dump = o->dump,
         .row = tell_row,
@@ -184,8 +191,6 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
     lm_verdict verdict;
     lm_status status;
 
-    if (!model && !o->model.model)
-        return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "requires MODEL and GOLDEN");
     LM_TRY(lm_cache_options(&o->cache, LM_KV_F32, &v.engine, e));
     t.rows = cli->json ? json_array() : NULL;
     v.engine.progress = lm_interrupt_progress;
@@ -203,13 +208,58 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
     return status;
 }
 
+/* Every flag does something, or is an error: some are of goldens, some of texts. */
+static lm_status check(const lm_cli *cli, const verify_options *o, lm_error *e)
+{
+    const lm_verify_texts *t = &o->texts;
+    const int texts = (t->file != NULL) + (t->prompt != NULL) + (t->ids != NULL);
+    const size_t named = cli->n_args + (o->model.model != NULL);
+
+    if (texts > 1)
+        return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "--file, --prompt and --ids cannot be combined");
+    if (!texts && (t->window || t->bare))
+        return lm_fail(e, LM_USAGE, t->window ? "--ctx-size" : "--no-add-special", LM_NO_OFFSET,
+                       "requires a text: --file, --prompt or --ids");
+    if (texts && (o->dump || o->tol >= 0))
+        return lm_fail(e, LM_USAGE, o->dump ? "--dump" : "--tol", LM_NO_OFFSET,
+                       "cannot be combined with a text; two models have no golden");
+    if (named > 2)
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "already given by --model: %s", o->model.model);
+    if (named == 2)
+        return LM_OK;
+    lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, texts ? "requires two models" : "requires MODEL and GOLDEN");
+    return lm_fail_hint(e, texts ? "lamina verify MODEL REFERENCE -f TEXT" : "lamina verify MODEL REFERENCE -f TEXT compares two models");
+}
+
+static lm_status verify_models(lm_cli *cli, verify_options *o, lm_error *e)
+{
+    const char *models[2] = { o->model.model ? o->model.model : cli->args[0], cli->args[cli->n_args - 1] };
+    lm_engine_options engine = { .compute = (lm_compute)o->compute, .cpu = o->cpu, .threads = o->threads };
+
+    LM_TRY(lm_cache_options(&o->cache, LM_KV_F32, &engine, e));
+    o->model.model = NULL;
+    return lm_verify_models(cli, &o->model, models, &o->texts, &engine, o->kl_max, e);
+}
+
+static lm_status verify(lm_cli *cli, void *options, lm_error *e)
+{
+    verify_options *o = options;
+
+    LM_TRY(check(cli, o, e));
+    if (o->texts.file || o->texts.prompt || o->texts.ids)
+        return verify_models(cli, o, e);
+    return verify_golden(cli, o, e);
+}
+
 const lm_command lm_command_verify = {
     .name = "verify",
-    .usage = "MODEL GOLDEN.safetensors [--compute f32|auto] [--tol X] [--kl-max X]",
-    .summary = "compare the engine with reference logits",
+    .usage = "MODEL GOLDEN.safetensors [--tol X] [--kl-max X] | MODEL REFERENCE -f TEXT [--kl-max X]",
+    .summary = "compare the engine with reference logits, or two models on a text",
     .about = "  GOLDEN contains input_ids I64 [B,T] and logits F32 [B,T,V] (or [B,P,V] with logit_positions I64 [P]), optionally\n"
              "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. The prompt is computed at once, in uneven chunks and token by\n"
-             "  token; all three must be bitwise equal. Exit status 5 if the results differ. -v and --json show every row.\n",
+             "  token; all three must be bitwise equal. Exit status 5 if the results differ. -v and --json show every row.\n"
+             "  With a text, MODEL is compared with another model of the same vocabulary: KL divergence of its predictions from those\n"
+             "  of REFERENCE, share of equal top tokens, and change of the probability of the text's own tokens (Δp).\n",
     .groups = verify_groups,
     .min_args = 1,
     .max_args = 2,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/llamacpp.h"
+#include "cli/size.h"
 
 #define G(field) offsetof(lm_cli, field)
 
@@ -205,6 +206,9 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         if (!*value)
             return wrong(f, value, "the name of a file", e);
         *(const char **)at = value;
+        break;
+    case LM_FLAG_SIZE:
+        LM_TRY(lm_read_size(f->name, value, at, e));
         break;
     case LM_FLAG_LIST:
         if (!*value)

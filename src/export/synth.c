@@ -8,9 +8,8 @@
 #include "base/filemap.h"
 #include "base/jsontext.h"
 #include "export/synthesis.h"
+#include "formats/configfile.h"
 #include "lamina/preset.h"
-
-#define MAX_CONFIG (UINT64_C(4) << 20)
 
 const char *lm_synth_type(uint32_t i)
 {
@@ -48,11 +47,12 @@ static lm_status read_description(lm_synthesis *s, const char *model, const char
         *where  = preset->name;
         return parse(s, preset->config, strlen(preset->config), preset->name, e);
     }
-    s->name = lm_arena_strdup(&s->arena, slash && slash[1] ? slash + 1 : model);
+    s->name = lm_arena_strdup(&s->arena, slash && slash[1] && lm_config_name(model) == model ? slash + 1 : lm_config_name(model));
     *where  = lm_path_is_folder(model) ? lm_arena_printf(&s->arena, "%s/config.json", model) : lm_arena_strdup(&s->arena, model);
     if (!*where || !s->name)
         return lm_fail_memory(e, model, 0);
-    LM_TRY(lm_file_read(*where, MAX_CONFIG, &text, &size, e));
+    LM_TRY(lm_config_read(*where, &text, &size, e));
+    *where = lm_config_name(*where);
     status = parse(s, text, size, *where, e);
     lm_free(text);
     return status;

@@ -302,3 +302,100 @@ done:
     lm_arena_free(&a);
     return status;
 }
+
+/* ---- all of them ---- */
+
+typedef struct hub_listing {
+    lm_arena *arena;
+    bool    (*each)(void *arg, const char *id, const char *path);
+    void     *arg;
+    bool      more;
+} hub_listing;
+
+/* "model-Q4_K_M.gguf", "model.Q4_K_M-00001-of-00002.gguf": the word that names the type; NULL: there is none. */
+static char *type_of(lm_arena *a, const char *path)
+{
+    const char *name = strrchr(path, '/') + 1, *part = strstr(name, "-00001-of-");
+    char       *stem = lm_arena_strndup(a, name, part ? (size_t)(part - name) : strlen(name) - 5), *word;
+
+    if (!stem)
+        return NULL;
+    for (word = stem + strlen(stem); word > stem && !strchr("-.", word[-1]); word--)
+        ;
+    return word > stem && plain_word(word) ? word : NULL;
+}
+
+static lm_status list_gguf(hub_listing *h, const char *id, const char *folder, lm_error *e)
+{
+    file_list *l = lm_arena_new(h->arena, 1, file_list);
+    size_t     found;
+
+    if (!l)
+        return lm_fail_memory(e, "a list of files", sizeof *l);
+    l->arena = h->arena;
+    LM_TRY(list_files(l, folder, true, e));
+    qsort(l->names, l->n, sizeof *l->names, compare_names);
+    for (size_t i = 0; i < l->n && h->more; i++) {
+        const char *type  = l->n > 1 ? type_of(h->arena, l->names[i]) : NULL;
+        char       *whole = type ? lm_arena_printf(h->arena, "%s:%s", id, type) : lm_arena_strdup(h->arena, id);
+        if (!whole)
+            return lm_fail_memory(e, "a model id", strlen(id));
+        if (l->n == 1 || (type && only_of_type(l, type, &found) && found == 1))
+            h->more = h->each(h->arg, whole, l->names[i]);
+    }
+    return LM_OK;
+}
+
+/* `entry`: a folder of the cache, "models--org--name". */
+static lm_status list_repository(hub_listing *h, const char *cache, const char *entry, lm_error *e)
+{
+    const char *name = strstr(entry + 8, "--");
+    hub_id      id   = { 0 };
+    char       *folder = NULL;
+    bool        whole  = false;
+
+    char *text = name ? lm_arena_printf(h->arena, "%.*s/%s", (int)(name - entry - 8), entry + 8, name + 2)
+                      : lm_arena_strdup(h->arena, entry + 8);
+    if (!text)
+        return lm_fail_memory(e, "a model id", strlen(cache));
+    if (read_id(h->arena, text, &id, NULL) != LM_OK || find_snapshot(h->arena, text, &id, "main", &folder, NULL) != LM_OK)
+        return LM_OK;
+    LM_TRY(is_folder_model(h->arena, folder, &whole, e));
+    if (!whole)
+        return list_gguf(h, text, folder, e);
+    h->more = h->each(h->arg, text, folder);
+    return LM_OK;
+}
+
+static lm_status list_cache(hub_listing *h, lm_error *e)
+{
+    char      *cache = NULL;
+    file_list *l     = lm_arena_new(h->arena, 1, file_list);
+
+    if (!l)
+        return lm_fail_memory(e, "a list of files", sizeof *l);
+    if (cache_folder(h->arena, &cache, NULL) != LM_OK)
+        return LM_OK;
+    DIR *dir = opendir(cache);
+    for (struct dirent *d; dir && l->n < MAX_FILES && (d = readdir(dir));)
+        if (strncmp(d->d_name, "models--", 8) == 0 && !(l->names[l->n++] = lm_arena_strdup(h->arena, d->d_name)))
+            break;
+    if (dir)
+        closedir(dir);
+    if (l->n && !l->names[l->n - 1])
+        return lm_fail_memory(e, "a list of files", l->n);
+    qsort(l->names, l->n, sizeof *l->names, compare_names);
+    for (size_t i = 0; i < l->n && h->more; i++)
+        LM_TRY(list_repository(h, cache, l->names[i], e));
+    return LM_OK;
+}
+
+lm_status lm_hub_list(bool (*each)(void *arg, const char *id, const char *path), void *arg, lm_error *e)
+{
+    lm_arena    a      = { 0 };
+    hub_listing h      = { .arena = &a, .each = each, .arg = arg, .more = true };
+    lm_status   status = list_cache(&h, e);
+
+    lm_arena_free(&a);
+    return status;
+}

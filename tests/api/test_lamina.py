@@ -20,6 +20,20 @@ TREE = b"LlamaForCausalLM(\n  (model): LlamaModel(\n    (embed_tokens): Embeddin
 ref = ctypes.byref
 
 
+def test_models_of_the_caches(lm, tmp_path, monkeypatch):
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    for name in ("b.gguf", "a.gguf"):
+        (tmp_path / "models" / name).write_bytes(b"12345")
+    seen = []
+    each = dict(zip(("each", "arg", "e"), lm.headers.functions["lm_model_cached"][1]))["each"]
+    kind = each[0] if isinstance(each, tuple) else each
+    tell = kind(lambda arg, m: bool(seen.append((m.contents.name, m.contents.cache, m.contents.bytes)) or True))
+    lm.lm_model_cached(tell, None)
+    assert seen == [(b"a.gguf", b"lamina", 5), (b"b.gguf", b"lamina", 5)]
+
+
 def listed(function):
     """What function(0), function(1) … give, up to NULL."""
     found = []
@@ -266,6 +280,11 @@ def test_texts_are_generated(lm, engine, tmp_path):
     assert out.stop == lm.LM_STOP_LENGTH and len(first) == 6
     lm.lm_generation_free(ref(out))
     assert lm.new("lm_score_text", engine, prompt, 4, None).perplexity > 1
+    model = lm.lm_engine_model(engine)
+    twin = lm.new("lm_engine_new", model, None)
+    assert lm.lm_same_vocabulary(model, model) == 0
+    assert lm.new("lm_diverge_text", twin, engine, prompt, 4, None).mean_kl == 0
+    lm.lm_engine_free(twin)
 
     lm.lm_engine_truncate(engine, 0, 0)
     text = lm.new("lm_sequence_new", engine, sampler, ref(o.sequence))

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "formats/configfile.h"
 #include "formats/hub.h"
 #include "lamina/model.h"
 #include "lamina/preset.h"
@@ -105,6 +106,27 @@ static lm_status search(lm_text *folder, const char *name, bool *found, lm_error
     return LM_OK;
 }
 
+/* "org/name" and "org/name:TYPE": the cache names its files without the organisation. */
+static lm_status search_published(lm_text *folder, const char *id, bool *found, lm_error *e)
+{
+    const char  *name = strchr(id, '/') + 1, *colon = strchr(name, ':');
+    const size_t n = colon ? (size_t)(colon - name) : strlen(name), before = folder->size;
+
+    *found = false;
+    for (const char *mark = colon ? ".-" : "."; *mark && !*found; mark++) {
+        lm_text file = { 0 };
+        lm_text_printf(&file, "%.*s", (int)n, name);
+        if (colon)
+            lm_text_printf(&file, "%c%s", *mark, colon + 1);
+        lm_status status = file.failed ? lm_fail_memory(e, "a path", n) : search(folder, file.data, found, e);
+        lm_text_free(&file);
+        LM_TRY(status);
+    }
+    if (folder->failed)
+        return lm_fail_memory(e, "a path", before);
+    return LM_OK;
+}
+
 static lm_status not_there(const char *name, lm_error *e)
 {
     return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "no such file or folder, and no such model in the cache");
@@ -170,6 +192,8 @@ static lm_status locate(const char *name, lm_text *folder, lm_text *path, lm_err
         return find_demo(folder, path, e);
     if (!*name)
         return lm_fail(e, LM_USAGE, "MODEL", LM_NO_OFFSET, "an empty name");
+    if (strcmp(name, "-") == 0)
+        return add_path(path, LM_STANDARD_INPUT, e);
     if (stat(name, &st) == 0)
         return add_path(path, name, e);
     if (!strchr(name, '/'))
@@ -180,7 +204,12 @@ static lm_status locate(const char *name, lm_text *folder, lm_text *path, lm_err
         return add_path(path, folder->data, e);
 
     status = lm_hub_resolve(name, NULL, &hub, e);
-    if (status == LM_USAGE || status == LM_NOT_FOUND) { /* a path, not an id; or an id that the cache does not hold */
+    if (status == LM_NOT_FOUND && strchr(name, '/')) {
+        LM_TRY(search_published(folder, name, &found, e));
+        if (found)
+            return add_path(path, folder->data, e);
+    }
+    if (status == LM_USAGE || status == LM_NOT_FOUND) { /* a path, not an id; or an id that the caches do not hold */
         const lm_preset *p;
         if (status == LM_USAGE || !strchr(name, '/') || lm_preset_find(name, &p, NULL) == LM_OK)
             return find_preset(name, path, e);

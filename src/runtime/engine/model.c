@@ -8,11 +8,10 @@
 #include "base/language.h"
 #include "base/alloc.h"
 #include "base/logline.h"
+#include "formats/configfile.h"
 #include "lamina/describe.h"
 #include "runtime/engine/fingerprint.h"
 #include "runtime/engine/open_tokenizer.h"
-
-#define MAX_CONFIG (UINT64_C(4) << 20)
 
 /* ---- where the description comes from ---- */
 
@@ -27,8 +26,8 @@ static lm_status open_config(lm_model *m, const char *path, lm_error *e)
     size_t    size;
     lm_status status;
 
-    LM_TRY(lm_file_read(path, MAX_CONFIG, &text, &size, e));
-    status = lm_meta_from_json(text, size, path, 32, &m->config_json, e);
+    LM_TRY(lm_config_read(path, &text, &size, e));
+    status = lm_meta_from_json(text, size, lm_config_name(path), 32, &m->config_json, e);
     lm_free(text);
     return status;
 }
@@ -44,7 +43,7 @@ static const char *file_inside(lm_model *m, const char *folder, const char *name
 /* A config.json by itself, also inside a folder whose weights are not to be looked at or are not there. */
 static const char *config_path(lm_model *m, const char *path, const lm_model_options *o)
 {
-    if (ends_with(path, ".json") && lm_path_is_file(path))
+    if (lm_config_is_file(path) || ((o->structure_only || o->weights_optional) && lm_config_is_stream(path)))
         return path;
     if (!lm_path_is_folder(path))
         return NULL;
@@ -165,8 +164,8 @@ static void find_name(lm_model *m, const char *path)
         lm_meta_string(lm_container_meta(m->container), "general.name", &name, NULL) == LM_OK && name.size)
         m->name = shown(m, name.data, name.size);
     else
-        m->name = shown(m, last_part(path), strlen(last_part(path)));
-    m->source = shown(m, path, strlen(path));
+        m->name = shown(m, last_part(lm_config_name(path)), strlen(last_part(lm_config_name(path))));
+    m->source = shown(m, lm_config_name(path), strlen(lm_config_name(path)));
 }
 
 /* The type that holds most of the bytes of what the program names: parts of a tensor by themselves, a split one whole. */
