@@ -41,7 +41,7 @@ SAYS = {
     "explain --diagram spectrum llama-3.2-1b": "pair radians scaled positions for a turn 0 1 1 6.3",
     "explain --diagram mlp llama-3.2-1b --md": 'n3["SiLU(gate) ⊙ up<br/>8,192 dimensions"]',
     "explain --diagram moe deepseek-v2 --md": "softmax, best 6 of 160<br/>from the best 3 of 8 groups",
-    "explain --diagram moe mixtral-8x7b": "o softmax, best 2 of 8 weights divided by their sum",
+    "explain --diagram moe mixtral-8x7b": "o | | | | softmax, best 2 of 8 weights divided by their sum",
     "explain --diagram norm gpt2": "o 4. multiply by 768 weights o 5. add 768 biases",
     "explain kv llama-3.2-3b --context 8192": "at_context = bytes_per_token · tokens = 114,688 · 8,192 = 939,524,096 bytes",
     "explain kv llama-3.2-3b --md": "# The key/value cache: Llama 3.2 3B",
@@ -73,7 +73,7 @@ SAYS = {
     "compare openai-gpt gpt2 llama-3.2-1b --view norm --md": "| block | N(x + f(x)) | x + f(N(x)) | x + f(N(x)) |",
     "compare gpt2 mistral-7b-v0.1 deepseek-v2 granite-3b-code-base --view summary":
         "parameters 124,439,808 7,241,732,096 235,741,434,880 3,482,503,680",
-    "compare --history": "trends: the first of these models with each attention 2017 MHA (Transformer) → 2023 GQA (Llama 2 70B)",
+    "compare --history": "trends: first of these models with each feature attention 2017 MHA (Transformer) → 2023 GQA (Llama 2 70B)",
     "compare --history --view timeline": "2018-06 ● GPT (2018) MHA GELU LayerNorm, Post Learned",
     "compare --history --view trends --md": 'N0_0["2017 MHA<br>Transformer"]',
     # memory and devices
