@@ -88,7 +88,7 @@ static const char *measured(const lm_fit_place *at)
     if (at->limits.below > 0)
         return _("the best ever measured here; the machine was slower just now: lamina doctor");
     if (*lm_limits_mark(&at->limits))
-        return _("measured while other work ran, so too low: lamina doctor --fresh");
+        return _("measured under load, too low; lamina doctor --fresh measures again");
     return _("measured here: lamina doctor");
 }
 

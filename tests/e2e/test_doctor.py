@@ -77,11 +77,11 @@ def test_figures_of_a_busy_moment_are_said_to_be(lamina, tmp_path):
     (path,) = [p for p in tmp_path.glob("limits-*.json")]
     path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4, "measured_at": 1}))
     env = {**os.environ, "LAMINA_CACHE": str(tmp_path), "LC_ALL": "C.UTF-8"}
-    assert "measured while other work ran" in run(lamina, "inspect", "llama-3.2-1b", env=env).stdout
+    assert "measured under load, too low" in run(lamina, "inspect", "llama-3.2-1b", env=env).stdout
     assert run(lamina, "inspect", "llama-3.2-1b", "--query", "speed.too_low", env=env).stdout.strip() == "true"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4, "measured_at": 4 * 10**9}))
     assert json.loads(run(lamina, "fit", "llama-3.2-1b", "--json", env=env).stdout)["machine"]["mark"] == "busy"
-    assert "measured while other work ran" in run(lamina, "fit", "llama-3.2-1b", env=env).stdout
+    assert "measured under load, too low" in run(lamina, "fit", "llama-3.2-1b", env=env).stdout
 
 
 def test_levels_and_threads_are_measured_apart(lamina, cache):

@@ -85,7 +85,7 @@ def test_queries(lamina, model):
     missing = lamina("inspect", model, "--query", "parameters.totl")
     assert missing.returncode == 1 and "total" in missing.stderr and "parameters" in missing.stderr
     assert lamina("inspect", model, "--query", "layers[30]").returncode == 1
-    assert lamina("inspect", model, "--query", "").returncode == 1 and lamina("inspect", model, "--query", "kv..type").returncode == 1
+    assert lamina("inspect", model, "--query", "").returncode == 2 and lamina("inspect", model, "--query", "kv..type").returncode == 1
 
 
 def test_queries_by_the_names_of_config_json(lamina, model):
