@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from conftest import run
+from conftest import MODEL, run
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def lamina(build):
 
 @pytest.fixture(scope="module")
 def model(source):
-    return next((source / "tests/golden/llama").glob("*/model.gguf"))
+    return min((source / "tests/golden/llama").glob("*/model.gguf"))
 
 
 def bench(lamina, model, *flags):
@@ -73,8 +73,8 @@ def test_the_smaller_batch_is_a_step(lamina, model):
 
 @pytest.mark.parametrize("flags, types", [(["-ctk", "f32", "-ctv", "f32"], ("f32", "f32")), (["-ctk", "q8_0", "-ctv", "q4_0"], ("q8_0", "q4_0")),
                                           (["-ctk", "q5_1"], ("q5_1", "f16")), (["--kv-type", "bf16"], ("bf16", "bf16")), ([], ("f16", "f16"))])
-def test_keys_and_values_have_types_of_their_own(lamina, model, flags, types):
-    lines = json.loads(bench(lamina, model, "-p", "4", "-n", "0", "-t", "1", *flags, "--json"))
+def test_keys_and_values_have_types_of_their_own(lamina, flags, types):
+    lines = json.loads(bench(lamina, MODEL, "-p", "4", "-n", "0", "-t", "1", *flags, "--json"))
     assert [(r["type_k"], r["type_v"]) for r in lines] == [types]
 
 

@@ -84,7 +84,7 @@ def test_windows_are_said_of_the_whole_model(lamina):
 
 def test_pages_say_where_windows_are_full(lamina):
     page = lamina("inspect", "mistral-7b-v0.1").stdout
-    assert "+ 524 kFLOP for each token of context" in page and "beyond 4,096 tokens of context nothing more" in page
+    assert "+ 524 kFLOP for each token of context" in page and "beyond 4,096 tokens of context no further cost" in page
     page = lamina("inspect", "gemma-2-27b").stdout
     assert "+ 754 kFLOP for each token of context" in page and "beyond 4,096 tokens of context 377 kFLOP for each" in page
     assert "window 4,096 in 23 of 46 layers" in page
