@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "grammar/counted.h"
 
 enum {
     MOST_NEW = 1 << 20,              /* nodes made for one mask */
@@ -23,6 +24,8 @@ void lm_automaton_free(lm_automaton *m)
         lm_free(m->heads[i].bits);
         lm_free(m->heads[i].exits);
     }
+    lm_counted_drop(m);
+    lm_free(m->counted);
     lm_terms_free(&m->pool);
     lm_free(m->states);
     lm_free(m->next);
@@ -165,6 +168,7 @@ static void drop_heads(lm_automaton *m)
     m->n_heads = n;
     for (lm_node i = m->fixed; i < m->head_of_capacity; i++)
         place[i] = 0;
+    lm_counted_drop(m);
     m->head_bytes = 0;
 }
 

@@ -29,6 +29,8 @@ typedef struct lm_head {
     bool      open;                  /* it may end nearly everywhere: exits were not kept */
 } lm_head;
 
+typedef struct lm_counted lm_counted;               /* counted.h */
+
 typedef struct lm_automaton {
     pthread_mutex_t      lock;
     const lm_vocabulary *v;          /* NULL: only texts are matched */
@@ -46,6 +48,9 @@ typedef struct lm_automaton {
     uint32_t             state_of_capacity, head_of_capacity;
     lm_head             *heads;
     uint32_t             n_heads, heads_capacity;
+    lm_counted          *counted;
+    uint32_t             n_counted, counted_capacity;
+    bool                 counters_seen, counters_large;
     uint64_t            *masks;      /* [LM_CACHED_MASKS][n_words] */
     uint64_t            *scratch;    /* [n_words] */
     uint32_t             mask_state[LM_CACHED_MASKS], next_mask;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "grammar/automaton.h"
+#include "grammar/counted.h"
 
 enum {
     MOST_EXITS = 8192,               /* of a frame; one that ends in more places is walked with what follows it */
@@ -172,6 +172,20 @@ static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_nod
     }
 }
 
+/* Of `bits`, the tokens of at most `limit` bytes. */
+static void keep_short(const lm_vocabulary *v, const uint64_t *bits, uint32_t limit, uint64_t *out)
+{
+    if (limit < LM_TRIE_SHORT) {
+        const uint64_t *most = v->up_to + (size_t)limit * v->n_words;
+        for (uint32_t i = 0; i < v->n_words; i++)
+            out[i] = bits[i] & most[i];
+        return;
+    }
+    memcpy(out, bits, v->n_words * sizeof *out);
+    for (uint32_t i = 0; i < v->n_ids && v->text_at[v->by_length[i] + 1] - v->text_at[v->by_length[i]] > limit; i++)
+        out[(uint32_t)v->by_length[i] >> 6] &= ~(UINT64_C(1) << ((uint32_t)v->by_length[i] & 63));
+}
+
 /* A frame `n` whose counters were clamped: its head says what fits of the short tokens; the long ones are walked. LM_NOTHING follows
  * where it is no frame. */
 static bool add_clamped(lm_automaton *m, lm_node n, const lm_head *h, uint32_t limit, lm_node after, uint64_t *bits, unsigned depth)
@@ -180,9 +194,7 @@ static bool add_clamped(lm_automaton *m, lm_node n, const lm_head *h, uint32_t l
     uint64_t            *own = m->scratch;
     uint32_t             kept = 0;
 
-    memcpy(own, h->bits, v->n_words * sizeof *own);
-    for (uint32_t i = 0; i < v->n_ids && v->text_at[v->by_length[i] + 1] - v->text_at[v->by_length[i]] > limit; i++)
-        own[(uint32_t)v->by_length[i] >> 6] &= ~(UINT64_C(1) << ((uint32_t)v->by_length[i] & 63));
+    keep_short(v, h->bits, limit, own);
     walk w = { .m = m, .bits = own, .exits = after != LM_NOTHING, .above = limit };
     m->n_exits = 0;
     for (uint32_t k = 0; k < h->n_exits && w.exits; k++)
@@ -209,6 +221,13 @@ static bool add_clamped(lm_automaton *m, lm_node n, const lm_head *h, uint32_t l
 
 static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
 {
+    uint32_t          least, most;
+    const lm_counted *x = lm_counted_of(m, n, &least, &most);
+
+    if (x) {
+        lm_counted_add(m, x, least, most, bits);
+        return;
+    }
     clamping       c = { MOST_CLAMPED, UINT32_MAX };
     const lm_head *h = head_of(m, clamp(m, n, &c));
 
@@ -220,10 +239,35 @@ static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
         or_bits(bits, h->bits, m->v->n_words);
 }
 
+/* What goes on past the end of a frame that is counted. */
+static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_node n, uint32_t least, uint32_t most, lm_node after, uint64_t *bits,
+                              unsigned depth)
+{
+    const lm_uses exits = x->exits;                      /* counts are not moved by what is counted meanwhile: their lists stay */
+    walk          w = { .m = m, .bits = bits };
+    uint32_t      state = lm_state_of(m, after);
+
+    if (lm_is(&m->pool, n, LM_NULLABLE))
+        add_node(m, after, bits, depth + 1);
+    for (uint32_t k = 0; k < exits.n && m->pool.status == LM_OK; k++) {
+        const lm_use u = exits.list[k];
+        if (u.times >= least && u.times <= most)
+            walk_tree(&w, state, u.what + 1, m->v->skip[u.what], m->v->depth[u.what] + 1u);
+    }
+}
+
 /* A frame, and what follows where tokens go on past its end. */
 static void add_frame(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)
 {
     const lm_node_data d = m->pool.nodes[n];
+    uint32_t           least, most;
+    const lm_counted  *x = depth > 64 ? NULL : lm_counted_of(m, d.a, &least, &most);
+
+    if (x) {
+        lm_counted_add(m, x, least, most, bits);
+        add_counted_exits(m, x, d.a, least, most, d.b, bits, depth);
+        return;
+    }
     clamping           c = { MOST_CLAMPED, UINT32_MAX };
     const lm_head     *h = head_of(m, clamp(m, d.a, &c));
 

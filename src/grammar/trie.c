@@ -30,6 +30,7 @@ void lm_vocabulary_free(lm_vocabulary *v)
     lm_free(v->ends);
     lm_free(v->deepest);
     lm_free(v->by_length);
+    lm_free(v->up_to);
     lm_free(v);
 }
 
@@ -163,6 +164,15 @@ static void find_deepest(lm_vocabulary *v)
     }
 }
 
+static void fill_up_to(lm_vocabulary *v)
+{
+    for (uint32_t n = 0; n < LM_TRIE_SHORT; n++) {
+        uint64_t *bits = v->up_to + (size_t)n * v->n_words;
+        for (uint32_t k = v->n_ids; k-- > 0 && bytes_of(v, v->by_length[k]) <= n;)
+            bits[(uint32_t)v->by_length[k] >> 6] |= UINT64_C(1) << ((uint32_t)v->by_length[k] & 63);
+    }
+}
+
 static lm_status make_tree(lm_vocabulary *v, lm_error *e)
 {
     uint32_t n = 0;
@@ -175,7 +185,8 @@ static lm_status make_tree(lm_vocabulary *v, lm_error *e)
     v->first = lm_alloc(most * sizeof *v->first);
     v->deepest   = lm_alloc(most * sizeof *v->deepest);
     v->by_length = lm_alloc((v->size + 1) * sizeof *v->by_length);
-    if (!v->ids || !v->byte || !v->depth || !v->skip || !v->first || !v->deepest || !v->by_length)
+    v->up_to     = lm_alloc_zero((size_t)LM_TRIE_SHORT * v->n_words, sizeof *v->up_to);
+    if (!v->ids || !v->byte || !v->depth || !v->skip || !v->first || !v->deepest || !v->by_length || !v->up_to)
         return lm_fail_memory(e, "a vocabulary", most);
     for (uint32_t i = 0; i < v->size; i++)
         if (v->text_at[i + 1] > v->text_at[i])
@@ -186,6 +197,7 @@ static lm_status make_tree(lm_vocabulary *v, lm_error *e)
     v->n_ids = n;
     memcpy(v->by_length, v->ids, n * sizeof *v->ids);
     qsort_r(v->by_length, n, sizeof *v->by_length, longest_first, v);
+    fill_up_to(v);
     return LM_OK;
 }
 

@@ -4,7 +4,10 @@
 
 #include "lamina/grammar.h"
 
-enum { LM_TRIE_DEPTH = 512 };        /* longer tokens (runs of blanks, mostly) are never offered */
+enum {
+    LM_TRIE_DEPTH = 512,             /* longer tokens (runs of blanks, mostly) are never offered */
+    LM_TRIE_SHORT = 32,              /* lengths up to which the tokens that are no longer are known as masks */
+};
 
 struct lm_vocabulary {
     uint32_t   refs;                 /* atomic */
@@ -23,6 +26,7 @@ struct lm_vocabulary {
     uint16_t  *deepest;              /* [n] bytes of the longest token at or below the node */
     lm_token  *by_length;            /* as `ids`, the longest first */
     uint32_t   n_ids;
+    uint64_t  *up_to;                /* [LM_TRIE_SHORT][n_words] tokens of at most so many bytes */
 };
 
 enum { LM_TOKEN_CONTROL = 1, LM_TOKEN_ENDS = 2 };

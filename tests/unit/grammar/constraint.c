@@ -31,11 +31,19 @@ static const char *const schemas[] = {
     "{\"$defs\":{\"n\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"number\"},\"next\":{\"anyOf\":[{\"$ref\":\"#/$defs/n\"},{\"type\":\"null\"}]}},"
     "\"required\":[\"v\",\"next\"]}},\"$ref\":\"#/$defs/n\"}",
     "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"boolean\"}},\"additionalProperties\":{\"type\":\"string\",\"format\":\"date\"}}",
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"minLength\":12,\"maxLength\":40},\"b\":{\"type\":\"string\",\"minLength\":9},"
+    "\"c\":{\"type\":\"string\",\"maxLength\":2147483647}},\"required\":[\"a\",\"b\",\"c\"]}",
+    "{\"type\":\"array\",\"minItems\":3,\"maxItems\":9,\"items\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"enum\":[1,\"a\",\"ab\"]}}}",
 };
 static const char *const gbnfs[] = {
     "root ::= (\"<\" [^<>]* \">\")+",
     "root ::= expr\nexpr ::= term (\" \"? [-+*/] \" \"? term)*\nterm ::= [0-9]+ | \"(\" expr \")\"",
     "root ::= line \"\\n\" line\nline ::= .{0,30}",
+    "root ::= [a-z]{3,9} \"-\" [a-z]{2,4} [a-z ]{0,12}",
+    "root ::= (\"a\" | \"aa\" | \"ab\"){2,9} \"b\"? [a-b]{1,3}",
+    "root ::= ([a-z]{2,3} \" \"?){2,5} \".\"",
+    "root ::= word{2,4} \"!\"\nword ::= [a-z]{1,5} [ ,]",
+    "root ::= [^!]{5,60} \"!\" [0-9]{3}",
     "root ::= ([ぁ-ん]+ | [a-z]+ | [α-ω]{2,4}) (\", \" root)?",
 };
 

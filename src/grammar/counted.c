@@ -1,0 +1,243 @@
+/* counted.c - tokens by how often they take a repetition. */
+#include "grammar/counted.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+    MOST_COUNTED = 128,              /* expressions of one grammar */
+    MOST_PAST    = 1 << 14,
+    MOST_EXITS   = 1 << 13,
+    FEW_INSIDE   = 1 << 11,          /* so many are listed rather than made into masks */
+    DEEP         = 4,                /* parts before a counter that are looked past: the rest of a character */
+};
+#define OUT_OF_REACH 0xC0000000u     /* a counter that no token brings to its end; above those that people write */
+
+/* ---- the counter of an expression ---- */
+
+typedef struct counter { lm_node body; uint32_t least, most; } counter;
+
+static bool is_counter(const lm_terms *p, lm_node n)
+{
+    const lm_node_data *d = &p->nodes[n];
+
+    return d->kind == LM_NODE_REPEAT && (d->c != LM_UNBOUNDED || d->b > 1) && !lm_is(p, d->a, LM_NULLABLE);
+}
+
+static lm_node without_end(lm_terms *p, lm_node n, counter *c)
+{
+    const lm_node_data d = p->nodes[n];
+
+    *c = (counter){ d.a, d.b, d.c };
+    return lm_repeat(p, d.a, 0, OUT_OF_REACH);
+}
+
+/* `n` with its counter out of reach. LM_NOTHING: it has none where one is looked for. */
+static lm_node key_of(lm_terms *p, lm_node n, counter *c, unsigned deep)
+{
+    const lm_node_data d = p->nodes[n];
+
+    if (is_counter(p, n))
+        return without_end(p, n, c);
+    if (d.kind != LM_NODE_CAT)
+        return LM_NOTHING;
+    if (is_counter(p, d.a)) {
+        lm_node a = without_end(p, d.a, c);
+        return lm_cat(p, a, d.b);
+    }
+    if (deep == DEEP || (p->nodes[d.a].kind != LM_NODE_BYTES && p->nodes[d.a].kind != LM_NODE_ALT))
+        return LM_NOTHING;
+    lm_node rest = key_of(p, d.b, c, deep + 1);
+    return rest == LM_NOTHING ? rest : lm_cat(p, d.a, rest);
+}
+
+/* Where `n` still holds the repetition of `body`: how often it was begun since. False: the text has left it. */
+static bool times_begun(const lm_terms *p, lm_node n, lm_node body, uint32_t *times)
+{
+    for (;;) {
+        const lm_node_data *d = &p->nodes[n];
+        bool                sequence = d->kind == LM_NODE_CAT || d->kind == LM_NODE_FRAME;
+        const lm_node_data *x = sequence ? &p->nodes[d->a] : d;
+        if (x->kind == LM_NODE_REPEAT && x->a == body && x->b == 0 && x->c <= OUT_OF_REACH && x->c >= OUT_OF_REACH - LM_TRIE_DEPTH) {
+            *times = OUT_OF_REACH - x->c;
+            return true;
+        }
+        if (!sequence)
+            return false;
+        n = d->b;
+    }
+}
+
+/* ---- the walk ---- */
+
+typedef struct count_walk {
+    lm_automaton *m;
+    lm_counted   *x;
+    lm_node       body;
+} count_walk;
+
+static void note(count_walk *w, lm_uses *u, uint32_t most, uint32_t what, uint32_t times)
+{
+    if (u->n >= most)
+        w->x->unknown = true;
+    else if (lm_terms_room(&w->m->pool, &u->list, u->n, &u->capacity, sizeof *u->list, 1))
+        u->list[u->n++] = (lm_use){ what, times };
+}
+
+/* How a state stands to the repetition. A choice in which it is one of several ways cannot be counted. */
+static bool stands_inside(count_walk *w, uint32_t state, uint32_t *times)
+{
+    const lm_terms *p = &w->m->pool;
+    lm_node         n = w->m->states[state].node;
+    uint32_t        count, of_one;
+    const lm_node  *way = lm_choices(p, &n, &count);
+
+    if (count == 1)
+        return times_begun(p, n, w->body, times);
+    for (uint32_t i = 0; i < count; i++)
+        if (times_begun(p, way[i], w->body, &of_one))
+            w->x->unknown = true;
+    return false;
+}
+
+static void walk_tree(count_walk *w, uint32_t state)
+{
+    lm_automaton        *m = w->m;
+    const lm_vocabulary *v = m->v;
+    uint32_t             at[LM_TRIE_DEPTH + 1], times[LM_TRIE_DEPTH + 1];
+
+    at[0]    = state;
+    times[0] = 0;
+    for (uint32_t i = 0; i < v->n && !w->x->unknown && m->pool.status == LM_OK;) {
+        uint32_t d = v->depth[i], next = lm_state_next(m, at[d], v->byte[i]);
+        if (next == LM_DEAD) {
+            i = v->skip[i];
+            continue;
+        }
+        times[d + 1] = times[d];
+        bool inside = stands_inside(w, next, &times[d + 1]);
+        for (uint32_t k = v->first[i]; k < v->first[i + 1]; k++)
+            note(w, inside ? &w->x->inside : &w->x->past, inside ? UINT32_MAX : MOST_PAST, (uint32_t)v->ids[k], times[d + 1]);
+        if (v->skip[i] > i + 1 && lm_state_final(m, next))
+            note(w, &w->x->exits, MOST_EXITS, i, times[d + 1]);
+        at[d + 1] = next;
+        i++;
+    }
+}
+
+static void set(uint64_t *bits, uint32_t id) { bits[id >> 6] |= UINT64_C(1) << (id & 63); }
+
+/* Many tokens: one mask for each small number of times; those that take more stay in the list. */
+static void make_masks(lm_automaton *m, lm_counted *x)
+{
+    const uint32_t words = m->v->n_words;
+    uint32_t       kept = 0;
+
+    if (x->inside.n <= FEW_INSIDE)
+        return;
+    if (!(x->up_to = lm_alloc_zero((size_t)LM_COUNTED_MASKS * words, sizeof *x->up_to))) {
+        lm_terms_fail(&m->pool, LM_NO_MEMORY, NULL);
+        return;
+    }
+    for (uint32_t i = 0; i < x->inside.n; i++) {
+        lm_use u = x->inside.list[i];
+        if (u.times < LM_COUNTED_MASKS)
+            set(x->up_to + (size_t)u.times * words, u.what);
+        else
+            x->inside.list[kept++] = u;
+    }
+    for (size_t i = words; i < (size_t)LM_COUNTED_MASKS * words; i++)
+        x->up_to[i] |= x->up_to[i - words];
+    x->inside.n = kept;
+}
+
+/* ---- all that are known ---- */
+
+static void clear(lm_counted *x)
+{
+    lm_free(x->inside.list);
+    lm_free(x->past.list);
+    lm_free(x->exits.list);
+    lm_free(x->up_to);
+    *x = (lm_counted){ .key = x->key, .unknown = true };
+}
+
+void lm_counted_drop(lm_automaton *m)
+{
+    for (uint32_t i = 0; i < m->n_counted; i++)
+        clear(&m->counted[i]);
+    m->n_counted = 0;
+}
+
+/* Would a counter of the grammar itself be taken for one that is out of reach? */
+static bool counters_are_small(lm_automaton *m)
+{
+    if (!m->counters_seen) {
+        m->counters_seen = true;
+        for (lm_node n = 0; n < m->fixed; n++) {
+            const lm_node_data *d = &m->pool.nodes[n];
+            m->counters_large |= d->kind == LM_NODE_REPEAT && d->c != LM_UNBOUNDED && d->c >= OUT_OF_REACH - LM_TRIE_DEPTH;
+        }
+    }
+    return !m->counters_large;
+}
+
+static uint64_t bytes_of(const lm_automaton *m, const lm_counted *x)
+{
+    uint64_t masks = x->up_to ? (uint64_t)LM_COUNTED_MASKS * m->v->n_words * sizeof *x->up_to : 0;
+
+    return masks + ((uint64_t)x->inside.capacity + x->past.capacity + x->exits.capacity) * sizeof(lm_use);
+}
+
+static lm_counted *count(lm_automaton *m, lm_node key, lm_node body)
+{
+    if (!lm_terms_room(&m->pool, &m->counted, m->n_counted, &m->counted_capacity, sizeof *m->counted, 1))
+        return NULL;
+    lm_counted *x = &m->counted[m->n_counted++];
+    *x = (lm_counted){ .key = key };
+    count_walk w = { m, x, body };
+    walk_tree(&w, lm_state_of(m, key));
+    if (!x->unknown && m->pool.status == LM_OK)
+        make_masks(m, x);
+    if (x->unknown || m->pool.status != LM_OK)
+        clear(x);
+    m->head_bytes += bytes_of(m, x);
+    return x;
+}
+
+const lm_counted *lm_counted_of(lm_automaton *m, lm_node n, uint32_t *least, uint32_t *most)
+{
+    counter     c;
+    lm_counted *x = NULL;
+
+    if (!counters_are_small(m))
+        return NULL;
+    lm_node key = key_of(&m->pool, n, &c, 0);
+    if (key == LM_NOTHING)
+        return NULL;
+    for (uint32_t i = 0; i < m->n_counted && !x; i++)
+        x = m->counted[i].key == key ? &m->counted[i] : NULL;
+    if (!x && m->n_counted < MOST_COUNTED)
+        x = count(m, key, c.body);
+    *least = c.least;
+    *most  = c.most;
+    return x && !x->unknown ? x : NULL;
+}
+
+void lm_counted_add(const lm_automaton *m, const lm_counted *x, uint32_t least, uint32_t most, uint64_t *bits)
+{
+    const uint32_t words = m->v->n_words;
+
+    if (x->up_to) {
+        const uint64_t *mask = x->up_to + (size_t)(most < LM_COUNTED_MASKS ? most : LM_COUNTED_MASKS - 1) * words;
+        for (uint32_t i = 0; i < words; i++)
+            bits[i] |= mask[i];
+    }
+    for (uint32_t i = 0; i < x->inside.n; i++)
+        if (x->inside.list[i].times <= most)
+            set(bits, x->inside.list[i].what);
+    for (uint32_t i = 0; i < x->past.n; i++)
+        if (x->past.list[i].times >= least && x->past.list[i].times <= most)
+            set(bits, x->past.list[i].what);
+}
