@@ -12,14 +12,17 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
+#include "cli/serve_models.h"
 #include "server/serve.h"
 
 typedef struct serve_options {
     lm_model_flags    model;
     lm_run_flags      run;
     lm_sampling_flags sampling;
-    lm_flag_list      hosts, keys, origins;
-    const char       *key_file, *alias, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store;
+    lm_flag_list      hosts, keys, origins, aliases;
+    const char       *models_folder, *keep_alive;
+    uint64_t          memory;
+    const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store;
     int32_t           port, predict;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
     double            drain, itl_target;
@@ -38,7 +41,13 @@ static const lm_flag serve_flag_table[] = {
       NULL },
     { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
     { "--ssl-cert-file", NULL, LM_FLAG_TEXT, O(tls_cert), "FILE", "certificate (PEM) for HTTPS", 0, 0, NULL },
-    { "--alias", "-a", LM_FLAG_TEXT, O(alias), "NAME", "model name shown to clients (default: the file's name)", 0, 0, NULL },
+    { "--alias", "-a", LM_FLAG_LIST, O(aliases), "NAME",
+      "model name shown to clients (default: the file's name); may be repeated, one for each model in their order", 0, 0, NULL },
+    { "--models-dir", NULL, LM_FLAG_TEXT, O(models_folder), "DIR", "also serve the .gguf files and model folders in DIR", 0, 0, NULL },
+    { "--mem-limit", NULL, LM_FLAG_SIZE, O(memory), "SIZE", "memory that all loaded models may take: 16G (default: what is available)",
+      0, 0, NULL },
+    { "--keep-alive", NULL, LM_FLAG_TEXT, O(keep_alive), "TIME",
+      "time until an idle model is unloaded: 300, 5m, -1: never (one model: never; several: 5m)", 0, 0, NULL },
     { "--parallel", "-np", LM_FLAG_COUNT, O(parallel), "N", "texts generated at the same time (16)", 1, 1024, NULL },
     { "--cache-tokens", NULL, LM_FLAG_COUNT, O(cache_tokens), "N", "KV cache size in tokens,"
       " shared by all texts (default: four contexts)", 1, 0, NULL },
@@ -149,18 +158,18 @@ static lm_status front_options(lm_cli *cli, serve_options *o, lm_http_options *h
 }
 
 /* The engine's sizes follow from the model, which is only described for that. */
-static lm_status engine_options(serve_options *o, const char *path, lm_service_options *s, lm_error *e)
+static lm_status engine_options(lm_cli *cli, serve_options *o, lm_service_options *s, lm_error *e)
 {
     lm_model_options look = o->model.o;
     lm_model *m;
 
     look.structure_only = true;
-    LM_TRY(lm_model_open(path, &look, &m, e));
+    LM_TRY(lm_model_open(s->path, &look, &m, e));
     lm_status status = lm_engine_flags(&o->run, m, 0, &s->engine, e);
-    lm_model_info info;
-    lm_model_describe(m, &info);
+    if (status == LM_OK)
+        status = lm_keep_card(cli, m, &s->card, e);
     lm_model_close(m);
-    uint64_t context = s->engine.context ? s->engine.context : info.context_length;
+    uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
     s->engine.sequences = o->parallel;
     s->engine.logit_rows = o->parallel * 2;
     s->engine.kv_positions = o->cache_tokens ? o->cache_tokens : context * (o->parallel < 4 ? o->parallel : 4);
@@ -168,9 +177,9 @@ static lm_status engine_options(serve_options *o, const char *path, lm_service_o
     return status;
 }
 
-static lm_status service_options(lm_cli *cli, serve_options *o, const char *path, lm_service_options *s, lm_error *e)
+static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_options *s, lm_error *e)
 {
-    *s = (lm_service_options){ .path = path, .name = o->alias, .model = o->model.o, .sampling = o->sampling.o, .predict = o->predict,
+    *s = (lm_service_options){ .model = o->model.o, .sampling = o->sampling.o, .predict = o->predict,
                                .template_name = o->template_name, .metrics = o->metrics, .no_slots = o->no_slots,
                                .embeddings = o->embeddings, .slot_folder = o->slot_folder, .keys = o->keys.items,
         .origins = o->origins.items,
@@ -187,7 +196,52 @@ static lm_status service_options(lm_cli *cli, serve_options *o, const char *path
     s->model.sliding_window = o->model.window;
     if (o->template_file)
         LM_TRY(read_pem(cli, o->template_file, &s->template_source, e));
-    return engine_options(o, path, s, e);
+    return LM_OK;
+}
+
+/* What all models have in common, and of each its own. One that was only found is passed over where it is damaged. */
+static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model *list, size_t n, lm_models_options *all, lm_error *e)
+{
+    lm_service_options common, *services = lm_store_new(&cli->store, n, lm_service_options);
+
+    if (!services)
+        return lm_fail_memory(e, "the models", n * sizeof *services);
+    LM_TRY(service_options(cli, o, &common, e));
+    all->services = services;
+    all->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        lm_service_options *s = services + all->n;
+
+        *s = common;
+        s->path = list[i].path;
+        s->name = list[i].name;
+        lm_status status = engine_options(cli, o, s, e);
+        if (status != LM_OK && !list[i].found)
+            return status;
+        if (status == LM_OK)
+            all->n++;
+        else
+            lm_warn("%s is passed over: %s", list[i].path, e->message);
+    }
+    return all->n ? LM_OK : lm_fail(e, LM_NOT_FOUND, "--models-dir", LM_NO_OFFSET, "no model in %s can be served", o->models_folder);
+}
+
+static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options *all, lm_error *e)
+{
+    lm_served_model *list;
+    lm_machine machine;
+    size_t n;
+
+    LM_TRY(lm_served_models(cli, &o->model, o->models_folder, &o->aliases, &list, &n, e));
+    LM_TRY(each_model(cli, o, list, n, all, e));
+    all->stays = all->n == 1 && !o->keep_alive;
+    all->keep_alive = 300;
+    all->memory = o->memory;
+    if (o->keep_alive && !lm_duration_read(o->keep_alive, &all->keep_alive))
+        return lm_fail(e, LM_USAGE, "--keep-alive", LM_NO_OFFSET, "\"%s\" is no time: expected seconds, or a time as 5m", o->keep_alive);
+    if (!o->memory && all->n > 1 && lm_machine_describe(&machine, NULL) == LM_OK)
+        all->memory = machine.available;
+    return LM_OK;
 }
 
 /* ---- serving ---- */
@@ -247,16 +301,14 @@ static lm_status describe(lm_error *e)
 static lm_status serve(lm_cli *cli, void *options, lm_error *e)
 {
     serve_options *o = options;
-    lm_server_options all;
+    lm_server_options all = { 0 };
     lm_server *s = NULL;
-    const char *path = NULL;
     sigset_t ends;
 
     if (o->openapi)
         return describe(e);
-    LM_TRY(lm_find_model(cli, &o->model, cli->args[0], &path, e));
     LM_TRY(front_options(cli, o, &all.http, e));
-    LM_TRY(service_options(cli, o, path, &all.service, e));
+    LM_TRY(models_options(cli, o, &all.models, e));
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
@@ -269,7 +321,10 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
         lm_tell("listening on %s", lm_server_url(s, i));
     lm_status status = lm_server_load(s, e);
     if (status == LM_OK) {
-        lm_note("ready: %s", path);
+        if (all.models.n == 1)
+            lm_note("ready: %s", all.models.services->path);
+        else
+            lm_note("ready: %zu models, each loaded when it is asked for", all.models.n);
         status = serve_until_signal(s, o->drain, &ends, e);
     }
     lm_server_free(s);
@@ -278,13 +333,14 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_serve = {
     .name = "serve",
-    .usage = "[MODEL] [--host ADDRESS] [--port N] [--api-key KEY] [--parallel N] [-c N]",
-    .summary = "serve a model over HTTP",
+    .usage = "[MODEL ...] [--models-dir DIR] [--host ADDRESS] [--port N] [--api-key KEY] [--parallel N] [-c N]",
+    .summary = "serve models over HTTP",
     .about = "  Speaks the APIs of OpenAI (/v1/chat/completions ...), Anthropic (/v1/messages), ollama (/api/chat ...) and\n"
              "  llama.cpp (/completion, /slots ...); /openapi.json describes them. -c is the context of each text.\n"
+             "  Several models are loaded when requests name them, as far as memory allows, and unloaded when idle.\n"
              "  SIGTERM and Ctrl-C let running requests end; a second one ends them.\n",
     .groups = serve_groups,
-    .max_args = 1,
+    .max_args = SIZE_MAX,
     .options_size = sizeof(serve_options),
     .defaults = serve_defaults,
     .run = serve,

@@ -19,7 +19,7 @@ static const char *const off[] = { "disabled", NULL };
 static const lm_field message_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
     { "max_tokens", LM_FIELD_I64, V(max_tokens), 1, 1e9, NULL, true, "most tokens to write" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },
     { "stop_sequences", LM_FIELD_ARRAY, V(stops), 0, 0, NULL, false, "strings that end the text" },
     { "temperature", LM_FIELD_FLOAT, V(asked.sampling.temperature), 0, 100, NULL, false, "0: the most probable token" },
@@ -35,7 +35,7 @@ static const lm_field message_fields[] = {
 };
 static const lm_field count_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },
     { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
     { 0 },

@@ -59,12 +59,12 @@ static const lm_route *find_route(const char *method, const char *path, char id[
     return NULL;
 }
 
-bool lm_call_quick(void *service, const char *method, const char *path)
+bool lm_call_quick(void *models, const char *method, const char *path)
 {
     char id[64];
     const lm_route *r = find_route(method, path, id, NULL);
 
-    (void)service;
+    (void)models;
     return !r || r->flags & LM_ROUTE_QUICK;
 }
 
@@ -151,15 +151,16 @@ static void answer_options(const lm_service *s, lm_exchange *x)
 
 static lm_status check_state(lm_call *c, lm_error *e)
 {
+    lm_error why = { 0 };
+
     if (c->route->flags & LM_ROUTE_LOADING)
         return LM_OK;
-    switch (atomic_load(&c->service->state)) {
+    switch (lm_models_state(c->models, &why)) {
     case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
     case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, "the server is shutting down");
-    case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded: %.200s", c->service->error.message);
-    case LM_SERVICE_READY:    break;
+    case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded: %.200s", why.message);
+    default:                  return LM_OK;
     }
-    return LM_OK;
 }
 
 /* ---- what is asked ---- */
@@ -207,11 +208,63 @@ static lm_status read_body(lm_call *c, lm_error *e)
         return lm_fault(c, e, 400, NULL, "the body is no JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
     if (!json_is_object(c->body))
         return lm_fault(c, e, 400, NULL, "the body is not a JSON object");
+    return LM_OK;
+}
+
+static lm_status read_fields(lm_call *c, lm_error *e)
+{
+    if (!c->body)
+        return LM_OK;
     if (!(c->values = calloc(1, c->route->values_size)) || !(c->warnings = json_array()))
         return lm_fail_memory(e, "the request", c->route->values_size);
     if (c->route->defaults)
         c->route->defaults(c->service, c->values);
     return lm_fields_read(c->route->groups, c->body, c->values, c->warnings, e);
+}
+
+/* ---- of which model ---- */
+
+static void add_names(const lm_models *m, lm_text *out)
+{
+    for (size_t i = 0; lm_models_at(m, i); i++)
+        lm_text_printf(out, "%s%s", i ? ", " : "", lm_models_at(m, i)->name);
+    lm_text_add_char(out, 0);
+}
+
+/* One that is alone answers whatever it is called. */
+lm_status lm_call_find(lm_call *c, lm_error *e)
+{
+    const json_t *said = json_object_get(c->body, "model");
+    const char *name = json_is_string(said) ? json_string_value(said) : lm_exchange_query(c->x, "model");
+    lm_text names = { 0 };
+    lm_status status;
+
+    if (lm_models_count(c->models) == 1)
+        return LM_OK;
+    if (name && (c->service = lm_models_find(c->models, name)))
+        return LM_OK;
+    c->service = lm_models_at(c->models, 0);
+    add_names(c->models, &names);
+    status = name ? lm_fault(c, e, 404, "model", "no model \"%.60s\": this server has %.300s", name, names.data)
+                  : lm_fault(c, e, 400, "model", "required where a server has several models: %.300s", names.data);
+    lm_text_free(&names);
+    return status;
+}
+
+lm_status lm_call_model(lm_call *c, lm_error *e)
+{
+    if (c->uses)
+        return LM_OK;
+    switch (lm_models_use(c->service, c->x, e)) {
+    case LM_USE_READY: c->uses = true; return LM_OK;
+    case LM_USE_LATER: c->later = true; return LM_CANCELLED;
+    default:           break;
+    }
+    if (e->code == LM_NO_FIT)
+        c->status = 507;
+    else if (e->code != LM_CANCELLED && e->code != LM_NO_MEMORY)
+        c->status = 500;
+    return e->code;
 }
 
 static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
@@ -234,6 +287,11 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
         return lm_fault(c, e, 401, NULL, c->key ? "Invalid API Key" : "an API key is required: Authorization: Bearer KEY");
     LM_TRY(check_state(c, e));
     LM_TRY(read_body(c, e));
+    if (!(c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING)))
+        LM_TRY(lm_call_find(c, e));
+    LM_TRY(read_fields(c, e));
+    if (!(c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING | LM_ROUTE_ASKS)))
+        LM_TRY(lm_call_model(c, e));
     return c->route->handle(c, e);
 }
 
@@ -244,23 +302,26 @@ static lm_dialect dialect_of(const char *path)
     return strncmp(path, "/api/", 5) == 0 ? LM_DIALECT_OLLAMA : LM_DIALECT_OPENAI;
 }
 
-void lm_call_handle(void *service, lm_exchange *x)
+bool lm_call_handle(void *models, lm_exchange *x)
 {
-    lm_call c = { .service = service, .x = x };
+    lm_call c = { .models = models, .service = lm_models_at(models, 0), .x = x };
     lm_text allow = { 0 };
     lm_error e = { 0 };
 
-    if (run(&c, &allow, &e) != LM_OK)
+    if (run(&c, &allow, &e) != LM_OK && !c.later)
         lm_answer_fault(x, c.route ? c.route->dialect : dialect_of(lm_exchange_path(x)), c.status, &e);
     lm_text_free(&allow);
     json_decref(c.body);
     json_decref(c.warnings);
     free(c.values);
+    if (c.uses)
+        lm_models_release(c.service);
+    return !c.later;
 }
 
-void lm_call_refuse(void *service, lm_exchange *x, unsigned status, const char *why)
+void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *why)
 {
-    lm_call c = { .service = service };
+    lm_call c = { .models = models };
     lm_error e = { 0 };
 
     lm_fault(&c, &e, status, NULL, "%s", why);

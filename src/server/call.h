@@ -4,7 +4,7 @@
 
 #include "server/fields.h"
 #include "server/http.h"
-#include "server/service.h"
+#include "server/models.h"
 
 typedef enum lm_dialect { LM_DIALECT_OPENAI, LM_DIALECT_NATIVE /* llama.cpp's */, LM_DIALECT_ANTHROPIC, LM_DIALECT_OLLAMA } lm_dialect;
 
@@ -12,6 +12,8 @@ enum {
     LM_ROUTE_OPEN    = 1,            /* no key is asked for */
     LM_ROUTE_QUICK   = 2,            /* answered at once by the thread of the connections: waits for nothing */
     LM_ROUTE_LOADING = 4,            /* answers while the model loads and while the server drains, too */
+    LM_ROUTE_ALL     = 8,            /* about all models, or none: none need be in memory */
+    LM_ROUTE_ASKS    = 16,           /* of one model, but its handler asks for it itself: lm_call_model */
 };
 
 struct lm_call;
@@ -29,7 +31,8 @@ typedef struct lm_route {
 } lm_route;
 
 typedef struct lm_call {
-    lm_service     *service;
+    lm_models      *models;
+    lm_service     *service;         /* of the model that is asked for; of others' routes the first: what holds for the whole server */
     lm_exchange    *x;
     const lm_route *route;
     const char     *key;             /* that was given; NULL: none */
@@ -37,6 +40,8 @@ typedef struct lm_call {
     void           *values;
     json_t         *warnings;        /* array of strings */
     char            id[64];          /* what "{id}" stood for */
+    bool            uses;            /* the model is in memory as long as the call */
+    bool            later;           /* it will be handled again: nothing may be answered */
     unsigned        status;          /* of HTTP that an error of it has, lm_fault; 0: what its code stands for */
 } lm_call;
 
@@ -46,10 +51,17 @@ const lm_route *lm_route_at(size_t i);
 /* All routes as an OpenAPI 3.1 document, made from their descriptors. NULL: out of memory. */
 json_t *lm_routes_document(void);
 
-/* What lm_http_options wants; `arg` is an lm_service. */
-bool lm_call_quick(void *service, const char *method, const char *path);
-void lm_call_handle(void *service, lm_exchange *x);
-void lm_call_refuse(void *service, lm_exchange *x, unsigned status, const char *why);
+/* What lm_http_options wants; `arg` is an lm_models. */
+bool lm_call_quick(void *models, const char *method, const char *path);
+bool lm_call_handle(void *models, lm_exchange *x);
+void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *why);
+
+/* Which model is asked for, by the field or the query `model`: becomes the call's `service`. Done before the handler, but for
+ * LM_ROUTE_ALL. */
+lm_status lm_call_find(lm_call *c, lm_error *e);
+
+/* The model is needed in memory: it is when this returns LM_OK. Otherwise the handler returns what this returned. */
+lm_status lm_call_model(lm_call *c, lm_error *e);
 
 /* ---- answers ---- */
 

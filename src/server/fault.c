@@ -20,6 +20,7 @@ static const fault_kind kinds[] = {
     { 500, "server_error", NULL, "api_error" },
     { 501, "not_supported_error", NULL, "invalid_request_error" },
     { 503, "unavailable_error", NULL, "overloaded_error" },
+    { 507, "insufficient_memory_error", "model_does_not_fit", "api_error" },
 };
 
 static const fault_kind *kind_of(unsigned status)
@@ -74,13 +75,16 @@ static json_t *openai(const lm_error *e, const fault_kind *k, bool numbered)
 {
     unsigned long long prompt = 0, context = 0;
     bool long_prompt = is_too_long(e, &prompt, &context);
+    const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : k->code;
     json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type", long_prompt ? "exceed_context_size_error" : k->type, "param",
                           *e->where ? e->where : NULL);
 
+    if (long_prompt)
+        code = "context_length_exceeded";
     if (numbered)
         json_object_set_new(o, "code", json_integer(k->status));
     else
-        json_object_set_new(o, "code", long_prompt ? json_string("context_length_exceeded") : k->code ? json_string(k->code) : json_null());
+        json_object_set_new(o, "code", code ? json_string(code) : json_null());
     if (long_prompt) {
         json_object_set_new(o, "n_prompt_tokens", json_integer((json_int_t)prompt));
         json_object_set_new(o, "n_ctx", json_integer((json_int_t)context));
@@ -119,6 +123,8 @@ void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, const lm_err
     status = status ? status : status_of(e);
     if (status == 429 || status == 503)
         lm_exchange_add_header(x, "Retry-After", "2");
+    if (status == 507)
+        lm_exchange_add_header(x, "x-should-retry", "false");
     if (status == 401)
         lm_exchange_add_header(x, "WWW-Authenticate", "Bearer");
     lm_text_clear(lm_exchange_out(x));

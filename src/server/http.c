@@ -43,7 +43,7 @@ struct lm_exchange {
     const char  *type;
     http_header  headers[HEADERS];
     size_t       n_headers;
-    bool         stream, ended, whole, too_large;
+    bool         stream, ended, whole, too_large, again;
     void       (*more)(lm_exchange *x, void *job);
     void       (*done)(void *job);
     void        *job;
@@ -153,9 +153,23 @@ static void handle_item(lm_work_item *item)
 {
     lm_exchange *x = (lm_exchange *)item;
 
-    x->http->o.handle(x->http->o.arg, x);
+    if (!x->http->o.handle(x->http->o.arg, x))
+        return;                          /* whoever handles it again may have it already */
     atomic_store(&x->busy, false);
     lm_exchange_wake(x);
+}
+
+void lm_exchange_again(lm_exchange *x)
+{
+    for (; x->n_headers; x->n_headers--)
+        free(x->headers[x->n_headers - 1].value);
+    x->again = true;
+    lm_workers_push(x->http->workers, &x->item);
+}
+
+bool lm_exchange_is_again(const lm_exchange *x)
+{
+    return x->again;
 }
 
 static void refuse(lm_exchange *x, unsigned status, const char *why)
@@ -170,11 +184,12 @@ static void begin(lm_exchange *x)
     lm_http *h = x->http;
 
     lm_watch_until(h->watch, x->conn->watched, 0);
+    atomic_store(&x->busy, true);
     if (h->o.quick(h->o.arg, x->method, x->path)) {
-        h->o.handle(h->o.arg, x);
+        if (h->o.handle(h->o.arg, x))
+            atomic_store(&x->busy, false);
         return;
     }
-    atomic_store(&x->busy, true);
     if (lm_workers_add(h->workers, &x->item))
         return;
     atomic_store(&x->busy, false);

@@ -26,7 +26,8 @@ typedef struct lm_http_options {
     size_t      body_limit;          /* bytes; 0: 8 MiB */
     double      header_seconds, body_seconds, stall_seconds, idle_seconds;      /* 0: 10, 60, 30, 120 */
     bool      (*quick)(void *arg, const char *method, const char *path);        /* handled at once, without waiting for anything */
-    void      (*handle)(void *arg, lm_exchange *x);
+    /* False: not yet. What the request waits for calls lm_exchange_again, maybe before this returns, and it is handled once more. */
+    bool      (*handle)(void *arg, lm_exchange *x);
     /* Makes the answer to a request that never reaches `handle`: too large, malformed … `status` is set. */
     void      (*refuse)(void *arg, lm_exchange *x, unsigned status, const char *why);
     void       *arg;
@@ -81,5 +82,11 @@ void lm_exchange_later(lm_exchange *x, void (*more)(lm_exchange *x, void *job), 
 void lm_exchange_every(lm_exchange *x, double seconds);
 
 void lm_exchange_wake(lm_exchange *x);
+
+/* Handle it again, by a worker: once for each time that `handle` returned false. Its client may have left meanwhile. Any thread. */
+void lm_exchange_again(lm_exchange *x);
+
+/* Whether it is handled again. */
+bool lm_exchange_is_again(const lm_exchange *x);
 
 #endif

@@ -7,6 +7,7 @@
 
 typedef struct native_values {
     lm_asked asked;
+    const char *model;
     json_t  *prompt;
     int64_t  n_predict;
     uint32_t n_probs, n;
@@ -16,6 +17,7 @@ typedef struct native_values {
 #define V(field) offsetof(native_values, field)
 
 static const lm_field native_fields[] = {
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true, "string, or array of token ids and strings" },
     { "n_predict", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "most tokens to write; -1: as many as the context holds" },
     { "max_tokens", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "OpenAI's name of n_predict" },

@@ -20,7 +20,7 @@ static const lm_field tokenize_fields[] = {
     { "add_special_tokens", LM_FIELD_BOOL, V(add_special), 0, 0, NULL, false, "vLLM's name of add_special" },
     { "parse_special", LM_FIELD_BOOL, V(parse_special), 0, 0, NULL, false, "special tokens spelled in the text are special (true)" },
     { "with_pieces", LM_FIELD_BOOL, V(pieces), 0, 0, NULL, false, "ids with their texts" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { 0 },
 };
 static const lm_field_group tokenize_groups[] = { { tokenize_fields, 0 }, { 0 } };
@@ -78,7 +78,7 @@ const lm_route lm_route_tokenize = { "POST", "/tokenize", NULL, 0, LM_DIALECT_NA
 
 static const lm_field detokenize_fields[] = {
     { "tokens", LM_FIELD_ARRAY, V(tokens), 0, 0, NULL, true, "token ids" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { 0 },
 };
 static const lm_field_group detokenize_groups[] = { { detokenize_fields, 0 }, { 0 } };
@@ -142,9 +142,10 @@ const lm_route lm_route_tokenizer_info = { "GET", "/tokenizer_info", NULL, LM_RO
 
 /* ---- /apply-template ---- */
 
-typedef struct template_values { json_t *messages, *kwargs; bool generation_prompt; } template_values;
+typedef struct template_values { const char *model; json_t *messages, *kwargs; bool generation_prompt; } template_values;
 
 static const lm_field template_fields[] = {
+    { "model", LM_FIELD_STRING, offsetof(template_values, model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "messages", LM_FIELD_ARRAY, offsetof(template_values, messages), 0, 0, NULL, true, "the conversation" },
     { "chat_template_kwargs", LM_FIELD_OBJECT, offsetof(template_values, kwargs), 0, 0, NULL, false,
       "further variables of the chat template" },
@@ -180,9 +181,25 @@ const lm_route lm_route_apply_template = { "POST", "/apply-template", NULL, 0, L
 
 /* ---- /props, /slots ---- */
 
-static lm_status answer_props(lm_call *c, lm_error *e)
+/* Of a server of several models, by name. */
+static json_t *router_json(const lm_call *c)
 {
-    const lm_service *s = c->service;
+    json_t *list = json_array();
+
+    for (size_t i = 0; lm_models_at(c->models, i); i++)
+        json_array_append_new(list, json_string(lm_models_at(c->models, i)->name));
+    return json_pack("{s:s, s:o, s:s, s:b, s:b}", "role", "router", "models", list, "build_info", lm_version(), "models_autoload", 1,
+                     "endpoint_metrics", c->service->o.metrics);
+}
+
+static json_t *sleeping_json(const lm_service *s)
+{
+    return json_pack("{s:s, s:s, s:s, s:b, s:b, s:b}", "model_alias", s->name, "model_path", s->o.path, "build_info", lm_version(),
+                     "is_sleeping", 1, "endpoint_slots", !s->o.no_slots, "endpoint_metrics", s->o.metrics);
+}
+
+static json_t *props_json(const lm_service *s)
+{
     const lm_sampler_options *o = &s->o.sampling;
     json_t *params = json_pack("{s:f, s:i, s:f, s:f}", "temperature", (double)o->temperature, "top_k", o->top_k, "top_p", (double)o->top_p,
                                "min_p", (double)o->min_p);
@@ -190,8 +207,6 @@ static lm_status answer_props(lm_call *c, lm_error *e)
                             (json_int_t)lm_engine_context(s->engine), "params", params, "total_slots", (int)lm_schedule_slots(s->schedule),
                             "model_alias", s->name, "model_path", s->info.source, "modalities", "vision", 0, "audio", 0);
 
-    if (!all)
-        return lm_fail_memory(e, "the answer", 0);
     json_object_set_new(all, "chat_template", s->template_source ? json_string(s->template_source) : json_null());
     json_object_set_new(all, "bos_token", special_json(s, lm_tokenizer_bos(s->tokenizer)));
     json_object_set_new(all, "eos_token", special_json(s, lm_tokenizer_eos(s->tokenizer)));
@@ -200,11 +215,26 @@ static lm_status answer_props(lm_call *c, lm_error *e)
     json_object_set_new(all, "endpoint_slots", json_boolean(!s->o.no_slots));
     json_object_set_new(all, "endpoint_props", json_false());
     json_object_set_new(all, "endpoint_metrics", json_boolean(s->o.metrics));
-    return lm_answer_json(c, all, e);
+    return all;
 }
 
-const lm_route lm_route_props = { "GET", "/props", NULL, LM_ROUTE_QUICK, LM_DIALECT_NATIVE, "properties of the server", NULL, 0, NULL,
-        answer_props };
+/* Nothing is loaded for it. */
+static lm_status answer_props(lm_call *c, lm_error *e)
+{
+    json_t *o;
+
+    if (lm_models_count(c->models) > 1 && !lm_exchange_query(c->x, "model"))
+        return lm_answer_json(c, router_json(c), e);
+    LM_TRY(lm_call_find(c, e));
+    if (!lm_models_peek(c->service))
+        return lm_answer_json(c, sleeping_json(c->service), e);
+    o = props_json(c->service);
+    lm_models_unpeek(c->service);
+    return lm_answer_json(c, o, e);
+}
+
+const lm_route lm_route_props = { "GET", "/props", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "properties of the server",
+                                  NULL, 0, NULL, answer_props };
 
 static lm_status answer_slots(lm_call *c, lm_error *e)
 {

@@ -1,17 +1,50 @@
 /* GET /metrics: Prometheus text, in lamina's names and in those of llama.cpp and vLLM, so that dashboards go on working. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "server/routes.h"
 
 typedef struct figure { const char *name, *kind, *help; double value; } figure;
 
-static void add(lm_text *out, const figure *f, const char *model)
+/* One model's figures of one vocabulary; as many, in the same order, for each. Returns their number. */
+typedef size_t figures_of(figure *out, const lm_schedule_statistics *s);
+
+enum { MOST_FIGURES = 16, MOST_NAME = 128 };
+
+/* A model, and its figures while it is in memory. */
+typedef struct sample { char name[MOST_NAME]; lm_model_status status; bool here; lm_schedule_statistics s; } sample;
+
+static size_t copy(figure *out, const figure *list, size_t n)
 {
-    lm_text_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s{model_name=\"%s\"} %.17g\n", f->name, f->help, f->name, f->kind,
-                   f->name, model, f->value);
+    for (size_t i = 0; i < n; i++)
+        out[i] = list[i];
+    return n;
 }
 
-static void add_own(lm_text *out, const lm_schedule_statistics *s, const char *model)
+static void add_head(lm_text *out, const char *name, const char *kind, const char *help)
+{
+    lm_text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+}
+
+/* A family's samples stand together, as the format wants. */
+static void add(lm_text *out, figures_of *f, const sample *all, size_t n)
+{
+    static const lm_schedule_statistics none;
+    figure list[MOST_FIGURES], names[MOST_FIGURES];
+    size_t many = f(names, &none);
+
+    for (size_t i = 0; i < many; i++) {
+        add_head(out, names[i].name, names[i].kind, names[i].help);
+        for (const sample *x = all; x < all + n; x++) {
+            if (!x->here)
+                continue;
+            f(list, &x->s);
+            lm_text_printf(out, "%s{model_name=\"%s\"} %.17g\n", list[i].name, x->name, list[i].value);
+        }
+    }
+}
+
+static size_t own_figures(figure *out, const lm_schedule_statistics *s)
 {
     const figure list[] = {
         { "lamina_steps_total", "counter", "Forward passes.", (double)s->steps },
@@ -29,11 +62,10 @@ static void add_own(lm_text *out, const lm_schedule_statistics *s, const char *m
         { "lamina_itl_target_seconds", "gauge", "Time between two tokens that prompts are cut for.", s->itl_target },
     };
 
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        add(out, list + i, model);
+    return copy(out, list, sizeof list / sizeof *list);
 }
 
-static void add_native(lm_text *out, const lm_schedule_statistics *s, const char *model)
+static size_t native_figures(figure *out, const lm_schedule_statistics *s)
 {
     double rows = (double)(s->prompt_rows + s->written_rows), written = s->step_seconds * (rows > 0 ? (double)s->written_rows / rows : 0);
     double read = s->step_seconds - written;
@@ -55,11 +87,10 @@ static void add_native(lm_text *out, const lm_schedule_statistics *s, const char
         { "llamacpp:requests_deferred", "gauge", "Number of requests deferred.", s->waiting },
     };
 
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        add(out, list + i, model);
+    return copy(out, list, sizeof list / sizeof *list);
 }
 
-static void add_vllm(lm_text *out, const lm_schedule_statistics *s, const char *model)
+static size_t vllm_figures(figure *out, const lm_schedule_statistics *s)
 {
     const figure list[] = {
         { "vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", s->reading + s->writing },
@@ -73,36 +104,71 @@ static void add_vllm(lm_text *out, const lm_schedule_statistics *s, const char *
         { "vllm:num_preemptions_total", "counter", "Cumulative number of preemption from the engine.", (double)s->preempted },
     };
 
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        add(out, list + i, model);
-    lm_text_add_str(out, "# HELP vllm:request_success_total Count of successfully processed requests.\n# TYPE "
-                         "vllm:request_success_total counter\n");
-    for (int stop = LM_STOP_EOS; stop <= LM_STOP_CONTEXT; stop++)
-        lm_text_printf(out, "vllm:request_success_total{model_name=\"%s\",finished_reason=\"%s\"} %llu\n", model,
-                       lm_stop_word((lm_stop)stop), (unsigned long long)s->ended[stop]);
+    return copy(out, list, sizeof list / sizeof *list);
+}
+
+static void add_ends(lm_text *out, const sample *all, size_t n)
+{
+    add_head(out, "vllm:request_success_total", "counter", "Count of successfully processed requests.");
+    for (const sample *x = all; x < all + n; x++)
+        for (int stop = LM_STOP_EOS; x->here && stop <= LM_STOP_CONTEXT; stop++)
+            lm_text_printf(out, "vllm:request_success_total{model_name=\"%s\",finished_reason=\"%s\"} %llu\n", x->name,
+                           lm_stop_word((lm_stop)stop), (unsigned long long)x->s.ended[stop]);
+}
+
+/* Of all models, in memory or not. */
+static void add_states(lm_text *out, const sample *all, size_t n)
+{
+    add_head(out, "lamina_model_loaded", "gauge", "1 while the model is in memory.");
+    for (const sample *x = all; x < all + n; x++)
+        lm_text_printf(out, "lamina_model_loaded{model_name=\"%s\"} %d\n", x->name, x->here);
+    add_head(out, "lamina_model_loads_total", "counter", "Times the model was loaded.");
+    for (const sample *x = all; x < all + n; x++)
+        lm_text_printf(out, "lamina_model_loads_total{model_name=\"%s\"} %llu\n", x->name, (unsigned long long)x->status.loads);
+    add_head(out, "lamina_model_bytes", "gauge", "Bytes of memory that the model takes while it is loaded; 0: never loaded yet.");
+    for (const sample *x = all; x < all + n; x++)
+        lm_text_printf(out, "lamina_model_bytes{model_name=\"%s\"} %llu\n", x->name, (unsigned long long)x->status.bytes);
+}
+
+static void take(sample *out, lm_service *s)
+{
+    lm_escape(out->name, sizeof out->name, s->name);
+    for (char *at = out->name; *at; at++)
+        if (*at == '"' || *at == '\\')
+            *at = '_';
+    lm_models_status(s, &out->status);
+    out->here = lm_models_peek(s);
+    if (!out->here)
+        return;
+    lm_schedule_describe(s->schedule, &out->s);
+    lm_models_unpeek(s);
 }
 
 static lm_status answer_metrics(lm_call *c, lm_error *e)
 {
-    lm_schedule_statistics s;
-    char model[128], began[32];
+    size_t n = lm_models_count(c->models);
+    lm_text *out = lm_exchange_out(c->x);
+    char began[32];
+    sample *all;
 
     if (!c->service->o.metrics)
         return lm_fault(c, e, 501, NULL, "metrics are off: start the server with --metrics");
-    lm_schedule_describe(c->service->schedule, &s);
-    lm_escape(model, sizeof model, c->service->name);
-    for (char *at = model; *at; at++)
-        if (*at == '"' || *at == '\\')
-            *at = '_';
+    if (!(all = calloc(n, sizeof *all)))
+        return lm_fail_memory(e, "figures", n * sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        take(all + i, lm_models_at(c->models, i));
     snprintf(began, sizeof began, "%lld", (long long)c->service->began);
     lm_exchange_add_header(c->x, "Process-Start-Time-Unix", began);
-    add_own(lm_exchange_out(c->x), &s, model);
-    add_native(lm_exchange_out(c->x), &s, model);
-    add_vllm(lm_exchange_out(c->x), &s, model);
+    add(out, own_figures, all, n);
+    add(out, native_figures, all, n);
+    add(out, vllm_figures, all, n);
+    add_ends(out, all, n);
+    add_states(out, all, n);
+    free(all);
     lm_exchange_head(c->x, 200, "text/plain; version=0.0.4; charset=utf-8");
     lm_exchange_end(c->x);
     return LM_OK;
 }
 
-const lm_route lm_route_metrics = { "GET", "/metrics", NULL, LM_ROUTE_QUICK, LM_DIALECT_NATIVE, "figures for Prometheus", NULL, 0, NULL,
-        answer_metrics };
+const lm_route lm_route_metrics = { "GET", "/metrics", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "figures for Prometheus",
+                                    NULL, 0, NULL, answer_metrics };

@@ -8,43 +8,55 @@
 
 /* ---- models ---- */
 
-static json_t *model_json(const lm_service *s)
+static json_t *model_json(lm_service *s)
 {
-    const lm_model_info *i = &s->info;
+    const lm_model_info *i = &s->o.card;
+    lm_model_status now;
+    json_t *o, *status;
 
-    return json_pack("{s:s, s:s, s:I, s:s, s:{s:I, s:I, s:I, s:I, s:I}}", "id", s->name, "object", "model", "created",
-                     (json_int_t)s->began, "owned_by", "lamina", "meta", "n_vocab", (json_int_t)i->n_vocab, "n_ctx_train",
-                     (json_int_t)i->context_length, "n_embd", (json_int_t)i->hidden, "n_params", (json_int_t)i->parameters,
-                     "size", (json_int_t)i->weight_bytes);
+    lm_models_status(s, &now);
+    status = json_pack("{s:s, s:I, s:I}", "value", now.word, "bytes", (json_int_t)now.bytes, "requests", (json_int_t)now.users);
+    if (*now.error)
+        json_object_set_new(status, "error", json_string(now.error));
+    o = json_pack("{s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}}", "id", s->name, "object", "model", "created",
+                  (json_int_t)s->began, "owned_by", "lamina", "status", status, "meta", "n_vocab", (json_int_t)i->n_vocab,
+                  "n_ctx_train", (json_int_t)i->context_length, "n_embd", (json_int_t)i->hidden, "n_params",
+                  (json_int_t)i->parameters, "size", (json_int_t)i->weight_bytes);
+    return o;
 }
 
 static lm_status answer_models(lm_call *c, lm_error *e)
 {
-    return lm_answer_json(c, json_pack("{s:s, s:[o]}", "object", "list", "data", model_json(c->service)), e);
+    json_t *list = json_array();
+
+    for (size_t i = 0; lm_models_at(c->models, i); i++)
+        json_array_append_new(list, model_json(lm_models_at(c->models, i)));
+    return lm_answer_json(c, json_pack("{s:s, s:o}", "object", "list", "data", list), e);
 }
 
 static lm_status answer_model(lm_call *c, lm_error *e)
 {
-    if (strcmp(c->id, c->service->name))
-        return lm_fault(c, e, 404, "model", "no model \"%.60s\": this server has %.100s", c->id, c->service->name);
-    return lm_answer_json(c, model_json(c->service), e);
+    lm_service *s = lm_models_find(c->models, c->id);
+
+    if (!s)
+        return lm_fault(c, e, 404, "model", "no model \"%.60s\": GET /v1/models lists those that there are", c->id);
+    return lm_answer_json(c, model_json(s), e);
 }
 
-const lm_route lm_route_models = { "GET", "/v1/models", "/models", LM_ROUTE_QUICK, LM_DIALECT_OPENAI, "the models that answer", NULL, 0,
-        NULL,
-                                   answer_models };
-const lm_route lm_route_model = { "GET", "/v1/models/{id}", NULL, LM_ROUTE_QUICK, LM_DIALECT_OPENAI, "one model", NULL, 0, NULL,
-        answer_model };
+const lm_route lm_route_models = { "GET", "/v1/models", "/models", LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_OPENAI,
+                                   "the models that there are, and whether they are in memory", NULL, 0, NULL, answer_models };
+const lm_route lm_route_model = { "GET", "/v1/models/{id}", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_OPENAI, "one model",
+                                  NULL, 0, NULL, answer_model };
 
 /* ---- health ---- */
 
 static lm_status answer_health(lm_call *c, lm_error *e)
 {
-    switch (atomic_load(&c->service->state)) {
+    switch (lm_models_state(c->models, NULL)) {
     case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
     case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, "the server is shutting down");
     case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded");
-    case LM_SERVICE_READY:    break;
+    default:                  break;
     }
     return lm_answer_json(c, json_pack("{s:s}", "status", "ok"), e);
 }
@@ -65,7 +77,7 @@ static const char *const pooling_words[] = { "last", "mean", NULL };     /* by l
 
 static const lm_field embedding_fields[] = {
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string, array of token ids, or array of those" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "encoding_format", LM_FIELD_WORD, V(format), 0, 0, format_words, false, "float: numbers; base64: little-endian float32" },
     { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
     { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },

@@ -5,11 +5,12 @@
 #include <time.h>
 
 #include "server/asked.h"
+#include "server/duration.h"
 #include "server/routes.h"
 
 typedef struct ollama_values {
     const char *model, *prompt, *system;
-    json_t     *messages, *options, *format, *input, *think, *context;
+    json_t     *messages, *options, *format, *input, *think, *context, *keep_alive;
     bool        stream, raw;
 } ollama_values;
 
@@ -30,9 +31,10 @@ static const lm_field option_fields[] = {
 static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked_fields, offsetof(ollama_options, asked) }, { 0 } };
 
 #define COMMON                                                                                                                    \
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },                       \
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; where there is one model, any" },              \
     { "options", LM_FIELD_OBJECT, V(options), 0, 0, NULL, false, "num_predict, temperature, seed, stop ... as in /completion" },  \
-    { "keep_alive", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL }
+    { "keep_alive", LM_FIELD_ANY, V(keep_alive), 0, 0, NULL, false,                                                               \
+      "how long the model stays in memory when idle: seconds, \"5m\", -1: for ever, 0: it leaves after this request" }
 
 #define WRITING                                                                                                                   \
     { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "a line for each piece of text (true)" },                            \
@@ -79,13 +81,15 @@ static void ollama_defaults(const lm_service *s, void *values)
 
 /* ---- answers ---- */
 
-static json_t *moment(void)
+/* So many seconds from now. */
+static json_t *moment(double seconds)
 {
     struct timespec t;
     struct tm utc;
     char text[32];
 
     clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec += (time_t)(seconds < 1e9 ? seconds : 1e9);
     gmtime_r(&t.tv_sec, &utc);
     strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
     return json_sprintf("%s.%09ldZ", text, t.tv_nsec);
@@ -96,7 +100,7 @@ typedef struct ollama_own { bool chat; } ollama_own;
 static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)
 {
     const ollama_own *own = t->own;
-    json_t *o = json_pack("{s:s, s:o, s:b}", "model", t->service->name, "created_at", moment(), "done", done);
+    json_t *o = json_pack("{s:s, s:o, s:b}", "model", t->service->name, "created_at", moment(0), "done", done);
 
     if (own->chat)
         json_object_set_new(o, "message", json_pack("{s:s, s:s%}", "role", "assistant", "content", text, n));
@@ -157,18 +161,64 @@ static const lm_writer ollama_writer = { LM_DIALECT_OLLAMA, "application/x-ndjso
         ollama_fault,
                                          NULL, NULL };
 
+/* ---- how long a model stays ---- */
+
+/* *given: the request says for how long. */
+static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_error *e)
+{
+    const json_t *value = ((const ollama_values *)c->values)->keep_alive;
+
+    *given = value != NULL;
+    if (json_is_number(value))
+        *seconds = json_number_value(value);
+    else if (value && !(json_is_string(value) && lm_duration_read(json_string_value(value), seconds)))
+        return lm_fail(e, LM_USAGE, "keep_alive", LM_NO_OFFSET, "expected seconds, or a time as \"5m\"");
+    if (*given && lm_models_stays(c->models)) {
+        json_array_append_new(c->warnings, json_string("keep_alive: has no effect: the server keeps its one model"));
+        *given = false;
+    }
+    return LM_OK;
+}
+
+/* The model in memory, to stay there as long as is said. */
+static lm_status take_model(lm_call *c, lm_error *e)
+{
+    double seconds = 0;
+    bool given;
+
+    LM_TRY(read_keep_alive(c, &given, &seconds, e));
+    LM_TRY(lm_call_model(c, e));
+    if (given)
+        lm_models_keep(c->service, seconds);
+    return LM_OK;
+}
+
 /* ---- writing ---- */
 
-/* No message: the client wants the model loaded, which it is. */
-static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
+static json_t *nothing_said(const lm_call *c, bool chat, const char *reason)
 {
-    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", moment(), "done", 1, "done_reason", "load");
+    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", moment(0), "done", 1, "done_reason", reason);
 
     if (chat)
         json_object_set_new(o, "message", json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
     else
         json_object_set_new(o, "response", json_string(""));
-    return lm_answer_json(c, o, e);
+    return o;
+}
+
+/* No message: the client wants the model in memory or, with a keep_alive of 0, out of it. */
+static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
+{
+    double seconds = 0;
+    bool given;
+
+    LM_TRY(read_keep_alive(c, &given, &seconds, e));
+    if (given && seconds >= 0 && seconds <= 0) {
+        lm_models_keep(c->service, 0);
+        return lm_answer_json(c, nothing_said(c, chat, "unload"), e);
+    }
+    LM_TRY(take_model(c, e));
+    return lm_answer_json(c, nothing_said(c, chat, "load"), e);
 }
 
 static lm_status begin(lm_call *c, const lm_tokens *prompt, bool chat, lm_error *e)
@@ -216,6 +266,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
 
     if (!json_array_size(v->messages))
         return answer_loaded(c, true, e);
+    LM_TRY(take_model(c, e));
     return answer_messages(c, v->messages, true, e);
 }
 
@@ -228,6 +279,7 @@ static lm_status answer_generate(lm_call *c, lm_error *e)
 
     if (!v->prompt || !*v->prompt)
         return answer_loaded(c, false, e);
+    LM_TRY(take_model(c, e));
     if (v->raw || !c->service->template) {
         status = lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, &prompt, e);
         if (status == LM_OK)
@@ -244,11 +296,12 @@ static lm_status answer_generate(lm_call *c, lm_error *e)
     return status;
 }
 
-const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, 0, LM_DIALECT_OLLAMA, "answer a conversation, in ollama's words",
-        chat_groups,
-                                        sizeof(ollama_values), ollama_defaults, answer_chat };
-const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, 0, LM_DIALECT_OLLAMA, "answer a message, in ollama's words",
-                                            generate_groups, sizeof(ollama_values), ollama_defaults, answer_generate };
+const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
+                                        "answer a conversation, in ollama's words", chat_groups, sizeof(ollama_values),
+                                        ollama_defaults, answer_chat };
+const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
+                                            "answer a message, in ollama's words", generate_groups, sizeof(ollama_values),
+                                            ollama_defaults, answer_generate };
 
 /* ---- embeddings ---- */
 
@@ -258,72 +311,99 @@ static lm_status answer_embed(lm_call *c, lm_error *e)
     uint64_t tokens = 0;
     json_t *vectors = NULL;
 
+    LM_TRY(take_model(c, e));
     LM_TRY(lm_embeddings(c, v->input, &vectors, &tokens, e));
     return lm_answer_json(c, json_pack("{s:s, s:o, s:i, s:i, s:I}", "model", c->service->name, "embeddings", vectors, "total_duration", 0,
                                        "load_duration", 0, "prompt_eval_count", (json_int_t)tokens), e);
 }
 
-const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, 0, LM_DIALECT_OLLAMA, "vectors of texts, in ollama's words",
-        embed_groups,
-                                         sizeof(ollama_values), NULL, answer_embed };
+const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
+                                         "vectors of texts, in ollama's words", embed_groups, sizeof(ollama_values), NULL,
+                                         answer_embed };
 
 /* ---- models ---- */
 
 static json_t *details(const lm_service *s)
 {
+    const lm_model_info *i = &s->o.card;
     char size[32];
 
-    snprintf(size, sizeof size, "%llu.%lluM", (unsigned long long)(s->info.parameters / 1000000),
-             (unsigned long long)(s->info.parameters / 100000 % 10));
-    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", s->info.container, "family",
-                     s->info.family, "families", s->info.family, "parameter_size", size, "quantization_level",
-                     s->info.storage ? s->info.storage : "");
+    snprintf(size, sizeof size, "%llu.%lluM", (unsigned long long)(i->parameters / 1000000),
+             (unsigned long long)(i->parameters / 100000 % 10));
+    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", i->container, "family", i->family, "families",
+                     i->family, "parameter_size", size, "quantization_level", i->storage ? i->storage : "");
 }
 
-static json_t *tag(const lm_service *s)
+static json_t *tag(const lm_service *s, const lm_model_status *now)
 {
-    char digest[65];
-
-    if (lm_model_fingerprint(s->model, digest, NULL) != LM_OK)
-        *digest = 0;
-    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at", moment(), "size",
-                     (json_int_t)s->info.weight_bytes, "digest", digest, "details", details(s));
+    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at", moment(0), "size",
+                     (json_int_t)s->o.card.weight_bytes, "digest", now->digest, "details", details(s));
 }
 
 static lm_status answer_tags(lm_call *c, lm_error *e)
 {
-    return lm_answer_json(c, json_pack("{s:[o]}", "models", tag(c->service)), e);
+    json_t *list = json_array();
+
+    for (size_t i = 0; lm_models_at(c->models, i); i++) {
+        lm_model_status now;
+
+        lm_models_status(lm_models_at(c->models, i), &now);
+        json_array_append_new(list, tag(lm_models_at(c->models, i), &now));
+    }
+    return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
+}
+
+static uint32_t context_of(const lm_service *s)
+{
+    return s->o.engine.context ? s->o.engine.context : s->o.card.context_length;
 }
 
 static lm_status answer_ps(lm_call *c, lm_error *e)
 {
-    json_t *o = tag(c->service);
+    json_t *list = json_array();
 
-    json_object_del(o, "modified_at");
-    json_object_set_new(o, "size_vram", json_integer(0));
-    json_object_set_new(o, "expires_at", json_string("2318-01-01T00:00:00Z"));       /* never, as ollama writes it */
-    json_object_set_new(o, "context_length", json_integer((json_int_t)lm_engine_context(c->service->engine)));
-    return lm_answer_json(c, json_pack("{s:[o]}", "models", o), e);
+    for (size_t i = 0; lm_models_at(c->models, i); i++) {
+        lm_service *s = lm_models_at(c->models, i);
+        lm_model_status now;
+        json_t *o;
+
+        lm_models_status(s, &now);
+        if (strcmp(now.word, "loaded"))
+            continue;
+        o = tag(s, &now);
+        json_object_del(o, "modified_at");
+        json_object_set_new(o, "size", json_integer((json_int_t)now.bytes));
+        json_object_set_new(o, "size_vram", json_integer(0));
+        /* Never, as ollama writes it. */
+        json_object_set_new(o, "expires_at", now.leaves < 0 ? json_string("2318-01-01T00:00:00Z") : moment(now.leaves));
+        json_object_set_new(o, "context_length", json_integer(context_of(s)));
+        json_array_append_new(list, o);
+    }
+    return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
 }
 
+/* Of a model that is not in memory without its template: to be looked at is no reason to be loaded. */
 static lm_status answer_show(lm_call *c, lm_error *e)
 {
-    const lm_service *s = c->service;
-    json_t *info = json_pack("{s:s, s:I}", "general.architecture", s->info.family, "general.parameter_count",
-                             (json_int_t)s->info.parameters);
-    json_t *capabilities = json_pack("[s]", "completion");
+    lm_service *s = c->service;
+    const lm_model_info *i = &s->o.card;
+    json_t *info = json_pack("{s:s, s:I}", "general.architecture", i->family, "general.parameter_count", (json_int_t)i->parameters);
+    json_t *capabilities = json_pack("[s]", "completion"), *template;
+    bool here = lm_models_peek(s);
     char key[96];
 
-    snprintf(key, sizeof key, "%s.context_length", s->info.family);
-    json_object_set_new(info, key, json_integer((json_int_t)lm_engine_context(s->engine)));
-    snprintf(key, sizeof key, "%s.embedding_length", s->info.family);
-    json_object_set_new(info, key, json_integer((json_int_t)s->info.hidden));
-    if (lm_engine_hidden_width(s->engine))
+    snprintf(key, sizeof key, "%s.context_length", i->family);
+    json_object_set_new(info, key, json_integer(context_of(s)));
+    snprintf(key, sizeof key, "%s.embedding_length", i->family);
+    json_object_set_new(info, key, json_integer((json_int_t)i->hidden));
+    if (s->o.embeddings)
         json_array_append_new(capabilities, json_string("embedding"));
+    template = json_string(here && s->template_source ? s->template_source : "");
+    if (here)
+        lm_models_unpeek(s);
     return lm_answer_json(c,
-                          json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "modified_at", moment(), "template",
-                                    s->template_source ? s->template_source : "", "modelfile", "", "parameters", "", "details",
-                                    details(s), "model_info", info, "capabilities", capabilities),
+                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", moment(0), "template", template, "modelfile", "",
+                                    "parameters", "", "details", details(s), "model_info", info, "capabilities", capabilities),
                           e);
 }
 
@@ -339,12 +419,12 @@ static lm_status answer_root(lm_call *c, lm_error *e)
     return LM_OK;
 }
 
-const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, 0, LM_DIALECT_OLLAMA, "the models that answer", NULL, 0, NULL,
+const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "the models that answer", NULL, 0, NULL,
         answer_tags };
-const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, 0, LM_DIALECT_OLLAMA, "what a model is", show_groups,
-        sizeof(ollama_values), NULL,
-                                        answer_show };
-const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, 0, LM_DIALECT_OLLAMA, "the models in memory", NULL, 0, NULL, answer_ps };
+const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA, "what a model is", show_groups,
+                                        sizeof(ollama_values), NULL, answer_show };
+const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "the models in memory", NULL, 0, NULL,
+                                      answer_ps };
 const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
         LM_DIALECT_OLLAMA,
                                            "the version", NULL, 0, NULL, answer_version };

@@ -21,7 +21,7 @@ static const char *const automatic[] = { "auto", NULL }, *const none_only[] = { 
 
 static const lm_field chat_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "max_completion_tokens", LM_FIELD_I64, V(max_completion_tokens), -1, 1e9, NULL, false,
       "most tokens to write; -1: as many as the context holds" },
     { "max_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "older name of max_completion_tokens" },

@@ -21,7 +21,7 @@ typedef struct completion_values {
 
 static const lm_field completion_fields[] = {
     { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true, "string, array of token ids, or array of those: one answer for each" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "there is one model, whatever it is called" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "max_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "most tokens to write (16); with echo 0 scores the prompt" },
     { "n_predict", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_tokens" },
     { "logprobs", LM_FIELD_I32, V(logprobs), 0, MAX_LOGPROBS, NULL, false, "most probable tokens told with each" },

@@ -8,7 +8,7 @@
 
 enum { SENDING_MS = 5000 };
 
-struct lm_server { lm_http *http; lm_service *service; };
+struct lm_server { lm_http *http; lm_models *models; };
 
 static lm_status check_addresses(const lm_server_options *o, bool insecure, bool *all_local, lm_error *e)
 {
@@ -17,7 +17,7 @@ static lm_status check_addresses(const lm_server_options *o, bool insecure, bool
         if (lm_listen_is_local(o->http.hosts[i]))
             continue;
         *all_local = false;
-        if (!insecure && !(o->service.keys && o->service.keys[0])) {
+        if (!insecure && !(o->models.services[0].keys && o->models.services[0].keys[0])) {
             lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "%s can be reached from other machines, and no API key is set", o->http.hosts[i]);
             lm_fail_hint(e, "set one with --api-key or --api-key-file; --insecure serves without");
             return LM_USAGE;
@@ -29,20 +29,18 @@ static lm_status check_addresses(const lm_server_options *o, bool insecure, bool
 lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server **out, lm_error *e)
 {
     lm_server *s = calloc(1, sizeof *s);
-    lm_service_options service = o->service;
     lm_http_options http = o->http;
     bool all_local = true;
     lm_status status = s ? check_addresses(o, insecure, &all_local, e) : lm_fail_memory(e, "the server", sizeof *s);
 
+    if (status == LM_OK)
+        status = lm_models_new(&o->models, &s->models, e);
     if (status == LM_OK) {
-        service.any_host |= !all_local;      /* who serves others is called by names that are not known here */
-        status = lm_service_new(&service, &s->service, e);
-    }
-    if (status == LM_OK) {
+        lm_models_at(s->models, 0)->o.any_host |= !all_local;        /* who serves others is called by names that are not known here */
         http.quick = lm_call_quick;
         http.handle = lm_call_handle;
         http.refuse = lm_call_refuse;
-        http.arg = s->service;
+        http.arg = s->models;
         status = lm_http_start(&http, &s->http, e);
     }
     if (status == LM_OK)
@@ -59,7 +57,7 @@ const char *lm_server_url(const lm_server *s, size_t i)
 
 lm_status lm_server_load(lm_server *s, lm_error *e)
 {
-    return lm_service_load(s->service, e);
+    return lm_models_begin(s->models, e);
 }
 
 bool lm_server_drain(lm_server *s, double seconds)
@@ -67,7 +65,7 @@ bool lm_server_drain(lm_server *s, double seconds)
     bool ended;
 
     lm_http_quiesce(s->http);
-    ended = lm_service_drain(s->service, seconds);
+    ended = lm_models_drain(s->models, seconds);
     /* Texts have ended; what was said of them is still on its way to clients, who may be slow, or gone. */
     for (unsigned i = 0; ended && i < SENDING_MS / 10 && lm_http_exchanges(s->http); i++)
         usleep(10000);
@@ -78,8 +76,10 @@ void lm_server_free(lm_server *s)
 {
     if (!s)
         return;
+    if (s->models)
+        lm_models_quiesce(s->models);
     lm_http_stop(s->http);
-    lm_service_free(s->service);
+    lm_models_free(s->models);
     free(s);
 }
 

@@ -1,22 +1,23 @@
-/* serve.h - the server as one thing: a service behind its front. */
+/* serve.h - the server as one thing: models behind their front. */
 #ifndef LM_SERVER_SERVE_H
 #define LM_SERVER_SERVE_H
 
+#include "server/duration.h"
 #include "server/http.h"
-#include "server/service.h"
+#include "server/models.h"
 
 typedef struct lm_server lm_server;
 
 typedef struct lm_server_options {
     lm_http_options    http;             /* its functions are the server's */
-    lm_service_options service;
+    lm_models_options  models;
 } lm_server_options;
 
 /* Listening, and answering that the model loads. LM_USAGE: an address that others can reach, and neither a key nor `insecure`. */
 lm_status   lm_server_start(const lm_server_options *o, bool insecure, lm_server **out, lm_error *e);
 const char *lm_server_url(const lm_server *s, size_t i);
 
-/* Load the model: requests are answered from then on. */
+/* Requests are answered from then on; the model, if there is one alone, is in memory. */
 lm_status   lm_server_load(lm_server *s, lm_error *e);
 
 /* No more connections and requests; those that run have so many seconds. True: all have ended. */

@@ -95,38 +95,30 @@ static lm_status read_template(lm_service *s, lm_error *e)
     return lm_template_new(source, strlen(source), s->info.source, &s->template, e);
 }
 
-static lm_status load(lm_service *s, lm_error *e)
+lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e)
 {
+    lm_memory needs;
+
     LM_TRY(lm_model_open(s->o.path, &s->o.model, &s->model, e));
     lm_model_describe(s->model, &s->info);
     if (!(s->tokenizer = lm_model_tokenizer(s->model)))
         return lm_fail(e, LM_USAGE, s->o.path, LM_NO_OFFSET, "the model has no tokenizer");
     LM_TRY(read_template(s, e));
     lm_allowed_vocabulary(s->model, &s->vocabulary, NULL);
+    LM_TRY(lm_model_fingerprint(s->model, digest, e));
+    LM_TRY(lm_engine_predict(s->model, &s->o.engine, &needs, e));
+    *bytes = needs.total + needs.mapped;
+    return LM_OK;
+}
+
+lm_status lm_service_start(lm_service *s, lm_error *e)
+{
     LM_TRY(lm_engine_new(s->model, &s->o.engine, &s->engine, e));
     return lm_schedule_new(s->engine, &s->o.schedule, &s->schedule, e);
 }
 
-lm_status lm_service_load(lm_service *s, lm_error *e)
+void lm_service_unload(lm_service *s)
 {
-    lm_status status = load(s, &s->error);
-
-    atomic_store(&s->state, status == LM_OK ? LM_SERVICE_READY : LM_SERVICE_FAILED);
-    if (status != LM_OK && e)
-        *e = s->error;
-    return status;
-}
-
-bool lm_service_drain(lm_service *s, double seconds)
-{
-    atomic_store(&s->state, LM_SERVICE_DRAINING);
-    return !s->schedule || lm_schedule_drain(s->schedule, seconds);
-}
-
-void lm_service_free(lm_service *s)
-{
-    if (!s)
-        return;
     if (s->schedule)
         lm_schedule_free(s->schedule);
     lm_engine_free(s->engine);
@@ -135,6 +127,21 @@ void lm_service_free(lm_service *s)
     lm_model_close(s->model);
     json_decref(s->variables);
     free(s->template_source);
+    s->schedule = NULL;
+    s->engine = NULL;
+    s->vocabulary = NULL;
+    s->template = NULL;
+    s->model = NULL;
+    s->variables = NULL;
+    s->template_source = NULL;
+    s->tokenizer = NULL;
+}
+
+void lm_service_free(lm_service *s)
+{
+    if (!s)
+        return;
+    lm_service_unload(s);
     free(s->key_hashes);
     free(s->name);
     free(s);

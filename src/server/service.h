@@ -1,4 +1,4 @@
-/* service.h - what a server serves: a model, its engine and schedule, and what all requests share. */
+/* service.h - a model that a server has: its engine and schedule while it is in memory, and what all requests share. */
 #ifndef LM_SERVER_SERVICE_H
 #define LM_SERVER_SERVICE_H
 
@@ -9,11 +9,16 @@
 #include "lamina/lamina.h"
 #include "lamina/schedule.h"
 
-typedef enum lm_service_state { LM_SERVICE_LOADING, LM_SERVICE_READY, LM_SERVICE_DRAINING, LM_SERVICE_FAILED } lm_service_state;
+typedef enum lm_service_state {
+    LM_SERVICE_LOADING, LM_SERVICE_READY, LM_SERVICE_DRAINING, LM_SERVICE_FAILED,
+    LM_SERVICE_ABSENT,               /* not in memory */
+    LM_SERVICE_LEAVING,              /* its memory is being given back */
+} lm_service_state;
 
 typedef struct lm_service_options {
     const char *path;                /* of the model, from lm_model_locate */
     const char *name;                /* that clients call it by; NULL: the file's, without ".gguf" */
+    lm_model_info       card;        /* what lists say of it while it is not in memory */
     lm_model_options    model;
     lm_engine_options   engine;      /* `sequences`: how many texts at once */
     lm_schedule_options schedule;
@@ -30,9 +35,12 @@ typedef struct lm_service_options {
 
 typedef struct lm_service {
     lm_service_options o;
+    struct lm_models *models;        /* all of the server, models.h, which alone changes these: */
+    size_t       index;              /* among them */
     _Atomic(lm_service_state) state;
     lm_error     error;              /* LM_SERVICE_FAILED: why */
     char        *name;
+    /* From here on as long as it is in memory; but for `began` and keys. */
     lm_model    *model;
     lm_model_info info;
     lm_engine   *engine;
@@ -47,15 +55,15 @@ typedef struct lm_service {
     size_t       n_keys;
 } lm_service;
 
-/* Ready to answer that it loads. What `o` points to must outlive it. */
+/* Nothing is loaded. What `o` points to must outlive it. */
 lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error *e);
 
-/* Load the model and begin; the state tells how it went. */
-lm_status lm_service_load(lm_service *s, lm_error *e);
-
-/* No more requests; true when all that ran have ended in time. */
-bool lm_service_drain(lm_service *s, double seconds);
-void lm_service_free(lm_service *s);
+/* Open the model: *bytes is what lm_service_start will take by the plan, files used in place included; `digest` its fingerprint. Then
+ * begin. After a failure, too, lm_service_unload gives all back, and it can be opened again. */
+lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e);
+lm_status lm_service_start(lm_service *s, lm_error *e);
+void      lm_service_unload(lm_service *s);
+void      lm_service_free(lm_service *s);
 
 /* Whether `key` (may be NULL) opens the door; in constant time. */
 bool lm_service_admits(const lm_service *s, const char *key);

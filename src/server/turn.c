@@ -208,6 +208,8 @@ static void done(void *job)
 {
     lm_turn *t = job;
 
+    lm_service *service = t->service;
+
     for (size_t i = 0; i < t->n; i++) {
         lm_reply_free(t->choices[i].reply);
         lm_constraint_free(t->choices[i].constraint);
@@ -219,6 +221,7 @@ static void done(void *job)
     free(t->choices);
     drop(t->writer, t->own);
     free(t);
+    lm_models_release(service);
 }
 
 static void wake(void *exchange)
@@ -281,6 +284,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
         return lm_fail_memory(e, "the answer", o->n_prompts * o->n * sizeof(lm_choice));
     }
     t->service = call->service;
+    lm_models_hold(t->service);
     t->x = call->x;
     t->out = lm_exchange_out(call->x);
     t->writer = w;

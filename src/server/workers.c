@@ -82,12 +82,12 @@ void lm_workers_free(lm_workers *w)
     free(w);
 }
 
-bool lm_workers_add(lm_workers *w, lm_work_item *item)
+static bool add(lm_workers *w, lm_work_item *item, bool limited)
 {
     bool room;
 
     pthread_mutex_lock(&w->lock);
-    room = w->waiting < w->most && !w->ends;
+    room = !limited || (w->waiting < w->most && !w->ends);
     if (room) {
         item->next = NULL;
         *w->last = item;
@@ -97,4 +97,14 @@ bool lm_workers_add(lm_workers *w, lm_work_item *item)
     }
     pthread_mutex_unlock(&w->lock);
     return room;
+}
+
+bool lm_workers_add(lm_workers *w, lm_work_item *item)
+{
+    return add(w, item, true);
+}
+
+void lm_workers_push(lm_workers *w, lm_work_item *item)
+{
+    add(w, item, false);
 }

@@ -19,4 +19,7 @@ void lm_workers_free(lm_workers *w);
 /* False: as many wait already as may. */
 bool lm_workers_add(lm_workers *w, lm_work_item *item);
 
+/* The same however many wait: what was let in before. */
+void lm_workers_push(lm_workers *w, lm_work_item *item);
+
 #endif

@@ -27,8 +27,9 @@ class Server:
         self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", str(model), "--port", "0", *map(str, flags)],
                                         stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE})
         self.said = []
-        line = self.process.stderr.readline()
-        assert line.startswith("listening on "), line
+        while not (line := self.process.stderr.readline()).startswith("listening on "):
+            assert line, self.said
+            self.said.append(line)
         self.url = line.split()[-1]
         self.port = int(self.url.rsplit(":", 1)[1]) if not self.url.startswith("unix") else 0
         self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr), daemon=True)
