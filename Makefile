@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo serve test browser tex debug asan tsan coverage neon edge bench facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo serve test browser tex debug asan tsan coverage neon edge bench soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 PROMPT ?= What is water made of? Answer in one sentence.
@@ -54,6 +54,12 @@ bench: build/bench/build.ninja                 ## kernels, and every model besid
 	@ninja -C build/bench --quiet
 	@$(MESON) test -C build/bench --benchmark --verbose
 	@bench/tables $(if $(QUICK),--quick)
+
+soak: build/test/build.ninja                   ## the server under load and under attack, at length: the figures of docs/reliability.md (some 20 minutes)
+	@ninja -C build/test --quiet src/cli/lamina
+	@rm -f build/soak.jsonl
+	@LAMINA_SOAK=$(CURDIR)/build/soak.jsonl LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -s -p no:cacheprovider tests/e2e/test_serve_proofs.py
+	@cat build/soak.jsonl
 
 facts: build/test/build.ninja                  ## what documents say about models, each statement against the program
 	@ninja -C build/test --quiet src/cli/lamina

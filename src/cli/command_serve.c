@@ -50,7 +50,7 @@ static const lm_flag serve_flag_table[] = {
       "time until an idle model is unloaded: 300, 5m, -1: never (one model: never; several: 5m)", 0, 0, NULL },
     { "--parallel", "-np", LM_FLAG_COUNT, O(parallel), "N", "texts generated at the same time (16)", 1, 1024, NULL },
     { "--cache-tokens", NULL, LM_FLAG_COUNT, O(cache_tokens), "N", "KV cache size in tokens,"
-      " shared by all texts (default: four contexts)", 1, 0, NULL },
+      " shared by all texts (default: four contexts)", 1, UINT32_MAX, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_INT, O(predict), "N", "tokens to generate when a request sets no limit; -1: no limit (-1)",
       -1, INT32_MAX, NULL },
     { "--itl-target", NULL, LM_FLAG_DOUBLE, O(itl_target), "SECONDS",
