@@ -1,0 +1,119 @@
+/* request.c - fuzz target: bodies of requests, by every route's fields; conversations and prompts become tokens.
+ *
+ * Input: a byte that chooses the route, then the body. */
+#include "fuzz.h"
+#include "json_mutator.h"
+#include "server/asked.h"
+#include "server/routes.h"
+
+static const char chatml[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+                             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    if (size < 2)
+        return LLVMFuzzerMutate(data, size, max_size);
+    data[0] = (uint8_t)(data[0] + (seed % 5 == 0));
+    return 1 + json_mutate(data + 1, size - 1, max_size - 1, seed);
+}
+
+/* A tokenizer and a template, as a model in memory has them. */
+static lm_service *service(void)
+{
+    static lm_service s;
+    lm_model_options o = lm_model_defaults();
+    lm_error e;
+
+    if (s.tokenizer)
+        return &s;
+    PROMISE(lm_model_open(GOLDEN_MODEL, &o, &s.model, &e) == LM_OK);
+    lm_model_describe(s.model, &s.info);
+    PROMISE((s.tokenizer = lm_model_tokenizer(s.model)));
+    PROMISE(lm_template_new(chatml, sizeof chatml - 1, "fuzz", &s.template, &e) == LM_OK);
+    PROMISE((s.variables = json_object()));
+    s.o.sampling = lm_sampler_defaults();
+    return &s;
+}
+
+static const lm_route *route(unsigned n)
+{
+    const lm_route *r;
+    size_t i = 0;
+
+    for (;; i = 0)
+        for (; (r = lm_route_at(i)); i++)
+            if (r->groups && !n--)
+                return r;
+}
+
+/* The values of a field lie inside the bounds that are described to clients. */
+static void check_range(const lm_field *f, const char *at)
+{
+    double value;
+
+    if (f->min >= 0 && f->max <= 0)          /* any */
+        return;
+    switch (f->kind) {
+    case LM_FIELD_I32:    value = *(const int32_t *)(const void *)at; break;
+    case LM_FIELD_U32:    value = *(const uint32_t *)(const void *)at; break;
+    case LM_FIELD_I64:    value = (double)*(const int64_t *)(const void *)at; break;
+    case LM_FIELD_FLOAT:  value = (double)*(const float *)(const void *)at; break;
+    case LM_FIELD_DOUBLE: value = *(const double *)(const void *)at; break;
+    default:              return;
+    }
+    PROMISE(value >= f->min - 1e-6 && value <= f->max * (1 + 1e-6) + 1e-6);
+}
+
+static void try_tokens(const lm_service *s, json_t *body)
+{
+    lm_tokens ids = { 0 };
+    lm_text text = { 0 };
+    lm_prompts prompts;
+    lm_error e;
+    lm_status status;
+
+    status = lm_prompts_read(s, json_object_get(body, "prompt"), 64, &prompts, &e);
+    PROMISE(status == LM_OK || status == LM_USAGE || status == LM_LIMIT || status == LM_NO_MEMORY);
+    for (size_t i = 0; status == LM_OK && i < prompts.n; i++)
+        for (size_t k = 0; k < prompts.items[i].n; k++)
+            PROMISE(prompts.items[i].ids[k] >= 0 && (uint32_t)prompts.items[i].ids[k] < s->info.n_vocab);
+    lm_prompts_free(&prompts);
+    if (json_is_array(json_object_get(body, "messages"))) {
+        json_t *kwargs = json_object_get(body, "chat_template_kwargs");
+        status = lm_chat_prompt(s, json_object_get(body, "messages"), json_is_object(kwargs) ? kwargs : NULL, true, &ids, &text, &e);
+        PROMISE(status == LM_OK || status == LM_USAGE || status == LM_LIMIT || status == LM_NO_MEMORY);
+        PROMISE(status != LM_OK || ids.n);
+    }
+    lm_tokens_free(&ids);
+    lm_text_free(&text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    lm_service *s = service();
+    json_t *body = size ? json_loadb((const char *)data + 1, size - 1, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL) : NULL;
+    const lm_route *r = size ? route(data[0]) : NULL;
+    json_t *warnings = json_array();
+    lm_error e = { 0 };
+    char *values;
+
+    if (!json_is_object(body)) {
+        json_decref(body);
+        json_decref(warnings);
+        return 0;
+    }
+    PROMISE((values = calloc(1, r->values_size)));
+    if (r->defaults)
+        r->defaults(s, values);
+    lm_status status = lm_fields_read(r->groups, body, values, warnings, &e);
+    PROMISE(status == LM_OK || (status == LM_USAGE && *e.where && *e.message));
+    for (const lm_field_group *g = r->groups; status == LM_OK && g->fields; g++)
+        for (const lm_field *f = g->fields; f->name; f++)
+            if (json_object_get(body, f->name) && !json_is_null(json_object_get(body, f->name)))
+                check_range(f, values + g->base + f->offset);
+    try_tokens(s, body);
+    free(values);
+    json_decref(warnings);
+    json_decref(body);
+    return 0;
+}
