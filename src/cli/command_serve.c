@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/prompt.h"
 #include "cli/serve_models.h"
+#include "cli/serve_rights.h"
 #include "server/serve.h"
 
 typedef struct serve_options {
@@ -26,7 +27,7 @@ typedef struct serve_options {
     int32_t           port, predict;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
     double            drain, itl_target;
-    bool              openapi, insecure, metrics, slots, no_slots, embeddings, no_prefixes;
+    bool              openapi, insecure, sandbox, no_sandbox, metrics, slots, no_slots, embeddings, no_prefixes;
 } serve_options;
 
 #define O(field) offsetof(serve_options, field)
@@ -37,6 +38,8 @@ static const lm_flag serve_flag_table[] = {
     { "--api-key", NULL, LM_FLAG_LIST, O(keys), "KEY", "API key that clients must send; may be repeated", 0, 0, NULL },
     { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE", "file with one API key per line", 0, 0, NULL },
     { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL, "allow other machines to connect without an API key", 0, 0, NULL },
+    { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL, "give up rights that serving does not need (on by default)", 0, 0, NULL },
+    { "--no-sandbox", NULL, LM_FLAG_SWITCH, O(no_sandbox), NULL, "keep all rights", 0, 0, NULL },
     { "--cors-origins", NULL, LM_FLAG_LIST, O(origins), "ORIGIN", "web origin allowed to use the server; *: any; may be repeated", 0, 0,
       NULL },
     { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
@@ -244,6 +247,16 @@ static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options
     return LM_OK;
 }
 
+static lm_status sandbox_options(lm_cli *cli, const serve_options *o, lm_server_options *all, lm_error *e)
+{
+    const char *const stores[] = { o->prefix_store, o->slot_folder };
+
+    if (o->sandbox && o->no_sandbox)
+        return lm_fail(e, LM_USAGE, "--sandbox", LM_NO_OFFSET, "cannot be combined with --no-sandbox");
+    all->sandbox = !o->no_sandbox;
+    return all->sandbox ? lm_serve_rights(cli, stores, sizeof stores / sizeof *stores, all, e) : LM_OK;
+}
+
 /* ---- serving ---- */
 
 /* Waits for a signal that ends the server. Blocked before threads were made, so nobody else gets it. */
@@ -309,6 +322,7 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
         return describe(e);
     LM_TRY(front_options(cli, o, &all.http, e));
     LM_TRY(models_options(cli, o, &all.models, e));
+    LM_TRY(sandbox_options(cli, o, &all, e));
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
@@ -317,6 +331,8 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_DUMPABLE, 0);               /* keys and texts stay out of core files */
     LM_TRY(lm_server_start(&all, o->insecure, &s, e));
+    if (*lm_server_unrestricted())
+        lm_warn("--sandbox: %s", lm_server_unrestricted());
     for (size_t i = 0; lm_server_url(s, i); i++)
         lm_tell("listening on %s", lm_server_url(s, i));
     lm_status status = lm_server_load(s, e);

@@ -4,6 +4,7 @@
 
 #include "server/asked.h"
 #include "server/routes.h"
+#include "server/sandbox.h"
 
 /* ---- /tokenize, /detokenize: llama.cpp's words and vLLM's ---- */
 
@@ -221,15 +222,21 @@ static json_t *props_json(const lm_service *s)
 /* Nothing is loaded for it. */
 static lm_status answer_props(lm_call *c, lm_error *e)
 {
+    const lm_sandbox *now = lm_sandbox_now();
     json_t *o;
 
-    if (lm_models_count(c->models) > 1 && !lm_exchange_query(c->x, "model"))
-        return lm_answer_json(c, router_json(c), e);
-    LM_TRY(lm_call_find(c, e));
-    if (!lm_models_peek(c->service))
-        return lm_answer_json(c, sleeping_json(c->service), e);
-    o = props_json(c->service);
-    lm_models_unpeek(c->service);
+    if (lm_models_count(c->models) > 1 && !lm_exchange_query(c->x, "model")) {
+        o = router_json(c);
+    } else {
+        LM_TRY(lm_call_find(c, e));
+        bool here = lm_models_peek(c->service);
+        o = here ? props_json(c->service) : sleeping_json(c->service);
+        if (here)
+            lm_models_unpeek(c->service);
+    }
+    if (!o)
+        return lm_fail_memory(e, "the answer", 0);
+    json_object_set_new(o, "sandbox", json_pack("{s:b, s:b, s:s}", "files", now->files, "calls", now->calls, "why", now->why));
     return lm_answer_json(c, o, e);
 }
 

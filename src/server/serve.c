@@ -5,6 +5,7 @@
 
 #include "server/call.h"
 #include "server/listen.h"
+#include "server/sandbox.h"
 
 enum { SENDING_MS = 5000 };
 
@@ -35,6 +36,8 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
 
     if (status == LM_OK)
         status = lm_models_new(&o->models, &s->models, e);
+    if (status == LM_OK && o->sandbox)               /* while there is one thread */
+        lm_sandbox_files(o->reads, o->writes, o->sockets);
     if (status == LM_OK) {
         lm_models_at(s->models, 0)->o.any_host |= !all_local;        /* who serves others is called by names that are not known here */
         http.quick = lm_call_quick;
@@ -43,11 +46,18 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
         http.arg = s->models;
         status = lm_http_start(&http, &s->http, e);
     }
+    if (status == LM_OK && o->sandbox)               /* its sockets are there */
+        lm_sandbox_calls();
     if (status == LM_OK)
         *out = s;
     else
         lm_server_free(s);
     return status;
+}
+
+const char *lm_server_unrestricted(void)
+{
+    return lm_sandbox_now()->why;
 }
 
 const char *lm_server_url(const lm_server *s, size_t i)

@@ -11,10 +11,15 @@ typedef struct lm_server lm_server;
 typedef struct lm_server_options {
     lm_http_options    http;             /* its functions are the server's */
     lm_models_options  models;
+    bool sandbox;                                    /* keep the rights of sandbox.h only, with these paths */
+    const char *const *reads, *const *writes, *const *sockets;
 } lm_server_options;
 
 /* Listening, and answering that the model loads. LM_USAGE: an address that others can reach, and neither a key nor `insecure`. */
 lm_status   lm_server_start(const lm_server_options *o, bool insecure, lm_server **out, lm_error *e);
+/* What of the sandbox could not be had; "": nothing, or it was not asked for. */
+const char *lm_server_unrestricted(void);
+
 const char *lm_server_url(const lm_server *s, size_t i);
 
 /* Requests are answered from then on; the model, if there is one alone, is in memory. */

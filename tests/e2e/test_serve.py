@@ -24,7 +24,8 @@ class Server:
     """A process that serves, and plain requests to it."""
 
     def __init__(self, build, *flags, model=MODEL):
-        self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", str(model), "--port", "0", *map(str, flags)],
+        sandbox = ["--no-sandbox"] if SANITIZED else []      # at its end a sanitizer looks into the process from another one
+        self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", str(model), "--port", "0", *sandbox, *map(str, flags)],
                                         stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE})
         self.said = []
         while not (line := self.process.stderr.readline()).startswith("listening on "):

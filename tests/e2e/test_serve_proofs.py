@@ -429,9 +429,7 @@ def test_no_text_and_no_key_is_logged(build, tmp_path):
         s.post("/v1/completions", body, headers={"Authorization": "Bearer wrong-zanzibar"})
     figures = s.get("/metrics", headers=auth)[1].decode()
     s.get("/zanzibar?zanzibar=1", headers=auth)
-    limits = pathlib.Path(f"/proc/{s.process.pid}/limits").read_text()
     assert s.close() == 0
     for text in ("".join(s.said), figures):
         assert "zanzibar" not in text and "4711" not in text
-    assert "Max core file size" in limits
     tell("20: logs, figures", found=0)

@@ -1,0 +1,74 @@
+#include "cli/serve_rights.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct paths { const char **items; size_t n; } paths;
+
+/* `end` NULL: all of `path`; else what is before it, "/" and "." included. */
+static lm_status add(lm_cli *cli, paths *p, const char *path, const char *end, lm_error *e)
+{
+    size_t n = end ? (size_t)(end - path) : strlen(path);
+
+    p->items[p->n] = n ? lm_store_strndup(&cli->store, path, n) : end ? "/" : ".";
+    return p->items[p->n++] ? LM_OK : lm_fail_memory(e, "a path", n);
+}
+
+static lm_status add_folder_of(lm_cli *cli, paths *p, const char *path, lm_error *e)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? add(cli, p, path, slash, e) : add(cli, p, ".", NULL, e);
+}
+
+/* Where the file lies and, of a link, what it points to: parts of a split file are beside it, and what a snapshot of the Hugging Face cache
+ * links to is beside the snapshots. */
+static lm_status add_model(lm_cli *cli, paths *p, const char *path, lm_error *e)
+{
+    const char *snapshots = strstr(path, "/snapshots/");
+    struct stat s;
+    char *real;
+    lm_status status;
+
+    if (snapshots)
+        LM_TRY(add(cli, p, path, snapshots, e));
+    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
+        return add(cli, p, path, NULL, e);
+    LM_TRY(add_folder_of(cli, p, path, e));
+    if (!(real = realpath(path, NULL)))
+        return LM_OK;
+    status = add_folder_of(cli, p, real, e);
+    free(real);
+    return status;
+}
+
+lm_status lm_serve_rights(lm_cli *cli, const char *const *stores, size_t n, lm_server_options *o, lm_error *e)
+{
+    size_t hosts = 0, models = o->models.n;
+    paths reads, writes, sockets;
+
+    while (o->http.hosts[hosts])
+        hosts++;
+    reads = (paths){ lm_store_new(&cli->store, 3 * models + 1, const char *), 0 };
+    writes = (paths){ lm_store_new(&cli->store, n + 1, const char *), 0 };
+    sockets = (paths){ lm_store_new(&cli->store, hosts + 1, const char *), 0 };
+    if (!reads.items || !writes.items || !sockets.items)
+        return lm_fail_memory(e, "paths", models * sizeof(char *));
+    for (size_t i = 0; i < models; i++)
+        LM_TRY(add_model(cli, &reads, o->models.services[i].path, e));
+    for (size_t i = 0; i < n; i++) {
+        if (!stores[i])
+            continue;
+        mkdir(stores[i], 0777);              /* what is wrong with it is said by whoever uses it */
+        LM_TRY(add(cli, &writes, stores[i], NULL, e));
+    }
+    for (size_t i = 0; i < hosts; i++)
+        if (strncmp(o->http.hosts[i], "unix:", 5) == 0)
+            LM_TRY(add_folder_of(cli, &sockets, o->http.hosts[i] + 5, e));
+    o->reads = reads.items;
+    o->writes = writes.items;
+    o->sockets = sockets.items;
+    return LM_OK;
+}
