@@ -36,6 +36,7 @@ typedef struct lm_reading {
 typedef struct lm_event {
     const char *date, *title, *attention, *mlp, *norm, *position, *source;
     bool        published;                       /* the words are published, not read off a program */
+    bool        own;                             /* of a model that the comparison is about */
 } lm_event;
 
 enum { LM_MOST_SECTIONS = 16, LM_MOST_ROWS = 128, LM_MOST_READINGS = 64 };

@@ -54,7 +54,7 @@ void lm_compare_events(lm_comparison *c)
     for (size_t k = 0; k < lm_n_releases && c->n_events < 8; k++) {
         const lm_release *r = &lm_release_table[k];
         if (!r->preset)
-            c->events[c->n_events++] = (lm_event){ r->date, r->title, r->attention, r->mlp, r->norm, r->position, r->source, true };
+            c->events[c->n_events++] = (lm_event){ r->date, r->title, r->attention, r->mlp, r->norm, r->position, r->source, true, false };
     }
     for (size_t i = 0; i < c->n; i++) {
         const lm_release *r = release_of(c, i);
@@ -64,7 +64,7 @@ void lm_compare_events(lm_comparison *c)
             r->date, c->name[i], lm_compare_text(c, i, "architecture.attention"), lm_compare_text(c, i, "architecture.mlp"),
             lm_compare_keep(c, "%s, %s", lm_compare_text(c, i, "architecture.norm"),
                             _(lm_compare_text(c, i, "architecture.norm_position"))),
-            lm_compare_text(c, i, "architecture.position"), r->source, false,
+            lm_compare_text(c, i, "architecture.position"), r->source, false, true,
         };
     }
     qsort(c->events, c->n_events, sizeof *c->events, by_date);
@@ -93,7 +93,7 @@ static lm_status read_event(lm_comparison *c, const lm_release *r, const char *t
     c->events[c->n_events++] = (lm_event){
         r->date, title, lm_compare_keep(c, "%s", attention), lm_compare_keep(c, "%s", mlp),
         lm_compare_keep(c, "%s, %s", lm_norm_word(t.norm_kind).text, _(lm_norm_position_word(t.norm_position).text)),
-        lm_position_word(&t).text, r->source, false,
+        lm_position_word(&t).text, r->source, false, false,
     };
     lm_ledger_free(l);
     return LM_OK;

@@ -33,7 +33,7 @@ void lm_chart_number(lm_text *out, double x, lm_unit unit)
     else if (x >= 0 && x < 1e15 && x == floor(x))
         lm_text_add_str(out, lm_fig_count(text, (uint64_t)x));
     else
-        lm_text_printf(out, "%.4g", x);
+        lm_text_printf(out, "%.3g", x);
 }
 
 /* ---- Mermaid ---- */
@@ -46,10 +46,44 @@ static void put_quoted(const char *text, lm_text *out)
     lm_text_add_char(out, '"');
 }
 
+/* Mermaid has no legend: the title says which colour is which curve, and the source which colours there are. */
+static const struct { const char *value, *name; } colours[LM_CURVES] = {
+    { "#2563eb", N_("blue") },   { "#c2680c", N_("orange") }, { "#15803d", N_("green") },
+    { "#8b3fc7", N_("purple") }, { "#b0366f", N_("pink") },   { "#0f7c86", N_("teal") },
+};
+
+/* Of points that are labels too every one, or every second: as many as can be read. */
+enum { MOST_LABELS = 18 };
+
+static uint32_t stride(const lm_chart *c)
+{
+    return (c->n + MOST_LABELS - 1) / MOST_LABELS;
+}
+
+static void put_palette(const lm_chart *c, lm_text *out)
+{
+    lm_text_add_str(out, "%%{init: {\"themeVariables\": {\"xyChart\": {\"plotColorPalette\": \"");
+    for (uint32_t k = 0; k < c->n_curves; k++)
+        lm_text_printf(out, "%s%s", k ? ", " : "", colours[k].value);
+    lm_text_add_str(out, "\"}}}}%%\n");
+}
+
+static void put_heading(const lm_chart *c, lm_text *out)
+{
+    lm_text text = { 0 };
+
+    lm_text_add_str(&text, c->title);
+    for (uint32_t k = 0; c->n_curves > 1 && k < c->n_curves; k++)
+        lm_text_printf(&text, "%s %s = %s", k ? "," : ":", _(colours[k].name), c->curves[k].name);
+    put_quoted(text.data ? text.data : "", out);
+    out->failed |= text.failed;
+    lm_text_free(&text);
+}
+
 static void put_series(const lm_chart *c, uint32_t curve, lm_text *out)
 {
     lm_text_add_str(out, "  line [");
-    for (uint32_t i = 0; i < c->n; i++) {
+    for (uint32_t i = 0; i < c->n; i += c->log_x ? stride(c) : 1) {
         double y = 0;
         for (uint32_t k = c->stacked ? 0 : curve; k <= curve; k++)
             y += c->curves[k].y[i];
@@ -63,15 +97,16 @@ void lm_chart_mermaid(const lm_chart *c, lm_text *out)
     lm_text title = { 0 };
 
     lm_text_printf(&title, c->log_y ? _("log10 of %s") : "%s", c->y_title);
+    put_palette(c, out);
     lm_text_add_str(out, "xychart-beta\n  title ");
-    put_quoted(c->title, out);
+    put_heading(c, out);
     lm_text_add_str(out, "\n  x-axis ");
     put_quoted(c->x_title, out);
     if (c->log_x) {
         lm_text_add_str(out, " [");
-        for (uint32_t i = 0; i < c->n; i++) {
+        for (uint32_t i = 0; i < c->n; i += stride(c)) {
             lm_text_add_str(out, i ? ", \"" : "\"");
-            lm_chart_number(out, c->x[i], c->x_unit);
+            lm_chart_number(out, c->x[i] < 100 ? c->x[i] : round(c->x[i]), c->x_unit);
             lm_text_add_char(out, '"');
         }
         lm_text_add_str(out, "]");

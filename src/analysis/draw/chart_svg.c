@@ -68,18 +68,21 @@ static void find_ticks(axis *a, int wanted)
         add_tick(a, v);
 }
 
-/* Contexts double: every one of them is a tick, as far as they have room. */
+/* Contexts are told in powers of two, from nothing on; an axis of anything else as it is. */
 static void find_x_ticks(frame *f)
 {
-    if (!f->c->log_x || f->c->n_points) {
-        double most = f->x.most;
+    double most = f->x.most, step = 1;
+
+    if (f->x.logs || f->c->x_unit != LM_UNIT_TOKENS) {
         find_ticks(&f->x, 8);
-        if (!f->x.logs)
-            f->x.most = most;
+        f->x.most = f->x.logs ? f->x.most : most;
         return;
     }
-    for (uint32_t i = 0; i < f->c->n; i++)
-        add_tick(&f->x, f->c->x[i]);
+    f->x.least = 0;
+    while (step * 8 < most)
+        step *= 2;
+    for (double v = 0; v <= most; v += step)
+        add_tick(&f->x, v);
 }
 
 static void find_range(frame *f)

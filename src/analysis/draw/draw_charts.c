@@ -6,17 +6,19 @@
 #include "analysis/draw/chart.h"
 #include "analysis/facts/counts.h"
 
-enum { MOST_POINTS = 24, FIRST_CONTEXT = 256 };
+enum { MOST_POINTS = 24, PARTS = 16 };
 
-/* Powers of two up to the model's context, and that; of a short context earlier ones. */
+/* One position, then even steps up to the model's context: what grows evenly is a straight line in every form. */
 static uint32_t contexts(lm_facts *f, double x[MOST_POINTS])
 {
-    uint64_t most = lm_facts_count(f, "architecture.context"), c = FIRST_CONTEXT;
+    uint64_t most = lm_facts_count(f, "architecture.context"), step = 1;
     uint32_t n    = 0;
 
-    while (c > 1 && 4 * c > most)
-        c /= 2;
-    for (; c < most && n + 1 < MOST_POINTS; c *= 2)
+    while (step * PARTS < most)
+        step *= 2;
+    if (most > 1)
+        x[n++] = 1;
+    for (uint64_t c = step > 1 ? step : 2; c < most; c += step)
         x[n++] = (double)c;
     if (most)
         x[n++] = (double)most;
@@ -45,7 +47,7 @@ void lm_draw_kv_growth(lm_drawing *d)
     uint32_t n = contexts(d->f, x);
     bool     windows = lm_facts_count(d->f, "attention.windowed_layers") > 0;
     lm_chart c = { .title = _("the cache by context"), .x_title = _("positions of the context"), .y_title = _("bytes of the cache"),
-                   .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .log_x = true };
+                   .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x };
 
     for (uint32_t i = 0; i < n; i++) {
         own[i]   = lm_facts_number(d->f, "kv.at[%" PRIu64 "].bytes", (uint64_t)x[i]);
@@ -75,7 +77,7 @@ void lm_draw_memory_growth(lm_drawing *d)
     const lm_plan *p;
     lm_plan       *at;
     lm_chart       c = { .title = _("memory by context"), .x_title = _("positions of the context"), .y_title = _("bytes"),
-                         .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .log_x = true, .stacked = true };
+                         .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = n, .x = x, .stacked = true };
 
     if (n < 2) {
         d->missing = too_few(n);
@@ -106,7 +108,7 @@ void lm_draw_flops_growth(lm_drawing *d)
     double   x[MOST_POINTS], matmul[MOST_POINTS], scores[MOST_POINTS];
     uint32_t n = contexts(d->f, x);
     lm_chart c = { .title = _("operations of a token by context"), .x_title = _("keys that the token sees"), .y_title = _("operations"),
-                   .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_FLOPS, .n = n, .x = x, .log_x = true, .stacked = true };
+                   .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_FLOPS, .n = n, .x = x, .stacked = true };
 
     for (uint32_t i = 0; i < n; i++) {
         scores[i] = lm_facts_number(d->f, "flops.at[%" PRIu64 "].scores", (uint64_t)x[i]);

@@ -262,7 +262,7 @@ void lm_html_derivation(lm_html *h, lm_derivation *x)
 
 void lm_html_figure(lm_html *h, const lm_block *b)
 {
-    lm_text_add_str(h->out, "<figure");
+    lm_text_add_str(h->out, b->figure.graph ? "<figure class=\"flow\"" : "<figure");
     if (b->id)
         lm_html_attribute(h, "id", b->id);
     if (b->output)

@@ -12,6 +12,9 @@
 
 /* ---- stops ---- */
 
+/* Where a page starts that was asked for no context, or for all of it: few texts are longer. */
+enum { USUAL = 8192 };
+
 static uint32_t add_stop(uint64_t *stops, uint32_t *n, uint64_t value)
 {
     uint32_t at = 0;
@@ -35,7 +38,8 @@ static void choose_stops(lm_facts *f, lm_sliders *s)
     for (uint64_t c = 512; c < most && s->n_contexts + 2 < LM_STOPS; c *= 2)
         add_stop(s->contexts, &s->n_contexts, c);
     add_stop(s->contexts, &s->n_contexts, most);
-    s->context = add_stop(s->contexts, &s->n_contexts, f->s.context);
+    add_stop(s->contexts, &s->n_contexts, f->s.context);
+    s->context = add_stop(s->contexts, &s->n_contexts, f->s.context == most && most > USUAL ? USUAL : f->s.context);
     for (uint64_t b = 1; b <= 64; b *= 4)
         add_stop(s->batches, &s->n_batches, b);
     s->batch = add_stop(s->batches, &s->n_batches, f->s.batch);

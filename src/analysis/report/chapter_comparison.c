@@ -149,7 +149,9 @@ static void say_history(lm_document *d)
         return;
     lm_doc_open(d, "timeline", "O-38", _("Timeline"));
     figure_of(d, "timeline", "O-38", _("Models by the month of their first publication"));
+    lm_doc_fold(d, "events-list", _("Every model"));
     say_events(d);
+    lm_doc_close(d);
     lm_doc_close(d);
     lm_doc_open(d, "trends", "O-39", _("Trends"));
     figure_of(d, "trends", "O-39", _("First of these models with each feature"));

@@ -111,7 +111,9 @@ void lm_chapter_compute(lm_document *d)
     lm_doc_topic(d, "flops", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
     lm_doc_open(d, "mult-adds", NULL, _("By module"));
+    lm_doc_fold(d, "mult-adds-list", _("Every module"));
     say_modules(d);
+    lm_doc_close(d);
     lm_doc_close(d);
     lm_doc_close(d);
 }

@@ -311,6 +311,26 @@ static void say_layer(lm_document *d, uint32_t layer)
     lm_doc_close(d);
 }
 
+/* Layers of one structure that follow each other are one line to open; returns the layer behind them. */
+static uint32_t say_run(lm_document *d, uint32_t from)
+{
+    const lm_facts   *f   = d->facts;
+    const lm_program *p   = f->s.program;
+    uint32_t          end = from + 1;
+
+    while (end < p->n_layers && f->ledger->twin[end] == f->ledger->twin[from])
+        end++;
+    if (end - from > 2)
+        lm_doc_fold(d, lm_doc_keepf(d, "layers-%u-%u", from, end - 1),
+                    lm_doc_keepf(d, _("%s … %s: %u layers with the same structure"), p->modules[f->ledger->layer[from]].path,
+                                 p->modules[f->ledger->layer[end - 1]].path, end - from));
+    for (uint32_t i = from; i < end; i++)
+        say_layer(d, i);
+    if (end - from > 2)
+        lm_doc_close(d);
+    return end;
+}
+
 void lm_chapter_layers(lm_document *d)
 {
     const lm_facts   *f = d->facts;
@@ -321,8 +341,8 @@ void lm_chapter_layers(lm_document *d)
     lm_doc_open(d, "layers", "O-2", _("Layer by layer"));
     lm_doc_text(d, _("T tokens pass through the layers in order; shapes are [T, width]."));
     put_outside(d, "before-the-stack", _("Before the first layer"), 0, p->modules[f->ledger->layer[0]].first_op);
-    for (uint32_t i = 0; i < p->n_layers; i++)
-        say_layer(d, i);
+    for (uint32_t i = 0; i < p->n_layers;)
+        i = say_run(d, i);
     put_outside(d, "after-the-stack", _("After the last layer"), p->modules[f->ledger->layer[p->n_layers - 1]].end_op, p->n_nodes);
     lm_doc_close(d);
 }

@@ -333,7 +333,9 @@ void lm_chapter_parameters(lm_document *d)
     say_layers(d);
     lm_doc_close(d);
     lm_doc_open(d, "module-arguments", "O-9", _("Every module, its arguments and what they mean"));
+    lm_doc_fold(d, "module-arguments-list", _("Every module"));
     say_meanings(d);
+    lm_doc_close(d);
     lm_doc_close(d);
     say_mlps(d);
     lm_doc_open(d, "parameter-derivation", NULL, _("The count, derived"));

@@ -91,13 +91,20 @@ void lm_chapter_structure(lm_document *d)
     else
         lm_doc_textf(d, _("One layer is shown, with skip connections and sums; it repeats %" PRIu64 " times."),
                      lm_facts_count(f, "architecture.layers"));
+    bool several = lm_facts_count(f, "architecture.kinds_of_layer") > 1;         /* screens long */
+    if (several)
+        lm_doc_fold(d, "flow-drawing", _("Drawing"));
     lm_doc_diagram(d, "flow", "O-3", NULL, NULL);
+    if (several)
+        lm_doc_drop_empty(d);
     lm_doc_close(d);
     lm_doc_open(d, "residual-stream", "O-30", _("The residual stream"));
     lm_doc_diagram(d, "residual", "O-30", NULL, NULL);
     lm_doc_drop_empty(d);
     lm_doc_open(d, "module-tree", "O-8", _("Module tree"));
+    lm_doc_fold(d, "module-tree-lines", _("Every module"));
     say_tree(d);
+    lm_doc_close(d);
     lm_doc_close(d);
     say_torchinfo(d);
     lm_doc_close(d);

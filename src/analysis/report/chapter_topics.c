@@ -40,9 +40,11 @@ static void say_users(lm_document *d, const lm_card *card)
         return;
     if (u->n == u->of)
         return;                      /* what all do needs no list */
-    if (u->n)
-        lm_doc_textf(d, _("Who uses it: %u of %u presets: %s."), u->n, u->of, u->names.data ? u->names.data : "");
-    else
+    if (u->n) {
+        lm_doc_fold(d, lm_doc_keepf(d, "users-%s", card->topic), lm_doc_keepf(d, _("Who uses it: %u of %u presets"), u->n, u->of));
+        lm_doc_text(d, u->names.data ? u->names.data : "");
+        lm_doc_close(d);
+    } else
         lm_doc_textf(d, _("Who uses it: none of %u presets."), u->of);
 }
 
@@ -67,6 +69,33 @@ static void say_judgement(lm_document *d, const lm_card *c)
 
 /* ---- a topic ---- */
 
+/* The section that draws it already: of one model each drawing stands once. */
+static const lm_block *drawn_in(lm_document *d, const char *diagram)
+{
+    for (const lm_block *b = lm_document_next(NULL, d); b; b = lm_document_next((lm_block *)b, d))
+        if (b->kind == LM_BLOCK_FIGURE && b->facts == d->facts && strcmp(b->figure.diagram, diagram) == 0) {
+            for (b = b->parent; b->parent && b->kind != LM_BLOCK_SECTION;)
+                b = b->parent;
+            return b;
+        }
+    return NULL;
+}
+
+static void say_drawing(lm_document *d, const char *diagram, const char *output, bool closed)
+{
+    const lm_block *section = drawn_in(d, diagram);
+
+    if (section) {
+        lm_doc_notef(d, _("Drawn above, in “%s”."), section->title);
+        return;
+    }
+    if (closed)
+        lm_doc_fold(d, lm_doc_keepf(d, "drawing-%s", diagram), _("Drawing"));
+    lm_doc_diagram(d, diagram, output, NULL, NULL);
+    if (closed)
+        lm_doc_drop_empty(d);
+}
+
 static void say_formulas(lm_document *d, const lm_explanation *x)
 {
     for (int i = 0; i < LM_CARD_LINES && x->formulas[i].unicode; i++)
@@ -89,10 +118,13 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
         lm_doc_text(d, _(x.card->what));
         say_formulas(d, &x);
     }
-    if (x.d && (parts & LM_TOPIC_ARITHMETIC))
-        lm_doc_derive(d, x.d);
     if (x.card->diagram && (parts & LM_TOPIC_DIAGRAM))
-        lm_doc_diagram(d, x.card->diagram, output, NULL, NULL);
+        say_drawing(d, x.card->diagram, output, parts & LM_TOPIC_CLOSED);
+    if (x.d && (parts & LM_TOPIC_ARITHMETIC)) {
+        lm_doc_fold(d, lm_doc_keepf(d, "derive-%s", topic), _("The arithmetic, step by step"));
+        lm_doc_derive(d, x.d);
+        lm_doc_close(d);
+    }
     if (parts & LM_TOPIC_JUDGEMENT)
         say_judgement(d, x.card);
 }
@@ -117,11 +149,9 @@ static bool is_used(const lm_document *d, const lm_card *c)
 static void say_component(lm_document *d, const lm_card *c, const char *output)
 {
     lm_doc_open(d, lm_doc_keepf(d, "explain-%s", c->topic), output, _(c->title));
-    lm_doc_topic(d, c->topic, LM_TOPIC_WHAT | LM_TOPIC_DIAGRAM, NULL);
-    lm_doc_fold(d, lm_doc_keepf(d, "derive-%s", c->topic), _("The arithmetic, step by step"));
-    lm_doc_topic(d, c->topic, LM_TOPIC_ARITHMETIC, NULL);
-    lm_doc_drop_empty(d);
-    lm_doc_topic(d, c->topic, LM_TOPIC_JUDGEMENT, NULL);
+    bool heads = c->diagram && strcmp(c->diagram, "heads") == 0;         /* small, and what most come for */
+    lm_doc_topic(d, c->topic, LM_TOPIC_WHAT | LM_TOPIC_DIAGRAM | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT | (heads ? 0 : LM_TOPIC_CLOSED),
+                 NULL);
     lm_doc_close(d);
 }
 

@@ -33,9 +33,11 @@ lm_chapter lm_part_info, lm_part_parameters, lm_part_flops, lm_part_cache, lm_pa
 /* A decoder layer, operation by operation, `depth` levels deep. */
 lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, bool titles);
 
-/* What `lamina explain TOPIC` says: the formula, the arithmetic, the diagram. */
+/* What `lamina explain TOPIC` says: the formula, the diagram, the arithmetic in a fold. A diagram that the report has of this model is
+ * not drawn again. */
 typedef enum lm_topic_parts {
-    LM_TOPIC_WHAT = 1, LM_TOPIC_ARITHMETIC = 2, LM_TOPIC_DIAGRAM = 4, LM_TOPIC_JUDGEMENT = 8
+    LM_TOPIC_WHAT = 1, LM_TOPIC_ARITHMETIC = 2, LM_TOPIC_DIAGRAM = 4, LM_TOPIC_JUDGEMENT = 8,
+    LM_TOPIC_CLOSED = 16         /* its diagram in a fold */
 } lm_topic_parts;
 void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output);
 

@@ -37,6 +37,17 @@ reveal();
 const contents = document.querySelector(".contents details");
 if (contents && matchMedia("(max-width:1079px)").matches) contents.open = false;
 
+// ---- drawings wider than their column open at their middle, where the stream of the model is ----
+function centre() {
+    all("figure.flow .scroll").forEach((s) => {
+        if (s.dataset.centred || s.scrollWidth <= s.clientWidth || !s.clientWidth) return;
+        s.scrollLeft = (s.scrollWidth - s.clientWidth) / 2;
+        s.dataset.centred = "1";
+    });
+}
+centre();
+folds.forEach((d) => d.addEventListener("toggle", centre));
+
 // ---- where the reader is ----
 const entries = new Map(all(".contents a").map((a) => [a.getAttribute("href").slice(1), a]));
 if (window.IntersectionObserver) {
