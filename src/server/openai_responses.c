@@ -1,0 +1,190 @@
+/* POST /v1/responses and /v1/responses/input_tokens. */
+#include <string.h>
+
+#include "server/responses.h"
+#include "server/routes.h"
+
+#define V(field) offsetof(lm_response_values, field)
+
+static const char *const automatic[] = { "auto", NULL }, *const disabled[] = { "disabled", NULL };
+
+static const lm_field response_fields[] = {
+    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "a string, or an array of items: messages, also those that answers had" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "instructions", LM_FIELD_STRING, V(instructions), 0, 0, NULL, false, "system message; those among the items are added to it" },
+    { "max_output_tokens", LM_FIELD_I64, V(max_output_tokens), 1, 1e9, NULL, false, "most tokens to write" },
+    { "text", LM_FIELD_OBJECT, V(text), 0, 0, NULL, false, "format: type text, json_object or json_schema (with schema)" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "type function is refused; others are left out with a warning" },
+    { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false, "none or auto" },
+    { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel_tool_calls), 0, 0, NULL, false, "repeated in the answer" },
+    { "include", LM_FIELD_ARRAY, V(include), 0, 0, NULL, false, "reasoning.encrypted_content is accepted and has no effect" },
+    { "metadata", LM_FIELD_OBJECT, V(metadata), 0, 0, NULL, false, "repeated in the answer" },
+    { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false, "answers are not stored: the answer says false" },
+    { "previous_response_id", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "answers are not stored: send the items again" },
+    { "conversation", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "conversations are not stored: send the items again" },
+    { "background", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "an answer is given to who waits for it" },
+    { "prompt", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "prompts are not stored" },
+    { "truncation", LM_FIELD_REFUSED, 0, 0, 0, disabled, false, "nothing is left out of a prompt" },
+    { "top_logprobs", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use /v1/chat/completions" },
+    { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
+    { "reasoning", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "max_tool_calls", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "stream_options", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "safety_identifier", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "prompt_cache_key", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "prompt_cache_retention", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+
+static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+
+static void response_defaults(const lm_service *s, void *values)
+{
+    lm_response_values *v = values;
+
+    lm_asked_defaults(s, &v->asked);
+    v->parallel_tool_calls = true;
+    v->store = true;
+}
+
+/* ---- what is asked ---- */
+
+/* Functions cannot be called. Tools of other types are ones that a client does not expect to be called everywhere. */
+static lm_status check_tools(const lm_response_values *v, json_t *warnings, lm_error *e)
+{
+    const char *choice = json_string_value(v->tool_choice);
+
+    for (size_t i = 0; i < json_array_size(v->tools); i++) {
+        const char *type = json_string_value(json_object_get(json_array_get(v->tools, i), "type"));
+
+        if (!type)
+            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "element %zu: expected an object with a type", i);
+        if (strcmp(type, "function") == 0)
+            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "not supported: tool calls");
+        json_array_append_new(warnings, json_sprintf("tools: element %zu of type %.40s is left out", i, type));
+    }
+    if (v->tool_choice && (!choice || (strcmp(choice, "none") && strcmp(choice, "auto"))))
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "not supported: tool calls");
+    return LM_OK;
+}
+
+static lm_status check_include(const lm_response_values *v, json_t *warnings, lm_error *e)
+{
+    for (size_t i = 0; i < json_array_size(v->include); i++) {
+        const char *name = json_string_value(json_array_get(v->include, i));
+
+        if (!name || strcmp(name, "message.output_text.logprobs") == 0)
+            return lm_fail(e, LM_USAGE, "include", LM_NO_OFFSET, "not supported: %.60s", name ? name : "an element that is no string");
+        json_array_append_new(warnings, json_sprintf("include: %.60s has no effect", name));
+    }
+    return LM_OK;
+}
+
+/* {type, name, schema, strict} as chat/completions has it. *out may be NULL: any text. */
+static lm_status read_format(const lm_response_values *v, json_t **out, lm_error *e)
+{
+    json_t *format = json_object_get(v->text, "format");
+    const char *type = json_string_value(json_object_get(format, "type"));
+
+    *out = NULL;
+    if (!format || json_is_null(format))
+        return LM_OK;
+    if (!type || (strcmp(type, "text") && strcmp(type, "json_object") && strcmp(type, "json_schema")))
+        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object or json_schema",
+                       type ? type : "");
+    if (v->asked.limits.response_format)
+        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "only one of text.format and response_format at a time");
+    if (strcmp(type, "json_schema") == 0 && !json_object_get(format, "schema"))
+        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "schema is missing");
+    if (!(*out = json_pack("{s:s, s:O}", "type", type, "json_schema", format)))
+        return lm_fail_memory(e, "the format", 0);
+    return LM_OK;
+}
+
+/* What concerns a field of another dialect is said of the one that was sent. */
+static lm_status in_words(lm_status status, const char *theirs, const char *ours, lm_error *e)
+{
+    lm_error why = *e;
+
+    if (status == LM_OK || strcmp(why.where, theirs))
+        return status;
+    return lm_fail(e, status, ours, LM_NO_OFFSET, "%s", why.message);
+}
+
+/* The members of the answer that repeat the request. */
+static json_t *settings_json(const lm_response_values *v)
+{
+    json_t *text = v->text ? json_copy(v->text) : json_object();
+
+    if (!json_object_get(text, "format"))
+        json_object_set_new(text, "format", json_pack("{s:s}", "type", "text"));
+    return json_pack("{s:s?, s:o, s:o, s:b, s:s, s:[], s:f, s:f, s:n, s:{s:n, s:n}, s:b, s:o, s:s, s:b}", "instructions", v->instructions,
+                     "max_output_tokens", v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(), "metadata",
+                     v->metadata ? json_incref(v->metadata) : json_object(), "parallel_tool_calls", v->parallel_tool_calls, "tool_choice",
+                     v->tool_choice ? json_string_value(v->tool_choice) : "auto", "tools", "temperature",
+                     (double)v->asked.sampling.temperature, "top_p", (double)v->asked.sampling.top_p, "previous_response_id", "reasoning",
+                     "effort", "summary", "store", false, "text", text, "truncation", "disabled", "background", false);
+}
+
+static lm_status read_prompt(lm_call *c, lm_tokens *prompt, lm_error *e)
+{
+    const lm_response_values *v = c->values;
+    json_t *messages = NULL;
+    lm_status status;
+
+    LM_TRY(check_tools(v, c->warnings, e));
+    LM_TRY(check_include(v, c->warnings, e));
+    LM_TRY(lm_response_messages(v, c->warnings, &messages, e));
+    status = in_words(lm_chat_prompt(c->service, messages, NULL, true, prompt, NULL, e), "messages", "input", e);
+    json_decref(messages);
+    return status;
+}
+
+/* ---- routes ---- */
+
+static lm_status answer_responses(lm_call *c, lm_error *e)
+{
+    lm_response_values *v = c->values;
+    lm_turn_options o = { .n_prompts = 1, .id_prefix = "resp_" };
+    lm_asked_parts parts = { 0 };
+    lm_tokens prompt = { 0 };
+    json_t *format = NULL;
+    lm_status status = read_format(v, &format, e);
+
+    if (v->max_output_tokens)
+        v->asked.max_tokens = v->max_output_tokens;
+    if (format)
+        v->asked.limits.response_format = format;
+    if (status == LM_OK)
+        status = in_words(lm_asked_options(c, &v->asked, &o, &parts, e), "response_format", format ? "text.format" : "response_format", e);
+    if (status == LM_OK)
+        status = read_prompt(c, &prompt, e);
+    if (status == LM_OK && !(o.own = lm_response_own(settings_json(v))))
+        status = lm_fail_memory(e, "the answer", 0);
+    if (status == LM_OK) {
+        o.prompts = &prompt;
+        status = lm_turn_start(c, &o, &lm_response_writer, e);
+    }
+    lm_asked_free(&parts);
+    lm_tokens_free(&prompt);
+    json_decref(format);
+    return status;
+}
+
+static lm_status answer_input_tokens(lm_call *c, lm_error *e)
+{
+    lm_tokens prompt = { 0 };
+    lm_status status = read_prompt(c, &prompt, e);
+    json_int_t n = (json_int_t)prompt.n;
+
+    lm_tokens_free(&prompt);
+    return status == LM_OK ? lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e) : status;
+}
+
+const lm_route lm_route_responses = { "POST", "/v1/responses", "/responses", 0, LM_DIALECT_OPENAI, "answer items", response_groups,
+                                      sizeof(lm_response_values), response_defaults, answer_responses };
+const lm_route lm_route_response_tokens = { "POST", "/v1/responses/input_tokens", "/responses/input_tokens", 0, LM_DIALECT_OPENAI,
+                                            "tokens of items", response_groups, sizeof(lm_response_values), response_defaults,
+                                            answer_input_tokens };
