@@ -9,6 +9,7 @@
 #include "cli/answer.h"
 #include "cli/constraining.h"
 #include "cli/drafting.h"
+#include "cli/ensembling.h"
 #include "cli/dress.h"
 #include "cli/elapsed.h"
 #include "cli/interrupt.h"
@@ -23,6 +24,7 @@ typedef struct run_options {
     lm_sampling_flags sampling;
     lm_draft_flags    draft;
     lm_constraint_flags constraint;
+    lm_ensemble_flags ensemble;
     lm_chat_options   chat;
     const char       *prompt, *file, *ids, *system;
     bool              as_chat, as_text, no_special, escape, no_escape, special, verbose_prompt, lock;
@@ -37,6 +39,7 @@ typedef struct run_state {
     lm_engine        *engine;
     lm_drafting       drafting;
     lm_constraining   constraining;
+    lm_ensembling    *ensembling;         /* NULL: one model */
     lm_sampler       *sampler;
     lm_text            text;              /* the prompt as given, then as rendered */
     lm_tokens         ids;
@@ -85,6 +88,7 @@ static const lm_flag_group run_groups[] = {
     { "speculative decoding", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
     { "constraints on the text", lm_constraint_flag_table, O(constraint) },
+    { "several models", lm_ensemble_flag_table, O(ensemble) },
     { 0 },
 };
 
@@ -236,6 +240,19 @@ static void show_tokens(const run_state *s)
 
 /* ---- the answer ---- */
 
+/* The first of several models stands in the place of the one. */
+static lm_status read_ensemble(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
+{
+    if (!o->ensemble.members)
+        return o->ensemble.rule ? lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "requires --ensemble") : LM_OK;
+    if (cli->n_args || o->model.model)
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "names the models: no other MODEL; the prompt is given with -p");
+    if (o->logprobs)
+        return lm_fail(e, LM_USAGE, "--logprobs", LM_NO_OFFSET,
+                       "tells of one model: --json tells how probable each one found what was chosen");
+    return lm_ensembling_read(cli, &o->ensemble, &s->ensembling, &o->model.model, e);
+}
+
 static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 {
     lm_engine_options engine;
@@ -244,6 +261,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     double started = lm_clock_seconds();
     uint64_t most = o->predict < 0 ? 0 : (uint64_t)o->predict;
 
+    LM_TRY(read_ensemble(cli, o, s, e));
     o->model.o.tokenizer_optional = o->ids != NULL;
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &s->model, e));
     LM_TRY(make_prompt(cli, o, s, e));
@@ -259,6 +277,8 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
     lm_detail("seed       %" PRIu64, o->sampling.o.seed);
     LM_TRY(lm_drafting_open(cli, &o->draft, s->model, &engine, &s->drafting, e));
+    if (s->ensembling)
+        LM_TRY(lm_ensembling_open(s->ensembling, cli, &o->run, s->model, s->ids.n + most, e));
     if (o->lock)
         lm_lock_memory();
     s->load_seconds = lm_clock_seconds() - started;
@@ -296,6 +316,8 @@ static json_t *run_json(const run_options *o, const run_state *s)
                   s->text.data ? lm_json_of(s->text.data, s->text.size) : json_null());
     if (s->answer.positions)
         json_object_set(j, "logprobs", s->answer.positions);
+    if (s->ensembling)
+        json_object_set_new(j, "ensemble", lm_ensembling_json(s->ensembling, &s->out.ids));
     return j;
 }
 
@@ -350,6 +372,8 @@ static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_er
     g.sequence.stops = o->stops.items;                   /* their escapes are processed by now */
     lm_drafting_sequence(&o->draft, &s->drafting, &g.sequence);
     lm_constraining_sequence(&s->constraining, &g.sequence);
+    if (s->ensembling)
+        lm_ensembling_sequence(s->ensembling, &g.sequence);
     lm_interrupt_watch(s->engine);
     s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
     lm_status status = lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e);
@@ -371,6 +395,7 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
     lm_sampler_free(s.sampler);
     lm_constraining_close(&s.constraining);
     lm_drafting_close(&s.drafting);
+    lm_ensembling_close(s.ensembling);
     lm_engine_free(s.engine);
     lm_model_close(s.model);
     lm_tokens_free(&s.ids);
