@@ -69,6 +69,11 @@ golden:                                        ## remake the golden data with Py
 	@scripts/setup test oracle peers
 	@tools/oracle/all
 
+listings: build/test/build.ninja               ## the programs of `explain --code`, run by PyTorch and NumPy on every golden model: tests/golden/listings.tsv
+	@scripts/setup test oracle
+	@ninja -C build/test --quiet src/cli/lamina
+	@build/oracle/bin/python tools/oracle/listings.py --lamina build/test/src/cli/lamina
+
 golden-report: build/test/build.ninja          ## every golden model: container, goldens, largest error
 	@ninja -C build/test --quiet tests/invariants/golden_report
 	@LAMINA_TESTS=tests build/test/tests/invariants/golden_report

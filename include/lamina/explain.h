@@ -55,6 +55,18 @@ const char *lm_diagram_at(size_t i, const char **summary);
  * unknown name or a layer that is not there, LM_NOT_FOUND when the model has no such part. Options may be NULL. */
 lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e);
 
+/* ---- the model as a text that runs ---- */
+
+typedef enum lm_listing_language {
+    LM_LISTING_PYTORCH,              /* Python with torch and safetensors */
+    LM_LISTING_NUMPY,                /* Python with numpy alone */
+} lm_listing_language;
+
+/* The model's forward pass, made from its program: one line for each operation with the shape of its result, one function for each
+ * kind of layer, weights by their names in the checkpoint. It loads a folder of safetensors files and computes the logits that lamina
+ * computes. LM_UNSUPPORTED names what has no such form. English in every language. */
+lm_status lm_listing_write(lm_facts *f, lm_listing_language in, lm_text *out, lm_error *e);
+
 #ifdef __cplusplus
 }
 #endif

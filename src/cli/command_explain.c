@@ -12,15 +12,20 @@ typedef struct explain_options {
     const char    *prompt, *diagram, *name;
     int32_t        layer;                /* -1: not given */
     const char    *output;
-    bool           markdown, svg;
+    bool           markdown, svg, code;
+    int            in;                   /* of lm_listing_language; -1: not given */
 } explain_options;
 
 #define O(field) offsetof(explain_options, field)
+
+static const char *const listing_words[] = { "pytorch", "numpy", NULL };
 
 static const lm_flag explain_flag_table[] = {
     { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas and Mermaid diagrams", 0, 0, NULL },
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "show the cache for the tokens of this text (kv, kv-cache, --diagram cache)", 0, 0, NULL },
     { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "show one diagram of MODEL; with --md as Mermaid source", 0, 0, NULL },
+    { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL, "write MODEL as a program that runs, a line for each operation", 0, 0, NULL },
+    { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy", "language of --code (pytorch)", 0, 0, listing_words },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },
     { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
@@ -46,6 +51,7 @@ static void explain_defaults(void *options)
     o->run.context = 0;
     o->batch       = 1;
     o->layer       = -1;
+    o->in          = -1;
 }
 
 /* ---- the list of topics ---- */
@@ -83,6 +89,8 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
 static lm_status write(const explain_options *o, lm_facts *f, const char *topic, lm_explain_options *page, lm_text *text,
                        lm_error *e)
 {
+    if (o->code)
+        return lm_listing_write(f, o->in < 0 ? LM_LISTING_PYTORCH : (lm_listing_language)o->in, text, e);
     if (!o->diagram)
         return lm_explain(f, topic, page, text, e);
     if (page->form == LM_FORM_JSON)
@@ -110,7 +118,10 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     lm_facts_free(f);
     if (status != LM_OK)
         return status;
-    if (cli->json && o->diagram) {
+    if (cli->json && o->code) {
+        status = lm_out_json(cli, json_pack("{s:s, s:o}", "language", listing_words[o->in < 0 ? 0 : o->in], "code",
+                                            lm_json_of(text.data, text.size)), e);
+    } else if (cli->json && o->diagram) {
         status = lm_out_json(cli, json_pack("{s:s, s:o}", "diagram", o->diagram, "mermaid", lm_json_of(text.data, text.size)), e);
     } else if (cli->json) {
         json_t *j = json_loadb(text.data, text.size, 0, NULL);
@@ -131,8 +142,8 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
     const char      *topic = cli->args[0];
     const lm_preset *preset = NULL;
 
-    *model = o->diagram ? topic : cli->args[1];          /* of a diagram there is no topic */
-    if (*model || o->diagram || o->model.model || o->prompt)
+    *model = o->diagram || o->code ? topic : cli->args[1];       /* of a diagram or a listing there is no topic */
+    if (*model || o->diagram || o->code || o->model.model || o->prompt)
         return LM_OK;
     if (!lm_topic_example(topic))
         return lm_explain(NULL, topic, NULL, NULL, e);       /* names the topics there are */
@@ -146,11 +157,15 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
 /* Every flag does something, or is an error. */
 static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
 {
-    const char *topic = o->diagram ? "" : cli->n_args ? cli->args[0] : "";
+    const char *topic = o->diagram || o->code ? "" : cli->n_args ? cli->args[0] : "";
 
+    if (o->code && (o->diagram || o->markdown || o->svg || cli->n_args > 1))
+        return lm_fail(e, LM_USAGE, "--code", LM_NO_OFFSET, "takes one MODEL and no topic, diagram or other form");
+    if (o->in >= 0 && !o->code)
+        return lm_fail(e, LM_USAGE, "--in", LM_NO_OFFSET, "applies only to --code");
     if (o->diagram && cli->n_args > 1)
         return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "--diagram takes one MODEL and no topic");
-    if (o->name && !cli->n_args && !o->diagram)
+    if (o->name && !cli->n_args && !o->diagram && !o->code)
         return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "requires a topic or a diagram");
     if (o->layer >= 0 && !(o->diagram && strcmp(o->diagram, "layer") == 0))
         return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "applies only to --diagram layer");
@@ -158,7 +173,7 @@ static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
         return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "applies only to kv, kv-cache and --diagram cache");
     if (o->svg && (!o->diagram || cli->json || o->markdown))
         return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "requires exactly one --diagram, without --md or --json");
-    if (o->output && (cli->json || (!cli->n_args && !o->diagram)))
+    if (o->output && (cli->json || (!cli->n_args && !o->diagram && !o->code)))
         return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "requires a topic or a diagram, and cannot be combined with --json");
     return LM_OK;
 }
@@ -171,7 +186,7 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
     lm_status        status;
 
     LM_TRY(check(cli, o, e));
-    if (!cli->n_args && !o->diagram)
+    if (!cli->n_args && !o->diagram && !o->code)
         return list_topics(cli, e);
     LM_TRY(choose(cli, o, &model, &example, e));
     o->model.o.weights_optional = true;
@@ -184,7 +199,7 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_explain = {
     .name = "explain",
-    .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL]] [--md | --svg] [-o FILE]",
+    .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL] | --code [MODEL]] [--md | --svg] [-o FILE]",
     .summary = "explain a component of a model, with its arithmetic",
     .about = "  Without TOPIC, lists the topics. Without MODEL, uses a published model that has the component.\n"
              "  MODEL may be a preset, a config.json, a folder or a .gguf file.\n",

@@ -19,7 +19,7 @@ LEVELS = {
 # Rooms within a room, with levels among themselves: the same rule.
 ROOMS = {
     "runtime": {"engine": 0, "sample": 0, "generate": 1, "measure": 2},
-    "analysis": {"facts": 0, "audit": 1, "derive": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6},
+    "analysis": {"facts": 0, "audit": 1, "derive": 1, "listing": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6},
 }
 # A public header stands for the room that implements it.
 PUBLIC = {"audit": 5, "error": 0, "log": 0, "buffer": 0, "version": 0, "language": 0, "text": 2, "grammar": 3, "preset": 4, "model": 5, "engine": 5, "embed": 5, "sampler": 5, "sequence": 5, "generate": 5, "schedule": 6, "verify": 5, "score": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "fit": 6, "lamina": 6}

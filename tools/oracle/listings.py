@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""tests/golden/listings.tsv: what the listings of `lamina explain --code` compute, against the goldens of transformers.
+
+For every golden model with a folder of weights, in PyTorch and in NumPy: the listing is made, run on the golden's ids, and the
+largest difference of its logits from the golden's, relative to the largest logit of the row, is written down. A model without a
+listing is written down with the reason. `listings.py --check` fails when a listing is more than 1e-4 off or has gone.
+"""
+import argparse
+import json
+import re
+import runpy
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "tests" / "golden" / "listings.tsv"
+LIMIT = 1e-4
+
+
+def models():
+    """Folders with weights and logits, family by family."""
+    for golden in sorted((ROOT / "tests" / "golden").glob("*/*/golden.safetensors")):
+        folder = golden.parent
+        if (folder / "config.json").exists() and list(folder.glob("model*.safetensors")):
+            yield folder
+
+
+def listing(lamina: Path, folder: Path, language: str) -> str:
+    done = subprocess.run([lamina, "explain", "--code", folder, "--in", language], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LookupError(re.sub(r".*/", "", done.stderr.strip().split("\n")[-1]))
+    return done.stdout
+
+
+@torch.no_grad()
+def error_of(text: str, folder: Path) -> float:
+    """The largest relative error over all rows of the golden."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(text)
+        file.flush()
+        names = runpy.run_path(file.name)
+    names["load"](str(folder))
+    golden, worst = load_file(folder / "golden.safetensors"), 0.0
+    for ids, logits in zip(golden["input_ids"], golden["logits"].float()):
+        got = torch.as_tensor(names["forward"](ids.tolist())).float()
+        scale = logits.abs().amax(-1).clamp(min=1e-30)
+        error = ((got - logits).abs().amax(-1) / scale).max().item()
+        worst = max(worst, error if error == error else float("inf"))
+    return worst
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lamina", type=Path, default=ROOT / "build" / "release" / "src" / "cli" / "lamina")
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    rows, bad = [], 0
+    for folder in models():
+        name = f"{folder.parent.name}/{folder.name}"
+        for language in "pytorch", "numpy":
+            try:
+                error = error_of(listing(args.lamina, folder, language), folder)
+                said = f"{error:.1e}"
+                bad += error > LIMIT
+                if error > LIMIT:
+                    print(f"{name} {language}: relative error {said}", file=sys.stderr)
+            except LookupError as why:
+                said = str(why)
+            rows.append((name, language, said))
+    text = "model\tlanguage\trelative_error\n" + "".join("\t".join(row) + "\n" for row in rows)
+    before = {tuple(line.split("\t")[:2]) for line in TABLE.read_text().splitlines()} if TABLE.exists() else set()
+    if args.check:
+        gone = [row for row in rows if row[:2] in before and not row[2][0].isdigit()]
+        bad += len(gone)
+    else:
+        TABLE.write_text(text)
+    agree = [(n, l) for n, l, said in rows if said[0].isdigit() and float(said) <= LIMIT]
+    for language in "pytorch", "numpy":
+        mine = [n for n, l in agree if l == language]
+        print(json.dumps({"language": language, "agree": len(mine), "models": len(rows) // 2,
+                          "families": len({n.split("/")[0] for n in mine}), "of": len({n.split("/")[0] for n, _, _ in rows})}))
+    return bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
