@@ -62,7 +62,7 @@ def check(text, language="en"):
     assert text.startswith(f'<!doctype html>\n<html lang="{language}">')
     page = Page(text)
     assert len(set(page.ids)) == len(page.ids)
-    assert all(a.startswith("#") and a[1:] in page.ids for a in page.anchors)
+    assert all(a[1:] in page.ids if a.startswith("#") else re.fullmatch(r"https://[\w./~%+-]+", a) for a in page.anchors)
     assert page.fetches == []
     styles = re.sub(r"<script[\s\S]*?</script>", "", text)
     assert not re.findall(r"url\(|@import|https?://[^\s<]*[\"')]", styles.split("</style>")[0])

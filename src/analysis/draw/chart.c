@@ -33,7 +33,7 @@ void lm_chart_number(lm_text *out, double x, lm_unit unit)
     else if (x >= 0 && x < 1e15 && x == floor(x))
         lm_text_add_str(out, lm_fig_count(text, (uint64_t)x));
     else
-        lm_text_printf(out, "%.3g", x);
+        lm_text_printf(out, x < 1000 ? "%.3g" : "%.0f", x);
 }
 
 /* ---- Mermaid ---- */

@@ -76,7 +76,7 @@ static void put_header(lm_html *h)
     lm_text_add_str(h->out, "</a>\n<header class=\"top\">\n<div>");
     lm_html_element(h, "h1", NULL, h->d->root.title);
     if (h->d->subtitle)
-        lm_html_element(h, "p", "subtitle", h->d->subtitle);
+        lm_html_linked(h, "p", "subtitle", h->d->subtitle);
     lm_text_add_str(h->out, "</div>\n<div class=\"tools\">\n");
     put_button(h, "open-all", _("Open all"), _("Close all"));
     lm_text_add_str(h->out, "<label>");
@@ -103,7 +103,7 @@ static void put_list(lm_html *h, const lm_doc_item *items)
 {
     lm_text_add_str(h->out, "<ul>\n");
     for (const lm_doc_item *x = items; x; x = x->next)
-        lm_html_element(h, "li", x->mark == '+' ? "gain" : x->mark == '!' ? "cost" : NULL, x->text);
+        lm_html_linked(h, "li", x->mark == '+' ? "gain" : x->mark == '!' ? "cost" : NULL, x->text);
     lm_text_add_str(h->out, "</ul>\n");
 }
 
@@ -111,7 +111,7 @@ static void put_leaf(lm_html *h, const lm_block *b)
 {
     switch (b->kind) {
     case LM_BLOCK_TEXT:
-        lm_html_element(h, "p", NULL, b->text);
+        lm_html_linked(h, "p", NULL, b->text);
         break;
     case LM_BLOCK_NOTE:
         lm_html_element(h, "p", "note", b->text);

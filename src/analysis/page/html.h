@@ -22,6 +22,9 @@ void lm_html_attribute(lm_html *h, const char *name, const char *text);
 /* `<tag>text</tag>`; `classes` NULL: none. */
 void lm_html_element(lm_html *h, const char *tag, const char *classes, const char *text);
 
+/* The same, with addresses (https:// and plain characters alone) and numbers of arXiv as links: a page fetches nothing by itself. */
+void lm_html_linked(lm_html *h, const char *tag, const char *classes, const char *text);
+
 /* Displayed or inline MathML; where there is only Unicode, that. */
 void lm_html_formula(lm_html *h, const char *unicode, const char *latex, bool block);
 

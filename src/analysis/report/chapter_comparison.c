@@ -1,8 +1,11 @@
 /* chapter_comparison.c - models side by side, the reading of their design, when they came. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analysis/compare/comparison.h"
+#include "analysis/draw/chart.h"
 #include "analysis/facts/figure.h"
 #include "analysis/report/chapters.h"
 #include "base/number.h"
@@ -81,6 +84,93 @@ static void say_blocks(lm_document *d)
         lm_cell_math(t, form, form);
         lm_cell(t, names);
     }
+}
+
+/* ---- sizes at a glance: bars, and the cache of all in one chart ---- */
+
+static void say_bars(lm_document *d)
+{
+    static const struct { const char *label, *path; } sizes[] = {
+        { N_("parameters"), "parameters.total" }, { N_("active per token"), "parameters.active" },
+        { N_("weights as Q4_K_M"), "weights.as.Q4_K_M.bytes" }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes" },
+        { N_("operations per token"), "flops.per_token_matmul" },
+    };
+    lm_comparison *c = lm_shared(d)->comparison;
+    lm_doc_table  *t = lm_doc_table_of(d, "compare-bars", NULL, "llrl", "", "", "", "");
+
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        double most = 0;
+        for (size_t i = 0; i < c->n; i++)
+            most = fmax(most, lm_facts_number(c->models[i], "%s", sizes[k].path));
+        if (k)
+            lm_gap_row(t);
+        for (size_t i = 0; i < c->n; i++) {
+            lm_next_row(t);
+            lm_cell(t, i ? "" : _(sizes[k].label));
+            lm_cell(t, c->name[i]);
+            lm_cell_fact_of(t, LM_PLAIN, c->models[i], sizes[k].path);
+            t->last->cells[2].path = NULL;       /* of this model, which no column says */
+            lm_cell_bar(t, most > 0 ? lm_facts_number(c->models[i], "%s", sizes[k].path) / most : 0);
+        }
+    }
+}
+
+static bool draw_chart(const void *chart, const char *name, lm_text *out)
+{
+    lm_chart_svg(chart, name, false, out);
+    return true;
+}
+
+enum { EVEN_STEPS = 16 };
+
+/* Up to the shortest of their contexts: further on not all of them have one. */
+static void say_curves(lm_document *d)
+{
+    lm_comparison *c    = lm_shared(d)->comparison;
+    uint64_t       most = UINT64_MAX, step = 1;
+    lm_chart      *x    = lm_arena_new(&d->arena, 1, lm_chart);
+    double        *v    = lm_arena_new(&d->arena, (LM_CURVES + 1) * (EVEN_STEPS + 2), double);
+    lm_text        text = { 0 }, mermaid = { 0 };
+
+    for (size_t i = 0; i < c->n; i++) {
+        uint64_t context = lm_compare_count(c, i, "architecture.context");
+        most             = context && context < most ? context : most;
+    }
+    d->failed |= !x || !v;
+    if (!x || !v || c->n > LM_CURVES || most < 2 || most == UINT64_MAX)
+        return;
+    while (step * EVEN_STEPS < most)
+        step *= 2;
+    v[0]  = 1;
+    *x    = (lm_chart){ .title = _("the cache by context"), .x_title = _("positions of the context"), .y_title = _("bytes of the cache"),
+                        .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = 1, .x = v };
+    for (uint64_t at = step > 1 ? step : 2; at < most; at += step)
+        v[x->n++] = (double)at;
+    v[x->n++] = (double)most;
+    for (size_t i = 0; i < c->n; i++) {
+        double *y = v + (i + 1) * (EVEN_STEPS + 2);
+        for (uint32_t k = 0; k < x->n; k++)
+            y[k] = lm_facts_number(c->models[i], "kv.at[%" PRIu64 "].bytes", (uint64_t)v[k]);
+        x->curves[x->n_curves++] = (lm_curve){ c->name[i], y, false };
+    }
+    lm_chart_text(c->models[0], x, d->lines, &text);
+    lm_chart_mermaid(x, &mermaid);
+    d->failed |= text.failed || mermaid.failed;
+    lm_block *b = lm_doc_figure_of(d, "kv-curves", "O-17", _("Bytes of the cache by context"), text.data, mermaid.data);
+    if (b->kind == LM_BLOCK_FIGURE) {
+        b->figure.draw    = draw_chart;
+        b->figure.subject = x;
+    }
+    lm_text_free(&text);
+    lm_text_free(&mermaid);
+}
+
+static void say_sizes(lm_document *d)
+{
+    lm_doc_open(d, "compare-sizes", "O-12, O-17, O-18", _("Sizes at a glance"));
+    say_bars(d);
+    say_curves(d);
+    lm_doc_close(d);
 }
 
 /* ---- what it means ---- */
@@ -213,7 +303,7 @@ static bool compare(lm_document *d, lm_facts *const *models, size_t n);
 
 void lm_chapter_reading(lm_document *d)
 {
-    if (d->n_models == 1 && !compare(d, d->models, 1))
+    if (d->n_models == 1 && !lm_shared(d)->comparison)
         return;
     lm_doc_open(d, "reading", "O-41", _("Reading the design"));
     if (d->n_models == 1 && lm_shared(d)->comparison->n_readings) {
@@ -251,13 +341,22 @@ static bool compare(lm_document *d, lm_facts *const *models, size_t n)
     return d->status == LM_OK;
 }
 
+void lm_compare_one(lm_document *d)
+{
+    if (d->n_models == 1)
+        compare(d, d->models, 1);
+}
+
 void lm_chapter_comparison(lm_document *d)
 {
     if (!compare(d, d->models, d->n_models))
         return;
+    uint32_t n = lm_shared(d)->comparison->n_sections;
     lm_doc_open(d, "comparison", "O-10, O-11, O-28", _("Side by side"));
-    for (uint32_t i = 0; i < lm_shared(d)->comparison->n_sections; i++) {
-        const lm_comparison_section *s = &lm_shared(d)->comparison->sections[i];
+    for (uint32_t i = 0; i < n; i++) {           /* the summary, which is the last, first */
+        const lm_comparison_section *s = &lm_shared(d)->comparison->sections[(i + n - 1) % n];
+        if (i == 1)
+            say_sizes(d);
         lm_doc_open(d, lm_doc_keepf(d, "compare-%s", s->name), s->output, _(s->title));
         say_rows(d, s);
         if (strcmp(s->name, "kv") == 0)

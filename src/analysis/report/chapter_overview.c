@@ -114,6 +114,9 @@ void lm_chapter_overview(lm_document *d)
 
     lm_doc_open(d, "overview", NULL, _("Overview"));
     say_warnings(d);
+    lm_part_headline(d);
+    lm_compare_one(d);
+    lm_part_takeaways(d);
     lm_doc_open(d, "in-figures", NULL, _("In figures"));
     say_figures(d);
     lm_doc_close(d);

@@ -30,6 +30,10 @@ lm_chapter lm_chapter_comparison;
 lm_chapter lm_part_info, lm_part_parameters, lm_part_flops, lm_part_cache, lm_part_precisions, lm_part_plan, lm_part_memory,
     lm_part_frequencies, lm_part_diagrams, lm_part_formulas;
 
+/* The first lines of an overview; for what stands out the comparison of the one model has to be there. */
+lm_chapter lm_part_headline, lm_part_takeaways;
+void lm_compare_one(lm_document *d);
+
 /* A decoder layer, operation by operation, `depth` levels deep. */
 lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, bool titles);
 
