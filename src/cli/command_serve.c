@@ -23,7 +23,7 @@ typedef struct serve_options {
     lm_flag_list      hosts, keys, origins, aliases;
     const char       *models_folder, *keep_alive;
     uint64_t          memory;
-    const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store;
+    const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store, *store;
     int32_t           port, predict;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
     double            drain, itl_target;
@@ -60,6 +60,8 @@ static const lm_flag serve_flag_table[] = {
       "target time between two tokens of a text while prompts are read (default: twice a step)", 1e-4, 100, NULL },
     { "--no-cache-prompt", NULL, LM_FLAG_SWITCH, O(no_prefixes), NULL, "do not keep prefixes of prompts", 0, 0, NULL },
     { "--prefix-store", NULL, LM_FLAG_TEXT, O(prefix_store), "DIR", "folder that keeps prefixes across restarts", 0, 0, NULL },
+    { "--store", NULL, LM_FLAG_TEXT, O(store), "FILE",
+      "database that keeps responses and token counts across restarts (default: in memory)", 0, 0, NULL },
     { "--slot-save-path", NULL, LM_FLAG_TEXT, O(slot_folder), "DIR", "folder for POST /slots/N?action=save|restore", 0, 0, NULL },
     { "--slots", NULL, LM_FLAG_SWITCH, O(slots), NULL, "GET /slots (on by default)", 0, 0, NULL },
     { "--no-slots", NULL, LM_FLAG_SWITCH, O(no_slots), NULL, "no GET /slots", 0, 0, NULL },
@@ -249,7 +251,9 @@ static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options
 
 static lm_status sandbox_options(lm_cli *cli, const serve_options *o, lm_server_options *all, lm_error *e)
 {
-    const char *const stores[] = { o->prefix_store, o->slot_folder };
+    const char *slash = o->store ? strrchr(o->store, '/') : NULL;
+    const char *folder = slash ? lm_store_strndup(&cli->store, o->store, (size_t)(slash - o->store) + 1) : o->store ? "." : NULL;
+    const char *const stores[] = { o->prefix_store, o->slot_folder, folder };
 
     if (o->sandbox && o->no_sandbox)
         return lm_fail(e, LM_USAGE, "--sandbox", LM_NO_OFFSET, "cannot be combined with --no-sandbox");
@@ -323,6 +327,7 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
     LM_TRY(front_options(cli, o, &all.http, e));
     LM_TRY(models_options(cli, o, &all.models, e));
     LM_TRY(sandbox_options(cli, o, &all, e));
+    all.store = o->store;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);

@@ -71,11 +71,18 @@ static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned 
     return true;
 }
 
+static const char *code_of(const lm_error *e, const fault_kind *k)
+{
+    if (strcmp(e->where, "the store") == 0)
+        return "store_failed";
+    return k->status == 404 && strcmp(e->where, "previous_response_id") == 0 ? "previous_response_not_found" : k->code;
+}
+
 static json_t *openai(const lm_error *e, const fault_kind *k, bool numbered)
 {
     unsigned long long prompt = 0, context = 0;
     bool long_prompt = is_too_long(e, &prompt, &context);
-    const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : k->code;
+    const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : code_of(e, k);
     json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type", long_prompt ? "exceed_context_size_error" : k->type, "param",
                           *e->where ? e->where : NULL);
 

@@ -19,8 +19,9 @@ static const lm_field response_fields[] = {
     { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel_tool_calls), 0, 0, NULL, false, "repeated in the answer" },
     { "include", LM_FIELD_ARRAY, V(include), 0, 0, NULL, false, "reasoning.encrypted_content is accepted and has no effect" },
     { "metadata", LM_FIELD_OBJECT, V(metadata), 0, 0, NULL, false, "repeated in the answer" },
-    { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false, "answers are not stored: the answer says false" },
-    { "previous_response_id", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "answers are not stored: send the items again" },
+    { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false, "keep the answer for GET /v1/responses/{id} and previous_response_id (true)" },
+    { "previous_response_id", LM_FIELD_STRING, V(previous), 0, 0, NULL, false,
+      "a stored response: its input and output, and what was before it, stand before the input" },
     { "conversation", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "conversations are not stored: send the items again" },
     { "background", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "an answer is given to who waits for it" },
     { "prompt", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "prompts are not stored" },
@@ -120,23 +121,51 @@ static json_t *settings_json(const lm_response_values *v)
 
     if (!json_object_get(text, "format"))
         json_object_set_new(text, "format", json_pack("{s:s}", "type", "text"));
-    return json_pack("{s:s?, s:o, s:o, s:b, s:s, s:[], s:f, s:f, s:n, s:{s:n, s:n}, s:b, s:o, s:s, s:b}", "instructions", v->instructions,
+    return json_pack("{s:s?, s:o, s:o, s:b, s:s, s:[], s:f, s:f, s:s?, s:{s:n, s:n}, s:b, s:o, s:s, s:b}", "instructions", v->instructions,
                      "max_output_tokens", v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(), "metadata",
                      v->metadata ? json_incref(v->metadata) : json_object(), "parallel_tool_calls", v->parallel_tool_calls, "tool_choice",
                      v->tool_choice ? json_string_value(v->tool_choice) : "auto", "tools", "temperature",
-                     (double)v->asked.sampling.temperature, "top_p", (double)v->asked.sampling.top_p, "previous_response_id", "reasoning",
-                     "effort", "summary", "store", false, "text", text, "truncation", "disabled", "background", false);
+                     (double)v->asked.sampling.temperature, "top_p", (double)v->asked.sampling.top_p, "previous_response_id", v->previous,
+                     "reasoning", "effort", "summary", "store", v->store, "text", text, "truncation", "disabled", "background", false);
+}
+
+/* With what came before it. *out NULL: nothing did. */
+static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
+{
+    const lm_response_values *v = c->values;
+    lm_status status;
+
+    if (!v->previous)
+        return LM_OK;
+    if (json_is_string(v->input))
+        *out = json_pack("[{s:s, s:O}]", "role", "user", "content", v->input);
+    else
+        *out = json_is_array(v->input) && json_array_size(v->input) ? json_copy(v->input) : NULL;
+    if (!*out)
+        return LM_OK;                                /* what is wrong with it is said by who reads it */
+    status = lm_response_before(c, v->previous, *out, e);
+    if (status != LM_OK) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 static lm_status read_prompt(lm_call *c, lm_tokens *prompt, lm_error *e)
 {
     const lm_response_values *v = c->values;
-    json_t *messages = NULL;
+    lm_response_values asked = *v;
+    json_t *messages = NULL, *whole = NULL;
     lm_status status;
 
     LM_TRY(check_tools(v, c->warnings, e));
     LM_TRY(check_include(v, c->warnings, e));
-    LM_TRY(lm_response_messages(v, c->warnings, &messages, e));
+    LM_TRY(whole_input(c, &whole, e));
+    asked.input = whole ? whole : v->input;
+    status = lm_response_messages(&asked, c->warnings, &messages, e);
+    json_decref(whole);
+    if (status != LM_OK)
+        return status;
     status = in_words(lm_chat_prompt(c->service, messages, NULL, true, prompt, NULL, e), "messages", "input", e);
     json_decref(messages);
     return status;
@@ -161,7 +190,7 @@ static lm_status answer_responses(lm_call *c, lm_error *e)
         status = in_words(lm_asked_options(c, &v->asked, &o, &parts, e), "response_format", format ? "text.format" : "response_format", e);
     if (status == LM_OK)
         status = read_prompt(c, &prompt, e);
-    if (status == LM_OK && !(o.own = lm_response_own(settings_json(v))))
+    if (status == LM_OK && !(o.own = lm_response_own(settings_json(v), v->store ? v->input : NULL, v->previous)))
         status = lm_fail_memory(e, "the answer", 0);
     if (status == LM_OK) {
         o.prompts = &prompt;

@@ -4,22 +4,27 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/archive.h"
 #include "server/responses.h"
 
 typedef struct response_own {
-    json_t  *settings;
+    json_t  *settings, *input;       /* `input` NULL: not to be stored */
+    char     previous[64];
     lm_text  text;                   /* all so far */
     int64_t  n_events;
 } response_own;
 
-void *lm_response_own(json_t *settings)
+void *lm_response_own(json_t *settings, json_t *input, const char *previous)
 {
     response_own *own = settings ? calloc(1, sizeof *own) : NULL;
 
-    if (own)
-        own->settings = settings;
-    else
+    if (!own) {
         json_decref(settings);
+        return NULL;
+    }
+    own->settings = settings;
+    own->input = json_incref(input);
+    snprintf(own->previous, sizeof own->previous, "%s", previous ? previous : "");
     return own;
 }
 
@@ -30,6 +35,7 @@ static void drop(void *arg)
     if (!own)
         return;
     json_decref(own->settings);
+    json_decref(own->input);
     lm_text_free(&own->text);
     free(own);
 }
@@ -145,6 +151,59 @@ static void response_end(lm_turn *t, lm_choice *c)
     send_item(t, "response.output_item.done", status_of(c), json_pack("[o]", part_json(all->data, all->size)));
 }
 
+/* ---- what is stored ---- */
+
+/* An item as it is given back: with an id, its content in parts. */
+static json_t *stored_item(const lm_turn *t, json_t *item, size_t i)
+{
+    json_t *o = json_copy(item), *content = json_object_get(item, "content");
+    const char *role = json_string_value(json_object_get(item, "role"));
+    bool own = role && strcmp(role, "assistant") == 0;
+
+    if (!json_object_get(o, "type"))
+        json_object_set_new(o, "type", json_string("message"));
+    if (!json_is_string(json_object_get(o, "id")))
+        json_object_set_new(o, "id", json_sprintf("msg_%s_%zu", t->id + strlen("resp_"), i));
+    if (json_is_string(content) && own)
+        json_object_set_new(o, "content", json_pack("[{s:s, s:O, s:[]}]", "type", "output_text", "text", content, "annotations"));
+    else if (json_is_string(content))
+        json_object_set_new(o, "content", json_pack("[{s:s, s:O}]", "type", "input_text", "text", content));
+    if (role && !json_object_get(o, "status"))
+        json_object_set_new(o, "status", json_string("completed"));
+    return o;
+}
+
+static json_t *stored_input(const lm_turn *t, const json_t *input)
+{
+    json_t *list = json_array();
+
+    if (json_is_string(input)) {
+        json_t *item = json_pack("{s:s, s:O}", "role", "user", "content", input);
+        json_array_append_new(list, stored_item(t, item, 0));
+        json_decref(item);
+    }
+    for (size_t i = 0; i < json_array_size(input); i++)
+        json_array_append_new(list, stored_item(t, json_array_get(input, i), i));
+    return list;
+}
+
+static void store(const lm_turn *t, const json_t *response)
+{
+    const response_own *own = t->own;
+    lm_record r = { 0 };
+    json_t *input;
+
+    if (!own->input)
+        return;
+    input = stored_input(t, own->input);
+    snprintf(r.id, sizeof r.id, "%s", t->id);
+    memcpy(r.previous, own->previous, sizeof r.previous);
+    r.response = json_dumps(response, JSON_COMPACT);
+    r.input = json_dumps(input, JSON_COMPACT);
+    json_decref(input);
+    lm_archive_put(t->archive, t->owner, &r);
+}
+
 static void response_finish(lm_turn *t)
 {
     const lm_choice *c = t->choices;
@@ -153,6 +212,7 @@ static void response_finish(lm_turn *t)
     json_t *output = json_pack("[o]", message_json(t, status, json_pack("[o]", part_json(all->data, all->size))));
     json_t *o = response_json(t, status, output, &c->usage, NULL);
 
+    store(t, o);
     if (t->stream)
         send_event(t, strcmp(status, "completed") ? "response.incomplete" : "response.completed", json_pack("{s:o}", "response", o));
     else

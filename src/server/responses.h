@@ -6,7 +6,7 @@
 
 typedef struct lm_response_values {
     lm_asked    asked;
-    const char *model, *instructions;
+    const char *model, *instructions, *previous;
     json_t     *input, *text, *tools, *tool_choice, *include, *metadata;
     int64_t     max_output_tokens;
     bool        parallel_tool_calls, store;
@@ -18,8 +18,11 @@ typedef struct lm_response_values {
 lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, json_t **out, lm_error *e);
 
 /* What a turn of lm_response_writer has as its own; frees by the writer. `settings` (stolen): members of the answer that repeat the
- * request. NULL: out of memory. */
-void *lm_response_own(json_t *settings);
+ * request. `input` of the request, kept, and `previous` (NULL: none) are stored with it; `input` NULL: nothing is. NULL: out of memory. */
+void *lm_response_own(json_t *settings, json_t *input, const char *previous);
+
+/* Items of the stored response `id` and of all before it, put before those of `all`. 404: one is not there. */
+lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *e);
 
 extern const lm_writer lm_response_writer;
 

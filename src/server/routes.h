@@ -6,7 +6,7 @@
 
 #define LM_ROUTE_LIST(X)                                                                                    \
     X(chat_completions) X(completions) X(models) X(model) X(embeddings)                                     \
-    X(responses) X(response_tokens)                                                                         \
+    X(responses) X(response_tokens) X(response) X(response_delete) X(response_items) X(usage)               \
     X(completion) X(tokenize) X(detokenize) X(apply_template) X(props) X(slots) X(slot_action)              \
     X(messages) X(count_tokens)                                                                              \
     X(ollama_chat) X(ollama_generate) X(ollama_embed) X(ollama_tags) X(ollama_show) X(ollama_ps)            \

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "server/archive.h"
 #include "server/call.h"
 #include "server/listen.h"
 #include "server/sandbox.h"
 
 enum { SENDING_MS = 5000 };
 
-struct lm_server { lm_http *http; lm_models *models; };
+struct lm_server { lm_http *http; lm_models *models; lm_archive *archive; };
 
 static lm_status check_addresses(const lm_server_options *o, bool insecure, bool *all_local, lm_error *e)
 {
@@ -38,7 +39,10 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
         status = lm_models_new(&o->models, &s->models, e);
     if (status == LM_OK && o->sandbox)               /* while there is one thread */
         lm_sandbox_files(o->reads, o->writes, o->sockets);
+    if (status == LM_OK)
+        status = lm_archive_open(o->store, &s->archive, e);
     if (status == LM_OK) {
+        lm_models_at(s->models, 0)->o.archive = s->archive;
         lm_models_at(s->models, 0)->o.any_host |= !all_local;        /* who serves others is called by names that are not known here */
         http.quick = lm_call_quick;
         http.handle = lm_call_handle;
@@ -90,6 +94,7 @@ void lm_server_free(lm_server *s)
         lm_models_quiesce(s->models);
     lm_http_stop(s->http);
     lm_models_free(s->models);
+    lm_archive_close(s->archive);
     free(s);
 }
 

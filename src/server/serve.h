@@ -11,6 +11,7 @@ typedef struct lm_server lm_server;
 typedef struct lm_server_options {
     lm_http_options    http;             /* its functions are the server's */
     lm_models_options  models;
+    const char        *store;        /* file of the archive; NULL: in memory */
     bool sandbox;                                    /* keep the rights of sandbox.h only, with these paths */
     const char *const *reads, *const *writes, *const *sockets;
 } lm_server_options;

@@ -30,6 +30,7 @@ typedef struct lm_service_options {
     const char *slot_folder;         /* NULL: slots are not saved */
     const char *const *keys;         /* NULL-ended; NULL: none is asked for */
     const char *const *origins;      /* of pages that may read answers; NULL: none but the server's own */
+    struct lm_archive *archive;      /* the first's is the server's */
     bool        any_host;            /* Host need not be this machine's */
 } lm_service_options;
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/archive.h"
+
 #define ALIVE_SECONDS 10.0
 
 static double now(void)
@@ -163,6 +165,18 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
     return true;
 }
 
+static void count(const lm_turn *t)
+{
+    uint64_t prompt = 0, cached = 0, written = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        prompt += t->choices[i].usage.n_prompt;
+        cached += t->choices[i].usage.n_cached;
+        written += t->choices[i].usage.n_tokens;
+    }
+    lm_archive_count(t->archive, t->owner, t->service->name, prompt, cached, written);
+}
+
 static void more(lm_exchange *x, void *job)
 {
     lm_turn *t = job;
@@ -181,6 +195,7 @@ static void more(lm_exchange *x, void *job)
         ended += c->ended;
     }
     if (ended == t->n) {
+        count(t);
         t->writer->finish(t);
         if (!t->headed)
             lm_exchange_head(x, 200, "application/json; charset=utf-8");
@@ -295,6 +310,8 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->body = json_incref(call->body);
     t->warnings = json_array_size(call->warnings) ? json_incref(call->warnings) : NULL;
     t->own = o->own;
+    t->archive = lm_models_at(call->models, 0)->o.archive;
+    lm_archive_owner(call->service->n_keys ? call->key : NULL, t->owner);
     randombytes_buf(&number, sizeof number);
     snprintf(t->id, sizeof t->id, "%s%016" PRIx64, o->id_prefix, number);
     status = submit(call, t, o, e);

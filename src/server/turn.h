@@ -42,6 +42,8 @@ struct lm_turn {
     size_t       n;
     bool         stream, headed;
     char         id[40];             /* "chatcmpl-…" */
+    char         owner[33];          /* whose it is: lm_archive_owner */
+    struct lm_archive *archive;
     int64_t      created;
     json_t      *warnings;           /* NULL: none */
     json_t      *body;               /* the request, kept: what options point to is in it */

@@ -1,11 +1,16 @@
 """POST /v1/responses: what OpenAI's own client makes of it, streamed and not, and what is refused."""
 import json
+import random
+import sqlite3
+import time
 
 import openai
 import pytest
+from conftest import SOURCE, run
 from test_serve import ENDS, Server
 
 ASK = {"model": "any", "input": "Name three colours.", "max_output_tokens": 24, "temperature": 0}
+TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
 SCHEMA = {"type": "object", "properties": {"colour": {"type": "string", "maxLength": 8}}, "required": ["colour"], "additionalProperties": False}
 
 
@@ -104,7 +109,6 @@ def test_items_come_back_as_they_were_sent(client, server):
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
     ({"tools": [1]}, "tools"),
-    ({"previous_response_id": "resp_0"}, "previous_response_id"),
     ({"conversation": "conv_0"}, "conversation"),
     ({"background": True}, "background"),
     ({"truncation": "auto"}, "truncation"),
@@ -126,3 +130,120 @@ def test_items_come_back_as_they_were_sent(client, server):
 def test_what_is_not_done_is_refused_by_name(server, more, field):
     status, r, _ = server.post("/v1/responses", ASK | more)
     assert (status, r["error"]["param"]) == (400, field), r
+
+
+# ---- what is stored ----
+
+def test_a_response_is_found_again_and_forgotten(client):
+    said = client.responses.create(**ASK, metadata={"a": "b"})
+    again = client.responses.retrieve(said.id)
+    assert again.model_dump() == said.model_dump() and again.metadata == {"a": "b"}
+    items = client.responses.input_items.list(said.id)
+    assert [(i.role, i.content[0].text) for i in items] == [("user", ASK["input"])]
+    client.responses.delete(said.id)
+    for ask in (client.responses.retrieve, client.responses.delete, client.responses.input_items.list):
+        with pytest.raises(openai.NotFoundError):
+            ask(said.id)
+
+
+def test_streams_are_stored_and_store_false_is_not(client, server):
+    _, text, _ = server.post("/v1/responses", ASK | {"stream": True})
+    last = list(events(text))[-1]["response"]
+    assert server.get("/v1/responses/" + last["id"])[1] == last
+    said = client.responses.create(**ASK, store=False)
+    assert said.store is False
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(said.id)
+
+
+def test_a_conversation_goes_on_from_a_stored_response(client):
+    """Input and output of all before it, but not their instructions."""
+    first = client.responses.create(**ASK, instructions="Be brief.")
+    second = client.responses.create(**ASK | {"input": "Which is best?"}, previous_response_id=first.id)
+    third = client.responses.create(**ASK | {"input": [{"role": "user", "content": "Why?"}]}, previous_response_id=second.id)
+    by_hand = client.responses.create(**ASK | {"input": [
+        {"role": "user", "content": ASK["input"]}, {"role": "assistant", "content": first.output_text}, {"role": "user", "content": "Which is best?"},
+        {"role": "assistant", "content": second.output_text}, {"role": "user", "content": "Why?"}]})
+    assert third.output_text == by_hand.output_text and third.usage.input_tokens == by_hand.usage.input_tokens
+    assert third.previous_response_id == second.id and [i.content[0].text for i in client.responses.input_items.list(third.id)] == ["Why?"]
+    client.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError) as e:
+        client.responses.create(**ASK, previous_response_id=third.id)
+    assert e.value.body["code"] == "previous_response_not_found" and e.value.body["param"] == "previous_response_id"
+
+
+def test_input_items_are_listed_in_both_orders_and_by_pages(client, server):
+    said = client.responses.create(**ASK | {"input": [{"role": "user", "content": c} for c in "abc"]})
+    path = f"/v1/responses/{said.id}/input_items"
+    texts = lambda query: [i["content"][0]["text"] for i in server.get(path + query)[1]["data"]]
+    assert texts("") == ["c", "b", "a"] and texts("?order=asc") == ["a", "b", "c"]
+    page = server.get(path + "?order=asc&limit=2")[1]
+    assert page["has_more"] and texts("?order=asc&after=" + page["last_id"]) == ["c"]
+    assert server.get(path + "?limit=0")[0] == 400
+
+
+def test_keys_have_their_own(build, model, tmp_path):
+    """Over a restart: what a key stored and used is found by that key alone, and no key stands in the file."""
+    at, flags = tmp_path / "store.db", ["--api-key", "first-secret", "--api-key", "second-secret", "-c", "256"]
+    one, two = ({"Authorization": f"Bearer {k}-secret"} for k in ("first", "second"))
+    s = Server(build, "--store", at, *flags).ready()
+    asked = ASK | {"max_output_tokens": 4}
+    said = s.post("/v1/responses", asked, headers=one)[1]
+    s.post("/v1/responses", asked, headers=one)
+    s.post("/v1/completions", {"prompt": "a", "max_tokens": 2}, headers=two)
+    assert s.close() == 0
+    assert b"-secret" not in at.read_bytes()
+    s = Server(build, "--store", at, *flags).ready()
+    assert s.get("/v1/responses/" + said["id"], headers=one)[1] == said
+    assert s.get("/v1/responses/" + said["id"], headers=two)[0] == 404
+    assert s.post("/v1/responses", asked | {"previous_response_id": said["id"]}, headers=two)[0] == 404
+    (day,) = s.get("/v1/usage", headers=one)[1]["data"]
+    assert (day["requests"], day["input_tokens"], day["output_tokens"]) == (2, 2 * said["usage"]["input_tokens"], 8)
+    assert [d["output_tokens"] for d in s.get("/v1/usage", headers=two)[1]["data"]] == [2]
+    assert s.close() == 0
+
+
+def test_killed_at_any_moment_it_opens_again_whole(build, model, tmp_path):
+    """What was answered for as found stays; the file is whole each time."""
+    at, found, chance = tmp_path / "store.db", {}, random.Random(22)
+    for _ in range(4):
+        s = Server(build, "--store", at, "-c", "128").ready()
+        for id_, r in found.items():
+            assert s.get("/v1/responses/" + id_)[1] == r
+        said = s.post("/v1/responses", ASK | {"max_output_tokens": 1})[1]
+        assert s.get("/v1/responses/" + said["id"])[1] == said
+        found[said["id"]] = said
+        s.post("/v1/responses", ASK | {"max_output_tokens": 1})
+        time.sleep(chance.random() * 0.003)
+        s.process.kill()
+        s.process.wait()
+        with sqlite3.connect(at) as db:
+            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize("content, why", [(b"no database at all" * 100, "not a database"), (None, "another program")])
+def test_files_that_are_none_of_its_own_are_refused(build, model, tmp_path, content, why):
+    at = tmp_path / "store.db"
+    if content:
+        at.write_bytes(content)
+    else:
+        with sqlite3.connect(at) as db:
+            db.execute("CREATE TABLE t (x)")
+    before = at.read_bytes()
+    r = run(build / "src/cli/lamina", "serve", TINY, "--port", "0", "--no-sandbox", "--store", at)
+    assert r.returncode == 1 and why in r.stderr and str(at) in r.stderr and len(r.stderr.strip().splitlines()) == 1
+    assert at.read_bytes() == before
+
+
+def test_a_store_that_fails_is_said_and_the_rest_goes_on(build, model, tmp_path):
+    """Damaged while the server runs: a table is gone. What needs no store is answered."""
+    at = tmp_path / "store.db"
+    s = Server(build, "--store", at, "-c", "128").ready()
+    with sqlite3.connect(at) as db:
+        db.execute("DROP TABLE responses")
+    status, said, _ = s.post("/v1/responses", ASK | {"max_output_tokens": 1})
+    assert status == 200
+    status, r, _ = s.get("/v1/responses/" + said["id"])
+    assert (status, r["error"]["code"]) == (500, "store_failed") and "\n" not in r["error"]["message"]
+    assert s.post("/v1/completions", {"prompt": "a", "max_tokens": 1})[0] == 200
+    assert s.close() == 0
