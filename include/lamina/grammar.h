@@ -30,6 +30,12 @@ typedef enum lm_whitespace {
     LM_WHITESPACE_NONE,
 } lm_whitespace;
 
+/* A rule of a grammar that is a JSON Schema. */
+typedef struct lm_grammar_schema {
+    const char *name;                /* of the rule */
+    const char *text;                /* of the schema */
+} lm_grammar_schema;
+
 /* All zero: the defaults. */
 typedef struct lm_grammar_options {
     const char *start;               /* GBNF: rule to start with; NULL: "root" */
@@ -42,7 +48,9 @@ typedef struct lm_grammar_options {
     bool     strict;                 /* JSON Schema: also what OpenAI's strict mode demands of a schema */
     uint32_t most_states;            /* of a compiled grammar; 0: 100000 */
     uint32_t most_milliseconds;      /* for compiling; 0: 2000 */
-    uint64_t reserved[8];            /* zero */
+    const lm_grammar_schema *schemas;    /* GBNF: rules that the text names and does not define; an error's `where` begins with the name */
+    size_t      n_schemas;
+    uint64_t reserved[6];            /* zero */
 } lm_grammar_options;
 
 lm_grammar_options lm_grammar_defaults(void);

@@ -27,6 +27,7 @@
 #include "lamina/log.h"
 #include "lamina/buffer.h"
 #include "lamina/text.h"
+#include "lamina/answer.h"
 #include "lamina/grammar.h"
 #include "lamina/preset.h"
 #include "lamina/model.h"

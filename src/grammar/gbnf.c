@@ -376,6 +376,29 @@ static lm_status read_rule(parser *g)
     return lm_terms_check(g->p, g->e);
 }
 
+/* Rules that are schemas; those that no rule names are not looked at. */
+static lm_status add_schemas(parser *g)
+{
+    for (size_t i = 0; g->o && i < g->o->n_schemas; i++) {
+        const lm_grammar_schema *s = g->o->schemas + i;
+        lm_view  name = lm_view_of(s->name);
+        uint64_t rule;
+        lm_node  body;
+
+        if (!lm_map_get(g->rules, name, &rule))
+            continue;
+        if (g->names[rule].defined)
+            return wrong_rule(g, name, LM_NO_OFFSET, "is a schema as well");
+        if (lm_grammar_add_schema(g->p, s->text, strlen(s->text), g->o, &body, g->e) != LM_OK) {
+            lm_error why = *g->e;
+            return lm_fail(g->e, why.code, s->name, LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
+        }
+        lm_rule_define(g->p, (uint32_t)rule, body);
+        g->names[rule].defined = true;
+    }
+    return LM_OK;
+}
+
 static lm_status parse(parser *g, lm_node *root)
 {
     lm_view  start = lm_view_of(g->o && g->o->start ? g->o->start : "root");
@@ -384,6 +407,7 @@ static lm_status parse(parser *g, lm_node *root)
     skip_space(g, true);
     while (g->at < g->size)
         LM_TRY(read_rule(g));
+    LM_TRY(add_schemas(g));
     for (uint32_t i = 0; i < g->n_names; i++)
         if (!g->names[i].defined)
             return wrong_rule(g, g->names[i].name, (int64_t)g->names[i].at, "is not defined");

@@ -25,6 +25,9 @@ lm_status lm_grammar_finish(lm_terms *p, lm_node root, lm_grammar **out, uint32_
 /* The one for a vocabulary (NULL: none), made where there is none yet. */
 lm_status lm_grammar_automaton(const lm_grammar *g, const lm_vocabulary *v, lm_automaton **out, lm_error *e);
 
+/* A JSON Schema as an expression of the pool. */
+lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o, lm_node *root, lm_error *e);
+
 lm_grammar *lm_grammar_keep(const lm_grammar *g);              /* one more owner */
 
 #endif

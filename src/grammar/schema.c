@@ -33,27 +33,36 @@ static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *
     return lm_schema_value(s, &whole, root);
 }
 
-lm_status lm_grammar_json_schema(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o, lm_node *root, lm_error *e)
 {
-    LM_GIVEN(e, (text || !size) && out);
-    lm_terms   pool;
-    lm_schema s = { .p = &pool, .o = o, .compile = lm_schema_value, .apply = lm_shapes_apply, .spread = lm_schema_spread };
-    lm_node   root = LM_NOTHING;
-    uint32_t  rule;
+    lm_schema s = { .p = p, .o = o, .compile = lm_schema_value, .apply = lm_shapes_apply, .spread = lm_schema_spread };
 
+    *root = LM_NOTHING;
     s.e = e ? e : &s.mine;
     *s.e = (lm_error){ .offset = LM_NO_OFFSET };
-    LM_TRY(lm_grammar_begin(&pool, o, size, s.e));
-    lm_status status = compile(&s, o, text, size, &root);
-    if (status == LM_OK)
-        status = lm_grammar_finish(&pool, root, out, &rule, s.e);
-    else
-        lm_terms_free(&pool);
-    if (status == LM_USAGE && s.e->where[0] == '\0' && root != LM_NOTHING)
-        status = lm_fail(s.e, LM_USAGE, "#", LM_NO_OFFSET, "no value fits the schema");
+    lm_status status = compile(&s, o, text, size, root);
     json_decref((json_t *)(uintptr_t)s.root);
     json_decref(s.made);
     lm_map_free(s.rules);
     lm_arena_free(&s.arena);
+    return status;
+}
+
+lm_status lm_grammar_json_schema(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+{
+    LM_GIVEN(e, (text || !size) && out);
+    lm_terms   pool;
+    lm_error  mine, *why = e ? e : &mine;
+    lm_node   root = LM_NOTHING;
+    uint32_t  rule;
+
+    LM_TRY(lm_grammar_begin(&pool, o, size, why));
+    lm_status status = lm_grammar_add_schema(&pool, text, size, o, &root, why);
+    if (status == LM_OK)
+        status = lm_grammar_finish(&pool, root, out, &rule, why);
+    else
+        lm_terms_free(&pool);
+    if (status == LM_USAGE && why->where[0] == '\0' && root != LM_NOTHING)
+        status = lm_fail(why, LM_USAGE, "#", LM_NO_OFFSET, "no value fits the schema");
     return status;
 }

@@ -444,6 +444,29 @@ def test_grammars(lm, model):
         lm.lm_grammar_json_schema(b'{"uniqueItems":true}', 20, None, ctypes.byref(ctypes.POINTER(lm.lm_grammar)()))
 
 
+def test_answers(lm):
+    style = lm.struct("lm_answer_style")
+    lm.lm_answer_style_of(b"<tool_call> <think>", ref(style))
+    assert lm.lm_answer_style_name(ref(style)) == b"hermes"
+    assert lm.lm_answer_mark(ref(style), 0) == b"<think>"
+    assert lm.lm_answer_family_name(0) == b"ministral"
+    assert lm.lm_answer_in_reasoning(ref(style), b"user <think>\n", 13)
+    tools = (lm.headers.types["lm_answer_tool"] * 1)()
+    tools[0].name = b"f"
+    a = lm.new("lm_answer_new", ref(style), ref(lm.struct("lm_answer_options", tools=tools, n_tools=1)))
+    told = []
+    each = lm.headers.functions["lm_answer_feed"][1][3][0](
+        lambda arg, event: told.append((event.contents.kind, ctypes.string_at(event.contents.text, event.contents.size))))
+    text = b'<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call> so'
+    lm.lm_answer_feed(a, text, len(text), each, None)
+    lm.lm_answer_end(a, each, None)
+    lm.lm_answer_free(a)
+    values = lm.headers.values
+    assert [kind for kind, _ in told] == [values["LM_ANSWER_CALL"], values["LM_ANSWER_ARGUMENTS"], values["LM_ANSWER_CALL_END"],
+                                          values["LM_ANSWER_CONTENT"]]
+    assert [said for _, said in told] == [b"f", b'{"a": 1}', b"", b"so"]
+
+
 def test_what_a_document_says(lm, facts):
     text = b"# A model\n\n| key | value |\n|---|---|\n| layers | 3 |\n\nAnd 7 of 9.\n"
     names = (ctypes.c_char_p * 1)(b"a-model")

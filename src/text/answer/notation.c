@@ -1,0 +1,327 @@
+/* notation.c - calls in notations of their own: Python's, as LFM2 writes them, and Gemma 4's. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "text/answer/written.h"
+
+enum { MOST_DEPTH = 64, MOST_NAME = 256 };
+
+static lm_reading wait_or_none(const lm_reader *r) { return r->final || r->at < r->n ? LM_READ_NONE : LM_READ_MORE; }
+
+static bool is_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+}
+
+/* [*from, at); something must follow it, so that it is known to be whole. */
+static lm_reading read_name(lm_reader *r, size_t *from)
+{
+    lm_reader_space(r);
+    *from = r->at;
+    while (r->at < r->n && is_name(r->s[r->at]))
+        r->at++;
+    if (r->at == r->n && !r->final)
+        return r->at - *from > MOST_NAME ? LM_READ_NONE : LM_READ_MORE;
+    return r->at > *from && r->at - *from <= MOST_NAME ? LM_READ_DONE : LM_READ_NONE;
+}
+
+/* The next character, white space passed over; '\0': there is none. */
+static char next(lm_reader *r)
+{
+    lm_reader_space(r);
+    return r->at < r->n ? r->s[r->at] : '\0';
+}
+
+/* ---- plain values: numbers and words of JSON and Python ---- */
+
+static lm_reading read_plain(lm_reader *r, lm_text *out)
+{
+    static const char *const words[][2] = { { "True", "true" }, { "False", "false" }, { "None", "null" } };
+    size_t from = r->at;
+    json_t *v;
+
+    while (r->at < r->n && (is_name(r->s[r->at]) || r->s[r->at] == '+'))
+        r->at++;
+    if (r->at == r->n)
+        return wait_or_none(r);
+    for (size_t i = 0; i < 3; i++)
+        if (strlen(words[i][0]) == r->at - from && memcmp(words[i][0], r->s + from, r->at - from) == 0) {
+            lm_text_add_str(out, words[i][1]);
+            return LM_READ_DONE;
+        }
+    v = json_loadb(r->s + from, r->at - from, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+    if (!v)
+        return LM_READ_NONE;
+    json_decref(v);
+    lm_text_add(out, r->s + from, r->at - from);
+    return LM_READ_DONE;
+}
+
+/* ---- Python ---- */
+
+static bool read_hex(const lm_reader *r, unsigned digits, uint32_t *code)
+{
+    *code = 0;
+    for (unsigned i = 0; i < digits; i++) {
+        int d = lm_hex_digit(r->s[r->at + i]);
+        if (d < 0)
+            return false;
+        *code = *code * 16 + (uint32_t)d;
+    }
+    return *code <= 0x10ffff;
+}
+
+static void add_code(lm_text *out, uint32_t c)
+{
+    char b[4];
+    size_t n = 0;
+
+    if (c < 0x80) {
+        b[n++] = (char)c;
+    } else if (c < 0x800) {
+        b[n++] = (char)(0xc0 | c >> 6);
+        b[n++] = (char)(0x80 | (c & 63));
+    } else if (c < 0x10000) {
+        b[n++] = (char)(0xe0 | c >> 12);
+        b[n++] = (char)(0x80 | (c >> 6 & 63));
+        b[n++] = (char)(0x80 | (c & 63));
+    } else {
+        b[n++] = (char)(0xf0 | c >> 18);
+        b[n++] = (char)(0x80 | (c >> 12 & 63));
+        b[n++] = (char)(0x80 | (c >> 6 & 63));
+        b[n++] = (char)(0x80 | (c & 63));
+    }
+    lm_text_add(out, b, n);
+}
+
+/* What follows a backslash. */
+static lm_reading read_escape(lm_reader *r, lm_text *text)
+{
+    static const char from[] = "ntrbf0'\"\\/a", to[] = "\n\t\r\b\f\0'\"\\/\a";
+    unsigned digits;
+    uint32_t code;
+    const char *at;
+    char c;
+
+    if (r->at == r->n)
+        return wait_or_none(r);
+    c = r->s[r->at++];
+    digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+    if (digits) {
+        if (r->n - r->at < digits)
+            return r->final ? LM_READ_NONE : LM_READ_MORE;
+        if (!read_hex(r, digits, &code))
+            return LM_READ_NONE;
+        r->at += digits;
+        add_code(text, code);
+        return LM_READ_DONE;
+    }
+    if (c && (at = strchr(from, c))) {
+        lm_text_add(text, to + (at - from), 1);
+    } else {
+        lm_text_add_char(text, '\\');                    /* unknown ones stay as they are */
+        lm_text_add_char(text, c);
+    }
+    return LM_READ_DONE;
+}
+
+static lm_reading python_string(lm_reader *r, lm_text *out)
+{
+    char quote = r->s[r->at++];
+    lm_text text = { 0 };
+    lm_reading was = LM_READ_MORE;
+
+    while (r->at < r->n) {
+        char c = r->s[r->at++];
+        if (c == quote) {
+            lm_text_add_json(out, text.data ? text.data : "", text.size);
+            lm_text_free(&text);
+            return LM_READ_DONE;
+        }
+        if (c != '\\')
+            lm_text_add_char(&text, c);
+        else if ((was = read_escape(r, &text)) != LM_READ_DONE)
+            break;
+    }
+    lm_text_free(&text);
+    return r->at < r->n ? was : wait_or_none(r);
+}
+
+static lm_reading python_value(lm_reader *r, unsigned depth, lm_text *out);
+
+/* Values, or in a dict pairs of them, up to the bracket. */
+static lm_reading python_list(lm_reader *r, unsigned depth, lm_text *out)
+{
+    bool dict = r->s[r->at] == '{';
+    char close = dict ? '}' : r->s[r->at] == '(' ? ')' : ']', c;
+    lm_reading was;
+
+    r->at++;
+    lm_text_add_char(out, dict ? '{' : '[');
+    for (unsigned i = 0;; i++) {
+        if (!(c = next(r)))
+            return wait_or_none(r);
+        if (c == close)
+            break;
+        if (i && c != ',')
+            return LM_READ_NONE;
+        if (i) {
+            r->at++;
+            if (!(c = next(r)))
+                return wait_or_none(r);
+            if (c == close)
+                break;
+            lm_text_add_str(out, ", ");
+        }
+        if (dict && c != '"' && c != '\'')
+            return LM_READ_NONE;
+        if ((was = python_value(r, depth, out)) != LM_READ_DONE)
+            return was;
+        if (!dict)
+            continue;
+        if (next(r) != ':')
+            return wait_or_none(r);
+        r->at++;
+        lm_text_add_str(out, ": ");
+        if ((was = python_value(r, depth, out)) != LM_READ_DONE)
+            return was;
+    }
+    r->at++;
+    lm_text_add_char(out, dict ? '}' : ']');
+    return LM_READ_DONE;
+}
+
+static lm_reading python_value(lm_reader *r, unsigned depth, lm_text *out)
+{
+    char c = next(r);
+
+    if (!c || depth > MOST_DEPTH)
+        return depth > MOST_DEPTH ? LM_READ_NONE : wait_or_none(r);
+    if (c == '\'' || c == '"')
+        return python_string(r, out);
+    return strchr("[{(", c) ? python_list(r, depth + 1, out) : read_plain(r, out);
+}
+
+lm_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    size_t from;
+    char c;
+    lm_reading was = read_name(r, &from);
+
+    if (was != LM_READ_DONE)
+        return was;
+    if (!(out->tool = lm_tool_of(o, r->s + from, r->at - from)))
+        return LM_READ_NONE;
+    if (next(r) != '(')
+        return wait_or_none(r);
+    r->at++;
+    lm_text_add_char(&out->arguments, '{');
+    for (unsigned i = 0;; i++) {
+        if (!(c = next(r)))
+            return wait_or_none(r);
+        if (c == ')')
+            break;
+        if (i && c != ',')
+            return LM_READ_NONE;
+        if (i) {
+            r->at++;
+            lm_text_add_str(&out->arguments, ", ");
+        }
+        if ((was = read_name(r, &from)) != LM_READ_DONE)
+            return was;
+        lm_text_add_json(&out->arguments, r->s + from, r->at - from);
+        lm_text_add_str(&out->arguments, ": ");
+        if (next(r) != '=')
+            return wait_or_none(r);
+        r->at++;
+        if ((was = python_value(r, 0, &out->arguments)) != LM_READ_DONE)
+            return was;
+    }
+    r->at++;
+    lm_text_add_char(&out->arguments, '}');
+    return LM_READ_DONE;
+}
+
+/* ---- Gemma 4 ---- */
+
+static lm_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out);
+
+static lm_reading gemma_object(lm_reader *r, unsigned depth, lm_text *out)
+{
+    bool object = r->s[r->at] == '{';
+    size_t from;
+    char close = object ? '}' : ']', c;
+    lm_reading was;
+
+    r->at++;
+    lm_text_add_char(out, object ? '{' : '[');
+    for (unsigned i = 0;; i++) {
+        if (!(c = next(r)))
+            return wait_or_none(r);
+        if (c == close)
+            break;
+        if (i && c != ',')
+            return LM_READ_NONE;
+        if (i) {
+            r->at++;
+            lm_text_add_str(out, ", ");
+        }
+        if (object) {
+            if ((was = read_name(r, &from)) != LM_READ_DONE)
+                return was;
+            lm_text_add_json(out, r->s + from, r->at - from);
+            lm_text_add_str(out, ": ");
+            if (next(r) != ':')
+                return wait_or_none(r);
+            r->at++;
+        }
+        if ((was = gemma_value(r, depth, out)) != LM_READ_DONE)
+            return was;
+    }
+    r->at++;
+    lm_text_add_char(out, close);
+    return LM_READ_DONE;
+}
+
+static lm_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
+{
+    lm_text text = { 0 };
+    char c = next(r);
+    lm_reading was;
+
+    if (!c || depth > MOST_DEPTH)
+        return depth > MOST_DEPTH ? LM_READ_NONE : wait_or_none(r);
+    if (c == '{' || c == '[')
+        return gemma_object(r, depth + 1, out);
+    if (c != '<')
+        return read_plain(r, out);
+    if ((was = lm_reader_mark(r, "<|\"|>")) != LM_READ_DONE)
+        return was;
+    if ((was = lm_reader_until(r, "<|\"|>", SIZE_MAX / 2, &text)) == LM_READ_DONE)
+        lm_text_add_json(out, text.data ? text.data : "", text.size);
+    lm_text_free(&text);
+    return was;
+}
+
+lm_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    size_t from;
+    lm_reading was = lm_reader_mark(r, "call:");
+
+    if (was == LM_READ_DONE)
+        was = read_name(r, &from);
+    if (was != LM_READ_DONE)
+        return was;
+    if (!(out->tool = lm_tool_of(o, r->s + from, r->at - from)))
+        return LM_READ_NONE;
+    if (next(r) != '{')
+        return wait_or_none(r);
+    if ((was = gemma_object(r, 0, &out->arguments)) != LM_READ_DONE)
+        return was;
+    lm_reader_space(r);
+    if (r->at == r->n)
+        return r->final ? LM_READ_DONE : LM_READ_MORE;
+    was = lm_reader_mark(r, f->call.close);
+    return was == LM_READ_NONE ? LM_READ_DONE : was;
+}

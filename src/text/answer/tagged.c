@@ -1,0 +1,269 @@
+/* tagged.c - calls whose arguments stand between marks, each by itself: their schemas say which are text. */
+#include <jansson.h>
+#include <string.h>
+
+#include "text/answer/written.h"
+
+enum { MOST_KEY = 256, MOST_VALUE = 1 << 20 };
+
+/* ---- values ---- */
+
+/* What a schema says of a type; anything it does not say is allowed. */
+static bool allows(const json_t *schema, const char *type)
+{
+    const json_t *t = json_object_get(schema, "type"), *any = json_object_get(schema, "anyOf");
+
+    if (!any)
+        any = json_object_get(schema, "oneOf");
+    if (json_is_string(t))
+        return strcmp(json_string_value(t), type) == 0;
+    for (size_t i = 0; i < json_array_size(t); i++)
+        if (json_is_string(json_array_get(t, i)) && strcmp(json_string_value(json_array_get(t, i)), type) == 0)
+            return true;
+    if (json_is_array(t))
+        return false;
+    for (size_t i = 0; i < json_array_size(any); i++)
+        if (allows(json_array_get(any, i), type))
+            return true;
+    if (json_is_array(any))
+        return false;
+    const json_t *list = json_object_get(schema, "enum");
+    if (json_is_array(list) && strcmp(type, "string")) {
+        for (size_t i = 0; i < json_array_size(list); i++)
+            if (!json_is_string(json_array_get(list, i)))
+                return true;
+        return false;
+    }
+    return true;
+}
+
+static bool fits(const json_t *schema, const json_t *v)
+{
+    switch (json_typeof(v)) {
+    case JSON_STRING:  return allows(schema, "string");
+    case JSON_INTEGER: return allows(schema, "integer") || allows(schema, "number");
+    case JSON_REAL:    return allows(schema, "number") || allows(schema, "integer");
+    case JSON_TRUE:
+    case JSON_FALSE:   return allows(schema, "boolean");
+    case JSON_NULL:    return allows(schema, "null");
+    case JSON_ARRAY:   return allows(schema, "array");
+    case JSON_OBJECT:  return allows(schema, "object");
+    }
+    return false;
+}
+
+/* True, False, None as Python writes them. */
+static const char *python_word(const char *text, size_t n)
+{
+    static const char *const words[][2] = { { "True", "true" }, { "False", "false" }, { "None", "null" } };
+
+    for (size_t i = 0; i < 3; i++)
+        if (strlen(words[i][0]) == n && memcmp(words[i][0], text, n) == 0)
+            return words[i][1];
+    return NULL;
+}
+
+/* The text as a value that the schema has room for: JSON where it is that, else a string. `how`: -1 it is told by the schema, 0 it is
+ * JSON, 1 it is text. */
+static void add_value(const json_t *schema, const char *text, size_t n, int how, lm_text *out)
+{
+    const char *word = python_word(text, n);
+    json_t *v = how == 1 ? NULL : json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    bool only_text = schema && allows(schema, "string") && !allows(schema, "integer") && !allows(schema, "number") &&
+                     !allows(schema, "boolean") && !allows(schema, "null") && !allows(schema, "array") && !allows(schema, "object");
+
+    if (how == -1 && v && json_is_string(v) && schema && allows(schema, "string") && only_text) {
+        json_decref(v);
+        v = NULL;                                        /* quotes are part of the text */
+    }
+    if (v && (how == 0 || (!only_text && (!schema || fits(schema, v)))))
+        lm_text_add(out, text, n);
+    else if (!v && how != 1 && word && !only_text)
+        lm_text_add_str(out, word);
+    else
+        lm_text_add_json(out, text, n);
+    json_decref(v);
+}
+
+/* ---- one argument ---- */
+
+/* A mark in which white space is optional. */
+static lm_reading loose_mark(lm_reader *r, const char *mark)
+{
+    const char *gap = strchr(mark, '\n');
+    char first[64];
+    lm_reading was;
+
+    if (!gap || (size_t)(gap - mark) >= sizeof first)
+        return lm_reader_mark(r, mark);
+    memcpy(first, mark, (size_t)(gap - mark));
+    first[gap - mark] = 0;
+    if ((was = lm_reader_mark(r, first)) != LM_READ_DONE)
+        return was;
+    lm_reader_space(r);
+    if (r->at == r->n)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    return lm_reader_mark(r, gap + 1);
+}
+
+/* The key, up to key_end. */
+static lm_reading read_key(const lm_answer_family *f, lm_reader *r, lm_text *key)
+{
+    size_t from = r->at, most = from + MOST_KEY;
+
+    for (; r->at < r->n && r->at < most; r->at++) {
+        lm_reader here = *r;
+        lm_reading was = loose_mark(&here, f->key_end);
+        if (was == LM_READ_NONE)
+            continue;
+        if (was == LM_READ_DONE) {
+            lm_text_add(key, r->s + from, r->at - from);
+            *r = here;
+        }
+        return was;
+    }
+    return r->at >= most || r->final ? LM_READ_NONE : LM_READ_MORE;
+}
+
+/* Does what may follow a value stand here? White space aside: another argument, or the end of the call. */
+static lm_reading follows(const lm_answer_family *f, lm_reader r)
+{
+    lm_reader_space(&r);
+    if (r.at == r.n)
+        return r.final ? LM_READ_DONE : LM_READ_MORE;
+    lm_reader other = r;
+    lm_reading a = lm_reader_mark(&r, f->argument.open), b = lm_reader_mark(&other, f->call.close);
+    if (a == LM_READ_DONE || b == LM_READ_DONE)
+        return LM_READ_DONE;
+    return a == LM_READ_MORE || b == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
+}
+
+/* Up to the closing mark that something legal follows: a text may hold the mark itself. */
+static lm_reading read_value(const lm_answer_family *f, lm_reader *r, size_t *from, size_t *to)
+{
+    size_t size = strlen(f->argument.close);
+
+    *from = r->at;
+    for (size_t i = r->at; i + size <= r->n && i - r->at <= MOST_VALUE; i++) {
+        lm_reader here = { r->s, r->n, i + size, r->final };
+        lm_reading was;
+        if (memcmp(r->s + i, f->argument.close, size) != 0 || (was = follows(f, here)) == LM_READ_NONE)
+            continue;
+        *to = i;
+        r->at = i + size;
+        return was;
+    }
+    return r->final || r->n - r->at > MOST_VALUE ? LM_READ_NONE : LM_READ_MORE;
+}
+
+static lm_reading read_type(const lm_answer_family *f, lm_reader *r, int *how)
+{
+    lm_reading was;
+
+    *how = -1;
+    if (!f->typed)
+        return LM_READ_DONE;
+    lm_reader other = *r;
+    if ((was = lm_reader_mark(r, " string=\"true\">")) == LM_READ_DONE)
+        *how = 1;
+    else if (was == LM_READ_NONE && (was = lm_reader_mark(&other, " string=\"false\">")) == LM_READ_DONE) {
+        *r = other;
+        *how = 0;
+    }
+    return was;
+}
+
+/* The last of several values of one key is the one that counts: `values` is an object of texts of JSON. */
+static lm_reading read_argument(const lm_answer_family *f, const json_t *properties, lm_reader *r, json_t *values)
+{
+    lm_text key = { 0 }, value = { 0 };
+    size_t from = 0, to = 0;
+    int how;
+    lm_reading was = read_key(f, r, &key);
+
+    if (was == LM_READ_DONE)
+        was = read_type(f, r, &how);
+    if (was == LM_READ_DONE)
+        was = read_value(f, r, &from, &to);
+    if (was == LM_READ_DONE) {
+        const char *s = r->s;
+        if (!f->typed && from < to && s[from] == '\n')
+            from++;
+        if (!f->typed && from < to && s[to - 1] == '\n')
+            to--;
+        add_value(json_object_get(properties, key.data ? key.data : ""), s + from, to - from, how, &value);
+        json_object_set_new(values, key.data ? key.data : "", json_stringn(value.data ? value.data : "", value.size));
+    }
+    lm_text_free(&key);
+    lm_text_free(&value);
+    return was;
+}
+
+/* ---- the call ---- */
+
+static lm_reading read_name(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    lm_text name = { 0 };
+    size_t from, most;
+    lm_reading was = LM_READ_DONE;
+
+    lm_reader_space(r);
+    if (f->name_end) {
+        was = lm_reader_until(r, f->name_end, MOST_KEY, &name);
+    } else {
+        for (from = r->at, most = from + MOST_KEY; r->at < r->n && r->at < most && !strchr("< \t\r\n", r->s[r->at]); r->at++)
+            ;
+        if (r->at == r->n)
+            was = r->final ? LM_READ_NONE : LM_READ_MORE;
+        lm_text_add(&name, r->s + from, r->at - from);
+    }
+    if (was == LM_READ_DONE && (!name.size || !(out->tool = lm_tool_of(o, name.data, name.size))))
+        was = LM_READ_NONE;
+    lm_text_free(&name);
+    return was;
+}
+
+static void write_out(const json_t *values, lm_text *out)
+{
+    const char *key;
+    json_t *value;
+
+    lm_text_add_char(out, '{');
+    json_object_foreach((json_t *)(uintptr_t)values, key, value) {
+        if (out->data[out->size - 1] != '{')
+            lm_text_add_str(out, ", ");
+        lm_text_add_json(out, key, strlen(key));
+        lm_text_add_str(out, ": ");
+        lm_text_add(out, json_string_value(value), json_string_length(value));
+    }
+    lm_text_add_char(out, '}');
+}
+
+lm_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    lm_reading was = read_name(f, o, r, out);
+    json_t *schema, *values;
+
+    if (was != LM_READ_DONE)
+        return was;
+    schema = out->tool->parameters ? json_loads(out->tool->parameters, JSON_DECODE_ANY, NULL) : NULL;
+    values = json_object();
+    for (;;) {
+        lm_reader_space(r);
+        lm_reader other = *r;
+        if ((was = lm_reader_mark(&other, f->call.close)) == LM_READ_DONE) {
+            *r = other;
+            break;
+        }
+        lm_reading next = lm_reader_mark(r, f->argument.open);
+        if (next == LM_READ_DONE && (next = read_argument(f, json_object_get(schema, "properties"), r, values)) == LM_READ_DONE)
+            continue;
+        was = was == LM_READ_MORE || next == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
+        break;
+    }
+    if (was == LM_READ_DONE)
+        write_out(values, &out->arguments);
+    json_decref(schema);
+    json_decref(values);
+    return was;
+}

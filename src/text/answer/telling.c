@@ -1,0 +1,464 @@
+/* telling.c - an answer as it comes, told as reasoning, content and calls.
+ *
+ * Only what no continuation can change is told. Text that may be the beginning of a mark is held back, and a call until it is whole
+ * (or, when a grammar sees to it that it will be, up to its arguments). */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "text/answer/telling.h"
+
+enum { MOST_MARKS = 40 };
+
+/* ---- telling ---- */
+
+static void tell(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id)
+{
+    lm_answer_event event = { .kind = kind, .call = kind >= LM_ANSWER_CALL ? a->n_calls : 0, .text = text, .size = n, .id = id };
+
+    a->told(a->arg, &event);
+}
+
+void lm_answer_text(lm_answer *a, bool reasoning, const char *text, size_t n)
+{
+    lm_answer_kind kind = reasoning ? LM_ANSWER_REASONING : LM_ANSWER_CONTENT;
+    size_t end = n;
+
+    while (end && strchr(" \t\r\n", text[end - 1]) && text[end - 1])
+        end--;
+    if (end) {
+        size_t from = 0;
+        if (a->edge)
+            while (from < end && strchr(" \t\r\n", text[from]) && text[from])
+                from++;
+        if (!a->edge && a->space.size)
+            tell(a, kind, a->space.data, a->space.size, NULL);
+        lm_text_clear(&a->space);
+        a->edge = false;
+        a->text_begun |= !reasoning;
+        tell(a, kind, text + from, end - from, NULL);
+    }
+    if (!a->edge)
+        lm_text_add(&a->space, text + end, n - end);
+}
+
+void lm_answer_part(lm_answer *a, bool trim)
+{
+    lm_text_clear(&a->space);
+    a->edge = trim;
+}
+
+static void make_id(lm_answer *a)
+{
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    lm_answer_ids rule = a->f->ids;
+    uint64_t x = a->o.ids + 0x9e3779b97f4a7c15u * (a->n_calls + 1);
+    size_t n = 0, size = rule == LM_IDS_NINE ? 9 : 24;
+
+    if (a->call.id.size && a->call.id.size < sizeof a->id) {
+        memcpy(a->id, a->call.id.data, a->call.id.size + 1);
+        return;
+    }
+    if (rule == LM_IDS_KIMI) {
+        snprintf(a->id, sizeof a->id, "functions.%.50s:%u", a->call.tool->name, a->n_calls);
+        return;
+    }
+    if (rule == LM_IDS_CALL || rule == LM_IDS_COUNTER) {
+        memcpy(a->id, "call_", 5);
+        n = 5;
+        size += 5;
+    }
+    for (uint64_t state = x; n < size; n++) {            /* splitmix64 */
+        state += 0x9e3779b97f4a7c15u;
+        x = (state ^ state >> 30) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+        a->id[n] = digits[(x ^ x >> 31) % 62];
+    }
+    a->id[n] = 0;
+}
+
+void lm_answer_call(lm_answer *a)
+{
+    lm_answer_part(a, true);
+    make_id(a);
+    tell(a, LM_ANSWER_CALL, a->call.tool->name, strlen(a->call.tool->name), a->id);
+}
+
+void lm_answer_arguments(lm_answer *a, const char *text, size_t n)
+{
+    if (n)
+        tell(a, LM_ANSWER_ARGUMENTS, text, n, a->id);
+}
+
+void lm_answer_call_end(lm_answer *a)
+{
+    tell(a, LM_ANSWER_CALL_END, NULL, 0, a->id);
+    a->n_calls++;
+    lm_text_clear(&a->call.id);
+    lm_text_clear(&a->call.arguments);
+}
+
+void lm_answer_consume(lm_answer *a, size_t n)
+{
+    memmove(a->buffer.data, a->buffer.data + n, a->buffer.size - n);
+    lm_text_cut(&a->buffer, a->buffer.size - n);
+}
+
+/* ---- marks ---- */
+
+void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at, const char **mark)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t m = 0; marks[m]; m++) {
+            size_t size = strlen(marks[m]), here = n - i < size ? n - i : size;
+            if (s[i] != marks[m][0] || memcmp(s + i, marks[m], here) != 0)
+                continue;
+            if (here < size && final)
+                continue;
+            *at   = i;
+            *mark = here == size ? marks[m] : NULL;
+            return;
+        }
+    *at   = n;
+    *mark = NULL;
+}
+
+static bool is_one_of(const char *mark, const char *const *list)
+{
+    for (size_t i = 0; list && list[i]; i++)
+        if (list[i] == mark)
+            return true;
+    return false;
+}
+
+/* Does the buffer begin with the mark, or with the beginning of it? White space aside. */
+static bool may_begin_with(const lm_answer *a, const char *mark)
+{
+    lm_reader r = { a->buffer.data, a->buffer.size, 0, false };
+
+    lm_reader_space(&r);
+    return lm_reader_mark(&r, mark) != LM_READ_NONE;
+}
+
+/* Marks that mean something here. */
+static void marks_of(const lm_answer *a, const char *out[MOST_MARKS])
+{
+    const lm_answer_family *f = a->style.family;
+    size_t n = 0;
+
+    for (size_t i = 0; a->o.ends && a->o.ends[i] && n < 16; i++)
+        out[n++] = a->o.ends[i];
+    if (a->f && a->f->section.open)
+        out[n++] = a->f->section.open;
+    if (a->f && a->f->call.open)
+        out[n++] = a->f->call.open;
+    if (!a->o.keep_reasoning && a->style.reasoning) {
+        if (a->mode == LM_MODE_REASONING)
+            out[n++] = a->style.reasoning_end;
+        else if (!a->text_begun && may_begin_with(a, a->style.reasoning))
+            out[n++] = a->style.reasoning;
+    }
+    for (size_t i = 0; f && a->mode == LM_MODE_TEXT && i < LM_FAMILY_DROPS && f->drops[i]; i++)
+        out[n++] = f->drops[i];
+    out[n] = NULL;
+}
+
+/* ---- calls ---- */
+
+static void to_calls(lm_answer *a, bool section)
+{
+    a->before     = a->mode;
+    a->mode       = LM_MODE_CALLS;
+    a->section    = section;
+    a->in_section = 0;
+    a->waits      = false;
+    lm_text_clear(&a->raw);
+}
+
+static void calls_over(lm_answer *a)
+{
+    a->mode = LM_MODE_TEXT;
+    lm_text_clear(&a->raw);
+}
+
+/* What has been held back is text after all: at least a byte of it, and what follows is looked at again. */
+static void not_a_call(lm_answer *a, size_t n)
+{
+    bool reasoning = a->before == LM_MODE_REASONING;
+
+    a->mode = a->in_section ? LM_MODE_TEXT : a->before;
+    if (a->raw.size) {
+        lm_answer_text(a, reasoning && !a->in_section, a->raw.data, a->raw.size);
+    } else if (a->buffer.size) {
+        if (!n || n > a->buffer.size)
+            n = 1;
+        lm_answer_text(a, reasoning && !a->in_section, a->buffer.data, n);
+        lm_answer_consume(a, n);
+    }
+    lm_text_clear(&a->raw);
+    if (a->mode == LM_MODE_TEXT)
+        a->text_begun = true;
+}
+
+static bool separates(const lm_answer *a, char c)
+{
+    if (c == '[' || c == ']')
+        return a->section && a->f->form != LM_FORM_NAMED && a->f->form != LM_FORM_TAGGED;
+    return c && strchr(" \t\r\n,;", c);
+}
+
+/* Begin a call that is told while it comes, or read a whole one. */
+static lm_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
+{
+    lm_reader from = *r;
+    lm_reading was = LM_READ_NONE;
+
+    *whole = false;
+    if (a->o.eager) {
+        lm_text_clear(&a->call.id);
+        was = lm_call_head(a->f, &a->o, r, &a->call);
+    }
+    if (was != LM_READ_NONE)
+        return was;
+    *r     = from;
+    *whole = true;
+    return lm_call_read(a->f, &a->o, r, &a->call);
+}
+
+static bool step_calls(lm_answer *a, bool final)
+{
+    lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
+    size_t skipped;
+    bool whole = true;
+    lm_reading was;
+
+    while (r.at < r.n && separates(a, r.s[r.at]))
+        r.at++;
+    skipped = r.at;
+    if (r.at == r.n) {
+        if (final) {
+            if (!a->in_section && a->section)
+                not_a_call(a, 0);
+            calls_over(a);
+            lm_answer_consume(a, a->buffer.size);
+        }
+        return false;
+    }
+    if ((a->section || a->in_section) && a->f->section.close) {
+        was = lm_reader_mark(&r, a->f->section.close);
+        if (was == LM_READ_MORE)
+            return false;
+        if (was == LM_READ_DONE && a->in_section) {
+            lm_answer_consume(a, r.at);
+            calls_over(a);
+            return true;
+        }
+        r.at = skipped;
+    }
+    was = a->f->call.open ? lm_reader_mark(&r, a->f->call.open) : LM_READ_DONE;
+    if (was == LM_READ_DONE) {
+        lm_reader_space(&r);
+        was = begin_call(a, &r, &whole);
+    } else if (was == LM_READ_NONE && a->in_section && !(a->section && a->f->section.close)) {
+        lm_answer_consume(a, skipped);
+        calls_over(a);                                   /* something else follows the calls */
+        return true;
+    }
+    if (was == LM_READ_MORE)
+        return false;
+    if (was == LM_READ_NONE) {
+        if (a->in_section && !a->f->call.open && !a->f->section.close) {
+            lm_answer_consume(a, skipped);
+            calls_over(a);
+            return true;
+        }
+        not_a_call(a, a->f->call.open ? skipped + strlen(a->f->call.open) : 1);
+        return true;
+    }
+    lm_answer_call(a);
+    a->in_section++;
+    lm_text_clear(&a->raw);
+    if (whole) {
+        lm_answer_arguments(a, a->call.arguments.data, a->call.arguments.size);
+        lm_answer_call_end(a);
+    } else {
+        a->mode    = LM_MODE_ARGUMENTS;
+        a->balance = (lm_balance){ 0 };
+    }
+    lm_answer_consume(a, r.at);
+    return true;
+}
+
+bool lm_answer_step_arguments(lm_answer *a, bool final)
+{
+    size_t n = 0;
+    bool end = false;
+
+    while (n < a->buffer.size && !end)
+        end = lm_balance_add(&a->balance, a->buffer.data[n++]);
+    lm_answer_arguments(a, a->buffer.data, n);
+    lm_answer_consume(a, n);
+    if (end)
+        a->mode = LM_MODE_TAIL;
+    else if (final)
+        lm_answer_call_end(a), calls_over(a);
+    return end;
+}
+
+static bool step_tail(lm_answer *a, bool final)
+{
+    lm_reader r = { a->buffer.data ? a->buffer.data : "", a->buffer.size, 0, final };
+    lm_reading was = lm_call_tail(a->f, &r);
+
+    if (was == LM_READ_MORE)
+        return false;
+    if (was == LM_READ_DONE)
+        lm_answer_consume(a, r.at);
+    lm_answer_call_end(a);
+    a->mode = LM_MODE_CALLS;
+    return true;
+}
+
+/* ---- text ---- */
+
+/* An answer that begins like a call of a family without an opening mark. */
+static bool begins_bare(lm_answer *a)
+{
+    size_t at = 0;
+
+    if (!a->f || !a->f->bare || a->text_begun || a->n_calls || a->mode != LM_MODE_TEXT)
+        return false;
+    while (at < a->buffer.size && strchr(" \t\r\n", a->buffer.data[at]) && a->buffer.data[at])
+        at++;
+    return at < a->buffer.size && a->buffer.data[at] == '{';
+}
+
+static bool step_text(lm_answer *a, bool final)
+{
+    const char *marks[MOST_MARKS], *mark;
+    size_t at;
+
+    if (begins_bare(a)) {
+        to_calls(a, false);
+        return true;
+    }
+    marks_of(a, marks);
+    lm_answer_find(a->buffer.data, a->buffer.size, marks, final, &at, &mark);
+    lm_answer_text(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
+    lm_answer_consume(a, at);
+    if (!mark)
+        return false;
+    if (!is_one_of(mark, a->o.ends) && a->f && mark == a->f->call.open && mark != a->f->section.open) {
+        to_calls(a, false);
+        return true;
+    }
+    if (a->f && mark == a->f->section.open) {
+        to_calls(a, true);
+        if (a->space.size && !a->edge)
+            lm_text_add(&a->raw, a->space.data, a->space.size), lm_text_clear(&a->space);
+        lm_text_add_str(&a->raw, mark);
+    } else if (mark == a->style.reasoning && !is_one_of(mark, a->o.ends)) {
+        a->mode = LM_MODE_REASONING;
+        lm_answer_part(a, true);
+    } else if (mark == a->style.reasoning_end && !is_one_of(mark, a->o.ends)) {
+        a->mode = LM_MODE_TEXT;
+        lm_answer_part(a, true);
+    } else if (!is_one_of(mark, a->o.ends)) {
+        lm_answer_part(a, !a->text_begun);
+    }
+    lm_answer_consume(a, strlen(mark));
+    return true;
+}
+
+static void work(lm_answer *a, bool final)
+{
+    bool on = true;
+
+    while (on && a->buffer.size) {
+        switch (a->mode) {
+        case LM_MODE_TEXT:
+        case LM_MODE_REASONING: on = step_text(a, final); break;
+        case LM_MODE_CALLS:     on = step_calls(a, final); break;
+        case LM_MODE_ARGUMENTS: on = lm_answer_step_arguments(a, final); break;
+        case LM_MODE_TAIL:      on = step_tail(a, final); break;
+        case LM_MODE_HEADER:
+        case LM_MODE_BODY:      on = lm_answer_harmony(a, final); break;
+        }
+    }
+}
+
+/* ---- from outside ---- */
+
+lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm_answer **out, lm_error *e)
+{
+    LM_GIVEN(e, s && out);
+    lm_answer *a = lm_alloc_zero(1, sizeof *a);
+
+    if (!a)
+        return lm_fail_memory(e, "an answer", sizeof *a);
+    a->style = *s;
+    if (o)
+        a->o = *o;
+    a->f    = a->o.n_tools ? s->family : NULL;
+    a->mode = a->o.in_reasoning && !a->o.keep_reasoning ? LM_MODE_REASONING : LM_MODE_TEXT;
+    a->edge = a->mode == LM_MODE_REASONING;
+    if (s->family && ((const lm_answer_family *)s->family)->form == LM_FORM_HARMONY)
+        a->mode = LM_MODE_HEADER;
+    *out = a;
+    return LM_OK;
+}
+
+static lm_status memory_of(lm_answer *a, lm_error *e)
+{
+    bool failed = a->buffer.failed || a->space.failed || a->raw.failed || a->call.id.failed || a->call.arguments.failed;
+
+    return failed ? lm_fail_memory(e, "an answer", a->buffer.size) : LM_OK;
+}
+
+lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*told)(void *arg, const lm_answer_event *event), void *arg,
+                         lm_error *e)
+{
+    LM_GIVEN(e, a && (text || !size) && told);
+    bool bracket = false;
+
+    for (size_t i = 0; i < size && !bracket; i++)
+        bracket = text[i] && strchr(">}])", text[i]);
+    lm_text_add(&a->buffer, text, size);
+    a->told = told;
+    a->arg  = arg;
+    /* a call that is read as a whole is not read again before it may have ended */
+    if (a->mode != LM_MODE_CALLS || bracket || !a->waits || a->o.eager)
+        work(a, false);
+    a->waits = a->mode == LM_MODE_CALLS && a->buffer.size > 0;
+    return memory_of(a, e);
+}
+
+lm_status lm_answer_end(lm_answer *a, void (*told)(void *arg, const lm_answer_event *event), void *arg, lm_error *e)
+{
+    LM_GIVEN(e, a && told);
+    a->told = told;
+    a->arg  = arg;
+    work(a, true);
+    if (a->mode == LM_MODE_ARGUMENTS || a->mode == LM_MODE_TAIL)
+        lm_answer_call_end(a);
+    if (a->mode == LM_MODE_CALLS && a->raw.size && !a->in_section)
+        lm_answer_text(a, a->before == LM_MODE_REASONING, a->raw.data, a->raw.size);
+    if (a->space.size && !a->edge && a->mode == LM_MODE_TEXT && !a->n_calls)
+        tell(a, LM_ANSWER_CONTENT, a->space.data, a->space.size, NULL);
+    lm_text_clear(&a->space);
+    a->mode = LM_MODE_TEXT;
+    return memory_of(a, e);
+}
+
+void lm_answer_free(lm_answer *a)
+{
+    if (!a)
+        return;
+    lm_text_free(&a->buffer);
+    lm_text_free(&a->space);
+    lm_text_free(&a->raw);
+    lm_written_free(&a->call);
+    lm_free(a);
+}

@@ -1,0 +1,398 @@
+/* written.c - calls whose arguments are JSON in the text. */
+#include "text/answer/written.h"
+
+#include <jansson.h>
+#include <string.h>
+
+enum { MOST_NAME = 256, MOST_DEPTH = 256 };
+
+bool lm_balance_add(lm_balance *b, char c)
+{
+    if (b->string) {
+        if (b->escape)
+            b->escape = false;
+        else if (c == '\\')
+            b->escape = true;
+        else if (c == '"')
+            b->string = false;
+        return false;
+    }
+    if (c == '"')
+        b->string = true;
+    else if (c == '{' || c == '[')
+        b->depth++;
+    else if ((c == '}' || c == ']') && b->depth)
+        return --b->depth == 0;
+    return false;
+}
+
+void lm_reader_space(lm_reader *r)
+{
+    while (r->at < r->n && strchr(" \t\r\n", r->s[r->at]) && r->s[r->at])
+        r->at++;
+}
+
+lm_reading lm_reader_mark(lm_reader *r, const char *mark)
+{
+    size_t size = strlen(mark), here = r->n - r->at, n = here < size ? here : size;
+
+    if (memcmp(r->s + r->at, mark, n) != 0)
+        return LM_READ_NONE;
+    if (n < size)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    r->at += size;
+    return LM_READ_DONE;
+}
+
+lm_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out)
+{
+    size_t size = strlen(mark);
+
+    for (size_t i = r->at; i + size <= r->n && i - r->at <= most; i++)
+        if (memcmp(r->s + i, mark, size) == 0) {
+            lm_text_add(out, r->s + r->at, i - r->at);
+            r->at = i + size;
+            return LM_READ_DONE;
+        }
+    return r->final || r->n - r->at > most + size ? LM_READ_NONE : LM_READ_MORE;
+}
+
+lm_reading lm_reader_json(lm_reader *r, size_t *from)
+{
+    lm_balance b = { 0 };
+    size_t i = r->at;
+    json_t *value;
+
+    *from = i;
+    if (i == r->n)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    if (r->s[i] != '{' && r->s[i] != '[')
+        return LM_READ_NONE;
+    for (; i < r->n; i++)
+        if (lm_balance_add(&b, r->s[i])) {
+            i++;
+            if (!(value = json_loadb(r->s + *from, i - *from, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL)))
+                return LM_READ_NONE;
+            json_decref(value);
+            r->at = i;
+            return LM_READ_DONE;
+        } else if (b.depth > MOST_DEPTH) {
+            return LM_READ_NONE;
+        }
+    return r->final ? LM_READ_NONE : LM_READ_MORE;
+}
+
+const lm_answer_tool *lm_tool_of(const lm_answer_options *o, const char *name, size_t size)
+{
+    for (size_t i = 0; i < o->n_tools; i++)
+        if (strlen(o->tools[i].name) == size && memcmp(o->tools[i].name, name, size) == 0)
+            return o->tools + i;
+    return NULL;
+}
+
+void lm_written_free(lm_written *w)
+{
+    lm_text_free(&w->id);
+    lm_text_free(&w->arguments);
+}
+
+/* ---- members of objects ---- */
+
+/* A string, its inside [*from, *to). */
+static lm_reading read_string(lm_reader *r, size_t *from, size_t *to)
+{
+    if (r->at == r->n)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    if (r->s[r->at] != '"')
+        return LM_READ_NONE;
+    *from = ++r->at;
+    for (; r->at < r->n; r->at++) {
+        if (r->s[r->at] == '\\')
+            r->at++;
+        else if (r->s[r->at] == '"') {
+            *to = r->at++;
+            return LM_READ_DONE;
+        }
+    }
+    r->at = r->n;
+    return r->final ? LM_READ_NONE : LM_READ_MORE;
+}
+
+/* A number or word. */
+static lm_reading read_plain(lm_reader *r)
+{
+    size_t from = r->at;
+
+    while (r->at < r->n && !strchr(",}] \t\r\n", r->s[r->at]))
+        r->at++;
+    if (r->at == r->n)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    return r->at > from ? LM_READ_DONE : LM_READ_NONE;
+}
+
+static lm_reading read_any(lm_reader *r, size_t *from, size_t *to)
+{
+    size_t inside;
+    lm_reading was;
+
+    *from = r->at;
+    if (r->at == r->n)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    was = r->s[r->at] == '"' ? read_string(r, &inside, to) : strchr("{[", r->s[r->at]) ? lm_reader_json(r, &inside) : read_plain(r);
+    *to = r->at;
+    return was;
+}
+
+static bool is_key(const lm_reader *r, size_t from, size_t to, const char *key)
+{
+    return key && to - from == strlen(key) && memcmp(r->s + from, key, to - from) == 0;
+}
+
+/* A string that is written in JSON, decoded; anything else as it stands. */
+static void decode(const char *s, size_t n, lm_text *out)
+{
+    json_t *v = json_loadb(s, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+
+    lm_text_clear(out);
+    if (json_is_string(v))
+        lm_text_add(out, json_string_value(v), json_string_length(v));
+    else
+        lm_text_add(out, s, n);
+    json_decref(v);
+}
+
+typedef struct members { bool named, given; } members;
+
+/* `to_arguments`: stop in front of them. Else up to the end of the object. */
+static lm_reading read_members(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out, members *m,
+                               bool to_arguments)
+{
+    size_t from, to, key, key_end;
+    lm_text name = { 0 };
+    lm_reading was;
+
+    for (;;) {
+        lm_reader_space(r);
+        if ((was = lm_reader_mark(r, "}")) != LM_READ_NONE)
+            return was == LM_READ_DONE && to_arguments ? LM_READ_NONE : was;
+        if ((was = lm_reader_mark(r, ",")) == LM_READ_MORE)
+            return was;
+        lm_reader_space(r);
+        if ((was = read_string(r, &key, &key_end)) != LM_READ_DONE)
+            return was;
+        lm_reader_space(r);
+        if ((was = lm_reader_mark(r, ":")) != LM_READ_DONE)
+            return was;
+        lm_reader_space(r);
+        if (is_key(r, key, key_end, f->arguments_key) || is_key(r, key, key_end, "arguments") || is_key(r, key, key_end, "parameters")) {
+            if (to_arguments) {
+                if (r->at == r->n)
+                    return r->final ? LM_READ_NONE : LM_READ_MORE;
+                return m->named && r->s[r->at] == '{' ? LM_READ_DONE : LM_READ_NONE;
+            }
+            if ((was = read_any(r, &from, &to)) != LM_READ_DONE)
+                return was;
+            decode(r->s + from, to - from, &out->arguments);
+            m->given = true;
+            continue;
+        }
+        if ((was = read_any(r, &from, &to)) != LM_READ_DONE)
+            return was;
+        if (is_key(r, key, key_end, f->name_key) || is_key(r, key, key_end, "name")) {
+            decode(r->s + from, to - from, &name);
+            out->tool = lm_tool_of(o, name.data ? name.data : "", name.size);
+            lm_text_free(&name);
+            if (!out->tool)
+                return LM_READ_NONE;
+            m->named = true;
+        } else if (is_key(r, key, key_end, "id") || is_key(r, key, key_end, "tool_call_id")) {
+            decode(r->s + from, to - from, &out->id);
+        }
+    }
+}
+
+/* Arguments have to be an object; none at all are an empty one. */
+static bool sound_arguments(lm_text *arguments)
+{
+    json_t *v;
+    bool sound;
+
+    if (!arguments->size || strcmp(arguments->data, "null") == 0) {
+        lm_text_clear(arguments);
+        lm_text_add_str(arguments, "{}");
+    }
+    v = json_loadb(arguments->data, arguments->size, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    sound = json_is_object(v);
+    json_decref(v);
+    return sound;
+}
+
+static lm_reading close_call(const lm_answer_family *f, lm_reader *r)
+{
+    lm_reading was;
+
+    if (!f->call.close)
+        return LM_READ_DONE;
+    lm_reader_space(r);
+    if (r->at == r->n)                                   /* the text ended where the mark was due: it is a call all the same */
+        return r->final ? LM_READ_DONE : LM_READ_MORE;
+    was = lm_reader_mark(r, f->call.close);
+    return was == LM_READ_NONE ? LM_READ_DONE : was;
+}
+
+static lm_reading read_object(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    members m = { 0 };
+    lm_reading was = lm_reader_mark(r, "{");
+
+    if (was == LM_READ_DONE)
+        was = read_members(f, o, r, out, &m, false);
+    if (was == LM_READ_DONE)
+        was = m.named && sound_arguments(&out->arguments) ? close_call(f, r) : LM_READ_NONE;
+    return was;
+}
+
+static lm_reading read_keyed(const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    size_t from, to;
+    lm_reading was = lm_reader_mark(r, "{");
+
+    if (was == LM_READ_DONE) {
+        lm_reader_space(r);
+        was = read_string(r, &from, &to);
+    }
+    if (was != LM_READ_DONE)
+        return was;
+    if (!(out->tool = lm_tool_of(o, r->s + from, to - from)))
+        return LM_READ_NONE;
+    lm_reader_space(r);
+    if ((was = lm_reader_mark(r, ":")) != LM_READ_DONE)
+        return was;
+    lm_reader_space(r);
+    if ((was = lm_reader_json(r, &from)) != LM_READ_DONE)
+        return was;
+    lm_text_add(&out->arguments, r->s + from, r->at - from);
+    lm_reader_space(r);
+    return lm_reader_mark(r, "}");
+}
+
+/* ---- a name between marks ---- */
+
+/* "functions.NAME:3" is the id, NAME the tool. */
+static const lm_answer_tool *kimi_tool(const lm_answer_options *o, const lm_text *header)
+{
+    const char *name = header->data, *colon = strrchr(name, ':');
+
+    if (strncmp(name, "functions.", 10) == 0)
+        name += 10;
+    return lm_tool_of(o, name, colon && colon > name ? (size_t)(colon - name) : strlen(name));
+}
+
+static void trim(lm_text *t)
+{
+    size_t from = 0;
+
+    while (t->size && strchr(" \t\r\n", t->data[t->size - 1]))
+        t->data[--t->size] = 0;
+    while (from < t->size && strchr(" \t\r\n", t->data[from]))
+        from++;
+    memmove(t->data, t->data + from, t->size - from + 1);
+    t->size -= from;
+}
+
+static lm_reading named_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    lm_text name = { 0 };
+    lm_reading was = LM_READ_NONE;
+
+    if (f->id_mark) {
+        lm_reader before = *r;
+        if ((was = lm_reader_until(r, f->id_mark, MOST_NAME, &name)) == LM_READ_DONE) {
+            lm_text_clear(&out->id);
+            was = lm_reader_until(r, f->name_end, MOST_NAME, &out->id);
+        } else if (was == LM_READ_NONE) {
+            *r = before;                                 /* no id */
+            was = lm_reader_until(r, f->name_end, MOST_NAME, &name);
+        }
+    } else {
+        was = lm_reader_until(r, f->name_end, MOST_NAME, &name);
+    }
+    if (was == LM_READ_DONE && !name.size)
+        was = LM_READ_NONE;
+    if (was == LM_READ_DONE) {
+        trim(&name);
+        out->tool = f->ids == LM_IDS_KIMI ? kimi_tool(o, &name) : lm_tool_of(o, name.data, name.size);
+        if (f->ids == LM_IDS_KIMI && strchr(name.data, ':')) {
+            lm_text_clear(&out->id);
+            lm_text_add(&out->id, name.data, name.size);
+        }
+        if (!out->tool)
+            was = LM_READ_NONE;
+    }
+    lm_text_free(&name);
+    if (was == LM_READ_DONE)
+        lm_reader_space(r);
+    return was;
+}
+
+static lm_reading read_named(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    size_t from;
+    lm_reading was = named_head(f, o, r, out);
+
+    if (was == LM_READ_DONE)
+        was = lm_reader_json(r, &from);
+    if (was != LM_READ_DONE)
+        return was;
+    lm_text_add(&out->arguments, r->s + from, r->at - from);
+    return sound_arguments(&out->arguments) ? close_call(f, r) : LM_READ_NONE;
+}
+
+/* ---- any ---- */
+
+lm_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    lm_text_clear(&out->id);
+    lm_text_clear(&out->arguments);
+    switch (f->form) {
+    case LM_FORM_OBJECT: return read_object(f, o, r, out);
+    case LM_FORM_KEYED:  return read_keyed(o, r, out);
+    case LM_FORM_NAMED:  return read_named(f, o, r, out);
+    case LM_FORM_TAGGED: return lm_call_tagged(f, o, r, out);
+    case LM_FORM_PYTHON: return lm_call_python(o, r, out);
+    case LM_FORM_GEMMA:  return lm_call_gemma(f, o, r, out);
+    case LM_FORM_HARMONY: break;
+    }
+    return LM_READ_NONE;
+}
+
+lm_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+{
+    members m = { 0 };
+    lm_reading was;
+
+    if (f->form == LM_FORM_NAMED) {
+        if ((was = named_head(f, o, r, out)) != LM_READ_DONE)
+            return was;
+        if (r->at == r->n)
+            return r->final ? LM_READ_NONE : LM_READ_MORE;
+        return r->s[r->at] == '{' ? LM_READ_DONE : LM_READ_NONE;
+    }
+    if (f->form != LM_FORM_OBJECT)
+        return LM_READ_NONE;
+    was = lm_reader_mark(r, "{");
+    return was == LM_READ_DONE ? read_members(f, o, r, out, &m, true) : was;
+}
+
+lm_reading lm_call_tail(const lm_answer_family *f, lm_reader *r)
+{
+    static const lm_answer_options none;
+    lm_written unused = { 0 };
+    members m = { 0 };
+    lm_reading was = LM_READ_DONE;
+
+    if (f->form == LM_FORM_OBJECT)
+        was = read_members(f, &none, r, &unused, &m, false);
+    lm_written_free(&unused);
+    return was == LM_READ_DONE ? close_call(f, r) : was;
+}

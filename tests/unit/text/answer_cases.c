@@ -1,0 +1,183 @@
+/* Answers of every family: what is reasoning, content and calls, however the text is cut. Cases: tests/golden/answers (JSON lines). */
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lamina/answer.h"
+
+typedef struct heard { lm_text reasoning, content; json_t *calls; } heard;
+
+static void told(void *arg, const lm_answer_event *event)
+{
+    heard *h = arg;
+    json_t *last = json_array_get(h->calls, json_array_size(h->calls) - 1);
+
+    switch (event->kind) {
+    case LM_ANSWER_REASONING: lm_text_add(&h->reasoning, event->text, event->size); break;
+    case LM_ANSWER_CONTENT:   lm_text_add(&h->content, event->text, event->size); break;
+    case LM_ANSWER_CALL:
+        assert_int_equal(event->call, json_array_size(h->calls));
+        json_array_append_new(h->calls, json_pack("{s:s%, s:s, s:s, s:b}", "name", event->text, event->size, "id", event->id,
+                                                  "arguments", "", "ended", 0));
+        break;
+    case LM_ANSWER_ARGUMENTS: {
+        lm_text all = { 0 };
+        assert_non_null(last);
+        lm_text_add_str(&all, json_string_value(json_object_get(last, "arguments")));
+        lm_text_add(&all, event->text, event->size);
+        json_object_set_new(last, "arguments", json_stringn(all.data, all.size));
+        lm_text_free(&all);
+        break;
+    }
+    case LM_ANSWER_CALL_END:
+        assert_true(json_is_false(json_object_get(last, "ended")));
+        json_object_set_new(last, "ended", json_true());
+        break;
+    }
+}
+
+/* The text in pieces of `piece` bytes (0: whole). */
+static json_t *read_answer(const json_t *c, size_t piece, bool eager)
+{
+    const char *text = json_string_value(json_object_get(c, "text")), *template = json_string_value(json_object_get(c, "template"));
+    const char *ends[] = { json_string_value(json_object_get(c, "end")), NULL };
+    size_t size = json_string_length(json_object_get(c, "text"));
+    json_t *tools = json_object_get(c, "tools"), *result;
+    lm_answer_tool list[16] = { 0 };
+    char *schemas[16] = { 0 };
+    lm_answer_options o = { .tools = list, .n_tools = json_array_size(tools), .ends = ends[0] ? ends : NULL, .ids = 7, .eager = eager,
+                            .in_reasoning = json_is_true(json_object_get(c, "in_reasoning")) };
+    lm_answer_style style;
+    lm_answer *a;
+    heard h = { .calls = json_array() };
+    lm_error e;
+
+    for (size_t i = 0; i < o.n_tools; i++) {
+        json_t *schema = json_object_get(json_array_get(tools, i), "parameters");
+        list[i].name = json_string_value(json_object_get(json_array_get(tools, i), "name"));
+        list[i].parameters = schemas[i] = schema ? json_dumps(schema, 0) : NULL;
+    }
+    lm_answer_style_of(template, &style);
+    assert_int_equal(lm_answer_new(&style, &o, &a, &e), LM_OK);
+    for (size_t at = 0; at < size; at += piece ? piece : size) {
+        size_t n = !piece || size - at < piece ? size - at : piece;
+        assert_int_equal(lm_answer_feed(a, text + at, n, told, &h, &e), LM_OK);
+    }
+    assert_int_equal(lm_answer_end(a, told, &h, &e), LM_OK);
+    lm_answer_free(a);
+    result = json_pack("{s:s%, s:s%, s:o}", "reasoning", h.reasoning.data ? h.reasoning.data : "", h.reasoning.size, "content",
+                       h.content.data ? h.content.data : "", h.content.size, "calls", h.calls);
+    assert_non_null(result);
+    for (size_t i = 0; i < o.n_tools; i++)
+        free(schemas[i]);
+    lm_text_free(&h.reasoning);
+    lm_text_free(&h.content);
+    return result;
+}
+
+/* The same calls, whatever the spaces in their arguments. */
+static bool same_call(const json_t *got, const json_t *want)
+{
+    const char *a = json_string_value(json_object_get(got, "arguments")), *b = json_string_value(json_object_get(want, "arguments"));
+    const char *id = json_string_value(json_object_get(want, "id"));
+    json_t *x = json_loads(a, 0, NULL), *y = json_loads(b, 0, NULL);
+    bool same = x && y && json_equal(x, y) && json_equal(json_object_get(got, "name"), json_object_get(want, "name")) &&
+                json_is_true(json_object_get(got, "ended")) && (!id || strcmp(id, json_string_value(json_object_get(got, "id"))) == 0);
+
+    json_decref(x);
+    json_decref(y);
+    return same;
+}
+
+static bool as_wanted(const json_t *got, const json_t *c)
+{
+    json_t *calls = json_object_get(got, "calls"), *want = json_object_get(c, "calls");
+
+    if (json_array_size(calls) != json_array_size(want))
+        return false;
+    for (size_t i = 0; i < json_array_size(want); i++)
+        if (!same_call(json_array_get(calls, i), json_array_get(want, i)))
+            return false;
+    return strcmp(json_string_value(json_object_get(got, "content")), json_string_value(json_object_get(c, "content"))) == 0 &&
+           strcmp(json_string_value(json_object_get(got, "reasoning")), json_string_value(json_object_get(c, "reasoning"))) == 0;
+}
+
+static void show(const char *what, size_t line, const json_t *c, const json_t *got)
+{
+    char *a = json_dumps(c, JSON_COMPACT), *b = json_dumps(got, JSON_COMPACT);
+
+    fprintf(stderr, "case %zu, %s\n  %s\n  %s\n", line, what, a, b);
+    free(a);
+    free(b);
+}
+
+static const char *path;
+
+static void cases_are_read(void **state)
+{
+    FILE *f = fopen(path, "r");
+    char *line = NULL;
+    size_t capacity = 0, n = 0, wrong = 0;
+
+    (void)state;
+    assert_non_null(f);
+    while (getline(&line, &capacity, f) > 0) {
+        json_t *c = json_loads(line, 0, NULL), *got;
+        lm_answer_style style;
+        const char *family = json_string_value(json_object_get(c, "family"));
+
+        assert_non_null(c);
+        n++;
+        lm_answer_style_of(json_string_value(json_object_get(c, "template")), &style);
+        if (family && (!lm_answer_style_name(&style) || strcmp(family, lm_answer_style_name(&style)))) {
+            fprintf(stderr, "case %zu: %s, not %s\n", n, lm_answer_style_name(&style), family);
+            wrong++;
+        }
+        got = read_answer(c, 0, false);
+        if (!as_wanted(got, c)) {
+            show("whole", n, c, got);
+            wrong++;
+        }
+        for (size_t piece = 1; piece <= 7; piece++) {
+            json_t *again = read_answer(c, piece, false);
+            if (!json_equal(got, again)) {
+                show("in pieces", n, c, again);
+                wrong++;
+            }
+            json_decref(again);
+        }
+        json_t *eager = read_answer(c, 0, true);
+        for (size_t piece = 1; piece <= 5; piece++) {
+            json_t *again = read_answer(c, piece, true);
+            if (!json_equal(eager, again)) {
+                show("eager, in pieces", n, eager, again);
+                wrong++;
+            }
+            json_decref(again);
+        }
+        if (!json_is_true(json_object_get(c, "broken")) && !as_wanted(eager, c)) {
+            show("eager", n, c, eager);
+            wrong++;
+        }
+        json_decref(eager);
+        json_decref(got);
+        json_decref(c);
+    }
+    free(line);
+    fclose(f);
+    assert_true(n > 0);
+    assert_int_equal(wrong, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(cases_are_read) };
+
+    path = argc > 1 ? argv[1] : "";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
