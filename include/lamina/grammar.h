@@ -14,6 +14,7 @@
 #ifndef LAMINA_GRAMMAR_H
 #define LAMINA_GRAMMAR_H
 
+#include "lamina/answer.h"
 #include "lamina/text.h"
 
 #ifdef __cplusplus
@@ -34,6 +35,7 @@ typedef enum lm_whitespace {
 typedef struct lm_grammar_schema {
     const char *name;                /* of the rule */
     const char *text;                /* of the schema */
+    uint64_t    reserved[2];         /* zero */
 } lm_grammar_schema;
 
 /* All zero: the defaults. */
@@ -81,6 +83,22 @@ typedef struct lm_trigger {
 /* A new grammar of both, `g` stays. `required`: the text may not end before a trigger. LM_USAGE: a word that is empty or too long
  * (256 bytes) or does not fit the grammar's beginning; no trigger. */
 lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size_t n, bool required, lm_grammar **out, lm_error *e);
+
+/* All zero: the defaults. */
+typedef struct lm_grammar_calls_options {
+    const lm_tokenizer *tokenizer;   /* spells marks that are control tokens; NULL: all are text */
+    bool     required;               /* the text is a call, after reasoning if there is any. false: free text, but what begins like a call
+                                        is one */
+    bool     in_reasoning;           /* the prompt has begun it */
+    bool     single;                 /* one call, no more */
+    uint64_t reserved[4];            /* zero */
+} lm_grammar_calls_options;
+
+/* Calls of these tools as models of the style write them, with arguments that fit. *out NULL with LM_OK: not required, and nothing tells
+ * a call from text as it begins: any text. LM_UNSUPPORTED: the style has no family, or one whose calls a grammar cannot hold; else as
+ * above for the schemas. */
+lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *tools, size_t n, const lm_grammar_calls_options *o,
+                           lm_grammar **out, lm_error *e);
 
 /* Does the whole text fit? `*fits` bytes of it are how the grammar's texts can begin (all of them, also when more must follow). */
 lm_status lm_grammar_matches(const lm_grammar *g, const char *text, size_t size, bool *whole, size_t *fits, lm_error *e);

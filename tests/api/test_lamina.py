@@ -445,7 +445,7 @@ def test_grammars(lm, model):
 
 
 def test_answers(lm):
-    style = lm.struct("lm_answer_style")
+    style = lm.lm_answer_style()
     lm.lm_answer_style_of(b"<tool_call> <think>", ref(style))
     assert lm.lm_answer_style_name(ref(style)) == b"hermes"
     assert lm.lm_answer_mark(ref(style), 0) == b"<think>"
@@ -453,8 +453,14 @@ def test_answers(lm):
     assert lm.lm_answer_in_reasoning(ref(style), b"user <think>\n", 13)
     tools = (lm.headers.types["lm_answer_tool"] * 1)()
     tools[0].name = b"f"
-    a = lm.new("lm_answer_new", ref(style), ref(lm.struct("lm_answer_options", tools=tools, n_tools=1)))
+    a = lm.new("lm_answer_new", ref(style), ref(lm.lm_answer_options(tools=tools, n_tools=1)))
     told = []
+    calls = lm.new("lm_grammar_calls", ref(style), tools, 1, ref(lm.lm_grammar_calls_options(required=True)))
+    whole, fits = ctypes.c_bool(), ctypes.c_size_t()
+    for text, good in ((b'<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', True), (b"hello", False)):
+        lm.lm_grammar_matches(calls, text, len(text), ref(whole), ref(fits))
+        assert whole.value == good
+    lm.lm_grammar_free(calls)
     each = lm.headers.functions["lm_answer_feed"][1][3][0](
         lambda arg, event: told.append((event.contents.kind, ctypes.string_at(event.contents.text, event.contents.size))))
     text = b'<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call> so'

@@ -32,7 +32,7 @@ const lm_answer_family lm_answer_families[] = {
       .section = { "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>" },
       .call = { "<｜DSML｜invoke name=\"", "</｜DSML｜invoke>" }, .name_end = "\">",
       .argument = { "<｜DSML｜parameter name=\"", "</｜DSML｜parameter>" }, .key_end = "\"", .typed = true },
-    { .name = "gemma4", .has = { "<|tool_call>call:" }, .form = LM_FORM_GEMMA, .call = { "<|tool_call>", "<tool_call|>" } },
+    { .name = "gemma4", .has = { "<|tool_call>call:" }, .form = LM_FORM_BRACED, .call = { "<|tool_call>", "<tool_call|>" } },
     { .name = "minicpm5", .has = { "<function name=\"", "<param name=\"", "Tool usage guidelines:" }, .form = LM_FORM_TAGGED,
       .call = { "<function name=\"", "</function>" }, .name_end = "\">", .argument = { "<param name=\"", "</param>" }, .key_end = "\">" },
     { .name = "minimax-m2", .has = { "<minimax:tool_call>" }, .form = LM_FORM_TAGGED,
@@ -125,7 +125,7 @@ const char *lm_answer_mark(const lm_answer_style *s, size_t i)
     const lm_answer_family *f = s->family ? s->family : &none;
     const char *const all[] = { s->reasoning, s->reasoning_end, f->section.open, f->section.close, f->call.open, f->call.close,
                                 f->name_end, f->id_mark, f->argument.open, f->argument.close, f->key_end, f->drops[0], f->drops[1],
-                                f->drops[2], f->form == LM_FORM_GEMMA ? "<|\"|>" : NULL };
+                                f->drops[2], f->form == LM_FORM_BRACED ? "<|\"|>" : NULL };
     size_t n = sizeof harmony / sizeof *harmony;
 
     if (is_harmony(s)) {

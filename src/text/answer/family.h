@@ -10,7 +10,7 @@ typedef enum lm_answer_form {
     LM_FORM_NAMED,                   /* the name between marks, then arguments as JSON */
     LM_FORM_TAGGED,                  /* the name, then each argument between marks */
     LM_FORM_PYTHON,                  /* [f(a='x', b=1)] */
-    LM_FORM_GEMMA,                   /* call:f{a:<|"|>x<|"|>,b:1} */
+    LM_FORM_BRACED,                   /* call:f{a:<|"|>x<|"|>,b:1} */
     LM_FORM_HARMONY,                 /* messages with channels and recipients */
 } lm_answer_form;
 

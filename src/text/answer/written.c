@@ -360,7 +360,7 @@ lm_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, l
     case LM_FORM_NAMED:  return read_named(f, o, r, out);
     case LM_FORM_TAGGED: return lm_call_tagged(f, o, r, out);
     case LM_FORM_PYTHON: return lm_call_python(o, r, out);
-    case LM_FORM_GEMMA:  return lm_call_gemma(f, o, r, out);
+    case LM_FORM_BRACED:  return lm_call_gemma(f, o, r, out);
     case LM_FORM_HARMONY: break;
     }
     return LM_READ_NONE;
