@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "cli/interrupt.h"
 
 /* ---- text and ids ---- */
 
@@ -13,32 +16,59 @@ const char *lm_input_name(const char *path)
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
-lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
+/* Standard input to its end; a terminal's end comes once. A Ctrl-C is heard whenever it comes. */
+static lm_status read_input(lm_text *out, lm_error *e)
 {
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    char chunk[4096];
-    size_t n;
-    int failed;
+    char    chunk[4096];
+    ssize_t n = 1;
 
-    path = lm_input_name(path);
-    if (!f)
-        return lm_fail_errno(e, path, "cannot be opened");
-    do {                                                 /* a terminal ends once, and is not asked again */
-        n = fread(chunk, 1, sizeof chunk, f);
-        lm_text_add(out, chunk, n);
-    } while (n == sizeof chunk && !out->failed && out->size <= LM_MAX_INPUT);
-    failed = ferror(f) ? errno : 0;
-    if (f != stdin)
-        fclose(f);
-    if (failed)
-        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(failed));
-    else if (out->failed)
+    while (n != 0 && !out->failed && out->size <= LM_MAX_INPUT) {
+        if (!lm_interrupt_wait(STDIN_FILENO))
+            return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
+        n = read(STDIN_FILENO, chunk, sizeof chunk);
+        if (n > 0)
+            lm_text_add(out, chunk, (size_t)n);
+        else if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return lm_fail(e, LM_IO, "standard input", LM_NO_OFFSET, "%s", strerror(errno));
+    }
+    return LM_OK;
+}
+
+static lm_status check_input(const char *path, const lm_text *out, lm_error *e)
+{
+    if (out->failed)
         lm_fail_memory(e, NULL, out->size);
     else if (out->size > LM_MAX_INPUT)
         lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "longer than %zu bytes", LM_MAX_INPUT);
     else
         return LM_OK;
     return lm_fail_in(e, path);
+}
+
+lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
+{
+    if (strcmp(path, "-") == 0) {
+        LM_TRY(read_input(out, e));
+        return check_input("standard input", out, e);
+    }
+    FILE *f = fopen(path, "rb");
+    char chunk[4096];
+    size_t n;
+    int failed;
+
+    if (!f)
+        return lm_fail_errno(e, path, "cannot be opened");
+    do {
+        n = fread(chunk, 1, sizeof chunk, f);
+        lm_text_add(out, chunk, n);
+    } while (n == sizeof chunk && !out->failed && out->size <= LM_MAX_INPUT);
+    failed = ferror(f) ? errno : 0;
+    fclose(f);
+    if (failed) {
+        lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(failed));
+        return lm_fail_in(e, path);
+    }
+    return check_input(path, out, e);
 }
 
 lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e)
