@@ -229,7 +229,7 @@ static json_t *value_json(const field *f)
 
 static json_t *result_json(const lm_bench_result *r)
 {
-    json_t *j = json_object(), *ns = json_array(), *ts = json_array();
+    json_t *j = json_pack("{s:s}", "schema", "lamina.bench/1"), *ns = json_array(), *ts = json_array();
     fields  f;
 
     list(r, &f);

@@ -105,7 +105,7 @@ static lm_status show(talk *t, lm_status status, lm_error *e)
     if (status != LM_OK)
         return status;
     lm_answer_warn(&t->s.last);
-    status = t->s.cli->json ? lm_out_json_line(answer_json(&t->s), e) : lm_out_text("\n", 1, e);
+    status = t->s.cli->json ? lm_out_json_line(lm_json_document(t->s.cli, answer_json(&t->s)), e) : lm_out_text("\n", 1, e);
     meter(t);
     return status;
 }

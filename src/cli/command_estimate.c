@@ -151,7 +151,7 @@ static lm_status show_config(lm_cli *cli, const estimate_options *o, const lm_te
     if (!j)
         return lm_fail_memory(e, "a description", 0);
     if (cli->json)
-        return lm_out_json(cli, j, e);
+        return lm_out_foreign_json(cli, j, e);
     char *text = json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
     if (text)
         lm_text_printf(&out, "%s\n", text);

@@ -67,7 +67,7 @@ static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, con
     if (!j)
         return lm_fail_memory(e, "the report", 0);
     if (cli->json)
-        return lm_out_json(cli, j, e);
+        return (what == LM_REPORT_TENSORS ? lm_out_json : lm_out_foreign_json)(cli, j, e);
     if (what == LM_REPORT_TENSORS)
         lm_inspect_tensors(j, &page);
     else

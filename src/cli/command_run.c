@@ -16,6 +16,7 @@
 #include "cli/llamacpp.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
+#include "cli/scored.h"
 #include "cli/tokenjson.h"
 
 typedef struct run_options {
@@ -45,6 +46,8 @@ typedef struct run_state {
     lm_tokens         ids;
     lm_generation     out;
     lm_answer         answer;
+    lm_scored         scored;            /* the prompt, where nothing is generated and log-probabilities are wanted */
+    lm_score          score;
     double            load_seconds;
 } run_state;
 
@@ -71,7 +74,8 @@ static const lm_flag run_flag_table[] = {
       "maximum number of tokens to generate; -1: no limit (-1)", -1, 1e15, NULL },
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop string: stop before TEXT; may be repeated", 0, 0, NULL },
     { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K",
-      "report the K most probable tokens at each position, in the JSON or on standard error", 1, 1000, NULL },
+      "report the K most probable tokens at each position, in the JSON or on standard error; with -n 0 at "
+      "each position of the prompt, as lamina score does", 1, 1000, NULL },
     { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL, "process escapes in -p and -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
     { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL, "leave backslashes in -p and -r as they are", 0, 0, NULL },
     { "--mlock", NULL, LM_FLAG_SWITCH, O(lock), NULL, "keep the weights in RAM: lock the memory of the program", 0, 0, NULL },
@@ -99,6 +103,11 @@ static void run_defaults(void *options)
     lm_run_defaults(&o->run);
     lm_sampling_defaults(&o->sampling);
     o->predict = -1;
+}
+
+static bool scores_prompt(const run_options *o)
+{
+    return o->predict == 0 && o->logprobs;
 }
 
 /* ---- the prompt ---- */
@@ -274,6 +283,8 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_sampler_new(&sampling, info.n_vocab, lm_model_tokenizer(s->model), &s->sampler, e));
     LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + most, &engine, e));
     LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
+    if (scores_prompt(o))
+        engine.logit_rows = lm_scored_rows(engine.rows);
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
     lm_detail("seed       %" PRIu64, o->sampling.o.seed);
     LM_TRY(lm_drafting_open(cli, &o->draft, s->model, &engine, &s->drafting, e));
@@ -318,6 +329,8 @@ static json_t *run_json(const run_options *o, const run_state *s)
         json_object_set(j, "logprobs", s->answer.positions);
     if (s->ensembling)
         json_object_set_new(j, "ensemble", lm_ensembling_json(s->ensembling, &s->out.ids));
+    if (s->scored.tokens)
+        json_object_set(j, "prompt_logprobs", s->scored.tokens);
     return j;
 }
 
@@ -344,6 +357,20 @@ static void show_logprobs(const json_t *positions)
     lm_text_free(&line);
 }
 
+/* The same lines as lamina score's, which has them on standard output. */
+static void show_scored(const run_state *s)
+{
+    lm_text out = { 0 };
+    char   *line, *rest;
+
+    lm_scored_head(&s->scored, &out);
+    lm_text_add(&out, s->scored.lines.data, s->scored.lines.size);
+    lm_scored_sum(&s->score, &out);
+    for (rest = out.data; !out.failed && rest && *rest && (line = strsep(&rest, "\n"));)
+        lm_tell("%s", line);
+    lm_text_free(&out);
+}
+
 static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, lm_error *e)
 {
     lm_text line = { 0 };
@@ -355,11 +382,26 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
         lm_tell("%s", "");
     if (s->answer.positions && !cli->json)
         show_logprobs(s->answer.positions);
+    if (s->scored.lines.size)
+        show_scored(s);
     lm_answer_warn(&s->out);
     lm_answer_summary(&s->out, &line);
     lm_note("%s", line.data ? line.data : "");
     lm_text_free(&line);
     return status;
+}
+
+/* What lamina score does with the text, in place of generating nothing. */
+static lm_status score_prompt(lm_cli *cli, const run_options *o, run_state *s, lm_error *e)
+{
+    double started = lm_clock_seconds();
+
+    s->scored = (lm_scored){ .tokenizer = lm_model_tokenizer(s->model), .top = o->logprobs, .tokens = cli->json ? json_array() : NULL };
+    LM_TRY(lm_scored_run(&s->scored, s->engine, &s->ids, &s->score, e));
+    s->out.n_prompt       = s->ids.n;
+    s->out.prompt_seconds = lm_clock_seconds() - started;
+    s->out.stop           = LM_STOP_LENGTH;
+    return report(cli, o, s, e);
 }
 
 static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
@@ -375,6 +417,10 @@ static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_er
     if (s->ensembling)
         lm_ensembling_sequence(s->ensembling, &g.sequence);
     lm_interrupt_watch(s->engine);
+    if (scores_prompt(o) && s->ensembling)
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "cannot be combined with -n 0 --logprobs");
+    if (scores_prompt(o))
+        return score_prompt(cli, o, s, e);
     s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
     lm_status status = lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e);
     if (status == LM_LIMIT && s->ids.n > lm_engine_context(s->engine))
@@ -391,6 +437,8 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
 
     lm_interrupt_watch(NULL);
     json_decref(s.answer.positions);
+    json_decref(s.scored.tokens);
+    lm_text_free(&s.scored.lines);
     lm_generation_free(&s.out);
     lm_sampler_free(s.sampler);
     lm_constraining_close(&s.constraining);

@@ -7,9 +7,8 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
+#include "cli/scored.h"
 #include "cli/tokenjson.h"
-
-enum { LOGIT_ROWS = 128 };               /* of a step: each is as wide as the vocabulary */
 
 typedef struct score_options {
     lm_model_flags model;
@@ -55,62 +54,8 @@ typedef struct scoring {
     const lm_tokenizer  *tokenizer;      /* NULL: the model has none */
     lm_engine           *engine;
     lm_tokens            ids;            /* of the text at hand */
-    json_t              *tokens;         /* of the text at hand, with --json */
-    lm_text              lines;          /* without */
-    lm_progress          bar;
+    lm_scored            scored;
 } scoring;
-
-/* ---- tokens as they come ---- */
-
-static void add_row(scoring *s, const lm_token_score *t)
-{
-    lm_text_printf(&s->lines, "%8zu  %7d  %9.4f  %6u  ", t->position, t->id, t->logprob, t->rank);
-    for (uint32_t i = 0; i <= t->n_top; i++) {
-        lm_token    id    = i ? t->top[i - 1].id : t->id;
-        size_t      n     = 0;
-        const char *piece = s->tokenizer && id >= 0 ? lm_tokenizer_piece(s->tokenizer, id, &n) : NULL;
-
-        if (id < 0)
-            break;
-        if (i)
-            lm_text_add_str(&s->lines, i == 1 ? "   ·  " : "  ");
-        lm_add_piece(&s->lines, piece, n);
-        if (i)
-            lm_text_printf(&s->lines, " %.3f", (double)t->top[i - 1].logprob);
-    }
-    lm_text_add_char(&s->lines, '\n');
-}
-
-static bool on_token(void *arg, const lm_token_score *t)
-{
-    scoring *s = arg;
-
-    lm_progress_show(&s->bar, (double)t->position / (double)s->ids.n);
-    if (s->tokens) {
-        json_t *one = lm_token_json(s->tokenizer, t->id, (float)t->logprob);
-        json_object_set_new(one, "rank", json_integer(t->rank));
-        if (t->n_top)
-            json_object_set_new(one, "top", lm_top_json(s->tokenizer, t->top, t->n_top));
-        json_array_append_new(s->tokens, one);
-    } else {
-        add_row(s, t);
-    }
-    return !lm_interrupted();
-}
-
-/* The text whose ids are at hand. */
-static lm_status score_ids(scoring *s, lm_score *out, lm_error *e)
-{
-    lm_score_options o = { .top = s->o->top, .token = on_token, .arg = s };
-    lm_status status;
-
-    s->bar = lm_progress_start("scoring");
-    status = lm_score_text(s->engine, s->ids.ids, s->ids.n, &o, out, e);
-    lm_progress_end(&s->bar);
-    if (status == LM_LIMIT)
-        lm_fail_hint(e, "-c %zu holds it", s->ids.n);
-    return status;
-}
 
 static json_t *number(double x)
 {
@@ -120,8 +65,7 @@ static json_t *number(double x)
 /* {ids, tokens, logprob, perplexity}; the first token has nothing before it and is null. */
 static json_t *score_json(scoring *s, const lm_score *score)
 {
-    json_array_insert_new(s->tokens, 0, json_null());
-    return json_pack("{s:o, s:O, s:I, s:o, s:o}", "ids", lm_ids_json(s->ids.ids, s->ids.n), "tokens", s->tokens, "scored",
+    return json_pack("{s:o, s:O, s:I, s:o, s:o}", "ids", lm_ids_json(s->ids.ids, s->ids.n), "tokens", s->scored.tokens, "scored",
                      (json_int_t)score->n_tokens - 1, "logprob", json_real(score->logprob), "perplexity", number(score->perplexity));
 }
 
@@ -142,15 +86,14 @@ static lm_status score_line(void *arg, json_t *value, const char *why, lm_error 
     lm_score score;
 
     s->ids.n = 0;
-    json_array_clear(s->tokens);
     if (json_is_string(value))
         LM_TRY(tokenize(s, json_string_value(value), json_string_length(value), e));
     else if (json_is_array(value))
         LM_TRY(lm_ids_of(value, &s->ids, e));
     else
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string or array of ids%s%s", why ? ": " : "", why ? why : "");
-    LM_TRY(score_ids(s, &score, e));
-    return lm_jsonl_write(score_json(s, &score), e);
+    LM_TRY(lm_scored_run(&s->scored, s->engine, &s->ids, &score, e));
+    return lm_jsonl_write(lm_json_document(s->cli, score_json(s, &score)), e);
 }
 
 static lm_status read_text(scoring *s, lm_error *e)
@@ -172,17 +115,14 @@ static lm_status read_text(scoring *s, lm_error *e)
 
 static lm_status print_score(scoring *s, const lm_score *score, lm_error *e)
 {
-    char tokens[LM_FIGURE];
     lm_text out = { 0 };
     lm_status status;
 
     if (s->cli->json)
         return lm_out_json(s->cli, score_json(s, score), e);
-    lm_text_printf(&out, "%8s  %7s  %9s  %6s  token%s\n", "position", "id", "log p", "rank", s->o->top ? "   ·  most probable" : "");
-    lm_text_add(&out, s->lines.data, s->lines.size);
-    lm_text_printf(&out, "\ntokens scored    %s\nlog-probability  %.4f\n", lm_figure_count(tokens, score->n_tokens - 1), score->logprob);
-    if (isfinite(score->perplexity))
-        lm_text_printf(&out, "perplexity       %.4f\n", score->perplexity);
+    lm_scored_head(&s->scored, &out);
+    lm_text_add(&out, s->scored.lines.data, s->scored.lines.size);
+    lm_scored_sum(score, &out);
     status = lm_out_buf(&out, e);
     lm_text_free(&out);
     return status;
@@ -193,7 +133,7 @@ static lm_status start_engine(scoring *s, size_t least, lm_error *e)
     lm_engine_options engine;
 
     LM_TRY(lm_engine_flags(&s->o->run, s->model, least, &engine, e));
-    engine.logit_rows = engine.rows < LOGIT_ROWS ? engine.rows : LOGIT_ROWS;
+    engine.logit_rows = lm_scored_rows(engine.rows);
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
     lm_interrupt_watch(s->engine);
     return LM_OK;
@@ -209,7 +149,7 @@ static lm_status score_all(scoring *s, lm_error *e)
     }
     LM_TRY(read_text(s, e));
     LM_TRY(start_engine(s, s->ids.n, e));
-    LM_TRY(score_ids(s, &score, e));
+    LM_TRY(lm_scored_run(&s->scored, s->engine, &s->ids, &score, e));
     return print_score(s, &score, e);
 }
 
@@ -224,14 +164,14 @@ static lm_status score(lm_cli *cli, void *options, lm_error *e)
     o->model.o.tokenizer_optional = o->ids != NULL;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &s.model, e));
     s.tokenizer = lm_model_tokenizer(s.model);
-    s.tokens = cli->json || o->jsonl ? json_array() : NULL;
+    s.scored = (lm_scored){ .tokenizer = s.tokenizer, .top = o->top, .tokens = cli->json || o->jsonl ? json_array() : NULL };
     status = score_all(&s, e);
     lm_interrupt_watch(NULL);
     lm_engine_free(s.engine);
     lm_model_close(s.model);
     lm_tokens_free(&s.ids);
-    lm_text_free(&s.lines);
-    json_decref(s.tokens);
+    lm_text_free(&s.scored.lines);
+    json_decref(s.scored.tokens);
     return status;
 }
 

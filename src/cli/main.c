@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/complete.h"
 #include "cli/dress.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -172,6 +173,8 @@ int main(int argc, char **argv)
     bool quiet_end = signal(SIGPIPE, SIG_IGN) != SIG_IGN;        /* a closed pipe is an error of the write, */
     signal(SIGXFSZ, SIG_IGN);                            /* and so is a file at its limit (ulimit -f) */
     lm_out_manner(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
+    if (n > 1 && strcmp(argv[1], "__complete") == 0)
+        return lm_status_exit(lm_complete(commands, argv + 2, n - 1, &e));
     status = find_command(&cli, argv + 1, n, &used, &e);
     if (status == LM_OK)
         status = read_flags(&cli, &options, argv + 1 + used, n - used, &e);

@@ -135,10 +135,46 @@ static lm_status print_json(json_t *document, size_t layout, lm_error *e)
     return status == LM_OK ? lm_out_text("\n", 1, e) : status;
 }
 
-lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e)
+static json_t *named(const char *name, json_t *document)
+{
+    json_t *out = json_pack("{s:o}", "schema", json_sprintf("lamina.%s/1", name));
+
+    if (out && json_object_update(out, document) != 0) {
+        json_decref(out);
+        out = NULL;
+    }
+    json_decref(document);
+    return out;
+}
+
+json_t *lm_json_document(const lm_cli *cli, json_t *document)
+{
+    const char *name = cli->command ? cli->command->name : "error";
+    json_t     *entry, *out = NULL;
+    size_t      i;
+
+    if (!json_is_array(document))
+        return json_is_object(document) ? named(name, document) : document;
+    out = json_array();
+    json_array_foreach(document, i, entry)
+        if (json_array_append_new(out, json_is_object(entry) ? named(name, json_incref(entry)) : json_incref(entry)) != 0) {
+            json_decref(out);
+            out = NULL;
+            break;
+        }
+    json_decref(document);
+    return out;
+}
+
+lm_status lm_out_foreign_json(lm_cli *cli, json_t *document, lm_error *e)
 {
     cli->answered = true;
     return print_json(document, JSON_INDENT(2), e);
+}
+
+lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e)
+{
+    return lm_out_foreign_json(cli, lm_json_document(cli, document), e);
 }
 
 lm_status lm_out_json_line(json_t *document, lm_error *e)
@@ -232,7 +268,8 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
     snprintf(said, sizeof said, "%s", e->hint);
     lm_dress(said, e->hint, sizeof e->hint);
     if (cli->json && !cli->answered)
-        lm_out_json_line(json_pack("{s:o, s:s*}", "error", lm_json_error(e), "hint", e->hint[0] ? e->hint : NULL), NULL);
+        lm_out_json_line(json_pack("{s:s, s:o, s:s*}", "schema", "lamina.error/1", "error", lm_json_error(e), "hint",
+                                   e->hint[0] ? e->hint : NULL), NULL);
     fflush(stdout);
     /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
     if (e->hint[0] && !lm_err_is_terminal())

@@ -25,8 +25,15 @@ bool lm_out_left(void);
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. NULL is out of memory. */
 json_t *lm_json_of(const char *text, size_t n);
 
-/* The command's one JSON document; takes the reference. NULL is out of memory. */
+/* `document` with "schema" as its first key, which names its form and version: "lamina.inspect/1" for docs/schema/inspect.schema.json. A
+ * list of documents has it in each. Takes the reference and gives one; NULL is out of memory, as it is among what is taken. */
+json_t *lm_json_document(const lm_cli *cli, json_t *document);
+
+/* The command's one JSON document, named as lm_json_document names it; takes the reference. NULL is out of memory. */
 lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
+
+/* A document whose form is not lamina's own (a config.json), as it is. */
+lm_status lm_out_foreign_json(lm_cli *cli, json_t *document, lm_error *e);
 
 /* What the document of a command has as "error" when it ends in one. */
 json_t *lm_json_error(const lm_error *e);

@@ -1,9 +1,10 @@
 """The manual page and the completions that `make install` puts in place, made from the program's own table of flags."""
 import json
 import shutil
+import tempfile
 
 import pytest
-from conftest import run
+from conftest import explains, run
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +25,12 @@ def test_manual_page_has_every_command_and_flag(build, program):
                 assert f"\\fB{name}\\fR" in page
 
 
-def complete(build, *words):
-    """What bash offers for the last word."""
+def complete(build, *words, **env):
+    """What bash offers for the last word, where no file is at hand."""
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _lamina; printf "%s\\n" "${COMPREPLY[@]}"')
-    done = run("bash", "-c", script, "bash", build / "docs/lamina", "lamina", *words)
+    with tempfile.TemporaryDirectory() as empty:
+        done = run("bash", "-c", script, "bash", build / "docs/lamina", build / "src/cli/lamina", *words, cwd=empty,
+                   env={"PATH": "/usr/bin:/bin", "HOME": empty, **env})
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -41,6 +44,43 @@ def test_bash_completes_commands_and_flags(build, program):
         for flag in command["flags"]:
             if flag["words"]:
                 assert complete(build, command["name"], flag["name"], "") == flag["words"]
+
+
+def names(build, *command, key="name"):
+    document = json.loads(run(build / "src/cli/lamina", *command, "--json").stdout)
+    return [x[key] for x in document]
+
+
+@explains
+def test_bash_completes_values(build, program, tmp_path):
+    presets, devices = names(build, "presets"), names(build, "devices")
+    topics = [t["topic"] for t in json.loads(run(build / "src/cli/lamina", "explain", "--json").stdout)["topics"]]
+    assert complete(build, "explain", "") == topics
+    assert complete(build, "help", "co") == ["compare"]
+    assert complete(build, "compare", "gpt2", "llama-3.2-") == [p for p in presets if p.startswith("llama-3.2-")]
+    assert complete(build, "fit", "gpt2", "--device", "rtx-4") == [d for d in devices if d.startswith("rtx-4")]
+    assert complete(build, "inspect", "--view", "to") == ["torchinfo"] and "timeline" in complete(build, "compare", "--view", "")
+    assert "flow" in complete(build, "explain", "--diagram", "") and "ref" in complete(build, "run", "--cpu", "")
+    assert complete(build, "synth", "gpt2", "x.gguf", "--type", "q4") == ["q4_k_m", "q4_0"]
+    assert complete(build, "run", "--verbose", "-n", "") == []
+
+
+def test_bash_completes_models_of_both_caches(build, tmp_path):
+    ours, hub = tmp_path / "lamina", tmp_path / "hub"
+    (ours / "models").mkdir(parents=True)
+    (ours / "models/$(touch broken).gguf").write_bytes(b"GGUF")
+    (ours / "models/tiny.Q4_0.gguf").write_bytes(b"GGUF")
+    snapshot = hub / "models--org--name/snapshots/0123456789012345678901234567890123456789"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    (snapshot / "model.safetensors").write_bytes(b"x")
+    (hub / "models--org--name/refs").mkdir()
+    (hub / "models--org--name/refs/main").write_text(snapshot.name)
+    caches = {"LAMINA_CACHE": str(ours), "HF_HUB_CACHE": str(hub)}
+    assert complete(build, "run", "ti", **caches) == ["tiny.Q4_0.gguf"]
+    assert complete(build, "run", "-m", "org", **caches) == ["org/name"]
+    assert complete(build, "run", "$", **caches) == ["$(touch", "broken).gguf"]        # a name, and nothing that is run
+    assert not list(tmp_path.rglob("broken")) and complete(build, "tokenize", "org", **caches) == ["org/name"]
 
 
 @pytest.mark.parametrize("shell, file", [("bash", "lamina"), ("zsh", "_lamina"), ("fish", "lamina.fish")])

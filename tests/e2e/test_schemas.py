@@ -21,13 +21,34 @@ DOCUMENTS = {
     "embed": [f"{MODEL} -p hello", f"{MODEL} -p hello --pooling none --normalize"],
     "devices": ["", "h100", "--kind phone"],
     "audit": ["tests/golden/facts/facts.tsv", "tests/golden/audit/qwen2.5-7b.md -m qwen2.5-7b"],
+    "inspect": ["gpt2", "gpt2 --view facts", "tests/golden/llama/gqa --view tensors", "gpt2 --view flops", "gpt2 --view tree", "gpt2 --query memory",
+                "gpt2 --query memory --query parameters.total", "tests/golden/llama/gqa --tensors", "tests/golden/llama/gqa --plan"],
+    "run": [f"-m {MODEL} -p hi -n 2", f"-m {MODEL} -p hi -n 2 --logprobs 2", f"-m {MODEL} -p hi -n 0 --logprobs 2", f"-m {MODEL} -p hi -n 0",
+            f"-m {MODEL} --ids 1,2 -n 1"],
+    "chat": [f"-m {MODEL} -n 2"],
+    "score": [f"-m {MODEL} -p hello", f"-m {MODEL} -f README.md --logprobs 2", f"-m {MODEL} --jsonl -"],
+    "verify": ["tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors", "tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors --tol 1e-12",
+               f"{MODEL} {MODEL} -f tests/e2e/meson.build"],
+    "tokenize": [f"-m {MODEL} -p hi"],
+    "detokenize": [f"-m {MODEL} 1 2 3"],
+    "template": [f"{MODEL} --show"],
+    "presets": ["", "llama", "llama-3.2-3b"],
+    "synth": ["gpt2 {tmp}/model.gguf --layers 1", "gpt2 {tmp}/folder --layers 1"],
+    "doctor": [""],
+    "help": ["", "run", "version"],
+    "version": [""],
     "bench": [f"-m {MODEL} -p 8 -n 2 -r 1", f"-m {MODEL} -p 8 -n 2 -r 1 --profile", f"-m {MODEL} -p 0 -n 2 -r 2 -d 4 -npl 2"],
 }
 CASES = [(kind, line) for kind, lines in DOCUMENTS.items() for line in lines]
 
 
-def document(build, kind, line):
-    done = run(build / "src/cli/lamina", kind, *line.split(), "--json", cwd=SOURCE, env={**os.environ, **BARE})
+INPUTS = {"chat": "hello\n", "score": '"one line"\n'}       # one line of text, so that there is one document
+NOT_OURS = {"serve"}                                     # speaks of itself at /openapi.json
+
+
+def document(build, tmp_path, kind, line):
+    done = run(build / "src/cli/lamina", kind, *line.format(tmp=tmp_path).split(), "--json", cwd=SOURCE, env={**os.environ, **BARE},
+               input=INPUTS.get(kind, ""))
     assert done.returncode in (0, 4, 5), done.stderr          # 4: does not fit, 5: the document is wrong about something
     return json.loads(done.stdout)
 
@@ -37,14 +58,30 @@ def schema(kind):
 
 
 @pytest.mark.parametrize("kind,line", CASES)
-def test_output_obeys_its_schema(build, kind, line):
-    fastjsonschema.compile(schema(kind))(document(build, kind, line))
+def test_output_obeys_its_schema(build, tmp_path, kind, line):
+    """Names it, too: with the version."""
+    whole = document(build, tmp_path, kind, line)
+    fastjsonschema.compile(schema(kind))(whole)
+    for one in whole if isinstance(whole, list) else [whole]:
+        assert next(iter(one)) == "schema" and one["schema"] == f"lamina.{kind}/1"
+
+
+def test_every_command_has_a_schema(build):
+    commands = {c["name"] for c in json.loads(run(build / "src/cli/lamina", "help", "--json").stdout)["commands"]}
+    assert commands - NOT_OURS == set(DOCUMENTS)
+
+
+@pytest.mark.parametrize("line", ["run --nonsense", "inspect /nowhere", "nonsense", "version --wrong", "template {model}"])
+def test_errors_have_one_form(build, line):
+    done = run(build / "src/cli/lamina", *line.format(model=MODEL).split(), "--json", cwd=SOURCE)
+    assert done.returncode
+    fastjsonschema.compile(schema("error"))(json.loads(done.stdout))
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
-def test_a_schema_refuses_what_is_missing_or_unknown(build, kind):
+def test_a_schema_refuses_what_is_missing_or_unknown(build, tmp_path, kind):
     valid = fastjsonschema.compile(schema(kind))
-    whole = document(build, kind, DOCUMENTS[kind][0])
+    whole = document(build, tmp_path, kind, DOCUMENTS[kind][0])
     row = whole[0] if isinstance(whole, list) else whole
     row["nobody knows this"] = 1
     with pytest.raises(fastjsonschema.JsonSchemaException):

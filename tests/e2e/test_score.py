@@ -37,6 +37,16 @@ def test_forms_agree(lamina, model):
     assert f"perplexity       {document['perplexity']:.4f}\n" in table.stdout
 
 
+def test_run_scores_its_prompt(lamina, model):
+    """With nothing to generate, --logprobs is about the prompt: the same figures."""
+    text = ["-p", "The capital of France is Paris.", "--logprobs", "2"]
+    score, done = run(lamina, "score", model, *text), run(lamina, "run", model, *text, "-n", "0")
+    assert done.stdout == "" and score.stdout in done.stderr
+    document = json.loads(run(lamina, "run", model, *text, "-n", "0", "--json").stdout)
+    assert document["prompt_logprobs"] == json.loads(run(lamina, "score", model, *text, "--json").stdout)["tokens"]
+    assert "logprobs" not in document and document["ids"] == [] and document["stop_reason"] == "length"
+
+
 @pytest.mark.parametrize("args, says, status", [
     (["-p", "hi", "-f", "x"], "error: score: ", 2),
     (["-p", ""], "error: text: no tokens to score", 2),

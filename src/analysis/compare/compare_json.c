@@ -142,7 +142,7 @@ void lm_compare_json(lm_comparison *c, const lm_compare_options *o, lm_text *out
 {
     bool history = o->view && strcmp(o->view, "history") == 0;
 
-    lm_text_add_str(out, "{\n  \"models\": [");
+    lm_text_add_str(out, "{\n  \"schema\": \"lamina.compare/1\",\n  \"models\": [");
     for (size_t i = 0; i < c->n; i++) {
         lm_text_add_str(out, i ? ", " : "");
         lm_fact_json_text(c->name[i], out);

@@ -221,6 +221,7 @@ void lm_document_json(lm_document *d, lm_text *out)
     bool any = false;
 
     lm_text_add_char(out, '{');
+    put_text(out, &any, "schema", "lamina.report/1");
     put_text(out, &any, "title", d->root.title);
     put_text(out, &any, "subtitle", d->subtitle);
     put_key(out, &any, "models");

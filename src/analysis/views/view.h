@@ -20,4 +20,7 @@ typedef void lm_view_writer(lm_page *v);
 
 lm_view_writer lm_view_overview, lm_view_layers, lm_view_tensors, lm_view_program, lm_view_plan, lm_view_facts, lm_view_cards;
 
+/* The same as data: a JSON array. */
+lm_view_writer lm_view_facts_json, lm_view_tensors_json;
+
 #endif

@@ -23,24 +23,25 @@ static const struct {
     const char     *name, *summary;
     lm_view_writer *write;
     lm_chapter     *part;
+    lm_view_writer *data;            /* `write` as an array of JSON, under the view's own name; NULL: its text is all there is */
 } views[] = {
-    { "overview", N_("overview: type, structure, memory"), lm_view_overview, NULL },
-    { "info", N_("values of the configuration"), NULL, lm_part_info },
-    { "layers", N_("every decoder layer, operation by operation"), lm_view_layers, NULL },
-    { "tree", N_("the module tree in PyTorch's format"), view_tree, NULL },
-    { "torchinfo", N_("the torchinfo table, corrected or compatible"), view_torchinfo, NULL },
-    { "params", N_("parameters by part, module and layer"), NULL, lm_part_parameters },
-    { "flops", N_("operations for each token, by part and context"), NULL, lm_part_flops },
-    { "kv", N_("the key/value cache by context"), NULL, lm_part_cache },
-    { "memory", N_("bytes by precision, and what the engine allocates"), NULL, lm_part_memory },
-    { "rope", N_("rotary frequencies before and after scaling"), NULL, lm_part_frequencies },
-    { "cards", N_("a short summary of each component"), lm_view_cards, NULL },
-    { "diagram", N_("data flow with skip connections, and head sharing"), NULL, lm_part_diagrams },
-    { "formulas", N_("formulas of the operations"), NULL, lm_part_formulas },
-    { "tensors", N_("every weight: shape, names, type, bytes"), lm_view_tensors, NULL },
-    { "program", N_("the operations read by engine and analyses"), lm_view_program, NULL },
-    { "plan", N_("the execution plan for this machine: steps, kernels, buffers, bytes"), lm_view_plan, NULL },
-    { "facts", N_("all facts: path, value, unit, origin"), lm_view_facts, NULL },
+    { "overview", N_("overview: type, structure, memory"), lm_view_overview, NULL, NULL },
+    { "info", N_("values of the configuration"), NULL, lm_part_info, NULL },
+    { "layers", N_("every decoder layer, operation by operation"), lm_view_layers, NULL, NULL },
+    { "tree", N_("the module tree in PyTorch's format"), view_tree, NULL, NULL },
+    { "torchinfo", N_("the torchinfo table, corrected or compatible"), view_torchinfo, NULL, NULL },
+    { "params", N_("parameters by part, module and layer"), NULL, lm_part_parameters, NULL },
+    { "flops", N_("operations for each token, by part and context"), NULL, lm_part_flops, NULL },
+    { "kv", N_("the key/value cache by context"), NULL, lm_part_cache, NULL },
+    { "memory", N_("bytes by precision, and what the engine allocates"), NULL, lm_part_memory, NULL },
+    { "rope", N_("rotary frequencies before and after scaling"), NULL, lm_part_frequencies, NULL },
+    { "cards", N_("a short summary of each component"), lm_view_cards, NULL, NULL },
+    { "diagram", N_("data flow with skip connections, and head sharing"), NULL, lm_part_diagrams, NULL },
+    { "formulas", N_("formulas of the operations"), NULL, lm_part_formulas, NULL },
+    { "tensors", N_("every weight: shape, names, type, bytes"), lm_view_tensors, NULL, lm_view_tensors_json },
+    { "program", N_("the operations read by engine and analyses"), lm_view_program, NULL, NULL },
+    { "plan", N_("the execution plan for this machine: steps, kernels, buffers, bytes"), lm_view_plan, NULL, NULL },
+    { "facts", N_("all facts: path, value, unit, origin"), lm_view_facts, NULL, lm_view_facts_json },
 };
 
 enum { N_VIEWS = sizeof views / sizeof *views };
@@ -79,15 +80,18 @@ static void write_view(lm_page *v, size_t i)
         views[i].write(v);
 }
 
-/* The view's name, and its blocks or its text. */
+/* The view's name, and its blocks, its list or its text. */
 static void write_data(lm_page *v, size_t i)
 {
     lm_text  text = { 0 };
     lm_page page = *v;
 
-    lm_text_printf(v->out, "{\"view\": \"%s\", \"%s\": ", views[i].name, views[i].part ? "blocks" : "text");
+    lm_text_printf(v->out, "{\"view\": \"%s\", \"%s\": ", views[i].name,
+                   views[i].part ? "blocks" : views[i].data ? views[i].name : "text");
     if (views[i].part) {
         write_part(v, views[i].part);
+    } else if (views[i].data) {
+        views[i].data(v);
     } else {
         page.out = &text;
         views[i].write(&page);

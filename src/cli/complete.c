@@ -1,0 +1,229 @@
+#include "cli/complete.h"
+
+#include <string.h>
+
+#include "cli/flags.h"
+#include "cli/output.h"
+
+typedef struct completion {
+    const lm_command *const *commands;
+    const lm_command *command;
+    const char       *begun;             /* what the word begins with already */
+    lm_text           out;
+} completion;
+
+static void offer(completion *c, const char *word)
+{
+    if (strncmp(word, c->begun, strlen(c->begun)) == 0 && !strpbrk(word, "\n\r"))
+        lm_text_printf(&c->out, "%s\n", word);
+}
+
+static void offer_all(completion *c, const char *const *words)
+{
+    for (; *words; words++)
+        offer(c, *words);
+}
+
+/* ---- lists ---- */
+
+static void commands(completion *c)
+{
+    for (size_t i = 0; c->commands[i]; i++)
+        offer(c, c->commands[i]->name);
+}
+
+static bool on_model(void *arg, const lm_cached_model *m)
+{
+    offer(arg, m->name);
+    return true;
+}
+
+static void cached(completion *c) { lm_model_cached(on_model, c, NULL); }
+
+static void presets(completion *c)
+{
+    for (size_t i = 0; lm_preset_at(i); i++)
+        offer(c, lm_preset_at(i)->name);
+}
+
+static void models(completion *c)
+{
+    cached(c);
+    presets(c);
+}
+
+static void levels(completion *c)
+{
+    lm_machine m;
+
+    if (lm_machine_describe(&m, NULL) == LM_OK)
+        offer_all(c, m.levels);
+}
+
+/* As llama.cpp's quantiser calls files. */
+static void types(completion *c)
+{
+    static const char *const words[] = { "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "iq4_xs", NULL };
+
+    offer_all(c, words);
+}
+
+static void precisions(completion *c)
+{
+    static const char *const words[] = { "f32", "f16", "bf16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", NULL };
+
+    offer_all(c, words);
+}
+
+static void scalings(completion *c)
+{
+    static const char *const words[] = { "none", "linear", "yarn", NULL };
+
+    offer_all(c, words);
+}
+
+static void forms(completion *c)
+{
+    static const char *const words[] = { "absorbed", "naive", NULL };
+
+    offer_all(c, words);
+}
+
+#ifndef LM_WITHOUT_EXPLAIN
+static void offer_numbered(completion *c, const char *(*at)(size_t i, const char **summary))
+{
+    const char *name;
+
+    for (size_t i = 0; (name = at(i, NULL)); i++)
+        offer(c, name);
+}
+
+static void views(completion *c)
+{
+    offer_numbered(c, strcmp(c->command->name, "compare") == 0 ? lm_compare_view : lm_view_at);
+    offer(c, "all");
+}
+
+static void diagrams(completion *c) { offer_numbered(c, lm_diagram_at); }
+static void topics(completion *c) { offer_numbered(c, lm_topic_at); }
+
+static void devices(completion *c)
+{
+    for (size_t i = 0; lm_device_at(i); i++)
+        offer(c, lm_device_at(i)->name);
+    if (strcmp(c->command->name, "fit") == 0)
+        offer(c, "all");
+}
+#endif
+
+typedef void lister(completion *c);
+
+static const struct { const char *flag; lister *list; } values[] = {
+    { "--model", cached },        { "--model-draft", cached }, { "--cpu", levels },    { "--type", types },
+    { "--precision", precisions }, { "--rope-scaling", scalings }, { "--mla", forms },
+#ifndef LM_WITHOUT_EXPLAIN
+    { "--view", views },          { "--diagram", diagrams },   { "--device", devices },
+#endif
+    { NULL, NULL },
+};
+
+/* What stands at a place of a command: from `first` on. */
+static const struct { const char *command; size_t first, last; lister *list; } places[] = {
+    { "help", 0, 0, commands },   { "presets", 0, 99, presets }, { "synth", 0, 0, presets },   { "run", 0, 0, cached },
+    { "chat", 0, 0, cached },     { "serve", 0, 99, cached },    { "bench", 0, 0, cached },    { "score", 0, 0, cached },
+    { "embed", 0, 0, cached },    { "tokenize", 0, 0, cached },  { "detokenize", 0, 0, cached }, { "template", 0, 0, cached },
+    { "verify", 0, 1, cached },   { "inspect", 0, 0, models },
+#ifndef LM_WITHOUT_EXPLAIN
+    { "explain", 0, 0, topics },  { "explain", 1, 1, models },   { "estimate", 0, 0, models }, { "compare", 0, 99, models },
+    { "report", 0, 99, models },  { "fit", 0, 99, models },      { "devices", 0, 99, devices },
+#endif
+    { NULL, 0, 0, NULL },
+};
+
+/* ---- the line ---- */
+
+static bool is_spelling(const lm_flag *f, const char *word, size_t n)
+{
+    if (strlen(f->name) == n && strncmp(f->name, word, n) == 0)
+        return true;
+    for (const char *at = f->also; at && *at; at += strspn(at, " ")) {
+        size_t size = strcspn(at, " ");
+        if (size == n && strncmp(at, word, n) == 0)
+            return true;
+        at += size;
+    }
+    return false;
+}
+
+static const lm_flag *flag_in(const lm_flag *table, const char *word, size_t n)
+{
+    for (; table->name; table++)
+        if (is_spelling(table, word, n))
+            return table;
+    return NULL;
+}
+
+static const lm_flag *flag_of(const lm_command *c, const char *word, size_t n)
+{
+    const lm_flag *f = flag_in(lm_general_flags, word, n);
+
+    for (const lm_flag_group *g = c->groups; !f && g && g->flags; g++)
+        f = flag_in(g->flags, word, n);
+    return f;
+}
+
+static void complete_value(completion *c, const lm_flag *f)
+{
+    if (f->words)
+        offer_all(c, f->words);
+    for (size_t i = 0; values[i].flag; i++)
+        if (strcmp(values[i].flag, f->name) == 0)
+            values[i].list(c);
+}
+
+static void complete_place(completion *c, size_t place)
+{
+    for (size_t i = 0; places[i].command; i++)
+        if (strcmp(places[i].command, c->command->name) == 0 && place >= places[i].first && place <= places[i].last)
+            places[i].list(c);
+}
+
+static void complete(completion *c, char **words, size_t n)
+{
+    const lm_flag *open = NULL;          /* a flag whose value is still to come */
+    size_t         place = 0;
+    const char    *last = words[n - 1], *is = last[0] == '-' ? strchr(last, '=') : NULL;
+
+    for (size_t i = 1; i + 1 < n; i++) {
+        if (open) {
+            open = NULL;
+            continue;
+        }
+        const lm_flag *f = words[i][0] == '-' ? flag_of(c->command, words[i], strlen(words[i])) : NULL;
+        open = f && f->kind != LM_FLAG_SWITCH ? f : NULL;
+        place += words[i][0] != '-';
+    }
+    if (!open && is) {
+        open     = flag_of(c->command, last, (size_t)(is - last));
+        c->begun = is + 1;
+        if (!open)
+            return;
+    }
+    if (open)
+        complete_value(c, open);
+    else
+        complete_place(c, place);
+}
+
+lm_status lm_complete(const lm_command *const *all, char **words, size_t n, lm_error *e)
+{
+    completion c = { .commands = all, .begun = n ? words[n - 1] : "" };
+
+    if (n <= 1)
+        commands(&c);
+    else if ((c.command = lm_command_find(all, words[0])))
+        complete(&c, words, n);
+    lm_status status = lm_out_buf(&c.out, e);
+    lm_text_free(&c.out);
+    return status;
+}
