@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "grammar/counted.h"
 
 enum {
     MOST_NEW = 1 << 20,              /* nodes made for one mask */
@@ -16,6 +15,22 @@ enum {
     MOST_WAYS = 4096,                /* to read one text, at a time */
 };
 
+void lm_counted_clear(lm_counted *x)
+{
+    lm_free(x->inside.list);
+    lm_free(x->past.list);
+    lm_free(x->exits.list);
+    lm_free(x->up_to);
+    *x = (lm_counted){ .key = x->key, .unknown = true };
+}
+
+static void drop_counts(lm_automaton *m)
+{
+    for (uint32_t i = 0; i < m->n_counted; i++)
+        lm_counted_clear(&m->counted[i]);
+    m->n_counted = 0;
+}
+
 void lm_automaton_free(lm_automaton *m)
 {
     if (!m)
@@ -24,7 +39,7 @@ void lm_automaton_free(lm_automaton *m)
         lm_free(m->heads[i].bits);
         lm_free(m->heads[i].exits);
     }
-    lm_counted_drop(m);
+    drop_counts(m);
     lm_free(m->counted);
     lm_terms_free(&m->pool);
     lm_free(m->states);
@@ -168,7 +183,7 @@ static void drop_heads(lm_automaton *m)
     m->n_heads = n;
     for (lm_node i = m->fixed; i < m->head_of_capacity; i++)
         place[i] = 0;
-    lm_counted_drop(m);
+    drop_counts(m);
     m->head_bytes = 0;
 }
 

@@ -29,7 +29,27 @@ typedef struct lm_head {
     bool      open;                  /* it may end nearly everywhere: exits were not kept */
 } lm_head;
 
-typedef struct lm_counted lm_counted;               /* counted.h */
+/* ---- counts (counted.c) ---- */
+
+/* A token or a node of the tree, and the repetitions that have begun by then. */
+typedef struct lm_use { uint32_t what, times; } lm_use;
+
+typedef struct lm_uses {
+    lm_use  *list;
+    uint32_t n, capacity;
+} lm_uses;
+
+enum { LM_COUNTED_MASKS = 32 };
+
+typedef struct lm_counted {
+    lm_node   key;                   /* the expression, its counter out of reach */
+    bool      unknown;               /* counting failed: a text may take one way or another, or there is too much to note */
+    lm_uses   inside;                /* tokens that end where the repetition may go on */
+    lm_uses   past;                  /* tokens that end beyond it */
+    lm_uses   exits;                 /* nodes at which the frame may end and tokens go on */
+    uint64_t *up_to;                 /* [LM_COUNTED_MASKS][n_words] tokens inside that take at most so many times; the others are listed.
+                                      * NULL: all are listed */
+} lm_counted;
 
 typedef struct lm_automaton {
     pthread_mutex_t      lock;
@@ -98,6 +118,8 @@ static inline bool lm_state_final(const lm_automaton *m, uint32_t state)
  * it, which moves states: `constraints` know where theirs went. */
 void      lm_automaton_begin(lm_automaton *m);
 lm_status lm_automaton_end(lm_automaton *m, lm_error *e);
+
+void lm_counted_clear(lm_counted *x);            /* its lists go; it is unknown */
 
 /* mask.c: the mask of a state, into `bits`. */
 void lm_automaton_mask(lm_automaton *m, uint32_t state, uint64_t *bits);

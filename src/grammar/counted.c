@@ -154,22 +154,6 @@ static void make_masks(lm_automaton *m, lm_counted *x)
 
 /* ---- all that are known ---- */
 
-static void clear(lm_counted *x)
-{
-    lm_free(x->inside.list);
-    lm_free(x->past.list);
-    lm_free(x->exits.list);
-    lm_free(x->up_to);
-    *x = (lm_counted){ .key = x->key, .unknown = true };
-}
-
-void lm_counted_drop(lm_automaton *m)
-{
-    for (uint32_t i = 0; i < m->n_counted; i++)
-        clear(&m->counted[i]);
-    m->n_counted = 0;
-}
-
 /* Would a counter of the grammar itself be taken for one that is out of reach? */
 static bool counters_are_small(lm_automaton *m)
 {
@@ -201,7 +185,7 @@ static lm_counted *count(lm_automaton *m, lm_node key, lm_node body)
     if (!x->unknown && m->pool.status == LM_OK)
         make_masks(m, x);
     if (x->unknown || m->pool.status != LM_OK)
-        clear(x);
+        lm_counted_clear(x);
     m->head_bytes += bytes_of(m, x);
     return x;
 }

@@ -26,7 +26,7 @@ def doctor(lamina, cache, *flags, **environment):
 
 def test_shape(lamina, cache):
     d = doctor(lamina, cache)
-    assert list(d) == ["version", "cpu", "limits", "memory", "ulimit", "disk", "libraries", "locale", "cache", "warnings"]
+    assert list(d) == ["schema", "version", "cpu", "limits", "memory", "ulimit", "disk", "libraries", "locale", "cache", "warnings"]
     cpu, limits = d["cpu"], d["limits"]
     assert cpu["name"] and 1 <= cpu["cores"] <= cpu["threads"]
     assert cpu["levels"][0] == "ref" and cpu["levels"][-1] == cpu["detected"] and cpu["usable"] in cpu["levels"]
