@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo serve test browser tex debug asan tsan coverage neon edge bench soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo serve test browser tex debug asan tsan coverage neon edge bench compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 PROMPT ?= What is water made of? Answer in one sentence.
@@ -54,6 +54,11 @@ bench: build/bench/build.ninja                 ## kernels, and every model besid
 	@ninja -C build/bench --quiet
 	@$(MESON) test -C build/bench --benchmark --verbose
 	@bench/tables $(if $(QUICK),--quick)
+
+compat: build/test/build.ninja                 ## llama-server's own tests against lamina serve: the table of their cases, build/compat/compatibility.md
+	@scripts/setup compat
+	@ninja -C build/test --quiet src/cli/lamina
+	@build/compat/bin/python tools/peers/compatibility
 
 soak: build/test/build.ninja                   ## the server under load and under attack, at length: the figures of docs/reliability.md (some 20 minutes)
 	@ninja -C build/test --quiet src/cli/lamina
