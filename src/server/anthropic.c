@@ -159,7 +159,7 @@ static void message_alive(lm_turn *t)
     lm_turn_send(t, "ping", json_pack("{s:s}", "type", "ping"));
 }
 
-static const lm_writer message_writer = { LM_DIALECT_ANTHROPIC, "text/event-stream", message_begin, message_text, message_end,
+static const lm_writer message_writer = { LM_DIALECT_ANTHROPIC, "text/event-stream", message_begin, message_text, NULL, message_end,
         message_finish,
                                           message_fault, message_alive, NULL };
 

@@ -148,7 +148,7 @@ static void native_alive(lm_turn *t)
     lm_text_add_str(t->out, ": waiting\n\n");
 }
 
-static const lm_writer native_writer = { LM_DIALECT_NATIVE, "text/event-stream", NULL, native_text, native_end, native_finish,
+static const lm_writer native_writer = { LM_DIALECT_NATIVE, "text/event-stream", NULL, native_text, NULL, native_end, native_finish,
         native_fault, native_alive,
                                          NULL };
 

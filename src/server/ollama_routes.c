@@ -157,7 +157,7 @@ static void ollama_fault(lm_turn *t, const lm_error *e)
     lm_turn_line(t, lm_fault_json(LM_DIALECT_OLLAMA, 0, e));
 }
 
-static const lm_writer ollama_writer = { LM_DIALECT_OLLAMA, "application/x-ndjson", NULL, ollama_text, ollama_end, ollama_finish,
+static const lm_writer ollama_writer = { LM_DIALECT_OLLAMA, "application/x-ndjson", NULL, ollama_text, NULL, ollama_end, ollama_finish,
         ollama_fault,
                                          NULL, NULL };
 

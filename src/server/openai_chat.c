@@ -8,11 +8,12 @@
 typedef struct chat_values {
     lm_asked    asked;
     const char *model;
-    json_t     *messages, *stream_options, *kwargs;
+    const char *effort, *format;
+    json_t     *messages, *stream_options, *kwargs, *tools, *tool_choice;
     int64_t     max_tokens, max_completion_tokens, n_predict;
     bool        logprobs, generation_prompt;
     uint32_t    top_logprobs, n;
-    bool        cache_prompt;
+    bool        cache_prompt, parallel;
 } chat_values;
 
 #define V(field) offsetof(chat_values, field)
@@ -33,15 +34,20 @@ static const lm_field chat_fields[] = {
     { "chat_template_kwargs", LM_FIELD_OBJECT, V(kwargs), 0, 0, NULL, false, "further variables of the chat template" },
     { "add_generation_prompt", LM_FIELD_BOOL, V(generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
     { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
-    { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
-    { "functions", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
-    { "tool_choice", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "tool calls" },
-    { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "tool calls" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
+      "functions that may be called: type function, function with name, description, parameters" },
+    { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false,
+      "none, auto, required, or the function to call; calls that are required fit the function's schema" },
+    { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel), 0, 0, NULL, false, "several calls in one answer (true)" },
+    { "reasoning_effort", LM_FIELD_STRING, V(effort), 0, 0, NULL, false,
+      "none, minimal, low, medium, high: as the chat template knows it" },
+    { "functions", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use tools" },
+    { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
     { "modalities", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
     { "audio", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
     { "prediction", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "parallel_tool_calls", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "reasoning_format", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "reasoning is part of the content" },
+    { "reasoning_format", LM_FIELD_STRING, V(format), 0, 0, NULL, false,
+      "none: reasoning is part of the content; auto, deepseek: it stands apart" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
@@ -62,7 +68,7 @@ static void chat_defaults(const lm_service *s, void *values)
     lm_asked_defaults(s, &v->asked);
     v->max_tokens = v->max_completion_tokens = v->n_predict = 0;
     v->n = 1;
-    v->generation_prompt = v->cache_prompt = true;
+    v->generation_prompt = v->cache_prompt = v->parallel = true;
 }
 
 /* ---- log-probabilities ---- */
@@ -161,6 +167,29 @@ static void chat_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
     send_chunk(t, c, json_pack("{s:s%}", "content", text, n), take_logprobs(t->service, c), NULL);
 }
 
+static void chat_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
+{
+    json_t *call = NULL, *delta = NULL;
+
+    switch (event->kind) {
+    case LM_ANSWER_REASONING:
+        delta = json_pack("{s:s%}", "reasoning_content", event->text, event->size);
+        break;
+    case LM_ANSWER_CALL:
+        call = json_pack("{s:i, s:s, s:s, s:{s:s%, s:s}}", "index", (int)event->call, "id", event->id, "type", "function", "function",
+                         "name", event->text, event->size, "arguments", "");
+        break;
+    case LM_ANSWER_ARGUMENTS:
+        call = json_pack("{s:i, s:{s:s%}}", "index", (int)event->call, "function", "arguments", event->text, event->size);
+        break;
+    default:
+        return;
+    }
+    if (event->kind != LM_ANSWER_REASONING)
+        delta = json_pack("{s:[o]}", "tool_calls", call);
+    send_chunk(t, c, delta, json_null(), NULL);
+}
+
 static void chat_end(lm_turn *t, lm_choice *c)
 {
     send_chunk(t, c, json_object(), json_null(), lm_turn_reason(c));
@@ -182,6 +211,26 @@ static void finish_stream(lm_turn *t)
     lm_text_add_str(t->out, "data: [DONE]\n\n");
 }
 
+static json_t *message_json(const lm_choice *c)
+{
+    json_t *o = json_pack("{s:s, s:s%, s:n}", "role", "assistant", "content", c->text.data ? c->text.data : "", c->text.size, "refusal");
+    json_t *calls, *call;
+    size_t i;
+
+    if (c->reasoning.size)
+        json_object_set_new(o, "reasoning_content", json_stringn(c->reasoning.data, c->reasoning.size));
+    if (!c->calls)
+        return o;
+    if (!c->text.size)
+        json_object_set_new(o, "content", json_null());
+    calls = json_array();
+    json_array_foreach(c->calls, i, call)
+        json_array_append_new(calls, json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(call, "id"), "type", "function",
+                                               "function", "name", json_object_get(call, "name"), "arguments", json_object_get(call, "arguments")));
+    json_object_set_new(o, "tool_calls", calls);
+    return o;
+}
+
 static void chat_finish(lm_turn *t)
 {
     json_t *choices, *o;
@@ -194,10 +243,8 @@ static void chat_finish(lm_turn *t)
     choices = json_array();
     for (size_t i = 0; i < t->n; i++) {
         lm_choice *c = t->choices + i;
-        json_array_append_new(choices,
-                              json_pack("{s:i, s:{s:s, s:s%, s:n}, s:o, s:s}", "index", (int)c->index, "message", "role",
-                                        "assistant", "content", c->text.data ? c->text.data : "", c->text.size, "refusal",
-                                        "logprobs", take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
+        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message", message_json(c), "logprobs",
+                                                 take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
     }
     o = document(t, "chat.completion", choices);
     json_object_set_new(o, "usage", usage_json(t));
@@ -223,8 +270,8 @@ static void chat_alive(lm_turn *t)
     lm_text_add_str(t->out, ": waiting\n\n");
 }
 
-static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", chat_begin, chat_text, chat_end, chat_finish, chat_fault,
-        chat_alive, NULL };
+static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", chat_begin, chat_text, chat_part, chat_end, chat_finish,
+        chat_fault, chat_alive, NULL };
 
 /* ---- the request ---- */
 
@@ -242,6 +289,29 @@ static lm_status text_of_parts(const json_t *parts, lm_text *out, lm_error *e)
         lm_text_add(out, json_string_value(text), json_string_length(text));
     }
     return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
+}
+
+/* Earlier calls as templates index them: arguments are objects. And reasoning by the name that templates know. */
+static void read_calls(json_t *m)
+{
+    json_t *calls = json_object_get(m, "tool_calls"), *copy, *call;
+    size_t i;
+
+    if (!json_object_get(m, "reasoning_content") && json_is_string(json_object_get(m, "reasoning")))
+        json_object_set(m, "reasoning_content", json_object_get(m, "reasoning"));
+    if (!json_array_size(calls)) {
+        json_object_del(m, "tool_calls");
+        return;
+    }
+    copy = json_deep_copy(calls);
+    json_array_foreach(copy, i, call) {
+        json_t *f = json_object_get(call, "function"), *arguments = json_object_get(f, "arguments");
+        json_t *object = json_is_string(arguments) ? json_loads(json_string_value(arguments), 0, NULL) : NULL;
+        if (json_is_object(object))
+            json_object_set(f, "arguments", object);
+        json_decref(object);
+    }
+    json_object_set_new(m, "tool_calls", copy);
 }
 
 /* Role and content as templates know them: "developer" is "system", parts are one text. */
@@ -262,6 +332,7 @@ static lm_status read_message(json_t *m, size_t i, json_t *out, lm_error *e)
     if (content && !json_is_string(content) && !json_is_array(content) && !json_is_null(content))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content is a string or an array of parts", i);
     o = json_copy(m);
+    read_calls(o);
     if (known == 1)
         json_object_set_new(o, "role", json_string("system"));
     if (json_is_array(content)) {
@@ -299,6 +370,35 @@ lm_status lm_chat_prompt(const lm_service *s, json_t *messages, json_t *kwargs, 
     return status;
 }
 
+/* The conversation with its tools as tokens; what the answer must fit, and how it is read. */
+static lm_status prepare(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+{
+    const chat_values *v = c->values;
+    json_t *kwargs = v->kwargs ? json_copy(v->kwargs) : json_object();
+    lm_text rendered = { 0 };
+    lm_status status = lm_tools_read(v->tools, v->tool_choice, !v->parallel, &o->tools, e);
+
+    if (v->effort) {
+        json_object_set_new(kwargs, "reasoning_effort", json_string(v->effort));
+        lm_reasoning_switch(kwargs, strcmp(v->effort, "none") != 0);
+    }
+    if (status == LM_OK && o->tools->list)
+        json_object_set(kwargs, "tools", o->tools->list);
+    if (status == LM_OK)
+        status = lm_chat_prompt(c->service, v->messages, kwargs, v->generation_prompt, prompt, &rendered, e);
+    if (status == LM_OK && v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek"))
+        status = lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto or deepseek",
+                         v->format);
+    if (status == LM_OK) {
+        o->tools->keep_reasoning = v->format && strcmp(v->format, "none") == 0;
+        status = lm_tools_prepare(c->service, o->tools, &rendered, &parts->grammar, e);
+        o->grammar = parts->grammar;
+    }
+    lm_text_free(&rendered);
+    json_decref(kwargs);
+    return status;
+}
+
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
     chat_values *v = c->values;
@@ -317,7 +417,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
     if (status == LM_OK)
         status = lm_asked_options(c, &v->asked, &o, &parts, e);
     if (status == LM_OK)
-        status = lm_chat_prompt(c->service, v->messages, v->kwargs, v->generation_prompt, &prompt, NULL, e);
+        status = prepare(c, &o, &parts, &prompt, e);
     if (status == LM_OK && !(own = calloc(1, sizeof *own)))
         status = lm_fail_memory(e, "the answer", sizeof *own);
     if (status == LM_OK) {
@@ -326,6 +426,8 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
         o.own = own;
         o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
         status = lm_turn_start(c, &o, &chat_writer, e);
+    } else {
+        lm_tools_free(o.tools);
     }
     lm_asked_free(&parts);
     lm_tokens_free(&prompt);

@@ -315,7 +315,7 @@ static void completion_drop(void *own)
     own_free(own);
 }
 
-static const lm_writer completion_writer = { LM_DIALECT_OPENAI, "text/event-stream", NULL, completion_text, completion_end,
+static const lm_writer completion_writer = { LM_DIALECT_OPENAI, "text/event-stream", NULL, completion_text, NULL, completion_end,
         completion_finish,
                                              completion_fault, completion_alive, completion_drop };
 

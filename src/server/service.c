@@ -95,6 +95,35 @@ static lm_status read_template(lm_service *s, lm_error *e)
     return lm_template_new(source, strlen(source), s->info.source, &s->template, e);
 }
 
+/* What its answers look like, and which of their marks are control tokens. */
+static void read_style(lm_service *s)
+{
+    size_t n = 0, at[16];
+    const char *mark;
+
+    lm_answer_style_of(s->template_source, &s->style);
+    s->special = false;
+    for (size_t i = 0; (mark = lm_answer_mark(&s->style, i)); i++) {
+        lm_tokens ids = { 0 };
+        if (lm_tokenize(s->tokenizer, mark, strlen(mark), 0, &ids, NULL) == LM_OK)
+            for (size_t k = 0; k < ids.n; k++)
+                s->special |= lm_tokenizer_is_special(s->tokenizer, ids.ids[k]);
+        lm_tokens_free(&ids);
+    }
+    lm_text_clear(&s->end_texts);
+    for (uint32_t i = 0; i < s->info.n_vocab && n < 16; i++) {
+        size_t size = 0;
+        const char *piece = lm_model_is_end(s->model, (lm_token)i) ? lm_tokenizer_piece(s->tokenizer, (lm_token)i, &size) : NULL;
+        if (!piece || !size)
+            continue;
+        at[n++] = s->end_texts.size;
+        lm_text_add(&s->end_texts, piece, size);
+        lm_text_add_char(&s->end_texts, 0);
+    }
+    for (size_t i = 0; i <= n; i++)
+        s->ends[i] = i < n && s->end_texts.data && !s->end_texts.failed ? s->end_texts.data + at[i] : NULL;
+}
+
 lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e)
 {
     lm_memory needs;
@@ -104,6 +133,7 @@ lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_er
     if (!(s->tokenizer = lm_model_tokenizer(s->model)))
         return lm_fail(e, LM_USAGE, s->o.path, LM_NO_OFFSET, "the model has no tokenizer");
     LM_TRY(read_template(s, e));
+    read_style(s);
     lm_allowed_vocabulary(s->model, &s->vocabulary, NULL);
     LM_TRY(lm_model_fingerprint(s->model, digest, e));
     LM_TRY(lm_engine_predict(s->model, &s->o.engine, &needs, e));
@@ -122,6 +152,7 @@ void lm_service_unload(lm_service *s)
     if (s->schedule)
         lm_schedule_free(s->schedule);
     lm_engine_free(s->engine);
+    lm_text_free(&s->end_texts);
     lm_vocabulary_free(s->vocabulary);
     lm_template_free(s->template);
     lm_model_close(s->model);

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
+#include "lamina/answer.h"
 #include "lamina/grammar.h"
 #include "lamina/lamina.h"
 #include "lamina/schedule.h"
@@ -50,6 +51,10 @@ typedef struct lm_service {
     lm_vocabulary *vocabulary;       /* for constraints; NULL: there is no token that ends a text */
     lm_template *template;           /* NULL: the model has none */
     char        *template_source;
+    lm_answer_style style;           /* how its answers look */
+    bool         special;            /* their marks are control tokens */
+    lm_text      end_texts;          /* of tokens that end a text, each with a NUL */
+    const char  *ends[17];           /* in it, NULL-ended */
     json_t      *variables;          /* bos_token, eos_token: what templates are given besides messages */
     int64_t      began;              /* seconds of the epoch */
     unsigned char (*key_hashes)[32];

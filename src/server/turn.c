@@ -26,7 +26,7 @@ const char *lm_turn_reason(const lm_choice *c)
     switch (c->stop) {
     case LM_STOP_LENGTH:
     case LM_STOP_CONTEXT: return "length";
-    default:              return "stop";
+    default:              return c->calls ? "tool_calls" : "stop";
     }
 }
 
@@ -127,6 +127,39 @@ static void add_token(lm_choice *c, const lm_event *event)
     json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob", (double)event->logprob, "top", top));
 }
 
+typedef struct listener { lm_turn *t; lm_choice *c; } listener;
+
+static void told(void *arg, const lm_answer_event *event)
+{
+    lm_turn *t = ((listener *)arg)->t;
+    lm_choice *c = ((listener *)arg)->c;
+
+    if (t->stream)
+        head(t);
+    if (event->kind == LM_ANSWER_CONTENT) {
+        if (t->stream)
+            t->writer->text(t, c, event->text, event->size);
+        else
+            lm_text_add(&c->text, event->text, event->size);
+        return;
+    }
+    if (event->kind == LM_ANSWER_REASONING && !t->stream)
+        lm_text_add(&c->reasoning, event->text, event->size);
+    if (event->kind == LM_ANSWER_CALL) {
+        if (!c->calls)
+            c->calls = json_array();
+        json_array_append_new(c->calls, json_pack("{s:s, s:s%, s:s}", "id", event->id, "name", event->text, event->size, "arguments", ""));
+        lm_text_clear(&c->arguments);
+    }
+    if (event->kind == LM_ANSWER_ARGUMENTS)
+        lm_text_add(&c->arguments, event->text, event->size);
+    if (event->kind == LM_ANSWER_CALL_END)
+        json_object_set_new(json_array_get(c->calls, json_array_size(c->calls) - 1), "arguments",
+                            json_stringn(c->arguments.data ? c->arguments.data : "", c->arguments.size));
+    if (t->stream && t->writer->part)
+        t->writer->part(t, c, event);
+}
+
 /* False: the turn is over. */
 static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
 {
@@ -137,7 +170,9 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
         add_token(c, event);
         break;
     case LM_EVENT_TEXT:
-        if (t->stream) {
+        if (c->answer) {
+            lm_answer_feed(c->answer, event->text, event->size, told, &(listener){ t, c }, NULL);
+        } else if (t->stream) {
             head(t);
             t->writer->text(t, c, event->text, event->size);
         } else {
@@ -151,6 +186,8 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
             fail(t, event->error ? event->error : &cancelled);
             return false;
         }
+        if (c->answer)
+            lm_answer_end(c->answer, told, &(listener){ t, c }, NULL);
         c->ended = true;
         c->stop = event->stop;
         c->usage = *r->usage;
@@ -229,12 +266,17 @@ static void done(void *job)
         lm_reply_free(t->choices[i].reply);
         lm_constraint_free(t->choices[i].constraint);
         lm_text_free(&t->choices[i].text);
+        lm_text_free(&t->choices[i].reasoning);
+        lm_text_free(&t->choices[i].arguments);
+        lm_answer_free(t->choices[i].answer);
+        json_decref(t->choices[i].calls);
         json_decref(t->choices[i].tokens);
     }
     json_decref(t->warnings);
     json_decref(t->body);
     free(t->choices);
     drop(t->writer, t->own);
+    lm_tools_free(t->tools);
     free(t);
     lm_models_release(service);
 }
@@ -245,6 +287,18 @@ static void wake(void *exchange)
 }
 
 /* ---- beginning ---- */
+
+static lm_status listen_to(const lm_service *s, const lm_turn *t, lm_choice *c, const lm_turn_options *o, lm_sequence_options *sequence,
+                           lm_error *e)
+{
+    lm_answer_options a;
+
+    if (!t->tools || !t->tools->reads)
+        return LM_OK;
+    a = lm_tools_options(t->tools, s->ends, o->sampling.seed + c->index);
+    sequence->special = s->special;
+    return lm_answer_new(&s->style, &a, &c->answer, e);
+}
 
 static lm_status constrain(const lm_service *s, const lm_grammar *g, lm_choice *c, lm_sequence_options *o, lm_error *e)
 {
@@ -277,6 +331,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         r.sequence = o->sequence;
         r.sequence.draw = i % o->n;
         c->index = (uint32_t)i;
+        LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));
         LM_TRY(constrain(call->service, o->grammar, c, &r.sequence, e));
         if (o->sequence.logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
@@ -296,6 +351,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     if (!t || !t->choices) {
         free(t);
         drop(w, o->own);
+        lm_tools_free(o->tools);
         return lm_fail_memory(e, "the answer", o->n_prompts * o->n * sizeof(lm_choice));
     }
     t->service = call->service;
@@ -312,6 +368,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->own = o->own;
     t->archive = lm_models_at(call->models, 0)->o.archive;
     lm_archive_owner(call->service->n_keys ? call->key : NULL, t->owner);
+    t->tools = o->tools;
     randombytes_buf(&number, sizeof number);
     snprintf(t->id, sizeof t->id, "%s%016" PRIx64, o->id_prefix, number);
     status = submit(call, t, o, e);

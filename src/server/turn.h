@@ -4,6 +4,7 @@
 #define LM_SERVER_TURN_H
 
 #include "server/call.h"
+#include "server/tools.h"
 
 typedef struct lm_turn lm_turn;
 
@@ -14,6 +15,9 @@ typedef struct lm_choice {
     lm_constraint *constraint;       /* NULL: none */
     size_t    n_prompt;
     lm_text   text;                  /* all so far; in a stream nothing */
+    lm_answer *answer;               /* reads it; NULL: all is text */
+    lm_text   reasoning, arguments;  /* all so far; in a stream no reasoning. Of the call that is being told */
+    json_t   *calls;                 /* [{id, name, arguments}]; NULL: none */
     json_t   *tokens;                /* [{id, logprob, top}] whose text was not told yet; not in a stream: all. NULL: none are asked for */
     uint64_t  n_tokens;
     bool      ended;
@@ -26,6 +30,7 @@ typedef struct lm_writer {
     const char *type;                /* Content-Type of a stream */
     void (*begin)(lm_turn *t);                                               /* a stream's head goes out; may be NULL */
     void (*text)(lm_turn *t, lm_choice *c, const char *text, size_t n);      /* new text of a stream */
+    void (*part)(lm_turn *t, lm_choice *c, const lm_answer_event *event);    /* the same of what is no content; NULL: left out */
     void (*end)(lm_turn *t, lm_choice *c);                                   /* of one text of a stream */
     void (*finish)(lm_turn *t);                                              /* all have ended: the rest of a stream, or the document */
     void (*fault)(lm_turn *t, const lm_error *e);                            /* in the middle of a stream */
@@ -48,6 +53,7 @@ struct lm_turn {
     json_t      *warnings;           /* NULL: none */
     json_t      *body;               /* the request, kept: what options point to is in it */
     double       began, heard;       /* seconds */
+    lm_tools    *tools;              /* NULL: all is text */
     void        *own;                /* the writer's */
 };
 
@@ -63,6 +69,7 @@ typedef struct lm_turn_options {
     const char      *id_prefix;      /* "chatcmpl-" */
     uint32_t         wanted_slot;
     const lm_grammar *grammar;       /* that each text fits; NULL: any */
+    lm_tools        *tools;          /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
     void            *own;            /* becomes the turn's, also on failure */
 } lm_turn_options;
 

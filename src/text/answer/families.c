@@ -87,6 +87,8 @@ static bool belongs(const lm_answer_family *f, const char *text)
 
 void lm_answer_style_of(const char *chat_template, lm_answer_style *out)
 {
+    if (!out)
+        return;
     *out = (lm_answer_style){ 0 };
     if (!chat_template)
         return;
@@ -110,7 +112,7 @@ static bool is_harmony(const lm_answer_style *s)
     return f && f->form == LM_FORM_HARMONY;
 }
 
-const char *lm_answer_style_name(const lm_answer_style *s) { return s->family ? ((const lm_answer_family *)s->family)->name : NULL; }
+const char *lm_answer_style_name(const lm_answer_style *s) { return s && s->family ? ((const lm_answer_family *)s->family)->name : NULL; }
 
 const char *lm_answer_family_name(size_t i)
 {
@@ -122,6 +124,9 @@ const char *lm_answer_mark(const lm_answer_style *s, size_t i)
     static const char *const harmony[] = { "<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>", "<|return|>",
                                            "<|constrain|>" };
     static const lm_answer_family none;
+    static const lm_answer_style empty;
+    if (!s)
+        s = &empty;
     const lm_answer_family *f = s->family ? s->family : &none;
     const char *const all[] = { s->reasoning, s->reasoning_end, f->section.open, f->section.close, f->call.open, f->call.close,
                                 f->name_end, f->id_mark, f->argument.open, f->argument.close, f->key_end, f->drops[0], f->drops[1],
@@ -154,7 +159,7 @@ bool lm_answer_in_reasoning(const lm_answer_style *s, const char *prompt, size_t
 {
     size_t open, after;
 
-    if (!s->reasoning || is_harmony(s))
+    if (!s || !prompt || !s->reasoning || is_harmony(s))
         return false;
     open = last_of(prompt, size, s->reasoning);
     if (!open || last_of(prompt, size, s->reasoning_end) > open)

@@ -21,7 +21,7 @@ static void tell(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, 
     a->told(a->arg, &event);
 }
 
-void lm_answer_text(lm_answer *a, bool reasoning, const char *text, size_t n)
+void lm_answer_say(lm_answer *a, bool reasoning, const char *text, size_t n)
 {
     lm_answer_kind kind = reasoning ? LM_ANSWER_REASONING : LM_ANSWER_CONTENT;
     size_t end = n;
@@ -190,11 +190,11 @@ static void not_a_call(lm_answer *a, size_t n)
 
     a->mode = a->in_section ? LM_MODE_TEXT : a->before;
     if (a->raw.size) {
-        lm_answer_text(a, reasoning && !a->in_section, a->raw.data, a->raw.size);
+        lm_answer_say(a, reasoning && !a->in_section, a->raw.data, a->raw.size);
     } else if (a->buffer.size) {
         if (!n || n > a->buffer.size)
             n = 1;
-        lm_answer_text(a, reasoning && !a->in_section, a->buffer.data, n);
+        lm_answer_say(a, reasoning && !a->in_section, a->buffer.data, n);
         lm_answer_consume(a, n);
     }
     lm_text_clear(&a->raw);
@@ -346,7 +346,7 @@ static bool step_text(lm_answer *a, bool final)
     }
     marks_of(a, marks);
     lm_answer_find(a->buffer.data, a->buffer.size, marks, final, &at, &mark);
-    lm_answer_text(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
+    lm_answer_say(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
     lm_answer_consume(a, at);
     if (!mark)
         return false;
@@ -444,7 +444,7 @@ lm_status lm_answer_end(lm_answer *a, void (*told)(void *arg, const lm_answer_ev
     if (a->mode == LM_MODE_ARGUMENTS || a->mode == LM_MODE_TAIL)
         lm_answer_call_end(a);
     if (a->mode == LM_MODE_CALLS && a->raw.size && !a->in_section)
-        lm_answer_text(a, a->before == LM_MODE_REASONING, a->raw.data, a->raw.size);
+        lm_answer_say(a, a->before == LM_MODE_REASONING, a->raw.data, a->raw.size);
     if (a->space.size && !a->edge && a->mode == LM_MODE_TEXT && !a->n_calls)
         tell(a, LM_ANSWER_CONTENT, a->space.data, a->space.size, NULL);
     lm_text_clear(&a->space);

@@ -1,0 +1,219 @@
+#include "server/tools.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TOOLS = 256, MOST_NAME = 64 };
+
+/* ---- the list ---- */
+
+static bool is_name(const char *s)
+{
+    size_t n = strlen(s);
+
+    if (!n || n > MOST_NAME)
+        return false;
+    for (; *s; s++)
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '-' || *s == '.'))
+            return false;
+    return true;
+}
+
+static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
+{
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    json_t *f = json_object_get(tool, "function"), *schema, *o;
+    const char *name;
+
+    if (type && strcmp(type, "function") && strcmp(type, "custom") && !json_object_get(tool, "input_schema"))
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu: type \"%.40s\" is not supported: only functions are", i, type);
+    if (!f)
+        f = tool;                                        /* Anthropic's, and OpenAI's older functions */
+    name = json_string_value(json_object_get(f, "name"));
+    if (!name || !is_name(name))
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
+                       "tool %zu: a name has 1 to %d letters, digits, '_', '-' or '.'", i, MOST_NAME);
+    schema = json_object_get(f, "parameters");
+    if (!schema)
+        schema = json_object_get(f, "input_schema");
+    if (schema && !json_is_object(schema) && !json_is_null(schema))
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s: parameters are a JSON Schema", name);
+    o = json_pack("{s:s, s:s}", "name", name, "description", "");
+    if (json_is_string(json_object_get(f, "description")))
+        json_object_set(o, "description", json_object_get(f, "description"));
+    if (json_is_object(schema))
+        json_object_set(o, "parameters", schema);
+    else
+        json_object_set_new(o, "parameters", json_pack("{s:s, s:{}}", "type", "object", "properties"));
+    return json_array_append_new(t->list, json_pack("{s:s, s:o}", "type", "function", "function", o)) == 0
+               ? LM_OK : lm_fail_memory(e, "tools", 0);
+}
+
+static lm_status callable(lm_tools *t, const char *only, lm_error *e)
+{
+    json_t *tool;
+    size_t i;
+
+    if (!(t->items = calloc(json_array_size(t->list) + 1, sizeof *t->items)) || !(t->texts = json_array()))
+        return lm_fail_memory(e, "tools", 0);
+    json_array_foreach(t->list, i, tool) {
+        json_t *f = json_object_get(tool, "function");
+        const char *name = json_string_value(json_object_get(f, "name"));
+        char *text;
+
+        for (size_t k = 0; k < t->n; k++)
+            if (strcmp(t->items[k].name, name) == 0)
+                return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "two tools are called %s", name);
+        if (only && strcmp(only, name))
+            continue;
+        if (!(text = json_dumps(json_object_get(f, "parameters"), JSON_COMPACT)))
+            return lm_fail_memory(e, "tools", 0);
+        json_array_append_new(t->texts, json_string(text));
+        free(text);
+        t->items[t->n++] = (lm_answer_tool){ .name = name,
+                                             .parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1)) };
+    }
+    if (only && !t->n)
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "there is no tool called %.64s", only);
+    return LM_OK;
+}
+
+/* ---- the choice ---- */
+
+static lm_status read_choice(lm_tools *t, const json_t *choice, const char **only, lm_error *e)
+{
+    const char *word = json_is_string(choice) ? json_string_value(choice) : json_string_value(json_object_get(choice, "type"));
+    const json_t *f = json_object_get(choice, "function");
+
+    *only = NULL;
+    t->single |= json_is_true(json_object_get(choice, "disable_parallel_tool_use"));
+    if (!choice || json_is_null(choice))
+        return LM_OK;
+    if (!word && json_is_string(json_object_get(choice, "name")))
+        word = "function";                               /* OpenAI's older function_call */
+    if (!word)
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "expected none, auto, required, or an object that names a tool");
+    if (strcmp(word, "none") == 0)
+        t->use = LM_TOOLS_NONE;
+    else if (strcmp(word, "required") == 0 || strcmp(word, "any") == 0)
+        t->use = LM_TOOLS_REQUIRED;
+    else if (strcmp(word, "function") == 0 || strcmp(word, "tool") == 0) {
+        t->use = LM_TOOLS_REQUIRED;
+        t->single = true;
+        *only = json_string_value(json_object_get(f ? f : choice, "name"));
+        if (!*only)
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "the name of the tool is missing");
+    } else if (strcmp(word, "auto"))
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto, required or a tool", word);
+    return LM_OK;
+}
+
+lm_status lm_tools_read(const json_t *tools, const json_t *choice, bool single, lm_tools **out, lm_error *e)
+{
+    const char *only;
+    lm_status status;
+    lm_tools *t = calloc(1, sizeof *t);
+
+    if (!(*out = t))
+        return lm_fail_memory(e, "tools", sizeof *t);
+    t->single = single;
+    status = read_choice(t, choice, &only, e);
+    if (status != LM_OK || !json_array_size(tools)) {
+        if (status == LM_OK && t->use == LM_TOOLS_REQUIRED)
+            status = lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "a call is required, and there are no tools");
+        return status;
+    }
+    if (json_array_size(tools) > MOST_TOOLS)
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%zu tools, at most %d are allowed", json_array_size(tools), MOST_TOOLS);
+    if (!(t->list = json_array()))
+        return lm_fail_memory(e, "tools", 0);
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        LM_TRY(add_tool(t, json_array_get(tools, i), i, e));
+    return callable(t, only, e);
+}
+
+void lm_tools_free(lm_tools *t)
+{
+    if (!t)
+        return;
+    json_decref(t->list);
+    json_decref(t->texts);
+    free(t->items);
+    free(t);
+}
+
+/* ---- the answer ---- */
+
+/* A template that does not speak of tools leaves their names out. */
+static lm_status check_told(const lm_tools *t, const lm_text *prompt, lm_error *e)
+{
+    for (size_t i = 0; i < json_array_size(t->list); i++) {
+        const char *name = json_string_value(json_object_get(json_object_get(json_array_get(t->list, i), "function"), "name"));
+        if (!prompt->data || !strstr(prompt->data, name))
+            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the chat template of this model does not describe tools");
+    }
+    return LM_OK;
+}
+
+static lm_status in_field(lm_status status, lm_error *e)
+{
+    lm_error why = *e;
+
+    if (status != LM_USAGE && status != LM_UNSUPPORTED && status != LM_LIMIT)
+        return status;
+    return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
+}
+
+/* What was asked of the answer holds behind the reasoning that the prompt has begun. */
+static lm_status behind_reasoning(const lm_service *s, lm_grammar **grammar, lm_error *e)
+{
+    const char *mark = s->style.reasoning_end;
+    lm_tokens ids = { 0 };
+    lm_trigger trigger = { .word = mark, .before = true };
+    lm_grammar *later = NULL;
+    lm_status status;
+
+    if (lm_tokenize(s->tokenizer, mark, strlen(mark), 0, &ids, NULL) == LM_OK && ids.n == 1 &&
+        lm_tokenizer_is_special(s->tokenizer, ids.ids[0]))
+        trigger = (lm_trigger){ .token = ids.ids[0], .before = true };
+    lm_tokens_free(&ids);
+    status = lm_grammar_after(*grammar, &trigger, 1, true, &later, e);
+    if (status == LM_OK) {
+        lm_grammar_free(*grammar);
+        *grammar = later;
+    }
+    return status;
+}
+
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_grammar **grammar, lm_error *e)
+{
+    bool calls = t->n && t->use != LM_TOOLS_NONE;
+    lm_grammar_calls_options o = { .tokenizer = s->tokenizer, .required = t->use == LM_TOOLS_REQUIRED, .single = t->single };
+
+    t->in_reasoning = o.in_reasoning = lm_answer_in_reasoning(&s->style, prompt->data ? prompt->data : "", prompt->size);
+    t->reads = s->style.reasoning || lm_answer_style_name(&s->style);
+    if (t->list)
+        LM_TRY(check_told(t, prompt, e));
+    if (calls && *grammar)
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tools that may be called cannot be combined with response_format or a grammar");
+    if (calls && (t->use == LM_TOOLS_REQUIRED || lm_answer_style_name(&s->style))) {
+        LM_TRY(in_field(lm_grammar_calls(&s->style, t->items, t->n, &o, grammar, e), e));
+        t->eager = *grammar != NULL;
+        return LM_OK;
+    }
+    return *grammar && t->in_reasoning ? behind_reasoning(s, grammar, e) : LM_OK;
+}
+
+lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids)
+{
+    return (lm_answer_options){ .tools = t->items, .n_tools = t->use == LM_TOOLS_NONE ? 0 : t->n, .ends = ends, .ids = ids,
+                                .in_reasoning = t->in_reasoning, .keep_reasoning = t->keep_reasoning, .eager = t->eager };
+}
+
+void lm_reasoning_switch(json_t *kwargs, bool on)
+{
+    json_object_set_new(kwargs, "enable_thinking", json_boolean(on));
+    json_object_set_new(kwargs, "thinking", json_boolean(on));
+    if (!on)
+        json_object_set_new(kwargs, "thinking_budget", json_integer(0));
+}
