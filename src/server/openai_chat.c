@@ -226,7 +226,8 @@ static json_t *message_json(const lm_choice *c)
     calls = json_array();
     json_array_foreach(c->calls, i, call)
         json_array_append_new(calls, json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(call, "id"), "type", "function",
-                                               "function", "name", json_object_get(call, "name"), "arguments", json_object_get(call, "arguments")));
+                                               "function", "name", json_object_get(call, "name"), "arguments",
+                                               json_object_get(call, "arguments")));
     json_object_set_new(o, "tool_calls", calls);
     return o;
 }

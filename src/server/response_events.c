@@ -231,5 +231,6 @@ static void response_alive(lm_turn *t)
     lm_text_add_str(t->out, ": waiting\n\n");
 }
 
-const lm_writer lm_response_writer = { LM_DIALECT_OPENAI, "text/event-stream", response_begin, response_text, response_end, response_finish,
+const lm_writer lm_response_writer = { LM_DIALECT_OPENAI, "text/event-stream", response_begin, response_text, NULL, response_end,
+                                       response_finish,
                                        response_fault, response_alive, drop };
