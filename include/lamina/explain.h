@@ -55,6 +55,14 @@ const char *lm_diagram_at(size_t i, const char **summary);
  * unknown name or a layer that is not there, LM_NOT_FOUND when the model has no such part. Options may be NULL. */
 lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e);
 
+/* ---- a forward pass with its numbers ---- */
+
+/* Run n tokens (1 to 512) in float32 and show what each operation makes: formula, shape and the first values of the last token, in full
+ * before and after the layers and in one of them (`layer`, from 0), of the others what they hand on, and the five likeliest next tokens.
+ * The values are those of lm_engine_probe under the same paths. LM_USAGE without weights, for tokens or a layer that are not there, and for
+ * forms but text, Markdown and JSON. English in every language. */
+lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, uint32_t layer, lm_form form, lm_text *out, lm_error *e);
+
 /* ---- the model as a text that runs ---- */
 
 typedef enum lm_listing_language {

@@ -4,12 +4,13 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/pieces.h"
+#include "cli/prompt.h"
 
 typedef struct explain_options {
     lm_model_flags model;
     lm_run_flags   run;
     uint32_t       batch;
-    const char    *prompt, *diagram, *name;
+    const char    *prompt, *ids, *diagram, *name;
     int32_t        layer;                /* -1: not given */
     const char    *output;
     bool           markdown, svg, code;
@@ -22,14 +23,15 @@ static const char *const listing_words[] = { "pytorch", "numpy", NULL };
 
 static const lm_flag explain_flag_table[] = {
     { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas and Mermaid diagrams", 0, 0, NULL },
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "show the cache for the tokens of this text (kv, kv-cache, --diagram cache)", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text of forward; text whose cache is shown (kv, kv-cache, --diagram cache)", 0, 0, NULL },
+    { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "text of forward as token ids: 1,2,3", 0, 0, NULL },
     { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "show one diagram of MODEL; with --md as Mermaid source", 0, 0, NULL },
     { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL, "write MODEL as a program that runs, a line for each operation", 0, 0, NULL },
     { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy", "language of --code (pytorch)", 0, 0, listing_words },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },
     { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
-    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "layer shown by --diagram layer (0)", 0, INT32_MAX, NULL },
+    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "layer shown by --diagram layer and forward (0)", 0, INT32_MAX, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: the model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
@@ -154,6 +156,61 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
     return *model && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
 }
 
+/* ---- a forward pass ---- */
+
+static bool is_forward(const lm_cli *cli, const explain_options *o)
+{
+    return !o->diagram && !o->code && cli->n_args && strcmp(cli->args[0], "forward") == 0;
+}
+
+static lm_status check_forward(const explain_options *o, lm_error *e)
+{
+    if (o->prompt && o->ids)
+        return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "cannot be combined with --prompt");
+    if (o->run.context || o->batch != 1)
+        return lm_fail(e, LM_USAGE, o->run.context ? "--context" : "--batch", LM_NO_OFFSET, "does not apply to forward");
+    if (o->run.cache.both >= 0 || o->run.cache.keys >= 0 || o->run.cache.values >= 0)
+        return lm_fail(e, LM_USAGE, "--cache-type-k", LM_NO_OFFSET, "does not apply to forward, which keeps float32");
+    if (o->svg || o->name)
+        return lm_fail(e, LM_USAGE, o->svg ? "--svg" : "--name", LM_NO_OFFSET, "does not apply to forward");
+    return LM_OK;
+}
+
+static lm_status forward_tokens(const explain_options *o, const lm_model *m, lm_tokens *ids, lm_error *e)
+{
+    const char *text = o->prompt ? o->prompt : "The cat sat on the";
+
+    if (o->ids)
+        return lm_read_ids(o->ids, "--ids", ids, e);
+    if (!lm_model_tokenizer(m))
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "this model has no tokenizer; --ids takes token ids");
+    return lm_tokenize(lm_model_tokenizer(m), text, strlen(text), LM_ADD_SPECIAL, ids, e);
+}
+
+static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
+{
+    lm_form   form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT;
+    lm_tokens ids  = { 0 };
+    lm_text   text = { 0 };
+    lm_model *m    = NULL;
+
+    o->model.o.tokenizer_optional = o->ids != NULL;
+    LM_TRY(lm_open_model(cli, &o->model, cli->args[1], &m, e));
+    lm_status status = forward_tokens(o, m, &ids, e);
+    if (status == LM_OK)
+        status = lm_explain_forward(m, ids.ids, ids.n, o->layer < 0 ? 0 : (uint32_t)o->layer, form, &text, e);
+    if (status == LM_OK && cli->json) {
+        json_t *j = json_loadb(text.data, text.size, 0, NULL);
+        status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "a forward pass", 0);
+    } else if (status == LM_OK) {
+        status = o->output ? lm_text_save(&text, o->output, e) : lm_out_text(text.data, text.size, e);
+    }
+    lm_text_free(&text);
+    lm_tokens_free(&ids);
+    lm_model_close(m);
+    return status;
+}
+
 /* Every flag does something, or is an error. */
 static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
 {
@@ -167,10 +224,14 @@ static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
         return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "--diagram takes one MODEL and no topic");
     if (o->name && !cli->n_args && !o->diagram && !o->code)
         return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "requires a topic or a diagram");
+    if (is_forward(cli, o))
+        return check_forward(o, e);
+    if (o->ids)
+        return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "applies only to forward");
     if (o->layer >= 0 && !(o->diagram && strcmp(o->diagram, "layer") == 0))
-        return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "applies only to --diagram layer");
+        return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "applies only to forward and --diagram layer");
     if (o->prompt && strcmp(o->diagram ? o->diagram : "", "cache") != 0 && strcmp(topic, "kv") != 0 && strcmp(topic, "kv-cache") != 0)
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "applies only to kv, kv-cache and --diagram cache");
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "applies only to forward, kv, kv-cache and --diagram cache");
     if (o->svg && (!o->diagram || cli->json || o->markdown))
         return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "requires exactly one --diagram, without --md or --json");
     if (o->output && (cli->json || (!cli->n_args && !o->diagram && !o->code)))
@@ -188,6 +249,8 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
     LM_TRY(check(cli, o, e));
     if (!cli->n_args && !o->diagram && !o->code)
         return list_topics(cli, e);
+    if (is_forward(cli, o))
+        return forward(cli, o, e);
     LM_TRY(choose(cli, o, &model, &example, e));
     o->model.o.weights_optional = true;
     o->model.o.tokenizer_optional = !o->prompt;
@@ -199,9 +262,10 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_explain = {
     .name = "explain",
-    .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL] | --code [MODEL]] [--md | --svg] [-o FILE]",
+    .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL] | --code [MODEL] | forward [MODEL]] [--md | --svg] [-o FILE]",
     .summary = "explain a component of a model, with its arithmetic",
     .about = "  Without TOPIC, lists the topics. Without MODEL, uses a published model that has the component.\n"
+             "  forward runs a text through a model with weights and shows what each operation makes of it.\n"
              "  MODEL may be a preset, a config.json, a folder or a .gguf file.\n",
     .groups = explain_groups,
     .max_args = 2,

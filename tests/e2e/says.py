@@ -58,6 +58,7 @@ SAYS = {
     "explain moe deepseek-v2": "visited = top_k · expert = 6 · 23,592,960 = 141,557,760 parameters",
     "explain --code llama-3.2-1b": "for i in range(16): x = layer(x, i)",
     "explain --code deepseek-v2 --in numpy": "import numpy as np",
+    'explain forward MODEL --prompt "The capital of France is"': "softmax(scale · Q Kᵀ + mask) V",
     "explain params mistral-7b-v0.1": "lm_head = hidden · vocab = 4,096 · 32,000 = 131,072,000 parameters",
     "estimate mistral-7b-v0.1": "Estimates and the exact count · Mistral 7B v0.1",
     "estimate --hidden 4096 --layers 32 --heads 32 --kv-heads 8 --ffn 14336 --vocab 32000": "the exact count · a model of these sizes",

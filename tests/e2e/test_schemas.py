@@ -14,7 +14,7 @@ DOCUMENTS = {
             "llama-3.1-8b --device rtx-4090 --throughput --price 0.4", "--fleet llama-3.2-1b qwen2.5-3b --ram 32G",
             f"{MODEL} --ram 2G", "llama-3.1-405b --ram 16G", "tests/golden/gpt2/plain --vram 1G"],
     "explain": ["", "kv mistral-7b", "mla deepseek-v2", "moe gpt-oss-20b", "alibi bloom-560m", "rope llama-3.2-1b", "norm gpt2", "swa",
-                "sampling", f"kv {MODEL} --prompt hello", "alibi llama-3.2-3b", "--diagram flow gpt2", "--code gpt2"],
+                "sampling", f"kv {MODEL} --prompt hello", "alibi llama-3.2-3b", "--diagram flow gpt2", "--code gpt2", f"forward {MODEL} -p hello"],
     "estimate": ["mistral-7b", "--hidden 64 --layers 2 --heads 4 --ffn 128 --vocab 100", "gpt2", "deepseek-v2",
                  f"--from-tree {TREES}/qwen2.5-3b.txt", f"--from-tree {TREES}/llama-3.2-3b.txt"],
     "report": ["gpt2", "llama-3.2-3b deepseek-v2", "tests/golden/mixtral/experts-window", "mpt-7b --device rtx-4090"],
