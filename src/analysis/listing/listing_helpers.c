@@ -7,33 +7,6 @@
 #include "base/alloc.h"
 #include "tensor/act.h"
 
-void lm_listing_add(const lm_listing *l, lm_text *out, const char *text)
-{
-    bool torch = l->in == LM_LISTING_PYTORCH;
-
-    for (; *text; text++) {
-        if (*text != '$') {
-            lm_text_add_char(out, *text);
-        } else if (strncmp(text, "$cat", 4) == 0) {
-            lm_text_add_str(out, torch ? "torch.cat" : "np.concatenate");
-            text += 3;
-        } else if (strncmp(text, "$array", 6) == 0) {
-            lm_text_add_str(out, torch ? "torch.tensor" : "np.array");
-            text += 5;
-        } else {
-            lm_text_add_str(out, torch ? "torch" : "np");
-        }
-    }
-}
-
-const lm_node *lm_listing_first(const lm_program *p, lm_op_code code)
-{
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == code)
-            return &p->nodes[i];
-    return NULL;
-}
-
 /* ---- norms ---- */
 
 static void put_norms(const lm_listing *l, lm_text *out)

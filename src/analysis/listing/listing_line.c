@@ -111,11 +111,6 @@ static void give_name(lm_listing *l, uint32_t i)
         snprintf(name, LM_LISTING_NAME, "%s%u", base, k);
 }
 
-void lm_listing_rotary(const lm_listing *l, uint32_t table, char out[LM_LISTING_NAME])
-{
-    snprintf(out, LM_LISTING_NAME, l->p->n_ropes > 1 ? "rotary_%u" : "rotary", table + 1);
-}
-
 /* ---- weights ---- */
 
 /* `path` as an expression: of the layer's own dictionary where it is the layer's; "*" is the variable `star`. */
