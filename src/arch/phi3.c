@@ -1,4 +1,4 @@
-/* phi3.c - Phi-3, Phi-3.5 and Phi-4 (arXiv 2404.14219, 2503.01743): Llama's decoder with q, k and v in one projection, gate and
+/* phi3.c - Phi-3, Phi-3.5 and Phi-4 (arXiv 2404.14219, 2412.08905, 2503.01743): Llama's decoder with q, k and v in one projection, gate and
  * up in another, longrope, part of each head's lanes rotated in Phi-4-mini, a window in all layers of some. */
 #include "arch/families.h"
 

@@ -140,7 +140,7 @@ static const lm_card cards[] = {
         .costs = { N_("Memory grows with each token of each sequence; at long contexts the cache can exceed the weights."),
                    N_("Each step reads the whole cache, so generation at long contexts is limited by memory bandwidth.") },
         .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102",
-                     "Kwon et al., Efficient Memory Management for LLM Serving with PagedAttention, arXiv 2309.06180" },
+                     "Kwon et al., Efficient Memory Management for Large Language Model Serving with PagedAttention, arXiv 2309.06180" },
         .example = "llama-3.2-3b",
     },
     {

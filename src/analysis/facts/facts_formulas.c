@@ -287,19 +287,31 @@ void lm_fill_flow(lm_facts *f, lm_fact *g)
 
 /* ---- other choices ---- */
 
-/* Parameters of the first layer's products that make `role`, as if there were `heads` key/value heads. */
+/* Rows that a matrix of these roles has, with `heads` key/value heads; fused matrices lay query, key and value one after the other. */
+static uint64_t projection_rows(const lm_attention_spec *s, uint16_t role, uint64_t heads)
+{
+    return (role & LM_ROLE_QUERY ? (uint64_t)s->n_heads * s->k_dim : 0) + (role & LM_ROLE_KEY ? heads * s->k_dim : 0) +
+           (role & LM_ROLE_VALUE ? heads * s->v_dim : 0);
+}
+
+/* Parameters of the first layer's products that make `role`, as if there were `heads` key/value heads. Of a matrix that makes more
+ * than `role` (Q, K and V are one), only the rows that make it count. */
 static uint64_t with_heads(lm_facts *f, const lm_traits *t, uint16_t role, uint64_t heads)
 {
-    const lm_program *p = f->s.program;
-    uint64_t          n = 0;
+    const lm_program        *p = f->s.program;
+    const lm_attention_spec *s = &t->attention->attention.spec;
+    uint64_t                 n = 0;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *x = &p->nodes[i];
-        if (x->layer != t->attention->layer || x->code != LM_OP_LINEAR || !(f->ledger->roles[i] & role) ||
-            f->ledger->part[i] != LM_PART_ATTENTION)
+        uint16_t       made = f->ledger->roles[i];
+        if (x->layer != t->attention->layer || x->code != LM_OP_LINEAR || !(made & role) || f->ledger->part[i] != LM_PART_ATTENTION)
             continue;
-        bool kv = f->ledger->roles[i] == LM_ROLE_KEY || f->ledger->roles[i] == LM_ROLE_VALUE;
-        n += p->weights[x->weights[0]].elements / (kv ? t->attention->attention.spec.n_kv_heads : 1) * (kv ? heads : 1);
+        uint64_t elements = p->weights[x->weights[0]].elements;
+        if (made & (LM_ROLE_KEY | LM_ROLE_VALUE))
+            n += elements / projection_rows(s, made, s->n_kv_heads) * projection_rows(s, made & role, heads);
+        else
+            n += elements;
     }
     return n;
 }

@@ -250,22 +250,24 @@ static void say_history(lm_document *d)
 
 /* ---- what it suits: by rule, with the figures that the rule looks at ---- */
 
-enum { SMALL = 8, LARGE = 24 };      /* gigabytes of common devices */
+enum { SMALL = 8, LARGE = 24, TOKENS = 4096 };      /* gigabytes of common devices; a usual context */
 
 static void say_size(lm_document *d)
 {
     lm_facts *f    = d->facts;
-    uint64_t  need = lm_facts_count(f, "weights.as.Q4_K_M.bytes") + lm_facts_count(f, "kv.at[4096].bytes");
-    char      a[LM_FIG];
+    uint64_t  most = lm_facts_count(f, "architecture.context"), tokens = most && most < TOKENS ? most : TOKENS;
+    uint64_t  need = lm_facts_count(f, "weights.as.Q4_K_M.bytes") + lm_facts_count(f, "kv.at[%" PRIu64 "].bytes", tokens);
+    char      n[LM_FIG], a[LM_FIG];
 
+    lm_fig_count(n, tokens);
     lm_fig_bytes(a, need);
     if (need <= SMALL * 1000000000ull)
-        lm_doc_itemf(d, '+', _("Weights as Q4_K_M and a cache of 4,096 tokens need %s: fits a machine with %d GB."), a, SMALL);
+        lm_doc_itemf(d, '+', _("Weights as Q4_K_M and a cache of %s tokens need %s: fits a machine with %d GB."), n, a, SMALL);
     else if (need <= LARGE * 1000000000ull)
-        lm_doc_itemf(d, '-', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: more than %d GB, and one device of %d GB holds it."),
-                     a, SMALL, LARGE);
+        lm_doc_itemf(d, '-', _("Weights as Q4_K_M and a cache of %s tokens take %s: more than %d GB, and one device of %d GB holds it."),
+                     n, a, SMALL, LARGE);
     else
-        lm_doc_itemf(d, '!', _("Weights as Q4_K_M and a cache of 4,096 tokens take %s: no device of %d GB holds it."), a, LARGE);
+        lm_doc_itemf(d, '!', _("Weights as Q4_K_M and a cache of %s tokens take %s: no device of %d GB holds it."), n, a, LARGE);
 }
 
 static void say_sequences(lm_document *d)
