@@ -32,6 +32,7 @@ struct lm_answer {
     void     *arg;
 };
 
+void lm_answer_tell(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id);       /* an event */
 void lm_answer_say(lm_answer *a, bool reasoning, const char *text, size_t n);       /* reasoning or content, edges trimmed */
 void lm_answer_part(lm_answer *a, bool trim);                                        /* another part begins: its leading space goes */
 void lm_answer_call(lm_answer *a);                                                   /* of a->call; its arguments have not been told */

@@ -1,0 +1,120 @@
+/* answer_events.c - what is told of an answer, and marks in it. */
+#include <stdio.h>
+#include <string.h>
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "text/answer/telling.h"
+
+/* ---- telling ---- */
+
+void lm_answer_tell(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id)
+{
+    lm_answer_event event = { .kind = kind, .call = kind >= LM_ANSWER_CALL ? a->n_calls : 0, .text = text, .size = n, .id = id };
+
+    a->told(a->arg, &event);
+}
+
+void lm_answer_say(lm_answer *a, bool reasoning, const char *text, size_t n)
+{
+    lm_answer_kind kind = reasoning ? LM_ANSWER_REASONING : LM_ANSWER_CONTENT;
+    size_t end = n;
+
+    while (end && strchr(" \t\r\n", text[end - 1]) && text[end - 1])
+        end--;
+    if (end) {
+        size_t from = 0;
+        if (a->edge)
+            while (from < end && strchr(" \t\r\n", text[from]) && text[from])
+                from++;
+        if (!a->edge && a->space.size)
+            lm_answer_tell(a, kind, a->space.data, a->space.size, NULL);
+        lm_text_clear(&a->space);
+        a->edge = false;
+        a->text_begun |= !reasoning;
+        lm_answer_tell(a, kind, text + from, end - from, NULL);
+    }
+    if (!a->edge)
+        lm_text_add(&a->space, text + end, n - end);
+}
+
+void lm_answer_part(lm_answer *a, bool trim)
+{
+    lm_text_clear(&a->space);
+    a->edge = trim;
+}
+
+static void make_id(lm_answer *a)
+{
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    lm_answer_ids rule = a->f->ids;
+    uint64_t x = a->o.ids + 0x9e3779b97f4a7c15u * (a->n_calls + 1);
+    size_t n = 0, size = rule == LM_IDS_NINE ? 9 : 24;
+
+    if (a->call.id.size && a->call.id.size < sizeof a->id) {
+        memcpy(a->id, a->call.id.data, a->call.id.size + 1);
+        return;
+    }
+    if (rule == LM_IDS_KIMI) {
+        snprintf(a->id, sizeof a->id, "functions.%.50s:%u", a->call.tool->name, a->n_calls);
+        return;
+    }
+    if (rule == LM_IDS_CALL || rule == LM_IDS_COUNTER) {
+        memcpy(a->id, "call_", 5);
+        n = 5;
+        size += 5;
+    }
+    for (uint64_t state = x; n < size; n++) {            /* splitmix64 */
+        state += 0x9e3779b97f4a7c15u;
+        x = (state ^ state >> 30) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+        a->id[n] = digits[(x ^ x >> 31) % 62];
+    }
+    a->id[n] = 0;
+}
+
+void lm_answer_call(lm_answer *a)
+{
+    lm_answer_part(a, true);
+    make_id(a);
+    lm_answer_tell(a, LM_ANSWER_CALL, a->call.tool->name, strlen(a->call.tool->name), a->id);
+}
+
+void lm_answer_arguments(lm_answer *a, const char *text, size_t n)
+{
+    if (n)
+        lm_answer_tell(a, LM_ANSWER_ARGUMENTS, text, n, a->id);
+}
+
+void lm_answer_call_end(lm_answer *a)
+{
+    lm_answer_tell(a, LM_ANSWER_CALL_END, NULL, 0, a->id);
+    a->n_calls++;
+    lm_text_clear(&a->call.id);
+    lm_text_clear(&a->call.arguments);
+}
+
+void lm_answer_consume(lm_answer *a, size_t n)
+{
+    memmove(a->buffer.data, a->buffer.data + n, a->buffer.size - n);
+    lm_text_cut(&a->buffer, a->buffer.size - n);
+}
+
+/* ---- marks ---- */
+
+void lm_answer_find(const char *s, size_t n, const char *const *marks, bool final, size_t *at, const char **mark)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t m = 0; marks[m]; m++) {
+            size_t size = strlen(marks[m]), here = n - i < size ? n - i : size;
+            if (s[i] != marks[m][0] || memcmp(s + i, marks[m], here) != 0)
+                continue;
+            if (here < size && final)
+                continue;
+            *at   = i;
+            *mark = here == size ? marks[m] : NULL;
+            return;
+        }
+    *at   = n;
+    *mark = NULL;
+}

@@ -1,0 +1,96 @@
+/* answer_reader.c - what reading calls is made of. */
+#include "text/answer/written.h"
+#include <jansson.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 256 };
+
+bool lm_balance_add(lm_balance *b, char c)
+{
+    if (b->string) {
+        if (b->escape)
+            b->escape = false;
+        else if (c == '\\')
+            b->escape = true;
+        else if (c == '"')
+            b->string = false;
+        return false;
+    }
+    if (c == '"')
+        b->string = true;
+    else if (c == '{' || c == '[')
+        b->depth++;
+    else if ((c == '}' || c == ']') && b->depth)
+        return --b->depth == 0;
+    return false;
+}
+
+void lm_reader_space(lm_reader *r)
+{
+    while (r->at < r->n && strchr(" \t\r\n", r->s[r->at]) && r->s[r->at])
+        r->at++;
+}
+
+lm_reading lm_reader_mark(lm_reader *r, const char *mark)
+{
+    size_t size = strlen(mark), here = r->n - r->at, n = here < size ? here : size;
+
+    if (memcmp(r->s + r->at, mark, n) != 0)
+        return LM_READ_NONE;
+    if (n < size)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    r->at += size;
+    return LM_READ_DONE;
+}
+
+lm_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out)
+{
+    size_t size = strlen(mark);
+
+    for (size_t i = r->at; i + size <= r->n && i - r->at <= most; i++)
+        if (memcmp(r->s + i, mark, size) == 0) {
+            lm_text_add(out, r->s + r->at, i - r->at);
+            r->at = i + size;
+            return LM_READ_DONE;
+        }
+    return r->final || r->n - r->at > most + size ? LM_READ_NONE : LM_READ_MORE;
+}
+
+lm_reading lm_reader_json(lm_reader *r, size_t *from)
+{
+    lm_balance b = { 0 };
+    size_t i = r->at;
+    json_t *value;
+
+    *from = i;
+    if (i == r->n)
+        return r->final ? LM_READ_NONE : LM_READ_MORE;
+    if (r->s[i] != '{' && r->s[i] != '[')
+        return LM_READ_NONE;
+    for (; i < r->n; i++)
+        if (lm_balance_add(&b, r->s[i])) {
+            i++;
+            if (!(value = json_loadb(r->s + *from, i - *from, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL)))
+                return LM_READ_NONE;
+            json_decref(value);
+            r->at = i;
+            return LM_READ_DONE;
+        } else if (b.depth > MOST_DEPTH) {
+            return LM_READ_NONE;
+        }
+    return r->final ? LM_READ_NONE : LM_READ_MORE;
+}
+
+const lm_answer_tool *lm_tool_of(const lm_answer_options *o, const char *name, size_t size)
+{
+    for (size_t i = 0; i < o->n_tools; i++)
+        if (strlen(o->tools[i].name) == size && memcmp(o->tools[i].name, name, size) == 0)
+            return o->tools + i;
+    return NULL;
+}
+
+void lm_written_free(lm_written *w)
+{
+    lm_text_free(&w->id);
+    lm_text_free(&w->arguments);
+}
