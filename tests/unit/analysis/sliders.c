@@ -81,7 +81,7 @@ static void stops_are_what_is_planned(void **state)
         lm_sliders *s = lm_sliders_of(f);
         assert_non_null(s);
         assert_true(s->n_contexts >= 2 && s->n_batches >= 4 && s->n_kv >= 3 && s->n_precisions >= 6 && s->rated);
-        assert_int_equal(s->contexts[s->context], f->s.context);
+        assert_int_equal(s->contexts[s->context], f->s.context < 8192 ? f->s.context : 8192);      /* a length that people use */
         assert_int_equal(s->batches[s->batch], 1);
         assert_int_equal(s->kv[s->kv_now].k, LM_F16);
         assert_int_equal(s->kv[s->kv_now].v, LM_F16);
