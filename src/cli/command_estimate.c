@@ -134,7 +134,7 @@ static lm_status show_own_config(lm_cli *cli, const estimate_options *o, const l
     lm_facts_free(f);
     json_t *j = status == LM_OK && cli->json ? json_loadb(text.data, text.size, 0, NULL) : NULL;
     if (status == LM_OK && cli->json)
-        status = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "a description", 0);
+        status = j ? lm_out_foreign_json(cli, j, e) : lm_fail_memory(e, "a description", 0);
     else if (status == LM_OK)
         lm_text_add_char(&text, '\n');
     if (status == LM_OK && !cli->json)

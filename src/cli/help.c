@@ -78,8 +78,11 @@ lm_status lm_help_show(lm_cli *cli, const lm_command *c, lm_error *e)
     lm_text text = { 0 };
     lm_status status;
 
-    if (cli->json)
-        return lm_out_json(cli, c ? command_json(c) : commands_json(cli), e);
+    if (cli->json) {                                     /* also where it is `lamina run --help` */
+        json_t *document = c ? command_json(c) : commands_json(cli);
+        json_object_set_new(document, "schema", json_string("lamina.help/1"));
+        return lm_out_json(cli, document, e);
+    }
     if (c)
         lm_flags_help(c, &text);
     else

@@ -108,7 +108,7 @@ def test_a_view_is_all_that_the_document_has(lamina, view, parts):
     expected = {key: whole[key] for key in parts}
     if view == "kv":
         expected["sections"] = [s for s in whole["sections"] if s["name"] == "kv"]
-    assert j == {"models": whole["models"], **expected}
+    assert j == {"schema": whole["schema"], "models": whole["models"], **expected}
 
 
 def test_history(lamina):

@@ -46,7 +46,7 @@ def test_the_help_of_one_command_is_data_too(lamina):
     """However it is asked for: what `help --json` says of that command."""
     commands = {c["name"]: c for c in json.loads(run(lamina, "help", "--json").stdout)["commands"]}
     for asked in (["run", "--help", "--json"], ["--json", "run", "-h"], ["help", "run", "--json"], ["--help", "--json", "run"]):
-        assert json.loads(run(lamina, *asked).stdout) == commands["run"], asked
+        assert json.loads(run(lamina, *asked).stdout) == {"schema": "lamina.help/1", **commands["run"]}, asked
     kinds = {f["name"]: f["kind"] for f in commands["explain"]["flags"]}
     assert (kinds["--output"], kinds["--kv-type"], kinds["--batch"]) == ("output", "word", "count")
     assert run(lamina, "run", "-p", "--json", "-h").stdout == run(lamina, "help", "run").stdout           # a prompt
@@ -67,7 +67,7 @@ def test_before_the_command_or_after_it(lamina):
 
 def test_version_says_what_it_was_built_from(lamina):
     document = json.loads(run(lamina, "version", "--json").stdout)
-    assert set(document) == {"version", "build", "libraries"}
+    assert set(document) == {"schema", "version", "build", "libraries"}
     assert set(document["build"]) == {"type", "compiler", "machine", "sanitizers"}
     assert {"jansson", "pcre2", "utf8proc", "libsodium", "libedit"} <= set(document["libraries"])
     text = run(lamina, "version").stdout

@@ -144,7 +144,7 @@ def test_form_by_name(lamina, tmp_path, name):
 def test_json_of_the_command(lamina, tmp_path):
     done = lamina("report", "gpt2", "-o", tmp_path / "r.md", "--json")
     said = json.loads(done.stdout)
-    assert said == {"file": str(tmp_path / "r.md"), "format": "md", "bytes": (tmp_path / "r.md").stat().st_size}
+    assert said == {"schema": "lamina.report/1", "file": str(tmp_path / "r.md"), "format": "md", "bytes": (tmp_path / "r.md").stat().st_size}
     assert json.loads(lamina("report", "gpt2", "--json").stdout)["models"] == ["GPT-2"]
 
 

@@ -17,7 +17,7 @@ DOCUMENTS = {
                 "sampling", f"kv {MODEL} --prompt hello", "alibi llama-3.2-3b", "--diagram flow gpt2", "--code gpt2", f"forward {MODEL} -p hello"],
     "estimate": ["mistral-7b", "--hidden 64 --layers 2 --heads 4 --ffn 128 --vocab 100", "gpt2", "deepseek-v2",
                  f"--from-tree {TREES}/qwen2.5-3b.txt", f"--from-tree {TREES}/llama-3.2-3b.txt"],
-    "report": ["gpt2", "llama-3.2-3b deepseek-v2", "tests/golden/mixtral/experts-window", "mpt-7b --device rtx-4090"],
+    "report": ["gpt2", "llama-3.2-3b deepseek-v2", "tests/golden/mixtral/experts-window", "mpt-7b --device rtx-4090", "gpt2 -o {tmp}/report.md"],
     "embed": [f"{MODEL} -p hello", f"{MODEL} -p hello --pooling none --normalize"],
     "devices": ["", "h100", "--kind phone"],
     "audit": ["tests/golden/facts/facts.tsv", "tests/golden/audit/qwen2.5-7b.md -m qwen2.5-7b"],
