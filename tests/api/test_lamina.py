@@ -508,6 +508,8 @@ def test_facts_and_documents(lm, facts, model):
     both = (ctypes.POINTER(lm.lm_facts) * 2)(facts, facts)
     assert lm.text("lm_compare", both, 2, None)
     assert lm.text("lm_explain", facts, b"rope", None)
+    assert b"import torch" in lm.text("lm_listing_write", facts, 0)
+    assert b"softmax" in lm.text("lm_explain_forward", model, (ctypes.c_int32 * 3)(3, 4, 5), 3, 0, 0)
     assert lm.text("lm_diagram", facts, listed(lambda i: lm.lm_diagram_at(i, None))[0], None)
     assert b"2" in lm.text("lm_report_write", both, 1, None)
     lm.lm_facts_check(facts)
