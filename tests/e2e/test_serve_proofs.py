@@ -261,8 +261,8 @@ def test_a_storm_of_clients_that_leave(server):
         assert until(lambda: not idle(server)) is not None
         for s in there:
             s.close()
-        took = until(lambda: idle(server) and waiting(server) == 0 and server.descriptors() <= before + 2)
-        assert took is not None
+        took = until(lambda: idle(server) and waiting(server) == 0 and server.descriptors() <= before + 2, 200)
+        assert took is not None, (idle(server), waiting(server), server.descriptors(), before)
         free.append(took)
     tell("10: clients that leave, until every slot, place in the queue and descriptor is free", rounds=rounds, clients=clients, seconds_median=round(share(free, 0.5), 3), seconds_most=round(max(free), 3),
          descriptors_before=before, descriptors_after=server.descriptors())
