@@ -7,7 +7,7 @@ import pytest
 from conftest import BARE, run
 
 LEFT_OUT = ["audit", "compare", "devices", "estimate", "explain", "fit", "report"]
-HEADERS = {"compare.h", "device.h", "explain.h", "facts.h", "fit.h", "report.h"}
+HEADERS = {"audit.h", "compare.h", "device.h", "explain.h", "facts.h", "fit.h", "report.h"}
 
 
 @pytest.fixture(scope="session")
