@@ -217,11 +217,10 @@ static lm_status catch_up(member *m, const lm_token *ids, size_t n, const float 
 
 static void tell(lm_ensembling *x, lm_token id)
 {
-    json_t *each = json_array();
-
     if (!x->pending)
         return;
     x->pending = false;
+    json_t *each = json_array();
     for (size_t i = 0; i < x->n; i++)
         json_array_append_new(each, json_real(isinf(x->members[i].logp[id]) ? -1e300 : x->members[i].logp[id]));
     json_array_append_new(x->tokens, json_pack("{s:i, s:f, s:o}", "id", id, "logprob", x->mixed[id], "members", each));

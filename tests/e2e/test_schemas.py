@@ -24,7 +24,7 @@ DOCUMENTS = {
     "inspect": ["gpt2", "gpt2 --view facts", "tests/golden/llama/gqa --view tensors", "gpt2 --view flops", "gpt2 --view tree", "gpt2 --query memory",
                 "gpt2 --query memory --query parameters.total", "tests/golden/llama/gqa --tensors", "tests/golden/llama/gqa --plan"],
     "run": [f"-m {MODEL} -p hi -n 2", f"-m {MODEL} -p hi -n 2 --logprobs 2", f"-m {MODEL} -p hi -n 0 --logprobs 2", f"-m {MODEL} -p hi -n 0",
-            f"-m {MODEL} --ids 1,2 -n 1"],
+            f"-m {MODEL} --ids 1,2 -n 1", "--ensemble tests/golden/llama/gqa:0.5,tests/golden/llama/gqa:0.5 --ids 1,2 -n 2"],
     "chat": [f"-m {MODEL} -n 2"],
     "score": [f"-m {MODEL} -p hello", f"-m {MODEL} -f README.md --logprobs 2", f"-m {MODEL} --jsonl -"],
     "verify": ["tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors", "tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors --tol 1e-12",
