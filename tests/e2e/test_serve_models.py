@@ -11,7 +11,7 @@ import time
 import ollama
 import openai
 import pytest
-from conftest import MODEL, SOURCE, run
+from conftest import MODEL, SANITIZED, SOURCE, run
 from prometheus_client.parser import text_string_to_metric_families
 from test_serve import Server
 
@@ -208,7 +208,7 @@ def test_what_can_never_fit_is_refused_with_both_numbers(build, folder, lamina):
     assert limit == 1000 < needed and states(s) == {"one": "failed", "two": "unloaded"}
     assert s.post("/api/chat", {"model": "two", "messages": []})[0] == 507
     assert s.close() == 0
-    done = run(lamina, "serve", TINY, "--port", 0, "--mem-limit", "1000B")
+    done = run(lamina, "serve", TINY, "--port", 0, "--mem-limit", "1000B", *(["--no-sandbox"] if SANITIZED else []))
     assert done.returncode == 4 and re.search(r"needs \d+ bytes of memory, the limit is 1000", done.stderr.splitlines()[-1])
 
 
