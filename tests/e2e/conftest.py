@@ -27,7 +27,7 @@ def some(things, first=0, step=4):
 
 def run(*command, **options):
     """A command's result, with its output as text; a nonzero status is not an exception."""
-    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=240, **options)
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600, **options)
 
 
 @pytest.fixture(scope="session")
