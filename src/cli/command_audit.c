@@ -422,7 +422,9 @@ static lm_status write_text(audit *a, lm_error *e)
 {
     if (a->o->format != AS_TEXT && !a->table)
         return lm_out_buf(&a->out, e);
-    lm_text_printf(&a->out, _("%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
+    lm_text_printf(&a->out,
+                   P_(a->statements, "%zu statement: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n",
+                      "%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
                    a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
                    a->counts[LM_CLAIM_NOT_CHECKABLE]);
     if (a->unknown)
@@ -430,7 +432,7 @@ static lm_status write_text(audit *a, lm_error *e)
                        P_(a->unknown, "%zu row or line not understood\n", "%zu rows and lines not understood\n"),
                        a->unknown);
     if (!a->table)
-        lm_text_printf(&a->out, _("checked %zu of %zu statements\n"),
+        lm_text_printf(&a->out, P_(a->statements + a->unknown, "checked %zu of %zu statement\n", "checked %zu of %zu statements\n"),
                        a->counts[LM_CLAIM_CONFIRMED] + a->counts[LM_CLAIM_ROUNDED] + a->counts[LM_CLAIM_WRONG], a->statements + a->unknown);
     return lm_out_buf(&a->out, e);
 }
@@ -442,15 +444,15 @@ static lm_status conclude(const audit *a, lm_error *e)
     char   where[32];
 
     if (wrong) {
-        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, wrong == 1 ? "%zu of %zu statements is wrong" : "%zu of %zu statements are wrong",
-                wrong, a->statements);
+        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statement%s %s wrong", wrong, a->statements,
+                a->statements == 1 ? "" : "s", wrong == 1 ? "is" : "are");
     } else if (a->misspelt_line) {
         snprintf(where, sizeof where, "line %zu", a->misspelt_line);
         lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "unknown quantity \"%s\"", a->misspelt);
         lm_fail_hint(e, "did you mean %s?", a->meant);
     } else if (a->o->strict && (unchecked || !a->statements)) {
-        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statements could not be checked (--strict)", unchecked,
-                a->statements + a->unknown);
+        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statement%s could not be checked (--strict)", unchecked,
+                a->statements + a->unknown, a->statements + a->unknown == 1 ? "" : "s");
     } else {
         return LM_OK;
     }

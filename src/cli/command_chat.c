@@ -84,7 +84,7 @@ static void meter(const talk *t)
 
     if (!lm_err_is_terminal())
         return;
-    lm_faint_note("%zu tokens, %s  ·  context %s of %s (%.0f %%)%s", x->ids.n,
+    lm_faint_note("%zu token%s, %s  ·  context %s of %s (%.0f %%)%s", x->ids.n, x->ids.n == 1 ? "" : "s",
                   lm_figure_rate(rate, lm_answer_continued(x), x->generate_seconds), lm_figure_count(used, length),
                   lm_figure_count(all, context), 100.0 * length / context,
                   x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "");

@@ -280,7 +280,7 @@ static void cpu_text(const findings *f, lm_text *out)
     label(out, "CPU");
     lm_text_printf(out, "%s, %u core%s", m->cpu, m->cores, m->cores == 1 ? "" : "s");
     if (m->threads != m->cores)
-        lm_text_printf(out, ", %u threads", m->threads);
+        lm_text_printf(out, ", %u thread%s", m->threads, m->threads == 1 ? "" : "s");
     lm_text_add_char(out, '\n');
     if (m->processor_quota > 0) {
         label(out, "");

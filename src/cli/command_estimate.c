@@ -12,7 +12,7 @@ typedef struct estimate_options {
     lm_model_flags model;
     lm_sizes       sizes;
     const char    *tree, *output, *name;
-    bool           markdown, config;
+    bool           markdown, config, force;
 } estimate_options;
 
 #define O(field) offsetof(estimate_options, field)
@@ -38,6 +38,7 @@ static const lm_flag estimate_show_table[] = {
     { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas", 0, 0, NULL },
     { "--config", NULL, LM_FLAG_SWITCH, O(config), NULL, "write only the config.json: of the sizes, of the module tree, or of MODEL", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file (default: standard output)", 0, 0, NULL },
+    { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
     { 0 },
 };

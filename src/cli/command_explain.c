@@ -13,7 +13,7 @@ typedef struct explain_options {
     const char    *prompt, *ids, *diagram, *name;
     int32_t        layer;                /* -1: not given */
     const char    *output;
-    bool           markdown, svg, code;
+    bool           markdown, svg, code, force;
     int            in;                   /* of lm_listing_language; -1: not given */
 } explain_options;
 
@@ -30,6 +30,7 @@ static const lm_flag explain_flag_table[] = {
     { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy", "language of --code (pytorch)", 0, 0, listing_words },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },
+    { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
     { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "layer shown by --diagram layer and forward (0)", 0, INT32_MAX, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",

@@ -14,6 +14,7 @@ typedef struct report_options {
     const char    *output, *precision, *device, *prompt;
     int            format;               /* -1: from the name of the file */
     uint32_t       batch, tokens, rank, columns;
+    bool           force;                /* replaces what is there (lm_flags_read) */
 } report_options;
 
 #define O(field) offsetof(report_options, field)
@@ -33,6 +34,7 @@ static const char *word_of(lm_form form)
 
 static const lm_flag report_flag_table[] = {
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file: .html, .md, .tex, .json or .txt; -: standard output (default)", 0, 0, NULL },
+    { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|pandoc|tex|json|txt",
       "output format, overriding the file extension (default on standard output: txt); "
       "md is for GitHub", 0, 0, format_words },

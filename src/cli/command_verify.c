@@ -16,6 +16,7 @@ typedef struct verify_options {
     uint32_t       threads;
     double         tol, kl_max;          /* negative: not given */
     lm_verify_texts texts;               /* of two models */
+    bool           force;                /* replaces what is there (lm_flags_read) */
 } verify_options;
 
 #define O(field) offsetof(verify_options, field)
@@ -34,6 +35,7 @@ static const lm_flag verify_flag_table[] = {
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
     { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE", "write the computed logits, in the format of GOLDEN", 0, 0, NULL },
+    { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace the FILE of --dump if it exists", 0, 0, NULL },
     { 0 },
 };
 

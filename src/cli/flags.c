@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/llamacpp.h"
 #include "cli/size.h"
@@ -336,6 +337,39 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
     return LM_OK;
 }
 
+/* A file that is there is replaced only on --force, whatever the command. An empty one (of mktemp) holds nothing to lose, and
+ * what is no file (a pipe, /dev/stdout) is written to. */
+static lm_status check_output(const lm_flag *f, const char *path, lm_error *e)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return LM_OK;
+    lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "file %s already exists", path);
+    return lm_fail_hint(e, "use --force to replace it");
+}
+
+static lm_status check_outputs(lm_cli *cli, void *options, lm_error *e)
+{
+    const lm_flag *force = NULL, *output = NULL;
+    void *at;
+
+    for (size_t i = 0; i < cli->n_given; i++)
+        if (strcmp(cli->given[i]->name, "--force") == 0)
+            force = cli->given[i];
+    for (size_t i = 0; i < cli->n_given; i++)
+        if (cli->given[i]->kind == LM_FLAG_OUTPUT) {
+            output = find_flag(cli, options, cli->given[i]->name, &at);
+            if (!force)
+                LM_TRY(check_output(output, *(const char **)at, e));
+        }
+    for (const lm_flag_group *g = cli->command->groups; force && !output && g && g->title; g++)
+        for (const lm_flag *f = g->flags; f->name; f++)
+            if (f->kind == LM_FLAG_OUTPUT)
+                return lm_fail(e, LM_USAGE, force->name, LM_NO_OFFSET, "requires %s", f->name);
+    return LM_OK;
+}
+
 lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_error *e)
 {
     const lm_command *c = cli->command;
@@ -365,7 +399,7 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
         lm_fail_hint(e, "lamina %s%s%s", c->name, *c->usage ? " " : "", c->usage);
         return LM_USAGE;
     }
-    return LM_OK;
+    return check_outputs(cli, options, e);
 }
 
 const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const char *const *but)

@@ -126,7 +126,7 @@ lm_status lm_check_names(const lm_flag_list *names, size_t models, lm_error *e)
 {
     if (names->n <= models)
         return LM_OK;
-    return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "given %zu times for %zu models", names->n, models);
+    return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "given %zu times for %zu model%s", names->n, models, models == 1 ? "" : "s");
 }
 
 lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e)

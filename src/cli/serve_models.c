@@ -92,7 +92,7 @@ lm_status lm_served_models(lm_cli *cli, const lm_model_flags *f, const char *fol
     if (!*n)
         return lm_fail(e, LM_NOT_FOUND, "--models-dir", LM_NO_OFFSET, "no models in %s", folder);
     if (aliases->n > *n)
-        return lm_fail(e, LM_USAGE, "--alias", LM_NO_OFFSET, "%zu names for %zu models", aliases->n, *n);
+        return lm_fail(e, LM_USAGE, "--alias", LM_NO_OFFSET, "%zu names for %zu model%s", aliases->n, *n, *n == 1 ? "" : "s");
     for (size_t i = 0; i < aliases->n; i++)
         list[i].name = aliases->items[i];
     *out = list;

@@ -128,6 +128,34 @@ def test_a_file_at_its_limit_is_an_error_of_one_line(lamina, model, tmp_path):
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "File too large" in done.stderr
 
 
+WRITERS = [
+    ("report.md", ["report", "gpt2", "-o"]),
+    ("topic.txt", ["explain", "kv", "gpt2", "-o"]),
+    ("layer.svg", ["explain", "--diagram", "layer", "gpt2", "--svg", "-o"]),
+    ("config.json", ["estimate", "gpt2", "--config", "-o"]),
+    ("dump.safetensors", ["verify", "tests/golden/llama/mqa", "tests/golden/llama/mqa/golden.safetensors", "--dump"]),
+    ("made.gguf", ["synth", "tests/golden/llama/mqa/config.json"]),
+]
+
+
+@pytest.mark.parametrize("name, command", WRITERS, ids=[c[0] for _, c in WRITERS])
+def test_a_file_that_is_there_is_replaced_only_on_force(lamina, source, tmp_path, name, command):
+    out = tmp_path / name
+    assert run(lamina, *command, out, cwd=source).returncode == 0 and out.stat().st_size
+    out.write_text("mine")
+    done = run(lamina, *command, out, cwd=source)
+    assert done.returncode == 2 and out.read_text() == "mine"
+    hint, error = done.stderr.splitlines()
+    assert hint == "hint: use --force to replace it" and str(out) in error and "already exists" in error
+    assert run(lamina, *command, out, "--force", cwd=source).returncode == 0 and out.read_bytes()[:4] != b"mine"
+    if command[0] != "synth":
+        out.write_text("")                               # of mktemp
+        assert run(lamina, *command, out, cwd=source).returncode == 0 and out.stat().st_size
+        done = run(lamina, *command[:-1], "--force", cwd=source)
+        assert done.returncode == 2 and done.stderr.startswith("error: --force: requires --")
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
 def test_what_a_killed_synth_left_is_swept(lamina, tmp_path):
     out = tmp_path / "made"
     made = subprocess.Popen([lamina, "synth", "llama-3.2-1b", out], stderr=subprocess.DEVNULL, env={**os.environ, **BARE})

@@ -163,9 +163,10 @@ def test_refusals(lamina, tmp_path):
 def test_what_was_there_stays_when_writing_fails(lamina, tmp_path):
     target = tmp_path / "r.md"
     target.write_text("before")
-    done = lamina("report", "tests/golden/models.json", "-o", target)
+    done = lamina("report", "tests/golden/models.json", "-o", target, "--force")
     assert done.returncode != 0 and target.read_text() == "before"
-    assert lamina("report", "gpt2", "-o", target).returncode == 0 and target.read_text().startswith("# GPT-2")
+    done = lamina("report", "gpt2", "-o", target, "--force")
+    assert done.returncode == 0 and target.read_text().startswith("# GPT-2")
 
 
 # ---- hostile names ----
