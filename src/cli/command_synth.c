@@ -52,7 +52,8 @@ static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, 
                                           "layers", (int)r->layers, "tensors", (int)r->tensors, "files", (int)r->files,
                                           "bytes", (json_int_t)r->bytes, "seconds", r->seconds, "peak_memory", (json_int_t)peak()), e);
     lm_note("%s: %s, %s parameters in %u layer%s, %s in %u tensor%s; %s, %s of memory at most", out, r->type,
-            lm_figure_count(a, r->parameters), r->layers, r->layers == 1 ? "" : "s", lm_figure_bytes(b, r->bytes), r->tensors, r->tensors == 1 ? "" : "s",
+            lm_figure_count(a, r->parameters), r->layers, r->layers == 1 ? "" : "s",
+            lm_figure_bytes(b, r->bytes), r->tensors, r->tensors == 1 ? "" : "s",
             lm_figure_time(c, r->seconds), lm_figure_bytes(d, peak()));
     return LM_OK;
 }

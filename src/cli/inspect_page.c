@@ -45,7 +45,9 @@ void lm_inspect_tensors(const json_t *tensors, lm_text *out)
                        (int)(22 + strlen(shape) - lm_text_columns(shape)), shape, lm_figure_count(figure, count(t, "bytes")));
         total += count(t, "bytes");
     }
-    lm_text_printf(out, P_(json_array_size(tensors), "%zu tensor, %s bytes\n", "%zu tensors, %s bytes\n"), json_array_size(tensors), lm_figure_count(figure, total));
+    lm_text_printf(out,
+                   P_(json_array_size(tensors), "%zu tensor, %s bytes\n", "%zu tensors, %s bytes\n"),
+                   json_array_size(tensors), lm_figure_count(figure, total));
 }
 
 void lm_inspect_metadata(const json_t *metadata, lm_text *out)

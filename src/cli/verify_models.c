@@ -169,7 +169,8 @@ static lm_status compare(pair *p, lm_model_flags *flags, const char *const model
     LM_TRY(lm_same_vocabulary(p->model[0], p->model[1], e));
     LM_TRY(read_text(p, e));
     if (p->ids.n < 2)
-        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu token%s; two at least are needed to compare models", p->ids.n, p->ids.n == 1 ? "" : "s");
+        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu token%s; two at least are needed to compare models", p->ids.n,
+                       p->ids.n == 1 ? "" : "s");
     choose_window(p);
     o.window = p->window;
     LM_TRY(start(p, engine, e));

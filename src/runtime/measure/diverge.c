@@ -58,7 +58,8 @@ static lm_status check(diverging *d, lm_error *e)
 
     LM_TRY(lm_same_vocabulary(d->g->model, d->reference->model, e));
     if (d->n < 2)
-        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu token%s; two at least are needed to compare models", d->n, d->n == 1 ? "" : "s");
+        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu token%s; two at least are needed to compare models", d->n,
+                       d->n == 1 ? "" : "s");
     d->window = d->o->window ? d->o->window : context;
     if (d->window < 2)
         return lm_fail(e, LM_USAGE, "window", LM_NO_OFFSET, "%u; two tokens at least", d->window);
