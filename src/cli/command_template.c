@@ -18,7 +18,7 @@ typedef struct template_options {
 #define O(field) offsetof(template_options, field)
 
 static const lm_flag template_flag_table[] = {
-    { "--context", NULL, LM_FLAG_TEXT, O(context), "FILE", "JSON object with the variables (messages, tools ...); -: standard input", 0, 0, NULL },
+    { "--variables", "--context", LM_FLAG_TEXT, O(context), "FILE", "JSON object with the variables (messages, tools ...); -: standard input", 0, 0, NULL },
     { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
       "JSON lines {\"template\", \"context\"}; prints {\"text\"} or {\"error\"} per line", 0, 0, NULL },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(name), "NAME", "name of the chat template (default: the model's default)", 0, 0, NULL },
@@ -184,7 +184,7 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if ((o->context != NULL) + (o->jsonl != NULL) + o->show != 1)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires exactly one of --context, --jsonl and --show");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires exactly one of --variables, --jsonl and --show");
     if (o->jsonl) {
         if (cli->n_args || o->model.model || o->name || o->model.o.pre)
             return lm_fail(e, LM_USAGE, "--jsonl", LM_NO_OFFSET, "cannot be combined with %s",
@@ -209,7 +209,7 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_template = {
     .name = "template",
-    .usage = "[MODEL | FILE.jinja] --context FILE.json | --jsonl FILE",
+    .usage = "[MODEL | FILE.jinja] --variables FILE.json | --jsonl FILE",
     .summary = "render a chat template",
     .about = "  Prints the prompt exactly as transformers' apply_chat_template does. bos_token and eos_token default to the\n"
              "  model's; set \"now\" to an ISO date to fix the time that strftime_now returns.\n",

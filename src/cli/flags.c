@@ -63,16 +63,30 @@ static const lm_flag *find_flag(lm_cli *cli, void *options, const char *name, vo
     return f;
 }
 
-static lm_status unknown(const lm_command *c, const char *name, lm_error *e)
+/* The long spellings of a table's flags; what no memory is left for cannot be suggested. */
+static void add_names(lm_cli *cli, const lm_flag *table, const char **names, size_t *n, size_t most)
 {
-    const char *names[256] = { NULL }, *near;
+    for (const lm_flag *f = table; f->name && *n < most; f++) {
+        names[(*n)++] = f->name;
+        for (const char *at = f->also; at && *at && *n < most; at += strcspn(at, " "), at += *at == ' ')
+            if (strncmp(at, "--", 2) == 0) {
+                const char *name = lm_store_strndup(&cli->store, at, strcspn(at, " "));
+                if (name)
+                    names[(*n)++] = name;
+            }
+    }
+}
+
+static lm_status unknown(lm_cli *cli, const char *name, lm_error *e)
+{
+    enum { MOST = 255 };
+    const lm_command *c = cli->command;
+    const char *names[MOST + 1] = { NULL }, *near;
     size_t n = 0;
 
-    for (const lm_flag *f = lm_general_flags; f->name; f++)
-        names[n++] = f->name;
+    add_names(cli, lm_general_flags, names, &n, MOST);
     for (const lm_flag_group *g = c->groups; g && g->title; g++)
-        for (const lm_flag *f = g->flags; f->name && n < 255; f++)
-            names[n++] = f->name;
+        add_names(cli, g->flags, names, &n, MOST);
     near = lm_nearest_word(name, names);
     lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "unknown flag of lamina %s", c->name);
     if (near)
@@ -255,7 +269,7 @@ static lm_status read_foreign(lm_cli *cli, char **argv, size_t n, size_t *i, con
     size_t many = 0;
 
     if (!f)
-        return unknown(cli->command, name, e);
+        return unknown(cli, name, e);
     if (!f->accepted)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "flag of llama.cpp: %s", f->reason);
     if (!value && f->values && *i + 1 == n)

@@ -60,7 +60,7 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["detokenize", "MODEL", "1", "x"], 2, "usage"),
     (["tokenize", "BROKEN", "-p", "x"], 3, "bad_model"),
     (["template", "MODEL"], 2, "usage"),
-    (["template", "MODEL", "--context", "/no/such/file"], 1, "not_found"),
+    (["template", "MODEL", "--variables", "/no/such/file"], 1, "not_found"),
     (["chat", "MODEL", "--load", "/no/such/file"], 1, "not_found"),
     (["chat", "MODEL", "--chat-template-file", "/no/such/file"], 1, "not_found"),
     (["verify", "MODEL", "/no/such.safetensors"], 1, "not_found"),
@@ -293,13 +293,13 @@ def test_a_tokenizer_beside_one_is_named_in_its_errors(lamina, tmp_path):
     assert done.returncode == 3 and ": tokenizer.json: " in last_line(done)
 
 
-@pytest.mark.parametrize("context, where, offset", [("", "--context", 0), ("[]", "--context", None), ('{"a": x}', "--context", 7),
+@pytest.mark.parametrize("context, where, offset", [("", "--variables", 0), ("[]", "--variables", None), ('{"a": x}', "--variables", 7),
                                                     ('{"now": "soon"}', "now", None)])
 @pytest.mark.parametrize("how", ["file", "pipe"])
 def test_a_context_that_is_none_is_named(lamina, model, tmp_path, context, where, offset, how):
     (tmp_path / "context.json").write_text(context)
     given = "context.json" if how == "file" else "-"
-    done = run(lamina, "template", model, "--context", given, "--json", cwd=tmp_path, input=context)
+    done = run(lamina, "template", model, "--variables", given, "--json", cwd=tmp_path, input=context)
     error = json.loads(done.stdout)["error"]
     assert done.returncode == 2 and error["file"] == ("context.json" if how == "file" else "standard input")
     assert error["where"] == where and error["offset"] == offset
