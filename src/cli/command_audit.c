@@ -282,7 +282,8 @@ static void mark_text(audit *a, const char *text, size_t size, const mark *marks
                                  "text-decoration: none; font-weight: bold }\n</style>\n<pre>");
     for (size_t i = 0; i <= n; i++) {
         size_t until = i < n ? marks[i].at : size, end = i < n ? marks[i].at + marks[i].size : size;
-        if (until < at)                                  /* within what was marked before */
+        bool   again = i && i < n && !marks[i].size && !marks[i - 1].size && until == at && until > 0;
+        if (until < at || again)                         /* within what was marked before, or the same twice */
             continue;
         add_passage(a, text + at, until - at, html);
         if (i < n && html)
@@ -308,6 +309,15 @@ static int by_place(const void *x, const void *y)
     const mark *a = x, *b = y;
 
     return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->verdict < b->verdict) - (a->verdict > b->verdict);
+}
+
+/* A mark around others stands at the end of what it is about. */
+static void unnest(mark *marks, size_t n)
+{
+    for (size_t i = 0; i + 1 < n; i++)
+        if (marks[i + 1].at < marks[i].at + marks[i].size && marks[i + 1].size < marks[i].size)
+            marks[i] = (mark){ .at = marks[i].at + marks[i].size, .verdict = marks[i].verdict, .truth = marks[i].truth };
+    qsort(marks, n, sizeof *marks, by_place);
 }
 
 /* One thing that the document says; the judgement is kept for its marks. */
@@ -365,6 +375,7 @@ static lm_status judge_document(audit *a, const lm_reading *d, const char *text,
         LM_TRY(show_unread(a, u, e));
     if (a->o->format != AS_TEXT && !a->cli->json) {
         qsort(marks, n_marks, sizeof *marks, by_place);
+        unnest(marks, n_marks);
         lm_text_clear(&a->out);
         mark_text(a, text, size, marks, n_marks);
     }

@@ -263,7 +263,7 @@ def table(path):
 
 def as_number(text):
     """"~3.6B" and "3.6B parameters" are one; "128,256" is "128256"."""
-    text = re.sub(r"[,~*$]", "", text.lower()).strip()
+    text = re.sub(r"[,~*$]", "", text.lower()).replace(" billion", "b").replace(" million", "m").strip()
     m = re.match(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([kmgt]?i?b?)(?![\w.])", text)
     return f"{float(m[1]):g}{m[2]}" if m else text
 
@@ -285,12 +285,19 @@ def says(row, statement):
     return not hand[:1].isdigit() and len(hand) > 2 and len(found) > 2 and (hand in found or found in hand)
 
 
-def pair(rows, statements):
+def tells(row, statement, topics):
+    """What is no number is known by the fact that it is about."""
+    lines = [tuple(map(int, span.split("-"))) for span in row["lines"].split()]
+    return (any(a <= statement["line"] <= b for a, b in lines) and (statement["model"] in ("", row["model"]) or row["model"] == "generic")
+            and row["quantity"] in topics and statement["fact"] in topics[row["quantity"]].split("|"))
+
+
+def pair(rows, statements, topics):
     """Statements for rows, and those that are left over; a sentence that is wrong as a whole stands for one row only."""
     taken, pairs = set(), {}
     for row in rows:
         for i, s in enumerate(statements):
-            if says(row, s) and not (not s["quantity"] and row["unit"] in ("text", "formula") and i in taken):
+            if (says(row, s) or tells(row, s, topics)) and not (not s["quantity"] and row["unit"] in ("text", "formula") and i in taken and not tells(row, s, topics)):
                 taken.add(i)
                 pairs[row["id"]] = s
                 break
@@ -302,6 +309,7 @@ def measured(lamina, source):
     """For each document: errors found of all, right statements confirmed of all, statements called wrong that are right."""
     folder, out = source / "tests/golden/audit/documents", {}
     listed = table(folder / "expected.tsv")
+    topics = {r["quantity"]: r["fact"] for r in table(folder / "topics.tsv")}
     for name, models in ABOUT.items():
         done = lamina("audit", folder / name, "--json", *[x for m in models for x in ("-m", m)])
         assert done.returncode == 5, done.stderr
@@ -312,7 +320,7 @@ def measured(lamina, source):
         good = [s for s in found["statements"] if s["verdict"] in ("confirmed", "rounded")]
         alarms = [s for s in bad if any(says(r, s) for r in right) and not any(says(r, s) for r in wrong)]
         numbers = [r for r in right if r["unit"] not in ("text", "formula", "shape", "graph", "range")]
-        out[name] = (pair(wrong, bad), wrong, pair(right, good), right, alarms, numbers)
+        out[name] = (pair(wrong, bad, {}), wrong, pair(right, good, topics), right, alarms, numbers)
     return out
 
 
@@ -327,7 +335,7 @@ def test_five_documents(measured):
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
     assert sums[0] >= 80, [r["id"] for found, wrong, *_ in measured.values() for r in wrong if r["id"] not in found]
-    assert sums[2] >= 360 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[2] >= 525 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):

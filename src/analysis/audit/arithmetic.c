@@ -23,7 +23,8 @@ typedef struct number { double value, binary, half; lm_extent span; } number;
 
 static void skip_gap(reader *r)
 {
-    while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\\'))
+    while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '$' || (*r->p == '\\' && !(r->p + 1 < r->end &&
+        isalpha((unsigned char)r->p[1])))))
         r->p++;
 }
 
@@ -38,12 +39,25 @@ static bool take(reader *r, const char *word)
     return true;
 }
 
+/* "2.67×" with nothing behind it: so many times. */
+static bool ends_in_times(const char *p, const char *end)
+{
+    if ((size_t)(end - p) < strlen("×") || memcmp(p, "×", strlen("×")) != 0)
+        return false;
+    p += strlen("×");
+    return p == end || strchr("*,;)", *p) || (*p == '.' && (p + 1 == end || p[1] == ' '));
+}
+
 /* x × * · / ÷ before another operand: '*', '/' or 0. */
 static char operator_at(reader *r)
 {
     skip_gap(r);
     const char *p = r->p;
     if (p + 1 < r->end && *p == '*' && p[1] == '*')
+        return 0;
+    if (take(r, "\\times") || take(r, "\\cdot"))
+        return '*';
+    if (ends_in_times(p, r->end))
         return 0;
     if (take(r, "*") || take(r, "×") || take(r, "·"))
         return '*';
@@ -159,6 +173,8 @@ static number read_number(reader *r)
     if (!prefixed && !point)
         x.half = 0;
     x.span.n = (size_t)(r->p - x.span.s);
+    if (ends_in_times(r->p, r->end))
+        r->p += strlen("×");
     if (!r->numbers++) {
         r->out->half   = x.half;
         r->out->number = x.span;
@@ -186,7 +202,9 @@ static number read_power(reader *r)
         x = read_number(r);
     }
     int power = take(r, "²") ? 2 : take(r, "³") ? 3 : 0;
-    if (!power && (take(r, "^") || take(r, "**"))) {
+    skip_gap(r);
+    if (!power && (take(r, "^") || (r->end - r->p > 2 && r->p[0] == '*' && r->p[1] == '*' && isdigit((unsigned char)r->p[2]) &&
+                                    take(r, "**")))) {
         skip_gap(r);
         power = r->p < r->end && isdigit((unsigned char)*r->p) ? *r->p++ - '0' : 0;
         r->bad |= !power;

@@ -120,6 +120,17 @@ static bool say_named(lm_reading *d, lm_extent label, lm_extent value, int model
     return path != NULL;
 }
 
+/* The same again, rounded: "= 262,668,288 (~263M)". */
+static void judge_remark(lm_reading *d, lm_extent part)
+{
+    const char *open = memchr(part.s, '(', part.n), *close = open ? memchr(open, ')', (size_t)(part.s + part.n - open)) : NULL;
+    lm_amount   a;
+
+    if (!close || open[1] != '~' || !lm_read_amount(d, (lm_extent){ open + 2, (size_t)(close - open - 2) }, &a) || a.calculated || a.worded)
+        return;
+    judge(d, a.number, a.value, a.half, a.power, a.bytes, d->chain.exact, d->chain.binary, false);
+}
+
 /* Bullets and what stands before the first part. */
 static lm_extent without_bullet(lm_extent s)
 {
@@ -138,7 +149,10 @@ bool lm_read_chain(lm_reading *d, lm_extent line, int model)
 
     split(without_bullet(line), &p);
     if (p.n < 2) {
-        d->chain.begun &= d->line - d->chain.line < 2;
+        if (p.n && lm_read_amount(d, behind_colon(p.part[0]), &a) && a.calculated)       /* what it makes may follow: "= …" */
+            begin(d, &a);
+        else
+            d->chain.begun &= d->line - d->chain.line < 2;
         return false;
     }
     continued = d->chain.begun && !p.part[0].n && d->line - d->chain.line <= 2;
@@ -172,6 +186,7 @@ bool lm_read_chain(lm_reading *d, lm_extent line, int model)
             judge(d, a.number, a.value, a.half, a.power, a.bytes, d->chain.exact, d->chain.binary, p.about[i] || *part.s == '~');
             wrong |= d->n_said > before && d->said[d->n_said - 1].judged.verdict == LM_CLAIM_WRONG;
             found = true;
+            judge_remark(d, part);
         }
         d->chain.line = d->line;
         if (a.cut) {                         /* and what is said next is another matter */

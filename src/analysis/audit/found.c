@@ -77,6 +77,21 @@ void lm_say_known(lm_reading *d, lm_extent value, lm_claim verdict, const char *
         snprintf(d->said[before].judged.truth, sizeof d->said[before].judged.truth, "%s", truth);
 }
 
+void lm_say_topic(lm_reading *d, lm_extent line, const char *topic)
+{
+    lm_extent value = lm_trim(line);
+    lm_said  *s;
+
+    for (size_t i = d->n_said; i-- > 0 && d->said[i].line == d->line;)
+        if (strcmp(d->said[i].judged.path, topic) == 0)
+            return;
+    if (!(s = add(d, value)))
+        return;
+    s->claim          = lm_plain(d, value);
+    s->judged.verdict = LM_CLAIM_CONFIRMED;
+    snprintf(s->judged.path, sizeof s->judged.path, "%s", topic);
+}
+
 void lm_leave_unread(lm_reading *d, lm_extent line)
 {
     lm_unread *list = grow(d, d->unread, d->n_unread, &d->room_unread, sizeof *list);

@@ -62,6 +62,8 @@ static bool read_norm_formula(lm_reading *d, lm_extent line, lm_extent f)
     bool right = pre == is_pre;
     lm_say_known(d, line, right ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG, pre ? "x + F(Norm(x))" : "Norm(x + F(x))", right ? ""
                  : "the formula of the other");
+    if (d->n_said)
+        snprintf(d->said[d->n_said - 1].judged.path, sizeof d->said[0].judged.path, "the order of a norm and its part");
     return true;
 }
 

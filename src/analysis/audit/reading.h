@@ -41,7 +41,7 @@ struct lm_reading {
     lm_unread *unread;
     size_t     n_said, room_said, n_unread, room_unread;
     int        title, scope;         /* models of the document and of the present heading */
-    lm_extent  heading;
+    lm_extent  heading, caption;     /* caption: the last line that ends in a colon below it */
     uint64_t   context;              /* tokens that the heading speaks of; 0: none */
     lm_chain   chain;
     double     shares;               /* of the present table, added up */
@@ -73,6 +73,12 @@ extern const lm_component lm_components[];               /* components.tsv */
 typedef struct lm_myth { const char *words, *truth, *why; } lm_myth;
 extern const lm_myth lm_myths[];                         /* myths.tsv */
 
+/* What a line says in words or in a formula. `words`, `unless`: conditions divided by "&", each of alternatives divided by "|":
+ * a word of the line, "~word" of the line, its heading or its caption, "=form" of a formula, in which "#" is a number or a name.
+ * `quantity` is judged by `claim` ("#": the number of the form); "": it holds of every model, and is `topic`. */
+typedef struct lm_lore_row { const char *words, *unless, *quantity, *claim, *topic; } lm_lore_row;
+extern const lm_lore_row lm_lore[];                      /* lore.tsv */
+
 /* The path or quantity that a label names; NULL. */
 const char         *lm_phrase_path(const char *label);
 const lm_component *lm_component_of(const char *label);
@@ -92,6 +98,10 @@ void lm_leave_unread(lm_reading *d, lm_extent line);
 void lm_read_row(lm_reading *d, lm_extent head, lm_extent row);
 bool lm_read_module_row(lm_reading *d, lm_extent head, lm_extent row);
 bool lm_read_sentence(lm_reading *d, lm_extent line, bool code);
+bool lm_read_shares(lm_reading *d, lm_extent line, int model);            /* "67% smaller", "… 7B is 7.2B" */
+bool lm_read_kinds(lm_reading *d, lm_extent line, int model);             /* "(GQA)" beside attention */
+bool lm_read_activation(lm_reading *d, lm_extent line, int model);        /* of "FFN(x) = …" */
+bool lm_read_counts(lm_reading *d, lm_extent line, int model);            /* "28 layers" */
 bool lm_read_chain(lm_reading *d, lm_extent line, int model);
 
 /* What holds or does not hold of every model: words of myths.tsv, formulas of norms and heads, what plain RoPE cannot do. */
@@ -99,5 +109,28 @@ bool lm_read_myths(lm_reading *d, lm_extent line);
 bool lm_says_plain_rope_stretches(lm_extent method, lm_extent heading, lm_extent said);
 void lm_say_known(lm_reading *d, lm_extent value, lm_claim verdict, const char *truth, const char *why);
 bool lm_read_modules(lm_reading *d, lm_extent line, int model);
+bool lm_read_lore(lm_reading *d, lm_extent line, int model);
+
+/* Layers from the first to the last, how often a block is repeated, shapes in sets of numbers, heads drawn in groups. */
+bool lm_read_spans(lm_reading *d, lm_extent line, int model);
+
+/* Numbers beside short names, anywhere in a line: "rope_theta = 500000.0", "(d=2048)". */
+bool lm_read_assignments(lm_reading *d, lm_extent line, int model);
+
+/* "\\frac{Q K^T}{\\sqrt{d}}", "Q @ K^T / √d": "q*k^t/sqrt(d)" in both; in the arena. */
+const char *lm_formula_form(lm_reading *d, lm_extent line);
+
+/* Whether `form` is in `text`, multiplication signs there or not; `taken`: what "#" stood for. */
+bool lm_form_in(const char *text, const char *form, char taken[32]);
+
+/* Something that holds of every model. */
+void lm_say_topic(lm_reading *d, lm_extent line, const char *topic);
+
+/* The model that a number at `at`, with what counts it up to `after`, is about; `scope`: where its sentence names none. */
+int lm_model_of(const lm_reading *d, lm_extent line, const char *at, const char *after, int scope);
+
+/* Bytes of a number at p of a line that begins at `start`: with its prefix, standing alone; digits only, whatever follows. 0: none. */
+size_t lm_number_here(const char *start, const char *p, const char *end);
+size_t lm_digits_here(const char *start, const char *p, const char *end);
 
 #endif

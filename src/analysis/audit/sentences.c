@@ -12,7 +12,7 @@ static bool ends_clause(const char *p)
 }
 
 /* The model that a number at `at` is about: the last that its sentence has named before, or "in the 8B model" just behind it. */
-static int model_of(const lm_reading *d, lm_extent line, const char *at, const char *after, int scope)
+int lm_model_of(const lm_reading *d, lm_extent line, const char *at, const char *after, int scope)
 {
     const char *end = line.s + line.n, *start = at, *stop = after;
     int         m;
@@ -48,7 +48,7 @@ static bool phrase_at(const char *p, const char *end, const char *phrase, const 
 
 static const lm_phrase *phrase_behind(const char *p, const char *end, const char **after)
 {
-    static const char *const links[] = { "個 ", "个 ", "個", "个", "hidden ", "decoder ", "transformer ", "total ", "separate " };
+    static const char *const links[] = { "個 ", "个 ", "個", "个", "× ", "hidden ", "decoder ", "transformer ", "total ", "separate " };
     const lm_phrase *best = NULL;
 
     for (int more = 0; more < 2; more++) {
@@ -73,8 +73,9 @@ static const lm_phrase *phrase_behind(const char *p, const char *end, const char
 }
 
 /* A number with its prefix ("128K", "3,072", "1.24B") that stands alone; 0: none here. */
-static size_t number_here(const char *start, const char *p, const char *end)
+size_t lm_number_here(const char *start, const char *p, const char *end)
 {
+    static const char *const words[] = { " million", " billion" };
     const char *s = p;
 
     if (!isdigit((unsigned char)*p) || (p > start && (isalnum((unsigned char)p[-1]) || p[-1] == '.' || p[-1] == '_' || p[-1] == '/')))
@@ -85,7 +86,19 @@ static size_t number_here(const char *start, const char *p, const char *end)
         p++;
     if (p < end && strchr("KMBTkG", *p) && (p + 1 == end || !isalpha((unsigned char)p[1])))
         p++;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if ((size_t)(end - p) > strlen(words[i]) && strncasecmp(p, words[i], strlen(words[i])) == 0 &&
+            !isalpha((unsigned char)p[strlen(words[i])]))
+            p += strlen(words[i]);
     return p < end && (isalnum((unsigned char)*p) || *p == '_') ? 0 : (size_t)(p - s);
+}
+
+static bool calculates_plainly(const char *start, const char *p)
+{
+    while (p > start && p[-1] == ' ')
+        p--;
+    return p > start && (strchr("+*/^=", p[-1]) || (p - start >= 2 && memcmp(p - 2, "×", 2) == 0) ||
+                         (p - start >= 3 && memcmp(p - 3, "÷", 2) == 0));
 }
 
 /* Behind a number that belongs to others: "32 KV heads × 128", "8,192 × 112 KB", "3072 / 128 = …". */
@@ -93,8 +106,9 @@ static bool calculates(const char *start, const char *p)
 {
     while (p > start && p[-1] == ' ')
         p--;
-    return p > start && (strchr("+*/^=", p[-1]) || (p - start >= 2 && memcmp(p - 2, "×", 2) == 0) ||
-                         (p - start >= 3 && memcmp(p - 3, "÷", 2) == 0));
+    if (p - start >= 2 && p[-1] == '*' && p[-2] == '*')   /* bold */
+        return calculates_plainly(start, p - 2);
+    return calculates_plainly(start, p);
 }
 
 /* "3 query heads per KV head", "每 3 個 Q heads 共享 1 個 KV head", "each KV head is shared by 3 query heads": how many share, not how many
@@ -132,7 +146,7 @@ static const char *head_path(const lm_phrase *q, const char *start, const char *
 }
 
 /* "for 8K context", "at 4,096 tokens": a case that is looked at, and "per layer", of one layer only. */
-static bool of_a_case(lm_extent line, const char *p, const char *after, const char *path)
+static bool of_a_case(lm_extent line, const char *p, size_t n, const char *after, const char *path)
 {
     lm_extent before = { line.s, (size_t)(p - line.s) }, behind = { after, (size_t)(line.s + line.n - after) };
     if (before.n > 6)
@@ -141,10 +155,24 @@ static bool of_a_case(lm_extent line, const char *p, const char *after, const ch
         behind.n = 24;
     if (strcmp(path, "architecture.context") == 0)
         return lm_span_has(before, "for ") || lm_span_has(before, "at ") || lm_span_has(before, "with ") || lm_span_has(before, "of ");
+    if (strncmp(path, "parameters.", 11) == 0 && n < 6 && !isalpha((unsigned char)p[n - 1]))            /* "2 active" of something else */
+        return true;
     if (strncmp(path, "parameters.", 11) == 0)
         return lm_span_has(behind, "per ") || lm_span_has(behind, "each") || lm_span_has(line, "per layer") ||
             lm_span_has(line, "each layer") || lm_span_has(line, "per-layer");
     return false;
+}
+
+/* "~75M parameters per layer" under a heading about the MLP: of which part; NULL. */
+static const char *of_a_layer(const lm_reading *d, const char *after, const char *end)
+{
+    lm_extent behind = { after, (size_t)(end - after < 12 ? end - after : 12) };
+    bool      mlp = lm_span_has(d->heading, "mlp") || lm_span_has(d->heading, "feed-forward") || lm_span_has(d->caption, "mlp");
+    bool      attention = lm_span_has(d->heading, "attention") || lm_span_has(d->caption, "attention");
+
+    if (!lm_span_has(behind, "per layer") || mlp == attention)
+        return NULL;
+    return mlp ? "layers[0].mlp.parameters" : "layers[0].self_attn.parameters";
 }
 
 static bool read_counts(lm_reading *d, lm_extent line, int scope)
@@ -153,15 +181,18 @@ static bool read_counts(lm_reading *d, lm_extent line, int scope)
     bool        found = false;
 
     for (const char *p = line.s; p < end; p++) {
-        size_t n = number_here(line.s, p, end);
+        size_t n = lm_number_here(line.s, p, end);
         if (!n)
             continue;
         const lm_phrase *q = phrase_behind(p + n, end, &after);
         if (q && !calculates(line.s, p) && !strstr(q->path, "%N") && !strstr(q->path, " / ")) {
             bool        heads = strcmp(q->path, "attention.heads") == 0;
             const char *path  = heads && shares_one(line, p, &after) ? "attention.group" : head_path(q, line.s, p);
-            if (!of_a_case(line, p, after, path))
-                lm_say(d, (lm_extent){ p, n }, model_of(d, line, p, after, scope), path, lm_arena_strndup(&d->arena, p, n));
+            const char *part = strcmp(path, "parameters.total") == 0 ? of_a_layer(d, after, end) : NULL;
+            if (part)
+                lm_say(d, (lm_extent){ p, n }, lm_model_of(d, line, p, after, scope), part, lm_arena_strndup(&d->arena, p, n));
+            else if (!of_a_case(line, p, n, after, path))
+                lm_say(d, (lm_extent){ p, n }, lm_model_of(d, line, p, after, scope), path, lm_arena_strndup(&d->arena, p, n));
             found = true;
             p = after - 1;
         } else {
@@ -190,7 +221,7 @@ static size_t size_here(const char *p, const char *end, size_t n)
     return 0;
 }
 
-static size_t digits_here(const char *start, const char *p, const char *end)
+size_t lm_digits_here(const char *start, const char *p, const char *end)
 {
     const char *s = p;
 
@@ -229,11 +260,11 @@ static bool read_sizes(lm_reading *d, lm_extent line, int scope)
         lm_span_has(line, "×") || lm_span_has(line, "activations") || lm_span_has(line, "embedding"))
         return false;
     for (const char *p = line.s; p < end; p++) {
-        size_t n = digits_here(line.s, p, end), m = n ? size_here(p, end, n) : 0;
+        size_t n = lm_digits_here(line.s, p, end), m = n ? size_here(p, end, n) : 0;
         const char *as = m ? precision_of(line, p, p + m) : NULL;
         if (as) {
             const char *from = p > line.s && p[-1] == '~' ? p - 1 : p;
-            lm_say(d, (lm_extent){ from, m + (size_t)(p - from) }, model_of(d, line, p, p + m, scope),
+            lm_say(d, (lm_extent){ from, m + (size_t)(p - from) }, lm_model_of(d, line, p, p + m, scope),
                    lm_arena_printf(&d->arena, "weights.as.%s.bytes", as),
                    lm_arena_strndup(&d->arena, from, m + (size_t)(p - from)));
             found = true;
@@ -250,18 +281,19 @@ static bool read_operations(lm_reading *d, lm_extent line, int scope)
     bool        found = false;
 
     for (const char *p = line.s; p < end; p++) {
-        size_t n = digits_here(line.s, p, end);
+        size_t n = lm_digits_here(line.s, p, end);
         if (!n)
             continue;
         const char *u = p + n;
         while (u < end && *u == ' ')
             u++;
         size_t head = u < end && strchr("MGTP", *u) ? 1 : 0;
-        if (!head || (size_t)(end - u) < 5 || strncasecmp(u + 1, "FLOP", 4) != 0 || calculates(line.s, p)) {
+        head += head && u + 1 < end && u[1] == ' ';
+        if (!head || (size_t)(end - u) < head + 4 || strncasecmp(u + head, "FLOP", 4) != 0 || calculates(line.s, p)) {
             p += n - 1;
             continue;
         }
-        const char *stop = u + 5, *path = NULL;
+        const char *stop = u + head + 4, *path = NULL;
         while (stop < end && isalpha((unsigned char)*stop))
             stop++;
         if (lm_span_has(line, "per layer"))
@@ -269,7 +301,7 @@ static bool read_operations(lm_reading *d, lm_extent line, int scope)
         else if (lm_span_has(line, "token") || lm_span_has(line, "layers"))
             path = "flops.layers|flops.per_token_matmul";
         if (path) {
-            lm_say(d, (lm_extent){ p, (size_t)(stop - p) }, model_of(d, line, p, stop, scope), path,
+            lm_say(d, (lm_extent){ p, (size_t)(stop - p) }, lm_model_of(d, line, p, stop, scope), path,
                    lm_arena_strndup(&d->arena, p, (size_t)(stop - p)));
             found = true;
         }
@@ -298,7 +330,7 @@ static bool read_frequencies(lm_reading *d, lm_extent line, int scope)
             q += 3;
         while (q < end && *q == ' ')
             q++;
-        size_t n = digits && q < end ? digits_here(line.s, q, end) : 0;
+        size_t n = digits && q < end ? lm_digits_here(line.s, q, end) : 0;
         if (n && q + n + 2 < end && q[n] == 'e' && (q[n + 1] == '-' || isdigit((unsigned char)q[n + 1])))
             for (n += 2; q + n < end && isdigit((unsigned char)q[n]); n++)
                 ;
@@ -368,57 +400,6 @@ static bool read_labelled(lm_reading *d, lm_extent line, int scope)
     return true;
 }
 
-/* ---- "Self-Attention (GQA)", "input_layernorm (RMSNorm, eps=1e-05)", ": LayerNorm (Post)" ---- */
-
-/* A part of the model and the words of its kinds that stand beside it in diagrams and lists of a few words. */
-static const struct { const char *part, *kinds[8], *path; } kinds[] = {
-    { "attention", { "GQA", "MHA", "MQA", "MLA" }, "attention.type" },
-    { "layernorm", { "RMSNorm", "LayerNorm" }, "architecture.norm" },
-    { "final", { "RMSNorm", "LayerNorm" }, "architecture.norm" },
-    { "mlp", { "SwiGLU", "GEGLU", "GELU", "ReLU" }, "architecture.mlp|mlp.activation" },
-    { "norm", { "(Pre)", "(Post)", "Pre-Norm", "Post-Norm" }, "architecture.norm_position" },
-};
-
-static bool read_kinds(lm_reading *d, lm_extent line, int scope)
-{
-    bool found = false;
-
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        for (size_t k = 0; kinds[i].kinds[k] && lm_span_has(line, kinds[i].part); k++)
-            for (size_t at = 0, n = strlen(kinds[i].kinds[k]); at + n <= line.n; at++) {
-                const char *p = line.s + at;
-                bool        alone = (!at || !isalnum((unsigned char)p[-1]) || strncmp(p, "RMSNorm", 7) == 0) &&
-                    (at + n == line.n || !isalnum((unsigned char)p[n]));
-                bool named  = i > 0 || (at && p[-1] == '(' && at + n < line.n && p[n] == ')');
-                if (memcmp(p, kinds[i].kinds[k], n) != 0 || !alone || !named)
-                    continue;
-                lm_extent word = *p == '(' ? (lm_extent){ p + 1, n - 2 } : (lm_extent){ p, n };
-                lm_say(d, word, scope, kinds[i].path, lm_arena_strndup(&d->arena, word.s, word.n));
-                found = true;
-                break;
-            }
-    return found;
-}
-
-/* "FFN(x) = W_2 · ReLU(W_1 x)", "MLP(x) = down(SiLU(gate(x)) × up(x))": the activation of a formula. */
-static bool read_formula(lm_reading *d, lm_extent line, int scope)
-{
-    static const char *const words[] = { "ReLU", "GELU", "SiLU" };
-
-    if (scope < 0 || !memchr(line.s, '=', line.n) || !(lm_span_has(line, "FFN}(x)") || lm_span_has(line, "FFN(x)") ||
-                                                       lm_span_has(line, "MLP(x)") || lm_span_has(line, "MLP}(x)")))
-        return false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        for (size_t at = 1; at + 6 < line.n; at++) {
-            const char *p = line.s + at;
-            if (memcmp(p, words[i], 4) == 0 && !isalnum((unsigned char)p[-1]) && (p[4] == '(' || (p[4] == '}' && p[5] == '('))) {
-                lm_say(d, (lm_extent){ p, 4 }, scope, "mlp.activation", words[i]);
-                return true;
-            }
-        }
-    return false;
-}
-
 /* "Its context is 2,048 tokens", "a head dimension of 128": the phrase before a number. */
 static bool read_before(lm_reading *d, lm_extent line, int scope)
 {
@@ -429,7 +410,7 @@ static bool read_before(lm_reading *d, lm_extent line, int scope)
     for (size_t l = 0; l < sizeof links / sizeof *links; l++)
         for (size_t at = 3, m = strlen(links[l]); at + m < line.n; at++) {
             const char *p = line.s + at + m, *behind = line.s + at;
-            size_t      n = memcmp(line.s + at, links[l], m) == 0 && isdigit((unsigned char)*p) ? number_here(line.s, p, end) : 0;
+            size_t      n = memcmp(line.s + at, links[l], m) == 0 && isdigit((unsigned char)*p) ? lm_number_here(line.s, p, end) : 0;
             const lm_phrase *best = NULL;
             for (const lm_phrase *q = lm_phrases; n && q->phrase; q++) {
                 size_t k = strlen(q->phrase);
@@ -440,7 +421,7 @@ static bool read_before(lm_reading *d, lm_extent line, int scope)
                     best = q;
             }
             if (best && strcmp(best->path, "architecture.layers") != 0 && p + n < end && strncmp(p + n, " of ", 4) != 0) {
-                lm_say(d, (lm_extent){ p, n }, model_of(d, line, p, p + n, scope), best->path, lm_arena_strndup(&d->arena, p, n));
+                lm_say(d, (lm_extent){ p, n }, lm_model_of(d, line, p, p + n, scope), best->path, lm_arena_strndup(&d->arena, p, n));
                 found = true;
             }
         }
@@ -453,23 +434,45 @@ static bool is_short(lm_extent line)
     return line.n < 100 && !lm_span_has(line, " vs ") && !lm_span_has(line, "-->") && !lm_span_has(line, "---");
 }
 
+/* "Parameters: ~1.24B · Type: …": each on its own. */
+static bool read_labels(lm_reading *d, lm_extent line, int scope)
+{
+    const char *end = line.s + line.n, *dot = memmem(line.s, line.n, " · ", strlen(" · "));
+    bool        found = false;
+
+    while (dot) {
+        found |= read_labelled(d, (lm_extent){ line.s, (size_t)(dot - line.s) }, scope);
+        line = (lm_extent){ dot + strlen(" · "), (size_t)(end - dot) - strlen(" · ") };
+        dot  = memmem(line.s, line.n, " · ", strlen(" · "));
+    }
+    return found | read_labelled(d, line, scope);
+}
+
 bool lm_read_sentence(lm_reading *d, lm_extent line, bool code)
 {
-    bool found = lm_read_myths(d, line);
     int  scope = d->scope;
+    bool found = lm_read_myths(d, line);
+    bool more = lm_read_lore(d, line, scope) | lm_read_spans(d, line, scope) |
+                lm_read_assignments(d, line, scope); /* beside what else it says */
 
     if (code && scope >= 0 && is_short(line))
-        found |= read_kinds(d, line, scope);
+        found |= lm_read_kinds(d, line, scope);
     if (lm_read_modules(d, line, scope))
         return true;
-    found |= read_frequencies(d, line, scope) | read_formula(d, line, scope);
+    found |= read_frequencies(d, line, scope) | lm_read_activation(d, line, scope);
     found |= lm_read_chain(d, line, scope);
     if (found)
         return true;
     found |= read_sizes(d, line, scope) | read_operations(d, line, scope);
     if (!found)
-        found = read_labelled(d, line, scope);
+        found = read_labels(d, line, scope);
     if (!found || !code)
         found |= read_counts(d, line, scope) | read_before(d, line, scope);
-    return found;
+    found |= lm_read_shares(d, line, scope);
+    return found | more;
+}
+
+bool lm_read_counts(lm_reading *d, lm_extent line, int scope)
+{
+    return read_counts(d, line, scope);
 }

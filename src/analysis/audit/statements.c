@@ -56,7 +56,15 @@ static void read_heading(lm_reading *d, lm_extent line, bool first)
     d->scope   = many ? LM_NO_MODEL : m == LM_NO_MODEL ? (line.n > 2 && line.s[2] == '#' ? d->scope : d->title) : m;
     d->context = context_in(line);
     d->heading = line;
+    d->caption = (lm_extent){ "", 0 };
     d->chain.begun = false;
+}
+
+static bool ends_in_colon(lm_extent s)
+{
+    while (s.n && s.s[s.n - 1] == '*')
+        s.n--;
+    return s.n && (s.s[s.n - 1] == ':' || (s.n >= 3 && memcmp(s.s + s.n - 3, "：", 3) == 0));
 }
 
 /* A caption: "**KV Cache per Layer (seq_len=1024):**", a model's name and a colon. */
@@ -68,6 +76,8 @@ static void read_caption(lm_reading *d, lm_extent line)
 
     if (context)
         d->context = context;
+    if (ends_in_colon(line))
+        d->caption = line;
     if (m != LM_NO_MODEL && !many && line.n < 120 && (line.s[line.n - 1] == ':' || d->scope == LM_NO_MODEL))
         d->scope = m;
 }
@@ -78,6 +88,11 @@ static void read_stage(lm_reading *d, lm_extent line)
     bool many;
     int  m;
 
+    if (line.n > 8 && memcmp(line.s, "subgraph", 8) == 0) {              /* a box of a diagram */
+        m = lm_mentioned(d, line, &many);
+        d->scope = many ? LM_NO_MODEL : m != LM_NO_MODEL ? m : d->scope;
+        return;
+    }
     if (line.n > 64 || memchr(line.s, '(', line.n))
         return;
     if (memchr(line.s, ':', line.n) && isdigit((unsigned char)*line.s))  /* of a timeline: a new stage, whoever it is about */
@@ -112,6 +127,7 @@ static void read_line(lm_reading *d, walk *w, lm_extent raw, lm_extent next)
         w->table = false;
     } else if (!w->code && *line.s == '#') {
         read_heading(d, line, d->title == LM_NO_MODEL);
+        lm_read_counts(d, line, d->scope);
     } else if (!w->code && memchr(line.s, '|', line.n) && is_rule(lm_trim(next))) {
         w->head   = line;
         d->shares = 0;
@@ -183,7 +199,8 @@ lm_status lm_reading_read(const char *text, size_t size, const char *const *mode
     memcpy(d->text, text, size);
     d->text[size] = '\0';
     d->size  = size;
-    d->title = LM_NO_MODEL;
+    d->title   = LM_NO_MODEL;
+    d->heading = d->caption = (lm_extent){ "", 0 };
     lm_know_models(d, models, n);
     if (!d->failed) {
         find_title(d);

@@ -5,22 +5,18 @@
 #include <string.h>
 #include <strings.h>
 
-#include "analysis/audit/reading.h"
+#include "analysis/audit/cells.h"
 #include "base/number.h"
 
-enum { MOST_CELLS = 24 };
-
-typedef struct cells { lm_extent cell[MOST_CELLS]; size_t n; } cells;
-
-static void split_row(lm_extent row, cells *out)
+static void split_row(lm_extent row, lm_cells *out)
 {
     const char *p, *end;
 
     row  = lm_trim(row);
-    *out = (cells){ 0 };
+    *out = (lm_cells){ 0 };
     p      = row.s + (row.n && *row.s == '|');
     end    = row.s + row.n;
-    while (p < end && out->n < MOST_CELLS) {
+    while (p < end && out->n < LM_MOST_CELLS) {
         const char *bar = p;
         while (bar < end && (*bar != '|' || (bar > row.s && bar[-1] == '\\')))
             bar++;
@@ -37,7 +33,7 @@ static bool says_nothing(const char *s)
 }
 
 /* "kv.at[%N]" with the tokens of the heading; NULL where it names none. */
-static const char *with_context(lm_reading *d, const char *path, bool windowed)
+const char *lm_path_with_context(lm_reading *d, const char *path, bool windowed)
 {
     const char *at = strstr(path, "%N");
     char       *out;
@@ -56,7 +52,9 @@ static const char *with_context(lm_reading *d, const char *path, bool windowed)
     return out;
 }
 
-static bool is_yes_mark(const char *s) { return strncmp(s, "✅", 3) == 0 || strncmp(s, "✓", 3) == 0 || strncmp(s, "✔", 3) == 0; }
+bool lm_yes_mark(const char *s) { return strncmp(s, "✅", 3) == 0 || strncmp(s, "✓", 3) == 0 || strncmp(s, "✔", 3) == 0; }
+
+bool lm_no_mark(const char *s) { return strncmp(s, "❌", 3) == 0 || strncmp(s, "✗", 3) == 0 || strncmp(s, "✘", 3) == 0; }
 
 /* "RoPE+YaRN", "GQA + SW", "SwiGLU + MoE": the kind is what stands first. */
 static char *kind_of(lm_reading *d, char *claim)
@@ -78,12 +76,12 @@ static bool say_cell(lm_reading *d, lm_extent cell, int model, const char *path,
     char       *claim = lm_plain(d, cell);
     const char *slash, *bar;
 
-    path = with_context(d, path, windowed);
+    path = lm_path_with_context(d, path, windowed);
     if (!path || says_nothing(claim))
         return path != NULL;
-    if (is_yes_mark(claim))
+    if (lm_yes_mark(claim))
         claim = "yes";
-    else if (strncmp(claim, "❌", 3) == 0 || strncmp(claim, "✗", 3) == 0 || strncmp(claim, "✘", 3) == 0)
+    else if (lm_no_mark(claim))
         claim = "no";
     bar = strstr(path, " / ");                           /* "q/kv heads": 32/8 */
     if (bar) {
@@ -99,7 +97,14 @@ static bool say_cell(lm_reading *d, lm_extent cell, int model, const char *path,
     if (strchr(claim, '=') || strstr(claim, "×"))
         if (lm_read_chain(d, cell, model))
             return true;
-    lm_say(d, cell, model, path, kind_of(d, claim));
+    bool plain = strcasecmp(claim, "standard") == 0 || strcasecmp(claim, "plain") == 0 || strcasecmp(claim, "vanilla") == 0;
+    if (plain && strncmp(path, "architecture.mlp", 16) == 0)
+        lm_say(d, cell, model, "mlp.gated", "no");
+    else
+        lm_say(d, cell, model, path, kind_of(d, claim));
+    const char *open = memchr(cell.s, '(', cell.n);      /* "236B (21B active)" */
+    if (open && lm_span_has(cell, "active)"))
+        lm_read_counts(d, (lm_extent){ open, (size_t)(cell.s + cell.n - open) }, model);
     for (size_t i = 0; i < 4 && (strstr(path, "kv") || strstr(path, "key_value")); i++) {               /* "8 (GQA)" */
         static const char *const types[] = { "(GQA)", "(MHA)", "(MQA)", "(MLA)" };
         const char *at = memmem(cell.s, cell.n, types[i], 5);
@@ -128,7 +133,7 @@ static role role_of(lm_extent head)
     return NO_ROLE;
 }
 
-static bool read_component(lm_reading *d, const cells *heads, const cells *row, const char *label)
+static bool read_component(lm_reading *d, const lm_cells *heads, const lm_cells *row, const char *label)
 {
     const lm_component *c = lm_component_of(label);
     bool                found = false;
@@ -147,7 +152,7 @@ static bool read_component(lm_reading *d, const cells *heads, const cells *row, 
 }
 
 /* Shares that are said to be all and are not. */
-static bool add_shares(lm_reading *d, const cells *heads, const cells *row, const char *label)
+static bool add_shares(lm_reading *d, const lm_cells *heads, const lm_cells *row, const char *label)
 {
     for (size_t i = 1; i < row->n && i < heads->n; i++) {
         char  *text = lm_plain(d, row->cell[i]), *end;
@@ -166,7 +171,7 @@ static bool add_shares(lm_reading *d, const cells *heads, const cells *row, cons
     return false;
 }
 
-static bool has_component_columns(const cells *heads)
+static bool has_component_columns(const lm_cells *heads)
 {
     bool part = heads->n > 1 && (role_of(heads->cell[1]) != NO_ROLE);
 
@@ -178,7 +183,7 @@ static bool has_component_columns(const cells *heads)
 /* ---- rows ---- */
 
 /* "Cache per token" by kind of attention: elements in a layer. */
-static const char *path_of_method(const cells *heads, const char *label)
+static const char *path_of_method(const lm_cells *heads, const char *label)
 {
     bool cache = false;
 
@@ -191,7 +196,7 @@ static const char *path_of_method(const cells *heads, const char *label)
 }
 
 /* A model in each of several columns. */
-static bool read_across(lm_reading *d, const cells *heads, const cells *row, const char *path)
+static bool read_across(lm_reading *d, const lm_cells *heads, const lm_cells *row, const char *path)
 {
     bool found = false;
 
@@ -203,7 +208,7 @@ static bool read_across(lm_reading *d, const cells *heads, const cells *row, con
     return found;
 }
 
-static size_t models_across(lm_reading *d, const cells *heads)
+static size_t models_across(lm_reading *d, const lm_cells *heads)
 {
     size_t n = 0;
 
@@ -213,7 +218,7 @@ static size_t models_across(lm_reading *d, const cells *heads)
 }
 
 /* A method of positions in each row and a column of how it goes beyond the trained length. */
-static bool read_stretch(lm_reading *d, const cells *heads, const cells *row)
+static bool read_stretch(lm_reading *d, const lm_cells *heads, const lm_cells *row)
 {
     for (size_t i = 1; i < row->n && i < heads->n; i++) {
         bool good = lm_span_has(row->cell[i], "good") || lm_span_has(row->cell[i], "excellent") || lm_span_has(row->cell[i], "yes");
@@ -228,7 +233,7 @@ static bool read_stretch(lm_reading *d, const cells *heads, const cells *row)
 }
 
 /* A kind in the first column, and in another one the models that have it. */
-static bool read_users(lm_reading *d, const cells *heads, const cells *row)
+static bool read_users(lm_reading *d, const lm_cells *heads, const lm_cells *row)
 {
     const char *path = lm_phrase_path(lm_label(d, heads->cell[0]));
     bool        found = false;
@@ -250,7 +255,7 @@ static bool read_users(lm_reading *d, const cells *heads, const cells *row)
 }
 
 /* A quantity in each column, about the model that the row names. */
-static bool read_down(lm_reading *d, const cells *heads, const cells *row, int model)
+static bool read_down(lm_reading *d, const lm_cells *heads, const lm_cells *row, int model)
 {
     bool found = false, windowed = lm_span_has(row->cell[0], "SWA") || lm_span_has(row->cell[0], "window");
 
@@ -262,9 +267,20 @@ static bool read_down(lm_reading *d, const cells *heads, const cells *row, int m
     return found;
 }
 
+/* Without the bars around it. */
+static lm_extent inside(lm_extent row)
+{
+    row = lm_trim(row);
+    if (row.n && *row.s == '|')
+        row = (lm_extent){ row.s + 1, row.n - 1 };
+    if (row.n && row.s[row.n - 1] == '|')
+        row.n--;
+    return lm_trim(row);
+}
+
 void lm_read_row(lm_reading *d, lm_extent head, lm_extent line)
 {
-    cells heads, row;
+    lm_cells heads, row;
 
     split_row(head, &heads);
     split_row(line, &row);
@@ -277,8 +293,11 @@ void lm_read_row(lm_reading *d, lm_extent head, lm_extent line)
     if (!path)
         path = path_of_method(&heads, label);
     found = lm_read_myths(d, line) | add_shares(d, &heads, &row, label) | read_stretch(d, &heads, &row);
-    if (models_across(d, &heads))
-        found |= path && read_across(d, &heads, &row, path);
+    found |= lm_read_lore(d, inside(line), d->scope) | lm_read_positions(d, &heads, &row) | lm_read_variant_shapes(d, &row, label);
+    if (lm_read_variants(d, &heads, &row, label))
+        found = true;
+    else if (models_across(d, &heads))
+        found |= path && (read_across(d, &heads, &row, path) | lm_read_reduction(d, &heads, &row));
     else if (has_component_columns(&heads) && lm_component_of(label))
         found |= read_component(d, &heads, &row, label);
     else if (read_users(d, &heads, &row))
@@ -298,12 +317,12 @@ void lm_read_row(lm_reading *d, lm_extent head, lm_extent line)
 
 /* ---- tables of modules in columns of spaces, as torchinfo prints them ---- */
 
-static void split_columns(lm_extent line, cells *out)
+static void split_columns(lm_extent line, lm_cells *out)
 {
     const char *p = line.s, *end = line.s + line.n;
 
-    *out = (cells){ 0 };
-    while (p < end && out->n < MOST_CELLS) {
+    *out = (lm_cells){ 0 };
+    while (p < end && out->n < LM_MOST_CELLS) {
         const char *stop = p;
         while (stop < end && !(*stop == ' ' && stop + 1 < end && stop[1] == ' '))
             stop++;
@@ -315,9 +334,33 @@ static void split_columns(lm_extent line, cells *out)
     }
 }
 
+/* The width of what a module makes: "[1, 4, 128256]". */
+static bool read_output(lm_reading *d, lm_extent head, lm_extent cell, const lm_component *c)
+{
+    const char *p = cell.s + cell.n, *path = strncmp(c->total, "lm_head", 7) == 0 ? "architecture.vocabulary"
+                    : strncmp(c->total, "model.rotary", 12) == 0 ? "rope.dim" : "architecture.hidden";
+
+    if (!lm_span_has(head, "output shape") || cell.n < 5 || p[-1] != ']')
+        return false;
+    for (p--; p > cell.s && isdigit((unsigned char)p[-1]); p--)
+        ;
+    lm_extent last = { p, (size_t)(cell.s + cell.n - 1 - p) };
+    lm_say(d, last, d->scope, path, lm_plain(d, last));
+    return true;
+}
+
+/* Positions that are computed have no parameters: "--". */
+static bool read_rotary(lm_reading *d, const lm_cells *heads, const lm_cells *row)
+{
+    for (size_t i = 1; i < row->n; i++)
+        if (role_of(heads->cell[i]) == TOTAL && says_nothing(lm_plain(d, row->cell[i])))
+            lm_say(d, row->cell[i], d->scope, "model.rotary_emb.parameters", "0");
+    return true;
+}
+
 bool lm_read_module_row(lm_reading *d, lm_extent head, lm_extent line)
 {
-    cells               heads, row;
+    lm_cells               heads, row;
     const char         *open = memchr(line.s, '(', line.n), *close = open ? memchr(open, ')', (size_t)(line.s + line.n - open)) : NULL;
     const lm_component *c;
     bool                found = false;
@@ -327,7 +370,10 @@ bool lm_read_module_row(lm_reading *d, lm_extent head, lm_extent line)
     split_columns(head, &heads);
     split_columns(line, &row);
     c = lm_component_of(lm_label(d, (lm_extent){ open + 1, (size_t)(close - open - 1) }));
+    if (c && row.n == heads.n && strncmp(c->total, "model.rotary", 12) == 0)
+        found = read_rotary(d, &heads, &row);
     for (size_t i = 1; c && i < row.n && row.n == heads.n; i++) {
+        found |= read_output(d, heads.cell[i], row.cell[i], c);
         role        r    = role_of(heads.cell[i]);
         const char *path = r == TOTAL ? (*c->per_layer ? c->per_layer : c->total) : r == MULT_ADDS ? c->mult_adds : "";
         if (*path && isdigit((unsigned char)*row.cell[i].s)) {
