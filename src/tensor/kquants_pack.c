@@ -9,6 +9,7 @@
 
 #include "tensor/blocks.h"
 #include "tensor/codecs.h"
+#include "tensor/codes.h"
 #include "tensor/dtype.h"
 #include "tensor/fit.h"
 
@@ -27,8 +28,7 @@ typedef struct affine {
     int     n_sub, width;            /* sub-blocks and their elements */
     int     top, top_scale;          /* largest element and largest sub-block scale */
     bool    quick;                   /* no search */
-    uint16_t d, dmin;
-    uint8_t scale[16], min[16], q[LM_K_BLOCK];
+    lm_affine_codes c;
 } affine;
 
 /* The stored scale and minimum for one sub-block: the best of the nine around the fitted pair. */
@@ -37,8 +37,8 @@ static void choose_pair(affine *a, int s, const float *x, float d, float dmin, f
     int ls = lm_nearest(scale * lm_inverse(d), 0, a->top_scale), lm = lm_nearest(min * lm_inverse(dmin), 0, a->top_scale);
     float least = INFINITY;
 
-    a->scale[s] = (uint8_t)ls;
-    a->min[s] = (uint8_t)lm;
+    a->c.scale[s] = (uint8_t)ls;
+    a->c.min[s] = (uint8_t)lm;
     if (a->quick)
         return;
     for (int i = ls > 0 ? ls - 1 : 0; i <= ls + 1 && i <= a->top_scale; i++) {
@@ -46,8 +46,8 @@ static void choose_pair(affine *a, int s, const float *x, float d, float dmin, f
             float error = lm_error_scale_min(x, a->width, a->top, d * (float)i, dmin * (float)j);
             if (error < least) {
                 least = error;
-                a->scale[s] = (uint8_t)i;
-                a->min[s] = (uint8_t)j;
+                a->c.scale[s] = (uint8_t)i;
+                a->c.min[s] = (uint8_t)j;
             }
         }
     }
@@ -75,37 +75,36 @@ static void fit_affine(affine *a, const float *x)
         max_scale = fmaxf(max_scale, scale[s]);
         max_min = fmaxf(max_min, min[s]);
     }
-    float d = stored(max_scale / (float)a->top_scale, &a->d), dmin = stored(max_min / (float)a->top_scale, &a->dmin);
+    float d = stored(max_scale / (float)a->top_scale, &a->c.d), dmin = stored(max_min / (float)a->top_scale, &a->c.dmin);
     for (int s = 0; s < a->n_sub; s++) {
         const float *y = x + s * a->width;
         choose_pair(a, s, y, d, dmin, scale[s], min[s]);
-        float id = lm_inverse(d * (float)a->scale[s]), m = dmin * (float)a->min[s];
+        float id = lm_inverse(d * (float)a->c.scale[s]), m = dmin * (float)a->c.min[s];
         for (int i = 0; i < a->width; i++)
-            a->q[s * a->width + i] = (uint8_t)lm_nearest((y[i] + m) * id, 0, a->top);
+            a->c.q[s * a->width + i] = (uint8_t)lm_nearest((y[i] + m) * id, 0, a->top);
     }
 }
 
-static void write_q2_k(lm_q2_k *b, const float *x, bool quick)
-{
-    affine a = { .n_sub = 16, .width = 16, .top = 3, .top_scale = 15, .quick = quick };
+/* ---- their bits ---- */
 
-    fit_affine(&a, x);
-    b->d = a.d;
-    b->dmin = a.dmin;
+void lm_store_q2_k(lm_q2_k *b, const lm_affine_codes *c)
+{
+    b->d = c->d;
+    b->dmin = c->dmin;
     memset(b->qs, 0, sizeof b->qs);
     for (int s = 0; s < 16; s++)
-        b->scales[s] = (uint8_t)(a.scale[s] | a.min[s] << 4);
+        b->scales[s] = (uint8_t)(c->scale[s] | c->min[s] << 4);
     for (int i = 0; i < LM_K_BLOCK; i++)
-        b->qs[32 * (i / 128) + i % 32] |= (uint8_t)(a.q[i] << 2 * (i % 128 / 32));
+        b->qs[32 * (i / 128) + i % 32] |= (uint8_t)(c->q[i] << 2 * (i % 128 / 32));
 }
 
 /* The inverse of lm_k4_scale_min. */
-static void store_scale_mins(uint8_t out[12], const affine *a)
+static void store_scale_mins(uint8_t out[12], const lm_affine_codes *c)
 {
     for (int s = 0; s < 4; s++) {
-        out[s] = (uint8_t)(a->scale[s] | (a->scale[s + 4] >> 4) << 6);
-        out[s + 4] = (uint8_t)(a->min[s] | (a->min[s + 4] >> 4) << 6);
-        out[s + 8] = (uint8_t)((a->scale[s + 4] & 15) | (a->min[s + 4] & 15) << 4);
+        out[s] = (uint8_t)(c->scale[s] | (c->scale[s + 4] >> 4) << 6);
+        out[s + 4] = (uint8_t)(c->min[s] | (c->min[s + 4] >> 4) << 6);
+        out[s + 8] = (uint8_t)((c->scale[s + 4] & 15) | (c->min[s + 4] & 15) << 4);
     }
 }
 
@@ -117,15 +116,39 @@ static void store_nibbles(uint8_t qs[128], const uint8_t q[LM_K_BLOCK])
     }
 }
 
+void lm_store_q4_k(lm_q4_k *b, const lm_affine_codes *c)
+{
+    b->d = c->d;
+    b->dmin = c->dmin;
+    store_scale_mins(b->scales, c);
+    store_nibbles(b->qs, c->q);
+}
+
+void lm_store_q5_k(lm_q5_k *b, const lm_affine_codes *c)
+{
+    b->d = c->d;
+    b->dmin = c->dmin;
+    store_scale_mins(b->scales, c);
+    store_nibbles(b->qs, c->q);
+    memset(b->qh, 0, sizeof b->qh);
+    for (int i = 0; i < LM_K_BLOCK; i++)
+        b->qh[i % 32] |= (uint8_t)(c->q[i] >> 4 << i / 32);
+}
+
+static void write_q2_k(lm_q2_k *b, const float *x, bool quick)
+{
+    affine a = { .n_sub = 16, .width = 16, .top = 3, .top_scale = 15, .quick = quick };
+
+    fit_affine(&a, x);
+    lm_store_q2_k(b, &a.c);
+}
+
 static void write_q4_k(lm_q4_k *b, const float *x, bool quick)
 {
     affine a = { .n_sub = 8, .width = 32, .top = 15, .top_scale = 63, .quick = quick };
 
     fit_affine(&a, x);
-    b->d = a.d;
-    b->dmin = a.dmin;
-    store_scale_mins(b->scales, &a);
-    store_nibbles(b->qs, a.q);
+    lm_store_q4_k(b, &a.c);
 }
 
 static void write_q5_k(lm_q5_k *b, const float *x, bool quick)
@@ -133,13 +156,7 @@ static void write_q5_k(lm_q5_k *b, const float *x, bool quick)
     affine a = { .n_sub = 8, .width = 32, .top = 31, .top_scale = 63, .quick = quick };
 
     fit_affine(&a, x);
-    b->d = a.d;
-    b->dmin = a.dmin;
-    store_scale_mins(b->scales, &a);
-    store_nibbles(b->qs, a.q);
-    memset(b->qh, 0, sizeof b->qh);
-    for (int i = 0; i < LM_K_BLOCK; i++)
-        b->qh[i % 32] |= (uint8_t)(a.q[i] >> 4 << i / 32);
+    lm_store_q5_k(b, &a.c);
 }
 
 /* ---- types without: Q3_K, Q6_K ---- */
@@ -148,8 +165,7 @@ typedef struct symmetric {
     int      lo, hi;                 /* elements */
     int      scale_lo, scale_hi;     /* sub-block scales; the largest one becomes scale_lo */
     bool     quick;                  /* no search */
-    uint16_t d;
-    int      scale[16], q[LM_K_BLOCK];
+    lm_symmetric_codes c;
 } symmetric;
 
 static int choose_scale(const symmetric *f, const float *x, float d, float scale)
@@ -189,12 +205,39 @@ static void fit_symmetric(symmetric *f, const float *x)
         if (fabsf(scale[s]) > fabsf(largest))
             largest = scale[s];
     }
-    float d = stored(largest / (float)f->scale_lo, &f->d);
+    float d = stored(largest / (float)f->scale_lo, &f->c.d);
     for (int s = 0; s < 16; s++) {
-        f->scale[s] = choose_scale(f, x + 16 * s, d, scale[s]);
-        float id = lm_inverse(d * (float)f->scale[s]);
+        f->c.scale[s] = (int8_t)choose_scale(f, x + 16 * s, d, scale[s]);
+        float id = lm_inverse(d * (float)f->c.scale[s]);
         for (int i = 16 * s; i < 16 * s + 16; i++)
-            f->q[i] = lm_nearest(x[i] * id, f->lo, f->hi) - f->lo;
+            f->c.q[i] = (uint8_t)(lm_nearest(x[i] * id, f->lo, f->hi) - f->lo);
+    }
+}
+
+void lm_store_q3_k(lm_q3_k *b, const lm_symmetric_codes *c)
+{
+    memset(b, 0, sizeof *b);
+    b->d = c->d;
+    for (int s = 0; s < 16; s++) {               /* the inverse of lm_k3_scale */
+        int v = c->scale[s] + 32;
+        b->scales[s % 8] |= (uint8_t)(s < 8 ? v & 15 : (v & 15) << 4);
+        b->scales[8 + s % 4] |= (uint8_t)(v >> 4 << 2 * (s / 4));
+    }
+    for (int i = 0; i < LM_K_BLOCK; i++) {
+        b->qs[32 * (i / 128) + i % 32] |= (uint8_t)((c->q[i] & 3) << 2 * (i % 128 / 32));
+        b->hmask[i % 32] |= (uint8_t)(c->q[i] >> 2 << i / 32);
+    }
+}
+
+void lm_store_q6_k(lm_q6_k *b, const lm_symmetric_codes *c)
+{
+    memset(b, 0, sizeof *b);
+    b->d = c->d;
+    memcpy(b->scales, c->scale, sizeof b->scales);
+    for (int i = 0; i < LM_K_BLOCK; i++) {
+        int n = i / 128, j = i % 128 / 32, l = i % 32;
+        b->ql[64 * n + l + 32 * (j & 1)] |= (uint8_t)((c->q[i] & 15) << (j < 2 ? 0 : 4));
+        b->qh[32 * n + l] |= (uint8_t)(c->q[i] >> 4 << 2 * j);
     }
 }
 
@@ -203,17 +246,7 @@ static void write_q3_k(lm_q3_k *b, const float *x, bool quick)
     symmetric f = { .lo = -4, .hi = 3, .scale_lo = -32, .scale_hi = 31, .quick = quick };
 
     fit_symmetric(&f, x);
-    memset(b, 0, sizeof *b);
-    b->d = f.d;
-    for (int s = 0; s < 16; s++) {               /* the inverse of lm_k3_scale */
-        int v = f.scale[s] + 32;
-        b->scales[s % 8] |= (uint8_t)(s < 8 ? v & 15 : (v & 15) << 4);
-        b->scales[8 + s % 4] |= (uint8_t)(v >> 4 << 2 * (s / 4));
-    }
-    for (int i = 0; i < LM_K_BLOCK; i++) {
-        b->qs[32 * (i / 128) + i % 32] |= (uint8_t)((f.q[i] & 3) << 2 * (i % 128 / 32));
-        b->hmask[i % 32] |= (uint8_t)(f.q[i] >> 2 << i / 32);
-    }
+    lm_store_q3_k(b, &f.c);
 }
 
 static void write_q6_k(lm_q6_k *b, const float *x, bool quick)
@@ -221,15 +254,7 @@ static void write_q6_k(lm_q6_k *b, const float *x, bool quick)
     symmetric f = { .lo = -32, .hi = 31, .scale_lo = -128, .scale_hi = 127, .quick = quick };
 
     fit_symmetric(&f, x);
-    memset(b, 0, sizeof *b);
-    b->d = f.d;
-    for (int s = 0; s < 16; s++)
-        b->scales[s] = (int8_t)f.scale[s];
-    for (int i = 0; i < LM_K_BLOCK; i++) {
-        int n = i / 128, j = i % 128 / 32, l = i % 32;
-        b->ql[64 * n + l + 32 * (j & 1)] |= (uint8_t)((f.q[i] & 15) << (j < 2 ? 0 : 4));
-        b->qh[32 * n + l] |= (uint8_t)(f.q[i] >> 4 << 2 * j);
-    }
+    lm_store_q6_k(b, &f.c);
 }
 
 /* The extreme element maps to -127, so its sign is in d. */

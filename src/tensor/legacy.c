@@ -5,6 +5,7 @@
 
 #include "tensor/blocks.h"
 #include "tensor/codecs.h"
+#include "tensor/codes.h"
 #include "tensor/dtype.h"
 
 static void unpack_q4_0(float *y, const lm_q4_0 *b)
@@ -89,71 +90,57 @@ static float inverse(float d)
     return d != 0.0f ? 1.0f / d : 0.0f;
 }
 
-static void store_nibbles(uint8_t qs[16], const int q[32])
-{
-    for (int i = 0; i < 16; i++)
-        qs[i] = (uint8_t)((q[i] & 15) | (q[i + 16] & 15) << 4);
-}
-
-static uint32_t fifth_bits(const int q[32])
-{
-    uint32_t qh = 0;
-    for (int i = 0; i < 32; i++)
-        qh |= (uint32_t)(q[i] >> 4 & 1) << i;
-    return qh;
-}
-
 /* The extreme element maps to the end of the range that has one step more (-8 of -8..7). */
 static void pack_q4_0(lm_q4_0 *b, const float *x)
 {
     float d = extreme(x) / -8.0f, id = inverse(d);
-    int q[32];
+    uint8_t q[32];
 
     b->d = lm_f32_to_f16(d);
     for (int i = 0; i < 32; i++)
-        q[i] = lm_truncate(x[i] * id + 8.5f, 0, 15);
-    store_nibbles(b->qs, q);
+        q[i] = (uint8_t)lm_truncate(x[i] * id + 8.5f, 0, 15);
+    lm_store_halves(b->qs, q);
 }
 
 static void pack_q5_0(lm_q5_0 *b, const float *x)
 {
     float d = extreme(x) / -16.0f, id = inverse(d);
-    int q[32];
+    uint8_t q[32];
 
     b->d = lm_f32_to_f16(d);
     for (int i = 0; i < 32; i++)
-        q[i] = lm_truncate(x[i] * id + 16.5f, 0, 31);
-    store_nibbles(b->qs, q);
-    b->qh = fifth_bits(q);
+        q[i] = (uint8_t)lm_truncate(x[i] * id + 16.5f, 0, 31);
+    lm_store_halves(b->qs, q);
+    b->qh = lm_fifth_bits(q);
 }
 
 static void pack_q4_1(lm_q4_1 *b, const float *x)
 {
     float min, max;
-    int q[32];
+    uint8_t q[32];
 
     range(x, &min, &max);
     float d = (max - min) / 15.0f, id = inverse(d);
     b->d = lm_f32_to_f16(d);
     b->m = lm_f32_to_f16(min);
     for (int i = 0; i < 32; i++)
-        q[i] = lm_truncate((x[i] - min) * id + 0.5f, 0, 15);
-    store_nibbles(b->qs, q);
+        q[i] = (uint8_t)lm_truncate((x[i] - min) * id + 0.5f, 0, 15);
+    lm_store_halves(b->qs, q);
 }
 
 static void pack_q5_1(lm_q5_1 *b, const float *x)
 {
     float min, max;
-    int q[32];
+    uint8_t q[32];
 
     range(x, &min, &max);
     float d = (max - min) / 31.0f, id = inverse(d);
     b->d = lm_f32_to_f16(d);
     b->m = lm_f32_to_f16(min);
     for (int i = 0; i < 32; i++)
-        q[i] = lm_truncate((x[i] - min) * id + 0.5f, 0, 31);
-    store_nibbles(b->qs, q);
-    b->qh = fifth_bits(q);
+        q[i] = (uint8_t)lm_truncate((x[i] - min) * id + 0.5f, 0, 31);
+    lm_store_halves(b->qs, q);
+    b->qh = lm_fifth_bits(q);
 }
 
 /* Halves round away from zero here, as C's roundf. Returns the sum of the integers. */
