@@ -140,7 +140,23 @@ static lm_extent without_bullet(lm_extent s)
     return s;
 }
 
-bool lm_read_chain(lm_reading *d, lm_extent line, int model)
+/* "Each MLP holds 2 × 768 × 3072": what is calculated behind words; the whole where nothing is. */
+static lm_extent calculation_in(lm_reading *d, lm_extent s)
+{
+    const char *end = s.s + s.n;
+    lm_amount   a;
+
+    if (lm_read_amount(d, s, &a) || s.n > 200)
+        return s;
+    for (const char *p = s.s + 1; p < end; p++) {
+        lm_extent rest = { p, (size_t)(end - p) };
+        if (p[-1] == ' ' && (isdigit((unsigned char)*p) || *p == '(') && lm_read_amount(d, rest, &a) && a.calculated && a.n_terms)
+            return rest;
+    }
+    return s;
+}
+
+static bool read_clause(lm_reading *d, lm_extent line, int model)
 {
     parts     p;
     bool      found = false, continued, wrong = false;
@@ -162,6 +178,8 @@ bool lm_read_chain(lm_reading *d, lm_extent line, int model)
         lm_extent part = i ? p.part[i] : behind_colon(p.part[i]);
         if (!part.n)
             continue;
+        if (!i)
+            part = calculation_in(d, part);
         if (!lm_read_amount(d, part, &a) || (i == 0 && !a.calculated && a.worded)) {
             label = i == 0 ? p.part[0] : label;
             if (i + 1 < p.n && p.n > 2 && i)
@@ -197,4 +215,33 @@ bool lm_read_chain(lm_reading *d, lm_extent line, int model)
     if (label.n && last.n && !wrong)
         found |= say_named(d, label, last, model);
     return found;
+}
+
+/* Where the clause at p ends, if it says that something equals something and another clause that does so follows. */
+static const char *end_of_clause(const char *p, const char *end)
+{
+    bool equals = false;
+
+    for (const char *q = p; q + 1 < end; q++) {
+        equals |= equals_at(p, q, end) > 0;
+        if (!equals || q[1] != ' ' || !strchr(",;.", *q))
+            continue;
+        for (const char *r = q + 2; r < end; r++)
+            if (equals_at(q, r, end))
+                return q;
+        return NULL;
+    }
+    return NULL;
+}
+
+bool lm_read_chain(lm_reading *d, lm_extent line, int model)
+{
+    const char *end = line.s + line.n, *stop;
+    bool        found = false;
+
+    while ((stop = end_of_clause(line.s, end)) != NULL) {
+        found |= read_clause(d, (lm_extent){ line.s, (size_t)(stop - line.s) }, model);
+        line   = (lm_extent){ stop + 2, (size_t)(end - stop) - 2 };
+    }
+    return found | read_clause(d, line, model);
 }

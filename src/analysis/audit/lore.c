@@ -62,6 +62,8 @@ bool lm_read_lore(lm_reading *d, lm_extent line, int model)
         bool number = strcmp(r->claim, "#") == 0;
         if (number && !is_number(taken))
             continue;
+        if (strcmp(r->claim, "-") == 0 && is_number(taken))
+            continue;
         if (!*r->quantity || (model < 0 && *r->topic))
             lm_say_topic(d, line, r->topic);
         else if (model >= 0)

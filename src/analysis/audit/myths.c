@@ -98,10 +98,13 @@ bool lm_says_plain_rope_stretches(lm_extent method, lm_extent heading, lm_extent
         (!method.n && (lm_span_has(heading, "rope") || lm_span_has(heading, "rotary")));
     lm_extent both[] = { method, said };
 
-    for (size_t i = 0; i < 2; i++)
-        if (lm_span_has(both[i], "scal") || lm_span_has(both[i], "yarn") || lm_span_has(both[i], "ntk") || lm_span_has(both[i], "swa") ||
-            lm_span_has(both[i], "alibi") || lm_span_has(both[i], "sliding") || lm_span_has(both[i], "?") || denies(both[i]))
+    for (size_t i = 0; i < 2; i++) {
+        bool plain  = lm_span_has(both[i], "without scal") || lm_span_has(both[i], "unscaled");
+        bool scaled = lm_span_has(both[i], "scal") || lm_span_has(both[i], "yarn") || lm_span_has(both[i], "ntk");
+        bool others = lm_span_has(both[i], "swa") || lm_span_has(both[i], "alibi") || lm_span_has(both[i], "sliding");
+        if ((scaled && !plain) || others || lm_span_has(both[i], "?") || denies(both[i]))
             return false;
+    }
     return rope;
 }
 

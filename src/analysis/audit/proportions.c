@@ -91,6 +91,56 @@ static bool read_sized(lm_reading *d, lm_extent line)
     return false;
 }
 
+/* ---- "147,456 bytes per token", "the cache at 8,192 tokens is 1.21 GB" ---- */
+
+/* Behind a number: its unit, of bytes; 0: none. */
+static size_t bytes_behind(const char *p, const char *end)
+{
+    const char *u = p;
+
+    while (u < end && *u == ' ')
+        u++;
+    if (end - u >= 5 && memcmp(u, "bytes", 5) == 0)
+        return (size_t)(u + 5 - p);
+    if (end - u < 2 || !strchr("KMGk", *u))
+        return 0;
+    size_t n = u[1] == 'i' ? 2 : 1;
+    return u + n < end && u[n] == 'B' && !(u + n + 1 < end && isalnum((unsigned char)u[n + 1])) ? (size_t)(u + n + 1 - p) : 0;
+}
+
+bool lm_read_cache(lm_reading *d, lm_extent line, int model)
+{
+    static const char *const each[] = { "per token", "every token", "each token", NULL };
+    static const char *const others[] = { "per layer", "each layer", "×", "=", "MHA", "multi-head", "int8", "fp8", "q8", NULL };
+    const char *end = line.s + line.n;
+    uint64_t    context = lm_context_in(line);
+    bool        found = false;
+
+    if (!lm_span_has(line, "cache") || has_any(line, others))
+        return false;
+    for (const char *p = line.s; p < end; p++) {
+        size_t k = lm_digits_here(line.s, p, end), unit = k ? bytes_behind(p + k, end) : 0;
+        if (!k)
+            continue;
+        lm_extent near = { p - line.s > 40 ? p - 40 : line.s, 0 }, value = { p, k + unit };
+        for (const char *q = near.s; q + 1 < p; q++)         /* within its sentence */
+            if (*q == '.' && q[1] == ' ')
+                near.s = q + 1;
+        const char *stop = memmem(p, (size_t)(end - p), ". ", 2);
+        stop   = stop && stop - p < 40 ? stop : end - p > 40 ? p + 40 : end;
+        near.n = (size_t)(stop - near.s);
+        const char *path = !unit ? NULL : has_any(near, each) ? "kv.bytes_per_token" : !context ? NULL
+                           : lm_arena_printf(&d->arena, "kv.at[%llu].bytes|kv.at[%llu].bytes_without_window", (unsigned long long)context,
+                                             (unsigned long long)context);
+        p += k;
+        if (!path)
+            continue;
+        lm_say(d, value, lm_model_of(d, line, value.s, value.s + value.n, model), path, lm_arena_strndup(&d->arena, value.s, value.n));
+        found = true;
+    }
+    return found;
+}
+
 bool lm_read_shares(lm_reading *d, lm_extent line, int scope)
 {
     return read_parts(d, line, scope) | read_sized(d, line);

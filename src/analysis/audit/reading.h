@@ -58,6 +58,7 @@ char *lm_plain(lm_reading *d, lm_extent s);
 char *lm_label(lm_reading *d, lm_extent s);
 
 lm_extent lm_trim(lm_extent s);
+uint64_t lm_context_in(lm_extent s);                     /* "(seq_len=4096)", "8K context", "at 1,024 tokens"; 0: none */
 bool    lm_span_has(lm_extent s, const char *word);        /* ASCII letters in either case */
 
 /* ---- tables ---- */
@@ -75,7 +76,8 @@ extern const lm_myth lm_myths[];                         /* myths.tsv */
 
 /* What a line says in words or in a formula. `words`, `unless`: conditions divided by "&", each of alternatives divided by "|":
  * a word of the line, "~word" of the line, its heading or its caption, "=form" of a formula, in which "#" is a number or a name.
- * `quantity` is judged by `claim` ("#": the number of the form); "": it holds of every model, and is `topic`. */
+ * `quantity` is judged by `claim` ("#": the number of the form); "": it holds of every model, and is `topic` (claim "-": if "#" is no
+ * number). */
 typedef struct lm_lore_row { const char *words, *unless, *quantity, *claim, *topic; } lm_lore_row;
 extern const lm_lore_row lm_lore[];                      /* lore.tsv */
 
@@ -98,6 +100,7 @@ void lm_leave_unread(lm_reading *d, lm_extent line);
 void lm_read_row(lm_reading *d, lm_extent head, lm_extent row);
 bool lm_read_module_row(lm_reading *d, lm_extent head, lm_extent row);
 bool lm_read_sentence(lm_reading *d, lm_extent line, bool code);
+bool lm_read_cache(lm_reading *d, lm_extent line, int model);             /* "the cache at 8,192 tokens is 1.21 GB" */
 bool lm_read_shares(lm_reading *d, lm_extent line, int model);            /* "67% smaller", "… 7B is 7.2B" */
 bool lm_read_kinds(lm_reading *d, lm_extent line, int model);             /* "(GQA)" beside attention */
 bool lm_read_activation(lm_reading *d, lm_extent line, int model);        /* of "FFN(x) = …" */

@@ -155,6 +155,11 @@ static bool of_a_case(lm_extent line, const char *p, size_t n, const char *after
         behind.n = 24;
     if (strcmp(path, "architecture.context") == 0)
         return lm_span_has(before, "for ") || lm_span_has(before, "at ") || lm_span_has(before, "with ") || lm_span_has(before, "of ");
+    lm_extent said = { line.s, (size_t)(p - line.s) };
+    if (said.n > 16)
+        said = (lm_extent){ p - 16, 16 };
+    if (strncmp(path, "parameters.", 11) == 0 && (lm_span_has(said, "save") || lm_span_has(said, "saving") || lm_span_has(said, "adds")))
+        return true;                         /* of a part */
     if (strncmp(path, "parameters.", 11) == 0 && n < 6 && !isalpha((unsigned char)p[n - 1]))            /* "2 active" of something else */
         return true;
     if (strncmp(path, "parameters.", 11) == 0)
@@ -437,14 +442,15 @@ static bool is_short(lm_extent line)
 /* "Parameters: ~1.24B · Type: …": each on its own. */
 static bool read_labels(lm_reading *d, lm_extent line, int scope)
 {
-    const char *end = line.s + line.n, *dot = memmem(line.s, line.n, " · ", strlen(" · "));
+    static const char *const ends[] = { " · ", ". " };
+    const char *end = line.s + line.n;
     bool        found = false;
 
-    while (dot) {
-        found |= read_labelled(d, (lm_extent){ line.s, (size_t)(dot - line.s) }, scope);
-        line = (lm_extent){ dot + strlen(" · "), (size_t)(end - dot) - strlen(" · ") };
-        dot  = memmem(line.s, line.n, " · ", strlen(" · "));
-    }
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (const char *stop; (stop = memmem(line.s, line.n, ends[i], strlen(ends[i]))) != NULL;) {
+            found |= read_labelled(d, (lm_extent){ line.s, (size_t)(stop - line.s) }, scope);
+            line = (lm_extent){ stop + strlen(ends[i]), (size_t)(end - stop) - strlen(ends[i]) };
+        }
     return found | read_labelled(d, line, scope);
 }
 
@@ -468,7 +474,7 @@ bool lm_read_sentence(lm_reading *d, lm_extent line, bool code)
         found = read_labels(d, line, scope);
     if (!found || !code)
         found |= read_counts(d, line, scope) | read_before(d, line, scope);
-    found |= lm_read_shares(d, line, scope);
+    found |= lm_read_shares(d, line, scope) | lm_read_cache(d, line, scope);
     return found | more;
 }
 

@@ -245,10 +245,30 @@ static bool goes_on(const char *p, const char *end)
                        starts(p, end, "\\times") || starts(p, end, "·"));
 }
 
+/* "eps = 1e-6", "eps 1e-5", "epsilon of 1e-05". */
+static bool read_epsilon(lm_reading *d, lm_extent line, int model)
+{
+    const char *end = line.s + line.n, *p = memmem(line.s, line.n, "eps", 3);
+
+    if (!p || (p > line.s && (isalnum((unsigned char)p[-1]) || p[-1] == '_')))
+        return false;
+    for (p += starts(p, end, "epsilon") ? 7 : 3; p < end && (*p == ' ' || *p == '=' || *p == ':'); p++)
+        ;
+    p += starts(p, end, "of ") ? 3 : 0;
+    size_t n = digits_at(p, end);
+    if (n && end - p > (ptrdiff_t)n + 2 && p[n] == 'e' && p[n + 1] == '-')
+        for (n += 2; p + n < end && isdigit((unsigned char)p[n]); n++)
+            ;
+    if (!n)
+        return false;
+    say_number(d, (lm_extent){ p, n }, model, "architecture.norm_eps");
+    return true;
+}
+
 bool lm_read_assignments(lm_reading *d, lm_extent line, int model)
 {
     const char *end = line.s + line.n;
-    bool        found = false;
+    bool        found = read_epsilon(d, line, model);
 
     for (const char *p = line.s; p < end; p++) {
         const char *q = p + 1, *stop = p, *start;

@@ -26,7 +26,7 @@ static bool is_rule(lm_extent s)
 }
 
 /* "(seq_len=4096)", "8K context", "at 1,024 tokens". */
-static uint64_t context_in(lm_extent s)
+uint64_t lm_context_in(lm_extent s)
 {
     static const char *const words[] = { "seq_len=", "seq_len = ", "context=", "context = ", "S=", "at " };
 
@@ -54,7 +54,7 @@ static void read_heading(lm_reading *d, lm_extent line, bool first)
     if (first && m >= 0 && !many)
         d->title = m;
     d->scope   = many ? LM_NO_MODEL : m == LM_NO_MODEL ? (line.n > 2 && line.s[2] == '#' ? d->scope : d->title) : m;
-    d->context = context_in(line);
+    d->context = lm_context_in(line);
     d->heading = line;
     d->caption = (lm_extent){ "", 0 };
     d->chain.begun = false;
@@ -70,7 +70,7 @@ static bool ends_in_colon(lm_extent s)
 /* A caption: "**KV Cache per Layer (seq_len=1024):**", a model's name and a colon. */
 static void read_caption(lm_reading *d, lm_extent line)
 {
-    uint64_t context = context_in(line);
+    uint64_t context = lm_context_in(line);
     bool     many;
     int      m = lm_mentioned(d, line, &many);
 

@@ -116,12 +116,16 @@ static bool say_cell(lm_reading *d, lm_extent cell, int model, const char *path,
 
 /* ---- parts and what they have ---- */
 
-typedef enum role { NO_ROLE, PER_LAYER, TOTAL, SHARE, MULT_ADDS } role;
+typedef enum role { NO_ROLE, PER_LAYER, TOTAL, SHARE, MULT_ADDS, INTO, OUT_OF } role;
 
 static role role_of(lm_extent head)
 {
     if (lm_span_has(head, "percent") || lm_span_has(head, "share") || lm_span_has(head, "%") || lm_span_has(head, "占比"))
         return SHARE;
+    if (head.n < 13 && (lm_span_has(head, "in_f") || (head.n < 7 && strncasecmp(head.s, "in", 2) == 0)))
+        return INTO;
+    if (head.n < 13 && (lm_span_has(head, "out_f") || (head.n < 7 && strncasecmp(head.s, "out", 3) == 0)))
+        return OUT_OF;
     if (lm_span_has(head, "mult-add") || lm_span_has(head, "macs"))
         return MULT_ADDS;
     if (lm_span_has(head, "layer") || lm_span_has(head, "層") || lm_span_has(head, "层"))
@@ -133,15 +137,28 @@ static role role_of(lm_extent head)
     return NO_ROLE;
 }
 
+/* "layers[0].self_attn.q_proj.in_features" of a matrix; "": the part is none. */
+static const char *side_of(lm_reading *d, const lm_component *c, bool in)
+{
+    const char *path = *c->per_layer ? c->per_layer : c->total, *dot = strrchr(path, '.');
+
+    if (!dot || strcmp(dot, ".parameters") != 0 || !(strstr(path, "_proj.") || strncmp(path, "lm_head.", 8) == 0))
+        return "";
+    const char *side = lm_arena_printf(&d->arena, "%.*s.%s", (int)(dot - path), path, in ? "in_features" : "out_features");
+    d->failed |= !side;
+    return side ? side : "";
+}
+
 static bool read_component(lm_reading *d, const lm_cells *heads, const lm_cells *row, const char *label)
 {
     const lm_component *c = lm_component_of(label);
-    bool                found = false;
+    bool                found = false, one = lm_span_has(d->caption, "layer") || lm_span_has(d->caption, "block");      /* of one layer */
 
     for (size_t i = 1; c && i < row->n && i < heads->n; i++) {
         role        r    = role_of(heads->cell[i]);
-        const char *path = r == PER_LAYER ? c->per_layer : r == TOTAL ? c->total : r == SHARE ? c->share : r == MULT_ADDS
-            ? c->mult_adds : "";
+        const char *path = r == PER_LAYER || (r == TOTAL && one && *c->per_layer) ? c->per_layer : r == TOTAL ? c->total : r == SHARE
+            ? c->share
+                           : r == MULT_ADDS ? c->mult_adds : r == INTO || r == OUT_OF ? side_of(d, c, r == INTO) : "";
         char       *text = lm_plain(d, row->cell[i]);
         if (!*path || says_nothing(text))
             continue;

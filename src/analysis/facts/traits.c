@@ -98,6 +98,28 @@ static void see_linear(const lm_ledger *l, lm_traits *t, uint32_t i)
     }
 }
 
+/* Whether another projection reads what it makes. */
+static bool reaches_linear(const lm_program *p, uint32_t i)
+{
+    for (uint32_t j = i + 1; j < p->n_nodes && p->nodes[j].layer == p->nodes[i].layer; j++)
+        if (p->nodes[j].code == LM_OP_LINEAR && p->nodes[j].in[0] == p->nodes[i].out)
+            return true;
+    return false;
+}
+
+/* Of queries or keys: head by head, or all heads of one projection at once. Not of a latent, which heads are made from. */
+static bool is_qk_norm(const lm_ledger *l, uint32_t i)
+{
+    const lm_program *p = l->program;
+    const lm_node    *n = &p->nodes[i];
+    uint32_t          made = p->values[n->in[0]].producer;
+
+    if (l->block[i] == LM_NONE || !l->attends[l->block[i]])
+        return false;
+    bool projection = made < i && p->nodes[made].code == LM_OP_LINEAR && (l->roles[made] == LM_ROLE_QUERY || l->roles[made] == LM_ROLE_KEY);
+    return n->norm.groups > 1 || (projection && !reaches_linear(p, i));
+}
+
 static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
 {
     const lm_node *n = &l->program->nodes[i];
@@ -127,7 +149,7 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
         t->norm = t->norm ? t->norm : n;
         t->n_norms++;
         t->n_final_norms += n->layer < 0 && t->attention;
-        t->qk_norm |= l->block[i] != LM_NONE && l->attends[l->block[i]] && n->norm.groups > 1;
+        t->qk_norm |= is_qk_norm(l, i);
         break;
     case LM_OP_GLU:
     case LM_OP_ACT:
