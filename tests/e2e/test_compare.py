@@ -191,7 +191,7 @@ def test_columns_are_told_apart(lamina, stored):
 def test_names_that_are_given(lamina, stored):
     assert lamina("compare", stored / "f16.gguf", stored / "q4_0.gguf", "--name", "full", "--name", "small").stdout.startswith("full  ·  small\n")
     done = lamina("compare", "gpt2", "--name", "a", "--name", "b")
-    assert done.returncode == 2 and done.stderr == "error: --name: given 2 times for 1 models\n"
+    assert done.returncode == 2 and done.stderr == "error: --name: given 2 times for 1 model\n"
     for command in (["inspect"], ["inspect", "--view", "all"], ["report", "--format", "md"], ["explain", "kv"], ["estimate"], ["inspect", "--json"],
                     ["inspect", "--view", "facts"]):
         done = lamina(command[0], *(["kv"] if "kv" in command else []), stored / "f16.gguf", *[x for x in command[1:] if x != "kv"], "--name", "Mein & Modell")
