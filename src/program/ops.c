@@ -92,7 +92,8 @@ static void rope_describe(const lm_program *p, const lm_node *n, lm_text *out)
 {
     const lm_rope_spec *s = &p->ropes[n->rope.table].spec;
 
-    lm_text_printf(out, _("%u heads, %u of %u dimensions, base %g, %s, %s"), n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
+    lm_text_printf(out, P_(n->rope.n_heads, "%u head, %u of %u dimensions, base %g, %s, %s",
+                           "%u heads, %u of %u dimensions, base %g, %s, %s"), n->rope.n_heads, s->dim, n->rope.head_dim, s->base,
                    s->stored_divisors  ? _("stored divisors")
                    : s->stored_factors ? _("stored factors")
                                        : lm_rope_type_name(s->type),
@@ -115,7 +116,8 @@ static void attention_describe(const lm_program *p, const lm_node *n, lm_text *o
     const lm_attention_spec *s = &n->attention.spec;
 
     (void)p;
-    lm_text_printf(out, _("%u query heads on %u key/value heads, %u wide, scale %.6g"), s->n_heads, s->n_kv_heads, s->k_dim,
+    lm_text_printf(out, P_(s->n_kv_heads, "%u query heads on %u key/value head, %u wide, scale %.6g",
+                           "%u query heads on %u key/value heads, %u wide, scale %.6g"), s->n_heads, s->n_kv_heads, s->k_dim,
                    (double)s->scale);
     if (s->v_in_k)
         lm_text_printf(out, _(", values the first %u dimensions of the keys"), s->v_dim);

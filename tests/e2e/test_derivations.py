@@ -188,3 +188,19 @@ def test_a_cache_is_no_longer_than_the_model(lamina):
     for name, tokens in (("gpt2", "1,024"), ("openai-gpt", "512"), ("granite-3b-code-base", "2,048"), ("llama-3.2-3b", "4,096")):
         said = run(lamina, "report", name, "--format", "md", env=BARE).stdout
         assert f"a cache of {tokens} tokens" in said, name
+
+
+def test_terms_that_apply(lamina):
+    """The scale of scores, the reach of windows, and the gap of an estimate: what the model has, and nothing else."""
+    def steps(topic, model):
+        asked = ("estimate", model) if topic == "estimate" else ("explain", topic, model)
+        return {s["name"]: s for s in json.loads(run(lamina, *asked, "--json").stdout)["derivation"]["steps"] if "name" in s}
+
+    for model in ("deepseek-v2", "deepseek-v2-lite"):
+        scale = steps("attention", model)["scale"]
+        assert scale["agrees"] and abs(scale["value"] - (0.1 * 0.707 * math.log(40) + 1) ** 2 / math.sqrt(192)) < 1e-7
+    assert abs(steps("attention", "llama-3.2-1b")["scale"]["value"] - 0.125) < 1e-9
+    assert steps("swa", "mistral-7b-v0.1")["reach"]["value"] == 32 * 4095 + 1 and steps("swa", "mistral-7b-v0.1")["reach"]["agrees"]
+    terms = {m: {n for n in steps("estimate", m) if n in ("by_tying", "by_gate", "by_groups", "quick_to_standard")}
+             for m in ("mistral-7b-v0.1", "llama-3.2-3b", "gpt2", "deepseek-v2")}
+    assert terms == {"mistral-7b-v0.1": {"by_groups"}, "llama-3.2-3b": {"by_tying", "by_groups"}, "gpt2": {"by_tying", "by_gate"}, "deepseek-v2": set()}

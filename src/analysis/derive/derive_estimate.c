@@ -56,7 +56,7 @@ static void derive_estimates(lm_derivation *d, bool tied)
 }
 
 /* From one to the next, and from the last to the count. Terms that are nothing are left out. */
-static void derive_gap(lm_derivation *d)
+static void derive_gap(lm_derivation *d, bool tied)
 {
     static const struct {
         const char *name, *title, *formula;
@@ -72,11 +72,14 @@ static void derive_gap(lm_derivation *d)
     lm_text sum = { 0 };
 
     lm_derive_heading(d, _("the gap, term by term"));
-    lm_derive(d, "quick_to_standard", _("from quick to standard: the head that is tied, a gate that is not there"),
-              LM_UNIT_PARAMETERS, NULL,
-              "standard - quick");
-    lm_derive(d, "by_groups", _("from standard to grouped: narrower keys and values"), LM_UNIT_PARAMETERS, NULL,
-              "group_aware - standard");
+    if (tied)
+        lm_derive(d, "by_tying", _("from quick to standard: the head is tied"), LM_UNIT_PARAMETERS, NULL, "0 - vocab * hidden");
+    if (!lm_facts_truth(d->f, "mlp.gated"))
+        lm_derive(d, "by_gate", _("from quick to standard: no gate in the MLP"), LM_UNIT_PARAMETERS, NULL,
+                  "layers * (matrices - 3) * hidden * ffn");
+    if (lm_derived(d, "group").x > 1)
+        lm_derive(d, "by_groups", _("from standard to grouped: narrower keys and values"), LM_UNIT_PARAMETERS, NULL,
+                  "group_aware - standard");
     lm_text_add_str(&sum, "group_aware");
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
         lm_quantity q;
@@ -108,7 +111,7 @@ void lm_derive_estimate(lm_derivation *d)
     lm_let_fact(d, "counted_norms", NULL, _("weights of norms, counted"), "parameters.norm");
     lm_let_count(d, "counted_biases", NULL, _("biases of products, counted"), attention + mlp + head + other);
     derive_estimates(d, tied);
-    derive_gap(d);
+    derive_gap(d, tied);
     lm_derive_heading(d, _("how far off each is"));
     lm_derive(d, "quick_off", _("quick"), LM_UNIT_PERCENT, NULL, "100 * (quick / exact - 1)");
     lm_derive(d, "standard_off", _("standard"), LM_UNIT_PERCENT, NULL, "100 * (standard / exact - 1)");

@@ -59,6 +59,20 @@ void lm_derive_mla(lm_derivation *d)
               "2 * (down + up + queries + output)");
 }
 
+/* Of YaRN: its magnitude, once for the queries and once for the keys, on the root of a head's width. */
+static void derive_stretched_scale(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+    const lm_rope_spec *r = p->n_ropes ? &p->ropes[lm_main_rope(p)].spec : NULL;
+
+    if (!r || r->mscale_all_dim <= 0 || !lm_facts_has(d->f, "rope.factor") || !lm_has_symbol(d, "nope_dim"))
+        return;
+    lm_let_fact(d, "factor", "s", _("factor by which YaRN stretches the context"), "rope.factor");
+    lm_let_number(d, "mscale", "m", _("mscale_all_dim of the configuration"), r->mscale_all_dim);
+    lm_derive(d, "magnitude", _("YaRN's magnitude"), LM_UNIT_NONE, NULL, "0.1 * mscale * ln(factor) + 1");
+    lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale", "magnitude^2 / sqrt(nope_dim + rope_dim)");
+}
+
 void lm_derive_attention(lm_derivation *d)
 {
     bool latent;
@@ -69,9 +83,11 @@ void lm_derive_attention(lm_derivation *d)
     latent = lm_has_symbol(d, "kv_rank");
     lm_let_fact(d, "tokens", "S", _("tokens of context"), "kv.context");
     if (lm_facts_has(d->f, "attention.scale_sqrt_of")) {
-        lm_let_fact(d, "scale_dim", "K", _("dimensions whose square root divides the scores"), "attention.scale_sqrt_of");
+        lm_let_fact(d, "scale_dim", "d", _("dimensions whose square root divides the scores"), "attention.scale_sqrt_of");
         lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale", "1 / sqrt(scale_dim)");
     }
+    else if (latent)
+        derive_stretched_scale(d);
     lm_derive(d, "scores", _("scores of one token in a layer: one for each head and key"), LM_UNIT_ELEMENTS, NULL,
               "heads * tokens");
     if (lm_facts_has(d->f, "attention.window")) {
@@ -102,7 +118,7 @@ void lm_derive_swa(lm_derivation *d)
     lm_derive(d, "kept", _("positions that a layer with a window keeps"), LM_UNIT_TOKENS, NULL, "min(tokens, window)");
     if (lm_facts_has(d->f, "attention.reach"))
         lm_derive(d, "reach", _("maximum reach through all layers"), LM_UNIT_TOKENS, "attention.reach",
-                  "windowed * window");
+                  "windowed * (window - 1) + 1");
     lm_let_fact(d, "without", NULL, _("bytes of the cache if every position were kept"),
                 lm_derive_text(d, "kv.at[%" PRIu64 "].bytes_without_window", d->f->s.context));
     lm_let_fact(d, "with", NULL, _("bytes of the cache with the window"), "kv.bytes_at_context");

@@ -457,7 +457,7 @@ void lm_draw_window(lm_drawing *d)
         if (a->code != LM_OP_ATTENTION)
             continue;
         bool last = (uint32_t)a->layer + 1 == p->n_layers;
-        reach     = a->attention.spec.window ? reach + a->attention.spec.window : 0;
+        reach     = a->attention.spec.window ? reach + a->attention.spec.window - 1 : 0;
         if (n++ >= 4 && !last)
             continue;
         uint32_t next = reach ? lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("layer %d: sees the last %s\nreaches back %s"),

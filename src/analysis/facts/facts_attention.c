@@ -106,7 +106,7 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
     const lm_program *p = f->s.program;
     lm_traits         t;
     char              word[64];
-    uint64_t          reach = 0;
+    uint64_t          reach = 0, together = 0;
 
     lm_find_traits(f->ledger, &t);
     lm_say_text(g, "type", lm_attention_name(&t, word, sizeof word), LM_FROM_PROGRAM,
@@ -120,11 +120,15 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
     lm_say_count(g, "windowed_layers", t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     lm_say_count(g, "full_layers", t.n_attentions - t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == LM_OP_ATTENTION)
-            reach += p->nodes[i].attention.spec.window;
+        if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.spec.window) {
+            together += p->nodes[i].attention.spec.window;
+            reach += p->nodes[i].attention.spec.window - 1;
+        }
+    if (t.n_windows)
+        lm_say_count(g, "windows_together", together, LM_UNIT_TOKENS, LM_FROM_PROGRAM, "W x L, as papers give the reach");
     if (t.n_windows == t.n_attentions)
-        lm_say_count(g, "reach", reach, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
-                     "windows of all layers together: how far a value can travel");
+        lm_say_count(g, "reach", reach + 1, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
+                     "tokens that can have an effect, its own included: each layer adds its window less one");
     else
         lm_say_none(g, "reach", "some layer sees every position");
     if (t.latent)

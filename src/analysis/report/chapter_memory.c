@@ -81,6 +81,12 @@ void lm_part_plan(lm_document *d)
     plan_row(t, 1, _("bookkeeping"), "memory.scratch_parts.bookkeeping");
     plan_row(t, 0, _("allocated"), "memory.total");
     t->last->strong = true;
+    if (lm_facts_count(f, "attention.windowed_layers") && lm_facts_number(f, "memory.kv") > lm_facts_number(f, "kv.bytes_at_context"))
+        lm_doc_textf(d,
+                     _("The cache of a layer with a window also holds the rows of one step and is rounded up to whole pages; "
+                       "the positions "
+                       "that are seen take %s."),
+                     lm_fig_size(a, lm_facts_number(f, "kv.bytes_at_context")));
 }
 
 void lm_part_memory(lm_document *d)
@@ -95,10 +101,10 @@ void lm_part_memory(lm_document *d)
 static void say_devices(lm_document *d)
 {
     static const char *const shown[] = { "f16", "Q8_0", "Q4_K_M" };
-    lm_facts *f  = d->facts;
-    double    kv = lm_facts_number(f, "kv.bytes_at_context"), need[3];
-    unsigned  holding = 0, all = 0;
-    char      a[LM_FIG], b[LM_FIG];
+    lm_facts *f = d->facts;
+    double kv = lm_facts_number(f, "kv.bytes_at_context"), need[3];
+    unsigned holding = 0, all = 0;
+    char a[LM_FIG], b[LM_FIG];
 
     for (int k = 0; k < 3; k++)
         need[k] = lm_facts_number(f, "weights.as.%s.bytes", shown[k]) + kv;
@@ -167,9 +173,9 @@ static void tuning_row(lm_doc_table *t, const char *label, const char *name)
 
 void lm_chapter_tuning(lm_document *d)
 {
-    lm_facts      *f       = d->facts;
+    lm_facts *f = d->facts;
     const lm_fact *targets = NULL;
-    char           a[LM_FIG];
+    char a[LM_FIG];
 
     lm_doc_open(d, "fine-tuning", NULL, _("Fine-tuning, estimated"));
     lm_doc_textf(d, _("A batch of %s tokens, adapters of rank %" PRIu64 " on every matrix of the layers:"),

@@ -64,6 +64,9 @@ static void say_torchinfo(lm_document *d)
     lm_doc_open(d, "torchinfo", "O-6", _("Shapes, parameters and multiply-adds of every module"));
     lm_doc_textf(d, P_(d->facts->s.tokens, "The table that torchinfo prints, for a pass of %u token.",
                        "The table that torchinfo prints, for a pass of %u tokens."), d->facts->s.tokens);
+    if (d->facts->s.tokens > 1 && lm_facts_has(d->facts, "attention.heads"))
+        lm_doc_text(d, _("Scores are counted as the products compute them: for every pair of tokens, those behind the causal mask too. "
+                         "FLOPs of a token count only the pairs that it sees."));
     lm_doc_fold(d, "torchinfo-table", _("Each weight once, products of the whole pass, no backward pass"));
     say_table(d, false);
     lm_doc_close(d);

@@ -48,7 +48,9 @@ static void put_attention(lm_page *v)
     lm_find_traits(f->ledger, &t);
     snprintf(text, sizeof text, "%s (%s)", _("Attention"), lm_facts_text(f, "attention.type"));
     card(v, text);
-    snprintf(text, sizeof text, _("%" PRIu64 " query heads on %" PRIu64 " key/value heads: each serves %" PRIu64),
+    snprintf(text, sizeof text, P_(lm_facts_count(f, "attention.kv_heads"),
+                                   "%" PRIu64 " query heads on %" PRIu64 " key/value head: it serves %" PRIu64,
+                                   "%" PRIu64 " query heads on %" PRIu64 " key/value heads: each serves %" PRIu64),
              lm_facts_count(f, "attention.heads"),
              lm_facts_count(f, "attention.kv_heads"), lm_facts_count(f, "attention.group"));
     line(v, _("heads"), text);
@@ -63,7 +65,7 @@ static void put_attention(lm_page *v)
         line(v, _("saved"), text);
     }
     if (lm_facts_has(f, "attention.reach")) {
-        snprintf(text, sizeof text, _("%s tokens: window × layers"), lm_fig_count(a, lm_facts_count(f, "attention.reach")));
+        snprintf(text, sizeof text, _("%s tokens: layers × (window − 1) + 1"), lm_fig_count(a, lm_facts_count(f, "attention.reach")));
         line(v, _("reach"), text);
     }
 }
