@@ -25,7 +25,7 @@ static void let_cache(lm_derivation *d)
 
     lm_let_sizes(d);
     if (one_type(d)) {
-        let_type(d, "value_bytes", "b", _("bytes of a cached value (%s)"), types.v);
+        let_type(d, "value_bytes", "b_v", _("bytes of a cached value (%s)"), types.v);
     } else {
         let_type(d, "key_bytes", "b_k", _("bytes of a number of a cached key (%s)"), types.k);
         let_type(d, "value_bytes", "b_v", _("bytes of a number of a cached value (%s)"), types.v);
@@ -152,7 +152,7 @@ void lm_derive_memory(lm_derivation *d)
         lm_derive_heading(d, "%s", _(lm_facts_text(d->f, "memory.not_planned")));
         return;
     }
-    lm_let_fact(d, "weights", "W", _("bytes of weights in own memory, in the layout the kernels require"),
+    lm_let_fact(d, "weights", "B_W", _("bytes of weights in own memory, in the layout the kernels require"),
                 "memory.weights");
     lm_let_fact(d, "kv", "C", _("bytes of the cache's pages"), "memory.kv");
     lm_let_fact(d, "scratch", "A", _("bytes of activations, page tables, threads"), "memory.scratch");

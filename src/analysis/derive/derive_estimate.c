@@ -32,7 +32,7 @@ static void let_widths(lm_derivation *d)
         lm_derive(d, "group", _("query heads that share a key/value head"), LM_UNIT_NONE, "attention.group",
                   "heads / kv_heads");
     else
-        lm_let_count(d, "group", "group", _("query heads that share a key/value head: none do"), 1);
+        lm_let_count(d, "group", NULL, _("query heads that share a key/value head: none do"), 1);
     if (lm_has_symbol(d, "kv_heads"))
         lm_derive(d, "kv_dim", _("width of keys, and of values"), LM_UNIT_LANES, NULL, "kv_heads * head_dim");
 }

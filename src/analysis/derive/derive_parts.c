@@ -68,7 +68,7 @@ static void derive_stretched_scale(lm_derivation *d)
     if (!r || r->mscale_all_dim <= 0 || !lm_facts_has(d->f, "rope.factor") || !lm_has_symbol(d, "nope_dim"))
         return;
     lm_let_fact(d, "factor", "s", _("factor by which YaRN stretches the context"), "rope.factor");
-    lm_let_number(d, "mscale", "m", _("mscale_all_dim of the configuration"), r->mscale_all_dim);
+    lm_let_number(d, "mscale", "m_s", _("mscale_all_dim of the configuration"), r->mscale_all_dim);
     lm_derive(d, "magnitude", _("YaRN's magnitude"), LM_UNIT_NONE, NULL, "0.1 * mscale * ln(factor) + 1");
     lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale", "magnitude^2 / sqrt(nope_dim + rope_dim)");
 }
@@ -83,7 +83,7 @@ void lm_derive_attention(lm_derivation *d)
     latent = lm_has_symbol(d, "kv_rank");
     lm_let_fact(d, "tokens", "S", _("tokens of context"), "kv.context");
     if (lm_facts_has(d->f, "attention.scale_sqrt_of")) {
-        lm_let_fact(d, "scale_dim", "d", _("dimensions whose square root divides the scores"), "attention.scale_sqrt_of");
+        lm_let_fact(d, "scale_dim", "d_k", _("dimensions whose square root divides the scores"), "attention.scale_sqrt_of");
         lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale", "1 / sqrt(scale_dim)");
     }
     else if (latent)
@@ -182,7 +182,7 @@ void lm_derive_alibi(lm_derivation *d)
     if (!n)
         return;
     lm_let_fact(d, "heads", "H", _("query heads"), "attention.heads");
-    lm_let_number(d, "largest", "m", _("exponent of the last slope"), (double)n->attention.spec.alibi);
+    lm_let_number(d, "largest", "a_m", _("exponent of the last slope"), (double)n->attention.spec.alibi);
     uint32_t heads = n->attention.spec.n_heads;
     if (heads & (heads - 1))
         return;                              /* other numbers of heads take slopes between those of the next power of two */
@@ -335,7 +335,7 @@ void lm_derive_embedding(lm_derivation *d)
     for (uint32_t k = 0; k < p->n_nodes; k++)
         positions |= p->nodes[k].code == LM_OP_POSITION;
     lm_let_count(d, "rows", "V", _("rows of the table"), w->dims[0]);
-    lm_let_count(d, "width", "D", _("width of a row"), w->dims[1]);
+    lm_let_count(d, "width", "D_E", _("width of a row"), w->dims[1]);
     lm_derive(d, "table", _("the table of token embeddings"), LM_UNIT_PARAMETERS, positions ? NULL : "parameters.embedding",
               "rows * width");
     for (uint32_t k = 0; k < p->n_nodes; k++)

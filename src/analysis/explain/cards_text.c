@@ -255,8 +255,8 @@ static const lm_card cards[] = {
         .summary = N_("a penalty on scores, linear in the distance"),
         .what = N_("No position embedding is added: each head subtracts its slope times the distance from the score of a "
                    "key."),
-        .formulas = { { "score(i, j) = qᵢ · kⱼ / √K − m_h · (i − j)",
-                        "s_{ij} = \\frac{q_i k_j^{\\top}}{\\sqrt{K}} - m_h (i - j)" },
+        .formulas = { { "score(i, j) = qᵢ · kⱼ / √d_k − m_h · (i − j)",
+                        "s_{ij} = \\frac{q_i k_j^{\\top}}{\\sqrt{d_k}} - m_h (i - j)" },
                       { "m_h = 2^(−8h/H),  h = 1 … H", "m_h = 2^{-8h/H}" } },
         .derive = lm_derive_alibi,
         .why = { N_("Nearby tokens count more; heads with steep slopes are local, heads with small slopes reach far.") },
@@ -356,12 +356,12 @@ static const lm_card cards[] = {
         .summary = N_("information flow from earlier tokens"),
         .what = N_("The query of a token is compared with the keys of all visible tokens; the softmax of the scores "
                    "weights their values. Causal: only earlier positions and the token itself are visible."),
-        .formulas = { { "Attention(Q, K, V) = softmax(Q · Kᵀ / √d + mask) · V",
-                        "\\text{Attention}(Q, K, V) = \\text{softmax}\\left(\\frac{Q K^{\\top}}{\\sqrt{d}} + M\\right) V" } },
+        .formulas = { { "Attention(Q, K, V) = softmax(Q · Kᵀ / √d_k + mask) · V",
+                        "\\text{Attention}(Q, K, V) = \\text{softmax}\\left(\\frac{Q K^{\\top}}{\\sqrt{d_k}} + M\\right) V" } },
         .derive = lm_derive_attention,
         .diagram = "attention",
         .why = { N_("It is the only operation that moves information between tokens."),
-                 N_("Division by √d keeps the variance of the scores near one, so the softmax is neither flat nor "
+                 N_("Division by √d_k keeps the variance of the scores near one, so the softmax is neither flat nor "
                     "saturated.") },
         .gains = { N_("A token can access any earlier token within a single layer.") },
         .costs = { N_("Compute per token grows with the context, compute for a prompt with the square of its length.") },
@@ -473,9 +473,9 @@ static const lm_card cards[] = {
         .summary = N_("decoding with a key/value cache"),
         .what = N_("The prompt is processed in one pass that fills the cache. Each new token is then one row: its key "
                    "and value are appended, and its query attends to the whole cache."),
-        .formulas = { { N_("step t: append kₜ, vₜ;  oₜ = softmax(qₜ · K₁…ₜᵀ / √d) · V₁…ₜ"),
+        .formulas = { { N_("step t: append kₜ, vₜ;  oₜ = softmax(qₜ · K₁…ₜᵀ / √d_k) · V₁…ₜ"),
                         "K \\leftarrow [K; k_t],\\; V \\leftarrow [V; v_t],\\quad o_t = \\text{softmax}\\left(\\frac{q_t "
-                        "K^{\\top}}{\\sqrt{d}}\\right) V" } },
+                        "K^{\\top}}{\\sqrt{d_k}}\\right) V" } },
         .derive = lm_derive_kv_cache,
         .diagram = "cache",
         .why = { N_("Without a cache, each new token would require recomputing all earlier ones.") },
