@@ -17,7 +17,8 @@ typedef struct lm_device {
     const char *kind;                /* "gpu" "accelerator" "apple" "phone" "board" "cpu" */
     const char *aliases;             /* further names, space between */
     const char *source;              /* who publishes the figures */
-    const char *checked;             /* what has been compared with something published since it was written down, and where; "not confirmed" */
+    const char *checked;             /* what has been compared with something published since it was written down, and where;
+                                        "not confirmed": nothing has been */
     uint64_t    memory;              /* bytes; of processors and machines the most that there can be */
     double      memory_rate;         /* bytes a second */
     struct { double f32, f16, bf16, int8; } peak;    /* operations a second, dense; an addition and a multiplication are two.

@@ -206,7 +206,7 @@ def test_two_models_from_a_file(lamina, model, tmp_path):
 @pytest.mark.parametrize("arguments, says, status", [
     (["tests/golden/llama/mqa", "tests/golden/llama/head-dim", "--ids", "1,2"], "error: vocabulary: one model has 131 tokens, the other 300", 2),
     (["tests/golden/llama/mqa", "--ids", "1,2"], "error: verify: requires two models", 2),
-    (["tests/golden/llama/mqa", "tests/golden/llama/biases", "--ids", "1"], "error: text: 1 tokens; two at least", 2),
+    (["tests/golden/llama/mqa", "tests/golden/llama/biases", "--ids", "1"], "error: text: 1 token; two at least", 2),
     (["tests/golden/llama/mqa", "tests/golden/llama/biases", "--ids", "1,999"], "error: text: token 999 is outside the vocabulary of 131", 2),
     (["tests/golden/llama/mqa", "tests/golden/llama/biases", "-p", "hi"], "error: verify: neither model has a tokenizer", 2),
     (["tests/golden/llama/mqa", "tests/golden/llama/biases", "-p", "hi", "-f", "x"], "error: verify: --file, --prompt and --ids cannot be combined", 2),
