@@ -416,6 +416,13 @@ def test_what_holds_of_every_model(lamina, tmp_path):
     assert [(s["line"], s["verdict"], s["model"], s["fact"]) for s in found] == [(1, "confirmed", "", "SiLU"), (3, "confirmed", "", "RMSNorm")]
 
 
+def test_what_has_no_figure_is_not_listed(lamina, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# GPT-2\n\n1. Memory\n2. Speed of 17 things\n\n<summary>Layer 3</summary>\n\n12 layers\n")
+    found = json.loads(lamina("audit", page, "-m", "gpt2", "--json").stdout)
+    assert [r["line"] for r in found["rows_not_understood"]] == [4] and len(found["statements"]) == 1
+
+
 def test_a_mark_around_others_stands_behind_them(lamina, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# GPT-2\n\n| Parameters | 50,257 × 768 = **38,597,376** (~39M) |\n- softmax(QK^T / sqrt(d)) V with 12 heads\n")

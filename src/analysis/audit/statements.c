@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analysis/audit/reading.h"
 #include "base/alloc.h"
@@ -102,11 +103,21 @@ static void read_stage(lm_reading *d, lm_extent line)
         d->scope = m;
 }
 
-static bool has_digit(lm_extent s)
+/* Whether a line has a number other than its place in a list and the name of a layer: "Layer 3" says nothing that could be checked. */
+static bool has_figure(lm_extent s)
 {
-    for (size_t i = 0; i < s.n; i++)
-        if (isdigit((unsigned char)s.s[i]))
+    size_t first = 0;
+
+    while (first < s.n && isdigit((unsigned char)s.s[first]))
+        first++;
+    first = first + 1 < s.n && s.s[first] == '.' && s.s[first + 1] == ' ' ? first : 0;
+    for (size_t i = first; i < s.n; i++) {
+        bool layer = i >= 6 && strncasecmp(s.s + i - 6, "layer ", 6) == 0;
+        if (isdigit((unsigned char)s.s[i]) && !layer)
             return true;
+        while (layer && i < s.n && isdigit((unsigned char)s.s[i]))
+            i++;
+    }
     return false;
 }
 
@@ -142,7 +153,7 @@ static void read_line(lm_reading *d, walk *w, lm_extent raw, lm_extent next)
             read_stage(d, line);
         else
             read_caption(d, line);
-        if (!lm_read_sentence(d, line, w->code) && !w->code && has_digit(line))
+        if (!lm_read_sentence(d, line, w->code) && !w->code && has_figure(line))
             lm_leave_unread(d, line);
     }
 }
