@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo serve test browser tex debug asan tsan coverage neon edge bench compat soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo serve test browser tex debug asan tsan coverage neon edge bench bench-serve compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 PROMPT ?= What is water made of? Answer in one sentence.
@@ -54,6 +54,11 @@ bench: build/bench/build.ninja                 ## kernels, and every model besid
 	@ninja -C build/bench --quiet
 	@$(MESON) test -C build/bench --benchmark --verbose
 	@bench/tables $(if $(QUICK),--quick)
+
+bench-serve: build/bench/build.ninja           ## lamina serve beside llama-server, one client, rounds interleaved: build/bench/serve.md (an hour; QUICK=1: minutes)
+	@scripts/setup demo peers
+	@ninja -C build/bench --quiet src/cli/lamina
+	@bench/serve $(if $(QUICK),--quick)
 
 compat: build/test/build.ninja                 ## llama-server's own tests against lamina serve: the table of their cases, build/compat/compatibility.md
 	@scripts/setup compat
