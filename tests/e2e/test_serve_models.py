@@ -250,7 +250,7 @@ def test_the_end_while_others_wait_for_a_model(build, folder, bytes_of_one):
 
 
 @pytest.mark.parametrize("args,why", [
-    (["one.gguf", "one.gguf"], 'two models are called "one"'), (["one.gguf", "--alias", "a", "--alias", "b"], "2 names for 1 models"),
+    (["one.gguf", "one.gguf"], 'two models are called "one"'), (["one.gguf", "--alias", "a", "--alias", "b"], "2 names for 1 model"),
     (["one.gguf", "two.gguf", "--alias", "x", "--alias", "X"], 'two models are called "X"'), (["one.gguf", "--keep-alive", "soon"], "--keep-alive"),
 ])
 def test_impossible_lists(lamina, folder, args, why):

@@ -8,10 +8,6 @@ enum { LM_MOST_CELLS = 24 };
 
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;
 
-/* "✅", "✓"; "❌", "✗". */
-bool lm_yes_mark(const char *s);
-bool lm_no_mark(const char *s);
-
 /* "kv.at[%N]" with the tokens of the heading; NULL where it names none. */
 const char *lm_path_with_context(lm_reading *d, const char *path, bool windowed);
 

@@ -180,3 +180,23 @@ int lm_mentioned(const lm_reading *d, lm_extent s, bool *many)
     }
     return first;
 }
+
+/* The model that a number at `at` is about: the last that its sentence has named before, or "in the 8B model" just behind it. */
+int lm_model_of(const lm_reading *d, lm_extent line, const char *at, const char *after, int scope)
+{
+    const char *end = line.s + line.n, *start = at, *stop = after;
+    int         m;
+
+    while (stop < end && stop - after < 24 && !lm_ends_clause(stop) && *stop != ')')
+        stop++;
+    if ((m = lm_mentioned(d, (lm_extent){ after, (size_t)(stop - after) }, NULL)) != LM_NO_MODEL &&
+        (*after == ' ' && (after[1] == '(' || after[1] == 'i')))
+        return m;
+    while (start > line.s && !(start[-1] == ';' || (start[-1] == ' ' && start - 1 > line.s && start[-2] == '.')))
+        start--;
+    for (const char *p = at; p-- > start;)
+        if ((p == line.s || !isalnum((unsigned char)p[-1])) && isalnum((unsigned char)*p) &&
+            (m = lm_mentioned(d, (lm_extent){ p, (size_t)(at - p) }, NULL)) != LM_NO_MODEL)
+            return m;
+    return scope;
+}

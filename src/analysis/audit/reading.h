@@ -54,6 +54,10 @@ struct lm_reading {
 /* Without marks of emphasis, code and tags; trimmed; in the arena. */
 char *lm_plain(lm_reading *d, lm_extent s);
 
+/* "✅", "✓"; "❌", "✗". */
+bool lm_yes_mark(const char *s);
+bool lm_no_mark(const char *s);
+
 /* In lower case, without what stands in parentheses. */
 char *lm_label(lm_reading *d, lm_extent s);
 
@@ -135,5 +139,8 @@ int lm_model_of(const lm_reading *d, lm_extent line, const char *at, const char 
 /* Bytes of a number at p of a line that begins at `start`: with its prefix, standing alone; digits only, whatever follows. 0: none. */
 size_t lm_number_here(const char *start, const char *p, const char *end);
 size_t lm_digits_here(const char *start, const char *p, const char *end);
+
+/* Whether a clause ends at p; a text behind p ends in NUL. */
+bool lm_ends_clause(const char *p);
 
 #endif

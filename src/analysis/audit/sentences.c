@@ -6,31 +6,6 @@
 
 #include "analysis/audit/reading.h"
 
-static bool ends_clause(const char *p)
-{
-    return *p == ';' || *p == '|' || strncmp(p, "。", 3) == 0 || ((*p == '.' || *p == ',') && p[1] == ' ');
-}
-
-/* The model that a number at `at` is about: the last that its sentence has named before, or "in the 8B model" just behind it. */
-int lm_model_of(const lm_reading *d, lm_extent line, const char *at, const char *after, int scope)
-{
-    const char *end = line.s + line.n, *start = at, *stop = after;
-    int         m;
-
-    while (stop < end && stop - after < 24 && !ends_clause(stop) && *stop != ')')
-        stop++;
-    if ((m = lm_mentioned(d, (lm_extent){ after, (size_t)(stop - after) }, NULL)) != LM_NO_MODEL &&
-        (*after == ' ' && (after[1] == '(' || after[1] == 'i')))
-        return m;
-    while (start > line.s && !(start[-1] == ';' || (start[-1] == ' ' && start - 1 > line.s && start[-2] == '.')))
-        start--;
-    for (const char *p = at; p-- > start;)
-        if ((p == line.s || !isalnum((unsigned char)p[-1])) && isalnum((unsigned char)*p) &&
-            (m = lm_mentioned(d, (lm_extent){ p, (size_t)(at - p) }, NULL)) != LM_NO_MODEL)
-            return m;
-    return scope;
-}
-
 /* ---- "8 KV heads" ---- */
 
 /* Whether `phrase` stands at p as whole words; behind it at *after. */
@@ -70,27 +45,6 @@ static const lm_phrase *phrase_behind(const char *p, const char *end, const char
             }
     }
     return best;
-}
-
-/* A number with its prefix ("128K", "3,072", "1.24B") that stands alone; 0: none here. */
-size_t lm_number_here(const char *start, const char *p, const char *end)
-{
-    static const char *const words[] = { " million", " billion" };
-    const char *s = p;
-
-    if (!isdigit((unsigned char)*p) || (p > start && (isalnum((unsigned char)p[-1]) || p[-1] == '.' || p[-1] == '_' || p[-1] == '/')))
-        return 0;
-    if (p - start >= 2 && (p[-1] == '-' || p[-1] == ',') && isalnum((unsigned char)p[-2]))
-        return 0;
-    while (p < end && (isdigit((unsigned char)*p) || ((*p == ',' || *p == '.') && p + 1 < end && isdigit((unsigned char)p[1]))))
-        p++;
-    if (p < end && strchr("KMBTkG", *p) && (p + 1 == end || !isalpha((unsigned char)p[1])))
-        p++;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if ((size_t)(end - p) > strlen(words[i]) && strncasecmp(p, words[i], strlen(words[i])) == 0 &&
-            !isalpha((unsigned char)p[strlen(words[i])]))
-            p += strlen(words[i]);
-    return p < end && (isalnum((unsigned char)*p) || *p == '_') ? 0 : (size_t)(p - s);
 }
 
 static bool calculates_plainly(const char *start, const char *p)
@@ -226,17 +180,6 @@ static size_t size_here(const char *p, const char *end, size_t n)
     return 0;
 }
 
-size_t lm_digits_here(const char *start, const char *p, const char *end)
-{
-    const char *s = p;
-
-    if (!isdigit((unsigned char)*p) || (p > start && (isalnum((unsigned char)p[-1]) || p[-1] == '.')))
-        return 0;
-    while (p < end && (isdigit((unsigned char)*p) || ((*p == ',' || *p == '.') && p + 1 < end && isdigit((unsigned char)p[1]))))
-        p++;
-    return (size_t)(p - s);
-}
-
 /* The nearest precision to a size: behind it in parentheses or "in FP16", or before it in its clause. */
 static const char *precision_of(lm_extent line, const char *p, const char *after)
 {
@@ -245,7 +188,7 @@ static const char *precision_of(lm_extent line, const char *p, const char *after
     while (stop < end && stop - after < 28 && *stop != ')' && !(stop > after && isdigit((unsigned char)*stop) && stop[-1] == '~') &&
         *stop != ';')
         stop++;
-    while (start > line.s && p - start < 40 && !ends_clause(start))
+    while (start > line.s && p - start < 40 && !lm_ends_clause(start))
         start--;
     for (int side = 0; side < 2; side++)
         for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++)

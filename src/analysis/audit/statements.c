@@ -26,27 +26,6 @@ static bool is_rule(lm_extent s)
     return dash;
 }
 
-/* "(seq_len=4096)", "8K context", "at 1,024 tokens". */
-uint64_t lm_context_in(lm_extent s)
-{
-    static const char *const words[] = { "seq_len=", "seq_len = ", "context=", "context = ", "S=", "at " };
-
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        for (size_t at = 0; at + strlen(words[i]) < s.n; at++) {
-            const char *p = s.s + at + strlen(words[i]), *end = s.s + s.n;
-            uint64_t    n = 0;
-            if (memcmp(s.s + at, words[i], strlen(words[i])) != 0)
-                continue;
-            for (; p < end && n < 100000000 && (isdigit((unsigned char)*p) || (*p == ',' && n)); p++)
-                n = *p == ',' ? n : n * 10 + (uint64_t)(*p - '0');
-            if (n && p < end && (*p == 'K' || *p == 'k'))
-                n *= 1024;
-            if (n >= 128)
-                return n;
-        }
-    return 0;
-}
-
 static void read_heading(lm_reading *d, lm_extent line, bool first)
 {
     bool many;

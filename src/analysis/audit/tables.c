@@ -32,30 +32,6 @@ static bool says_nothing(const char *s)
            strcasecmp(s, "varies") == 0 || strcasecmp(s, "baseline") == 0;
 }
 
-/* "kv.at[%N]" with the tokens of the heading; NULL where it names none. */
-const char *lm_path_with_context(lm_reading *d, const char *path, bool windowed)
-{
-    const char *at = strstr(path, "%N");
-    char       *out;
-
-    if (!at)
-        return path;
-    if (!d->context)
-        return NULL;
-    if (windowed)
-        return lm_arena_printf(&d->arena, "kv.at[%llu].bytes", (unsigned long long)d->context);
-    out = lm_arena_strdup(&d->arena, "");
-    for (; out && (at = strstr(path, "%N")); path = at + 2)
-        out = lm_arena_printf(&d->arena, "%s%.*s%llu", out, (int)(at - path), path, (unsigned long long)d->context);
-    out = out ? lm_arena_printf(&d->arena, "%s%s", out, path) : NULL;
-    d->failed |= !out;
-    return out;
-}
-
-bool lm_yes_mark(const char *s) { return strncmp(s, "✅", 3) == 0 || strncmp(s, "✓", 3) == 0 || strncmp(s, "✔", 3) == 0; }
-
-bool lm_no_mark(const char *s) { return strncmp(s, "❌", 3) == 0 || strncmp(s, "✗", 3) == 0 || strncmp(s, "✘", 3) == 0; }
-
 /* "RoPE+YaRN", "GQA + SW", "SwiGLU + MoE": the kind is what stands first. */
 static char *kind_of(lm_reading *d, char *claim)
 {

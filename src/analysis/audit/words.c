@@ -106,3 +106,7 @@ const lm_component *lm_component_of(const char *label)
             return c;
     return NULL;
 }
+
+bool lm_yes_mark(const char *s) { return strncmp(s, "✅", 3) == 0 || strncmp(s, "✓", 3) == 0 || strncmp(s, "✔", 3) == 0; }
+
+bool lm_no_mark(const char *s) { return strncmp(s, "❌", 3) == 0 || strncmp(s, "✗", 3) == 0 || strncmp(s, "✘", 3) == 0; }
