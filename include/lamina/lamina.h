@@ -42,6 +42,7 @@
 #include "lamina/machine.h"
 #include "lamina/language.h"
 #include "lamina/describe.h"
+#include "lamina/quantize.h"
 #include "lamina/synth.h"
 #if __has_include("lamina/facts.h")                      /* an installation may leave out what running models does not need */
 #include "lamina/device.h"

@@ -25,6 +25,7 @@
     X(detokenize)  \
     X(template)    \
     X(presets)     \
+    X(quantize)    \
     X(synth)       \
     X(doctor)      \
     X(help)        \

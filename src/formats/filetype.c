@@ -1,4 +1,4 @@
-/* filetype.c - llama-quantize's choice of types, without importance matrices. */
+/* filetype.c - llama-quantize's choice of types. */
 #include "formats/filetype.h"
 
 #include <stdio.h>
@@ -65,11 +65,36 @@ bool lm_holds_values(const char *gguf)
     return has(gguf, "attn_v.weight") || has(gguf, "attn_qkv.weight") || has(gguf, "attn_kv_b.weight");
 }
 
-/* Vectors, norms, routers and learned positions stay floats. */
-static bool is_packed(const char *name, uint32_t n_dims)
+bool lm_is_packed(const char *name, uint32_t n_dims)
 {
-    return n_dims >= 2 && lm_view_ends(lm_view_of(name), LM_VIEW("weight")) && !has(name, "_norm.weight") &&
-           !has(name, "ffn_gate_inp.weight") && strcmp(name, "position_embd.weight") != 0;
+    static const char *const kept[] = {
+        "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid", "altup", "laurel", "per_layer_model_proj", "ssm_conv1d",
+        "shortconv.conv.weight", "indexer.k_proj.weight", "indexer.q_proj.weight", "attn_rel_b.weight", ".position_embd", ".rel_pos",
+        ".patch_embd", ".patch_merger", "time_mix_first.weight", "time_mix_w0.weight", "time_mix_w1.weight", "time_mix_w2.weight",
+        "time_mix_v0.weight", "time_mix_v1.weight", "time_mix_v2.weight", "time_mix_a0.weight", "time_mix_a1.weight",
+        "time_mix_a2.weight", "time_mix_g1.weight", "time_mix_g2.weight", "time_mix_decay_w1.weight", "time_mix_decay_w2.weight",
+        "time_mix_lerp_fused.weight",
+    };
+
+    if (n_dims < 2 || !lm_view_ends(lm_view_of(name), LM_VIEW("weight")) || strcmp(name, "position_embd.weight") == 0 ||
+        strcmp(name, "token_types.weight") == 0)
+        return false;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (has(name, kept[i]))
+            return false;
+    return true;
+}
+
+bool lm_is_big_shape(const char *arch, uint32_t n_layers, uint32_t n_heads, uint32_t n_kv_heads)
+{
+    static const char *const eighty[] = { "qwen2", "deci", "olmo" };
+
+    if (strcmp(arch, "llama") == 0)
+        return n_layers == 80 && n_heads != n_kv_heads;
+    for (size_t i = 0; i < sizeof eighty / sizeof *eighty; i++)
+        if (strcmp(arch, eighty[i]) == 0)
+            return n_layers == 80;
+    return strcmp(arch, "jais2") == 0 && n_layers == 68;
 }
 
 static bool more_bits(uint32_t layer, uint32_t n)
@@ -87,7 +112,7 @@ static lm_dtype head_type(const lm_type_chooser *c, uint64_t cols)
 static lm_dtype value_type(lm_type_chooser *c, lm_dtype t)
 {
     uint32_t id = c->type->id, i = c->i_value++;
-    bool     grouped = c->n_heads / c->n_kv_heads >= 4;
+    bool     grouped = c->n_kv_heads && c->n_heads / c->n_kv_heads >= 4;
 
     if (id == Q2_K)
         t = grouped ? LM_Q4_K : LM_Q3_K;
@@ -99,8 +124,8 @@ static lm_dtype value_type(lm_type_chooser *c, lm_dtype t)
         t = LM_Q6_K;
     else if (id == Q4_K_S && i < 4)
         t = LM_Q5_K;
-    if (c->n_layers == 80 && c->n_heads != c->n_kv_heads && (t == LM_Q3_K || t == LM_Q4_K))
-        t = LM_Q5_K;                 /* the 70B shape: few values for many queries */
+    if (c->big && (t == LM_Q3_K || t == LM_Q4_K))
+        t = LM_Q5_K;                 /* few values for many queries */
     return c->n_experts == 8 ? LM_Q8_0 : t;
 }
 
@@ -120,8 +145,10 @@ static lm_dtype down_type(lm_type_chooser *c, const char *name, lm_dtype t)
         return layer < n / 16 ? LM_Q6_K : more_bits(layer, n) ? LM_Q5_K : LM_Q4_K;
     if ((id == Q4_K_M || id == Q5_K_M) && more_bits(layer, n))
         return LM_Q6_K;
-    if ((id == IQ4_NL || id == IQ4_XS || (id == Q4_K_S && !c->coarse)) && layer < n / 8)
+    if ((((id == IQ4_NL || id == IQ4_XS) && !c->importance) || (id == Q4_K_S && !c->coarse)) && layer < n / 8)
         return LM_Q5_K;
+    if ((id == Q4_0 || id == Q5_0) && c->importance && layer < n / 8)
+        return id == Q4_0 ? LM_Q4_1 : LM_Q5_1;
     return t;
 }
 
@@ -141,7 +168,8 @@ static lm_dtype mixed(lm_type_chooser *c, const char *name, uint32_t n_dims, con
 {
     lm_dtype t = c->type->base;
 
-    if (strcmp(name, "output.weight") == 0 || (c->tied && strcmp(name, "token_embd.weight") == 0))
+    if (strcmp(name, "output.weight") == 0 ||
+        (c->tied && (strcmp(name, "token_embd.weight") == 0 || strcmp(name, "per_layer_token_embd.weight") == 0)))
         return head_type(c, dims[n_dims - 1]);
     if (c->type->id == MXFP4_MOE)
         return n_dims == 3 && dims[0] > 1 ? LM_MXFP4 : LM_Q8_0;
@@ -159,7 +187,7 @@ static lm_dtype mixed(lm_type_chooser *c, const char *name, uint32_t n_dims, con
 }
 
 /* Rows that are no whole number of blocks take a type of smaller blocks. */
-static lm_dtype fitting(lm_dtype t, uint64_t cols)
+lm_dtype lm_fitting_type(lm_dtype t, uint64_t cols)
 {
     if (cols % lm_dtype_of(t)->block == 0)
         return t;
@@ -178,9 +206,9 @@ static lm_dtype fitting(lm_dtype t, uint64_t cols)
 
 lm_dtype lm_choose_type(lm_type_chooser *c, const char *gguf, uint32_t n_dims, const uint64_t *dims)
 {
-    if (!is_packed(gguf, n_dims))
+    if (!lm_is_packed(gguf, n_dims))
         return LM_F32;
     if (!lm_dtype_of(c->type->base)->quantized)
         return c->type->base;
-    return fitting(c->pure ? c->type->base : mixed(c, gguf, n_dims, dims), dims[n_dims - 1]);
+    return lm_fitting_type(c->pure ? c->type->base : mixed(c, gguf, n_dims, dims), dims[n_dims - 1]);
 }

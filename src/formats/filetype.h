@@ -25,6 +25,8 @@ typedef struct lm_type_chooser {
     bool     pure;                   /* no mixture: every matrix in the base type */
     bool     tied;                   /* the embedding is the head */
     bool     coarse;                 /* lm_family.coarse_mixture */
+    bool     importance;             /* an importance matrix is used */
+    bool     big;                    /* lm_is_big_shape */
     uint32_t n_layers, n_heads, n_kv_heads, n_experts;
     uint32_t n_values;               /* tensors that hold values: attn_v, attn_qkv, attn_kv_b */
     uint32_t i_value, i_down;
@@ -32,7 +34,16 @@ typedef struct lm_type_chooser {
 
 bool lm_holds_values(const char *gguf);          /* for n_values */
 
-/* The type of the tensor that GGUF calls `gguf`, `dims` outermost first. */
+/* The shapes that llama.cpp calls 70B, whose values are few for their queries: `arch` as GGUF says it. */
+bool lm_is_big_shape(const char *arch, uint32_t n_layers, uint32_t n_heads, uint32_t n_kv_heads);
+
+/* Vectors, norms, routers, learned positions and small projections stay as they are. */
+bool lm_is_packed(const char *gguf, uint32_t n_dims);
+
+/* The type of the tensor that GGUF calls `gguf`, `dims` outermost first; LM_F32 where it is not packed. */
 lm_dtype lm_choose_type(lm_type_chooser *c, const char *gguf, uint32_t n_dims, const uint64_t *dims);
+
+/* `t`, or the type of smaller blocks that takes its place where rows of `cols` are no whole number of its blocks. */
+lm_dtype lm_fitting_type(lm_dtype t, uint64_t cols);
 
 #endif

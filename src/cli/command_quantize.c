@@ -1,0 +1,151 @@
+/* lamina quantize - a GGUF file with its weights in fewer bits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "lamina/quantize.h"
+
+typedef struct quantize_options {
+    lm_quantize_options o;
+    lm_flag_list keep;
+} quantize_options;
+
+#define O(field) offsetof(quantize_options, field)
+
+static const lm_flag quantize_flag_table[] = {
+    { "--imatrix", NULL, LM_FLAG_TEXT, O(o.imatrix), "FILE", "importance matrix from llama-imatrix, as GGUF or .dat", 0, 0, NULL },
+    { "--keep", "--tensor-type", LM_FLAG_LIST, O(keep), "REGEX=TYPE",
+      "type of the tensors in whose name REGEX is found; repeatable, the first that matches counts", 0, 0, NULL },
+    { "--output-type", "--output-tensor-type", LM_FLAG_TEXT, O(o.output_type), "TYPE", "type of output.weight", 0, 0, NULL },
+    { "--embedding-type", "--token-embedding-type", LM_FLAG_TEXT, O(o.embedding_type), "TYPE", "type of token_embd.weight", 0, 0, NULL },
+    { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL, "store every matrix in TYPE, without the mixture", 0, 0, NULL },
+    { "--requantize", "--allow-requantize", LM_FLAG_SWITCH, O(o.requantize), NULL, "accept tensors that are already quantised", 0, 0, NULL },
+    { "--dry-run", NULL, LM_FLAG_SWITCH, O(o.dry_run), NULL, "print types and sizes; write nothing", 0, 0, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, O(o.threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
+    { "--force", "-f", LM_FLAG_SWITCH, O(o.overwrite), NULL, "replace OUT if it exists", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group quantize_groups[] = {
+    { "weights", quantize_flag_table, 0 },
+    { 0 },
+};
+
+static json_t *tensors_of(const lm_quantize_result *r)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < r->n_tensors; i++) {
+        const lm_quantized_tensor *t = &r->tensors[i];
+        json_t *one = json_pack("{s:o, s:s, s:s, s:I, s:f}", "name", lm_json_of(t->name, strlen(t->name)), "from", t->from, "to", t->to,
+                                "bytes", (json_int_t)t->bytes, "rmse", t->rmse);
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static lm_status print_json(lm_cli *cli, const char *out, const lm_quantize_result *r, bool dry, lm_error *e)
+{
+    json_t *path = dry ? json_null() : lm_json_of(out, strlen(out));
+
+    return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:I, s:f, s:f, s:o}", "path", path, "type", r->type, "bytes", (json_int_t)r->bytes,
+                                      "bytes_before", (json_int_t)r->was, "bpw", r->bits_per_weight, "seconds", r->seconds, "tensors",
+                                      tensors_of(r)), e);
+}
+
+/* What the user did not ask for. */
+static void warn(const lm_quantize_result *r)
+{
+    size_t   replaced = 0, unweighted = 0;
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < r->n_tensors; i++) {
+        replaced += r->tensors[i].replaced;
+        bytes += r->tensors[i].replaced ? r->tensors[i].bytes : 0;
+        unweighted += r->tensors[i].unweighted;
+    }
+    if (replaced)
+        lm_warn("%zu of %zu tensors have rows that do not fit the blocks of %s and take a type of smaller blocks (%.1f %% of the "
+                "bytes)", replaced, r->n_tensors, r->type, 100.0 * (double)bytes / (double)r->bytes);
+    if (unweighted)
+        lm_detail("%zu tensor%s not in the importance matrix", unweighted, unweighted == 1 ? " is" : "s are");
+}
+
+/* Tensors of the same change of types are one line. */
+static lm_status print_table(const lm_quantize_result *r, lm_error *e)
+{
+    lm_text out = { 0 };
+    char    figure[LM_FIGURE];
+
+    lm_text_printf(&out, "%-10s %-10s %8s %12s\n", "from", "to", "tensors", "bytes");
+    for (size_t i = 0; i < r->n_tensors; i++) {
+        size_t   n = 0, before = 0;
+        uint64_t bytes = 0;
+        for (size_t k = 0; k < r->n_tensors; k++) {
+            if (strcmp(r->tensors[k].from, r->tensors[i].from) != 0 || strcmp(r->tensors[k].to, r->tensors[i].to) != 0)
+                continue;
+            before += k < i;
+            n++;
+            bytes += r->tensors[k].bytes;
+        }
+        if (!before)
+            lm_text_printf(&out, "%-10s %-10s %8zu %12s\n", r->tensors[i].from, r->tensors[i].to, n, lm_figure_bytes(figure, bytes));
+    }
+    return lm_out_buf(&out, e);
+}
+
+static lm_status report(lm_cli *cli, const char *out, const lm_quantize_result *r, bool dry, lm_error *e)
+{
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
+
+    warn(r);
+    if (cli->json)
+        return print_json(cli, out, r, dry, e);
+    if (dry || cli->verbose)
+        LM_TRY(print_table(r, e));
+    lm_note("%s: %s, %s from %s, %.2f bits per weight, %zu tensor%s; %s", dry ? "dry run" : out, r->type, lm_figure_bytes(a, r->bytes),
+            lm_figure_bytes(b, r->was), r->bits_per_weight, r->n_tensors, r->n_tensors == 1 ? "" : "s", lm_figure_time(c, r->seconds));
+    return LM_OK;
+}
+
+static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
+{
+    quantize_options *o = options;
+    lm_model_flags model = { .model = cli->args[0] };
+    bool two = cli->n_args == 2;
+    const char *out = two ? NULL : cli->args[1], *path;
+    lm_quantize_result result = { 0 };
+    lm_status status;
+
+    if (two && !o->o.dry_run)
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires IN, OUT and TYPE; OUT may be left out with --dry-run");
+    LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
+    lm_progress bar = lm_progress_start("quantising");
+    o->o.keep = o->keep.items;
+    o->o.n_keep = o->keep.n;
+    o->o.measure = cli->json;
+    o->o.progress = lm_interrupt_progress;
+    o->o.progress_arg = &bar;
+    lm_interrupt_watch(NULL);
+    status = lm_quantize(path, out, cli->args[two ? 1 : 2], &o->o, &result, e);
+    lm_progress_end(&bar);
+    LM_TRY(status);
+    status = report(cli, out, &result, o->o.dry_run, e);
+    lm_quantize_free(&result);
+    return status;
+}
+
+const lm_command lm_command_quantize = {
+    .name = "quantize",
+    .usage = "IN OUT TYPE [--imatrix FILE] [--keep REGEX=TYPE] [--dry-run]",
+    .summary = "store a model's weights in fewer bits",
+    .about = "  IN is a GGUF file, best of f32, f16 or bf16; OUT the GGUF file to create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0,\n"
+             "  iq4_xs ... For each tensor the type and the bytes are those of llama-quantize (mxfp4: a smaller error).\n",
+    .groups = quantize_groups,
+    .min_args = 2,
+    .max_args = 3,
+    .options_size = sizeof(quantize_options),
+    .run = quantize,
+};

@@ -1,0 +1,514 @@
+/* quantize.c - one GGUF file into another, tensor after tensor, rows by all threads. */
+#include "lamina/quantize.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/pool.h"
+#include "export/imatrix.h"
+#include "export/synthesis.h"
+#include "formats/gguf.h"
+#include "kernels/quantize.h"
+#include "text/regex.h"
+
+#define PIECE (UINT64_C(1) << 22)    /* elements packed before they are written */
+
+typedef struct kept { lm_regex *pattern; const lm_dtype_info *type; } kept;
+
+/* A tensor of the file to be, and where it comes from. */
+typedef struct plan { const lm_tensor_info *from; lm_dtype to; int64_t layer; } plan;
+
+typedef struct quantizing {
+    const lm_quantize_options *o;
+    lm_arena      arena;
+    lm_container *in;
+    lm_imatrix   *imatrix;
+    lm_gguf_writer *out;
+    lm_pool      *pool;
+    lm_quantize_fn *quantize;
+    lm_regex_work work;
+    kept         *keep;
+    plan         *plan;              /* in the order of the file to be */
+    size_t        n;
+    lm_type_chooser chooser;
+    lm_quantized_tensor *tensors;
+    uint64_t      elements, packed_elements, bytes, was, done;
+    uint8_t      *packed;
+    /* one tensor's job */
+    const lm_tensor_info *tensor;
+    lm_dtype      to;
+    const float  *importance;
+    uint64_t      first_row, rows, cols, rows_of_one, grain;
+    float        *scratch;           /* two rows for each thread */
+    uint64_t      bad_row;           /* the first whose numbers are not finite; UINT64_MAX: none */
+    double       *errors;            /* of each thread: squares */
+} quantizing;
+
+/* ---- what is asked for ---- */
+
+static lm_status type_named(const char *name, const char *flag, lm_dtype *out, lm_error *e)
+{
+    const lm_dtype_info *t = lm_dtype_named(name);
+
+    if (!t || !lm_can_quantize(t->type))
+        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "cannot make \"%s\": unknown type, or one without a quantizer", name);
+    *out = t->type;
+    return LM_OK;
+}
+
+static lm_status read_keep(quantizing *q, lm_error *e)
+{
+    q->keep = lm_arena_new(&q->arena, q->o->n_keep + 1, kept);
+    if (!q->keep)
+        return lm_fail_memory(e, "keep", q->o->n_keep * sizeof *q->keep);
+    memset(q->keep, 0, (q->o->n_keep + 1) * sizeof *q->keep);
+    for (size_t i = 0; i < q->o->n_keep; i++) {
+        const char *equals = strrchr(q->o->keep[i], '=');
+        lm_dtype    type;
+        if (!equals || equals == q->o->keep[i])
+            return lm_fail(e, LM_USAGE, "keep", LM_NO_OFFSET, "\"%s\" is not REGEX=TYPE", q->o->keep[i]);
+        LM_TRY(type_named(equals + 1, "keep", &type, e));
+        q->keep[i].type = lm_dtype_of(type);
+        if (lm_regex_new((lm_view){ q->o->keep[i], (size_t)(equals - q->o->keep[i]) }, "keep", &q->keep[i].pattern, e) != LM_OK)
+            return LM_USAGE;
+    }
+    return LM_OK;
+}
+
+/* A number of the model, or the first of a list for each layer; 0: not said. */
+static uint32_t model_number(const lm_meta *m, const char *arch, const char *key)
+{
+    char          name[256];
+    lm_meta_value v;
+
+    snprintf(name, sizeof name, "%s.%s", arch, key);
+    if (!lm_meta_get(m, name, &v) || (v.kind == LM_META_ARRAY && !lm_meta_at(&v, 0, &v)) || v.kind != LM_META_UINT || v.u > UINT32_MAX)
+        return 0;
+    return (uint32_t)v.u;
+}
+
+static lm_status study(quantizing *q, const lm_file_type *type, lm_error *e)
+{
+    const lm_meta *m = lm_container_meta(q->in);
+    lm_view        view;
+    char           arch[64];
+
+    LM_TRY(lm_meta_string(m, "general.architecture", &view, e));
+    snprintf(arch, sizeof arch, "%.*s", (int)(view.size < 63 ? view.size : 63), view.data);
+    lm_type_chooser *c = &q->chooser;
+    *c = (lm_type_chooser){
+        .type       = type,
+        .pure       = q->o->pure,
+        .importance = q->imatrix != NULL,
+        .tied       = !lm_container_find(q->in, "output.weight"),
+        .coarse     = strcmp(arch, "falcon") == 0,
+        .n_layers   = model_number(m, arch, "block_count"),
+        .n_heads    = model_number(m, arch, "attention.head_count"),
+        .n_kv_heads = model_number(m, arch, "attention.head_count_kv"),
+        .n_experts  = model_number(m, arch, "expert_count"),
+    };
+    char key[96];
+    snprintf(key, sizeof key, "%s.attention.head_count_kv", arch);
+    if (!lm_meta_has(m, key))
+        c->n_kv_heads = c->n_heads;
+    c->big = lm_is_big_shape(arch, c->n_layers, c->n_heads, c->n_kv_heads);
+    for (size_t i = 0; i < lm_container_n_tensors(q->in); i++)
+        c->n_values += lm_holds_values(lm_container_tensor(q->in, i)->name);
+    return LM_OK;
+}
+
+/* ---- which type each tensor gets ---- */
+
+/* Layers in their order, what is of none before them; in a layer by name. The counters of the mixtures depend on it. */
+static int by_layer(const void *a, const void *b)
+{
+    const plan *x = a, *y = b;
+
+    if (x->layer != y->layer)
+        return x->layer < y->layer ? -1 : 1;
+    return strcmp(x->from->name, y->from->name);
+}
+
+static lm_status find_kept(quantizing *q, const char *name, const lm_dtype_info **out, lm_error *e)
+{
+    lm_match match = { 0 };
+
+    *out = NULL;
+    for (size_t i = 0; i < q->o->n_keep && !*out; i++) {
+        LM_TRY(lm_regex_begin(&q->work, strlen(name), e));
+        LM_TRY(lm_regex_find(q->keep[i].pattern, &q->work, lm_view_of(name), 0, &match, e));
+        *out = match.found ? q->keep[i].type : NULL;
+    }
+    return LM_OK;
+}
+
+/* What somebody named for this tensor; LM_F64: nobody. */
+static lm_status named_type(quantizing *q, const lm_tensor_info *t, lm_dtype *out, lm_error *e)
+{
+    const lm_dtype_info *keep;
+
+    *out = LM_F64;
+    if (q->o->embedding_type && strcmp(t->name, "token_embd.weight") == 0)
+        return type_named(q->o->embedding_type, "embedding_type", out, e);
+    if (q->o->output_type && strcmp(t->name, "output.weight") == 0)
+        return type_named(q->o->output_type, "output_type", out, e);
+    LM_TRY(find_kept(q, t->name, &keep, e));
+    if (keep)
+        *out = keep->type;
+    return LM_OK;
+}
+
+static lm_status choose(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error *e)
+{
+    const lm_tensor_info *t = p->from;
+    const lm_dtype_info  *from = lm_dtype_of(t->type);
+    uint64_t              cols = t->dims[t->n_dims ? t->n_dims - 1 : 0], bytes;
+    lm_dtype              wanted;
+
+    p->to = t->type;
+    if (lm_is_packed(t->name, t->n_dims)) {
+        LM_TRY(named_type(q, t, &wanted, e));
+        if (wanted == LM_F64) {
+            wanted = lm_choose_type(&q->chooser, t->name, t->n_dims, t->dims);
+            lm_type_chooser pure = q->chooser;               /* does the type that was chosen differ because rows do not fit? */
+            r->replaced = wanted != pure.type->base && cols % lm_dtype_of(pure.type->base)->block != 0 && lm_dtype_of(wanted)->block <= 32 &&
+                          lm_dtype_of(pure.type->base)->block > 32;
+        } else if (cols % lm_dtype_of(wanted)->block) {
+            return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "rows of %" PRIu64 " elements are no whole number of %s blocks", cols,
+                           lm_dtype_of(wanted)->name);
+        }
+        p->to = wanted;
+    }
+    if (p->to != t->type) {
+        if (from->quantized && !q->o->requantize) {
+            lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "the tensor is quantised already (%s)", from->name);
+            return lm_fail_hint(e, "start from a file of f32, f16 or bf16; `requantize` quantises what is left of the weights again");
+        }
+        if (!from->unpack || !lm_can_quantize(p->to))
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s", lm_dtype_of(p->to)->name, from->name);
+    }
+    if (!lm_dtype_row_bytes(p->to, t->elements, &bytes))
+        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(p->to)->name);
+    r->name     = t->name;
+    r->from     = from->name;
+    r->to       = lm_dtype_of(p->to)->name;
+    r->elements = t->elements;
+    r->bytes    = bytes;
+    return LM_OK;
+}
+
+/* A tensor whose rows fit no block of the base type, said once for each. */
+static lm_status make_plan(quantizing *q, lm_error *e)
+{
+    q->n       = lm_container_n_tensors(q->in);
+    q->plan    = lm_arena_new(&q->arena, q->n + 1, plan);
+    q->tensors = lm_arena_new(&q->arena, q->n + 1, lm_quantized_tensor);
+    if (!q->plan || !q->tensors)
+        return lm_fail_memory(e, "tensors", q->n * sizeof *q->plan);
+    for (size_t i = 0; i < q->n; i++) {
+        const lm_tensor_info *t = lm_container_tensor(q->in, i);
+        char                 *end;
+        long                  layer = strncmp(t->name, "blk.", 4) == 0 ? strtol(t->name + 4, &end, 10) : -1;
+        q->plan[i] = (plan){ .from = t, .layer = layer };
+    }
+    qsort(q->plan, q->n, sizeof *q->plan, by_layer);
+    for (size_t i = 0; i < q->n; i++) {
+        q->tensors[i] = (lm_quantized_tensor){ 0 };
+        LM_TRY(choose(q, &q->plan[i], &q->tensors[i], e));
+        q->bytes += q->tensors[i].bytes;
+        q->was += q->plan[i].from->bytes;
+        q->elements += q->plan[i].from->elements;
+    }
+    return LM_OK;
+}
+
+/* ---- importance ---- */
+
+/* Of one tensor, [matrices × cols]; NULL: none. */
+static lm_status find_importance(quantizing *q, const plan *p, lm_quantized_tensor *r, lm_error *e)
+{
+    const lm_tensor_info *t = p->from;
+    uint64_t              n = 0, want = t->dims[t->n_dims ? t->n_dims - 1 : 0] * (t->n_dims > 2 ? t->elements / t->dims[t->n_dims - 1] / t->dims[t->n_dims - 2] : 1);
+
+    q->importance = q->imatrix ? lm_imatrix_of(q->imatrix, t->name, &n) : NULL;
+    if (q->importance && n != want) {
+        q->importance = NULL;
+        if (strcmp(t->name, "token_embd.weight") != 0)
+            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "importance of %" PRIu64 " inputs; the tensor has %" PRIu64, n, want);
+    }
+    r->unweighted = q->imatrix && !q->importance && p->to != t->type && lm_dtype_of(p->to)->quantized;
+    return LM_OK;
+}
+
+/* ---- the work ---- */
+
+static bool all_finite(const float *x, uint64_t n)
+{
+    uint32_t worst = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        worst |= (bits & 0x7f800000) == 0x7f800000;
+    }
+    return !worst;
+}
+
+static void quantize_rows(void *arg, unsigned worker, unsigned share)
+{
+    quantizing          *q = arg;
+    const lm_dtype_info *to = lm_dtype_of(q->to);
+    float               *x = q->scratch + 2 * (uint64_t)worker * q->cols, *y = x + q->cols;
+    uint64_t             end = (share + 1) * q->grain < q->rows ? (share + 1) * q->grain : q->rows, stride = q->cols / to->block * to->bytes;
+
+    for (uint64_t r = share * q->grain; r < end; r++) {
+        uint64_t     row = q->first_row + r;
+        const float *w = q->importance ? q->importance + row / q->rows_of_one * q->cols : NULL;
+        lm_container_unpack(q->in, q->tensor, row * q->cols, q->cols, x);
+        if (!all_finite(x, q->cols)) {
+            uint64_t seen = __atomic_load_n(&q->bad_row, __ATOMIC_RELAXED);
+            while (row < seen && !__atomic_compare_exchange_n(&q->bad_row, &seen, row, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+                ;
+            continue;
+        }
+        q->quantize(q->to, q->packed + r * stride, x, q->cols, w);
+        if (!q->o->measure)
+            continue;
+        double sum = 0;
+        to->unpack(y, q->packed + r * stride, q->cols);
+        for (uint64_t i = 0; i < q->cols; i++)
+            sum += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+        q->errors[worker] += sum;
+    }
+}
+
+static lm_status tell(quantizing *q, uint64_t elements, lm_error *e)
+{
+    q->done += elements;
+    if (q->o->progress && !q->o->progress(q->o->progress_arg, q->elements ? (double)q->done / (double)q->elements : 1))
+        return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
+    return LM_OK;
+}
+
+static lm_status copy_tensor(quantizing *q, const plan *p, lm_error *e)
+{
+    const uint8_t *data = lm_container_data(q->in, p->from);
+
+    for (uint64_t at = 0; at < p->from->bytes; at += PIECE) {
+        uint64_t n = p->from->bytes - at < PIECE ? p->from->bytes - at : PIECE;
+        LM_TRY(lm_gguf_write(q->out, data + at, n, e));
+    }
+    return tell(q, p->from->elements, e);
+}
+
+static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tensor *r, lm_error *e)
+{
+    const lm_tensor_info *t = p->from;
+    const unsigned        threads = lm_pool_threads(q->pool);
+    double                squares = 0;
+
+    LM_TRY(find_importance(q, p, r, e));
+    q->tensor      = t;
+    q->to          = p->to;
+    q->cols        = t->dims[t->n_dims - 1];
+    q->rows_of_one = t->n_dims > 1 ? t->dims[t->n_dims - 2] : 1;
+    q->bad_row     = UINT64_MAX;
+    memset(q->errors, 0, threads * sizeof *q->errors);
+    uint64_t rows = t->elements / q->cols, most = PIECE / q->cols ? PIECE / q->cols : 1, bytes;
+    q->grain      = 16384 / q->cols ? 16384 / q->cols : 1;
+    for (q->first_row = 0; q->first_row < rows; q->first_row += q->rows) {
+        q->rows = rows - q->first_row < most ? rows - q->first_row : most;
+        lm_pool_run_shares(q->pool, quantize_rows, q, (unsigned)((q->rows + q->grain - 1) / q->grain));
+        if (q->bad_row != UINT64_MAX)
+            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite", q->bad_row);
+        if (!lm_dtype_row_bytes(p->to, q->rows * q->cols, &bytes))
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(p->to)->name);
+        LM_TRY(lm_gguf_write(q->out, q->packed, bytes, e));
+        LM_TRY(tell(q, q->rows * q->cols, e));
+    }
+    for (unsigned i = 0; i < threads; i++)
+        squares += q->errors[i];
+    r->rmse = sqrt(squares / (double)t->elements);
+    lm_filemap_drop(lm_container_file(q->in, t->part), t->offset, t->bytes);
+    return LM_OK;
+}
+
+/* ---- the file ---- */
+
+static void add_imatrix_keys(quantizing *q)
+{
+    lm_view set = lm_imatrix_dataset(q->imatrix), file = lm_view_of(q->o->imatrix);
+
+    lm_gguf_add_string(q->out, "quantize.imatrix.file", (lm_view){ file.data, file.size < 127 ? file.size : 127 });
+    if (set.size)
+        lm_gguf_add_string(q->out, "quantize.imatrix.dataset", (lm_view){ set.data, set.size < 127 ? set.size : 127 });
+    lm_gguf_add_u32(q->out, "quantize.imatrix.entries_count", (uint32_t)lm_imatrix_entries(q->imatrix));
+    lm_gguf_add_u32(q->out, "quantize.imatrix.chunks_count", lm_imatrix_chunks(q->imatrix));
+}
+
+static lm_status check_unchanged(const quantizing *q, lm_error *e)
+{
+    for (size_t i = 0; i < lm_container_n_files(q->in); i++)
+        LM_TRY(lm_filemap_check(lm_container_file(q->in, i), e));
+    return LM_OK;
+}
+
+static lm_status write_tensors(quantizing *q, lm_error *e)
+{
+    for (size_t i = 0; i < q->n; i++)
+        LM_TRY(q->plan[i].to == q->plan[i].from->type ? copy_tensor(q, &q->plan[i], e)
+                                                      : quantize_tensor(q, &q->plan[i], &q->tensors[i], e));
+    return LM_OK;
+}
+
+typedef struct guarded { quantizing *q; lm_error *e; } guarded;
+
+static lm_status write_guarded(void *arg)
+{
+    guarded *g = arg;
+
+    return write_tensors(g->q, g->e);
+}
+
+static lm_status write_file(quantizing *q, const char *out, lm_error *e)
+{
+    static const char *const replaced[] = { "general.file_type", "general.quantization_version", "quantize.imatrix.", NULL };
+    const lm_meta           *m = lm_container_meta(q->in);
+    uint64_t                 longest = 0;
+    unsigned                 threads = q->o->threads ? q->o->threads : lm_cpu_cores();
+
+    for (size_t i = 0; i < q->n; i++) {
+        const lm_tensor_info *t = q->plan[i].from;
+        uint64_t              cols = t->dims[t->n_dims ? t->n_dims - 1 : 0];
+        longest = cols > longest ? cols : longest;
+    }
+    LM_TRY(lm_check_space(out, q->bytes, e));
+    LM_TRY(lm_gguf_create(out, &q->out, e));
+    lm_gguf_add_some(q->out, m, "", replaced);
+    lm_gguf_add_u32(q->out, "general.quantization_version", 2);
+    lm_gguf_add_u32(q->out, "general.file_type", q->chooser.type->id);
+    if (q->imatrix)
+        add_imatrix_keys(q);
+    for (size_t i = 0; i < q->n; i++)
+        lm_gguf_add_tensor(q->out, q->plan[i].from->name, q->plan[i].to, q->plan[i].from->n_dims, q->plan[i].from->dims);
+    LM_TRY(lm_gguf_begin(q->out, e));
+    LM_TRY(lm_pool_new(threads, &q->pool, e));
+    q->packed  = lm_alloc((PIECE > longest ? PIECE : longest) * sizeof(float));
+    q->scratch = lm_alloc(2 * threads * longest * sizeof(float));
+    q->errors  = lm_alloc(threads * sizeof *q->errors);
+    if (!q->packed || !q->scratch || !q->errors)
+        return lm_fail_memory(e, "rows", longest * sizeof(float));
+    q->quantize = lm_quantizer(lm_cpu_usable());
+    LM_TRY(lm_filemap_guard(write_guarded, &(guarded){ q, e }, lm_container_path(q->in), e));
+    LM_TRY(check_unchanged(q, e));
+    lm_gguf_writer *w = q->out;
+    q->out            = NULL;
+    return lm_gguf_commit(w, e);
+}
+
+/* ---- the door ---- */
+
+static lm_status check_target(const char *in, const char *out, const lm_quantize_options *o, lm_error *e)
+{
+    struct stat a, b;
+
+    if (o->dry_run)
+        return LM_OK;
+    if (!out || !*out)
+        return lm_fail(e, LM_USAGE, "OUT", LM_NO_OFFSET, "the file name is empty");
+    if (stat(out, &b) != 0 || !S_ISREG(b.st_mode))
+        return LM_OK;
+    if (stat(in, &a) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        return lm_fail(e, LM_USAGE, out, LM_NO_OFFSET, "input and output are the same file");
+    if (o->overwrite || !b.st_size)
+        return LM_OK;
+    lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "already exists");
+    lm_fail_in(e, out);
+    return lm_fail_hint(e, "use `overwrite` to replace it");
+}
+
+static lm_status run(quantizing *q, const char *in, const char *out, const char *type, lm_error *e)
+{
+    const lm_file_type *t;
+
+    LM_TRY(lm_file_type_named(type, &t, e));
+    LM_TRY(check_target(in, out, q->o, e));
+    LM_TRY(read_keep(q, e));
+    LM_TRY(lm_container_open(in, NULL, &q->in, e));
+    if (lm_container_kind_of(q->in) != LM_GGUF) {
+        lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "not a GGUF file; Hugging Face folders cannot be quantised directly");
+        return lm_fail_in(e, in);
+    }
+    if (q->o->imatrix)
+        LM_TRY(lm_imatrix_open(q->o->imatrix, &q->imatrix, e));
+    LM_TRY(study(q, t, e));
+    LM_TRY(make_plan(q, e));
+    return q->o->dry_run ? LM_OK : write_file(q, out, e);
+}
+
+static void give_result(quantizing *q, double seconds, lm_quantize_result *r)
+{
+    *r = (lm_quantize_result){
+        .tensors         = q->tensors,
+        .n_tensors       = q->n,
+        .bytes           = q->bytes,
+        .was             = q->was,
+        .bits_per_weight = q->elements ? 8.0 * (double)q->bytes / (double)q->elements : 0,
+        .seconds         = seconds,
+    };
+    snprintf(r->type, sizeof r->type, "%s", q->chooser.type->name);
+}
+
+static void end(quantizing *q)
+{
+    lm_gguf_abort(q->out);
+    lm_pool_free(q->pool);
+    lm_free(q->packed);
+    lm_free(q->scratch);
+    lm_free(q->errors);
+    for (size_t i = 0; q->keep && i < q->o->n_keep; i++)
+        lm_regex_free(q->keep[i].pattern);
+    lm_regex_work_free(&q->work);
+    lm_imatrix_free(q->imatrix);
+    lm_container_close(q->in);
+    lm_arena_free(&q->arena);
+    lm_free(q);
+}
+
+lm_status lm_quantize(const char *in, const char *out, const char *type, const lm_quantize_options *o, lm_quantize_result *result,
+                      lm_error *e)
+{
+    LM_GIVEN(e, in && type);
+    LM_PLAIN(e, o);
+    static const lm_quantize_options defaults;
+    quantizing *q     = lm_alloc_zero(1, sizeof *q);
+    double      start = lm_clock_seconds();
+
+    if (!q)
+        return lm_fail_memory(e, in, sizeof *q);
+    q->o             = o ? o : &defaults;
+    lm_status status = run(q, in, out, type, e);
+    if (status == LM_OK && result) {
+        give_result(q, lm_clock_seconds() - start, result);
+        result->impl = q;
+        return LM_OK;
+    }
+    end(q);
+    return status;
+}
+
+void lm_quantize_free(lm_quantize_result *r)
+{
+    if (r && r->impl)
+        end(r->impl);
+    if (r)
+        *r = (lm_quantize_result){ 0 };
+}
