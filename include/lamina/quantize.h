@@ -34,11 +34,14 @@ typedef struct lm_quantize_options { /* all zero: the defaults */
 lm_quantize_options lm_quantize_defaults(void);
 
 typedef struct lm_quantized_tensor {
-    const char *name, *from, *to;    /* types as in "q4_k" */
+    const char *name;
+    const char *from;                /* types as in "q4_k" */
+    const char *to;
     uint64_t    elements, bytes;     /* bytes as they are stored now */
     double      rmse;                /* root mean square of what changed; 0 unless it was measured */
     bool        replaced;            /* its rows do not fit the chosen type, so `to` is another */
     bool        unweighted;          /* importance was given, but none for this tensor */
+    uint64_t    reserved[2];         /* zero */
 } lm_quantized_tensor;
 
 typedef struct lm_quantize_result {
@@ -47,8 +50,8 @@ typedef struct lm_quantize_result {
     uint64_t bytes, was;             /* of the tensors, now and before */
     double   bits_per_weight, seconds;
     char     type[24];
+    void    *impl;                   /* the library's own */
     uint64_t reserved[4];            /* zero */
-    void    *impl;
 } lm_quantize_result;
 
 /* Write the GGUF file `in` to `out` with the weights of `type`, one of lm_synth_type but "f32 f16 bf16" too: the same types for every

@@ -58,19 +58,21 @@ static lm_status print_json(lm_cli *cli, const char *out, const lm_quantize_resu
 /* What the user did not ask for. */
 static void warn(const lm_quantize_result *r)
 {
-    size_t   replaced = 0, unweighted = 0;
+    size_t   replaced = 0, unweighted = 0, packed = 0;
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < r->n_tensors; i++) {
         replaced += r->tensors[i].replaced;
         bytes += r->tensors[i].replaced ? r->tensors[i].bytes : 0;
-        unweighted += r->tensors[i].unweighted;
+        bool outside = strcmp(r->tensors[i].name, "token_embd.weight") == 0 || strcmp(r->tensors[i].name, "output.weight") == 0;
+        unweighted += r->tensors[i].unweighted && !outside;   /* which llama-imatrix does not look at by default */
+        packed += strcmp(r->tensors[i].from, r->tensors[i].to) != 0;
     }
     if (replaced)
         lm_warn("%zu of %zu tensors have rows that do not fit the blocks of %s and take a type of smaller blocks (%.1f %% of the "
                 "bytes)", replaced, r->n_tensors, r->type, 100.0 * (double)bytes / (double)r->bytes);
     if (unweighted)
-        lm_detail("%zu tensor%s not in the importance matrix", unweighted, unweighted == 1 ? " is" : "s are");
+        lm_warn("%zu of %zu quantised tensors %s not in the importance matrix", unweighted, packed, unweighted == 1 ? "is" : "are");
 }
 
 /* Tensors of the same change of types are one line. */

@@ -63,9 +63,8 @@ static void levels(completion *c)
 /* As llama.cpp's quantiser calls files. */
 static void types(completion *c)
 {
-    static const char *const words[] = { "f32", "f16", "bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "iq4_xs", NULL };
-
-    offer_all(c, words);
+    for (uint32_t i = 0; lm_synth_type(i); i++)
+        offer(c, lm_synth_type(i));
 }
 
 static void precisions(completion *c)
@@ -129,7 +128,7 @@ static const struct { const char *flag; lister *list; } values[] = {
 
 /* What stands at a place of a command: from `first` on. */
 static const struct { const char *command; size_t first, last; lister *list; } places[] = {
-    { "help", 0, 0, commands },   { "presets", 0, 99, presets }, { "synth", 0, 0, presets },   { "run", 0, 0, cached },
+    { "help", 0, 0, commands },   { "presets", 0, 99, presets }, { "quantize", 0, 0, cached }, { "quantize", 2, 2, types }, { "synth", 0, 0, presets },   { "run", 0, 0, cached },
     { "chat", 0, 0, cached },     { "serve", 0, 99, cached },    { "bench", 0, 0, cached },    { "score", 0, 0, cached },
     { "embed", 0, 0, cached },    { "tokenize", 0, 0, cached },  { "detokenize", 0, 0, cached }, { "template", 0, 0, cached },
     { "verify", 0, 1, cached },   { "inspect", 0, 0, models },

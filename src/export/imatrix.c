@@ -82,7 +82,8 @@ static lm_status read_sums(lm_imatrix *m, const lm_container *c, const lm_tensor
     const lm_tensor_info *counts = lm_container_find(c, counts_name);
     uint64_t              cols = sums->dims[sums->n_dims - 1], matrices = sums->elements / cols;
     if (!counts || counts->elements != matrices || sums->type != LM_F32 || counts->type != LM_F32)
-        return lm_fail(e, LM_BAD_MODEL, sums->name, LM_NO_OFFSET, "has no counts of its %llu matrices in F32", (unsigned long long)matrices);
+        return lm_fail(e, LM_BAD_MODEL, sums->name, LM_NO_OFFSET, "has no counts of its %llu matrices in F32",
+                       (unsigned long long)matrices);
     LM_TRY(add(m, name, sums->elements, &values, e));
     for (uint64_t k = 0; k < matrices; k++) {
         float count;

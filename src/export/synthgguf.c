@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "arch/typemix.h"
 #include "base/map.h"
 #include "export/ggufkeys.h"
 #include "export/misread.h"
@@ -101,7 +102,7 @@ static lm_status list_tensors(lm_synthesis *s, const lm_file_type *type, lm_erro
         .pure = s->o->pure,
         .coarse = s->family->coarse_mixture,
         .tied = c->tied,
-        .big = lm_is_big_shape(lm_gguf_arch_of(s->family), c->n_layers, c->n_heads, c->n_kv_heads),
+        .big = lm_mixture_is_big(lm_gguf_arch_of(s->family), c->n_layers, c->n_heads, c->n_kv_heads),
         .n_layers = c->n_layers,
           .n_heads = c->n_heads, .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,
     };

@@ -85,18 +85,6 @@ bool lm_is_packed(const char *name, uint32_t n_dims)
     return true;
 }
 
-bool lm_is_big_shape(const char *arch, uint32_t n_layers, uint32_t n_heads, uint32_t n_kv_heads)
-{
-    static const char *const eighty[] = { "qwen2", "deci", "olmo" };
-
-    if (strcmp(arch, "llama") == 0)
-        return n_layers == 80 && n_heads != n_kv_heads;
-    for (size_t i = 0; i < sizeof eighty / sizeof *eighty; i++)
-        if (strcmp(arch, eighty[i]) == 0)
-            return n_layers == 80;
-    return strcmp(arch, "jais2") == 0 && n_layers == 68;
-}
-
 static bool more_bits(uint32_t layer, uint32_t n)
 {
     return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
@@ -206,9 +194,12 @@ lm_dtype lm_fitting_type(lm_dtype t, uint64_t cols)
 
 lm_dtype lm_choose_type(lm_type_chooser *c, const char *gguf, uint32_t n_dims, const uint64_t *dims)
 {
+    c->replaced = false;
     if (!lm_is_packed(gguf, n_dims))
         return LM_F32;
     if (!lm_dtype_of(c->type->base)->quantized)
         return c->type->base;
-    return lm_fitting_type(c->pure ? c->type->base : mixed(c, gguf, n_dims, dims), dims[n_dims - 1]);
+    lm_dtype wanted = c->pure ? c->type->base : mixed(c, gguf, n_dims, dims), fits = lm_fitting_type(wanted, dims[n_dims - 1]);
+    c->replaced     = fits != wanted;
+    return fits;
 }

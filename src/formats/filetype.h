@@ -24,18 +24,16 @@ typedef struct lm_type_chooser {
     const lm_file_type *type;
     bool     pure;                   /* no mixture: every matrix in the base type */
     bool     tied;                   /* the embedding is the head */
-    bool     coarse;                 /* lm_family.coarse_mixture */
+    bool     coarse;                 /* lm_mixture_is_coarse */
     bool     importance;             /* an importance matrix is used */
-    bool     big;                    /* lm_is_big_shape */
+    bool     big;                    /* lm_mixture_is_big */
     uint32_t n_layers, n_heads, n_kv_heads, n_experts;
     uint32_t n_values;               /* tensors that hold values: attn_v, attn_qkv, attn_kv_b */
     uint32_t i_value, i_down;
+    bool     replaced;               /* of the tensor chosen last: its rows do not fit the type of the mixture, so it took another */
 } lm_type_chooser;
 
 bool lm_holds_values(const char *gguf);          /* for n_values */
-
-/* The shapes that llama.cpp calls 70B, whose values are few for their queries: `arch` as GGUF says it. */
-bool lm_is_big_shape(const char *arch, uint32_t n_layers, uint32_t n_heads, uint32_t n_kv_heads);
 
 /* Vectors, norms, routers, learned positions and small projections stay as they are. */
 bool lm_is_packed(const char *gguf, uint32_t n_dims);

@@ -100,6 +100,18 @@ def test_languages_and_names(lm):
     assert lm.lm_report_form(b"x.md", ref(form)) and form.value == lm.LM_FORM_MARKDOWN and not lm.lm_report_form(b"x.doc", ref(form))
 
 
+def test_weights_in_fewer_bits(lm, folder, gguf):
+    keep = (ctypes.c_char_p * 1)(b"ffn_up=q8_0")
+    options = lm.lm_quantize_options(keep=keep, n_keep=1, overwrite=True, measure=True)
+    r = lm.new("lm_quantize", gguf, folder + b"/packed.gguf", b"q4_0", ref(options))
+    got = {r.tensors[i].name: r.tensors[i] for i in range(r.n_tensors)}
+    assert r.type == b"q4_0" and r.bytes < r.was and got[b"blk.0.ffn_up.weight"].to == b"q8_0" and got[b"blk.0.ffn_down.weight"].rmse > 0
+    lm.lm_quantize_free(ref(r))
+    assert not r.tensors
+    with pytest.raises(LaminaError, match="already exists"):
+        lm.new("lm_quantize", gguf, folder + b"/packed.gguf", b"q4_0", None)
+
+
 def test_catalogues_and_machine(lm):
     assert lm.lm_preset_at(0).contents.name and not lm.lm_preset_at(10 ** 6)
     assert lm.new("lm_preset_find", b"GPT-2").contents.name == b"gpt2"

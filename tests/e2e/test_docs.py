@@ -61,7 +61,7 @@ def test_bash_completes_values(build, program, tmp_path):
     assert complete(build, "fit", "gpt2", "--device", "rtx-4") == [d for d in devices if d.startswith("rtx-4")]
     assert complete(build, "inspect", "--view", "to") == ["torchinfo"] and "timeline" in complete(build, "compare", "--view", "")
     assert "flow" in complete(build, "explain", "--diagram", "") and "ref" in complete(build, "run", "--cpu", "")
-    assert complete(build, "synth", "gpt2", "x.gguf", "--type", "q4") == ["q4_k_m", "q4_0"]
+    assert complete(build, "synth", "gpt2", "x.gguf", "--type", "q4_k") == ["q4_k_m", "q4_k_s"]
     assert complete(build, "run", "--verbose", "-n", "") == []
 
 

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "arch/config.h"
+#include "arch/typemix.h"
 #include "formats/filetype.h"
 
 #define FILE_TYPE(name, type, rule) { name, rule " (GGUF)", LM_FROM_WHAT_IF, type, 0, name, false }
@@ -62,12 +63,15 @@ static const lm_attention_spec *first_attention(const lm_program *p)
     return NULL;
 }
 
-static bool coarse_mixture(const char *family)
+/* What its GGUF files call the family; "": there is no such form. */
+static const char *gguf_arch(const char *family)
 {
-    for (size_t i = 0; lm_family_at(i); i++)
-        if (strcmp(lm_family_at(i)->name, family) == 0)
-            return lm_family_at(i)->coarse_mixture;
-    return false;
+    const lm_family *f;
+
+    for (size_t i = 0; (f = lm_family_at(i)) != NULL; i++)
+        if (strcmp(f->name, family) == 0)
+            return f->gguf_as ? f->gguf_as : f->gguf_archs[0] ? f->gguf_archs[0] : "";
+    return "";
 }
 
 /* What GGUF calls a weight; one of a family that GGUF has no form for as the families that it has call its kind. */
@@ -108,13 +112,14 @@ static lm_type_chooser chooser_of(const lm_ledger *l, const lm_file_type *type)
 {
     const lm_program        *p = l->program;
     const lm_attention_spec *s = first_attention(p);
-    lm_type_chooser          c = { .type = type, .coarse = coarse_mixture(p->family), .n_layers = p->n_layers };
+    lm_type_chooser          c = { .type = type, .coarse = lm_mixture_is_coarse(gguf_arch(p->family)), .n_layers = p->n_layers };
     uint32_t                 head = p->nodes[l->head].weights[0];
     char                     text[64];
 
     c.tied       = head != LM_NONE && p->weights[head].uses > 1;
     c.n_heads    = s ? s->n_heads : 1;
     c.n_kv_heads = s && !s->v_in_k ? s->n_kv_heads : c.n_heads;      /* a latent is shared, keys and values made of it are not */
+    c.big        = lm_mixture_is_big(gguf_arch(p->family), c.n_layers, c.n_heads, c.n_kv_heads);
     for (uint32_t i = 0; i < p->n_nodes && !c.n_experts; i++)
         c.n_experts = p->nodes[i].code == LM_OP_EXPERTS ? p->nodes[i].experts.n_experts : 0;
     for (uint32_t w = 0; w < p->n_weights; w++)

@@ -1,4 +1,4 @@
-/* quantize.c - one GGUF file into another, tensor after tensor, rows by all threads. */
+/* quantization.c - one GGUF file into another, tensor after tensor, rows by all threads. */
 #include "lamina/quantize.h"
 
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "arch/typemix.h"
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -24,7 +25,7 @@
 typedef struct kept { lm_regex *pattern; const lm_dtype_info *type; } kept;
 
 /* A tensor of the file to be, and where it comes from. */
-typedef struct plan { const lm_tensor_info *from; lm_dtype to; int64_t layer; } plan;
+typedef struct plan { const lm_tensor_info *from; lm_dtype to; int64_t layer; const float *importance; } plan;
 
 typedef struct quantizing {
     const lm_quantize_options *o;
@@ -37,7 +38,7 @@ typedef struct quantizing {
     lm_regex_work work;
     kept         *keep;
     plan         *plan;              /* in the order of the file to be */
-    size_t        n;
+    size_t        n, weighted;       /* tensors; those that are packed by importance */
     lm_type_chooser chooser;
     lm_quantized_tensor *tensors;
     uint64_t      elements, packed_elements, bytes, was, done;
@@ -45,7 +46,7 @@ typedef struct quantizing {
     /* one tensor's job */
     const lm_tensor_info *tensor;
     lm_dtype      to;
-    const float  *importance;
+    const float  *importance;        /* [matrices × cols]; NULL: none */
     uint64_t      first_row, rows, cols, rows_of_one, grain;
     float        *scratch;           /* two rows for each thread */
     uint64_t      bad_row;           /* the first whose numbers are not finite; UINT64_MAX: none */
@@ -109,7 +110,7 @@ static lm_status study(quantizing *q, const lm_file_type *type, lm_error *e)
         .pure       = q->o->pure,
         .importance = q->imatrix != NULL,
         .tied       = !lm_container_find(q->in, "output.weight"),
-        .coarse     = strcmp(arch, "falcon") == 0,
+        .coarse     = lm_mixture_is_coarse(arch),
         .n_layers   = model_number(m, arch, "block_count"),
         .n_heads    = model_number(m, arch, "attention.head_count"),
         .n_kv_heads = model_number(m, arch, "attention.head_count_kv"),
@@ -119,7 +120,7 @@ static lm_status study(quantizing *q, const lm_file_type *type, lm_error *e)
     snprintf(key, sizeof key, "%s.attention.head_count_kv", arch);
     if (!lm_meta_has(m, key))
         c->n_kv_heads = c->n_heads;
-    c->big = lm_is_big_shape(arch, c->n_layers, c->n_heads, c->n_kv_heads);
+    c->big = lm_mixture_is_big(arch, c->n_layers, c->n_heads, c->n_kv_heads);
     for (size_t i = 0; i < lm_container_n_tensors(q->in); i++)
         c->n_values += lm_holds_values(lm_container_tensor(q->in, i)->name);
     return LM_OK;
@@ -177,10 +178,8 @@ static lm_status choose(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error
     if (lm_is_packed(t->name, t->n_dims)) {
         LM_TRY(named_type(q, t, &wanted, e));
         if (wanted == LM_F64) {
-            wanted = lm_choose_type(&q->chooser, t->name, t->n_dims, t->dims);
-            lm_type_chooser pure = q->chooser;               /* does the type that was chosen differ because rows do not fit? */
-            r->replaced = wanted != pure.type->base && cols % lm_dtype_of(pure.type->base)->block != 0 && lm_dtype_of(wanted)->block <= 32 &&
-                          lm_dtype_of(pure.type->base)->block > 32;
+            wanted      = lm_choose_type(&q->chooser, t->name, t->n_dims, t->dims);
+            r->replaced = q->chooser.replaced;
         } else if (cols % lm_dtype_of(wanted)->block) {
             return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "rows of %" PRIu64 " elements are no whole number of %s blocks", cols,
                            lm_dtype_of(wanted)->name);
@@ -205,7 +204,23 @@ static lm_status choose(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error
     return LM_OK;
 }
 
-/* A tensor whose rows fit no block of the base type, said once for each. */
+/* Of one tensor that is packed: [matrices × cols]. */
+static lm_status find_importance(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error *e)
+{
+    const lm_tensor_info *t = p->from;
+    uint64_t              n = 0, rows = t->n_dims > 1 ? t->dims[t->n_dims - 2] : 1, want = t->elements / rows;
+
+    if (!q->imatrix || p->to == t->type || !lm_dtype_of(p->to)->quantized)
+        return LM_OK;
+    p->importance = lm_imatrix_of(q->imatrix, t->name, &n);
+    if (p->importance && n != want && strcmp(t->name, "token_embd.weight") != 0)
+        return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "importance of %" PRIu64 " inputs; the tensor has %" PRIu64, n, want);
+    p->importance = n == want ? p->importance : NULL;        /* of an embedding as the head: llama.cpp leaves it out too */
+    r->unweighted = !p->importance;
+    q->weighted += p->importance != NULL;
+    return LM_OK;
+}
+
 static lm_status make_plan(quantizing *q, lm_error *e)
 {
     q->n       = lm_container_n_tensors(q->in);
@@ -223,28 +238,16 @@ static lm_status make_plan(quantizing *q, lm_error *e)
     for (size_t i = 0; i < q->n; i++) {
         q->tensors[i] = (lm_quantized_tensor){ 0 };
         LM_TRY(choose(q, &q->plan[i], &q->tensors[i], e));
+        LM_TRY(find_importance(q, &q->plan[i], &q->tensors[i], e));
         q->bytes += q->tensors[i].bytes;
         q->was += q->plan[i].from->bytes;
         q->elements += q->plan[i].from->elements;
     }
-    return LM_OK;
-}
-
-/* ---- importance ---- */
-
-/* Of one tensor, [matrices × cols]; NULL: none. */
-static lm_status find_importance(quantizing *q, const plan *p, lm_quantized_tensor *r, lm_error *e)
-{
-    const lm_tensor_info *t = p->from;
-    uint64_t              n = 0, want = t->dims[t->n_dims ? t->n_dims - 1 : 0] * (t->n_dims > 2 ? t->elements / t->dims[t->n_dims - 1] / t->dims[t->n_dims - 2] : 1);
-
-    q->importance = q->imatrix ? lm_imatrix_of(q->imatrix, t->name, &n) : NULL;
-    if (q->importance && n != want) {
-        q->importance = NULL;
-        if (strcmp(t->name, "token_embd.weight") != 0)
-            return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "importance of %" PRIu64 " inputs; the tensor has %" PRIu64, n, want);
+    if (q->imatrix && !q->weighted) {
+        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "none of its %zu entries is a tensor that is quantised",
+                lm_imatrix_entries(q->imatrix));
+        return lm_fail_in(e, q->o->imatrix);
     }
-    r->unweighted = q->imatrix && !q->importance && p->to != t->type && lm_dtype_of(p->to)->quantized;
     return LM_OK;
 }
 
@@ -267,7 +270,8 @@ static void quantize_rows(void *arg, unsigned worker, unsigned share)
     quantizing          *q = arg;
     const lm_dtype_info *to = lm_dtype_of(q->to);
     float               *x = q->scratch + 2 * (uint64_t)worker * q->cols, *y = x + q->cols;
-    uint64_t             end = (share + 1) * q->grain < q->rows ? (share + 1) * q->grain : q->rows, stride = q->cols / to->block * to->bytes;
+    uint64_t             end = (share + 1) * q->grain < q->rows ? (share + 1) * q->grain : q->rows;
+    uint64_t             stride = q->cols / to->block * to->bytes;
 
     for (uint64_t r = share * q->grain; r < end; r++) {
         uint64_t     row = q->first_row + r;
@@ -315,11 +319,11 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
     const unsigned        threads = lm_pool_threads(q->pool);
     double                squares = 0;
 
-    LM_TRY(find_importance(q, p, r, e));
     q->tensor      = t;
-    q->to          = p->to;
+    q->importance  = p->importance;
     q->cols        = t->dims[t->n_dims - 1];
     q->rows_of_one = t->n_dims > 1 ? t->dims[t->n_dims - 2] : 1;
+    q->to          = p->to;
     q->bad_row     = UINT64_MAX;
     memset(q->errors, 0, threads * sizeof *q->errors);
     uint64_t rows = t->elements / q->cols, most = PIECE / q->cols ? PIECE / q->cols : 1, bytes;

@@ -1,0 +1,260 @@
+"""lamina quantize: files of llama.cpp's quantiser, byte for byte; importance, types that are asked for, what is refused."""
+import hashlib
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+from conftest import BARE, SOURCE, run, some
+
+GOLDEN = SOURCE / "tests/golden/filetypes"
+FILES = [line.split("\t") for line in (GOLDEN / "files.tsv").read_text().splitlines()]
+KINDS = {model: kind for model, kind, *_ in FILES}
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    return lambda *args, **options: run(build / "src/cli/lamina", *args, **{"env": {**os.environ, **BARE}, **options})
+
+
+@pytest.fixture(scope="module")
+def made(lamina, tmp_path_factory):
+    """The sources of the goldens by name."""
+    folder = tmp_path_factory.mktemp("sources")
+    for model, kind in KINDS.items():
+        assert lamina("synth", GOLDEN / f"{model}.json", folder / f"{model}.gguf", "--type", kind, "-q").returncode == 0
+    return {model: folder / f"{model}.gguf" for model in KINDS}
+
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def keys_and_tensors(data):
+    """A GGUF file's keys, {tensor: (dims, type, offset)}, and where its data begins."""
+    at = 8
+
+    def take(form):
+        nonlocal at
+        values = struct.unpack_from("<" + form, data, at)
+        at += struct.calcsize("<" + form)
+        return values[0] if len(values) == 1 else values
+
+    def text():
+        nonlocal at
+        n = take("Q")
+        at += n
+        return data[at - n:at].decode()
+
+    def value(kind):
+        if kind == 8:
+            return text()
+        if kind == 9:
+            inner, n = take("IQ")
+            return [value(inner) for _ in range(n)]
+        return take({0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}[kind])
+
+    n_tensors, n_keys = take("QQ")
+    keys = {text(): value(take("I")) for _ in range(n_keys)}
+    tensors = {}
+    for _ in range(n_tensors):
+        name, n_dims = text(), take("I")
+        dims = [take("Q") for _ in range(n_dims)]
+        tensors[name] = (dims, *take("IQ"))
+    return keys, tensors, (at + 31) // 32 * 32
+
+
+# ---- the same bytes ----
+
+@pytest.mark.parametrize("model, kind, source, type_, importance, golden", some(FILES),
+                         ids=["-".join((f[0], f[3]) + (("weighted",) if f[4] != "-" else ())) for f in some(FILES)])
+def test_bytes_are_llama_cpps(lamina, made, tmp_path, model, kind, source, type_, importance, golden):
+    assert digest(made[model].read_bytes()) == source, "the source changed: tools/oracle/quantized.py makes the goldens again"
+    more = () if importance == "-" else ("--imatrix", GOLDEN / importance)
+    done = lamina("quantize", made[model], tmp_path / "out.gguf", type_, *more)
+    assert done.returncode == 0 and done.stdout == "", done.stderr
+    data = (tmp_path / "out.gguf").read_bytes()
+    if importance != "-":
+        keys, _, start = keys_and_tensors(data)
+        assert keys["quantize.imatrix.file"] == str(GOLDEN / importance)[:127] and keys["quantize.imatrix.dataset"] == "even.txt"
+        assert keys["quantize.imatrix.chunks_count"] == 7 and keys["quantize.imatrix.entries_count"] > 10
+        data = data[start:]
+    assert digest(data) == golden
+
+
+def test_threads_and_levels_change_no_byte(lamina, made, tmp_path):
+    seen = set()
+    for i, more in enumerate((["-t", "1"], ["-t", "5"], ["-t", "3", "--cpu", "ref"], ["--cpu", "avx2"])):
+        done = lamina("quantize", made["four-experts"], tmp_path / str(i), "q3_k_m", *more)
+        if "--cpu" in more and done.returncode == 2:
+            continue                                     # this machine lacks it
+        assert done.returncode == 0, done.stderr
+        seen.add(digest((tmp_path / str(i)).read_bytes()))
+    assert len(seen) == 1
+
+
+# ---- what is asked for ----
+
+def types(lamina, *args):
+    done = lamina("quantize", *args, "--json")
+    assert done.returncode == 0, done.stderr
+    return {t["name"]: t["to"] for t in json.loads(done.stdout)["tensors"]}
+
+
+def test_types_that_are_asked_for(lamina, made, tmp_path):
+    source, out = made["grouped-tied"], tmp_path / "out.gguf"
+    got = types(lamina, source, out, "q4_k_m", "--keep", r"blk\.3\..*=q8_0", "--keep", "ffn_up=f16", "--embedding-type", "q5_k")
+    assert got["token_embd.weight"] == "q5_k" and got["blk.3.ffn_up.weight"] == "q8_0" and got["blk.4.ffn_up.weight"] == "f16"
+    assert got["blk.3.attn_norm.weight"] == "f32" and got["blk.5.attn_q.weight"] == "q4_k"
+    _, tensors, _ = keys_and_tensors(out.read_bytes())
+    assert tensors["blk.3.ffn_up.weight"][1] == 8 and tensors["token_embd.weight"][1] == 13
+    pure = types(lamina, source, tmp_path / "pure.gguf", "q4_k_m", "--pure")
+    assert {t for name, t in pure.items() if "norm" not in name} == {"q4_k"}
+    assert types(lamina, made["four-experts"], tmp_path / "head.gguf", "q4_0", "--output-type", "f16")["output.weight"] == "f16"
+
+
+def test_a_dry_run_writes_nothing_and_knows_the_size(lamina, made, tmp_path):
+    dry = json.loads(lamina("quantize", made["fused"], "q5_k_m", "--dry-run", "--json", cwd=tmp_path).stdout)
+    assert dry["path"] is None and not list(tmp_path.iterdir())
+    wet = json.loads(lamina("quantize", made["fused"], tmp_path / "o", "q5_k_m", "--json").stdout)
+    assert dry["bytes"] == wet["bytes"] and dry["bpw"] == wet["bpw"] and dry["bytes"] < dry["bytes_before"] / 4
+    _, tensors, start = keys_and_tensors((tmp_path / "o").read_bytes())
+    assert 0 <= (tmp_path / "o").stat().st_size - start - wet["bytes"] < 32 * len(tensors)
+    table = lamina("quantize", made["fused"], "q5_k_m", "--dry-run").stdout.splitlines()
+    assert table[0].split() == ["from", "to", "tensors", "bytes"] and len({len(row) for row in table}) == 1
+    assert all(t["rmse"] > 0 for t in wet["tensors"] if t["to"] != t["from"])
+
+
+def test_rows_that_do_not_fit_are_said(lamina, made, tmp_path):
+    done = lamina("quantize", made["odd-widths"], tmp_path / "o", "q4_k_m")
+    assert done.returncode == 0 and re.search(r"warning: \d+ of \d+ tensors have rows that do not fit the blocks of q4_k_m", done.stderr)
+    assert "warning" not in lamina("quantize", made["grouped-tied"], tmp_path / "p", "q4_k_m").stderr
+
+
+def test_the_file_runs(lamina, tmp_path):
+    """Weights that were made at random, as quantised by this command and by synth, are one file."""
+    config = SOURCE / "tests/golden/filetypes/grouped-tied.json"
+    assert lamina("synth", config, tmp_path / "f32.gguf", "--type", "f32", "-q").returncode == 0
+    assert lamina("quantize", tmp_path / "f32.gguf", tmp_path / "q.gguf", "q6_k", "-q").returncode == 0
+    done = lamina("run", tmp_path / "q.gguf", "--ids", "1 2 3", "-n", "4", "--temp", "0", "--json")
+    assert done.returncode == 0 and len(json.loads(done.stdout)["ids"]) <= 4, done.stderr
+
+
+# ---- what is refused ----
+
+def one_line(done, status, *words):
+    error = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert done.returncode == status and len(error) == 1 and all(w in error[0] for w in words), done.stderr
+
+
+def test_refusals(lamina, made, tmp_path):
+    source, out = made["fused"], tmp_path / "out.gguf"
+    one_line(lamina("quantize", source, out, "q9_k"), 2, '"q9_k" is not one of')
+    one_line(lamina("quantize", source, out), 2, "requires IN, OUT and TYPE")
+    one_line(lamina("quantize", source, source, "q8_0", "--force"), 2, "input and output are the same file")
+    (tmp_path / "link.gguf").symlink_to(source)
+    one_line(lamina("quantize", source, tmp_path / "link.gguf", "q8_0", "--force"), 2, "the same file")
+    one_line(lamina("quantize", source, out, "q8_0", "--keep", "q8_0"), 2, "is not REGEX=TYPE")
+    one_line(lamina("quantize", source, out, "q8_0", "--keep", "(=q8_0"), 2, "keep")
+    one_line(lamina("quantize", source, out, "q8_0", "--keep", "attn=q9"), 2, '"q9"')
+    one_line(lamina("quantize", SOURCE / "tests/golden/llama/mqa", out, "q8_0"), 3, "tests/golden/llama/mqa")
+    one_line(lamina("quantize", made["odd-widths"], out, "q8_0", "--keep", "ffn_down=q4_k"), 2, "ffn_down", "no whole number of q4_k blocks")
+    one_line(lamina("quantize", source, tmp_path / "no/out.gguf", "q8_0"), 1, "no")
+    assert lamina("quantize", source, out, "q8_0", "-q").returncode == 0
+    there = lamina("quantize", source, out, "q4_0")
+    one_line(there, 2, "out.gguf: already exists")
+    assert there.stderr.startswith("hint: use --force to replace it\n")
+    again = lamina("quantize", out, tmp_path / "again.gguf", "q4_0")
+    one_line(again, 2, "is quantised already (q8_0)")
+    assert "hint: " in again.stderr and "--requantize" in again.stderr
+    (tmp_path / "again.gguf").touch()                    # of mktemp
+    assert lamina("quantize", out, tmp_path / "again.gguf", "q4_0", "--requantize").returncode == 0
+    one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", tmp_path / "none"), 1, "none")
+    one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", source), 3, "no importance matrix")
+    one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", GOLDEN / "files.tsv"), 3, "files.tsv")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.gguf", "link.gguf", "out.gguf"]
+
+
+def test_importance_of_another_model(lamina, made, tmp_path):
+    """Names that it lacks are said; a shape that is not the tensor's, and nothing in common, are errors."""
+    done = lamina("quantize", made["four-experts"], tmp_path / "o", "q4_k_m", "--imatrix", GOLDEN / "grouped-tied.imatrix.dat")
+    assert done.returncode == 0 and "warning: 24 of " in done.stderr and "quantised tensors are not in the importance matrix" in done.stderr
+    (tmp_path / "wrong").write_bytes(older({"blk.0.attn_q.weight": [1.0] * 128}))
+    one_line(lamina("quantize", made["four-experts"], tmp_path / "p", "q4_k_m", "--imatrix", tmp_path / "wrong"), 3, "blk.0.attn_q.weight",
+             "importance of 128 inputs; the tensor has 256")
+    (tmp_path / "none").write_bytes(older({"blk.0.nothing": [1.0] * 128}))
+    one_line(lamina("quantize", made["four-experts"], tmp_path / "p", "q4_k_m", "--imatrix", tmp_path / "none"), 3, "none of its 1 entries")
+    assert not (tmp_path / "p").exists()
+
+
+def older(values, chunks=1):
+    data = struct.pack("<i", len(values))
+    for name, row in values.items():
+        data += struct.pack("<i", len(name)) + name.encode() + struct.pack("<ii", 1, len(row)) + struct.pack(f"<{len(row)}f", *row)
+    return data + struct.pack("<ii", chunks, 1) + b"x"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x01", struct.pack("<i", 0), struct.pack("<i", -1), struct.pack("<ii", 1, 1 << 30), older({"a": [1.0]})[:14],
+                                  older({"a": [float("nan")] * 32}), older({"a": [-1.0] * 32}), b"GGUF" + b"\0" * 40])
+def test_broken_importance(lamina, made, tmp_path, data):
+    (tmp_path / "im").write_bytes(data)
+    one_line(lamina("quantize", made["fused"], tmp_path / "o", "q4_0", "--imatrix", tmp_path / "im"), 3, "im")
+    assert [p.name for p in tmp_path.iterdir()] == ["im"]
+
+
+def test_weights_that_are_not_finite(lamina, made, tmp_path):
+    data = bytearray(made["fused"].read_bytes())
+    _, tensors, start = keys_and_tensors(bytes(data))
+    (cols, _), _, offset = tensors["blk.2.ffn_up.weight"]
+    struct.pack_into("<f", data, start + offset + 4 * (5 * cols + 7), float("nan"))
+    (tmp_path / "bad.gguf").write_bytes(data)
+    one_line(lamina("quantize", tmp_path / "bad.gguf", tmp_path / "o", "q4_k_m"), 3, "blk.2.ffn_up.weight", "row 5", "not finite")
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.gguf"]
+
+
+# ---- when it ends early ----
+
+@pytest.fixture(scope="module")
+def large(lamina, tmp_path_factory):
+    """Some seconds of work."""
+    out = tmp_path_factory.mktemp("large") / "in.gguf"
+    assert lamina("synth", "gpt2", out, "--type", "f16", "-q").returncode == 0
+    return out
+
+
+def begun(build, folder, *args):
+    """The process, once it has begun to write."""
+    made = subprocess.Popen([build / "src/cli/lamina", "quantize", *args], stderr=subprocess.PIPE, env={**os.environ, **BARE})
+    end = time.monotonic() + 60
+    while not any(name.startswith(".lamina-") for name in os.listdir(folder)) and made.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    return made
+
+
+@pytest.mark.parametrize("sign, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_stopped(lamina, build, large, tmp_path, sign, status):
+    """Nothing under the final name; the next run sweeps up and completes."""
+    made = begun(build, tmp_path, large, tmp_path / "o.gguf", "q3_k_m", "-t", "1")
+    time.sleep(0.05)
+    made.send_signal(sign)
+    made.communicate(timeout=60)
+    assert made.returncode in (status, 0)
+    if made.returncode:
+        assert not (tmp_path / "o.gguf").exists()
+        assert sign == signal.SIGKILL or not list(tmp_path.iterdir())
+    assert lamina("quantize", large, tmp_path / "o.gguf", "q8_0", "--force").returncode == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["o.gguf"]
+
+
+def test_a_full_disk(build, large, tmp_path):
+    """A limit of file size is reached midway; what was there stays."""
+    (tmp_path / "o.gguf").write_bytes(b"mine")
+    done = subprocess.run(["sh", "-c", 'ulimit -f 40000; exec "$0" "$@"', build / "src/cli/lamina", "quantize", large,
+                           tmp_path / "o.gguf", "q4_0", "--force"], capture_output=True, text=True, env={**os.environ, **BARE})
+    one_line(done, 1, "o.gguf")
+    assert (tmp_path / "o.gguf").read_bytes() == b"mine" and [p.name for p in tmp_path.iterdir()] == ["o.gguf"]
