@@ -165,6 +165,31 @@ static double cell_width(const lm_doc_table *t, const lm_doc_row *r, uint32_t i)
     return c->kind == LM_CELL_CODE ? 1.15 * n : n;
 }
 
+/* Every column that is wider than an equal share of what is left breaks its lines at that share; `room` in letters. */
+static void share_evenly(const lm_doc_table *t, const double *natural, double room, double letter, layout *l)
+{
+    double   share = 0;
+    uint32_t wide  = 0;
+
+    for (uint32_t i = 0; i < t->n_columns; i++)
+        wide += !l->bar[i];
+    for (bool again = true; again && wide;) {
+        double   left  = room;
+        uint32_t wider = 0;
+        for (uint32_t i = 0; i < t->n_columns; i++)
+            if (!l->bar[i] && natural[i] <= share)
+                left -= natural[i];
+        share = fmax(left / wide, share);
+        for (uint32_t i = 0; i < t->n_columns; i++)
+            wider += !l->bar[i] && natural[i] > share;
+        again = wider < wide;
+        wide  = wider;
+    }
+    for (uint32_t i = 0; i < t->n_columns; i++)
+        if (!l->bar[i] && natural[i] > share)
+            l->paragraph[i] = letter * share;
+}
+
 /* Natural widths where they fit, else the widest columns of words share what the others leave, in a smaller size. */
 static layout lay_out(const lm_doc_table *t)
 {
@@ -193,6 +218,10 @@ static layout lay_out(const lm_doc_table *t)
             return l;
         if (s + 1 < sizeof sizes / sizeof *sizes && room - fixed < fmin(0.4 * long_ones, 60) + 24)
             continue;
+        if (room - fixed < fmin(0.4 * long_ones, 60)) {
+            share_evenly(t, natural, room, sizes[s].letter, &l);
+            return l;
+        }
         double left = fmax(room - fixed, 0.35 * room);
         for (uint32_t i = 0; i < t->n_columns; i++)
             if (!l.bar[i] && natural[i] > 28 && !t->columns[i].right)
@@ -257,7 +286,7 @@ static void put_table(const lm_doc_table *t, lm_text *out)
     lm_text_printf(out, "{%s\n\\begin{longtable}{@{}", l.size);
     for (uint32_t i = 0; i < t->n_columns; i++)
         if (!l.bar[i] && l.paragraph[i] > 0)
-            lm_text_printf(out, ">{\\raggedright\\arraybackslash}p{%.0fpt}", l.paragraph[i]);
+            lm_text_printf(out, ">{\\ragged%s\\arraybackslash}p{%.0fpt}", t->columns[i].right ? "left" : "right", l.paragraph[i]);
         else if (!l.bar[i])
             lm_text_add_char(out, t->columns[i].right ? 'r' : 'l');
     lm_text_add_str(out, "@{}}\n\\toprule\n");
