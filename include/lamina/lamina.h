@@ -29,6 +29,7 @@
 #include "lamina/text.h"
 #include "lamina/answer.h"
 #include "lamina/grammar.h"
+#include "lamina/imatrix.h"
 #include "lamina/preset.h"
 #include "lamina/model.h"
 #include "lamina/engine.h"

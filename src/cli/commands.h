@@ -25,6 +25,7 @@
     X(detokenize)  \
     X(template)    \
     X(presets)     \
+    X(imatrix)     \
     X(quantize)    \
     X(synth)       \
     X(doctor)      \

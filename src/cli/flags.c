@@ -351,8 +351,8 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
     return LM_OK;
 }
 
-/* A file that is there is replaced only on --force, whatever the command. An empty one (of mktemp) holds nothing to lose, and
- * what is no file (a pipe, /dev/stdout) is written to. */
+/* A file that is there is replaced only on --force, or continued on --resume, whatever the command. An empty one (of mktemp) holds
+ * nothing to lose, and what is no file (a pipe, /dev/stdout) is written to. */
 static lm_status check_output(const lm_flag *f, const char *path, lm_error *e)
 {
     struct stat st;
@@ -369,7 +369,7 @@ static lm_status check_outputs(lm_cli *cli, void *options, lm_error *e)
     void *at;
 
     for (size_t i = 0; i < cli->n_given; i++)
-        if (strcmp(cli->given[i]->name, "--force") == 0)
+        if (strcmp(cli->given[i]->name, "--force") == 0 || strcmp(cli->given[i]->name, "--resume") == 0)
             force = cli->given[i];
     for (size_t i = 0; i < cli->n_given; i++)
         if (cli->given[i]->kind == LM_FLAG_OUTPUT) {

@@ -1,21 +1,44 @@
-/* imatrix.h - the importance of a model's inputs, as llama-imatrix writes it. */
+/* imatrix.h - sums by name, for those who read, collect and write them. */
 #ifndef LM_EXPORT_IMATRIX_H
 #define LM_EXPORT_IMATRIX_H
 
+#include "base/arena.h"
 #include "base/error.h"
+#include "base/map.h"
 #include "base/str.h"
+#include "lamina/imatrix.h"
 
-typedef struct lm_imatrix lm_imatrix;
+enum { LM_OLDER_CHUNK = 512 };           /* rows that a chunk of the older form counts as */
 
-/* Both forms: GGUF (`NAME.in_sum2` [matrices, cols], `NAME.counts` [matrices, 1]) and the older one. LM_BAD_MODEL: neither, or broken. */
-lm_status lm_imatrix_open(const char *path, lm_imatrix **out, lm_error *e);
-void      lm_imatrix_free(lm_imatrix *m);
+typedef struct lm_imatrix_sums {
+    const char *name;
+    uint64_t    cols;
+    uint32_t    matrices;
+    double     *sums;                    /* [matrices × cols] */
+    uint64_t   *rows;                    /* [matrices] */
+    float      *means;                   /* [matrices × cols]; NULL: not asked for yet */
+} lm_imatrix_sums;
 
-/* The mean square of each input of the tensor: `*n` numbers, matrix by matrix; NULL: there are none. */
-const float *lm_imatrix_of(const lm_imatrix *m, const char *tensor, uint64_t *n);
+struct lm_imatrix {
+    lm_arena         arena;
+    lm_map          *names;              /* of entries */
+    lm_imatrix_sums *entries;
+    size_t           n_entries, capacity;
+    uint32_t         chunks, chunk_size;
+    const char     **datasets;
+    size_t           n_datasets;
+};
 
-size_t   lm_imatrix_entries(const lm_imatrix *m);
-uint32_t lm_imatrix_chunks(const lm_imatrix *m);
-lm_view  lm_imatrix_dataset(const lm_imatrix *m);        /* the first text it was made from; empty: unknown */
+/* The entry of that name, made where there is none. LM_BAD_MODEL: it has another shape. */
+lm_status lm_imatrix_entry_of(lm_imatrix *m, lm_view name, uint64_t cols, uint64_t matrices, lm_imatrix_sums **out, lm_error *e);
+
+/* Another text that it is made from; the same twice is one. */
+lm_status lm_imatrix_add_dataset(lm_imatrix *m, lm_view name, lm_error *e);
+
+/* The mean square of each input of a tensor, *n numbers matrix by matrix, of a matrix without rows 1; NULL: there is no such entry, or
+ * no memory (`*n` is 1). */
+const float *lm_imatrix_of(lm_imatrix *m, const char *tensor, uint64_t *n);
+
+size_t lm_imatrix_entries(const lm_imatrix *m);
 
 #endif

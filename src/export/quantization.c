@@ -349,11 +349,12 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
 
 static void add_imatrix_keys(quantizing *q)
 {
-    lm_view set = lm_imatrix_dataset(q->imatrix), file = lm_view_of(q->o->imatrix);
+    const char *set = lm_imatrix_dataset(q->imatrix, 0);
+    lm_view     file = lm_view_of(q->o->imatrix);
 
     lm_gguf_add_string(q->out, "quantize.imatrix.file", (lm_view){ file.data, file.size < 127 ? file.size : 127 });
-    if (set.size)
-        lm_gguf_add_string(q->out, "quantize.imatrix.dataset", (lm_view){ set.data, set.size < 127 ? set.size : 127 });
+    if (set)
+        lm_gguf_add_string(q->out, "quantize.imatrix.dataset", (lm_view){ set, strnlen(set, 127) });
     lm_gguf_add_u32(q->out, "quantize.imatrix.entries_count", (uint32_t)lm_imatrix_entries(q->imatrix));
     lm_gguf_add_u32(q->out, "quantize.imatrix.chunks_count", lm_imatrix_chunks(q->imatrix));
 }

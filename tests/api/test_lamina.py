@@ -274,6 +274,32 @@ def test_engine(lm, model, engine, tmp_path):
     assert lm.new("lm_engine_forecast", engine, 0, 1, 0).seconds > 0
 
 
+def test_importance(lm, engine, folder, gguf):
+    m, other = lm.new("lm_imatrix_new"), lm.new("lm_imatrix_new")
+    ids = (ctypes.c_int32 * 64)(*(i % 50 for i in range(64)))
+    told = []
+    done = dict(lm.lm_imatrix_options._fields_)["progress"](lambda arg, n, of, perplexity: bool(told.append((n, of)) or True))
+    options = lm.lm_imatrix_options(chunk=16, chunks=3, dataset=b"fifty", progress=done)
+    for matrix in (m, other):
+        r = lm.lm_imatrix_result()
+        lm.lm_imatrix_collect(matrix, engine, ids, 64, ref(options), ref(r))
+    assert told[-1] == (3, 3) and r.chunks == 3 and r.entries and r.perplexity > 1
+    entry = lm.lm_imatrix_entry()
+    assert lm.lm_imatrix_at(m, 0, ref(entry)) and entry.matrices == 1 and entry.rows[0] == 48 and not lm.lm_imatrix_at(m, 10 ** 6, ref(entry))
+    sums = entry.sums[0]
+    lm.lm_imatrix_merge(m, other)
+    assert lm.lm_imatrix_at(m, 0, ref(entry)) and entry.sums[0] == 2 * sums and lm.lm_imatrix_chunks(m) == 6
+    for older in (False, True):
+        lm.lm_imatrix_save(m, folder + b"/importance", older)
+        read = lm.new("lm_imatrix_open", folder + b"/importance")
+        assert lm.lm_imatrix_chunks(read) == 6 and lm.lm_imatrix_dataset(read, 0) == b"fifty" and lm.lm_imatrix_dataset(read, 1) is None
+        assert lm.lm_imatrix_chunk_size(read) == (512 if older else 16)
+        lm.lm_imatrix_free(read)
+    lm.new("lm_quantize", gguf, folder + b"/weighted.gguf", b"q4_0", ref(lm.lm_quantize_options(imatrix=folder + b"/importance")))
+    lm.lm_imatrix_free(m)
+    lm.lm_imatrix_free(other)
+
+
 def test_texts_are_generated(lm, engine, tmp_path):
     info = lm.lm_model_info()
     lm.lm_model_describe(lm.lm_engine_model(engine), ref(info))

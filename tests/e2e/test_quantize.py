@@ -10,6 +10,7 @@ import time
 
 import pytest
 from conftest import BARE, SOURCE, run, some
+from ggufs import keys_and_tensors
 
 GOLDEN = SOURCE / "tests/golden/filetypes"
 FILES = [line.split("\t") for line in (GOLDEN / "files.tsv").read_text().splitlines()]
@@ -32,40 +33,6 @@ def made(lamina, tmp_path_factory):
 
 def digest(data):
     return hashlib.sha256(data).hexdigest()
-
-
-def keys_and_tensors(data):
-    """A GGUF file's keys, {tensor: (dims, type, offset)}, and where its data begins."""
-    at = 8
-
-    def take(form):
-        nonlocal at
-        values = struct.unpack_from("<" + form, data, at)
-        at += struct.calcsize("<" + form)
-        return values[0] if len(values) == 1 else values
-
-    def text():
-        nonlocal at
-        n = take("Q")
-        at += n
-        return data[at - n:at].decode()
-
-    def value(kind):
-        if kind == 8:
-            return text()
-        if kind == 9:
-            inner, n = take("IQ")
-            return [value(inner) for _ in range(n)]
-        return take({0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}[kind])
-
-    n_tensors, n_keys = take("QQ")
-    keys = {text(): value(take("I")) for _ in range(n_keys)}
-    tensors = {}
-    for _ in range(n_tensors):
-        name, n_dims = text(), take("I")
-        dims = [take("Q") for _ in range(n_dims)]
-        tensors[name] = (dims, *take("IQ"))
-    return keys, tensors, (at + 31) // 32 * 32
 
 
 # ---- the same bytes ----

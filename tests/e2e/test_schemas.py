@@ -33,6 +33,7 @@ DOCUMENTS = {
     "detokenize": [f"-m {MODEL} 1 2 3"],
     "template": [f"{MODEL} --show"],
     "presets": ["", "llama", "llama-3.2-3b"],
+    "imatrix": ["--in-file tests/golden/imatrix/experts.gguf", f"{MODEL} -f README.md -c 64 --chunks 2 -o {{tmp}}/im.gguf"],
     "quantize": ["tests/golden/llama/gqa/model.gguf {tmp}/small.gguf q8_0", "tests/golden/llama/gqa/model.gguf q4_0 --dry-run"],
     "synth": ["gpt2 {tmp}/model.gguf --layers 1", "gpt2 {tmp}/folder --layers 1"],
     "doctor": [""],

@@ -12,6 +12,7 @@
 #include "runtime/engine/execute.h"
 #include "runtime/engine/kv.h"
 #include "runtime/engine/load.h"
+#include "runtime/engine/observe.h"
 #include "runtime/engine/profile.h"
 
 /* ---- memory ---- */
@@ -157,6 +158,7 @@ void lm_engine_free(lm_engine *g)
         return;
     lm_pool_free(g->pool);
     lm_profiler_free(g->profiler);
+    lm_engine_observe_end(g);
     if (g->plan) {
         lm_free_aligned(g->weights, g->plan->weight_bytes);
         lm_free_aligned(g->kv, g->plan->kv_bytes);

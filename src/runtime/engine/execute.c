@@ -6,6 +6,7 @@
 
 #include "base/filemap.h"
 #include "runtime/engine/ahead.h"
+#include "runtime/engine/observe.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/steps.h"
 
@@ -114,6 +115,8 @@ static void run_pack(const stage_share *p, const lm_step *s, uint64_t from, uint
     for (uint64_t i = from; i < to; i++)
         for (uint64_t k = 0; k < s->groups; k++)
             pack(row_at(p->g, s->out, i) + k * bytes, floats_at(p->g, s->in[0], i) + k * s->width, s->width);
+    if (p->g->observer)
+        lm_observe_packed(p->g, s, from, to);
 }
 
 static void run_rope(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
@@ -405,6 +408,8 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
         j.shares = lm_stage_shares(g, j.stage, n);
         lm_ahead_set(g, i);
+        if (g->observer)
+            lm_observe_stage(g, j.stage);
         joins += j.shares > 1;
         lm_pool_run_shares(g->pool, run_share, &j, j.shares);
         if (atomic_load_explicit(&g->failure, memory_order_relaxed) != LM_OK)

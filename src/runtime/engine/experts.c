@@ -83,25 +83,19 @@ void lm_run_route(const stage_share *p, const lm_step *s, uint64_t from, uint64_
 
 /* ---- visits ---- */
 
-/* The order buffer: [visits] row, [visits] place of each (row, choice), [E + 1] where each expert's visits begin. */
-typedef struct visits {
-    uint32_t *row, *place, *start;
-    uint32_t  k, experts;
-} visits;
-
-static visits visits_of(const lm_engine *g, const lm_step *s, uint32_t buffer)
+lm_visits lm_visits_of(const lm_engine *g, const lm_step *s, uint32_t buffer)
 {
     const lm_node *n     = &g->program->nodes[s->node];
     uint32_t      *words = (uint32_t *)(void *)row_at(g, buffer, 0);
     uint64_t       most  = (uint64_t)(s->domain == LM_ALL_ROWS ? g->plan->options.rows : g->plan->options.logit_rows) * n->experts.top_k;
 
-    return (visits){ words, words + most, words + 2 * most, n->experts.top_k, n->experts.n_experts };
+    return (lm_visits){ words, words + most, words + 2 * most, n->experts.top_k, n->experts.n_experts };
 }
 
 /* A counting sort: visits in rising order of (expert, row). */
 void lm_run_sort(const stage_share *p, const lm_step *s)
 {
-    visits   v = visits_of(p->g, s, s->out);
+    lm_visits v = lm_visits_of(p->g, s, s->out);
     uint32_t n = rows_of(p->g, s->domain);
 
     memset(v.start, 0, (v.experts + 1) * sizeof *v.start);
@@ -123,7 +117,7 @@ void lm_run_sort(const stage_share *p, const lm_step *s)
 
 void lm_run_visit(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    visits   v     = visits_of(p->g, s, s->in[1]);
+    lm_visits v    = lm_visits_of(p->g, s, s->in[1]);
     uint64_t bytes = p->g->plan->buffers[s->out].stride;
 
     for (uint64_t i = from; i < to; i++)
@@ -155,7 +149,7 @@ void lm_run_experts(const stage_share *p, const lm_step *s)
 {
     lm_engine       *g = p->g;
     const lm_weight *w = &g->program->weights[s->weight];
-    visits           v = visits_of(g, s, s->in[1]);
+    lm_visits        v = lm_visits_of(g, s, s->in[1]);
     const float     *bias = bias_of(p, s);
     uint64_t         grain = s->matmul->row_group, groups = (w->dims[1] + grain - 1) / grain, all = 0, at = 0;
 
@@ -190,7 +184,7 @@ void lm_run_experts(const stage_share *p, const lm_step *s)
 
 void lm_run_combine(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    visits   v     = visits_of(p->g, s, s->in[1]);
+    lm_visits v    = lm_visits_of(p->g, s, s->in[1]);
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
 
     for (uint64_t i = from; i < to; i++) {

@@ -45,6 +45,7 @@ struct lm_engine {
     uint8_t          *cursors;           /* theirs (ahead.c) */
     lm_value          hidden;            /* that is kept for lm_engine_hidden, or LM_NONE */
     struct lm_profiler *profiler;        /* while somebody wants to know; else NULL */
+    struct lm_observer *observer;        /* the same of the inputs of products */
     lm_arena          arena;
 };
 

@@ -155,4 +155,12 @@ void lm_run_experts(const stage_share *p, const lm_step *s);
 /* Rows [from, to): the weighted sum of each one's visits. */
 void lm_run_combine(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
 
+/* The order buffer of a mixture: [visits] row, [visits] place of each (row, choice), [E + 1] where each expert's visits begin. */
+typedef struct lm_visits {
+    uint32_t *row, *place, *start;
+    uint32_t  k, experts;
+} lm_visits;
+
+lm_visits lm_visits_of(const lm_engine *g, const lm_step *s, uint32_t buffer);
+
 #endif
