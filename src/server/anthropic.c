@@ -1,20 +1,17 @@
 /* POST /v1/messages and /v1/messages/count_tokens: Anthropic's words. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "server/asked.h"
+#include "server/anthropic.h"
 #include "server/routes.h"
 
 typedef struct message_values {
     lm_asked    asked;
     const char *model;
-    json_t     *messages, *system, *stops;
+    json_t     *messages, *system, *stops, *tools, *tool_choice, *thinking, *output_config;
     int64_t     max_tokens;
 } message_values;
 
 #define V(field) offsetof(message_values, field)
-
-static const char *const off[] = { "disabled", NULL };
 
 static const lm_field message_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
@@ -27,8 +24,13 @@ static const lm_field message_fields[] = {
     { "top_k", LM_FIELD_I32, V(asked.sampling.top_k), -1, 1e9, NULL, false, "keep the K most probable tokens; 0: all" },
     { "seed", LM_FIELD_I64, V(asked.seed), -1, 9e15, NULL, false, "same request and seed, same text; -1: drawn" },
     { "stream", LM_FIELD_BOOL, V(asked.stream), 0, 0, NULL, false, "send the text as it is written" },
-    { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
-    { "thinking", LM_FIELD_REFUSED, 0, 0, 0, off, false, "reasoning is part of the content" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },
+    { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,
+      "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },
+    { "thinking", LM_FIELD_OBJECT, V(thinking), 0, 0, NULL, false,
+      "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },
+    { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,
+      "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" },
     { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "cache_control", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
@@ -37,7 +39,13 @@ static const lm_field count_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },
-    { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },
+    { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,
+      "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },
+    { "thinking", LM_FIELD_OBJECT, V(thinking), 0, 0, NULL, false,
+      "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },
+    { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,
+      "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" },
     { 0 },
 };
 static const lm_field_group message_groups[] = { { message_fields, 0 }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
@@ -47,121 +55,59 @@ static void message_defaults(const lm_service *s, void *values)
     lm_asked_defaults(s, &((message_values *)values)->asked);
 }
 
-/* ---- the prompt ---- */
+/* ---- what is asked ---- */
 
-/* The text of a system message of blocks. The block that names a client's billing is other with every request, and would keep any prefix
- * from being found again: it is left out. */
-static lm_status system_text(const json_t *system, lm_text *out, lm_error *e)
+/* {type: enabled | disabled | adaptive, budget_tokens}, and the effort of output_config. */
+static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error *e)
 {
-    if (json_is_string(system))
-        lm_text_add(out, json_string_value(system), json_string_length(system));
-    else if (!json_is_array(system))
-        return lm_fail(e, LM_USAGE, "system", LM_NO_OFFSET, "expected a string or an array of text blocks");
-    for (size_t i = 0; i < json_array_size(system); i++) {
-        const json_t *text = json_object_get(json_array_get(system, i), "text");
+    const char *type = json_string_value(json_object_get(v->thinking, "type"));
+    const json_t *budget = json_object_get(v->thinking, "budget_tokens"), *effort = json_object_get(v->output_config, "effort");
 
-        if (!json_is_string(text))
-            return lm_fail(e, LM_USAGE, "system", LM_NO_OFFSET, "block %zu: only text is read", i);
-        if (strncmp(json_string_value(text), "x-anthropic-billing-header:", 27) == 0)
-            continue;
-        lm_text_printf(out, "%s%s", out->size ? "\n" : "", json_string_value(text));
-    }
-    return out->failed ? lm_fail_memory(e, "the system message", out->size) : LM_OK;
+    if (effort && !json_is_null(effort) && !(d->effort = json_string_value(effort)))
+        return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "effort is a string");
+    if (d->effort)
+        d->said = "output_config";
+    if (!v->thinking)
+        return LM_OK;
+    d->said = "thinking";
+    if (!type || (strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive")))
+        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "unknown type \"%.40s\": expected enabled, disabled or adaptive",
+                       type ? type : "");
+    if (budget && (!json_is_integer(budget) || json_integer_value(budget) < 1))
+        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "budget_tokens is a number of tokens, at least 1");
+    d->thinking = strcmp(type, "disabled") == 0 ? LM_THINKING_OFF : LM_THINKING_ON;
+    if (budget && d->thinking == LM_THINKING_ON)
+        d->budget = json_integer_value(budget);
+    return LM_OK;
 }
 
-static lm_status read_prompt(lm_call *c, lm_tokens *prompt, lm_error *e)
+/* d->messages is the caller's. */
+static lm_status read_dialogue(lm_call *c, lm_dialogue *d, lm_error *e)
 {
     const message_values *v = c->values;
-    json_t *all = json_array();
-    lm_text system = { 0 };
-    lm_status status = v->system ? system_text(v->system, &system, e) : LM_OK;
 
-    if (status == LM_OK && system.size)
-        json_array_append_new(all, json_pack("{s:s, s:s%}", "role", "system", "content", system.data, system.size));
-    json_array_extend(all, v->messages);
-    if (status == LM_OK)
-        status = json_array_size(v->messages) ? lm_chat_prompt(c->service, all, NULL, true, prompt, NULL, e)
-                                              : lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "empty");
-    lm_text_free(&system);
-    json_decref(all);
-    return status;
+    *d = (lm_dialogue){ .tools = v->tools, .choice = v->tool_choice, .begin = true, .budget = -1, .said = "thinking" };
+    LM_TRY(read_thinking(v, d, e));
+    return lm_anthropic_messages(v->system, v->messages, c->warnings, &d->messages, e);
 }
 
-/* ---- the answer ---- */
-
-static const char *reason(const lm_choice *c)
+/* {format: {type: json_schema, schema}}: as response_format has it. */
+static lm_status read_format(message_values *v, json_t **format, lm_error *e)
 {
-    switch (c->stop) {
-    case LM_STOP_LENGTH:  return "max_tokens";
-    case LM_STOP_CONTEXT: return "model_context_window_exceeded";
-    case LM_STOP_STRING:  return "stop_sequence";
-    default:              return "end_turn";
-    }
+    json_t *given = json_object_get(v->output_config, "format");
+    const char *type = json_string_value(json_object_get(given, "type"));
+
+    *format = NULL;
+    if (!given || json_is_null(given))
+        return LM_OK;
+    if (!type || strcmp(type, "json_schema") || !json_object_get(given, "schema"))
+        return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "a format has the type json_schema, and a schema");
+    *format = json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", given);
+    v->asked.limits.response_format = *format;
+    return *format ? LM_OK : lm_fail_memory(e, "the format", 0);
 }
 
-/* Anthropic counts what came from the cache apart from the rest of the prompt. */
-static json_t *usage_json(uint64_t prompt, uint64_t cached, uint64_t written)
-{
-    return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(prompt - cached), "output_tokens", (json_int_t)written,
-                     "cache_creation_input_tokens", (json_int_t)0, "cache_read_input_tokens", (json_int_t)cached);
-}
-
-static json_t *message_json(const lm_turn *t, json_t *content, const char *why, json_t *usage)
-{
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:n, s:o}", "id", t->id, "type", "message", "role", "assistant", "model",
-                     t->service->name, "content", content, "stop_reason", why, "stop_sequence", "usage", usage);
-}
-
-static void message_begin(lm_turn *t)
-{
-    const lm_choice *c = t->choices;
-
-    lm_turn_send(t, "message_start", json_pack("{s:s, s:o}", "type", "message_start", "message",
-                                               message_json(t, json_array(), NULL, usage_json(c->n_prompt, 0, 0))));
-    lm_turn_send(t, "content_block_start",
-                 json_pack("{s:s, s:i, s:{s:s, s:s}}", "type", "content_block_start", "index", 0, "content_block", "type",
-                           "text", "text", ""));
-}
-
-static void message_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
-{
-    (void)c;
-    lm_turn_send(t, "content_block_delta",
-                 json_pack("{s:s, s:i, s:{s:s, s:s%}}", "type", "content_block_delta", "index", 0, "delta", "type",
-                           "text_delta", "text", text, n));
-}
-
-static void message_end(lm_turn *t, lm_choice *c)
-{
-    lm_turn_send(t, "content_block_stop", json_pack("{s:s, s:i}", "type", "content_block_stop", "index", 0));
-    lm_turn_send(t, "message_delta",
-                 json_pack("{s:s, s:{s:s, s:n}, s:o}", "type", "message_delta", "delta", "stop_reason", reason(c),
-                           "stop_sequence", "usage", usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
-    lm_turn_send(t, "message_stop", json_pack("{s:s}", "type", "message_stop"));
-}
-
-static void message_finish(lm_turn *t)
-{
-    const lm_choice *c = t->choices;
-
-    if (!t->stream)
-        lm_turn_line(t, message_json(t, json_pack("[{s:s, s:s%}]", "type", "text", "text", c->text.data ? c->text.data : "", c->text.size),
-                                     reason(c), usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
-}
-
-static void message_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_send(t, "error", lm_fault_json(LM_DIALECT_ANTHROPIC, 0, e));
-}
-
-static void message_alive(lm_turn *t)
-{
-    lm_turn_send(t, "ping", json_pack("{s:s}", "type", "ping"));
-}
-
-static const lm_writer message_writer = { LM_DIALECT_ANTHROPIC, "text/event-stream", message_begin, message_text, NULL, message_end,
-        message_finish,
-                                          message_fault, message_alive, NULL };
+/* ---- routes ---- */
 
 static lm_status answer_messages(lm_call *c, lm_error *e)
 {
@@ -169,29 +115,45 @@ static lm_status answer_messages(lm_call *c, lm_error *e)
     lm_turn_options o = { .n_prompts = 1, .id_prefix = "msg_" };
     lm_asked_parts parts = { 0 };
     lm_tokens prompt = { 0 };
-    lm_status status;
+    lm_dialogue d = { 0 };
+    json_t *format = NULL;
+    lm_status status = read_format(v, &format, e);
 
     v->asked.stop = v->stops;
     v->asked.max_tokens = v->max_tokens;
-    status = lm_asked_options(c, &v->asked, &o, &parts, e);
     if (status == LM_OK)
-        status = read_prompt(c, &prompt, e);
+        status = lm_asked_options(c, &v->asked, &o, &parts, e);
+    if (status == LM_OK)
+        status = read_dialogue(c, &d, e);
+    if (status == LM_OK)
+        status = lm_dialogue_prepare(c, &d, &o, &parts, &prompt, e);
+    if (status == LM_OK && !(o.own = lm_anthropic_own()))
+        status = lm_fail_memory(e, "the answer", 0);
     if (status == LM_OK) {
         o.prompts = &prompt;
-        status = lm_turn_start(c, &o, &message_writer, e);
+        status = lm_turn_start(c, &o, &lm_anthropic_writer, e);
+    } else {
+        lm_tools_free(o.tools);
     }
     lm_asked_free(&parts);
     lm_tokens_free(&prompt);
+    json_decref(d.messages);
+    json_decref(format);
     return status;
 }
 
 static lm_status answer_count(lm_call *c, lm_error *e)
 {
     lm_tokens prompt = { 0 };
-    lm_status status = read_prompt(c, &prompt, e);
-    json_int_t n = (json_int_t)prompt.n;
+    lm_dialogue d = { 0 };
+    lm_status status = read_dialogue(c, &d, e);
+    json_int_t n;
 
+    if (status == LM_OK)
+        status = lm_dialogue_prompt(c, &d, &prompt, NULL, e);
+    n = (json_int_t)prompt.n;
     lm_tokens_free(&prompt);
+    json_decref(d.messages);
     return status == LM_OK ? lm_answer_json(c, json_pack("{s:I}", "input_tokens", n), e) : status;
 }
 

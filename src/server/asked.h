@@ -35,9 +35,6 @@ typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
 lm_status lm_prompts_read(const lm_service *s, const json_t *value, size_t most, lm_prompts *out, lm_error *e);
 void      lm_prompts_free(lm_prompts *p);
 
-/* A conversation through the template, its roles and parts as templates know them; `kwargs` (may be NULL): further variables. */
-lm_status lm_chat_prompt(const lm_service *s, json_t *messages, json_t *kwargs, bool begin, lm_tokens *ids, lm_text *rendered, lm_error *e);
-
 /* Vectors of texts (as lm_prompts_read takes them) as arrays of numbers; *tokens is increased by those that were read. */
 lm_status lm_embeddings(lm_call *c, json_t *input, json_t **vectors, uint64_t *tokens, lm_error *e);
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/asked.h"
+#include "server/dialogue.h"
 #include "server/routes.h"
 #include "server/sandbox.h"
 
@@ -143,7 +143,7 @@ const lm_route lm_route_tokenizer_info = { "GET", "/tokenizer_info", NULL, LM_RO
 
 /* ---- /apply-template ---- */
 
-typedef struct template_values { const char *model; json_t *messages, *kwargs; bool generation_prompt; } template_values;
+typedef struct template_values { const char *model, *effort; json_t *messages, *kwargs, *tools; bool generation_prompt; } template_values;
 
 static const lm_field template_fields[] = {
     { "model", LM_FIELD_STRING, offsetof(template_values, model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
@@ -151,7 +151,8 @@ static const lm_field template_fields[] = {
     { "chat_template_kwargs", LM_FIELD_OBJECT, offsetof(template_values, kwargs), 0, 0, NULL, false,
       "further variables of the chat template" },
     { "add_generation_prompt", LM_FIELD_BOOL, offsetof(template_values, generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
-    { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
+    { "tools", LM_FIELD_ARRAY, offsetof(template_values, tools), 0, 0, NULL, false, "functions, as in /v1/chat/completions" },
+    { "reasoning_effort", LM_FIELD_STRING, offsetof(template_values, effort), 0, 0, NULL, false, "as in /v1/chat/completions" },
     { 0 },
 };
 static const lm_field_group template_groups[] = { { template_fields, 0 }, { 0 } };
@@ -167,7 +168,9 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     const template_values *v = c->values;
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
-    lm_status status = lm_chat_prompt(c->service, v->messages, v->kwargs, v->generation_prompt, &ids, &text, e);
+    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .begin = v->generation_prompt, .budget = -1,
+                      .effort = v->effort, .said = "reasoning_effort" };
+    lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, e);
 
     lm_tokens_free(&ids);
     if (status == LM_OK)

@@ -4,13 +4,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/asked.h"
 #include "server/duration.h"
+#include "server/ollama.h"
 #include "server/routes.h"
 
 typedef struct ollama_values {
     const char *model, *prompt, *system;
-    json_t     *messages, *options, *format, *input, *think, *context, *keep_alive;
+    json_t     *messages, *options, *format, *input, *think, *tools, *context, *keep_alive;
     bool        stream, raw;
 } ollama_values;
 
@@ -39,12 +39,13 @@ static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked
 #define WRITING                                                                                                                   \
     { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "a line for each piece of text (true)" },                            \
     { "format", LM_FIELD_ANY, V(format), 0, 0, NULL, false, "\"json\", or a JSON schema that the answer fits" },                        \
-    { "think", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "reasoning is part of the content" }
+    { "think", LM_FIELD_ANY, V(think), 0, 0, NULL, false, "reasoning: true, false, \"low\", \"medium\" or \"high\"" }
 
 static const lm_field chat_fields[] = {
     COMMON, WRITING,
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
-    { "tools", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tool calls" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
+      "functions that may be called: type function, function with name, description, parameters" },
     { 0 },
 };
 static const lm_field generate_fields[] = {
@@ -78,88 +79,6 @@ static void ollama_defaults(const lm_service *s, void *values)
     (void)s;
     ((ollama_values *)values)->stream = true;
 }
-
-/* ---- answers ---- */
-
-/* So many seconds from now. */
-static json_t *moment(double seconds)
-{
-    struct timespec t;
-    struct tm utc;
-    char text[32];
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_sec += (time_t)(seconds < 1e9 ? seconds : 1e9);
-    gmtime_r(&t.tv_sec, &utc);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-    return json_sprintf("%s.%09ldZ", text, t.tv_nsec);
-}
-
-typedef struct ollama_own { bool chat; } ollama_own;
-
-static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)
-{
-    const ollama_own *own = t->own;
-    json_t *o = json_pack("{s:s, s:o, s:b}", "model", t->service->name, "created_at", moment(0), "done", done);
-
-    if (own->chat)
-        json_object_set_new(o, "message", json_pack("{s:s, s:s%}", "role", "assistant", "content", text, n));
-    else
-        json_object_set_new(o, "response", json_stringn(text, n));
-    return o;
-}
-
-static json_int_t nanoseconds(double seconds)
-{
-    return (json_int_t)(1e9 * seconds);
-}
-
-static json_t *last(const lm_turn *t, const lm_choice *c, const char *text, size_t n)
-{
-    const lm_usage *u = &c->usage;
-    json_t *o = piece(t, text, n, true);
-    double read = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
-    double wrote = u->first_seconds > 0 ? u->seconds - u->first_seconds : 0;
-
-    json_object_set_new(o, "done_reason", json_string(lm_turn_reason(c)));
-    json_object_set_new(o, "total_duration", json_integer(nanoseconds(u->seconds)));
-    json_object_set_new(o, "load_duration", json_integer(0));
-    json_object_set_new(o, "prompt_eval_count", json_integer((json_int_t)u->n_prompt));
-    json_object_set_new(o, "prompt_eval_duration", json_integer(nanoseconds(read)));
-    json_object_set_new(o, "eval_count", json_integer((json_int_t)u->n_tokens));
-    json_object_set_new(o, "eval_duration", json_integer(nanoseconds(wrote)));
-    if (t->warnings)
-        json_object_set(o, "warnings", t->warnings);
-    return o;
-}
-
-static void ollama_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
-{
-    (void)c;
-    lm_turn_line(t, piece(t, text, n, false));
-}
-
-static void ollama_end(lm_turn *t, lm_choice *c)
-{
-    lm_turn_line(t, last(t, c, "", 0));
-}
-
-static void ollama_finish(lm_turn *t)
-{
-    lm_choice *c = t->choices;
-
-    if (!t->stream)
-        lm_turn_line(t, last(t, c, c->text.data ? c->text.data : "", c->text.size));
-}
-
-static void ollama_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_line(t, lm_fault_json(LM_DIALECT_OLLAMA, 0, e));
-}
-
-static const lm_writer ollama_writer = { LM_DIALECT_OLLAMA, "application/x-ndjson", NULL, ollama_text, NULL, ollama_end, ollama_finish,
-        ollama_fault,
-                                         NULL, NULL };
 
 /* ---- how long a model stays ---- */
 
@@ -197,7 +116,8 @@ static lm_status take_model(lm_call *c, lm_error *e)
 
 static json_t *nothing_said(const lm_call *c, bool chat, const char *reason)
 {
-    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", moment(0), "done", 1, "done_reason", reason);
+    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", lm_ollama_moment(0), "done", 1, "done_reason",
+                          reason);
 
     if (chat)
         json_object_set_new(o, "message", json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
@@ -221,13 +141,14 @@ static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
     return lm_answer_json(c, nothing_said(c, chat, "load"), e);
 }
 
-static lm_status begin(lm_call *c, const lm_tokens *prompt, bool chat, lm_error *e)
+/* A conversation `d`, or a text `raw` to continue. */
+static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool chat, lm_error *e)
 {
     const ollama_values *v = c->values;
     ollama_options options = { 0 };
-    lm_turn_options o = { .prompts = prompt, .n_prompts = 1, .id_prefix = "ollama-" };
+    lm_turn_options o = { .n_prompts = 1, .id_prefix = "ollama-" };
     lm_asked_parts parts = { 0 };
-    ollama_own *own = NULL;
+    lm_tokens prompt = { 0 };
     lm_status status;
 
     lm_asked_defaults(c->service, &options.asked);
@@ -238,25 +159,33 @@ static lm_status begin(lm_call *c, const lm_tokens *prompt, bool chat, lm_error 
     options.asked.limits.format = v->format;
     if (status == LM_OK)
         status = lm_asked_options(c, &options.asked, &o, &parts, e);
-    if (status == LM_OK && !(own = calloc(1, sizeof *own)))
-        status = lm_fail_memory(e, "the answer", sizeof *own);
+    if (status == LM_OK)
+        status = d ? lm_dialogue_prepare(c, d, &o, &parts, &prompt, e)
+                   : lm_tokenize(c->service->tokenizer, raw, strlen(raw), LM_ADD_SPECIAL, &prompt, e);
+    if (status == LM_OK && !(o.own = lm_ollama_own(chat)))
+        status = lm_fail_memory(e, "the answer", 0);
     if (status == LM_OK) {
-        own->chat = chat;
-        o.own = own;
-        status = lm_turn_start(c, &o, &ollama_writer, e);
+        o.prompts = &prompt;
+        status = lm_turn_start(c, &o, &lm_ollama_writer, e);
+    } else {
+        lm_tools_free(o.tools);
     }
     lm_asked_free(&parts);
+    lm_tokens_free(&prompt);
     return status;
 }
 
-static lm_status answer_messages(lm_call *c, json_t *messages, bool chat, lm_error *e)
+static lm_status answer_messages(lm_call *c, const json_t *messages, bool chat, lm_error *e)
 {
-    lm_tokens prompt = { 0 };
-    lm_status status = lm_chat_prompt(c->service, messages, NULL, true, &prompt, NULL, e);
+    const ollama_values *v = c->values;
+    lm_dialogue d = { .tools = v->tools, .begin = true, .budget = -1 };
+    lm_status status = lm_ollama_think(c->service, v->think, &d, e);
 
     if (status == LM_OK)
-        status = begin(c, &prompt, chat, e);
-    lm_tokens_free(&prompt);
+        status = lm_ollama_messages(messages, &d.messages, e);
+    if (status == LM_OK)
+        status = begin(c, &d, NULL, chat, e);
+    json_decref(d.messages);
     return status;
 }
 
@@ -273,20 +202,14 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
 static lm_status answer_generate(lm_call *c, lm_error *e)
 {
     const ollama_values *v = c->values;
-    lm_tokens prompt = { 0 };
     json_t *messages;
     lm_status status;
 
     if (!v->prompt || !*v->prompt)
         return answer_loaded(c, false, e);
     LM_TRY(take_model(c, e));
-    if (v->raw || !c->service->template) {
-        status = lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, &prompt, e);
-        if (status == LM_OK)
-            status = begin(c, &prompt, false, e);
-        lm_tokens_free(&prompt);
-        return status;
-    }
+    if (v->raw || !c->service->template)
+        return begin(c, NULL, v->prompt, false, e);
     messages = json_array();
     if (v->system)
         json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", v->system));
@@ -336,7 +259,7 @@ static json_t *details(const lm_service *s)
 
 static json_t *tag(const lm_service *s, const lm_model_status *now)
 {
-    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at", moment(0), "size",
+    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at", lm_ollama_moment(0), "size",
                      (json_int_t)s->o.card.weight_bytes, "digest", now->digest, "details", details(s));
 }
 
@@ -375,7 +298,7 @@ static lm_status answer_ps(lm_call *c, lm_error *e)
         json_object_set_new(o, "size", json_integer((json_int_t)now.bytes));
         json_object_set_new(o, "size_vram", json_integer(0));
         /* Never, as ollama writes it. */
-        json_object_set_new(o, "expires_at", now.leaves < 0 ? json_string("2318-01-01T00:00:00Z") : moment(now.leaves));
+        json_object_set_new(o, "expires_at", now.leaves < 0 ? json_string("2318-01-01T00:00:00Z") : lm_ollama_moment(now.leaves));
         json_object_set_new(o, "context_length", json_integer(context_of(s)));
         json_array_append_new(list, o);
     }
@@ -398,11 +321,16 @@ static lm_status answer_show(lm_call *c, lm_error *e)
     json_object_set_new(info, key, json_integer((json_int_t)i->hidden));
     if (s->o.embeddings)
         json_array_append_new(capabilities, json_string("embedding"));
+    if (here && lm_answer_style_name(&s->style))
+        json_array_append_new(capabilities, json_string("tools"));
+    if (here && lm_ollama_thinks(s))
+        json_array_append_new(capabilities, json_string("thinking"));
     template = json_string(here && s->template_source ? s->template_source : "");
     if (here)
         lm_models_unpeek(s);
     return lm_answer_json(c,
-                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", moment(0), "template", template, "modelfile", "",
+                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", lm_ollama_moment(0), "template", template,
+                                    "modelfile", "",
                                     "parameters", "", "details", details(s), "model_info", info, "capabilities", capabilities),
                           e);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/asked.h"
+#include "server/dialogue.h"
 #include "server/routes.h"
 
 typedef struct chat_values {
@@ -13,7 +13,8 @@ typedef struct chat_values {
     int64_t     max_tokens, max_completion_tokens, n_predict;
     bool        logprobs, generation_prompt;
     uint32_t    top_logprobs, n;
-    bool        cache_prompt, parallel;
+    int64_t     budget;
+    bool        cache_prompt, parallel, parse_calls;
 } chat_values;
 
 #define V(field) offsetof(chat_values, field)
@@ -31,16 +32,21 @@ static const lm_field chat_fields[] = {
     { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },
     { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "most probable tokens told with each; needs logprobs" },
     { "stream_options", LM_FIELD_OBJECT, V(stream_options), 0, 0, NULL, false, "include_usage: a last event with usage" },
-    { "chat_template_kwargs", LM_FIELD_OBJECT, V(kwargs), 0, 0, NULL, false, "further variables of the chat template" },
+    { "chat_template_kwargs", LM_FIELD_OBJECT, V(kwargs), 0, 0, NULL, false,
+      "further variables of the chat template; those that it does not know are named in warnings" },
     { "add_generation_prompt", LM_FIELD_BOOL, V(generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
     { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
     { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
     { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false,
-      "none, auto, required, or the function to call; calls that are required fit the function's schema" },
+      "none, auto, required, the function to call, or allowed_tools; calls that are required fit the function's schema" },
     { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel), 0, 0, NULL, false, "several calls in one answer (true)" },
     { "reasoning_effort", LM_FIELD_STRING, V(effort), 0, 0, NULL, false,
-      "none, minimal, low, medium, high: as the chat template knows it" },
+      "none, minimal, low, medium, high, xhigh, max: as the chat template knows it" },
+    { "reasoning_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false,
+      "most tokens of reasoning, which is ended there; -1: any number" },
+    { "thinking_budget_tokens", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "llama.cpp's name of reasoning_budget" },
+    { "parse_tool_calls", LM_FIELD_BOOL, V(parse_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
     { "functions", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use tools" },
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
     { "modalities", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
@@ -68,7 +74,8 @@ static void chat_defaults(const lm_service *s, void *values)
     lm_asked_defaults(s, &v->asked);
     v->max_tokens = v->max_completion_tokens = v->n_predict = 0;
     v->n = 1;
-    v->generation_prompt = v->cache_prompt = v->parallel = true;
+    v->generation_prompt = v->cache_prompt = v->parallel = v->parse_calls = true;
+    v->budget = -1;
 }
 
 /* ---- log-probabilities ---- */
@@ -125,16 +132,17 @@ typedef struct chat_own { bool usage; } chat_own;
 
 static json_t *usage_json(const lm_turn *t)
 {
-    uint64_t prompt = 0, cached = 0, written = 0;
+    uint64_t prompt = 0, cached = 0, written = 0, thought = 0;
 
     for (size_t i = 0; i < t->n; i++) {
+        thought += t->choices[i].n_reasoning;
         prompt += i ? 0 : t->choices[i].usage.n_prompt;
         cached += i ? 0 : t->choices[i].usage.n_cached;
         written += t->choices[i].usage.n_tokens;
     }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
-                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens",
-                     (json_int_t)cached);
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
+                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens", (json_int_t)cached,
+                     "completion_tokens_details", "reasoning_tokens", (json_int_t)thought);
 }
 
 /* The system's fingerprint begins with a b, as llama-server's: its clients look. */
@@ -276,128 +284,18 @@ static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", c
 
 /* ---- the request ---- */
 
-static lm_status text_of_parts(const json_t *parts, lm_text *out, lm_error *e)
-{
-    for (size_t i = 0; i < json_array_size(parts); i++) {
-        const json_t *part = json_array_get(parts, i), *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
-
-        if (!json_is_string(text) || (type && strcmp(json_string_value(type), "text") && strcmp(json_string_value(type), "input_text") &&
-                                      strcmp(json_string_value(type), "output_text")))
-            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "content part of type \"%.40s\": only text is read",
-                           json_is_string(type) ? json_string_value(type) : "unknown");
-        if (i)
-            lm_text_add_str(out, "\n");
-        lm_text_add(out, json_string_value(text), json_string_length(text));
-    }
-    return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
-}
-
-/* Earlier calls as templates index them: arguments are objects. And reasoning by the name that templates know. */
-static void read_calls(json_t *m)
-{
-    json_t *calls = json_object_get(m, "tool_calls"), *copy, *call;
-    size_t i;
-
-    if (!json_object_get(m, "reasoning_content") && json_is_string(json_object_get(m, "reasoning")))
-        json_object_set(m, "reasoning_content", json_object_get(m, "reasoning"));
-    if (!json_array_size(calls)) {
-        json_object_del(m, "tool_calls");
-        return;
-    }
-    copy = json_deep_copy(calls);
-    json_array_foreach(copy, i, call) {
-        json_t *f = json_object_get(call, "function"), *arguments = json_object_get(f, "arguments");
-        json_t *object = json_is_string(arguments) ? json_loads(json_string_value(arguments), 0, NULL) : NULL;
-        if (json_is_object(object))
-            json_object_set(f, "arguments", object);
-        json_decref(object);
-    }
-    json_object_set_new(m, "tool_calls", copy);
-}
-
-/* Role and content as templates know them: "developer" is "system", parts are one text. */
-static lm_status read_message(json_t *m, size_t i, json_t *out, lm_error *e)
-{
-    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", "function", NULL };
-    const char *role = json_string_value(json_object_get(m, "role"));
-    json_t *content = json_object_get(m, "content"), *o;
-    lm_text text = { 0 };
-    size_t known = 0;
-
-    if (!json_is_object(m) || !role)
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: expected an object with role and content", i);
-    while (roles[known] && strcmp(roles[known], role))
-        known++;
-    if (!roles[known])
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: unknown role \"%.40s\"", i, role);
-    if (content && !json_is_string(content) && !json_is_array(content) && !json_is_null(content))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content is a string or an array of parts", i);
-    o = json_copy(m);
-    read_calls(o);
-    if (known == 1)
-        json_object_set_new(o, "role", json_string("system"));
-    if (json_is_array(content)) {
-        if (text_of_parts(content, &text, e) != LM_OK) {
-            json_decref(o);
-            lm_text_free(&text);
-            return e->code;
-        }
-        json_object_set_new(o, "content", json_stringn(text.data ? text.data : "", text.size));
-        lm_text_free(&text);
-    } else if (!content || json_is_null(content)) {
-        json_object_set_new(o, "content", json_string(""));
-    }
-    json_array_append_new(out, o);
-    return LM_OK;
-}
-
-lm_status lm_chat_prompt(const lm_service *s, json_t *messages, json_t *kwargs, bool begin, lm_tokens *ids, lm_text *rendered, lm_error *e)
-{
-    json_t *list = json_array(), *context = json_object();
-    lm_status status = LM_OK;
-
-    if (!json_array_size(messages))
-        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "empty");
-    for (size_t i = 0; status == LM_OK && i < json_array_size(messages); i++)
-        status = read_message(json_array_get(messages, i), i, list, e);
-    if (kwargs)
-        json_object_update(context, kwargs);
-    json_object_set(context, "messages", list);
-    json_object_set_new(context, "add_generation_prompt", json_boolean(begin));
-    if (status == LM_OK)
-        status = lm_service_render(s, context, ids, rendered, e);
-    json_decref(list);
-    json_decref(context);
-    return status;
-}
-
-/* The conversation with its tools as tokens; what the answer must fit, and how it is read. */
 static lm_status prepare(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
 {
     const chat_values *v = c->values;
-    json_t *kwargs = v->kwargs ? json_copy(v->kwargs) : json_object();
-    lm_text rendered = { 0 };
-    lm_status status = lm_tools_read(v->tools, v->tool_choice, !v->parallel, &o->tools, e);
+    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .choice = v->tool_choice, .single = !v->parallel,
+                      .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .unread = !v->parse_calls,
+                      .budget = v->budget };
 
-    if (v->effort) {
-        json_object_set_new(kwargs, "reasoning_effort", json_string(v->effort));
-        lm_reasoning_switch(kwargs, strcmp(v->effort, "none") != 0);
-    }
-    if (status == LM_OK && o->tools->list)
-        json_object_set(kwargs, "tools", o->tools->list);
-    if (status == LM_OK)
-        status = lm_chat_prompt(c->service, v->messages, kwargs, v->generation_prompt, prompt, &rendered, e);
-    if (status == LM_OK && v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek"))
-        status = lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto or deepseek",
-                         v->format);
-    if (status == LM_OK) {
-        o->tools->keep_reasoning = v->format && strcmp(v->format, "none") == 0;
-        status = lm_tools_prepare(c->service, o->tools, &rendered, &parts->grammar, e);
-        o->grammar = parts->grammar;
-    }
-    lm_text_free(&rendered);
-    json_decref(kwargs);
-    return status;
+    if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek"))
+        return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto or deepseek",
+                       v->format);
+    d.merged = v->format && strcmp(v->format, "none") == 0;
+    return lm_dialogue_prepare(c, &d, o, parts, prompt, e);
 }
 
 static lm_status answer_chat(lm_call *c, lm_error *e)

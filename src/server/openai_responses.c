@@ -156,6 +156,7 @@ static lm_status read_prompt(lm_call *c, lm_tokens *prompt, lm_error *e)
     const lm_response_values *v = c->values;
     lm_response_values asked = *v;
     json_t *messages = NULL, *whole = NULL;
+    lm_dialogue d = { .begin = true, .budget = -1 };
     lm_status status;
 
     LM_TRY(check_tools(v, c->warnings, e));
@@ -166,7 +167,8 @@ static lm_status read_prompt(lm_call *c, lm_tokens *prompt, lm_error *e)
     json_decref(whole);
     if (status != LM_OK)
         return status;
-    status = in_words(lm_chat_prompt(c->service, messages, NULL, true, prompt, NULL, e), "messages", "input", e);
+    d.messages = messages;
+    status = in_words(lm_dialogue_prompt(c, &d, prompt, NULL, e), "messages", "input", e);
     json_decref(messages);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef LM_SERVER_RESPONSES_H
 #define LM_SERVER_RESPONSES_H
 
-#include "server/asked.h"
+#include "server/dialogue.h"
 
 typedef struct lm_response_values {
     lm_asked    asked;

@@ -49,7 +49,38 @@ static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
                ? LM_OK : lm_fail_memory(e, "tools", 0);
 }
 
-static lm_status callable(lm_tools *t, const char *only, lm_error *e)
+/* Of a tool in a list of allowed_tools, or a choice: {name}, or {function: {name}}. */
+static const char *name_of(const json_t *o)
+{
+    const json_t *f = json_object_get(o, "function");
+
+    return json_string_value(json_object_get(f ? f : o, "name"));
+}
+
+static bool is_allowed(const json_t *only, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(only); i++)
+        if (strcmp(name_of(json_array_get(only, i)), name) == 0)
+            return true;
+    return false;
+}
+
+static lm_status check_known(const lm_tools *t, const json_t *only, lm_error *e)
+{
+    for (size_t i = 0; i < json_array_size(only); i++) {
+        const char *name = name_of(json_array_get(only, i));
+        size_t k = 0;
+
+        while (k < json_array_size(t->list) && strcmp(name_of(json_array_get(t->list, k)), name))
+            k++;
+        if (k == json_array_size(t->list))
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "there is no tool called %.64s", name);
+    }
+    return LM_OK;
+}
+
+/* `only`: an array that names those that may be called; NULL: all. */
+static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
 {
     json_t *tool;
     size_t i;
@@ -64,7 +95,7 @@ static lm_status callable(lm_tools *t, const char *only, lm_error *e)
         for (size_t k = 0; k < t->n; k++)
             if (strcmp(t->items[k].name, name) == 0)
                 return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "two tools are called %s", name);
-        if (only && strcmp(only, name))
+        if (only && !is_allowed(only, name))
             continue;
         if (!(text = json_dumps(json_object_get(f, "parameters"), JSON_COMPACT)))
             return lm_fail_memory(e, "tools", 0);
@@ -73,19 +104,39 @@ static lm_status callable(lm_tools *t, const char *only, lm_error *e)
         t->items[t->n++] = (lm_answer_tool){ .name = name,
                                              .parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1)) };
     }
-    if (only && !t->n)
-        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "there is no tool called %.64s", only);
-    return LM_OK;
+    return check_known(t, only, e);
 }
 
 /* ---- the choice ---- */
 
-static lm_status read_choice(lm_tools *t, const json_t *choice, const char **only, lm_error *e)
+/* {type: "allowed_tools", mode, tools}, or the same in a member "allowed_tools". */
+static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, lm_error *e)
+{
+    const json_t *inner = json_object_get(choice, "allowed_tools"), *list;
+    const char *mode;
+
+    if (inner)
+        choice = inner;
+    mode = json_string_value(json_object_get(choice, "mode"));
+    list = json_object_get(choice, "tools");
+    if (mode && strcmp(mode, "required") == 0)
+        t->use = LM_TOOLS_REQUIRED;
+    else if (mode && strcmp(mode, "auto"))
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "unknown mode \"%.40s\": expected auto or required", mode);
+    if (!json_array_size(list))
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools needs an array of tools that is not empty");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!name_of(json_array_get(list, i)))
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools: tool %zu has no name", i);
+    json_array_extend(only, (json_t *)(uintptr_t)list);
+    return LM_OK;
+}
+
+/* Into `only`, an empty array: tools that it names. */
+static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error *e)
 {
     const char *word = json_is_string(choice) ? json_string_value(choice) : json_string_value(json_object_get(choice, "type"));
-    const json_t *f = json_object_get(choice, "function");
 
-    *only = NULL;
     t->single |= json_is_true(json_object_get(choice, "disable_parallel_tool_use"));
     if (!choice || json_is_null(choice))
         return LM_OK;
@@ -93,6 +144,8 @@ static lm_status read_choice(lm_tools *t, const json_t *choice, const char **onl
         word = "function";                               /* OpenAI's older function_call */
     if (!word)
         return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "expected none, auto, required, or an object that names a tool");
+    if (strcmp(word, "allowed_tools") == 0)
+        return read_allowed(t, choice, only, e);
     if (strcmp(word, "none") == 0)
         t->use = LM_TOOLS_NONE;
     else if (strcmp(word, "required") == 0 || strcmp(word, "any") == 0)
@@ -100,36 +153,46 @@ static lm_status read_choice(lm_tools *t, const json_t *choice, const char **onl
     else if (strcmp(word, "function") == 0 || strcmp(word, "tool") == 0) {
         t->use = LM_TOOLS_REQUIRED;
         t->single = true;
-        *only = json_string_value(json_object_get(f ? f : choice, "name"));
-        if (!*only)
+        if (!name_of(choice))
             return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "the name of the tool is missing");
+        json_array_append(only, choice);
     } else if (strcmp(word, "auto"))
-        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto, required or a tool", word);
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
+                       "unknown value \"%.40s\": expected none, auto, required, allowed_tools or a tool", word);
     return LM_OK;
 }
 
-lm_status lm_tools_read(const json_t *tools, const json_t *choice, bool single, lm_tools **out, lm_error *e)
+static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only, lm_error *e)
 {
-    const char *only;
-    lm_status status;
-    lm_tools *t = calloc(1, sizeof *t);
-
-    if (!(*out = t))
-        return lm_fail_memory(e, "tools", sizeof *t);
-    t->single = single;
-    status = read_choice(t, choice, &only, e);
-    if (status != LM_OK || !json_array_size(tools)) {
-        if (status == LM_OK && t->use == LM_TOOLS_REQUIRED)
-            status = lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "a call is required, and there are no tools");
-        return status;
-    }
+    if (!json_array_size(tools))
+        return t->use != LM_TOOLS_REQUIRED ? LM_OK
+                   : lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "a call is required, and there are no tools");
     if (json_array_size(tools) > MOST_TOOLS)
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%zu tools, at most %d are allowed", json_array_size(tools), MOST_TOOLS);
     if (!(t->list = json_array()))
         return lm_fail_memory(e, "tools", 0);
     for (size_t i = 0; i < json_array_size(tools); i++)
         LM_TRY(add_tool(t, json_array_get(tools, i), i, e));
-    return callable(t, only, e);
+    return callable(t, json_array_size(only) ? only : NULL, e);
+}
+
+lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools **out, lm_error *e)
+{
+    json_t *only = json_array();
+    lm_status status;
+    lm_tools *t = calloc(1, sizeof *t);
+
+    if (!(*out = t) || !only) {
+        json_decref(only);
+        return lm_fail_memory(e, "tools", sizeof *t);
+    }
+    t->single = single;
+    t->budget = -1;
+    status = read_choice(t, choice, only, e);
+    if (status == LM_OK)
+        status = read_list(t, tools, only, e);
+    json_decref(only);
+    return status;
 }
 
 void lm_tools_free(lm_tools *t)
@@ -145,7 +208,7 @@ void lm_tools_free(lm_tools *t)
 /* ---- the answer ---- */
 
 /* A template that does not speak of tools leaves their names out. */
-static lm_status check_told(const lm_tools *t, const lm_text *prompt, lm_error *e)
+lm_status lm_tools_told(const lm_tools *t, const lm_text *prompt, lm_error *e)
 {
     for (size_t i = 0; i < json_array_size(t->list); i++) {
         const char *name = json_string_value(json_object_get(json_object_get(json_array_get(t->list, i), "function"), "name"));
@@ -193,7 +256,7 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
     t->in_reasoning = o.in_reasoning = lm_answer_in_reasoning(&s->style, prompt->data ? prompt->data : "", prompt->size);
     t->reads = s->style.reasoning || lm_answer_style_name(&s->style);
     if (t->list)
-        LM_TRY(check_told(t, prompt, e));
+        LM_TRY(lm_tools_told(t, prompt, e));
     if (calls && *grammar)
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tools that may be called cannot be combined with response_format or a grammar");
     if (calls && (t->use == LM_TOOLS_REQUIRED || lm_answer_style_name(&s->style))) {
@@ -206,7 +269,7 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
 
 lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids)
 {
-    return (lm_answer_options){ .tools = t->items, .n_tools = t->use == LM_TOOLS_NONE ? 0 : t->n, .ends = ends, .ids = ids,
+    return (lm_answer_options){ .tools = t->items, .n_tools = t->use == LM_TOOLS_NONE || t->unread ? 0 : t->n, .ends = ends, .ids = ids,
                                 .in_reasoning = t->in_reasoning, .keep_reasoning = t->keep_reasoning, .eager = t->eager };
 }
 

@@ -19,12 +19,17 @@ typedef struct lm_tools {
     bool            in_reasoning, keep_reasoning;
     bool            eager;           /* a grammar holds calls to their form */
     bool            reads;           /* the answer is read at all */
+    bool            unread;          /* calls are content */
+    int64_t         budget;          /* most tokens of reasoning; -1: any number */
 } lm_tools;
 
-/* `tools` as OpenAI writes them (also its older `functions`), Anthropic's (input_schema) or ollama's; `choice` as OpenAI or Anthropic.
- * Either may be NULL. LM_USAGE names the field. *out NULL: no memory, an error. Freed by lm_tools_free. */
-lm_status lm_tools_read(const json_t *tools, const json_t *choice, bool single, lm_tools **out, lm_error *e);
+/* `tools` as OpenAI writes them (also its older `functions`), Anthropic's (input_schema) or ollama's; `choice` as OpenAI (also
+ * allowed_tools) or Anthropic. * Either may be NULL. LM_USAGE names the field. *out NULL: no memory, an error. Freed by lm_tools_free. */
+lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools **out, lm_error *e);
 void      lm_tools_free(lm_tools *t);
+
+/* LM_USAGE: the prompt, as rendered, leaves tools out. */
+lm_status lm_tools_told(const lm_tools *t, const lm_text *prompt, lm_error *e);
 
 /* After the prompt was rendered: is the model told of the tools, has the prompt begun reasoning? And what the answer must fit: *grammar is
  * made where it is NULL, and put behind reasoning where it is not. */

@@ -143,6 +143,8 @@ static void told(void *arg, const lm_answer_event *event)
             lm_text_add(&c->text, event->text, event->size);
         return;
     }
+    if (event->kind == LM_ANSWER_REASONING)
+        c->n_reasoning = c->n_tokens;
     if (event->kind == LM_ANSWER_REASONING && !t->stream)
         lm_text_add(&c->reasoning, event->text, event->size);
     if (event->kind == LM_ANSWER_CALL) {
@@ -264,6 +266,7 @@ static void done(void *job)
 
     for (size_t i = 0; i < t->n; i++) {
         lm_reply_free(t->choices[i].reply);
+        lm_reasoning_budget_free(t->choices[i].budget);
         lm_constraint_free(t->choices[i].constraint);
         lm_text_free(&t->choices[i].text);
         lm_text_free(&t->choices[i].reasoning);
@@ -312,6 +315,19 @@ static lm_status constrain(const lm_service *s, const lm_grammar *g, lm_choice *
     return LM_OK;
 }
 
+/* Asks the constraint first. */
+static lm_status limit_reasoning(const lm_service *s, const lm_tools *tools, lm_choice *c, lm_sequence_options *o, lm_error *e)
+{
+    if (!tools || tools->budget < 0)
+        return LM_OK;
+    LM_TRY(lm_reasoning_budget_new(&s->style, s->tokenizer, tools->in_reasoning, (uint64_t)tools->budget, c->constraint, &c->budget, e));
+    if (c->budget) {
+        o->logits = lm_reasoning_budget_logits;
+        o->logits_arg = c->budget;
+    }
+    return LM_OK;
+}
+
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
     lm_sampler_options sampling;
@@ -333,6 +349,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         c->index = (uint32_t)i;
         LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));
         LM_TRY(constrain(call->service, o->grammar, c, &r.sequence, e));
+        LM_TRY(limit_reasoning(call->service, t->tools, c, &r.sequence, e));
         if (o->sequence.logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));

@@ -4,6 +4,7 @@
 #define LM_SERVER_TURN_H
 
 #include "server/call.h"
+#include "server/reasoning_budget.h"
 #include "server/tools.h"
 
 typedef struct lm_turn lm_turn;
@@ -13,13 +14,14 @@ typedef struct lm_choice {
     uint32_t  index;                 /* prompt * n + which */
     lm_reply *reply;
     lm_constraint *constraint;       /* NULL: none */
+    lm_reasoning_budget *budget;               /* of reasoning; NULL: none */
     size_t    n_prompt;
     lm_text   text;                  /* all so far; in a stream nothing */
     lm_answer *answer;               /* reads it; NULL: all is text */
     lm_text   reasoning, arguments;  /* all so far; in a stream no reasoning. Of the call that is being told */
     json_t   *calls;                 /* [{id, name, arguments}]; NULL: none */
     json_t   *tokens;                /* [{id, logprob, top}] whose text was not told yet; not in a stream: all. NULL: none are asked for */
-    uint64_t  n_tokens;
+    uint64_t  n_tokens, n_reasoning; /* so far; of them up to the end of reasoning */
     bool      ended;
     lm_stop   stop;
     lm_usage  usage;                 /* when it has ended */

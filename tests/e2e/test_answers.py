@@ -95,3 +95,71 @@ def test_a_template_that_does_not_speak_of_tools_is_an_error(build, model):
     status, answer, _ = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [CLOCK], "max_tokens": 2})
     assert status == 400 and "does not describe tools" in answer["error"]["message"]
     assert s.close() == 0
+
+
+# ---- reasoning that is limited, tools that are allowed, variables that are known ----
+
+def test_reasoning_ends_where_its_budget_does(server):
+    asked = {"messages": ASKED, "max_tokens": 40, "reasoning_effort": "high"}
+    free = server.post("/v1/chat/completions", asked)[1]
+    assert free["usage"]["completion_tokens_details"]["reasoning_tokens"] == free["usage"]["completion_tokens"] == 40
+    for field in ("reasoning_budget", "thinking_budget_tokens"):
+        answer = server.post("/v1/chat/completions", asked | {field: 8})[1]
+        message = answer["choices"][0]["message"]
+        assert free["choices"][0]["message"]["reasoning_content"].startswith(message["reasoning_content"]) and message["content"]
+        assert 8 <= answer["usage"]["completion_tokens_details"]["reasoning_tokens"] <= 8 + 4
+    none = server.post("/v1/chat/completions", asked | {"reasoning_budget": 0})[1]["choices"][0]["message"]
+    assert "reasoning_content" not in none and none["content"]
+
+
+def test_a_format_holds_behind_reasoning_that_was_ended(server):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+    answer = server.post("/v1/chat/completions", {"messages": ASKED, "max_tokens": 60, "reasoning_effort": "high", "reasoning_budget": 6,
+                                                  "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}})[1]
+    message = answer["choices"][0]["message"]
+    assert message["reasoning_content"] and isinstance(json.loads(message["content"])["n"], int)
+    answer = server.post("/v1/chat/completions", {"messages": ASKED, "max_tokens": 60, "reasoning_effort": "high", "reasoning_budget": 6,
+                                                  "tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False})[1]
+    message = answer["choices"][0]["message"]
+    assert message["reasoning_content"] and json.loads(message["tool_calls"][0]["function"]["arguments"])["city"]
+
+
+def test_only_tools_that_are_allowed_are_called(client):
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "clock"}}]}}
+    for seed in range(3):
+        answer = client.chat.completions.create(model="any", messages=ASKED, tools=[WEATHER, CLOCK], max_tokens=60, seed=seed, temperature=1.5,
+                                                parallel_tool_calls=False, tool_choice=allowed)
+        assert [c.function.name for c in answer.choices[0].message.tool_calls] == ["clock"]
+
+
+def test_calls_are_text_where_nobody_wants_them_read(server):
+    asked = {"messages": ASKED, "max_tokens": 60, "tools": [CLOCK], "tool_choice": "required", "parallel_tool_calls": False}
+    message = server.post("/v1/chat/completions", asked | {"parse_tool_calls": False})[1]["choices"][0]["message"]
+    assert "tool_calls" not in message and message["content"].startswith("<tool_call>")
+
+
+def test_variables_that_the_template_does_not_know_are_named(server):
+    asked = {"messages": ASKED, "max_tokens": 2}
+    assert "warnings" not in server.post("/v1/chat/completions", asked | {"chat_template_kwargs": {"enable_thinking": True}})[1]
+    warnings = server.post("/v1/chat/completions", asked | {"chat_template_kwargs": {"enable_thought": True}})[1]["warnings"]
+    assert warnings == ["chat_template_kwargs: the chat template of this model knows no enable_thought"]
+
+
+@pytest.mark.parametrize("wrong,field", [
+    ({"chat_template_kwargs": {"bos_token": "x"}}, "chat_template_kwargs"), ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs"),
+    ({"reasoning_effort": "wild"}, "reasoning_effort"), ({"reasoning_budget": -2}, "reasoning_budget"),
+    ({"tools": [CLOCK], "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}}, "tool_choice"),
+    ({"tools": [CLOCK], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "other"}]}}, "tool_choice")])
+def test_what_is_wrong_is_named(server, wrong, field):
+    status, answer, _ = server.post("/v1/chat/completions", {"messages": ASKED, "max_tokens": 2} | wrong)
+    assert status == 400 and answer["error"]["param"] == field, answer
+
+
+def test_a_template_that_leaves_system_messages_out_is_an_error(build, model, tmp_path):
+    only_users = tmp_path / "users.jinja"
+    only_users.write_text("{% for m in messages if m.role == 'user' %}<|im_start|>user\n{{ m.content }}<|im_end|>\n{% endfor %}")
+    s = Server(build, "-c", 512, "--chat-template-file", only_users).ready()
+    status, answer, _ = s.post("/v1/chat/completions", {"messages": [{"role": "system", "content": "Be brief."}, *ASKED], "max_tokens": 2})
+    assert status == 400 and "leaves out messages of role system" in answer["error"]["message"]
+    assert s.post("/v1/chat/completions", {"messages": ASKED, "max_tokens": 2})[0] == 200
+    assert s.close() == 0

@@ -3,10 +3,13 @@
  * Input: a byte that chooses the route, then the body. */
 #include "fuzz.h"
 #include "json_mutator.h"
-#include "server/asked.h"
+#include "server/anthropic.h"
+#include "server/ollama.h"
+#include "server/responses.h"
 #include "server/routes.h"
 
-static const char chatml[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+static const char chatml[] = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
+                             "{{ m.content }}{{ m.reasoning_content }}{{ m.tool_calls | tojson if m.tool_calls }}<|im_end|>\n{% endfor %}"
                              "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
@@ -31,6 +34,7 @@ static lm_service *service(void)
     PROMISE((s.tokenizer = lm_model_tokenizer(s.model)));
     PROMISE(lm_template_new(chatml, sizeof chatml - 1, "fuzz", &s.template, &e) == LM_OK);
     PROMISE((s.variables = json_object()));
+    s.template_source = (char *)(uintptr_t)chatml;
     s.o.sampling = lm_sampler_defaults();
     return &s;
 }
@@ -64,10 +68,57 @@ static void check_range(const lm_field *f, const char *at)
     PROMISE(value >= f->min - 1e-6 && value <= f->max * (1 + 1e-6) + 1e-6);
 }
 
-static void try_tokens(const lm_service *s, json_t *body)
+/* A conversation as OpenAI's chat has it, with the body's tools, becomes a prompt or is refused. */
+static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *warnings)
 {
+    json_t *kwargs = json_object_get(body, "chat_template_kwargs"), *tools = json_object_get(body, "tools");
+    lm_dialogue d = { .messages = messages, .kwargs = json_is_object(kwargs) ? kwargs : NULL, .tools = json_is_array(tools) ? tools : NULL,
+                      .choice = json_object_get(body, "tool_choice"), .begin = true, .budget = -1, .said = "reasoning_effort",
+                      .effort = json_string_value(json_object_get(body, "reasoning_effort")) };
+    lm_call c = { .service = s, .body = body, .warnings = warnings };
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
+    lm_error e;
+    lm_status status = lm_dialogue_prompt(&c, &d, &ids, &text, &e);
+
+    PROMISE(status == LM_OK || ((status == LM_USAGE || status == LM_LIMIT) && *e.message) || status == LM_NO_MEMORY);
+    PROMISE(status != LM_OK || ids.n);
+    lm_tokens_free(&ids);
+    lm_text_free(&text);
+}
+
+/* The same messages in the words of each dialect. */
+static void try_messages(lm_service *s, json_t *body, json_t *warnings)
+{
+    json_t *given = json_object_get(body, "messages"), *messages = NULL;
+    lm_error e;
+
+    try_prompt(s, body, given, warnings);
+    if (lm_anthropic_messages(json_object_get(body, "system"), given, warnings, &messages, &e) == LM_OK) {
+        try_prompt(s, body, messages, warnings);
+        json_decref(messages);
+    }
+    if (lm_ollama_messages(given, &messages, &e) == LM_OK) {
+        try_prompt(s, body, messages, warnings);
+        json_decref(messages);
+    }
+}
+
+/* And items of responses. */
+static void try_items(lm_service *s, json_t *body, json_t *warnings)
+{
+    lm_response_values v = { .input = json_object_get(body, "input") };
+    json_t *messages = NULL;
+    lm_error e;
+
+    if (lm_response_messages(&v, warnings, &messages, &e) == LM_OK) {
+        try_prompt(s, body, messages, warnings);
+        json_decref(messages);
+    }
+}
+
+static void try_tokens(lm_service *s, json_t *body, json_t *warnings)
+{
     lm_prompts prompts;
     lm_error e;
     lm_status status;
@@ -78,14 +129,10 @@ static void try_tokens(const lm_service *s, json_t *body)
         for (size_t k = 0; k < prompts.items[i].n; k++)
             PROMISE(prompts.items[i].ids[k] >= 0 && (uint32_t)prompts.items[i].ids[k] < s->info.n_vocab);
     lm_prompts_free(&prompts);
-    if (json_is_array(json_object_get(body, "messages"))) {
-        json_t *kwargs = json_object_get(body, "chat_template_kwargs");
-        status = lm_chat_prompt(s, json_object_get(body, "messages"), json_is_object(kwargs) ? kwargs : NULL, true, &ids, &text, &e);
-        PROMISE(status == LM_OK || status == LM_USAGE || status == LM_LIMIT || status == LM_NO_MEMORY);
-        PROMISE(status != LM_OK || ids.n);
-    }
-    lm_tokens_free(&ids);
-    lm_text_free(&text);
+    if (json_is_array(json_object_get(body, "messages")))
+        try_messages(s, body, warnings);
+    if (json_object_get(body, "input"))
+        try_items(s, body, warnings);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -111,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (const lm_field *f = g->fields; f->name; f++)
             if (json_object_get(body, f->name) && !json_is_null(json_object_get(body, f->name)))
                 check_range(f, values + g->base + f->offset);
-    try_tokens(s, body);
+    try_tokens(s, body, warnings);
     free(values);
     json_decref(warnings);
     json_decref(body);

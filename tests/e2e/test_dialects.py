@@ -1,0 +1,164 @@
+"""Calls of tools and reasoning in Anthropic's and ollama's words, as their own clients see them."""
+import json
+
+import anthropic
+import ollama
+import pytest
+from test_answers import ASKED, CLOCK, TEMPLATE, WEATHER
+from test_serve import Server
+
+TOOLS = [{"name": t["function"]["name"], "description": t["function"].get("description", ""), "input_schema": t["function"]["parameters"]}
+         for t in (WEATHER, CLOCK)]
+
+
+@pytest.fixture(scope="module")
+def server(build, model):
+    s = Server(build, "-c", 1024, "--temp", 0, "--chat-template-file", TEMPLATE).ready()
+    yield s
+    assert s.close() == 0, s.said
+    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+
+
+@pytest.fixture(scope="module")
+def claude(server):
+    return anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return ollama.Client(host=server.url, timeout=300)
+
+
+def check_weather(arguments):
+    assert set(arguments) == {"city", "days"} and arguments["city"] in ("Paris", "Rome") and 1 <= arguments["days"] <= 5
+
+
+def prompt_of(server, **asked):
+    status, answer, _ = server.post("/apply-template", asked)
+    assert status == 200, answer
+    return answer["prompt"]
+
+
+# ---- Anthropic ----
+
+@pytest.mark.parametrize("choice,names", [({"type": "tool", "name": "get_weather"}, {"get_weather"}),
+                                          ({"type": "any", "disable_parallel_tool_use": True}, {"get_weather", "clock"})])
+def test_a_tool_that_must_be_used_is_used(claude, choice, names):
+    m = claude.messages.create(model="any", max_tokens=80, messages=ASKED, tools=TOOLS, tool_choice=choice)
+    assert m.stop_reason == "tool_use" and [b.type for b in m.content] == ["tool_use"]
+    assert m.content[0].name in names and m.content[0].id.startswith("toolu_")
+    if m.content[0].name == "get_weather":
+        check_weather(m.content[0].input)
+
+
+def test_blocks_are_streamed_as_they_are_answered_whole(claude):
+    asked = dict(model="any", max_tokens=80, messages=ASKED, tools=TOOLS, tool_choice={"type": "tool", "name": "get_weather"})
+    whole = claude.messages.create(**asked)
+    with claude.messages.stream(**asked) as stream:
+        seen = list(stream)
+        last = stream.get_final_message()
+    pieces = [e for e in seen if e.type == "content_block_delta" and e.delta.type == "input_json_delta"]
+    assert len(pieces) > 1 and json.loads("".join(e.delta.partial_json for e in pieces)) == whole.content[0].input
+    assert last.content[0].input == whole.content[0].input and last.stop_reason == "tool_use"
+
+
+def test_thinking_is_a_block_before_the_text(claude):
+    asked = dict(model="any", max_tokens=40, messages=ASKED, thinking={"type": "enabled", "budget_tokens": 12})
+    whole = claude.messages.create(**asked)
+    assert [b.type for b in whole.content] == ["thinking", "text"] and whole.content[0].thinking and whole.content[1].text
+    with claude.messages.stream(**asked) as stream:
+        seen = list(stream)
+        last = stream.get_final_message()
+    assert [b.type for b in last.content] == ["thinking", "text"]
+    assert last.content[0].thinking == whole.content[0].thinking and last.content[1].text == whole.content[1].text
+    order = [(e.type, e.index, getattr(getattr(e, "delta", None), "type", "")) for e in seen if e.type.startswith("content_block_")]
+    assert order[0] == ("content_block_start", 0, "") and ("content_block_start", 1, "") in order
+    stop = order.index(("content_block_stop", 0, ""))
+    assert order[stop - 1] == ("content_block_delta", 0, "signature_delta") and order[stop + 1] == ("content_block_start", 1, "")
+    off = claude.messages.create(**asked | {"thinking": {"type": "disabled"}})
+    assert [b.type for b in off.content] == ["text"]
+
+
+def test_anthropic_history_is_read_as_openai_history(claude, server):
+    blocks = [*ASKED, {"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "x"}, {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Rome", "days": 1}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "rain"}]},
+                                     {"type": "text", "text": "And now?"}]}]
+    call = {"id": "toolu_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Rome", "days": 1}'}}
+    plain = [*ASKED, {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+             {"role": "tool", "tool_call_id": "toolu_1", "content": "rain"}, {"role": "user", "content": "And now?"}]
+    described = [{"type": "function", "function": {k: t["input_schema"] if k == "parameters" else t[k] for k in ("name", "description", "parameters")}}
+                 for t in TOOLS]
+    prompt = prompt_of(server, messages=plain, tools=described)
+    assert '{"name": "get_weather", "arguments": {"city": "Rome", "days": 1}}' in prompt and "\nrain<" in prompt
+    n = len(server.post("/tokenize", {"content": prompt})[1]["tokens"])
+    assert claude.messages.count_tokens(model="any", messages=blocks, tools=TOOLS).input_tokens == n
+
+
+def test_system_messages_become_one(claude, server):
+    m = claude.messages.count_tokens(model="any", system="One.", messages=[*ASKED, {"role": "system", "content": "Two."}])
+    prompt = prompt_of(server, messages=[{"role": "system", "content": "One.\nTwo."}, *ASKED])
+    assert m.input_tokens == len(server.post("/tokenize", {"content": prompt})[1]["tokens"])
+
+
+def test_a_format_holds(claude, server):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+    status, m, _ = server.post("/v1/messages", {"max_tokens": 40, "messages": ASKED,
+                                                "output_config": {"format": {"type": "json_schema", "schema": schema}}})
+    assert status == 200 and isinstance(json.loads(m["content"][0]["text"])["n"], int)
+
+
+@pytest.mark.parametrize("wrong,said", [
+    ({"tools": TOOLS, "tool_choice": {"type": "tool", "name": "other"}}, "other"), ({"tool_choice": {"type": "any"}}, "no tools"),
+    ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
+    ({"thinking": {"type": "loud"}}, "loud"), ({"thinking": {"type": "enabled", "budget_tokens": 0}}, "budget_tokens"),
+    ({"output_config": {"effort": "wild"}}, "wild"), ({"output_config": {"format": {"type": "xml"}}}, "json_schema"),
+    ({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}]}, "tool_use_id"),
+    ({"messages": [{"role": "user", "content": [{"type": "document"}]}]}, "document")])
+def test_anthropic_requests_that_are_refused(server, wrong, said):
+    status, answer, _ = server.post("/v1/messages", {"max_tokens": 2, "messages": ASKED} | wrong)
+    assert status == 400 and answer["error"]["type"] == "invalid_request_error" and said in answer["error"]["message"], answer
+
+
+# ---- ollama ----
+
+def test_ollama_history_is_read_as_openai_history(server, client):
+    call = {"id": "call00000", "type": "function", "function": {"name": "clock", "arguments": "{}"}}
+    prompt = prompt_of(server, tools=[CLOCK], messages=[*ASKED, {"role": "assistant", "content": "", "tool_calls": [call]},
+                                                        {"role": "tool", "tool_call_id": "call00000", "content": "noon"}])
+    history = [*ASKED, {"role": "assistant", "tool_calls": [{"function": {"name": "clock", "arguments": {}}}]},
+               {"role": "tool", "tool_name": "clock", "content": "noon"}]
+    asked = {"messages": history, "tools": [CLOCK], "stream": False, "options": {"num_predict": 4}}
+    n = len(server.post("/tokenize", {"content": prompt})[1]["tokens"])
+    assert server.post("/api/chat", asked)[1]["prompt_eval_count"] == n
+    assert client.chat(model="any", tools=[CLOCK], messages=history, options={"num_predict": 4}).message.content
+
+
+def test_ollama_thinks_apart(client):
+    asked = dict(model="any", messages=ASKED, options={"num_predict": 16})
+    whole = client.chat(**asked, think=True).message
+    assert whole.thinking and not whole.content
+    pieces = list(client.chat(**asked, think="high", stream=True))
+    assert "".join(p.message.thinking or "" for p in pieces) == whole.thinking and pieces[-1].done_reason == "length"
+    off = client.chat(**asked, think=False).message
+    assert off.content and not off.thinking
+    said = client.generate(model="any", prompt=ASKED[0]["content"], think=True, options={"num_predict": 16})
+    assert said.thinking == whole.thinking and not said.response
+    assert {"tools", "thinking"} <= set(client.show("any").capabilities)
+
+
+def test_a_format_of_ollama_holds_behind_thinking(server):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+    status, m, _ = server.post("/api/chat", {"messages": ASKED, "stream": False, "think": False, "format": schema, "options": {"num_predict": 40}})
+    assert status == 200 and isinstance(json.loads(m["message"]["content"])["n"], int)
+
+
+def test_ollama_refuses_to_think_without_a_way_to(build, model):
+    s = Server(build, "-c", 512).ready()
+    status, answer, _ = s.post("/api/chat", {"messages": ASKED, "think": True})
+    assert status == 400 and "does not support thinking" in answer["error"]
+    status, answer, _ = s.post("/v1/messages", {"messages": ASKED, "max_tokens": 2, "tools": TOOLS})
+    assert status == 400 and "does not describe tools" in answer["error"]["message"]
+    assert "no switch for reasoning" in s.post("/v1/messages", {"messages": ASKED, "max_tokens": 2, "thinking": {"type": "adaptive"}})[1]["warnings"][0]
+    assert s.close() == 0
