@@ -36,7 +36,7 @@ async function chapters(page, name, width) {
 
 async function look(browser, [name, models, language, stops]) {
     const file = join(folder, "reports", `${name}.html`);
-    run("report", ...models, "-o", file, "--lang", language, "--quiet");
+    run("report", ...models, "--force", "-o", file, "--lang", language, "--quiet");
     const url = pathToFileURL(file).href;
     for (const [width, height] of sizes)
         for (const scheme of ["light", "dark"]) {
