@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
+#include "arch/typemix.h"
 #include "base/str.h"
+#include "export/ggufkeys.h"
 #include "formats/filetype.h"
 #include "formats/container.h"
 #include "lamina/facts.h"
@@ -148,6 +150,7 @@ static uint64_t written(const lm_model *m, const lm_file_type *type)
     lm_type_chooser   types = {
         .type = type, .coarse = m->family->coarse_mixture, .tied = c->tied, .n_layers = c->n_layers, .n_heads = c->n_heads,
         .n_kv_heads = c->n_kv_heads, .n_experts = c->route.n_experts,
+        .big = lm_mixture_is_big(lm_gguf_arch_of(m->family), c->n_layers, c->n_heads, c->n_kv_heads),
     };
 
     for (uint32_t i = 0; i < p->n_weights; i++)
