@@ -3,14 +3,19 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo serve test browser tex debug asan tsan coverage neon edge bench bench-serve compat soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo demo-cluster serve test browser web web-dev tex debug asan tsan coverage neon edge bench bench-serve compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
+RANKS  ?= 4
 PROMPT ?= What is water made of? Answer in one sentence.
 
 demo: build/release/build.ninja                ## answer a prompt with a small real model
 	@ninja -C build/release --quiet src/cli/lamina
 	build/release/src/cli/lamina run --chat --temp 0 -n 128 -p "$(PROMPT)"
+
+demo-cluster: build/cluster/build.ninja          ## answer a prompt with the demo model, split over four processes (RANKS=N: others)
+	@ninja -C build/cluster --quiet src/cli/lamina
+	@scripts/ranks $(RANKS) build/cluster/src/cli/lamina run --chat --temp 0 -n 128 -t 1 --split tp=$(RANKS) -p "$(PROMPT)"
 
 serve: build/release/build.ninja               ## serve the demo model over HTTP at port 8080 (PORT=N: another)
 	@ninja -C build/release --quiet src/cli/lamina
@@ -19,9 +24,19 @@ serve: build/release/build.ninja               ## serve the demo model over HTTP
 test: build/test/build.ninja                   ## build with warnings as errors and run every suite
 	@scripts/test build/test
 
-browser: build/test/build.ninja                ## reports in Chromium, and every Mermaid source in Mermaid's parser
+web:                                           ## the page of `lamina serve` from web/src into web/dist, which the build embeds
+	@scripts/setup browser
+	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" scripts/web
+
+web-dev: build/release/build.ninja             ## the page as it is edited, in front of a server at LAMINA_URL (http://127.0.0.1:8080: make serve)
+	@scripts/setup browser
+	@cd web && PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node node_modules/vite/bin/vite.js
+
+browser: build/test/build.ninja                ## the page of `lamina serve` and reports in Chromium, and every Mermaid source in Mermaid's parser
 	@scripts/setup browser
 	@ninja -C build/test --quiet src/cli/lamina
+	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" scripts/web --check
+	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/web.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/report.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/mermaid.mjs
 
@@ -65,10 +80,11 @@ compat: build/test/build.ninja                 ## llama-server's own tests again
 	@ninja -C build/test --quiet src/cli/lamina
 	@build/compat/bin/python tools/peers/compatibility
 
-soak: build/test/build.ninja                   ## the server under load and under attack, at length: the figures of docs/reliability.md (some 20 minutes)
+soak: build/test/build.ninja                   ## the server under load and under attack, every writer under failures, at length: the figures of docs/reliability.md (some 40 minutes)
 	@ninja -C build/test --quiet src/cli/lamina
 	@rm -f build/soak.jsonl
 	@LAMINA_SOAK=$(CURDIR)/build/soak.jsonl LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -s -p no:cacheprovider tests/e2e/test_serve_proofs.py
+	@LAMINA_SOAK=$(CURDIR)/build/soak.jsonl LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -p no:cacheprovider tests/e2e/test_failures.py tests/e2e/test_pull.py
 	@cat build/soak.jsonl
 
 facts: build/test/build.ninja                  ## what documents say about models, each statement against the program
@@ -121,7 +137,7 @@ static: build/static/build.ninja               ## build/static/lamina: the progr
 	@scripts/static build/static/lamina
 
 clean:                                         ## remove what was built; downloads stay
-	rm -rf build/release build/static build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz build/neon build/edge
+	rm -rf build/release build/static build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz build/neon build/edge build/cluster
 
 help:                                          ## this list
 	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-14s %s\n", t[1], $$2 }' Makefile
@@ -130,19 +146,21 @@ PREFIX ?= /usr/local
 
 # ---- build folders: one per purpose, configured once ----
 options_release  = -Doptimization=2 -Ddebug=false -Dtests=disabled
+options_cluster  = $(options_release) -Dmpi=enabled
 options_bench    = -Doptimization=2 -Ddebug=false -Dtests=enabled
-options_static   = -Doptimization=2 -Ddebug=false -Dtests=disabled -Dserver=disabled -Dprefer_static=true -Dc_link_args=-static
+options_static   = -Doptimization=2 -Ddebug=false -Dtests=disabled -Dserver=disabled -Dmpi=disabled -Dprefer_static=true -Dc_link_args=-static
 options_test     = --werror -Dtests=enabled
 options_debug    = --buildtype=debug
-options_edge     = --werror -Dtests=enabled -Dexplain=disabled -Dserver=disabled
+options_edge     = --werror -Dtests=enabled -Dexplain=disabled -Dserver=disabled -Dmpi=disabled
 options_asan     = -Db_sanitize=address,undefined -Doptimization=1
-options_tsan     = -Db_sanitize=thread -Doptimization=1
+options_tsan     = -Dmpi=disabled -Db_sanitize=thread -Doptimization=1
 options_coverage = -Db_coverage=true -Doptimization=0
-options_neon     = --cross-file build/arm64/cross.ini -Dserver=disabled -Doptimization=2 -Ddebug=false -Dtests=enabled
-options_fuzz     = -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
+options_neon     = --cross-file build/arm64/cross.ini -Dserver=disabled -Dmpi=disabled -Doptimization=2 -Ddebug=false -Dtests=enabled
+options_fuzz     = -Dmpi=disabled -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 
 build/release/build.ninja: parts = demo
 build/static/build.ninja:  parts = static
+build/cluster/build.ninja: parts = mpi
 build/fuzz/build.ninja:    parts = fuzz
 build/fuzz/build.ninja:    export CC = clang-14
 build/neon/build.ninja:    parts = neon

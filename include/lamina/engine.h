@@ -31,6 +31,8 @@ typedef enum lm_compute {
 
 #define LM_FEW_ROWS 16               /* generation, guesses and small servers read memory; more rows compute */
 
+struct lm_adapter;
+
 typedef struct lm_engine_options {
     uint32_t    context;             /* positions a sequence may have; 0: the model's */
     uint32_t    sequences;           /* at once; 0: 1 */
@@ -54,7 +56,10 @@ typedef struct lm_engine_options {
     lm_log      log;                 /* used by lm_engine_new */
     lm_kv_type  kv_values;           /* of values, where kv_apart is set; a latent (MLA) has none, and they must be equal */
     bool        kv_apart;
-    uint64_t    reserved[7];         /* zero */
+    /* See lamina/adapter.h. NULL-ended; NULL: none. Scales of each, which every sequence has until lm_engine_set_adapters; NULL: 1. */
+    const struct lm_adapter *const *adapters;
+    const float *adapter_scales;
+    uint64_t    reserved[5];         /* zero */
 } lm_engine_options;
 
 lm_engine_options lm_engine_defaults(void);
@@ -196,7 +201,7 @@ lm_status lm_engine_save(lm_engine *g, uint32_t sequence, const lm_token *tokens
  * same bits as if it had been read here. On failure engine and *tokens are as before; the error names the file.
  *   LM_BAD_MODEL  no saved sequence, or one that is damaged, cut short or longer than it says (a checksum covers every byte)
  *   LM_DIFFERS    of another model (lm_model_fingerprint) or model options, arithmetic, instruction set, type of cache, layout of
- *                 pages or version of lamina: what differs is named
+ *                 pages, version of lamina, or adapters and scales than the sequence has now: what differs is named
  *   LM_LIMIT      longer than the context, or more pages than are free
  * A file of lm_sequence_save is restored as far as it holds keys and values. Texts of lm_sequence: lm_sequence_save.
  * A window has kept what its next query sees; what lm_engine_options.rollback kept besides is there as far as both engines keep it. */

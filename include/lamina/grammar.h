@@ -78,6 +78,7 @@ typedef struct lm_trigger {
     const char *word;                /* wherever it stands, however it is cut into tokens; NULL: `token` */
     lm_token    token;               /* a control token */
     bool        before;              /* the grammar begins after the trigger; false: with it, so it has to fit */
+    bool        control;             /* `token` is the trigger and `word` its text, which the grammar begins with */
 } lm_trigger;
 
 /* A new grammar of both, `g` stays. `required`: the text may not end before a trigger. LM_USAGE: a word that is empty or too long

@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 typedef struct lm_model lm_model;
+typedef struct lm_cluster lm_cluster;    /* processes that run a model together: cluster.h */
 
 typedef struct lm_model_options {
     bool        no_mmap;             /* read files into memory instead of mapping them */
@@ -30,7 +31,10 @@ typedef struct lm_model_options {
     uint32_t    yarn_orig_ctx;
     int64_t     sliding_window;      /* -1: no window anywhere */
     const char *mla;                 /* form of latent attention: "absorbed" (default) or "naive" */
-    uint64_t    reserved[8];         /* zero */
+    const lm_cluster *cluster;       /* ranks that run the model together, of which this is one (cluster.h); NULL: it is run alone */
+    bool        adaptable;           /* for lm_train: latent attention, where there is any, in its naive form, in which every projection
+                                        is one; without a warning */
+    uint64_t    reserved[6];         /* zero */
 } lm_model_options;
 
 lm_model_options lm_model_defaults(void);

@@ -51,16 +51,19 @@ typedef struct lm_quantize_result {
     double   bits_per_weight, seconds;
     char     type[24];
     void    *impl;                   /* the library's own */
-    uint64_t reserved[4];            /* zero */
+    const char *const *notes;        /* what of a folder the file does not carry, and what was unusual: a sentence each */
+    size_t   n_notes;
+    uint64_t reserved[2];            /* zero */
 } lm_quantize_result;
 
-/* Write the GGUF file `in` to `out` with the weights of `type`, one of lm_synth_type but "f32 f16 bf16" too: the same types for every
- * tensor as llama-quantize chooses, and the same bytes, except MXFP4, whose error is smaller here. Metadata is carried over. A split
- * file becomes one. What is there afterwards is whole or as before. `result` (may be NULL) is freed with lm_quantize_free. Memory: a few
- * megabytes for each thread and the importance.
+/* Write the GGUF file `in`, or the Hugging Face folder, to the GGUF file `out` with the weights of `type`, one of lm_synth_type but
+ * "f32 f16 bf16" too: the same types for every tensor as llama-quantize chooses, and the same bytes, except MXFP4, whose error is smaller
+ * here. Metadata is carried over. A split file becomes one; a folder the file that lm_convert makes of it, quantised. What is there
+ * afterwards is whole or as before. `result` (may be NULL) is freed with lm_quantize_free. Memory: a few megabytes for each thread, the
+ * importance, and of a folder one matrix where it is transposed.
  * LM_USAGE: something at `out`, `in` and `out` are one file, a tensor is quantised already, a pattern or type is unknown.
- * LM_UNSUPPORTED: no GGUF file, a type that cannot be made or read. LM_BAD_MODEL: weights that are not finite, importance of another
- * shape. LM_IO: the disk is too small, the file changed meanwhile. */
+ * LM_UNSUPPORTED: a folder that has no form in GGUF, a type that cannot be made or read. LM_BAD_MODEL: weights that are not finite,
+ * importance of another shape. LM_IO: the disk is too small, the file changed meanwhile. */
 lm_status lm_quantize(const char *in, const char *out, const char *type, const lm_quantize_options *o, lm_quantize_result *result,
                       lm_error *e);
 void      lm_quantize_free(lm_quantize_result *r);

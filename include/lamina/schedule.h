@@ -39,6 +39,7 @@
 #ifndef LAMINA_SCHEDULE_H
 #define LAMINA_SCHEDULE_H
 
+#include "lamina/mixture.h"
 #include "lamina/sequence.h"
 
 #ifdef __cplusplus
@@ -46,6 +47,14 @@ extern "C" {
 #endif
 
 #define LM_SCHEDULE_PASSED 64        /* how often others may be let in before one that came earlier */
+
+/* Models that choose each token together with the schedule's. */
+typedef struct lm_schedule_others {
+    lm_engine *const *engines;       /* [mixture.n - 1], used by nobody else; with the contexts, sequences, rows and rows with logits of
+                                        the schedule's at least */
+    lm_mixture mixture;              /* prepared; the schedule's engine is the first model */
+    uint64_t   reserved[4];          /* zero */
+} lm_schedule_others;
 
 /* All zero: the defaults. */
 typedef struct lm_schedule_options {
@@ -67,7 +76,11 @@ typedef struct lm_schedule_options {
                                         `logit_rows` */
     bool        no_forecast;         /* do not time kernels at the beginning (some 0.1 s each): steps will show */
     lm_log      log;                 /* of the prefix store; called by lm_schedule_new and by the schedule's thread */
-    uint64_t    reserved[8];         /* zero */
+    /* Each step runs the same rows in all of these engines, too; samplers, hooks and log-probabilities see the mixture as if it were the
+     * logits of one model. No prefixes are kept then, and slots are not saved or restored (LM_UNSUPPORTED). Copied, but for the
+     * engines. NULL: one model. */
+    const lm_schedule_others *others;
+    uint64_t    reserved[7];         /* zero */
 } lm_schedule_options;
 
 lm_schedule_options lm_schedule_defaults(void);
@@ -76,8 +89,8 @@ typedef struct lm_schedule lm_schedule;
 typedef struct lm_reply    lm_reply;
 
 /* `g`, its model and the draft engine must outlive the schedule, and are used by nobody else meanwhile; what their
- * sequences hold is dropped. LM_USAGE: a draft engine with fewer sequences or other tokens. LM_IO: a prefix store that
- * cannot be made. */
+ * sequences hold is dropped; so do those of `others`. LM_USAGE: a draft engine with fewer sequences or other tokens, others with
+ * other tokens (lm_draft_fits; where, the path) or less room. LM_IO: a prefix store that cannot be made. */
 lm_status lm_schedule_new(lm_engine *g, const lm_schedule_options *o, lm_schedule **out, lm_error *e);
 
 /* Ends every text with LM_STOP_CANCELLED, writes prefixes to the store and waits for the thread. Replies may be read and
@@ -89,7 +102,7 @@ void      lm_schedule_free(lm_schedule *s);
 bool      lm_schedule_drain(lm_schedule *s, double seconds);
 
 /* "fp_" and 16 hexadecimal digits, a hash of all that decides which bits a request gets: the model's files and options,
- * this build, the arithmetic, the instruction set, the type of the cache. Same fingerprint, same request: same tokens. As
+ * this build, the arithmetic, the instruction set, the type of the cache, the adapters. Same fingerprint, same request: same tokens. As
  * long as the schedule. */
 const char *lm_schedule_fingerprint(const lm_schedule *s);
 
@@ -114,11 +127,14 @@ typedef struct lm_request {
     bool            no_prefix;       /* read the whole prompt */
     bool            progress;        /* LM_EVENT_PROMPT as it is read */
     bool            explain_cache;   /* lm_reply_explain will tell */
+    bool            contributions;   /* lm_reply_contribution will; LM_USAGE without others */
     /* Called after events came that lm_reply_next has not seen since it last returned false; may be NULL. It may be called once
      * more than there is something to read, and never after lm_reply_free has returned. */
     void          (*wake)(void *arg);
     void           *wake_arg;
-    uint64_t        reserved[8];     /* zero */
+    const float    *adapters;        /* scales of the engine's adapters, [lm_engine_n_adapters]; NULL: those that it began with. Texts of
+                                        one step may have different ones; prefixes are shared among texts with the same ones */
+    uint64_t        reserved[7];     /* zero */
 } lm_request;
 
 /* *out is the caller's. On failure there is no reply:
@@ -194,6 +210,11 @@ typedef struct lm_cache_difference {
 lm_status lm_reply_explain(const lm_reply *r, const lm_model *m, lm_cache_difference *out, lm_text *before, lm_text *prompt,
                            lm_text *cached, lm_error *e);
 
+/* How probable token `i` of those that were chosen (from 0) was when it was: natural logarithms into `logprobs` [1 + models], of the
+ * mixture, then of each model. Of requests with `contributions`, for tokens whose event has been read. LM_USAGE: it was not asked for, or
+ * no such token yet. */
+lm_status lm_reply_contribution(const lm_reply *r, size_t i, double *logprobs, lm_error *e);
+
 /* ---- slots: the sequences of the engine, one for each text that was let in ---- */
 
 typedef struct lm_slot_info {
@@ -211,15 +232,16 @@ lm_status lm_schedule_slot(const lm_schedule *s, uint32_t slot, lm_slot_info *ou
 /* Between steps, by the schedule's thread; these return when it is done. A slot that is busy is waited for: its next
  * request comes after.
  *   save     what the slot's last text left there to a file, *n tokens (lm_engine_save). LM_USAGE: nothing
- *   restore  from such a file; prompts with this salt that begin so need not be read again. Errors: lm_engine_restore
+ *   restore  from such a file; prompts with this salt, and the adapters that its text had, that begin so need not be read again.
+ *            Errors: lm_engine_restore
  *   erase    forget it, *n tokens, and what of it the prefix cache holds for nobody else */
 lm_status lm_schedule_slot_save(lm_schedule *s, uint32_t slot, const char *path, size_t *n, lm_error *e);
 lm_status lm_schedule_slot_restore(lm_schedule *s, uint32_t slot, const char *path, const char *salt, size_t *n, lm_error *e);
 lm_status lm_schedule_slot_erase(lm_schedule *s, uint32_t slot, size_t *n, lm_error *e);
 
 /* Have the schedule's thread call f(arg, engine, slot, e) between steps, with a slot that is empty before and after:
- * embeddings, measurements … Texts wait meanwhile. Returns what it returns; LM_CANCELLED without calling it when the
- * schedule drains. */
+ * embeddings, measurements … Texts wait meanwhile. The slot has the adapters that the engine began with. Returns what it
+ * returns; LM_CANCELLED without calling it when the schedule drains. Of several models the engine is the first one's. */
 lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *g, uint32_t slot, lm_error *e), void *arg, lm_error *e);
 
 /* ---- statistics ---- */

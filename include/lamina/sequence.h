@@ -53,6 +53,8 @@ typedef struct lm_sequence_options {
     bool     ignore_eos;
     bool     no_text;                /* ids only: no text events, and stops are not looked for */
     bool     special;                /* special tokens are part of the text, the ending one included */
+    bool     sampled;                /* log-probabilities are those that the token was drawn with, after penalties, cuts and temperature;
+                                        tokens that were cut away are not among the best (id -1). false: the model's own */
     int32_t  logprobs;               /* best tokens told with each that is chosen, and its own log-probability; 0: neither, -1: its own */
 
     /* Guesses of what comes next are read in one step with the token before them, which takes little longer than that token
@@ -73,7 +75,9 @@ typedef struct lm_sequence_options {
      * model's own. A failure ends this sequence with that error. Without a sampler it is not called. */
     lm_status (*logits)(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e);
     void      *logits_arg;
-    uint64_t reserved[8];            /* zero */
+    const lm_token *shown;           /* without `special`: those special tokens that are part of the text all the same */
+    size_t     n_shown;
+    uint64_t reserved[6];            /* zero */
 } lm_sequence_options;
 
 lm_sequence_options lm_sequence_defaults(void);
@@ -152,8 +156,8 @@ typedef enum lm_event_kind {
 typedef struct lm_event {
     lm_event_kind     kind;
     size_t            done, total;
-    lm_token          id;
-    float             logprob;       /* natural log, the model's own; 0 where none is asked for */
+    lm_token          id;            /* with LM_EVENT_END: which of the stop strings ended it; -1: none */
+    float             logprob;       /* natural log, the model's own or `sampled`; 0 where none is asked for */
     const lm_logprob *top;           /* [n_top], best first, until the next call */
     uint32_t          n_top;
     const float      *logits;

@@ -8,6 +8,7 @@
 #include "analysis/facts/precision.h"
 #include "base/alloc.h"
 #include "runtime/engine/engine_plan.h"
+#include "train/foresee.h"
 
 #define MOST_WARNINGS 64
 
@@ -105,6 +106,20 @@ static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context,
     return status;
 }
 
+static lm_status need_to_train(void *arg, uint32_t rank, uint32_t tokens, bool checkpointed, lm_training_need *out, lm_error *e)
+{
+    holding          *h = arg;
+    lm_foresight      f = { .rank = rank, .tokens = tokens, .checkpointed = checkpointed, .compute = h->engine.compute,
+                            .cpu = h->engine.cpu, .threads = h->engine.threads,
+                            .types = h->types == h->model->types ? NULL : h->types };
+    lm_learner_memory m;
+    uint64_t          numbers;
+
+    LM_TRY(lm_train_foresee(h->model, &f, &m, &numbers, e));
+    *out = (lm_training_need){ numbers, m.base, m.mapped, m.state, m.activations, m.scratch, m.total };
+    return LM_OK;
+}
+
 /* ---- what the weights are ---- */
 
 static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_error *e)
@@ -149,7 +164,8 @@ static lm_status measure_bytes(holding *h, lm_error *e)
 static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out, lm_error *e)
 {
     const lm_model       *m = h->model;
-    lm_subject            s = { .program = m->program, .plan = plan_for, .borrow = borrow_plan, .release = let_go, .arg = h };
+    lm_subject            s = { .program = m->program, .plan = plan_for, .borrow = borrow_plan, .train = need_to_train,
+                                    .release = let_go, .arg = h };
 
     if (o->engine.context && lm_plan_context(m->program, o->engine.context, e) != LM_OK)
         return lm_fail_in(e, m->name);
@@ -165,6 +181,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.source    = m->source;
     s.container = lm_model_container_name(m);
     s.tokenizer = lm_model_tokenizer(m) ? lm_tokenizer_summary(lm_model_tokenizer(m)) : NULL;
+    s.words     = lm_model_tokenizer(m);
     s.meta      = m->container ? lm_container_meta(m->container) : m->config_json;
     s.tensors   = m->tensors ? m->container : NULL;
     s.types     = h->types;

@@ -8,9 +8,9 @@
 #include "base/jsontext.h"
 #include "base/str.h"
 #include "lamina/explain.h"
-#include "runtime/engine/model.h"
+#include "api/forward.h"
 
-enum { SHOWN = 6, LIKELIEST = 5 };
+enum { SHOWN = 6, LIKELIEST = LM_LIKELIEST };
 
 /* What each computes, in the letters of docs/glossary.md. */
 static const char *const formulas[LM_OP_COUNT] = {
@@ -33,9 +33,11 @@ static const char *const formulas[LM_OP_COUNT] = {
     [LM_OP_EXPERTS]     = "Σ share · down(act(gate) ⊙ up)",
     [LM_OP_HEAD_LINEAR] = "x_h W_hᵀ of each head",
     [LM_OP_JOIN]        = "[x ; y]",
+    [LM_OP_EDIT]        = "x, changed",
+    [LM_OP_GIVEN]       = "x",
 };
 
-static const char *formula_of(const lm_node *n)
+const char *lm_forward_formula(const lm_node *n)
 {
     bool plain = n->weights[1] == LM_NONE;
 
@@ -53,7 +55,7 @@ typedef struct pass {
 } pass;
 
 /* The path that finds this operation's value and no other's; NULL: there is none. */
-static const char *path_of(const lm_program *p, uint32_t i)
+const char *lm_forward_path(const lm_program *p, uint32_t i)
 {
     const lm_node *n = &p->nodes[i];
 
@@ -77,7 +79,7 @@ static lm_status choose(pass *x, uint32_t layer, lm_error *e)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n   = &p->nodes[i];
         bool           end = n->layer >= 0 && (i + 1 == p->n_nodes || p->nodes[i + 1].layer != n->layer);
-        const char    *path = n->layer < 0 || n->layer == (int32_t)layer || end ? path_of(p, i) : NULL;
+        const char    *path = n->layer < 0 || n->layer == (int32_t)layer || end ? lm_forward_path(p, i) : NULL;
         if (!path || n->out == p->logits)
             continue;
         x->probes[x->n_shown]  = path;
@@ -110,20 +112,18 @@ static lm_status run(pass *x, const lm_token *ids, size_t n, lm_error *e)
 
 /* ---- what is said ---- */
 
-typedef struct likely { lm_token id; double p; } likely;
-
-static void find_likeliest(const float *logits, uint32_t n, likely best[LIKELIEST])
+void lm_find_likeliest(const float *logits, uint32_t n, lm_likely best[LIKELIEST])
 {
     double max = -INFINITY, sum = 0;
 
     for (uint32_t k = 0; k < LIKELIEST; k++)
-        best[k] = (likely){ -1, -INFINITY };
+        best[k] = (lm_likely){ -1, -INFINITY };
     for (uint32_t i = 0; i < n; i++) {
-        likely now = { (lm_token)i, (double)logits[i] };
+        lm_likely now = { (lm_token)i, (double)logits[i] };
         max        = fmax(max, now.p);
         for (uint32_t k = 0; k < LIKELIEST; k++) {
             if (now.p > best[k].p) {
-                likely before = best[k];
+                lm_likely before = best[k];
                 best[k]       = now;
                 now           = before;
             }
@@ -158,7 +158,7 @@ static void put_values(const pass *x, const char *path, const char *between, lm_
         lm_text_printf(out, isfinite((double)v[i]) ? "%s%.6g" : "%snull", i ? between : "", (double)v[i]);
 }
 
-static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const likely *best, lm_text *out)
+static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best, lm_text *out)
 {
     lm_text_printf(out, "{\"model\": ");
     lm_text_add_json(out, x->m->name, strlen(x->m->name));
@@ -174,7 +174,7 @@ static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t laye
         lm_text_printf(out, "%s{\"path\": \"%s\", \"operation\": \"%s\", \"layer\": ", k ? ", " : "", x->probes[k],
                        lm_op_of(node->code)->name);
         lm_text_printf(out, node->layer < 0 ? "null" : "%d", node->layer);
-        lm_text_printf(out, ", \"formula\": \"%s\", \"shape\": [%zu, %u], \"values\": [", formula_of(node), n,
+        lm_text_printf(out, ", \"formula\": \"%s\", \"shape\": [%zu, %u], \"values\": [", lm_forward_formula(node), n,
                        x->p->values[node->out].width);
         put_values(x, x->probes[k], ", ", out);
         lm_text_add_str(out, "]}");
@@ -188,7 +188,7 @@ static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t laye
     lm_text_add_str(out, "]}");
 }
 
-static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const likely *best, bool markdown, lm_text *out)
+static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best, bool markdown, lm_text *out)
 {
     const char *bar = markdown ? "| " : "", *next = markdown ? " | " : "  ", *end = markdown ? " |\n" : "\n";
 
@@ -207,7 +207,7 @@ static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t laye
         lm_text_add_str(out, bar);
         lm_text_add_cell(out, x->probes[k], markdown ? (unsigned)strlen(x->probes[k]) : 44);
         lm_text_add_str(out, next);
-        lm_text_add_cell(out, formula_of(node), 38);
+        lm_text_add_cell(out, lm_forward_formula(node), 38);
         lm_text_printf(out, "%s[%zu, %u]%s", next, n, x->p->values[node->out].width, next);
         put_values(x, x->probes[k], " ", out);
         lm_text_printf(out, " …%s", end);
@@ -243,13 +243,13 @@ lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, u
     LM_TRY(check(m, ids, n, layer, form, e));
     pass      x    = { .m = m, .p = m->program };
     lm_text   text = { 0 };
-    likely    best[LIKELIEST];
+    lm_likely best[LIKELIEST];
     lm_status status = choose(&x, layer, e);
 
     if (status == LM_OK)
         status = run(&x, ids, n, e);
     if (status == LM_OK) {
-        find_likeliest(lm_engine_logits(x.g, x.last), m->program->n_vocab, best);
+        lm_find_likeliest(lm_engine_logits(x.g, x.last), m->program->n_vocab, best);
         if (form == LM_FORM_JSON)
             put_json(&x, ids, n, layer, best, &text);
         else

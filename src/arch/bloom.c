@@ -76,6 +76,7 @@ static lm_status bloom_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_head_dim(s, heads, c, e));
     LM_TRY(lm_read_own_heads(s, c, e));
     c->qkv_groups      = s->kind == LM_GGUF ? 1 : c->n_heads;
+    c->qkv_groups_hf   = c->n_heads;
     c->attention       = lm_plain_attention(c);
     c->attention.alibi = 8;
     return LM_OK;

@@ -72,21 +72,17 @@ static lm_status cohere_configure(const lm_source *s, lm_config *c, lm_error *e)
 /* Every fourth layer sees everything and knows no positions, unless the file says otherwise. */
 static lm_status cohere2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    uint32_t every;
-    float    rotated;
+    float rotated;
 
     LM_TRY(cohere_configure(s, c, e));
-    LM_TRY(lm_read_u32(s, "sliding_window_pattern", "attention.sliding_window_pattern", 1, LM_MAX_LAYERS, 4, &every, e));
     LM_TRY(lm_read_f32(s, "rotary_pct", NULL, 0, 1, 1, &rotated, e));
     LM_TRY(lm_read_window(s, 4096, c, e));
+    LM_TRY(lm_read_window_pattern(s, "sliding_window_pattern", 4, c, e));
     if (rotated < 1)
         return lm_no_form(s, "rotary_pct", "heads rotate whole in this family", e);
     if (c->attention.window == 0)
         return lm_no_form(s, s->kind == LM_GGUF ? "cohere2.attention.sliding_window" : "sliding_window",
                           "layers without a window have no form in this family", e);
-    if (s->kind == LM_GGUF || !lm_meta_has(s->meta, "layer_types"))
-        for (uint32_t i = 0; i < c->n_layers; i++)
-            c->full[i] = (i + 1) % every == 0;
     return LM_OK;
 }
 

@@ -20,6 +20,8 @@ typedef struct lm_source {
     const lm_default   *defaults;        /* of the family; lm_describe fills it in, and where warnings go */
     lm_text             *warnings;
     lm_text             *asked;           /* GGUF: lm_gguf_key notes each key here, with a NUL */
+    void (*pair)(void *arg, const char *hf, const char *gguf);   /* GGUF: told both names of what is read; NULL: nobody */
+    void *pair_arg;
     /* departures the user asked for; 0 / NULL: none */
     const char         *rope_scaling;
     double              rope_freq_base, rope_freq_scale;
@@ -49,6 +51,7 @@ typedef struct lm_config {
     lm_route_spec route;                 /* mixtures of experts */
     uint32_t expert_width;
     uint32_t qkv_groups;                 /* equal parts of a fused projection, each with its own q, k and v */
+    uint32_t qkv_groups_hf;              /* of checkpoints, where GGUF files have one; 0: no difference */
     bool     parallel;                   /* attention and MLP read the same x, and both are added to it */
     bool     qk_norm;                    /* each head of q and k is normalised */
     struct {

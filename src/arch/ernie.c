@@ -10,7 +10,7 @@ static lm_status ernie_configure(const lm_source *s, lm_config *c, lm_error *e)
         c->bias_o = c->bias_mlp = c->bias_qkv;
     }
     c->rope.pairing  = LM_ROPE_PAIR;
-    c->rope.permuted = false;
+    c->rope.permuted = c->rope.gguf_permutes = false;
     return LM_OK;
 }
 

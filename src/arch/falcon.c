@@ -95,7 +95,8 @@ static lm_status read_forms(const lm_source *s, lm_config *c, lm_error *e)
         return lm_no_form(s, s->kind == LM_GGUF ? "falcon.attention.head_count_kv" : "num_kv_heads",
                           "does not divide the number of query heads", e);
     own->own_norms = s->kind == LM_GGUF ? lm_has_tensor(s, "blk.0.attn_norm_2.weight") : norms == 2;
-    c->qkv_groups = s->kind == LM_GGUF ? 1 : c->n_kv_heads;
+    c->qkv_groups    = s->kind == LM_GGUF ? 1 : c->n_kv_heads;
+    c->qkv_groups_hf = c->n_kv_heads;
     c->attention  = lm_plain_attention(c);
     c->attention.alibi      = alibi ? 8 : 0;
     c->attention.alibi_half = alibi;

@@ -55,7 +55,7 @@ lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, 
     LM_TRY(lm_gemma_shape(s, act, c, e));
     LM_TRY(lm_llama_rotation(s, c->head_dim, c, e));
     c->rope.pairing  = LM_ROPE_HALF;
-    c->rope.permuted = false;
+    c->rope.permuted = c->rope.gguf_permutes = false;
     return LM_OK;
 }
 

@@ -41,7 +41,7 @@ static lm_status glm_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_llama_rotation(s, lanes, c, e));
     c->bias_o        = false;
     c->rope.pairing  = LM_ROPE_PAIR;
-    c->rope.permuted = false;
+    c->rope.permuted = c->rope.gguf_permutes = false;
     return LM_OK;
 }
 

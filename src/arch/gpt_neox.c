@@ -70,7 +70,8 @@ static lm_status neox_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_read_rope(s, lanes, (double)base, c, e));
     if (c->n_kv_heads != c->n_heads || c->head_dim * c->n_heads != c->hidden)
         return lm_no_form(s, "num_key_value_heads", "every head has its own keys and values in this family", e);
-    c->qkv_groups = s->kind == LM_GGUF ? 1 : c->n_heads;
+    c->qkv_groups    = s->kind == LM_GGUF ? 1 : c->n_heads;
+    c->qkv_groups_hf = c->n_heads;
     c->attention  = lm_plain_attention(c);
     own->head     = lm_has_tensor(s, "lm_head.weight") ? "lm_head" : "embed_out";
     return LM_OK;

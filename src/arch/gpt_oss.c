@@ -78,7 +78,7 @@ static lm_status gpt_oss_configure(const lm_source *s, lm_config *c, lm_error *e
     c->bias_o          = c->bias_qkv;
     c->attention.sinks = true;
     c->rope.pairing    = LM_ROPE_HALF;
-    c->rope.permuted   = false;
+    c->rope.permuted   = c->rope.gguf_permutes = false;
     if (s->kind == LM_GGUF)
         c->rope.truncate = false;
     c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };

@@ -115,6 +115,7 @@ lm_status lm_llama_rotation(const lm_source *s, uint32_t lanes, lm_config *c, lm
     LM_TRY(lm_read_rope(s, lanes, 10000, c, e));
     c->rope.pairing  = s->kind == LM_GGUF ? LM_ROPE_PAIR : LM_ROPE_HALF;
     c->rope.permuted = s->kind == LM_GGUF;
+    c->rope.gguf_permutes = true;
     c->attention     = lm_plain_attention(c);
     return s->kind == LM_GGUF ? lm_read_window(s, 0, c, e) : LM_OK;
 }

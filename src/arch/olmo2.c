@@ -32,7 +32,7 @@ static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_llama_configure(s, c, e));
     c->bias_mlp      = false;
     c->rope.pairing  = LM_ROPE_HALF;
-    c->rope.permuted = false;
+    c->rope.permuted = c->rope.gguf_permutes = false;
     if (s->kind == LM_GGUF && c->attention.window)       /* OLMo 3, whose windowed layers rotate without the scaling */
         return lm_no_form(s, "olmo2.attention.sliding_window", "layers with a window have no form in this family", e);
     return LM_OK;

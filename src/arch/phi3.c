@@ -43,7 +43,7 @@ static lm_status phi3_configure(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_llama_rotation(s, lanes, c, e));
     c->bias_qkv = c->bias_o = c->bias_mlp = false;
     c->rope.pairing  = LM_ROPE_HALF;
-    c->rope.permuted = false;
+    c->rope.permuted = c->rope.gguf_permutes = false;
     if (s->kind != LM_GGUF && c->rope.type != LM_ROPE_DEFAULT && c->rope.type != LM_ROPE_LONGROPE)
         return lm_no_form(s, "rope_scaling", "this family scales its rotation by longrope alone", e);
     return lm_read_window(s, 0, c, e);

@@ -71,7 +71,24 @@ static bool within(const words *few, const words *all)
     return few->n > 0;
 }
 
-/* 2: one of the preset's names has exactly these words; 1: more than these; 0: neither. */
+/* Whether a name has all of the words, or for a number one of its versions: 3.0 for 3. */
+static bool of_version(const words *few, const words *all)
+{
+    for (int i = 0; i < few->n; i++) {
+        size_t n = strlen(few->word[i]);
+        bool   any = false;
+        for (int k = 0; k < all->n && !any; k++)
+            any = strcmp(few->word[i], all->word[k]) == 0 ||
+                  (strspn(few->word[i], "0123456789") == n && strncmp(few->word[i], all->word[k], n) == 0 && all->word[k][n] == '.');
+        if (!any)
+            return false;
+    }
+    return few->n > 1;
+}
+
+/* How well one of the preset's names answers. */
+enum { NO, VERSION, MORE, EXACTLY };
+
 static int answers(const lm_preset *p, const words *given)
 {
     const char *names[MAX_WORDS + 2] = { p->name, p->title };
@@ -79,11 +96,13 @@ static int answers(const lm_preset *p, const words *given)
 
     for (const char *const *a = p->aliases; *a && n < MAX_WORDS + 2; a++)
         names[n++] = *a;
-    for (int i = 0; i < n && best < 2; i++) {
+    for (int i = 0; i < n && best < EXACTLY; i++) {
         words w;
         split(names[i], &w);
         if (within(given, &w))
-            best = w.n == given->n ? 2 : 1;
+            best = w.n == given->n ? EXACTLY : MORE;
+        else if (best == NO && of_version(given, &w))
+            best = VERSION;
     }
     return best;
 }
@@ -138,8 +157,8 @@ static lm_status several(const char *name, const words *given, int quality, size
 lm_status lm_preset_find(const char *name, const lm_preset **out, lm_error *e)
 {
     LM_GIVEN(e, name && out);
-    const lm_preset *found[3] = { NULL };
-    size_t           n[3]     = { 0 };
+    const lm_preset *found[EXACTLY + 1] = { NULL };
+    size_t           n[EXACTLY + 1]     = { 0 };
     words            given;
 
     split(name, &given);
@@ -148,7 +167,7 @@ lm_status lm_preset_find(const char *name, const lm_preset **out, lm_error *e)
         found[quality] = &lm_preset_table[i];
         n[quality]++;
     }
-    int quality = n[2] ? 2 : 1;
+    int quality = n[EXACTLY] ? EXACTLY : n[MORE] ? MORE : VERSION;
     if (n[quality] > 1)
         return several(name, &given, quality, n[quality], e);
     if (n[quality] == 1) {

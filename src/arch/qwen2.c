@@ -24,7 +24,7 @@ static lm_status qwen2_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->bias_qkv      = true;
     c->bias_o        = false;
     c->rope.pairing  = LM_ROPE_HALF;
-    c->rope.permuted = false;
+    c->rope.permuted = c->rope.gguf_permutes = false;
     return lm_qwen_windows(s, c, e);
 }
 

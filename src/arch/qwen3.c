@@ -31,7 +31,7 @@ static lm_status qwen3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_llama_configure(s, c, e));
     c->rope.pairing  = LM_ROPE_HALF;
-    c->rope.permuted = false;
+    c->rope.permuted = c->rope.gguf_permutes = false;
     return lm_qwen_windows(s, c, e);
 }
 

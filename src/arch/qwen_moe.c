@@ -90,7 +90,7 @@ static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm
     LM_TRY(lm_llama_configure(s, c, e));
     c->bias_mlp      = false;
     c->rope.pairing  = LM_ROPE_HALF;
-    c->rope.permuted = false;
+    c->rope.permuted = c->rope.gguf_permutes = false;
     c->route         = (lm_route_spec){ .scale = 1 };
     /* transformers 5 renames the first when it saves Qwen3's */
     const char *experts_key = lm_meta_has(s->meta, "num_local_experts") ? "num_local_experts" : "num_experts";

@@ -395,6 +395,7 @@ static lm_status read_local(const lm_source *s, double default_base, const lm_co
         LM_TRY(number(&k, "rope_theta", 1e-3, 1e30, base, &base, e));
     }
     *out = (lm_rope_spec){ .dim = c->rope.dim, .factor = 1, .base = base, .pairing = c->rope.pairing, .permuted = c->rope.permuted,
+                           .gguf_permutes = c->rope.gguf_permutes,
                            .original_context = c->context_length, .max_context = c->context_length };
     return LM_OK;
 }
@@ -458,8 +459,11 @@ lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallba
     bool          scaling, parameters;
     double        factor = fallback;
 
-    if (s->kind == LM_GGUF)
+    if (s->kind == LM_GGUF) {
+        if (s->pair && hf)                   /* as a share of the head's lanes */
+            s->pair(s->pair_arg, hf, "rope.dimension_count%");
         return lm_read_u32(s, NULL, "rope.dimension_count", 1, c->head_dim, c->head_dim, out, e);
+    }
     LM_TRY(has_members(s, "rope_scaling", &scaling, e));
     LM_TRY(has_members(s, "rope_parameters", &parameters, e));
     const char *nested = scaling ? "rope_scaling/partial_rotary_factor" : "rope_parameters/partial_rotary_factor";

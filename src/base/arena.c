@@ -95,3 +95,20 @@ void lm_arena_free(lm_arena *a)
     }
     *a = (lm_arena){ 0 };
 }
+
+const char *const *lm_arena_lines(lm_arena *a, const char *text, size_t size, size_t *n)
+{
+    size_t lines = 0;
+
+    *n = 0;
+    for (size_t i = 0; i < size; i++)
+        lines += text[i] == '\n';
+    const char **list = lm_arena_new(a, lines + 1, const char *);
+    for (size_t at = 0; list && *n < lines;) {
+        size_t length = (size_t)((const char *)memchr(text + at, '\n', size - at) - (text + at));
+        if (!(list[(*n)++] = lm_arena_strndup(a, text + at, length)))
+            return NULL;
+        at += length + 1;
+    }
+    return list;
+}

@@ -26,6 +26,9 @@ char *lm_arena_strndup(lm_arena *a, const char *s, size_t n);
 char *lm_arena_printf(lm_arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *lm_arena_vprintf(lm_arena *a, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
+/* What ends in a line feed in these bytes, as strings: `*n` of them. NULL: no memory. */
+const char *const *lm_arena_lines(lm_arena *a, const char *text, size_t size, size_t *n);
+
 /* Give everything back. */
 void lm_arena_free(lm_arena *a);
 

@@ -53,6 +53,8 @@ lm_status lm_file_read(const char *path, uint64_t max, char **data, size_t *size
 typedef struct lm_outfile lm_outfile;
 lm_status lm_outfile_open(const char *path, lm_outfile **out, lm_error *e);
 lm_status lm_outfile_write(lm_outfile *f, const void *data, size_t n, lm_error *e);
+/* At a place of its own; what lies between is zero until it is written. Not into pipes. */
+lm_status lm_outfile_write_at(lm_outfile *f, uint64_t offset, const void *data, size_t n, lm_error *e);
 lm_status lm_outfile_commit(lm_outfile *f, lm_error *e);     /* frees f in every case */
 void      lm_outfile_abort(lm_outfile *f);                   /* removes the temp file; frees f; NULL is fine */
 

@@ -73,6 +73,22 @@ lm_status lm_outfile_write(lm_outfile *f, const void *data, size_t n, lm_error *
     return LM_OK;
 }
 
+lm_status lm_outfile_write_at(lm_outfile *f, uint64_t offset, const void *data, size_t n, lm_error *e)
+{
+    const char *at = data;
+
+    if (fflush(f->file) != 0)
+        return lm_fail_errno(e, f->path, "cannot be written");
+    for (ssize_t done; n > 0; at += done, offset += (uint64_t)done, n -= (size_t)done) {
+        done = pwrite(fileno(f->file), at, n, (off_t)offset);
+        if (done < 0 && errno == EINTR)
+            done = 0;
+        else if (done <= 0)
+            return lm_fail_errno(e, f->path, "cannot be written");
+    }
+    return LM_OK;
+}
+
 /* So that the new name survives a crash as the bytes do. */
 static void sync_folder(const char *path)
 {

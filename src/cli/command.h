@@ -77,6 +77,7 @@ typedef struct lm_command {
     const lm_flag_group *groups; /* NULL: only the general flags */
     const lm_foreign_flag *foreign;                      /* of other programs; NULL: none */
     size_t               min_args, max_args;
+    bool                 environment;        /* LAMINA_ARG_... sets its flags, too */
     size_t               options_size;
     void               (*defaults)(void *options);          /* NULL: all zero */
     /* The process ends with lm_status_exit of what this returns. Errors are printed by main. */

@@ -5,11 +5,13 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "cli/adapting.h"
 #include "cli/bench.h"
 #include "cli/bench_texts.h"
 #include "cli/elapsed.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/splitting.h"
 
 enum { MOST_VALUES = 32, MOST_REPS = 1000 };
 
@@ -19,6 +21,7 @@ typedef struct bench_options {
     lm_flag_list both;
     uint32_t    reps, threads_batch, delay;
     lm_cache_flags cache;
+    lm_lora_flags lora;
     int         compute, form;
     bool        no_warmup, no_repack, profile;
     const char *cpu;
@@ -51,8 +54,10 @@ static const lm_flag bench_flag_table[] = {
 
 static const lm_flag_group bench_groups[] = {
     { "measurement", bench_flag_table, 0 },
+    { "adapters", lm_lora_flag_table, O(lora) },
     { "KV cache", lm_cache_flag_table, O(cache) },
     { "model", lm_model_flag_table, O(model) },
+    { "several ranks", lm_split_flag_table, O(model) },
     { 0 },
 };
 
@@ -173,6 +178,7 @@ typedef struct bench {
     const bench_options *o;
     lm_model            *m;
     lm_engine           *g;
+    lm_loras             loras;
     lm_bench_texts       texts;
     lm_limits            limits;
     lm_bench_result      r;
@@ -396,6 +402,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
     b->g = NULL;
     if (o.context < 1)
         return lm_fail(e, LM_USAGE, "bench", LM_NO_OFFSET, "no test selected; use -p, -n or -pg");
+    lm_loras_engine(&b->loras, &o);
     LM_TRY(lm_start_engine(b->m, &o, &b->g, e));
     LM_TRY(lm_bench_texts_open(b->g, batch, &b->cli->store, &b->texts, e));
     b->r.load_seconds = lm_clock_seconds() - from;
@@ -478,10 +485,13 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
     b->r.mapped = !o->model.o.no_mmap;
     b->r.compute = lm_compute_words[o->compute];
     b->r.reps = o->reps;
-    lm_status status = run_all(b, &l, e);
+    lm_status status = lm_loras_open(cli, &o->lora, b->m, &b->loras, e);
+    if (status == LM_OK)
+        status = run_all(b, &l, e);
     lm_text_free(&b->profiles);
     lm_bench_texts_close(&b->texts);
     lm_engine_free(b->g);
+    lm_loras_close(&b->loras);
     lm_model_close(b->m);
     return status;
 }

@@ -5,16 +5,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/adapting.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/lines.h"
 #include "cli/llamacpp.h"
 #include "cli/session.h"
 #include "cli/tokenjson.h"
+#include "cli/splitting.h"
 
 typedef struct chat_options {
     lm_model_flags    model;
     lm_run_flags      run;
+    lm_lora_flags     lora;
     lm_sampling_flags sampling;
     lm_draft_flags    draft;
     lm_constraint_flags constraint;
@@ -57,7 +60,9 @@ static const lm_flag chat_flag_table[] = {
 static const lm_flag_group chat_groups[] = {
     { "conversation", chat_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
+    { "several ranks", lm_split_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "adapters", lm_lora_flag_table, O(lora) },
     { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "speculative decoding", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
@@ -479,6 +484,8 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
         LM_TRY(lm_session_add(&t->s, "system", o->system, strlen(o->system), e));
     LM_TRY(lm_engine_flags(&o->run, t->s.model, 0, &engine, e));
     LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
+    LM_TRY(lm_loras_open(cli, &o->lora, t->s.model, &t->s.loras, e));
+    lm_loras_engine(&t->s.loras, &engine);
     LM_TRY(lm_start_engine(t->s.model, &engine, &t->s.engine, e));
     lm_detail("seed       %" PRIu64, o->sampling.o.seed);
     LM_TRY(lm_drafting_open(cli, &o->draft, t->s.model, &engine, &t->s.drafting, e));

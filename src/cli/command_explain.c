@@ -19,15 +19,17 @@ typedef struct explain_options {
 
 #define O(field) offsetof(explain_options, field)
 
-static const char *const listing_words[] = { "pytorch", "numpy", NULL };
+static const char *const listing_words[] = { "pytorch", "numpy", "c", NULL };
 
 static const lm_flag explain_flag_table[] = {
     { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas and Mermaid diagrams", 0, 0, NULL },
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text of forward; text whose cache is shown (kv, kv-cache, --diagram cache)", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
+      "text of forward; text whose cache is shown (kv, kv-cache, --diagram cache); text whose merges are shown (tokenizer)",
+      0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "text of forward as token ids: 1,2,3", 0, 0, NULL },
     { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "show one diagram of MODEL; with --md as Mermaid source", 0, 0, NULL },
-    { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL, "write MODEL as a program that runs, a line for each operation", 0, 0, NULL },
-    { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy", "language of --code (pytorch)", 0, 0, listing_words },
+    { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL, "write MODEL, or what TOPIC is about, as a program that runs, a line for each operation", 0, 0, NULL },
+    { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy|c", "language of --code (pytorch)", 0, 0, listing_words },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
@@ -59,11 +61,30 @@ static void explain_defaults(void *options)
 
 /* ---- the list of topics ---- */
 
+/* Other names, some to a line. */
+static void list_aliases(lm_text *out, json_t *all)
+{
+    const char *alias, *topic = NULL;
+    size_t      at = 0;
+
+    lm_text_printf(out, "  %-14s", _("also"));
+    for (size_t i = 0; (alias = lm_topic_alias_at(i, &topic)); i++) {
+        at += strlen(alias) + 1;
+        if (at > 60) {
+            lm_text_printf(out, "\n%16s", "");
+            at = strlen(alias) + 1;
+        }
+        lm_text_printf(out, " %s", alias);
+        json_array_append_new(all, json_pack("{s:s, s:s}", "alias", alias, "topic", topic));
+    }
+    lm_text_add_char(out, '\n');
+}
+
 static lm_status list_topics(lm_cli *cli, lm_error *e)
 {
     const char *topic, *summary = NULL;
     lm_text      out = { 0 };
-    json_t     *all = json_array(), *diagrams = json_array();
+    json_t     *all = json_array(), *diagrams = json_array(), *aliases = json_array();
 
     lm_text_add_str(&out, "lamina explain TOPIC [MODEL]\n\n");
     for (size_t i = 0; (topic = lm_topic_at(i, &summary)); i++) {
@@ -71,6 +92,7 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
         json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "topic", topic, "summary", summary, "example",
                                              lm_topic_example(topic)));
     }
+    list_aliases(&out, aliases);
     lm_text_add_str(&out, "\nlamina explain --diagram NAME [MODEL]\n\n");
     for (size_t i = 0; (topic = lm_diagram_at(i, &summary)); i++) {
         lm_text_printf(&out, "  %-14s %s\n", topic, _(summary));
@@ -78,22 +100,42 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
     }
     lm_status status = LM_OK;
     if (cli->json)
-        status = lm_out_json(cli, json_pack("{s:O, s:O}", "topics", all, "diagrams", diagrams), e);
+        status = lm_out_json(cli, json_pack("{s:O, s:O, s:O}", "topics", all, "aliases", aliases, "diagrams", diagrams), e);
     else
         status = lm_out_buf(&out, e);
     json_decref(all);
     json_decref(diagrams);
+    json_decref(aliases);
     lm_text_free(&out);
     return status;
 }
 
 /* ---- the page ---- */
 
+/* Whether a topic, or another name of it, is this one. */
+static bool is_about(const char *topic, const char *wanted)
+{
+    const char *alias, *leads;
+
+    for (size_t i = 0; (alias = lm_topic_alias_at(i, &leads)); i++)
+        if (strcmp(alias, topic) == 0 && strcmp(leads, wanted) == 0)
+            return true;
+    return strcmp(topic, wanted) == 0;
+}
+
+/* Whether it is the name of a topic: a model of that name is "./NAME". */
+static bool is_topic(const char *name)
+{
+    return name && lm_topic_example(name) != NULL;
+}
+
 static lm_status write(const explain_options *o, lm_facts *f, const char *topic, lm_explain_options *page, lm_text *text,
                        lm_error *e)
 {
+    lm_listing_language in = o->in < 0 ? LM_LISTING_PYTORCH : (lm_listing_language)o->in;
+
     if (o->code)
-        return lm_listing_write(f, o->in < 0 ? LM_LISTING_PYTORCH : (lm_listing_language)o->in, text, e);
+        return is_topic(topic) ? lm_listing_topic(f, topic, in, text, e) : lm_listing_write(f, in, text, e);
     if (!o->diagram)
         return lm_explain(f, topic, page, text, e);
     if (page->form == LM_FORM_JSON)
@@ -112,8 +154,11 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     lm_text            text = { 0 };
     lm_status          status;
 
-    if (o->prompt)
-        LM_TRY(lm_prompt_pieces(cli, m, o->prompt, &page.pieces, &page.n_pieces, e));
+    page.text = o->prompt;
+    if (o->prompt && !is_about(topic, "tokenizer"))
+        LM_TRY((lm_model_tokenizer(m) ? lm_prompt_pieces(cli, m, o->prompt, &page.pieces, &page.n_pieces, e)
+                                      : lm_prompt_words(cli, o->prompt, &page.pieces, &page.n_pieces, e)));
+    page.words = o->prompt && !lm_model_tokenizer(m);
     LM_TRY(lm_engine_flags(&o->run, m, 0, &options.engine, e));
     options.engine.sequences = o->batch;
     LM_TRY(lm_facts_new(m, &options, &f, e));
@@ -144,9 +189,10 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
 {
     const char      *topic = cli->args[0];
     const lm_preset *preset = NULL;
+    bool             whole = o->diagram || (o->code && !is_topic(topic));        /* of the model: there is no topic */
 
-    *model = o->diagram || o->code ? topic : cli->args[1];       /* of a diagram or a listing there is no topic */
-    if (*model || o->diagram || o->code || o->model.model || o->prompt)
+    *model = whole ? topic : cli->args[1];
+    if (*model || whole || o->model.model || o->prompt)
         return LM_OK;
     if (!lm_topic_example(topic))
         return lm_explain(NULL, topic, NULL, NULL, e);       /* names the topics there are */
@@ -195,10 +241,19 @@ static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
     lm_text   text = { 0 };
     lm_model *m    = NULL;
 
-    o->model.o.tokenizer_optional = o->ids != NULL;
+    o->model.o.tokenizer_optional = true;
+    o->model.o.weights_optional   = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[1], &m, e));
-    lm_status status = forward_tokens(o, m, &ids, e);
-    if (status == LM_OK)
+    bool      toy    = lm_explain_needs_toy(m);
+    lm_status status = !toy ? forward_tokens(o, m, &ids, e)
+                       : o->ids ? lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET,
+                                          "does not apply to the toy of a preset, whose tokens are words; use --prompt")
+                       : o->layer >= 0 ? lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET,
+                                                 "does not apply to the toy of a preset, which is shown whole")
+                                       : LM_OK;
+    if (status == LM_OK && toy)
+        status = lm_explain_toy(m, o->prompt, form, &text, e);
+    else if (status == LM_OK)
         status = lm_explain_forward(m, ids.ids, ids.n, o->layer < 0 ? 0 : (uint32_t)o->layer, form, &text, e);
     if (status == LM_OK && cli->json) {
         json_t *j = json_loadb(text.data, text.size, 0, NULL);
@@ -217,8 +272,10 @@ static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
 {
     const char *topic = o->diagram || o->code ? "" : cli->n_args ? cli->args[0] : "";
 
-    if (o->code && (o->diagram || o->markdown || o->svg || cli->n_args > 1))
-        return lm_fail(e, LM_USAGE, "--code", LM_NO_OFFSET, "takes one MODEL and no topic, diagram or other form");
+    if (o->code && (o->diagram || o->markdown || o->svg))
+        return lm_fail(e, LM_USAGE, "--code", LM_NO_OFFSET, "takes one MODEL or a TOPIC, and no diagram or other form");
+    if (o->code && cli->n_args > 1 && !is_topic(cli->args[0]))
+        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "no such topic; lamina explain lists them");
     if (o->in >= 0 && !o->code)
         return lm_fail(e, LM_USAGE, "--in", LM_NO_OFFSET, "applies only to --code");
     if (o->diagram && cli->n_args > 1)
@@ -231,8 +288,9 @@ static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
         return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "applies only to forward");
     if (o->layer >= 0 && !(o->diagram && strcmp(o->diagram, "layer") == 0))
         return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "applies only to forward and --diagram layer");
-    if (o->prompt && strcmp(o->diagram ? o->diagram : "", "cache") != 0 && strcmp(topic, "kv") != 0 && strcmp(topic, "kv-cache") != 0)
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "applies only to forward, kv, kv-cache and --diagram cache");
+    if (o->prompt && strcmp(o->diagram ? o->diagram : "", "cache") != 0 && strcmp(topic, "kv") != 0 && strcmp(topic, "kv-cache") != 0 &&
+        !is_about(topic, "tokenizer"))
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "applies only to forward, kv, kv-cache, tokenizer and --diagram cache");
     if (o->svg && (!o->diagram || cli->json || o->markdown))
         return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "requires exactly one --diagram, without --md or --json");
     if (o->output && (cli->json || (!cli->n_args && !o->diagram && !o->code)))
@@ -254,7 +312,7 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
         return forward(cli, o, e);
     LM_TRY(choose(cli, o, &model, &example, e));
     o->model.o.weights_optional = true;
-    o->model.o.tokenizer_optional = !o->prompt;
+    o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, model, &m, e));
     status = show(cli, o, m, cli->args[0], example, e);
     lm_model_close(m);
@@ -263,10 +321,11 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_explain = {
     .name = "explain",
-    .usage = "[TOPIC [MODEL] | --diagram NAME [MODEL] | --code [MODEL] | forward [MODEL]] [--md | --svg] [-o FILE]",
+    .usage = "[TOPIC [MODEL] | forward [MODEL] | --diagram NAME [MODEL] | --code [TOPIC] [MODEL]] [--md | --svg]",
     .summary = "explain a component of a model, with its arithmetic",
     .about = "  Without TOPIC, lists the topics. Without MODEL, uses a published model that has the component.\n"
-             "  forward runs a text through a model with weights and shows what each operation makes of it.\n"
+             "  forward runs a text through a model and shows what each operation makes of it. For a preset, which has no weights, a\n"
+             "  small model of its form with random weights is created and shown whole.\n"
              "  MODEL may be a preset, a config.json, a folder or a .gguf file.\n",
     .groups = explain_groups,
     .max_args = 2,

@@ -99,7 +99,7 @@ static lm_status measure_here(const fit_options *o, lm_fit_place *at, lm_fit_opt
 
 static lm_status open_model(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out, lm_model **m, lm_error *e)
 {
-    o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
+    o->model.o.weights_optional = o->model.o.tokenizer_optional = o->model.heads = true;
     LM_TRY(lm_open_model(cli, &o->model, name, m, e));
     lm_model_describe(*m, &out->info);
     out->info.name = lm_store_strdup(&cli->store, out->info.name);

@@ -6,6 +6,7 @@
 #include "cli/inspect.h"
 #include "cli/inspect_page.h"
 #include "cli/output.h"
+#include "cli/splitting.h"
 
 #define O(field) offsetof(lm_inspect_options, field)
 
@@ -13,6 +14,7 @@ static const lm_flag inspect_flag_table[] = {
     { "--tensors", NULL, LM_FLAG_SWITCH, O(tensors), NULL, "list all tensors with type, shape and bytes", 0, 0, NULL },
     { "--metadata", NULL, LM_FLAG_SWITCH, O(metadata), NULL, "list all metadata keys; long arrays are cut", 0, 0, NULL },
     { "--program", NULL, LM_FLAG_SWITCH, O(program), NULL, "show the program: the operations that the engine and all reports read", 0, 0, NULL },
+    { "--backward", NULL, LM_FLAG_SWITCH, O(backward), NULL, "with --program: show it backwards, for an adapter on every linear layer", 0, 0, NULL },
     { "--plan", NULL, LM_FLAG_SWITCH, O(plan), NULL, "show the plan for this machine: steps, kernels, buffers, bytes", 0, 0, NULL },
 #ifndef LM_WITHOUT_EXPLAIN
     { "--query", NULL, LM_FLAG_LIST, O(query), "PATH",
@@ -41,6 +43,7 @@ static const lm_flag_group inspect_groups[] = {
     { "output", inspect_flag_table, 0 },
     { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "model", lm_model_flag_table, O(model) },
+    { "several ranks", lm_split_look_table, O(model) },
     { 0 },
 };
 
@@ -98,7 +101,7 @@ static lm_status show(lm_cli *cli, const lm_inspect_options *o, const lm_model *
     if (o->metadata)
         return show_report(cli, m, LM_REPORT_METADATA, &engine, e);
     if (o->program) {
-        LM_TRY(lm_model_program_text(m, &text, e));
+        LM_TRY(o->backward ? lm_train_program_text(m, NULL, &text, e) : lm_model_program_text(m, &text, e));
         return lm_inspect_text(cli, &text, "program", e);
     }
     if (o->plan) {
@@ -131,6 +134,8 @@ static lm_status check(const lm_inspect_options *o, lm_error *e)
     const char *view    = reports ? "" : o->view ? o->view : o->layer >= 0 ? "layers" : "overview";
     lm_text      list    = { 0 };
 
+    if (o->backward && !o->program)
+        return lm_fail(e, LM_USAGE, "--backward", LM_NO_OFFSET, "only with --program");
     if (reports + (o->view != NULL) > 1)
         return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET,
                        "--query, --view, --tensors, --metadata, --program and --plan cannot be combined");
@@ -153,7 +158,8 @@ static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     LM_TRY(check(o, e));
-    o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
+    o->model.o.weights_optional = o->model.o.tokenizer_optional = o->model.heads = true;
+    LM_TRY(lm_split_imagine(&o->model, e));
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
     status = show(cli, o, m, e);
     lm_model_close(m);

@@ -1,15 +1,17 @@
-/* lamina quantize - a GGUF file with its weights in fewer bits. */
+/* lamina quantize - a GGUF file with a model's weights in fewer bits. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/quantize_budget.h"
 #include "lamina/quantize.h"
 
 typedef struct quantize_options {
     lm_quantize_options o;
     lm_flag_list keep;
+    lm_budget_flags budget;
 } quantize_options;
 
 #define O(field) offsetof(quantize_options, field)
@@ -28,8 +30,23 @@ static const lm_flag quantize_flag_table[] = {
     { 0 },
 };
 
+static const lm_flag budget_flag_table[] = {
+    { "--budget", NULL, LM_FLAG_DOUBLE, O(budget.budget), "BPW", "bits per weight: types by what each tensor costs on --text", 0.5, 32, NULL },
+    { "--size", NULL, LM_FLAG_SIZE, O(budget.size), "BYTES", "the same by the size of the file: 2.0G", 0, 0, NULL },
+    { "--text", "--calibration", LM_FLAG_TEXT, O(budget.text), "FILE", "text to measure on, like those that the model is for", 0, 0, NULL },
+    { "--chunk", NULL, LM_FLAG_COUNT, O(budget.chunk), "N", "tokens that are read at once (256)", 2, 65536, NULL },
+    { "--chunks", NULL, LM_FLAG_COUNT, O(budget.chunks), "N", "chunks to read (2): half choose, half judge", 1, 65536, NULL },
+    { "--minutes", NULL, LM_FLAG_DOUBLE, O(budget.minutes), "N",
+      "time for trying tensors (no limit); others are taken for the mean of their kind", 0.001, 1e6, NULL },
+    { "--state", NULL, LM_FLAG_TEXT, O(budget.state), "FILE", "file of the results so far: a run that was stopped continues from it", 0, 0, NULL },
+    { "--curve", NULL, LM_FLAG_TEXT, O(budget.curve), "FILE", "write what each step bought as JSON", 0, 0, NULL },
+    { "--svg", NULL, LM_FLAG_TEXT, O(budget.svg), "FILE", "write it as a plot", 0, 0, NULL },
+    { 0 },
+};
+
 static const lm_flag_group quantize_groups[] = {
     { "weights", quantize_flag_table, 0 },
+    { "types by measurement", budget_flag_table, 0 },
     { 0 },
 };
 
@@ -48,11 +65,14 @@ static json_t *tensors_of(const lm_quantize_result *r)
 
 static lm_status print_json(lm_cli *cli, const char *out, const lm_quantize_result *r, bool dry, lm_error *e)
 {
-    json_t *path = dry ? json_null() : lm_json_of(out, strlen(out));
+    json_t *notes = json_array(), *path = dry ? json_null() : lm_json_of(out, strlen(out));
 
-    return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:I, s:f, s:f, s:o}", "path", path, "type", r->type, "bytes", (json_int_t)r->bytes,
-                                      "bytes_before", (json_int_t)r->was, "bpw", r->bits_per_weight, "seconds", r->seconds, "tensors",
-                                      tensors_of(r)), e);
+    for (size_t i = 0; i < r->n_notes; i++)
+        json_array_append_new(notes, lm_json_of(r->notes[i], strlen(r->notes[i])));
+    return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:I, s:f, s:f, s:o, s:o}", "path", path, "type", r->type, "bytes",
+                                      (json_int_t)r->bytes,
+                                      "bytes_before", (json_int_t)r->was, "bpw", r->bits_per_weight, "seconds", r->seconds, "warnings",
+                                      notes, "tensors", tensors_of(r)), e);
 }
 
 /* What the user did not ask for. */
@@ -95,13 +115,15 @@ static lm_status print_table(const lm_quantize_result *r, lm_error *e)
         if (!before)
             lm_text_printf(&out, "%-10s %-10s %8zu %12s\n", r->tensors[i].from, r->tensors[i].to, n, lm_figure_bytes(figure, bytes));
     }
-    return lm_out_buf(&out, e);
+    return lm_out_take(&out, e);
 }
 
 static lm_status report(lm_cli *cli, const char *out, const lm_quantize_result *r, bool dry, lm_error *e)
 {
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
 
+    for (size_t i = 0; i < r->n_notes; i++)
+        lm_warn("%s", r->notes[i]);
     warn(r);
     if (cli->json)
         return print_json(cli, out, r, dry, e);
@@ -112,26 +134,32 @@ static lm_status report(lm_cli *cli, const char *out, const lm_quantize_result *
     return LM_OK;
 }
 
-static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
+/* Named types first, then those that were found. */
+static lm_status all_kept(lm_cli *cli, quantize_options *o, const lm_allotment *found, lm_error *e)
 {
-    quantize_options *o = options;
-    lm_model_flags model = { .model = cli->args[0] };
-    bool two = cli->n_args == 2;
-    const char *out = two ? NULL : cli->args[1], *path;
-    lm_quantize_result result = { 0 };
-    lm_status status;
+    const char **all = lm_store_new(&cli->store, o->keep.n + found->n_keep + 1, const char *);
 
-    if (two && !o->o.dry_run)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires IN, OUT and TYPE; OUT may be left out with --dry-run");
-    LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
-    lm_progress bar = lm_progress_start("quantising");
-    o->o.keep = o->keep.items;
-    o->o.n_keep = o->keep.n;
+    if (!all)
+        return lm_fail_memory(e, "types", found->n_keep * sizeof *all);
+    for (size_t i = 0; i < o->keep.n; i++)
+        all[i] = o->keep.items[i];
+    for (size_t i = 0; i < found->n_keep; i++)
+        all[o->keep.n + i] = found->keep[i];
+    o->o.keep   = all;
+    o->o.n_keep = o->keep.n + found->n_keep;
+    return LM_OK;
+}
+
+static lm_status make(lm_cli *cli, quantize_options *o, const char *path, const char *out, const char *type, lm_error *e)
+{
+    lm_quantize_result result = { 0 };
+    lm_progress        bar    = lm_progress_start("quantising");
+
     o->o.measure = cli->json;
     o->o.progress = lm_interrupt_progress;
     o->o.progress_arg = &bar;
     lm_interrupt_watch(NULL);
-    status = lm_quantize(path, out, cli->args[two ? 1 : 2], &o->o, &result, e);
+    lm_status status = lm_quantize(path, out, type, &o->o, &result, e);
     lm_progress_end(&bar);
     LM_TRY(status);
     status = report(cli, out, &result, o->o.dry_run, e);
@@ -139,12 +167,35 @@ static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
     return status;
 }
 
+static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
+{
+    quantize_options *o = options;
+    lm_model_flags model = { .model = cli->args[0] };
+    bool measured = lm_budget_asked(&o->budget), two = cli->n_args == 2 && !measured;
+    const char *out = two ? NULL : cli->args[1], *type = two ? cli->args[1] : cli->n_args == 3 ? cli->args[2] : "q4_k_m", *path;
+    lm_allotment found = { 0 };
+
+    if (two && !o->o.dry_run)
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires IN, OUT and TYPE; OUT may be left out with --dry-run");
+    if (!measured && (o->budget.text || o->budget.curve || o->budget.svg || o->budget.state))
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--text, --state, --curve and --svg belong to --budget and --size");
+    LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
+    if (measured)
+        LM_TRY(lm_budget_search(cli, &o->budget, &o->o, path, &found, e));
+    lm_status status = all_kept(cli, o, &found, e);
+    if (status == LM_OK)
+        status = make(cli, o, path, out, type, e);
+    lm_allot_free(&found);
+    return status;
+}
+
 const lm_command lm_command_quantize = {
     .name = "quantize",
-    .usage = "IN OUT TYPE [--imatrix FILE] [--keep REGEX=TYPE] [--dry-run]",
+    .usage = "IN OUT TYPE [--imatrix FILE] [--keep REGEX=TYPE] [--budget BPW --text FILE] [--dry-run]",
     .summary = "store a model's weights in fewer bits",
-    .about = "  IN is a GGUF file, best of f32, f16 or bf16; OUT the GGUF file to create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0,\n"
-             "  iq4_xs ... For each tensor the type and the bytes are those of llama-quantize (mxfp4: a smaller error).\n",
+    .about = "  IN is a Hugging Face folder, or a GGUF file (of a split one any part), best of f32, f16 or bf16; OUT the GGUF file to\n"
+             "  create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs ... For each tensor the type and the bytes are those of\n"
+             "  llama-quantize (mxfp4: a smaller error).\n",
     .groups = quantize_groups,
     .min_args = 2,
     .max_args = 3,

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/adapting.h"
 #include "cli/answer.h"
 #include "cli/constraining.h"
 #include "cli/drafting.h"
@@ -18,10 +19,12 @@
 #include "cli/prompt.h"
 #include "cli/scored.h"
 #include "cli/tokenjson.h"
+#include "cli/splitting.h"
 
 typedef struct run_options {
     lm_model_flags    model;
     lm_run_flags      run;
+    lm_lora_flags     lora;
     lm_sampling_flags sampling;
     lm_draft_flags    draft;
     lm_constraint_flags constraint;
@@ -38,6 +41,7 @@ typedef struct run_options {
 typedef struct run_state {
     lm_model         *model;
     lm_engine        *engine;
+    lm_loras          loras;
     lm_drafting       drafting;
     lm_constraining   constraining;
     lm_ensembling    *ensembling;         /* NULL: one model */
@@ -87,7 +91,9 @@ static const lm_flag run_flag_table[] = {
 static const lm_flag_group run_groups[] = {
     { "prompt and output", run_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
+    { "several ranks", lm_split_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "adapters", lm_lora_flag_table, O(lora) },
     { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "speculative decoding", lm_draft_flag_table, O(draft) },
     { "sampling", lm_sampling_flag_table, O(sampling) },
@@ -256,6 +262,8 @@ static lm_status read_ensemble(lm_cli *cli, run_options *o, run_state *s, lm_err
         return o->ensemble.rule ? lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "requires --ensemble") : LM_OK;
     if (cli->n_args || o->model.model)
         return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "names the models: no other MODEL; the prompt is given with -p");
+    if (o->lora.files.n)
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "cannot be combined with --ensemble");
     if (o->logprobs)
         return lm_fail(e, LM_USAGE, "--logprobs", LM_NO_OFFSET,
                        "tells of one model: --json tells how probable each one found what was chosen");
@@ -285,6 +293,8 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
     if (scores_prompt(o))
         engine.logit_rows = lm_scored_rows(engine.rows);
+    LM_TRY(lm_loras_open(cli, &o->lora, s->model, &s->loras, e));
+    lm_loras_engine(&s->loras, &engine);
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
     lm_detail("seed       %" PRIu64, o->sampling.o.seed);
     LM_TRY(lm_drafting_open(cli, &o->draft, s->model, &engine, &s->drafting, e));
@@ -445,6 +455,7 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
     lm_drafting_close(&s.drafting);
     lm_ensembling_close(s.ensembling);
     lm_engine_free(s.engine);
+    lm_loras_close(&s.loras);
     lm_model_close(s.model);
     lm_tokens_free(&s.ids);
     lm_text_free(&s.text);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/adapting.h"
 #include "cli/interrupt.h"
 #include "cli/jsonl.h"
 #include "cli/options.h"
@@ -9,10 +10,12 @@
 #include "cli/prompt.h"
 #include "cli/scored.h"
 #include "cli/tokenjson.h"
+#include "cli/splitting.h"
 
 typedef struct score_options {
     lm_model_flags model;
     lm_run_flags   run;
+    lm_lora_flags  lora;
     const char    *prompt, *file, *ids, *jsonl;
     bool           bare, no_special;
     uint32_t       top;
@@ -35,7 +38,9 @@ static const lm_flag score_flag_table[] = {
 static const lm_flag_group score_groups[] = {
     { "text", score_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
+    { "several ranks", lm_split_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "adapters", lm_lora_flag_table, O(lora) },
     { "KV cache", lm_cache_flag_table, O(run.cache) },
     { 0 },
 };
@@ -53,6 +58,7 @@ typedef struct scoring {
     lm_model            *model;
     const lm_tokenizer  *tokenizer;      /* NULL: the model has none */
     lm_engine           *engine;
+    lm_loras             loras;
     lm_tokens            ids;            /* of the text at hand */
     lm_scored            scored;
 } scoring;
@@ -134,6 +140,8 @@ static lm_status start_engine(scoring *s, size_t least, lm_error *e)
 
     LM_TRY(lm_engine_flags(&s->o->run, s->model, least, &engine, e));
     engine.logit_rows = lm_scored_rows(engine.rows);
+    LM_TRY(lm_loras_open(s->cli, &s->o->lora, s->model, &s->loras, e));
+    lm_loras_engine(&s->loras, &engine);
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));
     lm_interrupt_watch(s->engine);
     return LM_OK;
@@ -168,6 +176,7 @@ static lm_status score(lm_cli *cli, void *options, lm_error *e)
     status = score_all(&s, e);
     lm_interrupt_watch(NULL);
     lm_engine_free(s.engine);
+    lm_loras_close(&s.loras);
     lm_model_close(s.model);
     lm_tokens_free(&s.ids);
     lm_text_free(&s.scored.lines);

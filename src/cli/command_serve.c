@@ -8,26 +8,33 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "cli/adapting.h"
+#include "cli/ensembling.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
 #include "cli/serve_models.h"
 #include "cli/serve_rights.h"
+#include "cli/splitting.h"
 #include "server/serve.h"
 
 typedef struct serve_options {
     lm_model_flags    model;
     lm_run_flags      run;
     lm_sampling_flags sampling;
-    lm_flag_list      hosts, keys, origins, aliases;
+    lm_lora_flags     loras;
+    lm_flag_list      hosts, keys, origins, aliases, ensembles;
     const char       *models_folder, *keep_alive;
     uint64_t          memory;
-    const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store, *store;
-    int32_t           port, predict;
+    const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store, *store, *tags, *reasoning;
+    lm_quota         quota;
+    int32_t           port, predict, rule, ping;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
     double            drain, itl_target;
-    bool              openapi, insecure, sandbox, no_sandbox, metrics, slots, no_slots, embeddings, no_prefixes;
+    lm_limits         limits;        /* of the machine, where they have been measured */
+    bool              openapi, insecure, sandbox, no_sandbox, metrics, slots, no_slots, embeddings, interventions;
+    bool              no_prefixes, no_page, loras_off;
 } serve_options;
 
 #define O(field) offsetof(serve_options, field)
@@ -36,7 +43,11 @@ static const lm_flag serve_flag_table[] = {
     { "--host", NULL, LM_FLAG_LIST, O(hosts), "ADDRESS", "address to listen at, or unix:PATH; may be repeated (127.0.0.1)", 0, 0, NULL },
     { "--port", NULL, LM_FLAG_INT, O(port), "N", "port; 0: any free one (8080)", 0, 65535, NULL },
     { "--api-key", NULL, LM_FLAG_LIST, O(keys), "KEY", "API key that clients must send; may be repeated", 0, 0, NULL },
-    { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE", "file with one API key per line", 0, 0, NULL },
+    { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE", "file with one API key per line, read again at SIGHUP; behind a key limits of its own", 0, 0, NULL },
+    { "--requests-per-minute", NULL, LM_FLAG_I64, O(quota.requests_minute), "N",
+      "requests of a key that are answered in a minute; without keys, of all clients; 0: no limit (0)", 0, 1e9, NULL },
+    { "--tokens-per-minute", NULL, LM_FLAG_I64, O(quota.tokens_minute), "N", "the same of tokens, read and written (0)", 0, 1e12, NULL },
+    { "--tokens-per-day", NULL, LM_FLAG_I64, O(quota.tokens_day), "N", "tokens of a key in a day, UTC (0)", 0, 1e15, NULL },
     { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL, "allow other machines to connect without an API key", 0, 0, NULL },
     { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL, "give up rights that serving does not need (on by default)", 0, 0, NULL },
     { "--no-sandbox", NULL, LM_FLAG_SWITCH, O(no_sandbox), NULL, "keep all rights", 0, 0, NULL },
@@ -45,8 +56,16 @@ static const lm_flag serve_flag_table[] = {
     { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
     { "--ssl-cert-file", NULL, LM_FLAG_TEXT, O(tls_cert), "FILE", "certificate (PEM) for HTTPS", 0, 0, NULL },
     { "--alias", "-a", LM_FLAG_LIST, O(aliases), "NAME",
-      "model name shown to clients (default: the file's name); may be repeated, one for each model in their order", 0, 0, NULL },
+      "model name shown to clients (default: the file's name), further ones behind commas; may be repeated, one for each model in their"
+      " order", 0, 0, NULL },
+    { "--tags", NULL, LM_FLAG_TEXT, O(tags), "WORDS", "words that GET /v1/models says of the models, commas between", 0, 0, NULL },
     { "--models-dir", NULL, LM_FLAG_TEXT, O(models_folder), "DIR", "also serve the .gguf files and model folders in DIR", 0, 0, NULL },
+    { "--ensemble", NULL, LM_FLAG_LIST, O(ensembles), "NAME=A:W,B:W",
+      "also serve models with the same vocabulary that choose each token together, with their weights (1 each); may be repeated",
+      0, 0, NULL },
+    { "--ensemble-rule", NULL, LM_FLAG_WORD, O(rule), "RULE",
+      "mean of probabilities, of log-probabilities (logmean), or contrast: the first model against the second (mean)",
+      0, 0, lm_ensemble_rules },
     { "--mem-limit", NULL, LM_FLAG_SIZE, O(memory), "SIZE", "memory that all loaded models may take: 16G (default: what is available)",
       0, 0, NULL },
     { "--keep-alive", NULL, LM_FLAG_TEXT, O(keep_alive), "TIME",
@@ -66,15 +85,24 @@ static const lm_flag serve_flag_table[] = {
     { "--slots", NULL, LM_FLAG_SWITCH, O(slots), NULL, "GET /slots (on by default)", 0, 0, NULL },
     { "--no-slots", NULL, LM_FLAG_SWITCH, O(no_slots), NULL, "no GET /slots", 0, 0, NULL },
     { "--metrics", NULL, LM_FLAG_SWITCH, O(metrics), NULL, "GET /metrics, for Prometheus", 0, 0, NULL },
+    { "--no-ui", "--no-webui", LM_FLAG_SWITCH, O(no_page), NULL, "no page for browsers at /", 0, 0, NULL },
+    { "--allow-interventions", NULL, LM_FLAG_SWITCH, O(interventions), NULL,
+      "let requests change values of the model while it runs for them (\"intervene\" of POST /v1/trace)", 0, 0, NULL },
+    { "--lora-init-without-apply", NULL, LM_FLAG_SWITCH, O(loras_off), NULL,
+      "adapters have the scale 0 until a request or POST /lora-adapters names them", 0, 0, NULL },
     { "--embeddings", "--embedding", LM_FLAG_SWITCH, O(embeddings), NULL, "POST /v1/embeddings", 0, 0, NULL },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(template_name), "NAME", "one of the model's chat templates (default: default)", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(template_file), "FILE", "chat template to use instead of the model's", 0, 0, NULL },
+    { "--reasoning", NULL, LM_FLAG_TEXT, O(reasoning), "on|off|auto",
+      "reasoning of models whose chat template can switch it, where a request does not say (auto: as the template does)", 0, 0, NULL },
     { "--max-connections", NULL, LM_FLAG_COUNT, O(connections), "N", "connections at the same time (1024)", 1, 65536, NULL },
     { "--max-per-address", NULL, LM_FLAG_COUNT, O(per_address), "N", "connections of one address; 0: no limit (0)", 0, 65536, NULL },
     { "--max-queue", NULL, LM_FLAG_COUNT, O(queue), "N", "requests that may wait (512)", 1, 65536, NULL },
     { "--max-body", NULL, LM_FLAG_COUNT, O(body_limit), "BYTES", "largest body of a request (8388608)", 1024, 1e9, NULL },
     { "--threads-http", NULL, LM_FLAG_COUNT, O(workers), "N", "threads that read requests (2)", 1, 64, NULL },
     { "--openapi", NULL, LM_FLAG_SWITCH, O(openapi), NULL, "print the OpenAPI description of the server and exit", 0, 0, NULL },
+    { "--sse-ping-interval", NULL, LM_FLAG_INT, O(ping), "SECONDS",
+      "time without an event after which a stream says that it is alive; -1: never (10)", -1, 86400, NULL },
     { "--drain-timeout", NULL, LM_FLAG_DOUBLE, O(drain), "SECONDS", "time for running requests to end after SIGTERM (30)", 0, 86400, NULL },
     { 0 },
 };
@@ -83,6 +111,8 @@ static const lm_flag_group serve_groups[] = {
     { "server", serve_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
+    { "several ranks", lm_split_flag_table, O(model) },
+    { "adapters", lm_lora_flag_table, O(loras) },
     { "KV cache", lm_cache_flag_table, O(run.cache) },
     { "sampling defaults", lm_sampling_flag_table, O(sampling) },
     { 0 },
@@ -96,6 +126,7 @@ static void serve_defaults(void *options)
     lm_sampling_defaults(&o->sampling);
     o->port = 8080;
     o->predict = -1;
+    o->ping = 10;
     o->parallel = 16;
     o->drain = 30;
 }
@@ -113,38 +144,6 @@ static lm_status read_pem(lm_cli *cli, const char *path, const char **out, lm_er
     return status;
 }
 
-static lm_status add_key(lm_cli *cli, lm_flag_list *keys, const char *from, size_t n, lm_error *e)
-{
-    const char **more = lm_store_new(&cli->store, keys->n + 2, const char *);
-    char *key = lm_store_strndup(&cli->store, from, n);
-
-    if (!more || !key)
-        return lm_fail_memory(e, "API keys", keys->n);
-    if (keys->n)
-        memcpy(more, keys->items, keys->n * sizeof *more);
-    more[keys->n++] = key;
-    keys->items = more;
-    return LM_OK;
-}
-
-/* A key a line; empty lines and those that begin with # are none. */
-static lm_status read_keys(lm_cli *cli, const char *path, lm_flag_list *keys, lm_error *e)
-{
-    lm_text text = { 0 };
-    lm_status status = lm_read_file(path, &text, e);
-    size_t before = keys->n;
-
-    for (const char *at = text.data; status == LM_OK && at && *at; at += strcspn(at, "\n"), at += *at == '\n') {
-        size_t n = strcspn(at, "\r\n");
-        if (n && *at != '#')
-            status = add_key(cli, keys, at, n, e);
-    }
-    lm_text_free(&text);
-    if (status == LM_OK && keys->n == before)
-        status = lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s holds no key", path);
-    return status;
-}
-
 /* ---- options ---- */
 
 static lm_status front_options(lm_cli *cli, serve_options *o, lm_http_options *h, lm_error *e)
@@ -159,7 +158,21 @@ static lm_status front_options(lm_cli *cli, serve_options *o, lm_http_options *h
         LM_TRY(read_pem(cli, o->tls_key, &h->tls_key, e));
         LM_TRY(read_pem(cli, o->tls_cert, &h->tls_cert, e));
     }
-    return o->key_file ? read_keys(cli, o->key_file, &o->keys, e) : LM_OK;
+    return LM_OK;
+}
+
+/* Adapters are opened once before the server is there, for what is wrong with them; then again with the model. */
+static lm_status lora_options(lm_cli *cli, const serve_options *o, const lm_model *m, lm_service_options *s, lm_error *e)
+{
+    lm_loras list;
+
+    LM_TRY(lm_loras_open(cli, &o->loras, m, &list, e));
+    s->loras = list.paths;
+    s->lora_scales = list.scales;
+    for (size_t i = 0; o->loras_off && i < list.n; i++)
+        list.scales[i] = 0;
+    lm_loras_close(&list);
+    return LM_OK;
 }
 
 /* The engine's sizes follow from the model, which is only described for that. */
@@ -173,6 +186,8 @@ static lm_status engine_options(lm_cli *cli, serve_options *o, lm_service_option
     lm_status status = lm_engine_flags(&o->run, m, 0, &s->engine, e);
     if (status == LM_OK)
         status = lm_keep_card(cli, m, &s->card, e);
+    if (status == LM_OK)
+        status = lora_options(cli, o, m, s, e);
     lm_model_close(m);
     uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
     s->engine.sequences = o->parallel;
@@ -182,14 +197,83 @@ static lm_status engine_options(lm_cli *cli, serve_options *o, lm_service_option
     return status;
 }
 
+/* Sizes as the first one's, in the context of the shortest; counts of all are what lists say. */
+static lm_status other_options(lm_cli *cli, serve_options *o, const lm_ensemble *x, lm_service_options *s, lm_error *e)
+{
+    lm_service_other *others = lm_store_new(&cli->store, x->mixture.n, lm_service_other);
+    lm_model_options look = o->model.o;
+    lm_model *first, *m = NULL;
+    lm_model_info info;
+
+    if (!others)
+        return lm_fail_memory(e, "the models", sizeof *others);
+    look.structure_only = true;
+    LM_TRY(lm_model_open(s->path, &look, &first, e));
+    lm_status status = LM_OK;
+    uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
+    for (uint32_t i = 0; i + 1 < x->mixture.n && status == LM_OK; i++) {
+        status = lm_find_model(cli, &o->model, x->paths[1 + i], &others[i].path, e);
+        if (status == LM_OK)
+            status = lm_model_open(others[i].path, &look, &m, e);
+        if (status == LM_OK && (status = lm_draft_fits(m, first, e)) != LM_OK)
+            lm_fail_in(e, others[i].path);
+        if (status == LM_OK)
+            status = lm_engine_flags(&o->run, m, 0, &others[i].engine, e);
+        if (status == LM_OK) {
+            lm_model_describe(m, &info);
+            uint64_t own = others[i].engine.context ? others[i].engine.context : info.context_length;
+            context = own < context ? own : context;
+            s->card.parameters += info.parameters;
+            s->card.weight_bytes += info.weight_bytes;
+        }
+        lm_model_close(m);
+        m = NULL;
+    }
+    lm_model_close(first);
+    s->engine.context = s->card.context_length = (uint32_t)context;
+    for (uint32_t i = 0; i + 1 < x->mixture.n; i++) {
+        others[i].engine.context = (uint32_t)context;
+        others[i].engine.sequences = s->engine.sequences;
+        others[i].engine.rows = s->engine.rows;
+        others[i].engine.logit_rows = s->engine.logit_rows;
+        others[i].engine.kv_positions = s->engine.kv_positions;
+    }
+    s->others = others;
+    s->mixture = x->mixture;
+    return status;
+}
+
+static lm_status ensemble_options(lm_cli *cli, serve_options *o, const char *text, lm_service_options *s, lm_error *e)
+{
+    lm_ensemble x;
+
+    LM_TRY(lm_ensemble_read(cli, text, o->rule, &x, e));
+    if (!x.name || !*x.name)
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "requests name it: expected NAME=A:W,B:W");
+    s->name = x.name;
+    LM_TRY(lm_find_model(cli, &o->model, x.paths[0], &s->path, e));
+    LM_TRY(engine_options(cli, o, s, e));
+    return other_options(cli, o, &x, s, e);
+}
+
 static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_options *s, lm_error *e)
 {
     *s = (lm_service_options){ .model = o->model.o, .sampling = o->sampling.o, .predict = o->predict,
                                .template_name = o->template_name, .metrics = o->metrics, .no_slots = o->no_slots,
-                               .embeddings = o->embeddings, .slot_folder = o->slot_folder, .keys = o->keys.items,
-        .origins = o->origins.items,
+                               .embeddings = o->embeddings, .interventions = o->interventions, .no_page = o->no_page,
+                               .slot_folder = o->slot_folder,
+                               .origins = o->origins.items,
                                .schedule = { .queue = o->queue, .itl_target = o->itl_target, .no_prefixes = o->no_prefixes,
                                              .prefix_store = o->prefix_store } };
+    s->tags = o->tags;
+    s->ping = o->ping;
+    s->verbose = cli->verbose;
+    if (o->reasoning && strcmp(o->reasoning, "on") == 0)
+        s->thinking = LM_THINKING_ON;
+    else if (o->reasoning && strcmp(o->reasoning, "off") == 0)
+        s->thinking = LM_THINKING_OFF;
+    else if (o->reasoning && strcmp(o->reasoning, "auto"))
+        return lm_fail(e, LM_USAGE, "--reasoning", LM_NO_OFFSET, "\"%s\": expected on, off or auto", o->reasoning);
     if (o->slots && o->no_slots)
         return lm_fail(e, LM_USAGE, "--slots", LM_NO_OFFSET, "cannot be combined with --no-slots");
     if (o->sampling.bias.n || o->sampling.breakers.n || o->sampling.ignore_eos)
@@ -207,11 +291,14 @@ static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_optio
 /* What all models have in common, and of each its own. One that was only found is passed over where it is damaged. */
 static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model *list, size_t n, lm_models_options *all, lm_error *e)
 {
-    lm_service_options common, *services = lm_store_new(&cli->store, n, lm_service_options);
+    lm_service_options common, *services = lm_store_new(&cli->store, n + o->ensembles.n, lm_service_options);
 
     if (!services)
-        return lm_fail_memory(e, "the models", n * sizeof *services);
+        return lm_fail_memory(e, "the models", (n + o->ensembles.n) * sizeof *services);
     LM_TRY(service_options(cli, o, &common, e));
+    lm_measure_options kept = { .cpu = o->run.cpu, .threads = o->run.threads, .kept_only = true };
+    if (lm_machine_measure(&kept, &o->limits, NULL) == LM_OK)
+        common.limits = &o->limits;          /* now: the sandbox does not let it be read later */
     all->services = services;
     all->n = 0;
     for (size_t i = 0; i < n; i++) {
@@ -220,6 +307,7 @@ static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model
         *s = common;
         s->path = list[i].path;
         s->name = list[i].name;
+        s->aliases = list[i].aliases;
         lm_status status = engine_options(cli, o, s, e);
         if (status != LM_OK && !list[i].found)
             return status;
@@ -227,6 +315,11 @@ static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model
             all->n++;
         else
             lm_warn("%s is passed over: %s", list[i].path, e->message);
+    }
+    for (size_t i = 0; i < o->ensembles.n; i++) {
+        services[all->n] = common;
+        LM_TRY(ensemble_options(cli, o, o->ensembles.items[i], services + all->n, e));
+        all->n++;
     }
     return all->n ? LM_OK : lm_fail(e, LM_NOT_FOUND, "--models-dir", LM_NO_OFFSET, "no model in %s can be served", o->models_folder);
 }
@@ -237,7 +330,18 @@ static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options
     lm_machine machine;
     size_t n;
 
-    LM_TRY(lm_served_models(cli, &o->model, o->models_folder, &o->aliases, &list, &n, e));
+    if (o->rule && !o->ensembles.n)
+        return lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "requires --ensemble");
+    LM_TRY(lm_served_models(cli, &o->model, o->models_folder, o->ensembles.n > 0, &o->aliases, &list, &n, e));
+    if (o->model.o.cluster && (n > 1 || o->models_folder || o->ensembles.n))
+        return lm_fail(e, LM_USAGE, "--split", LM_NO_OFFSET, "several ranks serve one model,"
+                       " without --models-dir and --ensemble");
+    if (o->model.o.cluster && o->prefix_store)
+        return lm_fail(e, LM_USAGE, "--prefix-store", LM_NO_OFFSET, "cannot be combined with --split: each rank has a part of a prefix");
+    if (n + o->ensembles.n > 1 && o->loras.files.n)
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "an adapter belongs to one model; %zu are served", n + o->ensembles.n);
+    if (o->ensembles.n && o->loras.files.n)
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "cannot be combined with --ensemble");
     LM_TRY(each_model(cli, o, list, n, all, e));
     all->stays = all->n == 1 && !o->keep_alive;
     all->keep_alive = 300;
@@ -257,20 +361,49 @@ static lm_status sandbox_options(lm_cli *cli, const serve_options *o, lm_server_
 
     if (o->sandbox && o->no_sandbox)
         return lm_fail(e, LM_USAGE, "--sandbox", LM_NO_OFFSET, "cannot be combined with --no-sandbox");
-    all->sandbox = !o->no_sandbox;
-    return all->sandbox ? lm_serve_rights(cli, stores, sizeof stores / sizeof *stores, all, e) : LM_OK;
+    if (o->sandbox && o->model.o.cluster)
+        return lm_fail(e, LM_USAGE, "--sandbox", LM_NO_OFFSET, "cannot be combined with --split: MPI needs rights that it takes away");
+    all->sandbox = !o->no_sandbox && !o->model.o.cluster;
+    return all->sandbox ? lm_serve_rights(cli, o->key_file, stores, sizeof stores / sizeof *stores, all, e) : LM_OK;
 }
 
 /* ---- serving ---- */
 
-/* Waits for a signal that ends the server. Blocked before threads were made, so nobody else gets it. */
-static int wait_for_end(const sigset_t *ends)
+static void reload(lm_server *s)
 {
-    int number = 0;
+    lm_error e = { 0 };
+    size_t n = 0;
 
-    while (sigwait(ends, &number))
-        continue;
-    return number;
+    if (lm_server_reload(s, &n, &e) == LM_OK)
+        lm_note("%zu API key%s from now on", n, n == 1 ? "" : "s");
+    else
+        lm_warn("API keys stay as they are: %s%s%s", e.where, *e.where ? ": " : "", e.message);
+}
+
+/* Waits for a signal that ends the server: of those that it has, SIGHUP does not where there is a file to read again. Blocked before
+ * threads were made, so nobody else gets it. */
+static void wait_for_end(lm_server *s, const sigset_t *ends, bool reloads, const lm_cluster *cluster)
+{
+    const struct timespec often = { .tv_sec = 0, .tv_nsec = 100000000 };
+
+    for (int number = 0; number <= 0 || (reloads && number == SIGHUP);) {
+        if (cluster) {
+            number = sigtimedwait(ends, NULL, &often);
+            if (lm_cluster_lost(cluster))
+                return;
+        } else if (sigwait(ends, &number)) {
+            number = 0;
+        }
+        if (reloads && number == SIGHUP)
+            reload(s);
+    }
+}
+
+/* Without the others nothing goes on: running texts have ended in an error, what waits is answered with one. */
+static lm_status end_lost(lm_server *s, lm_error *e)
+{
+    lm_server_drain(s, 1);
+    return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "another rank is lost: the server ends");
 }
 
 /* While texts that run come to their end, a second signal ends it at once. */
@@ -280,13 +413,16 @@ static void *drain(void *server)
     return NULL;
 }
 
-static lm_status serve_until_signal(lm_server *s, double seconds, const sigset_t *ends, lm_error *e)
+static lm_status serve_until_signal(lm_server *s, const serve_options *o, const sigset_t *ends, lm_error *e)
 {
     struct timespec wait = { .tv_sec = 0, .tv_nsec = 50000000 };
     struct timespec began, now;
+    double seconds = o->drain;
     pthread_t thread;
 
-    wait_for_end(ends);
+    wait_for_end(s, ends, o->key_file != NULL, o->model.o.cluster);
+    if (lm_cluster_lost(o->model.o.cluster))
+        return end_lost(s, e);
     lm_note("ending: no more requests; those that run have %g seconds, a second signal ends them now", seconds);
     if (pthread_create(&thread, NULL, drain, s))
         return lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
@@ -328,6 +464,7 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
     LM_TRY(models_options(cli, o, &all.models, e));
     LM_TRY(sandbox_options(cli, o, &all, e));
     all.store = o->store;
+    all.keys = (lm_keys_options){ .keys = o->keys.items, .file = o->key_file, .limits = o->quota };
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
@@ -346,7 +483,7 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
             lm_note("ready: %s", all.models.services->path);
         else
             lm_note("ready: %zu models, each loaded when it is asked for", all.models.n);
-        status = serve_until_signal(s, o->drain, &ends, e);
+        status = serve_until_signal(s, o, &ends, e);
     }
     lm_server_free(s);
     return status;
@@ -359,9 +496,11 @@ const lm_command lm_command_serve = {
     .about = "  Speaks the APIs of OpenAI (/v1/chat/completions ...), Anthropic (/v1/messages), ollama (/api/chat ...) and\n"
              "  llama.cpp (/completion, /slots ...); /openapi.json describes them. -c is the context of each text.\n"
              "  Several models are loaded when requests name them, as far as memory allows, and unloaded when idle.\n"
-             "  SIGTERM and Ctrl-C let running requests end; a second one ends them.\n",
+             "  SIGTERM and Ctrl-C let running requests end; a second one ends them. Flags that are not given are taken from\n"
+             "  the environment: LAMINA_ARG_CTX_SIZE=4096 is --ctx-size 4096.\n",
     .groups = serve_groups,
     .max_args = SIZE_MAX,
+    .environment = true,
     .options_size = sizeof(serve_options),
     .defaults = serve_defaults,
     .run = serve,

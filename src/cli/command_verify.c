@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/adapting.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -11,6 +12,7 @@
 typedef struct verify_options {
     lm_model_flags model;
     lm_cache_flags cache;
+    lm_lora_flags  lora;
     int            compute;
     const char    *cpu, *dump;
     uint32_t       threads;
@@ -41,6 +43,7 @@ static const lm_flag verify_flag_table[] = {
 
 static const lm_flag_group verify_groups[] = {
     { "comparison", verify_flag_table, 0 },
+    { "adapters", lm_lora_flag_table, O(lora) },
     { "KV cache", lm_cache_flag_table, O(cache) },
     { "model", lm_model_flag_table, O(model) },
     { 0 },
@@ -190,6 +193,7 @@ static lm_status verify_golden(lm_cli *cli, verify_options *o, lm_error *e)
     telling t = { .bar = lm_progress_start("loading") };
     const char *model = cli->n_args > 1 ? cli->args[0] : NULL, *golden = cli->args[cli->n_args - 1];
     lm_model *m = NULL;
+    lm_loras loras = { 0 };
     lm_verdict verdict;
     lm_status status;
 
@@ -201,8 +205,12 @@ static lm_status verify_golden(lm_cli *cli, verify_options *o, lm_error *e)
     o->model.o.tokenizer_optional = true;
     status = lm_open_model(cli, &o->model, model, &m, e);
     if (status == LM_OK)
+        status = lm_loras_open(cli, &o->lora, m, &loras, e);
+    lm_loras_engine(&loras, &v.engine);
+    if (status == LM_OK)
         status = lm_verify(m, golden, &v, &verdict, e);
     lm_progress_end(&t.bar);
+    lm_loras_close(&loras);
     lm_model_close(m);
     if (status == LM_OK)
         status = print_verdict(cli, &verdict, o, t.rows, golden, e);
@@ -238,6 +246,8 @@ static lm_status verify_models(lm_cli *cli, verify_options *o, lm_error *e)
     const char *models[2] = { o->model.model ? o->model.model : cli->args[0], cli->args[cli->n_args - 1] };
     lm_engine_options engine = { .compute = (lm_compute)o->compute, .cpu = o->cpu, .threads = o->threads };
 
+    if (o->lora.files.n)
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "cannot be combined with a text: adapters are compared with a golden");
     LM_TRY(lm_cache_options(&o->cache, LM_KV_F32, &engine, e));
     o->model.model = NULL;
     return lm_verify_models(cli, &o->model, models, &o->texts, &engine, o->kl_max, e);

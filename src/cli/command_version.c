@@ -15,6 +15,8 @@ json_t *lm_libraries_json(void)
     for (uint32_t i = 0; (name = lm_machine_library(i, &found)); i++)
         json_object_set_new(all, name, json_string(found));
     json_object_set_new(all, "libedit", json_string(LM_LIBEDIT_VERSION));
+    if (lm_cluster_library())
+        json_object_set_new(all, "MPI", json_string(lm_cluster_library()));
     return all;
 }
 
@@ -25,6 +27,8 @@ void lm_libraries_text(lm_text *out)
     for (uint32_t i = 0; (name = lm_machine_library(i, &found)); i++)
         lm_text_printf(out, "%s %s, ", name, found);
     lm_text_printf(out, "libedit %s", LM_LIBEDIT_VERSION);
+    if (lm_cluster_library())
+        lm_text_printf(out, ", %s", lm_cluster_library());
 }
 
 static lm_status version(lm_cli *cli, void *options, lm_error *e)

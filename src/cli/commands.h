@@ -9,6 +9,7 @@
     X(run)         \
     X(chat)        \
     S(serve)       \
+    S(usage)       \
     X(inspect)     \
     E(explain)     \
     E(estimate)    \
@@ -17,16 +18,24 @@
     E(report)      \
     E(fit)         \
     E(devices)     \
+    E(cluster)     \
     E(audit)       \
     X(verify)      \
     X(score)       \
+    X(eval)        \
+    X(diff)        \
+    X(trace)       \
     X(embed)       \
     X(tokenize)    \
     X(detokenize)  \
     X(template)    \
     X(presets)     \
     X(imatrix)     \
+    X(pull)        \
+    X(convert)     \
     X(quantize)    \
+    X(merge)       \
+    X(train)       \
     X(synth)       \
     X(doctor)      \
     X(help)        \

@@ -113,6 +113,20 @@ static void devices(completion *c)
     if (strcmp(c->command->name, "fit") == 0)
         offer(c, "all");
 }
+
+static void links(completion *c)
+{
+    for (size_t i = 0; lm_link_at(i); i++)
+        offer(c, lm_link_at(i)->name);
+    offer(c, "measure");
+}
+
+static void actions(completion *c)
+{
+    static const char *const words[] = { "plan", "run", NULL };
+
+    offer_all(c, words);
+}
 #endif
 
 typedef void lister(completion *c);
@@ -121,7 +135,7 @@ static const struct { const char *flag; lister *list; } values[] = {
     { "--model", cached },        { "--model-draft", cached }, { "--cpu", levels },    { "--type", types },
     { "--precision", precisions }, { "--rope-scaling", scalings }, { "--mla", forms },
 #ifndef LM_WITHOUT_EXPLAIN
-    { "--view", views },          { "--diagram", diagrams },   { "--device", devices },
+    { "--view", views },          { "--diagram", diagrams },   { "--device", devices }, { "--link", links },
 #endif
     { NULL, NULL },
 };
@@ -135,6 +149,7 @@ static const struct { const char *command; size_t first, last; lister *list; } p
 #ifndef LM_WITHOUT_EXPLAIN
     { "explain", 0, 0, topics },  { "explain", 1, 1, models },   { "estimate", 0, 0, models }, { "compare", 0, 99, models },
     { "report", 0, 99, models },  { "fit", 0, 99, models },      { "devices", 0, 99, devices },
+    { "cluster", 0, 0, actions },  { "cluster", 1, 1, models },
 #endif
     { NULL, 0, 0, NULL },
 };

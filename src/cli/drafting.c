@@ -38,6 +38,7 @@ lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model 
     lm_status status = lm_draft_fits(out->model, m, e);
     if (status != LM_OK)
         return lm_fail_in(e, f->model), status;
+    engine.adapters   = NULL;
     engine.logit_rows = 1;
     engine.rollback   = f->most ? f->most : MOST;
     return lm_start_engine(out->model, &engine, &out->engine, e);

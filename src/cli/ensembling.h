@@ -9,22 +9,26 @@
 
 typedef struct lm_ensemble_flags {
     const char *members;                 /* "NAME=A:0.6,B:0.4", NAME and weights optional; NULL: one model */
-    int         rule;                    /* lm_ensemble_rule */
+    int         rule;                    /* lm_mixture_rule */
 } lm_ensemble_flags;
 
 extern const lm_flag lm_ensemble_flag_table[];
+extern const char *const lm_ensemble_rules[];    /* words of lm_mixture_rule, NULL-ended */
 
-typedef enum lm_ensemble_rule {
-    LM_ENSEMBLE_MEAN,                    /* log sum w p */
-    LM_ENSEMBLE_LOGMEAN,                 /* sum w log p: the geometric mean */
-    LM_ENSEMBLE_CONTRAST,                /* (1 + w) log p of the first - w log p of the second, where the first gives a token at least a
-                                            tenth of its most probable one's (O'Brien and Lewis, arXiv 2309.09117) */
-} lm_ensemble_rule;
+/* "[NAME=]A:W,B:W", read: paths as they were written. */
+typedef struct lm_ensemble {
+    const char *name;                    /* NULL: none was given */
+    const char *paths[LM_MIXTURE_MODELS];
+    lm_mixture  mixture;                 /* prepared */
+} lm_ensemble;
+
+/* What *out points to lives as long as the command. LM_USAGE: fewer than two, a weight that is none, more models than the rule is for. */
+lm_status lm_ensemble_read(lm_cli *cli, const char *text, int rule, lm_ensemble *out, lm_error *e);
 
 typedef struct lm_ensembling lm_ensembling;
 
-/* Read the members; *out NULL where none are given. The first one's path, which the command opens itself, is `*first`. LM_USAGE: fewer than
- * two, a weight that is none. */
+/* Read the members; *out NULL where none are given. The first one's path, which the command opens itself, is `*first`. Errors are
+ * those of lm_ensemble_read. */
 lm_status lm_ensembling_read(lm_cli *cli, const lm_ensemble_flags *f, lm_ensembling **out, const char **first, lm_error *e);
 
 /* Open the others. `m` is the first one; contexts hold `least` positions. LM_USAGE names one with another vocabulary. */

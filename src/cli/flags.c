@@ -384,13 +384,24 @@ static lm_status check_outputs(lm_cli *cli, void *options, lm_error *e)
     return LM_OK;
 }
 
+/* That the environment may give, once each. */
+static size_t flags_of(const lm_command *c)
+{
+    size_t n = 0;
+
+    for (const lm_flag_group *g = c->environment ? c->groups : NULL; g && g->title; g++)
+        for (const lm_flag *f = g->flags; f->name; f++)
+            n++;
+    return n;
+}
+
 lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_error *e)
 {
     const lm_command *c = cli->command;
     const char **args = lm_store_new(&cli->store, n + 1, const char *);
     bool flags = true;
 
-    cli->given = lm_store_new(&cli->store, n + 1, const lm_flag *);
+    cli->given = lm_store_new(&cli->store, n + flags_of(c) + 1, const lm_flag *);
     cli->foreign = lm_store_new(&cli->store, n + 1, const lm_foreign_flag *);
     cli->foreign_names = lm_store_new(&cli->store, n + 1, const char *);
     if (!args || !cli->given || !cli->foreign || !cli->foreign_names)

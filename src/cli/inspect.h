@@ -8,7 +8,7 @@ typedef struct lm_inspect_options {
     lm_model_flags model;
     lm_run_flags   run;
     uint32_t       batch;
-    bool           tensors, metadata, program, plan;
+    bool           tensors, metadata, program, plan, backward;
     lm_flag_list   query;
     const char    *precision, *view, *name;
     uint32_t       tokens, depth;

@@ -5,8 +5,8 @@
 #define GPU "computation runs on the CPU only"
 #define PLACE "threads are placed by the system; taskset and nice change that"
 #define LOG "there is no log; notes go to standard error, -q leaves them out and -v adds to them"
-#define DOWNLOAD "nothing is downloaded; name a file, a folder, or org/name from the cache"
-#define ADAPTER "adapters and control vectors are not available"
+#define DOWNLOAD "-hf ORG/NAME:TYPE or ORG/NAME:FILE.gguf fetches from the hub; a token is in HF_TOKEN"
+#define STEERING "control vectors are not available"
 #define YARN "YaRN parameters are taken from the model"
 #define MEDIA "input is text only"
 #define LOAD "files are mapped; --no-mmap reads them, --mlock locks the weights"
@@ -71,7 +71,7 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { "--in-prefix --in-suffix", 1, NULL, false, WRAP },
     { "--in-prefix-bos", 0, NULL, false, WRAP },
     { "-gan --grp-attn-n -gaw --grp-attn-w", 1, NULL, false, "self-extend is not available; --rope-scaling extends the context" },
-    { "--lora --lora-scaled --control-vector --control-vector-scaled --control-vector-layer-range", 1, NULL, false, ADAPTER },
+    { "--control-vector --control-vector-scaled --control-vector-layer-range", 1, NULL, false, STEERING },
     { "-jf --json-schema-file", 1, NULL, false, "use --json-schema @FILE" },
     { "--override-kv", 1, NULL, false, "metadata cannot be overridden; --rope-..., --sliding-window and --pre change what they name" },
     { "--check-tensors", 0, NULL, false, "values of weights are not checked" },

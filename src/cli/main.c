@@ -10,10 +10,12 @@
 #include "cli/commands.h"
 #include "cli/complete.h"
 #include "cli/dress.h"
+#include "cli/environment.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/splitting.h"
 
 static const lm_command *const commands[] = {
 #define X(name) &lm_command_##name,
@@ -77,7 +79,8 @@ static lm_status read_flags(lm_cli *cli, void **options, char **argv, size_t n, 
         return lm_fail_memory(e, "options", c->options_size);
     if (c->defaults)
         c->defaults(*options);
-    return lm_flags_read(cli, argv, n, *options, e);
+    LM_TRY(lm_flags_read(cli, argv, n, *options, e));
+    return cli->help ? LM_OK : lm_environment_read(cli, *options, e);
 }
 
 static lm_status run(lm_cli *cli, void *options, lm_error *e)
@@ -179,7 +182,10 @@ int main(int argc, char **argv)
     if (status == LM_OK)
         status = read_flags(&cli, &options, argv + 1 + used, n - used, &e);
     if (status == LM_OK) {
-        status = run(&cli, options, &e);
+        bool followed = false;
+        status = lm_split_begin(&cli, options, &followed, &e);
+        if (status == LM_OK && !followed)
+            status = run(&cli, options, &e);
         name_flag(&cli, &e);
     } else {
         cli.json |= mentioned(argv + 1, n, "--json");    /* errors about the flags before it obey it too */
@@ -192,6 +198,7 @@ int main(int argc, char **argv)
         end_as_by_the_pipe();
     if (status != LM_OK && !cli.told)
         lm_out_error(&cli, &e);
+    lm_split_end();
     lm_store_free(&cli.store);
     if (status == LM_CANCELLED && lm_interrupt_ended())
         return 128 + lm_interrupt_ended();

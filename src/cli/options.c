@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "cli/from_hub.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "lamina/machine.h"
@@ -22,7 +23,8 @@ enum { CONTEXT_AUTO = -2, LEAST_CONTEXT = 256 };         /* -2: the first word o
 #define S(field) offsetof(lm_sampling_flags, field)
 
 const lm_flag lm_model_flag_table[] = {
-    { "--model", "-m -hf -hfr --hf-repo", LM_FLAG_TEXT, M(model), "MODEL", "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
+    { "--model", "-m", LM_FLAG_TEXT, M(model), "MODEL", "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
+    { "--hf-repo", "-hf -hfr", LM_FLAG_TEXT, M(model), "ORG/NAME[:TYPE]", "the same by its name on the hub, fetched first if the cache lacks it", 0, 0, NULL },
     { "--no-mmap", NULL, LM_FLAG_SWITCH, M(o.no_mmap), NULL, "read the files into memory instead of mapping them", 0, 0, NULL },
     { "--allow-unused", NULL, LM_FLAG_SWITCH, M(o.allow_unused), NULL,
       "report unused tensors as a warning instead of an error", 0, 0, NULL },
@@ -129,6 +131,23 @@ lm_status lm_check_names(const lm_flag_list *names, size_t models, lm_error *e)
     return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "given %zu times for %zu model%s", names->n, models, models == 1 ? "" : "s");
 }
 
+/* What the machine lacks is looked at where it is; where that fails too, the first error is what counts. */
+static lm_status look_at_hub(lm_cli *cli, const char *name, const char **path, lm_error *e)
+{
+    lm_error why = { .offset = LM_NO_OFFSET };
+
+    lm_status status = lm_hub_heads(cli, name, path, &why);
+    if (status == LM_OK)
+        return LM_OK;
+    if (status != LM_NOT_FOUND || strstr(why.message, "status"))
+        lm_note("%s: %s", why.where, why.message);
+    if (status == LM_CANCELLED || status == LM_BAD_MODEL) {
+        *e = why;
+        return status;
+    }
+    return LM_NOT_FOUND;
+}
+
 lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e)
 {
     const char *name = f->model ? f->model : argument;
@@ -136,10 +155,14 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
 
     if (f->model && argument)
         return lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "already given by --model: %s", f->model);
+    if (name && f->model && lm_hub_is_asked(cli))
+        return f->heads ? lm_hub_heads(cli, name, path, e) : lm_hub_fetch(cli, name, path, e);
     lm_status status = lm_model_locate(name, &found, e);
     if (status == LM_NOT_FOUND && !name)
         lm_fail_hint(e, "name a .gguf file, a Hugging Face folder, or org/name from its cache; "
                         "in the source tree scripts/setup demo fetches the demo model (91 MB)");
+    if (status == LM_NOT_FOUND && f->heads && lm_hub_may_have(name))
+        return look_at_hub(cli, name, path, e);
     LM_TRY(status);
     *path = lm_store_strdup(&cli->store, found.data);
     lm_text_free(&found);
@@ -170,7 +193,9 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
 
     bool runs = !f->o.structure_only && !f->o.weights_optional;
     lm_status status = lm_find_model(cli, f, argument, &path, e);
-    if (status == LM_NOT_FOUND && runs && (f->model || argument))
+    if (status == LM_NOT_FOUND && runs && lm_hub_may_have(f->model ? f->model : argument) && !lm_hub_is_asked(cli))
+        lm_fail_hint(e, "lamina pull %s fetches it, and so does -hf in the place of -m", f->model ? f->model : argument);
+    else if (status == LM_NOT_FOUND && runs && (f->model || argument))
         lm_fail_hint(e, "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");
     LM_TRY(status);
     if (f->rope_scale > 0 && f->o.rope_freq_scale > 0)

@@ -9,6 +9,11 @@ typedef struct lm_model_flags {
     const char      *model;              /* -m; NULL: the first argument, or the demo model */
     int32_t          window;             /* of attention: 0: the model's own; -1: none */
     double           rope_scale;         /* 1 / rope_freq_scale, as a factor; 0: not given */
+    const char      *split;              /* splitting.h; NULL: the model is run alone */
+    bool             exact_split;
+    double           step_timeout;
+    uint32_t         rank;
+    bool             heads;              /* of a model that is not on this machine the headers will do (from_hub.h) */
     lm_model_options o;
 } lm_model_flags;
 

@@ -112,6 +112,14 @@ lm_status lm_out_buf(const lm_text *b, lm_error *e)
     return lm_out_text(b->data, b->size, e);
 }
 
+lm_status lm_out_take(lm_text *b, lm_error *e)
+{
+    lm_status status = lm_out_buf(b, e);
+
+    lm_text_free(b);
+    return status;
+}
+
 json_t *lm_json_of(const char *text, size_t n)
 {
     lm_text clean = { 0 };
@@ -346,7 +354,8 @@ void lm_progress_show(void *progress, double fraction)
         return;
     fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
     done = (int)(fraction * width);
-    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%", p->label, done, full, width - done, empty, 100 * fraction);
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%%s%s\033[K", p->label, done, full, width - done, empty, 100 * fraction, *p->note ? "  " : "",
+            p->note);
     fflush(stderr);
     p->shown = now;
     p->visible = true;

@@ -18,6 +18,7 @@ unsigned lm_out_width(void);                         /* columns; 80 where nobody
  * it cannot be written. */
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
 lm_status lm_out_buf(const lm_text *b, lm_error *e);  /* LM_NO_MEMORY when the buffer failed */
+lm_status lm_out_take(lm_text *b, lm_error *e);       /* the same, and the buffer is freed */
 
 /* Whether a write to it has failed because its reader is gone (`| head`). */
 bool lm_out_left(void);
@@ -63,7 +64,12 @@ char *lm_figure_time(char out[LM_FIGURE], double seconds);       /* "843 ms", "2
 char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds);    /* "9.31 tok/s"; of none "– tok/s" */
 
 /* ---- a bar on stderr, only on a terminal, only when something lasts ---- */
-typedef struct lm_progress { const char *label; double started, shown; bool visible; } lm_progress;
+typedef struct lm_progress {
+    const char *label;
+    double      started, shown;
+    bool        visible;
+    char        note[64];            /* behind the bar: "12 MB/s, 3 min left"; "": nothing */
+} lm_progress;
 lm_progress lm_progress_start(const char *label);
 void lm_progress_show(void *progress, double fraction);          /* an lm_progress; the form callbacks want */
 void lm_progress_end(lm_progress *p);                            /* wipes it */

@@ -39,3 +39,24 @@ lm_status lm_prompt_pieces(lm_cli *cli, const lm_model *m, const char *prompt, c
     *n_out = n_pieces;
     return LM_OK;
 }
+
+lm_status lm_prompt_words(lm_cli *cli, const char *prompt, const char *const **out, size_t *n_out, lm_error *e)
+{
+    const char **words = lm_store_new(&cli->store, strlen(prompt) / 2 + 2, const char *);
+    size_t       n     = 0;
+
+    for (const char *at = prompt; words && *at;) {
+        size_t blank = strspn(at, " \t\r\n"), size = strcspn(at + blank, " \t\r\n");
+        at += blank;
+        if (size && !(words[n++] = lm_store_strndup(&cli->store, at, size)))
+            return lm_fail_memory(e, "words", size);
+        at += size;
+    }
+    if (!words)
+        return lm_fail_memory(e, "words", 0);
+    if (!n)
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "contains no words");
+    *out   = words;
+    *n_out = n;
+    return LM_OK;
+}

@@ -8,4 +8,7 @@
  * for a model without a tokenizer, or a prompt without a token. */
 lm_status lm_prompt_pieces(lm_cli *cli, const lm_model *m, const char *prompt, const char *const **out, size_t *n_out, lm_error *e);
 
+/* The words between blanks, for a model without a tokenizer: pictures say that they are words. */
+lm_status lm_prompt_words(lm_cli *cli, const char *prompt, const char *const **out, size_t *n_out, lm_error *e);
+
 #endif

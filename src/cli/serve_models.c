@@ -74,27 +74,34 @@ static lm_status add_folder(lm_cli *cli, const char *folder, lm_served_model *li
     return status;
 }
 
-lm_status lm_served_models(lm_cli *cli, const lm_model_flags *f, const char *folder, const lm_flag_list *aliases, lm_served_model **out,
-                           size_t *n, lm_error *e)
+lm_status lm_served_models(lm_cli *cli, const lm_model_flags *f, const char *folder, bool others, const lm_flag_list *aliases,
+                           lm_served_model **out, size_t *n, lm_error *e)
 {
     lm_served_model *list = lm_store_new(&cli->store, MOST, lm_served_model);
 
     if (!list)
         return lm_fail_memory(e, "the models", MOST * sizeof *list);
     *n = 0;
-    for (size_t i = 0; i < cli->n_args || (!i && (f->model || !folder)); i++) {
+    for (size_t i = 0; i < cli->n_args || (!i && (f->model || !(folder || others))); i++) {
         const char *path = NULL;
         LM_TRY(lm_find_model(cli, f, i < cli->n_args ? cli->args[i] : NULL, &path, e));
         LM_TRY(add(cli, list, n, path, false, e));
     }
     if (folder)
         LM_TRY(add_folder(cli, folder, list, n, e));
-    if (!*n)
+    if (!*n && !others)
         return lm_fail(e, LM_NOT_FOUND, "--models-dir", LM_NO_OFFSET, "no models in %s", folder);
     if (aliases->n > *n)
         return lm_fail(e, LM_USAGE, "--alias", LM_NO_OFFSET, "%zu names for %zu model%s", aliases->n, *n, *n == 1 ? "" : "s");
-    for (size_t i = 0; i < aliases->n; i++)
-        list[i].name = aliases->items[i];
+    for (size_t i = 0; i < aliases->n; i++) {
+        const char *all = aliases->items[i], *comma = strchr(all, ',');
+        list[i].name = comma ? lm_store_strndup(&cli->store, all, (size_t)(comma - all)) : all;
+        list[i].aliases = comma ? comma + 1 : NULL;
+        if (!list[i].name)
+            return lm_fail_memory(e, "the models", strlen(all));
+        if (!*list[i].name)
+            return lm_fail(e, LM_USAGE, "--alias", LM_NO_OFFSET, "\"%s\": a name is empty", all);
+    }
     *out = list;
     return LM_OK;
 }

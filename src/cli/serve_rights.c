@@ -44,20 +44,37 @@ static lm_status add_model(lm_cli *cli, paths *p, const char *path, lm_error *e)
     return status;
 }
 
-lm_status lm_serve_rights(lm_cli *cli, const char *const *stores, size_t n, lm_server_options *o, lm_error *e)
+static lm_status add_member_models(lm_cli *cli, paths *p, const lm_service_options *o, lm_error *e)
 {
-    size_t hosts = 0, models = o->models.n;
+    LM_TRY(add_model(cli, p, o->path, e));
+    for (uint32_t i = 0; o->others && i + 1 < o->mixture.n; i++)
+        LM_TRY(add_model(cli, p, o->others[i].path, e));
+    return LM_OK;
+}
+
+lm_status lm_serve_rights(lm_cli *cli, const char *keys, const char *const *stores, size_t n, lm_server_options *o, lm_error *e)
+{
+    const char *const *loras = o->models.services->loras;
+    size_t hosts = 0, models = o->models.n, all = models, adapters = 0;
     paths reads, writes, sockets;
 
     while (o->http.hosts[hosts])
         hosts++;
-    reads = (paths){ lm_store_new(&cli->store, 3 * models + 1, const char *), 0 };
+    for (size_t i = 0; i < models; i++)
+        all += o->models.services[i].others ? o->models.services[i].mixture.n : 0;
+    while (loras && loras[adapters])
+        adapters++;
+    reads = (paths){ lm_store_new(&cli->store, 3 * (all + adapters) + 3, const char *), 0 };
     writes = (paths){ lm_store_new(&cli->store, n + 1, const char *), 0 };
     sockets = (paths){ lm_store_new(&cli->store, hosts + 1, const char *), 0 };
     if (!reads.items || !writes.items || !sockets.items)
         return lm_fail_memory(e, "paths", models * sizeof(char *));
     for (size_t i = 0; i < models; i++)
-        LM_TRY(add_model(cli, &reads, o->models.services[i].path, e));
+        LM_TRY(add_member_models(cli, &reads, o->models.services + i, e));
+    for (size_t i = 0; i < adapters; i++)
+        LM_TRY(add_model(cli, &reads, loras[i], e));
+    if (keys)
+        LM_TRY(add_model(cli, &reads, keys, e));
     for (size_t i = 0; i < n; i++) {
         if (!stores[i])
             continue;

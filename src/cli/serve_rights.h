@@ -5,8 +5,9 @@
 #include "cli/command.h"
 #include "server/serve.h"
 
-/* Fills in `reads`, `writes` and `sockets` from the models and addresses of `o` and from `stores`, folders that are written to (NULL:
+/* Fills in `reads`, `writes` and `sockets` from the models and addresses of `o` and from `keys` (NULL: none), a file that is read again,
+ * and `stores`, folders that are written to (NULL:
  * none), which are made where they are not there. What they point to lives as long as the command. */
-lm_status lm_serve_rights(lm_cli *cli, const char *const *stores, size_t n, lm_server_options *o, lm_error *e);
+lm_status lm_serve_rights(lm_cli *cli, const char *keys, const char *const *stores, size_t n, lm_server_options *o, lm_error *e);
 
 #endif

@@ -244,5 +244,6 @@ void lm_session_close(lm_session *s)
     lm_drafting_close(&s->drafting);
     lm_constraining_close(&s->constraining);
     lm_engine_free(s->engine);
+    lm_loras_close(&s->loras);
     lm_model_close(s->model);
 }

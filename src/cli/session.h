@@ -2,6 +2,7 @@
 #ifndef LM_CLI_SESSION_H
 #define LM_CLI_SESSION_H
 
+#include "cli/adapting.h"
 #include "cli/answer.h"
 #include "cli/constraining.h"
 #include "cli/drafting.h"
@@ -12,6 +13,7 @@ typedef struct lm_session {
     lm_cli            *cli;
     lm_model          *model;
     lm_engine         *engine;
+    lm_loras           loras;
     const lm_draft_flags *draft;
     lm_drafting        drafting;
     lm_constraining    constraining;         /* of each answer */

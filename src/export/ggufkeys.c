@@ -114,7 +114,8 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
             real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
         }
         break;
-    case LM_ROPE_LONGROPE:           /* the factors are tensors */
+    case LM_ROPE_LONGROPE:           /* the factors are tensors, which llama.cpp refuses in most families unless it is told */
+        lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("longrope"));
         whole(k, "rope.scaling.original_context_length", r->original_context);
         real(k, "rope.scaling.attn_factor",
              r->attention_factor > 0 ? r->attention_factor
@@ -134,7 +135,7 @@ static void add_experts(keys *k, const lm_family *f, const lm_config *c)
     whole(k, "expert_count", c->route.n_experts);
     whole(k, "expert_used_count", c->route.top_k);
     whole(k, "expert_feed_forward_length", c->expert_width);
-    if (c->route.renormalise)
+    if (c->route.renormalise && knows(f, "norm_topk_prob"))
         lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
     if (c->route.scale > 0 && c->route.scale != 1)
         real(k, "expert_weights_scale", (double)c->route.scale);
@@ -172,7 +173,7 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
         real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
     if (a->window)
         add_window(k, c);
-    if (a->scale != 1 / sqrtf((float)a->k_dim))
+    if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank)    /* of latents it follows from the rotation */
         real(k, "attention.scale", (double)a->scale);
     if (a->softcap > 0)
         real(k, "attn_logit_softcapping", (double)a->softcap);
@@ -195,7 +196,7 @@ lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_confi
     add_attention(&k, c, p);
     add_experts(&k, f, c);
     add_own(&k, f, c);
-    if (knows(f, "use_parallel_residual") || c->parallel)
+    if (knows(f, "use_parallel_residual"))
         lm_gguf_add_bool(w, key(&k, "use_parallel_residual"), c->parallel);
     if (caps)
         real(&k, "final_logit_softcapping", (double)caps->scale.factor);

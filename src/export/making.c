@@ -129,28 +129,6 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
 
 /* ---- making ---- */
 
-/* The row of the numbers that is stored as row `r`. */
-static uint64_t number_row(uint64_t r, uint32_t head)
-{
-    uint64_t lane = r % head;
-
-    return r - lane + lane % 2 * (head / 2) + lane / 2;
-}
-
-/* The same of a fused projection of q, k and v. */
-static uint64_t grouped_row(const lm_made_tensor *t, uint64_t r)
-{
-    uint64_t group = t->q + 2 * t->kv, width = t->q, before = 0;
-
-    if (r >= t->groups * t->q) {
-        bool value = r >= t->groups * (t->q + t->kv);
-        width      = t->kv;
-        before     = t->q + (value ? t->kv : 0);
-        r -= t->groups * before;
-    }
-    return r / width * group + before + r % width;
-}
-
 /* Where the numbers of element `at` are, of heads' matrices [head][out][in] cut from one of [head × of][cols]. */
 static uint64_t joint_number(const lm_made_tensor *t, uint64_t at)
 {
@@ -194,10 +172,10 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
             take  = t->dims[2] - at % t->dims[2] < take ? t->dims[2] - at % t->dims[2] : take;
             first = joint_number(t, at);
             step  = t->transposed ? t->cols : 1;
-        } else if (t->transposed || t->head || t->groups) {
+        } else if (t->transposed || lm_row_order_changes(&t->order)) {
             uint64_t width = t->transposed ? t->dims[1] : t->n_dims == 1 ? 1 : t->cols, row = at / width, col = at % width;
             take  = width - col < take ? width - col : take;
-            first = t->transposed ? col * t->cols + row : (t->head ? number_row(row, t->head) : grouped_row(t, row)) * width + col;
+            first = t->transposed ? col * t->cols + row : lm_row_of_checkpoint(&t->order, row) * width + col;
             step  = t->transposed ? t->cols : 1;
         }
         lm_rng_bell(out + done, take, seed, stream, first, step);

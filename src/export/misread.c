@@ -32,9 +32,31 @@ static const char *scores(const lm_attention_spec *a, const lm_attention_spec *b
     return NULL;
 }
 
+/* `b` is a GGUF file's, which keeps some scalings as tensors. */
+static bool same_scaling(const lm_rope_spec *a, const lm_rope_spec *b)
+{
+    float lanes[512];
+
+    switch (a->type) {
+    case LM_ROPE_DEFAULT:
+        return b->type == LM_ROPE_DEFAULT && !b->stored_divisors;
+    case LM_ROPE_LLAMA3:
+        return b->stored_divisors;
+    case LM_ROPE_LINEAR:
+        return b->type == LM_ROPE_LINEAR && near((float)a->factor, (float)b->factor);
+    case LM_ROPE_YARN:
+        return b->type == LM_ROPE_YARN && near((float)a->factor, (float)b->factor) && a->original_context == b->original_context &&
+               near((float)a->beta_fast, (float)b->beta_fast) && near((float)a->beta_slow, (float)b->beta_slow) &&
+                   a->truncate == b->truncate &&
+               near(lm_rope_frequencies(a, 1, NULL, NULL, lanes), lm_rope_frequencies(b, 1, NULL, NULL, lanes));
+    default:
+        return a->type == b->type;
+    }
+}
+
 static const char *rotation(const lm_rope_spec *a, const lm_rope_spec *b)
 {
-    if (a->dim != b->dim || !near((float)a->base, (float)b->base) || (a->type == LM_ROPE_YARN && a->truncate != b->truncate))
+    if (a->dim != b->dim || !near((float)a->base, (float)b->base) || !same_scaling(a, b))
         return "rotary embedding";
     return a->pairing != b->pairing && !b->permuted ? "pairs of rotary lanes" : NULL;
 }

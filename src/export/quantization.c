@@ -1,4 +1,4 @@
-/* quantization.c - one GGUF file into another, tensor after tensor, rows by all threads. */
+/* quantization.c - a GGUF file, or a folder as one, into a smaller file: tensor after tensor, rows by all threads. */
 #include "lamina/quantize.h"
 
 #include <inttypes.h>
@@ -14,23 +14,24 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/pool.h"
+#include "export/feed.h"
 #include "export/imatrix.h"
 #include "export/synthesis.h"
-#include "formats/gguf.h"
 #include "kernels/quantize.h"
 #include "text/regex.h"
 
 #define PIECE (UINT64_C(1) << 22)    /* elements packed before they are written */
+#define SHARE (UINT64_C(1) << 14)    /* that a thread packs at a time */
 
 typedef struct kept { lm_regex *pattern; const lm_dtype_info *type; } kept;
 
 /* A tensor of the file to be, and where it comes from. */
-typedef struct plan { const lm_tensor_info *from; lm_dtype to; int64_t layer; const float *importance; } plan;
+typedef struct plan { const lm_tensor_info *from; size_t index; lm_dtype to; int64_t layer; const float *importance; } plan;
 
 typedef struct quantizing {
     const lm_quantize_options *o;
     lm_arena      arena;
-    lm_container *in;
+    lm_feed       in;
     lm_imatrix   *imatrix;
     lm_gguf_writer *out;
     lm_pool      *pool;
@@ -44,12 +45,15 @@ typedef struct quantizing {
     uint64_t      elements, packed_elements, bytes, was, done;
     uint8_t      *packed;
     /* one tensor's job */
-    const lm_tensor_info *tensor;
+    size_t        tensor;            /* of `in` */
     lm_dtype      to;
     const float  *importance;        /* [matrices × cols]; NULL: none */
     uint64_t      first_row, rows, cols, rows_of_one, grain;
-    float        *scratch;           /* two rows for each thread */
+    float        *scratch;           /* of each thread: a share, and a row */
+    uint64_t      room;              /* elements of one of them */
     uint64_t      bad_row;           /* the first whose numbers are not finite; UINT64_MAX: none */
+    int           failed;            /* somebody could not read: `why` is theirs */
+    lm_error      why;
     double       *errors;            /* of each thread: squares */
 } quantizing;
 
@@ -98,7 +102,7 @@ static uint32_t model_number(const lm_meta *m, const char *arch, const char *key
 
 static lm_status study(quantizing *q, const lm_file_type *type, lm_error *e)
 {
-    const lm_meta *m = lm_container_meta(q->in);
+    const lm_meta *m = lm_container_meta(q->in.seen);
     lm_view        view;
     char           arch[64];
 
@@ -109,7 +113,7 @@ static lm_status study(quantizing *q, const lm_file_type *type, lm_error *e)
         .type       = type,
         .pure       = q->o->pure,
         .importance = q->imatrix != NULL,
-        .tied       = !lm_container_find(q->in, "output.weight"),
+        .tied       = !lm_container_find(q->in.seen, "output.weight"),
         .coarse     = lm_mixture_is_coarse(arch),
         .n_layers   = model_number(m, arch, "block_count"),
         .n_heads    = model_number(m, arch, "attention.head_count"),
@@ -121,8 +125,8 @@ static lm_status study(quantizing *q, const lm_file_type *type, lm_error *e)
     if (!lm_meta_has(m, key))
         c->n_kv_heads = c->n_heads;
     c->big = lm_mixture_is_big(arch, c->n_layers, c->n_heads, c->n_kv_heads);
-    for (size_t i = 0; i < lm_container_n_tensors(q->in); i++)
-        c->n_values += lm_holds_values(lm_container_tensor(q->in, i)->name);
+    for (size_t i = 0; i < lm_container_n_tensors(q->in.seen); i++)
+        c->n_values += lm_holds_values(lm_container_tensor(q->in.seen, i)->name);
     return LM_OK;
 }
 
@@ -223,16 +227,16 @@ static lm_status find_importance(quantizing *q, plan *p, lm_quantized_tensor *r,
 
 static lm_status make_plan(quantizing *q, lm_error *e)
 {
-    q->n       = lm_container_n_tensors(q->in);
+    q->n       = lm_container_n_tensors(q->in.seen);
     q->plan    = lm_arena_new(&q->arena, q->n + 1, plan);
     q->tensors = lm_arena_new(&q->arena, q->n + 1, lm_quantized_tensor);
     if (!q->plan || !q->tensors)
         return lm_fail_memory(e, "tensors", q->n * sizeof *q->plan);
     for (size_t i = 0; i < q->n; i++) {
-        const lm_tensor_info *t = lm_container_tensor(q->in, i);
+        const lm_tensor_info *t = lm_container_tensor(q->in.seen, i);
         char                 *end;
         long                  layer = strncmp(t->name, "blk.", 4) == 0 ? strtol(t->name + 4, &end, 10) : -1;
-        q->plan[i] = (plan){ .from = t, .layer = layer };
+        q->plan[i] = (plan){ .from = t, .index = i, .layer = layer };
     }
     qsort(q->plan, q->n, sizeof *q->plan, by_layer);
     for (size_t i = 0; i < q->n; i++) {
@@ -265,32 +269,50 @@ static bool all_finite(const float *x, uint64_t n)
     return !worst;
 }
 
+static void note_bad_row(quantizing *q, uint64_t row)
+{
+    uint64_t seen = __atomic_load_n(&q->bad_row, __ATOMIC_RELAXED);
+
+    while (row < seen && !__atomic_compare_exchange_n(&q->bad_row, &seen, row, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+static double squares_of(const lm_dtype_info *to, const uint8_t *packed, const float *x, float *y, uint64_t n)
+{
+    double sum = 0;
+
+    to->unpack(y, packed, n);
+    for (uint64_t i = 0; i < n; i++)
+        sum += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+    return sum;
+}
+
 static void quantize_rows(void *arg, unsigned worker, unsigned share)
 {
     quantizing          *q = arg;
     const lm_dtype_info *to = lm_dtype_of(q->to);
-    float               *x = q->scratch + 2 * (uint64_t)worker * q->cols, *y = x + q->cols;
-    uint64_t             end = (share + 1) * q->grain < q->rows ? (share + 1) * q->grain : q->rows;
+    float               *x = q->scratch + worker * (q->room + q->cols), *y = x + q->room;
+    uint64_t             begin = share * q->grain, end = begin + q->grain < q->rows ? begin + q->grain : q->rows;
     uint64_t             stride = q->cols / to->block * to->bytes;
+    lm_error             why = { 0 };
 
-    for (uint64_t r = share * q->grain; r < end; r++) {
+    if (__atomic_load_n(&q->failed, __ATOMIC_RELAXED))
+        return;
+    if (lm_feed_floats(&q->in, q->tensor, q->first_row + begin, end - begin, x, &why) != LM_OK) {
+        if (!__atomic_exchange_n(&q->failed, 1, __ATOMIC_RELAXED))
+            q->why = why;
+        return;
+    }
+    for (uint64_t r = begin; r < end; r++, x += q->cols) {
         uint64_t     row = q->first_row + r;
         const float *w = q->importance ? q->importance + row / q->rows_of_one * q->cols : NULL;
-        lm_container_unpack(q->in, q->tensor, row * q->cols, q->cols, x);
         if (!all_finite(x, q->cols)) {
-            uint64_t seen = __atomic_load_n(&q->bad_row, __ATOMIC_RELAXED);
-            while (row < seen && !__atomic_compare_exchange_n(&q->bad_row, &seen, row, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-                ;
+            note_bad_row(q, row);
             continue;
         }
         q->quantize(q->to, q->packed + r * stride, x, q->cols, w);
-        if (!q->o->measure)
-            continue;
-        double sum = 0;
-        to->unpack(y, q->packed + r * stride, q->cols);
-        for (uint64_t i = 0; i < q->cols; i++)
-            sum += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
-        q->errors[worker] += sum;
+        if (q->o->measure)
+            q->errors[worker] += squares_of(to, q->packed + r * stride, x, y, q->cols);
     }
 }
 
@@ -304,13 +326,17 @@ static lm_status tell(quantizing *q, uint64_t elements, lm_error *e)
 
 static lm_status copy_tensor(quantizing *q, const plan *p, lm_error *e)
 {
-    const uint8_t *data = lm_container_data(q->in, p->from);
+    const lm_tensor_info *t    = p->from;
+    uint64_t              cols = t->n_dims ? t->dims[t->n_dims - 1] : 1, rows = t->elements / cols, row = t->bytes / rows;
+    uint64_t              most = PIECE / (row ? row : 1) ? PIECE / row : 1;
 
-    for (uint64_t at = 0; at < p->from->bytes; at += PIECE) {
-        uint64_t n = p->from->bytes - at < PIECE ? p->from->bytes - at : PIECE;
-        LM_TRY(lm_gguf_write(q->out, data + at, n, e));
+    for (uint64_t at = 0, n; at < rows; at += n) {
+        n = rows - at < most ? rows - at : most;
+        LM_TRY(lm_feed_bytes(&q->in, p->index, at, n, q->packed, e));
+        LM_TRY(lm_gguf_write(q->out, q->packed, n * row, e));
     }
-    return tell(q, p->from->elements, e);
+    lm_feed_drop(&q->in, p->index);
+    return tell(q, t->elements, e);
 }
 
 static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tensor *r, lm_error *e)
@@ -319,7 +345,7 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
     const unsigned        threads = lm_pool_threads(q->pool);
     double                squares = 0;
 
-    q->tensor      = t;
+    q->tensor      = p->index;
     q->importance  = p->importance;
     q->cols        = t->dims[t->n_dims - 1];
     q->rows_of_one = t->n_dims > 1 ? t->dims[t->n_dims - 2] : 1;
@@ -327,10 +353,15 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
     q->bad_row     = UINT64_MAX;
     memset(q->errors, 0, threads * sizeof *q->errors);
     uint64_t rows = t->elements / q->cols, most = PIECE / q->cols ? PIECE / q->cols : 1, bytes;
-    q->grain      = 16384 / q->cols ? 16384 / q->cols : 1;
+    q->grain = SHARE / q->cols ? SHARE / q->cols : 1;
     for (q->first_row = 0; q->first_row < rows; q->first_row += q->rows) {
         q->rows = rows - q->first_row < most ? rows - q->first_row : most;
         lm_pool_run_shares(q->pool, quantize_rows, q, (unsigned)((q->rows + q->grain - 1) / q->grain));
+        if (q->failed) {
+            if (e)
+                *e = q->why;
+            return q->why.code;
+        }
         if (q->bad_row != UINT64_MAX)
             return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite", q->bad_row);
         if (!lm_dtype_row_bytes(p->to, q->rows * q->cols, &bytes))
@@ -341,7 +372,7 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
     for (unsigned i = 0; i < threads; i++)
         squares += q->errors[i];
     r->rmse = sqrt(squares / (double)t->elements);
-    lm_filemap_drop(lm_container_file(q->in, t->part), t->offset, t->bytes);
+    lm_feed_drop(&q->in, p->index);
     return LM_OK;
 }
 
@@ -357,13 +388,6 @@ static void add_imatrix_keys(quantizing *q)
         lm_gguf_add_string(q->out, "quantize.imatrix.dataset", (lm_view){ set, strnlen(set, 127) });
     lm_gguf_add_u32(q->out, "quantize.imatrix.entries_count", (uint32_t)lm_imatrix_entries(q->imatrix));
     lm_gguf_add_u32(q->out, "quantize.imatrix.chunks_count", lm_imatrix_chunks(q->imatrix));
-}
-
-static lm_status check_unchanged(const quantizing *q, lm_error *e)
-{
-    for (size_t i = 0; i < lm_container_n_files(q->in); i++)
-        LM_TRY(lm_filemap_check(lm_container_file(q->in, i), e));
-    return LM_OK;
 }
 
 static lm_status write_tensors(quantizing *q, lm_error *e)
@@ -386,7 +410,7 @@ static lm_status write_guarded(void *arg)
 static lm_status write_file(quantizing *q, const char *out, lm_error *e)
 {
     static const char *const replaced[] = { "general.file_type", "general.quantization_version", "quantize.imatrix.", NULL };
-    const lm_meta           *m = lm_container_meta(q->in);
+    const lm_meta           *m = lm_container_meta(q->in.seen);
     uint64_t                 longest = 0;
     unsigned                 threads = q->o->threads ? q->o->threads : lm_cpu_cores();
 
@@ -406,14 +430,15 @@ static lm_status write_file(quantizing *q, const char *out, lm_error *e)
         lm_gguf_add_tensor(q->out, q->plan[i].from->name, q->plan[i].to, q->plan[i].from->n_dims, q->plan[i].from->dims);
     LM_TRY(lm_gguf_begin(q->out, e));
     LM_TRY(lm_pool_new(threads, &q->pool, e));
-    q->packed  = lm_alloc((PIECE > longest ? PIECE : longest) * sizeof(float));
-    q->scratch = lm_alloc(2 * threads * longest * sizeof(float));
+    q->packed  = lm_alloc(PIECE * sizeof(float) > longest * sizeof(double) ? PIECE * sizeof(float) : longest * sizeof(double));
+    q->room    = longest > SHARE ? longest : SHARE;
+    q->scratch = lm_alloc(threads * (q->room + longest) * sizeof(float));
     q->errors  = lm_alloc(threads * sizeof *q->errors);
     if (!q->packed || !q->scratch || !q->errors)
         return lm_fail_memory(e, "rows", longest * sizeof(float));
     q->quantize = lm_quantizer(lm_cpu_usable());
-    LM_TRY(lm_filemap_guard(write_guarded, &(guarded){ q, e }, lm_container_path(q->in), e));
-    LM_TRY(check_unchanged(q, e));
+    LM_TRY(lm_filemap_guard(write_guarded, &(guarded){ q, e }, lm_feed_path(&q->in), e));
+    LM_TRY(lm_feed_check(&q->in, e));
     lm_gguf_writer *w = q->out;
     q->out            = NULL;
     return lm_gguf_commit(w, e);
@@ -447,11 +472,9 @@ static lm_status run(quantizing *q, const char *in, const char *out, const char 
     LM_TRY(lm_file_type_named(type, &t, e));
     LM_TRY(check_target(in, out, q->o, e));
     LM_TRY(read_keep(q, e));
-    LM_TRY(lm_container_open(in, NULL, &q->in, e));
-    if (lm_container_kind_of(q->in) != LM_GGUF) {
-        lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "not a GGUF file; Hugging Face folders cannot be quantised directly");
-        return lm_fail_in(e, in);
-    }
+    LM_TRY(lm_feed_open(in, &q->in, e));
+    if (out && !q->o->dry_run)
+        LM_TRY(lm_feed_refuse(&q->in, out, e));
     if (q->o->imatrix)
         LM_TRY(lm_imatrix_open(q->o->imatrix, &q->imatrix, e));
     LM_TRY(study(q, t, e));
@@ -459,9 +482,17 @@ static lm_status run(quantizing *q, const char *in, const char *out, const char 
     return q->o->dry_run ? LM_OK : write_file(q, out, e);
 }
 
-static void give_result(quantizing *q, double seconds, lm_quantize_result *r)
+static lm_status give_result(quantizing *q, double seconds, lm_quantize_result *r, lm_error *e)
 {
+    size_t             n;
+    lm_view            said  = lm_feed_notes(&q->in);
+    const char *const *notes = lm_arena_lines(&q->arena, said.data, said.size, &n);
+
+    if (!notes)
+        return lm_fail_memory(e, "a result", n);
     *r = (lm_quantize_result){
+        .notes           = notes,
+        .n_notes         = n,
         .tensors         = q->tensors,
         .n_tensors       = q->n,
         .bytes           = q->bytes,
@@ -470,6 +501,8 @@ static void give_result(quantizing *q, double seconds, lm_quantize_result *r)
         .seconds         = seconds,
     };
     snprintf(r->type, sizeof r->type, "%s", q->chooser.type->name);
+    r->impl = q;
+    return LM_OK;
 }
 
 static void end(quantizing *q)
@@ -483,7 +516,7 @@ static void end(quantizing *q)
         lm_regex_free(q->keep[i].pattern);
     lm_regex_work_free(&q->work);
     lm_imatrix_free(q->imatrix);
-    lm_container_close(q->in);
+    lm_feed_close(&q->in);
     lm_arena_free(&q->arena);
     lm_free(q);
 }
@@ -502,9 +535,9 @@ lm_status lm_quantize(const char *in, const char *out, const char *type, const l
     q->o             = o ? o : &defaults;
     lm_status status = run(q, in, out, type, e);
     if (status == LM_OK && result) {
-        give_result(q, lm_clock_seconds() - start, result);
-        result->impl = q;
-        return LM_OK;
+        status = give_result(q, lm_clock_seconds() - start, result, e);
+        if (status == LM_OK)
+            return LM_OK;
     }
     end(q);
     return status;

@@ -6,6 +6,7 @@
 
 #include "arch/config.h"
 #include "base/pool.h"
+#include "export/roworder.h"
 #include "formats/filetype.h"
 #include "lamina/synth.h"
 
@@ -22,9 +23,7 @@ typedef struct lm_made_tensor {
     uint64_t     part;               /* elements that share a stream: all, or those of one expert or head */
     uint64_t     cols;               /* of the matrix: `in` */
     bool         transposed;         /* stored [in, out] */
-    uint32_t     head;               /* rows of a head whose lanes 2i and 2i+1 are the numbers' i and i + head/2; 0: no change */
-    uint64_t     groups, q, kv;      /* numbers: groups of q rows for queries, kv for keys, kv for values; stored: all queries,
-                                        all keys, all values; 0: no change */
+    lm_row_order order;              /* of rows, or elements of a vector */
     const float *values;             /* [elements]: nothing random; NULL */
     uint32_t     joint_first, joint_of;   /* matrices of heads: rows of those that a checkpoint keeps together (lm_joint); 0: none */
     struct {                         /* rows of one or two weights in one matrix for each expert (lm_interleaved); of 0: not so */

@@ -1,182 +1,22 @@
 /* synthfolder.c - a model with random weights as a Hugging Face folder: config.json, shards of safetensors, a tokenizer.
  *
  * Everything is written into a temporary folder beside OUT, which takes its name when it is whole. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/filemap.h"
-#include "base/jsontext.h"
-#include "base/temporary.h"
+#include "export/newfolder.h"
 #include "export/synthesis.h"
 #include "export/tokenizerjson.h"
 #include "formats/safetensors.h"
 
-/* In the header of every file of weights: only what says so is ever deleted. */
-#define MARK  "made_by"
 #define MAKER "lamina synth"
 
 #define SHARD (UINT64_C(5) * 1000 * 1000 * 1000)     /* transformers' own limit */
 
-/* ---- folders ---- */
-
-/* '#' is a digit. */
-static bool matches(const char *name, const char *pattern)
-{
-    while (*pattern && (*pattern == '#' ? *name >= '0' && *name <= '9' : *name == *pattern))
-        name++, pattern++;
-    return !*pattern && !*name;
-}
-
-/* What a folder made here may hold. */
-static bool is_ours(const char *name)
-{
-    static const char *const names[] = {
-        "config.json", "generation_config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json",
-        "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-        "chat_template.jinja",
-    };
-
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-        if (strcmp(name, names[k]) == 0)
-            return true;
-    return matches(name, "model-#####-of-#####.safetensors");
-}
-
-static bool is_weights(const char *name)
-{
-    return lm_view_ends(lm_view_of(name), LM_VIEW(".safetensors"));
-}
-
-/* Whether a file of weights says in its header that it was made here. */
-static bool is_marked(const char *path)
-{
-    lm_container *c = NULL;
-    lm_view       maker;
-
-    if (!path || lm_safetensors_open(path, NULL, &c, NULL) != LM_OK)
-        return false;
-    bool marked = lm_meta_string(lm_container_meta(c), MARK, &maker, NULL) == LM_OK && lm_view_is(maker, MAKER);
-    lm_container_close(c);
-    return marked;
-}
-
-/* The name of a file that was not made here, or "". Published models have the same names, so the weights must say it. */
-static lm_status first_stranger(lm_synthesis *s, const char *path, char out[256], lm_error *e)
-{
-    DIR           *dir    = opendir(path);
-    bool           proven = false, strange = false;
-    struct dirent *d;
-
-    if (!dir)
-        return lm_fail_errno(e, path, "cannot be read, so it is not replaced");
-    out[0] = '\0';
-    while (!strange && (errno = 0, d = readdir(dir))) {
-        if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
-            continue;
-        snprintf(out, 256, "%s", d->d_name);
-        strange = !is_ours(out) || (is_weights(out) && !is_marked(lm_arena_printf(&s->arena, "%s/%s", path, out)));
-        proven |= is_weights(out);
-    }
-    lm_status status = strange || errno == 0 ? LM_OK : lm_fail_errno(e, path, "cannot be read, so it is not replaced");
-    closedir(dir);
-    if (proven && !strange)
-        out[0] = '\0';
-    return status;
-}
-
-static lm_status check_old(lm_synthesis *s, const char *path, lm_error *e)
-{
-    char stranger[256];
-
-    if (lm_path_is_dangling(path))
-        return lm_fail_errno(e, path, "is a link that leads nowhere");
-    if (access(path, F_OK) != 0)
-        return LM_OK;
-    if (!lm_path_is_folder(path)) {
-        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is a file, not a folder; end the name in .gguf to write a GGUF file");
-        return lm_fail_in(e, path);
-    }
-    LM_TRY(first_stranger(s, path, stranger, e));
-    if (!*stranger)
-        return LM_OK;
-    lm_fail(e, LM_USAGE, stranger, LM_NO_OFFSET, "was not created by synth; the folder is not replaced");
-    return lm_fail_in(e, path);
-}
-
-/* A name beside `path` that nothing has, and that is not swept: what gets it is the user's. */
-static lm_status name_aside(lm_synthesis *s, const char *path, char **out, lm_error *e)
-{
-    uint64_t random;
-
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        return lm_fail_errno(e, path, "no random number");
-    *out = lm_arena_printf(&s->arena, "%s.%016" PRIx64, path, random);
-    return *out ? LM_OK : lm_fail_memory(e, path, 0);
-}
-
-/* In two renames, between which the name is free: for file systems that know no exchange (NFS, 9p). */
-static int exchange(const char *made, const char *path, const char *aside)
-{
-    if (rename(path, aside) != 0)
-        return -1;
-    if (rename(made, path) == 0)
-        return rename(aside, made);
-    int why = errno;
-    rename(aside, path);
-    errno = why;
-    return -1;
-}
-
-/* The new folder takes the name; an old one is deleted when it has lost it. */
-static lm_status put_in_place(lm_synthesis *s, const char *made, const char *path, lm_error *e)
-{
-    bool  old = access(path, F_OK) == 0;
-    int   rc  = renameat2(AT_FDCWD, made, AT_FDCWD, path, old ? RENAME_EXCHANGE : RENAME_NOREPLACE);
-    char *aside;
-
-    if (rc != 0 && (errno == EINVAL || errno == ENOSYS)) {
-        LM_TRY(name_aside(s, path, &aside, e));
-        rc = old ? exchange(made, path, aside) : rename(made, path);
-    }
-    if (rc != 0)
-        return lm_fail_errno(e, path, "cannot be put in place");
-    if (old)
-        lm_remove_folder(made);
-    return LM_OK;
-}
-
-/* ---- small files ---- */
-
-static lm_status write_text(lm_synthesis *s, const char *folder, const char *name, const char *text, size_t n, lm_error *e)
-{
-    const char *path = lm_arena_printf(&s->arena, "%s/%s", folder, name);
-
-    return path ? lm_file_write(path, text, n, e) : lm_fail_memory(e, name, 0);
-}
-
-/* Takes the reference. */
-static lm_status write_json(lm_synthesis *s, const char *folder, const char *name, json_t *document, lm_error *e)
-{
-    lm_text text = { 0 };
-    bool   good = document && lm_json_print(document, JSON_INDENT(2) | JSON_REAL_PRECISION(15), &text);
-
-    json_decref(document);
-    lm_status status = good ? write_text(s, folder, name, text.data, text.size, e) : lm_fail_memory(e, name, text.size);
-    lm_text_free(&text);
-    return status;
-}
-
-static lm_status write_config(lm_synthesis *s, const char *folder, lm_error *e)
+static lm_status write_config(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
     static const struct { const char *type, *torch; } names[] = { { "bf16", "bfloat16" }, { "f16", "float16" }, { "f32", "float32" } };
     json_t *config = json_copy(s->json);
@@ -186,11 +26,11 @@ static lm_status write_config(lm_synthesis *s, const char *folder, lm_error *e)
     for (size_t i = 0; i < 3; i++)
         if (strcmp(s->type, names[i].type) == 0)
             json_object_set_new(config, "torch_dtype", json_string(names[i].torch));
-    return write_json(s, folder, "config.json", config, e);
+    return lm_new_folder_json(folder, "config.json", config, e);
 }
 
 /* The files of a tokenizer, from a folder or a tokenizer.json alone. */
-static lm_status copy_tokenizer(lm_synthesis *s, const char *folder, lm_error *e)
+static lm_status copy_tokenizer(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                                          "vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja",
@@ -211,7 +51,7 @@ static lm_status copy_tokenizer(lm_synthesis *s, const char *folder, lm_error *e
         if (many && !lm_path_is_file(path))
             continue;
         LM_TRY(lm_file_read(path, UINT64_C(1) << 28, &text, &n, e));
-        lm_status status = write_text(s, folder, names[i], text, n, e);
+        lm_status status = lm_new_folder_text(folder, names[i], text, n, e);
         lm_free(text);
         LM_TRY(status);
         found = true;
@@ -222,7 +62,7 @@ static lm_status copy_tokenizer(lm_synthesis *s, const char *folder, lm_error *e
     return lm_fail_in(e, from);
 }
 
-static lm_status write_tokenizer(lm_synthesis *s, const char *folder, lm_error *e)
+static lm_status write_tokenizer(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
     lm_invented v;
 
@@ -231,8 +71,8 @@ static lm_status write_tokenizer(lm_synthesis *s, const char *folder, lm_error *
     LM_TRY(lm_invent_for(s->meta, s->program->n_vocab, &s->arena, &v, e));
     if (!v.n)
         return LM_OK;
-    LM_TRY(write_json(s, folder, "tokenizer.json", lm_tokenizer_json(&v), e));
-    return write_json(s, folder, "tokenizer_config.json", lm_tokenizer_config_json(&v), e);
+    LM_TRY(lm_new_folder_json(folder, "tokenizer.json", lm_tokenizer_json(&v), e));
+    return lm_new_folder_json(folder, "tokenizer_config.json", lm_tokenizer_config_json(&v), e);
 }
 
 /* ---- tensors ---- */
@@ -353,7 +193,7 @@ static lm_status write_shard(lm_synthesis *s, const char *path, size_t from, siz
 
     LM_TRY(lm_safetensors_create(path, &w, e));
     lm_safetensors_add_meta(w, "format", "pt");
-    lm_safetensors_add_meta(w, MARK, MAKER);
+    lm_safetensors_add_meta(w, LM_MADE_BY, MAKER);
     for (size_t i = from; i < end; i++)
         lm_safetensors_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
     status = lm_safetensors_begin(w, e);
@@ -365,7 +205,7 @@ static lm_status write_shard(lm_synthesis *s, const char *path, size_t from, siz
     return status;
 }
 
-static lm_status write_weights(lm_synthesis *s, const char *folder, lm_error *e)
+static lm_status write_weights(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
     json_t   *map = json_object();
     uint32_t  n = 0, k = 0;
@@ -378,22 +218,24 @@ static lm_status write_weights(lm_synthesis *s, const char *folder, lm_error *e)
         char name[64] = "model.safetensors";
         if (n > 1)
             snprintf(name, sizeof name, "model-%05u-of-%05u.safetensors", ++k, n);
-        const char *path = lm_arena_printf(&s->arena, "%s/%s", folder, name);
+        const char *path = lm_new_folder_path(folder, name, e);
         end              = shard_end(s, at);
         for (size_t i = at; i < end; i++)
             json_object_set_new(map, s->tensors[i].name, json_string(name));
-        status = path ? write_shard(s, path, at, end, e) : lm_fail_memory(e, name, 0);
+        status = path ? write_shard(s, path, at, end, e) : LM_NO_MEMORY;
     }
     if (status == LM_OK && n > 1)
-        return write_json(s, folder, "model.safetensors.index.json",
-                          json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)s->bytes, "weight_map", map), e);
+        return lm_new_folder_json(folder, "model.safetensors.index.json",
+                                  json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)s->bytes, "weight_map",
+                                            map),
+                                  e);
     json_decref(map);
     return status;
 }
 
-static lm_status write_folder(lm_synthesis *s, const char *folder, lm_error *e)
+static lm_status write_folder(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
-    LM_TRY(lm_check_space(folder, s->bytes, e));
+    LM_TRY(lm_check_space(folder->path, s->bytes, e));
     LM_TRY(write_config(s, folder, e));
     LM_TRY(write_tokenizer(s, folder, e));
     return write_weights(s, folder, e);
@@ -414,28 +256,17 @@ static lm_status choose_type(lm_synthesis *s, lm_dtype *out, lm_error *e)
 
 lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
 {
-    size_t   n    = strlen(path);
-    char    *name = lm_arena_strdup(&s->arena, path), real[PATH_MAX], made[PATH_MAX];
-    lm_dtype type = LM_BF16;
+    lm_dtype      type = LM_BF16;
+    lm_new_folder folder;
 
-    if (!name)
-        return lm_fail_memory(e, path, n);
-    while (n > 1 && name[n - 1] == '/')
-        name[--n] = '\0';
-    if (realpath(name, real))                            /* a link stays; what it points to is replaced */
-        name = real;
     LM_TRY(choose_type(s, &type, e));
-    LM_TRY(check_old(s, name, e));
+    LM_TRY(lm_new_folder_check(&folder, path, MAKER, &s->arena, e));
     LM_TRY(list_tensors(s, type, e));
     LM_TRY(lm_prepare_making(s, e));
-    int lock = lm_temporary_folder(name, made);
-    if (lock < 0)
-        return lm_fail_errno(e, name, "cannot be made");
-    lm_status status = write_folder(s, made, e);
+    LM_TRY(lm_new_folder_begin(&folder, path, MAKER, &s->arena, e));
+    lm_status status = write_folder(s, &folder, e);
     if (status == LM_OK)
-        status = put_in_place(s, made, name, e);
-    if (status != LM_OK)
-        lm_remove_folder(made);
-    close(lock);
+        status = lm_new_folder_commit(&folder, e);
+    lm_new_folder_end(&folder);
     return status;
 }

@@ -1,5 +1,4 @@
 /* synthgguf.c - a model with random weights as one GGUF file. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +7,7 @@
 #include "base/map.h"
 #include "export/ggufkeys.h"
 #include "export/misread.h"
+#include "export/rotary.h"
 #include "export/synthesis.h"
 #include "export/vocabulary.h"
 
@@ -67,30 +67,14 @@ static lm_status add_values(lm_synthesis *s, const char *name, const float *valu
     return LM_OK;
 }
 
-/* What rotary scaling is in GGUF: divisors of each frequency, or longrope's two lists. */
 static lm_status add_rotary(lm_synthesis *s, lm_error *e)
 {
-    const lm_rope_spec *r     = &s->config.rope;
-    uint32_t            half  = r->dim / 2;
-    lm_rope_spec        plain = *r;
+    lm_rotary_tensors r;
 
-    if (!s->program->n_ropes)
-        return LM_OK;
-    if (r->type == LM_ROPE_LONGROPE) {
-        LM_TRY(add_values(s, "rope_factors_long.weight", r->long_factors, half, e));
-        return add_values(s, "rope_factors_short.weight", r->short_factors, half, e);
-    }
-    if (r->type != LM_ROPE_LLAMA3)
-        return LM_OK;
-    float *divisors = lm_arena_new(&s->arena, 2 * (size_t)half, float), *scaled = divisors ? divisors + half : NULL;
-    if (!divisors)
-        return lm_fail_memory(e, "rotary factors", half);
-    plain.type = LM_ROPE_DEFAULT;
-    lm_rope_frequencies(&plain, 1, NULL, NULL, divisors);
-    lm_rope_frequencies(r, 1, NULL, NULL, scaled);
-    for (uint32_t i = 0; i < half; i++)
-        divisors[i] /= scaled[i];
-    return add_values(s, "rope_freqs.weight", divisors, half, e);
+    LM_TRY(lm_rotary_tensors_of(&s->config, s->program, &s->arena, &r, e));
+    for (uint32_t i = 0; i < r.n; i++)
+        LM_TRY(add_values(s, r.names[i], r.values[i], r.size, e));
+    return LM_OK;
 }
 
 static lm_status list_tensors(lm_synthesis *s, const lm_file_type *type, lm_error *e)
@@ -165,28 +149,11 @@ static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_co
     return status;
 }
 
-/* Rows that stand in another order than in a checkpoint: q and k of a file whose lanes are paired otherwise; fused
- * projections of a file that has all queries first. */
 static void order_rows(lm_synthesis *s, const lm_config *stored)
 {
-    const lm_program *p = s->program;
-    const lm_config  *c = &s->config;
-
-    for (size_t i = 0; i < s->n_tensors; i++) {
-        lm_made_tensor *t = &s->tensors[i];
-        for (uint32_t k = 0; t->weight != LM_NONE && k < p->n_nodes; k++) {
-            const lm_node *n = &p->nodes[k], *from = n->n_in ? &p->nodes[p->values[n->in[0]].producer] : n;
-            if (from->code != LM_OP_LINEAR || (from->weights[0] != t->weight && from->weights[1] != t->weight))
-                continue;
-            if (n->code == LM_OP_ROPE && stored->rope.permuted)
-                t->head = n->rope.head_dim;
-            if (n->code == LM_OP_COLUMNS && c->qkv_groups > 1 && n->columns.groups == c->qkv_groups && stored->qkv_groups == 1) {
-                t->groups = c->qkv_groups;
-                t->q      = (uint64_t)c->n_heads * c->head_dim / t->groups;
-                t->kv     = (uint64_t)c->n_kv_heads * c->head_dim / t->groups;
-            }
-        }
-    }
+    for (size_t i = 0; i < s->n_tensors; i++)
+        if (s->tensors[i].weight != LM_NONE)
+            s->tensors[i].order = lm_row_order_of(s->program, s->tensors[i].weight, &s->config, stored);
 }
 
 /* ---- the file ---- */

@@ -21,6 +21,8 @@ typedef struct lm_gguf_writer lm_gguf_writer;
 
 lm_status lm_gguf_create(const char *path, lm_gguf_writer **out, lm_error *e);
 void      lm_gguf_add_u32(lm_gguf_writer *w, const char *key, uint32_t v);
+void      lm_gguf_add_u16(lm_gguf_writer *w, const char *key, uint16_t v);
+void      lm_gguf_add_i32(lm_gguf_writer *w, const char *key, int32_t v);
 void      lm_gguf_add_f32(lm_gguf_writer *w, const char *key, float v);
 void      lm_gguf_add_bool(lm_gguf_writer *w, const char *key, bool v);
 void      lm_gguf_add_string(lm_gguf_writer *w, const char *key, lm_view v);

@@ -141,6 +141,18 @@ void lm_gguf_add_u32(lm_gguf_writer *w, const char *key, uint32_t v)
         put(&w->keys, v, 4);
 }
 
+void lm_gguf_add_u16(lm_gguf_writer *w, const char *key, uint16_t v)
+{
+    if (begin_key(w, key, GGUF_U16))
+        put(&w->keys, v, 2);
+}
+
+void lm_gguf_add_i32(lm_gguf_writer *w, const char *key, int32_t v)
+{
+    if (begin_key(w, key, GGUF_I32))
+        put(&w->keys, (uint32_t)v, 4);
+}
+
 void lm_gguf_add_f32(lm_gguf_writer *w, const char *key, float v)
 {
     if (begin_key(w, key, GGUF_F32))

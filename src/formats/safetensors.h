@@ -18,6 +18,8 @@ void      lm_safetensors_add_tensor(lm_safetensors_writer *w, const char *name, 
                                     const uint64_t *dims);
 lm_status lm_safetensors_begin(lm_safetensors_writer *w, lm_error *e);
 lm_status lm_safetensors_write(lm_safetensors_writer *w, const void *data, size_t n, lm_error *e);
+/* Instead, in any order: bytes at `offset` of the data, where the tensors lie one after another as declared. Each once. */
+lm_status lm_safetensors_write_at(lm_safetensors_writer *w, uint64_t offset, const void *data, size_t n, lm_error *e);
 lm_status lm_safetensors_commit(lm_safetensors_writer *w, lm_error *e);               /* frees w, also on failure */
 void      lm_safetensors_abort(lm_safetensors_writer *w);                             /* NULL is fine */
 

@@ -18,7 +18,7 @@ struct lm_safetensors_writer {
     lm_outfile *file;
     lm_text      meta, tensors;       /* JSON members */
     lm_map     *names;
-    uint64_t    data_size, written;
+    uint64_t    data_size, written, data_at;     /* of the data in the file, once the header is written */
     bool        begun;
     lm_error    error;               /* the first thing that went wrong while declaring */
 };
@@ -182,6 +182,7 @@ lm_status lm_safetensors_begin(lm_safetensors_writer *w, lm_error *e)
         length[i] = (uint8_t)((uint64_t)head.size >> 8 * i);
     LM_TRY_GOTO(lm_outfile_write(w->file, length, sizeof length, e));
     LM_TRY_GOTO(lm_outfile_write(w->file, head.data, head.size, e));
+    w->data_at = sizeof length + head.size;
 
 done:
     lm_text_free(&head);
@@ -193,6 +194,15 @@ lm_status lm_safetensors_write(lm_safetensors_writer *w, const void *data, size_
     if (!w->begun || n > w->data_size - w->written)
         return lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "%zu bytes more than the tensors that were declared", n);
     LM_TRY(lm_outfile_write(w->file, data, n, e));
+    w->written += n;
+    return LM_OK;
+}
+
+lm_status lm_safetensors_write_at(lm_safetensors_writer *w, uint64_t offset, const void *data, size_t n, lm_error *e)
+{
+    if (!w->begun || offset > w->data_size || n > w->data_size - offset)
+        return lm_fail(e, LM_USAGE, w->path, LM_NO_OFFSET, "bytes past the tensors that were declared");
+    LM_TRY(lm_outfile_write_at(w->file, w->data_at + offset, data, n, e));
     w->written += n;
     return LM_OK;
 }

@@ -168,7 +168,7 @@ static bool is_text(const json_t *schema)
 
 static lm_status add_value(writer *w, lm_text *rules, const json_t *whole, json_t *schema)
 {
-    const char *gap = w->f->typed ? "" : w->f->key_end && strchr(w->f->key_end, '\n') ? "" : "\n";
+    const char *gap = w->f->own_lines ? "\n" : "";
     json_t *list = json_object_get(schema, "enum"), *one;
     lm_text close = { 0 };
     size_t i;
@@ -246,7 +246,8 @@ static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
         add_literal(w, name, strlen(name));
         add_mark(w, w->f->key_end);
         LM_TRY(add_value(w, rules, schema, value));
-        add_literal(w, "\n", 1);
+        if (!w->f->tight)
+            add_literal(w, "\n", 1);
         if (!required)
             lm_text_add_str(&w->out, ")? ");
     }
@@ -262,11 +263,24 @@ static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
 
     switch (f->form) {
     case LM_FORM_OBJECT:
-        lm_text_printf(&head, "{\"%s\": ", f->name_key);
+        lm_text_add_str(&head, "{");
+        if (f->ids == LM_IDS_COUNTER) {
+            lm_text_add_str(&head, "\"tool_call_id\": \"");
+            add_literal(w, head.data, head.size);
+            lm_text_add_str(&w->out, "[0-9]{1,4} ");
+            lm_text_clear(&head);
+            lm_text_add_str(&head, "\", ");
+        }
+        lm_text_printf(&head, "\"%s\": ", f->name_key);
         lm_text_add_json(&head, t->name, strlen(t->name));
         lm_text_printf(&head, ", \"%s\": ", f->arguments_key);
         add_literal(w, head.data, head.size);
         add_schema(w, schema);
+        if (f->ids == LM_IDS_NINE) {
+            add_literal(w, ", \"id\": \"", 9);
+            lm_text_add_str(&w->out, "[a-zA-Z0-9]{9} ");
+            add_literal(w, "\"", 1);
+        }
         add_literal(w, "}", 1);
         break;
     case LM_FORM_KEYED:
@@ -298,7 +312,8 @@ static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
     case LM_FORM_TAGGED:
         add_literal(w, t->name, strlen(t->name));
         add_mark(w, f->name_end);
-        add_literal(w, "\n", 1);
+        if (!f->tight)
+            add_literal(w, "\n", 1);
         status = add_tagged(w, rules, schema);
         break;
     case LM_FORM_HARMONY:
@@ -324,7 +339,9 @@ static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n, con
 {
     const lm_answer_family *f = w->f;
     bool list = f->form == LM_FORM_OBJECT || f->form == LM_FORM_KEYED, bracket = list && f->section.open && !f->bare;
-    bool lines = f->form == LM_FORM_TAGGED || (list && f->call.open);
+    bool lines = (f->form == LM_FORM_TAGGED && !f->tight) || (list && f->call.open);
+    const char *open = f->list.open ? f->list.open : "[", *between = f->list.between ? f->list.between : ", ";
+    const char *close = f->list.close ? f->list.close : "]";
     lm_text rules = { 0 };
     lm_status status = LM_OK;
 
@@ -340,14 +357,14 @@ static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n, con
     if (f->section.open && !f->bare)
         add_mark(w, f->section.open);
     if (bracket)
-        add_literal(w, "[", 1);
+        add_literal(w, open, strlen(open));
     else if (lines && f->section.open)
         add_literal(w, "\n", 1);
     lm_text_add_str(&w->out, "call ");
     if (!o->single && !f->bare && f->form != LM_FORM_HARMONY) {
         lm_text_add_str(&w->out, "( ");
         if (bracket)
-            add_literal(w, ", ", 2);
+            add_literal(w, between, strlen(between));
         else if (lines && f->section.open && f->section.close && strcmp(f->section.close, "</tool_call>") == 0) {
             add_literal(w, "\n", 1);                     /* a section of its own for each */
             add_mark(w, f->section.close);
@@ -360,7 +377,7 @@ static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n, con
         lm_text_add_str(&w->out, "call )* ");
     }
     if (bracket)
-        add_literal(w, "]", 1);
+        add_literal(w, close, strlen(close));
     else if (lines && f->section.close)
         add_literal(w, "\n", 1);
     if (!f->bare)

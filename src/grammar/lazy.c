@@ -67,6 +67,25 @@ static void link_states(lazy *z)
     }
 }
 
+/* What is left of the grammar behind the trigger's token: it holds the token, or the token's text. */
+static lm_node behind_token(lazy *z, const lm_trigger *t)
+{
+    lm_node then = z->root;
+
+    if (t->before)
+        return then;
+    if (!t->control)
+        return lm_derivative_by_token(&z->pool, then, t->token, true);
+    for (const char *c = t->word; c && *c; c++)
+        then = lm_derivative(&z->pool, then, (uint8_t)*c);
+    return then;
+}
+
+static bool is_word(const lm_trigger *t)
+{
+    return t->word && !t->control;
+}
+
 static lm_status token_triggers(lazy *z, const lm_trigger *triggers, size_t n, lm_node *out, lm_error *e)
 {
     lm_token ids[MOST_TRIGGERS];
@@ -75,9 +94,9 @@ static lm_status token_triggers(lazy *z, const lm_trigger *triggers, size_t n, l
 
     *out = LM_NOTHING;
     for (size_t i = 0; i < n; i++) {
-        if (triggers[i].word)
+        if (is_word(&triggers[i]))
             continue;
-        lm_node then = triggers[i].before ? z->root : lm_derivative_by_token(p, z->root, triggers[i].token, true);
+        lm_node then = behind_token(z, &triggers[i]);
         if (then == LM_NOTHING)
             return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the trigger token %d does not fit the beginning of the grammar",
                            triggers[i].token);
@@ -124,7 +143,7 @@ static lm_status make(lazy *z, const lm_trigger *triggers, size_t n, bool requir
     }
     LM_TRY(begin(z, states, e));
     for (size_t i = 0; i < n; i++)
-        if (triggers[i].word)
+        if (is_word(&triggers[i]))
             LM_TRY(add_word(z, &triggers[i], e));
     link_states(z);
     z->rule = z->pool.n_rules;

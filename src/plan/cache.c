@@ -53,7 +53,8 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     l->ranges = ranges_of(plan, c->window);
     l->group  = group_of(plan, c->window);
     l->offset = plan->groups[l->group].page_bytes;
-    plan->groups[l->group].page_bytes += plan->attention->page_bytes(&l->shape);
+    if (!c->elsewhere)
+        plan->groups[l->group].page_bytes += plan->attention->page_bytes(&l->shape);
     return LM_OK;
 }
 

@@ -15,6 +15,7 @@ typedef struct lm_value_state {
     uint32_t packed;         /* buffer of its packed rows … */
     const lm_activation *packed_as;
     lm_domain packed_domain; /* … in this form */
+    float    folded;         /* of a sum with what an adapter adds, in the buffer of a product: what the product was scaled by */
 } lm_value_state;
 
 typedef struct lm_compiler {

@@ -16,9 +16,9 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
 {
     const lm_weight *w    = &c->p->weights[i];
     lm_placement    *at   = &c->plan->weights[i];
-    lm_dtype         type = c->o->types[i];
+    lm_dtype         type = w->adapter ? LM_F32 : c->o->types[i];
     const lm_kernels *k   = c->o->kernels;
-    bool             transposed = c->o->transposed && c->o->transposed[i];
+    bool             transposed = !w->adapter && c->o->transposed && c->o->transposed[i], own = transposed || w->adapter || c->o->given;
     uint64_t         row, bytes, n = lm_weight_matrices(w), outs = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
 
     /* Blocks lie along a row and cannot be transposed: their values can. */
@@ -30,10 +30,11 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
     if (!lm_dtype_row_bytes(type, cols, &row) || !lm_mul_u64(row, outs, &bytes) || !lm_mul_u64(bytes, n, &bytes))
         return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", cols,
                        lm_dtype_of(type)->name);
-    bool packed   = at->matmul->packed_bytes && (!c->o->no_repack || transposed);
+    bool packed   = at->matmul->packed_bytes && (!c->o->no_repack || own || w->cut);
     at->type      = type;
     at->row_bytes = row;
-    at->kind      = packed ? LM_PACKED : transposed ? LM_TRANSPOSED : LM_MAPPED;
+    bool copied   = w->cut && w->kind != LM_HEADS;           /* of those, whole matrices are chosen */
+    at->kind      = packed ? LM_PACKED : own ? LM_TRANSPOSED : copied ? LM_COPIED : LM_MAPPED;
     at->bytes     = at->kind == LM_PACKED ? at->matmul->packed_bytes(outs, cols) * n : bytes;
     if (at->kind == LM_MAPPED) {
         c->plan->mapped_bytes += at->bytes;
@@ -55,7 +56,8 @@ static lm_status place_weights(lm_compiler *c, lm_error *e)
             LM_TRY(place_matrix(c, i, &offset, e));
             continue;
         }
-        *at = (lm_placement){ .kind = LM_FLOATS, .type = c->o->types[i], .offset = offset, .bytes = w->elements * 4 };
+        *at = (lm_placement){ .kind = LM_FLOATS, .type = w->adapter ? LM_F32 : c->o->types[i], .offset = offset,
+                              .bytes = w->elements * 4 };
         offset += (at->bytes + 63) & ~UINT64_C(63);
     }
     c->plan->weight_bytes = offset;
@@ -145,6 +147,8 @@ static void place_state(lm_compiler *c)
     s->page_uses    = reserve(&at, pages * 4);
     s->page_free    = reserve(&at, pages * 4);
     s->frequencies  = reserve(&at, lanes * 4);
+    s->adapters     = reserve(&at, (uint64_t)c->p->n_adapters * o->rows * 4);
+    s->seq_adapters = reserve(&at, (uint64_t)c->p->n_adapters * o->sequences * 4);
     s->slopes       = reserve(&at, slopes * 4);
     s->ranges_done  = reserve(&at, (uint64_t)lm_unsplit_items(o->workers) * 4);
     s->partials     = reserve(&at, partial_bytes(c));

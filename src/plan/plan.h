@@ -46,10 +46,11 @@ typedef struct lm_plan_options {
     lm_cache_types    cache;             /* LM_F16 LM_F32 LM_BF16 LM_Q8_0 LM_Q4_0 LM_Q4_1 LM_Q5_0 LM_Q5_1 */
     bool              exact;             /* float32 arithmetic, weights widened */
     bool              fine;              /* activations packed at their finest */
+    bool              given;             /* no file has the weights: all are float32 in memory of our own */
     bool              no_repack;         /* matrices stay as the file has them where that is possible, and are packed on the way */
     uint32_t          workers;
     const lm_kernels *kernels;
-    const lm_dtype   *types;             /* [n_weights]: how each weight is stored */
+    const lm_dtype   *types;             /* [n_weights]: how each weight is stored; those of adapters are float32 and not asked for */
     const bool       *transposed;        /* [n_weights]: stored [in, out] (LM_HEADS: each head's); NULL: none is */
     const lm_value   *probes;            /* values to keep for every row */
     uint32_t          n_probes;
@@ -85,10 +86,17 @@ typedef enum lm_step_code {
     LM_STEP_COMBINE,             /* the weighted sum of a row's visits */
     LM_STEP_HEADS,               /* each head's part of a row times its own matrix */
     LM_STEP_JOIN,                /* lanes of two values side by side, group by group */
+    LM_STEP_EXCHANGE,            /* rows of a value to every other rank, and theirs here: rank by rank */
+    LM_STEP_SEND,                /* rows of a value to one rank */
+    LM_STEP_RECEIVE,             /* rows that one rank has sent */
+    LM_STEP_RANK_SUM,            /* what came, added up in the order of ranks */
+    LM_STEP_RANK_LANES,          /* what came, side by side in the order of ranks */
+    LM_STEP_EDIT,                /* lanes changed: interventions */
+    LM_STEP_GIVEN,               /* the caller's rows */
 } lm_step_code;
 
 /* How workers share a stage. */
-typedef enum lm_split { LM_BY_ROWS, LM_BY_OUTPUTS, LM_BY_HEADS, LM_ALONE } lm_split;
+typedef enum lm_split { LM_BY_ROWS, LM_BY_OUTPUTS, LM_BY_HEADS, LM_ALONE, LM_BETWEEN_RANKS } lm_split;
 
 /* A piece of the slab: `stride` bytes a row. */
 typedef struct lm_buffer {
@@ -110,6 +118,7 @@ typedef struct lm_step {
     float            scale;      /* MATMUL: of the product before adding */
     uint32_t         times;      /* rows of the domain this many times: visits to experts; else 1 */
     uint32_t         width;      /* lanes of a row of the first input */
+    uint32_t         adapter;    /* from 1: for the rows alone that have this adapter, others keep what `out` holds; else 0 */
     uint32_t         groups;     /* PACK: equal groups of a row, each packed by itself; else 1 */
     uint32_t         weight;     /* MATMUL, EXPERTS, EMBED, POSITION */
     uint32_t         table;      /* TABLE, ROPE: rotary table */
@@ -123,11 +132,11 @@ typedef struct lm_stage {
     uint32_t  first, end;        /* steps */
 } lm_stage;
 
-/* How a weight is kept. */
-typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS, LM_TRANSPOSED } lm_placement_kind;
+/* How a weight is kept. Those of adapters are never mapped. */
+typedef enum lm_placement_kind { LM_MAPPED, LM_PACKED, LM_FLOATS, LM_TRANSPOSED, LM_COPIED } lm_placement_kind;
 
 typedef struct lm_placement {
-    lm_placement_kind kind;      /* as stored in the file; packed for its kernel; float32; as stored but transposed */
+    lm_placement_kind kind;      /* in the file; packed for its kernel; float32; as stored but transposed; a rank's part, as stored */
     lm_dtype          type;      /* as stored, but for blocks that had to be transposed */
     uint64_t          offset;    /* in the weights region; 0 when mapped */
     uint64_t          bytes;     /* there, or in the file */
@@ -164,6 +173,8 @@ typedef struct lm_plan_state {
     uint64_t page_uses;                              /* u32, group by group [n_pages] */
     uint64_t page_free;                              /* u32, group by group [n_pages]: a stack */
     uint64_t frequencies;                            /* f32, table by table [2][dim/2]: short and long */
+    uint64_t adapters;                               /* f32, adapter by adapter [rows]: its scale for each row */
+    uint64_t seq_adapters;                           /* f32 [sequences][adapters]: for each sequence */
     uint64_t slopes;                                 /* f32, cache by cache [n_heads]: ALiBi */
     uint64_t ranges_done;                            /* u32 [lm_unsplit_items(workers)] */
     uint64_t partials;                               /* of attention that is split: [rows][n_heads][ranges] */
@@ -191,6 +202,14 @@ typedef struct lm_plan {
     uint64_t          slab_bytes;        /* values, bookkeeping, worker scratch */
     lm_arena          arena;
 } lm_plan;
+
+/* Bytes of a row of what rank r sends in an exchange, as buffers have it. */
+static inline uint64_t lm_rank_stride(const lm_program *p, const lm_node *n, uint32_t r)
+{
+    uint64_t lanes = n->exchange.widths ? n->exchange.widths[r] : p->values[n->out].width;
+
+    return (lanes * sizeof(float) + 63) & ~UINT64_C(63);
+}
 
 /* LM_USAGE where the model has no such positions: learned ones end. The only rule about how long a context may be. */
 lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e);

@@ -11,6 +11,9 @@ static const char *const step_names[] = {
     [LM_STEP_SOFTCAP] = "softcap",       [LM_STEP_CLAMP] = "clamp", [LM_STEP_POSITION] = "position",
     [LM_STEP_SINUSOID] = "sinusoid",     [LM_STEP_ROUTE] = "route", [LM_STEP_SORT] = "sort",       [LM_STEP_VISIT] = "visit",
     [LM_STEP_EXPERTS] = "experts",       [LM_STEP_COMBINE] = "combine", [LM_STEP_HEADS] = "heads",     [LM_STEP_JOIN] = "join",
+    [LM_STEP_SEND] = "send",             [LM_STEP_RECEIVE] = "receive",
+    [LM_STEP_EXCHANGE] = "exchange",     [LM_STEP_RANK_SUM] = "sum",  [LM_STEP_RANK_LANES] = "lanes",
+    [LM_STEP_EDIT] = "edit",             [LM_STEP_GIVEN] = "given",
 };
 
 const char *lm_step_name(lm_step_code code)
@@ -20,7 +23,7 @@ const char *lm_step_name(lm_step_code code)
 
 static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
 {
-    static const char *const kinds[] = { "mapped", "packed", "float32", "transposed" };
+    static const char *const kinds[] = { "mapped", "packed", "float32", "transposed", "copied" };
     const lm_node           *n       = s->node != LM_NONE ? &p->program->nodes[s->node] : NULL;
 
     lm_text_printf(out, "    %-10s %-46s", step_names[s->code], n ? n->path : "rotary table");
@@ -42,7 +45,7 @@ static void print_step(const lm_plan *p, const lm_step *s, lm_text *out)
 
 void lm_plan_print(const lm_plan *p, lm_text *out)
 {
-    static const char *const splits[] = { "by rows", "by outputs", "by heads", "by one thread" };
+    static const char *const splits[] = { "by rows", "by outputs", "by heads", "by one thread", "between ranks" };
     char types[LM_CACHE_TYPES_NAME];
 
     lm_text_printf(out,

@@ -11,6 +11,10 @@ static lm_split split_of(const lm_step *s)
         return LM_BY_HEADS;
     case LM_STEP_SORT:
         return LM_ALONE;
+    case LM_STEP_EXCHANGE:
+    case LM_STEP_SEND:
+    case LM_STEP_RECEIVE:
+        return LM_BETWEEN_RANKS;
     default:
         return LM_BY_ROWS;
     }
@@ -26,7 +30,7 @@ static bool reads(const lm_step *s, uint32_t buffer)
 static bool joins(const lm_plan *plan, const lm_stage *stage, const lm_step *s)
 {
     if (stage->split != split_of(s) || stage->domain != s->domain || stage->times != s->times ||
-        stage->split == LM_BY_HEADS || stage->split == LM_ALONE)
+        stage->split == LM_BY_HEADS || stage->split == LM_ALONE || stage->split == LM_BETWEEN_RANKS)
         return false;
     if (stage->split == LM_BY_ROWS)
         return true;

@@ -13,6 +13,8 @@ static void find_domains(lm_compiler *c)
     }
     for (uint32_t i = c->p->n_nodes; i-- > 0;) {
         const lm_node *n = &c->p->nodes[i];
+        if (n->code == LM_OP_SEND || n->code == LM_OP_RECEIVE)           /* as the other rank has it */
+            c->values[n->out].all |= !n->message.wanted;
         for (uint32_t k = 0; k < n->n_in; k++) {
             lm_value_state *v = &c->values[n->in[k]];
             v->uses++;
@@ -76,6 +78,14 @@ uint32_t lm_plan_input(lm_compiler *c, lm_value v, lm_domain domain)
     return s->gathered;
 }
 
+/* What an adapter makes is there for its own rows alone, but for its sums with what the model made. */
+static uint32_t adapter_of(const lm_compiler *c, lm_value v)
+{
+    const lm_node *n = &c->p->nodes[c->p->values[v].producer];
+
+    return n->code == LM_OP_ADD ? 0 : n->adapter;
+}
+
 uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_matmul *m)
 {
     lm_value_state *s   = &c->values[v];
@@ -94,6 +104,7 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
     pack->out        = s->packed;
     pack->matmul     = m;
     pack->width      = (uint32_t)cols;
+    pack->adapter    = adapter_of(c, v);
     return s->packed;
 }
 
@@ -123,15 +134,57 @@ static const lm_node *sole_reader(const lm_compiler *c, lm_value v, lm_op_code c
     return n && n->code == code && !s->probed && lm_domain_of(c, v) == lm_domain_of(c, n->out) ? n : NULL;
 }
 
-/* x W^T + b, with a scale and an addition that follow folded in where the other operand is there already. */
-static void compile_linear(lm_compiler *c, uint32_t index)
+static lm_step *product(lm_compiler *c, uint32_t index, uint32_t x, uint32_t y)
+{
+    const lm_node *n = &c->p->nodes[index];
+    lm_step       *s = lm_plan_step(c, LM_STEP_MATMUL, index, lm_domain_of(c, n->out));
+
+    s->in[0]   = x;
+    s->out     = y;
+    s->matmul  = c->plan->weights[n->weights[0]].matmul;
+    s->weight  = n->weights[0];
+    s->adapter = n->adapter;
+    return s;
+}
+
+/* The sum of `v` with what an adapter adds to it. */
+static const lm_node *adapted(const lm_compiler *c, lm_value v)
+{
+    const lm_node *sum = sole_reader(c, v, LM_OP_ADD);
+
+    return sum && sum->adapter && sum->in[0] == v ? sum : NULL;
+}
+
+/* Of an adapter: h B^T, scaled and added to what is in the buffer of the product already. */
+static void compile_adapter(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index];
+    const lm_node *scaled = sole_reader(c, n->out, LM_OP_SCALE);
+    const lm_node *sum    = scaled ? sole_reader(c, scaled->out, LM_OP_ADD) : NULL;
+    uint32_t       x = lm_plan_packed(c, n->in[0], lm_domain_of(c, n->out), c->plan->weights[n->weights[0]].matmul);
+
+    if (!sum || !c->done[sum - c->p->nodes]) {
+        product(c, index, x, lm_plan_value(c, n->out));
+        return;
+    }
+    c->done[scaled - c->p->nodes] = true;
+    lm_step *s = product(c, index, x, c->values[sum->out].buffer);
+    s->add     = s->out;
+    s->scale   = scaled->scale.factor * c->values[sum->out].folded;
+}
+
+/* x W^T + b, with a scale and an addition that follow folded in where the other operand is there already. What adapters add lies between
+ * and goes into the same buffer afterwards: rows without one get the sums that they get in a model that has none. */
+static void compile_linear(lm_compiler *c, uint32_t index)
+{
+    const lm_node *n      = &c->p->nodes[index], *sum;
     lm_domain      domain = lm_domain_of(c, n->out);
-    const lm_matmul *m    = c->plan->weights[n->weights[0]].matmul;
-    uint32_t       x      = lm_plan_packed(c, n->in[0], domain, m);
+    uint32_t       x      = lm_plan_packed(c, n->in[0], domain, c->plan->weights[n->weights[0]].matmul);
     lm_value       out    = n->out, other = LM_NONE;
     float          scale  = 1;
+
+    while ((sum = adapted(c, out)))
+        out = sum->out;
     const lm_node *scaled = sole_reader(c, out, LM_OP_SCALE);
     const lm_node *added  = sole_reader(c, scaled ? scaled->out : out, LM_OP_ADD);
 
@@ -149,15 +202,15 @@ static void compile_linear(lm_compiler *c, uint32_t index)
         c->done[added - c->p->nodes] = true;
         out                          = added->out;
     }
-    uint32_t add  = added ? lm_plan_input(c, other, domain) : LM_NONE;
-    uint32_t y    = lm_plan_value(c, out);
-    lm_step *s    = lm_plan_step(c, LM_STEP_MATMUL, index, domain);
-    s->in[0]      = x;
-    s->out        = y;
-    s->add        = add;
-    s->scale      = scale;
-    s->matmul     = m;
-    s->weight     = n->weights[0];
+    uint32_t add = added ? lm_plan_input(c, other, domain) : LM_NONE;
+    lm_step *s   = product(c, index, x, lm_plan_value(c, out));
+    s->add       = add;
+    s->scale     = scale;
+    for (lm_value v = n->out; (sum = adapted(c, v)); v = sum->out) {
+        c->done[sum - c->p->nodes]  = true;
+        c->values[sum->out].buffer  = s->out;
+        c->values[sum->out].folded  = scale;
+    }
 }
 
 static void compile_attention(lm_compiler *c, uint32_t index)
@@ -203,10 +256,58 @@ static void compile_heads(lm_compiler *c, uint32_t index)
     s->weight  = n->weights[0];
 }
 
-static bool works_in_place(lm_step_code code)
+/* To every other rank and from them; then what came is put together row by row. */
+static void compile_exchange(lm_compiler *c, uint32_t index)
 {
+    const lm_node *n      = &c->p->nodes[index];
+    lm_domain      domain = lm_domain_of(c, n->out);
+    uint32_t       x      = lm_plan_input(c, n->in[0], domain);
+    bool           sum    = n->code == LM_OP_ALL_REDUCE;
+    uint64_t       stride = 0;
+
+    for (uint32_t r = 0; r < n->exchange.ranks; r++)
+        stride += lm_rank_stride(c->p, n, r);
+    uint32_t came = lm_plan_buffer(c, "from all ranks", stride, domain);
+    lm_step *s    = lm_plan_step(c, LM_STEP_EXCHANGE, index, domain);
+    s->in[0]      = x;
+    s->out        = came;
+    uint32_t y    = lm_plan_value(c, n->out);
+    s             = lm_plan_step(c, sum ? LM_STEP_RANK_SUM : LM_STEP_RANK_LANES, index, domain);
+    s->in[0]      = came;
+    s->out        = y;
+    s->width      = c->p->values[n->out].width;
+}
+
+/* What is sent stays where it is. */
+static void compile_send(lm_compiler *c, uint32_t index)
+{
+    const lm_node *n      = &c->p->nodes[index];
+    lm_domain      domain = lm_domain_of(c, n->out);
+    uint32_t       x      = lm_plan_input(c, n->in[0], domain);
+    lm_step       *s      = lm_plan_step(c, LM_STEP_SEND, index, domain);
+
+    s->in[0]                  = x;
+    s->width                  = c->p->values[n->out].width;
+    c->values[n->out].buffer  = x;
+}
+
+static void compile_receive(lm_compiler *c, uint32_t index)
+{
+    const lm_node *n = &c->p->nodes[index];
+    uint32_t       y = lm_plan_value(c, n->out);
+    lm_step       *s = lm_plan_step(c, LM_STEP_RECEIVE, index, lm_domain_of(c, n->out));
+
+    s->out   = y;
+    s->width = c->p->values[n->out].width;
+}
+
+/* A sum with what an adapter adds leaves other rows as they are. */
+static bool works_in_place(const lm_node *n, lm_step_code code)
+{
+    if (n->code == LM_OP_ADD && n->adapter)
+        return true;
     return code == LM_STEP_ROPE || code == LM_STEP_SCALE || code == LM_STEP_GLU || code == LM_STEP_ACT ||
-           code == LM_STEP_SOFTCAP || code == LM_STEP_CLAMP;
+           code == LM_STEP_SOFTCAP || code == LM_STEP_CLAMP || code == LM_STEP_EDIT;
 }
 
 static void compile_simple(lm_compiler *c, uint32_t index, lm_step_code code)
@@ -214,7 +315,7 @@ static void compile_simple(lm_compiler *c, uint32_t index, lm_step_code code)
     const lm_node *n      = &c->p->nodes[index];
     lm_domain      domain = lm_domain_of(c, n->out);
     uint32_t       in[2]  = { LM_NONE, LM_NONE };
-    bool           over   = works_in_place(code);
+    bool           over   = works_in_place(n, code);
 
     for (uint32_t k = 0; k < n->n_in && k < 2; k++)
         in[k] = lm_plan_input(c, n->in[k], domain);
@@ -223,6 +324,7 @@ static void compile_simple(lm_compiler *c, uint32_t index, lm_step_code code)
     s->in[0]     = in[0];
     s->in[1]     = in[1];
     s->out       = out;
+    s->adapter   = n->adapter;
     if (n->code == LM_OP_ROPE)
         s->table = n->rope.table;
     if (n->n_in)
@@ -240,13 +342,16 @@ static const lm_step_code simple_steps[LM_OP_COUNT] = {
     [LM_OP_ADD] = LM_STEP_ADD,           [LM_OP_SCALE] = LM_STEP_SCALE,           [LM_OP_GLU] = LM_STEP_GLU,
     [LM_OP_ACT] = LM_STEP_ACT,           [LM_OP_COLUMNS] = LM_STEP_COLUMNS,       [LM_OP_SOFTCAP] = LM_STEP_SOFTCAP,
     [LM_OP_CLAMP] = LM_STEP_CLAMP,       [LM_OP_ROUTE] = LM_STEP_ROUTE,           [LM_OP_JOIN] = LM_STEP_JOIN,
+    [LM_OP_EDIT] = LM_STEP_EDIT,         [LM_OP_GIVEN] = LM_STEP_GIVEN,
 };
 
 static void compile_node(lm_compiler *c, uint32_t i)
 {
     lm_op_code code = c->p->nodes[i].code;
 
-    if (code == LM_OP_LINEAR)
+    if (code == LM_OP_LINEAR && c->p->nodes[i].adapter)
+        compile_adapter(c, i);
+    else if (code == LM_OP_LINEAR)
         compile_linear(c, i);
     else if (code == LM_OP_ATTENTION)
         compile_attention(c, i);
@@ -254,6 +359,12 @@ static void compile_node(lm_compiler *c, uint32_t i)
         lm_plan_experts(c, i);
     else if (code == LM_OP_HEAD_LINEAR)
         compile_heads(c, i);
+    else if (code == LM_OP_ALL_REDUCE || code == LM_OP_ALL_GATHER)
+        compile_exchange(c, i);
+    else if (code == LM_OP_SEND)
+        compile_send(c, i);
+    else if (code == LM_OP_RECEIVE)
+        compile_receive(c, i);
     else
         compile_simple(c, i, simple_steps[code]);
 }

@@ -224,7 +224,7 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
         if (n->weights[0] != LM_NONE)
             b->p->weights[n->weights[0]].gguf = lm_record_gguf(b, b->p->weights[n->weights[0]].path, "weight");
     }
-    b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim, s->window, s->v_in_k };
+    b->p->caches[b->p->n_caches++] = (lm_cache){ b->layer, s->n_kv_heads, s->k_dim, s->v_dim, s->window, s->v_in_k, false };
     return n->out;
 }
 

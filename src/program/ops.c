@@ -313,6 +313,64 @@ static void join_describe(const lm_program *p, const lm_node *n, lm_text *out)
                    n->join.shared && n->join.groups > 1 ? _(" shared") : "");
 }
 
+/* one addition for each lane of each rank but the first */
+static void all_reduce_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->flops  = (n->exchange.ranks - 1) * width_out(p, n);
+    c->reads  = n->exchange.ranks * width_out(p, n);
+    c->writes = width_out(p, n);
+    c->sends  = width_out(p, n);
+}
+
+static void all_gather_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->reads  = width_out(p, n);
+    c->writes = width_out(p, n);
+    c->sends  = width_in(p, n);
+}
+
+static void all_reduce_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, P_(n->exchange.ranks, "sum over %u rank", "sum over %u ranks"), n->exchange.ranks);
+}
+
+static void all_gather_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, P_(n->exchange.ranks, "lanes of %u rank", "lanes of %u ranks"), n->exchange.ranks);
+}
+
+static void send_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->reads = width_in(p, n);
+    c->sends = width_in(p, n);
+}
+
+static void receive_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->writes = width_out(p, n);
+}
+
+static void send_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, "to rank %u", n->message.peer);
+}
+
+static void receive_describe(const lm_program *p, const lm_node *n, lm_text *out)
+{
+    (void)p;
+    lm_text_printf(out, "from rank %u", n->message.peer);
+}
+
+/* rows are copied */
+static void given_cost(const lm_program *p, const lm_node *n, lm_cost *c)
+{
+    c->reads  = width_out(p, n);
+    c->writes = width_out(p, n);
+}
+
 static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_EMBED]      = { "embed",      { "weight" },         embed_cost,      embed_describe },
     [LM_OP_POSITION]   = { "position",   { "weight" },         embed_cost,      position_describe },
@@ -333,6 +391,12 @@ static const lm_op operations[LM_OP_COUNT] = {
     [LM_OP_CLAMP]      = { "clamp",      { 0 },                scale_cost,      clamp_describe },
     [LM_OP_HEAD_LINEAR] = { "head_linear", { "weight" },     head_linear_cost, head_linear_describe },
     [LM_OP_JOIN]       = { "join",       { 0 },                join_cost,       join_describe },
+    [LM_OP_ALL_REDUCE] = { "all_reduce", { 0 },                all_reduce_cost, all_reduce_describe },
+    [LM_OP_ALL_GATHER] = { "all_gather", { 0 },                all_gather_cost, all_gather_describe },
+    [LM_OP_SEND]       = { "send",       { 0 },                send_cost,       send_describe },
+    [LM_OP_RECEIVE]    = { "receive",    { 0 },                receive_cost,    receive_describe },
+    [LM_OP_EDIT]       = { "edit",       { 0 },                scale_cost,      NULL },
+    [LM_OP_GIVEN]      = { "given",      { 0 },                given_cost,      NULL },
 };
 
 const lm_op *lm_op_of(lm_op_code code)

@@ -6,14 +6,15 @@
 
 void lm_alibi_slopes(const lm_attention_spec *s, float *out)
 {
-    uint32_t whole = 1;
+    uint32_t whole = 1, all = s->all_heads ? s->all_heads : s->n_heads;
 
-    while (whole * 2 <= s->n_heads)
+    while (whole * 2 <= all)
         whole *= 2;
-    for (uint32_t h = 0; h < s->n_heads; h++) {
+    for (uint32_t i = 0; i < s->n_heads; i++) {
+        uint32_t h = s->first_head + i;
         double slope = h < whole ? pow(2, -(double)s->alibi * (h + 1) / whole)
                                  : pow(2, -(double)s->alibi * (2 * (h - whole) + 1) / (2.0 * whole));
-        out[h]       = s->alibi_half ? lm_rounded_to_bf16((float)slope) : (float)slope;
+        out[i]       = s->alibi_half ? lm_rounded_to_bf16((float)slope) : (float)slope;
     }
 }
 

@@ -54,7 +54,7 @@ lm_value lm_program_hidden(const lm_program *p)
 {
     const lm_node *n = &p->nodes[p->values[p->logits].producer];
 
-    while (n->code == LM_OP_SOFTCAP || n->code == LM_OP_SCALE || n->code == LM_OP_CLAMP)
+    while (n->code == LM_OP_SOFTCAP || n->code == LM_OP_SCALE || n->code == LM_OP_CLAMP || n->code == LM_OP_EDIT)
         n = &p->nodes[p->values[n->in[0]].producer];
     return n->in[0];
 }

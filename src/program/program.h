@@ -53,6 +53,21 @@ typedef struct lm_interleaved {
     bool        transposed;      /* stored [experts, in, of] */
 } lm_interleaved;
 
+/* A run of rows, lanes or matrices. */
+typedef struct lm_piece {
+    uint64_t first, n;
+} lm_piece;
+
+/* The part of a stored weight that one rank of a split program holds (program/split.h). Vectors of one dimension are rows of one column;
+ * of a weight of several matrices the rows and columns are those of each. */
+typedef struct lm_cut {
+    uint64_t        whole[3];    /* dimensions as stored */
+    const lm_piece *rows;        /* in the order in which they are held; one row may be there twice */
+    uint32_t        n_rows;
+    lm_piece        cols;
+    lm_piece        matrices;
+} lm_cut;
+
 typedef struct lm_weight {
     const char    *path;         /* "model.layers.0.self_attn.q_proj.weight": its name in a Hugging Face checkpoint */
     const char    *gguf;         /* "blk.0.attn_q.weight"; NULL: GGUF has none */
@@ -61,12 +76,14 @@ typedef struct lm_weight {
     uint64_t       dims[3];      /* outermost first */
     uint64_t       elements;
     uint32_t       uses;         /* operations that read it; 2 for a tied embedding */
+    uint32_t       adapter;      /* from 1: of an adapter (lm_node.adapter), not in the model's file */
     bool           constant;     /* not a parameter (rotary factors stored by GGUF): not counted */
     bool           gguf_only;    /* only that container stores it */
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
     lm_joint       joint;        /* of LM_HEADS */
     lm_interleaved interleaved;  /* of LM_EXPERTS and their biases */
+    const lm_cut  *cut;          /* NULL: the whole of it */
 } lm_weight;
 
 /* Matrices that a weight holds, one after another: of experts or heads; any other is one. */
@@ -110,6 +127,12 @@ typedef enum lm_op_code {
     LM_OP_EXPERTS,               /* x and routes -> the weighted sum of gated MLPs */
     LM_OP_HEAD_LINEAR,           /* each head's part of x, or all of x, times a matrix of the head's own */
     LM_OP_JOIN,                  /* lanes of two values side by side, group by group */
+    LM_OP_ALL_REDUCE,            /* the sum over all ranks, in the order of ranks */
+    LM_OP_ALL_GATHER,            /* lanes of all ranks side by side, in the order of ranks */
+    LM_OP_SEND,                  /* to the rank that has the next layers; here it is the same value still */
+    LM_OP_RECEIVE,               /* what the rank of the layers before has sent */
+    LM_OP_EDIT,                  /* a value with some of its lanes changed: an intervention */
+    LM_OP_GIVEN,                 /* rows that the caller has: the beginning of a program that is the end of another one */
     LM_OP_COUNT
 } lm_op_code;
 
@@ -125,6 +148,7 @@ typedef struct lm_attention_spec {
                                     is added before the scale */
     bool     sinks;              /* a learned score without a value for each head takes part in the softmax */
     bool     v_in_k;             /* values are the first v_dim lanes of the keys: there is no third input, the cache holds keys */
+    uint32_t first_head, all_heads;      /* of the model's heads, those that are here: what slopes depend on; 0, 0: all of them */
 } lm_attention_spec;
 
 /* Which experts a token visits, and how much each counts. */
@@ -149,6 +173,7 @@ typedef struct lm_node {
     const char *path;            /* module path, or the parent's path with a word for what it does ("….mlp.glu") */
     uint32_t    module;
     int32_t     layer;           /* -1 outside the stack */
+    uint32_t    adapter;         /* from 1: of an adapter, for the rows alone that have it (adapt.h); 0: of the model itself */
     uint32_t    n_in;
     lm_value    in[LM_MAX_INPUTS];
     lm_value    out;
@@ -167,6 +192,9 @@ typedef struct lm_node {
         struct { uint32_t groups, offset; } columns;         /* of each group, the lanes from `offset` on */
         struct { uint32_t n_heads; bool shared; } heads;     /* shared: every head reads all of x */
         struct { uint32_t groups; bool shared; } join;       /* shared: all groups get the same second part */
+        struct { uint32_t ranks, rank; const uint32_t *widths; } exchange;   /* widths [ranks]: the lanes that each has */
+        struct { uint32_t peer; bool wanted; } message;      /* wanted: of rows that want logits alone; else of every row */
+        struct { const struct lm_edit *list; uint32_t n; } edits;    /* in this order */
     };
 } lm_node;
 
@@ -181,6 +209,7 @@ typedef struct lm_cache {
     uint32_t n_kv_heads, k_dim, v_dim;
     uint32_t window;
     bool     v_in_k;             /* nothing is kept for values */
+    bool     elsewhere;          /* on another rank: nothing is kept here, pages are counted all the same */
 } lm_cache;
 
 /* How it is kept. A latent, whose values are in the keys, is of the type of keys. */
@@ -206,6 +235,7 @@ typedef struct lm_program {
     lm_rope_table *ropes;        uint32_t n_ropes;
     lm_value       logits;
     uint32_t       n_layers, n_vocab;
+    uint32_t       n_adapters;           /* attached by lm_program_adapt */
     uint32_t       context_length;       /* advertised; 0: unbounded */
     bool           context_is_hard;      /* positions beyond it do not exist (learned positions) */
     lm_arena       arena;
@@ -232,6 +262,7 @@ typedef struct lm_cost {
     uint64_t key_flops;
     uint64_t reads, writes;      /* float32 activations */
     uint64_t weight_elements;    /* read for one row; look-ups: one row of the table, experts: those visited */
+    uint64_t sends;              /* float32 that go to every other rank */
 } lm_cost;
 
 typedef struct lm_op {

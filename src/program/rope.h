@@ -25,6 +25,7 @@ typedef struct lm_rope_spec {
     double          base;
     lm_rope_pairing pairing;
     bool            permuted;                /* the container stores q and k rows in this pairing, the original in the other */
+    bool            gguf_permutes;           /* so do GGUF files of the family, whatever this one is */
     lm_rope_type    type;
     double          factor;                  /* 1 where unused */
     uint32_t        original_context;        /* trained positions; 0 where unused */

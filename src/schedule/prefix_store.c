@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/logline.h"
+#include "runtime/engine/save.h"
 #include "schedule/schedule.h"
 
 enum { SALT_DIGITS = 16, TOKEN_DIGITS = 32, NAME = SALT_DIGITS + 1 + TOKEN_DIGITS, LEAST_PAGES = 2, IN_FILE = 1, OWN_FILE = 2 };
@@ -213,7 +214,7 @@ static lm_status read_file(lm_schedule *s, const stored_file *f, const char *pat
     char      name[NAME + sizeof ENDING];
     lm_tokens ids    = { 0 };
     uint64_t  salt   = salt_in(f->name);
-    lm_status status = lm_engine_restore(s->g, 0, path, &ids, e);
+    lm_status status = lm_restore_adapted(s->g, 0, path, &ids, e);
 
     if (status == LM_OK) {
         name_of(salt, ids.ids, ids.n, name);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "runtime/engine/adapter.h"
 #include "runtime/engine/kv.h"
 
 enum { PROTECTED = 3, OF = 4 };          /* nodes that texts have come back to may be so much of all before they go as others do */
@@ -24,7 +25,7 @@ lm_status lm_prefixes_open(lm_prefixes *p, lm_engine *g, uint64_t bytes, lm_erro
     }
     most          = bytes && page && bytes / page < most ? bytes / page : most;
     p->n_nodes    = p->most = most;
-    p->node_bytes = (sizeof(lm_prefix) + lm_kept_groups(g) * sizeof(uint32_t) + 15) / 16 * 16;
+    p->node_bytes = (sizeof(lm_prefix) + lm_kept_groups(g) * sizeof(uint32_t) + lm_engine_n_adapters(g) * sizeof(float) + 15) / 16 * 16;
     for (p->n_buckets = 64; p->n_buckets < 2 * most; p->n_buckets *= 2)
         ;
     p->memory  = lm_alloc_zero(most + 1, p->node_bytes);
@@ -66,6 +67,16 @@ uint64_t lm_prefixes_salt(const char *salt)
     lm_blake2b_end(&h, digest);
     memcpy(&out, digest, sizeof out);
     return out;
+}
+
+uint64_t lm_prefixes_salt_for(const lm_prefixes *p, uint64_t salt, const float *scales)
+{
+    return salt ^ lm_engine_adapters_key(p->g, scales);
+}
+
+static float *scales_of(const lm_prefixes *p, const lm_prefix *x)
+{
+    return (float *)(void *)(x->pages + lm_kept_groups(p->g));
 }
 
 /* ---- lists by use ---- */
@@ -164,6 +175,8 @@ void lm_prefixes_share(lm_prefixes *p, const lm_prefix *node, uint32_t sequence,
         for (uint32_t i = 0; i < lm_kept_groups(p->g); i++)
             lm_kept_give(p->g, i, sequence, x->depth, x->depth >= lm_kv_first_seen(p->g, i, positions) ? x->pages[i] : LM_NONE);
     lm_kept_set_length(p->g, sequence, node ? positions : 0);
+    if (node)
+        lm_engine_set_adapters(p->g, sequence, scales_of(p, node), NULL);
 }
 
 const lm_prefix *lm_prefixes_nearest(const lm_prefixes *p, const lm_prefix *node, uint64_t salt, const lm_token *ids, size_t n,
@@ -349,6 +362,8 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
     x->depth  = i;
     for (uint32_t k = 0; k < lm_kept_groups(p->g); k++)
         x->pages[k] = lm_kept_take(p->g, k, sequence, i);
+    if (lm_engine_n_adapters(p->g))
+        memcpy(scales_of(p, x), lm_engine_adapters_of(p->g, sequence), lm_engine_n_adapters(p->g) * sizeof(float));
     insert(p, x);
     return x;
 }

@@ -1,7 +1,8 @@
 /* prefixes.h - what the cache still has of earlier texts: a tree of full pages over token ids.
  *
  * A node is one page of tokens (LM_PAGE of them) after those of its parent, and the pages of each group that hold their
- * keys and values, of which it is one owner. Beginnings with different salts have nothing in common. A windowed group's
+ * keys and values, of which it is one owner. Beginnings with different salts have nothing in common, and texts with other adapters
+ * other salts: lm_prefixes_salt_for. A windowed group's
  * page may be missing: it was given back, and the prefix can be used only where the window no longer looks at it.
  *
  * What goes first when room is needed: leaves used longest ago, those before others that no later text has come back to.
@@ -24,7 +25,7 @@ typedef struct lm_prefix {
     uint32_t          pins;          /* texts that stand on it */
     bool              again;         /* a later text has come back to it */
     uint8_t           stored;        /* whether a file has it: the store's */
-    uint32_t          pages[];       /* [groups]; LM_NONE: missing */
+    uint32_t          pages[];       /* [groups]; LM_NONE: missing. Then float scales [adapters] of those who made them */
 } lm_prefix;
 
 typedef struct lm_prefix_list { lm_prefix *oldest, *newest; size_t n; } lm_prefix_list;
@@ -47,11 +48,14 @@ void      lm_prefixes_close(lm_prefixes *p);
 
 uint64_t lm_prefixes_salt(const char *salt);
 
+/* Of what a text of these adapters ([lm_engine_n_adapters] scales; NULL: the engine has none) reads. Without any it is the salt itself. */
+uint64_t lm_prefixes_salt_for(const lm_prefixes *p, uint64_t salt, const float *scales);
+
 /* The deepest node by which a text of `n` tokens may begin, all pages there that its next token would look at; NULL: none.
  * *cached: tokens of the text that it spares, n - 1 at most. It counts as used. */
 lm_prefix *lm_prefixes_find(lm_prefixes *p, uint64_t salt, const lm_token *ids, size_t n, size_t *cached);
 
-/* Let an empty sequence begin with what `node` and those above it hold, the first `positions`. */
+/* Let an empty sequence begin with what `node` and those above it hold, the first `positions`, and have its adapters. */
 void lm_prefixes_share(lm_prefixes *p, const lm_prefix *node, uint32_t sequence, uint32_t positions);
 
 /* The page after `node` (NULL: the first one) of a sequence that is full of these tokens. Returns its node, made or found;

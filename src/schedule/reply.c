@@ -58,6 +58,21 @@ static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_err
     return LM_OK;
 }
 
+/* Room for what each model finds of every token that may come. */
+static lm_status open_contributions(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
+{
+    int64_t most = q->sequence.max_tokens, room = (int64_t)lm_engine_context(s->g) + 1 - (int64_t)q->n_prompt;
+
+    if (!q->contributions)
+        return LM_OK;
+    if (!s->others.n)
+        return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "one model chooses every token alone");
+    r->n_models = 1 + s->others.n;
+    r->most_contributions = (size_t)(most > 0 && most < room ? most : room);
+    r->contributions = lm_alloc_zero(r->most_contributions * (1 + r->n_models), sizeof *r->contributions);
+    return r->contributions ? LM_OK : lm_fail_memory(e, "contributions", r->most_contributions * (1 + r->n_models) * sizeof(double));
+}
+
 static lm_status make_sequence(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
 {
     lm_sequence_options o = q->sequence;
@@ -71,7 +86,6 @@ static lm_status make_sequence(lm_schedule *s, lm_reply *r, const lm_request *q,
 static void take_request(lm_schedule *s, lm_reply *r, const lm_request *q)
 {
     r->key        = lm_prefixes_salt(q->key);
-    r->salt       = lm_prefixes_salt(q->salt);
     r->connection = q->connection;
     r->priority   = q->priority;
     r->submitted  = lm_clock_seconds();
@@ -84,6 +98,22 @@ static void take_request(lm_schedule *s, lm_reply *r, const lm_request *q)
     r->wake       = q->wake;
     r->wake_arg   = q->wake_arg;
     r->usage.n_prompt = q->n_prompt;
+}
+
+/* They are part of what a prefix is found by. */
+static lm_status take_adapters(const lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
+{
+    uint32_t n = lm_engine_n_adapters(s->g);
+
+    if (n && !(r->adapters = lm_alloc_zero(n, sizeof *r->adapters)))
+        return lm_fail_memory(e, "the reply", n * sizeof *r->adapters);
+    for (uint32_t k = 0; k < n; k++) {
+        r->adapters[k] = q->adapters ? q->adapters[k] : s->adapters[k];
+        if (!isfinite(r->adapters[k]))
+            return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET, "the scale of adapter %u is not a finite number", k);
+    }
+    r->salt = lm_prefixes_salt_for(&s->prefixes, lm_prefixes_salt(q->salt), r->adapters);
+    return LM_OK;
 }
 
 lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_error *e)
@@ -106,7 +136,9 @@ lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_
     lm_bell_own(s->bell);
     r->bell = s->bell;
     take_request(s, r, q);
+    LM_TRY_GOTO(take_adapters(s, r, q, e));
     LM_TRY_GOTO(open_ring(s, r, q, e));
+    LM_TRY_GOTO(open_contributions(s, r, q, e));
     LM_TRY_GOTO(make_sequence(s, r, q, e));
     *out = r;
     return LM_OK;
@@ -122,6 +154,8 @@ void lm_reply_drop(lm_reply *r)
     lm_sequence_free(r->sequence);
     lm_sampler_free(r->sampler);
     lm_ring_close(&r->ring);
+    lm_free(r->adapters);
+    lm_free(r->contributions);
     if (r->fd >= 0)
         close(r->fd);
     pthread_cond_destroy(&r->changed);
@@ -173,8 +207,21 @@ static void add_text(lm_reply *r, const char *text, size_t size)
     }
 }
 
+/* The row that it was chosen by read the token before it. */
+static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
+{
+    size_t n, at = atomic_load_explicit(&r->n_contributions, memory_order_relaxed);
+
+    if (!r->contributions || at >= r->most_contributions)
+        return;
+    lm_sequence_ids(r->sequence, &n);
+    if (lm_others_tell(&s->others, s->rows, r->slot, (uint32_t)n - 2, x->id, r->contributions + at * (1 + r->n_models)))
+        atomic_store_explicit(&r->n_contributions, at + 1, memory_order_release);
+}
+
 static void add_token(lm_schedule *s, lm_reply *r, const lm_event *x)
 {
+    keep_contribution(s, r, x);
     if (r->usage.n_tokens++ == 0) {
         r->usage.first_seconds = lm_clock_seconds() - r->submitted;
         lm_count(&s->counts.first_ns, (uint64_t)(r->usage.first_seconds * 1e9));
@@ -207,6 +254,7 @@ void lm_reply_listen(lm_schedule *s, lm_reply *r)
         case LM_EVENT_END:
             r->over = true;
             r->stop = x.stop;
+            r->stopped_by = x.id;
             if (x.error)
                 r->error = *x.error;
         }
@@ -277,7 +325,8 @@ static bool look_at_record(lm_reply *r, lm_reply_event *out)
 static bool look_at_end(lm_reply *r, lm_reply_event *out)
 {
     r->end_told = true;
-    *out        = (lm_reply_event){ .event = { .kind = LM_EVENT_END, .stop = r->stop }, .usage = &r->usage };
+    *out        = (lm_reply_event){ .event = { .kind = LM_EVENT_END, .id = r->stop == LM_STOP_STRING ? r->stopped_by : -1,
+                                              .stop = r->stop }, .usage = &r->usage };
     if (r->stop == LM_STOP_FAILED)
         out->event.error = &r->error;
     return true;
@@ -384,6 +433,19 @@ lm_reply_state lm_reply_status(const lm_reply *r, size_t *read)
     if (read)
         *read = atomic_load_explicit(&r->read, memory_order_relaxed);
     return (lm_reply_state)atomic_load_explicit(&r->state, memory_order_relaxed);
+}
+
+lm_status lm_reply_contribution(const lm_reply *r, size_t i, double *logprobs, lm_error *e)
+{
+    LM_GIVEN(e, r && logprobs);
+    size_t n = atomic_load_explicit(&r->n_contributions, memory_order_acquire);
+
+    if (!r->contributions)
+        return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "they were not asked for");
+    if (i >= n)
+        return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "token %zu of %zu", i, n);
+    memcpy(logprobs, r->contributions + i * (1 + r->n_models), (1 + r->n_models) * sizeof *logprobs);
+    return LM_OK;
 }
 
 lm_status lm_reply_explain(const lm_reply *r, const lm_model *m, lm_cache_difference *out, lm_text *before, lm_text *prompt,

@@ -44,6 +44,11 @@ static bool preempt(lm_schedule *s)
     return true;
 }
 
+bool lm_make_room_anywhere(lm_schedule *s)
+{
+    return lm_clear_leftover(s) || preempt(s);
+}
+
 bool lm_make_room(lm_schedule *s)
 {
     bool made = false;

@@ -178,16 +178,35 @@ static lm_status make_fingerprint(lm_schedule *s, lm_error *e)
     lm_blake2b h;
     lm_status  status = lm_save_bindings(s->g, &bindings, e);
 
+    for (uint32_t i = 0; i < s->others.n && status == LM_OK; i++)
+        status = lm_save_bindings(s->others.engines[i], &bindings, e);
+    if (s->others.n)
+        lm_text_add(&bindings, (const char *)&s->others.mixture, sizeof s->others.mixture);
     if (status == LM_OK) {
         lm_blake2b_begin(&h);
         lm_blake2b_add(&h, bindings.data, bindings.size);
         lm_blake2b_add(&h, __VERSION__, sizeof __VERSION__);
+        for (uint32_t k = 0; k < lm_engine_n_adapters(s->g); k++) {
+            lm_blake2b_add(&h, lm_engine_adapter(s->g, k)->hash, sizeof lm_engine_adapter(s->g, k)->hash);
+            lm_blake2b_add(&h, &s->adapters[k], sizeof s->adapters[k]);
+        }
         lm_blake2b_hex(&h, hex);
         memcpy(s->fingerprint, "fp_", 3);
         memcpy(s->fingerprint + 3, hex, 16);
     }
     lm_text_free(&bindings);
     return status;
+}
+
+static lm_status take_adapters(lm_schedule *s, lm_error *e)
+{
+    uint32_t n = lm_engine_n_adapters(s->g);
+
+    if (n && !(s->adapters = lm_alloc_zero(n, sizeof *s->adapters)))
+        return lm_fail_memory(e, "the schedule", n * sizeof *s->adapters);
+    if (n)
+        memcpy(s->adapters, lm_engine_adapters_of(s->g, 0), n * sizeof *s->adapters);
+    return LM_OK;
 }
 
 static uint32_t longest_piece(const lm_tokenizer *t)
@@ -204,13 +223,14 @@ static uint32_t longest_piece(const lm_tokenizer *t)
 static lm_status take_options(lm_schedule *s, const lm_schedule_options *o, lm_error *e)
 {
     s->o               = o ? *o : lm_schedule_defaults();
+    s->o.no_prefixes  |= s->o.others != NULL;            /* what the first engine shares, the others would have to read */
     s->o.queue         = s->o.queue ? s->o.queue : 512;
     s->o.ring_bytes    = s->o.ring_bytes ? s->o.ring_bytes : 32768;
     s->o.stall_seconds = s->o.stall_seconds > 0 ? s->o.stall_seconds : 30;
     s->o.store_bytes   = s->o.store_bytes ? s->o.store_bytes : UINT64_C(1) << 30;
     s->o.guess_texts   = s->o.guess_texts ? s->o.guess_texts : 4;
-    s->o.prefix_store  = o && o->prefix_store && !o->no_prefixes ? lm_strdup(o->prefix_store) : NULL;
-    if (o && o->prefix_store && !o->no_prefixes && !s->o.prefix_store)
+    s->o.prefix_store  = o && o->prefix_store && !s->o.no_prefixes ? lm_strdup(o->prefix_store) : NULL;
+    if (o && o->prefix_store && !s->o.no_prefixes && !s->o.prefix_store)
         return lm_fail_memory(e, "the schedule", 0);
     return LM_OK;
 }
@@ -265,6 +285,8 @@ static lm_status open_schedule(lm_schedule *s, const lm_schedule_options *o, lm_
     s->longest_piece = longest_piece(s->tokenizer);
     LM_TRY(take_options(s, o, e));
     LM_TRY(check_draft(s->g, s->o.draft_engine, e));
+    LM_TRY(take_adapters(s, e));
+    LM_TRY(lm_others_open(&s->others, s->g, s->o.others, e));
     LM_TRY(make_fingerprint(s, e));
     LM_TRY(take_memory(s, e));
     s->inbox_end = &s->inbox;
@@ -309,11 +331,13 @@ void lm_schedule_free(lm_schedule *s)
     }
     if (s->prefixes.memory)
         lm_prefixes_close(&s->prefixes);
+    lm_others_close(&s->others);
     lm_free((char *)s->o.prefix_store);
     lm_free(s->seats);
     lm_free(s->texts);
     lm_free(s->rows);
     lm_free(s->scratch);
+    lm_free(s->adapters);
     lm_bell_free(s->bell);
     lm_free(s);
 }

@@ -1,6 +1,6 @@
 /* schedule.h - what the parts of a schedule share. What it is and who may call what: lamina/schedule.h.
  *
- *   ring, bell, prefixes, budget      know nothing of the others
+ *   ring, bell, prefixes, budget, others      know nothing of the rest
  *   reply.c        a request's memory, its events, who waits for them
  *   placing.c      a text gets a slot and gives it back
  *   room.c         pages where there are none: what others kept, then texts
@@ -16,10 +16,12 @@
 #define LM_SCHEDULE_SCHEDULE_H
 
 #include "lamina/schedule.h"
+#include "runtime/engine/adapter.h"
 #include "runtime/engine/state.h"
 #include "runtime/generate/sequence.h"
 #include "schedule/bell.h"
 #include "schedule/budget.h"
+#include "schedule/others.h"
 #include "schedule/prefixes.h"
 #include "schedule/ring.h"
 
@@ -30,11 +32,16 @@ struct lm_reply {
     lm_sequence    *sequence;
     lm_sampler     *sampler;
     uint64_t        key, salt;           /* hashes */
+    float          *adapters;            /* scales; NULL: the engine has none */
     uint64_t        connection;
     int32_t         priority;
     double          deadline;            /* by base/clock.h; 0: none */
     uint32_t        wanted;              /* 1 + slot; 0: any */
     bool            no_prefix, progress, explains;
+    double         *contributions;       /* [most_contributions][1 + models]: of each token; NULL: nobody asked */
+    size_t          most_contributions;
+    uint32_t        n_models;
+    atomic_size_t   n_contributions;
     void          (*wake)(void *arg);
     void           *wake_arg;
     uint32_t        token_bytes;         /* of the ring, that a token can take at most */
@@ -58,6 +65,7 @@ struct lm_reply {
     size_t          told;                /* of its prompt, as progress */
     double          submitted, stalled_since;            /* 0: it is not */
     lm_stop         stop;
+    int32_t         stopped_by;      /* which stop string; -1: none */
     lm_error        error;
     lm_usage        usage;
 
@@ -140,6 +148,8 @@ struct lm_schedule {
     lm_row             *rows;            /* [engine's most] */
     lm_prefixes         prefixes;
     lm_budget           budget;
+    float              *adapters;        /* scales that the engine began with; NULL: it has none */
+    lm_others           others;
     double              idle_since;
     lm_token           *scratch;         /* [context + 1] */
     uint64_t            stored_bytes;    /* in the prefix store */
@@ -188,6 +198,9 @@ void lm_queue_remove(lm_schedule *s, lm_reply *r);
 /* Pages for the rows that the engine had none for: true when they are to be put together again; false when a single text has
  * all there are. */
 bool lm_make_room(lm_schedule *s);
+
+/* The same for another model's engine: what a free slot holds goes, then a text. */
+bool lm_make_room_anywhere(lm_schedule *s);
 
 /* What the free slot used longest ago still holds goes; false: none holds anything. */
 bool lm_clear_leftover(lm_schedule *s);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "runtime/engine/save.h"
 #include "schedule/schedule.h"
 
 /* ---- handing over ---- */
@@ -91,6 +92,7 @@ void lm_errands_refuse(lm_schedule *s)
 static lm_status call(lm_errand *x, lm_schedule *s, uint32_t slot, lm_error *e)
 {
     lm_seat_clear(s, slot);
+    lm_engine_set_adapters(s->g, slot, s->adapters, NULL);
     *e = (lm_error){ .offset = LM_NO_OFFSET };
     lm_status status = x->function(x->arg, s->g, slot, e);
     if (status != LM_OK && e->code == LM_OK)
@@ -116,14 +118,14 @@ static lm_status restore(lm_errand *x, lm_schedule *s, uint32_t slot, lm_error *
 
     lm_seat_clear(s, slot);
     lm_status status;
-    while ((status = lm_engine_restore(s->g, slot, x->path, &ids, e)) == LM_LIMIT && lm_clear_leftover(s))
+    while ((status = lm_restore_adapted(s->g, slot, x->path, &ids, e)) == LM_LIMIT && lm_clear_leftover(s))
         ;
     while (status == LM_LIMIT && lm_prefixes_evict_any(&s->prefixes))
-        status = lm_engine_restore(s->g, slot, x->path, &ids, e);
+        status = lm_restore_adapted(s->g, slot, x->path, &ids, e);
     if (status != LM_OK)
         return status;
     t->n    = (uint32_t)ids.n;
-    t->salt = lm_prefixes_salt(x->salt);
+    t->salt = lm_prefixes_salt_for(&s->prefixes, lm_prefixes_salt(x->salt), lm_engine_adapters_of(s->g, slot));
     t->used = ++s->turn;
     memcpy(t->ids, ids.ids, ids.n * sizeof *ids.ids);
     atomic_store_explicit(&t->n_held, t->n, memory_order_relaxed);
@@ -160,6 +162,8 @@ lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *
 
 static lm_status send_to_slot(lm_schedule *s, uint32_t slot, lm_errand *x, size_t *n, lm_error *e)
 {
+    if (s->others.n && x->path)
+        return lm_fail(e, LM_UNSUPPORTED, "slot", LM_NO_OFFSET, "several models write together: what each holds is not saved");
     if (slot >= s->n_seats)
         return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", slot, s->n_seats);
     x->slot = slot;

@@ -220,11 +220,29 @@ static void end_for_room(lm_schedule *s, const lm_error *e)
     listen_to_all(s);
 }
 
+/* All engines, or none. *room: pages are missing that lm_make_room knows nothing of. */
+static lm_status run(lm_schedule *s, bool *room, lm_error *e)
+{
+    lm_status status;
+
+    *room = false;
+    if (!s->batch.n)
+        return LM_OK;
+    status = lm_others_check(&s->others, s->batch.rows, s->batch.n, e);
+    *room  = status == LM_LIMIT;
+    if (status == LM_OK)
+        status = lm_engine_step(s->g, s->batch.rows, s->batch.n, e);
+    if (status != LM_OK)
+        return status;
+    status = lm_others_step(&s->others, s->batch.rows, s->batch.n, e);
+    return status == LM_LIMIT || status == LM_CANCELLED ? LM_FAILED : status;        /* too late to try again */
+}
+
 bool lm_schedule_step(lm_schedule *s)
 {
     lm_error  e;
     lm_status status = LM_OK;
-    bool      guesses = true;
+    bool      guesses = true, others;
     uint32_t  written;
     double    from;
 
@@ -234,8 +252,8 @@ bool lm_schedule_step(lm_schedule *s)
     for (;; guesses = false) {
         written = put_together(s, guesses);
         from    = lm_clock_seconds();
-        status  = s->batch.n ? lm_engine_step(s->g, s->batch.rows, s->batch.n, &e) : LM_OK;
-        if (status != LM_LIMIT || (!guesses && !lm_make_room(s)))
+        status  = run(s, &others, &e);
+        if (status != LM_LIMIT || (!guesses && !(others ? lm_make_room_anywhere(s) : lm_make_room(s))))
             break;
     }
     double seconds = lm_clock_seconds() - from;

@@ -10,6 +10,9 @@ const lm_field lm_allowed_fields[] = {
       "type text, json_object or json_schema (with json_schema.schema): the answer is JSON that fits" },
     { "json_schema", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "the text is JSON that fits this schema" },
     { "grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "the text fits this grammar in GBNF" },
+    { "grammar_lazy", LM_FIELD_BOOL, V(lazy), 0, 0, NULL, false, "with grammar: any text up to one of grammar_triggers" },
+    { "grammar_triggers", LM_FIELD_ARRAY, V(triggers), 0, 0, NULL, false,
+      "objects with type 1 and a word as value, or type 0 and a control token as token: the grammar begins with it" },
     { "guided_json", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "vLLM's name of json_schema" },
     { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
     { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the text matches this regular expression as a whole" },
@@ -89,6 +92,66 @@ static lm_status in_field(const char *field, lm_status status, lm_error *e)
     return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
 }
 
+/* ---- where it begins ---- */
+
+enum { TRIGGER_TOKEN, TRIGGER_WORD, MOST_TRIGGERS = 64 };        /* llama.cpp's numbers; 2 and 3 are patterns */
+
+/* A word that is one control token of the model never comes as text: the token is the trigger. */
+static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *out, lm_error *e)
+{
+    const json_t *type = json_object_get(o, "type"), *value = json_object_get(o, "value"), *token = json_object_get(o, "token");
+    lm_tokens ids = { 0 };
+
+    if (!json_is_integer(type) || json_integer_value(type) < TRIGGER_TOKEN || json_integer_value(type) > TRIGGER_WORD)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "type is no 0 (token) or 1 (word): patterns are not followed");
+    if (!json_string_length(value) || strlen(json_string_value(value)) != json_string_length(value))
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "value is no text");
+    out->word = json_string_value(value);
+    LM_TRY(lm_tokenize(s->tokenizer, out->word, strlen(out->word), 0, &ids, e));
+    if (ids.n == 1 && lm_tokenizer_is_special(s->tokenizer, ids.ids[0])) {
+        out->control = true;
+        out->token = ids.ids[0];
+    }
+    lm_tokens_free(&ids);
+    if (json_integer_value(type) == TRIGGER_WORD)
+        return LM_OK;
+    if (!out->control || !json_is_integer(token) || json_integer_value(token) != out->token)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token is not the control token \"%.40s\"", out->word);
+    return LM_OK;
+}
+
+/* *g becomes free text, then *g. */
+static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_grammar **g, lm_error *e)
+{
+    lm_trigger all[MOST_TRIGGERS] = { 0 };
+    size_t n = json_array_size(triggers);
+    lm_grammar *lazy;
+
+    if (!n || n > MOST_TRIGGERS)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu triggers: grammar_lazy needs 1 to %d", n, MOST_TRIGGERS);
+    for (size_t i = 0; i < n; i++)
+        LM_TRY(read_trigger(s, json_array_get(triggers, i), all + i, e));
+    LM_TRY(lm_grammar_after(*g, all, n, false, &lazy, e));
+    lm_grammar_free(*g);
+    *g = lazy;
+    return LM_OK;
+}
+
+static lm_status of_gbnf(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
+{
+    lm_grammar_options o = { .tokenizer = s->tokenizer };
+
+    LM_TRY(in_field("grammar", lm_grammar_gbnf(v->grammar, strlen(v->grammar), &o, out, e), e));
+    if (!v->lazy)
+        return LM_OK;
+    lm_status status = in_field("grammar_triggers", begin_later(s, v->triggers, out, e), e);
+    if (status != LM_OK) {
+        lm_grammar_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
 {
     lm_grammar_options o = { .tokenizer = s->tokenizer };
@@ -97,8 +160,11 @@ lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_gramma
     if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format > 1)
         return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET,
                        "only one of response_format, json_schema, grammar and guided_... at a time");
+    if ((v->lazy || v->triggers) && !(v->grammar && v->lazy))
+        return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET, v->lazy ? "needs grammar"
+                       : "needs grammar and \"grammar_lazy\": true");
     if (v->grammar)
-        return in_field("grammar", lm_grammar_gbnf(v->grammar, strlen(v->grammar), &o, out, e), e);
+        return of_gbnf(s, v, out, e);
     if (v->regex)
         return in_field("guided_regex", lm_grammar_regex(v->regex, strlen(v->regex), &o, out, e), e);
     if (v->choice)

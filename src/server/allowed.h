@@ -10,6 +10,8 @@ typedef struct lm_allowed {
     const char *grammar, *regex;
     json_t     *schema, *response_format, *choice;
     json_t     *format;              /* ollama's: "json" or a schema */
+    json_t     *triggers;            /* llama.cpp's: [{type, value, token}] */
+    bool        lazy;                /* free text up to one of them */
 } lm_allowed;
 
 extern const lm_field lm_allowed_fields[];         /* values: lm_allowed */

@@ -86,7 +86,7 @@ static lm_status read_dialogue(lm_call *c, lm_dialogue *d, lm_error *e)
 {
     const message_values *v = c->values;
 
-    *d = (lm_dialogue){ .tools = v->tools, .choice = v->tool_choice, .begin = true, .budget = -1, .said = "thinking" };
+    *d = (lm_dialogue){ .tools = v->tools, .choice = v->tool_choice, .begin = true, .goes_on = true, .budget = -1, .said = "thinking" };
     LM_TRY(read_thinking(v, d, e));
     return lm_anthropic_messages(v->system, v->messages, c->warnings, &d->messages, e);
 }

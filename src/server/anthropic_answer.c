@@ -36,13 +36,12 @@ static json_t *usage_json(uint64_t prompt, uint64_t cached, uint64_t written)
                      "cache_creation_input_tokens", (json_int_t)0, "cache_read_input_tokens", (json_int_t)cached);
 }
 
-static json_t *message_json(const lm_turn *t, json_t *content, const char *why, json_t *usage)
+static json_t *message_json(const lm_turn *t, json_t *content, const char *why, const char *stop, json_t *usage)
 {
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:n, s:o}", "id", t->id, "type", "message", "role", "assistant", "model",
-                          t->service->name, "content", content, "stop_reason", why, "stop_sequence", "usage", usage);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o}", "id", t->id, "type", "message", "role", "assistant", "model",
+                          t->service->name, "content", content, "stop_reason", why, "stop_sequence", stop, "usage", usage);
 
-    if (t->warnings)
-        json_object_set(o, "warnings", t->warnings);
+    lm_turn_extras(t, o);
     return o;
 }
 
@@ -133,7 +132,7 @@ static void message_begin(lm_turn *t)
     const lm_choice *c = t->choices;
 
     lm_turn_send(t, "message_start", json_pack("{s:s, s:o}", "type", "message_start", "message",
-                                               message_json(t, json_array(), NULL, usage_json(c->n_prompt, 0, 0))));
+                                               message_json(t, json_array(), NULL, NULL, usage_json(c->n_prompt, 0, 0))));
 }
 
 static void message_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
@@ -181,8 +180,8 @@ static void message_end(lm_turn *t, lm_choice *c)
         open_block(t, TEXT_BLOCK, text_json("", 0));
     close_block(t);
     lm_turn_send(t, "message_delta",
-                 json_pack("{s:s, s:{s:s, s:n}, s:o}", "type", "message_delta", "delta", "stop_reason", reason(c),
-                           "stop_sequence", "usage", usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
+                 json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason", reason(c),
+                           "stop_sequence", c->stop_word, "usage", usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
     lm_turn_send(t, "message_stop", json_pack("{s:s}", "type", "message_stop"));
 }
 
@@ -191,7 +190,8 @@ static void message_finish(lm_turn *t)
     const lm_choice *c = t->choices;
 
     if (!t->stream)
-        lm_turn_line(t, message_json(t, content_json(c), reason(c), usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
+        lm_turn_line(t, message_json(t, content_json(c), reason(c), c->stop_word,
+                                     usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
 }
 
 static void message_fault(lm_turn *t, const lm_error *e)
@@ -204,5 +204,5 @@ static void message_alive(lm_turn *t)
     lm_turn_send(t, "ping", json_pack("{s:s}", "type", "ping"));
 }
 
-const lm_writer lm_anthropic_writer = { LM_DIALECT_ANTHROPIC, "text/event-stream", message_begin, message_text, message_part, message_end,
-                                        message_finish, message_fault, message_alive, NULL };
+const lm_writer lm_anthropic_writer = { LM_DIALECT_ANTHROPIC, "text/event-stream", false, message_begin, message_text, message_part,
+                                        message_end, message_finish, message_fault, NULL, message_alive, NULL };

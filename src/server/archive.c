@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "server/workers.h"
@@ -298,6 +299,25 @@ lm_status lm_archive_usage(lm_archive *a, const char *owner, json_t **out, lm_er
     return status;
 }
 
+uint64_t lm_archive_today(lm_archive *a, const char *owner)
+{
+    time_t now = time(NULL);
+    uint64_t n = 0;
+    struct tm day;
+    char text[16];
+
+    gmtime_r(&now, &day);
+    strftime(text, sizeof text, "%Y-%m-%d", &day);
+    const bound values[] = { { .s = owner }, { .s = text } };
+    lock_written(a);
+    sqlite3_stmt *s = prepare(a, "SELECT COALESCE(SUM(prompt + written), 0) FROM tokens WHERE owner = ? AND day = ?", "ss", values);
+    if (s && sqlite3_step(s) == SQLITE_ROW)
+        n = (uint64_t)sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    pthread_mutex_unlock(&a->lock);
+    return n;
+}
+
 void lm_record_free(lm_record *r)
 {
     free(r->response);
@@ -372,6 +392,45 @@ lm_status lm_archive_open(const char *path, lm_archive **out, lm_error *e)
         *out = a;
     else
         lm_archive_close(a);
+    return status;
+}
+
+lm_status lm_archive_look(const char *path, const char *owner, json_t **out, lm_error *e)
+{
+    lm_archive a = { .path = (char *)(uintptr_t)path };
+    json_t *list = json_array();
+    lm_status status = LM_OK;
+    struct stat st;
+    int rc = SQLITE_ERROR;
+
+    if (stat(path, &st) < 0)
+        status = lm_fail_errno(e, path, "cannot open");
+    else if (!S_ISREG(st.st_mode))
+        status = lm_fail(e, LM_IO, path, LM_NO_OFFSET, "no file");
+    else if (sqlite3_open_v2(path, &a.db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+        status = fail(&a, e);
+    if (status == LM_OK) {
+        sqlite3_busy_timeout(a.db, BUSY_MS);
+        status = check(&a, e);
+    }
+    sqlite3_stmt *s = status == LM_OK ? prepare(&a, "SELECT day, owner, model, requests, prompt, cached, written FROM tokens"
+                                                    " WHERE ?1 IS NULL OR owner = ?1 ORDER BY day DESC, owner, model", "s",
+                                                &(bound){ .s = owner }) : NULL;
+    while ((rc = s ? sqlite3_step(s) : SQLITE_ERROR) == SQLITE_ROW)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "day", sqlite3_column_text(s, 0), "key",
+                                              sqlite3_column_text(s, 1), "model", sqlite3_column_text(s, 2), "requests",
+                                              (json_int_t)sqlite3_column_int64(s, 3), "input_tokens",
+                                              (json_int_t)sqlite3_column_int64(s, 4), "cached_tokens",
+                                              (json_int_t)sqlite3_column_int64(s, 5), "output_tokens",
+                                              (json_int_t)sqlite3_column_int64(s, 6)));
+    if (status == LM_OK && rc != SQLITE_DONE)
+        status = fail(&a, e);
+    sqlite3_finalize(s);
+    sqlite3_close(a.db);
+    if (status == LM_OK)
+        *out = list;
+    else
+        json_decref(list);
     return status;
 }
 

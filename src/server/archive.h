@@ -44,6 +44,13 @@ lm_status lm_archive_get(lm_archive *a, const char *owner, const char *id, lm_re
 lm_status lm_archive_remove(lm_archive *a, const char *owner, const char *id, lm_error *e);
 void      lm_record_free(lm_record *r);
 
+/* What all owners (NULL) or one have used, out of the file of an archive that need not be open: as lm_archive_usage, with "key", the
+ * owner, in each. The file is only read. LM_NOT_FOUND, LM_IO. */
+lm_status lm_archive_look(const char *path, const char *owner, json_t **out, lm_error *e);
+
+/* Tokens of prompts and texts that the owner has used today (UTC); 0 where the archive cannot be read. */
+uint64_t  lm_archive_today(lm_archive *a, const char *owner);
+
 /* A request that has ended, for the day that it is (UTC). */
 void      lm_archive_count(lm_archive *a, const char *owner, const char *model, uint64_t prompt, uint64_t cached, uint64_t written);
 

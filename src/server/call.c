@@ -1,7 +1,11 @@
 #include "server/call.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "server/archive.h"
+#include "server/api_keys.h"
 
 /* ---- routes ---- */
 
@@ -115,6 +119,16 @@ static bool origin_allowed(const lm_service *s, const char *origin)
     return false;
 }
 
+/* Which origins a browser may go on with is told by the header; there is nothing else to refuse. */
+static lm_status check_host(lm_call *c, lm_error *e)
+{
+    const char *host = lm_exchange_header(c->x, "Host");
+
+    if (host && !c->service->o.any_host && !is_here(host))
+        return lm_fault(c, e, 403, "Host", "\"%.100s\" is no name of this server: name it with --allowed-host, or use an API key", host);
+    return LM_OK;
+}
+
 /* A page of somewhere else may neither read answers nor, by a name that it has pointed here, pass for this machine (DNS rebinding). */
 static lm_status check_origin(lm_call *c, lm_error *e)
 {
@@ -122,8 +136,6 @@ static lm_status check_origin(lm_call *c, lm_error *e)
     lm_exchange *x = c->x;
     const char *origin = lm_exchange_header(x, "Origin"), *host = lm_exchange_header(x, "Host"), *from_host, *from_origin;
 
-    if (host && !s->o.any_host && !is_here(host))
-        return lm_fault(c, e, 403, "Host", "\"%.100s\" is no name of this server: name it with --allowed-host, or use an API key", host);
     if (!origin || strcmp(origin, "null") == 0)
         return LM_OK;
     if (origin_allowed(s, origin)) {
@@ -141,11 +153,16 @@ static lm_status check_origin(lm_call *c, lm_error *e)
 
 static void answer_options(const lm_service *s, lm_exchange *x)
 {
-    (void)s;
+    const char *origin = lm_exchange_header(x, "Origin");
+
+    if (origin && origin_allowed(s, origin)) {
+        lm_exchange_add_header(x, "Access-Control-Allow-Origin", origin);
+        lm_exchange_add_header(x, "Vary", "Origin");
+    }
     lm_exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     lm_exchange_add_header(x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta");
     lm_exchange_add_header(x, "Access-Control-Max-Age", "600");
-    lm_exchange_head(x, 204, NULL);
+    lm_exchange_head(x, 200, NULL);
     lm_exchange_end(x);
 }
 
@@ -161,6 +178,22 @@ static lm_status check_state(lm_call *c, lm_error *e)
     case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded: %.200s", why.message);
     default:                  return LM_OK;
     }
+}
+
+static uint64_t used_today(void *archive, const char *owner)
+{
+    return lm_archive_today(archive, owner);
+}
+
+/* Of requests that work is done for; one that waited for its model has been counted. */
+static lm_status check_limits(lm_call *c, lm_error *e)
+{
+    const char *why;
+
+    if (c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING | LM_ROUTE_QUICK | LM_ROUTE_OPEN) || lm_exchange_is_again(c->x) ||
+        lm_keys_take(c->keys, c->key, used_today, lm_models_at(c->models, 0)->o.archive, &c->retry, &why))
+        return LM_OK;
+    return lm_fault(c, e, 429, NULL, "the limit of %s is reached: try again in %.0f s", why, ceil(c->retry));
 }
 
 /* ---- what is asked ---- */
@@ -206,6 +239,12 @@ static lm_status read_body(lm_call *c, lm_error *e)
     c->body = n ? json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why) : json_object();
     if (!c->body)
         return lm_fault(c, e, 400, NULL, "the body is no JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
+    if (c->route->flags & LM_ROUTE_LIST) {
+        if (!json_is_array(c->body))
+            return lm_fault(c, e, 400, NULL, "the body is not a JSON array");
+        c->body = json_pack("{s:o}", c->route->groups->fields->name, c->body);
+        return c->body ? LM_OK : lm_fail_memory(e, "the request", n);
+    }
     if (!json_is_object(c->body))
         return lm_fault(c, e, 400, NULL, "the body is not a JSON object");
     return LM_OK;
@@ -226,11 +265,12 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
 {
     const char *method = lm_exchange_method(c->x), *path = lm_exchange_path(c->x);
 
-    LM_TRY(check_origin(c, e));
+    LM_TRY(check_host(c, e));
     if (strcmp(method, "OPTIONS") == 0) {
         answer_options(c->service, c->x);
         return LM_OK;
     }
+    LM_TRY(check_origin(c, e));
     if (!(c->route = find_route(method, path, c->id, allow))) {
         if (!allow->size)
             return lm_fault(c, e, 404, NULL, "no such path: %.100s", path);
@@ -238,13 +278,14 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
         return lm_fault(c, e, 405, NULL, "%.20s is not allowed at %.100s", method, path);
     }
     c->key = key_of(c->x);
-    if (!(c->route->flags & LM_ROUTE_OPEN) && !lm_service_admits(c->service, c->key))
+    if (!(c->route->flags & LM_ROUTE_OPEN) && !lm_keys_admit(c->keys, c->key))
         return lm_fault(c, e, 401, NULL, c->key ? "Invalid API Key" : "an API key is required: Authorization: Bearer KEY");
     LM_TRY(check_state(c, e));
     LM_TRY(read_body(c, e));
     if (!(c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING)))
         LM_TRY(lm_call_find(c, e));
     LM_TRY(read_fields(c, e));
+    LM_TRY(check_limits(c, e));
     if (!(c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING | LM_ROUTE_ASKS)))
         LM_TRY(lm_call_model(c, e));
     return c->route->handle(c, e);
@@ -263,8 +304,9 @@ bool lm_call_handle(void *models, lm_exchange *x)
     lm_text allow = { 0 };
     lm_error e = { 0 };
 
+    c.keys = c.service->o.keys;
     if (run(&c, &allow, &e) != LM_OK && !c.later)
-        lm_answer_fault(x, c.route ? c.route->dialect : dialect_of(lm_exchange_path(x)), c.status, &e);
+        lm_answer_fault(x, c.route ? c.route->dialect : dialect_of(lm_exchange_path(x)), c.status, c.retry, &e);
     lm_text_free(&allow);
     json_decref(c.body);
     json_decref(c.warnings);
@@ -280,5 +322,5 @@ void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *w
     lm_error e = { 0 };
 
     lm_fault(&c, &e, status, NULL, "%s", why);
-    lm_answer_fault(x, dialect_of(lm_exchange_path(x)), status, &e);
+    lm_answer_fault(x, dialect_of(lm_exchange_path(x)), status, 0, &e);
 }

@@ -14,6 +14,7 @@ enum {
     LM_ROUTE_LOADING = 4,            /* answers while the model loads and while the server drains, too */
     LM_ROUTE_ALL     = 8,            /* about all models, or none: none need be in memory */
     LM_ROUTE_ASKS    = 16,           /* of one model, but its handler asks for it itself: lm_call_model */
+    LM_ROUTE_LIST    = 32,           /* the body is an array: the value of the only field */
 };
 
 struct lm_call;
@@ -36,6 +37,8 @@ typedef struct lm_call {
     lm_exchange    *x;
     const lm_route *route;
     const char     *key;             /* that was given; NULL: none */
+    struct lm_keys *keys;            /* the server's */
+    double          retry;           /* seconds until an error of it may be otherwise; 0: as always */
     json_t         *body;            /* as long as the call, or a job that takes it */
     void           *values;
     json_t         *warnings;        /* array of strings */
@@ -60,6 +63,10 @@ void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *w
  * LM_ROUTE_ALL. */
 lm_status lm_call_find(lm_call *c, lm_error *e);
 
+/* The key that counts: NULL where none is asked for, whatever was given. And whose the call is, lm_archive_owner. */
+const char *lm_call_key(const lm_call *c);
+void        lm_call_owner(const lm_call *c, char out[33]);
+
 /* The model is needed in memory: it is when this returns LM_OK. Otherwise the handler returns what this returned. */
 lm_status lm_call_model(lm_call *c, lm_error *e);
 
@@ -69,8 +76,9 @@ lm_status lm_call_model(lm_call *c, lm_error *e);
 lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e);
 void      lm_answer_text(lm_exchange *x, unsigned status, const char *type, const char *text);
 
-/* An error in the dialect, as a whole answer. `status` 0: the one that its code stands for. */
-void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, const lm_error *e);
+/* An error in the dialect, as a whole answer. `status` 0: the one that its code stands for; `retry` 0: the seconds that
+ * it is worth to wait. */
+void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry, const lm_error *e);
 
 /* The same as an object alone, for events of streams. */
 json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e);

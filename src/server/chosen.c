@@ -1,4 +1,5 @@
 /* chosen.c - of which model a request is. */
+#include "server/api_keys.h"
 #include "server/call.h"
 
 static void add_names(const lm_models *m, lm_text *out)
@@ -42,4 +43,14 @@ lm_status lm_call_model(lm_call *c, lm_error *e)
     else if (e->code != LM_CANCELLED && e->code != LM_NO_MEMORY)
         c->status = 500;
     return e->code;
+}
+
+const char *lm_call_key(const lm_call *c)
+{
+    return lm_keys_asked(c->keys) ? c->key : NULL;
+}
+
+void lm_call_owner(const lm_call *c, char out[33])
+{
+    lm_keys_owner(c->keys, c->key, out);
 }

@@ -181,6 +181,7 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
     static const char *const efforts[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max", NULL };
     lm_thinking thinking = d->thinking;
     const char *effort = d->effort;
+    bool said;
     size_t i = 0;
 
     while (effort && efforts[i] && strcmp(efforts[i], effort))
@@ -188,6 +189,9 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
     if (effort && !efforts[i])
         return lm_fail(e, LM_USAGE, d->said, LM_NO_OFFSET,
                        "unknown value \"%.40s\": expected none, minimal, low, medium, high, xhigh or max", effort);
+    if (thinking == LM_THINKING_UNSAID && !effort && d->budget)
+        thinking = c->service->o.thinking;               /* nobody is warned of the server's own default */
+    said = d->thinking != LM_THINKING_UNSAID || effort || !d->budget;
     if (d->budget == 0 || (effort && strcmp(effort, "none") == 0))
         thinking = LM_THINKING_OFF;
     else if (effort && thinking == LM_THINKING_UNSAID)
@@ -197,7 +201,7 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
         json_object_set_new(context, "reasoning_effort", json_string(effort));
     if (thinking == LM_THINKING_UNSAID)
         return LM_OK;
-    if (!has_switch(c->service))
+    if (said && !has_switch(c->service))
         json_array_append_new(c->warnings, json_sprintf("%s: the chat template of this model has no switch for reasoning", d->said));
     lm_reasoning_switch(context, thinking == LM_THINKING_ON);
     if (thinking == LM_THINKING_ON && d->budget > 0)
@@ -243,25 +247,60 @@ static lm_status check_expressed(const json_t *messages, const lm_text *rendered
 
 /* ---- all of it ---- */
 
-static lm_status render(lm_call *c, const lm_dialogue *d, json_t *tools, lm_tokens *prompt, lm_text *rendered, lm_error *e)
+/* The last message, taken out of `list`, where the answer goes on from it. *out NULL: it does not. Parts are apart in it, as in
+ * llama-server. */
+static lm_status take_prefill(const lm_dialogue *d, json_t *list, json_t **out, lm_error *e)
 {
-    json_t *list = json_array(), *context = json_object();
-    lm_status status = read_messages(d->messages, list, e);
+    size_t n = json_array_size(list);
+    json_t *last = json_array_get(list, n - 1), *parts = json_object_get(json_array_get(d->messages, n - 1), "content");
+    const char *role = json_string_value(json_object_get(last, "role"));
+    const char *before = n > 1 ? json_string_value(json_object_get(json_array_get(list, n - 2), "role")) : NULL;
+    lm_text text = { 0 };
 
+    if (!d->goes_on || !role || strcmp(role, "assistant") || json_object_get(last, "tool_calls"))
+        return LM_OK;
+    if (before && strcmp(before, "assistant") == 0)
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: two messages of the assistant at the end", n - 1);
+    for (size_t i = 0; i < json_array_size(parts); i++)
+        lm_text_printf(&text, "%s%s", i ? "\n\n" : "", json_string_value(json_object_get(json_array_get(parts, i), "text")));
+    if (text.size)
+        json_object_set_new(last, "content", json_stringn(text.data, text.size));
+    lm_text_free(&text);
+    *out = json_incref(last);
+    json_array_remove(list, n - 1);
+    return LM_OK;
+}
+
+static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools, lm_tokens *prompt, lm_text *rendered, lm_error *e)
+{
+    json_t *list = json_array(), *context = json_object(), *last = NULL;
+    lm_status status = read_messages(d->messages, list, e);
+    lm_prefill prefill = { 0 };
+
+    if (status == LM_OK)
+        status = take_prefill(d, list, &last, e);
+    if (last)
+        prefill = (lm_prefill){ json_string_value(json_object_get(last, "reasoning_content")),
+                                json_string_value(json_object_get(last, "content")) };
     if (status == LM_OK)
         status = set_thinking(c, d, context, e);
     if (status == LM_OK && d->kwargs)
         status = read_kwargs(c, d->kwargs, context, e);
-    if (tools)
-        json_object_set(context, "tools", tools);
+    if (tools->list)
+        json_object_set(context, "tools", tools->list);
     json_object_set(context, "messages", list);
-    json_object_set_new(context, "add_generation_prompt", json_boolean(d->begin));
+    json_object_set_new(context, "add_generation_prompt", json_boolean(d->begin || last));
     if (status == LM_OK)
-        status = lm_service_render(c->service, context, prompt, rendered, e);
+        status = lm_service_render(c->service, context, last ? &prefill : NULL, prompt, rendered, e);
     if (status == LM_OK)
         status = check_expressed(list, rendered, e);
+    if (status == LM_OK && tools->list && (status = lm_tools_told(c->service, tools, context, e)) == LM_USAGE && d->shown) {
+        json_array_append_new(c->warnings, json_sprintf("tools: %s", e->message));
+        status = LM_OK;
+    }
     json_decref(list);
     json_decref(context);
+    json_decref(last);
     return status;
 }
 
@@ -271,7 +310,7 @@ lm_status lm_dialogue_prepare(lm_call *c, const lm_dialogue *d, lm_turn_options 
     lm_status status = lm_tools_read(d->tools, d->choice, d->single, &o->tools, e);
 
     if (status == LM_OK)
-        status = render(c, d, o->tools->list, prompt, &rendered, e);
+        status = render(c, d, o->tools, prompt, &rendered, e);
     if (status == LM_OK) {
         o->tools->keep_reasoning = d->merged;
         o->tools->unread = d->unread;
@@ -290,9 +329,7 @@ lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt
     lm_status status = lm_tools_read(d->tools, d->choice, d->single, &tools, e);
 
     if (status == LM_OK)
-        status = render(c, d, tools->list, prompt, &text, e);
-    if (status == LM_OK)
-        status = lm_tools_told(tools, &text, e);
+        status = render(c, d, tools, prompt, &text, e);
     if (rendered)
         lm_text_add(rendered, text.data, text.size);
     lm_text_free(&text);

@@ -5,20 +5,20 @@
 
 #include "server/asked.h"
 
-typedef enum lm_thinking { LM_THINKING_UNSAID /* as the chat template does by itself */, LM_THINKING_OFF, LM_THINKING_ON } lm_thinking;
-
 typedef struct lm_dialogue {
     json_t     *messages;            /* as OpenAI's chat has them */
     json_t     *kwargs;              /* further variables of the chat template; NULL: none */
     json_t     *tools, *choice;      /* as lm_tools_read takes them */
     bool        single;              /* one call, no more */
     bool        begin;               /* the prompt begins the answer */
+    bool        goes_on;             /* the last message is the beginning of the answer, if it is the assistant's and calls nothing */
     lm_thinking thinking;
     const char *effort;              /* none, minimal, low, medium, high, xhigh, max; NULL: not said */
     int64_t     budget;              /* most tokens of reasoning; -1: any number */
     const char *said;                /* the field that speaks of reasoning, for errors and warnings */
     bool        merged;              /* reasoning is content */
     bool        unread;              /* calls are content */
+    bool        shown;               /* the prompt is only looked at: tools that the template leaves out are a warning */
 } lm_dialogue;
 
 /* Into a turn's options: tools, grammar. `prompt` is appended to. LM_USAGE names the field; what the chat template cannot express is one.

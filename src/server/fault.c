@@ -1,4 +1,5 @@
 /* Errors as each dialect has them (conventions: OpenAI's error object, llama.cpp's with numbers, Anthropic's, ollama's). */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,14 +123,18 @@ void lm_answer_text(lm_exchange *x, unsigned status, const char *type, const cha
     lm_exchange_end(x);
 }
 
-void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, const lm_error *e)
+void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry, const lm_error *e)
 {
+    char seconds[24] = "2";
+
     json_t *o = lm_fault_json(d, status, e);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
     status = status ? status : status_of(e);
+    if (retry > 0)
+        snprintf(seconds, sizeof seconds, "%.0f", ceil(retry));
     if (status == 429 || status == 503)
-        lm_exchange_add_header(x, "Retry-After", "2");
+        lm_exchange_add_header(x, "Retry-After", seconds);
     if (status == 507)
         lm_exchange_add_header(x, "x-should-retry", "false");
     if (status == 401)

@@ -2,11 +2,9 @@
  * something for it sets `signal` and resumes it. Between "nothing to send" and "suspended" a signal is not lost: lm_exchange_wake sets
  * the flag
  * before it looks whether the connection is parked, park() parks before it looks at the flag. */
-#include "server/http.h"
+#include "server/http_exchange.h"
 
-#include <ctype.h>
 #include <microhttpd.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,56 +12,8 @@
 #include <unistd.h>
 
 #include "server/listen.h"
-#include "server/watch.h"
-#include "server/workers.h"
 
-enum { MAX_ADDRESSES = 8, HEADERS = 12, MEMORY = 32 << 10, BLOCK = 16 << 10, NAMES = 64, NUMBERS = 64 };
-
-typedef struct http_header { char name[NAMES]; char *value; } http_header;
-
-typedef struct connection {
-    lm_http    *http;
-    lm_watched  watched;
-    int         fd;
-    uint64_t    number;
-    atomic_bool gone;                    /* its client has left, or may not stay */
-    _Atomic(lm_exchange *) exchange;     /* whom to wake */
-} connection;
-
-struct lm_exchange {
-    lm_work_item item;                   /* first: workers find the exchange by it */
-    lm_http     *http;
-    connection  *conn;
-    struct MHD_Connection *mhd;
-    uint64_t     id;
-    char        *method, *path;
-    lm_text      body, out;
-    size_t       taken;                  /* bytes of `out` that went out */
-    unsigned     status;                 /* 0: no head yet */
-    const char  *type;
-    http_header  headers[HEADERS];
-    size_t       n_headers;
-    bool         stream, ended, whole, too_large, again;
-    void       (*more)(lm_exchange *x, void *job);
-    void       (*done)(void *job);
-    void        *job;
-    double       every;
-    atomic_bool  busy, signal, parked;
-    atomic_bool  sending;                /* bytes are on their way, and the client has not taken them */
-};
-
-struct lm_http {
-    lm_http_options   o;
-    struct MHD_Daemon *daemons[MAX_ADDRESSES];
-    int               listeners[MAX_ADDRESSES];
-    char             *urls[MAX_ADDRESSES + 1];
-    size_t            n;
-    lm_watch         *watch;
-    lm_workers       *workers;
-    atomic_bool       stops;
-    atomic_uint       connections, exchanges;
-    atomic_ullong     ids, numbers;
-};
+enum { MEMORY = 32 << 10, BLOCK = 16 << 10 };
 
 /* ---- waking ---- */
 
@@ -87,7 +37,7 @@ void lm_exchange_wake(lm_exchange *x)
 /* By the watch's thread, which holds its lock: the exchange cannot end meanwhile. */
 static void client_left(void *of)
 {
-    connection *c = of;
+    lm_connection *c = of;
     lm_exchange *x = atomic_load(&c->exchange);
 
     atomic_store(&c->gone, true);
@@ -97,7 +47,7 @@ static void client_left(void *of)
 
 static void client_due(void *of)
 {
-    connection *c = of;
+    lm_connection *c = of;
     lm_exchange *x = atomic_load(&c->exchange);
 
     if (x && x->every > 0 && !atomic_load(&x->sending) && !atomic_load(&c->http->stops)) {
@@ -385,7 +335,7 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context, 
 static void on_connection(void *arg, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode what)
 {
     lm_http *h = arg;
-    connection *c = *context;
+    lm_connection *c = *context;
 
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
         if (!c)
@@ -525,85 +475,4 @@ uint32_t lm_http_connections(const lm_http *h)
 uint32_t lm_http_exchanges(const lm_http *h)
 {
     return atomic_load(&h->exchanges);
-}
-
-/* ---- what handlers see ---- */
-
-const char *lm_exchange_method(const lm_exchange *x)
-{
-    return x->method;
-}
-
-const char *lm_exchange_path(const lm_exchange *x)
-{
-    return x->path;
-}
-
-const char *lm_exchange_query(const lm_exchange *x, const char *name)
-{
-    return MHD_lookup_connection_value(x->mhd, MHD_GET_ARGUMENT_KIND, name);
-}
-
-const char *lm_exchange_header(const lm_exchange *x, const char *name)
-{
-    return MHD_lookup_connection_value(x->mhd, MHD_HEADER_KIND, name);
-}
-
-const char *lm_exchange_body(const lm_exchange *x, size_t *n)
-{
-    *n = x->body.size;
-    return x->body.data ? x->body.data : "";
-}
-
-uint64_t lm_exchange_id(const lm_exchange *x)
-{
-    return x->id;
-}
-
-uint64_t lm_exchange_connection(const lm_exchange *x)
-{
-    return x->conn->number;
-}
-
-void lm_exchange_head(lm_exchange *x, unsigned status, const char *type)
-{
-    x->status = status;
-    x->type = type;
-}
-
-void lm_exchange_add_header(lm_exchange *x, const char *name, const char *value)
-{
-    http_header *h = x->headers + x->n_headers;
-
-    if (x->n_headers == HEADERS || strlen(name) >= sizeof h->name || !(h->value = strdup(value)))
-        return;
-    memcpy(h->name, name, strlen(name) + 1);
-    x->n_headers++;
-}
-
-lm_text *lm_exchange_out(lm_exchange *x)
-{
-    return &x->out;
-}
-
-void lm_exchange_stream(lm_exchange *x)
-{
-    x->stream = true;
-}
-
-void lm_exchange_end(lm_exchange *x)
-{
-    x->ended = true;
-}
-
-void lm_exchange_later(lm_exchange *x, void (*more)(lm_exchange *, void *), void (*done)(void *), void *job)
-{
-    x->more = more;
-    x->done = done;
-    x->job = job;
-}
-
-void lm_exchange_every(lm_exchange *x, double seconds)
-{
-    x->every = seconds;
 }

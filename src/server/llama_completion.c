@@ -1,14 +1,19 @@
-/* POST /completion: llama.cpp's own. */
+/* POST /completion and /infill: llama.cpp's own. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/asked.h"
+#include "server/native.h"
+#include "server/middle.h"
 #include "server/routes.h"
+
+enum { MOST_PROMPTS = 64, MOST_FIELDS = 64 };
 
 typedef struct native_values {
     lm_asked asked;
     const char *model;
-    json_t  *prompt;
+    const char *prefix, *suffix, *middle;        /* of /infill */
+    json_t  *extra;
+    json_t  *prompt, *fields;
     int64_t  n_predict;
     uint32_t n_probs, n;
     bool     cache_prompt, return_tokens;
@@ -16,18 +21,36 @@ typedef struct native_values {
 
 #define V(field) offsetof(native_values, field)
 
+static const lm_field prompt_fields[] = {
+    { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true,
+      "string, array of token ids and strings, or object with prompt_string; or array of those: one answer for each" },
+    { 0 },
+};
+
+static const lm_field middle_fields[] = {
+    { "input_prefix", LM_FIELD_STRING, V(prefix), 0, 0, NULL, false, "text before what is missing" },
+    { "input_suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text behind it" },
+    { "input_extra", LM_FIELD_ARRAY, V(extra), 0, 0, NULL, false, "other files, objects with filename and text" },
+    { "prompt", LM_FIELD_STRING, V(middle), 0, 0, NULL, false, "beginning of what is missing" },
+    { 0 },
+};
+
 static const lm_field native_fields[] = {
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
-    { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true, "string, or array of token ids and strings" },
     { "n_predict", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "most tokens to write; -1: as many as the context holds" },
     { "max_tokens", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "OpenAI's name of n_predict" },
     { "n_probs", LM_FIELD_U32, V(n_probs), 0, 20, NULL, false, "most probable tokens told with each" },
-    { "n", LM_FIELD_U32, V(n), 1, 1, NULL, false, "1" },
+    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "texts for each prompt" },
+    { "n_cmpl", LM_FIELD_U32, V(n), 1, 8, NULL, false, "llama.cpp's name of n" },
     { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
     { "return_tokens", LM_FIELD_BOOL, V(return_tokens), 0, 0, NULL, false, "ids of the text, too" },
+    { "response_fields", LM_FIELD_ARRAY, V(fields), 0, 0, NULL, false,
+      "what is told of an answer, by paths as generation_settings/n_predict; empty: all" },
     { 0 },
 };
-static const lm_field_group native_groups[] = { { native_fields, 0 }, { lm_asked_fields, V(asked) },
+static const lm_field_group native_groups[] = { { prompt_fields, 0 }, { native_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group middle_groups[] = { { middle_fields, 0 }, { native_fields, 0 }, { lm_asked_fields, V(asked) },
         { lm_allowed_fields, V(asked.limits) }, { 0 } };
 
 static void native_defaults(const lm_service *s, void *values)
@@ -40,149 +63,100 @@ static void native_defaults(const lm_service *s, void *values)
     v->cache_prompt = true;
 }
 
-typedef struct native_own { bool probs, tokens; int32_t slot; double temperature; int64_t n_predict; } native_own;
-
-static const char *stop_type(const lm_choice *c)
+static lm_status check_fields(const json_t *fields, lm_error *e)
 {
-    switch (c->stop) {
-    case LM_STOP_EOS:     return "eos";
-    case LM_STOP_STRING:  return "word";
-    case LM_STOP_LENGTH:
-    case LM_STOP_CONTEXT: return "limit";
-    default:              return "none";
+    if (json_array_size(fields) > MOST_FIELDS)
+        return lm_fail(e, LM_USAGE, "response_fields", LM_NO_OFFSET, "%zu paths, at most %d are allowed", json_array_size(fields),
+                       MOST_FIELDS);
+    for (size_t i = 0; i < json_array_size(fields); i++)
+        if (!json_is_string(json_array_get(fields, i)))
+            return lm_fail(e, LM_USAGE, "response_fields", LM_NO_OFFSET, "element %zu is no string", i);
+    return LM_OK;
+}
+
+static lm_status make_own(const lm_call *c, const lm_prompts *prompts, const lm_turn_options *o, lm_native_own **out, lm_error *e)
+{
+    const native_values *v = c->values;
+    lm_native_own *own = *out = calloc(1, sizeof *own);
+
+    if (!own || !(own->prompts = json_array()))
+        return lm_fail_memory(e, "the answer", sizeof *own);
+    own->probs = v->n_probs > 0;
+    own->sampled = v->asked.sampled;
+    own->tokens = v->return_tokens;
+    own->list = prompts->n * v->n > 1;
+    own->settings = lm_native_settings(c->service, &v->asked, o);
+    own->fields = json_incref(v->fields);
+    for (size_t i = 0; i < prompts->n; i++) {
+        lm_text text = { 0 };
+        LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, 0, &text, e));
+        for (uint32_t k = 0; k < v->n; k++)
+            json_array_append_new(own->prompts, json_stringn(text.data ? text.data : "", text.size));
+        lm_text_free(&text);
     }
+    return LM_OK;
 }
 
-static json_t *ids_json(const lm_choice *c)
-{
-    json_t *list = json_array(), *token;
-    size_t i;
-
-    json_array_foreach(c->tokens, i, token)
-        json_array_append(list, json_object_get(token, "id"));
-    return list;
-}
-
-static json_t *last_json(lm_turn *t, lm_choice *c, const char *text, size_t n)
-{
-    const native_own *own = t->own;
-    json_t *o = json_pack("{s:i, s:s%, s:o, s:I, s:b, s:s, s:I, s:I, s:b, s:s, s:I, s:o}", "index", 0, "content", text, n,
-                          "tokens", own->tokens && c->tokens ? ids_json(c) : json_array(), "id_slot", (json_int_t)c->usage.slot,
-                          "stop", 1, "model", t->service->name, "tokens_predicted", (json_int_t)c->usage.n_tokens,
-                          "tokens_evaluated", (json_int_t)c->usage.n_prompt, "truncated", 0, "stop_type", stop_type(c),
-                          "tokens_cached", (json_int_t)(c->usage.n_prompt + c->usage.n_tokens), "timings", lm_turn_timings(c));
-
-    json_object_set_new(o, "generation_settings",
-                        json_pack("{s:f, s:I}", "temperature", own->temperature, "n_predict", (json_int_t)own->n_predict));
-    if (t->warnings)
-        json_object_set(o, "warnings", t->warnings);
-    return o;
-}
-
-static void native_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
-{
-    lm_turn_send(t, NULL,
-                 json_pack("{s:i, s:s%, s:o, s:b, s:I, s:I}", "index", 0, "content", text, n, "tokens",
-                           c->tokens ? ids_json(c) : json_array(), "stop", 0, "tokens_predicted", (json_int_t)c->n_tokens,
-                           "tokens_evaluated", (json_int_t)c->n_prompt));
-    if (c->tokens)
-        json_array_clear(c->tokens);
-}
-
-static void native_end(lm_turn *t, lm_choice *c)
-{
-    lm_turn_send(t, NULL, last_json(t, c, "", 0));
-}
-
-static json_t *probabilities(lm_turn *t, const lm_choice *c)
-{
-    json_t *list = json_array(), *token, *one;
-    size_t i, j;
-
-    json_array_foreach(c->tokens, i, token) {
-        json_t *top = json_array(), *o = json_copy(token);
-
-        json_array_foreach(json_object_get(token, "top"), j, one) {
-            lm_text text = { 0 };
-            json_t *with = json_copy(one);
-            lm_token_bytes(t->service->tokenizer, (lm_token)json_integer_value(json_object_get(one, "id")), &text);
-            json_object_set_new(with, "token", json_stringn(text.data ? text.data : "", text.size));
-            json_array_append_new(top, with);
-            lm_text_free(&text);
-        }
-        json_object_del(o, "top");
-        json_object_set_new(o, "top_logprobs", top);
-        json_array_append_new(list, o);
-    }
-    return list;
-}
-
-static void native_finish(lm_turn *t)
-{
-    const native_own *own = t->own;
-    lm_choice *c = t->choices;
-    json_t *o;
-    char *text;
-
-    if (t->stream)
-        return;
-    o = last_json(t, c, c->text.data ? c->text.data : "", c->text.size);
-    if (own->probs)
-        json_object_set_new(o, "completion_probabilities", probabilities(t, c));
-    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    if (text)
-        lm_text_add_str(t->out, text);
-    else
-        t->out->failed = true;
-    free(text);
-}
-
-static void native_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_NATIVE, 0, e));
-}
-
-static void native_alive(lm_turn *t)
-{
-    lm_text_add_str(t->out, ": waiting\n\n");
-}
-
-static const lm_writer native_writer = { LM_DIALECT_NATIVE, "text/event-stream", NULL, native_text, NULL, native_end, native_finish,
-        native_fault, native_alive,
-                                         NULL };
-
-static lm_status answer_native(lm_call *c, lm_error *e)
+/* `prompts` are freed. */
+static lm_status answer(lm_call *c, lm_prompts *prompts, lm_status status, lm_error *e)
 {
     native_values *v = c->values;
     lm_turn_options o = { .id_prefix = "cmpl-" };
     lm_asked_parts parts = { 0 };
-    lm_prompts prompts = { 0 };
-    native_own *own = calloc(1, sizeof *own);
-    lm_status status = own ? LM_OK : lm_fail_memory(e, "the answer", sizeof *own);
+    lm_native_own *own = NULL;
 
     v->asked.max_tokens = v->n_predict;
     v->asked.no_cache = !v->cache_prompt;
+    v->asked.n = v->n;
+    if (status == LM_OK)
+        status = check_fields(v->fields, e);
     if (status == LM_OK)
         status = lm_asked_options(c, &v->asked, &o, &parts, e);
+    o.sequence.logprobs = v->n_probs ? (int32_t)v->n_probs : v->return_tokens ? -1 : 0;
+    o.sequence.prompt_only = !v->n_predict;
     if (status == LM_OK)
-        status = lm_prompts_read(c->service, v->prompt, 1, &prompts, e);
+        status = make_own(c, prompts, &o, &own, e);
     if (status == LM_OK) {
-        *own = (native_own){ .probs = v->n_probs > 0, .tokens = v->return_tokens, .temperature = (double)v->asked.sampling.temperature,
-                             .n_predict = v->n_predict };
-        o.prompts = prompts.items;
-        o.n_prompts = prompts.n;
+        o.prompts = prompts->items;
+        o.n_prompts = prompts->n;
         o.own = own;
+        status = lm_turn_start(c, &o, &lm_native_writer, e);
         own = NULL;
-        o.sequence.logprobs = v->n_probs ? (int32_t)v->n_probs : v->return_tokens ? -1 : 0;
-        o.sequence.prompt_only = !v->n_predict;
-        status = lm_turn_start(c, &o, &native_writer, e);
     }
-    free(own);
+    lm_native_own_free(own);
     lm_asked_free(&parts);
-    lm_prompts_free(&prompts);
+    lm_prompts_free(prompts);
     return status;
+}
+
+static lm_status answer_native(lm_call *c, lm_error *e)
+{
+    const native_values *v = c->values;
+    lm_prompts prompts = { 0 };
+    lm_status status = lm_prompts_read(c->service, v->prompt, MOST_PROMPTS, &prompts, e);
+
+    return answer(c, &prompts, status, e);
+}
+
+static lm_status answer_infill(lm_call *c, lm_error *e)
+{
+    const native_values *v = c->values;
+    lm_middle m = { .prefix = v->prefix, .suffix = v->suffix, .extra = v->extra, .begun = v->middle };
+    lm_prompts prompts = { .items = calloc(1, sizeof *prompts.items), .n = 1 };
+    lm_status status;
+
+    if (!prompts.items)
+        return lm_fail_memory(e, "the prompt", sizeof *prompts.items);
+    status = lm_middle_check(&m, "input_extra", e);
+    if (status == LM_OK && !lm_middle_known(c->service))
+        status = lm_fault(c, e, 501, NULL, "the model has no tokens for what is missing in the middle of a text");
+    if (status == LM_OK)
+        status = lm_middle_prompt(c->service, &m, prompts.items, e);
+    return answer(c, &prompts, status, e);
 }
 
 const lm_route lm_route_completion = { "POST", "/completion", "/completions", 0, LM_DIALECT_NATIVE, "continue a text, in llama.cpp's words",
                                        native_groups, sizeof(native_values), native_defaults, answer_native };
+const lm_route lm_route_infill = { "POST", "/infill", NULL, 0, LM_DIALECT_NATIVE,
+                                   "write what is missing in the middle of a text, where the model has tokens for that", middle_groups,
+                                   sizeof(native_values), native_defaults, answer_infill };

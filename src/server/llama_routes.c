@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/dialogue.h"
+#include "server/native.h"
 #include "server/routes.h"
 #include "server/sandbox.h"
 
@@ -169,7 +170,7 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
     lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .begin = v->generation_prompt, .budget = -1,
-                      .effort = v->effort, .said = "reasoning_effort" };
+                      .shown = true, .effort = v->effort, .said = "reasoning_effort" };
     lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, e);
 
     lm_tokens_free(&ids);
@@ -204,9 +205,10 @@ static json_t *sleeping_json(const lm_service *s)
 
 static json_t *props_json(const lm_service *s)
 {
-    const lm_sampler_options *o = &s->o.sampling;
-    json_t *params = json_pack("{s:f, s:i, s:f, s:f}", "temperature", (double)o->temperature, "top_k", o->top_k, "top_p", (double)o->top_p,
-                               "min_p", (double)o->min_p);
+    lm_asked asked;
+    json_t *params;
+    lm_asked_defaults(s, &asked);
+    params = lm_native_settings(s, &asked, NULL);
     json_t *all = json_pack("{s:{s:I, s:o}, s:i, s:s, s:s, s:{s:b, s:b}}", "default_generation_settings", "n_ctx",
                             (json_int_t)lm_engine_context(s->engine), "params", params, "total_slots", (int)lm_schedule_slots(s->schedule),
                             "model_alias", s->name, "model_path", s->info.source, "modalities", "vision", 0, "audio", 0);
@@ -292,7 +294,7 @@ static lm_status do_slot(lm_call *c, uint32_t slot, const char *action, const ch
     if (strcmp(action, "save") == 0)
         return lm_schedule_slot_save(s, slot, path, n, e);
     if (strcmp(action, "restore") == 0)
-        return lm_schedule_slot_restore(s, slot, path, c->service->n_keys ? c->key : NULL, n, e);
+        return lm_schedule_slot_restore(s, slot, path, lm_call_key(c), n, e);
     return lm_schedule_slot_erase(s, slot, n, e);
 }
 

@@ -9,7 +9,9 @@ typedef struct figure { const char *name, *kind, *help; double value; } figure;
 /* One model's figures of one vocabulary; as many, in the same order, for each. Returns their number. */
 typedef size_t figures_of(figure *out, const lm_schedule_statistics *s);
 
-enum { MOST_FIGURES = 16, MOST_NAME = 128 };
+static figures_of native_figures;
+
+enum { MOST_FIGURES = 20, MOST_NAME = 128 };
 
 /* A model, and its figures while it is in memory. */
 typedef struct sample { char name[MOST_NAME]; lm_model_status status; bool here; lm_schedule_statistics s; } sample;
@@ -39,7 +41,10 @@ static void add(lm_text *out, figures_of *f, const sample *all, size_t n)
             if (!x->here)
                 continue;
             f(list, &x->s);
-            lm_text_printf(out, "%s{model_name=\"%s\"} %.17g\n", list[i].name, x->name, list[i].value);
+            if (n == 1 && f == native_figures)           /* as llama-server writes them, which knows one model */
+                lm_text_printf(out, "%s %.17g\n", list[i].name, list[i].value);
+            else
+                lm_text_printf(out, "%s{model_name=\"%s\"} %.17g\n", list[i].name, x->name, list[i].value);
         }
     }
 }
@@ -71,12 +76,16 @@ static size_t native_figures(figure *out, const lm_schedule_statistics *s)
     double read = s->step_seconds - written;
     const figure list[] = {
         { "llamacpp:prompt_tokens_total", "counter", "Number of prompt tokens processed.", (double)(s->prompt_tokens - s->cached_tokens) },
+        { "llamacpp:prompt_tokens_cached_total", "counter", "Number of prompt tokens reused from the cache.", (double)s->cached_tokens },
         { "llamacpp:prompt_seconds_total", "counter", "Prompt process time.", read },
         { "llamacpp:tokens_predicted_total", "counter", "Number of generation tokens processed.", (double)s->tokens },
         { "llamacpp:tokens_predicted_seconds_total", "counter", "Predict process time.", written },
         { "llamacpp:n_decode_total", "counter", "Total number of forward passes.", (double)s->steps },
-        { "llamacpp:n_busy_slots_per_decode", "counter", "Average number of busy slots per forward pass.",
+        { "llamacpp:n_busy_slots_per_decode", "gauge", "Average number of busy slots per forward pass.",
           s->steps ? rows / (double)s->steps : 0 },
+        { "llamacpp:spec_decode_num_draft_tokens_total", "counter", "Number of drafted tokens.", (double)s->guessed_rows },
+        { "llamacpp:spec_decode_num_accepted_tokens_total", "counter", "Number of drafted tokens that were accepted.",
+          (double)s->guesses_right },
         { "llamacpp:prompt_tokens_seconds", "gauge", "Average prompt throughput in tokens/s.",
           read > 0 ? (double)s->prompt_rows / read : 0 },
         { "llamacpp:predicted_tokens_seconds", "gauge", "Average generation throughput in tokens/s.",

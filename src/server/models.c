@@ -257,6 +257,17 @@ static bool goes_on(void *models, double fraction)
     return !atomic_load(&((lm_models *)models)->stops);
 }
 
+/* By its name, or one of its aliases. */
+static bool is_called(const lm_service *s, const char *name, size_t n)
+{
+    if (strlen(s->name) == n && strncasecmp(s->name, name, n) == 0)
+        return true;
+    for (const char *at = s->o.aliases; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && strncasecmp(at, name, n) == 0)
+            return true;
+    return false;
+}
+
 static lm_status add(lm_models *m, size_t i, lm_error *e)
 {
     entry *x = m->items + i;
@@ -270,7 +281,8 @@ static lm_status add(lm_models *m, size_t i, lm_error *e)
     x->service->index = i;
     set_state(x, LM_SERVICE_ABSENT);
     for (size_t k = 0; k < i; k++)
-        if (strcasecmp(m->items[k].service->name, x->service->name) == 0) {
+        if (is_called(m->items[k].service, x->service->name, strlen(x->service->name)) ||
+            is_called(x->service, m->items[k].service->name, strlen(m->items[k].service->name))) {
             lm_fail(e, LM_USAGE, o.path, LM_NO_OFFSET, "two models are called \"%s\": the other one is %s", x->service->name,
                     m->o.services[k].path);
             lm_fail_hint(e, "give them names with --alias, one for each in their order");
@@ -369,6 +381,14 @@ void lm_models_free(lm_models *m)
     free(m);
 }
 
+bool lm_models_lost(const lm_models *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (lm_cluster_lost(m->items[i].service->o.model.cluster))
+            return true;
+    return false;
+}
+
 lm_service_state lm_models_state(lm_models *m, lm_error *why)
 {
     lm_service_state state = LM_SERVICE_READY;
@@ -409,8 +429,8 @@ lm_service *lm_models_find(const lm_models *m, const char *name)
     if (n > sizeof latest - 1 && strcasecmp(name + n - (sizeof latest - 1), latest) == 0)
         n -= sizeof latest - 1;
     for (size_t i = 0; i < m->n; i++) {
-        const char *own = m->items[i].service->name;
-        if (strcasecmp(own, name) == 0 || (strlen(own) == n && strncasecmp(own, name, n) == 0))
+        const lm_service *s = m->items[i].service;
+        if (strcasecmp(s->name, name) == 0 || is_called(s, name, n))
             return m->items[i].service;
     }
     return NULL;

@@ -39,6 +39,9 @@ void      lm_models_free(lm_models *m);
  * loaded, `why` (may be NULL) says why; else _READY. */
 lm_service_state lm_models_state(lm_models *m, lm_error *why);
 
+/* Whether a rank that a model is split over is gone. */
+bool            lm_models_lost(const lm_models *m);
+
 /* In the order of the options; NULL past the end. The first one's options hold for the whole server. */
 lm_service *lm_models_at(const lm_models *m, size_t i);
 size_t      lm_models_count(const lm_models *m);

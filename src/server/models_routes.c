@@ -3,10 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/loras.h"
+#include "server/archive.h"
 #include "server/asked.h"
+#include "server/api_keys.h"
 #include "server/routes.h"
 
 /* ---- models ---- */
+
+/* `first` (NULL: none), and the words of a list with commas. */
+static json_t *words_of(const char *first, const char *list)
+{
+    json_t *o = json_array();
+
+    if (first && list)
+        json_array_append_new(o, json_string(first));
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        json_array_append_new(o, json_stringn(at, strcspn(at, ",")));
+    return o;
+}
 
 static json_t *model_json(lm_service *s)
 {
@@ -22,6 +37,10 @@ static json_t *model_json(lm_service *s)
                   (json_int_t)s->began, "owned_by", "lamina", "status", status, "meta", "n_vocab", (json_int_t)i->n_vocab,
                   "n_ctx_train", (json_int_t)i->context_length, "n_embd", (json_int_t)i->hidden, "n_params",
                   (json_int_t)i->parameters, "size", (json_int_t)i->weight_bytes);
+    json_object_set_new(o, "aliases", words_of(s->name, s->o.aliases));
+    json_object_set_new(o, "tags", words_of(NULL, s->o.tags));
+    if (s->o.others)
+        json_object_set_new(o, "ensemble", lm_service_ensemble(s));
     return o;
 }
 
@@ -58,6 +77,8 @@ static lm_status answer_health(lm_call *c, lm_error *e)
     case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded");
     default:                  break;
     }
+    if (lm_models_lost(c->models))
+        return lm_fault(c, e, 503, NULL, "another rank of the model is lost");
     return lm_answer_json(c, json_pack("{s:s}", "status", "ok"), e);
 }
 
@@ -68,7 +89,7 @@ const lm_route lm_route_health = { "GET", "/health", "/v1/health", LM_ROUTE_OPEN
 
 enum { MAX_TEXTS = 256 };
 
-typedef struct embedding_values { const char *model; json_t *input; int format, pooling; uint32_t dimensions; } embedding_values;
+typedef struct embedding_values { const char *model; json_t *input, *lora; int format, pooling; uint32_t dimensions; } embedding_values;
 
 #define V(field) offsetof(embedding_values, field)
 
@@ -81,18 +102,21 @@ static const lm_field embedding_fields[] = {
     { "encoding_format", LM_FIELD_WORD, V(format), 0, 0, format_words, false, "float: numbers; base64: little-endian float32" },
     { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
     { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },
+    { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
     { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
 static const lm_field_group embedding_groups[] = { { embedding_fields, 0 }, { 0 } };
 
-typedef struct embedding { const lm_tokens *ids; lm_pooling pooling; float *out; } embedding;
+typedef struct embedding { const lm_tokens *ids; lm_pooling pooling; float *out; const float *loras; } embedding;
 
 static lm_status embed(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
 {
     const embedding *m = arg;
     lm_embed_options o = { .pooling = m->pooling, .sequence = slot };
 
+    if (m->loras)
+        LM_TRY(lm_engine_set_adapters(g, slot, m->loras, e));
     return lm_embed(g, m->ids->ids, m->ids->n, &o, m->out, e);
 }
 
@@ -128,11 +152,11 @@ static json_t *vector_json(const float *x, uint32_t n, bool base64)
 static lm_status embed_texts(lm_call *c, const lm_prompts *texts, const embedding_values *v, json_t *vectors, lm_error *e)
 {
     uint32_t width = lm_engine_hidden_width(c->service->engine), dimensions = v->dimensions ? v->dimensions : width;
-    float *vector = calloc(width, sizeof *vector);
-    lm_status status = vector ? LM_OK : lm_fail_memory(e, "a vector", width * sizeof *vector);
+    float *vector = calloc(width, sizeof *vector), *loras = NULL;
+    lm_status status = vector ? lm_loras_read(c->service, v->lora, &loras, e) : lm_fail_memory(e, "a vector", width * sizeof *vector);
 
     for (size_t i = 0; status == LM_OK && i < texts->n; i++) {
-        embedding m = { texts->items + i, (lm_pooling)v->pooling, vector };
+        embedding m = { texts->items + i, (lm_pooling)v->pooling, vector, loras };
 
         status = lm_schedule_call(c->service->schedule, embed, &m, e);
         if (dimensions < width)
@@ -140,6 +164,7 @@ static lm_status embed_texts(lm_call *c, const lm_prompts *texts, const embeddin
         json_array_append_new(vectors, vector_json(vector, dimensions, v->format == 1));
     }
     free(vector);
+    free(loras);
     return status;
 }
 
@@ -147,6 +172,8 @@ static lm_status embed_all(lm_call *c, const embedding_values *v, json_t **vecto
 {
     uint32_t width = lm_engine_hidden_width(c->service->engine);
     lm_prompts texts = { 0 };
+
+    LM_TRY(lm_service_alone(c->service, "an embedding", e));
     lm_status status;
 
     if (!width)
@@ -159,6 +186,12 @@ static lm_status embed_all(lm_call *c, const embedding_values *v, json_t **vecto
         status = embed_texts(c, &texts, v, *vectors, e);
     for (size_t i = 0; i < texts.n; i++)
         *tokens += texts.items[i].n;
+    if (status == LM_OK) {
+        char owner[33];
+        lm_call_owner(c, owner);
+        lm_keys_charge(c->keys, owner, *tokens);
+        lm_archive_count(lm_models_at(c->models, 0)->o.archive, owner, c->service->name, *tokens, 0, 0);
+    }
     lm_prompts_free(&texts);
     if (status != LM_OK)
         json_decref(*vectors);

@@ -94,8 +94,7 @@ static json_t *last(const lm_turn *t, const lm_choice *c, const char *text, size
     json_object_set_new(o, "prompt_eval_duration", json_integer(nanoseconds(read)));
     json_object_set_new(o, "eval_count", json_integer((json_int_t)u->n_tokens));
     json_object_set_new(o, "eval_duration", json_integer(nanoseconds(wrote)));
-    if (t->warnings)
-        json_object_set(o, "warnings", t->warnings);
+    lm_turn_extras(t, o);
     return o;
 }
 
@@ -146,5 +145,5 @@ static void ollama_fault(lm_turn *t, const lm_error *e)
     lm_turn_line(t, lm_fault_json(LM_DIALECT_OLLAMA, 0, e));
 }
 
-const lm_writer lm_ollama_writer = { LM_DIALECT_OLLAMA, "application/x-ndjson", NULL, ollama_text, ollama_part, ollama_end, ollama_finish,
-                                     ollama_fault, NULL, NULL };
+const lm_writer lm_ollama_writer = { LM_DIALECT_OLLAMA, "application/x-ndjson", false, NULL, ollama_text, ollama_part, ollama_end,
+                                     ollama_finish, ollama_fault, NULL, NULL, NULL };

@@ -5,11 +5,12 @@
 #include <time.h>
 
 #include "server/duration.h"
+#include "server/middle.h"
 #include "server/ollama.h"
 #include "server/routes.h"
 
 typedef struct ollama_values {
-    const char *model, *prompt, *system;
+    const char *model, *prompt, *system, *suffix;
     json_t     *messages, *options, *format, *input, *think, *tools, *context, *keep_alive;
     bool        stream, raw;
 } ollama_values;
@@ -53,7 +54,7 @@ static const lm_field generate_fields[] = {
     { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "message, or with raw the text to continue" },
     { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
     { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
-    { "suffix", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "fill-in-the-middle" },
+    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text behind what is written, where the model has tokens for that" },
     { "template", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "templates of requests" },
     { "context", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "contexts of earlier answers: use /api/chat" },
     { "images", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is read" },
@@ -146,6 +147,7 @@ static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool c
 {
     const ollama_values *v = c->values;
     ollama_options options = { 0 };
+    lm_middle middle = { .prefix = raw, .suffix = v->suffix };
     lm_turn_options o = { .n_prompts = 1, .id_prefix = "ollama-" };
     lm_asked_parts parts = { 0 };
     lm_tokens prompt = { 0 };
@@ -161,6 +163,7 @@ static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool c
         status = lm_asked_options(c, &options.asked, &o, &parts, e);
     if (status == LM_OK)
         status = d ? lm_dialogue_prepare(c, d, &o, &parts, &prompt, e)
+                 : v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, &prompt, e)
                    : lm_tokenize(c->service->tokenizer, raw, strlen(raw), LM_ADD_SPECIAL, &prompt, e);
     if (status == LM_OK && !(o.own = lm_ollama_own(chat)))
         status = lm_fail_memory(e, "the answer", 0);
@@ -178,7 +181,7 @@ static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool c
 static lm_status answer_messages(lm_call *c, const json_t *messages, bool chat, lm_error *e)
 {
     const ollama_values *v = c->values;
-    lm_dialogue d = { .tools = v->tools, .begin = true, .budget = -1 };
+    lm_dialogue d = { .tools = v->tools, .begin = true, .goes_on = true, .budget = -1 };
     lm_status status = lm_ollama_think(c->service, v->think, &d, e);
 
     if (status == LM_OK)
@@ -208,7 +211,9 @@ static lm_status answer_generate(lm_call *c, lm_error *e)
     if (!v->prompt || !*v->prompt)
         return answer_loaded(c, false, e);
     LM_TRY(take_model(c, e));
-    if (v->raw || !c->service->template)
+    if (v->suffix && *v->suffix && !lm_middle_known(c->service))
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
+    if (v->raw || !c->service->template || (v->suffix && *v->suffix))
         return begin(c, NULL, v->prompt, false, e);
     messages = json_array();
     if (v->system)
@@ -325,6 +330,8 @@ static lm_status answer_show(lm_call *c, lm_error *e)
         json_array_append_new(capabilities, json_string("tools"));
     if (here && lm_ollama_thinks(s))
         json_array_append_new(capabilities, json_string("thinking"));
+    if (here && lm_middle_known(s))
+        json_array_append_new(capabilities, json_string("insert"));
     template = json_string(here && s->template_source ? s->template_source : "");
     if (here)
         lm_models_unpeek(s);
@@ -340,13 +347,6 @@ static lm_status answer_version(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:s}", "version", lm_version()), e);
 }
 
-static lm_status answer_root(lm_call *c, lm_error *e)
-{
-    (void)e;
-    lm_answer_text(c->x, 200, "text/plain; charset=utf-8", "lamina is running\n");
-    return LM_OK;
-}
-
 const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "the models that answer", NULL, 0, NULL,
         answer_tags };
 const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA, "what a model is", show_groups,
@@ -356,6 +356,3 @@ const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_D
 const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
         LM_DIALECT_OLLAMA,
                                            "the version", NULL, 0, NULL, answer_version };
-const lm_route lm_route_ollama_root = { "GET", "/", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_OLLAMA,
-        "whether anybody is there",
-                                        NULL, 0, NULL, answer_root };

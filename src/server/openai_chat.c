@@ -12,6 +12,7 @@ typedef struct chat_values {
     json_t     *messages, *stream_options, *kwargs, *tools, *tool_choice;
     int64_t     max_tokens, max_completion_tokens, n_predict;
     bool        logprobs, generation_prompt;
+    json_t     *continue_final;
     uint32_t    top_logprobs, n;
     int64_t     budget;
     bool        cache_prompt, parallel, parse_calls;
@@ -35,6 +36,8 @@ static const lm_field chat_fields[] = {
     { "chat_template_kwargs", LM_FIELD_OBJECT, V(kwargs), 0, 0, NULL, false,
       "further variables of the chat template; those that it does not know are named in warnings" },
     { "add_generation_prompt", LM_FIELD_BOOL, V(generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
+    { "continue_final_message", LM_FIELD_ANY, V(continue_final), 0, 0, NULL, false,
+      "go on with the last message, the assistant's (true where such a message is the last one)" },
     { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
     { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
@@ -53,7 +56,7 @@ static const lm_field chat_fields[] = {
     { "audio", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
     { "prediction", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "reasoning_format", LM_FIELD_STRING, V(format), 0, 0, NULL, false,
-      "none: reasoning is part of the content; auto, deepseek: it stands apart" },
+      "none: reasoning is part of the content; auto, deepseek: it stands apart in reasoning_content; both: in reasoning, too" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
@@ -128,7 +131,7 @@ static json_t *take_logprobs(const lm_service *s, lm_choice *c)
 
 /* ---- the answer ---- */
 
-typedef struct chat_own { bool usage; } chat_own;
+typedef struct chat_own { bool usage, both; } chat_own;     /* both: reasoning by both of its names */
 
 static json_t *usage_json(const lm_turn *t)
 {
@@ -149,7 +152,7 @@ static json_t *usage_json(const lm_turn *t)
 static json_t *document(const lm_turn *t, const char *object, json_t *choices)
 {
     return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", object, "created", (json_int_t)t->created, "model",
-                     t->service->name, "system_fingerprint", "b-", lm_schedule_fingerprint(t->service->schedule), "choices", choices);
+                     t->service->name, "system_fingerprint", "b-", t->fingerprint, "choices", choices);
 }
 
 static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *logprobs, const char *reason)
@@ -161,6 +164,7 @@ static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *lo
 
     if (own->usage)
         json_object_set_new(o, "usage", json_null());
+    lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
 }
 
@@ -182,6 +186,8 @@ static void chat_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
     switch (event->kind) {
     case LM_ANSWER_REASONING:
         delta = json_pack("{s:s%}", "reasoning_content", event->text, event->size);
+        if (((const chat_own *)t->own)->both)
+            json_object_set(delta, "reasoning", json_object_get(delta, "reasoning_content"));
         break;
     case LM_ANSWER_CALL:
         call = json_pack("{s:i, s:s, s:s, s:{s:s%, s:s}}", "index", (int)event->call, "id", event->id, "type", "function", "function",
@@ -212,14 +218,13 @@ static void finish_stream(lm_turn *t)
         o = document(t, "chat.completion.chunk", json_array());
         json_object_set_new(o, "usage", usage_json(t));
         json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-        if (t->warnings)
-            json_object_set(o, "warnings", t->warnings);
+        lm_turn_extras(t, o);
         lm_turn_send(t, NULL, o);
     }
     lm_text_add_str(t->out, "data: [DONE]\n\n");
 }
 
-static json_t *message_json(const lm_choice *c)
+static json_t *message_json(const lm_turn *t, const lm_choice *c)
 {
     json_t *o = json_pack("{s:s, s:s%, s:n}", "role", "assistant", "content", c->text.data ? c->text.data : "", c->text.size, "refusal");
     json_t *calls, *call;
@@ -227,6 +232,8 @@ static json_t *message_json(const lm_choice *c)
 
     if (c->reasoning.size)
         json_object_set_new(o, "reasoning_content", json_stringn(c->reasoning.data, c->reasoning.size));
+    if (c->reasoning.size && ((const chat_own *)t->own)->both)
+        json_object_set(o, "reasoning", json_object_get(o, "reasoning_content"));
     if (!c->calls)
         return o;
     if (!c->text.size)
@@ -252,14 +259,13 @@ static void chat_finish(lm_turn *t)
     choices = json_array();
     for (size_t i = 0; i < t->n; i++) {
         lm_choice *c = t->choices + i;
-        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message", message_json(c), "logprobs",
+        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message", message_json(t, c), "logprobs",
                                                  take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
     }
     o = document(t, "chat.completion", choices);
     json_object_set_new(o, "usage", usage_json(t));
     json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-    if (t->warnings)
-        json_object_set(o, "warnings", t->warnings);
+    lm_turn_extras(t, o);
     text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     if (text)
@@ -274,15 +280,43 @@ static void chat_fault(lm_turn *t, const lm_error *e)
     lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_OPENAI, 0, e));
 }
 
+static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
+{
+    json_t *o = document(t, "chat.completion.chunk",
+                         json_pack("[{s:i, s:{}, s:n, s:n}]", "index", (int)c->index, "delta", "logprobs", "finish_reason"));
+
+    json_object_set_new(o, "prompt_progress", progress);
+    lm_turn_piece(t, c, o);
+    lm_turn_send(t, NULL, o);
+}
+
 static void chat_alive(lm_turn *t)
 {
     lm_text_add_str(t->out, ": waiting\n\n");
 }
 
-static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", chat_begin, chat_text, chat_part, chat_end, chat_finish,
-        chat_fault, chat_alive, NULL };
+static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, chat_begin, chat_text, chat_part, chat_end,
+        chat_finish, chat_fault, chat_progress, chat_alive, NULL };
 
 /* ---- the request ---- */
+
+/* Whether the last message is gone on with: as it says, or where it is the assistant's. */
+static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
+{
+    const chat_values *v = c->values;
+    json_t *last = json_array_get(v->messages, json_array_size(v->messages) - 1), *wanted = v->continue_final;
+    const char *role = json_string_value(json_object_get(last, "role")), *word = json_string_value(wanted);
+    bool said = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
+
+    *on = !wanted || said;
+    if (wanted && !said && !json_is_false(wanted))
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "expected true or false");
+    if (said && json_is_true(json_object_get(c->body, "add_generation_prompt")))
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "cannot be combined with \"add_generation_prompt\": true");
+    if (said && (!role || strcmp(role, "assistant") || json_object_get(last, "tool_calls")))
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "the last message is no text of the assistant");
+    return LM_OK;
+}
 
 static lm_status prepare(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
 {
@@ -291,8 +325,9 @@ static lm_status prepare(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, 
                       .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .unread = !v->parse_calls,
                       .budget = v->budget };
 
-    if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek"))
-        return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto or deepseek",
+    LM_TRY(check_continuation(c, &d.goes_on, e));
+    if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek") && strcmp(v->format, "both"))
+        return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto, deepseek or both",
                        v->format);
     d.merged = v->format && strcmp(v->format, "none") == 0;
     return lm_dialogue_prepare(c, &d, o, parts, prompt, e);
@@ -321,6 +356,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
         status = lm_fail_memory(e, "the answer", sizeof *own);
     if (status == LM_OK) {
         own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
+        own->both = v->format && strcmp(v->format, "both") == 0;
         o.prompts = &prompt;
         o.own = own;
         o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
@@ -333,6 +369,25 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
     return status;
 }
 
+/* Tokens of the prompt, without an answer. */
+static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
+{
+    const chat_values *v = c->values;
+    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .choice = v->tool_choice, .single = !v->parallel,
+                      .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .budget = v->budget };
+    lm_tokens prompt = { 0 };
+    lm_status status = check_continuation(c, &d.goes_on, e);
+
+    if (status == LM_OK)
+        status = lm_dialogue_prompt(c, &d, &prompt, NULL, e);
+    json_int_t n = (json_int_t)prompt.n;
+    lm_tokens_free(&prompt);
+    return status == LM_OK ? lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e) : status;
+}
+
+const lm_route lm_route_chat_tokens = { "POST", "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens", 0,
+                                        LM_DIALECT_OPENAI, "tokens of a conversation", chat_groups, sizeof(chat_values), chat_defaults,
+                                        answer_chat_tokens };
 const lm_route lm_route_chat_completions = { "POST", "/v1/chat/completions", "/chat/completions", 0, LM_DIALECT_OPENAI,
         "answer a conversation",
                                              chat_groups, sizeof(chat_values), chat_defaults, answer_chat };

@@ -14,9 +14,10 @@ static const lm_field response_fields[] = {
     { "instructions", LM_FIELD_STRING, V(instructions), 0, 0, NULL, false, "system message; those among the items are added to it" },
     { "max_output_tokens", LM_FIELD_I64, V(max_output_tokens), 1, 1e9, NULL, false, "most tokens to write" },
     { "text", LM_FIELD_OBJECT, V(text), 0, 0, NULL, false, "format: type text, json_object or json_schema (with schema)" },
-    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "type function is refused; others are left out with a warning" },
-    { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false, "none or auto" },
-    { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel_tool_calls), 0, 0, NULL, false, "repeated in the answer" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: type function, name, description, parameters; other types are left out with a warning" },
+    { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false, "none, auto, required, the function to call, or allowed_tools" },
+    { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel_tool_calls), 0, 0, NULL, false,
+      "several calls in one answer (true)" },
     { "include", LM_FIELD_ARRAY, V(include), 0, 0, NULL, false, "reasoning.encrypted_content is accepted and has no effect" },
     { "metadata", LM_FIELD_OBJECT, V(metadata), 0, 0, NULL, false, "repeated in the answer" },
     { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false, "keep the answer for GET /v1/responses/{id} and previous_response_id (true)" },
@@ -28,7 +29,8 @@ static const lm_field response_fields[] = {
     { "truncation", LM_FIELD_REFUSED, 0, 0, 0, disabled, false, "nothing is left out of a prompt" },
     { "top_logprobs", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use /v1/chat/completions" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
-    { "reasoning", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "reasoning", LM_FIELD_OBJECT, V(reasoning), 0, 0, NULL, false,
+      "effort: none, minimal, low, medium, high, xhigh, max: as the chat template knows it" },
     { "max_tool_calls", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "stream_options", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
@@ -52,22 +54,51 @@ static void response_defaults(const lm_service *s, void *values)
 
 /* ---- what is asked ---- */
 
-/* Functions cannot be called. Tools of other types are ones that a client does not expect to be called everywhere. */
-static lm_status check_tools(const lm_response_values *v, json_t *warnings, lm_error *e)
+/* Functions of `list`. Tools of other types are ones that a client does not expect to be called everywhere: left out. */
+static lm_status functions_of(const json_t *list, const char *field, json_t *warnings, json_t **out, lm_error *e)
 {
-    const char *choice = json_string_value(v->tool_choice);
-
-    for (size_t i = 0; i < json_array_size(v->tools); i++) {
-        const char *type = json_string_value(json_object_get(json_array_get(v->tools, i), "type"));
+    *out = json_array();
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *type = json_string_value(json_object_get(json_array_get(list, i), "type"));
 
         if (!type)
-            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "element %zu: expected an object with a type", i);
+            return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "element %zu: expected an object with a type", i);
         if (strcmp(type, "function") == 0)
-            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "not supported: tool calls");
-        json_array_append_new(warnings, json_sprintf("tools: element %zu of type %.40s is left out", i, type));
+            json_array_append(*out, json_array_get(list, i));
+        else
+            json_array_append_new(warnings, json_sprintf("%s: element %zu of type %.40s is left out", field, i, type));
     }
-    if (v->tool_choice && (!choice || (strcmp(choice, "none") && strcmp(choice, "auto"))))
-        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "not supported: tool calls");
+    return LM_OK;
+}
+
+/* What may be called, in the words that lm_tools_read knows. *tools and *choice are the caller's, also on failure. */
+static lm_status read_tools(const lm_response_values *v, json_t *warnings, json_t **tools, json_t **choice, lm_error *e)
+{
+    const char *type = json_string_value(json_object_get(v->tool_choice, "type"));
+    json_t *list = json_object_get(v->tool_choice, "tools"), *allowed = NULL;
+    lm_status status = functions_of(v->tools, "tools", warnings, tools, e);
+
+    *choice = v->tool_choice ? json_copy(v->tool_choice) : NULL;
+    if (status == LM_OK && type && strcmp(type, "allowed_tools") == 0) {
+        status = functions_of(list, "tool_choice", warnings, &allowed, e);
+        json_object_set_new(*choice, "tools", allowed);
+    }
+    return status;
+}
+
+static const char *effort_of(const lm_response_values *v)
+{
+    return json_string_value(json_object_get(v->reasoning, "effort"));
+}
+
+static lm_status check_reasoning(const lm_response_values *v, json_t *warnings, lm_error *e)
+{
+    const json_t *effort = json_object_get(v->reasoning, "effort"), *summary = json_object_get(v->reasoning, "summary");
+
+    if (effort && !json_is_null(effort) && !json_is_string(effort))
+        return lm_fail(e, LM_USAGE, "reasoning", LM_NO_OFFSET, "effort is a string");
+    if (summary && !json_is_null(summary))
+        json_array_append_new(warnings, json_string("reasoning: summary has no effect, the whole text is told"));
     return LM_OK;
 }
 
@@ -121,12 +152,13 @@ static json_t *settings_json(const lm_response_values *v)
 
     if (!json_object_get(text, "format"))
         json_object_set_new(text, "format", json_pack("{s:s}", "type", "text"));
-    return json_pack("{s:s?, s:o, s:o, s:b, s:s, s:[], s:f, s:f, s:s?, s:{s:n, s:n}, s:b, s:o, s:s, s:b}", "instructions", v->instructions,
+    return json_pack("{s:s?, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:s?, s:{s:s?, s:n}, s:b, s:o, s:s, s:b}", "instructions", v->instructions,
                      "max_output_tokens", v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(), "metadata",
                      v->metadata ? json_incref(v->metadata) : json_object(), "parallel_tool_calls", v->parallel_tool_calls, "tool_choice",
-                     v->tool_choice ? json_string_value(v->tool_choice) : "auto", "tools", "temperature",
-                     (double)v->asked.sampling.temperature, "top_p", (double)v->asked.sampling.top_p, "previous_response_id", v->previous,
-                     "reasoning", "effort", "summary", "store", v->store, "text", text, "truncation", "disabled", "background", false);
+                     v->tool_choice ? json_incref(v->tool_choice) : json_string("auto"), "tools",
+                     v->tools ? json_incref(v->tools) : json_array(), "temperature", (double)v->asked.sampling.temperature, "top_p",
+                     (double)v->asked.sampling.top_p, "previous_response_id", v->previous, "reasoning", "effort", effort_of(v), "summary",
+                     "store", v->store, "text", text, "truncation", "disabled", "background", false);
 }
 
 /* With what came before it. *out NULL: nothing did. */
@@ -151,15 +183,29 @@ static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
     return status;
 }
 
-static lm_status read_prompt(lm_call *c, lm_tokens *prompt, lm_error *e)
+/* `o` and `parts` NULL: only the prompt is wanted. */
+static lm_status read_dialogue(lm_call *c, json_t *messages, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+{
+    const lm_response_values *v = c->values;
+    lm_dialogue d = { .messages = messages, .begin = true, .budget = -1, .effort = effort_of(v),
+                      .said = "reasoning", .single = !v->parallel_tool_calls };
+    lm_status status = read_tools(v, c->warnings, &d.tools, &d.choice, e);
+
+    if (status == LM_OK)
+        status = o ? lm_dialogue_prepare(c, &d, o, parts, prompt, e) : lm_dialogue_prompt(c, &d, prompt, NULL, e);
+    json_decref(d.tools);
+    json_decref(d.choice);
+    return in_words(status, "messages", "input", e);
+}
+
+static lm_status read_prompt(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
 {
     const lm_response_values *v = c->values;
     lm_response_values asked = *v;
     json_t *messages = NULL, *whole = NULL;
-    lm_dialogue d = { .begin = true, .budget = -1 };
     lm_status status;
 
-    LM_TRY(check_tools(v, c->warnings, e));
+    LM_TRY(check_reasoning(v, c->warnings, e));
     LM_TRY(check_include(v, c->warnings, e));
     LM_TRY(whole_input(c, &whole, e));
     asked.input = whole ? whole : v->input;
@@ -167,8 +213,7 @@ static lm_status read_prompt(lm_call *c, lm_tokens *prompt, lm_error *e)
     json_decref(whole);
     if (status != LM_OK)
         return status;
-    d.messages = messages;
-    status = in_words(lm_dialogue_prompt(c, &d, prompt, NULL, e), "messages", "input", e);
+    status = read_dialogue(c, messages, o, parts, prompt, e);
     json_decref(messages);
     return status;
 }
@@ -191,12 +236,14 @@ static lm_status answer_responses(lm_call *c, lm_error *e)
     if (status == LM_OK)
         status = in_words(lm_asked_options(c, &v->asked, &o, &parts, e), "response_format", format ? "text.format" : "response_format", e);
     if (status == LM_OK)
-        status = read_prompt(c, &prompt, e);
+        status = read_prompt(c, &o, &parts, &prompt, e);
     if (status == LM_OK && !(o.own = lm_response_own(settings_json(v), v->store ? v->input : NULL, v->previous)))
         status = lm_fail_memory(e, "the answer", 0);
     if (status == LM_OK) {
         o.prompts = &prompt;
         status = lm_turn_start(c, &o, &lm_response_writer, e);
+    } else {
+        lm_tools_free(o.tools);
     }
     lm_asked_free(&parts);
     lm_tokens_free(&prompt);
@@ -207,7 +254,7 @@ static lm_status answer_responses(lm_call *c, lm_error *e)
 static lm_status answer_input_tokens(lm_call *c, lm_error *e)
 {
     lm_tokens prompt = { 0 };
-    lm_status status = read_prompt(c, &prompt, e);
+    lm_status status = read_prompt(c, NULL, NULL, &prompt, e);
     json_int_t n = (json_int_t)prompt.n;
 
     lm_tokens_free(&prompt);

@@ -7,7 +7,7 @@
 typedef struct lm_response_values {
     lm_asked    asked;
     const char *model, *instructions, *previous;
-    json_t     *input, *text, *tools, *tool_choice, *include, *metadata;
+    json_t     *input, *text, *tools, *tool_choice, *include, *metadata, *reasoning;
     int64_t     max_output_tokens;
     bool        parallel_tool_calls, store;
 } lm_response_values;

@@ -3,7 +3,13 @@
 
 static const lm_route *const table[] = {
 #define X(name) &lm_route_##name,
-    LM_ROUTE_LIST(X)
+#ifdef LM_WITHOUT_EXPLAIN
+#define E(name)
+#else
+#define E(name) &lm_route_##name,
+#endif
+    LM_ROUTE_LIST(X, E)
+#undef E
 #undef X
     NULL,
 };
@@ -37,6 +43,8 @@ static json_t *field_schema(const lm_field *f)
 
 static json_t *body_schema(const lm_route *r)
 {
+    if (r->flags & LM_ROUTE_LIST)
+        return field_schema(r->groups->fields);
     json_t *properties = json_object(), *required = json_array(), *o;
 
     for (const lm_field_group *g = r->groups; g->fields; g++)

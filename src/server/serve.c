@@ -10,16 +10,16 @@
 
 enum { SENDING_MS = 5000 };
 
-struct lm_server { lm_http *http; lm_models *models; lm_archive *archive; };
+struct lm_server { lm_http *http; lm_models *models; lm_archive *archive; lm_keys *keys; };
 
-static lm_status check_addresses(const lm_server_options *o, bool insecure, bool *all_local, lm_error *e)
+static lm_status check_addresses(const lm_server_options *o, bool keys, bool insecure, bool *all_local, lm_error *e)
 {
     *all_local = true;
     for (size_t i = 0; o->http.hosts[i]; i++) {
         if (lm_listen_is_local(o->http.hosts[i]))
             continue;
         *all_local = false;
-        if (!insecure && !(o->models.services[0].keys && o->models.services[0].keys[0])) {
+        if (!insecure && !keys) {
             lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "%s can be reached from other machines, and no API key is set", o->http.hosts[i]);
             lm_fail_hint(e, "set one with --api-key or --api-key-file; --insecure serves without");
             return LM_USAGE;
@@ -33,8 +33,10 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
     lm_server *s = calloc(1, sizeof *s);
     lm_http_options http = o->http;
     bool all_local = true;
-    lm_status status = s ? check_addresses(o, insecure, &all_local, e) : lm_fail_memory(e, "the server", sizeof *s);
+    lm_status status = s ? lm_keys_new(&o->keys, &s->keys, e) : lm_fail_memory(e, "the server", sizeof *s);
 
+    if (status == LM_OK)
+        status = check_addresses(o, lm_keys_asked(s->keys), insecure, &all_local, e);
     if (status == LM_OK)
         status = lm_models_new(&o->models, &s->models, e);
     if (status == LM_OK && o->sandbox)               /* while there is one thread */
@@ -43,6 +45,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
         status = lm_archive_open(o->store, &s->archive, e);
     if (status == LM_OK) {
         lm_models_at(s->models, 0)->o.archive = s->archive;
+        lm_models_at(s->models, 0)->o.keys = s->keys;
         lm_models_at(s->models, 0)->o.any_host |= !all_local;        /* who serves others is called by names that are not known here */
         http.quick = lm_call_quick;
         http.handle = lm_call_handle;
@@ -67,6 +70,11 @@ const char *lm_server_unrestricted(void)
 const char *lm_server_url(const lm_server *s, size_t i)
 {
     return lm_http_url(s->http, i);
+}
+
+lm_status lm_server_reload(lm_server *s, size_t *n, lm_error *e)
+{
+    return lm_keys_reload(s->keys, n, e);
 }
 
 lm_status lm_server_load(lm_server *s, lm_error *e)
@@ -95,7 +103,16 @@ void lm_server_free(lm_server *s)
     lm_http_stop(s->http);
     lm_models_free(s->models);
     lm_archive_close(s->archive);
+    lm_keys_free(s->keys);
     free(s);
+}
+
+lm_status lm_server_usage(const char *store, const char *key, json_t **out, lm_error *e)
+{
+    char owner[33];
+
+    lm_archive_owner(key, owner);
+    return lm_archive_look(store, key ? owner : NULL, out, e);
 }
 
 lm_status lm_server_describe(lm_text *out, lm_error *e)

@@ -4,6 +4,7 @@
 
 #include "server/duration.h"
 #include "server/http.h"
+#include "server/api_keys.h"
 #include "server/models.h"
 
 typedef struct lm_server lm_server;
@@ -11,6 +12,7 @@ typedef struct lm_server lm_server;
 typedef struct lm_server_options {
     lm_http_options    http;             /* its functions are the server's */
     lm_models_options  models;
+    lm_keys_options    keys;
     const char        *store;        /* file of the archive; NULL: in memory */
     bool sandbox;                                    /* keep the rights of sandbox.h only, with these paths */
     const char *const *reads, *const *writes, *const *sockets;
@@ -23,12 +25,19 @@ const char *lm_server_unrestricted(void);
 
 const char *lm_server_url(const lm_server *s, size_t i);
 
+/* The file of keys is read again. On failure they stay as they are. *n: keys that there are. */
+lm_status   lm_server_reload(lm_server *s, size_t *n, lm_error *e);
+
 /* Requests are answered from then on; the model, if there is one alone, is in memory. */
 lm_status   lm_server_load(lm_server *s, lm_error *e);
 
 /* No more connections and requests; those that run have so many seconds. True: all have ended. */
 bool        lm_server_drain(lm_server *s, double seconds);
 void        lm_server_free(lm_server *s);
+
+/* What clients have used, out of the file of a store, whether a server has it open or not: [{day, key, model, requests, input_tokens,
+ * cached_tokens, output_tokens}], the latest day first. `key` NULL: all. Of keys it holds hashes. The file is only read. */
+lm_status   lm_server_usage(const char *store, const char *key, json_t **out, lm_error *e);
 
 /* What clients may ask, an OpenAPI 3.1 document, appended to `out`. */
 lm_status   lm_server_describe(lm_text *out, lm_error *e);

@@ -6,35 +6,7 @@
 #include <time.h>
 
 #include "server/allowed.h"
-
-/* ---- keys ---- */
-
-static lm_status hash_keys(lm_service *s, lm_error *e)
-{
-    size_t n = 0;
-
-    while (s->o.keys && s->o.keys[n])
-        n++;
-    if (!n)
-        return LM_OK;
-    if (!(s->key_hashes = calloc(n, sizeof *s->key_hashes)))
-        return lm_fail_memory(e, "the keys", n * sizeof *s->key_hashes);
-    for (s->n_keys = 0; s->n_keys < n; s->n_keys++)
-        crypto_generichash(s->key_hashes[s->n_keys], 32, (const unsigned char *)s->o.keys[s->n_keys],
-                           strlen(s->o.keys[s->n_keys]), NULL, 0);
-    return LM_OK;
-}
-
-bool lm_service_admits(const lm_service *s, const char *key)
-{
-    unsigned char hash[32];
-    bool good = !s->n_keys;
-
-    crypto_generichash(hash, sizeof hash, (const unsigned char *)(key ? key : ""), key ? strlen(key) : 0, NULL, 0);
-    for (size_t i = 0; i < s->n_keys; i++)
-        good |= sodium_memcmp(hash, s->key_hashes[i], sizeof hash) == 0;
-    return good;
-}
+#include "server/loras.h"
 
 /* ---- loading ---- */
 
@@ -57,9 +29,10 @@ lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error
     if (!s)
         return lm_fail_memory(e, "the server", sizeof *s);
     s->o = *o;
+    pthread_mutex_init(&s->lora_lock, NULL);
     s->began = (int64_t)time(NULL);
     s->name = o->name ? strdup(o->name) : name_of(o->path);
-    status = s->name ? hash_keys(s, e) : lm_fail_memory(e, "the name of the model", 0);
+    status = s->name ? lm_loras_take(s, e) : lm_fail_memory(e, "the name of the model", 0);
     if (sodium_init() < 0 && status == LM_OK)
         status = lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "there is no source of randomness");
     if (status == LM_OK)
@@ -124,6 +97,44 @@ static void read_style(lm_service *s)
         s->ends[i] = i < n && s->end_texts.data && !s->end_texts.failed ? s->end_texts.data + at[i] : NULL;
 }
 
+static uint32_t n_others(const lm_service *s)
+{
+    return s->o.others ? s->o.mixture.n - 1 : 0;
+}
+
+/* Of all files and how they are mixed. */
+static lm_status mix_digest(lm_service *s, char digest[65], lm_error *e)
+{
+    unsigned char hash[32];
+    crypto_generichash_state h;
+
+    crypto_generichash_init(&h, NULL, 0, sizeof hash);
+    crypto_generichash_update(&h, (const unsigned char *)digest, 64);
+    for (uint32_t i = 0; i < n_others(s); i++) {
+        LM_TRY(lm_model_fingerprint(s->other_models[i], digest, e));
+        crypto_generichash_update(&h, (const unsigned char *)digest, 64);
+    }
+    crypto_generichash_update(&h, (const unsigned char *)&s->o.mixture, sizeof s->o.mixture);
+    crypto_generichash_final(&h, hash, sizeof hash);
+    sodium_bin2hex(digest, 65, hash, sizeof hash);
+    return LM_OK;
+}
+
+static lm_status open_others(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e)
+{
+    lm_memory needs;
+
+    for (uint32_t i = 0; i < n_others(s); i++) {
+        LM_TRY(lm_model_open(s->o.others[i].path, &s->o.model, &s->other_models[i], e));
+        lm_status status = lm_draft_fits(s->other_models[i], s->model, e);
+        if (status != LM_OK)
+            return lm_fail(e, status, s->o.others[i].path, LM_NO_OFFSET, "not the vocabulary of %s", s->o.path);
+        LM_TRY(lm_engine_predict(s->other_models[i], &s->o.others[i].engine, &needs, e));
+        *bytes += needs.total + needs.mapped;
+    }
+    return n_others(s) ? mix_digest(s, digest, e) : LM_OK;
+}
+
 lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e)
 {
     lm_memory needs;
@@ -135,16 +146,28 @@ lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_er
     LM_TRY(read_template(s, e));
     read_style(s);
     lm_allowed_vocabulary(s->model, &s->vocabulary, NULL);
+    LM_TRY(lm_loras_load(s, e));
     LM_TRY(lm_model_fingerprint(s->model, digest, e));
     LM_TRY(lm_engine_predict(s->model, &s->o.engine, &needs, e));
     *bytes = needs.total + needs.mapped;
-    return LM_OK;
+    return open_others(s, bytes, digest, e);
 }
 
 lm_status lm_service_start(lm_service *s, lm_error *e)
 {
+    lm_schedule_others others = { .engines = s->other_engines, .mixture = s->o.mixture };
+    lm_schedule_options schedule = s->o.schedule;
+
     LM_TRY(lm_engine_new(s->model, &s->o.engine, &s->engine, e));
-    return lm_schedule_new(s->engine, &s->o.schedule, &s->schedule, e);
+    for (uint32_t i = 0; i < n_others(s); i++) {
+        lm_engine_options o = s->o.others[i].engine;
+        o.progress = s->o.engine.progress;
+        o.progress_arg = s->o.engine.progress_arg;
+        LM_TRY(lm_engine_new(s->other_models[i], &o, &s->other_engines[i], e));
+    }
+    if (s->o.others)
+        schedule.others = &others;
+    return lm_schedule_new(s->engine, &schedule, &s->schedule, e);
 }
 
 void lm_service_unload(lm_service *s)
@@ -152,6 +175,13 @@ void lm_service_unload(lm_service *s)
     if (s->schedule)
         lm_schedule_free(s->schedule);
     lm_engine_free(s->engine);
+    lm_loras_unload(s);
+    for (uint32_t i = 0; i < n_others(s); i++) {
+        lm_engine_free(s->other_engines[i]);
+        lm_model_close(s->other_models[i]);
+        s->other_engines[i] = NULL;
+        s->other_models[i] = NULL;
+    }
     lm_text_free(&s->end_texts);
     lm_vocabulary_free(s->vocabulary);
     lm_template_free(s->template);
@@ -173,14 +203,73 @@ void lm_service_free(lm_service *s)
     if (!s)
         return;
     lm_service_unload(s);
-    free(s->key_hashes);
+    pthread_mutex_destroy(&s->lora_lock);
+    free(s->lora_scales);
     free(s->name);
     free(s);
 }
 
+/* ---- ensembles ---- */
+
+lm_status lm_service_alone(const lm_service *s, const char *what, lm_error *e)
+{
+    if (!s->o.others)
+        return LM_OK;
+    return lm_fail(e, LM_UNSUPPORTED, what, LM_NO_OFFSET, "is of one model, and \"%s\" is an ensemble", s->name);
+}
+
+json_t *lm_service_ensemble(const lm_service *s)
+{
+    json_t *models = json_array();
+
+    if (!s->o.others) {
+        json_decref(models);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < s->o.mixture.n; i++) {
+        char *name = name_of(i ? s->o.others[i - 1].path : s->o.path);
+        json_array_append_new(models, json_pack("{s:s, s:f}", "model", name ? name : "", "weight", s->o.mixture.weights[i]));
+        free(name);
+    }
+    return json_pack("{s:s, s:s, s:o}", "name", s->name, "rule", lm_mixture_word(s->o.mixture.rule), "models", models);
+}
+
 /* ---- conversations ---- */
 
-lm_status lm_service_render(const lm_service *s, json_t *context, lm_tokens *ids, lm_text *rendered, lm_error *e)
+/* Tokens of a rendering and of what goes on behind it. */
+static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_prefill *p, lm_tokens *ids, lm_text *rendered, lm_error *e)
+{
+    lm_rendering all = { .n_content = r->n_content, .content = calloc(r->n_content + 2, sizeof *all.content) };
+    bool thinks = lm_answer_in_reasoning(&s->style, r->text.data ? r->text.data : "", r->text.size);
+    lm_status status = LM_OK;
+
+    if (!all.content)
+        return lm_fail_memory(e, "the conversation", r->n_content * sizeof *all.content);
+    if (r->n_content)
+        memcpy(all.content, r->content, r->n_content * sizeof *all.content);
+    lm_text_add(&all.text, r->text.data, r->text.size);
+    for (int i = 0; p && i < 2; i++) {
+        const char *text = i ? p->content : p->reasoning;
+        if (text && *text && (i || thinks)) {
+            all.content[all.n_content].from = all.text.size;
+            lm_text_add_str(&all.text, text);
+            all.content[all.n_content++].to = all.text.size;
+        }
+        if (!i && thinks && p->content)
+            lm_text_add_str(&all.text, s->style.reasoning_end);
+    }
+    if (all.text.failed)
+        status = lm_fail_memory(e, "the conversation", r->text.size);
+    if (status == LM_OK && ids)
+        status = lm_tokenize_rendering(s->tokenizer, &all, false, ids, e);
+    if (status == LM_OK && rendered)
+        lm_text_add(rendered, all.text.data, all.text.size);
+    lm_text_free(&all.text);
+    free(all.content);
+    return status;
+}
+
+lm_status lm_service_render(const lm_service *s, json_t *context, const lm_prefill *prefill, lm_tokens *ids, lm_text *rendered, lm_error *e)
 {
     lm_rendering r = { 0 };
     lm_status status;
@@ -201,9 +290,7 @@ lm_status lm_service_render(const lm_service *s, json_t *context, lm_tokens *ids
         status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the chat template refuses the conversation: %.300s", why.message);
     }
     if (status == LM_OK)
-        status = lm_tokenize_rendering(s->tokenizer, &r, false, ids, e);
-    if (status == LM_OK && rendered)
-        lm_text_add(rendered, r.text.data, r.text.size);
+        status = tokens_of(s, &r, prefill, ids, rendered, e);
     lm_rendering_free(&r);
     return status;
 }

@@ -15,7 +15,7 @@ static lm_archive *archive_of(const lm_call *c)
 
 static void owner_of(const lm_call *c, char owner[33])
 {
-    lm_archive_owner(c->service->n_keys ? c->key : NULL, owner);
+    lm_call_owner(c, owner);
 }
 
 /* ---- what came before a response ---- */

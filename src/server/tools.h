@@ -28,10 +28,10 @@ typedef struct lm_tools {
 lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools **out, lm_error *e);
 void      lm_tools_free(lm_tools *t);
 
-/* LM_USAGE: the prompt, as rendered, leaves tools out. */
-lm_status lm_tools_told(const lm_tools *t, const lm_text *prompt, lm_error *e);
+/* LM_USAGE: the chat template, given these variables, leaves tools out. */
+lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context, lm_error *e);
 
-/* After the prompt was rendered: is the model told of the tools, has the prompt begun reasoning? And what the answer must fit: *grammar is
+/* After the prompt was rendered: has it begun reasoning? And what the answer must fit: *grammar is
  * made where it is NULL, and put behind reasoning where it is not. */
 lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_grammar **grammar, lm_error *e);
 

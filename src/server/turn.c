@@ -1,6 +1,7 @@
 #include "server/turn.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include <time.h>
 
 #include "server/archive.h"
-
-#define ALIVE_SECONDS 10.0
+#include "server/api_keys.h"
+#include "server/loras.h"
 
 static double now(void)
 {
@@ -81,6 +82,62 @@ json_t *lm_turn_timings(const lm_choice *c)
     return o;
 }
 
+/* Where the prompt first differed from what was cached, of the first text. */
+static json_t *cache_json(const lm_turn *t)
+{
+    lm_cache_difference d;
+    lm_text before = { 0 }, prompt = { 0 }, cached = { 0 };
+    json_t *o = NULL;
+
+    if (lm_reply_explain(t->choices->reply, t->service->model, &d, &before, &prompt, &cached, NULL) == LM_OK)
+        o = json_pack("{s:I, s:I, s:b, s:s%, s:s%, s:o}", "cached_tokens", (json_int_t)d.cached, "same_tokens", (json_int_t)d.same, "whole",
+                      d.whole, "before", before.data ? before.data : "", before.size, "prompt", prompt.data ? prompt.data : "",
+                      prompt.size, "cached",
+                      d.known ? json_stringn(cached.data ? cached.data : "", cached.size) : json_null());
+    lm_text_free(&before);
+    lm_text_free(&prompt);
+    lm_text_free(&cached);
+    return o;
+}
+
+/* How probable each model found the tokens, of every text. */
+static json_t *ensemble_json(const lm_turn *t)
+{
+    json_t *o = lm_service_ensemble(t->service), *all = json_array();
+
+    for (size_t i = 0; i < t->n; i++)
+        json_array_append_new(all, json_pack("{s:i, s:O}", "index", (int)t->choices[i].index, "tokens", t->choices[i].contributions));
+    json_object_set_new(o, "choices", all);
+    return o;
+}
+
+void lm_turn_extras(const lm_turn *t, json_t *o)
+{
+    if (t->warnings)
+        json_object_set(o, "warnings", t->warnings);
+    if (t->explain_cache)
+        json_object_set_new(o, "cache", cache_json(t));
+    if (t->contributions)
+        json_object_set_new(o, "ensemble", ensemble_json(t));
+    if (t->prompt)
+        json_object_set_new(o, "__verbose", json_pack("{s:O}", "prompt", t->prompt));
+}
+
+void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)
+{
+    double at = now(), read = (c->first > 0 ? c->first : at) - t->began, wrote = c->first > 0 ? at - c->first : 0;
+    uint64_t steps = c->n_tokens ? c->n_tokens - 1 : 0;
+
+    if (!t->timings)
+        return;
+    json_object_set_new(o, "timings",
+                        json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "prompt_n", (json_int_t)c->n_prompt, "prompt_ms", 1e3 * read,
+                                  "prompt_per_token_ms", c->n_prompt ? 1e3 * read / (double)c->n_prompt : 0.0, "prompt_per_second",
+                                  read > 0 ? (double)c->n_prompt / read : 0.0, "predicted_n", (json_int_t)c->n_tokens, "predicted_ms",
+                                  1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0, "predicted_per_second",
+                                  steps && wrote > 0 ? (double)steps / wrote : 0.0));
+}
+
 void lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out)
 {
     lm_detokenize(t, &id, 1, 0, out, NULL);
@@ -107,24 +164,46 @@ static void fail(lm_turn *t, const lm_error *e)
         t->writer->fault(t, e);
         lm_exchange_end(t->x);
     } else {
-        lm_answer_fault(t->x, t->writer->dialect, 0, e);
+        lm_answer_fault(t->x, t->writer->dialect, 0, 0, e);
     }
     for (size_t i = 0; i < t->n; i++)
         if (t->choices[i].reply)
             lm_reply_cancel(t->choices[i].reply);
 }
 
-static void add_token(lm_choice *c, const lm_event *event)
+static void add_contribution(lm_choice *c, uint32_t models, lm_token id)
+{
+    double logprobs[1 + LM_MIXTURE_MODELS];
+    json_t *each = json_array();
+
+    if (lm_reply_contribution(c->reply, c->n_tokens, logprobs, NULL) == LM_OK) {
+        for (uint32_t i = 0; i < models; i++)
+            json_array_append_new(each, json_real(isinf(logprobs[1 + i]) ? -1e300 : logprobs[1 + i]));
+        json_array_append_new(c->contributions, json_pack("{s:i, s:f, s:O}", "id", id, "logprob", logprobs[0], "members", each));
+    }
+    json_decref(each);
+}
+
+static void add_token(const lm_turn *t, lm_choice *c, const lm_event *event)
 {
     json_t *top;
 
-    c->n_tokens++;
+    if (c->contributions)
+        add_contribution(c, t->service->o.mixture.n, event->id);
+    if (!c->n_tokens++)
+        c->first = now();
     if (!c->tokens)
         return;
     top = json_array();
-    for (uint32_t i = 0; i < event->n_top; i++)
+    for (uint32_t i = 0; i < event->n_top && event->top[i].id >= 0; i++)
         json_array_append_new(top, json_pack("{s:i, s:f}", "id", event->top[i].id, "logprob", (double)event->top[i].logprob));
     json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob", (double)event->logprob, "top", top));
+}
+
+/* Whether the writer hears of each piece. */
+static bool tells(const lm_turn *t)
+{
+    return t->stream || t->writer->always;
 }
 
 typedef struct listener { lm_turn *t; lm_choice *c; } listener;
@@ -137,7 +216,7 @@ static void told(void *arg, const lm_answer_event *event)
     if (t->stream)
         head(t);
     if (event->kind == LM_ANSWER_CONTENT) {
-        if (t->stream)
+        if (tells(t))
             t->writer->text(t, c, event->text, event->size);
         else
             lm_text_add(&c->text, event->text, event->size);
@@ -145,7 +224,7 @@ static void told(void *arg, const lm_answer_event *event)
     }
     if (event->kind == LM_ANSWER_REASONING)
         c->n_reasoning = c->n_tokens;
-    if (event->kind == LM_ANSWER_REASONING && !t->stream)
+    if (event->kind == LM_ANSWER_REASONING && !tells(t))
         lm_text_add(&c->reasoning, event->text, event->size);
     if (event->kind == LM_ANSWER_CALL) {
         if (!c->calls)
@@ -158,8 +237,28 @@ static void told(void *arg, const lm_answer_event *event)
     if (event->kind == LM_ANSWER_CALL_END)
         json_object_set_new(json_array_get(c->calls, json_array_size(c->calls) - 1), "arguments",
                             json_stringn(c->arguments.data ? c->arguments.data : "", c->arguments.size));
-    if (t->stream && t->writer->part)
+    if (tells(t) && t->writer->part)
         t->writer->part(t, c, event);
+}
+
+static json_t *progress_json(const lm_turn *t, const lm_event *event)
+{
+    return json_pack("{s:I, s:I, s:I, s:f}", "total", (json_int_t)event->total, "cache", (json_int_t)t->choices->usage.n_cached,
+                     "processed", (json_int_t)event->done, "time_ms", 1e3 * (now() - t->began));
+}
+
+/* Where that is not for want of time, no text ends so. */
+static bool is_fault(const lm_choice *c, lm_stop stop)
+{
+    return stop == LM_STOP_FAILED || (stop == LM_STOP_CANCELLED && !c->late);
+}
+
+static void look_at_time(const lm_turn *t, lm_choice *c)
+{
+    if (t->most_seconds <= 0 || c->late || !c->new_line || now() - c->first < t->most_seconds)
+        return;
+    c->late = true;
+    lm_reply_cancel(c->reply);
 }
 
 /* False: the turn is over. */
@@ -169,20 +268,29 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
 
     switch (event->kind) {
     case LM_EVENT_TOKEN:
-        add_token(c, event);
+        add_token(t, c, event);
+        break;
+    case LM_EVENT_PROMPT:
+        if (t->stream && t->writer->progress) {
+            head(t);
+            t->writer->progress(t, c, progress_json(t, event));
+        }
         break;
     case LM_EVENT_TEXT:
+        c->new_line |= memchr(event->text, '\n', event->size) != NULL;
         if (c->answer) {
             lm_answer_feed(c->answer, event->text, event->size, told, &(listener){ t, c }, NULL);
-        } else if (t->stream) {
-            head(t);
+        } else if (tells(t)) {
+            if (t->stream)
+                head(t);
             t->writer->text(t, c, event->text, event->size);
         } else {
             lm_text_add(&c->text, event->text, event->size);
         }
+        look_at_time(t, c);
         break;
     case LM_EVENT_END:
-        if (event->stop == LM_STOP_FAILED || event->stop == LM_STOP_CANCELLED) {
+        if (is_fault(c, event->stop)) {
             lm_error cancelled = { 0 };
             lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down");
             fail(t, event->error ? event->error : &cancelled);
@@ -191,12 +299,13 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
         if (c->answer)
             lm_answer_end(c->answer, told, &(listener){ t, c }, NULL);
         c->ended = true;
-        c->stop = event->stop;
+        c->stop = event->stop == LM_STOP_CANCELLED ? LM_STOP_LENGTH : event->stop;
+        c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
         c->usage = *r->usage;
-        if (t->stream) {
+        if (t->stream)
             head(t);
+        if (tells(t))
             t->writer->end(t, c);
-        }
         break;
     default:
         break;
@@ -213,6 +322,7 @@ static void count(const lm_turn *t)
         cached += t->choices[i].usage.n_cached;
         written += t->choices[i].usage.n_tokens;
     }
+    lm_keys_charge(t->keys, t->owner, prompt + written);
     lm_archive_count(t->archive, t->owner, t->service->name, prompt, cached, written);
 }
 
@@ -243,7 +353,7 @@ static void more(lm_exchange *x, void *job)
     }
     if (some)
         t->heard = now();
-    if (t->stream && now() - t->heard >= ALIVE_SECONDS - 0.5 && t->writer->alive) {
+    if (t->stream && t->ping >= 0 && now() - t->heard >= 0.95 * t->ping && t->writer->alive) {
         head(t);
         t->writer->alive(t);
         t->heard = now();
@@ -273,10 +383,13 @@ static void done(void *job)
         lm_text_free(&t->choices[i].arguments);
         lm_answer_free(t->choices[i].answer);
         json_decref(t->choices[i].calls);
+        json_decref(t->choices[i].contributions);
         json_decref(t->choices[i].tokens);
     }
     json_decref(t->warnings);
+    json_decref(t->prompt);
     json_decref(t->body);
+    free(t->stops);
     free(t->choices);
     drop(t->writer, t->own);
     lm_tools_free(t->tools);
@@ -331,8 +444,10 @@ static lm_status limit_reasoning(const lm_service *s, const lm_tools *tools, lm_
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
     lm_sampler_options sampling;
-    lm_request r = { .sampler = &sampling, .key = call->key, .salt = call->service->n_keys ? call->key : NULL,
-                     .connection = lm_exchange_connection(t->x), .wanted_slot = o->wanted_slot, .no_prefix = o->no_cache,
+    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call),
+                     .connection = lm_exchange_connection(t->x), .wanted_slot = o->wanted_slot, .adapters = o->loras,
+                     .no_prefix = o->no_cache, .explain_cache = o->explain_cache, .contributions = o->contributions,
+                     .progress = o->progress && o->stream,
                      .wake = wake, .wake_arg = t->x };
 
     LM_TRY(lm_sampler_literal(&o->sampling, &sampling, e));
@@ -350,10 +465,37 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));
         LM_TRY(constrain(call->service, o->grammar, c, &r.sequence, e));
         LM_TRY(limit_reasoning(call->service, t->tools, c, &r.sequence, e));
+        if (o->contributions && !(c->contributions = json_array()))
+            return lm_fail_memory(e, "contributions", 0);
         if (o->sequence.logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
     }
+    return LM_OK;
+}
+
+/* What is wanted of the request later. */
+static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
+{
+    lm_text text = { 0 };
+    size_t n = 0;
+
+    while (o->sequence.stops && o->sequence.stops[n])
+        n++;
+    if (n && !(t->stops = calloc(n + 1, sizeof *t->stops)))
+        return lm_fail_memory(e, "stop strings", n * sizeof *t->stops);
+    if (n)
+        memcpy(t->stops, o->sequence.stops, n * sizeof *t->stops);
+    t->explain_cache = o->explain_cache;
+    t->contributions = o->contributions;
+    t->timings = o->timings;
+    t->most_seconds = o->most_seconds;
+    t->ping = o->ping ? o->ping : 1;
+    if (!o->verbose)
+        return LM_OK;
+    LM_TRY(lm_detokenize(t->service->tokenizer, o->prompts->ids, o->prompts->n, 0, &text, e));
+    t->prompt = json_stringn(text.data ? text.data : "", text.size);
+    lm_text_free(&text);
     return LM_OK;
 }
 
@@ -373,6 +515,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     }
     t->service = call->service;
     lm_models_hold(t->service);
+    lm_loras_fingerprint(t->service, t->fingerprint);
     t->x = call->x;
     t->out = lm_exchange_out(call->x);
     t->writer = w;
@@ -384,17 +527,20 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->warnings = json_array_size(call->warnings) ? json_incref(call->warnings) : NULL;
     t->own = o->own;
     t->archive = lm_models_at(call->models, 0)->o.archive;
-    lm_archive_owner(call->service->n_keys ? call->key : NULL, t->owner);
+    lm_call_owner(call, t->owner);
+    t->keys = call->keys;
     t->tools = o->tools;
     randombytes_buf(&number, sizeof number);
     snprintf(t->id, sizeof t->id, "%s%016" PRIx64, o->id_prefix, number);
-    status = submit(call, t, o, e);
+    status = keep(t, o, e);
+    if (status == LM_OK)
+        status = submit(call, t, o, e);
     if (status != LM_OK) {
         done(t);
         return status;
     }
-    if (t->stream)
-        lm_exchange_every(call->x, ALIVE_SECONDS);
+    if (t->stream && t->ping >= 0)
+        lm_exchange_every(call->x, t->ping);
     lm_exchange_later(call->x, more, done, t);
     return LM_OK;
 }

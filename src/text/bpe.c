@@ -10,11 +10,11 @@
 #include "base/utf8.h"
 #include "text/bytelevel.h"
 
-typedef struct lm_symbol {
+typedef struct lm_bpe_symbol {
     lm_token id;                 /* -1: SCORES only, text that is no token */
     int32_t  prev, next;         /* -1: none */
     uint32_t from, size;         /* bytes of the word; size 0: merged away */
-} lm_symbol;
+} lm_bpe_symbol;
 
 typedef struct lm_pending { uint32_t rank, at; lm_token id; } lm_pending;
 
@@ -120,7 +120,7 @@ void lm_bpe_work_free(lm_bpe_work *w)
 {
     lm_free(w->symbols);
     lm_free(w->heap);
-    *w = (lm_bpe_work){ 0 };
+    *w = (lm_bpe_work){ .watch = w->watch, .watcher = w->watcher };
 }
 
 /* Room for `symbols` symbols; every pair is queued at most once at the start and every merge queues at most two more. */
@@ -128,7 +128,7 @@ static lm_status make_room(lm_bpe_work *w, size_t symbols, lm_error *e)
 {
     if (symbols > w->capacity) {
         size_t     capacity = symbols + symbols / 2 + 32;
-        lm_symbol *s        = lm_realloc(w->symbols, capacity * sizeof *s);
+        lm_bpe_symbol *s        = lm_realloc(w->symbols, capacity * sizeof *s);
 
         if (!s)
             return lm_fail_memory(e, "the symbols of a word", capacity * sizeof *s);
@@ -143,7 +143,7 @@ static void add_symbol(lm_bpe_work *w, lm_token id, size_t from, size_t size)
 {
     int32_t at = (int32_t)w->n++;
 
-    w->symbols[at] = (lm_symbol){ id, at - 1, at + 1, (uint32_t)from, (uint32_t)size };
+    w->symbols[at] = (lm_bpe_symbol){ id, at - 1, at + 1, (uint32_t)from, (uint32_t)size };
 }
 
 /* The piece of the character at `s`, or -1, and its size. */
@@ -265,7 +265,7 @@ static lm_pending heap_pop(lm_bpe_work *w)
 /* What symbol `at` and its right neighbour become; false when they do not merge. */
 static bool candidate(const lm_bpe *b, const lm_bpe_work *w, const char *word, int32_t at, lm_pending *out)
 {
-    const lm_symbol *l = &w->symbols[at], *r = &w->symbols[l->next];
+    const lm_bpe_symbol *l = &w->symbols[at], *r = &w->symbols[l->next];
 
     if (b->rank_of) {
         lm_view  both = { word + l->from, l->size + r->size };
@@ -299,12 +299,14 @@ static lm_status merge_all(const lm_bpe *b, lm_bpe_work *w, const char *word, lm
         LM_TRY(queue_pair(b, w, word, (int32_t)i, e));
     while (w->n_heap > 0) {
         lm_pending top = heap_pop(w), now;
-        lm_symbol *l   = &w->symbols[top.at];
+        lm_bpe_symbol *l   = &w->symbols[top.at];
 
         /* Stale when either side has changed since: then this pair is another one, or none. */
         if (l->size == 0 || l->next < 0 || !candidate(b, w, word, (int32_t)top.at, &now) || now.id != top.id)
             continue;
-        lm_symbol *r = &w->symbols[l->next];
+        lm_bpe_symbol *r = &w->symbols[l->next];
+        if (w->watch)
+            w->watch(w->watcher, l->id, r->id, top.id, top.rank);
         l->id        = top.id;
         l->size     += r->size;
         l->next      = r->next;
@@ -372,7 +374,7 @@ lm_status lm_bpe_encode(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool byte
     w->symbols[w->n - 1].next = -1;
     LM_TRY(merge_all(b, w, word.data, e));
     for (int32_t i = 0; i >= 0; i = w->symbols[i].next) {
-        const lm_symbol *s = &w->symbols[i];
+        const lm_bpe_symbol *s = &w->symbols[i];
 
         if (s->id >= 0)
             LM_TRY(lm_tokens_add(out, s->id, e));

@@ -10,6 +10,7 @@
 #define LM_TEXT_BPE_H
 
 #include "text/vocab.h"
+#include "text/watched.h"
 
 typedef struct lm_merge { uint32_t left, right, rank, id; } lm_merge;      /* id: of left and right together */
 
@@ -38,7 +39,9 @@ lm_status lm_bpe_scores(lm_bpe *b, const float *scores, lm_error *e);
 
 /* Memory for encoding, reused from word to word. All zero: empty. */
 typedef struct lm_bpe_work {
-    struct lm_symbol *symbols;
+    lm_merge_watch    *watch;         /* NULL: nobody */
+    void              *watcher;
+    struct lm_bpe_symbol *symbols;
     struct lm_pending *heap;
     size_t            capacity, heap_capacity, n, n_heap;
 } lm_bpe_work;

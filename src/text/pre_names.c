@@ -103,13 +103,48 @@ static lm_status make(const struct pre *pre, lm_pretokenizer *p, const char *whe
     return lm_pretokenizer_add(p, &(lm_stage){ .kind = LM_STAGE_SPELL }, where, e);
 }
 
-lm_status lm_pre_by_name(const char *name, lm_pretokenizer *p, lm_pre_traits *traits, const char *where, lm_error *e)
+static const struct pre *find(const char *name)
 {
     for (size_t i = 0; i < sizeof pres / sizeof *pres; i++)
-        if (strcmp(pres[i].name, name) == 0) {
-            *traits = (lm_pre_traits){ pres[i].traits & NFC, pres[i].traits & IGNORE_MERGES, pres[i].traits & ADD_BOS };
-            return make(&pres[i], p, where, e);
-        }
+        if (strcmp(pres[i].name, name) == 0)
+            return &pres[i];
+    return NULL;
+}
+
+const char *lm_pre_pattern(const char *name, size_t i)
+{
+    const struct pre *pre = find(name);
+
+    return pre && i < sizeof pre->patterns / sizeof *pre->patterns ? pre->patterns[i] : NULL;
+}
+
+int lm_pre_digits(const char *name)
+{
+    const struct pre *pre = find(name);
+
+    return !pre ? 0 : pre->traits & DIGITS_FIRST ? -1 : pre->traits & DIGITS_LAST ? 1 : 0;
+}
+
+bool lm_pre_is_plain(const char *name)
+{
+    const char *first = lm_pre_pattern(name, 0);
+
+    return first && !lm_pre_digits(name) && !lm_pre_pattern(name, 1) && strcmp(first, LM_PATTERN_GPT2) == 0;
+}
+
+const char *lm_pre_name(size_t i)
+{
+    return i < sizeof pres / sizeof *pres ? pres[i].name : NULL;
+}
+
+lm_status lm_pre_by_name(const char *name, lm_pretokenizer *p, lm_pre_traits *traits, const char *where, lm_error *e)
+{
+    const struct pre *pre = find(name);
+
+    if (pre) {
+        *traits = (lm_pre_traits){ pre->traits & NFC, pre->traits & IGNORE_MERGES, pre->traits & ADD_BOS };
+        return make(pre, p, where, e);
+    }
     lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "unknown pre-tokenizer '%s'", name);
     lm_fail_hint(e, "use `pre` to name one that splits text the same way: gpt-2, llama-bpe, qwen2, default …");
     return LM_UNSUPPORTED;

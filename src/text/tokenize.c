@@ -38,6 +38,8 @@ typedef struct encoding {
     lm_scratch         *s;
     unsigned            flags;
     lm_view             text;
+    lm_merge_watch     *watch;      /* NULL: nobody */
+    void               *watcher;
     const lm_span      *content;    /* bytes of `text` in which special tokens are text; rising */
     size_t              n_content;
     lm_tokens          *out;
@@ -112,7 +114,7 @@ static uint32_t slot_of(lm_view word)
 static lm_status encode_part(encoding *x, lm_view word)
 {
     const lm_tokenizer *t    = x->t;
-    cached_word        *slot = x->s->cache && word.size <= CACHED_BYTES ? &x->s->cache[slot_of(word)] : NULL;
+    cached_word        *slot = x->s->cache && !x->watch && word.size <= CACHED_BYTES ? &x->s->cache[slot_of(word)] : NULL;
     size_t              from = x->out->n;
 
     if (slot && slot->size == word.size && memcmp(slot->text, word.data, word.size) == 0) {
@@ -345,6 +347,8 @@ static lm_status run(encoding *x)
     x->s = borrow(x->t);
     if (!x->s)
         return lm_fail_memory(x->e, "tokenizing", sizeof *x->s);
+    x->s->bpe.watch   = x->watch;
+    x->s->bpe.watcher = x->watcher;
     if (!lm_utf8_is_valid(x->text)) {
         lm_text_clear(&x->s->repaired);
         lm_text_add_utf8(&x->s->repaired, x->text.data, x->text.size);
@@ -362,6 +366,13 @@ lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsi
 {
     LM_GIVEN(e, t && (text || !size) && out);
     encoding x = { .t = t, .flags = flags, .text = { size ? text : "", size }, .out = out, .e = e };
+
+    return run(&x);
+}
+
+lm_status lm_tokenize_watched(const lm_tokenizer *t, lm_view text, lm_merge_watch *watch, void *arg, lm_tokens *out, lm_error *e)
+{
+    encoding x = { .t = t, .flags = LM_NO_PARSE_SPECIAL, .watch = watch, .watcher = arg, .text = text, .out = out, .e = e };
 
     return run(&x);
 }

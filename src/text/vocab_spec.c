@@ -21,6 +21,11 @@ static const char *key(maker *m, const char *name)
     return m->where;
 }
 
+const char *lm_vocab_kind(bool bytes)
+{
+    return bytes ? "gpt2" : "llama";
+}
+
 /* ---- pieces ---- */
 /* "<0x41>", as SentencePiece spells bytes. */
 static bool spells_byte(lm_view v)

@@ -22,11 +22,23 @@ typedef struct lm_vocab_spec {
     const char    *where;            /* prefix of names in errors: "tokenizer.ggml." */
 } lm_vocab_spec;
 
+/* What `model` is called: byte-level BPE, or SentencePiece. */
+const char *lm_vocab_kind(bool bytes);
+
 /* LM_BAD_MODEL names what is broken; LM_UNSUPPORTED a model or pre-tokenizer that is not known. */
 lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e);
 
 /* The stages of a named pre-tokenizer, and what goes with it. LM_UNSUPPORTED: unknown, naming it. */
 typedef struct lm_pre_traits { bool nfc, ignore_merges, add_bos; } lm_pre_traits;
 lm_status lm_pre_by_name(const char *name, lm_pretokenizer *p, lm_pre_traits *traits, const char *where, lm_error *e);
+/* The names there are; NULL past the last. */
+const char *lm_pre_name(size_t i);
+/* What each splits text with, one pattern after another; NULL past the last. And whether digits are parted one by one: before them (-1),
+ * after
+ * them (1), not (0). */
+const char *lm_pre_pattern(const char *name, size_t i);
+int         lm_pre_digits(const char *name);
+/* Whether it is the one pattern that the byte alphabet comes with. */
+bool        lm_pre_is_plain(const char *name);
 
 #endif

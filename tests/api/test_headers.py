@@ -54,7 +54,7 @@ def test_python_lays_structures_out_as_c_does():
 
 def test_options_can_grow():
     """Each struct that a program fills in or is given has reserved words at its end, but for those that are fixed for good."""
-    fixed = {"lm_error", "lm_text", "lm_tokens", "lm_row", "lm_ops", "lm_rate", "lm_span", "lm_rendering", "lm_logit_bias", "lm_logprob", "lm_trigger", "lm_log",
+    fixed = {"lm_error", "lm_text", "lm_tokens", "lm_row", "lm_ops", "lm_rate", "lm_span", "lm_rendering", "lm_logit_bias", "lm_logprob", "lm_trigger", "lm_log", "lm_trace_choice",
              "lm_preset", "lm_device"}             # the last two are seen by pointer only
     headers = Headers()
     for name, fields in headers.fields.items():

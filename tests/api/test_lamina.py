@@ -1,8 +1,11 @@
 """Every public function, driven from Python; and each again with NULL in the place of every pointer: an error or nothing, never a crash."""
 import ctypes
+import pathlib
 import json
 import math
 import os
+import struct
+import tempfile
 
 import pytest
 from lamina import LaminaError
@@ -100,6 +103,17 @@ def test_languages_and_names(lm):
     assert lm.lm_report_form(b"x.md", ref(form)) and form.value == lm.LM_FORM_MARKDOWN and not lm.lm_report_form(b"x.doc", ref(form))
 
 
+def test_other_containers(lm, folder, gguf):
+    made = lm.new("lm_convert", gguf, folder + b"/folder-of-it", ref(lm.lm_convert_options(type=b"bf16", overwrite=True)))
+    assert made.family and made.files == 1 and made.n_tensors > 3 and made.tensors[0].to == b"bf16"
+    lm.lm_convert_free(ref(made))
+    assert not made.tensors
+    r = lm.new("lm_convert", folder + b"/folder-of-it", folder + b"/again.gguf", ref(lm.lm_convert_options(name=b"Named", part_tensors=4, overwrite=True)))
+    assert r.files > 1 and r.path.startswith(folder + b"/again-00001-of-") and r.bytes == sum(r.tensors[i].bytes for i in range(r.n_tensors))
+    with pytest.raises(LaminaError, match="already exists"):
+        lm.new("lm_convert", gguf, folder + b"/folder-of-it", None)
+
+
 def test_weights_in_fewer_bits(lm, folder, gguf):
     keep = (ctypes.c_char_p * 1)(b"ffn_up=q8_0")
     options = lm.lm_quantize_options(keep=keep, n_keep=1, overwrite=True, measure=True)
@@ -134,7 +148,7 @@ def test_options_are_all_zero_by_default(lm):
     for name in lm.headers.functions:
         if name.endswith("_defaults"):
             o = getattr(lm, name)()
-            if name not in ("lm_sampler_defaults", "lm_sequence_defaults", "lm_generate_defaults"):      # written out
+            if name not in ("lm_sampler_defaults", "lm_sequence_defaults", "lm_generate_defaults", "lm_train_defaults"):      # written out
                 assert bytes(o) == bytes(ctypes.sizeof(o)), name
     assert lm.lm_sampler_defaults().top_k == 40 and lm.lm_generate_defaults().sequence.max_tokens < 0
 
@@ -274,6 +288,68 @@ def test_engine(lm, model, engine, tmp_path):
     assert lm.new("lm_engine_forecast", engine, 0, 1, 0).seconds > 0
 
 
+def test_evaluation(lm, engine, model, folder):
+    ids = (ctypes.c_int32 * 64)(*(i * 7 % 50 for i in range(64)))
+    told, heard = [], []
+    fields = dict(lm.lm_eval_text_options._fields_)
+    options = lm.lm_eval_text_options(context=16, progress=fields["progress"](lambda arg, n, of, perplexity: bool(told.append((n, of)) or True)),
+                                      token=fields["token"](lambda arg, t: heard.append((t.contents.chunk, t.contents.position, t.contents.logprob))),
+                                      save_logits=folder + b"/logits")
+    whole = lm.new("lm_eval_perplexity", engine, ids, 64, ref(options))
+    assert (whole.tokens, whole.chunks, whole.context) == (28, 4, 16) and told[-1] == (4, 4) and len(heard) == 28 and heard[0][:2] == (0, 9)
+    assert abs(whole.nll + sum(t[2] for t in heard) / 28) < 1e-12
+    n = [ctypes.c_uint32() for _ in range(3)]
+    lm.lm_eval_logits_describe(folder + b"/logits", *map(ref, n))
+    assert (n[0].value, n[1].value) == (16, 4)
+    kl = lm.new("lm_eval_kl", engine, None, folder + b"/logits", None, 0, None)
+    assert abs(kl.mean_kl) < 1e-3 and kl.model.tokens == 28 and kl.same_top == 1
+    options = lm.lm_eval_text_defaults()
+    options.rule, options.context, options.stride, options.state = lm.LM_EVAL_SLIDING, 16, 5, folder + b"/state"
+    first = lm.new("lm_eval_perplexity", engine, ids, 64, ref(options))
+    assert first.tokens == 63 and lm.new("lm_eval_perplexity", engine, ids, 64, ref(options)).nll == first.nll
+    choices = (lm.lm_eval_choice * 2)(*(lm.lm_eval_choice(ids, 9, (ctypes.c_int32 * 3)(*ids[at:at + 3]), 3, 5, 5) for at in (9, 20)))
+    items, seen = (lm.lm_eval_item * 1)(lm.lm_eval_item(choices, 2, 0)), []
+    options = lm.lm_eval_choices_defaults()
+    options.item = dict(lm.lm_eval_choices_options._fields_)["item"](lambda arg, i, item, r: seen.append(r.contents.logprobs[0]))
+    got = lm.new("lm_eval_choices", engine, items, 1, ref(options))
+    score = lm.new("lm_score_text", engine, ids, 12, None).logprob - lm.new("lm_score_text", engine, ids, 9, None).logprob
+    assert got.n == 1 and got.accuracy.share in (0, 1) and abs(seen[0] - score) < 1e-4
+    question = lm.lm_eval_question()
+    line = b'{"context": "a", "choices": ["b", "c"], "answer": 1}'
+    lm.lm_eval_question_read(line, len(line), lm.LM_EVAL_FORM_ANY, ref(question))
+    assert question.n == 2 and question.answer == 1 and lm.lm_eval_form_word(question.form) == b"plain"
+    pair, context = lm.lm_tokens(), ctypes.c_size_t()
+    lm.lm_eval_pair(model, question.contexts[0], question.continuations[0], False, ref(pair), ref(context))
+    assert 0 < context.value < pair.n
+    lm.lm_tokens_free(ref(pair))
+    lm.lm_eval_question_free(ref(question))
+    found, needles = (ctypes.c_uint32 * 1)(), lm.lm_needle_defaults()
+    needles.lengths, needles.n_lengths = (ctypes.c_uint32 * 1)(10 ** 6), 1
+    with pytest.raises(LaminaError):
+        lm.lm_eval_needle(engine, ref(needles), found)
+
+
+def test_training(lm, gguf, tmp_path):
+    """Rows of ids are trained on: the loss falls, what was planned was allocated."""
+    opened = lm.new("lm_model_open", gguf, ref(lm.lm_model_options(adaptable=True)))
+    rows = [[i * 7 % 50 for i in range(16)], [i * 5 % 50 for i in range(16)]]
+    data = b"".join(struct.pack("<16q", *row) for row in rows + [[-100] + row[1:] for row in rows])
+    header = json.dumps({name: {"dtype": "I64", "shape": [2, 16], "data_offsets": [i * 256, (i + 1) * 256]} for i, name in enumerate(("input_ids", "labels"))}).encode()
+    (tmp_path / "rows").write_bytes(struct.pack("<Q", len(header)) + header + data)
+    o, seen = lm.lm_train_defaults(), []
+    o.ids_file, o.steps, o.rate, o.rank, o.threads = str(tmp_path / "rows").encode(), 3, 1e-2, 4, 1
+    o.step = dict(lm.lm_train_options._fields_)["step"](lambda arg, s: bool(seen.append(s.contents.loss) or True))
+    watch, lm.watch = lm.watch, None                     # without a place for the error it would train first
+    done = lm.new("lm_train", opened, None, str(tmp_path / "run").encode(), ref(o))
+    lm.watch = watch
+    assert done.done == 3 and len(seen) == 3 and done.loss_last < done.loss_first == seen[0] and done.memory_used == done.memory_total
+    assert (tmp_path / "run/adapter_model.safetensors").stat().st_size > 1000
+    with pytest.raises(LaminaError):                     # the folder holds a run
+        lm.new("lm_train", opened, None, str(tmp_path / "run").encode(), ref(o))
+    assert b"cross_entropy" in lm.text("lm_train_program_text", opened, ref(o))
+    lm.lm_model_close(opened)
+
+
 def test_importance(lm, engine, folder, gguf):
     m, other = lm.new("lm_imatrix_new"), lm.new("lm_imatrix_new")
     ids = (ctypes.c_int32 * 64)(*(i % 50 for i in range(64)))
@@ -298,6 +374,89 @@ def test_importance(lm, engine, folder, gguf):
     lm.new("lm_quantize", gguf, folder + b"/weighted.gguf", b"q4_0", ref(lm.lm_quantize_options(imatrix=folder + b"/importance")))
     lm.lm_imatrix_free(m)
     lm.lm_imatrix_free(other)
+
+
+def test_types_for_a_size(lm, gguf):
+    m = lm.new("lm_model_open", gguf, None)
+    ids = (ctypes.c_int32 * 64)(*(3 + i * 7 % 100 for i in range(64)))
+    o = lm.lm_allot_defaults()
+    o.ids, o.n, o.chunk, o.bits_per_weight = ids, 64, 32, 12
+    a = lm.new("lm_allot", m, ref(o))
+    assert 0 < a.bits_per_weight <= 12 and a.n_keep == a.tried and b"$=q" in a.keep[0] and a.steps[0].tensor is None and a.steps[0].estimate > 0
+    lm.lm_allot_free(ref(a))
+    assert not a.steps
+    o.bits_per_weight = 1
+    with pytest.raises(LaminaError, match="smallest types"):
+        lm.new("lm_allot", m, ref(o))
+    lm.lm_model_close(m)
+
+
+def test_differences(lm, folder, gguf):
+    packed = folder + b"/differs.gguf"
+    lm.new("lm_quantize", gguf, packed, b"q4_0", ref(lm.lm_quantize_options(overwrite=True)))
+    a, b = lm.new("lm_model_open", gguf, None), lm.new("lm_model_open", packed, None)
+    ids, said = (ctypes.c_int32 * 64)(*(3 + i * 7 % 100 for i in range(64))), []
+    o = lm.lm_diff_defaults()
+    o.ids, o.n, o.chunk, o.chunks, o.candidates = ids, 64, 32, 2, 2
+    o.progress = dict(lm.lm_diff_options._fields_)["progress"](lambda arg, fraction, what: said.append(fraction) or True)
+    r = lm.new("lm_diff", a, b, ref(o))
+    got = {r.tensors[i].name: r.tensors[i] for i in range(r.n_tensors)}
+    assert got[b"blk.0.ffn_up.weight"].b == b"q4_0" and 15 < got[b"blk.0.ffn_up.weight"].snr_db < 30 and got[b"blk.0.attn_norm.weight"].max_abs == 0
+    assert r.tokens == 64 and r.n_layers == 3 and r.mean_kl > 0 and said and 0 <= min(said) <= max(said) <= 1 and r.b_bytes < r.a_bytes
+    for i in range(r.n_advice):
+        assert r.advice[i].kl < r.advice[i].kl_before and r.advice[i].bytes > 0 and r.advice[i].n <= 2
+    lm.lm_diff_free(ref(r))
+    assert not r.tensors
+    o.progress = dict(lm.lm_diff_options._fields_)["progress"](lambda arg, fraction, what: False)
+    with pytest.raises(LaminaError, match="interrupted"):
+        lm.new("lm_diff", a, b, ref(o))
+    lm.lm_model_close(a)
+    lm.lm_model_close(b)
+
+
+def test_traces(lm, engine, folder, tmp_path):
+    m, path = lm.lm_engine_model(engine), str(tmp_path / "t").encode()
+    ids, heads = (ctypes.c_int32 * 6)(5, 6, 7, 8, 9, 10), (ctypes.c_uint32 * 2)(1, 2)
+    strings = (ctypes.c_char_p * 2)(b"layers.0.mlp", None)
+    o = lm.lm_trace_options(top=3, lens=2, attribution=True, norms=True, experts=True, times=True, heads=heads, n_heads=1, values=strings)
+    o.engine.context = 32
+    t = lm.new("lm_tracer_new", m, ref(o))
+    with pytest.raises(LaminaError, match="no file"):
+        lm.lm_tracer_saved(t)
+    lm.lm_tracer_look(t, 3)
+    lm.lm_tracer_save(t, path, 6)
+    lm.lm_tracer_read(t, ids, 6)
+    lm.lm_tracer_saved(t)
+    assert os.path.getsize(path) > 100 and lm.lm_engine_length(lm.lm_tracer_engine(t), 0) == 6
+    n, token = ctypes.c_size_t(), lm.lm_trace_token()
+    assert lm.lm_tracer_ids(t, ref(n))[:6] == [5, 6, 7, 8, 9, 10] and n.value == 6
+    assert lm.lm_tracer_token(t, 4, ref(token)) and token.id == 9 and token.surprise > 0 and token.n_top == 3
+    row = lm.lm_trace_row()
+    lm.lm_tracer_row(t, 3, ref(row))
+    assert row.token == 9 and row.n_lens == 3 and abs(sum(row.attribution[i].value for i in range(row.n_attribution)) - row.logit) < 1e-4
+    assert row.attention[2].n_weights == 4 and lm.lm_trace_part_word(row.attribution[0].part) == b"embedding"
+    with pytest.raises(LaminaError, match="not looked into"):
+        lm.lm_tracer_row(t, 2, ref(row))
+    load, spent = lm.lm_trace_load(), lm.lm_trace_time()
+    assert not lm.lm_tracer_load(t, 0, ref(load)) and lm.lm_tracer_time(t, 0, ref(spent)) and not lm.lm_tracer_time(t, 10 ** 6, ref(spent))
+    assert b'"lens"' in lm.new("lm_tracer_json", t).data
+    lm.lm_tracer_write(t, 2)
+    assert b'"token"' in lm.new("lm_tracer_event", t, 5, 10).data
+    assert b"model.layers.0.mlp" in lm.new("lm_trace_paths", m).data
+    changed = (ctypes.c_char_p * 2)(b"layers.0.mlp=0", None)
+    other = lm.new("lm_tracer_new", m, ref(lm.lm_trace_options(norms=True, interventions=changed, weights=lm.lm_tracer_engine(t))))
+    c = lm.new("lm_trace_compare", t, other, ids, 6)
+    difference, layer = lm.lm_trace_difference(), lm.lm_trace_layer_difference()
+    assert lm.lm_trace_comparison_row(c, 5, ref(difference)) and difference.kl > 0 and not lm.lm_trace_comparison_row(c, 6, ref(difference))
+    assert lm.lm_trace_comparison_layer(c, 1, ref(layer)) and layer.relative > 0
+    lm.lm_trace_comparison_free(c)
+    lm.lm_tracer_free(other)
+    lm.lm_tracer_restart(t)
+    assert lm.lm_engine_length(lm.lm_tracer_engine(t), 0) == 0
+    lm.lm_tracer_free(t)
+    texts = (lm.lm_tokens * 2)(lm.lm_tokens(ids=ids, n=2, capacity=2), lm.lm_tokens(ids=ids, n=3, capacity=3))
+    lm.lm_trace_vector(m, None, texts, 1, path)
+    assert os.path.getsize(path) > 100 and lm.lm_trace_defaults().top == 0
 
 
 def test_texts_are_generated(lm, engine, tmp_path):
@@ -347,6 +506,7 @@ def test_texts_are_generated(lm, engine, tmp_path):
     path = str(tmp_path / "text").encode()
     lm.lm_sequence_save(text, path)
     again = lm.new("lm_sequence_new", engine, sampler, ref(lm.lm_sequence_options(slot=1)))
+    lm.lm_engine_truncate(engine, 1, 0)
     lm.lm_sequence_restore(again, path)
     assert lm.lm_sequence_ids(again, ref(count))[:10] == [5, 6, 7, 8, *first] and lm.lm_engine_length(engine, 1) == 9
     lm.lm_sequence_free(again)
@@ -366,6 +526,45 @@ def test_texts_are_generated(lm, engine, tmp_path):
     top = (lm.lm_logprob * 2)()
     assert lm.lm_logprobs(logits, n, 9, top, 2) == top[0].logprob and top[0].id == 9
     lm.lm_sampler_free(sampler)
+
+
+def test_models_that_choose_together(lm, model):
+    """A model with itself is that model, and each of the two finds the token as probable as the mixture does."""
+    with pytest.raises(LaminaError, match="above 0"):
+        lm.lm_mixture_prepare(ref(lm.lm_mixture(n=2)))
+    mixture = lm.lm_mixture(rule=lm.LM_MIXTURE_LOGMEAN, n=2, weights=(3.0, 1.0))
+    lm.lm_mixture_prepare(ref(mixture))
+    assert list(mixture.weights)[:2] == [0.75, 0.25] and lm.lm_mixture_word(lm.LM_MIXTURE_CONTRAST) == b"contrast"
+    rows = [(ctypes.c_float * 3)(0.0, 1.0, 2.0), (ctypes.c_float * 3)(2.0, 1.0, 0.0)]
+    mixed, told = (ctypes.c_double * 3)(), lm.lm_mixed()
+    pointers = (ctypes.POINTER(ctypes.c_float) * 2)(*(ctypes.cast(r, ctypes.POINTER(ctypes.c_float)) for r in rows))
+    lm.lm_mixture_mix(ref(mixture), pointers, (ctypes.c_uint32 * 2)(3, 3), 3, mixed, ref(told))
+    norm = math.log(sum(math.exp(x) for x in (0, 1, 2)))
+    assert list(told.norms)[:2] == pytest.approx([norm, norm])
+    assert math.fsum(map(math.exp, mixed)) == pytest.approx(1) and mixed[2] - mixed[0] == pytest.approx(0.75 * 2 - 0.25 * 2)
+    o = lm.lm_engine_options(context=64, sequences=2, rows=32, logit_rows=4, threads=1)
+    engines = [lm.new("lm_engine_new", model, ref(o)) for _ in range(2)]
+    handles = (type(engines[1]) * 1)(engines[1])
+    others, so = lm.lm_schedule_others(mixture=mixture), lm.lm_schedule_defaults()
+    others.engines = ctypes.cast(handles, type(others.engines))
+    so.no_forecast, so.others = True, ctypes.pointer(others)
+    schedule = lm.new("lm_schedule_new", engines[0], ref(so))
+    prompt = (lm.lm_token * 9)(*range(5, 14))
+    request = lm.lm_request(prompt=prompt, n_prompt=9, sequence=lm.lm_sequence_options(max_tokens=4, ignore_eos=True, logprobs=1), contributions=True)
+    reply, event, said = lm.new("lm_schedule_submit", schedule, ref(request)), lm.lm_reply_event(), []
+    while lm.lm_reply_wait(reply, -1.0, ref(event)):
+        if event.event.kind == lm.LM_EVENT_TOKEN:
+            each = (ctypes.c_double * 3)()
+            lm.lm_reply_contribution(reply, len(said), each)
+            said.append(event.event.id)
+            assert list(each) == pytest.approx([event.event.logprob] * 3, abs=1e-4)
+    assert len(said) == 4
+    with pytest.raises(LaminaError, match="token 4 of 4"):
+        lm.lm_reply_contribution(reply, 4, (ctypes.c_double * 3)())
+    lm.lm_reply_free(reply)
+    lm.lm_schedule_free(schedule)
+    for engine in engines:
+        lm.lm_engine_free(engine)
 
 
 def test_many_texts(lm, model, tmp_path):
@@ -547,9 +746,17 @@ def test_facts_and_documents(lm, facts, model):
     assert lm.text("lm_compare", both, 2, None)
     assert lm.text("lm_explain", facts, b"rope", None)
     assert b"import torch" in lm.text("lm_listing_write", facts, 0)
+    assert b"def rope(" in lm.text("lm_listing_topic", facts, b"rope", 1)
+    preset = lm.new("lm_model_open", b"preset:llama-3.2-1b", ref(lm.lm_model_options(weights_optional=True)))
+    assert b"ffn" in listed(lambda i: lm.lm_topic_alias_at(i, None))
+    assert lm.lm_explain_needs_toy(preset) and not lm.lm_explain_needs_toy(model)
+    assert b"softmax" in lm.text("lm_explain_toy", preset, b"two words", 0)
+    lm.lm_model_close(preset)
     assert b"softmax" in lm.text("lm_explain_forward", model, (ctypes.c_int32 * 3)(3, 4, 5), 3, 0, 0)
     assert lm.text("lm_diagram", facts, listed(lambda i: lm.lm_diagram_at(i, None))[0], None)
     assert b"2" in lm.text("lm_report_write", both, 1, None)
+    settings = json.loads(lm.text("lm_report_settings", facts, 0))
+    assert len(settings["cache"]) == len(settings["kv"]) * len(settings["batches"]) and len(settings["weights"]) == len(settings["precisions"])
     lm.lm_facts_check(facts)
     fit = lm.lm_fit_options(memory=1 << 32, no_speed=True, precision=b"bf16")
     found = lm.new("lm_fit_model", model, ref(fit))
@@ -560,10 +767,75 @@ def test_facts_and_documents(lm, facts, model):
     assert bytes(found) == before
 
 
+def test_plan_of_a_cluster(lm, small):
+    link, o = lm.new("lm_link_find", b"1gbe"), lm.lm_cluster_plan_options(nodes=2, memory=1 << 40, precision=b"bf16")
+    assert link.contents.name == b"1gbe" and lm.lm_link_at(0) and not lm.lm_link_at(99)
+    o.link = link
+    plan = lm.new("lm_cluster_plan_model", small, ref(o))
+    assert [(r.tp, r.pp, r.copies) for r in plan.rows[:plan.n]] == [(1, 1, 2), (2, 1, 1), (1, 2, 1)] and plan.rows[1].sent > 0 == plan.rows[0].sent
+    assert plan.best_one == -1 and plan.rows[1].one.rate == 0          # nobody has said how fast a node is
+    with pytest.raises(LaminaError, match="nodes"):
+        lm.new("lm_cluster_plan_model", small, ref(lm.lm_cluster_plan_options()))
+    with pytest.raises(LaminaError, match="none of 25gbe"):
+        lm.new("lm_link_find", b"string")
+
+
 def test_verify(lm, small, golden):
     o = lm.lm_verify_defaults()
     o.engine.threads, o.engine.compute, o.engine.kv = 1, lm.LM_COMPUTE_F32, lm.LM_KV_F32
     assert lm.new("lm_verify", small, golden, ref(o)).agrees
+
+
+def test_ranks(lm, gguf):
+    """As several processes would have a model; tests/e2e/test_cluster.py has the processes."""
+    rank = lm.new("lm_cluster_imagine", ref(lm.lm_cluster_options(split=b"tp=2")), 1)
+    assert (lm.lm_cluster_rank(rank), lm.lm_cluster_ranks(rank)) == (1, 2)
+    part = lm.new("lm_model_open", gguf, ref(lm.lm_model_options(cluster=rank)))
+    text = lm.new("lm_model_program_text", part)
+    assert b"sum over 2 ranks" in text.data
+    lm.lm_text_free(ref(text))
+    with pytest.raises(LaminaError, match="rank 0 leads"):
+        lm.lm_cluster_follow(rank, part)
+    lm.lm_model_close(part)
+    assert not lm.lm_cluster_lost(rank)
+    with pytest.raises(LaminaError, match="between ranks"):
+        lm.new("lm_cluster_measure", rank)
+    lm.lm_cluster_leave(rank)
+    for wrong in (b"ep=2", b"tp=0", b"four"):
+        with pytest.raises(LaminaError, match="tp=N"):
+            lm.new("lm_cluster_join", ref(lm.lm_cluster_options(split=wrong)))
+    assert lm.lm_cluster_library() is None or b"." in lm.lm_cluster_library()
+
+
+def test_adapters(lm):
+    golden = pathlib.Path(__file__).resolve().parents[1] / "golden"
+    model = lm.new("lm_model_open", bytes(golden / "llama/gqa"), None)
+    adapter = lm.new("lm_adapter_open", model, bytes(golden / "adapters/llama"))
+    info, module = lm.lm_adapter_info(), lm.lm_adapter_module()
+    lm.lm_adapter_describe(adapter, ref(info))
+    assert (info.name, info.format, info.n_modules, info.rank, info.alpha) == (b"llama", b"peft", 14, 4, 8)
+    assert lm.lm_adapter_module_at(adapter, 0, ref(module)) and module.module == b"model.layers.0.self_attn.q_proj" and module.scale == 2
+    assert (module.rank, module.out) == (4, 32) and module.size > 0 and not lm.lm_adapter_module_at(adapter, 14, ref(module))
+    assert lm.lm_adapter_warning(adapter, 0) is None
+    kind = dict(lm.lm_engine_options._fields_)
+    pair = (kind["adapters"]._type_ * 2)(ctypes.cast(adapter, kind["adapters"]._type_), None)
+    options = lm.lm_engine_options(context=16, adapters=ctypes.cast(pair, kind["adapters"]), adapter_scales=(ctypes.c_float * 1)(0.5))
+    with tempfile.TemporaryDirectory() as folder:
+        merged, half = lm.lm_merge_result(), lm.lm_merge_options(scales=(ctypes.c_float * 1)(0.5), overwrite=True)
+        lm.lm_merge(model, ctypes.cast(pair, kind["adapters"]), f"{folder}/merged".encode(), ref(half), ref(merged))
+        assert merged.n_tensors == 14 and merged.kept == pytest.approx(1) and merged.tensors[0].name.endswith(b"proj.weight")
+        lm.lm_merge_free(ref(merged))
+    g = lm.new("lm_engine_new", model, ref(options))
+    assert lm.lm_engine_n_adapters(g) == 1 and lm.lm_engine_adapters_of(g, 0)[0] == 0.5
+    assert ctypes.cast(lm.lm_engine_adapter(g, 0), ctypes.c_void_p).value == ctypes.cast(adapter, ctypes.c_void_p).value
+    assert not lm.lm_engine_adapter(g, 1)
+    lm.lm_engine_set_adapters(g, 0, (ctypes.c_float * 1)(2))
+    assert lm.lm_engine_adapters_of(g, 0)[0] == 2
+    with pytest.raises(LaminaError, match="finite"):
+        lm.lm_engine_set_adapters(g, 0, (ctypes.c_float * 1)(float("nan")))
+    lm.lm_engine_free(g)
+    lm.lm_adapter_close(adapter)
+    lm.lm_model_close(model)
 
 
 def test_every_output_is_appended(lm):

@@ -79,7 +79,8 @@ def test_a_changed_description_changes_the_answer(lamina, tmp_path, source):
     layers = r["specification", "layers"]["values"]
     assert layers[1] == layers[0] + 1 and not r["parameters", "total"]["same"] and r["specification", "width"]["same"]
     j, r = rows(lamina, tmp_path / "a" / "config.json", tmp_path / "a" / "config.json")
-    assert all(x["same"] for x in r.values()) and j["timeline"][0]["origin"] == "published" and len(j["timeline"]) == 1
+    assert all(x["same"] for x in r.values())
+    assert {e["origin"] for e in j["timeline"]} == {"published"} and [e["model"] for e in j["timeline"]] == ["Transformer", "PaLM", "LLaMA"]
 
 
 def test_readings_are_marked_and_follow_the_figures(lamina):
@@ -217,3 +218,21 @@ def test_what_is_stored_needs_weights(lamina, stored):
     _, r = rows(lamina, "gpt2", stored / "f16.gguf")
     assert r["stored", "types of the weights"]["values"] == [None, "f16, f32"]
     assert not any(section == "stored" for section, _ in rows(lamina, "gpt2", "llama-3.2-1b")[1])
+
+
+def test_first_with_a_feature(lamina):
+    """SwiGLU and MQA are PaLM's, RMSNorm LLaMA's, of which there is no preset; a report marks the model that it is about."""
+    text = " ".join(lamina("compare", "--history", "--view", "trends").stdout.split())
+    assert "2022 MQA (PaLM)" in text and "2022 SwiGLU (PaLM)" in text and "2023 RMSNorm, Pre (LLaMA)" in text
+    page = lamina("report", "llama-3.2-3b", "--format", "md").stdout
+    assert page.count("▶ Llama 3.2 3B") == 2 and page.count("▶") == 2
+    begin, end = page.index('id="takeaways"'), page.index('id="in-short"')
+    assert begin < page.index('id="configuration"') and page.index('id="formulas"') < end
+    assert page.count("- **+** QLoRA on 2,048 tokens with checkpoints takes about 4.26 GB: a card of 8 GiB holds it.") == 2
+
+
+def test_a_name_without_a_version_leads_to_a_choice(lamina):
+    for name, choice in ("Granite 3", "granite-3.0-2b, granite-3.0-8b, granite-3.1-2b"), ("mistral 7b v0", "mistral-7b-v0.1, mistral-7b-v0.2"):
+        done = lamina("inspect", name)
+        assert done.returncode == 2 and f"could be the preset {choice}" in done.stderr
+    assert lamina("inspect", "llama 9").returncode != 0 and "could be" not in lamina("inspect", "llama 9").stderr

@@ -86,25 +86,22 @@ def target(f, m):
     return layers * rank * (d + width) if alike(f) and dense(f) and not fused(f) else None
 
 
-def slowed(f, m):
-    """theta_i as the rule of Llama 3 slows it, or as it is."""
-    theta = f["rope.base"] ** (-2 * int(m[1]) / f["rope.dim"])
-    if not one_table(f):
-        return None
-    if "rope.factor" not in f:
-        return theta if "rope.original_context" not in f else None
-    if "rope.low_freq_factor" not in f:
-        return None
-    turns = f["rope.original_context"] * theta / (2 * math.pi)
-    low, high = f["rope.low_freq_factor"], f["rope.high_freq_factor"]
-    kept = min(max((turns - low) / (high - low), 0), 1)
-    return theta * (kept + (1 - kept) / f["rope.factor"])
-
-
 def slope(f, m):
     heads = f["attention.heads"]
     plain = heads & (heads - 1) == 0 and not f["config.name"].startswith("falcon")      # whose slopes are rounded to bfloat16
     return 2 ** (-8 * (int(m[1]) + 1) / heads) if plain else None
+
+
+def rotated(f, m):
+    """A frequency as the rules of transformers' modeling_rope_utils give it: unscaled, linear (the models with two tables), llama3."""
+    at = m[1]
+    theta = f[at + "base"] ** (-2 * int(m[2]) / f[at + "dim"])
+    factor = f.get(at + "factor", 1)
+    if at + "low_freq_factor" in f:
+        low, high, turns = f[at + "low_freq_factor"], f[at + "high_freq_factor"], f[at + "original_context"] * theta / (2 * math.pi)
+        keep = min(max((turns - low) / (high - low), 0), 1)
+        return keep * theta + (1 - keep) * theta / factor
+    return theta / factor if factor == 1 or f["rope.n_tables"] > 1 else None
 
 
 RULES = [(re.compile(pattern), rule) for pattern, rule in (
@@ -142,6 +139,8 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"memory\.scratch", total("memory.scratch_parts.activations", "memory.scratch_parts.workers", "memory.scratch_parts.bookkeeping")),
     (r"rope\.pairs", lambda f, m: f["rope.dim"] / 2),
     (r"rope\.theta\[(\d+)\]", lambda f, m: f["rope.base"] ** (-2 * int(m[1]) / f["rope.dim"])),
+    (r"(rope\.(?:tables\[\d+\]\.)?)theta_scaled\[(\d+)\]", rotated),
+    (r"memory\.training\.lora\.parameters", lambda f, m: f["tuning.lora.trainable"] if dense(f) and not f["parameters.other"] else None),
     (r"tuning\.full\.trainable", total("parameters.total")),
     (r"tuning\.full\.(weights|gradients)", lambda f, m: 2 * f["parameters.total"]),
     (r"tuning\.full\.optimizer", lambda f, m: 12 * f["parameters.total"]),
@@ -150,6 +149,12 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"tuning\.(\w+)\.vram", lambda f, m: sum(f[f"tuning.{m[1]}.{p}"] for p in ("weights", "gradients", "optimizer", "activations"))),
     (r"tuning\.(\w+)\.vram_checkpointed", lambda f, m: sum(f[f"tuning.{m[1]}.{p}"] for p in (
         "weights", "gradients", "optimizer", "activations_checkpointed"))),
+    (r"memory\.training\.rank", total("tuning.rank")),
+    (r"memory\.training\.tokens", lambda f, m: min(f["tuning.tokens"], f.get("architecture.context", f["tuning.tokens"]))),
+    (r"memory\.training\.full\.parameters", total("parameters.total")),
+    (r"memory\.training\.lora\.trained", lambda f, m: 16 * f["memory.training.lora.parameters"]),      # value, gradient and AdamW's two, float32
+    (r"memory\.training\.(\w+)\.total(_checkpointed|)", lambda f, m: sum(f[f"memory.training.{m[1]}.{p}"] for p in (
+        "weights", "trained", "activations" + m[2], "scratch"))),
     (r"tuning\.lora\.trainable_share", lambda f, m: 100 * f["tuning.lora.trainable"] / f["parameters.total"]),
     (r"what_if\.widths\.(query|key|value|output)", lambda f, m: {
         "query": f["attention.heads"] * f["attention.head_dim"], "key": f["attention.kv_heads"] * f["attention.head_dim"],
@@ -216,7 +221,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"weights\.as\.Q6_K\.matrices", blocks(256, 210)),
     (r"weights\.as\.(Q\w+|IQ\w+)\.bytes", lambda f, m: f[f"weights.as.{m[1]}.matrices"] + 4 * vectors(f)),
     # the cache
-    (r"kv\.mha\.elements_per_token_per_layer", lambda f, m: f["attention.heads"] * (f["attention.latent.nope_dim"] + f["attention.latent.v_dim"]
+    (r"kv\.mha\.elements_per_token_per_layer", lambda f, m: f["attention.heads"] * (f["attention.latent.nope_dim"] + f["attention.latent.rope_dim"] + f["attention.latent.v_dim"]
         if latent(f) else f["attention.head_dim"] + f["attention.value_dim"])),
     (r"kv\.window", total("attention.window")),
     (r"kv\.context", lambda f, m: f["architecture.context"]),
@@ -243,7 +248,6 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"memory\.weights", lambda f, m: f["weights.as.f16.matrices"] + 4 * vectors(f) if whole_blocks(f) and "rope.base" in f
         and f["architecture.vocabulary"] % 64 == 0 else None),         # rows of other numbers are padded
     # positions
-    (r"rope\.theta_scaled\[(\d+)\]", slowed),
     (r"rope\.tables\[(\d+)\]\.theta\[(\d+)\]", lambda f, m: f[f"rope.tables[{m[1]}].base"] ** (-2 * int(m[2]) / f[f"rope.tables[{m[1]}].dim"])),
     (r"rope\.base", lambda f, m: described(f, "rope_theta", "rotary_emb_base") if one_table(f) else None),
     (r"rope\.head_dim", lambda f, m: f["attention.head_dim"] if not latent(f) else f["attention.latent.rope_dim"]),

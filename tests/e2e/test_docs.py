@@ -56,7 +56,7 @@ def test_bash_completes_values(build, program, tmp_path):
     presets, devices = names(build, "presets"), names(build, "devices")
     topics = [t["topic"] for t in json.loads(run(build / "src/cli/lamina", "explain", "--json").stdout)["topics"]]
     assert complete(build, "explain", "") == topics
-    assert complete(build, "help", "co") == ["compare"]
+    assert complete(build, "help", "co") == ["compare", "convert"]
     assert complete(build, "compare", "gpt2", "llama-3.2-") == [p for p in presets if p.startswith("llama-3.2-")]
     assert complete(build, "fit", "gpt2", "--device", "rtx-4") == [d for d in devices if d.startswith("rtx-4")]
     assert complete(build, "inspect", "--view", "to") == ["torchinfo"] and "timeline" in complete(build, "compare", "--view", "")

@@ -1,6 +1,7 @@
 """lamina doctor: the shape that scripts read, and figures that can be true. Speed itself is judged nowhere here."""
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -36,8 +37,9 @@ def test_shape(lamina, cache):
         assert rate is None and kind == "bf16" or rate["best"] >= rate["all_threads"] > 1e6 and rate["one_thread"] > 1e6 and rate["by"]
     assert 0 <= limits["busy"] < 1 and (limits["busy"] > 0.1) == any("other work" in w for w in d["warnings"])
     assert 0 < d["memory"]["available"] <= d["memory"]["total"]
-    assert set(d["libraries"]) == {"glibc", "jansson", "pcre2", "utf8proc", "libsodium", "libedit"}
-    assert all(v[0].isdigit() for v in d["libraries"].values())
+    assert set(d["libraries"]) - {"MPI"} == {"glibc", "jansson", "pcre2", "utf8proc", "libsodium", "libedit"}
+    assert all(v[0].isdigit() for name, v in d["libraries"].items() if name != "MPI")
+    assert re.search(r"MPI.*\d+\.\d+|MPICH", d["libraries"].get("MPI", "MPI 0.0"))
     assert d["cache"]["exists"] and d["cache"]["models"] == []
 
 

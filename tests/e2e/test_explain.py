@@ -1,5 +1,6 @@
 """lamina explain: every formula gives what the program counts. LAMINA_REWRITE=1 writes the pages anew: read the diff."""
 import json
+import math
 import os
 import re
 
@@ -19,6 +20,15 @@ PAGES = {
     "moe-mixtral.md": ["moe", "mixtral-8x7b", "--md"],
     "estimate-mistral-7b.txt": ["estimate", "mistral-7b-v0.1"],
     "alibi-llama-3.2-3b.txt": ["alibi", "llama-3.2-3b"],
+    "mlp-gpt2.txt": ["mlp", "gpt2"],
+    "gelu-gpt2.md": ["gelu", "gpt2", "--md"],
+    "learned-gpt2.txt": ["learned", "gpt2"],
+    "sinusoidal-xglm.txt": ["sinusoidal", "xglm-564m"],
+    "norm-gpt2.txt": ["norm", "gpt2"],
+    "mask-gpt-oss-20b.txt": ["mask", "gpt-oss-20b"],
+    "router-deepseek_v2.txt": ["router", "deepseek-v2"],
+    "yarn-deepseek_v2.txt": ["rope", "deepseek-v2"],
+    "longrope-phi-3.5.txt": ["rope", "phi-3.5-mini"],
     "flow-gpt2.txt": ["--diagram", "flow", "gpt-2-124m"],
     "flow-gpt2.mmd": ["--diagram", "flow", "gpt-2-124m", "--md"],
     "layer-llama-3.2-3b.txt": ["--diagram", "layer", "llama-3.2-3b"],
@@ -94,7 +104,93 @@ def test_prompt(lamina, model):
     assert re.search(r"1  I +\[k1 v1\]", done.stdout) and "[k1 v1] [k2 v2] [k3 v3]" in done.stdout
     source_ = explain(lamina, "kv", model, "--prompt", "I love AI")["diagram"]["mermaid"]
     assert source_.startswith("sequenceDiagram") and '" love" at position 1' in source_
-    assert lamina("explain", "kv", "llama-3.2-3b", "--prompt", "x").returncode == 2
+    words = lamina("explain", "kv", "llama-3.2-3b", "--prompt", " The  cat sat ").stdout      # a preset has no tokenizer
+    assert re.search(r"3  sat +\[k1 v1\] \[k2 v2\] \[k3 v3\]", words) and "split at blanks" in words
+    assert lamina("explain", "kv", "llama-3.2-3b", "--prompt", "  ").returncode == 2
+
+
+def table(page):
+    return [dict(zip(page["table"]["columns"], row)) for row in page["table"]["rows"]]
+
+
+def test_activations_have_their_values(lamina):
+    """Against the definitions, worked out here: the rows of the table, and the steps at one and minus one."""
+    exact = lambda x: x / 2 * (1 + math.erf(x / math.sqrt(2)))
+    with_tanh = lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    for model, topic, mine in [("gpt2", "gelu", "GELU (tanh)"), ("opt-125m", "relu", "ReLU"), ("llama-3.2-1b", "silu", "SiLU")]:
+        page = explain(lamina, topic, model)
+        assert f"{mine} (this model)" in page["table"]["columns"]
+        for row in page["table"]["rows"]:
+            x, *values = (float(v.replace("−", "-")) for v in row)
+            wanted = [max(x, 0), exact(x), with_tanh(x), x / (1 + math.exp(-x))]
+            assert all(abs(v - w) <= 5.1e-5 for v, w in zip(values, wanted)), (x, values, wanted)
+    steps = {s["name"]: s["value"] for s in explain(lamina, "gelu", "gpt2")["derivation"]["steps"]}
+    assert math.isclose(steps["exact"], exact(1)) and math.isclose(steps["with_tanh"], with_tanh(1)) and math.isclose(steps["negative"], exact(-1))
+    assert math.isclose({s["name"]: s["value"] for s in explain(lamina, "silu", "llama-3.2-1b")["derivation"]["steps"]}["negative"], -1 / (1 + math.e))
+
+
+def test_scalings_are_derived_and_agree(lamina):
+    """Every rule that a preset or golden model has: each angle in use is a step, and equals the program's."""
+    for model, rule, least in [("llama-3.2-1b", "llama3", 3), ("deepseek-v2", "YaRN", 3), ("gpt-oss-20b", "YaRN", 3), ("phi-3.5-mini", "LongRoPE", 3)]:
+        page = explain(lamina, "rope", model)
+        assert [row[0] for row in page["table"]["rows"]].count(rule) == 1
+        used = [s for s in page["derivation"]["steps"] if s.get("fact", "").startswith("rope.theta_scaled")]
+        assert len(used) >= least and all(s["agrees"] for s in used), model
+    steps = {s["name"]: s["value"] for s in page["derivation"]["steps"] if "name" in s}
+    assert math.isclose(steps["both"], steps["distance"], rel_tol=1e-9)
+
+
+def test_heads_have_shapes(lamina):
+    rows = {row["what"]: row["in this model"] for row in table(explain(lamina, "gqa", "llama-3.2-3b"))}
+    assert rows["repeat K and V for each query head of a group"] == "[8, T, 128] → [8, 3, T, 128] → [24, T, 128]"
+    assert rows["W_q,i   i = 1 … 24"] == "[3,072, 128]"
+
+
+def test_latent_matrices_add_up(lamina):
+    """The matrices that the table lists have as many weights as the attention that is counted."""
+    for model in ("deepseek-v2", "deepseek-v2-lite", "deepseek-v3"):
+        rows = table(explain(lamina, "mla", model))
+        listed = sum(int(row["in this model"].split(" = ")[1].replace(",", "")) for row in rows if " = " in row["in this model"])
+        flops = next(s["value"] for s in explain(lamina, "mla", model)["derivation"]["steps"] if s["name"] == "attention_flops")
+        assert 2 * listed == flops, model
+
+
+def test_merges_are_the_tokenizer_s(lamina, model):
+    """The last merges of a word give the tokens that lamina tokenize gives, in order, and each merge joins what it says."""
+    text = "unbelievably tokenization"
+    page = explain(lamina, "tokenizer", model, "--prompt", text)
+    rows = table(page)
+    assert len(rows) > 8
+    for row in rows:
+        left, right = row["pair"].split(" + ")
+        assert left + right == row["becomes"]
+    note = [int(n) for n in re.findall(r"\((\d+)\)", page["table"]["note"])]
+    plain = lamina("tokenize", model, "-p", text, "--json")
+    assert plain.returncode == 0, plain.stderr
+    said = json.loads(plain.stdout)["ids"]
+    assert said[-len(note):] == note, (said, note)
+
+
+def test_masks_are_drawn(lamina):
+    both = lamina("explain", "--diagram", "mask", "gpt-oss-20b").stdout
+    assert "sink" in both and both.count("query") == 2 and re.search(r"7  #  +\. \. \. \. \. # # #", both)
+    triangle = lamina("explain", "--diagram", "mask", "gpt2").stdout
+    assert "sink" not in triangle and re.findall(r"#", triangle).__len__() == 8 * 9 // 2
+    svg = lamina("explain", "--diagram", "mask", "gpt-oss-20b", "--svg").stdout
+    assert svg.count("mark-seen") - svg.count(".mark-seen") == 36 + (1 + 2 + 3 * 6)
+
+
+def test_names_of_topics(lamina, names):
+    """Whatever people call it, and whatever the model has in its place."""
+    for alias, model, topic in [("ffn", "gpt2", "mlp"), ("mlp", "llama-3.2-1b", "swiglu"), ("mlp", "mixtral-8x7b", "moe"), ("position", "gpt2", "learned"),
+                                ("position", "xglm-564m", "sinusoidal"), ("position", "mpt-7b", "alibi"), ("position", "llama-3.2-1b", "rope"),
+                                ("layernorm", "gpt2", "norm"), ("activation", "opt-125m", "relu"), ("load", "mixtral-8x7b", "router")]:
+        page = explain(lamina, alias, model)
+        assert page["topic"] == topic and page["used"], (alias, model)
+    known = {t["topic"] for t in names["topics"]}
+    assert all(a["topic"] in known for a in names["aliases"]) and len(names["aliases"]) > 20
+    for alias in some(names["aliases"])[::4]:
+        assert explain(lamina, alias["alias"])["used"], alias
 
 
 def test_wrong_names(lamina):

@@ -72,7 +72,41 @@ def test_a_real_text(lamina, model):
 
 
 def test_what_is_refused(lamina):
-    for args in (["llama-3.2-1b"], ["tests/golden/llama/gqa", "--ids", "1,2", "--layer", "99"], ["tests/golden/llama/gqa", "--ids", "99999"],
+    for args in (["tests/golden/llama/gqa", "--ids", "1,2", "--layer", "99"], ["tests/golden/llama/gqa", "--ids", "99999"],
                  ["tests/golden/llama/gqa", "--ids", "1", "-p", "a"], ["tests/golden/llama/gqa", "--ids", "1", "--context", "64"]):
         done = lamina(*args)
         assert done.returncode and not done.stdout and "error: " in done.stderr, args
+
+
+@pytest.mark.parametrize("preset", some(["gpt2", "llama-3.2-1b", "deepseek-v2", "gpt-oss-20b", "phi-3.5-mini", "gpt-neo-125m", "xglm-564m", "mpt-7b", "smollm3-3b"], 3))
+def test_a_preset_has_a_toy(lamina, preset):
+    """Its weights are shown whole, its values follow from them: logits are the last values times the head, and rows of equal words are equal
+    where nothing has mixed them yet. Nothing is left in the folder of temporary files."""
+    page = json.loads(lamina(preset, "-p", "to be or not to be", "--json").stdout)
+    assert [t["text"] for t in page["tokens"]] == "to be or not to be".split() and page["tokens"][0]["id"] == page["tokens"][4]["id"]
+    first = page["operations"][0]
+    assert first["operation"] == "embed" and first["values"][0] == first["values"][4] != first["values"][1]
+    assert all(len(op["values"]) == 6 and len({len(row) for row in op["values"]}) == 1 for op in page["operations"])
+    assert len(page["logits"]) == 16 and all(math.isfinite(x) for x in page["logits"])
+    assert page == json.loads(lamina(preset, "-p", "to be or not to be", "--json").stdout)
+
+
+def test_a_toy_can_be_recomputed(lamina):
+    """The text alone is enough: the first norm of GPT-2's toy from the rows above it, and its first product from the matrix that is shown."""
+    text = lamina("gpt2").stdout
+    row = lambda line: [float(x) for x in line.split()[-8:]]
+    blocks = {b.split("  =  ")[0].strip(): b.split("\n")[1:] for b in text.split("\n\n") if "  =  " in b.split("\n")[0]}
+    token, position = row(blocks["transformer.wte"][-1]), row(blocks["transformer.wpe"][-1])
+    x = [a + b for a, b in zip(token, position)]
+    mean = sum(x) / 8
+    deviation = math.sqrt(sum((v - mean) ** 2 for v in x) / 8 + 1e-5)
+    lines = blocks["transformer.h.0.ln_1"]
+    weight = [float(v) for line in lines[1:2] for v in line.split()]
+    bias = [float(v) for line in lines[3:4] for v in line.split()]
+    shown = row(lines[-1])
+    assert all(abs((v - mean) / deviation * w + b - s) < 0.02 for v, w, b, s in zip(x, weight, bias, shown)), lines
+
+
+def test_what_a_toy_cannot_show(lamina):
+    for args in (["--ids", "1"], ["--layer", "1"], ["-p", "one two three four five six seven eight nine"], ["-p", " "]):
+        assert lamina("gpt2", *args).returncode == 2, args

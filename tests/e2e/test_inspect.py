@@ -134,7 +134,7 @@ def test_formulas_of_latent_attention(lamina, tmp_path):
     assert "c = Norm(W_down · x)" in lamina("explain", "mla", path).stdout
     for preset, width in (("mixtral-8x7b", "14,336"), ("deepseek-v2-lite", "1,408")):
         page = lamina("inspect", preset, "--view", "formulas").stdout
-        assert "3 x D x F_E" in page and ["F_E", width] in [line.split()[:2] for line in page.splitlines()]
+        assert "3 × D × F_E" in page and ["F_E", width] in [line.split()[:2] for line in page.splitlines()]
 
 
 def test_tuning(lamina):

@@ -128,7 +128,6 @@ def test_refusals(lamina, made, tmp_path):
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "q8_0"), 2, "is not REGEX=TYPE")
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "(=q8_0"), 2, "keep")
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "attn=q9"), 2, '"q9"')
-    one_line(lamina("quantize", SOURCE / "tests/golden/llama/mqa", out, "q8_0"), 3, "tests/golden/llama/mqa")
     one_line(lamina("quantize", made["odd-widths"], out, "q8_0", "--keep", "ffn_down=q4_k"), 2, "ffn_down", "no whole number of q4_k blocks")
     one_line(lamina("quantize", source, tmp_path / "no/out.gguf", "q8_0"), 1, "no")
     assert lamina("quantize", source, out, "q8_0", "-q").returncode == 0

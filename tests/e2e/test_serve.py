@@ -218,14 +218,14 @@ BAD = [
     ("/v1/completions", {"prompt": ""}, 400, "prompt"), ("/v1/completions", {"prompt": [99999999]}, 400, "prompt"),
     ("/v1/completions", {"prompt": [-1]}, 400, "prompt"), ("/v1/completions", {"prompt": {}}, 400, "prompt"),
     ("/v1/completions", {"prompt": "x", "n": 9}, 400, "n"), ("/v1/completions", {"prompt": "x", "n": 1e9}, 400, "n"),
-    ("/v1/completions", {"prompt": "x", "n": 0}, 400, "n"), ("/v1/completions", {"prompt": "x", "best_of": 4}, 400, "best_of"),
+    ("/v1/completions", {"prompt": "x", "n": 0}, 400, "n"), ("/v1/completions", {"prompt": "x", "n": 4, "best_of": 3}, 400, "best_of"),
     ("/v1/completions", {"prompt": "x", "temperature": "hot"}, 400, "temperature"),
     ("/v1/completions", {"prompt": "x", "temperature": -1}, 400, "temperature"),
     ("/v1/completions", '{"prompt": "x", "temperature": 1e400}', 400, None),
     ("/v1/completions", {"prompt": "x", "top_k": 2 ** 31}, 400, "top_k"), ("/v1/completions", {"prompt": "x", "top_k": 1.5}, 400, "top_k"),
     ("/v1/completions", {"prompt": "x", "max_tokens": "many"}, 400, "max_tokens"), ("/v1/completions", {"prompt": "x", "max_tokens": 0}, 400, "max_tokens"),
     ("/v1/completions", {"prompt": "x", "stop": [""]}, 400, "stop"), ("/v1/completions", {"prompt": "x", "stop": ["a"] * 17}, 400, "stop"),
-    ("/v1/completions", {"prompt": "x", "logit_bias": {"x": 1}}, 400, "logit_bias"),
+    ("/v1/completions", {"prompt": "x", "logit_bias": {"x": "much"}}, 400, "logit_bias"),
     ("/v1/completions", {"prompt": "x", "logit_bias": {"99999999": 1}}, 400, "logit_bias"),
     ("/v1/completions", {"prompt": "x", "suffix": "y"}, 400, "suffix"), ("/v1/completions", {"prompt": "x", "lora": [{"id": 0}]}, 400, "lora"),
     ("/v1/chat/completions", {"messages": []}, 400, "messages"), ("/v1/chat/completions", {"messages": ["x"]}, 400, "messages"),
@@ -370,17 +370,16 @@ def test_a_unix_socket(build, model, tmp_path):
 
 
 def test_the_end_waits_for_what_runs(build, model):
-    s = Server(build, "-c", 1024).ready()
+    s = Server(build, "-c", 1024, "--drain-timeout", 3600).ready()
     with concurrent.futures.ThreadPoolExecutor(4) as crowd:
         running = [crowd.submit(s.post, "/v1/completions", {"prompt": "A long story:", "max_tokens": 150, "ignore_eos": True, "seed": i})
                    for i in range(4)]
         until = time.time() + 120
         while time.time() < until and sum(x["is_processing"] for x in s.get("/slots")[1]) < 4:
             time.sleep(0.01)
-        began = time.time()
         s.process.send_signal(signal.SIGTERM)
         assert [r.result()[1]["usage"]["completion_tokens"] for r in running] == [150] * 4
-    assert s.process.wait(ENDS) == 0 and time.time() - began < ENDS
+    assert s.process.wait(ENDS) == 0
 
 
 def test_a_second_signal_ends_at_once(build, model):

@@ -89,7 +89,7 @@ class Requests:
         self.random = random
         self.routes = [(path, method.upper(), o.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema"))
                        for path, methods in described.items() for method, o in methods.items()]
-        self.posts = [(p, s) for p, m, s in self.routes if s]
+        self.posts = [(p, s) for p, m, s in self.routes if s and "properties" in s]
 
     def base(self, schema):
         names = schema["properties"]
@@ -141,7 +141,7 @@ def test_whatever_is_asked_is_answered_in_form(server):
         got, answer, headers = server.ask(method, path, body)
         seen[got] = seen.get(got, 0) + 1
         said = (SEED, i, method, path, body if not isinstance(body, bytes) else body[:80], got, answer)
-        assert got < 500, said
+        assert got < 500 or (got == 501 and path.startswith("/infill") and not refused), said        # the model has no tokens for it
         if got >= 400 and method != "HEAD":
             assert headers["Content-Type"].startswith("application/json") and has_form(path, answer), said
         if refused:

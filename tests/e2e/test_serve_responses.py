@@ -99,15 +99,20 @@ def test_items_come_back_as_they_were_sent(client, server):
                 {"role": "assistant", "content": first.output_text}, {"role": "user", "content": "Which one is\nthe best?"}]
     chat = client.chat.completions.create(model="any", messages=messages, max_tokens=24, temperature=0)
     assert said.output_text == chat.choices[0].message.content
-    assert [w.split(":")[0] for w in said.model_extra["warnings"]] == ["tools", "include", "input"]
+    assert sorted(w.split(":")[0] for w in said.model_extra["warnings"]) == ["include", "input", "tools"]
     status, count, _ = server.post("/v1/responses/input_tokens", {k: asked[k] for k in ("input", "instructions")})
     assert (status, count["object"], count["input_tokens"]) == (200, "response.input_tokens", said.usage.input_tokens)
 
 
 @pytest.mark.parametrize("more, field", [
-    ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "tools"),
+    ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "tools"),            # the template of the demo model knows none
     ({"tool_choice": "required"}, "tool_choice"),
+    ({"tool_choice": "required", "tools": [{"type": "web_search"}]}, "tool_choice"),
     ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
+    ({"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "f"}]}}, "tool_choice"),
+    ({"reasoning": {"effort": "endless"}}, "reasoning"),
+    ({"reasoning": {"effort": 3}}, "reasoning"),
+    ({"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": {}}]}, "input"),
     ({"tools": [1]}, "tools"),
     ({"conversation": "conv_0"}, "conversation"),
     ({"background": True}, "background"),
@@ -130,6 +135,94 @@ def test_items_come_back_as_they_were_sent(client, server):
 def test_what_is_not_done_is_refused_by_name(server, more, field):
     status, r, _ = server.post("/v1/responses", ASK | more)
     assert (status, r["error"]["param"]) == (400, field), r
+
+
+# ---- functions and reasoning ----
+
+WEATHER = {"type": "function", "name": "get_weather", "description": "the weather of a city", "strict": True,
+           "parameters": {"type": "object", "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]}}, "required": ["city"],
+                          "additionalProperties": False}}
+CLOCK = {"type": "function", "name": "clock", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}
+CALLS = ASK | {"input": "How is the weather in Paris?", "max_output_tokens": 60, "tools": [WEATHER, CLOCK, {"type": "web_search"}]}
+
+
+@pytest.fixture(scope="module")
+def speaking(build, model):
+    """A server whose chat template knows tools and reasoning."""
+    s = Server(build, "-c", "1024", "-np", "4", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
+    yield s
+    assert s.close() == 0
+    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+
+
+@pytest.fixture(scope="module")
+def caller(speaking):
+    return openai.OpenAI(base_url=speaking.url + "/v1", api_key="none", timeout=ENDS, max_retries=0)
+
+
+@pytest.mark.parametrize("choice", [{"type": "function", "name": "get_weather"},
+                                    {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "get_weather"}]}])
+def test_a_function_that_is_named_is_called(caller, choice):
+    r = caller.responses.create(**CALLS, tool_choice=choice, parallel_tool_calls=False)
+    call = r.output[-1]
+    assert r.status == "completed" and [o.type for o in r.output] == ["function_call"]
+    assert call.name == "get_weather" and json.loads(call.arguments)["city"] in ("Paris", "Rome")
+    assert call.id.startswith("fc_") and call.call_id.startswith("call_") and call.status == "completed"
+    assert r.tools[0].name == "get_weather" and len(r.tools) == 3 and any("web_search" in w for w in r.model_extra["warnings"])
+
+
+def test_calls_are_streamed_as_they_are_answered_whole(caller, speaking):
+    asked = CALLS | {"tool_choice": "required", "parallel_tool_calls": False, "seed": 5}
+    _, whole, _ = speaking.post("/v1/responses", asked)
+    _, text, _ = speaking.post("/v1/responses", asked | {"stream": True})
+    told = list(events(text))
+    names = [e["type"].removeprefix("response.") for e in told]
+    n = names.count("function_call_arguments.delta")
+    assert names == ["created", "in_progress", "output_item.added", *["function_call_arguments.delta"] * n, "function_call_arguments.done",
+                     "output_item.done", "completed"]
+    assert "".join(e["delta"] for e in told if e["type"].endswith("arguments.delta")) == told[-3]["arguments"]
+    assert told[2]["item"]["arguments"] == "" and told[-1]["response"]["output"] == [told[-2]["item"]]
+    assert {k: v for k, v in told[-2]["item"].items() if k in ("name", "arguments")} == \
+        {k: whole["output"][0][k] for k in ("name", "arguments")}
+    with caller.responses.stream(**CALLS, tool_choice="required", parallel_tool_calls=False) as stream:      # OpenAI's accumulator
+        last = [e for e in stream][-1].response
+    assert last.output[0].type == "function_call" and last.output[0].parsed_arguments is not None
+
+
+def test_a_call_and_its_output_go_on_as_a_conversation(caller, speaking):
+    first = caller.responses.create(**CALLS, tool_choice={"type": "function", "name": "get_weather"})
+    call = first.output[0]
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": [{"type": "input_text", "text": "sunny"}]}
+    sent = caller.responses.create(**CALLS | {"input": [{"role": "user", "content": CALLS["input"]}, call.model_dump(), result]})
+    linked = caller.responses.create(**CALLS | {"input": [result]}, previous_response_id=first.id)
+    assert sent.output_text == linked.output_text and sent.usage.input_tokens == linked.usage.input_tokens
+    tools = [{"type": "function", "function": {k: v for k, v in t.items() if k not in ("type", "strict")}} for t in (WEATHER, CLOCK)]
+    messages = [{"role": "user", "content": CALLS["input"]},
+                {"role": "assistant", "tool_calls": [{"id": call.call_id, "type": "function",
+                                                      "function": {"name": call.name, "arguments": call.arguments}}]},
+                {"role": "tool", "tool_call_id": call.call_id, "content": "sunny"}]
+    chat = caller.chat.completions.create(model="any", messages=messages, tools=tools, max_tokens=60, temperature=0)
+    assert chat.usage.prompt_tokens == sent.usage.input_tokens and (chat.choices[0].message.content or "") == sent.output_text
+    status, r, _ = speaking.post("/v1/responses", ASK | {"input": [result]})
+    assert (status, r["error"]["param"]) == (400, "input")
+
+
+def test_reasoning_is_an_item_of_its_own(caller, speaking):
+    asked = ASK | {"reasoning": {"effort": "high", "summary": "auto"}}
+    _, r, _ = speaking.post("/v1/responses", asked)
+    assert r["output"][0]["type"] == "reasoning" and r["output"][0]["content"][0]["type"] == "reasoning_text"
+    assert r["usage"]["output_tokens_details"]["reasoning_tokens"] > 0 and r["reasoning"]["effort"] == "high"
+    _, text, _ = speaking.post("/v1/responses", asked | {"stream": True})
+    told = list(events(text))
+    assert "".join(e["delta"] for e in told if e["type"] == "response.reasoning_text.delta") == r["output"][0]["content"][0]["text"]
+    assert [o["type"] for o in told[-1]["response"]["output"]] == [o["type"] for o in r["output"]]
+    with caller.responses.stream(**asked) as stream:
+        assert [e for e in stream][-1].type == "response." + r["status"]
+    _, off, _ = speaking.post("/v1/responses", ASK | {"reasoning": {"effort": "none"}})
+    assert [o["type"] for o in off["output"]] == ["message"]
+    _, again, _ = speaking.post("/v1/responses", ASK | {"input": [{"role": "user", "content": "Hello"}, r["output"][0],
+                                                                  {"role": "assistant", "content": "Hi."}, {"role": "user", "content": "Go on."}]})
+    assert again["status"] in ("completed", "incomplete"), again
 
 
 # ---- what is stored ----

@@ -10,7 +10,8 @@ from conftest import BARE, run, some
 BLOCK = re.compile(r'<details id="derive-[\w-]+">.*?</details>', re.S)
 ROW = re.compile(r"^\| \$(.+?)\$ \| (.+?) \| .+? \|$", re.M)
 MATH = re.compile(r"```math\n(.*?)```", re.S)
-WORDS = {"begin", "end", "frac", "cdot", "left", "right", "sqrt", "ln", "min", "quad", "infty"}       # of LaTeX, no quantities
+WORDS = {"begin", "end", "frac", "cdot", "left", "right", "sqrt", "ln", "min", "quad", "infty", "exp", "sin", "cos", "tanh", "erf", "max",
+         "lfloor", "rfloor", "lceil", "rceil"}       # of LaTeX, no quantities
 
 
 def symbols(latex):
@@ -18,6 +19,8 @@ def symbols(latex):
     latex = re.sub(r"\\text\{[^}]*\}|\\,|\\ |\\\\|aligned", " ", latex)
     found = set()
     for m in re.finditer(r"\\mathrm\{([^}]*)\}(_\{?[\w,]+\}?)?|\\([A-Za-z]+)|(?<![\\A-Za-z_])([A-Za-z](?:_(?:\{(?:[^{}]|\{[^}]*\})*\}|\w))?)", latex):
+        if m[1] in WORDS:
+            continue
         if m[1]:
             found.add(f"\\mathrm{{{m[1]}}}" + (m[2] or ""))
         elif m[3]:
@@ -41,7 +44,7 @@ def check(page, name):
                 continue
             left, right = formula.split("&=", 1)
             right = right.split("\n &=")[0].split("\\end")[0]      # what follows has numbers in place of symbols
-            unknown = symbols(right) - known
+            unknown = {s for s in symbols(right) - known if not any(k.startswith(s + "_") for k in known)}       # Greek letters with an index
             assert not unknown, (name, block[:60], unknown, right)
             known |= symbols(left.replace("\\begin{aligned}", ""))
             steps += 1

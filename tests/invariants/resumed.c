@@ -322,7 +322,7 @@ static uint8_t *numbers_of(uint8_t *file_bytes)
     uint8_t *at = file_bytes + 20;
     uint64_t size;
 
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {                        /* the adapters are the last */
         memcpy(&size, at, sizeof size);
         at += sizeof size + size;
     }

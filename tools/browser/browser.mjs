@@ -20,7 +20,7 @@ export function run(...args) {
 export function chromium() {
     const path = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((p) => existsSync(p));
     if (!path) throw new Error("there is no chromium: scripts/setup browser installs it");
-    return packages("playwright-core").chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-gpu"] });
+    return packages("playwright-core").chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"] });
 }
 
 let complaints = 0;

@@ -199,3 +199,45 @@ export async function themes(page, where) {
     check(light !== dark && await paper() === light, `${where}: the colours do not change: ${light}, ${dark}`);
     await page.selectOption("#theme", "");
 }
+
+/* On a phone: no figure is cut, the first column of a table stays while the rest goes by, bars use the width. */
+export async function phone(page, where) {
+    const wrong = await page.evaluate(() => {
+        const out = [], limit = document.documentElement.clientWidth;
+        for (const td of document.querySelectorAll("[id$=key-figures] td")) {
+            const range = document.createRange();
+            range.selectNodeContents(td);
+            if (range.getBoundingClientRect().right > limit - 12) out.push(`${td.textContent} is cut`);
+        }
+        let moved = 0;
+        for (const frame of document.querySelectorAll("main > section .scroll")) {
+            const table = frame.querySelector("table"), first = table?.querySelector("tbody .group span") ?? table?.querySelector("tbody th");
+            if (!first || frame.closest(".panel") || frame.scrollWidth <= frame.clientWidth + 20) continue;
+            frame.scrollLeft = frame.scrollWidth;
+            const left = first.getBoundingClientRect().left - frame.getBoundingClientRect().left;
+            if (Math.abs(left) > 1.5) out.push(`${table.id}: the first column goes away (${left})`);
+            frame.scrollLeft = 0;
+            moved++;
+        }
+        if (document.querySelector("#compare-values-table") && !moved) out.push("no table goes on to the side");
+        for (const td of document.querySelectorAll("#compare-bars td.b")) if (td.getBoundingClientRect().right > limit) out.push("a bar is cut");
+        return out;
+    });
+    for (const w of wrong.slice(0, 4)) check(false, `${where}: ${w}`);
+}
+
+/* The switch of a comparison leaves what differs, and gives everything back. */
+export async function differences(page, where) {
+    const boxes = page.locator("[data-differs]");
+    for (let i = 0; i < await boxes.count(); i++) {
+        const id = await boxes.nth(i).getAttribute("data-differs");
+        const seen = () => page.evaluate((t) => [...document.getElementById(t).tBodies[0].rows].filter((r) => r.getClientRects().length).map((r) => r.className), id);
+        const all = await seen();
+        await boxes.nth(i).check();
+        const left = await seen();
+        check(all.includes("same") && !left.includes("same") && left.length > 3, `${where}: ${id}: ${left.length} of ${all.length} rows differ`);
+        check(left.every((c, k) => c !== "group" || (left[k + 1] === "")), `${where}: ${id}: a group with nothing in it`);
+        await boxes.nth(i).uncheck();
+        check((await seen()).join() === all.join(), `${where}: ${id}: not as it was`);
+    }
+}

@@ -23,7 +23,10 @@ const reports = [
     ["stored", ["tests/golden/mixtral/experts"], "en", "some"],
     ["several", ["llama-3.2-3b", "llama-3.1-8b", "mistral-7b-v0.1"], "en", "none"],
     ["hostile", [hostile], "en", "some"],
+    ["long", ["deepseek-v2"], "en", "none"],
 ];
+// Pages with everything closed, in pixels at 1280: what was said to be too long was 55,533.
+const longest = { long: 27766, "llama-3.2-3b": 30000 };
 const sizes = [[1280, 900], [390, 844]], wanted = process.argv.slice(2);
 
 async function chapters(page, name, width) {
@@ -38,9 +41,9 @@ async function look(browser, [name, models, language, stops]) {
     const file = join(folder, "reports", `${name}.html`);
     run("report", ...models, "--force", "-o", file, "--lang", language, "--quiet");
     const url = pathToFileURL(file).href;
-    for (const [width, height] of sizes)
+    for (const [width, tall] of sizes)
         for (const scheme of ["light", "dark"]) {
-            const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, offline: true });
+            const context = await browser.newContext({ viewport: { width, height: tall }, colorScheme: scheme, offline: true });
             const page = await context.newPage();
             page.setDefaultTimeout(120000);
             page.on("console", (m) => check(m.type() !== "error" && m.type() !== "warning", `${name}: console: ${m.text()}`));
@@ -51,6 +54,9 @@ async function look(browser, [name, models, language, stops]) {
             const where = `${name} ${width} ${scheme}`;
             check(await page.evaluate(() => document.documentElement.lang) === language, `${where}: lang`);
             await page_checks.width(page, where);
+            const height = await page.evaluate(() => document.documentElement.scrollHeight);
+            check(width !== 1280 || !longest[name] || height <= longest[name], `${where}: ${height} px long, ${longest[name]} at most`);
+            if (width === 390) await page_checks.phone(page, where);
             await page.screenshot({ path: join(folder, "shots", `${name}-${width}-${scheme}.png`) });
             if (name === reports[0][0] && scheme === "light") await chapters(page, name, width);
             if (scheme === "light") {
@@ -62,6 +68,7 @@ async function look(browser, [name, models, language, stops]) {
                 await page_checks.structure(page, where);
                 await page_checks.anchors(page, where);
                 await page_checks.tables(page, where);
+                if (models.length > 1) await page_checks.differences(page, where);
                 if (stops !== "none") await page_checks.sliders(page, where, models[0], stops === "all");
                 await page_checks.themes(page, where);
                 const pdf = await page.pdf({ format: "A4" });

@@ -3,7 +3,7 @@
 
 For every golden model with a folder of weights, in PyTorch and in NumPy: the listing is made, run on the golden's ids, and the
 largest difference of its logits from the golden's, relative to the largest logit of the row, is written down. A model without a
-listing is written down with the reason. `listings.py --check` fails when a listing is more than 1e-4 off or has gone.
+listing is written down with the reason. Topics: tests/golden/topics.tsv, between two values of a golden. `listings.py --check` fails when a listing is more than 1e-4 off or has gone.
 """
 import argparse
 import json
@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 ROOT = Path(__file__).resolve().parents[2]
+TOPICS = ROOT / "tests" / "golden" / "topics.tsv"
 TABLE = ROOT / "tests" / "golden" / "listings.tsv"
 LIMIT = 1e-4
 
@@ -30,8 +31,8 @@ def models():
             yield folder
 
 
-def listing(lamina: Path, folder: Path, language: str) -> str:
-    done = subprocess.run([lamina, "explain", "--code", folder, "--in", language], capture_output=True, text=True, check=False)
+def listing(lamina: Path, folder: Path, language: str, *topic: str) -> str:
+    done = subprocess.run([lamina, "explain", "--code", *topic, folder, "--in", language], capture_output=True, text=True, check=False)
     if done.returncode:
         raise LookupError(re.sub(r".*/", "", done.stderr.strip().split("\n")[-1]))
     return done.stdout
@@ -52,6 +53,40 @@ def error_of(text: str, folder: Path) -> float:
         error = ((got - logits).abs().amax(-1) / scale).max().item()
         worst = max(worst, error if error == error else float("inf"))
     return worst
+
+
+@torch.no_grad()
+def part_error(text: str, folder: Path, before: str, after: str) -> float:
+    """Of the listing of a topic: what it makes of one value of the golden, against another."""
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(text)
+        file.flush()
+        names = runpy.run_path(file.name)
+    names["load"](str(folder))
+    name, arguments = re.findall(r"^def (\w+)\((x, i|x|ids)\):$", text, re.M)[-1]
+    golden, worst = load_file(folder / "golden.safetensors"), 0.0
+    wanted = golden[after if after == "logits" else "tap." + after].float()
+    for row, y in enumerate(wanted):
+        x = golden["input_ids"][row].tolist() if before == "ids" else golden["tap." + before][row].float()
+        x = x.numpy() if "np" in names and before != "ids" else x
+        got = torch.as_tensor(names[name](x, 0) if arguments == "x, i" else names[name](x)).float()
+        worst = max(worst, ((got - y).abs().max() / y.abs().max()).item())
+    return worst
+
+
+def topics(lamina: Path, check: bool) -> int:
+    """The last two columns of tests/golden/topics.tsv."""
+    head, *lines = TOPICS.read_text().splitlines()
+    rows, bad = [], 0
+    for topic, model, before, after, *_ in (line.split("\t") for line in lines):
+        folder = ROOT / "tests" / "golden" / model
+        errors = [part_error(listing(lamina, folder, language, topic), folder, before, after) for language in ("pytorch", "numpy")]
+        bad += max(errors) > LIMIT
+        rows.append("\t".join([topic, model, before, after, *(f"{error:.1e}" for error in errors)]))
+    if not check:
+        TOPICS.write_text("\n".join([head, *rows]) + "\n")
+    print(json.dumps({"topics": len(rows), "off": bad}))
+    return bad
 
 
 def main() -> int:
@@ -84,7 +119,7 @@ def main() -> int:
         mine = [n for n, l in agree if l == language]
         print(json.dumps({"language": language, "agree": len(mine), "models": len(rows) // 2,
                           "families": len({n.split("/")[0] for n in mine}), "of": len({n.split("/")[0] for n, _, _ in rows})}))
-    return bad > 0
+    return bad + topics(args.lamina, args.check) > 0
 
 
 if __name__ == "__main__":

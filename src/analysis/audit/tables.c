@@ -184,7 +184,7 @@ static const char *path_of_method(const lm_cells *heads, const char *label)
         cache |= lm_span_has(heads->cell[i], "cache per token");
     if (!cache)
         return NULL;
-    return strcmp(label, "mha") == 0 ? "kv.mha.elements_per_token_per_layer"
+    return strcmp(label, "mha") == 0 ? "kv.mha.elements_unrotated_per_layer"
            : strcmp(label, "gqa") == 0 || strcmp(label, "mla") == 0 ? "kv.elements_per_layer[0]" : NULL;
 }
 

@@ -94,7 +94,7 @@ void lm_compare_timeline_mermaid(const lm_comparison *c, lm_text *out)
             lm_text_printf(out, "    %.4s ", e->date);
         else
             lm_text_add_str(out, "         ");
-        lm_text_add_str(out, ": ");
+        lm_text_add_str(out, lm_event_stands_out(c, e) ? ": ▶ " : ": ");
         put_mermaid(e->title, out);
         for (uint32_t s = 0; s < LM_STRANDS; s++) {
             lm_text_add_str(out, "<br>");
@@ -112,7 +112,8 @@ static void put_timeline(const lm_comparison *c, lm_text *out)
                    _("| month | model | attention | MLP | norm | position | source |"));
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_event *e = &c->events[i];
-        lm_text_printf(out, "| %s | %s%s | %s | %s | %s | %s | %s |\n", e->date, e->title, e->published ? " ‡" : "",
+        lm_text_printf(out, "| %s | %s%s%s | %s | %s | %s | %s | %s |\n", e->date,
+                       lm_event_stands_out(c, e) ? "▶ " : "", e->title, e->published ? " ‡" : "",
                        _(e->attention), _(e->mlp), _(e->norm), _(e->position), e->source);
     }
     lm_text_printf(out, "\n‡ %s\n", _("as published; all others derived from the program"));

@@ -148,7 +148,7 @@ const char *lm_compared_text(lm_comparison *c, const lm_compared *x)
         return "–";
     switch (f->kind) {
     case LM_FACT_BOOL:
-        return f->truth ? _("yes") : _("no");
+        return lm_truth_text(f->name, f->truth);
     case LM_FACT_TEXT:
         return _(f->text);
     case LM_FACT_NUMBER:

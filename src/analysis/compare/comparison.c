@@ -108,7 +108,7 @@ static const char *say_experts(lm_comparison *c, size_t i)
 
 static const char *say_norm_bias(lm_comparison *c, size_t i)
 {
-    return lm_compare_truth(c, i, "architecture.norm_bias") ? N_("yes") : N_("no");
+    return lm_truth_text("norm_bias", lm_compare_truth(c, i, "architecture.norm_bias"));
 }
 
 static const char *say_block(lm_comparison *c, size_t i)

@@ -96,6 +96,9 @@ const char *lm_compare_sharing(lm_comparison *c, size_t i, const char *path);
 /* The form of a block with norms in this place: "x + f(N(x))". */
 const char *lm_norm_form(lm_norm_position p);
 
+/* Whether it is a model at hand among milestones; where there are no others nothing has to be told apart. */
+bool lm_event_stands_out(const lm_comparison *c, const lm_event *e);
+
 /* Strands of development: name and the word of an event. */
 enum { LM_STRANDS = 4 };
 const char *lm_strand_name(uint32_t strand);

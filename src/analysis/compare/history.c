@@ -130,6 +130,15 @@ lm_status lm_compare_milestones(lm_comparison *c, lm_error *e)
     return status;
 }
 
+bool lm_event_stands_out(const lm_comparison *c, const lm_event *e)
+{
+    uint32_t others = 0;
+
+    for (uint32_t i = 0; i < c->n_events; i++)
+        others += !c->events[i].own && !c->events[i].published;
+    return e->own && others > 0;
+}
+
 /* ---- strands ---- */
 
 const char *lm_strand_name(uint32_t strand)

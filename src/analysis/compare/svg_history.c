@@ -7,7 +7,7 @@
 
 /* ---- timeline: months are distances, as far as lines of text allow ---- */
 
-enum { MONTH = 5, LINE_HEIGHT = 38, STEM = 92 };
+enum { MONTH = 5, LINE_HEIGHT = 40, STEM = 92 };
 
 /* "2024-09", of our own table. */
 static int month_of(const char *date)
@@ -23,16 +23,6 @@ static double widest_line(const lm_event *e, lm_arena *a, const char **text)
 {
     *text = lm_arena_printf(a, "%s · %s · %s · %s", e->attention, e->mlp, e->norm, e->position);
     return fmax(lm_svg_width(e->title, LM_SVG_NAME, true), *text ? lm_svg_width(*text, LM_SVG_SMALL, false) : 0);
-}
-
-/* The models at hand among milestones; where there are no others nothing has to be told apart. */
-static bool own_stands_out(const lm_comparison *c, const lm_event *e)
-{
-    uint32_t others = 0;
-
-    for (uint32_t i = 0; i < c->n_events; i++)
-        others += !c->events[i].own && !c->events[i].published;
-    return e->own && others > 0;
 }
 
 bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_text *out)
@@ -55,13 +45,13 @@ bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_text *out)
     for (uint32_t i = 0; i < c->n_events; i++) {
         const lm_event *e = &c->events[i];
         widest_line(e, &a, &text);
-        if (own_stands_out(c, e))
-            lm_svg_rect(out, (lm_box){ STEM + 10, y[i] - 12, wide + 14, 36 }, 5, "n end");
+        if (lm_event_stands_out(c, e))
+            lm_svg_rect(out, (lm_box){ STEM + 10, y[i] - 13, wide + 14, 39 }, 5, "n end");
         lm_text_printf(out, "<circle class=\"n %s\" cx=\"%d\" cy=\"%.1f\" r=\"%d\"/>",
-                       own_stands_out(c, e) ? "end" : e->published ? "" : "event", STEM, y[i], own_stands_out(c, e) ? 7 : 5);
+                       lm_event_stands_out(c, e) ? "end" : e->published ? "" : "event", STEM, y[i], lm_event_stands_out(c, e) ? 7 : 5);
         lm_svg_text(out, STEM - 16, y[i] + 4, LM_ANCHOR_END, "s num", e->date);
         lm_svg_text(out, STEM + 18, y[i] + 4, LM_ANCHOR_START, "b", e->title);
-        lm_svg_text(out, STEM + 18, y[i] + 19, LM_ANCHOR_START, "s", text ? text : "");
+        lm_svg_text(out, STEM + 18, y[i] + 20, LM_ANCHOR_START, "s", text ? text : "");
         lm_text_add_char(out, '\n');
     }
     lm_svg_close(out, false);
@@ -145,7 +135,7 @@ bool lm_svg_trends(const lm_comparison *c, const char *name, lm_text *out)
         if (!news(c, i))
             continue;
         lm_svg_text(out, 2, y + 16, LM_ANCHOR_START, "s num", c->events[i].date);
-        if (own_stands_out(c, &c->events[i]))
+        if (lm_event_stands_out(c, &c->events[i]))
             lm_svg_rect(out, (lm_box){ 64, y, names + 12, PILL }, 5, "n end");
         lm_svg_text(out, 70, y + 16, LM_ANCHOR_START, "b", c->events[i].title);
         lm_svg_line(out, (lm_point){ 2, y + PILL + 5 }, (lm_point){ k.end, y + PILL + 5 }, "hair");

@@ -107,8 +107,8 @@ static void derive_mha(lm_derivation *d)
     lm_quantity q;
 
     if (lm_has_symbol(d, "kv_rank")) {
-        lm_derive(d, "mha", _("with the keys and values of every head, the shared rotated key left out"), LM_UNIT_ELEMENTS,
-                  "kv.mha.elements_per_token", "layers * heads * (nope_dim + v_dim)");
+        lm_derive(d, "mha", _("with the keys and values of every head"), LM_UNIT_ELEMENTS,
+                  "kv.mha.elements_per_token", "layers * heads * (nope_dim + rope_dim + v_dim)");
     } else {
         if (!lm_try_formula(d, "heads - kv_heads", &q) || q.n == 0)
             return;

@@ -42,8 +42,8 @@ void lm_derive_mla(lm_derivation *d)
               "kv.elements_per_layer[0]", "kv_rank + rope_dim");
     lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token",
               "layers * per_layer");
-    lm_derive(d, "head_values", _("the keys and values of all heads, the shared rotated key left out"), LM_UNIT_ELEMENTS,
-              "kv.mha.elements_per_token_per_layer", "heads * (nope_dim + v_dim)");
+    lm_derive(d, "head_values", _("the keys and values of all heads"), LM_UNIT_ELEMENTS,
+              "kv.mha.elements_per_token_per_layer", "heads * (nope_dim + rope_dim + v_dim)");
     lm_derive(d, "times_smaller", _("the latent is smaller by"), LM_UNIT_RATIO, NULL, "head_values / per_layer");
     lm_derive(d, "down", _("into the latent"), LM_UNIT_PARAMETERS, NULL, "hidden * (kv_rank + rope_dim)");
     lm_derive(d, "up", _("out of it, to keys and values of all heads"), LM_UNIT_PARAMETERS, NULL,
@@ -126,51 +126,6 @@ void lm_derive_swa(lm_derivation *d)
 }
 
 /* ---- positions ---- */
-
-static const lm_rope_spec *main_rope(const lm_derivation *d)
-{
-    return &d->f->s.program->ropes[lm_main_rope(d->f->s.program)].spec;
-}
-
-static void derive_theta(lm_derivation *d, uint64_t i)
-{
-    const char *name   = lm_derive_text(d, "theta_%" PRIu64, i), *scaled = lm_derive_text(d, "theta_run_%" PRIu64, i);
-    uint64_t    layout = lm_facts_count(d->f, "rope.dim");
-
-    (void)layout;
-    lm_derivef(d, name, lm_derive_text(d, _("pair %" PRIu64 ": angle for each position"), i), LM_UNIT_RADIANS,
-               lm_derive_text(d, "rope.theta[%" PRIu64 "]", i), "base^-(2 * %" PRIu64 " / rotated)", i);
-    lm_derivef(d, lm_derive_text(d, "wavelength_%" PRIu64, i), _("positions per full rotation"), LM_UNIT_TOKENS, NULL,
-               "2 * pi / %s", name);
-    if (!lm_facts_has(d->f, "rope.theta_scaled[%" PRIu64 "]", i) || !lm_is_scaled(main_rope(d)))
-        return;
-    lm_let_fact(d, scaled, NULL,
-                lm_derive_text(d, _("angle of pair %" PRIu64 " after %s scaling"), i, lm_facts_text(d->f, "rope.scaling")),
-                lm_derive_text(d, "rope.theta_scaled[%" PRIu64 "]", i));
-    lm_derivef(d, lm_derive_text(d, "slower_%" PRIu64, i), _("slower by scaling, factor"), LM_UNIT_RATIO, NULL, "%s / %s",
-               name,
-               scaled);
-}
-
-void lm_derive_rope(lm_derivation *d)
-{
-    uint64_t pairs;
-
-    if (!lm_facts_has(d->f, "rope.base"))
-        return;
-    lm_let_fact(d, "base", "b", _("base of the frequencies (rope_theta)"), "rope.base");
-    lm_let_fact(d, "rotated", "d", _("dimensions of a head that are rotated"), "rope.dim");
-    lm_let_number(d, "pi", "\\pi", _("half a turn"), acos(-1));
-    lm_derive(d, "pairs", _("pairs of dimensions, each with an angle of its own"), LM_UNIT_NONE, "rope.pairs", "rotated / 2");
-    pairs = lm_facts_count(d->f, "rope.pairs");
-    if (lm_is_stored(main_rope(d)) && !lm_facts_has(d->f, "rope.theta[0]"))
-        return;
-    derive_theta(d, 0);
-    if (pairs > 2)
-        derive_theta(d, pairs / 2 - 1);
-    if (pairs > 1)
-        derive_theta(d, pairs - 1);
-}
 
 void lm_derive_alibi(lm_derivation *d)
 {

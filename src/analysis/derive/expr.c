@@ -144,7 +144,9 @@ static const lm_expr *call(reader *r, const char *name, size_t n)
         const char  *name;
         lm_expr_kind kind;
         int          arguments;
-    } functions[] = { { "sqrt", LM_X_SQRT, 1 }, { "ln", LM_X_LN, 1 }, { "min", LM_X_MIN, 2 } };
+    } functions[] = { { "sqrt", LM_X_SQRT, 1 }, { "ln", LM_X_LN, 1 },   { "exp", LM_X_EXP, 1 },     { "sin", LM_X_SIN, 1 },
+                    { "cos", LM_X_COS, 1 },   { "tanh", LM_X_TANH, 1 }, { "erf", LM_X_ERF, 1 },   { "floor", LM_X_FLOOR, 1 },
+                    { "ceil", LM_X_CEIL, 1 }, { "min", LM_X_MIN, 2 }, { "max", LM_X_MAX, 2 } };
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         if (strlen(functions[i].name) != n || memcmp(functions[i].name, name, n) != 0)
@@ -222,10 +224,13 @@ static const lm_expr *power(reader *r)
 /* A chain of `inner`, joined by `plain` or `inverse`; alone it is no chain. */
 static const lm_expr *chain(reader *r, lm_expr_kind kind, char plain, char inverse, const lm_expr *(*inner)(reader *r))
 {
+    bool           minus = kind == LM_X_SUM && take(r, inverse);
     const lm_expr *first = inner(r);
     lm_expr       *x     = NULL;
     lm_term       *last  = NULL;
 
+    if (minus && (x = new_expr(r, kind)))
+        last = add_term(r, x, NULL, first, true);
     while (r->status == LM_OK) {
         bool divides = next(r) == inverse;
         if (!divides && next(r) != plain)
@@ -276,6 +281,32 @@ static lm_quantity product_value(const lm_expr *x)
     return out;
 }
 
+static double function(lm_expr_kind kind, double x)
+{
+    switch (kind) {
+    case LM_X_SQRT:
+        return sqrt(x);
+    case LM_X_LN:
+        return log(x);
+    case LM_X_EXP:
+        return exp(x);
+    case LM_X_SIN:
+        return sin(x);
+    case LM_X_COS:
+        return cos(x);
+    case LM_X_TANH:
+        return tanh(x);
+    case LM_X_ERF:
+        return erf(x);
+    case LM_X_FLOOR:
+        return floor(x);
+    case LM_X_CEIL:
+        return ceil(x);
+    default:
+        return x;
+    }
+}
+
 lm_quantity lm_expr_value(const lm_expr *x)
 {
     lm_quantity a, b;
@@ -293,15 +324,25 @@ lm_quantity lm_expr_value(const lm_expr *x)
             a = added(a, lm_expr_value(t->x), t->inverse ? -1 : 1);
         return a;
     case LM_X_SQRT:
-        return lm_real(sqrt(lm_expr_value(x->terms->x).x));
     case LM_X_LN:
-        return lm_real(log(lm_expr_value(x->terms->x).x));
+    case LM_X_EXP:
+    case LM_X_SIN:
+    case LM_X_COS:
+    case LM_X_TANH:
+    case LM_X_ERF:
+    case LM_X_FLOOR:
+    case LM_X_CEIL:
+        return lm_real(function(x->kind, lm_expr_value(x->terms->x).x));
     case LM_X_POWER:
         return raised(lm_expr_value(x->terms->x), lm_expr_value(x->terms->next->x));
     case LM_X_MIN:
         a = lm_expr_value(x->terms->x);
         b = lm_expr_value(x->terms->next->x);
         return a.x <= b.x ? a : b;
+    case LM_X_MAX:
+        a = lm_expr_value(x->terms->x);
+        b = lm_expr_value(x->terms->next->x);
+        return a.x >= b.x ? a : b;
     }
     return exact(0);
 }

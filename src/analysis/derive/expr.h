@@ -2,8 +2,8 @@
  *
  * One line of text describes an expression over named quantities ("2 * layers * kv_heads * head_dim"). It is written in
  * symbols, with the numbers put in, simplified step by step, and as its value: in Unicode for a terminal, in LaTeX for
- * Markdown, or in plain ASCII. Grammar: sums, products, quotients, powers, parentheses, sqrt(x), ln(x), min(x, y). Names may hold
- * dots ("self_attn.q_proj").
+ * Markdown, or in plain ASCII. Grammar: sums, products, quotients, powers, parentheses, a sign before a sum, the functions of one
+ * argument sqrt, ln, exp, sin, cos, tanh, erf, floor and ceil, and min(x, y), max(x, y). Names may hold dots ("self_attn.q_proj").
  *
  * Whole numbers are exact up to 2^63; beyond that, and wherever a quotient is not whole, a double goes on. Nothing here
  * knows a model. */

@@ -4,7 +4,8 @@
 
 #include "analysis/derive/expr.h"
 
-typedef enum lm_expr_kind { LM_X_NUMBER, LM_X_SYMBOL, LM_X_SUM, LM_X_PRODUCT, LM_X_POWER, LM_X_SQRT, LM_X_LN, LM_X_MIN } lm_expr_kind;
+typedef enum lm_expr_kind { LM_X_NUMBER, LM_X_SYMBOL, LM_X_SUM, LM_X_PRODUCT, LM_X_POWER, LM_X_SQRT, LM_X_LN, LM_X_EXP, LM_X_SIN, LM_X_COS,
+                            LM_X_TANH, LM_X_ERF, LM_X_FLOOR, LM_X_CEIL, LM_X_MIN, LM_X_MAX } lm_expr_kind;
 
 typedef struct lm_term {
     const lm_expr  *x;

@@ -211,10 +211,28 @@ static void write_power(const writer *w, const lm_expr *x)
     }
 }
 
+/* ⌊x⌋, ⌈x⌉ */
+static void write_whole_part(const writer *w, const lm_expr *x)
+{
+    bool latex = w->notation == LM_LATEX, floor = x->kind == LM_X_FLOOR;
+
+    lm_text_add_str(w->out, latex ? floor ? "\\lfloor " : "\\lceil " : floor ? "⌊" : "⌈");
+    write_expr(w, x->terms->x);
+    lm_text_add_str(w->out, latex ? floor ? " \\rfloor" : " \\rceil" : floor ? "⌋" : "⌉");
+}
+
 static void write_call(const writer *w, const lm_expr *x)
 {
-    static const char *const names[]  = { [LM_X_SQRT] = "sqrt", [LM_X_LN] = "ln", [LM_X_MIN] = "min" };
-    bool                     bare     = stands_alone(w, x->terms->x);
+    static const char *const names[] = { [LM_X_SQRT] = "sqrt", [LM_X_LN] = "ln", [LM_X_EXP] = "exp", [LM_X_SIN] = "sin",
+                                         [LM_X_COS] = "cos", [LM_X_TANH] = "tanh", [LM_X_ERF] = "erf", [LM_X_FLOOR] = "floor",
+                                         [LM_X_CEIL] = "ceil", [LM_X_MIN] = "min", [LM_X_MAX] = "max" };
+    bool                     bare    = stands_alone(w, x->terms->x);
+    bool                     whole   = (x->kind == LM_X_FLOOR || x->kind == LM_X_CEIL) && w->notation != LM_ASCII;
+
+    if (whole) {
+        write_whole_part(w, x);
+        return;
+    }
 
     if (x->kind == LM_X_SQRT && w->notation != LM_ASCII) {
         lm_text_add_str(w->out, w->notation == LM_LATEX ? "\\sqrt{" : bare ? "√" : "√(");
@@ -222,7 +240,10 @@ static void write_call(const writer *w, const lm_expr *x)
         lm_text_add_str(w->out, w->notation == LM_LATEX ? "}" : bare ? "" : ")");
         return;
     }
-    lm_text_printf(w->out, "%s%s(", w->notation == LM_LATEX ? "\\" : "", names[x->kind]);
+    if (w->notation == LM_LATEX)
+        lm_text_printf(w->out, x->kind == LM_X_ERF ? "\\mathrm{%s}(" : "\\%s(", names[x->kind]);
+    else
+        lm_text_printf(w->out, "%s(", names[x->kind]);
     for (const lm_term *t = x->terms; t; t = t->next) {
         lm_text_add_str(w->out, t == x->terms ? "" : ", ");
         write_expr(w, t->x);
@@ -253,7 +274,15 @@ static void write_expr(const writer *w, const lm_expr *x)
         break;
     case LM_X_SQRT:
     case LM_X_LN:
+    case LM_X_EXP:
+    case LM_X_SIN:
+    case LM_X_COS:
+    case LM_X_TANH:
+    case LM_X_ERF:
+    case LM_X_FLOOR:
+    case LM_X_CEIL:
     case LM_X_MIN:
+    case LM_X_MAX:
         write_call(w, x);
         break;
     }

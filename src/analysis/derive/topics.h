@@ -11,7 +11,8 @@ typedef void lm_topic_steps(lm_derivation *d);
 
 lm_topic_steps lm_derive_parameters, lm_derive_kv, lm_derive_kv_cache, lm_derive_flops, lm_derive_memory, lm_derive_quantization,
     lm_derive_gqa, lm_derive_mla, lm_derive_rope, lm_derive_swa, lm_derive_alibi, lm_derive_swiglu, lm_derive_moe, lm_derive_norm,
-    lm_derive_residual,
+    lm_derive_residual, lm_derive_mlp, lm_derive_relu, lm_derive_gelu, lm_derive_silu, lm_derive_router, lm_derive_learned,
+    lm_derive_sinusoidal, lm_derive_mask, lm_derive_tokenizer,
     lm_derive_attention, lm_derive_embedding, lm_derive_tying, lm_derive_sampling, lm_derive_estimate;
 
 /* The sizes that formulas name: hidden, layers, heads … as far as the model has them. */

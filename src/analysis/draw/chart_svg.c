@@ -236,7 +236,7 @@ void lm_chart_svg(const lm_chart *c, const char *name, bool alone, lm_text *out)
 
     find_range(&f);
     f.plot.x      = widest_tick(&f) + 12;
-    f.plot.w      = WIDTH - f.plot.x - 24;
+    f.plot.w      = WIDTH - f.plot.x - 30;
     double legend = put_legend(&f, 0, false);
     f.plot.y      = 24 + legend + 8;
     f.plot.h      = PLOT;

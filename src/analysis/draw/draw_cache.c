@@ -42,6 +42,8 @@ static void sequence(lm_drawing *d, const char *const *pieces, size_t n, uint64_
         lm_text_add_char(d->out, '\n');
         lm_text_free(&safe);
     }
+    if (d->o->words)
+        lm_text_printf(d->out, "  Note over T: %s\n", _("words, not tokens: there is no tokenizer here"));
     lm_text_printf(d->out, "  M-->>T: %s\n", _("logits of the next token"));
 }
 
@@ -62,6 +64,8 @@ static void grid(lm_drawing *d, const char *const *pieces, size_t n, uint64_t by
             lm_text_printf(d->out, "[k%zu v%zu] ", k + 1, k + 1);
         lm_text_printf(d->out, " %s\n", lm_fig_bytes(size, bytes * (i + 1)));
     }
+    if (d->o->words)
+        lm_text_printf(d->out, "%s\n", _("There is no tokenizer here: the text is split at blanks. Real tokens are often parts of words."));
     lm_text_printf(d->out, "%s\n",
                    _("Each step computes one row and reads the cache; earlier tokens are not recomputed."));
 }

@@ -134,89 +134,6 @@ void lm_draw_heads(lm_drawing *d)
         lm_draw_graph(d, g);
 }
 
-/* ---- latent attention beside grouped queries ---- */
-
-static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t groups, uint64_t lanes)
-{
-    uint64_t hidden = lm_facts_count(f, "architecture.hidden");
-
-    lm_graph_open(g, P_(groups, "for comparison: %" PRIu64 " query heads on %" PRIu64 " key/value head of %" PRIu64,
-                        "for comparison: %" PRIu64 " query heads on %" PRIu64 " key/value heads of %" PRIu64),
-                  heads, groups, lanes);
-    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("input\n[T, %s]"), lm_grouped(f, hidden));
-    uint32_t q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("queries\n%s → %s, RoPE"), lm_grouped(f, hidden),
-                              lm_grouped(f, heads * lanes));
-    uint32_t k = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("keys\n%s → %s, RoPE"), lm_grouped(f, hidden),
-                              lm_grouped(f, groups * lanes));
-    uint32_t v = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("values\n%s → %s"), lm_grouped(f, hidden),
-                              lm_grouped(f, groups * lanes));
-    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values a token"),
-                              lm_grouped(f, 2 * groups * lanes));
-    uint32_t a = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("attention\n%" PRIu64 " heads"), heads);
-    uint32_t o = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("output\n%s → %s"), lm_grouped(f, heads * lanes),
-                              lm_grouped(f, hidden));
-    lm_graph_link(g, x, q, NULL);
-    lm_graph_link(g, x, k, NULL);
-    lm_graph_link(g, x, v, NULL);
-    lm_graph_link(g, k, c, NULL);
-    lm_graph_link(g, v, c, NULL);
-    lm_graph_link(g, q, a, NULL);
-    lm_graph_link(g, c, a, NULL);
-    lm_graph_link(g, a, o, NULL);
-    lm_graph_close(g);
-}
-
-static void draw_latent(lm_graph *g, lm_facts *f, uint64_t heads)
-{
-    uint64_t hidden = lm_facts_count(f, "architecture.hidden"), rank = lm_facts_count(f, "attention.latent.kv_rank");
-    uint64_t rope = lm_facts_count(f, "attention.latent.rope_dim"), nope = lm_facts_count(f, "attention.latent.nope_dim");
-    uint64_t v = lm_facts_count(f, "attention.latent.v_dim"), q_rank = lm_facts_count(f, "attention.latent.q_rank");
-
-    lm_graph_open(g, _("this model: MLA"));
-    uint32_t x = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_END, _("input\n[T, %s]"), lm_grouped(f, hidden)), q = x;
-    if (q_rank) {
-        q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("latent of the queries\n%s → %s"), lm_grouped(f, hidden),
-                         lm_grouped(f, q_rank));
-        lm_graph_link(g, x, q, NULL);
-    }
-    uint32_t heads_q = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE,
-                                    _("queries\n%s → %" PRIu64 " × (%" PRIu64 " + %" PRIu64 " rotated)"),
-                                    lm_grouped(f, q_rank ? q_rank : hidden), heads, nope, rope);
-    lm_graph_link(g, q, heads_q, NULL);
-    uint32_t absorbed = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("into the latent, head by head\n%" PRIu64 " → %" PRIu64),
-                                     nope, rank);
-    lm_graph_link(g, heads_q, absorbed, NULL);
-    uint32_t down = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("latent and rotated key\n%s → %" PRIu64 " + %" PRIu64),
-                                 lm_grouped(f, hidden), rank, rope);
-    lm_graph_link(g, x, down, NULL);
-    uint32_t c = lm_graph_add(g, LM_SHAPE_STORE, LM_MARK_NONE, _("cache\n%s values a token"), lm_grouped(f, rank + rope));
-    lm_graph_link(g, down, c, NULL);
-    uint32_t a = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_SCORES, _("attention on the latent\n%" PRIu64 " heads"), heads);
-    lm_graph_link(g, absorbed, a, NULL);
-    lm_graph_link(g, c, a, NULL);
-    uint32_t up = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("out of the latent, head by head\n%" PRIu64 " → %" PRIu64),
-                               rank, v);
-    lm_graph_link(g, a, up, NULL);
-    uint32_t o = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("output\n%s → %s"), lm_grouped(f, heads * v),
-                              lm_grouped(f, hidden));
-    lm_graph_link(g, up, o, NULL);
-    lm_graph_close(g);
-}
-
-void lm_draw_mla(lm_drawing *d)
-{
-    lm_graph *g = lm_graph_new(d->f);
-
-    if (!g || !lm_facts_has(d->f, "attention.latent")) {
-        d->missing = "it has no latent attention";
-        return;
-    }
-    uint64_t heads = lm_facts_count(d->f, "attention.latent.heads");
-    draw_latent(g, d->f, heads);
-    draw_grouped(g, d->f, heads, heads % 8 ? 1 : 8, lm_facts_count(d->f, "attention.latent.nope_dim"));
-    lm_draw_graph(d, g);
-}
-
 /* ---- rotation ---- */
 
 void lm_draw_rope(lm_drawing *d)
@@ -254,19 +171,6 @@ static bool scaled(lm_facts *f)
 
 static void spectrum_chart(lm_drawing *d, uint64_t pairs)
 {
-    lm_text_printf(d->out, "xychart-beta\n  title \"%s\"\n  x-axis \"%s\" 0 --> %" PRIu64 "\n  y-axis \"log10\"\n",
-                   _("rotary frequencies: log10 of radians for each position"), _("pair"), pairs - 1);
-    for (int run = 0; run < (scaled(d->f) ? 2 : 1); run++) {
-        const char *list = run ? "rope.theta_scaled" : "rope.theta";
-        lm_text_add_str(d->out, "  line [");
-        for (uint64_t i = 0; i < pairs; i++)
-            lm_text_printf(d->out, "%s%.4f", i ? ", " : "", log10(lm_facts_number(d->f, "%s[%" PRIu64 "]", list, i)));
-        lm_text_add_str(d->out, "]\n");
-    }
-}
-
-static void spectrum_svg(lm_drawing *d, uint64_t pairs)
-{
     double  *x = lm_arena_new(&d->f->arena, 3 * pairs, double), *theta = x + pairs, *run = x + 2 * pairs;
     lm_chart c = { .title = _("rotary frequencies"), .x_title = _("pair of dimensions"), .y_title = _("radians for each position"),
                    .n = (uint32_t)pairs, .x = x, .log_y = true };
@@ -285,7 +189,10 @@ static void spectrum_svg(lm_drawing *d, uint64_t pairs)
     } else {
         c.curves[c.n_curves++] = (lm_curve){ _("this model"), theta, false };
     }
-    lm_chart_svg(&c, d->name, d->alone, d->out);
+    if (d->svg)
+        lm_chart_svg(&c, d->name, d->alone, d->out);
+    else
+        lm_chart_mermaid(&c, d->out);
 }
 
 /* Bars are as long as the wavelength's logarithm. */
@@ -322,9 +229,7 @@ void lm_draw_spectrum(lm_drawing *d)
 
     if (pairs < 2)
         d->missing = "there are no rotary frequencies";
-    else if (d->svg)
-        spectrum_svg(d, pairs);
-    else if (d->mermaid)
+    else if (d->svg || d->mermaid)
         spectrum_chart(d, pairs);
     else
         spectrum_text(d, pairs);

@@ -17,7 +17,7 @@ double lm_svg_width(const char *utf8, double size, bool bold);
 
 typedef enum lm_anchor { LM_ANCHOR_START, LM_ANCHOR_MIDDLE, LM_ANCHOR_END } lm_anchor;
 
-enum { LM_SVG_TEXT = 12, LM_SVG_NAME = 13, LM_SVG_SMALL = 11 };      /* sizes that figure.css has classes for: t, b, s */
+enum { LM_SVG_TEXT = 13, LM_SVG_NAME = 14, LM_SVG_SMALL = 12 };      /* sizes that figure.css has classes for: t, b, s */
 
 /* `<svg …><title>…`: `name` is read aloud in place of the drawing. `alone`: a file of its own, with its style sheet, a margin and a
  * heading: the lines of `name`, the model and what is shown of it. */

@@ -7,7 +7,7 @@
 
 #include "analysis/draw/svg_layout.h"
 
-enum { RADIUS = 11, LINES = 10, WRAP = 236, LINE = 15 };
+enum { RADIUS = 11, LINES = 10, WRAP = 250, LINE = 17 };
 
 /* ---- labels: the first line names, the others say what it is ---- */
 
@@ -132,7 +132,7 @@ static void put_node(const lm_layout *l, uint32_t i, lm_box b, const label *text
 {
     const lm_graph_node *n    = &l->g->nodes[i];
     const char          *mark = marks[n->mark];
-    double               y    = b.y + b.h / 2 - LINE * text->n / 2.0 + 11.5 + (n->shape == LM_SHAPE_STORE ? 5 : 0);
+    double               y    = b.y + b.h / 2 - LINE * text->n / 2.0 + 13 + (n->shape == LM_SHAPE_STORE ? 5 : 0);
     bool                 plus;
     char                 classes[24];
 

@@ -73,7 +73,7 @@ void lm_svg_heads(const lm_sharing *kinds, size_t n, const char *name, bool alon
 
 /* ---- the cache over tokens ---- */
 
-enum { STEP = 34, ENTRY = 44 };
+enum { STEP = 34, ENTRY = 50 };
 
 static double widest(const char *const *texts, size_t n, double size)
 {

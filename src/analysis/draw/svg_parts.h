@@ -14,4 +14,10 @@ void lm_svg_heads(const lm_sharing *kinds, size_t n, const char *name, bool alon
 /* The cache after each of n tokens, `bytes` more with each. */
 void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const char *name, bool alone, lm_text *out);
 
+/* Which of n keys each of n queries sees; `sink`: a column before them that every query sees. */
+typedef struct lm_mask { const char *title; unsigned n, window; bool sink; } lm_mask;       /* window 0: all earlier keys */
+
+bool lm_mask_sees(const lm_mask *m, unsigned query, unsigned key);
+void lm_svg_mask(const lm_mask *masks, size_t n, const char *name, bool alone, lm_text *out);
+
 #endif

@@ -32,7 +32,8 @@ static const struct { const char *sign, *tex; } signs[] = {
     { "┌", "+" },                         { "┐", "+" },                         { "┘", "+" },                       { "┤", "|" },
     { "┬", "+" },                         { "┴", "+" },                         { "┼", "+" },                       { "═", "=" },
     { "║", "|" },                         { "█", "\\rule{0.5em}{1.4ex}" },      { "▲", "\\ensuremath{\\vartriangle}" }, { "▼", "\\ensuremath{\\triangledown}" },
-    { "►", "\\ensuremath{\\triangleright}" }, { "◄", "\\ensuremath{\\triangleleft}" }, { "▶", "\\ensuremath{\\triangleright}" }, { "×", "\\ensuremath{\\times}" },
+    { "►", "\\ensuremath{\\triangleright}" }, { "◄", "\\ensuremath{\\triangleleft}" }, { "▶", "\\ensuremath{\\triangleright}" }, { "′", "\\ensuremath{'}" },
+    { "Φ", "\\ensuremath{\\varPhi}" },       { "Θ", "\\ensuremath{\\Theta}" },
 };
 
 static const char *sign_at(const char *p, size_t left, size_t *n)

@@ -169,6 +169,7 @@ static const lm_card cards[] = {
                       { N_("attention weights = D · (H·K) · (2 + 2 / group)"),
                         "N_{attn} = D \\cdot (H K) \\cdot \\left(2 + \\frac{2}{H/G}\\right)" } },
         .derive = lm_derive_gqa,
+        .sheet = lm_sheet_heads,
         .diagram = "heads",
         .why = { N_("The cache, and the bytes read from it at each step, shrink by the group size; the number of query "
                     "heads stays the same.") },
@@ -194,6 +195,7 @@ static const lm_card cards[] = {
                       { "qᵢ · (W_k,i · c) = (W_k,iᵀ · qᵢ) · c",
                         "q_i^{\\top} (W^{UK}_i c) = \\left((W^{UK}_i)^{\\top} q_i\\right)^{\\top} c" } },
         .derive = lm_derive_mla,
+        .sheet = lm_sheet_latent,
         .diagram = "mla",
         .why = { N_("The cache is as small as with very few key/value heads, yet every head has its own keys and values.") },
         .gains = { N_("A cache smaller than that of GQA with eight heads, independent of the number of heads.") },
@@ -214,9 +216,17 @@ static const lm_card cards[] = {
                       { "(x, y) → (x·cos pθᵢ − y·sin pθᵢ,  x·sin pθᵢ + y·cos pθᵢ)",
                         "\\begin{pmatrix} x' \\\\ y' \\end{pmatrix} = \\begin{pmatrix} \\cos p\\theta_i & -\\sin p\\theta_i "
                         "\\\\ \\sin p\\theta_i & \\cos p\\theta_i \\end{pmatrix} \\begin{pmatrix} x \\\\ y \\end{pmatrix}" },
-                      { N_("q(m) · k(n) depends only on n − m"),
-                        "\\langle R_m q, R_n k \\rangle = \\langle q, R_{n-m} k \\rangle" } },
+                      { "R(m)ᵀ·R(n) = [cos mθ, sin mθ; −sin mθ, cos mθ] · [cos nθ, −sin nθ; sin nθ, cos nθ]",
+                        "R_m^{\\top} R_n = \\begin{pmatrix} \\cos m\\theta & \\sin m\\theta \\\\ -\\sin m\\theta & \\cos m\\theta "
+                        "\\end{pmatrix} \\begin{pmatrix} \\cos n\\theta & -\\sin n\\theta \\\\ \\sin n\\theta & \\cos n\\theta "
+                        "\\end{pmatrix}" },
+                      { "cos mθ·cos nθ + sin mθ·sin nθ = cos (n−m)θ,   cos mθ·sin nθ − sin mθ·cos nθ = sin (n−m)θ",
+                        "\\cos m\\theta \\cos n\\theta + \\sin m\\theta \\sin n\\theta = \\cos (n-m)\\theta,\\quad "
+                        "\\cos m\\theta \\sin n\\theta - \\sin m\\theta \\cos n\\theta = \\sin (n-m)\\theta" },
+                      { N_("so R(m)ᵀ·R(n) = R(n−m), and q(m) · k(n) depends only on n − m"),
+                        "R_m^{\\top} R_n = R_{n-m} \\;\\rightarrow\\; \\langle R_m q, R_n k \\rangle = \\langle q, R_{n-m} k \\rangle" } },
         .derive = lm_derive_rope,
+        .sheet = lm_sheet_scalings,
         .diagram = "rope",
         .why = { N_("Attention alone ignores token order. RoPE adds relative positions where they are used, in the "
                     "scores.") },
@@ -316,9 +326,11 @@ static const lm_card cards[] = {
                    "branch, post-norm models the sum after it."),
         .formulas = { { "RMSNorm(x) = x / √(mean(x²) + ε) ⊙ w",
                         "\\text{RMSNorm}(x) = \\frac{x}{\\sqrt{\\frac{1}{D}\\sum_i x_i^2 + \\varepsilon}} \\odot w" },
-                      { "LayerNorm(x) = (x − mean(x)) / √(var(x) + ε) ⊙ w + b",
-                        "\\text{LayerNorm}(x) = \\frac{x - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} \\odot w + b" } },
+                      { "LayerNorm(x) = (x − μ) / √(σ² + ε) ⊙ w + b,   μ = Σ xᵢ / D,   σ² = Σ (xᵢ − μ)² / D",
+                        "\\text{LayerNorm}(x) = \\frac{x - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} \\odot w + b,\\quad \\mu = "
+                        "\\frac{1}{D}\\sum_i x_i,\\quad \\sigma^2 = \\frac{1}{D}\\sum_i (x_i - \\mu)^2" } },
         .derive = lm_derive_norm,
+        .sheet = lm_sheet_norms,
         .diagram = "norm",
         .why = { N_("The residual stream grows with depth; without norms the inputs of later layers would keep growing.") },
         .gains = { N_("RMSNorm needs one pass less and no bias."), N_("Pre-norm leaves an unobstructed gradient path "
@@ -359,6 +371,7 @@ static const lm_card cards[] = {
         .formulas = { { "Attention(Q, K, V) = softmax(Q · Kᵀ / √d_k + mask) · V",
                         "\\text{Attention}(Q, K, V) = \\text{softmax}\\left(\\frac{Q K^{\\top}}{\\sqrt{d_k}} + M\\right) V" } },
         .derive = lm_derive_attention,
+        .sheet = lm_sheet_heads,
         .diagram = "attention",
         .why = { N_("It is the only operation that moves information between tokens."),
                  N_("Division by √d_k keeps the variance of the scores near one, so the softmax is neither flat nor "
@@ -486,15 +499,4 @@ static const lm_card cards[] = {
     },
 };
 
-const lm_card *lm_card_at(size_t i)
-{
-    return i < sizeof cards / sizeof *cards ? &cards[i] : NULL;
-}
-
-const lm_card *lm_card_named(const char *topic)
-{
-    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
-        if (strcmp(cards[i].topic, topic) == 0)
-            return &cards[i];
-    return NULL;
-}
+const lm_card_list lm_cards_of_models = { cards, sizeof cards / sizeof *cards };

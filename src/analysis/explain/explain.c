@@ -3,23 +3,7 @@
 
 #include <string.h>
 
-const char *lm_topic_at(size_t i, const char **summary)
-{
-    const lm_card *c = lm_card_at(i);
-
-    if (c && summary)
-        *summary = c->summary;
-    return c ? c->topic : NULL;
-}
-
-const char *lm_topic_example(const char *topic)
-{
-    if (!topic)
-        return NULL;
-    const lm_card *c = lm_card_named(topic);
-
-    return c ? c->example : NULL;
-}
+#include "analysis/listing/listing_topic.h"
 
 static lm_status unknown(const char *topic, lm_error *e)
 {
@@ -33,6 +17,13 @@ static lm_status unknown(const char *topic, lm_error *e)
         if (d < least) {
             least = d;
             near  = lm_card_at(i)->topic;
+        }
+    }
+    for (size_t i = 0; lm_topic_alias_at(i, NULL); i++) {
+        size_t d = lm_edit_distance(topic, lm_topic_alias_at(i, NULL));
+        if (d < least) {
+            least = d;
+            near  = lm_topic_alias_at(i, NULL);
         }
     }
     lm_fail(e, LM_USAGE, topic, LM_NO_OFFSET, "no such topic; there are %s", list.data ? list.data : "");
@@ -72,9 +63,10 @@ static lm_status find_formulas(lm_explanation *x, lm_error *e)
 
 lm_status lm_explanation_begin(lm_explanation *x, lm_error *e)
 {
-    lm_find_traits(x->f->ledger, &x->traits);
     LM_TRY(find_formulas(x, e));
     x->used = !x->card->used || x->card->used(x->f->s.program, &x->traits);
+    if (x->used && x->card->sheet)
+        LM_TRY(x->card->sheet(x->f, x->o, &x->sheet, e));
     if (x->used && x->card->derive) {
         x->d = lm_derivation_new(x->f, e);
         if (!x->d)
@@ -95,10 +87,12 @@ static lm_status gather(lm_explanation *x, lm_error *e)
 static lm_status explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
     static const lm_explain_options defaults;
-    lm_explanation                  x      = { .card = lm_card_named(topic), .f = f, .o = o ? o : &defaults };
+    lm_explanation                  x      = { .f = f, .o = o ? o : &defaults };
     lm_text                          b      = { 0 };
     lm_status                       status;
 
+    lm_find_traits(f->ledger, &x.traits);
+    x.card = lm_card_named(topic, f->s.program, &x.traits);
     status = gather(&x, e);
     if (status == LM_OK && x.o->form == LM_FORM_JSON)
         status = lm_explain_json(&x, &b, e);
@@ -115,7 +109,7 @@ static lm_status explain(lm_facts *f, const char *topic, const lm_explain_option
 lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
     LM_GIVEN(e, topic);
-    if (!lm_card_named(topic))
+    if (!lm_card_named(topic, NULL, NULL))
         return unknown(topic, e);
     LM_GIVEN(e, f && out);
     LM_PLAIN(e, o);
@@ -124,4 +118,20 @@ lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o
 
     lm_language_set(before);
     return status;
+}
+
+lm_status lm_listing_topic(lm_facts *f, const char *topic, lm_listing_language in, lm_text *out, lm_error *e)
+{
+    lm_traits      traits;
+    const lm_card *card;
+
+    LM_GIVEN(e, topic);
+    if (!lm_card_named(topic, NULL, NULL))
+        return unknown(topic, e);
+    LM_GIVEN(e, f && out);
+    lm_find_traits(f->ledger, &traits);
+    card = lm_card_named(topic, f->s.program, &traits);
+    if (card->used && !card->used(f->s.program, &traits))
+        return lm_fail(e, LM_UNSUPPORTED, topic, LM_NO_OFFSET, "%s does not have this", f->s.name);
+    return lm_listing_part(f, card->topic, card->title, in, out, e);
 }

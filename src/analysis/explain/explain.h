@@ -11,12 +11,13 @@ typedef struct lm_explanation {
     lm_traits                 traits;
     bool                      used;      /* the model has it */
     lm_card_formula           formulas[LM_CARD_LINES];   /* the card's, or what the program computes; in the facts' arena */
+    lm_sheet                  sheet;     /* no rows: none */
     lm_derivation            *d;         /* NULL: no arithmetic, or not used */
     lm_users                  users;
     lm_text                   diagram, mermaid;      /* empty: none */
 } lm_explanation;
 
-/* Traits, whether the model has it, its formulas and its arithmetic: card, facts and options are said before. */
+/* Whether the model has it, its formulas, its table and its arithmetic: card, facts, traits and options are said before. */
 lm_status lm_explanation_begin(lm_explanation *x, lm_error *e);
 
 void      lm_explain_text(const lm_explanation *x, lm_text *out);
@@ -25,5 +26,9 @@ lm_status lm_explain_json(const lm_explanation *x, lm_text *out, lm_error *e);
 
 /* "attention GQA, positions RoPE+llama3, MLP SwiGLU, norms RMSNorm (Pre)": what the model does instead. */
 void lm_put_instead(const lm_explanation *x, lm_text *out);
+
+/* The table of an explanation, as its page shows it; nothing where it has no rows. */
+void lm_sheet_put_text(const lm_sheet *s, unsigned indent, unsigned columns, lm_text *out);
+void lm_sheet_put_markdown(const lm_sheet *s, lm_text *out);
 
 #endif

@@ -153,6 +153,7 @@ void lm_explain_text(const lm_explanation *x, lm_text *out)
         lm_text_printf(out, "      %s\n", _(x->formulas[i].unicode));
     if (!x->used)
         not_used(x, out);
+    lm_sheet_put_text(&x->sheet, 2, columns_of(x), out);
     if (x->d)
         numbers(x, out);
     if (x->diagram.data) {
@@ -201,6 +202,7 @@ void lm_explain_markdown(const lm_explanation *x, lm_text *out)
         lm_text_printf(out, _("\n**%s has no such component**: %s.\n"), x->f->s.name, instead.data ? instead.data : "");
         lm_text_free(&instead);
     }
+    lm_sheet_put_markdown(&x->sheet, out);
     if (x->d) {
         lm_text_printf(out, "\n## %s\n\n", x->o->example ? _("With numbers") : _("With this model's numbers"));
         lm_glossary_markdown(x->d, out);
@@ -264,6 +266,22 @@ static json_t *expression(const lm_expr *x, lm_notation notation, bool with_numb
     return s;
 }
 
+static json_t *sheet_json(const lm_sheet *s)
+{
+    json_t *columns = json_array(), *rows = json_array();
+    size_t  n = strlen(s->align);
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(columns, json_string(s->columns[i]));
+    for (size_t i = 0; i < s->n_rows; i++) {
+        json_t *row = json_array();
+        for (size_t k = 0; k < n; k++)
+            json_array_append_new(row, json_string(s->rows[i].cells[k] ? s->rows[i].cells[k] : ""));
+        json_array_append_new(rows, row);
+    }
+    return json_pack("{s:s, s:s?, s:o, s:o}", "title", s->title, "note", s->note, "columns", columns, "rows", rows);
+}
+
 static json_t *step_json(const lm_formula *s)
 {
     if (s->heading)
@@ -314,6 +332,8 @@ lm_status lm_explain_json(const lm_explanation *x, lm_text *out, lm_error *e)
                   "qualitative", 1, "why", strings(c->why), "gains", strings(c->gains), "costs", strings(c->costs), "users", "presets",
                   (int)x->users.of, "using", (int)x->users.n, "names", x->users.names.data ? x->users.names.data : "", "sources",
                   strings(c->sources));
+    if (j && x->sheet.n_rows)
+        json_object_set_new(j, "table", sheet_json(&x->sheet));
     char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
     json_decref(j);
     if (!text)

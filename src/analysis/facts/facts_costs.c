@@ -103,8 +103,8 @@ static lm_cache mha_of(const lm_facts *f, uint32_t cache)
     lm_traits         t;
 
     lm_find_traits(f->ledger, &t);
-    if (t.latent)                /* heads as they are made of the latent; the rotated lanes are shared and not theirs */
-        return (lm_cache){ .n_kv_heads = t.attention->attention.spec.n_heads, .k_dim = t.nope_dim, .v_dim = t.v_dim };
+    if (t.latent)                /* heads as they are made of the latent, each with the rotated lanes that all of them share */
+        return (lm_cache){ .n_kv_heads = t.attention->attention.spec.n_heads, .k_dim = t.nope_dim + t.rope_dim, .v_dim = t.v_dim };
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.cache == cache)
             return (lm_cache){ .n_kv_heads = p->nodes[i].attention.spec.n_heads, .k_dim = p->nodes[i].attention.spec.k_dim,
@@ -138,6 +138,11 @@ static void fill_mha(lm_facts *f, lm_fact *g)
 
     lm_count_kv(f->s.program, f->s.cache, 1, 1, &c);
     lm_say_count(g, "elements_per_token_per_layer", mha.first_elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
+    lm_traits t;
+    lm_find_traits(f->ledger, &t);
+    uint64_t plain = t.latent ? (uint64_t)t.attention->attention.spec.n_heads * (t.nope_dim + t.v_dim) : mha.first_elements;
+    lm_keep_silent(lm_say_count(g, "elements_unrotated_per_layer", plain, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
+                                "as papers on latent attention count: without the rotated key that all heads share"));
     lm_say_count(g, "elements_per_token", mha.elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
     lm_say_count(g, "bytes_per_token", mha.bytes, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
     lm_say_wide(g, "bytes_at_context", (lm_wide)mha.bytes * f->s.context * f->s.batch, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
@@ -155,7 +160,7 @@ static void fill_methods(lm_facts *f, lm_fact *g)
     if (!t.attention || !f->s.program->n_caches)
         return;
     const lm_attention_spec *s   = &t.attention->attention.spec;
-    uint64_t                 one = t.latent ? t.nope_dim + t.v_dim : s->k_dim + s->v_dim;
+    uint64_t                 one = t.latent ? t.nope_dim + t.rope_dim + t.v_dim : s->k_dim + s->v_dim;
     const lm_cache           own = mha_of(f, 0);
     lm_say_count(g, "mha", lm_cache_elements(&own), LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, "every query head with keys and values of its own");
     if (!t.latent && s->n_kv_heads != s->n_heads && s->n_kv_heads != 1)
@@ -239,6 +244,50 @@ static void fill_scratch(lm_facts *f, lm_fact *g)
                  "page tables, positions, rotary frequencies, ranges of attention");
 }
 
+/* ---- training ---- */
+
+enum { USUAL_TOKENS = 2048 };
+
+static uint32_t step_tokens(const lm_facts *f)
+{
+    uint64_t positions = f->s.program->context_length;
+
+    return positions && positions < USUAL_TOKENS ? (uint32_t)positions : USUAL_TOKENS;
+}
+
+static void fill_way(lm_facts *f, lm_fact *g)
+{
+    uint32_t         rank = (uint32_t)g->impl.argument;
+    lm_training_need n, few;
+    lm_error         e = { 0 };
+
+    if (f->s.train(f->s.arg, rank, step_tokens(f), false, &n, &e) != LM_OK ||
+        f->s.train(f->s.arg, rank, step_tokens(f), true, &few, &e) != LM_OK) {
+        lm_say_none(g, "total", "no plan can be made: not_planned says why");
+        lm_say_text(g, "not_planned", e.message, LM_FROM_PLAN, NULL);
+        return;
+    }
+    lm_say_count(g, "parameters", n.numbers, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "that are trained");
+    lm_say_count(g, "weights", n.weights, LM_UNIT_BYTES, LM_FROM_PLAN, "that stay, as kernels want them");
+    lm_say_count(g, "mapped", n.mapped, LM_UNIT_BYTES, LM_FROM_PLAN, "read from the file in place");
+    lm_say_count(g, "trained", n.trained, LM_UNIT_BYTES, LM_FROM_PLAN, "trained weights, their gradients and AdamW's two moments, in f32");
+    lm_say_count(g, "activations", n.activations, LM_UNIT_BYTES, LM_FROM_PLAN, "values and gradients of a step");
+    lm_say_count(g, "scratch", n.scratch, LM_UNIT_BYTES, LM_FROM_PLAN, "tiles of unpacked weights, bookkeeping, threads");
+    lm_say_count(g, "total", n.total, LM_UNIT_BYTES, LM_FROM_PLAN, "what training allocates, every value kept");
+    lm_say_count(g, "activations_checkpointed", few.activations, LM_UNIT_BYTES, LM_FROM_PLAN, "every layer computed again");
+    lm_say_count(g, "total_checkpointed", few.total, LM_UNIT_BYTES, LM_FROM_PLAN, "what training allocates, every layer computed again");
+}
+
+static void fill_training(lm_facts *f, lm_fact *g)
+{
+    lm_say_count(g, "tokens", step_tokens(f), LM_UNIT_TOKENS, LM_FROM_RULE, "of a step: one text as long as training takes by default");
+    lm_say_count(g, "rank", f->s.rank, LM_UNIT_NONE, LM_FROM_REQUEST, "of the adapter");
+    lm_say_group(g, "lora", fill_way, f->s.rank);
+    lm_say_group(g, "full", fill_way, 0);
+}
+
+/* ---- all of it ---- */
+
 void lm_fill_memory(lm_facts *f, lm_fact *g)
 {
     const lm_plan *p;
@@ -258,4 +307,6 @@ void lm_fill_memory(lm_facts *f, lm_fact *g)
     lm_say_wide(g, "total", (lm_wide)p->weight_bytes + p->kv_bytes + p->slab_bytes, LM_UNIT_BYTES, LM_FROM_PLAN,
                 "what the engine allocates");
     lm_say_group(g, "scratch_parts", fill_scratch, 0);
+    if (f->s.train)
+        lm_say_group(g, "training", fill_training, 0);
 }

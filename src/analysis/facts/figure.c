@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/language.h"
 #include "base/number.h"
 
 char *lm_fig_count(char out[LM_FIG], uint64_t n)
@@ -103,4 +104,11 @@ char *lm_fig_fact(char out[LM_FIG], lm_facts *f, const char *path, ...)
         return lm_fig_count(out, lm_facts_count(f, "%s", whole));
     lm_print(out, LM_FIG, "%.3g", x);
     return out;
+}
+
+const char *lm_truth_text(const char *name, bool truth)
+{
+    if (name && strstr(name, "bias"))
+        return truth ? C_("there is one", "yes") : C_("there is one", "no");
+    return truth ? _("yes") : _("no");
 }

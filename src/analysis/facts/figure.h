@@ -17,4 +17,7 @@ char *lm_fig_rate(char out[LM_FIG], double n);               /* "9.73", "111", "
 /* A fact that is a count, as lm_fig_count; where it is 2^63 or more and therefore a number "1.92e+19". */
 char *lm_fig_fact(char out[LM_FIG], lm_facts *f, const char *path, ...) __attribute__((format(printf, 3, 4)));
 
+/* "yes" or "no" in the reader's language; of biases, which are there or not, the words for that. */
+const char *lm_truth_text(const char *name, bool truth);
+
 #endif

@@ -1,6 +1,7 @@
 /* predict.c - a plan against peaks. */
 #include "analysis/facts/predict.h"
 
+#include "base/language.h"
 #include "plan/cost.h"
 
 enum { BY_INT8, BY_F16, BY_BF16, BY_F32, ARITHMETICS };
@@ -65,13 +66,23 @@ static void add_forward(const lm_plan *p, const lm_peaks *k, const lm_forward *f
     }
 }
 
+double lm_predict_step(const lm_plan *p, const lm_peaks *peaks, const lm_step *step, const lm_forward *f)
+{
+    lm_step_costs c;
+    sums          s = { 0 };
+
+    lm_step_cost(p, step, f, &c);
+    add_step(&s, peaks, arithmetic_of(p, peaks, step, &c), &c);
+    return s.seconds;
+}
+
 static void finish(const sums *s, uint64_t tokens, bool needs_arithmetic, lm_prediction *out)
 {
     static const char *const names[ARITHMETICS] = { "int8", "f16", "bf16", "f32" };
     double                   most = s->by_memory;
 
     *out = (lm_prediction){ .seconds = s->seconds, .reading = s->reading, .computing = s->computing, .bytes = s->bytes,
-                            .operations = s->operations, .limited_by = "memory",
+                            .operations = s->operations, .limited_by = N_("memory"),
                             .known = s->seconds > 0 && !(s->unknown && needs_arithmetic) };
     for (int i = 0; i < ARITHMETICS; i++)
         if (s->by[i] > most) {

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "lamina/device.h"
 #include "lamina/machine.h"
+#include "plan/cost.h"
 #include "plan/plan.h"
 
 /* Operations and bytes a second; a multiplication and an addition are two. 0: not known, the next wider type is taken. */
@@ -36,6 +37,9 @@ void lm_predict_prompt(const lm_plan *p, const lm_peaks *peaks, uint64_t tokens,
 
 /* One token more for each of `sequences`, which hold `context` positions then; windows respected. Rate: all together. */
 void lm_predict_token(const lm_plan *p, const lm_peaks *peaks, uint64_t context, uint64_t sequences, lm_prediction *out);
+
+/* Seconds of one step alone in a forward, as above; where its arithmetic has no peak its reading alone. */
+double lm_predict_step(const lm_plan *p, const lm_peaks *peaks, const lm_step *s, const lm_forward *f);
 
 typedef struct lm_facts lm_facts;
 

@@ -10,9 +10,16 @@
 
 typedef struct lm_ledger lm_ledger;
 
+/* Bytes that training allocates; `mapped` is read in place and not counted in `total`. */
+typedef struct lm_training_need {
+    uint64_t numbers;                    /* that are trained */
+    uint64_t weights, mapped, trained, activations, scratch, total;
+} lm_training_need;
+
 typedef struct lm_subject {
     const char         *name, *source, *container;
     const char         *tokenizer;       /* in a line; NULL: there is none here */
+    const struct lm_tokenizer *words;    /* the tokenizer itself; NULL as above */
     const lm_program   *program;
     const lm_meta      *meta;            /* config.json or GGUF keys */
     const lm_container *tensors;         /* NULL: there are no weights */
@@ -32,6 +39,9 @@ typedef struct lm_subject {
     /* The same for somebody who looks once: the plan lives until `use` returns. NULL: only `plan` is there. */
     lm_status         (*borrow)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch,
                                 void (*use)(void *user, const lm_plan *p), void *user, lm_error *e);
+    /* What training takes: an adapter of `rank` on every linear layer (0: every weight) and a step of one text of `tokens`. NULL: nobody
+     * knows. */
+    lm_status         (*train)(void *arg, uint32_t rank, uint32_t tokens, bool checkpointed, struct lm_training_need *out, lm_error *e);
     void              (*release)(void *arg);     /* when the facts are freed */
     void               *arg;
 } lm_subject;

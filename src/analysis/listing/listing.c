@@ -1,5 +1,5 @@
 /* listing.c - the whole text: what it needs, one function for each kind of layer, the way from tokens to logits. */
-#include "analysis/listing/listing.h"
+#include "analysis/listing/listing_c.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -35,8 +35,7 @@ static lm_status find_layers(const lm_program *p, stack *s, lm_error *e)
     return LM_OK;
 }
 
-/* Which value goes into operations [from, to) and which comes out: one each. */
-static lm_status find_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_value *in, lm_value *out, lm_error *e)
+lm_status lm_listing_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_value *in, lm_value *out, lm_error *e)
 {
     lm_value given = LM_NONE, made = LM_NONE;
 
@@ -57,7 +56,7 @@ static lm_status find_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_v
             made = n->out;
         }
     }
-    if (given == LM_NONE || made == LM_NONE)
+    if ((given == LM_NONE && from) || made == LM_NONE)
         return lm_fail(e, LM_UNSUPPORTED, l->p->nodes[from].path, LM_NO_OFFSET, "its layer hands nothing on: there is no listing of it");
     *in  = given;
     *out = made;
@@ -94,28 +93,34 @@ static void put_module(const lm_listing *l, uint32_t node, uint32_t *block, lm_t
         return;
     bool big = m && m->end_op > m->first_op + 1,
 was = *block != LM_NONE && l->p->modules[*block].end_op > l->p->modules[*block].first_op + 1;
-    if (big)
+    if (big && l->in == LM_LISTING_C)
+        lm_text_printf(out, "\n    /* %s: %s */\n", m->name, m->class_name);
+    else if (big)
         lm_text_printf(out, "\n    # %s: %s\n", m->name, m->class_name);
     else if (was)
         lm_text_add_char(out, '\n');
     *block = now;
 }
 
-static lm_status layer_text(lm_listing *l, uint32_t layer, uint32_t from, uint32_t to, lm_text *out, lm_error *e)
+lm_status lm_listing_body(lm_listing *l, int32_t layer, uint32_t from, uint32_t to, lm_text *out, lm_error *e)
 {
     lm_value made  = LM_NONE;
     uint32_t block = LM_NONE;
 
     l->first = from;
-    l->layer = (int32_t)layer;
-    LM_TRY(find_ends(l, from, to, &l->given, &made, e));
-    snprintf(l->names[l->given], LM_LISTING_NAME, "x");
-    lm_text_add_str(out, "    T = len(x)\n");
+    l->layer = layer;
+    LM_TRY(lm_listing_ends(l, from, to, &l->given, &made, e));
+    if (l->given != LM_NONE)
+        snprintf(l->names[l->given], LM_LISTING_NAME, "x");
+    lm_text_free(&l->declared);
+    lm_text_add_str(&l->declared, l->given != LM_NONE ? " x " : " ");
+    if (l->in != LM_LISTING_C)
+        lm_text_printf(out, "    T = len(%s)\n", l->given != LM_NONE ? "x" : "ids");
     for (uint32_t i = from; i < to; i++) {
         put_module(l, i, &block, out);
         lm_listing_line(l, i, out);
     }
-    lm_text_printf(out, "    return %s\n", l->names[made]);
+    lm_text_printf(out, l->in == LM_LISTING_C ? "    return %s;\n" : "    return %s\n", l->names[made]);
     snprintf(l->names[made], LM_LISTING_NAME, "x");      /* as the caller has it */
     return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
 }
@@ -126,7 +131,7 @@ static lm_status sort_layers(lm_listing *l, stack *s, lm_error *e)
     for (uint32_t k = 0; k < l->p->n_layers; k++) {
         lm_text   text = { 0 };
         uint32_t  kind = 0;
-        lm_status status = layer_text(l, k, s->start[k], s->start[k + 1], &text, e);
+        lm_status status = lm_listing_body(l, (int32_t)k, s->start[k], s->start[k + 1], &text, e);
 
         while (status == LM_OK && kind < s->kinds && strcmp(s->texts[kind].data, text.data) != 0)
             kind++;
@@ -162,28 +167,59 @@ static void put_which(const stack *s, uint32_t n, uint32_t kind, lm_text *out)
     }
 }
 
+void lm_listing_layer_prefix(const lm_listing *l, int *n, const char **prefix)
+{
+    const char *path = l->p->modules[l->f->ledger->layer[0]].path, *dot = strrchr(path, '.');
+
+    *n      = dot ? (int)(dot + 1 - path) : 0;
+    *prefix = path;
+}
+
 static void put_layers(const lm_listing *l, const stack *s, lm_text *out)
 {
-    char name[16];
+    const char *prefix;
+    char        name[16];
+    int         n;
+    bool        c = l->in == LM_LISTING_C;
 
     for (uint32_t kind = 0; kind < s->kinds; kind++) {
         layer_name(s, kind, name);
-        lm_text_printf(out, "def %s(x, i):\n    \"\"\"Layers ", name);
+        if (c)
+            lm_text_add_str(out, "/* Layers ");
+        else
+            lm_text_printf(out, "def %s(x, i):\n    \"\"\"Layers ", name);
         put_which(s, l->p->n_layers, kind, out);
-        lm_text_add_str(out, ": x [T, D] -> [T, D].\"\"\"\n    w = weights_of(f\"");
-        const char *path = l->p->modules[l->f->ledger->layer[0]].path, *dot = strrchr(path, '.');
-        lm_text_printf(out, "%.*s{i}.\")\n", dot ? (int)(dot + 1 - path) : 0, path);
+        lm_listing_layer_prefix(l, &n, &prefix);
+        if (c)
+            lm_text_printf(out, ": x [T][D] -> [T][D] */\nstatic float *%s(float *x, int i)\n{\n"
+                                "    snprintf(layer_name, sizeof layer_name, \"%.*s%%d.\", i);\n", name, n, prefix);
+        else
+            lm_text_printf(out, ": x [T, D] -> [T, D].\"\"\"\n    w = weights_of(f\"%.*s{i}.\")\n", n, prefix);
         lm_text_add(out, s->texts[kind].data, s->texts[kind].size);
-        lm_text_add_str(out, "\n\n");
+        lm_text_add_str(out, c ? "}\n\n" : "\n\n");
     }
 }
 
 /* ---- from tokens to logits ---- */
 
-static void put_loop(const stack *s, uint32_t n, lm_text *out)
+static void put_calls(const lm_listing *l, const stack *s, uint32_t from, uint32_t end, lm_text *out)
+{
+    char name[16];
+
+    layer_name(s, s->kind[from], name);
+    if (l->in == LM_LISTING_C)
+        lm_text_printf(out, "    for (int i = %u; i < %u; i++)\n        x = rest(%s(x, i));\n", from, end, name);
+    else if (from)
+        lm_text_printf(out, "    for i in range(%u, %u):\n        x = %s(x, i)\n", from, end, name);
+    else
+        lm_text_printf(out, "    for i in range(%u):\n        x = %s(x, i)\n", end, name);
+}
+
+static void put_loop(const lm_listing *l, const stack *s, lm_text *out)
 {
     char     name[16];
-    uint32_t runs = 1, period = 1;
+    bool     c    = l->in == LM_LISTING_C;
+    uint32_t runs = 1, period = 1, n = l->p->n_layers;
 
     for (uint32_t k = 1; k < n; k++)
         runs += s->kind[k] != s->kind[k - 1];
@@ -198,44 +234,47 @@ static void put_loop(const stack *s, uint32_t n, lm_text *out)
         for (uint32_t k = 0, end; k < n; k = end) {
             for (end = k + 1; end < n && s->kind[end] == s->kind[k];)
                 end++;
-            layer_name(s, s->kind[k], name);
-            lm_text_add_str(out, "    for i in range(");
-            if (k)
-                lm_text_printf(out, "%u, ", k);
-            lm_text_printf(out, "%u):\n        x = %s(x, i)\n", end, name);
+            put_calls(l, s, k, end, out);
         }
         return;
     }
     uint32_t shown = period < n ? period : n;
-    lm_text_add_str(out, "    kinds = [");
+    lm_text_add_str(out, c ? "    float *(*const kinds[])(float *, int) = { " : "    kinds = [");
     for (uint32_t k = 0; k < shown; k++) {
         layer_name(s, s->kind[k], name);
         lm_text_printf(out, "%s%s", k == 0 ? "" : k % 12 == 0 ? ",\n             " : ", ", name);
     }
-    lm_text_printf(out, "]\n    for i in range(%u):\n        x = kinds[i%s", n, "");
+    if (c)
+        lm_text_printf(out, " };\n    for (int i = 0; i < %u; i++)\n        x = rest(kinds[i", n);
+    else
+        lm_text_printf(out, "]\n    for i in range(%u):\n        x = kinds[i", n);
     if (shown < n)
         lm_text_printf(out, " %% %u", shown);
-    lm_text_add_str(out, "](x, i)\n");
+    lm_text_add_str(out, c ? "](x, i));\n" : "](x, i)\n");
 }
 
 static void put_forward(lm_listing *l, const stack *s, lm_text *out)
 {
     const lm_program *p = l->p;
+    bool              c = l->in == LM_LISTING_C;
 
     l->layer = -1;
     l->given = LM_NONE;
     l->first = 0;
-    lm_listing_add(l, out, "def forward(ids):\n    \"\"\"Token numbers -> the logits of every next token [T, V].\"\"\"\n    T = "
-                           "len(ids)\n");
+    lm_text_free(&l->declared);
+    lm_text_add_char(&l->declared, ' ');
+    lm_text_add_str(out, c ? "/* Token numbers -> the logits of every next token [T][V]. */\nstatic float *forward(const int *ids)\n{\n"
+                           : "def forward(ids):\n    \"\"\"Token numbers -> the logits of every next token [T, V].\"\"\"\n    T "
+                             "= len(ids)\n");
     for (uint32_t i = 0; i < s->start[0]; i++)
         lm_listing_line(l, i, out);
-    put_loop(s, p->n_layers, out);
+    put_loop(l, s, out);
     l->first = s->start[p->n_layers];
     if (l->first)
         l->given = p->nodes[l->first - 1].out;
     for (uint32_t i = l->first; i < p->n_nodes; i++)
         lm_listing_line(l, i, out);
-    lm_text_printf(out, "    return %s\n\n\n", l->names[p->logits]);
+    lm_text_printf(out, c ? "    return %s;\n}\n\n" : "    return %s\n\n\n", l->names[p->logits]);
 }
 
 /* ---- the frame ---- */
@@ -248,10 +287,17 @@ static bool has_codes(const lm_program *p)
     return false;
 }
 
+void lm_listing_imports(const lm_listing *l, const char *more, lm_text *out)
+{
+    if (l->in == LM_LISTING_PYTORCH)
+        lm_text_printf(out, "import glob\nimport math\n%simport sys\n\nimport torch\nfrom safetensors.torch import load_file\n\n", more);
+    else
+        lm_text_printf(out, "import glob\nimport json\nimport math\n%simport sys\n\nimport numpy as np\n\n", more);
+}
+
 static void put_head(const lm_listing *l, lm_text *out)
 {
     const lm_program *p = l->p;
-    bool              torch = l->in == LM_LISTING_PYTORCH;
 
     lm_text_printf(out, "\"\"\"%s: %s of %u layers, %" PRIu64 " parameters, one operation a "
         "line.\n\n", l->f->s.name, p->class_name, p->n_layers,
@@ -261,8 +307,7 @@ static void put_head(const lm_listing *l, lm_text *out)
                          "H query heads, G key/value heads of K lanes, V the vocabulary. The whole text at once, without a cache.\n\n"
                          "    python THIS.py FOLDER 1,2,3        the five likeliest tokens after tokens 1, 2, 3; FOLDER holds "
                          "*.safetensors\n\"\"\"\n");
-    lm_text_add_str(out, torch ? "import glob\nimport math\nimport sys\n\nimport torch\nfrom safetensors.torch import load_file\n\n"
-                               : "import glob\nimport json\nimport math\nimport sys\n\nimport numpy as np\n\n");
+    lm_listing_imports(l, "", out);
     lm_text_add_str(out, "W = {}                                  # every weight by its name in the checkpoint\n\n\n");
 }
 
@@ -306,7 +351,7 @@ static void put_reader(lm_text *out)
 }
 
 /* Loading, and the weights of one layer. */
-static void put_load(const lm_listing *l, lm_text *out)
+void lm_listing_load(const lm_listing *l, lm_text *out)
 {
     const lm_program *p = l->p;
     bool torch = l->in == LM_LISTING_PYTORCH, codes = has_codes(p);
@@ -331,8 +376,12 @@ static void put_load(const lm_listing *l, lm_text *out)
             (int)(dot + 1 - path), path);
     lm_text_add_str(out, torch ? "    for name in W:\n        W[name] = W[name].float()\n\n\n"
                                : "    for name in W:\n        W[name] = W[name].astype(np.float32)\n\n\n");
-    lm_text_add_str(out, "def weights_of(prefix):\n    \"\"\"Those whose names begin so, by the rest of their names.\"\"\"\n"
-                         "    return {name[len(prefix):]: x for name, x in W.items() if name.startswith(prefix)}\n\n\n");
+    lm_text_add_str(out, "def weights_of(prefix):\n    \"\"\"Those whose names begin so, by the rest of their names.\"\"\"\n");
+    lm_text_add_str(out, l->to - l->from == p->n_nodes
+                             ? "    return {name[len(prefix):]: x for name, x in W.items() if name.startswith(prefix)}\n\n\n"
+                             : "    w = Weights({name[len(prefix):]: x for name, x in W.items() if name.startswith(prefix)})\n"
+                               "    w.prefix = prefix\n"
+                               "    return w\n\n\n");
 }
 
 static void put_end(const lm_listing *l, lm_text *out)
@@ -348,23 +397,59 @@ static void put_end(const lm_listing *l, lm_text *out)
 
 /* ---- all of it ---- */
 
-static lm_status write(lm_listing *l, stack *s, lm_text *out, lm_error *e)
+lm_status lm_listing_begin(lm_listing *l, lm_facts *f, lm_listing_language in, lm_error *e)
 {
-    const lm_program *p = l->p;
+    const lm_program *p = f->s.program;
 
+    *l = (lm_listing){ .f = f, .p = p, .in = in, .given = LM_NONE, .layer = -1, .to = p->n_nodes };
+    l->names = lm_alloc_zero(p->n_values, sizeof *l->names);
+    l->last  = lm_alloc_zero(p->n_values, sizeof *l->last);
+    if (!l->names || !l->last)
+        return lm_fail_memory(e, "a listing", p->n_values);
     for (uint32_t i = 0; i < p->n_nodes; i++)
         for (uint32_t k = 0; k < p->nodes[i].n_in; k++)
             l->last[p->nodes[i].in[k]] = i;
     l->last[p->logits] = p->n_nodes;
     l->scores_by_layer = divides_by_layer(p);
-    LM_TRY(find_layers(p, s, e));
+    return LM_OK;
+}
+
+void lm_listing_end(lm_listing *l)
+{
+    lm_free(l->names);
+    lm_free(l->last);
+    lm_text_free(&l->declared);
+}
+
+static void put_head_in_c(const lm_listing *l, lm_text *out)
+{
+    const lm_program *p = l->p;
+
+    lm_text_printf(out, "/* %s: %s of %u layers, %" PRIu64 " parameters, one operation a line.\n *\n", l->f->s.name, p->class_name,
+                   p->n_layers, lm_program_parameters(p));
+    lm_text_add_str(out, " * Made by lamina from the program that it runs. Shapes are in the comments: T tokens, D the width of "
+                         "the residual "
+                         "stream x, V the\n * vocabulary. The whole text at once, without a cache.\n *\n"
+                         " *     cc -O2 -o this THIS.c -lm && ./this FOLDER 1,2,3\n *\n"
+                         " * prints the five likeliest tokens after tokens 1, 2, 3; FOLDER holds *.safetensors. */\n");
+}
+
+static lm_status write(lm_listing *l, stack *s, lm_text *out, lm_error *e)
+{
+    LM_TRY(find_layers(l->p, s, e));
     LM_TRY(sort_layers(l, s, e));
-    put_head(l, out);
-    put_load(l, out);
-    LM_TRY(lm_listing_helpers(l, out, e));
+    if (l->in == LM_LISTING_C) {
+        put_head_in_c(l, out);
+        lm_listing_c_begin(l, false, out);
+        LM_TRY(lm_listing_c_helpers(l, out, e));
+    } else {
+        put_head(l, out);
+        lm_listing_load(l, out);
+        LM_TRY(lm_listing_helpers(l, out, e));
+    }
     put_layers(l, s, out);
     put_forward(l, s, out);
-    put_end(l, out);
+    (l->in == LM_LISTING_C ? lm_listing_c_main : put_end)(l, out);
     return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
 }
 
@@ -372,26 +457,21 @@ lm_status lm_listing_write(lm_facts *f, lm_listing_language in, lm_text *out, lm
 {
     LM_GIVEN(e, f && out);
     const lm_program *p = f->s.program;
-    lm_listing l = { .f = f, .p = p, .in = in, .given = LM_NONE, .layer = -1 };
+    lm_listing l;
     stack s = { 0 };
     lm_text text = { 0 };
-    lm_status status;
+    lm_status status = lm_listing_begin(&l, f, in, e);
 
-    l.names = lm_alloc_zero(p->n_values, sizeof *l.names);
-    l.last = lm_alloc_zero(p->n_values, sizeof *l.last);
     s.start = lm_alloc_zero(p->n_layers + 1, sizeof *s.start);
     s.kind = lm_alloc_zero(p->n_layers + 1, sizeof *s.kind);
     s.texts = lm_alloc_zero(p->n_layers + 1, sizeof *s.texts);
-    if (l.names && l.last && s.start && s.kind && s.texts)
-        status = write(&l, &s, &text, e);
-    else
-        status = lm_fail_memory(e, "a listing", p->n_values);
+    if (status == LM_OK)
+        status = s.start && s.kind && s.texts ? write(&l, &s, &text, e) : lm_fail_memory(e, "a listing", p->n_values);
     for (uint32_t k = 0; k < s.kinds; k++)
         lm_text_free(&s.texts[k]);
-    lm_free(l.names);
-    lm_free(l.last);
     lm_free(s.start);
     lm_free(s.kind);
     lm_free(s.texts);
+    lm_listing_end(&l);
     return lm_text_deliver(&text, status, "a listing", out, e);
 }

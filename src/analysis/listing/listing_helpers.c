@@ -11,14 +11,14 @@
 
 static void put_norms(const lm_listing *l, lm_text *out)
 {
-    if (lm_listing_first(l->p, LM_OP_RMS_NORM))
+    if (lm_listing_first(l, LM_OP_RMS_NORM))
         lm_listing_add(
             l, out,
             "def rms_norm(x, weight, eps):\n"
             "    \"\"\"x / sqrt(mean(x^2) + eps) * weight: every row at the same size (RMSNorm, arXiv 1910.07467).\"\"\"\n"
             "    y = x / $.sqrt((x * x).mean(-1, keepdims=True) + eps)\n"
             "    return y if weight is None else y * weight\n\n\n");
-    if (lm_listing_first(l->p, LM_OP_LAYER_NORM))
+    if (lm_listing_first(l, LM_OP_LAYER_NORM))
         lm_listing_add(l, out,
                        "def layer_norm(x, weight, bias, eps):\n"
                        "    \"\"\"(x - mean) / sqrt(variance + eps) * weight + bias (LayerNorm, arXiv 1607.06450).\"\"\"\n"
@@ -42,11 +42,9 @@ static const char *const activations[LM_ACT_COUNT][2] = {
     [LM_ACT_TANH]       = { "$.tanh(x)", "between -1 and 1" },
 };
 
-static void put_activations(const lm_listing *l, lm_text *out)
+void lm_listing_activations(const lm_listing *l, bool seen[LM_ACT_COUNT])
 {
-    bool seen[LM_ACT_COUNT] = { false };
-
-    for (uint32_t i = 0; i < l->p->n_nodes; i++) {
+    for (uint32_t i = l->from; i < l->to; i++) {
         const lm_node *n = &l->p->nodes[i];
         if (n->code == LM_OP_GLU || n->code == LM_OP_ACT)
             seen[n->glu.act] = true;
@@ -55,6 +53,13 @@ static void put_activations(const lm_listing *l, lm_text *out)
         if (n->code == LM_OP_ROUTE && n->route.spec.sigmoid)
             seen[LM_ACT_SIGMOID] = true;
     }
+}
+
+static void put_activations(const lm_listing *l, lm_text *out)
+{
+    bool seen[LM_ACT_COUNT] = { false };
+
+    lm_listing_activations(l, seen);
     for (unsigned a = 0; a < LM_ACT_COUNT; a++) {
         if (!seen[a])
             continue;
@@ -171,12 +176,22 @@ static lm_status put_rotary(const lm_listing *l, uint32_t index, lm_text *out, l
     return LM_OK;
 }
 
+static bool turns(const lm_listing *l, uint32_t table)
+{
+    for (uint32_t i = l->from; i < l->to; i++)
+        if (l->p->nodes[i].code == LM_OP_ROPE && l->p->nodes[i].rope.table == table)
+            return true;
+    return false;
+}
+
 static lm_status put_ropes(const lm_listing *l, lm_text *out, lm_error *e)
 {
     bool halves = false, pairs = false;
 
     for (uint32_t i = 0; i < l->p->n_ropes; i++) {
         const lm_rope_table *t = &l->p->ropes[i];
+        if (!turns(l, i))
+            continue;
         if (t->divisors != LM_NONE || t->long_factors != LM_NONE || t->short_factors != LM_NONE)
             return lm_fail(e, LM_UNSUPPORTED, l->f->s.name, LM_NO_OFFSET,
                            "its rotary factors are tensors of the file, which checkpoints do not have: take its folder or its "
@@ -207,7 +222,7 @@ static lm_status put_ropes(const lm_listing *l, lm_text *out, lm_error *e)
 
 static void put_sinusoid(const lm_listing *l, lm_text *out)
 {
-    const lm_node *n = lm_listing_first(l->p, LM_OP_SINUSOID);
+    const lm_node *n = lm_listing_first(l, LM_OP_SINUSOID);
 
     if (!n)
         return;
@@ -228,13 +243,13 @@ static void put_sinusoid(const lm_listing *l, lm_text *out)
 
 typedef struct needs { bool window, softcap, alibi, half, sinks, in_keys; float largest; } needs;
 
-static needs needs_of(const lm_program *p)
+static needs needs_of(const lm_listing *l)
 {
     needs x = { 0 };
 
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_attention_spec *s = &p->nodes[i].attention.spec;
-        if (p->nodes[i].code != LM_OP_ATTENTION)
+    for (uint32_t i = l->from; i < l->to; i++) {
+        const lm_attention_spec *s = &l->p->nodes[i].attention.spec;
+        if (l->p->nodes[i].code != LM_OP_ATTENTION)
             continue;
         x.window |= s->window > 0;
         x.softcap |= s->softcap > 0;
@@ -272,10 +287,10 @@ static void put_bfloat16(const lm_listing *l, lm_text *out)
 
 static void put_attention(const lm_listing *l, lm_text *out)
 {
-    needs x = needs_of(l->p);
+    needs x = needs_of(l);
     bool torch = l->in == LM_LISTING_PYTORCH;
 
-    if (!lm_listing_first(l->p, LM_OP_ATTENTION))
+    if (!lm_listing_first(l, LM_OP_ATTENTION))
         return;
     if (x.alibi)
         put_slopes(l, &x, out);
@@ -419,12 +434,12 @@ static void put_experts(const lm_listing *l, const lm_node *n, lm_text *out)
 
 static void put_latent(const lm_listing *l, lm_text *out)
 {
-    if (lm_listing_first(l->p, LM_OP_HEAD_LINEAR))
+    if (lm_listing_first(l, LM_OP_HEAD_LINEAR))
         lm_listing_add(l, out,
                        "def per_head(x, weight):\n"
                        "    \"\"\"Each head's lanes times a matrix of its own: x [T, H or 1, in], weight [H, out, in].\"\"\"\n"
                        "    return (weight @ x[..., None]).reshape(len(x), -1)\n\n\n");
-    if (lm_listing_first(l->p, LM_OP_JOIN))
+    if (lm_listing_first(l, LM_OP_JOIN))
         lm_listing_add(l, out,
                        l->in == LM_LISTING_PYTORCH
                            ? "def join(x, y):\n"
@@ -438,13 +453,12 @@ static void put_latent(const lm_listing *l, lm_text *out)
                              "-1).reshape(len(x), -1)\n\n\n");
 }
 
-/* One text for all of a kind: it is written from the first, and the others must be like it. */
-static lm_status check_alike(const lm_listing *l, lm_error *e)
+lm_status lm_listing_alike(const lm_listing *l, lm_error *e)
 {
-    const lm_node *route = lm_listing_first(l->p, LM_OP_ROUTE), *experts = lm_listing_first(l->p, LM_OP_EXPERTS),
-                  *sines = lm_listing_first(l->p, LM_OP_SINUSOID);
+    const lm_node *route = lm_listing_first(l, LM_OP_ROUTE), *experts = lm_listing_first(l, LM_OP_EXPERTS),
+                  *sines = lm_listing_first(l, LM_OP_SINUSOID);
 
-    for (uint32_t i = 0; i < l->p->n_nodes; i++) {
+    for (uint32_t i = l->from; i < l->to; i++) {
         const lm_node *n = &l->p->nodes[i];
         bool other = (n->code == LM_OP_ROUTE && (n->route.spec.sigmoid != route->route.spec.sigmoid ||
                                                  n->route.spec.n_groups != route->route.spec.n_groups ||
@@ -474,17 +488,18 @@ static void put_softmax(const lm_listing *l, lm_text *out)
 
 lm_status lm_listing_helpers(const lm_listing *l, lm_text *out, lm_error *e)
 {
-    LM_TRY(check_alike(l, e));
+    LM_TRY(lm_listing_alike(l, e));
     put_norms(l, out);
-    put_softmax(l, out);
+    if (l->to - l->from == l->p->n_nodes || lm_listing_first(l, LM_OP_ATTENTION) || lm_listing_first(l, LM_OP_ROUTE))
+        put_softmax(l, out);
     put_activations(l, out);
     LM_TRY(put_ropes(l, out, e));
     put_sinusoid(l, out);
     put_latent(l, out);
     put_attention(l, out);
-    if (lm_listing_first(l->p, LM_OP_ROUTE))
-        put_route(l, &lm_listing_first(l->p, LM_OP_ROUTE)->route.spec, out);
-    if (lm_listing_first(l->p, LM_OP_EXPERTS))
-        put_experts(l, lm_listing_first(l->p, LM_OP_EXPERTS), out);
+    if (lm_listing_first(l, LM_OP_ROUTE))
+        put_route(l, &lm_listing_first(l, LM_OP_ROUTE)->route.spec, out);
+    if (lm_listing_first(l, LM_OP_EXPERTS))
+        put_experts(l, lm_listing_first(l, LM_OP_EXPERTS), out);
     return LM_OK;
 }

@@ -23,15 +23,27 @@ void lm_listing_add(const lm_listing *l, lm_text *out, const char *text)
     }
 }
 
-const lm_node *lm_listing_first(const lm_program *p, lm_op_code code)
+const lm_node *lm_listing_first(const lm_listing *l, lm_op_code code)
 {
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == code)
-            return &p->nodes[i];
+    for (uint32_t i = l->from; i < l->to; i++)
+        if (l->p->nodes[i].code == code)
+            return &l->p->nodes[i];
     return NULL;
 }
 
 void lm_listing_rotary(const lm_listing *l, uint32_t table, char out[LM_LISTING_NAME])
 {
     snprintf(out, LM_LISTING_NAME, l->p->n_ropes > 1 ? "rotary_%u" : "rotary", table + 1);
+}
+
+bool lm_listing_own(const lm_listing *l, const char **path)
+{
+    if (l->layer < 0)
+        return false;
+    const char *prefix = l->p->modules[l->f->ledger->layer[l->layer]].path;
+    size_t      n      = strlen(prefix);
+    if (strncmp(*path, prefix, n) != 0 || (*path)[n] != '.')
+        return false;
+    *path += n + 1;
+    return true;
 }

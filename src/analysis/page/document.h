@@ -51,6 +51,7 @@ typedef struct lm_doc_cell {
     };
     const char  *path;           /* of the fact that it is, "kv.at[8192].bytes": facts of the block's model, or in tables with
                                     models as columns of lm_doc_column.facts; NULL: it is none */
+    uint32_t     series;         /* of bars: the model that it is about, from 1, coloured as its curves; 0: none */
 } lm_doc_cell;
 
 typedef struct lm_doc_column {
@@ -66,6 +67,8 @@ typedef struct lm_doc_row {
     uint32_t           depth;    /* of a row under another: the first cell is indented */
     bool               strong;   /* a total */
     bool               gap;      /* nothing but distance */
+    bool               same;     /* of tables with models as columns: all of them have this value */
+    const char        *group;    /* the id of what follows, in a row that is only its title; NULL: it is none */
 } lm_doc_row;
 
 enum { LM_DOC_COLUMNS = 20, LM_DOC_SOURCES = 64 };
@@ -76,6 +79,7 @@ typedef struct lm_doc_table {
     uint32_t      n_columns, n_rows;
     bool          headed;        /* some column has a title */
     bool          tree;          /* rows of depth 1 and more are branches: drawn so where lines are */
+    uint32_t      drawn;         /* a column whose numbers pages show as bars too, by the largest of them; 0: none */
     lm_doc_row   *first, *last;
 } lm_doc_table;
 
@@ -215,6 +219,7 @@ lm_doc_row *lm_next_row(lm_doc_table *t);
 lm_doc_row *lm_strong_row(lm_doc_table *t);
 lm_doc_row *lm_inner_row(lm_doc_table *t, uint32_t depth);
 void        lm_gap_row(lm_doc_table *t);
+void        lm_group_row(lm_doc_table *t, const char *id, const char *title);      /* what the rows below belong to */
 
 /* How a number is written. */
 typedef enum lm_manner {
@@ -230,7 +235,7 @@ void lm_cell_code(lm_doc_table *t, const char *text);
 void lm_cell_empty(lm_doc_table *t);
 void lm_cell_math(lm_doc_table *t, const char *unicode, const char *latex);
 void lm_cell_link(lm_doc_table *t, const char *text, const char *id);            /* id as lm_doc_anchor gives it */
-void lm_cell_bar(lm_doc_table *t, double share);
+void lm_cell_bar(lm_doc_table *t, double share, uint32_t series);
 void lm_cell_count(lm_doc_table *t, lm_manner m, lm_unit unit, uint64_t n);      /* no fact: a sum of rows, a rank */
 void lm_cell_number(lm_doc_table *t, double x, lm_unit unit, const char *text);  /* `text`: as it is shown */
 

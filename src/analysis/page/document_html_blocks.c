@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/draw/chart.h"
 #include "analysis/facts/figure.h"
 #include "analysis/page/html.h"
 #include "analysis/page/mathml.h"
@@ -30,10 +31,14 @@ static bool sortable(const lm_doc_table *t)
 
 static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts)
 {
+    uint32_t model = 0;
+
     lm_text_add_str(h->out, "<thead><tr>");
     for (uint32_t i = 0; i < t->n_columns; i++) {
         const lm_doc_column *c = &t->columns[i];
         lm_text_printf(h->out, "<th scope=\"col\"%s>", c->right ? " class=\"n\"" : "");
+        if (c->facts)
+            lm_text_printf(h->out, "<span class=\"swatch c%u\"></span>", 1 + (model++ % LM_CURVES));
         if (sorts && *c->title) {
             lm_text_add_str(h->out, "<button type=\"button\">");
             lm_markup_text(h->out, c->title);
@@ -43,7 +48,7 @@ static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts)
         }
         lm_text_add_str(h->out, "</th>");
     }
-    lm_text_add_str(h->out, "</tr></thead>\n");
+    lm_text_add_str(h->out, t->drawn ? "<td></td></tr></thead>\n" : "</tr></thead>\n");
 }
 
 /* The exact value where the text is rounded, for sorting and for whoever points at it. */
@@ -69,6 +74,14 @@ static void put_exact(lm_html *h, const lm_doc_cell *c)
     lm_text_free(&hint);
 }
 
+static void put_bar(lm_html *h, double share, uint32_t series)
+{
+    lm_text_add_str(h->out, "<span class=\"bar");
+    if (series)
+        lm_text_printf(h->out, " c%u", 1 + (series - 1) % LM_CURVES);
+    lm_text_printf(h->out, "\" style=\"width:%.2f%%\"></span>", 100 * fmin(1, fmax(0, share)));
+}
+
 static void put_lead(lm_html *h, const lm_doc_cell *c)
 {
     if (c->kind == LM_CELL_CODE) {
@@ -84,8 +97,7 @@ static void put_lead(lm_html *h, const lm_doc_cell *c)
     } else if (c->kind == LM_CELL_MATH && c->latex) {
         lm_html_formula(h, c->text, c->latex, false);
     } else if (c->kind == LM_CELL_BAR) {
-        double share = c->number < 0 ? 0 : c->number > 1 ? 1 : c->number;
-        lm_text_printf(h->out, "<span class=\"bar\" style=\"width:%.2f%%\"></span>", 100 * share);
+        put_bar(h, c->number, c->series);
     } else {
         lm_markup_text(h->out, c->text);
     }
@@ -132,12 +144,73 @@ static void put_cell(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, uin
     lm_text_add_str(h->out, head ? "</th>" : "</td>");
 }
 
+/* A number as a bar beside it: of a share its own, else of the largest. */
+static double number_of(const lm_doc_cell *c)
+{
+    return c->kind == LM_CELL_COUNT ? (double)c->count : c->kind == LM_CELL_NUMBER ? c->number : -1;
+}
+
+static double largest(const lm_doc_table *t)
+{
+    double most = 0;
+
+    for (const lm_doc_row *r = t->first; r && t->drawn; r = r->next)
+        if (!r->gap && !r->strong)
+            most = fmax(most, r->cells[t->drawn].unit == LM_UNIT_PERCENT ? 100 : number_of(&r->cells[t->drawn]));
+    return most;
+}
+
+static void put_row(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, widths w, double most)
+{
+    if (r->gap) {
+        lm_text_printf(h->out, "<tr class=\"gap\"><td colspan=\"%u\"></td></tr>\n", t->n_columns + (t->drawn > 0));
+        return;
+    }
+    if (r->group) {
+        lm_text_add_str(h->out, "<tr class=\"group\"");
+        lm_html_attribute(h, "id", r->group);
+        lm_text_printf(h->out, "><th scope=\"rowgroup\" colspan=\"%u\"><span>", t->n_columns + (t->drawn > 0));
+        lm_markup_text(h->out, r->cells[0].text);
+        lm_text_add_str(h->out, "</span></th></tr>\n");
+        return;
+    }
+    lm_text_add_str(h->out, r->strong ? "<tr class=\"total\">" : r->same ? "<tr class=\"same\">" : "<tr>");
+    for (uint32_t i = 0; i < t->n_columns; i++)
+        put_cell(h, t, r, i, w);
+    if (t->drawn) {
+        double x = r->strong ? -1 : number_of(&r->cells[t->drawn]);
+        lm_text_add_str(h->out, "<td class=\"b\">");
+        if (x > 0 && most > 0)
+            put_bar(h, x / most, 0);
+        lm_text_add_str(h->out, "</td>");
+    }
+    lm_text_add_str(h->out, "</tr>\n");
+}
+
+/* Where some rows are the same for all models: a switch that leaves those that differ. */
+static void put_switch(lm_html *h, const lm_block *b)
+{
+    bool any = false;
+
+    for (const lm_doc_row *r = b->table->first; r; r = r->next)
+        any |= r->same;
+    if (!any || !b->id)
+        return;
+    lm_text_add_str(h->out, "<p class=\"note\"><label class=\"differs-only\"><input type=\"checkbox\" data-differs=\"");
+    lm_markup_text(h->out, b->id);
+    lm_text_add_str(h->out, "\"> ");
+    lm_markup_text(h->out, _("only what differs"));
+    lm_text_add_str(h->out, "</label></p>\n");
+}
+
 void lm_html_table(lm_html *h, const lm_block *b)
 {
     const lm_doc_table *t     = b->table;
     bool                sorts = sortable(t);
     widths              w     = measure(t);
+    double              most  = largest(t);
 
+    put_switch(h, b);
     lm_text_add_str(h->out, "<div class=\"scroll\" tabindex=\"0\"><table");
     if (b->id)
         lm_html_attribute(h, "id", b->id);
@@ -149,16 +222,8 @@ void lm_html_table(lm_html *h, const lm_block *b)
     if (t->headed)
         put_titles(h, t, sorts);
     lm_text_add_str(h->out, "<tbody>\n");
-    for (const lm_doc_row *r = t->first; r; r = r->next) {
-        if (r->gap) {
-            lm_text_printf(h->out, "<tr class=\"gap\"><td colspan=\"%u\"></td></tr>\n", t->n_columns);
-            continue;
-        }
-        lm_text_add_str(h->out, r->strong ? "<tr class=\"total\">" : "<tr>");
-        for (uint32_t i = 0; i < t->n_columns; i++)
-            put_cell(h, t, r, i, w);
-        lm_text_add_str(h->out, "</tr>\n");
-    }
+    for (const lm_doc_row *r = t->first; r; r = r->next)
+        put_row(h, t, r, w, most);
     lm_text_add_str(h->out, "</tbody></table></div>\n");
 }
 

@@ -137,6 +137,12 @@ void lm_gap_row(lm_doc_table *t)
     lm_next_row(t)->gap = true;
 }
 
+void lm_group_row(lm_doc_table *t, const char *id, const char *title)
+{
+    lm_strong_row(t)->group = id;
+    lm_cell(t, title);
+}
+
 /* ---- cells ---- */
 
 static lm_doc_cell *add_cell(lm_doc_table *t, lm_cell_kind kind, const char *text)
@@ -188,9 +194,12 @@ void lm_cell_link(lm_doc_table *t, const char *text, const char *id)
     add_cell(t, LM_CELL_LINK, text)->link = id;
 }
 
-void lm_cell_bar(lm_doc_table *t, double share)
+void lm_cell_bar(lm_doc_table *t, double share, uint32_t series)
 {
-    add_cell(t, LM_CELL_BAR, "")->number = share < 0 ? 0 : share > 1 ? 1 : share;
+    lm_doc_cell *c = add_cell(t, LM_CELL_BAR, "");
+
+    c->number = share < 0 ? 0 : share > 1 ? 1 : share;
+    c->series = series;
 }
 
 void lm_cell_count(lm_doc_table *t, lm_manner m, lm_unit unit, uint64_t n)
@@ -238,10 +247,10 @@ void lm_cell_said(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *pa
         c->number = x->number;
         break;
     case LM_FACT_BOOL:
-        c = add_cell(t, LM_CELL_TEXT, x->truth ? _("yes") : _("no"));
+        c = add_cell(t, LM_CELL_TEXT, lm_truth_text(x->name, x->truth));
         break;
     default:
-        c = add_cell(t, LM_CELL_TEXT, x->text);
+        c = add_cell(t, LM_CELL_TEXT, _(x->text));
         break;
     }
     c->unit = x->unit;

@@ -24,7 +24,7 @@ static const struct { const char *name, *element, *text; } signs[] = {
     { "rceil", "mo", "⌉" },     { "ldots", "mo", "…" },      { "cdots", "mo", "⋯" },    { "top", "mo", "⊤" },       { "infty", "mi", "∞" },
     { "ell", "mi", "ℓ" },       { "theta", "mi", "θ" },      { "sigma", "mi", "σ" },    { "varepsilon", "mi", "ε" }, { "epsilon", "mi", "ϵ" },
     { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "alpha", "mi", "α" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
-    { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },         { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
+    { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
     { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "log", "mi", "log" },     { "exp", "mi", "exp" },
     { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "cap", "mo", "∩" },      { "cup", "mo", "∪" },       { "mid", "mo", "∣" },
 };

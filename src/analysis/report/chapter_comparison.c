@@ -44,18 +44,26 @@ static void put_change(lm_doc_table *t, const lm_comparison_row *r)
     lm_cell_number(t, ratio, LM_UNIT_RATIO, text);
 }
 
-static void say_rows(lm_document *d, const lm_comparison_section *s)
+static lm_doc_table *table_of(lm_document *d, const char *id)
 {
     lm_comparison *c = lm_shared(d)->comparison;
-    lm_doc_table  *t = lm_doc_table_of(d, lm_doc_keepf(d, "compare-%s-table", s->name), NULL, "l", "");
-    bool           qualitative = false;
+    lm_doc_table  *t = lm_doc_table_of(d, id, NULL, "l", "");
 
     for (size_t i = 0; i < c->n; i++)
         lm_doc_column_of(t, c->name[i], true, c->models[i]);
     if (c->n == 2)
         lm_doc_column_of(t, _("change"), true, NULL);
+    return t;
+}
+
+/* True where a row is a judgement by a rule. */
+static bool say_rows(lm_document *d, lm_doc_table *t, const lm_comparison_section *s)
+{
+    lm_comparison *c = lm_shared(d)->comparison;
+    bool           qualitative = false;
+
     for (uint32_t r = s->first; r < s->end; r++) {
-        lm_next_row(t);
+        lm_next_row(t)->same = c->rows[r].same;
         lm_cellf(t, c->rows[r].rule ? "%s †" : "%s", _(c->rows[r].label));
         for (size_t i = 0; i < c->n; i++)
             put_value(t, c, &c->rows[r], i);
@@ -63,8 +71,7 @@ static void say_rows(lm_document *d, const lm_comparison_section *s)
             put_change(t, &c->rows[r]);
         qualitative |= c->rows[r].rule != NULL;
     }
-    if (qualitative)
-        lm_doc_note(d, _("† qualitative, derived by a rule"));
+    return qualitative;
 }
 
 /* Forms of blocks and who uses them (O-27). */
@@ -88,30 +95,60 @@ static void say_blocks(lm_document *d)
 
 /* ---- sizes at a glance: bars, and the cache of all in one chart ---- */
 
+/* The shortest of their contexts: further on not all of them have a cache. 0: none says one. */
+static uint64_t shortest_context(const lm_comparison *c)
+{
+    uint64_t most = UINT64_MAX;
+
+    for (size_t i = 0; i < c->n; i++) {
+        uint64_t context = lm_compare_count(c, i, "architecture.context");
+        most             = context && context < most ? context : most;
+    }
+    return most == UINT64_MAX ? 0 : most;
+}
+
+/* One figure of every model, by the largest of them or, of shares, of the whole. */
+static void say_bar(lm_document *d, lm_doc_table *t, const char *label, const char *path, double whole)
+{
+    lm_comparison *c    = lm_shared(d)->comparison;
+    double         most = whole;
+
+    for (size_t i = 0; i < c->n && whole == 0; i++)
+        most = fmax(most, lm_facts_number(c->models[i], "%s", path));
+    if (t->first)
+        lm_gap_row(t);
+    for (size_t i = 0; i < c->n; i++) {
+        lm_next_row(t);
+        lm_cell(t, i ? "" : label);
+        lm_cell(t, c->name[i]);
+        lm_cell_fact_of(t, LM_PLAIN, c->models[i], path);
+        t->last->cells[2].path = NULL;           /* of this model, which no column says */
+        lm_cell_bar(t, most > 0 ? lm_facts_number(c->models[i], "%s", path) / most : 0, (uint32_t)i + 1);
+    }
+}
+
 static void say_bars(lm_document *d)
 {
-    static const struct { const char *label, *path; } sizes[] = {
-        { N_("parameters"), "parameters.total" }, { N_("active per token"), "parameters.active" },
-        { N_("weights as Q4_K_M"), "weights.as.Q4_K_M.bytes" }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes" },
-        { N_("operations per token"), "flops.per_token_matmul" },
+    static const struct { const char *label, *path; double whole; } sizes[] = {
+        { N_("parameters"), "parameters.total", 0 },
+        { N_("active per token"), "parameters.active", 0 },
+        { N_("share of the embedding"), "parameters.shares.embedding", 100 },
+        { N_("share of attention"), "parameters.shares.attention", 100 },
+        { N_("share of the MLP"), "parameters.shares.mlp", 100 },
+        { N_("weights as Q4_K_M"), "weights.as.Q4_K_M.bytes", 0 },
+        { N_("operations per token"), "flops.per_token_matmul", 0 },
     };
-    lm_comparison *c = lm_shared(d)->comparison;
-    lm_doc_table  *t = lm_doc_table_of(d, "compare-bars", NULL, "llrl", "", "", "", "");
+    lm_doc_table *t     = lm_doc_table_of(d, "compare-bars", NULL, "llrl", "", "", "", "");
+    uint64_t      most  = shortest_context(lm_shared(d)->comparison), at[] = { 4096, 32768 };
+    char          tokens[LM_FIG];
 
-    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-        double most = 0;
-        for (size_t i = 0; i < c->n; i++)
-            most = fmax(most, lm_facts_number(c->models[i], "%s", sizes[k].path));
-        if (k)
-            lm_gap_row(t);
-        for (size_t i = 0; i < c->n; i++) {
-            lm_next_row(t);
-            lm_cell(t, i ? "" : _(sizes[k].label));
-            lm_cell(t, c->name[i]);
-            lm_cell_fact_of(t, LM_PLAIN, c->models[i], sizes[k].path);
-            t->last->cells[2].path = NULL;       /* of this model, which no column says */
-            lm_cell_bar(t, most > 0 ? lm_facts_number(c->models[i], "%s", sizes[k].path) / most : 0);
-        }
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        say_bar(d, t, _(sizes[k].label), sizes[k].path, sizes[k].whole);
+    for (size_t k = 0; k < 2 && most; k++) {
+        uint64_t n = at[k] < most ? at[k] : most;
+        if (k == 0 || n > at[0])
+            say_bar(d, t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(tokens, n)),
+                    lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", n), 0);
     }
 }
 
@@ -127,17 +164,13 @@ enum { EVEN_STEPS = 16 };
 static void say_curves(lm_document *d)
 {
     lm_comparison *c    = lm_shared(d)->comparison;
-    uint64_t       most = UINT64_MAX, step = 1;
+    uint64_t       most = shortest_context(c), step = 1;
     lm_chart      *x    = lm_arena_new(&d->arena, 1, lm_chart);
     double        *v    = lm_arena_new(&d->arena, (LM_CURVES + 1) * (EVEN_STEPS + 2), double);
     lm_text        text = { 0 }, mermaid = { 0 };
 
-    for (size_t i = 0; i < c->n; i++) {
-        uint64_t context = lm_compare_count(c, i, "architecture.context");
-        most             = context && context < most ? context : most;
-    }
     d->failed |= !x || !v;
-    if (!x || !v || c->n > LM_CURVES || most < 2 || most == UINT64_MAX)
+    if (!x || !v || c->n > LM_CURVES || most < 2)
         return;
     while (step * EVEN_STEPS < most)
         step *= 2;
@@ -223,7 +256,7 @@ static void say_events(lm_document *d)
         const lm_event *e = &c->events[i];
         lm_next_row(t);
         lm_cell(t, e->date);
-        lm_cellf(t, e->published ? "%s ‡" : "%s", e->title);
+        lm_cellf(t, e->published ? "%s ‡" : lm_event_stands_out(c, e) ? "▶ %s" : "%s", e->title);
         lm_cell(t, _(e->attention));
         lm_cell(t, _(e->mlp));
         lm_cell(t, _(e->norm));
@@ -319,6 +352,8 @@ void lm_chapter_reading(lm_document *d)
     say_sequences(d);
     say_rate(d);
     lm_doc_close(d);
+    if (d->n_models == 1)
+        lm_part_summary(d);
     lm_doc_close(d);
 }
 
@@ -349,24 +384,51 @@ void lm_compare_one(lm_document *d)
         compare(d, d->models, 1);
 }
 
+/* The summary is the last of the sections. */
+static void say_summary(lm_document *d)
+{
+    const lm_comparison         *c = lm_shared(d)->comparison;
+    const lm_comparison_section *s = &c->sections[c->n_sections - 1];
+
+    lm_doc_open(d, "compare-summary", s->output, _(s->title));
+    say_rows(d, table_of(d, "compare-summary-table"), s);
+    lm_doc_close(d);
+}
+
+/* Every other section as a group of one table, so that the columns of all stand below each other. */
+static void say_values(lm_document *d)
+{
+    const lm_comparison *c = lm_shared(d)->comparison;
+    const char          *outputs = NULL;
+    bool                 qualitative = false;
+
+    for (uint32_t i = 0; i + 1 < c->n_sections; i++)
+        if (c->sections[i].output)
+            outputs = outputs ? lm_doc_keepf(d, "%s, %s", outputs, c->sections[i].output) : c->sections[i].output;
+    lm_doc_open(d, "compare-values", outputs, _("Value by value"));
+    lm_doc_table *t = table_of(d, "compare-values-table");
+    for (uint32_t i = 0; i + 1 < c->n_sections; i++) {
+        const lm_comparison_section *s = &c->sections[i];
+        if (i)
+            lm_gap_row(t);
+        lm_group_row(t, lm_doc_keepf(d, "compare-%s", s->name), _(s->title));
+        qualitative |= say_rows(d, t, s);
+    }
+    if (qualitative)
+        lm_doc_note(d, _("† qualitative, derived by a rule"));
+    lm_doc_note(d, _("A window caches only the visible keys; a latent is cached instead of keys and values."));
+    say_blocks(d);
+    lm_doc_close(d);
+}
+
 void lm_chapter_comparison(lm_document *d)
 {
     if (!compare(d, d->models, d->n_models))
         return;
-    uint32_t n = lm_shared(d)->comparison->n_sections;
     lm_doc_open(d, "comparison", "O-10, O-11, O-28", _("Side by side"));
-    for (uint32_t i = 0; i < n; i++) {           /* the summary, which is the last, first */
-        const lm_comparison_section *s = &lm_shared(d)->comparison->sections[(i + n - 1) % n];
-        if (i == 1)
-            say_sizes(d);
-        lm_doc_open(d, lm_doc_keepf(d, "compare-%s", s->name), s->output, _(s->title));
-        say_rows(d, s);
-        if (strcmp(s->name, "kv") == 0)
-            lm_doc_note(d, _("A window caches only the visible keys; a latent is cached instead of keys and values."));
-        if (strcmp(s->name, "norm") == 0)
-            say_blocks(d);
-        lm_doc_close(d);
-    }
+    say_summary(d);
+    say_sizes(d);
+    say_values(d);
     lm_doc_open(d, "design-reading", "O-11, O-41", _("Reading"));
     say_readings(d);
     lm_doc_close(d);

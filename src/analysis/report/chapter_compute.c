@@ -59,7 +59,8 @@ void lm_part_flops(lm_document *d)
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         flop_row(t, lm_doc_keepf(d, _("scores, for each key beyond %s"), lm_fig_count(window, lm_facts_count(f, "kv.window"))),
                  "flops.per_context_token_past_windows", false);
-    t = lm_doc_table_of(d, "flops-by-context", NULL, "rrrrr", _("context"), _("a token there"), _("of it scores"), _("reading all of it"),
+    t = lm_doc_table_of(d, "flops-by-context", NULL, "rrrrr", _("context"), _("one token with this context"),
+                        _("of which attention scores"), _("a prompt of this length"),
                         _("per token"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
         uint64_t n   = lm_context_at(f, i);

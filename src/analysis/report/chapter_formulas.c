@@ -7,6 +7,7 @@
 #include "analysis/facts/ledger.h"
 #include "analysis/facts/traits.h"
 #include "analysis/report/chapters.h"
+#include "analysis/report/spelled.h"
 #include "base/columns.h"
 
 /* ---- the whole pass, read off the operations ---- */
@@ -50,6 +51,45 @@ static void put_layers(lm_facts *f, lm_text *text, lm_text *latex)
     lm_text_add_str(latex, " \\quad \\ell = 1 \\ldots L");
 }
 
+/* What Attn and MLP are, one line for each formula; "Q = [...]" says its own name. */
+static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
+{
+    static const struct { const char *fact, *name, *latex; } parts[] = {
+        { "latent", NULL, NULL },  { "query", "Q", "Q" },          { "key", "K", "K" },          { "latent_keys", NULL, NULL },
+        { "value", "V", "V" },     { "latent_values", NULL, NULL }, { "attention", "a", "a" },    { "attention_output", "Attn(x)", "\\mathrm{Attn}(x)" },
+        { "router", "g", "g" },    { "mixture", "MLP(x)", "\\mathrm{MLP}(x)" }, { "mlp", NULL, "\\mathrm{MLP}(x)" },
+    };
+    bool mixes = lm_facts_has(f, "formulas.mixture");
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *form = lm_facts_has(f, "formulas.%s", parts[i].fact) ? lm_facts_text(f, "formulas.%s", parts[i].fact) : NULL;
+        const char *name = parts[i].name, *set = parts[i].latex, *equals = form ? strstr(form, " = ") : NULL;
+        char        own[32];
+        if (!form)
+            continue;
+        if (strcmp(parts[i].fact, "mlp") == 0) {
+            name = mixes ? "E_i(x)" : "MLP(x)";      /* of a mixture each expert is such an MLP */
+            set  = mixes ? "E_i(x)" : set;
+        }
+        if (equals && (!name || (equals == form + 1 && *name == *form))) {
+            snprintf(own, sizeof own, "%.*s", (int)(equals - form), form);
+            name  = own;
+            form = equals + 3;
+        }
+        lm_text_add_str(text, "\n");
+        lm_text_add_str(latex, " \\\\\n");
+        if (name == own) {
+            lm_spell_formula(own, text, latex);
+        } else {
+            lm_text_add_str(text, name);
+            lm_text_add_str(latex, set);
+        }
+        lm_text_add_str(text, " = ");
+        lm_text_add_str(latex, " &= ");
+        lm_spell_formula(form, text, latex);
+    }
+}
+
 static void say_forward(lm_document *d)
 {
     lm_facts *f = d->facts;
@@ -70,6 +110,7 @@ static void say_forward(lm_document *d)
     lm_text_add_str(&latex, " \\\\\n\\mathrm{logits} &= ");
     lm_put_head_form(f->ledger, &text_head, &text);
     lm_put_head_form(f->ledger, &latex_head, &latex);
+    put_parts(f, &text, &latex);
     lm_text_add_str(&latex, "\n\\end{aligned}}");
     d->failed |= text.failed || latex.failed;
     lm_doc_formula_of(d, NULL, text.data ? text.data : "", latex.data ? latex.data : "");
@@ -94,7 +135,48 @@ static void say_letter(lm_document *d, lm_doc_table *t, const struct letter *x)
     lm_cell(t, _(x->meaning));
 }
 
-void lm_part_formulas(lm_document *d)
+static const char *title_of(const char *name)
+{
+    static const struct { const char *name, *title; } titles[] = {
+        { "attention", N_("attention") },       { "query", N_("queries") },               { "key", N_("keys") },
+        { "value", N_("values") },              { "attention_output", N_("output of the attention") }, { "mask", N_("mask: key j that query i sees") },
+        { "head_map", N_("key/value head of query head i") }, { "kv_bytes", N_("bytes of the cache") }, { "latent", N_("latent of keys and values") },
+        { "latent_norm", N_("norm of the latent") }, { "latent_keys", N_("keys from the latent") }, { "latent_values", N_("values from the latent") },
+        { "mlp", "MLP" },                       { "mlp_inner", N_("inside the MLP") },    { "mlp_parameters", N_("parameters of an MLP") },
+        { "expert_parameters", N_("parameters of an expert") }, { "norm", N_("norm") },   { "norm_parameters", N_("parameters of a norm") },
+        { "after_attention", N_("stream after the attention") }, { "after_mlp", N_("stream after the MLP") }, { "layer", N_("a whole layer") },
+        { "rope_frequency", N_("frequencies of RoPE") }, { "router", N_("router") },     { "mixture", N_("mixture of experts") },
+        { "selection", N_("choice of experts") }, { "embedding", N_("embedding") },       { "positions", N_("positions") }, { "head", N_("output head") },
+    };
+
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        if (strcmp(titles[i].name, name) == 0)
+            return _(titles[i].title);
+    return name;
+}
+
+/* Words where it is a sentence, mathematics else. */
+static void say_formula(lm_document *d, lm_doc_table *t, const char *form)
+{
+    lm_text unicode = { 0 }, latex = { 0 };
+
+    if (strstr(form, " of ") || strstr(form,
+                                       " from ") || strstr(form,
+                                                           " else ") || strncmp(form, "top-", 4) == 0 || (unsigned char)*form >= 0x80) {
+        if (strncmp(form, "top-", 4) == 0)       /* the letters of a rule, in every language */
+            lm_cell_code(t, form);
+        else
+            lm_cell(t, _(form));
+        return;
+    }
+    lm_spell_formula(form, &unicode, &latex);
+    lm_cell_math(t, unicode.data ? unicode.data : "", latex.data ? latex.data : "");
+    d->failed |= unicode.failed || latex.failed;
+    lm_text_free(&unicode);
+    lm_text_free(&latex);
+}
+
+static void say_letters(lm_document *d)
 {
     static const struct letter letters[] = {
         { "layers", "architecture.layers", N_("decoder layers") },
@@ -117,20 +199,10 @@ void lm_part_formulas(lm_document *d)
         { "kv_rank", "attention.latent.kv_rank", N_("width of the latent of keys and values") },
         { "q_rank", "attention.latent.q_rank", N_("width of the latent of queries") },
     };
-    const lm_fact *g = NULL;
-    lm_traits      traits;
-    char           mask[160];
+    lm_traits traits;
 
     lm_find_traits(d->facts->ledger, &traits);
-    if (lm_facts_find(d->facts, "formulas", &g, NULL) != LM_OK)
-        return;
-    lm_doc_table *t = lm_doc_table_of(d, "formula-table", NULL, "ll", "", "");
-    for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
-        lm_next_row(t);
-        lm_cell(t, x->name);
-        lm_cell_code(t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : _(x->text));
-    }
-    t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
+    lm_doc_table *t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
         if (!traits.latent || strncmp(letters[i].path, "attention.", 10) != 0)
             say_letter(d, t, &letters[i]);
@@ -138,10 +210,48 @@ void lm_part_formulas(lm_document *d)
         say_letter(d, t, &latent[i]);
 }
 
+static void say_table(lm_document *d, const lm_fact *g)
+{
+    lm_doc_table *t = lm_doc_table_of(d, "formula-table", NULL, "ll", "", "");
+    lm_traits     traits;
+    char          mask[160];
+
+    lm_find_traits(d->facts->ledger, &traits);
+    for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
+        lm_next_row(t);
+        lm_cell(t, title_of(x->name));
+        say_formula(d, t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : x->text);
+    }
+}
+
+static const lm_fact *formulas_of(lm_document *d)
+{
+    const lm_fact *g = NULL;
+
+    return lm_facts_find(d->facts, "formulas", &g, NULL) == LM_OK ? g : NULL;
+}
+
+void lm_part_formulas(lm_document *d)
+{
+    const lm_fact *g = formulas_of(d);
+
+    if (!g)
+        return;
+    say_table(d, g);
+    say_letters(d);
+}
+
 void lm_chapter_formulas(lm_document *d)
 {
+    const lm_fact *g = formulas_of(d);
+
     lm_doc_open(d, "formulas", "O-40", _("The forward pass as formulas"));
     say_forward(d);
-    lm_part_formulas(d);
+    if (g) {
+        say_letters(d);
+        lm_doc_fold(d, "formula-list", _("Every formula"));
+        say_table(d, g);
+        lm_doc_close(d);
+    }
     lm_doc_close(d);
 }

@@ -15,6 +15,7 @@ void lm_part_precisions(lm_document *d)
 {
     lm_facts     *f = d->facts;
     lm_doc_table *t = lm_doc_table_of(d, "precisions", NULL, "lrrr", _("weights as"), _("bytes"), "", _("bits each"));
+    t->drawn        = 1;
     char          bits[32];
 
     for (size_t i = 0; lm_precision_at(i); i++) {
@@ -72,8 +73,9 @@ void lm_part_plan(lm_document *d)
         return;
     }
     lm_doc_table *t = lm_doc_table_of(d, "plan", NULL, "lrl", "", "", "");
+    t->drawn        = 1;
     plan_row(t, 0, _("mapped from the file"), "memory.mapped");
-    plan_row(t, 0, _("weights of its own"), "memory.weights");
+    plan_row(t, 0, _("weights, allocated"), "memory.weights");
     plan_row(t, 0, _("cache"), "memory.kv");
     plan_row(t, 0, _("scratch"), "memory.scratch");
     plan_row(t, 1, _("activations"), "memory.scratch_parts.activations");
@@ -171,6 +173,57 @@ static void tuning_row(lm_doc_table *t, const char *label, const char *name)
             lm_cell_empty(t);
 }
 
+static void planned_row(lm_doc_table *t, const char *label, const char *name)
+{
+    static const char *const ways[] = { "full", "lora" };
+
+    lm_next_row(t);
+    lm_cell(t, label);
+    for (int i = 0; i < 2; i++)
+        if (lm_facts_has(t->d->facts, "memory.training.%s.%s", ways[i], name))
+            lm_cell_fact(t, strcmp(name, "parameters") == 0 ? LM_EXACT : LM_PLAIN, "memory.training.%s.%s", ways[i], name);
+        else
+            lm_cell_empty(t);
+}
+
+/* What `lamina train` allocates: figures of the plan that it runs. */
+static void say_training(lm_document *d)
+{
+    char a[LM_FIG];
+
+    if (!lm_facts_has(d->facts, "memory.training.lora.parameters"))
+        return;
+    lm_doc_textf(d, _("What training allocates, by the plan of the program backwards; a step of %s tokens, an adapter of rank %" PRIu64
+                      " on every linear layer but the head:"),
+                 lm_fig_count(a, lm_facts_count(d->facts, "memory.training.tokens")), lm_facts_count(d->facts, "memory.training.rank"));
+    lm_doc_table *t = lm_doc_table_of(d, "training", NULL, "lrr", "", _("all weights"), "LoRA");
+    planned_row(t, _("parameters trained"), "parameters");
+    planned_row(t, _("mapped from the file"), "mapped");
+    planned_row(t, _("weights, allocated"), "weights");
+    planned_row(t, _("trained, with gradients and moments"), "trained");
+    planned_row(t, _("activations"), "activations");
+    planned_row(t, _("activations with checkpoints"), "activations_checkpointed");
+    planned_row(t, _("scratch"), "scratch");
+    planned_row(t, _("together"), "total");
+    t->last->strong = true;
+    planned_row(t, _("together with checkpoints"), "total_checkpointed");
+    t->last->strong = true;
+}
+
+/* What an adapter is put on. */
+static const char *target_title(const char *name)
+{
+    static const struct { const char *name, *title; } titles[] = {
+        { "query", N_("queries") }, { "key", N_("keys") }, { "value", N_("values") }, { "output", N_("output of the attention") },
+        { "gate", N_("gate of the MLP") }, { "up", N_("up matrix of the MLP") }, { "down", N_("down matrix of the MLP") },
+    };
+
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        if (strcmp(titles[i].name, name) == 0)
+            return _(titles[i].title);
+    return name;
+}
+
 void lm_chapter_tuning(lm_document *d)
 {
     lm_facts *f = d->facts;
@@ -178,6 +231,7 @@ void lm_chapter_tuning(lm_document *d)
     char a[LM_FIG];
 
     lm_doc_open(d, "fine-tuning", NULL, _("Fine-tuning, estimated"));
+    say_training(d);
     lm_doc_textf(d, _("A batch of %s tokens, adapters of rank %" PRIu64 " on every matrix of the layers:"),
                  lm_fig_count(a, lm_facts_count(f, "tuning.tokens")), lm_facts_count(f, "tuning.rank"));
     lm_doc_table *t = lm_doc_table_of(d, "tuning", NULL, "lrrr", "", _("all weights"), "LoRA", "QLoRA");
@@ -193,11 +247,12 @@ void lm_chapter_tuning(lm_document *d)
     t->last->strong = true;
     if (lm_facts_find(f, "tuning.lora.targets", &targets, NULL) == LM_OK) {
         t = lm_doc_table_of(d, "adapters", _("Adapter parameters by target"), "lr", _("matrices"), _("parameters"));
+        t->drawn = 1;
         for (const lm_fact *x = lm_fact_first(targets); x; x = lm_fact_next(x)) {
             if (!x->count)
                 continue;
             lm_next_row(t);
-            lm_cell(t, x->name);
+            lm_cell(t, target_title(x->name));
             lm_cell_fact(t, LM_EXACT, "tuning.lora.targets.%s", x->name);
         }
     }

@@ -92,7 +92,7 @@ static void say_figures(lm_document *d)
     figure(t, _("cache for each token, bytes"), LM_EXACT, "kv.bytes_per_token");
     figure(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
     figure(t, _("matrix products for each token"), LM_PLAIN, "flops.per_token_matmul");
-    figure(t, _("scores, more for each token of context"), LM_PLAIN, "flops.per_context_token");
+    figure(t, _("attention scores, for each token of context"), LM_PLAIN, "flops.per_context_token");
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         figure(t, lm_doc_keepf(d, _("scores, for each key beyond %s"), lm_fig_count(window, lm_facts_count(f, "kv.window"))), LM_PLAIN,
                "flops.per_context_token_past_windows");

@@ -91,6 +91,7 @@ void lm_part_parameters(lm_document *d)
     lm_doc_table  *t     = lm_doc_table_of(d, "parameters-by-module", NULL, "lrrrr", _("module"), _("each"), _("layers"), _("together"),
                                            _("share"));
 
+    t->drawn = 4;
     if (lm_facts_find(f, "parameters.stack", &stack, NULL) == LM_OK)
         put_place(t, stack, "parameters.stack", _("decoder layer"), 0);
     put_outside(t);
@@ -130,7 +131,7 @@ static void say_shares(lm_document *d)
         lm_cell(t, i == 0 && tied ? _("embedding, also the head") : _(parts[i].label));
         lm_cell_fact(t, LM_EXACT, "parameters.%s", parts[i].name);
         lm_cell_number(t, share, LM_UNIT_PERCENT, text);
-        lm_cell_bar(t, share / 100);
+        lm_cell_bar(t, share / 100, 0);
     }
     lm_strong_row(t);
     lm_cell(t, _("total"));

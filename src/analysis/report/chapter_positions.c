@@ -35,7 +35,7 @@ void lm_part_frequencies(lm_document *d)
         else
             lm_cell_empty(t);
         lm_cell_number(t, 6.283185307179586 / y, LM_UNIT_TOKENS, w);
-        lm_cell_bar(t, y);
+        lm_cell_bar(t, y, 0);
     }
     if (!scaled)
         lm_doc_note(d, _("The scaling factors are in a file that is missing."));

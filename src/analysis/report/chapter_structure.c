@@ -86,6 +86,9 @@ void lm_chapter_structure(lm_document *d)
     lm_doc_open(d, "end-to-end", "O-29", _("From text to the next token"));
     lm_doc_diagram(d, "end-to-end", "O-29", NULL, NULL);
     lm_doc_close(d);
+    lm_doc_open(d, "residual-stream", "O-30", _("The residual stream"));
+    lm_doc_diagram(d, "residual", "O-30", NULL, NULL);
+    lm_doc_drop_empty(d);
     lm_doc_open(d, "data-flow", "O-3", _("Data flow"));
     if (lm_facts_count(f, "architecture.kinds_of_layer") > 1)
         lm_doc_textf(d, _("One layer of each of %" PRIu64 " kinds is shown, with skip connections and sums; there are "
@@ -101,9 +104,6 @@ void lm_chapter_structure(lm_document *d)
     if (several)
         lm_doc_drop_empty(d);
     lm_doc_close(d);
-    lm_doc_open(d, "residual-stream", "O-30", _("The residual stream"));
-    lm_doc_diagram(d, "residual", "O-30", NULL, NULL);
-    lm_doc_drop_empty(d);
     lm_doc_open(d, "module-tree", "O-8", _("Module tree"));
     lm_doc_fold(d, "module-tree-lines", _("Every module"));
     say_tree(d);

@@ -136,3 +136,13 @@ void lm_part_takeaways(lm_document *d)
                      "(qualitative)."));
     lm_doc_close(d);
 }
+
+/* The same once more behind everything, for who has read so far: what it is, what it costs, where it fits. */
+void lm_part_summary(lm_document *d)
+{
+    lm_doc_open(d, "in-short", "O-41", _("Key takeaways"));
+    say_sentence(d);
+    say_devices(d);
+    say_tuning(d);
+    lm_doc_close(d);
+}

@@ -102,11 +102,31 @@ static void say_formulas(lm_document *d, const lm_explanation *x)
         lm_doc_formula_of(d, NULL, _(x->formulas[i].unicode), x->formulas[i].latex);
 }
 
+/* The table of a topic: what this model has stands out. */
+static void say_sheet(lm_document *d, const char *topic, const lm_sheet *s)
+{
+    lm_doc_fold(d, lm_doc_keepf(d, "sheet-%s", topic), s->title);
+    lm_doc_table *t = lm_doc_table_of(d, lm_doc_keepf(d, "table-%s", topic), NULL, "");
+    size_t        n = strlen(s->align);
+
+    for (size_t i = 0; i < n; i++)
+        lm_doc_column_of(t, s->columns[i], s->align[i] == 'r', NULL);
+    for (size_t i = 0; i < s->n_rows; i++) {
+        (s->rows[i].mine ? lm_strong_row : lm_next_row)(t);
+        for (size_t k = 0; k < n; k++)
+            lm_cell(t, s->rows[i].cells[k] ? s->rows[i].cells[k] : "");
+    }
+    if (s->note)
+        lm_doc_note(d, s->note);
+    lm_doc_close(d);
+}
+
 void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output)
 {
     static const lm_explain_options defaults;
-    lm_explanation                  x = { .card = lm_card_named(topic), .f = d->facts, .o = &defaults };
+    lm_explanation                  x = { .card = lm_card_named(topic, NULL, NULL), .f = d->facts, .o = &defaults };
 
+    lm_find_traits(d->facts->ledger, &x.traits);
     if (!x.card || d->failed || d->status != LM_OK)
         return;
     d->status = lm_explanation_begin(&x, &d->error);
@@ -118,6 +138,8 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
         lm_doc_text(d, _(x.card->what));
         say_formulas(d, &x);
     }
+    if (x.sheet.n_rows && (parts & LM_TOPIC_WHAT))
+        say_sheet(d, topic, &x.sheet);
     if (x.card->diagram && (parts & LM_TOPIC_DIAGRAM))
         say_drawing(d, x.card->diagram, output, parts & LM_TOPIC_CLOSED);
     if (x.d && (parts & LM_TOPIC_ARITHMETIC)) {
@@ -133,8 +155,10 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
 
 /* Those that have no chapter of their own. */
 static const struct { const char *topic, *output; } components[] = {
-    { "embedding", "O-5" }, { "tying", "O-5" },    { "attention", "O-5" }, { "gqa", "O-5, O-31" }, { "mla", "O-5, O-32" },
-    { "swa", "O-5" },       { "alibi", "O-5" },    { "swiglu", "O-5, O-34" }, { "moe", "O-5, O-35" }, { "norm", "O-5, O-36" },
+    { "tokenizer", "O-5" }, { "embedding", "O-5" }, { "tying", "O-5" },    { "learned", "O-5" },   { "sinusoidal", "O-5" },
+    { "attention", "O-5" }, { "mask", "O-5" },      { "gqa", "O-5, O-31" }, { "mla", "O-5, O-32" }, { "swa", "O-5" },
+    { "alibi", "O-5" },     { "mlp", "O-5" },       { "swiglu", "O-5, O-34" }, { "relu", "O-5" },   { "gelu", "O-5" },
+    { "silu", "O-5" },      { "moe", "O-5, O-35" }, { "router", "O-5, O-35" }, { "norm", "O-5, O-36" },
     { "residual", "O-5, O-30" }, { "quantization", "O-5" }, { "sampling", "O-5" }, { "kv-cache", "O-5" },
 };
 
@@ -162,7 +186,7 @@ void lm_chapter_components(lm_document *d)
     lm_doc_open(d, "components", "O-5", _("Components explained"));
     lm_doc_text(d, _("Each component with its formula, this model's numbers, a diagram and its purpose."));
     for (size_t i = 0; i < sizeof components / sizeof *components; i++) {
-        const lm_card *c = lm_card_named(components[i].topic);
+        const lm_card *c = lm_card_named(components[i].topic, NULL, NULL);
         if (c && is_used(d, c))
             say_component(d, c, components[i].output);
         else if (c)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "analysis/page/sliders.h"
 #include "analysis/report/chapters.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -66,7 +67,7 @@ static void say_subtitle(lm_document *d)
     else
         d->subtitle = lm_doc_keepf(d, _("%s, %s. Written by lamina %s. All figures are computed from the program that "
                                         "runs."),
-                                   lm_facts_text(f, "model.container"), lm_facts_text(f, "model.source"), LAMINA_VERSION);
+                                   _(lm_facts_text(f, "model.container")), lm_facts_text(f, "model.source"), LAMINA_VERSION);
     d->device = device;
 }
 
@@ -160,4 +161,21 @@ lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_opt
     free_shared(&shared);
     lm_language_set(before);
     return lm_text_deliver(&b, status, "report", out, e);
+}
+
+lm_status lm_report_settings(lm_facts *model, lm_language language, lm_text *out, lm_error *e)
+{
+    lm_text b = { 0 };
+
+    LM_GIVEN(e, model && out);
+    lm_language before = lm_language_set(language);
+    lm_sliders *s      = lm_sliders_of(model);
+    lm_status   status = lm_facts_check(model, e);
+
+    if (s)
+        lm_sliders_json(s, &b);
+    else if (status == LM_OK)
+        status = lm_fail(e, LM_UNSUPPORTED, "settings", LM_NO_OFFSET, "no plan of this model can be made");
+    lm_language_set(before);
+    return lm_text_deliver(&b, status, "settings", out, e);
 }

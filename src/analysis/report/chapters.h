@@ -31,7 +31,7 @@ lm_chapter lm_part_info, lm_part_parameters, lm_part_flops, lm_part_cache, lm_pa
     lm_part_frequencies, lm_part_diagrams, lm_part_formulas;
 
 /* The first lines of an overview; for what stands out the comparison of the one model has to be there. */
-lm_chapter lm_part_headline, lm_part_takeaways;
+lm_chapter lm_part_headline, lm_part_takeaways, lm_part_summary;
 void lm_compare_one(lm_document *d);
 
 /* A decoder layer, operation by operation, `depth` levels deep. */

@@ -1,5 +1,6 @@
 /* engine.c - from a plan to memory that holds weights, and the forward pass. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,13 +8,16 @@
 #include "base/logline.h"
 #include "base/available.h"
 #include "base/number.h"
+#include "runtime/engine/adapter.h"
 #include "runtime/engine/ahead.h"
 #include "runtime/engine/engine_plan.h"
 #include "runtime/engine/execute.h"
 #include "runtime/engine/kv.h"
+#include "runtime/engine/lead.h"
 #include "runtime/engine/load.h"
 #include "runtime/engine/observe.h"
 #include "runtime/engine/profile.h"
+#include "runtime/engine/variant.h"
 
 /* ---- memory ---- */
 
@@ -44,6 +48,10 @@ static lm_status take_memory(lm_engine *g, lm_error *e)
     lm_memory      m         = lm_plan_memory(p);
     uint64_t       available = lm_memory_available();
 
+    if (g->borrows) {
+        m.total -= m.weights;
+        m.weights = 0;
+    }
     if (m.total > available) {
         lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
                 "%s are needed (weights %s, cache %s, scratch %s), %s are available", size_text((char[SIZE_TEXT]){ 0 }, m.total),
@@ -53,7 +61,7 @@ static lm_status take_memory(lm_engine *g, lm_error *e)
             lm_fail_hint(e, "use `no_repack` to run from the mapped file with less memory");
         return LM_NO_FIT;
     }
-    LM_TRY(take(&g->weights, p->weight_bytes, &g->allocated.weights, "weights", e));
+    LM_TRY(g->borrows ? LM_OK : take(&g->weights, p->weight_bytes, &g->allocated.weights, "weights", e));
     LM_TRY(take(&g->kv, p->kv_bytes, &g->allocated.kv, "cache", e));
     LM_TRY(take(&g->slab, p->slab_bytes, &g->allocated.scratch, "scratch", e));
     g->allocated.mapped = p->mapped_bytes;
@@ -80,6 +88,8 @@ static void lay_out(lm_engine *g)
     g->seq_next    = words_at(g, s->seq_next);
     g->ranges_done = (atomic_uint *)(void *)(g->slab + s->ranges_done);
     g->tokens      = (int32_t *)words_at(g, s->tokens);
+    g->row_adapters = (float *)(void *)words_at(g, s->adapters);
+    g->seq_adapters = (float *)(void *)words_at(g, s->seq_adapters);
     for (uint32_t i = 0; i < g->plan->n_groups; i++) {
         const lm_kv_group *k = &g->plan->groups[i];
         g->pages[i]          = (lm_pages){ tables, uses, free_pages, 0 };
@@ -89,18 +99,59 @@ static void lay_out(lm_engine *g)
     }
 }
 
-static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error *e)
+/* The weights of an engine with the same placements, where they lie. */
+static lm_status borrow_weights(lm_engine *g, const lm_engine *from, lm_error *e)
+{
+    for (uint32_t i = 0; i < g->program->n_weights; i++) {
+        const lm_placement *a = &g->plan->weights[i], *b = &from->plan->weights[i];
+        if (from->model != g->model || a->kind != b->kind || a->matmul != b->matmul || a->offset != b->offset || a->bytes != b->bytes)
+            return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "weights of an engine of another kind cannot be used");
+        g->weight[i]   = from->weight[i];
+        g->matrices[i] = from->matrices[i];
+    }
+    g->weights = from->weights;
+    return LM_OK;
+}
+
+static lm_status take_adapters(lm_engine *g, const lm_engine_options *o, lm_error *e)
+{
+    uint32_t n = lm_options_adapters(o);
+
+    if (n && g->program != g->model->program)
+        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "a program of its own takes no adapters");
+    LM_TRY(lm_engine_attach(g->model, o, &g->own_program, e));
+    g->program      = g->own_program ? g->own_program : g->program;
+    g->n_adapters   = n;
+    g->adapters     = lm_arena_new(&g->arena, n + 1, const lm_adapter *);
+    g->adapter_rows = lm_arena_new(&g->arena, n + 1, uint32_t);
+    if (!g->adapters || !g->adapter_rows)
+        return lm_fail_memory(e, "engine", 0);
+    for (uint32_t k = 0; k < n; k++) {
+        g->adapters[k] = o->adapters[k];
+        if (o->adapter_scales && !isfinite(o->adapter_scales[k]))
+            return lm_fail(e, LM_USAGE, g->adapters[k]->info.name, LM_NO_OFFSET, "the scale of an adapter is not a finite number");
+    }
+    return LM_OK;
+}
+
+static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_engine_variant *v, lm_error *e)
 {
     static const lm_engine_options defaults;
 
     if (!g->model->tensors)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "this model has no weights and cannot be run"), lm_fail_in(e, g->model->source);
-    LM_TRY(lm_engine_plan(g->model, o, NULL, &g->kernels, &g->arena, &g->plan, e));
+    LM_TRY(take_adapters(g, o, e));
+    const lm_dtype *types = v->given ? lm_given_types(g->program, &g->arena) : NULL;
+    if (v->given && !types)
+        return lm_fail_memory(e, "engine", 0);
+    LM_TRY(lm_engine_plan_of(g->model, g->program, v->kept, v->n_kept, o, types, v->given != NULL, &g->kernels, &g->arena, &g->plan, e));
+    g->borrows = v->weights != NULL;
+    g->told_rows = lm_arena_new(&g->arena, g->plan->options.rows, lm_row);
     g->weight = lm_arena_new(&g->arena, g->program->n_weights + 1, const void *);
     g->pages  = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
     g->slopes   = lm_arena_new(&g->arena, g->program->n_caches + 1, const float *);
     g->matrices = lm_arena_new(&g->arena, g->program->n_weights + 1, const void **);
-    bool whole = g->weight && g->pages && g->slopes && g->matrices;
+    bool whole = g->told_rows && g->weight && g->pages && g->slopes && g->matrices;
     for (uint32_t i = 0; whole && i < g->program->n_weights; i++)
         if (g->program->weights[i].kind == LM_EXPERTS || g->program->weights[i].kind == LM_HEADS) {
             g->matrices[i] = lm_arena_new(&g->arena, g->program->weights[i].dims[0], const void *);
@@ -114,8 +165,16 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, lm_error 
     LM_TRY(lm_pool_new(g->plan->options.workers, &g->pool, e));
     LM_TRY(take_memory(g, e));
     lay_out(g);
+    lm_engine_adapters_begin(g, o);
     lm_kv_reset(g);
-    LM_TRY(lm_engine_load(g, o ? o : &defaults, e));
+    if (g->borrows) {
+        LM_TRY(borrow_weights(g, v->weights, e));
+        lm_engine_load_tables(g);
+    } else if (v->given) {
+        LM_TRY(lm_engine_take_given(g, v->given, v->given_arg, o, e));
+    } else {
+        LM_TRY(lm_engine_load(g, o ? o : &defaults, e));
+    }
     return lm_ahead_new(g, e);
 }
 
@@ -135,13 +194,20 @@ lm_status lm_engine_new(const lm_model *m, const lm_engine_options *o, lm_engine
 {
     LM_GIVEN(e, m && out);
     LM_PLAIN(e, o);
+    return lm_engine_new_variant(m, o, &(lm_engine_variant){ 0 }, out, e);
+}
+
+lm_status lm_engine_new_variant(const lm_model *m, const lm_engine_options *o, const lm_engine_variant *v, lm_engine **out, lm_error *e)
+{
     lm_engine *g = lm_alloc_zero(1, sizeof *g);
 
     if (!g)
         return lm_fail_memory(e, "engine", sizeof *g);
     g->model   = m;
-    g->program = m->program;
-    lm_status status = open_engine(g, o, e);
+    g->program = v->program ? v->program : m->program;
+    lm_status status = lm_lead_new(g, o, e);
+    if (status == LM_OK)
+        status = lm_lead_agree(g, open_engine(g, o, v, e), e);
     if (status != LM_OK) {
         lm_engine_free(g);
         return status;
@@ -156,15 +222,18 @@ void lm_engine_free(lm_engine *g)
 {
     if (!g)
         return;
+    lm_lead(g, LM_LEAD_FREE, 0, 0, 0, 0);
     lm_pool_free(g->pool);
     lm_profiler_free(g->profiler);
     lm_engine_observe_end(g);
     if (g->plan) {
-        lm_free_aligned(g->weights, g->plan->weight_bytes);
+        if (!g->borrows)
+            lm_free_aligned(g->weights, g->plan->weight_bytes);
         lm_free_aligned(g->kv, g->plan->kv_bytes);
         lm_free_aligned(g->slab, g->plan->slab_bytes);
     }
     lm_plan_free(g->plan);
+    lm_program_free(g->own_program);
     lm_arena_free(&g->arena);
     lm_free(g);
 }
@@ -225,8 +294,11 @@ lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e
     LM_GIVEN(e, g && (rows || !n));
     LM_TRY(take_rows(g, rows, n, e));
     LM_TRY(lm_kv_reserve(g, e));
-    g->n_rows        = (uint32_t)n;
-    lm_status status = lm_engine_execute(g, e);
+    g->n_rows = (uint32_t)n;
+    lm_engine_adapt_rows(g);
+    lm_status status = lm_lead_step(g, rows, n, e);
+    if (status == LM_OK)
+        status = lm_engine_execute(g, e);
     if (status != LM_OK) {
         g->n_rows = 0;
         for (uint32_t s = 0; s < g->plan->options.sequences; s++)
@@ -236,5 +308,7 @@ lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e
     }
     for (uint32_t s = 0; s < g->plan->options.sequences; s++)
         g->seq_length[s] = g->seq_next[s];
+    if (g->after)
+        g->after(g->after_arg, g);
     return LM_OK;
 }

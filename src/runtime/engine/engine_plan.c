@@ -1,6 +1,8 @@
 /* engine_plan.c - from options to a plan, and what it says before anything is allocated. */
 #include "runtime/engine/engine_plan.h"
 
+#include "runtime/engine/adapter.h"
+
 static lm_status dtype_of(lm_kv_type kv, lm_dtype *out, lm_error *e)
 {
     static const lm_dtype types[] = {
@@ -21,12 +23,13 @@ lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_e
 }
 
 /* The values of these paths, and the last hidden state where that is asked for. */
-static lm_status find_probes(const lm_program *p, const lm_engine_options *o, lm_arena *arena, lm_value **out, uint32_t *n, lm_error *e)
+static lm_status find_probes(const lm_program *p, const lm_engine_options *o, const lm_value *kept, uint32_t n_kept, lm_arena *arena,
+                             lm_value **out, uint32_t *n, lm_error *e)
 {
     *n = 0;
     while (o->probes && o->probes[*n])
         ++*n;
-    *out = lm_arena_new(arena, *n + 2, lm_value);
+    *out = lm_arena_new(arena, *n + n_kept + 2, lm_value);
     if (!*out)
         return lm_fail_memory(e, "probes", 0);
     for (uint32_t i = 0; i < *n; i++) {
@@ -34,6 +37,8 @@ static lm_status find_probes(const lm_program *p, const lm_engine_options *o, lm
         if ((*out)[i] == LM_NONE)
             return lm_fail(e, LM_USAGE, o->probes[i], LM_NO_OFFSET, "unknown module path");
     }
+    for (uint32_t i = 0; i < n_kept; i++)
+        (*out)[(*n)++] = kept[i];
     if (o->hidden)
         (*out)[(*n)++] = lm_program_hidden(p);
     return LM_OK;
@@ -52,6 +57,13 @@ uint32_t lm_options_threads_batch(const lm_engine_options *o)
 lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k, lm_arena *arena,
                          lm_plan **out, lm_error *e)
 {
+    return lm_engine_plan_of(m, m->program, NULL, 0, o, types, false, k, arena, out, e);
+}
+
+lm_status lm_engine_plan_of(const lm_model *m, const lm_program *program, const lm_value *kept, uint32_t n_kept,
+                            const lm_engine_options *o, const lm_dtype *types, bool given, lm_kernels *k, lm_arena *arena, lm_plan **out,
+                            lm_error *e)
+{
     static const lm_engine_options defaults;
     lm_plan_options                p = { 0 };
     lm_cpu                         cpu;
@@ -63,12 +75,12 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     LM_TRY(lm_options_cache(o, &p.cache, e));
     LM_TRY(lm_cpu_choose(o->cpu, &cpu, e));
     lm_kernels_init(k, cpu);
-    LM_TRY(find_probes(m->program, o, arena, &probes, &p.n_probes, e));
+    LM_TRY(find_probes(program, o, kept, n_kept, arena, &probes, &p.n_probes, e));
     p.probes       = probes;
     p.sequences    = o->sequences ? o->sequences : 1;
     p.rows         = o->rows ? o->rows : 512;
     p.logit_rows   = o->logit_rows ? o->logit_rows : p.sequences < p.rows ? p.sequences : p.rows;
-    p.context      = o->context ? o->context : m->program->context_length;
+    p.context      = o->context ? o->context : program->context_length;
     p.kv_positions = o->kv_positions;
     p.rollback     = o->rollback;
     p.exact        = o->compute == LM_COMPUTE_F32;
@@ -77,8 +89,9 @@ lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm
     p.workers      = lm_options_threads(o) > lm_options_threads_batch(o) ? lm_options_threads(o) : lm_options_threads_batch(o);
     p.kernels      = k;
     p.types        = types ? types : m->types;
-    p.transposed       = types ? NULL : m->transposed;
-    return lm_plan_new(m->program, &p, out, e);
+    p.transposed   = types ? NULL : m->transposed;
+    p.given        = given;
+    return lm_plan_new(program, &p, out, e);
 }
 
 lm_memory lm_plan_memory(const lm_plan *p)
@@ -87,35 +100,49 @@ lm_memory lm_plan_memory(const lm_plan *p)
                         .total = p->weight_bytes + p->kv_bytes + p->slab_bytes };
 }
 
+/* Plan, look, let go. */
+static lm_status with_plan(const lm_model *m, const lm_engine_options *o, void (*look)(const lm_plan *plan, void *arg), void *arg,
+                           lm_error *e)
+{
+    lm_kernels  k;
+    lm_arena    arena   = { 0 };
+    lm_plan    *plan    = NULL;
+    lm_program *adapted = NULL;
+    lm_status   status  = lm_engine_attach(m, o, &adapted, e);
+
+    if (status == LM_OK)
+        status = lm_engine_plan_of(m, adapted ? adapted : m->program, NULL, 0, o, NULL, false, &k, &arena, &plan, e);
+    if (status == LM_OK)
+        look(plan, arg);
+    lm_plan_free(plan);
+    lm_program_free(adapted);
+    lm_arena_free(&arena);
+    return status;
+}
+
+static void look_at_memory(const lm_plan *plan, void *arg)
+{
+    *(lm_memory *)arg = lm_plan_memory(plan);
+}
+
 lm_status lm_engine_predict(const lm_model *m, const lm_engine_options *o, lm_memory *out, lm_error *e)
 {
     LM_GIVEN(e, m && out);
     LM_PLAIN(e, o);
-    lm_kernels k;
-    lm_arena   arena  = { 0 };
-    lm_plan   *plan   = NULL;
-    lm_status  status = lm_engine_plan(m, o, NULL, &k, &arena, &plan, e);
+    return with_plan(m, o, look_at_memory, out, e);
+}
 
-    if (status == LM_OK)
-        *out = lm_plan_memory(plan);
-    lm_plan_free(plan);
-    lm_arena_free(&arena);
-    return status;
+static void print(const lm_plan *plan, void *arg)
+{
+    lm_plan_print(plan, arg);
 }
 
 lm_status lm_engine_plan_text(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
 {
     LM_GIVEN(e, m && out);
     LM_PLAIN(e, o);
-    lm_kernels k;
-    lm_arena   arena  = { 0 };
-    lm_plan   *plan   = NULL;
-    lm_text     b      = { 0 };
-    lm_status  status = lm_engine_plan(m, o, NULL, &k, &arena, &plan, e);
+    lm_text   b      = { 0 };
+    lm_status status = with_plan(m, o, print, &b, e);
 
-    if (status == LM_OK)
-        lm_plan_print(plan, &b);
-    lm_plan_free(plan);
-    lm_arena_free(&arena);
     return lm_text_deliver(&b, status, "plan", out, e);
 }

@@ -12,6 +12,14 @@ lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_e
 lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k, lm_arena *arena,
                          lm_plan **out, lm_error *e);
 
+/* The same for another program with the model's weights, and for further values that are kept. `given`: no weight is used where it lies in
+ * a file, whatever its kind. */
+lm_status lm_engine_plan_of(const lm_model *m, const lm_program *p, const lm_value *kept, uint32_t n_kept, const lm_engine_options *o,
+                            const lm_dtype *types, bool given, lm_kernels *k, lm_arena *arena, lm_plan **out, lm_error *e);
+
+/* Adapters that these options name. */
+uint32_t lm_options_adapters(const lm_engine_options *o);
+
 /* Bytes that the plan takes. */
 lm_memory lm_plan_memory(const lm_plan *p);
 

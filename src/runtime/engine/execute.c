@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/filemap.h"
+#include "runtime/engine/adapter.h"
 #include "runtime/engine/ahead.h"
+#include "runtime/engine/exchange.h"
 #include "runtime/engine/observe.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/steps.h"
@@ -163,6 +165,20 @@ static void run_add(const stage_share *p, const lm_step *s, uint64_t from, uint6
         p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i), 1, width);
 }
 
+/* What an adapter adds; other rows stay as they are. */
+static void run_adapted_sum(const stage_share *p, const lm_step *s, uint64_t begin, uint64_t end)
+{
+    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
+    float    scale;
+
+    if (s->out != s->in[0])
+        for (uint64_t i = begin; i < end; i++)
+            memcpy(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), width * sizeof(float));
+    for (uint64_t from = begin, to; adapted_rows(p->g, s, end, &from, &to, &scale); from = to)
+        for (uint64_t i = from; i < to; i++)
+            p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->out, i), floats_at(p->g, s->in[1], i), scale, width);
+}
+
 static void run_scale(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
@@ -250,6 +266,48 @@ static void run_clamp(const stage_share *p, const lm_step *s, uint64_t from, uin
                                 width_of(p->g, n->out));
 }
 
+/* Row i of what rank r sent: rank by rank, all rows of each. */
+static const float *came_at(const stage_share *p, const lm_step *s, uint32_t r, uint64_t i)
+{
+    const lm_node *n  = &p->g->program->nodes[s->node];
+    uint64_t       at = 0;
+
+    for (uint32_t q = 0; q < r; q++)
+        at += lm_rank_stride(p->g->program, n, q) * rows_of(p->g, s->domain);
+    return (const float *)(const void *)(row_at(p->g, s->in[0], 0) + at + lm_rank_stride(p->g->program, n, r) * i);
+}
+
+static void run_rank_sum(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    uint32_t ranks = p->g->program->nodes[s->node].exchange.ranks;
+
+    for (uint64_t i = from; i < to; i++) {
+        float *y = floats_at(p->g, s->out, i);
+        memcpy(y, came_at(p, s, 0, i), s->width * sizeof *y);
+        for (uint32_t r = 1; r < ranks; r++)
+            p->g->kernels.row.add(y, y, came_at(p, s, r, i), 1, s->width);
+    }
+}
+
+static void run_rank_lanes(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    const lm_node *n = &p->g->program->nodes[s->node];
+
+    for (uint64_t i = from; i < to; i++) {
+        float *y = floats_at(p->g, s->out, i);
+        for (uint32_t r = 0; r < n->exchange.ranks; y += n->exchange.widths[r++])
+            memcpy(y, came_at(p, s, r, i), n->exchange.widths[r] * sizeof *y);
+    }
+}
+
+static void run_given(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+{
+    uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
+
+    for (uint64_t i = from; i < to; i++)
+        memcpy(floats_at(p->g, s->out, i), p->g->given + row_number(p->g, s->domain, i) * width, width * sizeof(float));
+}
+
 typedef void (*row_step)(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
 
 static const row_step row_steps[] = {
@@ -260,8 +318,22 @@ static const row_step row_steps[] = {
     [LM_STEP_COLUMNS] = run_columns,       [LM_STEP_SOFTCAP] = run_softcap, [LM_STEP_CLAMP] = run_clamp,
     [LM_STEP_POSITION] = run_position,     [LM_STEP_SINUSOID] = run_sinusoid,
     [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_VISIT] = lm_run_visit,  [LM_STEP_COMBINE] = lm_run_combine,
-    [LM_STEP_JOIN] = run_join,
+    [LM_STEP_JOIN] = run_join,             [LM_STEP_RANK_SUM] = run_rank_sum, [LM_STEP_RANK_LANES] = run_rank_lanes,
+    [LM_STEP_EDIT] = lm_run_edit,    [LM_STEP_GIVEN] = run_given,
 };
+
+static void run_rows(const stage_share *p, const lm_step *s, uint64_t begin, uint64_t end)
+{
+    float scale;
+
+    if (!s->adapter)
+        row_steps[s->code](p, s, begin, end);
+    else if (s->code == LM_STEP_ADD)
+        run_adapted_sum(p, s, begin, end);
+    else
+        for (uint64_t from = begin, to; adapted_rows(p->g, s, end, &from, &to, &scale); from = to)
+            row_steps[s->code](p, s, from, to);
+}
 
 /* ---- products, by outputs ---- */
 
@@ -275,8 +347,8 @@ static void run_matmul(const stage_share *p, const lm_step *s)
     lm_share_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, p->index, p->count, &from, &to);
     if (from == to)
         return;
-    multiply(p, s, g->weight[n->weights[0]], &(lm_matmul_args){
-                 .rows = w->dims[0],
+    lm_matmul_args a = {
+        .rows       = w->dims[0],
         .cols       = w->dims[1],
         .first      = from,
         .last       = to,
@@ -289,7 +361,11 @@ static void run_matmul(const stage_share *p, const lm_step *s)
         .add        = s->add == LM_NONE ? NULL : floats_at(g, s->add, 0),
         .add_stride = s->add == LM_NONE ? 0 : g->plan->buffers[s->add].stride / sizeof(float),
         .scale      = s->scale,
-    });
+    };
+    if (s->adapter)
+        multiply_adapted(p, s, g->weight[n->weights[0]], &a);
+    else
+        multiply(p, s, g->weight[n->weights[0]], &a);
 }
 
 /* Every head's product with its part of the rows; the outputs of all heads, one after the other, are shared out. */
@@ -339,9 +415,11 @@ static void run_step(const stage_share *p, const lm_step *s, uint64_t from, uint
     case LM_ALONE:
         lm_run_sort(p, s);
         return;
+    case LM_BETWEEN_RANKS:               /* not a job of workers: lm_engine_exchange */
+        return;
     case LM_BY_ROWS:
         if (from < to)
-            row_steps[s->code](p, s, from, to);
+            run_rows(p, s, from, to);
     }
 }
 
@@ -352,7 +430,7 @@ static void run_profiled(const stage_share *p, uint64_t from, uint64_t to)
 
     for (uint32_t i = p->stage->first; i < p->stage->end; i++) {
         run_step(p, &p->g->plan->steps[i], from, to);
-        if (i + 1 < p->stage->end && profiler->kind[i] == profiler->kind[i + 1])
+        if (i + 1 < p->stage->end && profiler->kind && profiler->kind[i] == profiler->kind[i + 1])
             continue;
         uint64_t now = lm_profile_now();
         lm_profile_spent(profiler, p->worker, i, now - last);
@@ -402,10 +480,15 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
     for (uint32_t i = 0; i < g->plan->n_stages; i++) {
         stage_job j = { g, &g->plan->stages[i], 1 };
         uint32_t  n = rows_of(g, j.stage->domain);
-        if (n == 0)
+        bool      may_end = i == 0 || !g->model->exchange;       /* several ranks run a step whole */
+        if (n == 0 || (g->n_adapters && lm_engine_idle(g, j.stage)))
             continue;
-        if (lm_engine_cancelled(g))
+        if (may_end && lm_engine_cancelled(g))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
+        if (j.stage->split == LM_BETWEEN_RANKS) {
+            LM_TRY(lm_engine_exchange(g, &g->plan->steps[j.stage->first], n, e));
+            continue;
+        }
         j.shares = lm_stage_shares(g, j.stage, n);
         lm_ahead_set(g, i);
         if (g->observer)

@@ -1,6 +1,8 @@
 /* kept.c - owners of pages besides sequences. */
 #include "runtime/engine/kept.h"
 
+#include "runtime/engine/lead.h"
+
 static uint32_t *entry(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i)
 {
     return g->pages[group].tables + (size_t)sequence * g->plan->groups[group].pages_per_sequence + i;
@@ -10,12 +12,13 @@ uint32_t lm_kept_take(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t 
 {
     uint32_t page = *entry(g, group, sequence, i);
 
+    lm_lead(g, LM_LEAD_TAKE, group, sequence, i, 0);
     if (page != LM_NONE)
         g->pages[group].uses[page]++;
     return page;
 }
 
-void lm_kept_drop(lm_engine *g, uint32_t group, uint32_t page)
+static void drop(lm_engine *g, uint32_t group, uint32_t page)
 {
     lm_pages *p = &g->pages[group];
 
@@ -23,10 +26,17 @@ void lm_kept_drop(lm_engine *g, uint32_t group, uint32_t page)
         p->free[p->n_free++] = page;
 }
 
+void lm_kept_drop(lm_engine *g, uint32_t group, uint32_t page)
+{
+    lm_lead(g, LM_LEAD_DROP, group, page, 0, 0);
+    drop(g, group, page);
+}
+
 void lm_kept_give(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page)
 {
     if (page == LM_NONE)
         return;
+    lm_lead(g, LM_LEAD_GIVE, group, sequence, i, page);
     *entry(g, group, sequence, i) = page;
     g->pages[group].uses[page]++;
 }
@@ -37,12 +47,14 @@ void lm_kept_swap(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, u
 
     if (page == LM_NONE || *own == LM_NONE || *own == page)
         return;
-    lm_kept_drop(g, group, *own);
+    lm_lead(g, LM_LEAD_SWAP, group, sequence, i, page);
+    drop(g, group, *own);
     *own = page;
     g->pages[group].uses[page]++;
 }
 
 void lm_kept_set_length(lm_engine *g, uint32_t sequence, uint32_t length)
 {
+    lm_lead(g, LM_LEAD_LENGTH, sequence, length, 0, 0);
     g->seq_length[sequence] = length;
 }

@@ -1,5 +1,6 @@
 /* kv.c - pages of the cache: a table for each sequence, counted references, copies when a shared page is written. */
 #include "runtime/engine/kv.h"
+#include "runtime/engine/lead.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -220,6 +221,7 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
     for (uint32_t i = 0; keep && i < g->plan->n_groups; i++)
         if (!window_is_whole(g, i, sequence, keep))
             return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u are outside the window", keep);
+    lm_lead(g, LM_LEAD_TRUNCATE, sequence, keep, 0, 0);
     if (keep == 0)
         for (uint32_t i = 0; i < g->plan->n_groups; i++)
             for (uint32_t t = 0; t < g->plan->groups[i].pages_per_sequence; t++)
@@ -250,6 +252,7 @@ lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t pos
     for (uint32_t i = 0; i < g->plan->n_groups; i++)
         if (!window_is_whole(g, i, from, positions))
             return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u are outside the window", positions);
+    lm_lead(g, LM_LEAD_SHARE, from, to, positions, 0);
     for (uint32_t i = 0; i < g->plan->n_groups; i++) {
         uint32_t *source = table_of(g, i, from), *target = table_of(g, i, to);
         for (uint32_t t = 0; t * LM_PAGE < positions; t++) {

@@ -5,6 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/filemap.h"
+#include "runtime/engine/adapter.h"
+#include "runtime/engine/cut.h"
 #include "runtime/engine/gather.h"
 
 typedef struct load_job {
@@ -17,6 +19,9 @@ typedef struct load_job {
     uint8_t               *packed;
     float                 *row;          /* of blocks that are opened */
     uint64_t               head;
+    const uint8_t         *whole;        /* what is cut, and where its part goes */
+    uint8_t               *part;
+    float                 *floats;
 } load_job;
 
 static lm_status report(const load_job *j, lm_error *e)
@@ -76,16 +81,19 @@ static lm_status load_floats(void *arg)
     const lm_weight       *w     = &j->g->program->weights[j->weight];
     const lm_container    *from  = j->g->model->container;
     const lm_tensor_info **each  = j->g->model->each[j->weight], *all = j->g->model->tensors[j->weight];
-    float                 *x     = (float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset);
+    float                 *to    = (float *)(void *)(j->g->weights + j->g->plan->weights[j->weight].offset);
+    float                 *x     = j->floats ? j->floats : to;
 
     if (j->g->model->interleaved[j->weight])
         lm_gather_floats(j->g->model, j->weight, x);
     else
         for (uint64_t k = 0; k < (each ? w->dims[0] : 1); k++)
             lm_container_unpack(from, each ? each[k] : all, 0, all->elements, x + k * all->elements);
+    if (w->cut)
+        lm_cut_floats(w, x, to);
     if (w->plus_one && lm_container_kind_of(from) != LM_GGUF)
         for (uint64_t i = 0; i < w->elements; i++)
-            x[i] += 1;
+            to[i] += 1;
     return LM_OK;
 }
 
@@ -140,6 +148,70 @@ static lm_status load_packed(load_job *j, const lm_tensor_info *t, lm_error *e)
     return LM_OK;
 }
 
+/* ---- the part of a rank ---- */
+
+static lm_status cut_guarded(void *arg)
+{
+    const load_job *j = arg;
+
+    lm_cut_matrix(&j->g->program->weights[j->weight], j->g->plan->weights[j->weight].type, j->whole, j->g->model->transposed[j->weight],
+                  j->part);
+    return LM_OK;
+}
+
+/* Matrix k of a weight, which lies at `stored`: cut, and packed where its kernel wants that. `space`: as large as the part. */
+static lm_status load_cut(load_job *j, uint64_t k, const void *stored, uint8_t *space, const char *file, lm_error *e)
+{
+    lm_engine          *g    = j->g;
+    const lm_placement *at   = &g->plan->weights[j->weight];
+    uint64_t            each = at->bytes / lm_weight_matrices(&g->program->weights[j->weight]);
+
+    j->whole  = stored;
+    j->packed = g->weights + at->offset + each * k;
+    j->part   = at->kind == LM_PACKED ? space : j->packed;
+    LM_TRY(lm_filemap_guard(cut_guarded, j, file, e));
+    j->stored = j->part;
+    if (at->kind == LM_PACKED)
+        pack_matrix(j);
+    return LM_OK;
+}
+
+static lm_status load_parts(load_job *j, lm_error *e)
+{
+    lm_engine             *g    = j->g;
+    const lm_model        *m    = g->model;
+    const lm_placement    *at   = &g->plan->weights[j->weight];
+    const lm_weight       *w    = &g->program->weights[j->weight];
+    const lm_tensor_info **each = m->each[j->weight], *all = m->tensors[j->weight];
+    uint64_t               n = lm_weight_matrices(w), bytes = w->dims[w->n_dims - 2] * at->row_bytes;
+    uint8_t               *space  = lm_alloc(bytes);
+    lm_status              status = space ? LM_OK : lm_fail_memory(e, w->path, bytes);
+
+    for (uint64_t k = 0; status == LM_OK && k < n; k++) {
+        const lm_tensor_info *t      = each ? each[k] : all;
+        const uint8_t        *stored = (const uint8_t *)lm_container_data(m->container, t) + (each ? 0 : t->bytes / n * k);
+        status = load_cut(j, k, stored, space, lm_container_file_of(m->container, t), e);
+        if (g->matrices[j->weight])
+            g->matrices[j->weight][k] = g->weights + at->offset + at->bytes / n * k;
+    }
+    g->weight[j->weight] = g->weights + at->offset;
+    lm_free(space);
+    return status;
+}
+
+static lm_status load_float_part(load_job *j, const char *file, lm_error *e)
+{
+    uint64_t bytes = lm_cut_whole(&j->g->program->weights[j->weight]) * sizeof(float);
+
+    j->floats = lm_alloc(bytes);
+    if (!j->floats)
+        return lm_fail_memory(e, j->g->program->weights[j->weight].path, bytes);
+    lm_status status = lm_filemap_guard(load_floats, j, file, e);
+    lm_free(j->floats);
+    j->floats = NULL;
+    return status;
+}
+
 /* Where each expert's matrix lies, packing it on the way when its kernel wants that. */
 static lm_status load_experts(load_job *j, lm_error *e)
 {
@@ -185,6 +257,7 @@ static head_part part_of(const load_job *j, uint64_t head)
     const lm_tensor_info *t = m->tensors[j->weight];
     bool                  transposed = m->transposed[j->weight], jointly = m->jointly[j->weight];
     head_part             p = { NULL, w->dims[transposed ? 2 : 1], w->dims[transposed ? 1 : 2], 0 };
+    head += w->cut ? w->cut->matrices.first : 0;
     uint64_t              first = jointly ? head * w->joint.of + w->joint.first : head * p.rows;
 
     lm_dtype_row_bytes(t->type, p.cols, &p.row_bytes);       /* whole blocks: binding has seen to it */
@@ -319,6 +392,22 @@ static lm_status load_interleaved(load_job *j, lm_error *e)
     return status;
 }
 
+/* Of an adapter: float32 in memory, where it stays. */
+static void load_adapter(load_job *j)
+{
+    lm_engine          *g  = j->g;
+    const lm_placement *at = &g->plan->weights[j->weight];
+    const lm_weight    *w  = &g->program->weights[j->weight];
+
+    j->stored            = lm_engine_adapter_weight(g, w->adapter - 1, j->weight);
+    j->packed            = g->weights + at->offset;
+    g->weight[j->weight] = j->packed;
+    if (at->kind == LM_PACKED)
+        pack_matrix(j);
+    else
+        memcpy(j->packed, j->stored, w->elements * sizeof(float));
+}
+
 static lm_status load_weight(load_job *j, lm_error *e)
 {
     lm_engine            *g    = j->g;
@@ -328,6 +417,8 @@ static lm_status load_weight(load_job *j, lm_error *e)
 
     if (g->program->weights[j->weight].kind == LM_HEADS)
         return load_heads(j, e);
+    if (g->program->weights[j->weight].cut && at->kind != LM_FLOATS)
+        return load_parts(j, e);
     if (g->matrices[j->weight] && g->model->interleaved[j->weight])
         return load_interleaved(j, e);
     if (g->matrices[j->weight])
@@ -337,12 +428,14 @@ static lm_status load_weight(load_job *j, lm_error *e)
     case LM_MAPPED:
         return LM_OK;
     case LM_FLOATS:
-        return lm_filemap_guard(load_floats, j, file, e);
+        return g->program->weights[j->weight].cut ? load_float_part(j, file, e) : lm_filemap_guard(load_floats, j, file, e);
     case LM_TRANSPOSED:
         j->transposed = g->weights + at->offset;
         return lm_filemap_guard(load_transposed, j, file, e);
     case LM_PACKED:
         return load_packed(j, t, e);
+    case LM_COPIED:                      /* load_parts */
+        return LM_OK;
     }
     return LM_OK;
 }
@@ -381,6 +474,12 @@ static void load_slopes(lm_engine *g)
     }
 }
 
+void lm_engine_load_tables(lm_engine *g)
+{
+    load_frequencies(g);
+    load_slopes(g);
+}
+
 lm_status lm_engine_load(lm_engine *g, const lm_engine_options *o, lm_error *e)
 {
     load_job j = { .g = g, .o = o };
@@ -391,11 +490,13 @@ lm_status lm_engine_load(lm_engine *g, const lm_engine_options *o, lm_error *e)
         bool prepared = g->plan->weights[j.weight].kind != LM_MAPPED;
         if (prepared)
             LM_TRY(report(&j, e));
-        LM_TRY(load_weight(&j, e));
+        if (g->program->weights[j.weight].adapter)
+            load_adapter(&j);
+        else
+            LM_TRY(load_weight(&j, e));
         j.done += prepared ? g->plan->weights[j.weight].bytes : 0;
     }
     LM_TRY(report(&j, e));
-    load_frequencies(g);
-    load_slopes(g);
+    lm_engine_load_tables(g);
     return LM_OK;
 }

@@ -10,6 +10,7 @@
 #include "base/logline.h"
 #include "formats/configfile.h"
 #include "lamina/describe.h"
+#include "runtime/engine/divide.h"
 #include "runtime/engine/fingerprint.h"
 #include "runtime/engine/open_tokenizer.h"
 
@@ -112,7 +113,7 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
         .rope_freq_scale = o->rope_freq_scale,
         .yarn_orig_ctx   = o->yarn_orig_ctx,
         .sliding_window   = o->sliding_window,
-        .latent_naive     = o->mla && strcmp(o->mla, "naive") == 0,
+        .latent_naive     = o->adaptable || (o->mla && strcmp(o->mla, "naive") == 0),
     };
 
     if (o->rope_scaling && strcmp(o->rope_scaling, "none") != 0 && strcmp(o->rope_scaling, "linear") != 0 &&
@@ -330,10 +331,22 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
     return LM_OK;
 }
 
+/* Of several ranks this is one. */
+static lm_status divide(lm_model *m, const lm_model_options *o, lm_error *e)
+{
+    const lm_cluster *c = o->cluster;
+
+    if (!c || c->x.ranks < 2)
+        return LM_OK;
+    lm_division d = { c->x.parts, c->x.ranks / c->x.parts, c->x.rank, c->exact };
+    return lm_model_divide(m, &d, c->x.gather ? &c->x : NULL, e);
+}
+
 static lm_status open_model(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
 {
     LM_TRY(open_source(m, path, o, e));
-    return make_model(m, path, o, e);
+    LM_TRY(make_model(m, path, o, e));
+    return divide(m, o, e);
 }
 
 lm_status lm_model_open_config(const char *json, size_t n, const char *name, lm_model **out, lm_error *e)
@@ -428,6 +441,7 @@ void lm_model_close(lm_model *m)
     if (!m)
         return;
     lm_tokenizer_free(m->tokenizer);
+    lm_model_undivide(m);
     lm_program_free(m->program);
     lm_container_close(m->container);
     lm_meta_free(m->config_json);

@@ -31,6 +31,9 @@ struct lm_model {
     lm_token         end_ids[LM_MAX_END_IDS];
     size_t           n_end_ids;
     uint64_t         weight_bytes;       /* of the tensors used */
+    lm_program      *undivided;          /* of a model of which this is one rank's part (divide.h); else NULL */
+    lm_program      *between;            /* whose texts the program has: that of a part of all layers; NULL */
+    const struct lm_exchange *exchange;  /* to the other ranks; NULL: a model by itself, or one that is only looked at */
     struct {
         const char *name, *source;       /* NULL, NULL: there is none */
     } templates[LM_TEMPLATES];           /* the default, whose name is NULL, and the named ones that are known */

@@ -88,6 +88,8 @@ void lm_profile_step(lm_engine *g, uint64_t ns, unsigned workers, uint32_t joins
     p->joins += joins;
     p->step_ns += ns;
     p->worker_ns += ns * workers;
+    if (!p->kind)
+        return;
     for (uint32_t i = 0; i < g->plan->n_steps; i++)
         if (lm_is_product(&g->plan->steps[i]))
             count_product(g->plan, &g->plan->steps[i], &f, &p->kinds[p->kind[i]]);
@@ -106,6 +108,7 @@ lm_status lm_engine_profile_start(lm_engine *g, lm_error *e)
         return lm_fail_memory(e, "profile", bytes);
     lm_profiler_free(g->profiler);
     p->bytes = bytes;
+    p->lanes = LM_PROFILE_KINDS;
     p->ns    = (uint64_t *)(void *)((uint8_t *)p + head);
     p->kind  = (uint8_t *)p + head + ns;
     for (uint32_t i = 0; i < g->plan->n_steps; i++) {

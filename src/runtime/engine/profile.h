@@ -10,8 +10,9 @@
 
 typedef struct lm_profiler {
     uint32_t  n_kinds;
-    uint8_t  *kind;              /* [n_steps] */
-    uint64_t *ns;                /* [workers][LM_PROFILE_KINDS]: at work, by kind; each worker writes its own lines */
+    uint8_t  *kind;              /* [n_steps]; NULL: each step by itself */
+    uint32_t  lanes;             /* of `ns`: LM_PROFILE_KINDS, or room for all steps */
+    uint64_t *ns;                /* [workers][lanes]: at work, by kind or step; each worker writes its own lines */
     uint64_t  step_ns, worker_ns;
     uint64_t  steps, joins;
     size_t    bytes;             /* of this object and what it points to, one block */
@@ -22,7 +23,7 @@ static inline uint64_t lm_profile_now(void) { return (uint64_t)lm_clock_ns(); }
 
 static inline void lm_profile_spent(lm_profiler *p, unsigned worker, uint32_t step, uint64_t ns)
 {
-    p->ns[worker * LM_PROFILE_KINDS + p->kind[step]] += ns;
+    p->ns[(size_t)worker * p->lanes + (p->kind ? p->kind[step] : step)] += ns;
 }
 
 /* After a step of the engine: its time, with how many workers, and how often they met. */

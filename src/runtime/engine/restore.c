@@ -10,10 +10,11 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "lamina/sequence.h"
+#include "runtime/engine/adapter.h"
 #include "runtime/engine/kv.h"
 #include "runtime/engine/save.h"
 
-enum { MAX_BINDING = 4096, CHUNK = 64 << 10 };
+enum { CHUNK = 64 << 10 };
 
 static const char *const bindings[LM_SAVE_BINDINGS] = {
     [LM_SAVE_MODEL] = "model",        [LM_SAVE_OPTIONS] = "model options",  [LM_SAVE_ARITHMETIC] = "arithmetic",
@@ -27,6 +28,8 @@ typedef struct reader {
     int64_t     at;
     lm_blake2b  hash;
     lm_saved    text;
+    bool        adopts;                  /* the sequence takes the file's adapters */
+    float      *adapters;                /* [the engine's] scales of the file */
     uint32_t   *first;                   /* [groups] */
     uint8_t     chunk[CHUNK];
 } reader;
@@ -84,20 +87,44 @@ static lm_status get_magic(reader *r, lm_error *e)
     return LM_OK;
 }
 
-static lm_status check_binding(reader *r, const char *what, const char *ours, lm_error *e)
+static lm_status get_string(reader *r, const char *what, char text[LM_SAVE_STRING + 1], lm_error *e)
 {
-    char     text[MAX_BINDING + 1];
     uint64_t n;
 
     LM_TRY(get(r, what, &n, sizeof n, e));
-    if (n > MAX_BINDING)
+    if (n > LM_SAVE_STRING)
         return damaged(r, what, e);
     LM_TRY(get(r, what, text, n, e));
     text[n] = '\0';
-    if (strlen(text) == n && strcmp(text, ours) == 0)
+    return strlen(text) == n ? LM_OK : damaged(r, what, e);
+}
+
+static lm_status check_binding(reader *r, const char *what, const char *ours, lm_error *e)
+{
+    char text[LM_SAVE_STRING + 1];
+
+    LM_TRY(get_string(r, what, text, e));
+    if (strcmp(text, ours) == 0)
         return LM_OK;
     lm_fail(e, LM_DIFFERS, what, LM_NO_OFFSET, "\"%.100s\" in the file, \"%.100s\" here", text, ours);
     return lm_fail_in(e, r->path);
+}
+
+/* Those that the sequence has, unless it takes the file's. */
+static lm_status get_adapters(reader *r, const lm_engine *g, uint32_t sequence, lm_error *e)
+{
+    char         text[LM_SAVE_STRING + 1];
+    const float *ours = lm_engine_adapters_of(g, sequence);
+
+    LM_TRY(get_string(r, "adapters", text, e));
+    if (!(r->adapters = lm_alloc_zero(g->n_adapters + 1, sizeof *r->adapters)))
+        return lm_fail_memory(e, "sequence", g->n_adapters * sizeof *r->adapters);
+    lm_status status = lm_engine_adapters_read(g, text, r->adapters, e);
+    for (uint32_t k = 0; status == LM_OK && !r->adopts && k < g->n_adapters; k++)
+        if (r->adapters[k] != ours[k])
+            status = lm_fail(e, LM_DIFFERS, "adapters", LM_NO_OFFSET, "%s at scale %g in the file, at %g here", g->adapters[k]->info.name,
+                             (double)r->adapters[k], (double)ours[k]);
+    return status == LM_OK ? LM_OK : lm_fail_in(e, r->path);
 }
 
 /* The token chosen last may be one more than the context holds: it is never read. */
@@ -119,11 +146,12 @@ static lm_status get_numbers(reader *r, const lm_engine *g, lm_error *e)
     return lm_fail_in(e, r->path);
 }
 
-static lm_status get_head(reader *r, const lm_engine *g, const lm_text *b, lm_error *e)
+static lm_status get_head(reader *r, const lm_engine *g, const lm_text *b, uint32_t sequence, lm_error *e)
 {
     LM_TRY(get_magic(r, e));
     for (size_t i = 0; i < LM_SAVE_BINDINGS; i++)
         LM_TRY(check_binding(r, bindings[i], lm_text_string(b, i), e));
+    LM_TRY(get_adapters(r, g, sequence, e));
     LM_TRY(get_numbers(r, g, e));
     r->first    = lm_alloc_zero(g->plan->n_groups + 1, sizeof *r->first);
     r->text.ids = lm_alloc_zero((size_t)r->text.n + 1, sizeof *r->text.ids);
@@ -199,7 +227,7 @@ static lm_status read_all(reader *r, lm_engine *g, uint32_t sequence, lm_error *
 
     lm_blake2b_begin(&r->hash);
     if (status == LM_OK)
-        status = get_head(r, g, &b, e);
+        status = get_head(r, g, &b, sequence, e);
     lm_text_free(&b);
     for (uint32_t i = 0; status == LM_OK && i < g->plan->n_groups; i++)
         status = get_pages(r, g, i, sequence, e);
@@ -212,7 +240,7 @@ static lm_status read_all(reader *r, lm_engine *g, uint32_t sequence, lm_error *
     return status;
 }
 
-lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_saved *out, lm_error *e)
+static lm_status restore(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_saved *out, lm_error *e)
 {
     LM_TRY(lm_save_check_slot(g, sequence, e));
     if (g->seq_length[sequence])
@@ -221,31 +249,50 @@ lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_
     if (!r)
         return lm_fail_memory(e, "sequence", sizeof *r);
     r->path          = path;
+    r->adopts        = adopts;
     lm_status status = open_regular(path, &r->fd, e);
     if (status == LM_OK)
         status = read_all(r, g, sequence, e);
     if (status == LM_OK) {
         *out                    = r->text;
         g->seq_length[sequence] = out->n_held;
+        if (adopts)
+            status = lm_engine_set_adapters(g, sequence, r->adapters, e);
     } else {
         lm_free(r->text.ids);
     }
     if (r->fd >= 0)
         close(r->fd);
+    lm_free(r->adapters);
     lm_free(r->first);
     lm_free(r);
+    return status;
+}
+
+lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_saved *out, lm_error *e)
+{
+    return restore(g, sequence, path, false, out, e);
+}
+
+static lm_status restore_tokens(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_tokens *tokens, lm_error *e)
+{
+    lm_saved t;
+
+    LM_TRY(restore(g, sequence, path, adopts, &t, e));
+    lm_status status = lm_tokens_append(tokens, t.ids, t.n_held, e);
+    if (status != LM_OK)
+        lm_engine_truncate(g, sequence, 0, NULL);
+    lm_free(t.ids);
     return status;
 }
 
 lm_status lm_engine_restore(lm_engine *g, uint32_t sequence, const char *path, lm_tokens *tokens, lm_error *e)
 {
     LM_GIVEN(e, g && path && tokens);
-    lm_saved t;
+    return restore_tokens(g, sequence, path, false, tokens, e);
+}
 
-    LM_TRY(lm_restore_text(g, sequence, path, &t, e));
-    lm_status status = lm_tokens_append(tokens, t.ids, t.n_held, e);
-    if (status != LM_OK)
-        lm_engine_truncate(g, sequence, 0, NULL);
-    lm_free(t.ids);
-    return status;
+lm_status lm_restore_adapted(lm_engine *g, uint32_t sequence, const char *path, lm_tokens *tokens, lm_error *e)
+{
+    return restore_tokens(g, sequence, path, true, tokens, e);
 }

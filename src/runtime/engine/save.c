@@ -2,7 +2,7 @@
  *
  *   "lamina sequence\n"   16 bytes
  *   u32 version           of this layout
- *   strings               what the contents depend on, in the order of save.h: u64 length, bytes
+ *   strings               what the contents depend on, in the order of save.h, and the adapters: u64 length, bytes
  *   u32 n                 positions
  *   u32 n_ids             tokens of the text: those of the positions, then those that are not read yet
  *   u32 n_prompt          of them were given, the others were chosen
@@ -24,6 +24,7 @@
 #include "base/filemap.h"
 #include "base/hash.h"
 #include "lamina/version.h"
+#include "runtime/engine/adapter.h"
 #include "runtime/engine/kv.h"
 
 const char lm_save_magic[16] = "lamina sequence\n";
@@ -47,6 +48,8 @@ lm_status lm_save_bindings(lm_engine *g, lm_text *out, lm_error *e)
 
 lm_status lm_save_check_slot(const lm_engine *g, uint32_t sequence, lm_error *e)
 {
+    if (g->model->exchange)
+        return lm_fail(e, LM_UNSUPPORTED, "sequence", LM_NO_OFFSET, "of a model that several ranks run: it cannot be saved or restored");
     if (sequence < g->plan->options.sequences)
         return LM_OK;
     return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", sequence, g->plan->options.sequences);
@@ -70,15 +73,28 @@ static lm_status put_u32(writer *w, uint32_t x, lm_error *e)
     return put(w, &x, sizeof x, e);
 }
 
-static lm_status put_bindings(writer *w, const lm_text *b, lm_error *e)
+static lm_status put_string(writer *w, const char *text, lm_error *e)
 {
-    for (size_t i = 0; i < LM_SAVE_BINDINGS; i++) {
-        const char *text = lm_text_string(b, i);
-        uint64_t    n    = strlen(text);
-        LM_TRY(put(w, &n, sizeof n, e));
-        LM_TRY(put(w, text, n, e));
-    }
-    return LM_OK;
+    uint64_t n = strlen(text);
+
+    LM_TRY(put(w, &n, sizeof n, e));
+    return put(w, text, n, e);
+}
+
+static lm_status put_bindings(writer *w, const lm_engine *g, const lm_text *b, uint32_t sequence, lm_error *e)
+{
+    lm_text adapters = { 0 };
+
+    for (size_t i = 0; i < LM_SAVE_BINDINGS; i++)
+        LM_TRY(put_string(w, lm_text_string(b, i), e));
+    lm_engine_adapters_text(g, lm_engine_adapters_of(g, sequence), &adapters);
+    lm_status status = adapters.failed ? lm_fail_memory(e, "sequence", 0) : LM_OK;
+    if (adapters.size > LM_SAVE_STRING)
+        status = lm_fail(e, LM_LIMIT, "adapters", LM_NO_OFFSET, "%u: too many for a file", g->n_adapters);
+    if (status == LM_OK)
+        status = put_string(w, adapters.data ? adapters.data : "", e);
+    lm_text_free(&adapters);
+    return status;
 }
 
 /* The first page of a group that is saved, of those for `n` positions: how far the last steps reached does not matter. */
@@ -140,7 +156,7 @@ static lm_status put_head(writer *w, const lm_engine *g, const lm_text *b, uint3
 {
     LM_TRY(put(w, lm_save_magic, sizeof lm_save_magic, e));
     LM_TRY(put_u32(w, LM_SAVE_VERSION, e));
-    LM_TRY(put_bindings(w, b, e));
+    LM_TRY(put_bindings(w, g, b, sequence, e));
     LM_TRY(put_u32(w, t->n_held, e));
     LM_TRY(put_u32(w, t->n, e));
     LM_TRY(put_u32(w, t->n_prompt, e));

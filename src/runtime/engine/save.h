@@ -18,9 +18,13 @@ lm_status lm_save_text(lm_engine *g, uint32_t sequence, const lm_saved *t, const
  * without an error. On failure engine and *out are as before. */
 lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_saved *out, lm_error *e);
 
+/* As lm_engine_restore; but the sequence takes the adapters that the file's had, where the engine has them. */
+lm_status lm_restore_adapted(lm_engine *g, uint32_t sequence, const char *path, lm_tokens *tokens, lm_error *e);
+
 /* ---- what save.c and restore.c share ---- */
 
-#define LM_SAVE_VERSION 3
+#define LM_SAVE_VERSION 4
+enum { LM_SAVE_STRING = 16384 };      /* longest string that a file has */
 
 /* What the contents depend on. */
 enum { LM_SAVE_MODEL, LM_SAVE_OPTIONS, LM_SAVE_ARITHMETIC, LM_SAVE_INSTRUCTIONS, LM_SAVE_CACHE, LM_SAVE_PAGES, LM_SAVE_LAMINA,

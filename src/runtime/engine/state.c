@@ -18,6 +18,11 @@ const float *lm_engine_logits(const lm_engine *g, size_t i)
     return value_at(g, g->plan->logits, i);
 }
 
+float *lm_engine_logits_written(lm_engine *g, size_t i)
+{
+    return (float *)(uintptr_t)lm_engine_logits(g, i);
+}
+
 static bool is_kept(const lm_engine *g, lm_value v)
 {
     for (uint32_t k = 0; k < g->plan->options.n_probes; k++)

@@ -32,6 +32,13 @@ struct lm_engine {
     lm_pages         *pages;             /* [n_groups] */
     float            *frequencies[LM_MAX_TABLES];    /* per rotary table: [2][dim/2], short and long */
     float             rope_factor[LM_MAX_TABLES][2]; /* that cosines and sines are multiplied with: short and long */
+    /* adapters: */
+    lm_program       *own_program;       /* the model's with them, or NULL */
+    const struct lm_adapter **adapters;  /* [n_adapters] */
+    uint32_t          n_adapters;
+    float            *row_adapters;      /* [n_adapters][options.rows]: the scale of each for each row of a step */
+    float            *seq_adapters;      /* [sequences][n_adapters] */
+    uint32_t         *adapter_rows;      /* [n_adapters]: rows of a step that have it */
     const float     **slopes;            /* [n_caches]: ALiBi's, per head; NULL where there are none */
     /* the forward pass */
     uint32_t         *positions, *sequences, *lengths, *wanted, *logit_index, *seq_next;
@@ -46,11 +53,21 @@ struct lm_engine {
     lm_value          hidden;            /* that is kept for lm_engine_hidden, or LM_NONE */
     struct lm_profiler *profiler;        /* while somebody wants to know; else NULL */
     struct lm_observer *observer;        /* the same of the inputs of products */
+    bool              led;               /* other ranks have this engine too */
+    atomic_bool       lost;              /* one of them is lost */
+    lm_row           *told_rows;         /* [rows]: of the step that they are told of */
+    const float      *given;             /* [rows][width]: what LM_OP_GIVEN reads */
+    bool              borrows;           /* weights are another engine's */
+    void            (*after)(void *arg, const lm_engine *g);     /* called at the end of a step that was run; NULL: nobody looks */
+    void             *after_arg;
     lm_arena          arena;
 };
 
 /* Rows from position `from` on, at most `n`, that get in one step what they get one by one: on one side of where a rotation
  * changes with the length. */
 uint32_t lm_engine_alike(const lm_engine *g, uint32_t from, uint32_t n);
+
+/* lm_engine_logits, for who writes others in their place until the next step. */
+float *lm_engine_logits_written(lm_engine *g, size_t i);
 
 #endif

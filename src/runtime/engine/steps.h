@@ -91,6 +91,22 @@ static inline const void *weight_of(const lm_engine *g, const lm_node *n, unsign
     return n->weights[which] == LM_NONE ? NULL : g->weight[n->weights[which]];
 }
 
+/* Rows of a step's domain that have its adapter, at one scale, those that follow each other together: [*from, *to), the first at or after
+ * *from and below `end`. False: there are none. */
+static inline bool adapted_rows(const lm_engine *g, const lm_step *s, uint64_t end, uint64_t *from, uint64_t *to, float *scale)
+{
+    const float *scales = g->row_adapters + (size_t)(s->adapter - 1) * g->plan->options.rows;
+
+    while (*from < end && scales[row_number(g, s->domain, *from)] == 0)
+        ++*from;
+    if (*from >= end)
+        return false;
+    *scale = scales[row_number(g, s->domain, *from)];
+    for (*to = *from + 1; *to < end && scales[row_number(g, s->domain, *to)] == *scale;)
+        ++*to;
+    return true;
+}
+
 /* Products with a weight; `a` but for w and scratch, which are here. */
 static inline void multiply(const stage_share *p, const lm_step *s, const void *w, lm_matmul_args *a)
 {
@@ -102,6 +118,24 @@ static inline void multiply(const stage_share *p, const lm_step *s, const void *
         lm_stored_run(s->matmul, a, at->row_bytes);
     else
         s->matmul->run(a);
+}
+
+/* The same for the rows alone that have the step's adapter. */
+static inline void multiply_adapted(const stage_share *p, const lm_step *s, const void *w, const lm_matmul_args *all)
+{
+    float scale;
+
+    for (uint64_t from = 0, to; adapted_rows(p->g, s, all->n, &from, &to, &scale); from = to) {
+        lm_matmul_args a = *all;
+        a.x = (const uint8_t *)all->x + from * all->x_stride;
+        a.y += from * all->y_stride;
+        a.n = to - from;
+        if (all->add) {
+            a.add += from * all->add_stride;
+            a.scale *= scale;
+        }
+        multiply(p, s, w, &a);
+    }
 }
 
 /* One row of a table. */
@@ -141,6 +175,11 @@ unsigned lm_attention_shares(const lm_engine *g, const lm_step *s);
 void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n, uint8_t *partials,
                      atomic_uint *done);
 void lm_run_attention(const stage_share *p, const lm_step *s);
+
+/* ---- interventions (intervene.c) ---- */
+
+/* Rows [from, to) of a value, changed as the operation's edits say. */
+void lm_run_edit(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
 
 /* ---- mixtures of experts (experts.c) ---- */
 

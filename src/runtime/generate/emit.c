@@ -31,7 +31,9 @@ lm_status lm_emit_open(lm_emit *x, const lm_tokenizer *t, bool special, const ch
     lm_text_clear(&x->pending);
     x->stream = stream;
     x->stops  = stops;
+    x->tokenizer = t;
     x->ready  = 0;
+    x->stopped_by = -1;
     x->closed = x->taken = false;
     return LM_OK;
 }
@@ -43,6 +45,23 @@ void lm_emit_close(lm_emit *x)
     *x = (lm_emit){ 0 };
 }
 
+void lm_emit_show(lm_emit *x, const lm_token *shown, size_t n)
+{
+    x->shown   = shown;
+    x->n_shown = n;
+}
+
+/* A special token in the words of the vocabulary, where it is to be seen; else nothing, which the stream makes of it. */
+static void show(lm_emit *x, lm_token id)
+{
+    size_t      size;
+    const char *piece;
+
+    for (size_t i = 0; i < x->n_shown; i++)
+        if (x->shown[i] == id && lm_tokenizer_is_special(x->tokenizer, id) && (piece = lm_tokenizer_piece(x->tokenizer, id, &size)))
+            lm_text_add(&x->pending, piece, size);
+}
+
 static void drop_ready(lm_emit *x)
 {
     if (x->ready)
@@ -52,6 +71,17 @@ static void drop_ready(lm_emit *x)
     x->taken = false;
 }
 
+/* Which stop stands there. */
+static int32_t stop_at(const lm_emit *x, size_t at)
+{
+    for (int32_t i = 0; x->stops && x->stops[i]; i++) {
+        size_t n = strlen(x->stops[i]);
+        if (n <= x->pending.size - at && memcmp(x->pending.data + at, x->stops[i], n) == 0)
+            return i;
+    }
+    return -1;
+}
+
 /* What of it may be shown now. */
 static void scan(lm_emit *x, bool last, bool *stopped)
 {
@@ -59,6 +89,7 @@ static void scan(lm_emit *x, bool last, bool *stopped)
     if (!*stopped)
         return;
     x->closed       = true;
+    x->stopped_by   = stop_at(x, x->ready);
     x->pending.size = x->ready;                          /* the stop and what follows it are never shown */
 }
 
@@ -69,6 +100,7 @@ lm_status lm_emit_push(lm_emit *x, lm_token id, bool *stopped, lm_error *e)
         return LM_OK;
     drop_ready(x);
     LM_TRY(lm_stream_push(x->stream, id, &x->pending, e));
+    show(x, id);
     scan(x, false, stopped);
     return LM_OK;
 }

@@ -12,11 +12,18 @@ typedef struct lm_emit {
     size_t             ready;
     bool               taken;            /* they have been */
     bool               closed;           /* a stop string ended the text */
+    int32_t            stopped_by;       /* which; -1: none */
+    const lm_tokenizer *tokenizer;
+    const lm_token    *shown;            /* [n_shown]: special tokens that are text all the same; not owned */
+    size_t             n_shown;
 } lm_emit;
 
 /* An empty text; what was open before is closed. `t` NULL: no text. */
 lm_status lm_emit_open(lm_emit *x, const lm_tokenizer *t, bool special, const char *const *stops, lm_error *e);
 void      lm_emit_close(lm_emit *x);
+
+/* Of the text that is open. */
+void      lm_emit_show(lm_emit *x, const lm_token *shown, size_t n);
 
 /* A token more. *stopped: a stop string has ended the text. */
 lm_status lm_emit_push(lm_emit *x, lm_token id, bool *stopped, lm_error *e);

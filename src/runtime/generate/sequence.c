@@ -32,6 +32,10 @@ static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, co
         return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET, "%d of a vocabulary of %u tokens", o->logprobs, n_vocab);
     if (o->n_stop_ids && !o->stop_ids)
         return lm_fail(e, LM_USAGE, "stop_ids", LM_NO_OFFSET, "%zu at NULL", o->n_stop_ids);
+    if (o->n_shown && !o->shown)
+        return lm_fail(e, LM_USAGE, "shown", LM_NO_OFFSET, "%zu at NULL", o->n_shown);
+    if (o->sampled && !sampler)
+        return lm_fail(e, LM_USAGE, "sampled", LM_NO_OFFSET, "the sequence has no sampler");
     if (d && (!sampler || d == g))
         return lm_fail(e, LM_USAGE, "draft_engine", LM_NO_OFFSET,
                        d == g ? "the engine that it guesses for" : "the sequence has no sampler to choose its guesses");
@@ -62,17 +66,22 @@ static const char *const *copy_strings(const char *const *list)
 static lm_status copy_options(lm_sequence *s, const lm_sequence_options *o, lm_error *e)
 {
     size_t    tops = o->logprobs > 0 ? (size_t)o->logprobs : 0;
-    lm_token *ids = NULL;
+    lm_token *ids = NULL, *shown = NULL;
 
     s->o          = *o;
     s->o.stops    = o->stops && !o->no_text ? copy_strings(o->stops) : NULL;
     s->o.stop_ids = ids = o->n_stop_ids ? lm_alloc(o->n_stop_ids * sizeof *ids) : NULL;
+    s->o.shown    = shown = o->n_shown ? lm_alloc(o->n_shown * sizeof *shown) : NULL;
     s->top        = tops ? lm_alloc_zero(tops, sizeof *s->top) : NULL;
     s->logits     = o->logits ? lm_alloc_zero(s->n_vocab, sizeof *s->logits) : NULL;
-    if ((o->stops && !o->no_text && !s->o.stops) || (o->n_stop_ids && !ids) || (tops && !s->top) || (o->logits && !s->logits))
+    if ((o->stops && !o->no_text && !s->o.stops) || (o->n_stop_ids && !ids) || (o->n_shown && !shown) || (tops && !s->top) ||
+        (o->logits && !s->logits))
         return lm_fail_memory(e, "the sequence", s->n_vocab * sizeof *s->logits);
     if (ids)
         memcpy(ids, o->stop_ids, o->n_stop_ids * sizeof *ids);
+    if (shown)
+        memcpy(shown, o->shown, o->n_shown * sizeof *shown);
+    lm_emit_show(&s->text, shown, o->n_shown);
     return LM_OK;
 }
 
@@ -123,6 +132,7 @@ void lm_sequence_free(lm_sequence *s)
     lm_emit_close(&s->text);
     lm_free((void *)s->o.stops);
     lm_free((void *)s->o.stop_ids);
+    lm_free((void *)s->o.shown);
     lm_free(s->ids);
     lm_free(s->top);
     lm_free(s->logits);

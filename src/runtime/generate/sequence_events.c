@@ -1,6 +1,7 @@
 /* sequence_events.c - choosing, and telling what was chosen. */
 #include "base/error.h"
 #include "runtime/generate/sequence.h"
+#include "runtime/sample/sampler.h"
 
 #include <string.h>
 
@@ -96,7 +97,9 @@ static lm_status choose(lm_sequence *s, lm_error *e)
     if (!model)
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "another step has run before its events were read");
     LM_TRY(pick(s, model, &id, e));
-    if (s->o.logprobs)
+    if (s->o.logprobs && s->o.sampled)
+        s->logprob = lm_sampler_told(s->sampler, id, s->top, s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
+    else if (s->o.logprobs)
         s->logprob = lm_logprobs(model, s->n_vocab, id, s->top, s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
     s->answered = false;
     s->at       = s->n;
@@ -169,7 +172,8 @@ static bool tell_end(lm_sequence *s, lm_event *out)
     if (lm_emit_end(&s->text, &e) == LM_OK && tell_text(s, out))
         return true;
     s->ended = true;
-    *out = (lm_event){ .kind = LM_EVENT_END, .stop = s->stop, .error = s->stop == LM_STOP_FAILED ? &s->error : NULL };
+    *out = (lm_event){ .kind = LM_EVENT_END, .id = s->stop == LM_STOP_STRING ? s->text.stopped_by : -1, .stop = s->stop,
+                       .error = s->stop == LM_STOP_FAILED ? &s->error : NULL };
     return true;
 }
 

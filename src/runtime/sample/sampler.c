@@ -327,6 +327,22 @@ lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence,
 
 /* ---- log-probabilities ---- */
 
+float lm_sampler_told(const lm_sampler *s, lm_token chosen, lm_logprob *top, uint32_t k)
+{
+    float logprob = s->greedy_only ? 0 : -INFINITY;
+
+    for (uint32_t i = 0; i < k; i++)
+        top[i] = i == 0 && s->greedy_only ? (lm_logprob){ chosen, 0 } : (lm_logprob){ -1, -INFINITY };
+    for (size_t i = 0; !s->greedy_only && i < s->c.n; i++) {
+        float p = (float)log(s->c.items[i].p);
+        if (i < k)
+            top[i] = (lm_logprob){ s->c.items[i].id, p };
+        if (s->c.items[i].id == chosen)
+            logprob = p;
+    }
+    return logprob;
+}
+
 float lm_logprobs(const float *logits, uint32_t n_vocab, lm_token chosen, lm_logprob *top, uint32_t k)
 {
     float best = logits && n_vocab ? logits[0] : -INFINITY;

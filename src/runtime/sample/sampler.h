@@ -86,4 +86,7 @@ void   lm_sampler_resume(lm_sampler *s, double surprise);
 lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
                            const lm_candidates **out, lm_error *e);
 
+/* As lm_logprobs, but of the last pick: what the token was drawn with among those that the stages left. */
+float lm_sampler_told(const lm_sampler *s, lm_token chosen, lm_logprob *top, uint32_t k);
+
 #endif

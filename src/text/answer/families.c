@@ -6,6 +6,7 @@
 #include "text/answer/family.h"
 
 #define JSON_KEYS .name_key = "name", .arguments_key = "arguments"
+#define COHERE_LIST .list = { "[\n    ", ",\n    ", "\n]" }
 
 const lm_answer_family lm_answer_families[] = {
     { .name = "ministral", .has = { "[TOOL_CALLS]", "[ARGS]" }, .hasnt = "[CALL_ID]", .form = LM_FORM_NAMED, .call = { "[TOOL_CALLS]", NULL },
@@ -17,10 +18,10 @@ const lm_answer_family lm_answer_families[] = {
       .section = { "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>" }, .call = { "<|tool_call_begin|>", "<|tool_call_end|>" },
       .name_end = "<|tool_call_argument_begin|>", .ids = LM_IDS_KIMI },
     { .name = "cohere2", .has = { "<|START_TEXT|>", "<|START_ACTION|>" }, .form = LM_FORM_OBJECT,
-      .section = { "<|START_ACTION|>", "<|END_ACTION|>" }, .name_key = "tool_name", .arguments_key = "parameters", .ids = LM_IDS_COUNTER,
-      .drops = { "<|START_TEXT|>", "<|END_TEXT|>" } },
+      .section = { "<|START_ACTION|>", "<|END_ACTION|>" }, .name_key = "tool_name", .arguments_key = "parameters",
+      .ids = LM_IDS_COUNTER, COHERE_LIST, .drops = { "<|START_TEXT|>", "<|END_TEXT|>" } },
     { .name = "command-r7b", .has = { "<|START_ACTION|>" }, .form = LM_FORM_OBJECT, .section = { "<|START_ACTION|>", "<|END_ACTION|>" },
-      .name_key = "tool_name", .arguments_key = "parameters", .ids = LM_IDS_COUNTER,
+      .name_key = "tool_name", .arguments_key = "parameters", .ids = LM_IDS_COUNTER, COHERE_LIST,
       .drops = { "<|START_RESPONSE|>", "<|END_RESPONSE|>" } },
     { .name = "lfm2", .has = { "<|tool_list_start|>" }, .form = LM_FORM_PYTHON, .section = { "<|tool_call_start|>", "<|tool_call_end|>" } },
     { .name = "lfm2.5", .has = { "List of tools: [" }, .form = LM_FORM_PYTHON, .section = { "<|tool_call_start|>", "<|tool_call_end|>" } },
@@ -34,17 +35,20 @@ const lm_answer_family lm_answer_families[] = {
       .argument = { "<｜DSML｜parameter name=\"", "</｜DSML｜parameter>" }, .key_end = "\"", .typed = true },
     { .name = "gemma4", .has = { "<|tool_call>call:" }, .form = LM_FORM_BRACED, .call = { "<|tool_call>", "<tool_call|>" } },
     { .name = "minicpm5", .has = { "<function name=\"", "<param name=\"", "Tool usage guidelines:" }, .form = LM_FORM_TAGGED,
-      .call = { "<function name=\"", "</function>" }, .name_end = "\">", .argument = { "<param name=\"", "</param>" }, .key_end = "\">" },
+      .call = { "<function name=\"", "</function>" }, .name_end = "\">", .argument = { "<param name=\"", "</param>" }, .key_end = "\">",
+      .tight = true },
     { .name = "minimax-m2", .has = { "<minimax:tool_call>" }, .form = LM_FORM_TAGGED,
       .section = { "<minimax:tool_call>", "</minimax:tool_call>" }, .call = { "<invoke name=\"", "</invoke>" }, .name_end = "\">",
       .argument = { "<parameter name=\"", "</parameter>" }, .key_end = "\">" },
     { .name = "seed-oss", .has = { "seed:tool_call" }, .form = LM_FORM_TAGGED, .section = { "<seed:tool_call>", "</seed:tool_call>" },
       .call = { "<function=", "</function>" }, .name_end = ">", .argument = { "<parameter=", "</parameter>" }, .key_end = ">" },
+    { .name = "glm-4.7", .has = { "<tool_call>", "</arg_key><arg_value>" }, .form = LM_FORM_TAGGED, .call = { "<tool_call>", "</tool_call>" },
+      .argument = { "<arg_key>", "</arg_value>" }, .key_end = "</arg_key><arg_value>", .tight = true },
     { .name = "glm", .has = { "<tool_call>", "<arg_key>" }, .form = LM_FORM_TAGGED, .call = { "<tool_call>", "</tool_call>" },
       .argument = { "<arg_key>", "</arg_value>" }, .key_end = "</arg_key>\n<arg_value>" },
     { .name = "qwen3-coder", .has = { "<tool_call>", "<function=", "<parameter=" }, .form = LM_FORM_TAGGED,
       .section = { "<tool_call>", "</tool_call>" }, .call = { "<function=", "</function>" }, .name_end = ">",
-      .argument = { "<parameter=", "</parameter>" }, .key_end = ">" },
+      .argument = { "<parameter=", "</parameter>" }, .key_end = ">", .own_lines = true },
     { .name = "deepseek-r1", .has = { "<｜tool▁calls▁begin｜>", "```json" }, .form = LM_FORM_NAMED,
       .section = { "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>" },
       .call = { "<｜tool▁call▁begin｜>function<｜tool▁sep｜>", "```<｜tool▁call▁end｜>" }, .name_end = "```json" },
@@ -66,7 +70,7 @@ const lm_answer_family lm_answer_families[] = {
     { .name = "functionary-v3.1", .has = { "<function=", "</function>" }, .form = LM_FORM_NAMED, .call = { "<function=", "</function>" },
       .name_end = ">" },
     { .name = "command-r-plus", .has = { "Action:", "```json", "tool_name" }, .form = LM_FORM_OBJECT,
-      .section = { "Action: ```json", "```" }, .name_key = "tool_name", .arguments_key = "parameters" },
+      .section = { "Action: ```json", "```" }, .list = { "\n[", ",\n", "]" }, .name_key = "tool_name", .arguments_key = "parameters" },
     { .name = "llama3", .has = { "<|start_header_id|>", "ipython", "parameters" }, .form = LM_FORM_OBJECT,
       .section = { "<|python_tag|>", NULL }, .bare = true, .name_key = "name", .arguments_key = "parameters" },
     { 0 },

@@ -34,6 +34,9 @@ typedef struct lm_answer_family {
     lm_answer_mark_pair argument;            /* TAGGED: before the name of one, and after its value */
     const char    *key_end;                  /* TAGGED: between name and value; white space in it is optional in the text */
     bool           typed;                    /* TAGGED: key_end is followed by string="true"> or string="false"> */
+    bool           own_lines;                /* TAGGED: a value stands in lines of its own, when the model writes it */
+    bool           tight;                    /* TAGGED: no line ends between the parts, when the model writes them */
+    struct { const char *open, *between, *close; } list;     /* OBJECT, in a section: around the calls; all NULL: "[", ", ", "]" */
     const char    *name_key, *arguments_key; /* OBJECT: as the model writes them */
     lm_answer_ids  ids;
     const char    *drops[LM_FAMILY_DROPS];   /* marks around text, left out */

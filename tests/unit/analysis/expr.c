@@ -134,7 +134,7 @@ static void simplifying_goes_from_the_inside_out(void **state)
 
 static void our_mistakes_are_named(void **state)
 {
-    static const char *const wrong[] = { "", "2 *", "layers kv_heads", "(layers", "heads * 2", "min(2)", "cos(2)", "2 +* 3",
+    static const char *const wrong[] = { "", "2 *", "layers kv_heads", "(layers", "heads * 2", "min(2)", "sec(2)", "2 +* 3",
                                          "layers)" };
     const lm_expr           *x = NULL;
     lm_error                 e;

@@ -161,6 +161,7 @@ void lm_stream_free(lm_stream *s) { lm_free(s); }
 
 /* Named by the sampler for breakers only. */
 uint32_t lm_tokenizer_size(const lm_tokenizer *t) { (void)t; return V; }
+bool lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id) { (void)t, (void)id; return false; }
 const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size) { (void)t, (void)id, (void)size; return NULL; }
 lm_status lm_tokenize(const lm_tokenizer *t, const char *x, size_t n, unsigned f, lm_tokens *o, lm_error *e)
 {

@@ -93,6 +93,19 @@ all("table.sorts").forEach((table) => {
     });
 });
 
+// ---- only what differs between models; a group with nothing left goes too ----
+all("[data-differs]").forEach((box) => {
+    const table = document.getElementById(box.dataset.differs);
+    box.addEventListener("change", () => {
+        table.classList.toggle("differing", box.checked);
+        let group = null;
+        for (const row of Array.from(table.tBodies[0].rows)) {
+            if (row.classList.contains("group")) { group = row; row.hidden = box.checked; }
+            else if (group && !row.matches(".same, .gap")) group.hidden = false;
+        }
+    });
+});
+
 // ---- sliders ----
 const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 function scaled(x, units) {

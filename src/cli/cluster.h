@@ -1,0 +1,22 @@
+/* cluster.h - what the actions of `lamina cluster` share. */
+#ifndef LM_CLI_CLUSTER_H
+#define LM_CLI_CLUSTER_H
+
+#include "cli/options.h"
+#include "cli/output.h"
+
+typedef struct lm_cluster_flags {
+    lm_model_flags model;
+    lm_run_flags   run;
+    const char    *link, *device, *precision;
+    uint64_t       ram;
+    uint32_t       nodes, simulate, streams, prompt;
+    bool           exact;
+} lm_cluster_flags;
+
+/* The job behind --, started again until it ends well or a signal ends it. */
+lm_status lm_cluster_keep_running(lm_cli *cli, lm_error *e);
+
+lm_status lm_cluster_plan_run(lm_cli *cli, lm_cluster_flags *f, lm_error *e);
+
+#endif

@@ -1,0 +1,118 @@
+/* lamina pull - a model from a hub into the cache of this machine, and what the cache holds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/pull_cache.h"
+#include "cli/pulling.h"
+
+typedef struct pull_options {
+    const char *revision;
+    uint32_t    connections;
+    bool        dry_run, repair;
+} pull_options;
+
+#define O(field) offsetof(pull_options, field)
+
+static const lm_flag pull_flag_table[] = {
+    { "--revision", NULL, LM_FLAG_TEXT, O(revision), "NAME", "branch, tag or commit (default main)", 0, 0, NULL },
+    { "--connections", NULL, LM_FLAG_COUNT, O(connections), "N", "files that are fetched at once (4)", 1, 64, NULL },
+    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "list the files and their sizes; fetch, or remove, none of them", 0, 0, NULL },
+    { "--repair", NULL, LM_FLAG_SWITCH, O(repair), NULL, "verify-cache: remove what is damaged; the next pull fetches it again", 0, 0, NULL },
+    { 0 },
+};
+
+static const lm_flag_group pull_groups[] = {
+    { "model", pull_flag_table, 0 },
+    { 0 },
+};
+
+static void say(const char *line)
+{
+    lm_note("%s", line);
+}
+
+static lm_status print_json(lm_cli *cli, const hub_pull *p, lm_error *e)
+{
+    json_t *files = json_array(), *path = p->dry_run ? json_null() : lm_json_of(p->path, strlen(p->path));
+
+    for (size_t i = 0; i < p->n; i++)
+        if (p->files[i].wanted)
+            json_array_append_new(files, json_pack("{s:o, s:I, s:s, s:b}", "path", lm_json_of(p->files[i].path, strlen(p->files[i].path)),
+                                                   "bytes",
+                                                   (json_int_t)p->files[i].size, "hash", p->files[i].hash, "in_cache", p->files[i].here));
+    return lm_out_json(cli, json_pack("{s:o, s:s, s:s, s:I, s:I, s:o}", "path", path, "model", p->id, "commit", p->commit, "bytes",
+                                      (json_int_t)p->bytes, "fetched", (json_int_t)(p->dry_run ? 0 : p->done), "files", files), e);
+}
+
+static lm_status print(lm_cli *cli, const hub_pull *p, lm_error *e)
+{
+    lm_text out = { 0 };
+    char    size[LM_FIGURE], missing[LM_FIGURE];
+
+    if (cli->json)
+        return print_json(cli, p, e);
+    if (!p->dry_run) {
+        lm_text_printf(&out, "%s\n", p->path);
+        return lm_out_take(&out, e);
+    }
+    for (size_t i = 0; i < p->n; i++)
+        if (p->files[i].wanted)
+            lm_text_printf(&out, "%12s  %s%s\n", lm_figure_bytes(size, p->files[i].size), p->files[i].path, p->files[i].here
+                           ? "  (in the cache)" : "");
+    lm_note("dry run: %s of which %s would be fetched", lm_figure_bytes(size, p->bytes), lm_figure_bytes(missing, p->missing));
+    return lm_out_take(&out, e);
+}
+
+/* Words of the cache have no slash; models have one. */
+static lm_status look(lm_cli *cli, const pull_options *o, const lm_cache_word *w, lm_error *e)
+{
+    bool checks = strcmp(w->name, "verify-cache") == 0, removes = strcmp(w->name, "rm") == 0;
+
+    if (cli->n_args == 1 && w->needs_model)
+        return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "requires a model of the cache: org/name");
+    if (o->revision || o->connections || (o->dry_run && !removes) || (o->repair && !checks))
+        return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "takes no flag but %s", removes ? "--dry-run" : checks ? "--repair" : "--json");
+    return w->run(cli, cli->n_args > 1 ? cli->args[1] : NULL, checks ? o->repair : o->dry_run, e);
+}
+
+static lm_status pull(lm_cli *cli, void *options, lm_error *e)
+{
+    pull_options        *o = options;
+    const lm_cache_word *w = lm_cache_word_named(cli->args[0]);
+
+    if (w)
+        return look(cli, o, w, e);
+    if (cli->n_args > 1)
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "one model at a time");
+    if (o->repair)
+        return lm_fail(e, LM_USAGE, "--repair", LM_NO_OFFSET, "only with verify-cache");
+    lm_pulling bar = lm_pulling_start();
+    hub_pull   p   = { .net = { .say = say, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar,
+                      .dry_run = o->dry_run, .connections = o->connections };
+    lm_interrupt_watch(NULL);
+    lm_status status = hub_pull_run(&p, cli->args[0], o->revision, e);
+    lm_progress_end(&bar.bar);
+    if (status == LM_OK)
+        status = print(cli, &p, e);
+    hub_pull_free(&p);
+    return status;
+}
+
+const lm_command lm_command_pull = {
+    .name = "pull",
+    .usage = "ORG/NAME[:TYPE|@REVISION] [--dry-run] | list | rm ORG/NAME | verify-cache",
+    .summary = "fetch a model from a hub into the local cache",
+    .about = "  The cache is that of huggingface_hub: other programs find the model there, and run, chat, serve ... take ORG/NAME.\n"
+             "  Of a repository of GGUF files :TYPE names one (default Q4_K_M, or the only one), :PATH.gguf a file. Files are checked\n"
+             "  by their hashes before they get their names; an interrupted pull goes on where it was.\n"
+             "  list [ORG/NAME] shows what the cache holds, rm ORG/NAME[:TYPE|@REVISION] removes it, verify-cache [ORG/NAME] reads\n"
+             "  every file again and compares its hash.\n",
+    .groups = pull_groups,
+    .min_args = 1,
+    .max_args = 2,
+    .options_size = sizeof(pull_options),
+    .run = pull,
+};

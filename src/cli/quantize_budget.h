@@ -1,0 +1,26 @@
+/* quantize_budget.h - types of tensors for a number of bytes, by what they cost on a text. */
+#ifndef LM_CLI_QUANTIZE_BUDGET_H
+#define LM_CLI_QUANTIZE_BUDGET_H
+
+#include <jansson.h>
+
+#include "cli/output.h"
+#include "lamina/allot.h"
+#include "lamina/quantize.h"
+
+typedef struct lm_budget_flags {
+    double      budget, minutes;
+    uint64_t    size;
+    uint32_t    chunk, chunks;
+    const char *text, *state, *curve, *svg;
+} lm_budget_flags;
+
+bool lm_budget_asked(const lm_budget_flags *o);
+
+/* Of the model at `path`; files of the curve are written. Freed with lm_allot_free. */
+lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, const char *path, lm_allotment *out,
+                           lm_error *e);
+
+json_t *lm_budget_json(const lm_allotment *a);
+
+#endif

@@ -1,0 +1,259 @@
+/* cluster.c - joining, following, leaving. */
+#include "lamina/cluster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cluster/ranks.h"
+#include "lamina/engine.h"
+#include "program/split.h"
+#include "runtime/engine/kept.h"
+#include "runtime/engine/lead.h"
+
+typedef struct joined {
+    lm_cluster c;                        /* first: what others see */
+    uint64_t   told;
+    bool       lost, real;
+} joined;
+
+static joined *inside(lm_cluster *c)
+{
+    return (joined *)c;
+}
+
+typedef struct ways { uint32_t tp, pp; } ways;
+
+/* "tp=4", "pp=2", "tp=2,pp=2" */
+static bool read_ways(const char *split, ways *out)
+{
+    *out = (ways){ 0, 0 };
+    for (const char *at = split; ; at++) {
+        uint32_t *to = strncmp(at, "tp=", 3) == 0 ? &out->tp : strncmp(at, "pp=", 3) == 0 ? &out->pp : NULL;
+        char     *end;
+        if (!to || *to || at[3] < '0' || at[3] > '9')
+            return false;
+        unsigned long n = strtoul(at + 3, &end, 10);
+        if (n < 1 || n > LM_MAX_RANKS || (*end && *end != ','))
+            return false;
+        *to = (uint32_t)n;
+        at  = end;
+        if (!*at)
+            break;
+    }
+    out->tp += !out->tp;
+    out->pp += !out->pp;
+    return out->tp * out->pp <= LM_MAX_RANKS;
+}
+
+/* "auto": parts of each layer, as many as there are ranks. */
+static lm_status read_split(const char *split, uint32_t usual, ways *out, lm_error *e)
+{
+    *out = (ways){ usual, 1 };
+    if (!split || strcmp(split, "auto") == 0)
+        return LM_OK;
+    if (strncmp(split, "ep=", 3) == 0 || strstr(split, ",ep="))
+        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "\"%s\": experts are not split by themselves: tp=N has a part of each", split);
+    if (!read_ways(split, out))
+        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "\"%s\" is not auto, tp=N, pp=N or tp=N,pp=M, of %d ranks at most", split,
+                       LM_MAX_RANKS);
+    return LM_OK;
+}
+
+static const lm_cluster_options defaults;
+
+lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_error *e)
+{
+    LM_GIVEN(e, out);
+    LM_PLAIN(e, o);
+    ways asked;
+
+    o = o ? o : &defaults;
+    LM_TRY(read_split(o->split, 1, &asked, e));
+    joined *j = lm_alloc_zero(1, sizeof *j);
+    if (!j)
+        return lm_fail_memory(e, "ranks", sizeof *j);
+    lm_status status = lm_ranks_join(o->step_timeout > 0 ? o->step_timeout : 60, &j->c.x, e);
+    if (status == LM_OK) {
+        j->real     = true;
+        j->c.x.told = &j->told;
+        j->c.exact  = o->exact;
+        status      = read_split(o->split, j->c.x.ranks, &asked, e);
+    }
+    uint32_t needed = asked.tp * asked.pp;
+    if (status == LM_OK && needed != j->c.x.ranks)
+        status = lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "%s needs %u ranks, there are %u: mpirun -n %u", o->split, needed,
+                         j->c.x.ranks, needed);
+    if (status == LM_OK)
+        status = lm_ranks_group(&j->c.x, asked.tp, e);
+    if (status != LM_OK) {
+        if (j->real)
+            lm_ranks_leave(&j->c.x, false);
+        lm_free(j);
+        return status;
+    }
+    *out = &j->c;
+    return LM_OK;
+}
+
+lm_status lm_cluster_imagine(const lm_cluster_options *o, uint32_t rank, lm_cluster **out, lm_error *e)
+{
+    LM_GIVEN(e, out);
+    LM_PLAIN(e, o);
+    ways asked;
+
+    LM_TRY(read_split(o ? o->split : NULL, 1, &asked, e));
+    uint32_t ranks = asked.tp * asked.pp;
+    if (rank >= ranks)
+        return lm_fail(e, LM_USAGE, "rank", LM_NO_OFFSET, "rank %u of %u; the first is 0", rank, ranks);
+    joined *j = lm_alloc_zero(1, sizeof *j);
+    if (!j)
+        return lm_fail_memory(e, "ranks", sizeof *j);
+    j->c = (lm_cluster){ { .rank = rank, .ranks = ranks, .parts = asked.tp, .told = &j->told }, o && o->exact };
+    *out = &j->c;
+    return LM_OK;
+}
+
+uint32_t lm_cluster_rank(const lm_cluster *c)
+{
+    return c ? c->x.rank : 0;
+}
+
+uint32_t lm_cluster_ranks(const lm_cluster *c)
+{
+    return c ? c->x.ranks : 1;
+}
+
+bool lm_cluster_lost(const lm_cluster *c)
+{
+    return c && c->x.gather && lm_ranks_broken();
+}
+
+/* ---- doing what rank 0 does ---- */
+
+typedef struct follower {
+    joined         *j;
+    const lm_model *m;
+    lm_engine      *g;
+    lm_row         *rows;                /* as many as the engine takes */
+    uint32_t        most;
+} follower;
+
+static lm_status make_engine(follower *f, lm_error *e)
+{
+    lm_lead_options told;
+
+    LM_TRY(f->j->c.x.lead(f->j->c.x.arg, &told, sizeof told, e));
+    told.cpu[sizeof told.cpu - 1] = '\0';
+    lm_engine_options o = {
+        .context = told.context, .sequences = told.sequences, .rows = told.rows, .logit_rows = told.logit_rows,
+        .kv_positions = told.kv_positions, .rollback = told.rollback, .kv = (lm_kv_type)told.kv, .compute = (lm_compute)told.compute,
+        .no_repack = told.no_repack, .threads = told.threads, .threads_batch = told.threads_batch, .cpu = *told.cpu ? told.cpu : NULL,
+        .hidden = told.hidden, .kv_values = (lm_kv_type)told.kv_values, .kv_apart = told.kv_apart,
+    };
+    if (f->g)
+        return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "rank 0 has made a second engine of the model");
+    LM_TRY(lm_engine_new(f->m, &o, &f->g, e));
+    f->most = lm_engine_max_rows(f->g);
+    f->rows = lm_alloc(f->most * sizeof *f->rows);
+    return f->rows ? LM_OK : lm_fail_memory(e, "rows", f->most * sizeof *f->rows);
+}
+
+static void drop_engine(follower *f)
+{
+    lm_engine_free(f->g);
+    lm_free(f->rows);
+    f->g    = NULL;
+    f->rows = NULL;
+}
+
+static lm_status take_step(follower *f, const lm_lead_message *m, lm_error *e)
+{
+    uint64_t bytes = m->n * sizeof *f->rows;
+
+    if (m->n > f->most)
+        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 steps %u rows of %u", m->n, f->most);
+    LM_TRY(f->j->c.x.lead(f->j->c.x.arg, f->rows, bytes, e));
+    if (lm_lead_hash(f->rows, bytes) != m->hash)
+        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "the rows of message %llu are not those that rank 0 sent",
+                       (unsigned long long)m->number);
+    return lm_engine_step(f->g, f->rows, m->n, e);
+}
+
+static lm_status obey(follower *f, const lm_lead_message *m, lm_error *e)
+{
+    const uint32_t *a = m->a;
+
+    if (!f->g && m->code != LM_LEAD_NEW && m->code != LM_LEAD_FREE)
+        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 uses an engine that is not there");
+    switch ((lm_lead_code)m->code) {
+    case LM_LEAD_NEW:
+        if (make_engine(f, e) != LM_OK)      /* rank 0 knows, and says so */
+            drop_engine(f);
+        return LM_OK;
+    case LM_LEAD_FREE:
+        drop_engine(f);
+        return LM_OK;
+    case LM_LEAD_STEP:
+        return take_step(f, m, e);
+    case LM_LEAD_TRUNCATE:
+        return lm_engine_truncate(f->g, a[0], a[1], e);
+    case LM_LEAD_SHARE:
+        return lm_engine_share(f->g, a[0], a[1], a[2], e);
+    case LM_LEAD_TAKE:
+        lm_kept_take(f->g, a[0], a[1], a[2]);
+        return LM_OK;
+    case LM_LEAD_DROP:
+        lm_kept_drop(f->g, a[0], a[1]);
+        return LM_OK;
+    case LM_LEAD_GIVE:
+        lm_kept_give(f->g, a[0], a[1], a[2], a[3]);
+        return LM_OK;
+    case LM_LEAD_SWAP:
+        lm_kept_swap(f->g, a[0], a[1], a[2], a[3]);
+        return LM_OK;
+    case LM_LEAD_LENGTH:
+        lm_kept_set_length(f->g, a[0], a[1]);
+        return LM_OK;
+    case LM_LEAD_END:
+        return LM_OK;
+    }
+    return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 asks for something unknown");
+}
+
+lm_status lm_cluster_follow(lm_cluster *c, const lm_model *m, lm_error *e)
+{
+    LM_GIVEN(e, c && m);
+    follower        f = { .j = inside(c), .m = m };
+    lm_lead_message message = { 0 };
+    lm_status       status  = LM_OK;
+
+    if (!f.j->real || c->x.rank == 0)
+        return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "rank 0 leads");
+    while (status == LM_OK && message.code != LM_LEAD_END) {
+        status = c->x.lead(c->x.arg, &message, sizeof message, e);
+        if (status == LM_OK && (message.magic != LM_LEAD_MAGIC || message.number != ++f.j->told))
+            status = lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 sent message %llu where %llu was expected",
+                             (unsigned long long)message.number, (unsigned long long)f.j->told);
+        if (status == LM_OK && message.code != LM_LEAD_END)
+            status = obey(&f, &message, e);
+    }
+    f.j->lost = status != LM_OK;
+    drop_engine(&f);
+    return status;
+}
+
+void lm_cluster_leave(lm_cluster *c)
+{
+    if (!c)
+        return;
+    joined         *j = inside(c);
+    lm_lead_message m = { .magic = LM_LEAD_MAGIC, .code = LM_LEAD_END, .number = j->told + 1, .hash = lm_lead_hash(NULL, 0) };
+
+    if (j->real && c->x.rank == 0 && c->x.ranks > 1 && !lm_ranks_broken())
+        j->lost |= c->x.lead(c->x.arg, &m, sizeof m, NULL) != LM_OK;
+    if (j->real)
+        lm_ranks_leave(&c->x, j->lost);
+    lm_free(j);
+}

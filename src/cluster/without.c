@@ -1,0 +1,43 @@
+/* without.c - a build without MPI: models can be looked at as ranks would have them, and not run so. */
+#include "cluster/ranks.h"
+
+lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e)
+{
+    (void)timeout;
+    (void)x;
+    return lm_fail(e, LM_UNSUPPORTED, "split", LM_NO_OFFSET, "this build has no MPI");
+}
+
+lm_status lm_ranks_group(lm_exchange *x, uint32_t parts, lm_error *e)
+{
+    (void)x, (void)parts;
+    return lm_fail(e, LM_UNSUPPORTED, "split", LM_NO_OFFSET, "this build has no MPI");
+}
+
+lm_status lm_ranks_send(uint32_t to, const void *message, uint64_t bytes, lm_error *e)
+{
+    (void)to, (void)message, (void)bytes;
+    return lm_fail(e, LM_UNSUPPORTED, "split", LM_NO_OFFSET, "this build has no MPI");
+}
+
+lm_status lm_ranks_receive(uint32_t from, void *message, uint64_t bytes, lm_error *e)
+{
+    (void)from, (void)message, (void)bytes;
+    return lm_fail(e, LM_UNSUPPORTED, "split", LM_NO_OFFSET, "this build has no MPI");
+}
+
+void lm_ranks_leave(lm_exchange *x, bool lost)
+{
+    (void)x;
+    (void)lost;
+}
+
+bool lm_ranks_broken(void)
+{
+    return false;
+}
+
+const char *lm_cluster_library(void)
+{
+    return NULL;
+}

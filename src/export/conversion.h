@@ -1,0 +1,35 @@
+/* conversion.h - one call of lm_convert: internal to export/. */
+#ifndef LM_EXPORT_CONVERSION_H
+#define LM_EXPORT_CONVERSION_H
+
+#include "export/carrier.h"
+#include "export/ggufparts.h"
+#include "lamina/convert.h"
+
+typedef struct lm_conversion {
+    const lm_convert_options *o;
+    const char   *in, *out;
+    lm_arena      arena;
+    lm_container *container;         /* of what is read, until a carrier has it */
+    lm_carrier   *carrier;           /* a folder as a GGUF file */
+    const lm_dtype *type;            /* that is asked for; NULL: as it is */
+    lm_dtype      asked;
+    lm_moved     *tensors;
+    size_t        n;
+    lm_moving     moving;
+    lm_text       notes;             /* lines */
+    const char   *family, *path;
+    uint32_t      files;
+} lm_conversion;
+
+lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e);         /* a folder */
+lm_status lm_convert_gguf_again(lm_conversion *c, lm_error *e);      /* a GGUF file */
+lm_status lm_convert_to_folder(lm_conversion *c, lm_error *e);       /* a GGUF file */
+
+/* Nothing at `path` unless it may be replaced, and it is none of the files that are read. */
+lm_status lm_check_new_file(const lm_conversion *c, const lm_container *in, const char *path, lm_error *e);
+
+/* LM_IO when what was read has changed meanwhile. */
+lm_status lm_check_inputs(const lm_container *in, lm_error *e);
+
+#endif

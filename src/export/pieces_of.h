@@ -1,0 +1,18 @@
+/* pieces_of.h - weights that a folder keeps in one matrix and GGUF in several. */
+#ifndef LM_EXPORT_PIECES_OF_H
+#define LM_EXPORT_PIECES_OF_H
+
+#include "arch/config.h"
+
+enum { LM_MAX_PIECES = 4 };
+
+typedef struct lm_piece_of {
+    const char *gguf;                /* in the arena */
+    uint64_t    first, rows;
+} lm_piece_of;
+
+/* A product whose columns alone are used, each under a name that the family's table has: how many there are and which rows they are; 0:
+ * it is none. */
+uint32_t lm_pieces_of(const lm_program *p, const lm_family *f, uint32_t weight, lm_arena *arena, lm_piece_of out[LM_MAX_PIECES]);
+
+#endif

@@ -1,0 +1,323 @@
+/* place.c - blobs, links and names of revisions in the cache. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "hub/pull.h"
+
+/* ---- folders ---- */
+
+static lm_status make_folders(const char *path, lm_error *e)
+{
+    char copy[4096];
+
+    snprintf(copy, sizeof copy, "%s", path);
+    for (char *c = copy + 1; *c; c++)
+        if (*c == '/') {
+            *c = '\0';
+            if (mkdir(copy, 0777) != 0 && errno != EEXIST)
+                return lm_fail_errno(e, copy, "cannot be made");
+            *c = '/';
+        }
+    return LM_OK;
+}
+
+static void sync_folder_of(const char *path)
+{
+    char copy[4096];
+
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+lm_status hub_find_cache(hub_pull *p, lm_error *e)
+{
+    static const struct { const char *variable, *below; } places[] = {
+        { "HF_HUB_CACHE", "" }, { "HUGGINGFACE_HUB_CACHE", "" }, { "HF_HOME", "/hub" }, { "XDG_CACHE_HOME", "/huggingface/hub" },
+        { "HOME", "/.cache/huggingface/hub" },
+    };
+    char flat[200];
+
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *v = getenv(places[i].variable);
+        if (!v || !*v)
+            continue;
+        if ((size_t)snprintf(p->cache, sizeof p->cache, "%s%s", v, places[i].below) >= sizeof p->cache)
+            return lm_fail(e, LM_USAGE, places[i].variable, LM_NO_OFFSET, "too long for a path");
+        snprintf(flat, sizeof flat, "%s", p->id);
+        char *slash = strchr(flat, '/');
+        *slash      = '\0';
+        snprintf(p->repository, sizeof p->repository, "%s/models--%s--%s", p->cache, flat, slash + 1);
+        return LM_OK;
+    }
+    return lm_fail(e, LM_NOT_FOUND, "HOME", LM_NO_OFFSET, "not set; no cache to write to");
+}
+
+void hub_blob_path(const hub_pull *p, const hub_file *f, char out[4096])
+{
+    snprintf(out, 4096, "%s/blobs/%s", p->repository, f->hash);
+}
+
+/* ---- what is here ---- */
+
+lm_status hub_look(hub_pull *p, lm_error *e)
+{
+    char           path[4096];
+    struct stat    st;
+    struct statvfs disk;
+
+    p->bytes = p->missing = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        hub_file *f = &p->files[i];
+        if (!f->wanted)
+            continue;
+        hub_blob_path(p, f, path);
+        f->here = stat(path, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size;
+        p->bytes += f->size;
+        p->missing += f->here ? 0 : f->size;
+    }
+    snprintf(path, sizeof path, "%s", p->cache);
+    for (char *slash; statvfs(path, &disk) != 0; *slash = '\0')
+        if (!(slash = strrchr(path, '/')) || slash == path)
+            return LM_OK;
+    if (p->dry_run || (double)disk.f_bavail * (double)disk.f_frsize >= (double)p->missing)
+        return LM_OK;
+    return lm_fail(e, LM_IO, p->cache, LM_NO_OFFSET, "%.2f GB needed, %.2f GB free", (double)p->missing / 1e9,
+                   (double)disk.f_bavail * (double)disk.f_frsize / 1e9);
+}
+
+/* ---- one blob ---- */
+
+typedef struct landing {
+    hub_pull *p;
+    hub_file *f;
+    int       fd;
+    int64_t   at;
+    bool      begun;
+    lm_error *e;
+} landing;
+
+/* The server says which part this is: the one that was asked for, or all of it. */
+static bool begin(landing *l, const hub_answer *a)
+{
+    l->begun = true;
+    if (a->status == 200 && l->at > 0) {
+        l->p->done -= (uint64_t)l->at;
+        l->at = 0;
+        if (ftruncate(l->fd, 0) != 0)
+            return lm_fail_errno(l->e, l->f->path, "cannot be written"), false;
+    }
+    if (a->status == 206 && (a->from != l->at || (a->total >= 0 && (uint64_t)a->total != l->f->size))) {
+        lm_fail(l->e, LM_IO, l->f->path, LM_NO_OFFSET, "the server sent another part of the file than was asked for");
+        return false;
+    }
+    return true;
+}
+
+static bool land(void *arg, const hub_answer *a, const void *data, size_t n)
+{
+    landing *l = arg;
+
+    if (!l->begun && !begin(l, a))
+        return false;
+    if ((uint64_t)l->at + n > l->f->size) {
+        lm_fail(l->e, LM_IO, l->f->path, LM_NO_OFFSET, "the server sent more than the %llu bytes that the file has",
+                (unsigned long long)l->f->size);
+        return false;
+    }
+    for (size_t done = 0; done < n;) {
+        ssize_t k = pwrite(l->fd, (const char *)data + done, n - done, (off_t)l->at);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            lm_fail_errno(l->e, l->f->path, "cannot be written");
+            return false;
+        }
+        done += (size_t)k;
+        l->at += k;
+        l->p->done += (uint64_t)k;
+    }
+    return true;
+}
+
+void hub_file_url(const hub_pull *p, const hub_file *f, char out[6000])
+{
+    char   quoted[4096];
+    size_t at = 0;
+
+    for (const char *c = f->path; *c && at < sizeof quoted - 4; c++)
+        at += (size_t)snprintf(quoted + at, 4, strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-~/", *c) ? "%c"
+                               : "%%%02X",
+                               (unsigned char)*c);
+    quoted[at] = '\0';
+    snprintf(out, 6000, "%s/%s/resolve/%s/%s", p->net.endpoint, p->id, p->commit, quoted);
+}
+
+/* All bytes from where they end to the size: connections that break are made again where they broke, as long as bytes come. */
+static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
+{
+    char        url[6000];
+    struct stat st;
+
+    hub_file_url(p, f, url);
+    if (fstat(fd, &st) != 0)
+        return lm_fail_errno(e, f->path, "cannot be read");
+    int64_t have = st.st_size;
+    if ((uint64_t)have > f->size) {
+        if (ftruncate(fd, 0) != 0)
+            return lm_fail_errno(e, f->path, "cannot be written");
+        have = 0;
+    }
+    p->done += (uint64_t)have;
+    for (int tries = 0; (uint64_t)have < f->size; tries++) {
+        hub_answer a   = { 0 };
+        lm_error   why = { 0 };
+        landing    l   = { p, f, fd, have, false, &why };
+        lm_status  status = hub_get(&p->net, url, have, land, &l, &a, &why);
+        bool       more = l.at > have;
+        have            = l.at;
+        if (status == LM_OK && (uint64_t)have < f->size)
+            status = lm_fail(&why, LM_IO, f->path, LM_NO_OFFSET, "the connection ended after %lld of %llu bytes", (long long)have,
+                             (unsigned long long)f->size);
+        tries = more ? 0 : tries;
+        if (status != LM_OK && (status != LM_IO || (!more && tries >= 2) || (uint64_t)have > f->size)) {
+            if (e)
+                *e = why;
+            return status;
+        }
+    }
+    return LM_OK;
+}
+
+static lm_status fetch_locked(hub_pull *p, hub_file *f, const char *blob, lm_error *e)
+{
+    char        temp[4200];
+    struct stat st;
+    bool        same = false;
+    lm_status   status = LM_OK;
+
+    if (stat(blob, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size)
+        return LM_OK;                    /* somebody else was faster */
+    snprintf(temp, sizeof temp, "%s.lamina.incomplete", blob);
+    int fd = open(temp, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return lm_fail_errno(e, temp, "cannot be written");
+    for (int rounds = 0; rounds < 2 && !same && status == LM_OK; rounds++) {
+        status = fill(p, f, fd, e);
+        if (status == LM_OK)
+            status = hub_check_hash(fd, f->path, f->hash, p->net.stop, &same, e);
+        if (status == LM_OK && !same && ftruncate(fd, 0) != 0)
+            status = lm_fail_errno(e, temp, "cannot be written");
+    }
+    if (status == LM_OK && !same) {
+        unlink(temp);
+        status = lm_fail(e, LM_IO, f->path, LM_NO_OFFSET, "the bytes that the server sends are not those of the hash %.12s...", f->hash);
+    }
+    if (status == LM_OK && fsync(fd) != 0)
+        status = lm_fail_errno(e, temp, "cannot be written");
+    if (close(fd) != 0 && status == LM_OK)
+        status = lm_fail_errno(e, temp, "cannot be written");
+    if (status == LM_OK && rename(temp, blob) != 0)
+        status = lm_fail_errno(e, blob, "cannot be put in place");
+    if (status == LM_OK)
+        sync_folder_of(blob);
+    return status;
+}
+
+/* A link that is right the moment that it is there. */
+static lm_status link_file(const hub_pull *p, const hub_file *f, lm_error *e)
+{
+    char   path[4096], target[4096] = "", temp[4200], was[4096];
+    size_t ups = 0;
+
+    snprintf(path, sizeof path, "%s/snapshots/%s/%s", p->repository, p->commit, f->path);
+    for (const char *c = f->path; *c; c++)
+        ups += *c == '/';
+    for (size_t i = 0, at = 0; i < ups + 3; i++)
+        at += (size_t)snprintf(target + at, sizeof target - at, "%s", i < ups + 2 ? "../" : "blobs/");
+    size_t blobs = strlen(target);
+    snprintf(target + blobs, sizeof target - blobs, "%s", f->hash);
+    ssize_t n = readlink(path, was, sizeof was - 1);
+    if (n > 0 && (size_t)n == strlen(target) && memcmp(was, target, (size_t)n) == 0)
+        return LM_OK;
+    LM_TRY(make_folders(path, e));
+    snprintf(temp, sizeof temp, "%s.%ld.lamina", path, (long)getpid());
+    unlink(temp);
+    if (symlink(target, temp) != 0 || rename(temp, path) != 0) {
+        lm_fail_errno(e, path, "cannot be put in place");
+        unlink(temp);
+        return LM_IO;
+    }
+    return LM_OK;
+}
+
+lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e)
+{
+    char      blob[4096], lock[4300];
+    lm_status status = LM_OK;
+
+    hub_blob_path(p, f, blob);
+    LM_TRY(make_folders(blob, e));
+    if (!f->here) {
+        snprintf(lock, sizeof lock, "%s/.locks/%s/%s.lock", p->cache, strrchr(p->repository, '/') + 1, f->hash);
+        LM_TRY(make_folders(lock, e));
+        int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return lm_fail_errno(e, lock, "cannot be made");
+        while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {      /* a file system without locks has none to wait for */
+            if (hub_stopped(&p->net)) {
+                close(fd);
+                return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
+            }
+            usleep(50000);
+        }
+        status = fetch_locked(p, f, blob, e);
+        close(fd);
+    }
+    LM_TRY(status);
+    f->here = true;
+    return link_file(p, f, e);
+}
+
+/* ---- revisions ---- */
+
+lm_status hub_write_ref(hub_pull *p, lm_error *e)
+{
+    char path[4096];
+
+    if (strcmp(p->revision, p->commit) == 0)
+        return LM_OK;
+    snprintf(path, sizeof path, "%s/refs/%s", p->repository, p->revision);
+    LM_TRY(make_folders(path, e));
+    return lm_text_save(&(lm_text){ .data = p->commit, .size = 40 }, path, e);
+}
+
+lm_status hub_read_ref(hub_pull *p, lm_error *e)
+{
+    char  path[4096];
+    FILE *f;
+
+    if (strlen(p->revision) == 40 && strspn(p->revision, "0123456789abcdef") == 40) {
+        snprintf(p->commit, sizeof p->commit, "%s", p->revision);
+        return LM_OK;
+    }
+    snprintf(path, sizeof path, "%s/refs/%s", p->repository, p->revision);
+    if ((f = fopen(path, "r"))) {
+        p->commit[fread(p->commit, 1, 40, f)] = '\0';
+        fclose(f);
+    }
+    if (strlen(p->commit) == 40 && strspn(p->commit, "0123456789abcdef") == 40)
+        return LM_OK;
+    return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
+}

@@ -1,0 +1,532 @@
+/* gradient_lanes.h - the kernels of gradients.h in vectors of LANES floats, for each instruction set to compile with its flags.
+ *
+ * Before it is included: LANES (4, 8, 16), STRIP (vectors of a strip of the product's columns) and GRADIENTS_INIT, the function that
+ * fills the table. The files that include it are compiled with contraction: a product that is added is fused where there is an
+ * instruction for it. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/gradients.h"
+#include "tensor/dtype.h"
+
+typedef float   vf __attribute__((vector_size(4 * LANES)));
+typedef int32_t vi __attribute__((vector_size(4 * LANES)));
+typedef float   v4 __attribute__((vector_size(16)));
+
+enum { BLOCK_ROWS = 6, BLOCK_DEPTH = 128, QUERY_TILE = 16 };
+
+static inline vf load(const float *x)
+{
+    vf v;
+
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+static inline void store(float *x, vf v)
+{
+    memcpy(x, &v, sizeof v);
+}
+
+static inline vf all(float x)
+{
+    return x - (vf){ 0 };
+}
+
+/* Lanes as a tree: halves onto each other. */
+static inline float lanes_sum(vf v)
+{
+    float x[LANES];
+
+    memcpy(x, &v, sizeof x);
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            x[i] += x[i + half];
+    return x[0];
+}
+
+/* e^x: a power of two, and a polynomial of what is left (Cephes' expf); 0 below the least normal number. */
+static inline vf lanes_exp(vf x)
+{
+    const vf low = all(-87.33654f), high = all(88.37626f);
+    vi       tiny = x < low, kept;
+    vf       n, r, p, scale;
+
+    x = (vf)(((vi)x & (x <= high)) | ((vi)high & (x > high)) | ((vi)x & (x != x)));
+    x = (vf)(((vi)x & ~tiny) | ((vi)low & tiny));
+    n = x * 1.44269504f;
+    n = __builtin_convertvector(__builtin_convertvector(n + (vf)(((vi)n & INT32_MIN) | (vi)all(0.5f)), vi), vf);
+    r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    p = all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    kept  = (__builtin_convertvector(n, vi) + 127) << 23;
+    scale = (vf)kept;
+    return (vf)((vi)(p * scale) & ~tiny);
+}
+
+static float dot(const float *a, const float *b, uint64_t n)
+{
+    vf       sum  = { 0 };
+    float    rest = 0;
+    uint64_t i    = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        sum += load(a + i) * load(b + i);
+    for (; i < n; i++)
+        rest += a[i] * b[i];
+    return lanes_sum(sum) + rest;
+}
+
+/* ---- products ---- */
+
+/* Rows [m, m + rows) of C, `vectors` vectors of columns from n, over k in [from, to). */
+#define STRIP_OF(name, type, width, vectors)                                                                     \
+    __attribute__((always_inline)) static inline void name(const lm_gemm *g, uint64_t m, uint64_t n, uint64_t from, uint64_t to, \
+                                                           const unsigned rows)                                  \
+    {                                                                                                            \
+        type         acc[BLOCK_ROWS][vectors];                                                                   \
+        const float *a = g->a + m * g->a_row;                                                                    \
+        _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++)                                              \
+            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                     \
+                memcpy(&acc[r][v], g->c + (m + r) * g->c_row + n + v * (width), sizeof(type));                   \
+        for (uint64_t k = from; k < to; k++) {                                                                   \
+            type b[vectors];                                                                                     \
+            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                     \
+                memcpy(&b[v], g->b + k * g->b_row + n + v * (width), sizeof(type));                              \
+            _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++) {                                        \
+                type x = a[r * g->a_row + k * g->a_col] - (type){ 0 };                                           \
+                _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                 \
+                    acc[r][v] += x * b[v];                                                                       \
+            }                                                                                                    \
+        }                                                                                                        \
+        _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++)                                              \
+            _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                     \
+                memcpy(g->c + (m + r) * g->c_row + n + v * (width), &acc[r][v], sizeof(type));                   \
+    }                                                                                                            \
+    static void name##_rows(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t to)                            \
+    {                                                                                                            \
+        uint64_t m = 0;                                                                                          \
+                                                                                                                 \
+        for (; m + BLOCK_ROWS <= g->m; m += BLOCK_ROWS)                                                          \
+            name(g, m, n, from, to, BLOCK_ROWS);                                                                 \
+        for (; m < g->m; m++)                                                                                    \
+            name(g, m, n, from, to, 1);                                                                          \
+    }
+
+STRIP_OF(wide_strip, vf, LANES, STRIP)
+STRIP_OF(lane_strip, vf, LANES, 1)
+STRIP_OF(four_strip, v4, 4, 1)
+
+/* The last columns, one at a time: the same sums. */
+static void last_columns(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t to)
+{
+    for (uint64_t m = 0; m < g->m; m++)
+        for (uint64_t i = n; i < g->n; i++) {
+            float sum = g->c[m * g->c_row + i];
+            for (uint64_t k = from; k < to; k++)
+                sum += g->a[m * g->a_row + k * g->a_col] * g->b[k * g->b_row + i];
+            g->c[m * g->c_row + i] = sum;
+        }
+}
+
+static void gemm(const lm_gemm *g)
+{
+    for (uint64_t from = 0; from < g->k; from += BLOCK_DEPTH) {
+        uint64_t to = g->k - from < BLOCK_DEPTH ? g->k : from + BLOCK_DEPTH, n = 0;
+        for (; n + STRIP * LANES <= g->n; n += STRIP * LANES)
+            wide_strip_rows(g, n, from, to);
+        for (; n + LANES <= g->n; n += LANES)
+            lane_strip_rows(g, n, from, to);
+        for (; n + 4 <= g->n; n += 4)
+            four_strip_rows(g, n, from, to);
+        if (n < g->n)
+            last_columns(g, n, from, to);
+    }
+}
+
+/* ---- norms ---- */
+
+static void rms(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps, bool first)
+{
+    float r = 1.0f / sqrtf(dot(x, x, width) / (float)width + eps), sum = 0, mean;
+
+    for (uint64_t i = 0; i < width; i++)
+        sum += (w ? dy[i] * w[i] : dy[i]) * x[i];
+    mean = sum * r / (float)width;
+    for (uint64_t i = 0; i < width; i++) {
+        float d = r * ((w ? dy[i] * w[i] : dy[i]) - x[i] * r * mean);
+        dx[i]   = first ? d : dx[i] + d;
+    }
+}
+
+static void rms_weight(float *dw, const float *x, const float *dy, uint64_t width, float eps)
+{
+    float r = 1.0f / sqrtf(dot(x, x, width) / (float)width + eps);
+
+    for (uint64_t i = 0; i < width; i++)
+        dw[i] += dy[i] * (x[i] * r);
+}
+
+/* Mean and 1/deviation of a row. */
+static void moments(const float *x, uint64_t width, float eps, float *mean, float *r)
+{
+    float sum = 0, squares = 0;
+
+    for (uint64_t i = 0; i < width; i++)
+        sum += x[i];
+    *mean = sum / (float)width;
+    for (uint64_t i = 0; i < width; i++)
+        squares += (x[i] - *mean) * (x[i] - *mean);
+    *r = 1.0f / sqrtf(squares / (float)width + eps);
+}
+
+static void layer_norm(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps, bool first)
+{
+    float mean, r, sum = 0, along = 0;
+
+    moments(x, width, eps, &mean, &r);
+    for (uint64_t i = 0; i < width; i++) {
+        float u = w ? dy[i] * w[i] : dy[i];
+        sum += u;
+        along += u * ((x[i] - mean) * r);
+    }
+    sum /= (float)width;
+    along /= (float)width;
+    for (uint64_t i = 0; i < width; i++) {
+        float d = r * ((w ? dy[i] * w[i] : dy[i]) - sum - (x[i] - mean) * r * along);
+        dx[i]   = first ? d : dx[i] + d;
+    }
+}
+
+static void layer_norm_weight(float *dw, float *db, const float *x, const float *dy, uint64_t width, float eps)
+{
+    float mean, r;
+
+    moments(x, width, eps, &mean, &r);
+    for (uint64_t i = 0; dw && i < width; i++)
+        dw[i] += dy[i] * ((x[i] - mean) * r);
+    for (uint64_t i = 0; db && i < width; i++)
+        db[i] += dy[i];
+}
+
+/* ---- activations ---- */
+
+static float sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* act(x) and its derivative. */
+static void activation(float x, lm_act act, float *y, float *d)
+{
+    float s, t;
+
+    switch (act) {
+    case LM_ACT_SILU:
+        s  = sigmoid(x);
+        *y = x * s;
+        *d = s * (1.0f + x * (1.0f - s));
+        return;
+    case LM_ACT_GELU:
+        s  = 0.5f * (1.0f + erff(x * 0.70710678f));
+        *y = x * s;
+        *d = s + x * 0.39894228f * expf(-0.5f * x * x);
+        return;
+    case LM_ACT_GELU_TANH:
+        t  = tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+        *y = 0.5f * x * (1.0f + t);
+        *d = 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * 0.79788456f * (1.0f + 0.134145f * x * x);
+        return;
+    case LM_ACT_GELU_QUICK:
+        s  = sigmoid(1.702f * x);
+        *y = x * s;
+        *d = s * (1.0f + 1.702f * x * (1.0f - s));
+        return;
+    case LM_ACT_RELU:
+        *y = x > 0.0f ? x : 0.0f;
+        *d = x > 0.0f ? 1.0f : 0.0f;
+        return;
+    case LM_ACT_RELU2:
+        *y = x > 0.0f ? x * x : 0.0f;
+        *d = x > 0.0f ? 2.0f * x : 0.0f;
+        return;
+    case LM_ACT_SIGMOID:
+        s  = sigmoid(x);
+        *y = s;
+        *d = s * (1.0f - s);
+        return;
+    case LM_ACT_TANH:
+        t  = tanhf(x);
+        *y = t;
+        *d = 1.0f - t * t;
+        return;
+    case LM_ACT_COUNT:
+        break;
+    }
+    *y = x;
+    *d = 1.0f;
+}
+
+static void put(float *to, float x, bool first)
+{
+    if (to)
+        *to = first ? x : *to + x;
+}
+
+static void act_back(float *dx, const float *x, const float *dy, lm_act act, uint64_t n, bool first)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        float y, d;
+        activation(x[i], act, &y, &d);
+        put(dx + i, dy[i] * d, first);
+    }
+}
+
+/* SiLU in vectors: what most models have. */
+static uint64_t silu_back(float *dgate, float *dup, const float *gate, const float *up, const float *dy, uint64_t n, bool first_gate,
+                          bool first_up)
+{
+    uint64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        vf g = load(gate + i), s = 1.0f / (1.0f + lanes_exp(-g)), d = load(dy + i);
+        if (dgate) {
+            vf to = d * load(up + i) * (s * (1.0f + g * (1.0f - s)));
+            store(dgate + i, first_gate ? to : load(dgate + i) + to);
+        }
+        if (dup) {
+            vf to = d * (g * s);
+            store(dup + i, first_up ? to : load(dup + i) + to);
+        }
+    }
+    return i;
+}
+
+static void glu_back(float *dgate, float *dup, const float *gate, const float *up, const float *dy, lm_act act, uint64_t n,
+                     bool first_gate, bool first_up)
+{
+    uint64_t i = act == LM_ACT_SILU ? silu_back(dgate, dup, gate, up, dy, n, first_gate, first_up) : 0;
+
+    for (; i < n; i++) {
+        float y, d;
+        activation(gate[i], act, &y, &d);
+        put(dgate ? dgate + i : NULL, dy[i] * up[i] * d, first_gate);
+        put(dup ? dup + i : NULL, dy[i] * y, first_up);
+    }
+}
+
+/* ---- attention ---- */
+
+/* Scratch: keys and values with positions along a row, and three tiles of queries times positions. */
+typedef struct tiles {
+    uint64_t stride;                     /* positions, whole vectors */
+    float   *k, *v, *s, *d, *slant;      /* [k_dim][stride], [v_dim][stride], 3 x [QUERY_TILE][stride] */
+} tiles;
+
+static tiles tiles_of(const lm_text_attention *a)
+{
+    tiles t = { .stride = ((uint64_t)a->rows + 63) & ~UINT64_C(63), .k = a->scratch };
+
+    t.v     = t.k + t.stride * a->k_dim;
+    t.s     = t.v + t.stride * a->v_dim;
+    t.d     = t.s + t.stride * QUERY_TILE;
+    t.slant = t.d + t.stride * QUERY_TILE;
+    return t;
+}
+
+/* Positions [from, to) of x [rows][dim] to [dim][stride]; zeros up to a whole vector. */
+static void lay_along(float *dst, uint64_t stride, const float *x, uint64_t x_row, uint32_t dim, uint32_t from, uint32_t to)
+{
+    for (uint32_t j = from; j < to; j++)
+        for (uint32_t i = 0; i < dim; i++)
+            dst[i * stride + j] = x[j * x_row + i];
+}
+
+/* The first key that a row sees. */
+static uint32_t first_key(const lm_text_attention *a, uint32_t row)
+{
+    return a->window && row >= a->window ? row - a->window + 1 : 0;
+}
+
+/* Scores of rows [i, i + n) with keys [from, to): t->s; of keys that a row does not see -inf. `slants`: and how a score moves with its
+ * product, 1 where there is no cap. */
+static void scores(const lm_text_attention *a, const tiles *t, uint32_t i, uint32_t n, uint32_t from, uint32_t to, bool slants)
+{
+    for (uint32_t r = 0; r < n; r++)
+        memset(t->s + r * t->stride + from, 0, (to - from) * sizeof(float));
+    gemm(&(lm_gemm){ .c = t->s + from, .c_row = t->stride, .a = a->q + i * a->q_row, .a_row = a->q_row, .a_col = 1, .b = t->k + from,
+                     .b_row = t->stride, .m = n, .n = to - from, .k = a->k_dim });
+    for (uint32_t r = 0; r < n; r++) {
+        float   *s     = t->s + r * t->stride, *slant = t->slant + r * t->stride;
+        uint32_t first = first_key(a, i + r), row = i + r;
+        for (uint32_t j = from; j < to; j++) {
+            float x = s[j];
+            if (a->slope != 0.0f && a->slope_half)
+                x += lm_rounded_to_bf16(a->slope * lm_rounded_to_bf16((float)j));
+            x *= a->scale;
+            if (a->softcap > 0.0f) {
+                float y = tanhf(x / a->softcap);
+                x       = a->softcap * y;
+                if (slants)
+                    slant[j] = 1.0f - y * y;
+            }
+            if (a->slope != 0.0f && !a->slope_half)
+                x -= a->slope * ((float)row - (float)j);
+            s[j] = j > row || j < first ? -INFINITY : x;
+        }
+    }
+}
+
+/* s to exp(s - lse); vectors begin at whole vectors of positions, so sums do not depend on where a tile begins. */
+static float exponentials(float *s, uint32_t from, uint32_t to, float lse)
+{
+    uint32_t j   = from / LANES * LANES;
+    vf       sum = { 0 };
+
+    for (; j < to; j += LANES) {
+        vf e = lanes_exp(load(s + j) - lse);
+        store(s + j, e);
+        sum += e;
+    }
+    return lanes_sum(sum);
+}
+
+/* Whole vectors around [from, to): what lies outside counts as not seen. */
+static void hide_edges(float *s, uint32_t from, uint32_t to)
+{
+    for (uint32_t j = from / LANES * LANES; j < from; j++)
+        s[j] = -INFINITY;
+    for (uint32_t j = to; j % LANES; j++)
+        s[j] = -INFINITY;
+}
+
+static void attend(const lm_text_attention *a, uint32_t from, uint32_t to)
+{
+    tiles t = tiles_of(a);
+
+    lay_along(t.k, t.stride, a->k, a->k_row, a->k_dim, first_key(a, from), to);
+    for (uint32_t i = from; i < to; i += QUERY_TILE) {
+        uint32_t n = to - i < QUERY_TILE ? to - i : QUERY_TILE, low = first_key(a, i), high = i + n;
+        scores(a, &t, i, n, low, high, false);
+        for (uint32_t r = 0; r < n; r++) {
+            float *s = t.s + r * t.stride, *out = a->out + (i + r) * a->out_row, max = a->sink ? a->sink_score : -INFINITY, sum;
+            hide_edges(s, low, high);
+            for (uint32_t j = low; j < high; j++)
+                max = s[j] > max ? s[j] : max;
+            sum = exponentials(s, low, high, max);
+            if (a->sink)
+                sum += expf(a->sink_score - max);
+            for (uint32_t j = low; j < high; j++)
+                s[j] /= sum;
+            a->lse[(i + r) * a->lse_row] = max + logf(sum);
+            memset(out, 0, a->v_dim * sizeof *out);
+        }
+        gemm(&(lm_gemm){ .c = a->out + i * a->out_row, .c_row = a->out_row, .a = t.s + low, .a_row = t.stride, .a_col = 1,
+                         .b = a->v + low * a->v_row, .b_row = a->v_row, .m = n, .n = a->v_dim, .k = high - low });
+    }
+}
+
+/* Probabilities of rows [i, i + n) and keys [from, to) to t->s, and how the loss moves with their products to t->d. */
+static void slopes_of(const lm_text_attention *a, const tiles *t, uint32_t i, uint32_t n, uint32_t from, uint32_t to)
+{
+    bool capped = a->softcap > 0.0f;
+
+    scores(a, t, i, n, from, to, capped);
+    for (uint32_t r = 0; r < n; r++)
+        memset(t->d + r * t->stride + from, 0, (to - from) * sizeof(float));
+    gemm(&(lm_gemm){ .c = t->d + from, .c_row = t->stride, .a = a->dout + i * a->dout_row, .a_row = a->dout_row, .a_col = 1,
+                     .b = t->v + from, .b_row = t->stride, .m = n, .n = to - from, .k = a->v_dim });
+    for (uint32_t r = 0; r < n; r++) {
+        float *s = t->s + r * t->stride, *d = t->d + r * t->stride, *slant = t->slant + r * t->stride;
+        float  delta = dot(a->dout + (i + r) * a->dout_row, a->out + (i + r) * a->out_row, a->v_dim);
+        hide_edges(s, from, to);
+        exponentials(s, from, to, a->lse[(i + r) * a->lse_row]);
+        for (uint32_t j = from; j < to; j++) {
+            float x = s[j] * (d[j] - delta) * a->scale;
+            d[j]    = capped ? x * slant[j] : x;
+        }
+    }
+}
+
+static void attend_back_q(const lm_text_attention *a, uint32_t from, uint32_t to)
+{
+    tiles    t     = tiles_of(a);
+    uint32_t first = first_key(a, from);
+
+    lay_along(t.k, t.stride, a->k, a->k_row, a->k_dim, first, to);
+    lay_along(t.v, t.stride, a->v, a->v_row, a->v_dim, first, to);
+    for (uint32_t i = from; i < to; i += QUERY_TILE) {
+        uint32_t n = to - i < QUERY_TILE ? to - i : QUERY_TILE, low = first_key(a, i), high = i + n;
+        slopes_of(a, &t, i, n, low, high);
+        gemm(&(lm_gemm){ .c = a->dq + i * a->dq_row, .c_row = a->dq_row, .a = t.d + low, .a_row = t.stride, .a_col = 1,
+                         .b = a->k + low * a->k_row, .b_row = a->k_row, .m = n, .n = a->k_dim, .k = high - low });
+    }
+}
+
+static void attend_back_kv(const lm_text_attention *a, uint32_t from, uint32_t to)
+{
+    tiles    t    = tiles_of(a);
+    uint32_t last = a->window && to - 1 + a->window < a->rows ? to - 1 + a->window : a->rows;
+
+    lay_along(t.k, t.stride, a->k, a->k_row, a->k_dim, from, to);
+    lay_along(t.v, t.stride, a->v, a->v_row, a->v_dim, from, to);
+    for (uint32_t i = from / QUERY_TILE * QUERY_TILE; i < last; i += QUERY_TILE) {
+        uint32_t n = last - i < QUERY_TILE ? last - i : QUERY_TILE;
+        slopes_of(a, &t, i, n, from, to);
+        if (a->dv)
+            gemm(&(lm_gemm){ .c = a->dv + from * a->dv_row, .c_row = a->dv_row, .a = t.s + from, .a_row = 1, .a_col = t.stride,
+                         .b = a->dout + i * a->dout_row, .b_row = a->dout_row, .m = to - from, .n = a->v_dim, .k = n });
+        if (a->dk)
+            gemm(&(lm_gemm){ .c = a->dk + from * a->dk_row, .c_row = a->dk_row, .a = t.d + from, .a_row = 1, .a_col = t.stride,
+                         .b = a->q + i * a->q_row, .b_row = a->q_row, .m = to - from, .n = a->k_dim, .k = n });
+    }
+}
+
+/* ---- loss ---- */
+
+static double loss(float *z, uint64_t n, uint32_t label, float weight)
+{
+    float    max = -INFINITY, at = z[label];
+    double   sum = 0;
+    uint64_t i   = 0;
+
+    for (uint64_t k = 0; k < n; k++)
+        max = z[k] > max ? z[k] : max;
+    for (; i + LANES <= n; i += LANES) {
+        vf e = lanes_exp(load(z + i) - max);
+        store(z + i, e);
+        sum += (double)lanes_sum(e);
+    }
+    for (; i < n; i++) {
+        z[i] = expf(z[i] - max);
+        sum += (double)z[i];
+    }
+    float scale = (float)((double)weight / sum);
+    for (i = 0; i < n; i++)
+        z[i] *= scale;
+    z[label] -= weight;
+    return (double)max + log(sum) - (double)at;
+}
+
+void GRADIENTS_INIT(lm_gradient_kernels *k)
+{
+    *k = (lm_gradient_kernels){
+        .gemm              = gemm,
+        .rms               = rms,
+        .layer_norm        = layer_norm,
+        .rms_weight        = rms_weight,
+        .layer_norm_weight = layer_norm_weight,
+        .act               = act_back,
+        .glu               = glu_back,
+        .attend            = attend,
+        .attend_back_q     = attend_back_q,
+        .attend_back_kv    = attend_back_kv,
+        .loss              = loss,
+    };
+}

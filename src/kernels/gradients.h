@@ -1,0 +1,75 @@
+/* gradients.h - what training computes besides the forward: products without a layout, the reverse of operations on rows, attention that
+ * keeps the logarithm of each sum, and the loss.
+ *
+ * The same promises as in kernels.h: single-threaded, no allocation, no failure. Sums over rows run in rising order, one row after the
+ * other, from what is in memory: so a sum does not depend on how rows were cut into calls. */
+#ifndef LM_KERNELS_GRADIENTS_H
+#define LM_KERNELS_GRADIENTS_H
+
+#include "kernels/kernels.h"
+
+/* C[m][n] += sum over k of A(m, k) B[k][n], k rising, each sum begun from what C has. A(m, k) is a[m * a_row + k * a_col]; strides in
+ * floats. */
+typedef struct lm_gemm {
+    float       *c;
+    uint64_t     c_row;
+    const float *a;
+    uint64_t     a_row, a_col;
+    const float *b;
+    uint64_t     b_row;
+    uint64_t     m, n, k;
+} lm_gemm;
+
+/* Attention inside one text, float32. Key j is visible to query i when j <= i and (window == 0 or i - j < window). Row strides in
+ * floats; rows of the text from 0. */
+typedef struct lm_text_attention {
+    const float *q, *k, *v;              /* one query head's, one key head's, one value head's lanes of row 0 */
+    uint64_t     q_row, k_row, v_row;
+    float       *out;                    /* forward writes it; reverse reads it */
+    uint64_t     out_row;
+    float       *lse;                    /* log of the sum of exponentials of each row */
+    uint64_t     lse_row;
+    const float *dout;                   /* gradient of out */
+    uint64_t     dout_row;
+    float       *dq, *dk, *dv;           /* added to */
+    uint64_t     dq_row, dk_row, dv_row;
+    uint32_t     rows, k_dim, v_dim, window;
+    float        scale, softcap;
+    float        slope;                  /* ALiBi; 0: none */
+    bool         slope_half;             /* the bias is slope j in bfloat16, before the scale */
+    bool         sink;
+    float        sink_score;
+    void        *scratch;                /* lm_text_attention_scratch(rows, k_dim, v_dim) */
+} lm_text_attention;
+
+uint64_t lm_text_attention_scratch(uint64_t rows, uint64_t k_dim, uint64_t v_dim);
+
+typedef struct lm_gradient_kernels {
+    void (*gemm)(const lm_gemm *g);
+    /* dx (written when `first`, else added to) of y = w x / rms(x); w may be NULL. */
+    void (*rms)(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps, bool first);
+    void (*layer_norm)(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps, bool first);
+    /* dw += dy x̂, db += dy (NULL: not) of one row. */
+    void (*rms_weight)(float *dw, const float *x, const float *dy, uint64_t width, float eps);
+    void (*layer_norm_weight)(float *dw, float *db, const float *x, const float *dy, uint64_t width, float eps);
+    /* dx = dy act'(x); dgate = dy up act'(gate), dup = dy act(gate); each written when its `first`, else added; NULL: not wanted. */
+    void (*act)(float *dx, const float *x, const float *dy, lm_act act, uint64_t n, bool first);
+    void (*glu)(float *dgate, float *dup, const float *gate, const float *up, const float *dy, lm_act act, uint64_t n, bool first_gate,
+                bool first_up);
+    /* Rows [from, to) of out and lse. */
+    void (*attend)(const lm_text_attention *a, uint32_t from, uint32_t to);
+    /* dq of rows [from, to). */
+    void (*attend_back_q)(const lm_text_attention *a, uint32_t from, uint32_t to);
+    /* dk and dv (NULL: not wanted; dv may lie in dk) of keys [from, to), over all rows that see them. */
+    void (*attend_back_kv)(const lm_text_attention *a, uint32_t from, uint32_t to);
+    /* Cross-entropy of a row of n logits: returns lse - z[label], and z becomes (softmax - onehot) * weight. */
+    double (*loss)(float *z, uint64_t n, uint32_t label, float weight);
+} lm_gradient_kernels;
+
+void lm_gradient_kernels_init(lm_gradient_kernels *k, lm_cpu cpu);
+
+void lm_gradient_kernels_init_ref(lm_gradient_kernels *k);
+void lm_gradient_kernels_init_avx2(lm_gradient_kernels *k);
+void lm_gradient_kernels_init_avx512(lm_gradient_kernels *k);
+
+#endif

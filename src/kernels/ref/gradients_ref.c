@@ -1,0 +1,5 @@
+/* gradients_ref.c - the kernels of training without instructions of their own. */
+#define LANES        4
+#define STRIP        1
+#define GRADIENTS_INIT lm_gradient_kernels_init_ref
+#include "kernels/gradient_lanes.h"

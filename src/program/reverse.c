@@ -1,0 +1,336 @@
+/* reverse.c - the reverse of every operation, and of a program. */
+#include "program/reverse.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/language.h"
+
+/* ---- what an operation's reverse is ---- */
+
+/* What it reads of the forward, as bits. */
+enum { READS_IN0 = 1, READS_IN1 = 2, READS_IN2 = 4, READS_OUT = 8 };
+
+typedef struct rule {
+    uint8_t inputs;                      /* which inputs have a gradient, as bits */
+    uint8_t weights;                     /* which weights */
+    uint8_t reads;                       /* always */
+    uint8_t reads_to_train;              /* when a weight is trained */
+} rule;
+
+static const rule rules[LM_OP_COUNT] = {
+    [LM_OP_EMBED]       = { 0, 1, 0, 0 },
+    [LM_OP_POSITION]    = { 0, 1, 0, 0 },
+    [LM_OP_SINUSOID]    = { 0, 0, 0, 0 },
+    [LM_OP_LINEAR]      = { 1, 3, 0, READS_IN0 },
+    [LM_OP_RMS_NORM]    = { 1, 1, READS_IN0, READS_IN0 },
+    [LM_OP_LAYER_NORM]  = { 1, 3, READS_IN0, READS_IN0 },
+    [LM_OP_ROPE]        = { 1, 0, 0, 0 },
+    [LM_OP_ATTENTION]   = { 7, 1, READS_IN0 | READS_IN1 | READS_IN2 | READS_OUT, 0 },
+    [LM_OP_ADD]         = { 3, 0, 0, 0 },
+    [LM_OP_SCALE]       = { 1, 0, 0, 0 },
+    [LM_OP_GLU]         = { 3, 0, READS_IN0 | READS_IN1, 0 },
+    [LM_OP_ACT]         = { 1, 0, READS_IN0, 0 },
+    [LM_OP_COLUMNS]     = { 1, 0, 0, 0 },
+    [LM_OP_SOFTCAP]     = { 1, 0, READS_OUT, 0 },
+    [LM_OP_CLAMP]       = { 1, 0, READS_IN0, 0 },
+    [LM_OP_ROUTE]       = { 1, 0, READS_IN0 | READS_OUT, 0 },
+    [LM_OP_EXPERTS]     = { 3, 63, READS_IN0 | READS_IN1, 0 },
+    [LM_OP_HEAD_LINEAR] = { 1, 1, 0, READS_IN0 },
+    [LM_OP_JOIN]        = { 3, 0, 0, 0 },
+};
+
+uint32_t lm_reverse_keeps(const lm_program *p, const lm_node *n)
+{
+    (void)p;
+    return n->code == LM_OP_ATTENTION ? n->attention.spec.n_heads : 0;
+}
+
+static bool trains(const lm_reverse *r)
+{
+    for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+        if (r->trains[k])
+            return true;
+    return false;
+}
+
+uint32_t lm_reverse_reads(const lm_backward *b, const lm_reverse *r, lm_value reads[LM_MAX_READS])
+{
+    const lm_program *p = b->program;
+    uint32_t          n = 0;
+
+    if (r->node == LM_NONE) {
+        reads[0] = p->nodes[b->tail].in[0];
+        return 1;
+    }
+    const lm_node *node = &p->nodes[r->node];
+    uint8_t        bits = rules[node->code].reads | (trains(r) ? rules[node->code].reads_to_train : 0);
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (bits >> i & 1)
+            reads[n++] = node->in[i];
+    if (bits & READS_OUT)
+        reads[n++] = node->out;
+    return n;
+}
+
+/* ---- the transform ---- */
+
+/* Of which values a gradient is wanted: those that depend on a trained weight. Returns whether the logits do. */
+static bool mark(lm_backward *b)
+{
+    const lm_program *p = b->program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        bool           depends = false;
+        for (uint32_t k = 0; k < n->n_in; k++)
+            depends |= (rules[n->code].inputs >> k & 1) && b->has[n->in[k]];
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+            depends |= n->weights[k] != LM_NONE && b->trained[n->weights[k]];
+        b->has[n->out] = depends;
+    }
+    return b->has[p->logits];
+}
+
+/* Values that depend on something trained but do not lead to the logits get none. */
+static void keep_used(lm_backward *b, bool *used)
+{
+    const lm_program *p = b->program;
+
+    used[p->logits] = true;
+    for (uint32_t i = p->n_nodes; i-- > 0;) {
+        const lm_node *n = &p->nodes[i];
+        for (uint32_t k = 0; used[n->out] && k < n->n_in; k++)
+            used[n->in[k]] |= rules[n->code].inputs >> k & 1;
+    }
+    for (uint32_t v = 0; v < p->n_values; v++)
+        b->has[v] &= used[v];
+}
+
+static void turn(lm_backward *b, bool *reached)
+{
+    const lm_program *p = b->program;
+
+    b->nodes[b->n_nodes++] = (lm_reverse){ .node = LM_NONE, .tail = true };
+    reached[p->logits]     = true;
+    for (uint32_t i = p->n_nodes; i-- > 0;) {
+        const lm_node *n = &p->nodes[i];
+        lm_reverse     r = { .node = i, .tail = i >= b->tail };
+        if (!b->has[n->out])
+            continue;
+        for (uint32_t k = 0; k < n->n_in; k++) {
+            r.into[k]  = (rules[n->code].inputs >> k & 1) && b->has[n->in[k]];
+            r.first[k] = r.into[k] && !reached[n->in[k]];
+            if (r.into[k])
+                reached[n->in[k]] = true;
+        }
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+            r.trains[k] = n->weights[k] != LM_NONE && b->trained[n->weights[k]];
+        b->nodes[b->n_nodes++] = r;
+    }
+}
+
+/* Every wanted weight must be one that some operation has a gradient for. */
+static lm_status check(const lm_backward *b, bool *found, lm_error *e)
+{
+    const lm_program *p = b->program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+            if (p->nodes[i].weights[k] != LM_NONE && (rules[p->nodes[i].code].weights >> k & 1))
+                found[p->nodes[i].weights[k]] = true;
+    for (uint32_t w = 0; w < p->n_weights; w++)
+        if (b->trained[w] && !found[w])
+            return lm_fail(e, LM_UNSUPPORTED, p->weights[w].path, LM_NO_OFFSET, "has no gradient: it acts through a choice only");
+    return LM_OK;
+}
+
+static lm_status reverse(lm_backward *b, const bool *wanted, lm_error *e)
+{
+    const lm_program *p = b->program;
+
+    b->trained    = lm_arena_new(&b->arena, p->n_weights + 1, bool);
+    b->has        = lm_arena_new(&b->arena, p->n_values + 1, bool);
+    b->nodes      = lm_arena_new(&b->arena, p->n_nodes + 1, lm_reverse);
+    bool *found   = lm_arena_new(&b->arena, p->n_weights + 1, bool);
+    bool *used    = lm_arena_new(&b->arena, p->n_values + 1, bool);
+    bool *reached = lm_arena_new(&b->arena, p->n_values + 1, bool);
+    if (!b->trained || !b->has || !b->nodes || !found || !used || !reached)
+        return lm_fail_memory(e, "reverse program", 0);
+    for (uint32_t w = 0; w < p->n_weights; w++) {
+        b->trained[w] = wanted[w];
+        b->n_trained += wanted[w];
+        b->trained_elements += wanted[w] ? p->weights[w].elements : 0;
+    }
+    b->tail = lm_program_head(p);
+    LM_TRY(check(b, found, e));
+    if (!b->n_trained || !mark(b))
+        return lm_fail(e, LM_USAGE, p->class_name, LM_NO_OFFSET, "the loss depends on nothing that is to be trained");
+    keep_used(b, used);
+    turn(b, reached);
+    return LM_OK;
+}
+
+lm_status lm_program_backward(const lm_program *p, const bool *wanted, lm_backward **out, lm_error *e)
+{
+    lm_backward *b = lm_alloc_zero(1, sizeof *b);
+
+    if (!b)
+        return lm_fail_memory(e, "reverse program", sizeof *b);
+    b->program       = p;
+    lm_status status = reverse(b, wanted, e);
+    if (status != LM_OK) {
+        lm_backward_free(b);
+        return status;
+    }
+    *out = b;
+    return LM_OK;
+}
+
+void lm_backward_free(lm_backward *b)
+{
+    if (!b)
+        return;
+    lm_arena_free(&b->arena);
+    lm_free(b);
+}
+
+/* ---- costs ---- */
+
+static uint64_t width(const lm_backward *b, lm_value v)
+{
+    return b->program->values[v].width;
+}
+
+/* Products with a matrix: one for the input's gradient, one for the weight's. */
+static void product_cost(const lm_reverse *r, const lm_cost *forward, lm_cost *c)
+{
+    c->mult_adds       = (r->into[0] ? forward->mult_adds : 0) + (r->trains[0] ? forward->mult_adds : 0);
+    c->flops           = 2 * c->mult_adds;
+    c->weight_elements = r->into[0] ? forward->mult_adds : 0;
+    if (r->trains[1])
+        c->flops += forward->writes;
+}
+
+/* Gate and up again, then back through down, the gated product, gate and up; dW of each of the three. */
+static void experts_cost(const lm_node *n, const lm_reverse *r, const lm_cost *forward, lm_cost *c)
+{
+    uint64_t third = forward->mult_adds / 3;
+
+    c->mult_adds = 2 * third + third + (r->into[0] ? 2 * third : 0);
+    for (uint32_t k = 0; k < 3; k++)
+        c->mult_adds += r->trains[k] ? third : 0;
+    c->flops           = 2 * c->mult_adds + 12 * (uint64_t)n->experts.top_k * n->experts.width;
+    c->weight_elements = forward->weight_elements;
+}
+
+/* Scores again in each of two passes (one for queries, one for keys and values), dp in each, dv, dq, dk. */
+static void attention_cost(const lm_node *n, lm_cost *c)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+
+    c->key_mult_adds = (uint64_t)s->n_heads * (4 * (uint64_t)s->k_dim + 3 * (uint64_t)s->v_dim);
+    c->key_flops     = 2 * c->key_mult_adds + 10 * (uint64_t)s->n_heads;
+    c->flops         = 2 * (uint64_t)s->n_heads * s->v_dim;
+}
+
+/* Of one row that has a label: a maximum, a sum of exponentials, and the difference. */
+static void loss_cost(const lm_backward *b, lm_cost *c)
+{
+    c->flops = 5 * width(b, b->program->logits);
+}
+
+void lm_reverse_cost(const lm_backward *b, const lm_reverse *r, lm_cost *c)
+{
+    *c = (lm_cost){ 0 };
+    if (r->node == LM_NONE) {
+        loss_cost(b, c);
+        return;
+    }
+    const lm_node *n = &b->program->nodes[r->node];
+    lm_cost        forward;
+    lm_value       reads[LM_MAX_READS];
+    lm_node_cost(b->program, n, &forward);
+    for (uint32_t i = lm_reverse_reads(b, r, reads); i-- > 0;)
+        c->reads += width(b, reads[i]);
+    c->reads += width(b, n->out);
+    for (uint32_t k = 0; k < n->n_in; k++)
+        c->writes += r->into[k] ? width(b, n->in[k]) : 0;
+    switch (n->code) {
+    case LM_OP_LINEAR:
+    case LM_OP_HEAD_LINEAR:
+        product_cost(r, &forward, c);
+        break;
+    case LM_OP_EXPERTS:
+        experts_cost(n, r, &forward, c);
+        break;
+    case LM_OP_ATTENTION:
+        attention_cost(n, c);
+        break;
+    case LM_OP_RMS_NORM:
+        c->flops = 8 * width(b, n->out);
+        break;
+    case LM_OP_LAYER_NORM:
+        c->flops = 11 * width(b, n->out);
+        break;
+    case LM_OP_GLU:
+    case LM_OP_ACT:
+        c->flops = 9 * width(b, n->out);
+        break;
+    default:
+        c->flops = forward.flops;
+    }
+}
+
+/* ---- for people ---- */
+
+static void print_values(const lm_value *v, uint32_t n, const char *sign, lm_text *out)
+{
+    for (uint32_t i = 0; i < n; i++)
+        lm_text_printf(out, "%s%s%%%u", i ? ", " : "", sign, v[i]);
+}
+
+static void print_reverse(const lm_backward *b, const lm_reverse *r, lm_text *out)
+{
+    const lm_program *p = b->program;
+    const lm_node    *n = r->node == LM_NONE ? NULL : &p->nodes[r->node];
+    lm_value          reads[LM_MAX_READS];
+    uint32_t          count = lm_reverse_reads(b, r, reads);
+    lm_cost           cost;
+
+    lm_reverse_cost(b, r, &cost);
+    if (!n) {
+        lm_text_printf(out, "%-46s %-16s d%%%u = softmax - label\n", "loss", "cross_entropy", p->logits);
+        return;
+    }
+    lm_text_printf(out, "%-46s %-11s back d%%%u", n->path, lm_op_of(n->code)->name, n->out);
+    if (count) {
+        lm_text_add_str(out, " with ");
+        print_values(reads, count, "", out);
+    }
+    lm_text_add_str(out, " ->");
+    for (uint32_t k = 0; k < n->n_in; k++)
+        if (r->into[k])
+            lm_text_printf(out, " d%%%u%s", n->in[k], r->first[k] ? "" : " +=");
+    for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++)
+        if (r->trains[k])
+            lm_text_printf(out, "  d %s", p->weights[n->weights[k]].path);
+    lm_text_printf(out, "  %" PRIu64 " FLOPs a row", cost.flops);
+    if (cost.key_flops)
+        lm_text_printf(out, ", %" PRIu64 " a key", cost.key_flops);
+    if (r->tail)
+        lm_text_add_str(out, ", in pieces of rows");
+    lm_text_add_char(out, '\n');
+}
+
+void lm_backward_print(const lm_backward *b, lm_text *out)
+{
+    lm_language before = lm_language_set(LM_ENGLISH);
+
+    lm_text_printf(out, "%s backwards: %u reverses, %u weights trained, %" PRIu64 " numbers\n", b->program->class_name, b->n_nodes,
+                   b->n_trained, b->trained_elements);
+    for (uint32_t i = 0; i < b->n_nodes; i++)
+        print_reverse(b, &b->nodes[i], out);
+    lm_language_set(before);
+}

@@ -1,0 +1,73 @@
+/* rows.c - the order of a projection's rows in GGUF files. */
+#include "program/rows.h"
+
+/* Only what treats every lane by itself lies between a projection and its rotation. */
+static bool by_lanes(lm_op_code code)
+{
+    return code == LM_OP_CLAMP || code == LM_OP_SCALE;
+}
+
+/* The rotation that turns `v`; that of others where v is scored as it is, for files permute layers that do not rotate, too. */
+static const lm_node *rotation_of(const lm_program *p, lm_value v, uint32_t from)
+{
+    const lm_node *any    = NULL;
+    bool           scored = false;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n        = &p->nodes[i];
+        bool           permutes = n->code == LM_OP_ROPE && p->ropes[n->rope.table].spec.gguf_permutes;
+        bool           reads    = i > from && n->n_in && n->in[0] == v;
+        if (permutes && reads)
+            return n;
+        if (reads && by_lanes(n->code))
+            return rotation_of(p, n->out, i);
+        if (permutes)
+            any = n;
+        scored |= n->code == LM_OP_ATTENTION && (n->in[0] == v || n->in[1] == v);
+    }
+    return scored ? any : NULL;
+}
+
+/* Whether queries, keys and values are taken from it. */
+static bool is_fused(const lm_program *p, const lm_node *n, const lm_gguf_rows *fused)
+{
+    if (fused->groups < 2 || p->values[n->out].width != fused->groups * (fused->q + 2 * fused->kv))
+        return false;
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_COLUMNS && p->nodes[i].in[0] == n->out)
+            return true;
+    return false;
+}
+
+lm_gguf_rows lm_gguf_rows_of(const lm_program *p, uint32_t node, const lm_gguf_rows *fused)
+{
+    const lm_node *n    = &p->nodes[node];
+    const lm_node *rope = n->code == LM_OP_LINEAR ? rotation_of(p, n->out, node) : NULL;
+    lm_gguf_rows   o    = { 0 };
+
+    if (rope) {
+        o.head = rope->rope.head_dim;
+        o.dim  = p->ropes[rope->rope.table].spec.dim;
+    } else if (n->code == LM_OP_LINEAR && is_fused(p, n, fused)) {
+        o = *fused;
+    }
+    return o;
+}
+
+uint64_t lm_gguf_row_from(const lm_gguf_rows *o, uint64_t i)
+{
+    if (o->dim) {
+        uint64_t lane = i % o->head;
+        return lane < o->dim ? i - lane + lane % 2 * (o->dim / 2) + lane / 2 : i;
+    }
+    if (!o->groups)
+        return i;
+    uint64_t group = o->q + 2 * o->kv, width = o->q, before = 0;
+    if (i >= o->groups * o->q) {
+        bool value = i >= o->groups * (o->q + o->kv);
+        width      = o->kv;
+        before     = o->q + (value ? o->kv : 0);
+        i -= o->groups * before;
+    }
+    return i / width * group + before + i % width;
+}

@@ -1,0 +1,639 @@
+/* tracer.c - a tracer from its making to its end, and what it does after each step. */
+#include "trace/tracer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+enum { ROWS = 32 };
+
+const char *lm_trace_part_word(lm_trace_part p)
+{
+    static const char *const words[] = { "layer", "attention", "mlp", "embedding", "bias", "cap", "rest", "other" };
+
+    return (unsigned)p < sizeof words / sizeof *words ? words[p] : "other";
+}
+
+/* ---- what is kept ---- */
+
+static bool wants_states(const lm_tracer *t)
+{
+    return t->o.lens || t->o.attribution || t->o.norms;
+}
+
+static void keep(lm_tracer *t, lm_value v)
+{
+    for (uint32_t i = 0; i < t->n_kept; i++)
+        if (t->kept[i] == v)
+            return;
+    t->kept[t->n_kept++] = v;
+}
+
+static void choose_kept(lm_tracer *t)
+{
+    for (size_t i = 0; wants_states(t) && i < t->map.n_points; i++)
+        keep(t, t->map.points[i].value);
+    for (size_t i = 0; (t->o.attribution || t->o.norms) && i < t->map.n_terms; i++) {
+        keep(t, t->map.terms[i].value);
+        if (t->map.terms[i].minus != LM_NONE)
+            keep(t, t->map.terms[i].minus);
+    }
+    if (wants_states(t))
+        keep(t, t->map.stream);
+    for (size_t i = 0; i < t->n_keys; i++) {
+        keep(t, t->p->nodes[t->keys[i].node].in[0]);
+        keep(t, t->p->nodes[t->keys[i].node].in[1]);
+    }
+    for (size_t i = 0; t->o.experts && i < t->map.n_routes; i++)
+        keep(t, t->p->nodes[t->map.routes[i]].out);
+    for (size_t i = 0; i < t->n_saved; i++)
+        if (t->saved[i].value != LM_NONE)
+            keep(t, t->saved[i].value);
+}
+
+/* ---- whose attention ---- */
+
+static bool in_layers(const lm_tracer *t, uint32_t layer)
+{
+    bool some = t->o.attention && !t->o.n_layers;
+
+    for (size_t i = 0; i < t->o.n_layers; i++)
+        some = some || t->o.layers[i] == layer;
+    for (size_t i = 0; i < t->o.n_heads; i++)
+        some = some || t->o.heads[2 * i] == layer;
+    return some;
+}
+
+static bool weights_wanted(const lm_tracer *t, const lm_node *n)
+{
+    for (size_t i = 0; t->o.values && t->o.values[i]; i++) {
+        size_t size = strlen(t->o.values[i]);
+        char   stem[512];
+        if (size <= 8 || size >= sizeof stem || strcmp(t->o.values[i] + size - 8, "#weights") != 0)
+            continue;
+        memcpy(stem, t->o.values[i], size - 8);
+        stem[size - 8] = '\0';
+        if (lm_trace_matches(stem, lm_trace_block(t->p, n->module)))
+            return true;
+    }
+    return false;
+}
+
+static lm_status check_layers(const lm_tracer *t, lm_error *e)
+{
+    for (size_t i = 0; i < t->o.n_layers; i++)
+        if (t->o.layers[i] >= t->p->n_layers)
+            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "layer %u of %u, counted from 0", t->o.layers[i], t->p->n_layers);
+    for (size_t i = 0; i < t->o.n_heads; i++) {
+        uint32_t layer = t->o.heads[2 * i], head = t->o.heads[2 * i + 1];
+        bool     some  = false;
+        if (layer >= t->p->n_layers)
+            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "layer %u of %u, counted from 0", layer, t->p->n_layers);
+        for (size_t k = 0; k < t->map.n_attention; k++) {
+            const lm_node *n = &t->p->nodes[t->map.attention[k]];
+            some             = some || (n->layer == (int32_t)layer && head < n->attention.spec.n_heads);
+        }
+        if (!some)
+            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "layer %u has no head %u; heads are counted from 0", layer, head);
+    }
+    return LM_OK;
+}
+
+static lm_status choose_layers(lm_tracer *t, lm_error *e)
+{
+    LM_TRY(check_layers(t, e));
+    t->keys = lm_arena_new(&t->arena, t->map.n_attention + 1, lm_trace_keys);
+    if (!t->keys)
+        return lm_fail_memory(e, "a trace", t->map.n_attention);
+    for (size_t i = 0; i < t->map.n_attention; i++) {
+        const lm_node *n      = &t->p->nodes[t->map.attention[i]];
+        bool           looked = n->layer >= 0 && in_layers(t, (uint32_t)n->layer);
+        if (looked || weights_wanted(t, n))
+            t->keys[t->n_keys++] = (lm_trace_keys){ .node = t->map.attention[i], .looked = looked, .width = t->p->values[n->in[1]].width };
+    }
+    return LM_OK;
+}
+
+/* ---- making ---- */
+
+static lm_status copy_options(lm_tracer *t, const lm_trace_options *o, lm_error *e)
+{
+    uint32_t   *layers = lm_arena_new(&t->arena, o->n_layers + 1, uint32_t), *heads = lm_arena_new(&t->arena, 2 * o->n_heads + 1, uint32_t);
+    size_t      n      = 0;
+    const char **values;
+
+    t->o = *o;
+    while (o->values && o->values[n])
+        n++;
+    values = lm_arena_new(&t->arena, n + 1, const char *);
+    if (!layers || !heads || !values)
+        return lm_fail_memory(e, "a trace", n);
+    for (size_t i = 0; i < n; i++)
+        if (!(values[i] = lm_arena_strdup(&t->arena, o->values[i])))
+            return lm_fail_memory(e, "a trace", n);
+    if (o->n_layers)
+        memcpy(layers, o->layers, o->n_layers * sizeof *layers);
+    if (o->n_heads)
+        memcpy(heads, o->heads, 2 * o->n_heads * sizeof *heads);
+    t->o.layers        = layers;
+    t->o.heads         = heads;
+    t->o.values        = n ? values : NULL;
+    t->o.interventions = NULL;
+    uint32_t rows      = o->engine.rows ? o->engine.rows : ROWS;
+    t->o.engine.rows   = rows;
+    t->o.engine.logit_rows = o->engine.logit_rows ? o->engine.logit_rows : rows;
+    return LM_OK;
+}
+
+static lm_status make_lens(lm_tracer *t, lm_error *e)
+{
+    lm_engine_options o = t->o.engine;
+
+    t->lens_rows = t->map.n_points < ROWS ? (uint32_t)t->map.n_points : ROWS;
+    LM_TRY(lm_program_tail(t->p, t->map.stream, &t->tail, e));
+    o.rows = o.logit_rows = o.context = t->lens_rows;
+    o.sequences = 1;
+    o.kv_positions = 0;
+    o.rollback = 0;
+    o.probes = NULL;
+    o.hidden = false;
+    o.log = (lm_log){ 0 };
+    o.progress = NULL;
+    return lm_engine_new_variant(t->m, &o, &(lm_engine_variant){ .program = t->tail, .weights = t->g }, &t->lens, e);
+}
+
+static lm_status make_room(lm_tracer *t, lm_error *e)
+{
+    uint32_t context = lm_engine_context(t->g), wide = lm_trace_width(t);
+    size_t   lanes   = context > t->p->n_vocab ? context : t->p->n_vocab;
+
+    for (uint32_t v = 0; v < t->p->n_values; v++)
+        wide = t->p->values[v].width > wide ? t->p->values[v].width : wide;
+    lanes      = lanes > wide ? lanes : wide;
+    t->scratch = lm_alloc_zero(2 * (size_t)t->p->n_vocab, sizeof *t->scratch);
+    t->lanes   = lm_alloc_zero(lanes + 1, sizeof *t->lanes);
+    t->load    = lm_arena_new(&t->arena, t->map.n_routes + 1, uint64_t *);
+    if (!t->scratch || !t->lanes || !t->load)
+        return lm_fail_memory(e, "a trace", lanes);
+    for (size_t i = 0; i < t->map.n_routes; i++)
+        if (!(t->load[i] = lm_arena_new(&t->arena, t->p->nodes[t->map.routes[i]].route.spec.n_experts, uint64_t)))
+            return lm_fail_memory(e, "a trace", i);
+    return LM_OK;
+}
+
+static void after(void *arg, const lm_engine *g);
+
+static lm_status make(lm_tracer *t, const lm_trace_options *o, lm_error *e)
+{
+    lm_engine_variant v = { 0 };
+
+    LM_TRY(copy_options(t, o, e));
+    LM_TRY(lm_trace_read_edits(t->m->program, o->interventions, &t->edits, e));
+    if (t->edits.n)
+        LM_TRY(lm_program_edited(t->m->program, t->edits.list, t->edits.n, &t->edited, e));
+    t->p = t->edited ? t->edited : t->m->program;
+    LM_TRY(lm_trace_map_new(t->p, &t->map, e));
+    LM_TRY(choose_layers(t, e));
+    LM_TRY(lm_trace_find_saved(t, e));
+    t->kept = lm_arena_new(&t->arena, t->p->n_values + 1, lm_value);
+    if (!t->kept)
+        return lm_fail_memory(e, "a trace", t->p->n_values);
+    choose_kept(t);
+    v = (lm_engine_variant){ .program = t->p, .kept = t->kept, .n_kept = t->n_kept, .weights = t->o.weights };
+    LM_TRY(lm_engine_new_variant(t->m, &t->o.engine, &v, &t->g, e));
+    if (t->o.sequence >= lm_engine_sequences(t->g))
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", t->o.sequence, lm_engine_sequences(t->g));
+    LM_TRY(make_room(t, e));
+    if (t->o.lens)
+        LM_TRY(make_lens(t, e));
+    if (t->o.times) {
+        t->times = lm_arena_new(&t->arena, t->g->plan->n_steps + 1, uint64_t);
+        if (!t->times)
+            return lm_fail_memory(e, "times", t->g->plan->n_steps);
+        LM_TRY(lm_engine_time_steps(t->g, e));
+    }
+    t->g->after     = after;
+    t->g->after_arg = t;
+    return LM_OK;
+}
+
+lm_status lm_tracer_new(const lm_model *m, const lm_trace_options *o, lm_tracer **out, lm_error *e)
+{
+    LM_GIVEN(e, m && out);
+    LM_PLAIN(e, o);
+    static const lm_trace_options defaults;
+    lm_tracer *t = lm_alloc_zero(1, sizeof *t);
+
+    if (!t)
+        return lm_fail_memory(e, "a trace", sizeof *t);
+    t->m = m;
+    pthread_mutex_init(&t->lock, NULL);
+    lm_status status = make(t, o ? o : &defaults, e);
+    if (status != LM_OK) {
+        lm_tracer_free(t);
+        return status;
+    }
+    *out = t;
+    return LM_OK;
+}
+
+static void free_record(lm_trace_record *r)
+{
+    if (!r)
+        return;
+    lm_free(r->logits);
+    lm_free(r->states);
+    lm_arena_free(&r->arena);
+    lm_free(r);
+}
+
+void lm_tracer_free(lm_tracer *t)
+{
+    if (!t)
+        return;
+    lm_trace_drop_file(t);
+    lm_engine_free(t->lens);
+    if (t->g)
+        lm_engine_free(t->g);
+    lm_program_free(t->tail);
+    lm_program_free(t->edited);
+    lm_trace_map_free(&t->map);
+    lm_arena_free(&t->edits.arena);
+    lm_free(t->edits.list);
+    for (size_t i = 0; i < t->n_records; i++)
+        free_record(t->records[i]);
+    for (size_t i = 0; i < t->n_keys; i++)
+        lm_free(t->keys[i].keys);
+    lm_free(t->records);
+    lm_free(t->saved);
+    lm_free(t->scratch);
+    lm_free(t->lanes);
+    lm_free(t->ids);
+    lm_free(t->tokens);
+    lm_free(t->look);
+    lm_arena_free(&t->arena);
+    pthread_mutex_destroy(&t->lock);
+    lm_free(t);
+}
+
+lm_engine *lm_tracer_engine(lm_tracer *t)
+{
+    return t ? t->g : NULL;
+}
+
+lm_status lm_tracer_look(lm_tracer *t, uint32_t position, lm_error *e)
+{
+    LM_GIVEN(e, t);
+    if (position == UINT32_MAX) {
+        t->look_all = true;
+        return LM_OK;
+    }
+    if (position >= lm_engine_context(t->g))
+        return lm_fail(e, LM_USAGE, "position", LM_NO_OFFSET, "%u of %u", position, lm_engine_context(t->g));
+    if (position >= t->look_capacity) {
+        size_t n    = position + 64;
+        bool  *more = lm_realloc(t->look, n * sizeof *more);
+        if (!more)
+            return lm_fail_memory(e, "a trace", n);
+        memset(more + t->look_capacity, 0, n - t->look_capacity);
+        t->look          = more;
+        t->look_capacity = n;
+    }
+    t->look[position] = true;
+    return LM_OK;
+}
+
+/* ---- rows ---- */
+
+static lm_trace_record *record_at(const lm_tracer *t, uint32_t position)
+{
+    for (size_t i = t->n_records; i-- > 0;)
+        if (t->records[i]->position == position)
+            return t->records[i];
+    return NULL;
+}
+
+/* The token that came after a row: what can be said only now. */
+static lm_status close_record(lm_tracer *t, lm_trace_record *r, lm_token id, lm_error *e)
+{
+    lm_trace_token *x = &t->tokens[r->position + 1];
+
+    *x = (lm_trace_token){ .id = id, .position = r->position + 1, .predicted = true, .entropy = r->entropy, .top = r->top,
+                           .n_top = t->o.top < t->p->n_vocab ? t->o.top : t->p->n_vocab };
+    if (id >= 0) {
+        x->p        = exp((double)r->logits[id] - r->lse);
+        x->surprise = (r->lse - (double)r->logits[id]) / M_LN2;
+        r->row.token = id;
+    }
+    r->row.position = r->position;
+    r->row.logit    = (double)r->logits[r->row.token];
+    r->row.p        = exp(r->row.logit - r->lse);
+    if (r->inside && t->o.lens)
+        LM_TRY(lm_trace_lens_of(t, r, e));
+    if (r->inside && t->o.attribution)
+        LM_TRY(lm_trace_attribute(t, r, e));
+    r->supposed = id < 0;
+    if (r->supposed)
+        return LM_OK;
+    r->open = false;
+    lm_free(r->states);
+    r->states = NULL;
+    lm_free(r->logits);
+    r->logits = NULL;
+    return LM_OK;
+}
+
+static bool copy_state(lm_tracer *t, lm_value v, size_t i, float **at)
+{
+    uint32_t     width = lm_trace_width(t);
+    const float *x     = v == LM_NONE ? NULL : lm_engine_value(t->g, v, i);
+
+    if (x)
+        memcpy(*at, x, width * sizeof *x);
+    *at += width;
+    return x || v == LM_NONE;
+}
+
+static lm_status copy_states(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e)
+{
+    size_t n     = t->map.n_points + 2 * t->map.n_terms + 1;
+    bool   whole = true, terms = t->o.attribution || t->o.norms;
+
+    r->states = lm_alloc_zero(n * lm_trace_width(t), sizeof *r->states);
+    if (!r->states)
+        return lm_fail_memory(e, "a trace", n);
+    float *at = r->states;
+    for (size_t k = 0; k < t->map.n_points; k++)
+        whole = copy_state(t, t->map.points[k].value, i, &at) && whole;
+    for (size_t k = 0; k < t->map.n_terms; k++) {
+        whole = copy_state(t, terms ? t->map.terms[k].value : LM_NONE, i, &at) && whole;
+        whole = copy_state(t, terms ? t->map.terms[k].minus : LM_NONE, i, &at) && whole;
+    }
+    whole = copy_state(t, t->map.stream, i, &at) && whole;
+    return whole ? LM_OK : lm_fail(e, LM_FAILED, "a trace", LM_NO_OFFSET, "a value of the residual stream was not kept");
+}
+
+static lm_status look_inside(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e)
+{
+    if (wants_states(t))
+        LM_TRY(copy_states(t, r, i, e));
+    if (t->o.norms)
+        LM_TRY(lm_trace_measure(t, r, e));
+    if (t->o.experts)
+        LM_TRY(lm_trace_visit(t, r, i, e));
+    if (t->n_keys)
+        LM_TRY(lm_trace_heads(t, r, i, e));
+    return LM_OK;
+}
+
+static lm_status add_record(lm_tracer *t, size_t i, uint32_t position, const float *logits, lm_error *e)
+{
+    uint32_t         n = t->p->n_vocab, best, k = t->o.top < n ? t->o.top : n;
+    lm_trace_record *r = lm_alloc_zero(1, sizeof *r);
+
+    if (t->n_records == t->records_capacity) {
+        size_t            capacity = 2 * t->records_capacity + 64;
+        lm_trace_record **more     = r ? lm_realloc(t->records, capacity * sizeof *more) : NULL;
+        if (!more) {
+            lm_free(r);
+            return lm_fail_memory(e, "a trace", capacity);
+        }
+        t->records          = more;
+        t->records_capacity = capacity;
+    }
+    if (!r)
+        return lm_fail_memory(e, "a trace", sizeof *r);
+    t->records[t->n_records++] = r;
+    r->position = position;
+    r->open     = true;
+    r->inside   = t->look_all || (position < t->look_capacity && t->look[position]);
+    r->logits   = lm_alloc((size_t)n * sizeof *r->logits);
+    r->top      = lm_arena_new(&r->arena, k + 1, lm_trace_choice);
+    if (!r->logits || !r->top)
+        return lm_fail_memory(e, "a trace", n);
+    memcpy(r->logits, logits, n * sizeof *logits);
+    r->lse       = lm_predicted(&t->g->kernels, logits, n, t->scratch, &r->entropy, &best);
+    r->row.token = (lm_token)best;
+    lm_predicted_top(logits, n, r->lse, r->top, k);
+    t->tokens[position + 1] = (lm_trace_token){ .id = -1, .position = position + 1, .predicted = true, .entropy = r->entropy, .top = r->top,
+                                                .n_top = k };
+    return r->inside ? look_inside(t, r, i, e) : LM_OK;
+}
+
+/* Room for a position, and what stood there and after it is gone: the text went another way. */
+static lm_status take_position(lm_tracer *t, uint32_t position, lm_error *e)
+{
+    while (t->n_records && t->records[t->n_records - 1]->position >= position)
+        free_record(t->records[--t->n_records]);
+    if (position + 2 > t->capacity) {
+        size_t          n      = 2 * (size_t)position + 64;
+        lm_token       *ids    = lm_realloc(t->ids, n * sizeof *ids);
+        lm_trace_token *tokens = NULL;
+        if (ids) {
+            t->ids = ids;
+            tokens = lm_realloc(t->tokens, n * sizeof *tokens);
+        }
+        if (!tokens)
+            return lm_fail_memory(e, "a trace", n);
+        memset(tokens + t->capacity, 0, (n - t->capacity) * sizeof *tokens);
+        t->tokens   = tokens;
+        t->capacity = n;
+    }
+    if (t->n_keys && position >= t->key_capacity) {
+        uint32_t n = 2 * position + 64 < lm_engine_context(t->g) ? 2 * position + 64 : lm_engine_context(t->g);
+        for (size_t l = 0; l < t->n_keys; l++) {
+            float *more = lm_realloc(t->keys[l].keys, (size_t)n * t->keys[l].width * sizeof *more);
+            if (!more)
+                return lm_fail_memory(e, "keys", n);
+            t->keys[l].keys = more;
+        }
+        t->key_capacity = n;
+    }
+    return LM_OK;
+}
+
+static void count_visits(lm_tracer *t, size_t i)
+{
+    for (size_t k = 0; t->o.experts && k < t->map.n_routes; k++) {
+        const lm_node *n     = &t->p->nodes[t->map.routes[k]];
+        const float   *route = lm_engine_value(t->g, n->out, i);
+        for (uint32_t x = 0; route && x < n->route.spec.top_k; x++)
+            t->load[k][(uint32_t)route[n->route.spec.top_k + x]]++;
+    }
+}
+
+static lm_status take_row(lm_tracer *t, size_t i, lm_error *e)
+{
+    uint32_t         position = t->g->positions[i];
+    lm_token         id       = t->g->tokens[i];
+    lm_trace_record *before   = position ? record_at(t, position - 1) : NULL;
+    const float     *logits   = lm_engine_logits(t->g, i);
+
+    LM_TRY(take_position(t, position, e));
+    t->ids[position] = id;
+    t->n             = position + 1;
+    if (before && before->open)
+        LM_TRY(close_record(t, before, id, e));
+    else if (!before)
+        t->tokens[position] = (lm_trace_token){ .id = id, .position = position };
+    lm_trace_keep_keys(t, i, position);
+    count_visits(t, i);
+    LM_TRY(lm_trace_save_row(t, i, position, e));
+    return logits ? add_record(t, i, position, logits, e) : LM_OK;
+}
+
+/* After every step of the engine, whoever steps it. */
+static void after(void *arg, const lm_engine *g)
+{
+    lm_tracer *t = arg;
+
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; !t->failed && i < g->n_rows; i++)
+        if (g->sequences[i] == t->o.sequence)
+            t->failed = take_row(t, i, &t->failure) != LM_OK;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static lm_status failure_of(lm_tracer *t, lm_error *e)
+{
+    if (!t->failed)
+        return LM_OK;
+    if (e)
+        *e = t->failure;
+    return t->failure.code;
+}
+
+/* ---- reading and writing ---- */
+
+static lm_status read_some(lm_tracer *t, const lm_token *ids, size_t n, lm_row *rows, lm_error *e)
+{
+    uint32_t at = lm_engine_length(t->g, t->o.sequence);
+
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (lm_row){ t->o.sequence, ids[i], at + (uint32_t)i, true };
+    LM_TRY(lm_engine_step(t->g, rows, n, e));
+    return failure_of(t, e);
+}
+
+lm_status lm_tracer_read(lm_tracer *t, const lm_token *ids, size_t n, lm_error *e)
+{
+    LM_GIVEN(e, t && (ids || !n));
+    size_t    most   = lm_engine_max_rows(t->g) < lm_engine_max_logits(t->g) ? lm_engine_max_rows(t->g) : lm_engine_max_logits(t->g);
+    lm_row   *rows   = lm_alloc_zero(most, sizeof *rows);
+    lm_status status = rows ? LM_OK : lm_fail_memory(e, "a trace", most);
+
+    for (size_t at = 0, k; status == LM_OK && at < n; at += k) {
+        k      = n - at < most ? n - at : most;
+        status = read_some(t, ids + at, k, rows, e);
+    }
+    lm_free(rows);
+    return status;
+}
+
+lm_status lm_tracer_write(lm_tracer *t, size_t n, lm_error *e)
+{
+    LM_GIVEN(e, t);
+    for (size_t i = 0; i < n && t->n; i++) {
+        lm_trace_record *r = record_at(t, (uint32_t)t->n - 1);
+        lm_row           row;
+        if (!r)
+            return lm_fail(e, LM_USAGE, "a trace", LM_NO_OFFSET, "the last row has no prediction");
+        if (lm_model_is_end(t->m, r->row.token) || t->n >= lm_engine_context(t->g))
+            return LM_OK;
+        LM_TRY(read_some(t, &(lm_token){ r->row.token }, 1, &row, e));
+    }
+    return LM_OK;
+}
+
+lm_status lm_tracer_restart(lm_tracer *t, lm_error *e)
+{
+    LM_GIVEN(e, t);
+    LM_TRY(lm_engine_truncate(t->g, t->o.sequence, 0, e));
+    while (t->n_records)
+        free_record(t->records[--t->n_records]);
+    for (size_t k = 0; k < t->map.n_routes; k++)
+        memset(t->load[k], 0, t->p->nodes[t->map.routes[k]].route.spec.n_experts * sizeof *t->load[k]);
+    t->n = 0;
+    return LM_OK;
+}
+
+const lm_token *lm_tracer_ids(const lm_tracer *t, size_t *n)
+{
+    if (n)
+        *n = t ? t->n : 0;
+    return t ? t->ids : NULL;
+}
+
+/* ---- looking ---- */
+
+bool lm_tracer_token(const lm_tracer *t, uint32_t position, lm_trace_token *out)
+{
+    if (!t || !out || position > t->n || (position == t->n && !(t->n && t->tokens[t->n].predicted)))
+        return false;
+    *out = t->tokens[position];
+    return true;
+}
+
+lm_status lm_tracer_row(lm_tracer *t, uint32_t position, lm_trace_row *out, lm_error *e)
+{
+    LM_GIVEN(e, t && out);
+    pthread_mutex_lock(&t->lock);
+    lm_trace_record *r      = record_at(t, position);
+    lm_status        status = r && r->inside ? LM_OK : lm_fail(e, LM_USAGE, "position", LM_NO_OFFSET, "%u was not looked into", position);
+
+    if (status == LM_OK && r->open && !r->supposed)
+        status = close_record(t, r, -1, e);
+    if (status == LM_OK)
+        *out = r->row;
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+lm_status lm_trace_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_record **out, lm_error *e)
+{
+    lm_trace_record *r = record_at(t, position);
+
+    LM_TRY(failure_of(t, e));
+    if (!r)
+        return lm_fail(e, LM_USAGE, "position", LM_NO_OFFSET, "%u was not predicted", position + 1);
+    if (r->open && !(r->supposed && id < 0))
+        LM_TRY(close_record(t, r, id, e));
+    *out = r;
+    return LM_OK;
+}
+
+bool lm_tracer_load(const lm_tracer *t, size_t i, lm_trace_load *out)
+{
+    if (!t || !out || !t->o.experts || i >= t->map.n_routes)
+        return false;
+    const lm_node *n = &t->p->nodes[t->map.routes[i]];
+    *out = (lm_trace_load){ .path = lm_trace_block(t->p, n->module), .layer = n->layer, .n_experts = n->route.spec.n_experts,
+                            .visits = t->load[i] };
+    return true;
+}
+
+/* Steps of one operation stand together; those of tables are nobody's. */
+bool lm_tracer_time(lm_tracer *t, size_t i, lm_trace_time *out)
+{
+    const lm_plan *plan = t && t->times ? t->g->plan : NULL;
+    size_t         at   = 0;
+
+    if (!plan || !out)
+        return false;
+    if (i == 0)
+        lm_engine_step_times(t->g, t->times);
+    for (uint32_t s = 0, end; s < plan->n_steps; s = end) {
+        uint32_t node = plan->steps[s].node;
+        uint64_t ns   = 0;
+        for (end = s; end < plan->n_steps && plan->steps[end].node == node; end++)
+            ns += t->times[end];
+        if (node == LM_NONE || at++ != i)
+            continue;
+        *out = (lm_trace_time){ .path = t->p->nodes[node].path, .operation = lm_op_of(t->p->nodes[node].code)->name,
+                                .layer = t->p->nodes[node].layer, .seconds = 1e-9 * (double)ns };
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,495 @@
+/* keep.c - what a run leaves on disk: adapters, models, its state, its log. Every file is whole or as it was before. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/filemap.h"
+#include "base/jsontext.h"
+#include "base/number.h"
+#include "formats/gguf.h"
+#include "formats/safetensors.h"
+#include "runtime/adapters/adapters.h"
+#include "runtime/engine/model.h"
+#include "train/run.h"
+
+enum { PATH = 4096, LOG_BYTES = 1 << 30 };
+
+lm_status lm_train_make_folder(const char *path, lm_error *e)
+{
+    char   part[PATH];
+    size_t n = strlen(path);
+
+    if (n >= sizeof part)
+        return lm_fail(e, LM_USAGE, "folder", LM_NO_OFFSET, "the path is too long");
+    for (size_t i = 1; i <= n; i++)
+        if (path[i] == '/' || i == n) {
+            snprintf(part, sizeof part, "%.*s", (int)i, path);
+            if (mkdir(part, 0777) != 0 && errno != EEXIST)
+                return lm_fail_errno(e, part, "cannot be made");
+        }
+    return lm_path_is_folder(path) ? LM_OK : lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "is no folder");
+}
+
+/* ---- rows of B as others have them ---- */
+
+/* The target that a trained weight belongs to. */
+static uint32_t target_of(const lm_train_run *r, const lm_weight *w)
+{
+    for (uint32_t i = 0; i < r->n_targets; i++) {
+        size_t n = strlen(r->modules[i]);
+        if (strncmp(w->path, r->modules[i], n) == 0 && strncmp(w->path + n, ".lora_", 6) == 0)
+            return i;
+    }
+    return LM_NONE;
+}
+
+/* Values of a weight as a checkpoint's adapter has them: rows of a GGUF file's B in the checkpoint's order. */
+static void to_checkpoint(const lm_train_run *r, const lm_weight *w, const float *from, float *to)
+{
+    uint32_t target = strstr(w->path, ".lora_B.") ? target_of(r, w) : LM_NONE;
+    uint64_t cols   = w->dims[1];
+
+    if (target == LM_NONE || !lm_adapter_in_gguf_order(r->model)) {
+        memcpy(to, from, w->elements * sizeof *to);
+        return;
+    }
+    lm_gguf_rows order = lm_adapter_rows(r->model, r->targets[target].node);
+    for (uint64_t i = 0; i < w->dims[0]; i++)
+        memcpy(to + lm_gguf_row_from(&order, i) * cols, from + i * cols, cols * sizeof *to);
+}
+
+/* ---- tensors of a run ---- */
+
+/* What a trained weight is in the file: `out` [elements]. */
+static void as_stored(const lm_train_run *r, const lm_trained *t, const float *values, bool gradient, float *out)
+{
+    const lm_weight *w = &r->program->weights[t->weight];
+    bool             turned = r->model->transposed && t->weight < r->model->program->n_weights && w->transposed;
+
+    if (r->adapted) {
+        to_checkpoint(r, w, values, out);
+        return;
+    }
+    for (uint64_t i = 0, rows = w->dims[0], cols = w->elements / rows; i < w->elements; i++) {
+        uint64_t at = turned ? i % cols * rows + i / cols : i;
+        out[at]     = values[i] - (w->plus_one && !gradient ? 1.0f : 0.0f);
+    }
+}
+
+static void shape_of(const lm_train_run *r, const lm_weight *w, uint64_t dims[3])
+{
+    bool turned = !r->adapted && w->transposed;
+
+    for (uint32_t i = 0; i < w->n_dims; i++)
+        dims[i] = w->dims[turned && w->n_dims == 2 ? 1 - i : i];
+}
+
+/* Trained weights, or their gradients, named as others name them; `meta` in pairs. */
+static lm_status write_tensors(const lm_train_run *r, const char *path, bool gradients, const char *const *meta, lm_error *e)
+{
+    lm_safetensors_writer *w = NULL;
+    lm_status              status;
+    char                   name[512];
+    float                 *out = NULL;
+
+    LM_TRY(lm_safetensors_create(path, &w, e));
+    for (; meta && *meta; meta += 2)
+        lm_safetensors_add_meta(w, meta[0], meta[1]);
+    for (uint32_t i = 0; i < r->learner->n_trained; i++) {
+        const lm_weight *x = &r->program->weights[r->learner->trained[i].weight];
+        uint64_t         dims[3];
+        shape_of(r, x, dims);
+        snprintf(name, sizeof name, "%s%.480s", r->adapted ? "base_model.model." : "", x->path);
+        lm_safetensors_add_tensor(w, name, LM_F32, x->n_dims, dims);
+    }
+    status = lm_safetensors_begin(w, e);
+    for (uint32_t i = 0; status == LM_OK && i < r->learner->n_trained; i++) {
+        const lm_trained *t = &r->learner->trained[i];
+        out                 = lm_alloc(t->elements * sizeof *out + 4);
+        if (!out) {
+            status = lm_fail_memory(e, "a tensor", t->elements * sizeof *out);
+            break;
+        }
+        as_stored(r, t, gradients ? t->gradient : t->value, gradients, out);
+        status = lm_safetensors_write(w, out, t->elements * sizeof *out, e);
+        lm_free(out);
+    }
+    if (status == LM_OK)
+        return lm_safetensors_commit(w, e);
+    lm_safetensors_abort(w);
+    return status;
+}
+
+lm_status lm_train_save_gradients(const lm_train_run *r, const char *path, lm_error *e)
+{
+    char        loss[40];
+    const char *meta[] = { "format", "pt", "loss", loss, NULL };
+
+    lm_print(loss, sizeof loss, "%.9g", r->result->loss_first);
+    return write_tensors(r, path, true, meta, e);
+}
+
+/* ---- adapters ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted, once each: whole paths would do too, but these are what people read. */
+static json_t *target_names(const lm_train_run *r)
+{
+    json_t      *out = json_array();
+    const char **names = lm_alloc_zero(r->n_targets + 1, sizeof *names);
+
+    for (uint32_t i = 0; names && i < r->n_targets; i++)
+        names[i] = r->modules[i];
+    if (names)
+        qsort(names, r->n_targets, sizeof *names, by_text);
+    for (uint32_t i = 0; names && i < r->n_targets; i++)
+        json_array_append_new(out, json_string(names[i]));
+    lm_free(names);
+    return out;
+}
+
+/* Whether every place that ends in a module's last word is a target: then the word says it. */
+static json_t *target_words(const lm_train_run *r)
+{
+    json_t *words = json_object(), *out = json_array();
+    void   *at;
+
+    for (uint32_t i = 0; i < r->n_targets; i++) {
+        const char *dot = strrchr(r->modules[i], '.');
+        json_object_set_new(words, dot ? dot + 1 : r->modules[i], json_true());
+    }
+    for (uint32_t node = 0; node < r->model->program->n_nodes; node++) {
+        lm_adapt_shape shape;
+        if (!lm_adapt_possible(r->model->program, node, &shape) || shape.table)
+            continue;
+        const char *dot = strrchr(shape.module, '.');
+        bool        is  = false;
+        for (uint32_t i = 0; i < r->n_targets; i++)
+            is |= strcmp(r->modules[i], shape.module) == 0;
+        if (!is)
+            json_object_del(words, dot ? dot + 1 : shape.module);
+    }
+    for (at = json_object_iter(words); at; at = json_object_iter_next(words, at))
+        json_array_append_new(out, json_string(json_object_iter_key(at)));
+    bool whole = true;
+    for (uint32_t i = 0; i < r->n_targets; i++) {
+        const char *dot = strrchr(r->modules[i], '.');
+        whole &= json_object_get(words, dot ? dot + 1 : r->modules[i]) != NULL;
+    }
+    json_decref(words);
+    if (whole)
+        return out;
+    json_decref(out);
+    return target_names(r);
+}
+
+static lm_status write_config(const lm_train_run *r, const char *folder, lm_error *e)
+{
+    char    path[PATH];
+    lm_text text = { 0 };
+    json_t *c = json_pack("{s:s, s:s, s:i, s:f, s:f, s:o, s:s, s:b, s:b, s:n, s:b, s:b, s:s, s:b}", "peft_type", "LORA", "task_type",
+                          "CAUSAL_LM",
+                          "r", (int)r->o->rank, "lora_alpha", r->o->alpha, "lora_dropout", r->o->dropout, "target_modules", target_words(r),
+                          "bias", "none", "use_rslora", r->o->rslora, "use_dora", 0, "modules_to_save", "fan_in_fan_out", 0,
+                          "inference_mode", 1, "base_model_name_or_path", r->model->source ? r->model->source : "", "init_lora_weights", 1);
+
+    for (uint32_t i = 0; c && i < r->n_targets; i++)     /* Conv1D: GPT-2's layers */
+        if (r->model->program->weights[r->model->program->nodes[r->targets[i].node].weights[0]].transposed)
+            json_object_set_new(c, "fan_in_fan_out", json_true());
+    bool made = c && lm_json_print(c, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9), &text);
+    json_decref(c);
+    if (!made) {
+        lm_text_free(&text);
+        return lm_fail_memory(e, "adapter_config.json", 0);
+    }
+    lm_text_add_char(&text, '\n');
+    snprintf(path, sizeof path, "%.3900s/adapter_config.json", folder);
+    lm_status status = text.failed ? lm_fail_memory(e, "adapter_config.json", 0) : lm_file_write(path, text.data, text.size, e);
+    lm_text_free(&text);
+    return status;
+}
+
+/* llama.cpp's form: tensors as the base's file has them, so only where the base is such a file. */
+static lm_status write_gguf(const lm_train_run *r, const char *folder, lm_error *e)
+{
+    char             path[PATH], name[300];
+    lm_gguf_writer  *w = NULL;
+    lm_view          arch = { 0 };
+    lm_status        status;
+
+    if (lm_container_kind_of(r->model->container) != LM_GGUF)
+        return LM_OK;
+    snprintf(path, sizeof path, "%.3900s/adapter.gguf", folder);
+    LM_TRY(lm_meta_string(lm_container_meta(r->model->container), "general.architecture", &arch, e));
+    LM_TRY(lm_gguf_create(path, &w, e));
+    lm_gguf_add_string(w, "general.type", LM_VIEW("adapter"));
+    lm_gguf_add_string(w, "general.architecture", arch);
+    lm_gguf_add_string(w, "adapter.type", LM_VIEW("lora"));
+    lm_gguf_add_f32(w, "adapter.lora.alpha", (float)(lm_train_scale(r->o) * r->o->rank));
+    for (uint32_t i = 0; i < r->learner->n_trained; i++) {
+        const lm_weight *x      = &r->program->weights[r->learner->trained[i].weight];
+        uint32_t         target = target_of(r, x);
+        lm_adapt_shape   shape  = { 0 };
+        if (target == LM_NONE || !lm_adapt_possible(r->model->program, r->targets[target].node, &shape) || !shape.gguf) {
+            lm_gguf_abort(w);
+            return LM_OK;                        /* the form has no place for it */
+        }
+        snprintf(name, sizeof name, "%.280s.lora_%c", shape.gguf, strstr(x->path, ".lora_A.") ? 'a' : 'b');
+        lm_gguf_add_tensor(w, name, LM_F32, 2, x->dims);
+    }
+    status = lm_gguf_begin(w, e);
+    for (uint32_t i = 0; status == LM_OK && i < r->learner->n_trained; i++)
+        status = lm_gguf_write(w, r->learner->trained[i].value, r->learner->trained[i].elements * sizeof(float), e);
+    if (status == LM_OK)
+        return lm_gguf_commit(w, e);
+    lm_gguf_abort(w);
+    return status;
+}
+
+/* ---- whole models ---- */
+
+static lm_status copy_files(const lm_train_run *r, const char *folder, lm_error *e)
+{
+    static const char *const names[] = { "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+                                         "tokenizer.model",
+                                         "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja",
+                                         "added_tokens.json" };
+    char path[PATH];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        lm_view text = { 0 };
+        LM_TRY(lm_container_text(r->model->container, names[i], &text, e));
+        snprintf(path, sizeof path, "%.3900s/%s", folder, names[i]);
+        if (text.data)
+            LM_TRY(lm_file_write(path, text.data, text.size, e));
+    }
+    return LM_OK;
+}
+
+lm_status lm_train_save(const lm_train_run *r, const char *folder, lm_error *e)
+{
+    static const char *const meta[] = { "format", "pt", NULL };
+    char path[PATH];
+
+    LM_TRY(lm_train_make_folder(folder, e));
+    snprintf(path, sizeof path, "%.3900s/%s", folder, r->adapted ? "adapter_model.safetensors" : "model.safetensors");
+    if (!r->adapted)
+        LM_TRY(copy_files(r, folder, e));
+    LM_TRY(write_tensors(r, path, false, meta, e));
+    if (!r->adapted)
+        return LM_OK;
+    LM_TRY(write_config(r, folder, e));
+    return write_gguf(r, folder, e);
+}
+
+/* ---- the state of a run ---- */
+
+lm_status lm_train_signature(const lm_train_run *r, lm_text *out, lm_error *e)
+{
+    const lm_train_options *o = r->o;
+    char                    print[65];
+
+    LM_TRY(lm_model_fingerprint(r->model, print, e));
+    lm_text_printf(out, "model %s\ndata %s\nvalidation %s\n", print, r->data.hash, r->rest.hash);
+    lm_text_printf(out, "arithmetic %d %s\nfull %d\n", (int)o->compute, lm_engine_cpu(r->learner->engine), o->full);
+    if (!o->full)
+        lm_text_printf(out, "rank %u\nalpha %.17g\ndropout %.17g\nrslora %d\n", o->rank, o->alpha, o->dropout, o->rslora);
+    for (uint32_t i = 0; i < r->n_targets; i++)
+        lm_text_printf(out, "target %s\n", r->modules[i]);
+    for (size_t i = 0; o->init_from && i < sizeof r->start_hash; i++)
+        lm_text_printf(out, i ? "%02x" : "begun from %02x", r->start_hash[i]);
+    if (o->init_from)
+        lm_text_add_char(out, '\n');
+    lm_text_printf(out, "rate %.17g %.17g\nschedule %d\nwarmup %.17g\nsteps %u\n", o->rate, o->rate_end, (int)o->schedule, o->warmup,
+                   r->steps);
+    lm_text_printf(out, "decay %.17g\nclip %.17g\nbeta %.17g %.17g\nepsilon %.17g\n", o->weight_decay, o->clip, o->beta1, o->beta2,
+                   o->epsilon);
+    lm_text_printf(out, "batch %u of %u\naccumulate %u\npacking %d\ncut %d\nanswers %d\nseed %" PRIu64 "\n", r->batch, r->context,
+                   o->accumulate,
+                   !o->no_packing, o->cut, (int)o->train_on, o->seed);
+    return out->failed ? lm_fail_memory(e, "training state", 0) : LM_OK;
+}
+
+static void state_path(const char *folder, char path[PATH])
+{
+    snprintf(path, PATH, "%.3900s/state/state.safetensors", folder);
+}
+
+bool lm_train_has_state(const char *folder)
+{
+    char path[PATH];
+
+    state_path(folder, path);
+    return lm_path_is_file(path);
+}
+
+/* Value, mean and square of each trained weight, in that order. */
+lm_status lm_train_save_state(const lm_train_run *r, lm_error *e)
+{
+    static const char *const kinds[] = { "value", "mean", "square" };
+    lm_safetensors_writer   *w = NULL;
+    double                   progress[] = { r->done, r->best_step, r->best, r->smoothed, r->result->loss_first };
+    uint64_t                 five       = 5;
+    char                     path[PATH], name[540];
+    lm_text                  signature = { 0 };
+    lm_status                status;
+
+    snprintf(path, sizeof path, "%.3900s/state", r->folder);
+    LM_TRY(lm_train_make_folder(path, e));
+    LM_TRY(lm_train_signature(r, &signature, e));
+    state_path(r->folder, path);
+    status = lm_safetensors_create(path, &w, e);
+    if (status != LM_OK) {
+        lm_text_free(&signature);
+        return status;
+    }
+    lm_safetensors_add_meta(w, "signature", signature.data);
+    lm_text_free(&signature);
+    lm_safetensors_add_tensor(w, "progress", LM_F64, 1, &five);
+    for (uint32_t i = 0; i < r->learner->n_trained; i++)
+        for (size_t k = 0; k < 3; k++) {
+            const lm_weight *x = &r->program->weights[r->learner->trained[i].weight];
+            snprintf(name, sizeof name, "%.500s.%s", x->path, kinds[k]);
+            lm_safetensors_add_tensor(w, name, LM_F32, x->n_dims, x->dims);
+        }
+    status = lm_safetensors_begin(w, e);
+    if (status == LM_OK)
+        status = lm_safetensors_write(w, progress, sizeof progress, e);
+    for (uint32_t i = 0; status == LM_OK && i < r->learner->n_trained; i++) {
+        const lm_trained *t = &r->learner->trained[i];
+        const float      *parts[] = { t->value, t->m, t->v };
+        for (size_t k = 0; status == LM_OK && k < 3; k++)
+            status = lm_safetensors_write(w, parts[k], t->elements * sizeof(float), e);
+    }
+    if (status == LM_OK)
+        return lm_safetensors_commit(w, e);
+    lm_safetensors_abort(w);
+    return status;
+}
+
+/* The first line that differs, as it is there and here. */
+static lm_status compare(const char *there, size_t n, const char *here, const char *path, lm_error *e)
+{
+    size_t at = 0, line = 0;
+
+    while (at < n && here[at] && there[at] == here[at]) {
+        line = there[at] == '\n' ? at + 1 : line;
+        at++;
+    }
+    if (at == n && !here[at])
+        return LM_OK;
+    int a = (int)strcspn(there + line, "\n"), b = (int)strcspn(here + line, "\n");
+    lm_fail(e, LM_USAGE, "resume", LM_NO_OFFSET, "the run that is there has \"%.*s\", this one \"%.*s\"", a > 90 ? 90 : a, there + line,
+            b > 90 ? 90 : b, here + line);
+    return lm_fail_in(e, path);
+}
+
+static lm_status restore_tensors(lm_train_run *r, const lm_container *c, lm_error *e)
+{
+    static const char *const kinds[] = { "value", "mean", "square" };
+    char                     name[540];
+
+    for (uint32_t i = 0; i < r->learner->n_trained; i++) {
+        lm_trained *t = &r->learner->trained[i];
+        float      *parts[] = { t->value, t->m, t->v };
+        for (size_t k = 0; k < 3; k++) {
+            snprintf(name, sizeof name, "%.500s.%s", r->program->weights[t->weight].path, kinds[k]);
+            const lm_tensor_info *x = lm_container_find(c, name);
+            if (!x || x->type != LM_F32 || x->elements != t->elements)
+                return lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "is not there, or of another shape");
+            lm_container_unpack(c, x, 0, x->elements, parts[k]);
+        }
+    }
+    return LM_OK;
+}
+
+lm_status lm_train_restore(lm_train_run *r, lm_error *e)
+{
+    lm_container *c = NULL;
+    char          path[PATH];
+    double        progress[5];
+    lm_view       there = { 0 };
+    lm_text       here  = { 0 };
+    lm_status     status;
+
+    state_path(r->folder, path);
+    LM_TRY(lm_container_open(path, NULL, &c, e));
+    LM_TRY_GOTO(lm_meta_string(lm_container_meta(c), "signature", &there, e));
+    LM_TRY_GOTO(lm_train_signature(r, &here, e));
+    LM_TRY_GOTO(compare(there.data, there.size, here.data, path, e));
+    const lm_tensor_info *t = lm_container_find(c, "progress");
+    if (!t || t->type != LM_F64 || t->elements != 5) {
+        status = lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is not there"), lm_fail_in(e, path);
+        goto done;
+    }
+    memcpy(progress, lm_container_data(c, t), sizeof progress);
+    if (!(progress[0] >= 0 && progress[0] <= r->steps && progress[1] >= 0 && progress[1] <= progress[0])) {
+        status = lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is of no run"), lm_fail_in(e, path);
+        goto done;
+    }
+    r->done               = (uint32_t)progress[0];
+    r->best_step          = (uint32_t)progress[1];
+    r->best               = progress[2];
+    r->smoothed           = progress[3];
+    r->result->loss_first = progress[4];
+    status = restore_tensors(r, c, e);
+done:
+    lm_text_free(&here);
+    lm_container_close(c);
+    return status;
+}
+
+/* ---- the log ---- */
+
+lm_status lm_train_trim_log(const char *folder, uint32_t step, lm_error *e)
+{
+    char   path[PATH], *data = NULL;
+    size_t size = 0, keep = 0;
+
+    snprintf(path, sizeof path, "%.3900s/log.jsonl", folder);
+    if (!lm_path_is_file(path))
+        return LM_OK;
+    LM_TRY(lm_file_read(path, LOG_BYTES, &data, &size, e));
+    for (size_t at = 0; at < size;) {
+        const char *end = memchr(data + at, '\n', size - at);
+        json_t     *line = end ? json_loadb(data + at, (size_t)(end - data) - at, 0, NULL) : NULL;
+        json_t     *number = json_object_get(line, "step");
+        bool        is_old = json_is_integer(number) && json_integer_value(number) <= (json_int_t)step;
+        json_decref(line);
+        if (!is_old)
+            break;
+        at = keep = (size_t)(end - data) + 1;
+    }
+    lm_status status = keep == size ? LM_OK : lm_file_write(path, data, keep, e);
+    lm_free(data);
+    return status;
+}
+
+lm_status lm_train_log(const char *folder, const lm_train_step *s, lm_error *e)
+{
+    char    path[PATH];
+    lm_text line = { 0 };
+
+    snprintf(path, sizeof path, "%.3900s/log.jsonl", folder);
+    lm_text_printf(&line, "{\"step\": %u, \"epoch\": %u, \"loss\": %.9g, \"lr\": %.9g, \"grad_norm\": %.9g, \"tokens\": %" PRIu64
+                   ", \"trained\": %" PRIu64 ", \"seconds\": %.4f", s->step, s->epoch, isfinite(s->loss) ? s->loss : -1, s->rate,
+                   isfinite(s->grad_norm) ? s->grad_norm : -1, s->tokens, s->trained, s->seconds);
+    if (isfinite(s->valid))
+        lm_text_printf(&line, ", \"valid\": %.9g", s->valid);
+    lm_text_add_str(&line, s->skipped ? ", \"skipped\": true}\n" : "}\n");
+    FILE *f = line.failed ? NULL : fopen(path, "ae");
+    bool  good = f && fwrite(line.data, 1, line.size, f) == line.size;
+    good = (!f || fclose(f) == 0) && good;
+    lm_text_free(&line);
+    return good ? LM_OK : lm_fail_errno(e, path, "cannot be written");
+}

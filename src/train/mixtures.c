@@ -1,0 +1,426 @@
+/* mixtures.c - mixtures of experts in a training step: routes and experts, forwards and backwards.
+ *
+ * Visits are (row, choice) pairs, ordered by expert and then row. A row's experts, and the order in which their parts are added, depend
+ * on the row alone. Backwards gate and up are made again. */
+#include <math.h>
+#include <string.h>
+
+#include "train/passes.h"
+
+/* ---- routes ---- */
+
+/* The best open entry, the lowest number among equals. */
+static uint32_t best_of(const float *x, uint32_t n, const bool *closed)
+{
+    uint32_t best = LM_NONE;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!closed[i] && (best == LM_NONE || x[i] > x[best]))
+            best = i;
+    return best;
+}
+
+static void close_groups(const lm_route_spec *r, const float *choice, bool *closed)
+{
+    uint32_t each = r->n_experts / r->n_groups;
+    float    score[LM_MAX_GROUPS];
+    bool     taken[LM_MAX_GROUPS] = { false };
+
+    for (uint32_t g = 0; g < r->n_groups; g++) {
+        float first = -INFINITY, second = -INFINITY;
+        for (uint32_t i = g * each; i < (g + 1) * each; i++) {
+            second = choice[i] > first ? first : choice[i] > second ? choice[i] : second;
+            first  = choice[i] > first ? choice[i] : first;
+        }
+        score[g] = r->group_sum_two && each > 1 ? first + second : first;
+    }
+    for (uint32_t k = 0; k < r->top_groups; k++) {
+        uint32_t g = best_of(score, r->n_groups, taken);
+        if (g != LM_NONE)
+            taken[g] = true;
+    }
+    for (uint32_t i = 0; i < r->n_experts; i++)
+        closed[i] = !taken[i / each];
+}
+
+static void scores_of(const lm_route_spec *r, const float *logits, float *scores, const lm_row_kernels *k)
+{
+    memcpy(scores, logits, r->n_experts * sizeof *scores);
+    if (r->sigmoid)
+        for (uint32_t i = 0; i < r->n_experts; i++)
+            scores[i] = 1 / (1 + expf(-scores[i]));
+    else
+        k->softmax(scores, r->n_experts);
+}
+
+void lm_train_route_row(const lm_route_spec *r, const float *logits, const float *correction, float *scores, float *out,
+                        const lm_row_kernels *k)
+{
+    float choice[LM_MAX_EXPERTS], sum = 0;
+    bool  closed[LM_MAX_EXPERTS] = { false };
+
+    scores_of(r, logits, scores, k);
+    for (uint32_t i = 0; i < r->n_experts; i++)
+        choice[i] = correction ? scores[i] + correction[i] : scores[i];
+    if (r->n_groups > 1)
+        close_groups(r, choice, closed);
+    for (uint32_t i = 0; i < r->top_k; i++) {
+        uint32_t e        = best_of(choice, r->n_experts, closed);
+        e                 = e == LM_NONE ? 0 : e;    /* only where every score is NaN */
+        closed[e]         = true;
+        out[i]            = scores[e];
+        out[r->top_k + i] = (float)e;
+        sum += scores[e];
+    }
+    for (uint32_t i = 0; i < r->top_k; i++)
+        out[i] = (r->renormalise ? out[i] / (sum + 1e-20f) : out[i]) * r->scale;
+}
+
+/* The choice has no gradient: through the scores of the chosen alone. */
+void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout, float *dlogits, bool first,
+                         const lm_row_kernels *k)
+{
+    float scores[LM_MAX_EXPERTS], d[LM_MAX_EXPERTS] = { 0 }, sum = 1e-20f, along = 0;
+
+    scores_of(r, logits, scores, k);
+    for (uint32_t i = 0; i < r->top_k; i++)
+        sum += scores[(uint32_t)out[r->top_k + i]];
+    for (uint32_t i = 0; r->renormalise && i < r->top_k; i++)
+        along += r->scale * dout[i] * scores[(uint32_t)out[r->top_k + i]] / sum;
+    for (uint32_t i = 0; i < r->top_k; i++)
+        d[(uint32_t)out[r->top_k + i]] = r->renormalise ? (r->scale * dout[i] - along) / sum : r->scale * dout[i];
+    float mean = 0;
+    for (uint32_t i = 0; !r->sigmoid && i < r->n_experts; i++)
+        mean += d[i] * scores[i];
+    for (uint32_t i = 0; i < r->n_experts; i++) {
+        float z    = r->sigmoid ? d[i] * scores[i] * (1 - scores[i]) : scores[i] * (d[i] - mean);
+        dlogits[i] = first ? z : dlogits[i] + z;
+    }
+}
+
+/* ---- visits ---- */
+
+typedef struct mixture {
+    lm_frame *f;
+    uint32_t  k, experts;
+    uint64_t  visits, wide, inner;       /* lanes of x and of a gate */
+    uint32_t *row, *place, *start;       /* of a visit; of (row, choice); of an expert */
+    uint8_t  *packed;                    /* rows as a product wants them */
+    float    *gate, *up, *glu, *y;       /* [visits][inner] x 3, [visits][wide] */
+    float    *back, *dy, *dx, *dweight;  /* [visits][inner], [visits][wide] x 2, [visits] */
+    const lm_matmul *kernel;
+    const float *from;                   /* what is packed, and its lanes */
+    uint64_t     stride, lanes;
+    bool         gathered;
+} mixture;
+
+static uint64_t line(uint64_t bytes)
+{
+    return (bytes + 63) & ~UINT64_C(63);
+}
+
+static uint64_t packed_bytes(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t visits)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        const lm_weight *w = &l->program->weights[n->weights[i]];
+        const lm_matmul *m = lm_matrix_kernel(l, plan, kernels, n->weights[i]);
+        uint64_t         b = m->x->pack ? m->x->bytes(w->dims[2]) : line(w->dims[2] * sizeof(float));
+        most               = b > most ? b : most;
+    }
+    return most * visits;
+}
+
+uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t rows)
+{
+    uint64_t visits = rows * n->experts.top_k, wide = l->program->values[n->out].width, inner = n->experts.width;
+
+    return line((2 * visits + n->experts.n_experts + 1) * sizeof(uint32_t)) + packed_bytes(l, plan, kernels, n, visits) +
+           line(visits * (4 * inner + 3 * wide + 1) * sizeof(float)) + 64;
+}
+
+static void lay_out(mixture *m, lm_frame *f)
+{
+    uint8_t *at = lm_shared_scratch(f->l) + (uint64_t)LM_TILE_FLOATS * sizeof(float);
+
+    *m        = (mixture){ .f = f, .k = f->node->experts.top_k, .experts = f->node->experts.n_experts, .inner = f->node->experts.width };
+    m->visits = (uint64_t)f->rows * m->k;
+    m->wide   = f->l->program->values[f->node->out].width;
+    m->row    = (uint32_t *)(void *)at;
+    m->place  = m->row + m->visits;
+    m->start  = m->place + m->visits;
+    at += line((2 * m->visits + m->experts + 1) * sizeof(uint32_t));
+    m->packed = at;
+    at += packed_bytes(f->l, f->l->engine->plan, &f->l->engine->kernels, f->node, m->visits);
+    m->gate    = (float *)(void *)at;
+    m->up      = m->gate + m->visits * m->inner;
+    m->glu     = m->up + m->visits * m->inner;
+    m->back    = m->glu + m->visits * m->inner;
+    m->y       = m->back + m->visits * m->inner;
+    m->dy      = m->y + m->visits * m->wide;
+    m->dx      = m->dy + m->visits * m->wide;
+    m->dweight = m->dx + m->visits * m->wide;
+}
+
+static const float *route_of(const mixture *m, uint64_t row)
+{
+    return m->f->in[1].at + row * m->f->in[1].row;
+}
+
+/* A counting sort. */
+static void sort(mixture *m)
+{
+    memset(m->start, 0, (m->experts + 1) * sizeof *m->start);
+    for (uint32_t i = 0; i < m->f->rows; i++)
+        for (uint32_t k = 0; k < m->k; k++)
+            m->start[(uint32_t)route_of(m, i)[m->k + k] + 1]++;
+    for (uint32_t e = 0; e < m->experts; e++)
+        m->start[e + 1] += m->start[e];
+    for (uint32_t i = 0; i < m->f->rows; i++)
+        for (uint32_t k = 0; k < m->k; k++) {
+            uint32_t place             = m->start[(uint32_t)route_of(m, i)[m->k + k]]++;
+            m->row[place]              = i;
+            m->place[i * m->k + k]     = place;
+        }
+    memmove(m->start + 1, m->start, m->experts * sizeof *m->start);
+    m->start[0] = 0;
+}
+
+static void pack_visits(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const mixture *m = arg;
+    void (*pack)(void *, const float *, uint64_t) =
+        m->f->l->options.compute == LM_COMPUTE_FINE && m->kernel->x->pack_fine ? m->kernel->x->pack_fine : m->kernel->x->pack;
+
+    (void)worker;
+    for (uint64_t i = from; i < to; i++) {
+        const float *x = m->gathered ? m->f->in[0].at + m->row[i] * m->f->in[0].row : m->from + i * m->lanes;
+        if (pack)
+            pack(m->packed + i * m->stride, x, m->lanes);
+        else
+            memcpy(m->packed + i * m->stride, x, m->lanes * sizeof *x);
+    }
+}
+
+/* Visits as the `which`-th weight wants them: rows of x, or of `from`. */
+static void pack(mixture *m, uint32_t which, const float *from)
+{
+    m->kernel   = lm_matrix_of(m->f->l, m->f->node->weights[which], 0).matmul;
+    m->gathered = !from;
+    m->from     = from;
+    m->lanes    = which < 2 ? m->wide : m->inner;
+    m->stride   = m->kernel->x->pack ? m->kernel->x->bytes(m->lanes) : line(m->lanes * sizeof(float));
+    lm_train_share(m->f->l, pack_visits, m, m->visits, 16);
+}
+
+/* Every expert's product with its visits. */
+static void multiply(mixture *m, uint32_t which, float *to)
+{
+    const float *bias = lm_vector_of(m->f->l, m->f->node->weights[which + 3]);
+    uint64_t     out  = which < 2 ? m->inner : m->wide;
+
+    for (uint32_t e = 0; e < m->experts; e++) {
+        uint32_t  n = m->start[e + 1] - m->start[e];
+        lm_matrix w = lm_matrix_of(m->f->l, m->f->node->weights[which], e);
+        if (n)
+            lm_matrix_multiply(m->f->l, &w, m->packed + m->start[e] * m->stride, m->stride, n,
+                               (lm_operand){ to + m->start[e] * out, out }, bias ? bias + e * out : NULL);
+    }
+}
+
+static void gates(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const mixture        *m = arg;
+    const lm_node        *n = m->f->node;
+    const lm_row_kernels *k = &m->f->l->engine->kernels.row;
+
+    (void)worker;
+    for (uint64_t i = from; i < to; i++)
+        if (n->experts.limit > 0)
+            k->glu_clamped(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act, n->experts.limit, m->inner);
+        else
+            k->glu(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act, m->inner);
+}
+
+/* Gate, up and what they make of each visit. */
+static void begin(mixture *m)
+{
+    sort(m);
+    pack(m, 0, NULL);
+    multiply(m, 0, m->gate);
+    if (lm_matrix_of(m->f->l, m->f->node->weights[1], 0).matmul != m->kernel)
+        pack(m, 1, NULL);
+    multiply(m, 1, m->up);
+    lm_train_share(m->f->l, gates, m, m->visits, 16);
+}
+
+static void combine(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const mixture        *m = arg;
+    const lm_row_kernels *r = &m->f->l->engine->kernels.row;
+
+    (void)worker;
+    for (uint64_t i = from; i < to; i++) {
+        float *y = m->f->out.at + i * m->f->out.row;
+        for (uint32_t k = 0; k < m->k; k++) {
+            const float *x = m->y + m->place[i * m->k + k] * m->wide;
+            if (k == 0)
+                r->scale(y, x, route_of(m, i)[k], m->wide);
+            else
+                r->add(y, y, x, route_of(m, i)[k], m->wide);
+        }
+    }
+}
+
+void lm_train_experts(lm_frame *f)
+{
+    mixture m;
+
+    lay_out(&m, f);
+    begin(&m);
+    pack(&m, 2, m.glu);
+    multiply(&m, 2, m.y);
+    lm_train_share(f->l, combine, &m, f->rows, 16);
+}
+
+/* ---- backwards ---- */
+
+/* Row i's choice k visits; its gradient unweighted. */
+static void spread(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const mixture *m = arg;
+
+    (void)worker;
+    for (uint64_t i = from; i < to; i++) {
+        memcpy(m->dy + i * m->wide, m->f->dout.at + m->row[i] * m->f->dout.row, m->wide * sizeof(float));
+        memset(m->back + i * m->inner, 0, m->inner * sizeof(float));
+        memset(m->dx + i * m->wide, 0, m->wide * sizeof(float));
+    }
+}
+
+static float weight_of(const mixture *m, uint64_t visit, uint32_t *expert)
+{
+    const float *route = route_of(m, m->row[visit]);
+
+    for (uint32_t k = 0; k < m->k; k++)
+        if (m->place[(uint64_t)m->row[visit] * m->k + k] == visit) {
+            *expert = (uint32_t)route[m->k + k];
+            return route[k];
+        }
+    return 0;
+}
+
+/* back = W_d^T dy: how much the weight counts, then the gradients of gate and up, in their places. */
+static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const mixture *m     = arg;
+    const lm_node *n     = m->f->node;
+    const float   *bias  = lm_vector_of(m->f->l, n->weights[5]);
+    float          limit = n->experts.limit;
+
+    (void)worker;
+    for (uint64_t i = from; i < to; i++) {
+        float   *gate = m->gate + i * m->inner, *up = m->up + i * m->inner, *back = m->back + i * m->inner;
+        float   *dy = m->dy + i * m->wide, sum = 0;
+        uint32_t expert = 0;
+        float    w      = weight_of(m, i, &expert);
+        for (uint64_t k = 0; k < m->inner; k++)
+            sum += back[k] * m->glu[i * m->inner + k];
+        for (uint64_t k = 0; bias && k < m->wide; k++)
+            sum += dy[k] * bias[expert * m->wide + k];
+        m->dweight[i] = sum;
+        for (uint64_t k = 0; k < m->wide; k++)
+            dy[k] *= w;
+        for (uint64_t k = 0; k < m->inner; k++) {
+            float g = gate[k], u = up[k], d = w * back[k], over = 1, within = 1, dg, du;
+            if (limit > 0) {
+                over   = g <= limit ? 1.0f : 0.0f;
+                within = u >= -limit && u <= limit ? 1.0f : 0.0f;
+                g      = g > limit ? limit : g;
+                u      = (u < -limit ? -limit : u > limit ? limit : u) + 1.0f;
+            }
+            m->f->l->kernels.glu(&dg, &du, &g, &u, &d, n->experts.act, 1, true, true);
+            gate[k] = dg * over;
+            up[k]   = du * within;
+        }
+    }
+}
+
+/* dW += dy^T x of each visited expert, rows rising; and its bias. */
+static void sum_weights(mixture *m, uint32_t which, const float *dy, uint64_t out, const float *x, uint64_t in)
+{
+    lm_learner *l  = m->f->l;
+    float      *dw = m->f->reverse->trains[which] ? lm_trained_gradient(l, m->f->node->weights[which]) : NULL;
+    float      *db = m->f->reverse->trains[which + 3] ? lm_trained_gradient(l, m->f->node->weights[which + 3]) : NULL;
+
+    for (uint32_t e = 0; e < m->experts; e++) {
+        uint64_t at = m->start[e], n = m->start[e + 1] - at;
+        if (dw && n)
+            lm_train_gemm(l, &(lm_gemm){ .c = dw + e * out * in, .c_row = in, .a = dy + at * out, .a_row = 1, .a_col = out,
+                                         .b = x + at * in, .b_row = in, .m = out, .n = in, .k = n });
+        for (uint64_t i = at; db && i < at + n; i++)
+            for (uint64_t k = 0; k < out; k++)
+                db[e * out + k] += dy[i * out + k];
+    }
+}
+
+/* dx += dy W of each visited expert. */
+static void through(mixture *m, uint32_t which, float *dy, uint64_t out, float *dx, uint64_t in)
+{
+    for (uint32_t e = 0; e < m->experts; e++) {
+        uint64_t at = m->start[e], n = m->start[e + 1] - at;
+        if (n)
+            lm_train_through(m->f->l, m->f->node->weights[which], e * out, (e + 1) * out, (lm_operand){ dy + at * out, out },
+                             (lm_operand){ dx + at * in, in }, n);
+    }
+}
+
+static void gather_inputs(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const mixture *m = arg;
+
+    (void)worker;
+    for (uint64_t i = from; i < to; i++)
+        memcpy(m->y + i * m->wide, m->f->in[0].at + m->row[i] * m->f->in[0].row, m->wide * sizeof(float));
+}
+
+static void collect(void *arg, uint64_t from, uint64_t to, unsigned worker)
+{
+    const mixture  *m = arg;
+    const lm_frame *f = m->f;
+
+    (void)worker;
+    for (uint64_t i = from; i < to; i++) {
+        float *dx = f->din[0].at ? f->din[0].at + i * f->din[0].row : NULL, *dr = f->din[1].at ? f->din[1].at + i * f->din[1].row : NULL;
+        for (uint32_t k = 0; k < m->k; k++) {
+            uint64_t visit = m->place[i * m->k + k];
+            bool     fresh = k == 0 && f->reverse->first[0];
+            for (uint64_t j = 0; dx && j < m->wide; j++)
+                dx[j] = fresh ? m->dx[visit * m->wide + j] : dx[j] + m->dx[visit * m->wide + j];
+            if (dr)
+                dr[k] = f->reverse->first[1] ? m->dweight[visit] : dr[k] + m->dweight[visit];
+        }
+    }
+}
+
+void lm_train_experts_back(lm_frame *f)
+{
+    mixture m;
+
+    lay_out(&m, f);
+    begin(&m);
+    lm_train_share(f->l, spread, &m, m.visits, 16);
+    through(&m, 2, m.dy, m.wide, m.back, m.inner);
+    lm_train_share(f->l, gates_back, &m, m.visits, 16);
+    sum_weights(&m, 2, m.dy, m.wide, m.glu, m.inner);
+    if (f->reverse->trains[0] || f->reverse->trains[1])
+        lm_train_share(f->l, gather_inputs, &m, m.visits, 16);
+    sum_weights(&m, 0, m.gate, m.inner, m.y, m.wide);
+    sum_weights(&m, 1, m.up, m.inner, m.y, m.wide);
+    if (f->din[0].at) {
+        through(&m, 0, m.gate, m.inner, m.dx, m.wide);
+        through(&m, 1, m.up, m.inner, m.dx, m.wide);
+    }
+    lm_train_share(f->l, collect, &m, f->rows, 16);
+}

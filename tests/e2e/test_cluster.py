@@ -1,0 +1,281 @@
+"""One model, several processes: the same text as one, refusals, and what happens when a process is lost."""
+import concurrent.futures
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from conftest import SANITIZED, run
+
+TEXT = ["-p", "The capital of France is", "--raw", "-n", "8", "--temp", "0", "-t", "1"]
+ENV = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "ASAN_OPTIONS": "detect_leaks=0"}                # Open MPI's own
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    return build / "src/cli/lamina"
+
+
+def ranks(n, *command, transport="self,vader"):
+    return ["mpirun", "--oversubscribe", "--mca", "btl", transport, "-n", str(n), *(str(c) for c in command)]
+
+
+def errors(done):
+    """lamina's lines; mpirun adds its own."""
+    return [line for line in done.stderr.splitlines() if line.startswith(("error: ", "hint: "))]
+
+
+@pytest.fixture(scope="module")
+def alone(lamina, model):
+    done = run(lamina, "run", model, *TEXT, "--json")
+    assert done.returncode == 0
+    return json.loads(done.stdout)["ids"]
+
+
+@pytest.mark.parametrize("n, transport", [(2, "self,vader")] if SANITIZED else [(2, "self,vader"), (3, "self,tcp"), (4, "self,vader"), (8, "self,vader")])
+def test_an_exact_split_gives_the_tokens_of_one_process(lamina, model, alone, n, transport):
+    done = run(*ranks(n, lamina, "run", model, *TEXT, "--json", "--split", f"tp={n}", "--exact-split", transport=transport), env=ENV)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ids"] == alone
+
+
+@pytest.mark.parametrize("split, n, transport, flags", [("pp=2", 2, "self,vader", []), ("pp=3", 3, "self,tcp", []), ("tp=2,pp=2", 4, "self,vader", ["--exact-split"])])
+def test_runs_of_layers_give_the_tokens_of_one_process(lamina, model, alone, split, n, transport, flags):
+    """No sum is cut between layers: without --exact-split too."""
+    done = run(*ranks(n, lamina, "run", model, *TEXT, "--json", "--split", split, *flags, transport=transport), env=ENV)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ids"] == alone
+
+
+def test_a_run_of_layers_can_be_looked_at(lamina, model):
+    whole = json.loads(run(lamina, "inspect", model, "--json").stdout)["parameters"]["total"]
+    parts = [run(lamina, "inspect", model, "--split", "pp=3", "--rank", r, "--program") for r in range(3)]
+    assert all(p.returncode == 0 and "send " in p.stdout and "receive " in p.stdout for p in parts)
+    counts = [int(p.stdout.split(" weights, ")[1].split()[0]) for p in parts]
+    assert sum(counts) == whole and max(counts) < whole * 0.4              # every weight once, evenly
+    layers = [{int(line.split("layers.")[1].split(".")[0]) for line in p.stdout.splitlines() if " attention " in line} for p in parts]
+    assert set.union(*layers) == set(range(30)) and sum(map(len, layers)) == 30
+    many = run(lamina, "inspect", model, "--split", "pp=31", "--program")
+    assert many.returncode == 2 and "31 runs of 30 layers; 1 to 30 are possible" in many.stderr
+
+
+def test_a_split_gives_the_same_bits_twice_and_nearly_those_of_one(lamina, model):
+    command = ranks(3, lamina, "score", model, "-p", "The capital of France is Paris.", "--json", "-t", "1", "--split", "auto", "--compute", "f32", "--kv-type", "f32")
+    one = json.loads(run(lamina, "score", model, "-p", "The capital of France is Paris.", "--json", "--compute", "f32", "--kv-type", "f32").stdout)
+    first, second = (json.loads(run(*command, env=ENV).stdout) for _ in range(2))
+    assert first == second
+    pairs = [(a["logprob"], b["logprob"]) for a, b in zip(one["tokens"][1:], first["tokens"][1:])]
+    assert len(pairs) >= 6 and all(abs(a - b) < 3e-5 for a, b in pairs)
+
+
+def test_two_turns_of_a_chat(lamina, model):
+    command = ["chat", model, "--temp", "0", "-n", "12", "-t", "1", "--json"]
+    asked = "What is water made of?\nAnd ice?\n"
+    one = run(lamina, *command, input=asked)
+    two = run(*ranks(2, lamina, *command, "--split", "tp=2", "--exact-split"), input=asked, env=ENV)
+    def texts(done):
+        return [json.loads(line)["content"] for line in done.stdout.splitlines()]
+    assert len(texts(one)) == 2 and texts(two) == texts(one)
+
+
+@pytest.mark.parametrize("n, flags, says", [
+    (2, ["--split", "tp=3"], "error: --split: tp=3 needs 3 ranks, there are 2: mpirun -n 3"),
+    (10, ["--split", "tp=10"], "error: --split: 10 ranks share 9 query heads; 1 to 9 ranks are possible"),
+    (1, ["--split", "pp=2"], "error: --split: pp=2 needs 2 ranks, there are 1: mpirun -n 2"),
+    (2, ["--split", "tp=2,pp=2"], "error: --split: tp=2,pp=2 needs 4 ranks, there are 2: mpirun -n 4"),
+    (1, ["--split", "tp=x"], 'error: --split: "tp=x" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
+    (1, ["--split", "pp=2,pp=2"], 'error: --split: "pp=2,pp=2" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
+    (1, ["--split", "ep=2"], 'error: --split: "ep=2": experts are not split by themselves: tp=N has a part of each'),
+    (1, ["--exact-split"], "error: --exact-split: only with --split"),
+])
+def test_what_cannot_be_split_is_refused_once(lamina, model, n, flags, says):
+    done = run(*ranks(n, lamina, "run", model, *TEXT, *flags), env=ENV)
+    assert done.returncode != 0 and errors(done) == [says] and done.stdout == ""
+
+
+def test_a_context_that_does_not_fit_is_refused_by_rank_0(lamina, model):
+    done = run(*ranks(2, lamina, "run", model, *TEXT, "--split", "tp=2", "-c", "99999999"), env=ENV)
+    assert done.returncode == 4 and len(errors(done)) == 2 and "are needed" in errors(done)[1]
+
+
+def test_a_part_can_be_looked_at(lamina, model):
+    whole = json.loads(run(lamina, "inspect", model, "--json").stdout)["parameters"]["total"]
+    parts = [run(lamina, "inspect", model, "--split", "tp=3", "--rank", str(r), "--program") for r in range(3)]
+    assert all(p.returncode == 0 and "sum over 3 ranks" in p.stdout for p in parts)
+    counts = [int(p.stdout.split(" weights, ")[1].split()[0]) for p in parts]
+    assert all(whole / 3 < c < whole * 0.6 for c in counts)
+    refused = run(lamina, "inspect", model, "--split", "tp=3", "--rank", "3", "--program")
+    assert refused.returncode == 2 and "rank 3 of 3" in refused.stderr
+
+
+def processes(mark):
+    found = subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True).stdout.split()
+    return [int(p) for p in found]
+
+
+@pytest.mark.parametrize("blow, says", [(signal.SIGSTOP, "has not answered for 2.125 s"), (signal.SIGKILL, None)])
+def test_a_lost_process_ends_the_job(lamina, model, tmp_path, blow, says):
+    link = tmp_path / f"lost-{blow}.gguf"               # a name to find its processes by
+    link.symlink_to(model)
+    job = subprocess.Popen(ranks(3, lamina, "run", link, "-p", "Once upon a time", "--raw", "-n", "100000", "--ignore-eos", "-t", "1",
+                                 "--split", "tp=3", "--step-timeout", "2.125"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+    assert job.stdout.read(40)                          # it writes
+    others = [p for p in processes(f"run {link}") if p != job.pid]
+    try:
+        os.kill(max(others), blow)
+        _, told = job.communicate(timeout=60)
+        assert job.returncode != 0
+        assert says is None or says in told.decode()
+    finally:
+        job.kill()
+        for _ in range(50):
+            left = [p for p in processes(f"run {link}")]
+            if not left:
+                break
+            time.sleep(0.1)
+        for p in left:
+            os.kill(p, signal.SIGKILL)
+    assert not left
+
+
+# ---- serving ----
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def ask(port, path, body=None, timeout=30):
+    """Status and bytes."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data=json.dumps(body).encode() if body else None,
+                                     headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read()
+    except OSError:
+        return 0, b""
+
+
+def healthy(port, seconds=60):
+    for _ in range(int(seconds * 10)):
+        if ask(port, "/health")[0] == 200:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def serving(lamina, path, port, split, n, *flags):
+    return ["mpirun", "--enable-recovery", "--oversubscribe", "-n", str(n), str(lamina), "serve", str(path), "--port", str(port), "--split", split,
+            "-t", "1", "-c", "2048", "--parallel", "4", "--step-timeout", "2", *flags]
+
+
+STORY = {"prompt": "Once upon a time", "max_tokens": 1900, "temperature": 0, "stream": True, "ignore_eos": True}
+
+
+def end(job, path):
+    job.terminate()
+    try:
+        job.wait(20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+    for _ in range(50):
+        if not processes(f"serve {path}"):
+            return
+        time.sleep(0.1)
+    left = processes(f"serve {path}")
+    for p in left:
+        os.kill(p, signal.SIGKILL)
+    assert not left
+
+
+@pytest.mark.skipif(SANITIZED, reason="slow")
+@pytest.mark.parametrize("split, n", [("tp=2", 2), ("pp=2", 2)])
+def test_ranks_serve_what_one_process_serves(lamina, model, tmp_path, alone, split, n):
+    """Two texts at once, prefixes kept."""
+    link, port = tmp_path / "served.gguf", free_port()
+    link.symlink_to(model)
+    job = subprocess.Popen(serving(lamina, link, port, split, n, "--exact-split"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV)
+    try:
+        assert healthy(port)
+        expected = run(lamina, "run", model, *TEXT).stdout
+        body = {"prompt": "The capital of France is", "max_tokens": 8, "temperature": 0}
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answers = list(pool.map(lambda _: ask(port, "/v1/completions", body), range(6)))
+        assert {json.loads(text)["choices"][0]["text"] for status, text in answers} == {expected.rstrip("\n")}
+    finally:
+        end(job, link)
+
+
+@pytest.mark.skipif(SANITIZED, reason="slow")
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
+def test_streams_end_in_an_error_when_a_rank_is_lost_and_the_job_starts_again(lamina, model, tmp_path, blow):
+    link, port = tmp_path / "lost.gguf", free_port()
+    link.symlink_to(model)
+    job = subprocess.Popen([lamina, "cluster", "run", "--", *serving(lamina, link, port, "tp=3", 3)], stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, env=ENV)
+    try:
+        assert healthy(port)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            streams = [pool.submit(ask, port, "/v1/completions", STORY) for _ in range(3)]
+            time.sleep(1)
+            ranks_now = [p for p in processes(f"serve {link}") if f"lamina serve {link}" in " ".join(
+                open(f"/proc/{p}/cmdline").read().split("\0")) and "mpirun" not in open(f"/proc/{p}/cmdline").read()]
+            assert len(ranks_now) == 3
+            struck = time.monotonic()
+            os.kill(max(ranks_now), blow)
+            texts = [s.result()[1].decode() for s in streams]
+            assert time.monotonic() - struck < 2 + 1 + 0.5              # the deadline and a second, on a busy machine
+        for text in texts:
+            last = [line for line in text.splitlines() if line.startswith("data: ")][-1]
+            assert "another rank" in json.loads(last[6:])["error"]["message"] and len(text) > 1000
+        assert healthy(port)                                           # the next ones
+        again = [p for p in processes(f"serve {link}")]
+        assert not set(again) & set(ranks_now)
+        assert ask(port, "/v1/completions", {"prompt": "The capital of France is", "max_tokens": 8, "temperature": 0})[0] == 200
+    finally:
+        end(job, link)
+    assert b"a rank was lost; started again in 1 s" in job.stdout.read()
+
+
+@pytest.mark.parametrize("flags, says", [(["--sandbox"], "cannot be combined with --split"), (["--prefix-store", "."], "cannot be combined with --split")])
+def test_what_ranks_cannot_serve(lamina, model, flags, says):
+    done = run(*ranks(2, lamina, "serve", model, "--port", "0", "--split", "tp=2", *flags), env=ENV)
+    assert done.returncode == 2 and says in done.stderr
+
+
+# ---- a job that is kept running ----
+
+def test_a_job_is_started_again_until_it_ends_well(lamina, tmp_path):
+    began = time.monotonic()
+    done = run(lamina, "cluster", "run", "--", "sh", "-c", "echo x >> lines; test $(wc -l < lines) -ge 3", cwd=tmp_path)
+    assert done.returncode == 0 and (tmp_path / "lines").read_text() == "x\n" * 3
+    assert 3 <= time.monotonic() - began < 10 and "started again in 2 s" in done.stderr
+
+
+@pytest.mark.parametrize("job, says", [(["sh", "-c", "exit 4"], "status 4, which another start"), (["/nowhere/mpirun"], "not found"), ([], "which job?")])
+def test_what_would_not_get_better_is_not_started_again(lamina, job, says):
+    done = run(lamina, "cluster", "run", "--", *job)
+    assert done.returncode in (1, 2) and says in done.stderr
+
+
+def test_a_job_ends_with_who_keeps_it_and_leaves_nobody(lamina, tmp_path):
+    mark = f"sleep 98{os.getpid()}"
+    job = subprocess.Popen([lamina, "cluster", "run", "--", "sh", "-c", f"{mark} & {mark}"], cwd=tmp_path)
+    for _ in range(100):
+        if len(processes(mark)) >= 2:
+            break
+        time.sleep(0.05)
+    job.terminate()
+    assert job.wait(10) == 0
+    time.sleep(0.2)
+    assert not processes(f"^{mark}")

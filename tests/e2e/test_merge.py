@@ -1,0 +1,121 @@
+"""lamina merge: adapters in the weights give what they give beside them, and what PEFT's merge_and_unload gives."""
+import json
+
+import pytest
+from conftest import MODEL, SOURCE, run
+from test_serve_adapters import write_adapter
+
+GOLDEN = SOURCE / "tests/golden"
+MERGED = sorted(p.parent for p in (GOLDEN / "adapters").glob("*/merged.safetensors"))
+LLAMA = GOLDEN / "adapters/llama"
+BASE = GOLDEN / "llama/gqa"
+
+
+@pytest.fixture(scope="module")
+def lamina(build):
+    return lambda *args: run(build / "src/cli/lamina", *args)
+
+
+def said(r, status=0):
+    assert r.returncode == status, r.stderr
+    if status:
+        assert r.stdout == "" and sum(line.startswith("error: ") for line in r.stderr.splitlines()) == 1, r.stderr
+    return r.stderr
+
+
+@pytest.mark.parametrize("adapter", MERGED, ids=lambda p: p.name)
+def test_logits_are_those_of_merge_and_unload(lamina, adapter, tmp_path):
+    base = GOLDEN / (adapter / "base.txt").read_text().strip()
+    said(lamina("merge", base, adapter, tmp_path / "folder"))
+    assert "agrees" in lamina("verify", tmp_path / "folder", adapter / "merged.safetensors").stdout
+    assert "agrees" not in lamina("verify", base, adapter / "merged.safetensors").stdout
+    if adapter.name == "deepseek_v2":                    # a GGUF file has the latent's projection in two tensors
+        assert "attn_k_b" in said(lamina("merge", base / "model.gguf", adapter, tmp_path / "x.gguf"), 3)
+        assert not (tmp_path / "x.gguf").exists()
+        return
+    if not (base / "model.gguf").exists():
+        return
+    said(lamina("merge", base / "model.gguf", adapter, tmp_path / "file.gguf"))
+    assert "agrees" in lamina("verify", tmp_path / "file.gguf", adapter / "merged.safetensors").stdout
+
+
+def test_of_files_that_llama_cpp_made_too_and_several_with_scales(lamina, tmp_path):
+    said(lamina("merge", BASE / "model.gguf", LLAMA / "adapter.gguf", tmp_path / "a.gguf"))
+    assert "agrees" in lamina("verify", tmp_path / "a.gguf", LLAMA / "merged.safetensors").stdout
+    said(lamina("merge", BASE, f"{LLAMA}:0.25", f"{LLAMA}:0.75", tmp_path / "b"))
+    assert "agrees" in lamina("verify", tmp_path / "b", LLAMA / "merged.safetensors").stdout
+    said(lamina("merge", BASE, f"{LLAMA}:0.25", tmp_path / "c"))
+    assert "agrees" not in lamina("verify", tmp_path / "c", LLAMA / "merged.safetensors").stdout
+
+
+def test_the_folder_is_whole_and_the_same_whatever_the_threads(lamina, tmp_path):
+    for t in (1, 3):
+        said(lamina("merge", BASE, LLAMA, tmp_path / str(t), "-t", t))
+    assert (tmp_path / "1/model.safetensors").read_bytes() == (tmp_path / "3/model.safetensors").read_bytes()
+    assert (tmp_path / "1/config.json").read_bytes() == (BASE / "config.json").read_bytes()
+
+
+def test_quantised_weights_are_refused_with_what_would_be_left(lamina, tmp_path):
+    usual = write_adapter(tmp_path / "usual", 5, 8, ["self_attn.q_proj", "mlp.up_proj"], range(0, 30, 6), size=0.0005)
+    out = tmp_path / "out.gguf"
+    text = said(lamina("merge", MODEL, usual, out), 2)
+    assert "q4_1 keeps" in text and "--lossy" in text and "--type of f16" in text and not out.exists()
+    r = lamina("merge", MODEL, usual, "--dry-run", "--json")
+    measured = json.loads(r.stdout)
+    assert measured["path"] is None and len(measured["tensors"]) == 10 and 0.0001 < measured["change"] < 0.01
+    assert measured["kept"] < 0.2 and measured["noise"] > 0.5          # blocks of four bits hardly see it
+    whole = json.loads(lamina("merge", MODEL, usual, out, "--lossy", "--json").stdout)
+    assert whole["kept"] == pytest.approx(measured["kept"], abs=0.1) and whole["path"] == str(out) and whole["adapters"] == [{"path": str(usual), "scale": 1}]
+    assert all(t["from"] == t["to"] == "q4_1" for t in whole["tensors"])
+
+
+def test_of_another_type_nothing_is_lost(lamina, tmp_path):
+    strong = write_adapter(tmp_path / "strong", 6, 4, ["self_attn.v_proj", "mlp.down_proj"], range(0, 30, 2), 0.4)
+    r = json.loads(lamina("merge", MODEL, strong, tmp_path / "out.gguf", "--type", "f16", "--json").stdout)
+    assert r["kept"] == pytest.approx(1, abs=1e-3) and r["noise"] < 0.01 and {t["to"] for t in r["tensors"]} == {"f16"}
+
+    def written(*args):
+        return lamina("run", *args, "-p", "The old man looked at the sea and said that", "-n", 16, "--temp", 0, "--compute", "f32").stdout
+
+    assert written(tmp_path / "out.gguf") == written(MODEL, "--lora", strong) != written(MODEL)
+
+
+@pytest.mark.parametrize("words, status, word", [
+    (["{base}", "{llama}"], 2, "requires"), (["{base}", "{llama}", "x.gguf"], 2, "folder"), (["{base}/model.gguf", "{llama}", "x"], 2, ".gguf"),
+    (["{base}/model.gguf", "{llama}", "{base}/model.gguf"], 2, "itself"), (["{base}/model.gguf", "{llama}", "{llama}/adapter_config.json.gguf", "--type", "q8_0"], 2, "f32"),
+    (["{base}/model.gguf", "none", "x.gguf"], 1, "none"), (["{base}", "{golden}/adapters/gpt2", "x"], 5, "this model"), (["{base}", "{llama}:2x", "x"], 1, "2x")])
+def test_what_cannot_be(lamina, words, status, word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    r = lamina("merge", *[w.format(base=BASE, llama=LLAMA, golden=GOLDEN) for w in words])
+    assert word in said(r, r.returncode) and r.returncode, r.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_kept_and_a_shared_table_is_refused(lamina, tmp_path):
+    out = tmp_path / "x.gguf"
+    out.write_bytes(b"mine")
+    assert "already exists" in said(lamina("merge", BASE / "model.gguf", LLAMA, out), 2) and out.read_bytes() == b"mine"
+    said(lamina("merge", BASE / "model.gguf", LLAMA, out, "--force"))
+    assert out.read_bytes()[:4] == b"GGUF"
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/notes").write_text("mine")
+    assert "replaced" in said(lamina("merge", BASE, LLAMA, tmp_path / "folder", "--force"), 2)
+    assert (tmp_path / "folder/notes").read_text() == "mine"
+
+
+def test_eval_with_an_adapter_is_eval_of_the_merged_model(lamina, tmp_path):
+    strong = write_adapter(tmp_path / "strong", 6, 4, ["self_attn.v_proj", "mlp.down_proj"], range(0, 30, 2), 0.1)
+    said(lamina("merge", MODEL, strong, tmp_path / "out.gguf", "--type", "f32"))
+    (tmp_path / "text").write_text(" ".join(f"Here is sentence number {i}, and it says little." for i in range(60)))
+
+    def perplexity(*args):
+        r = lamina("eval", *args, "perplexity", "--file", tmp_path / "text", "-c", 128, "--compute", "f32", "--json")
+        assert r.returncode == 0, r.stderr
+        return json.loads(r.stdout)["perplexity"]
+
+    merged, beside, plain = perplexity(tmp_path / "out.gguf"), perplexity(MODEL, "--lora", strong), perplexity(MODEL)
+    assert beside == pytest.approx(merged, rel=1e-4) and abs(beside / plain - 1) > 0.01
+    assert perplexity(MODEL, "--lora", f"{strong}:0") == plain
+    state = ["eval", MODEL, "perplexity", "--file", tmp_path / "text", "-c", 128, "--state", tmp_path / "state"]
+    said(lamina(*state, "--lora", strong))
+    assert lamina(*state).returncode != 0                # results of the adapter are not those of the model

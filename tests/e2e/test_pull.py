@@ -1,0 +1,422 @@
+"""lamina pull against a hub that behaves, and one that does not: layout, resumption, hashes, tokens, statuses, names, kill -9."""
+import hashlib
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import zlib
+
+import fastjsonschema
+import pytest
+from conftest import BARE, SOURCE, run, some
+from hubs import COMMIT, GOLDEN, Hub, environment, git_hash, hub, leftovers, one_line, whole
+
+
+@pytest.fixture
+def gguf():
+    whole = (GOLDEN / "gqa/model.gguf").read_bytes()
+    names = ["m-Q4_K_M.gguf", "m-UD-Q4_K_M.gguf", "m.Q8_0.gguf", "big-F16-00001-of-00002.gguf", "big-F16-00002-of-00002.gguf", "mmproj-Q8_0.gguf"]
+    made = Hub({n: whole + n.encode() for n in names} | {"only/here-IQ2_M.gguf": whole}, names)
+    yield made
+    made.server.shutdown()
+
+
+@pytest.fixture
+def pull(build, tmp_path):
+    return lambda hub, *args, **more: run(build / "src/cli/lamina", "pull", *args, env=environment(hub, tmp_path, **more))
+
+
+def test_a_folder(hub, pull, build, tmp_path):
+    done = pull(hub, "org/name", HF_TOKEN="hf_secret")
+    assert done.returncode == 0, done.stderr
+    snapshot = whole(hub, tmp_path)
+    assert done.stdout == f"{snapshot}\n" and not leftovers(tmp_path)
+    assert {str(p.relative_to(snapshot)) for p in snapshot.rglob("*") if not p.is_dir()} == set(hub.files) - {"original/model.pth", "model.bin"}
+    assert all(h.get("Authorization") == "Bearer hf_secret" for _, h in hub.seen)
+    n = len(hub.seen)
+    again = json.loads(pull(hub, "org/name", "--json").stdout)
+    fastjsonschema.compile(json.loads((SOURCE / "docs/schema/pull.schema.json").read_text()))(again)
+    assert again["fetched"] == 0 and again["commit"] == COMMIT and all("resolve" not in path for path, _ in hub.seen[n:])
+    offline = pull(hub, "org/name", HF_HUB_OFFLINE="1")
+    assert offline.returncode == 0 and offline.stdout == done.stdout and len(hub.seen) == n + 3
+    verify = run(build / "src/cli/lamina", "verify", "org/name", GOLDEN / "sharded/golden.safetensors",
+                 env={**os.environ, **BARE, "HF_HUB_CACHE": str(tmp_path / "hub")})
+    assert verify.returncode == 0, verify.stderr
+
+
+def test_types(gguf, pull, tmp_path):
+    def path(name):
+        done = pull(gguf, name)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip().split(COMMIT + "/")[1]
+    assert path("org/name:q8_0") == "m.Q8_0.gguf" and path("org/name:F16") == "big-F16-00001-of-00002.gguf"
+    assert path("org/name:only/here-IQ2_M.gguf") == path("org/name:IQ2_M") == "only/here-IQ2_M.gguf"
+    assert (tmp_path / f"hub/models--org--name/snapshots/{COMMIT}/big-F16-00002-of-00002.gguf").exists()
+    one_line(pull(gguf, "org/name"), 1, "m-Q4_K_M.gguf", "m-UD-Q4_K_M.gguf")
+    one_line(pull(gguf, "org/name:Q4_K_M"), 1, "2 GGUF files to choose from")
+    one_line(pull(gguf, "org/name:Q5_0"), 1, "no GGUF file of the type Q5_0")
+    whole(gguf, tmp_path)
+    del gguf.files["big-F16-00002-of-00002.gguf"]
+    one_line(pull(gguf, "org/name:F16"), 1, "1 of its 2 parts")
+
+
+def test_a_dry_run(hub, pull, tmp_path):
+    done = pull(hub, "org/name", "--dry-run", "--json")
+    document = json.loads(done.stdout)
+    assert document["path"] is None and sum(f["bytes"] for f in document["files"]) == document["bytes"] and not (tmp_path / "hub").exists()
+    assert "model-00004-of-00004.safetensors" in pull(hub, "org/name", "--dry-run").stdout
+
+
+# ---- a hub that misbehaves ----
+
+TARGET = "model-00002-of-00004.safetensors"
+
+
+def only_target(then, times=10 ** 6):
+    left = [times]
+
+    def fault(r):
+        if not r.path.endswith(TARGET) or not left[0]:
+            return False
+        left[0] -= 1
+        return then(r) is not False
+    return fault
+
+
+def test_connections_that_break(hub, pull, tmp_path):
+    """Short bodies: each try goes on where the last one ended."""
+    hub.faults = [only_target(lambda r: hub.file(r, hub.files[TARGET], 3000))]
+    assert pull(hub, "org/name").returncode == 0
+    whole(hub, tmp_path)
+    ranges = [h.get("Range") for path, h in hub.seen if path.endswith(TARGET)]
+    assert ranges[:3] == [None, "bytes=3000-", "bytes=6000-"] and not leftovers(tmp_path)
+
+
+@pytest.mark.parametrize("name", some(["whole", "other part", "other total", "longer", "wrong hash", "html"]))
+def test_wrong_bytes(hub, pull, tmp_path, name):
+    """Nothing that is not the file gets its name; what can be mended is."""
+    data = hub.files[TARGET]
+
+    def part(start, total):
+        def answer(r):
+            if not r.headers["Range"]:
+                return hub.file(r, data, 3000)
+            r.send_response(206)
+            r.send_header("Content-Range", f"bytes {start}-{start + 99}/{total}")
+            r.send_header("Content-Length", "100")
+            r.end_headers()
+            r.wfile.write(data[start:start + 100])
+        return answer
+
+    def ignore_range(r):
+        if not r.headers["Range"]:
+            return hub.file(r, data, 3000)
+        hub.send(r, 200, data)
+    faults = {"whole": ignore_range, "other part": part(0, len(data)), "other total": part(3000, len(data) + 1),
+              "longer": lambda r: hub.send(r, 200, data + b"x"), "wrong hash": lambda r: hub.send(r, 200, data[:-1] + b"\xff"),
+              "html": lambda r: hub.send(r, 200, b"<html>please log in</html>".ljust(len(data)))}
+    hub.faults = [only_target(faults[name])]
+    done = pull(hub, "org/name")
+    blob = tmp_path / "hub/models--org--name/blobs" / hashlib.sha256(data).hexdigest()
+    if name == "whole":
+        assert done.returncode == 0, done.stderr
+    else:
+        one_line(done, 1, TARGET)
+        assert not blob.exists() and not (tmp_path / "hub/models--org--name/refs/main").exists()
+        hub.faults = []
+        assert pull(hub, "org/name").returncode == 0
+    whole(hub, tmp_path)
+    assert not leftovers(tmp_path)
+
+
+def test_redirects(hub, pull, tmp_path):
+    """To another host and port without the token; loops and other schemes end."""
+    other = Hub(hub.files)
+    other.faults = [lambda r: hub.file(r, hub.files[TARGET]) or True]
+    hub.faults = [only_target(lambda r: hub.send(r, 302, b"", {"Location": f"{other.url}/signed?key=1"}))]
+    assert pull(hub, "org/name", HF_TOKEN="hf_secret").returncode == 0
+    assert other.seen and not any("Authorization" in h for _, h in other.seen)
+    whole(hub, tmp_path)
+    for where, words in (("/org/name/loop", "redirects"), ("ftp://127.0.0.1/x", "not https"), ("file:///etc/passwd", "not https")):
+        def loop(r):
+            if "resolve" in r.path or r.path.endswith("loop"):
+                hub.send(r, 302, b"", {"Location": where})
+                return True
+        hub.faults = [loop]
+        hub.files["README.md"] += b"."
+        one_line(pull(hub, "org/name"), 1, words)
+    other.server.shutdown()
+
+
+def test_redirects_without_a_scheme(hub, pull):
+    hub.faults = [only_target(lambda r: hub.send(r, 302, b"", {"Location": "//127.0.0.1:1/x"}))]
+    one_line(pull(hub, "org/name", HF_TOKEN="hf_secret"), 1, "not https")
+
+
+@pytest.mark.parametrize("first", [0, 3000])
+def test_416(hub, pull, tmp_path, first):
+    """A range that begins past the end: what is here is longer than the file that the server has. Said, and nothing gets a name."""
+    data = hub.files[TARGET]
+
+    def answer(r):
+        if not r.headers["Range"]:
+            return hub.file(r, data, first or 1)
+        hub.send(r, 416, b"", {"Content-Range": f"bytes */{first}"})
+    hub.faults = [only_target(answer)]
+    one_line(pull(hub, "org/name"), 1, TARGET, "status 416")
+    assert not (tmp_path / "hub/models--org--name/blobs" / hashlib.sha256(data).hexdigest()).exists()
+    hub.faults = []
+    assert pull(hub, "org/name").returncode == 0
+    whole(hub, tmp_path)
+
+
+def test_gzip_bombs(hub, pull, tmp_path):
+    """Nothing is inflated, whatever the header says: a listing of a gigabyte in a megabyte, and a file."""
+    bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+    body = b"".join(bomb.compress(bytes(1 << 20)) for _ in range(256)) + bomb.flush()
+    hub.faults = [lambda r: hub.send(r, 200, body, {"Content-Encoding": "gzip"}) or True]
+    one_line(pull(hub, "org/name"), 1, "did not answer as a hub does")
+    hub.faults = [only_target(lambda r: hub.send(r, 200, body, {"Content-Encoding": "gzip"}))]
+    one_line(pull(hub, "org/name"), 1, TARGET)
+    assert sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file() and not p.is_symlink()) < sum(map(len, hub.files.values())) + 10000
+    assert all(h.get("Accept-Encoding") == "identity" for _, h in hub.seen)
+
+
+def test_changed_midway(hub, pull, tmp_path):
+    """The file changes on the server after half of it: the hash notices, the whole is fetched again, once."""
+    data, halves = hub.files[TARGET], []
+
+    def changing(r):
+        if halves:
+            return False
+        halves.append(1)
+        hub.file(r, bytes(len(data)), 3000)
+    hub.faults = [only_target(changing)]
+    assert pull(hub, "org/name").returncode == 0
+    whole(hub, tmp_path)
+    ranges = [h.get("Range") for path, h in hub.seen if path.endswith(TARGET)]
+    assert ranges == [None, "bytes=3000-", None]
+
+
+def test_a_push_midway(hub, pull, tmp_path):
+    """Everything is asked by the commit that was there first: another one does not mix in."""
+    def pushed(r):
+        if "/revision/" in r.path and len(hub.seen) > 1:
+            hub.send(r, 200, json.dumps({"sha": "f" * 40}).encode())
+            return True
+    hub.faults = [pushed]
+    assert pull(hub, "org/name").returncode == 0
+    assert all(COMMIT in path for path, _ in hub.seen[1:])
+    whole(hub, tmp_path)
+
+
+def test_resets_at_random(hub, pull, tmp_path):
+    """Every file is cut where it hurts, by a reset instead of an end; as long as bytes come it goes on."""
+    dice = random.Random(7)
+
+    def reset(r):
+        if "/resolve/" not in r.path or dice.random() < 0.4:
+            return False
+        data = hub.files[r.path.split(f"{COMMIT}/")[1]]
+        hub.file(r, data, dice.randrange(1, max(2, len(data) // 3)))
+        r.wfile.flush()
+        r.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        r.connection.close()
+        return True
+    hub.faults = [reset]
+    for _ in range(6):
+        if pull(hub, "org/name").returncode == 0:
+            break
+    else:
+        raise AssertionError("never whole")
+    whole(hub, tmp_path)
+    assert not leftovers(tmp_path)
+
+
+def test_proxies(hub, pull, tmp_path):
+    """Every request goes to the proxy of the environment, none to one that NO_PROXY excepts."""
+    proxy = Hub(hub.files, hub.large)
+    handle = proxy.answer
+
+    def through(r):
+        assert r.path.startswith(hub.url)
+        r.path = r.path[len(hub.url):]
+        handle(r)
+    proxy.answer = through
+    proxy.url = hub.url
+    address = f"http://user:secret@127.0.0.1:{proxy.server.server_address[1]}"
+    for name in ("http_proxy", "ALL_PROXY"):
+        n = len(proxy.seen)
+        done = pull(hub, "org/name", **{name: address})
+        assert done.returncode == 0 and not hub.seen and len(proxy.seen) > n, done.stderr
+        assert all(h.get("Proxy-Authorization", "").startswith("Basic ") for _, h in proxy.seen)
+    n = len(proxy.seen)
+    assert pull(hub, "org/name", http_proxy=address, NO_PROXY="127.0.0.1").returncode == 0
+    assert len(proxy.seen) == n and hub.seen
+    proxy.server.shutdown()
+    one_line(pull(hub, "org/name", http_proxy="http://127.0.0.1:1"), 1, "org/name")
+
+
+@pytest.mark.parametrize("status, headers, token, words", [
+    (401, {}, "", "set HF_TOKEN"), (401, {}, "hf_x", "token is not valid"), (401, {"X-Error-Code": "GatedRepo"}, "", "log in"),
+    (403, {"X-Error-Code": "GatedRepo"}, "hf_x", "terms"), (403, {"X-Error-Message": "Access to this resource is disabled."}, "", "disabled"),
+    (404, {"X-Error-Code": "RepoNotFound"}, "", "no such model"), (404, {"X-Error-Code": "RevisionNotFound"}, "", "no such revision"),
+    (418, {}, "", "418")])
+def test_statuses(hub, pull, status, headers, token, words):
+    hub.faults = [lambda r: hub.send(r, status, b"", headers) or True]
+    one_line(pull(hub, "org/name", HF_TOKEN=token), 1, words)
+    assert len(hub.seen) == 1
+
+
+def test_busy(hub, pull, tmp_path):
+    """429 with Retry-After and 503 are waited out, and said."""
+    answers = [(429, {"Retry-After": "1"}), (503, {}), (500, {})]
+
+    def busy(r):
+        if not answers:
+            return False
+        status, headers = answers.pop(0)
+        hub.send(r, status, b"", headers)
+        return True
+    hub.faults = [busy]
+    done = pull(hub, "org/name")
+    assert done.returncode == 0 and "a pause of 1 s (status 429)" in done.stderr
+    whole(hub, tmp_path)
+    hub.faults = [lambda r: hub.send(r, 429, b"", {"Retry-After": "100000"}) or True]
+    one_line(pull(hub, "org/name"), 1, "status 429")
+
+
+def test_slow_bytes(hub, pull):
+    def slow(r):
+        r.send_response(200)
+        r.send_header("Content-Length", "100000")
+        r.end_headers()
+        for _ in range(200):
+            r.wfile.write(b"x")
+            time.sleep(0.05)
+    hub.faults = [only_target(slow)]
+    hub.files[TARGET] = b"x" * 100000
+    one_line(pull(hub, "org/name", HF_HUB_DOWNLOAD_TIMEOUT="1"), 1, TARGET)
+
+
+@pytest.mark.parametrize("path", ["../evil", "/etc/evil", "a/../../evil", "a//b", "a\\b", "c:evil", "a\nb", "x" * 300, ".", "a/./b"])
+def test_evil_names(hub, pull, tmp_path, path):
+    hub.files[path] = b"evil"
+    one_line(pull(hub, "org/name"), 1, "not safe")
+    assert not (tmp_path / "hub").exists()
+
+
+@pytest.mark.parametrize("name", ["name", "org/", "/name", "../name", "org/../x", "org/name:", "org/name@", "org/name@..", "a/b/c", "org/na me", "org/name:../x"])
+def test_names_that_are_none(hub, pull, name):
+    one_line(pull(hub, name), 2)
+    assert not hub.seen
+
+
+def test_listings_that_are_none(hub, pull):
+    for body in (b"", b"<html>", b"{}", b"[1]", b"[" * 100000, json.dumps({"sha": "../../x"}).encode(), json.dumps({"sha": COMMIT.upper()}).encode()):
+        hub.faults = [lambda r: hub.send(r, 200, body) or True]
+        one_line(pull(hub, "org/name"), 1, "did not answer as a hub does")
+    for entry in ({"size": -1}, {"size": "12"}, {"oid": "xyz"}, {"size": 1.5}):
+        def listing(r):
+            if "/tree/" not in r.path:
+                return False
+            hub.send(r, 200, json.dumps([{**hub.entry("config.json"), **entry}]).encode())
+            return True
+        hub.faults = [listing]
+        one_line(pull(hub, "org/name"), 1, "config.json", "size and hash")
+    hub.faults = [lambda r: "/tree/" in r.path and (hub.send(r, 200, b"[]", {"Link": '<http://127.0.0.2:1/x>; rel="next"'}) or True)]
+    one_line(pull(hub, "org/name"), 1, "another address")
+
+
+# ---- several at once ----
+
+def test_connections(hub, pull, tmp_path):
+    """As many requests at a time as are allowed; one of them that fails ends the pull, and the next one goes on."""
+    lock, now, most = threading.Lock(), [0], [0]
+
+    def counted(r):
+        if "/resolve/" not in r.path:
+            return False
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.05)
+        with lock:
+            now[0] -= 1
+        return False
+    for given, expected in (((), 4), (("--connections", "1"), 1), (("--connections", "3"), 3)):
+        most[0] = 0
+        for blob in (tmp_path / "hub").rglob("blobs/*"):
+            blob.unlink()
+        hub.faults = [counted]
+        assert pull(hub, "org/name", *given).returncode == 0
+        assert most[0] == expected
+        whole(hub, tmp_path)
+
+
+def test_processes_at_once(hub, build, tmp_path):
+    """Three pulls of one model: every file is fetched once, and all of them succeed."""
+    hub.faults = [lambda r: time.sleep(0.02)]
+    made = [subprocess.Popen([build / "src/cli/lamina", "pull", "org/name", "-q"], env=environment(hub, tmp_path), stdout=subprocess.PIPE) for _ in range(3)]
+    paths = {p.communicate(timeout=120)[0] for p in made}
+    assert [p.returncode for p in made] == [0, 0, 0] and len(paths) == 1
+    whole(hub, tmp_path)
+    asked = [path for path, _ in hub.seen if "/resolve/" in path]
+    assert len(asked) == len(set(asked)) and not leftovers(tmp_path)
+
+
+def test_progress(hub, build, tmp_path):
+    """On a terminal: rate, time that is left, files."""
+    hub.files[TARGET] = os.urandom(400_000)
+
+    def slow(r):
+        data = hub.files[TARGET]
+        r.send_response(200)
+        r.send_header("Content-Length", str(len(data)))
+        r.end_headers()
+        for at in range(0, len(data), 10_000):
+            r.wfile.write(data[at:at + 10_000])
+            time.sleep(0.06)
+    hub.faults = [only_target(slow)]
+    master, slave = os.openpty()
+    made = subprocess.Popen([build / "src/cli/lamina", "pull", "org/name"], env=environment(hub, tmp_path, TERM="xterm"), stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    text = b""
+    try:
+        while piece := os.read(master, 4096):
+            text += piece
+    except OSError:
+        pass
+    assert made.wait(timeout=60) == 0
+    assert re.search(rb"fetching \[#+ *\] +\d+ %  [\d.]+ [kM]?B/s, \d+ s left, \d+/\d+ files", text), text[-2000:]
+    quiet = run(build / "src/cli/lamina", "pull", "org/name", env=environment(hub, tmp_path))
+    assert quiet.stderr == ""
+
+
+# ---- killed ----
+
+def test_killed_at_many_points(hub, build, tmp_path):
+    """Blobs under their names are whole; the next pull completes and leaves nothing behind."""
+    hub.files[TARGET] = os.urandom(3_000_000)
+    hub.files["model.safetensors.index.json"] = json.dumps({"weight_map": {"a": TARGET}}).encode()
+    env = environment(hub, tmp_path)
+    for i in range(12 if len(some(range(4))) == 1 else 50):
+        made = subprocess.Popen([build / "src/cli/lamina", "pull", "org/name", "-q"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.002 * i)
+        made.send_signal(signal.SIGKILL)
+        made.wait()
+        for blob in (tmp_path / "hub").rglob("blobs/*"):
+            if ".incomplete" not in blob.name:
+                data = blob.read_bytes()
+                assert blob.name in (git_hash(data), hashlib.sha256(data).hexdigest())
+        if i % 8 == 7:
+            for blob in (tmp_path / "hub").rglob("blobs/*"):
+                blob.unlink()
+    assert run(build / "src/cli/lamina", "pull", "org/name", env=env).returncode == 0
+    whole(hub, tmp_path)
+    assert not [p for p in leftovers(tmp_path) if ".incomplete" in p.name]

@@ -1,0 +1,267 @@
+"""Pages as readers meet them: what stands first, what is closed, what is drawn and where the eye compares. Sizes that a browser
+lays out are checked by tools/browser/report.mjs."""
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from conftest import run
+
+VOID = {"meta", "link", "input", "br", "hr", "img", "path", "rect", "circle", "line", "mspace"}
+
+
+class Node:
+    def __init__(self, tag, attrs, parent):
+        self.tag, self.attrs, self.parent, self.inner, self.text = tag, dict(attrs), parent, [], ""
+
+    def walk(self):
+        for x in self.inner:
+            yield x
+            yield from x.walk()
+
+    def all(self, tag=None, **attrs):
+        return [x for x in self.walk() if (tag is None or x.tag == tag) and all(x.attrs.get(k) == v for k, v in attrs.items())]
+
+    def of_class(self, name):
+        return [x for x in self.walk() if name in (x.attrs.get("class") or "").split()]
+
+    def said(self):
+        return self.text + "".join(x.said() for x in self.inner)
+
+    def within(self, tag):
+        return self.parent is not None and (self.parent.tag == tag or self.parent.within(tag))
+
+
+class Tree(HTMLParser):
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.root = self.at = Node("", [], None)
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        node = Node(tag, attrs, self.at)
+        self.at.inner.append(node)
+        if tag not in VOID:
+            self.at = node
+
+    def handle_startendtag(self, tag, attrs):
+        self.at.inner.append(Node(tag, attrs, self.at))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            self.at = self.at.parent
+
+    def handle_data(self, data):
+        self.at.text += data
+
+
+@pytest.fixture(scope="module")
+def pages(build, source):
+    made = {}
+
+    def page(*args):
+        if args not in made:
+            done = run(build / "src/cli/lamina", "report", *args, "--format", "html", cwd=source)
+            assert done.returncode == 0, done.stderr
+            root = Tree(done.stdout).root
+            made[args] = done.stdout, root, root.all("main")[0]
+        return made[args]
+    return page
+
+
+@pytest.fixture(scope="module")
+def facts(build, source):
+    def of(model, *args):
+        return json.loads(run(build / "src/cli/lamina", "inspect", model, "--json", *args, cwd=source).stdout)
+    return of
+
+
+THREE = ("llama-3.2-1b", "mistral-7b-v0.1", "deepseek-v2")
+
+
+# ---- what stands first ----
+
+@pytest.mark.parametrize("model", ["llama-3.2-3b", "gpt2", "deepseek-v2"])
+def test_a_sentence_and_four_figures_come_first(pages, facts, model):
+    _, _, main = pages(model)
+    first = main.inner[0]
+    assert [x.tag for x in first.inner[:3]] == ["h2", "p", "div"], "the sentence, then the figures"
+    sentence, total = first.inner[1].said(), facts(model)["parameters"]["total"]
+    billions = f"{total / 1e9:.3g} B" if total > 1e9 else f"{total / 1e6:.3g} M"
+    assert "decoder-only" in sentence and billions in sentence
+    figures = first.inner[2].all("table", id="key-figures")[0]
+    assert len(figures.all("tr")) == 4 and billions in figures.said()
+    assert [x.attrs.get("id") for x in first.all("section")][0] == "takeaways"
+
+
+def test_sliders_begin_where_people_are(pages):
+    for model, context in (("llama-3.2-3b", 8192), ("deepseek-v2", 8192), ("gpt2", 1024)):
+        panel = json.loads(pages(model)[2].of_class("panel")[0].all("script")[0].said())
+        assert panel["contexts"][panel["now"][0]] == context
+
+
+# ---- comparisons ----
+
+def numbers(text):
+    value, unit = re.match(r"([\d.,]+)\s*(\D*)", text).groups()
+    return float(value.replace(",", "")) * {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}.get(unit[:1], 1)
+
+
+def test_a_comparison_opens_with_its_summary(pages):
+    section = pages(*THREE)[2].inner[0]
+    inner = [x.attrs["id"] for x in section.inner if x.tag == "section"]
+    assert inner[:3] == ["compare-summary", "compare-sizes", "compare-values"]
+    values = [x for x in section.all("table") if x.all("thead") and x.attrs["id"] not in ("compare-summary-table", "events", "blocks")]
+    assert [x.attrs["id"] for x in values] == ["compare-values-table"], "one table holds all values"
+    groups = values[0].of_class("group")
+    assert [x.attrs["id"] for x in groups] == [f"compare-{n}" for n in
+                                               ("specification", "embedding", "attention", "position", "mlp", "norm", "parameters", "kv", "flops", "memory")]
+    rows = [r for r in values[0].all("tr") if r not in groups and r.attrs.get("class") != "gap"]
+    assert len(rows) > 60 and all(len(r.inner) == 4 for r in rows), "columns stand below each other"
+
+
+def test_rows_that_are_the_same_are_told_apart(pages):
+    for table in ("compare-summary-table", "compare-values-table"):
+        [found] = pages(*THREE)[2].all("table", id=table)
+        for row in found.all("tr"):
+            cells = [x.said() for x in row.inner[1:]]
+            if row.all("td") and len(cells) == 3 and row.attrs.get("class") != "gap":
+                assert (row.attrs.get("class") == "same") == (len(set(cells)) == 1), row.said()
+        assert pages(*THREE)[2].all("input", **{"data-differs": table}), "and can be left out"
+
+
+def test_bars_are_as_long_as_their_figures(pages):
+    [bars] = pages(*THREE)[2].all("table", id="compare-bars")
+    groups, label = {}, None
+    for row in bars.all("tr"):
+        if row.attrs.get("class") == "gap":
+            continue
+        cells = row.inner
+        label = cells[0].said() or label
+        [bar] = cells[3].of_class("bar")
+        groups.setdefault(label, []).append((numbers(cells[2].said()), float(re.search(r"width:([\d.]+)%", bar.attrs["style"])[1]), cells[2].said(), bar.attrs["class"]))
+    assert {"parameters", "share of attention", "share of the MLP", "weights as Q4_K_M", "operations per token", "cache at 4,096 tokens",
+            "cache at 32,768 tokens"} <= set(groups)
+    for label, rows in groups.items():
+        whole = 100 if rows[0][2].endswith("%") else max(n for n, *_ in rows)
+        assert len(rows) == 3 and all(abs(width - 100 * n / whole) < 0.6 for n, width, *_ in rows), label
+        assert len({name for *_, name in rows}) == 3, "a colour for each model"
+
+
+def test_no_cache_is_longer_than_a_model(pages):
+    [bars] = pages("gpt2", "llama-3.2-1b")[2].all("table", id="compare-bars")
+    assert re.findall(r"cache at [\d,]+ tokens", bars.said()) == ["cache at 1,024 tokens"]
+
+
+def curve_of(figure, number):
+    [path] = [x for x in figure.all("path") if x.attrs["class"].split()[:2] == ["curve", f"c{number}"]]
+    return [tuple(map(float, p.split())) for p in re.findall(r"[ML]([\d.]+ [\d.]+)", path.attrs["d"])]
+
+
+def test_one_chart_shows_the_caches_of_all(pages):
+    [figure] = pages(*THREE)[2].all("figure", id="figure-kv-curves")
+    assert [t.said() for t in figure.all("text") if t.said() in ("Llama 3.2 1B", "Mistral 7B v0.1", "DeepSeek-V2")] == ["Llama 3.2 1B", "Mistral 7B v0.1", "DeepSeek-V2"]
+    for number, straight in ((1, True), (2, False), (3, True)):
+        assert is_straight(curve_of(figure, number)) == straight, "a window bounds it, nothing else does"
+
+
+def is_straight(points):
+    (x0, y0), (x1, y1) = points[0], points[-1]
+    return all(abs(y - (y0 + (y1 - y0) * (x - x0) / (x1 - x0))) < 1 for x, y in points)
+
+
+# ---- one model ----
+
+def test_what_is_linear_looks_linear(pages):
+    _, _, main = pages("llama-3.2-3b")
+    [growth] = [f for f in main.all("figure") if "bytes of the cache" in f.said()]
+    assert is_straight(curve_of(growth, 1)) and is_straight(curve_of(growth, 2))
+    areas = [p for p in main.all("path") if (p.attrs.get("class") or "").startswith("area")]
+    assert len(areas) >= 5
+    for path in areas:
+        points = [tuple(map(float, p.split())) for p in re.findall(r"[ML]([\d.]+ [\d.]+)", path.attrs["d"])]
+        assert is_straight(points[:len(points) // 2])
+
+
+def test_equal_layers_are_one_line(pages):
+    for model, lines in (("llama-3.2-3b", 1), ("gpt2", 1), ("deepseek-v2", 2)):
+        [layers] = pages(model)[2].all("section", id="layers")
+        outer = [d for d in layers.all("details") if not d.within("details")]
+        assert len(outer) == lines, [d.inner[0].said() for d in outer]
+
+
+@pytest.mark.parametrize("model", ["llama-3.2-3b", "gpt2", "deepseek-v2"])
+def test_derivations_are_closed_and_drawings_stand_once(pages, model):
+    _, _, main = pages(model)
+    assert main.of_class("derivation") and all(x.within("details") for x in main.of_class("derivation"))
+    assert not [d for d in main.all("details") if "open" in d.attrs]
+
+    def shape(node):
+        return (node.tag, node.text.strip(), *(shape(x) for x in node.inner if x.tag != "title"))
+    seen = [shape(s) for s in main.all("svg")]
+    assert len(seen) > 10 and len(set(seen)) == len(seen)
+    for section in main.all("section"):
+        folds = [d.inner[0].said() for d in section.inner if d.tag == "details"]
+        assert len(set(folds)) == len(folds), f"{section.attrs['id']}: {folds}"
+
+
+def test_heads_fit_their_column(pages):
+    for model in ("llama-3.2-3b", "llama-3.1-8b", "falcon-7b"):
+        [drawing] = [s for s in pages(model)[2].all("svg") if "query heads" in s.said() and "cached" in s.said()]
+        assert float(drawing.attrs["width"]) <= 900
+
+
+def test_tables_of_sizes_have_bars(pages):
+    for model in ("llama-3.2-3b", "deepseek-v2"):
+        main = pages(model)[2]
+        for table in ("shares", "parameters-by-module", "precisions", "plan", "adapters"):
+            [found] = main.all("table", id=table)
+            assert len(found.of_class("bar")) >= 3, table
+        [found] = main.all("table", id="precisions")
+        for row in found.all("tbody")[0].all("tr"):
+            n, widest = int(row.inner[1].said().replace(",", "")), int(found.all("tbody")[0].inner[0].inner[1].said().replace(",", ""))
+            assert abs(float(re.search(r"width:([\d.]+)%", row.of_class("bar")[0].attrs["style"])[1]) - 100 * n / widest) < 0.01
+
+
+def test_the_model_is_marked_in_the_history(pages):
+    [timeline] = pages("llama-3.2-3b")[2].all("figure", id="figure-timeline")
+    assert len([c for c in timeline.all("circle") if c.attrs["class"] == "n end"]) == 1
+
+
+# ---- links, letters, widths ----
+
+def test_every_source_is_a_link(pages):
+    text, _, main = pages("llama-3.2-3b")
+    [sources] = main.all("section", id="sources")
+    numbers_said = re.findall(r"arXiv (\d{4}\.\d{5})", sources.said())
+    links = [a.attrs["href"] for a in main.all("a") if a.attrs["href"].startswith("https://")]
+    assert len(numbers_said) > 20 and all(f"https://arxiv.org/abs/{n}" in links for n in numbers_said)
+    assert "https://huggingface.co/meta-llama/Llama-3.2-3B" in [a.attrs["href"] for a in pages("llama-3.2-3b")[1].all("a")]
+
+
+def test_letters_are_large_enough(pages):
+    style = pages("llama-3.2-3b")[1].all("style")[0].said()
+    sizes = [float(s) for s in re.findall(r"\.lm [^{]*\{[^}]*font-size:([\d.]+)px", style)]
+    assert len(sizes) == 3 and min(sizes) >= 12
+    assert re.search(r"math\{font-family:[^}]*Math", style), "formulas have fonts made for them"
+
+
+def test_latin_letters_of_burmese_pages_are_of_a_latin_font(pages):
+    text, root, _ = pages("llama-3.2-3b", "--lang", "my")
+    style = root.all("style")[0].said()
+    family = re.search(r"html:lang\(my\)\{font-family:([^;}]*)", style)[1].split(",")
+    faces = re.findall(r"@font-face\{font-family:(\"[^\"]*\");[^}]*unicode-range:U\+1000[^}]*\}", style)
+    own = [f for f in family if f not in faces]
+    burmese = [i for i, f in enumerate(own) if re.search("Myanmar|Padauk|Pyidaungsu", f)]
+    assert own.index("Roboto") < min(burmese) and own.index("Arial") < min(burmese)
+    assert ":lang(my) .lm{font-family:inherit}" in style, "drawings as the text around them"
+
+
+def test_markdown_charts_name_their_curves(build, source):
+    text = run(build / "src/cli/lamina", "report", "llama-3.2-3b", "--format", "md", cwd=source).stdout
+    charts = re.findall(r"```mermaid\n((?:(?!```)[\s\S])*?xychart-beta[\s\S]*?)```", text)
+    several = [c for c in charts if len(re.findall(r"^\s*(?:line|bar) ", c, re.M)) > 1]
+    assert several
+    for chart in several:
+        title, curves = re.search(r'title "([^"]*)"', chart)[1], len(re.findall(r"^\s*line ", chart, re.M))
+        assert re.findall(r"(\w+) = ", title) == ["blue", "orange", "green"][:curves], title

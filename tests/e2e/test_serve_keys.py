@@ -1,0 +1,225 @@
+"""lamina serve: who may ask, how much, and where it listens: keys with limits, SIGHUP, the environment, TLS, several addresses, lamina usage."""
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import warnings
+
+import openai
+import pytest
+from conftest import SOURCE, run
+from test_serve import ENDS, Server
+
+TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
+ASK = {"prompt": "the", "max_tokens": 4, "temperature": 0}
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
+
+
+def used(answer):
+    return answer["usage"]["total_tokens"]
+
+
+def until_said(server, text):
+    until = time.time() + ENDS
+    while time.time() < until:
+        if any(text in line for line in server.said):
+            return
+        time.sleep(0.02)
+    raise AssertionError(server.said)
+
+
+def test_each_key_has_limits_of_its_own(build, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# who\nfree\nfew requests=2\nsmall tokens=5 # a minute\nday tokens_day=8\n")
+    s = Server(build, "-c", 64, "--api-key-file", keys, "--api-key", "flag", "--store", tmp_path / "store", model=TINY).ready()
+
+    def ask(key, **more):
+        return s.post("/v1/completions", ASK | more, headers=bearer(key))
+    for _ in range(4):
+        assert ask("free")[0] == ask("flag")[0] == 200
+    assert [ask("few")[0] for _ in range(4)] == [200, 200, 429, 429]
+    assert s.post("/tokenize", {"content": "x"}, headers=bearer("few"))[0] == 429          # whatever is asked of the model
+    assert s.get("/v1/models", headers=bearer("few"))[0] == 200                            # lists cost nothing
+    for key, what, least, most in (("few", "requests a minute", 1, 30), ("small", "tokens a minute", 1, 60), ("day", "tokens a day", 1, 86400)):
+        if key != "few":
+            counts = [used(r[1]) for r in (ask(key) for _ in range(12)) if r[0] == 200]
+            assert sum(counts) >= (5 if key == "small" else 8) > sum(counts[:-1])
+        status, r, headers = ask(key)
+        assert (status, r["error"]["code"], r["error"]["type"]) == (429, "rate_limit_exceeded", "rate_limit_exceeded")
+        assert what in r["error"]["message"] and least <= int(headers["Retry-After"]) <= most
+    status, r, _ = s.post("/v1/messages", {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "x"}]}, headers={"X-Api-Key": "few"})
+    assert (status, r["error"]["type"]) == (429, "rate_limit_error")
+    with pytest.raises(openai.RateLimitError):
+        openai.OpenAI(base_url=s.url + "/v1", api_key="few", max_retries=0).completions.create(model="m", **ASK)
+    assert ask("free")[0] == 200
+    assert s.close() == 0
+    s = Server(build, "-c", 64, "--api-key-file", keys, "--store", tmp_path / "store", model=TINY).ready()
+    assert ask("day")[0] == 429                  # the day's tokens are remembered with the store, the minute's are not
+    assert ask("few")[0] == 200
+    assert s.close() == 0
+
+    table = run(build / "src/cli/lamina", "usage", tmp_path / "store")
+    assert table.returncode == 0 and table.stderr == ""
+    rows = json.loads(run(build / "src/cli/lamina", "usage", tmp_path / "store", "--json").stdout)["rows"]
+    assert len(rows) == 5 and len({r["key"] for r in rows}) == 5 and len(table.stdout.splitlines()) == 6
+    mine = json.loads(run(build / "src/cli/lamina", "usage", tmp_path / "store", "--api-key", "day", "--json").stdout)["rows"]
+    assert [r["requests"] >= 1 and r["input_tokens"] + r["output_tokens"] >= 8 for r in mine] == [True]
+
+
+def test_without_keys_the_limits_are_everybody_s(build):
+    s = Server(build, "-c", 64, "--requests-per-minute", 2, model=TINY).ready()
+    assert [s.post("/v1/completions", ASK, headers=bearer(k))[0] for k in "abc"] == [200, 200, 429]
+    assert s.close() == 0
+
+
+def test_the_key_file_is_read_again_at_sighup(build, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("old requests=1\nboth requests=1\n")
+    s = Server(build, "-c", 64, "--api-key-file", keys, model=TINY).ready()
+    assert [s.post("/v1/completions", ASK, headers=bearer(k))[0] for k in ("old", "both", "both", "new")] == [200, 200, 429, 401]
+    other = tmp_path / "other"
+    other.write_text("both requests=1\nnew\n")
+    other.rename(keys)                           # as editors and deployments replace files
+    s.process.send_signal(signal.SIGHUP)
+    until_said(s, "2 API keys from now on")
+    assert [s.post("/v1/completions", ASK, headers=bearer(k))[0] for k in ("old", "both", "new")] == [401, 429, 200]
+    keys.write_text("new requests=many\n")
+    s.process.send_signal(signal.SIGHUP)
+    until_said(s, "API keys stay as they are")
+    assert any("requests=many" in line and "line 1" in line for line in s.said)
+    assert s.post("/v1/completions", ASK, headers=bearer("new"))[0] == 200
+    keys.unlink()
+    s.process.send_signal(signal.SIGHUP)
+    until_said(s, "cannot be read")
+    assert s.post("/v1/completions", ASK, headers=bearer("new"))[0] == 200 and s.get("/health")[0] == 200
+    assert s.close() == 0 and not any("both" in line for line in s.said)
+
+
+@pytest.mark.parametrize("text,why", [("", "holds no key"), ("key words=3\n", "words=3"), ("key tokens=-1\n", "tokens=-1"), ("x" * 5000 + "\n", "more than"),
+                                      ("key requests=99999999999999999999999\n", "requests=")])
+def test_key_files_that_are_wrong(build, tmp_path, text, why):
+    keys = tmp_path / "keys"
+    keys.write_text(text)
+    done = run(build / "src/cli/lamina", "serve", TINY, "--port", 0, "--api-key-file", keys)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 2 and last.startswith("error: --api-key-file: ") and why in last
+
+
+def test_flags_are_taken_from_the_environment(build):
+    def start(*flags, **variables):
+        return subprocess.Popen([str(build / "src/cli/lamina"), "serve", *map(str, flags)], stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, **{f"LAMINA_ARG_{name}": value for name, value in variables.items()}})
+    p = start("-c", 32, MODEL=str(TINY), PORT="0", CTX_SIZE="64", ALIAS="one,two", METRICS="on", NO_SLOTS="false", NO_SANDBOX="1", API_KEY="a b")
+    try:
+        while not (line := p.stderr.readline()).startswith("listening on "):
+            assert line
+        s = Server.__new__(Server)
+        s.port = int(line.rsplit(":", 1)[1])
+        until = time.time() + ENDS
+        while s.get("/health")[0] != 200 and time.time() < until:
+            time.sleep(0.02)
+        assert s.get("/v1/models")[0] == 401 and s.get("/v1/models", headers=bearer("b"))[1]["data"][0]["id"] == "one"
+        props = s.get("/props", headers=bearer("a"))[1]
+        assert props["default_generation_settings"]["n_ctx"] == 32 and props["endpoint_metrics"] and props["endpoint_slots"]    # the flag wins
+    finally:
+        p.terminate()
+        assert p.wait(ENDS) == 0
+        p.stderr.close()
+    for variables, why in (({"PORT": "many"}, "LAMINA_ARG_PORT"), ({"METRICS": "perhaps"}, "LAMINA_ARG_METRICS"), ({"PARALLEL": "0"}, "LAMINA_ARG_PARALLEL")):
+        p = start(TINY, **variables)
+        said = p.communicate(timeout=ENDS)[1].splitlines()[-1]
+        assert p.returncode == 2 and said.startswith(f"error: {why}: "), said
+
+
+def test_usage_refuses_what_is_no_store(build, tmp_path):
+    lamina = build / "src/cli/lamina"
+    other = tmp_path / "other"
+    other.write_bytes(b"no database at all" * 100)
+    for path, status in ((tmp_path / "none", 1), (other, 1), (tmp_path, 1)):
+        done = run(lamina, "usage", path)
+        assert done.returncode == status and done.stderr.startswith("error: ") and done.stdout == "" and len(done.stderr.splitlines()) == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["other"]                         # nothing is made where nothing was
+    assert run(lamina, "usage").returncode == 2
+
+
+# ---- where it listens ----
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    made = run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+               "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem")
+    assert made.returncode == 0, made.stderr
+    return folder / "key.pem", folder / "cert.pem"
+
+
+def test_https_by_openai_s_client(build, certificate):
+    key, cert = certificate
+    s = Server(build, "-c", 64, "--ssl-key-file", key, "--ssl-cert-file", cert, model=TINY)
+    assert s.url.startswith("https://127.0.0.1:")
+    trust = ssl.create_default_context(cafile=cert)
+    until = time.time() + ENDS
+    status = 503
+    while status != 200 and time.time() < until:
+        c = http.client.HTTPSConnection("localhost", s.port, context=trust, timeout=ENDS)
+        c.request("GET", "/health")
+        status = c.getresponse().status
+        assert c.sock.version() in ("TLSv1.2", "TLSv1.3")
+        c.close()
+    os.environ["SSL_CERT_FILE"] = str(cert)
+    try:
+        client = openai.OpenAI(base_url=s.url + "/v1", api_key="none", max_retries=0, timeout=ENDS)
+        whole = client.completions.create(model="m", **ASK).choices[0].text
+        assert "".join(c.choices[0].text for c in client.completions.create(model="m", stream=True, **ASK)) == whole
+    finally:
+        del os.environ["SSL_CERT_FILE"]
+    with pytest.raises(ssl.SSLCertVerificationError):
+        http.client.HTTPSConnection("localhost", s.port, timeout=ENDS, context=ssl.create_default_context()).request("GET", "/health")
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.raises((ssl.SSLError, OSError)), socket.create_connection(("127.0.0.1", s.port)) as plain:
+        old.wrap_socket(plain)
+    with socket.create_connection(("127.0.0.1", s.port), timeout=ENDS) as plain:         # HTTP to a port of HTTPS: no answer, no harm
+        plain.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert not plain.recv(100).startswith(b"HTTP/1.1 200")
+    assert s.close() == 0
+
+
+@pytest.mark.parametrize("flags,why", [(["--ssl-key-file", "{key}"], "both"), (["--ssl-key-file", "{cert}", "--ssl-cert-file", "{cert}"], ""),
+                                       (["--ssl-key-file", "/none", "--ssl-cert-file", "{cert}"], "/none")])
+def test_keys_and_certificates_that_are_none(build, certificate, flags, why):
+    done = run(build / "src/cli/lamina", "serve", TINY, "--port", 0, *[f.format(key=certificate[0], cert=certificate[1]) for f in flags])
+    assert done.returncode in (1, 2) and done.stderr.splitlines()[-1].startswith("error: ") and why in done.stderr
+
+
+def test_several_addresses_at_once(build, tmp_path):
+    path = tmp_path / "socket"
+    hosts = ["--host", "127.0.0.1", "--host", f"unix:{path}"]
+    six = socket.has_ipv6 and os.path.exists("/proc/net/if_inet6") and "00000001 01" in open("/proc/net/if_inet6", encoding="ascii").read()
+    s = Server(build, "-c", 64, *hosts, *(["--host", "::1"] if six else []), model=TINY).ready()
+    answers = [s.post("/v1/completions", ASK)[1]["choices"]]
+    if six:
+        port = int(next(line for line in s.said if "[::1]" in line).rsplit(":", 1)[1])
+        c = http.client.HTTPConnection("::1", port, timeout=ENDS)
+        c.request("POST", "/v1/completions", json.dumps(ASK))
+        answers.append(json.loads(c.getresponse().read())["choices"])
+        c.close()
+    with socket.socket(socket.AF_UNIX) as u:
+        u.settimeout(ENDS)
+        u.connect(str(path))
+        body = json.dumps(ASK)
+        u.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        text = b"".join(iter(lambda: u.recv(4096), b""))
+    answers.append(json.loads(text.split(b"\r\n\r\n", 1)[1])["choices"])
+    assert all(a == answers[0] for a in answers)
+    assert s.close() == 0 and not path.exists()

@@ -1,0 +1,92 @@
+"""The session of docs/serving.md: what stands there is run, and says what stands there."""
+import contextlib
+import http.client
+import io
+import json
+import re
+import shlex
+import signal
+import socket
+import subprocess
+
+import pytest
+from conftest import MODEL, SOURCE
+from test_serve import Server, raw
+
+SECTION = (SOURCE / "docs/serving.md").read_text().split("## A session\n", 1)[1].split("\n## ", 1)[0]
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.S)
+HERE = "http://127.0.0.1:8080"
+KEY = {"Authorization": "Bearer ours"}
+ASK = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}
+
+
+@pytest.fixture(scope="module")
+def server(build, model):
+    s = Server(build, "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
+    yield s
+    assert s.close() == 0, s.said
+
+
+def test_the_start_says_where_and_what(server):
+    shown = BLOCKS[0][1].splitlines()
+    assert shown[0] == "$ make serve" and "lamina serve" in (SOURCE / "Makefile").read_text()
+    assert shown[1] == f"listening on {HERE}" and shown[2] == f"ready: {MODEL.relative_to(SOURCE)}"
+    assert [line for line in server.said if line.strip().endswith(f"ready: {MODEL}")], server.said
+
+
+def test_curl(server):
+    asked = re.findall(r"^\$ (curl .*)\n(.*)$", SECTION, re.M)
+    assert len(asked) == 3
+    for command, says in asked:
+        done = subprocess.run(shlex.split(command.replace(HERE, server.url)), capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout.strip() == says, command
+
+
+def test_clients(server):
+    shown = [(program, BLOCKS[i + 1][1]) for i, (kind, program) in enumerate(BLOCKS) if kind == "python"]
+    assert len(shown) == 2
+    for program, says in shown:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(program.replace(HERE, server.url), {})
+        assert out.getvalue() == says, program
+
+
+def test_what_a_request_sees_when_something_is_wrong(build, model):
+    shown = {line[:28].strip(): (int(line[28:31]), json.loads(line[32:])) for line in BLOCKS[-1][1].splitlines()}
+    seen = {}
+    for _ in range(5):
+        s = Server(build, "-c", 512, "--cache-tokens", 128, "--api-key", "ours", "--temp", 0)
+        got = s.post("/v1/chat/completions", ASK, headers=KEY)
+        if got[0] == 503 or "the model is loading" in seen:              # it may have been faster than we are
+            break
+        s.close()
+
+    def see(what, status, body, headers):
+        seen[what] = (status, body)
+        assert status != 503 or headers["Retry-After"]
+
+    see("the model is loading", *got)
+    s.ready()
+    schema = {"type": "object", "properties": {"a": {"frobnicate": 1}}}
+    for what, more, key in (("the key is wrong", {}, {"Authorization": "Bearer theirs"}),
+                            ("a keyword is not known", {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}}, KEY),
+                            ("the context is too short", {"messages": [{"role": "user", "content": "word " * 600}]}, KEY),
+                            ("there are too few pages", {"messages": [{"role": "user", "content": "word " * 200}]}, KEY)):
+        see(what, *s.post("/v1/chat/completions", ASK | more, headers=key))
+    answer = raw(s, b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ours\r\nContent-Length: 9437184\r\n\r\n", 2)
+    see("the body has 9 MiB", int(answer.split()[1]), json.loads(answer.split(b"\r\n\r\n", 1)[1]), {})
+    kept = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    kept.request("GET", "/health")
+    kept.getresponse().read()
+    body = json.dumps({"prompt": "a", "max_tokens": 110, "ignore_eos": True, "stream": True})
+    with socket.create_connection(("127.0.0.1", s.port)) as running:
+        running.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ours\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        running.recv(10)
+        s.process.send_signal(signal.SIGTERM)
+        while not [line for line in s.said if "no more requests" in line]:
+            assert s.process.poll() is None
+        kept.request("POST", "/v1/chat/completions", json.dumps(ASK), KEY)
+        r = kept.getresponse()
+        see("the server is draining", r.status, json.loads(r.read()), r.headers)
+    assert s.process.wait(60) == 0 and seen == shown

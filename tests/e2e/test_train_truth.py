@@ -1,0 +1,57 @@
+"""lamina train beside peft and PyTorch: fifty steps with their losses (tools/oracle/curves.py)."""
+import json
+import os
+import pathlib
+import struct
+
+import pytest
+
+from conftest import BARE, SOURCE, run
+
+GOLDEN = SOURCE / "tests/golden"
+CURVES = sorted(p.parent.name for p in (GOLDEN / "train/curves").glob("*/options.txt"))
+
+
+@pytest.fixture(scope="session")
+def lamina(build):
+    return lambda *args: run(build / "src/cli/lamina", *args, env={**os.environ, **BARE})
+
+
+def tensors(path):
+    """Numbers of each F32 and F64 tensor of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    out = {}
+    for name, t in json.loads(data[8:8 + size]).items():
+        if name != "__metadata__" and t["dtype"] in ("F32", "F64"):
+            a, b = t["data_offsets"]
+            out[name] = struct.unpack(f"<{(b - a) // (4 if t['dtype'] == 'F32' else 8)}{'f' if t['dtype'] == 'F32' else 'd'}",
+                                      data[8 + size + a:8 + size + b])
+    return out
+
+
+def test_four_families_have_curves():
+    assert CURVES == ["deepseek_v2", "gemma2", "gpt2", "llama"]
+
+
+@pytest.mark.parametrize("family", CURVES)
+def test_fifty_steps_are_those_of_peft(lamina, tmp_path, family):
+    """Accumulation, masks, clipping, decay and the schedule: loss, norm and rate of every step, and the adapter at the end."""
+    folder = GOLDEN / "train/curves" / family
+    truth = tensors(folder / "golden.safetensors")
+    out = tmp_path / "run"
+    done = lamina("train", GOLDEN / (folder / "base.txt").read_text().strip(), "--ids-file", folder / "golden.safetensors", "--init-from", folder,
+                  *(folder / "options.txt").read_text().split(), "--compute", "f32", "-o", out)
+    assert done.returncode == 0, done.stderr
+    log = [json.loads(x) for x in (out / "log.jsonl").read_text().splitlines()]
+    assert len(log) == 50 == len(truth["loss"])
+    assert truth["loss"][-1] < truth["loss"][0] - 0.5 and any(n > 0.5 for n in truth["norm"])      # it learns, and is clipped
+    for line, loss, norm, rate in zip(log, truth["loss"], truth["norm"], truth["rate"]):
+        assert abs(line["loss"] - loss) <= 1e-5, (line["step"], line["loss"], loss)
+        assert abs(line["grad_norm"] - norm) <= 1e-4 * norm, (line["step"], line["grad_norm"], norm)
+        assert abs(line["lr"] - rate) <= 1e-8 * rate, (line["step"], line["lr"], rate)
+    mine = tensors(out / "adapter_model.safetensors")
+    assert {f"final.{k}" for k in mine} == {k for k in truth if k.startswith("final.")}
+    for name, a in mine.items():
+        b = truth[f"final.{name}"]
+        assert max(abs(x - y) for x, y in zip(a, b)) <= 5e-5 * max(map(abs, b)), name

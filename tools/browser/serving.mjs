@@ -1,0 +1,64 @@
+// A server for the checks: lamina serve with the demo model, or one that plays its part and says what a model would never say by itself.
+import { spawn } from "node:child_process";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { folder, lamina, root } from "./browser.mjs";
+
+export const model = join(root, "build/assets/smollm2-135m-instruct-q4_1.gguf");
+
+export async function serve(...flags) {
+    const process_ = spawn(lamina, ["serve", ...flags], { cwd: root, env: { ...process.env, LAMINA_CACHE: join(folder, "cache") }, stdio: ["ignore", "ignore", "pipe"] });
+    let said = "";
+    const url = await new Promise((done, fail) => {
+        process_.stderr.on("data", (d) => {
+            said += d;
+            const at = /listening on (\S+)/.exec(said);
+            if (at) done(at[1]);
+        });
+        process_.on("exit", () => fail(new Error(`lamina serve: ${said}`)));
+    });
+    for (let i = 0; i < 600; i++) {
+        if ((await fetch(`${url}/health`).catch(() => ({ ok: false }))).ok) break;
+        await new Promise((r) => setTimeout(r, 100));
+    }
+    return { url, process: process_, close: () => new Promise((done) => { process_.on("exit", done); process_.kill("SIGTERM"); }) };
+}
+
+// The committed page in front of answers that the check writes: `handle(path, body)` gives { status, type, body } or { events }.
+export async function play(page, handle) {
+    const server = createServer((request, response) => {
+        let body = "";
+        request.on("data", (d) => { body += d; });
+        request.on("end", async () => {
+            if (request.url === "/") {
+                response.writeHead(200, page.headers);
+                response.end(page.body);
+                return;
+            }
+            const answer = await handle(request.url, body ? JSON.parse(body) : undefined, request);
+            if (answer === null) { request.socket.destroy(); return; }
+            if (answer.events) {
+                response.writeHead(200, { "Content-Type": "text/event-stream" });
+                for (const e of answer.events) {
+                    if (e === null) { request.socket.destroy(); return; }
+                    if (typeof e === "number") { await new Promise((r) => setTimeout(r, e)); continue; }
+                    if (!response.write(`data: ${typeof e === "string" ? e : JSON.stringify(e)}\n\n`)) await new Promise((r) => response.once("drain", r));
+                }
+                response.end();
+                return;
+            }
+            response.writeHead(answer.status ?? 200, { "Content-Type": answer.type ?? "application/json", ...answer.headers });
+            response.end(typeof answer.body === "string" ? answer.body : JSON.stringify(answer.body));
+        });
+    });
+    await new Promise((done) => server.listen(Number(page.port ?? 0), "127.0.0.1", done));
+    return { url: `http://127.0.0.1:${server.address().port}`, close: () => new Promise((done) => { server.closeAllConnections(); server.close(done); }) };
+}
+
+// The page with the head that lamina gives it.
+export async function pageOf(url) {
+    const answer = await fetch(`${url}/`, { headers: { Accept: "text/html" } });
+    const headers = Object.fromEntries(["content-type", "content-security-policy", "x-content-type-options", "referrer-policy", "cross-origin-opener-policy"].map((h) => [h, answer.headers.get(h)]));
+    return { headers, body: Buffer.from(await answer.arrayBuffer()) };
+}
+

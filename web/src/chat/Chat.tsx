@@ -1,0 +1,104 @@
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { t } from "../i18n";
+import { Inspector } from "../inspect/Inspector";
+import { saveTurn, type Conversation } from "../store/chats";
+import { lastChat, sidebar, surprise } from "../store/prefs";
+import { contextOf, models, onlyModel } from "../store/server";
+import { IconButton, Switch } from "../ui/parts";
+import { go, rest } from "../ui/route";
+import { send, stop, writing } from "./generate";
+import { Message } from "./Message";
+import { picked } from "./picked";
+import { SettingsDialog } from "./Settings";
+import { Sidebar } from "./Sidebar";
+import { Legend } from "./Tokens";
+
+export function ModelChoice({ value, onChange, label }: { value: string; onChange: (id: string) => void; label?: string }) {
+    const list = models.value, shown = value || onlyModel.value;
+    return <span class="field model">
+        <label class="hidden" for={`model-${label ?? "chat"}`}>{label ?? t("model")}</label>
+        <select id={`model-${label ?? "chat"}`} value={shown} onChange={(e) => onChange(e.currentTarget.value)}>
+            {!list.some((m) => m.id === shown) && <option value={shown}>{shown || t("chooseModel")}</option>}
+            {list.map((m) => <option key={m.id} value={m.id}>{m.id}{m.status.value === "loaded" || list.length === 1 ? "" : ` (${t(m.status.value === "loading" ? "stateLoading" : m.status.value === "failed" ? "stateFailed" : "stateUnloaded")})`}</option>)}
+        </select>
+    </span>;
+}
+
+function Composer({ c, parent, busy }: { c: Conversation; parent: string | null; busy: string | null }) {
+    const box = useRef<HTMLTextAreaElement>(null), draft = c.meta.value.draft;
+    useLayoutEffect(() => {
+        const b = box.current!;
+        b.style.height = "auto";
+        b.style.height = `${Math.min(b.scrollHeight + 2, innerHeight * 0.4)}px`;
+    }, [draft, c]);
+    const submit = (): void => {
+        const text = c.meta.peek().draft;
+        if (!text.trim() || busy) return;
+        c.change({ draft: "" });
+        send(c, text, parent);
+    };
+    return <form class="composer" onSubmit={(e) => { e.preventDefault(); submit(); }}>
+        <textarea ref={box} rows={1} dir="auto" aria-label={t("message")} placeholder={t("messageHint")} value={draft}
+            onInput={(e) => c.change({ draft: e.currentTarget.value })}
+            onKeyDown={(e) => { if (e.key === "Enter" && !e.shiftKey && !e.isComposing) { e.preventDefault(); submit(); } }} />
+        {busy ? <IconButton icon="stop" label={t("stop")} onClick={() => stop(busy)} class="primary" />
+            : <button type="submit" class="icon-button primary" aria-label={t("send")} title={t("send")} disabled={!draft.trim()}><svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M8 13V3M4 7l4-4 4 4" /></svg></button>}
+    </form>;
+}
+
+function Empty({ c }: { c: Conversation }) {
+    const name = c.meta.value.model || onlyModel.value;
+    return <div class="empty"><h2 dir="auto">{name || t("chooseModel")}</h2><p>{t("emptyChat")}</p></div>;
+}
+
+export function Chat({ c }: { c: Conversation }) {
+    const list = useRef<HTMLDivElement>(null), bottom = useRef(true), [away, setAway] = useState(false);
+    const settings = rest.value.endsWith("/settings"), id = c.meta.value.id;
+    useEffect(() => { void c.load(); lastChat.value = id; picked.value = null; bottom.current = true; }, [c]);
+    useEffect(() => { const m = c.meta.value.model || onlyModel.value; if (m) void contextOf(m).catch(() => undefined); }, [c, c.meta.value.model, onlyModel.value]);
+    useEffect(() => {
+        const save = (): void => {
+            c.saveNow();
+            for (const turn of writing.peek().keys()) { const s = c.turns.get(turn); if (s) saveTurn(s.peek()); }
+        };
+        addEventListener("pagehide", save);
+        return () => removeEventListener("pagehide", save);
+    }, [c]);
+    void c.shape.value;
+    const path = c.path(), last = path[path.length - 1], lastId = last?.value.id ?? null, busy = lastId && writing.value.has(lastId) ? lastId : null;
+    // The end stays in sight while it grows, unless the reader has scrolled away from it.
+    useLayoutEffect(() => { const l = list.current; if (l && bottom.current) l.scrollTop = l.scrollHeight; });
+    // Also while a long text comes in steps, and when what was out of sight turns out to be longer than thought.
+    useEffect(() => {
+        const l = list.current!, watch = new ResizeObserver(() => { if (bottom.current) l.scrollTop = l.scrollHeight; });
+        for (const message of l.children) watch.observe(message);
+        return () => watch.disconnect();
+    }, [c, path.length, lastId]);
+    const onScroll = (): void => {
+        const l = list.current!;
+        bottom.current = l.scrollHeight - l.scrollTop - l.clientHeight < 60;
+        setAway(!bottom.current);
+    };
+    const open = sidebar.value, p = picked.value, chosen = p && p.chat === id ? c.turns.get(p.turn) : undefined;
+    return <div class={`chat ${open ? "with-sidebar" : ""} ${chosen ? "with-inspector" : ""}`}>
+        {open && <><div class="shade only-narrow" onClick={() => { sidebar.value = false; }} /><Sidebar current={c} close={() => { if (innerWidth < 800) sidebar.value = false; }} /></>}
+        <div class="talk">
+            <h1 class="hidden">{c.meta.value.title || t("newChat")}</h1>
+            <div class="bar">
+                <IconButton icon="menu" label={t("chats")} expanded={open} onClick={() => { sidebar.value = !open; }} />
+                <ModelChoice value={c.meta.value.model} onChange={(model) => c.change({ model })} />
+                <span class="grow" />
+                <Switch label={t("surprise")} on={surprise.value} title={t("hSurprise")} onChange={(on) => { surprise.value = on; if (!on) picked.value = null; }} />
+                <IconButton icon="settings" label={t("settings")} onClick={() => go(`chat/${id}/settings`)} />
+            </div>
+            {surprise.value && <Legend />}
+            <div class="messages" ref={list} onScroll={onScroll} tabIndex={0} role="log" aria-label={t("conversation")} aria-live="off">
+                {path.length ? path.map((turn) => <Message key={turn.peek().id} c={c} turn={turn} last={turn === last} />) : <Empty c={c} />}
+            </div>
+            {away && busy && <button type="button" class="to-end" onClick={() => { bottom.current = true; list.current!.scrollTop = list.current!.scrollHeight; }}>{t("toEnd")} ↓</button>}
+            <Composer c={c} parent={lastId} busy={busy} />
+        </div>
+        {chosen && p && <Inspector key={p.turn} c={c} turn={chosen} at={p.at} />}
+        {settings && <SettingsDialog c={c} onClose={() => go(`chat/${id}`)} />}
+    </div>;
+}

@@ -1,0 +1,32 @@
+// Surprise of an answer that was written without: the model reads it once more.
+import { useState } from "preact/hooks";
+import { Failure, post } from "../api/client";
+import type { Trace } from "../api/types";
+import { t } from "../i18n";
+import { saveTurn, type Conversation } from "../store/chats";
+import type { Turn } from "../store/types";
+import { FailureNotice } from "../ui/failure";
+import { ALTERNATIVES, promptIds } from "./generate";
+
+export function Measure({ c, turn }: { c: Conversation; turn: Turn }) {
+    const [busy, setBusy] = useState(false), [failure, setFailure] = useState<Failure | null>(null);
+    const measure = async (): Promise<void> => {
+        setBusy(true);
+        setFailure(null);
+        try {
+            const prompt = await promptIds(c, turn), own = (await post<{ tokens: number[] }>("/tokenize", { model: turn.model, content: turn.text, parse_special: false })).tokens;
+            const x = await post<Trace>("/v1/trace", { model: turn.model, ids: [...prompt, ...own], top: ALTERNATIVES, positions: [-1] });
+            const tokens = x.tokens.slice(prompt.length).map((k) => ({ id: k.id, text: k.text, lp: Math.log(k.p ?? 1e-30), top: k.top.map((a) => ({ id: a.id, text: a.text, lp: Math.log(a.p ?? 1e-30) })) }));
+            const s = c.turns.get(turn.id)!;
+            s.value = { ...s.value, tokens };
+            saveTurn(s.value);
+        } catch (e) {
+            setFailure(e instanceof Failure ? e : new Failure("server", String(e)));
+        }
+        setBusy(false);
+    };
+    return <>
+        <p><button type="button" onClick={() => { void measure(); }} disabled={busy}>{t(busy ? "measuring" : "measure")}</button></p>
+        {failure && <FailureNotice kind={failure.kind} message={failure.message} remedies={{ retry: () => { void measure(); } }} />}
+    </>;
+}

@@ -1,0 +1,5 @@
+// The token that is looked at.
+import { signal } from "@preact/signals";
+
+export interface Picked { chat: string; turn: string; at: number }
+export const picked = signal<Picked | null>(null);

@@ -1,0 +1,223 @@
+// A token looked at: what else could have stood there, and what the model did on the way to it.
+import type { Signal } from "@preact/signals";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Failure, post } from "../api/client";
+import type { HeadRow, Likely, Trace, TracePaths, TraceRow, TraceToken } from "../api/types";
+import { branchAt, promptIds, regenerate } from "../chat/generate";
+import { picked } from "../chat/picked";
+import { t } from "../i18n";
+import type { Conversation } from "../store/chats";
+import { onlyModel, tracePaths } from "../store/server";
+import type { Token, Turn } from "../store/types";
+import { about, bits, figure, probability } from "../text/format";
+import { spelled } from "../text/visible";
+import { FailureNotice } from "../ui/failure";
+import { IconButton, Meter, Select } from "../ui/parts";
+import { seed } from "../views/compare-seed";
+import { Lines } from "./Lines";
+
+function Alternatives({ c, turn, at, token }: { c: Conversation; turn: Turn; at: number; token: Token }) {
+    const all = token.top.some((a) => a.id === token.id) ? token.top : [...token.top, { id: token.id, text: token.text, lp: token.lp }];
+    return <section>
+        <h3>{t("alternatives")}</h3>
+        <table class="alternatives"><thead class="hidden"><tr><th scope="col">{t("token")}</th><th scope="col">p</th><th scope="col">{t("branch")}</th></tr></thead><tbody>
+            {all.map((a) => <tr key={a.id} class={a.id === token.id ? "is" : ""}>
+                <td><span class="piece" dir="auto">{spelled(a.text)}</span></td>
+                <td class="n">{probability(Math.exp(a.lp))}<Meter value={Math.exp(a.lp)} label={probability(Math.exp(a.lp))} /></td>
+                <td>{a.id === token.id ? <span class="help">{t("chosenToken")}</span>
+                    : <IconButton icon="branch" label={t("branchWith", { token: spelled(a.text) })} onClick={() => { branchAt(c, turn, at, a); picked.value = null; }} />}</td>
+            </tr>)}
+        </tbody></table>
+    </section>;
+}
+
+const heat = (p: number | null): string => `q${Math.round(10 * Math.max(0, Math.min(1, p ?? 0)))}`;
+
+// A signed bar around a middle line.
+function Signed({ value, most }: { value: number | undefined; most: number }) {
+    if (value === undefined) return null;
+    const w = 50 * Math.min(1, Math.abs(value) / most);
+    return <span class="signed" title={about(value)}><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="track" x="49.5" width="1" height="10" /><rect class={value < 0 ? "minus" : "plus"} x={value < 0 ? 50 - w : 50} width={w} height="10" /></svg>
+        <span class="hidden">{about(value)}</span></span>;
+}
+
+// From the last layer down: how the answer formed.
+function Lens({ row }: { row: TraceRow }) {
+    const layers = (row.lens ?? []).filter((l) => l.part === "layer").sort((a, b) => b.layer - a.layer), id = row.token.id;
+    const gave = (layer: number, part: string): number | undefined => row.attribution?.find((a) => a.layer === layer && a.part === part)?.logit;
+    const norm = (layer: number): number | undefined => row.norms?.find((n) => n.layer === layer && n.part === "layer")?.norm;
+    const most = Math.max(1e-6, ...(row.attribution ?? []).filter((a) => a.part === "attention" || a.part === "mlp").map((a) => Math.abs(a.logit)));
+    return <section>
+        <h3>{t("lens")}<span class="help">{t("lensHelp")}</span></h3>
+        <div class="scroll" tabIndex={0} role="region" aria-label={t("lens")}><table class="lens">
+            <thead><tr><th scope="col">{t("layer")}</th><th scope="col" colSpan={2}>{t("wouldSay")}</th><th scope="col">p</th><th scope="col">{t("rank")}</th><th scope="col">{t("attnGives")}</th><th scope="col">{t("mlpGives")}</th><th scope="col">{t("norm")}</th></tr></thead>
+            <tbody>{layers.map((l) => <tr key={l.path}>
+                <th scope="row">{l.layer}</th>
+                {[0, 1].map((k) => { const x = l.top[k]; return <td key={k} class={`say ${x ? heat(x.p) : ""}${x?.id === id ? " is" : ""}`} title={x ? `${spelled(x.text)} ${probability(x.p)}` : ""}><span dir="auto">{x ? spelled(x.text) : ""}</span></td>; })}
+                <td class="n">{probability(l.p)}</td>
+                <td class="n">{l.rank > 999 ? `${Math.round(l.rank / 1000)}k` : l.rank}</td>
+                <td><Signed value={gave(l.layer, "attention")} most={most} /></td>
+                <td><Signed value={gave(l.layer, "mlp")} most={most} /></td>
+                <td class="n">{norm(l.layer) === undefined ? "" : about(norm(l.layer)!)}</td>
+            </tr>)}</tbody>
+        </table></div>
+        {row.logit !== undefined && <p class="help">{t("partsSum", { n: about(row.logit) })}</p>}
+    </section>;
+}
+
+function Before({ now, then }: { now: Likely[]; then: Likely[] }) {
+    return <table class="plain before"><thead><tr><th scope="col">{t("asItIs")}</th><th scope="col">p</th><th scope="col">{t("without")}</th><th scope="col">p</th></tr></thead>
+        <tbody>{now.slice(0, 5).map((a, i) => <tr key={i}><td><span class="piece">{spelled(a.text)}</span></td><td>{probability(a.p)}</td><td>{then[i] && <span class="piece">{spelled(then[i].text)}</span>}</td><td>{then[i] && probability(then[i].p)}</td></tr>)}</tbody></table>;
+}
+
+interface Asked { model: string; ids: number[] }
+
+// The whole rows of a layer's heads, beyond the few positions that come with the trace: asked for when the layer is looked at.
+const rowsKept = new Map<string, Map<number, { first: number; weights: number[] }>>();
+
+function useRows(asked: Asked, layer: number, heads: HeadRow[], position: number): Map<number, { first: number; weights: number[] }> | null {
+    const name = `${asked.model} ${layer} ${position} ${asked.ids.join()}`, [rows, setRows] = useState(rowsKept.get(name) ?? null);
+    useEffect(() => {
+        const known = rowsKept.get(name), abort = new AbortController();
+        setRows(known ?? null);
+        if (known || !heads.length) return;
+        post<Trace>("/v1/trace", { model: asked.model, ids: asked.ids, top: 0, positions: [position], weights: heads.map((h) => [layer, h.head]) }, abort.signal).then((x) => {
+            const found = new Map((x.rows[0]?.weights ?? []).map((w) => [w.head, { first: w.first_position, weights: w.weights }]));
+            if (rowsKept.size > 50) rowsKept.clear();
+            rowsKept.set(name, found);
+            setRows(found);
+        }).catch(() => undefined);       // the few positions are there all the same
+        return () => abort.abort();
+    }, [name]);
+    return rows;
+}
+
+const LONGEST_ROW = 2000;
+
+// What one head looks at, token by token from the beginning, coloured by weight.
+function WholeRow({ row, tokens, head }: { row: { first: number; weights: number[] }; tokens: TraceToken[]; head: string }) {
+    const shown = row.weights.slice(0, LONGEST_ROW);
+    return <>
+        <p class="whole-row" dir="auto" tabIndex={0} role="group" aria-label={t("wholeRow", { head })}>
+            {shown.map((w, i) => <span key={i} class={heat(Math.sqrt(w))} title={`${row.first + i} ${probability(w)}`}>{spelled(tokens[row.first + i]?.text ?? "")}</span>)}
+        </p>
+        {row.weights.length > shown.length && <p class="help">{t("firstOf", { n: figure(shown.length), of: figure(row.weights.length) })}</p>}
+    </>;
+}
+
+function Attention({ c, turn, row, asked, tokens, paths, position }: { c: Conversation; turn: Turn; row: TraceRow; asked: Asked; tokens: TraceToken[]; paths: TracePaths | null; position: number }) {
+    const heads = row.attention ?? [], layers = [...new Set(heads.map((h) => h.layer))];
+    // The layer whose attention gave most to the token is shown first.
+    const first = useMemo(() => layers.reduce((a, b) => {
+        const of = (l: number): number => row.attribution?.find((x) => x.layer === l && x.part === "attention")?.logit ?? 0;
+        return of(b) > of(a) ? b : a;
+    }, layers[0] ?? 0), [row]);
+    const [layer, setLayer] = useState(first), [head, setHead] = useState<number | null>(null), [then, setThen] = useState<{ now: Likely[]; then: Likely[] } | null>(null), [failure, setFailure] = useState<Failure | null>(null), [busy, setBusy] = useState(false);
+    useEffect(() => { setLayer(first); setHead(null); setThen(null); setFailure(null); }, [first]);
+    const own = heads.filter((h) => h.layer === layer), chosen = own.find((h) => h.head === head), whole = useRows(asked, layer, own, position), wholeRow = chosen && whole?.get(chosen.head);
+    const lines = own.map((h) => { const w = whole?.get(h.head); return w ? { ...h, top: w.weights.map((x, i) => ({ position: w.first + i, text: tokens[w.first + i]?.text ?? "", weight: x })).filter((x) => x.weight >= 0.01) } : h; });
+    const path = paths?.layers.find((l) => l.layer === layer)?.attention ?? `model.layers.${layer}.self_attn`, change = `${path}#head${head}=0`;
+    const without = async (): Promise<void> => {
+        setBusy(true);
+        setFailure(null);
+        try {
+            const body = { model: asked.model, ids: asked.ids.slice(0, position + 1), top: 5, positions: [-1] };
+            const [now, x] = await Promise.all([post<Trace>("/v1/trace", body), post<Trace>("/v1/trace", { ...body, intervene: [change] })]);
+            setThen({ now: now.next.top, then: x.next.top });
+        } catch (e) { setFailure(e instanceof Failure ? e : new Failure("server", String(e))); }
+        setBusy(false);
+    };
+    if (!own.length) return null;
+    return <section>
+        <h3>{t("attention")}<Select label={t("layer")} value={String(layer)} options={layers.map((l) => [String(l), String(l)] as const)} onChange={(l) => { setLayer(Number(l)); setHead(null); setThen(null); }} /></h3>
+        <Lines heads={lines} chosen={head} choose={(h) => { setHead(h === head ? null : h); setThen(null); setFailure(null); }} position={position} />
+        {chosen && <>
+            <dl class="figures">
+                <div><dt>{t("head")}</dt><dd>{layer}.{chosen.head}</dd></div>
+                <div><dt>{t("entropy")}</dt><dd>{about(chosen.entropy)}</dd></div>
+                <div><dt>{t("onFirst")}</dt><dd>{probability(chosen.first)}</dd></div>
+                <div><dt>{t("distance")}</dt><dd>{about(chosen.distance)}</dd></div>
+            </dl>
+            {wholeRow && <WholeRow row={wholeRow} tokens={tokens} head={`${layer}.${chosen.head}`} />}
+            <div class="row">
+                <button type="button" disabled={busy} onClick={() => { void without(); }}>{t("withoutHead")}</button>
+                <button type="button" onClick={() => { regenerate(c, turn, [change]); picked.value = null; }}>{t("answerWithout")}</button>
+                <button type="button" onClick={() => {
+                    const before = c.upTo(turn.id).filter((x) => x.role === "user").pop();
+                    seed.value = { prompt: before?.text ?? "", columns: [{ model: asked.model, intervene: "" }, { model: asked.model, intervene: change }] };
+                    location.hash = "#/compare";
+                }}>{t("sideBySide")}</button>
+            </div>
+            {failure && <FailureNotice kind={failure.kind} message={failure.message} remedies={{ retry: () => { void without(); } }} />}
+            {then && <Before now={then.now} then={then.then} />}
+        </>}
+    </section>;
+}
+
+function Experts({ row }: { row: TraceRow }) {
+    if (!row.experts?.length) return null;
+    return <section><h3>{t("experts")}</h3>
+        <table class="plain"><tbody>{row.experts.map((x) => <tr key={x.path}><th scope="row">{x.layer}</th><td>{x.experts.map((e) => <span class="expert" key={e.expert}>{e.expert} <small>{probability(e.weight)}</small></span>)}</td></tr>)}</tbody></table>
+    </section>;
+}
+
+const kept = new Map<string, Trace>();
+
+function Inside({ c, turn, at }: { c: Conversation; turn: Turn; at: number }) {
+    const model = turn.model ?? onlyModel.value, name = `${turn.id} ${at}`;
+    const [trace, setTrace] = useState<Trace | null>(kept.get(name) ?? null), [failure, setFailure] = useState<Failure | null>(null), [paths, setPaths] = useState<TracePaths | null>(null), [tries, setTries] = useState(0);
+    useEffect(() => {
+        const abort = new AbortController(), known = kept.get(name);
+        setTrace(known ?? null);
+        setFailure(null);
+        void tracePaths(model).then(setPaths);
+        if (known) return;
+        // Whoever goes from token to token with the keys asks for the one where they stay.
+        const timer = setTimeout(() => {
+            void (async () => {
+                try {
+                    const ids = [...await promptIds(c, turn), ...turn.tokens!.slice(0, at + 1).map((x) => x.id)];
+                    const x = await post<Trace>("/v1/trace", { model, ids, top: 0, positions: [ids.length - 2], lens: 3, attribution: true, norms: true, experts: true, attention: true }, abort.signal);
+                    kept.set(name, x);
+                    setTrace(x);
+                } catch (e) {
+                    if (e instanceof Failure) setFailure(e);
+                }
+            })();
+        }, 200);
+        return () => { clearTimeout(timer); abort.abort(); };
+    }, [name, tries]);
+    const row = trace?.rows[0];
+    if (failure) return failure.kind === "off" ? <p class="help">{t("noTrace")}</p> : <FailureNotice kind={failure.kind} message={failure.message} remedies={{ retry: () => setTries(tries + 1) }} />;
+    if (!trace || !row) return <p class="waiting"><span class="dots" aria-hidden="true" />{t("looking")}</p>;
+    return <>
+        <Lens row={row} />
+        <Attention c={c} turn={turn} row={row} asked={{ model, ids: trace.ids }} tokens={trace.tokens} paths={paths} position={row.position} />
+        <Experts row={row} />
+    </>;
+}
+
+export function Inspector({ c, turn: s, at }: { c: Conversation; turn: Signal<Turn>; at: number }) {
+    const turn = s.value, token = turn.tokens?.[at], root = useRef<HTMLElement>(null);
+    useEffect(() => {
+        const onKey = (e: KeyboardEvent): void => { if (e.key === "Escape" && !document.querySelector("dialog[open]")) picked.value = null; };
+        addEventListener("keydown", onKey);
+        return () => removeEventListener("keydown", onKey);
+    }, []);
+    if (!token) return null;
+    const rank = token.top.findIndex((a) => a.id === token.id);
+    return <aside class="inspector" aria-label={t("inspector")} ref={root} tabIndex={0}>
+        <header>
+            <h2>{t("token")} {at + 1} <span class="piece" dir="auto">{spelled(token.text)}</span></h2>
+            <IconButton icon="close" label={t("close")} onClick={() => { picked.value = null; }} />
+        </header>
+        <dl class="figures">
+            <div><dt>p</dt><dd>{probability(Math.exp(token.lp))}</dd></div>
+            <div><dt>{t("surpriseBits")}</dt><dd>{about(bits(token.lp))}</dd></div>
+            <div><dt>{t("rank")}</dt><dd>{rank < 0 ? `> ${token.top.length}` : rank + 1}</dd></div>
+            <div><dt>id</dt><dd>{token.id}</dd></div>
+        </dl>
+        <Alternatives c={c} turn={turn} at={at} token={token} />
+        <Inside c={c} turn={turn} at={at} />
+    </aside>;
+}

@@ -1,0 +1,2 @@
+// What curves need.
+export { default as uPlot } from "uplot";

@@ -1,0 +1,2 @@
+// What formulas need.
+export { default as temml } from "temml";

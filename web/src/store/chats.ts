@@ -1,0 +1,152 @@
+// All conversations: what is kept of them, what is shown, and which are being written.
+import { batch, signal, type Signal } from "@preact/signals";
+import { allChats, putChat, putTurn, removeChat, turnsOf } from "./db";
+import { plainSettings, type ChatMeta, type Turn } from "./types";
+
+export const newId = (): string => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+
+export class Conversation {
+    readonly meta: Signal<ChatMeta>;
+    readonly turns = new Map<string, Signal<Turn>>();
+    readonly shape = signal(0);          // grows when turns come or another branch is chosen
+    readonly loaded = signal(false);
+    private saving = 0;
+
+    constructor(meta: ChatMeta) {
+        this.meta = signal(meta);
+    }
+
+    async load(): Promise<void> {
+        if (this.loaded.value) return;
+        for (const t of await turnsOf(this.meta.value.id)) if (!this.turns.has(t.id)) this.turns.set(t.id, signal(t));
+        batch(() => { this.loaded.value = true; this.shape.value++; });
+    }
+
+    change(part: Partial<ChatMeta>): void {
+        this.meta.value = { ...this.meta.value, ...part };
+        clearTimeout(this.saving);
+        this.saving = window.setTimeout(() => { this.saveNow(); }, 250);
+    }
+
+    saveNow(): void {
+        clearTimeout(this.saving);
+        void putChat(this.meta.value).catch(() => undefined);
+    }
+
+    children(parent: string | null): Signal<Turn>[] {
+        return [...this.turns.values()].filter((t) => t.peek().parent === parent).sort((a, b) => a.peek().created - b.peek().created);
+    }
+
+    // From the first message to the last one that is shown.
+    path(): Signal<Turn>[] {
+        const out: Signal<Turn>[] = [], byParent = new Map<string, Signal<Turn>[]>();
+        for (const t of this.turns.values()) {
+            const key = t.peek().parent ?? "";
+            (byParent.get(key) ?? byParent.set(key, []).get(key)!).push(t);
+        }
+        let at = "";
+        for (;;) {
+            const list = byParent.get(at);
+            if (!list?.length) return out;
+            const wanted = this.meta.peek().chosen[at];
+            const next = list.find((t) => t.peek().id === wanted) ?? list.reduce((a, b) => a.peek().created > b.peek().created ? a : b);
+            out.push(next);
+            at = next.peek().id;
+        }
+    }
+
+    // All messages before this one, it included.
+    upTo(id: string): Turn[] {
+        const out: Turn[] = [];
+        for (let t = this.turns.get(id)?.peek(); t; t = t.parent ? this.turns.get(t.parent)?.peek() : undefined) out.unshift(t);
+        return out;
+    }
+
+    add(turn: Omit<Turn, "id" | "chat" | "created">): Signal<Turn> {
+        const t = signal<Turn>({ ...turn, id: newId(), chat: this.meta.value.id, created: Date.now() + this.turns.size / 1000 });
+        batch(() => {
+            this.turns.set(t.value.id, t);
+            this.choose(t.value);
+            this.change({ updated: Date.now() });
+        });
+        void putTurn(t.value).catch(() => undefined);
+        return t;
+    }
+
+    choose(t: Turn): void {
+        batch(() => {
+            this.change({ chosen: { ...this.meta.value.chosen, [t.parent ?? ""]: t.id } });
+            this.shape.value++;
+        });
+    }
+}
+
+export const saveTurn = (t: Turn): void => { void putTurn(t).catch(() => undefined); };
+
+export const chats = signal<Conversation[]>([]);
+export const ready = signal(false);
+const find = (id: string): Conversation | undefined => chats.value.find((c) => c.meta.peek().id === id);
+export const chatById = find;
+
+export async function loadChats(): Promise<void> {
+    const list = (await allChats().catch(() => [] as ChatMeta[])).map((m) => new Conversation({ ...m, settings: { ...plainSettings(), ...m.settings } }));
+    chats.value = [...chats.value, ...list].sort((a, b) => b.meta.peek().updated - a.meta.peek().updated);
+    ready.value = true;
+}
+
+export function newChat(like?: ChatMeta): Conversation {
+    const now = Date.now();
+    const c = new Conversation({ id: newId(), title: "", created: now, updated: now, model: like?.model ?? "", system: like?.system ?? "",
+        settings: like ? structuredClone(like.settings) : plainSettings(), chosen: {}, draft: "" });
+    c.loaded.value = true;
+    chats.value = [c, ...chats.value];
+    return c;
+}
+
+export function deleteChat(c: Conversation): void {
+    chats.value = chats.value.filter((x) => x !== c);
+    void removeChat(c.meta.value.id).catch(() => undefined);
+}
+
+// ---- as a file ----
+interface Exported { format: "lamina-chat"; version: 1; chats: { meta: ChatMeta; turns: Turn[] }[] }
+
+export async function exportChats(list: Conversation[]): Promise<string> {
+    await Promise.all(list.map((c) => c.load()));
+    const out: Exported = { format: "lamina-chat", version: 1, chats: list.map((c) => ({ meta: c.meta.value, turns: [...c.turns.values()].map((t) => t.value) })) };
+    return JSON.stringify(out, null, 1);
+}
+
+const isText = (x: unknown): x is string => typeof x === "string";
+const isObject = (x: unknown): x is Record<string, unknown> => typeof x === "object" && x !== null && !Array.isArray(x);
+
+// What somebody else wrote: kept only where it has the form; ids are made new, so that nothing that is here is written over.
+export function importChats(text: string): number {
+    const all = JSON.parse(text) as Exported;
+    if (!isObject(all) || all.format !== "lamina-chat" || !Array.isArray(all.chats)) throw new Error("format");
+    const added: Conversation[] = [];
+    for (const one of all.chats) {
+        if (!isObject(one) || !isObject(one.meta) || !Array.isArray(one.turns)) throw new Error("format");
+        const ids = new Map<string, string>();
+        for (const t of one.turns) if (isObject(t) && isText(t.id)) ids.set(t.id, newId());
+        const m = one.meta as Partial<ChatMeta>, chosen: Record<string, string> = {};
+        for (const [from, to] of Object.entries(isObject(m.chosen) ? m.chosen : {})) {
+            const child = ids.get(String(to)), parent = from === "" ? "" : ids.get(from);
+            if (child !== undefined && parent !== undefined) chosen[parent] = child;
+        }
+        const c = new Conversation({ id: newId(), title: isText(m.title) ? m.title : "", created: Number(m.created) || Date.now(), updated: Number(m.updated) || Date.now(),
+            model: isText(m.model) ? m.model : "", system: isText(m.system) ? m.system : "", settings: { ...plainSettings(), ...(isObject(m.settings) ? m.settings : {}) }, chosen,
+            draft: isText(m.draft) ? m.draft : "" });
+        for (const t of one.turns) {
+            if (!isObject(t) || !isText(t.id) || !isText(t.text) || !["user", "assistant", "tool"].includes(String(t.role))) continue;
+            const id = ids.get(t.id)!, turn = { ...t, id, chat: c.meta.value.id, parent: isText(t.parent) ? ids.get(t.parent) ?? null : null } as Turn;
+            c.turns.set(id, signal(turn));
+            saveTurn(turn);
+        }
+        c.loaded.value = true;
+        c.saveNow();
+        added.push(c);
+    }
+    chats.value = [...added, ...chats.value].sort((a, b) => b.meta.peek().updated - a.meta.peek().updated);
+    return added.length;
+}

@@ -1,0 +1,25 @@
+// What the reader chose for this browser.
+import { effect, signal, type Signal } from "@preact/signals";
+
+function kept<T>(name: string, otherwise: T): Signal<T> {
+    let first = otherwise;
+    try {
+        const text = localStorage.getItem(name);
+        if (text !== null) first = JSON.parse(text) as T;
+    } catch { /* what is kept there is not ours */ }
+    const s = signal(first);
+    effect(() => { try { localStorage.setItem(name, JSON.stringify(s.value)); } catch { /* no room, or none allowed */ } });
+    return s;
+}
+
+export type Theme = "auto" | "light" | "dark";
+export const theme = kept<Theme>("lamina-theme", "auto");
+export const surprise = kept<boolean>("lamina-surprise", false);
+export const sidebar = kept<boolean>("lamina-sidebar", innerWidth >= 800);
+export const lastModel = kept<string>("lamina-model", "");
+export const lastChat = kept<string>("lamina-chat", "");
+
+effect(() => {
+    if (theme.value === "auto") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme.value;
+});

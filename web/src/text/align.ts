@@ -1,0 +1,33 @@
+// Where tokens stand in the text that they made. A character of several tokens spells U+FFFD in each of them: such a run takes what the text
+// has up to the next token that can be read.
+export interface Piece { from: number; to: number; text: string }
+
+export function align(text: string, tokens: { text: string }[]): Piece[] {
+    const out: Piece[] = [];
+    let at = 0;
+    for (let i = 0; i < tokens.length; i++) {
+        const own = tokens[i]!.text;
+        if (text.startsWith(own, at)) {
+            out.push({ from: at, to: at + own.length, text: own });
+            at += own.length;
+            continue;
+        }
+        if (!own.includes("\ufffd")) {                 // not in the text: a mark of the model's, or spaces that were trimmed
+            const trimmed = own.trimStart();
+            if (trimmed && trimmed !== own && text.startsWith(trimmed, at)) {
+                out.push({ from: at, to: at + trimmed.length, text: trimmed });
+                at += trimmed.length;
+            } else out.push({ from: at, to: at, text: "" });
+            continue;
+        }
+        let next = i + 1;
+        while (next < tokens.length && tokens[next]!.text.includes("\ufffd")) next++;
+        const found = next < tokens.length && tokens[next]!.text ? text.indexOf(tokens[next]!.text, at) : -1;
+        const to = found < 0 ? (next < tokens.length ? at : text.length) : found;
+        out.push({ from: at, to, text: text.slice(at, to) });
+        for (let k = i + 1; k < next; k++) out.push({ from: to, to, text: "" });
+        at = to;
+        i = next - 1;
+    }
+    return out;
+}

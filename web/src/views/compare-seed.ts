@@ -1,0 +1,5 @@
+// What another view wants to see compared.
+import { signal } from "@preact/signals";
+
+export interface Seed { prompt: string; columns: { model: string; intervene: string }[] }
+export const seed = signal<Seed | null>(null);
