@@ -309,7 +309,7 @@ lm_status hub_read_ref(hub_pull *p, lm_error *e)
     FILE *f;
 
     if (strlen(p->revision) == 40 && strspn(p->revision, "0123456789abcdef") == 40) {
-        snprintf(p->commit, sizeof p->commit, "%s", p->revision);
+        memcpy(p->commit, p->revision, sizeof p->commit);
         return LM_OK;
     }
     snprintf(path, sizeof path, "%s/refs/%s", p->repository, p->revision);

@@ -153,7 +153,7 @@ INLINE void last_strip(const traits t, const pass *p, uint64_t b, const int coun
 /* d of the last group, and what the blocks add that have high bytes, for one or two strips of row j. */
 INLINE void end_row(const traits t, const pass *p, uint64_t j, uint64_t s, const int strips)
 {
-    const operands o = { .w = p->panel + s * p->strip, .strip = p->strip, .cols = p->cols };
+    const operands o = { .w = p->panel + s * p->strip, .strip = strips == 2 ? p->strip : 0, .cols = p->cols };
     const lm_q8_row x = lm_q8_row_of_low(p->x[j], p->cols);
     __m512 d = _mm512_set1_ps(x.low[p->cols / 32 - 1].d), v[2];
     float *acc[2] = { p->acc + s * SUMS + R * j, p->acc + (s + (unsigned)strips - 1) * SUMS + R * j };
@@ -161,7 +161,7 @@ INLINE void end_row(const traits t, const pass *p, uint64_t j, uint64_t s, const
     v[0] = _mm512_mul_ps(_mm512_load_ps(acc[0]), d);
     v[1] = _mm512_mul_ps(_mm512_load_ps(acc[1]), d);
     for (uint32_t i = 0; i < x.head->wide; i++)
-        high_block(t, &o, p->x[j], x.listed[i], strips, v);
+        high_block(t, &o, p->x[j], x.listed[i], v);
     _mm512_store_ps(acc[0], v[0]);
     if (strips == 2)
         _mm512_store_ps(acc[1], v[1]);

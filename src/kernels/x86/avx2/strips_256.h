@@ -22,13 +22,10 @@
 
 #include <immintrin.h>
 
-#include "kernels/q8_rows.h"
-#include "kernels/strip_kernel.h"
 #include "kernels/x86/avx2/codes_256.h"
-#include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/avx2/strips_run_256.h"
 
-enum { GROUP_BYTES = 256 << 10, AHEAD = 6144, NEAR = 2304 };
-enum { PANEL_ROWS = 64, PLANE = 32 * R };            /* rows of x from which on a panel pays; bytes of a unit's codes */
+enum { PLANE = 32 * R };             /* bytes of a unit's codes */
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
@@ -36,7 +33,7 @@ typedef __m256i code_fn(const uint8_t *p, const int v, const int part);
 typedef __m256  number_fn(const lm_unit_at u, int half, int part);
 
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
-typedef enum unpacking { LITTLE, MUCH } unpacking;
+typedef enum unpacking { NEVER, LITTLE, MUCH } unpacking;
 
 /* A type, as constants that every inlined loop sees. */
 typedef struct traits {
@@ -49,17 +46,6 @@ typedef struct traits {
     uint32_t   numbers, unit;        /* bytes of the numbers ahead of the codes, of a unit */
     uint32_t   head, f16s, scales;   /* ahead of eight units; of that the f16, and for each row the scales */
 } traits;
-
-/* What a tile multiplies: strips at w and w + other, rows of x from their first block on. */
-typedef struct operands {
-    const uint8_t *w;
-    uint64_t other;                  /* bytes */
-    const uint8_t *x[TOGETHER];
-    uint64_t cols;
-    uint64_t ahead, near;            /* prefetch what lies so many bytes further, to the second and the first cache; 0: nothing */
-} operands;
-
-typedef __m256 sums[2][TOGETHER][2];         /* of a strip and a row, rows 0-7 and 8-15 */
 
 INLINE bool in_planes(const traits t)
 {
@@ -281,162 +267,34 @@ INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t c
     }
 }
 
-/* ---- the loops around tiles -------------------------------------------------------------------------------------- */
-
-typedef void tile_fn(const operands *o, sums y);
-typedef void high_fn(const uint8_t *w, const lm_q8_row *x, __m256 acc[2]);
-
-typedef struct tiles {
-    tile_fn *of[TOGETHER];           /* [rows - 1] */
-    tile_fn *two;                    /* strips, one row */
-    high_fn *high;
-    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay */
-    uint64_t panel_unit;             /* bytes */
-    const struct tiles *panel;       /* tiles of one of those and as many rows as go together, or one less */
-} tiles;
-
-static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
-{
-    return lm_q8_row_at((const uint8_t *)a->x + r * a->x_stride, a->cols);
-}
-
-/* Outputs o.. of row t; the last strip may have fewer than sixteen. */
-static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const __m256 v[2])
-{
-    for (int part = 0; part < 2; part++, o += 8) {
-        if (o + 8 <= a->last) {
-            __m256 y = v[part];
-            if (a->bias)
-                y = _mm256_add_ps(y, _mm256_loadu_ps(a->bias + o));
-            y = _mm256_mul_ps(y, _mm256_set1_ps(a->scale));
-            if (a->add)
-                y = _mm256_add_ps(y, _mm256_loadu_ps(a->add + t * a->add_stride + o));
-            _mm256_storeu_ps(a->y + t * a->y_stride + o, y);
-            continue;
-        }
-        float lanes[8];
-        _mm256_storeu_ps(lanes, v[part]);
-        for (uint64_t i = 0; o + i < a->last; i++)
-            lm_matmul_store(a, t, o + i, lanes[i]);
-    }
-}
-
-/* Rows [r, r + tokens) of x as a tile reads them. */
-static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
-{
-    for (uint64_t j = 0; j < tokens; j++)
-        o->x[j] = (const uint8_t *)row_of(a, r + j).low;
-}
-
-/* One tile: outputs at.. and, where there are two strips, other... */
-static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at,
-                     uint64_t other)
-{
-    sums y;
-
-    (strips == 2 ? t->two : t->of[tokens - 1])(o, y);
-    for (int s = 0; s < strips; s++)
-        for (uint64_t j = 0; j < tokens; j++) {
-            lm_q8_row x = row_of(a, r + j);
-            if (x.head->wide)
-                t->high(o->w + (s ? o->other : 0), &x, y[s][j]);
-            put(a, r + j, s ? other : at, y[s][j]);
-        }
-}
-
-/* One row: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that there are
- * two streams without a jump in them, and twice as many sums that do not wait for each other. Intel's cores read at 55 to 80 % of the
- * probe if nothing is prefetched; on AMD's that only costs. */
-static void run_one(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
-{
-    uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
-    operands o = { .other = half * strip, .cols = a->cols, .ahead = prefetch ? AHEAD : 0, .near = prefetch ? NEAR : 0 };
-
-    take_rows(a, 0, 1, &o);
-    for (uint64_t i = 0; i < half; i++) {
-        o.w = (const uint8_t *)a->w + (a->first / R + i) * strip;
-        one_tile(a, t, &o, 0, 1, half + i < n ? 2 : 1, a->first + i * R, a->first + (half + i) * R);
-    }
-}
-
-/* Rows of x in tiles of nearly equal size against the strips at w of outputs [from, to). What lies `ahead` is asked for by the first tile,
- * or with `near` by each for its share of the strips, so that memory never stands still. */
-static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead,
-                     uint64_t near)
-{
-    uint64_t cuts = (a->n + TOGETHER - 1) / TOGETHER;
-    operands o = { .cols = a->cols, .near = near };
-
-    for (uint64_t i = 0; i < cuts; i++) {
-        uint64_t r = a->n * i / cuts, tokens = a->n * (i + 1) / cuts - r;
-        take_rows(a, r, tokens, &o);
-        for (uint64_t at = from; at < to; at += R) {
-            uint64_t nth = (at - from) / R;
-            o.w = w + nth * strip;
-            o.ahead = (near ? nth % cuts == i : i == 0) ? ahead : 0;
-            one_tile(a, t, &o, r, tokens, 1, at, at);
-        }
-    }
-}
-
-/* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. On Intel's cores as many as
- * one tile takes read one stream, as one row does. */
-static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
-{
-    uint64_t group = R * (1 + GROUP_BYTES / (strip + 1)), near = prefetch ? NEAR : 0;
-    bool     once  = prefetch && a->n <= TOGETHER;
-
-    for (uint64_t from = a->first; from < a->last; from += group) {
-        uint64_t to = a->last - from < group ? a->last : from + group, next = to + group <= a->last ? group / R * strip : 0;
-        all_rows(a, t, (const uint8_t *)a->w + from / R * strip, strip, from, to, once ? AHEAD : next, near);
-    }
-}
-
-static uint64_t panel_strips(uint64_t bytes)
-{
-    return 1 + GROUP_BYTES / (bytes + 1);
-}
-
-/* The same, each group unpacked first. */
-static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
-{
-    uint64_t bytes = a->cols / 32 * t->panel_unit, group = R * panel_strips(bytes);
-
-    for (uint64_t from = a->first; from < a->last; from += group) {
-        uint64_t to = a->last - from < group ? a->last : from + group;
-        for (uint64_t at = from; at < to; at += R)
-            t->unpack((const uint8_t *)a->w + at / R * strip, a->cols, (uint8_t *)a->scratch + (at - from) / R * bytes);
-        all_rows(a, t->panel, a->scratch, bytes, from, to, 0, 0);
-    }
-}
-
-static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
-{
-    if (a->n == 1)
-        run_one(a, t, strip, prefetch);
-    else if (t->unpack && a->n >= PANEL_ROWS)
-        run_panels(a, t, strip);
-    else
-        run_many(a, t, strip, prefetch);
-}
-
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-/* id, word, what unpacking costs beside the products, codes, d, m, its sign, offset, top, halves */
-#define STRIPS(X)                                                                        \
-    X(LM_Q4_0, q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1)             \
-    X(LM_Q4_1, q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1)                    \
-    X(LM_Q5_0, q5_0, MUCH, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 31, 1)          \
-    X(LM_Q5_1, q5_1, MUCH, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 31, 1)                  \
-    X(LM_Q8_0, q8_0, LITTLE, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 255, 1)            \
-    X(LM_IQ4_NL, iq4_nl, MUCH, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 241, 1)            \
-    X(LM_MXFP4, mxfp4, MUCH, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 24, 1)           \
-    X(LM_Q2_K, q2_k, MUCH, c_pairs, d_low, m_high, MINUS, 0, 3, 2)                       \
-    X(LM_Q3_K, q3_k, MUCH, c_pairs_bit, d_signed_half, m_none, NO_MINIMUM, 4, 7, 2)      \
-    X(LM_Q4_K, q4_k, LITTLE, c_nibbles, d_first, m_second, MINUS, 0, 15, 1)              \
-    X(LM_Q5_K, q5_k, MUCH, c_nibbles_bit, d_first, m_second, MINUS, 0, 31, 1)            \
-    X(LM_Q6_K, q6_k, MUCH, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 63, 2) \
-    X(LM_IQ4_XS, iq4_xs, MUCH, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 241, 1)
+/* id, word, what unpacking costs beside the products, codes, d, m, its sign, offset, top, halves; in groups, each of which is compiled by
+ * itself: TYPES. Those of byte_strips.h are panels already. */
+#define STRIPS_PLAIN(X)                                                                  \
+    X(q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1)                      \
+    X(q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1)                             \
+    X(q5_0, MUCH, c_nibbles_bit, d_f16, m_none, NO_MINIMUM, 16, 31, 1)                   \
+    X(q5_1, MUCH, c_nibbles_bit, d_f16, m_f16, PLUS, 0, 31, 1)
+#define STRIPS_TABLES(X)                                                                 \
+    X(q8_0, LITTLE, c_bytes, d_f16, m_none, NO_MINIMUM, 128, 255, 1)                     \
+    X(iq4_nl, MUCH, c_iq4, d_f16, m_none, NO_MINIMUM, 128, 241, 1)                       \
+    X(iq4_xs, MUCH, c_iq4, d_signed, m_none, NO_MINIMUM, 128, 241, 1)                    \
+    X(mxfp4, MUCH, c_fp4, d_exponent, m_none, NO_MINIMUM, 12, 24, 1)
+#define STRIPS_K(X)                                                                      \
+    X(q3_k, MUCH, c_pairs_bit, d_signed_half, m_none, NO_MINIMUM, 4, 7, 2)               \
+    X(q4_k, LITTLE, c_nibbles, d_first, m_second, MINUS, 0, 15, 1)                       \
+    X(q5_k, MUCH, c_nibbles_bit, d_first, m_second, MINUS, 0, 31, 1)
+#define STRIPS_HALVES(X)                                                                 \
+    X(q2_k, MUCH, c_pairs, d_low, m_high, MINUS, 0, 3, 2)                                \
+    X(q6_k, MUCH, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 63, 2)          \
+    X(bytes, NEVER, c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2)
+
+enum { LM_NUMBERS_bytes = LM_BYTE_NUMBERS, LM_UNIT_bytes = LM_BYTE_UNIT, LM_HEAD_bytes = 0, LM_F16S_bytes = 0, LM_SCALES_bytes = 0 };
+
+#define NAMED_(level, word) lm_tiles_##level##_##word
+#define NAMED(word)         NAMED_LATER(LEVEL, word)
+#define NAMED_LATER(level, word) NAMED_(level, word)
 
 #define TRAITS(word, codes, d, m, sign, offset, top, halves) \
     ((traits){ codes, d, m, sign, offset, top, halves, LM_STRIP_SIZES(word) })
@@ -466,13 +324,10 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool pr
     {                                                                                                                              \
         unpack(TRAITS(word, codes, d, m, sign, offset, top, halves), PANEL_TRAITS(sign, offset, top, halves), strip, cols, panel); \
     }                                                                                                                              \
-    static uint64_t scratch_##word(uint64_t cols)                                                                                  \
-    {                                                                                                                              \
-        uint64_t bytes = cols / 32 * PANEL_UNIT(sign, top, halves);                                                                \
-        return (cost) >= PANELS_FROM ? panel_strips(bytes) * bytes : 64;                                                           \
-    }                                                                                                                              \
-    static const tiles panel_##word = { .of = LAST_OF(word##_panel), .high = high_##word##_panel };                                \
-    static const tiles tiles_##word = {                                                                                            \
+    static const tiles panel_##word = { TOGETHER, .of = LAST_OF(word##_panel), .high = high_##word##_panel };                      \
+    extern const tiles NAMED(word);                                                                                                \
+    const tiles NAMED(word) = {                                                                                                    \
+        .together = TOGETHER,                                                                                                      \
         .of = TILES_OF(word),                                                                                                      \
         .two = tile_##word##_2_1,                                                                                                  \
         .high = high_##word,                                                                                                       \
@@ -481,55 +336,10 @@ static void run(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool pr
         .panel = (cost) >= PANELS_FROM ? &panel_##word : NULL,                                                                     \
     };
 
-#define X(id, word, cost, ...)                                           \
-    STRIP_TILES(word, TRAITS(word, __VA_ARGS__))                         \
-    PANEL_TILES(word, cost, __VA_ARGS__)                                 \
-    static void run_##word(const lm_matmul_args *a)                                                    \
-    {                                                                                                  \
-        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols), false);                        \
-    }                                                                                                  \
-    static void run_ahead_##word(const lm_matmul_args *a)                                          \
-    {                                                                                                  \
-        run(a, &tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols), true);                         \
-    }                                                                                                  \
-    LM_STRIP_FUNCTIONS(id, word)                                                                       \
-    LM_STRIP_RECORD(strips, word, LEVEL, &lm_activation_q8_avx2, 2 * R, scratch_##word, run)           \
-    LM_STRIP_RECORD(ahead, word, LEVEL, &lm_activation_q8_avx2, 2 * R, scratch_##word, run_ahead)
-STRIPS(X)
+#define X(word, cost, ...)                       \
+    STRIP_TILES(word, TRAITS(word, __VA_ARGS__)) \
+    PANEL_TILES(word, cost, __VA_ARGS__)
+TYPES(X)
 #undef X
-
-/* The strips of byte_strips.h, which are panels already. */
-STRIP_TILES(bytes, (traits){ c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2, LM_BYTE_NUMBERS, LM_BYTE_UNIT, 0, 0, 0 })
-static const tiles tiles_bytes = { .of = TILES_OF(bytes), .two = tile_bytes_2_1, .high = high_bytes };
-
-static void run_bytes(const lm_matmul_args *a)
-{
-    run(a, &tiles_bytes, a->cols / 32 * LM_BYTE_UNIT, false);
-}
-
-static uint64_t no_bytes(uint64_t cols)
-{
-    (void)cols;
-    return 0;
-}
-
-static uint64_t scratch_of_bytes(uint64_t cols)
-{
-    return lm_byte_strips_scratch(cols, 0);
-}
-
-#define X(id, word) LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_avx2, run_bytes, no_bytes, scratch_of_bytes)
-LM_BYTE_TYPES(X)
-#undef X
-
-INLINE void init_strips(lm_kernels *k)
-{
-#define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_INTEL ? &ahead_##word : &strips_##word;
-    STRIPS(X)
-#undef X
-#define X(id, word) k->fast[id] = &strips_##word;
-    LM_BYTE_TYPES(X)
-#undef X
-}
 
 #endif

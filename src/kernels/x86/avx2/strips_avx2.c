@@ -1,6 +1,6 @@
 /* strips_avx2.c - the products of strips_256.h without a byte dot product: vpmaddubsw adds pairs in sixteen bits, which are
  * widened as seldom as the type's largest code allows. Bytes above 127 would overflow even a pair: they are two planes. */
-#define LEVEL "avx2"
+#define LEVEL avx2
 #define APART(t) ((t).top == 31)
 #define PLANES true
 #define PANELS_FROM LITTLE
@@ -113,9 +113,4 @@ INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *
     for (int j = 0; j < tokens; j++)
         __asm__("" : "+r"(x[j]));                    /* load again what would be spilled */
     plane_dots(t, p, x, 1, from, to, strips, tokens, sum);
-}
-
-void lm_strips_init_avx2(lm_kernels *k)
-{
-    init_strips(k);
 }

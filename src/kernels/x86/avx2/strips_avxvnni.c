@@ -4,12 +4,11 @@
  * processor with the second alone runs, and tests, this level instruction for instruction. */
 #ifdef VNNI_EVEX
 #define DOT "vpdpbusd"
-#define INIT lm_strips_init_avxvnni_evex
+#define LEVEL avxvnni_evex
 #else
 #define DOT "%{vex%} vpdpbusd"
-#define INIT lm_strips_init_avxvnni
+#define LEVEL avxvnni
 #endif
-#define LEVEL "avxvnni"
 #define APART(t) false
 #define PLANES false
 #define PANELS_FROM MUCH
@@ -66,9 +65,4 @@ INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *
 #pragma GCC unroll 2
         for (int part = 0; part < 2; part++)
             sum[s][0][part] = _mm256_add_epi32(sum[s][0][part], odd[s][part]);
-}
-
-void INIT(lm_kernels *k)
-{
-    init_strips(k);
 }

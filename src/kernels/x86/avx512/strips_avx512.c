@@ -26,21 +26,6 @@ enum { MOST_CUTS = 6 };              /* tiles of few rows */
 
 /* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
 
-/* Strips as they are unpacked for many rows. */
-typedef struct panel {
-    const tiles *tiles;              /* NULL: none pays */
-    void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *to);
-    uint32_t unit;                   /* bytes */
-} panel;
-
-/* A type: tiles on its strips, a panel of bytes, and the one that pays where unpacking has ports of its own, for tiles of so many
- * rows of x at most. */
-typedef struct form {
-    tiles    strips;
-    panel    bytes, own;
-    uint64_t own_rows;
-} form;
-
 /* What suits a processor. */
 typedef struct tuning {
     uint64_t ahead, near;            /* bytes that are prefetched ahead: by one row for the second cache, by few for the first */
@@ -83,17 +68,21 @@ static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, oper
 }
 
 /* One tile: outputs at.. and, where there are two strips, other... */
-static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at,
+static void one_tile(const lm_matmul_args *a, const tiles *t, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at,
                      uint64_t other)
 {
+    const uint64_t strip = o->strip;
     __m512 y[2][TOKENS];
 
     lm_prefetch_rows(a, r, tokens, at);
     if (strips == 2)
         lm_prefetch_rows(a, r, tokens, other);
-    t->of[strips - 1][tokens - 1](o, y);
+    else
+        o->strip = 0;
+    t->of[tokens - 1](o, y);
     if (o->n_high)
-        t->high[strips - 1](o, tokens, y);
+        t->high(o, tokens, y);
+    o->strip = strip;
     lm_put_rows(a, r, tokens, at, y[0]);
     if (strips == 2)
         lm_put_rows(a, r, tokens, other, y[1]);
@@ -192,7 +181,7 @@ static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, u
     }
 }
 
-INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tuning *by)
+static void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tuning *by)
 {
     if (a->n <= by->few)
         run_few(a, &f->strips, strip, by);
@@ -204,67 +193,24 @@ INLINE void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
         run_many(a, &f->strips, strip, by);
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
+/* ---- the kernels ------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a row's codes in a unit. */
-#define CODES_OF(word) ((LM_UNIT_##word - LM_NUMBERS_##word) / R)
-
-/* Panels of numbers, with the codes as they are. */
-#define NUMBERS(word, codes, d, m, sign, offset, halves)                                    \
-    PANEL_TILES(word##_panel, LM_PANEL(codes, sign, offset, halves, CODES_OF(word)))        \
-    static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                         \
-    static void number_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)             \
-    {                                                                                       \
-        unpack(TRAITS(word, codes, d, m, sign, offset, halves), strip, cols, to, false, 0); \
-    }
-#define BYTES(word, ...)
-#define STRIPS_ONLY(word, ...)
-#define NUMBERS_OF(word, sign, offset, halves) \
-    .own = { &panel_##word, number_##word, LM_PANEL_UNIT(sign, halves, CODES_OF(word)) }, .own_rows = 6,
-#define BYTES_OF(word, sign, offset, halves) \
-    .own = BYTE_PANEL(word, sign, halves), .own_rows = OWN_ROWS(offset, halves),
-#define STRIPS_ONLY_OF(word, ...)
 #define BYTES_SCRATCH scratch_many_ports
 #define NUMBERS_SCRATCH scratch_many_ports
 #define STRIPS_ONLY_SCRATCH NULL
 
-#define BYTE_PANEL(word, sign, halves) \
-    { &lm_byte_panels[(sign) != NO_MINIMUM][(halves) - 1], bytes_of_##word, LM_PANEL_UNIT(sign, halves, 32) }
-/* Six rows of Q6_K were slower than four on Zen 4, when its starts had to be shifted for each half. */
-#define OWN_ROWS(offset, halves) ((halves) == 2 && (offset) == 32 ? 4 : 6)
-
-#define STRIP_TILES(word, strips, ...)                                                                           \
-    TILE(word, strips, 1, __VA_ARGS__) TILE(word, strips, 2, __VA_ARGS__) TILE(word, strips, 3, __VA_ARGS__)     \
-    TILE(word, strips, 4, __VA_ARGS__) TILE(word, strips, 5, __VA_ARGS__) TILE(word, strips, 6, __VA_ARGS__)     \
-    TILE(word, strips, 7, __VA_ARGS__) TILE(word, strips, 8, __VA_ARGS__) HIGH(word, strips, __VA_ARGS__)
-#define STRIP_TILES_OF(word, strips)                                                                                  \
-    { tile_##word##_##strips##_1, tile_##word##_##strips##_2, tile_##word##_##strips##_3, tile_##word##_##strips##_4, \
-      tile_##word##_##strips##_5, tile_##word##_##strips##_6, tile_##word##_##strips##_7, tile_##word##_##strips##_8 }
-
-#define X(id, word, kind, codes, d, m, sign, offset, halves)                                                                    \
-    STRIP_TILES(word, 1, TRAITS(word, codes, d, m, sign, offset, halves))                                                       \
-    STRIP_TILES(word, 2, TRAITS(word, codes, d, m, sign, offset, halves))                                                       \
-    kind(word, codes, d, m, sign, offset, halves)                                                                               \
-    static void bytes_of_##word(const uint8_t *strip, uint64_t cols, uint8_t *to)                                               \
-    {                                                                                                                           \
-        unpack(TRAITS(word, codes, d, m, sign, offset, halves), strip, cols, to, true,                                          \
-               LM_PANEL_OFFSET(sign, halves));                                                                                  \
-    }                                                                                                                           \
-    static const form form_##word = {                                                                                           \
-        .strips = { .of = { STRIP_TILES_OF(word, 1), STRIP_TILES_OF(word, 2) }, .high = { high_##word##_1, high_##word##_2 } }, \
-        .bytes = BYTE_PANEL(word, sign, halves),                                                                                \
-        kind##_OF(word, sign, offset, halves)                                                                                   \
-    };                                                                                                                          \
-    static void run_##word(const lm_matmul_args *a)                                                                             \
-    {                                                                                                                           \
-        run(a, &form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports);                                            \
-    }                                                                                                                           \
-    static void run_two_ports_##word(const lm_matmul_args *a)                                                                   \
-    {                                                                                                                           \
-        run(a, &form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                                             \
-    }                                                                                                                           \
-    LM_STRIP_FUNCTIONS(id, word)                                                                                                \
-    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run)                           \
+#define X(id, word, kind, ...)                                                                                      \
+    extern const form lm_form_##word;                                                                               \
+    static void run_##word(const lm_matmul_args *a)                                                                 \
+    {                                                                                                               \
+        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports);                             \
+    }                                                                                                               \
+    static void run_two_ports_##word(const lm_matmul_args *a)                                                       \
+    {                                                                                                               \
+        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                              \
+    }                                                                                                               \
+    LM_STRIP_FUNCTIONS(id, word)                                                                                    \
+    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run)               \
     LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, scratch_two_ports, run_two_ports)
 STRIPS(X)
 #undef X

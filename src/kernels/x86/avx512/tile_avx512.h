@@ -1,4 +1,4 @@
-/* tile_avx512.h - one or two strips against a few rows of x: a tile, what high bytes add, and a strip unpacked for many tiles.
+/* tile_avx512.h - two strips against a few rows of x: a tile, what high bytes add, and a strip unpacked for many tiles.
  * The arithmetic is told in strips_avx512.c; a type is a record of constants that every inlined loop sees. */
 #ifndef LM_KERNELS_TILE_AVX512_H
 #define LM_KERNELS_TILE_AVX512_H
@@ -32,7 +32,7 @@ typedef struct high_at {
     uint32_t block, row;
 } high_at;
 
-/* What a tile multiplies: strips at w and w + strip, rows of x from their first block on. */
+/* What a tile multiplies: strips at w and w + strip, which is 0 where there is only one, rows of x from their first block on. */
 typedef struct operands {
     const uint8_t *w;
     uint64_t strip;                  /* bytes */
@@ -79,17 +79,17 @@ INLINE void prefetch_lines(const operands *o, const uint8_t *p, const uint32_t f
 }
 
 /* An eighth of a unit's, with every four columns: all at once would take the buffers that loads of x wait for. */
-INLINE void prefetch_eighth(const traits t, const operands *o, const uint8_t *const *p, const int v, const int strips)
+INLINE void prefetch_eighth(const traits t, const operands *o, const uint8_t *const *p, const int v)
 {
 #pragma GCC unroll 2
-    for (int s = 0; s < strips; s++)
+    for (int s = 0; s < 2; s++)
         prefetch_lines(o, p[s], (uint32_t)v * t.unit / 8, (uint32_t)(v + 1) * t.unit / 8);
 }
 
 /* Integer sums of a unit, or of half of one; meanwhile it asks for later units. Written out because the compiler would fold the
  * broadcast into every product. */
 INLINE void dots(const traits t, const operands *o, const uint8_t *const *p, uint64_t at, const bool asks, const int half,
-                 const int strips, const int tokens, __m512i sum[2][TOKENS])
+                 const int tokens, __m512i sum[2][TOKENS])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
 
@@ -99,14 +99,13 @@ INLINE void dots(const traits t, const operands *o, const uint8_t *const *p, uin
 #pragma GCC unroll 8
     for (int v = from; v < to; v++) {
         if (asks)
-            prefetch_eighth(t, o, p, v, strips);
-        __m512i w0 = t.codes(p[0] + t.numbers, v), w1 = strips == 2 ? t.codes(p[1] + t.numbers, v) : w0;
+            prefetch_eighth(t, o, p, v);
+        __m512i w0 = t.codes(p[0] + t.numbers, v), w1 = t.codes(p[1] + t.numbers, v);
 #pragma GCC unroll 8
         for (int j = 0; j < tokens; j++) {
             __m512i columns = four(o->x[j] + at + 4 * v);
             __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[0][j]) : "v"(w0), "v"(columns));
-            if (strips == 2)
-                __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[1][j]) : "v"(w1), "v"(columns));
+            __asm__("vpdpbusd %2, %1, %0" : "+v"(sum[1][j]) : "v"(w1), "v"(columns));
         }
     }
 }
@@ -147,13 +146,13 @@ INLINE traits with_put_numbers(traits t)
 }
 
 /* acc += w's d * integer sum + m * (sum of x), in units of x's d. Who takes m away has put -m. */
-INLINE void finish(const traits t, const operands *o, const lm_unit_at *u, uint64_t b, const int half, const int strips,
+INLINE void finish(const traits t, const operands *o, const lm_unit_at *u, uint64_t b, const int half,
                    const int tokens, __m512i sum[2][TOKENS], __m512 acc[2][TOKENS])
 {
     __m512 d[2], m[2];
 
 #pragma GCC unroll 2
-    for (int s = 0; s < strips; s++) {
+    for (int s = 0; s < 2; s++) {
         d[s] = t.d(u[s], half);
         m[s] = t.m(u[s], half);
     }
@@ -162,7 +161,7 @@ INLINE void finish(const traits t, const operands *o, const lm_unit_at *u, uint6
         const lm_q8_block *x = (const void *)(o->x[j] + 64 * b);
         __m512 total = _mm512_set1_ps(t.halves == 2 ? x->half_sum[half] : x->sum);
 #pragma GCC unroll 2
-        for (int s = 0; s < strips; s++) {
+        for (int s = 0; s < 2; s++) {
             acc[s][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[s][j]), d[s], acc[s][j]);
             if (t.sign == PLUS)
                 acc[s][j] = _mm512_fmadd_ps(m[s], total, acc[s][j]);
@@ -171,19 +170,19 @@ INLINE void finish(const traits t, const operands *o, const lm_unit_at *u, uint6
 }
 
 /* Sums in units of one group's d turned to those of the next. */
-INLINE void rescale(const operands *o, uint64_t b, const int strips, const int tokens, __m512 acc[2][TOKENS])
+INLINE void rescale(const operands *o, uint64_t b, const int tokens, __m512 acc[2][TOKENS])
 {
 #pragma GCC unroll 8
     for (int j = 0; j < tokens; j++) {
         __m512 ratio = _mm512_set1_ps(((const lm_q8_block *)(const void *)(o->x[j] + 64 * b))->ratio);
 #pragma GCC unroll 2
-        for (int s = 0; s < strips; s++)
+        for (int s = 0; s < 2; s++)
             acc[s][j] = _mm512_mul_ps(acc[s][j], ratio);
     }
 }
 
-/* One or two strips against `tokens` rows of x. */
-INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, __m512 out[2][TOKENS])
+/* Two strips against `tokens` rows of x. */
+INLINE void tile(const traits t, const operands *given, const int tokens, __m512 out[2][TOKENS])
 {
     const operands copy = *given, *o = &copy;        /* what nobody else can see stays in registers */
     const traits finished = t.head ? with_put_numbers(t) : t;
@@ -201,7 +200,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
         next += asks ? o->turns : 0;
         if (t.head && b % 8 == 0) {
 #pragma GCC unroll 2
-            for (int s = 0; s < strips; s++) {
+            for (int s = 0; s < 2; s++) {
                 _Alignas(64) uint8_t bytes[16 * R];
                 const uint8_t *scales = scales_of(t, p[s], bytes);
 #pragma GCC unroll 8
@@ -218,14 +217,14 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
                 _mm_prefetch((const char *)o->x[j] + 64 * b + o->below, _MM_HINT_T1);
         }
         if (b % LM_Q8_GROUP == 0)
-            rescale(o, b, strips, tokens, acc);
+            rescale(o, b, tokens, acc);
         const uint64_t at = b % 8 * numbers;
         const lm_unit_at u[2] = { { .unit = t.head ? eight[0] + at : p[0] }, { .unit = t.head ? eight[1] + at : p[1] } };
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++) {
             __m512i sum[2][TOKENS];
-            dots(t, o, p, 64 * b, asks, half, strips, tokens, sum);
-            finish(finished, o, u, b, half, strips, tokens, sum, acc);
+            dots(t, o, p, 64 * b, asks, half, tokens, sum);
+            finish(finished, o, u, b, half, tokens, sum, acc);
         }
         p[0] += t.unit;
         p[1] += t.unit;
@@ -234,7 +233,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
     for (int j = 0; j < tokens; j++) {
         __m512 d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(o->x[j] + 2 * o->cols))[-1].d);
 #pragma GCC unroll 2
-        for (int s = 0; s < strips; s++)
+        for (int s = 0; s < 2; s++)
             out[s][j] = _mm512_mul_ps(acc[s][j], d);
     }
 }
@@ -252,7 +251,7 @@ INLINE __m512i codes_at(const traits t, const uint8_t *p, const int v)
 
 /* The integer sums of a unit, or of half of one, with the fours of a row's high bytes that are not all zero. Mostly that is one, and
  * which is not to be guessed. */
-INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, const uint32_t fours, const int half, const int strips,
+INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, const uint32_t fours, const int half,
                       __m512i sum[2])
 {
     const int from = t.halves == 2 ? 4 * half : 0, to = t.halves == 2 ? from + 4 : 8;
@@ -263,7 +262,7 @@ INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, con
             const int v = __builtin_ctz(left);
             __m512i columns = four(x + 4 * v);
 #pragma GCC unroll 2
-            for (int s = 0; s < strips; s++)
+            for (int s = 0; s < 2; s++)
                 sum[s] = _mm512_dpbusd_epi32(sum[s], codes_at(t, u[s].unit + t.numbers, v), columns);
         }
         return;
@@ -274,7 +273,7 @@ INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, con
             continue;
         __m512i columns = four(x + 4 * v);
 #pragma GCC unroll 2
-        for (int s = 0; s < strips; s++)
+        for (int s = 0; s < 2; s++)
             sum[s] = _mm512_dpbusd_epi32(sum[s], t.codes(u[s].unit + t.numbers, v), columns);
     }
 }
@@ -287,18 +286,18 @@ typedef struct high_unit {
     __m512   d;
 } high_unit;
 
-INLINE void high_half(const traits t, const high_unit *u, const uint32_t fours, const int half, const int strips, __m512 acc[2])
+INLINE void high_half(const traits t, const high_unit *u, const uint32_t fours, const int half, __m512 acc[2])
 {
     __m512i sum[2];
 
-    some_dots(t, u->x, u->at, fours, half, strips, sum);
+    some_dots(t, u->x, u->at, fours, half, sum);
 #pragma GCC unroll 2
-    for (int s = 0; s < strips; s++)
+    for (int s = 0; s < 2; s++)
         acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), u->d), t.d(u->at[s], half), acc[s]);
 }
 
 /* acc += what the high bytes of a row give in block b: few have them, and the strips have just been read. */
-INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, const int strips, __m512 acc[2])
+INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, __m512 acc[2])
 {
     const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
     const uint8_t *high = x + 2 * o->cols + 64 * b;
@@ -308,45 +307,45 @@ INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint
         .d = _mm512_set1_ps(((const lm_q8_block *)(const void *)(x + 64 * b))->d * 128.0f),
     };
 #pragma GCC unroll 2
-    for (int s = 0; s < strips; s++, unit += o->strip, eight += o->strip)
+    for (int s = 0; s < 2; s++, unit += o->strip, eight += o->strip)
         u.at[s] = (lm_unit_at){ unit, eight, t.head ? scales_of(t, eight, bytes[s]) : NULL, (uint32_t)(b % 8) };
 
     if (u.fours == 0xff) {                           /* as in rows of fifteen bits everywhere */
 #pragma GCC unroll 2
         for (int half = 0; half < t.halves; half++)
-            high_half(t, &u, 0xff, half, strips, acc);
+            high_half(t, &u, 0xff, half, acc);
     } else if (t.halves == 1) {
-        high_half(t, &u, u.fours, 0, strips, acc);
+        high_half(t, &u, u.fours, 0, acc);
     } else if (any_place(t)) {
         for (unsigned left = (u.fours & 15 ? 1 : 0) | (u.fours >> 4 ? 2 : 0); left; left &= left - 1)
-            high_half(t, &u, u.fours, __builtin_ctz(left), strips, acc);
+            high_half(t, &u, u.fours, __builtin_ctz(left), acc);
     } else {
         if (u.fours & 15)
-            high_half(t, &u, u.fours, 0, strips, acc);
+            high_half(t, &u, u.fours, 0, acc);
         if (u.fours >> 4)
-            high_half(t, &u, u.fours, 1, strips, acc);
+            high_half(t, &u, u.fours, 1, acc);
     }
 }
 
 /* The same in all blocks that have any, rising in each row. A list of them keeps the processor from guessing where rows end. */
-INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, const int strips, __m512 acc[2][TOKENS])
+INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, __m512 acc[2][TOKENS])
 {
     const operands copy = *given, *o = &copy;
 
     for (unsigned i = 0; i < o->n_high && o->n_high <= HIGHS; i++) {
         const high_at at = o->high[i];
-        __m512 both[2] = { acc[0][at.row], acc[strips - 1][at.row] };
-        high_block(t, o, o->x[at.row], at.block, strips, both);
+        __m512 both[2] = { acc[0][at.row], acc[1][at.row] };
+        high_block(t, o, o->x[at.row], at.block, both);
         acc[0][at.row] = both[0];
-        acc[strips - 1][at.row] = both[strips - 1];
+        acc[1][at.row] = both[1];
     }
     for (uint64_t j = 0; j < tokens && o->n_high > HIGHS; j++) {
         const lm_q8_row x = lm_q8_row_of_low(o->x[j], o->cols);
-        __m512 both[2] = { acc[0][j], acc[strips - 1][j] };
+        __m512 both[2] = { acc[0][j], acc[1][j] };
         for (uint32_t i = 0; i < x.head->wide; i++)
-            high_block(t, o, o->x[j], x.listed[i], strips, both);
+            high_block(t, o, o->x[j], x.listed[i], both);
         acc[0][j] = both[0];
-        acc[strips - 1][j] = both[strips - 1];
+        acc[1][j] = both[1];
     }
 }
 
