@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo demo-cluster serve test browser web web-dev tex debug asan tsan coverage neon edge bench bench-serve compat soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo demo-cluster serve test avx2 anywhere browser web web-dev tex debug asan tsan coverage neon edge bench bench-serve compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 RANKS  ?= 4
@@ -23,6 +23,14 @@ serve: build/release/build.ninja               ## serve the demo model over HTTP
 
 test: build/test/build.ninja                   ## build with warnings as errors and run every suite
 	@scripts/test build/test
+
+avx2: build/test/build.ninja                   ## the suites that compute, once more without what the machine has beyond AVX2
+	@grep -qwE 'avx512f|avx_vnni' /proc/cpuinfo || { echo "this processor has nothing beyond AVX2: make test has shown it"; exit 0; }; \
+	 LAMINA_CPU=avx2 scripts/test build/test --suite unit --suite invariants --suite e2e
+
+anywhere: build/test/build.ninja               ## every suite under conditions of other machines, a table (hours; CONDITIONS="…": some of them)
+	@scripts/setup anywhere
+	@scripts/anywhere build/test $(CONDITIONS)
 
 web:                                           ## the page of `lamina serve` from web/src into web/dist, which the build embeds
 	@scripts/setup browser

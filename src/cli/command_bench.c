@@ -23,6 +23,7 @@ typedef struct bench_options {
     lm_cache_flags cache;
     lm_lora_flags lora;
     int         compute, form;
+    int         limits;
     bool        no_warmup, no_repack, profile;
     const char *cpu;
 } bench_options;
@@ -30,6 +31,9 @@ typedef struct bench_options {
 #define O(field) offsetof(bench_options, field)
 
 static const char *const form_words[] = { "md", "csv", "json", "jsonl", "sql", NULL };
+
+enum { LIMITS_MEASURED, LIMITS_STORED };
+static const char *const limit_words[] = { "measured", "stored", NULL };
 
 static const lm_flag bench_flag_table[] = {
     { "--n-prompt", "-p", LM_FLAG_TEXT, O(prompts), "N,…", "prompt lengths in tokens; 0: no prompt test (512). Ranges: 1-4, 64-512*2, 128-512+64", 0, 0, NULL },
@@ -48,6 +52,8 @@ static const lm_flag bench_flag_table[] = {
     { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the mapped file without repacking", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl|sql", "output format (md)", 0, 0, form_words },
     { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL, "show time by kind of work: products, attention, packing, waiting ... (md, json and jsonl)", 0, 0, NULL },
+    { "--limits", NULL, LM_FLAG_WORD, O(limits), "measured|stored",
+      "limits of the machine: measured before each test, or stored by an earlier measurement (measured)", 0, 0, limit_words },
     { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "include the first run in the measurement", 0, 0, NULL },
     { 0 },
 };
@@ -349,7 +355,8 @@ static uint64_t most_memory(void)
 
 static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
 {
-    lm_measure_options peaks = { .cpu = b->o->cpu, .threads = prompt ? b->r.threads_batch : b->r.threads, .fresh = true };
+    lm_measure_options peaks = { .cpu = b->o->cpu, .threads = prompt ? b->r.threads_batch : b->r.threads,
+                                 .fresh = b->o->limits == LIMITS_MEASURED };
     struct timespec rest = { .tv_sec = b->o->delay };
     double ignored;
 

@@ -138,7 +138,7 @@ static lm_status add_snapshot(hub_shelf *s, const char *id, const char *reposito
     hub_kept *k = &s->kept[s->n++];
     *k          = (hub_kept){ 0 };
     snprintf(k->id, sizeof k->id, "%s", id);
-    snprintf(k->commit, sizeof k->commit, "%s", commit);
+    memcpy(k->commit, commit, sizeof k->commit);                         /* forty digits: is_commit */
     snprintf(path, sizeof path, "%s/snapshots/%s", repository, commit);
     snprintf(refs, sizeof refs, "%s/refs", repository);
     k->folder = strdup(path);

@@ -2,6 +2,7 @@
 import csv
 import io
 import json
+import os
 import re
 import shutil
 
@@ -19,8 +20,8 @@ def model(source):
     return min((source / "tests/golden/llama").glob("*/model.gguf"))
 
 
-def bench(lamina, model, *flags):
-    done = run(lamina, "bench", model, "-r", "2", *flags)
+def bench(lamina, model, *flags, limits="stored"):
+    done = run(lamina, "bench", model, "-r", "2", "--limits", limits, *flags)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -38,6 +39,16 @@ def test_every_combination_is_a_line(lamina, model):
         assert parts == pytest.approx(r["predicted"]["seconds"], rel=1e-6)
         assert r["load_seconds"] > 0 and r["scratch_bytes"] > 0 and r["peak_rss"] > 0
         assert r["planned_bytes"] == r["weight_bytes"] + r["kv_bytes"] + r["scratch_bytes"]
+
+
+def test_limits_are_measured_before_each_test_or_stored(lamina, model, tmp_path):
+    """Stored ones are those of the first measurement, to the last digit; measured ones are those of the moment."""
+    environment = {**os.environ, "LAMINA_CACHE": str(tmp_path)}
+    found = {}
+    for limits in ("stored", "stored", "measured"):
+        done = run(lamina, "bench", model, "-r", "1", "-p", "4,4", "-n", "0", "-t", "1", "--json", "--limits", limits, env=environment)
+        found.setdefault(limits, []).extend(r["limit_ts"] for r in json.loads(done.stdout))
+    assert len(set(found["stored"])) == 1 and len(set(found["measured"])) > 1
 
 
 def test_forms(lamina, model):

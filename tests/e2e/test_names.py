@@ -14,7 +14,7 @@ TINY = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_
         "tie_word_embeddings": True, "bos_token_id": 1, "eos_token_id": 2}
 NAMES = {"escape": b"\x1b[31mred\x1b]0;title\x07\x7f\xc2\x9b1m\r\nsecond line", "not-utf8": b"m\xff\xfe\xc3", "wide": "語".encode() * 31,
          "four-bytes": "😀".encode() * 31}
-BENCH = ["bench", "M", "-p", "4", "-n", "2", "-r", "1"]
+BENCH = ["bench", "M", "-p", "4", "-n", "2", "-r", "1", "--limits", "stored"]
 COMMANDS = {
     "inspect": ["inspect", "M"],
     "view": ["inspect", "M", "--view", "info"],

@@ -406,9 +406,14 @@ static void check_kernels(const level *l, const lm_attention_kernels *a, bool fa
 
 void check_attention(const level *l)
 {
-    check_kernels(l, &l->k.attention, false);
-    if (l->k.attention_fast.run != l->k.attention.run)
+    static lm_attention_kernels exact, fast;                 /* as in check_rows */
+
+    if (memcmp(&exact, &l->k.attention, sizeof exact))
+        check_kernels(l, &l->k.attention, false);
+    if (memcmp(&fast, &l->k.attention_fast, sizeof fast) && l->k.attention_fast.run != l->k.attention.run)
         check_kernels(l, &l->k.attention_fast, true);
+    exact = l->k.attention;
+    fast  = l->k.attention_fast;
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ bool     same_bits(float a, float b);       /* or both NaN */
 /* Seconds of one call, the least of a few; `--bench` only. */
 double   best_seconds(void (*call)(void *), void *arg);
 
+/* Every kernel of a level that no level before it had. */
 void check_rows(const level *l);
 void check_matmul(const level *l);
 void check_attention(const level *l);

@@ -215,6 +215,11 @@ static void check_limits(const level *l)
 
 void check_rows(const level *l)
 {
+    static lm_row_kernels last;                              /* rising levels: what has not changed has been checked */
+
+    if (!memcmp(&last, &l->k.row, sizeof last))
+        return;
+    last = l->k.row;
     for (int i = 0; i < N_SIZES; i++) {
         for (int s = 0; s < N_SCALES; s++) {
             rows r = make(l, sizes[i], scales[s]);
