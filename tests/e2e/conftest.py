@@ -15,6 +15,9 @@ BARE = {"LAMINA_CACHE": "/dev/null/nothing"}
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)            # under nohup too: what is ignored here, programs started here ignore
 
+# Seconds. A limit against what never ends and no measure of speed: no load that a machine may have reaches it.
+PATIENCE = 600
+
 SANITIZED = os.environ.get("LAMINA_SANITIZE", "none") != "none"
 
 explains = pytest.mark.skipif(not os.environ.get("LAMINA_EXPLAINS", "yes"), reason="a build without explanations")
@@ -27,7 +30,7 @@ def some(things, first=0, step=4):
 
 def run(*command, **options):
     """A command's result, with its output as text; a nonzero status is not an exception."""
-    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600, **options)
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=PATIENCE, **options)
 
 
 @pytest.fixture(scope="session")

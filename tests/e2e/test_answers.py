@@ -4,6 +4,7 @@ import pathlib
 
 import openai
 import pytest
+from conftest import PATIENCE
 from test_serve import Server
 
 TEMPLATE = pathlib.Path(__file__).with_name("tools.jinja")
@@ -25,7 +26,7 @@ def server(build, model):
 
 @pytest.fixture(scope="module")
 def client(server):
-    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=300)
+    return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE)
 
 
 def check_weather(call):

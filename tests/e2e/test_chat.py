@@ -8,7 +8,7 @@ import termios
 import time
 
 import pytest
-from conftest import run
+from conftest import PATIENCE, run
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ class Terminal:
             os.execve(command[0], [str(c) for c in command], env)
         self.seen = b""
 
-    def until(self, text, seconds=120):
+    def until(self, text, seconds=PATIENCE):
         """What came up to and with `text`."""
         end = time.monotonic() + seconds
         while text.encode() not in self.seen:
@@ -158,7 +158,7 @@ class Terminal:
 
     def prompt(self):
         """What came up to the prompt, once the line editor has the keyboard: what is typed before is echoed twice."""
-        said, end = self.until("\r\n> "), time.monotonic() + 60
+        said, end = self.until("\r\n> "), time.monotonic() + PATIENCE
         while termios.tcgetattr(self.fd)[3] & termios.ICANON:
             assert time.monotonic() < end
             time.sleep(0.01)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import SANITIZED, run
+from conftest import PATIENCE, SANITIZED, run
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +339,7 @@ def test_a_chat_ends_with_the_signal_that_ends_it(lamina, source, number):
         chat.stdin.flush()
         assert chat.stdout.read(1)
         chat.send_signal(number)
-        assert chat.wait(60) == 128 + number
+        assert chat.wait(PATIENCE) == 128 + number
 
 
 # ---- input without an end ----

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BARE, SOURCE, run, some
+from conftest import BARE, PATIENCE, SOURCE, run, some
 from ggufs import keys_and_tensors
 
 GOLDEN = SOURCE / "tests/golden"
@@ -447,7 +447,7 @@ def large(lamina, tmp_path_factory):
 
 def begun(build, folder, *args):
     made = subprocess.Popen([build / "src/cli/lamina", "convert", *args], stderr=subprocess.PIPE, env={**os.environ, **BARE})
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not any(name.startswith(".lamina-") for name in os.listdir(folder)) and made.poll() is None:
         assert time.monotonic() < end
         time.sleep(0.002)
@@ -465,7 +465,7 @@ def test_stopped(lamina, build, large, tmp_path, sign, back):
     made = begun(build, tmp_path, source, out, "-t", "1")
     time.sleep(0.03)
     made.send_signal(sign)
-    made.communicate(timeout=60)
+    made.communicate(timeout=PATIENCE)
     if made.returncode:
         assert not out.exists()
         assert sign == signal.SIGKILL or not list(tmp_path.iterdir())

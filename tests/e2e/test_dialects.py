@@ -5,6 +5,7 @@ import anthropic
 import ollama
 import pytest
 from test_answers import ASKED, CLOCK, TEMPLATE, WEATHER
+from conftest import PATIENCE
 from test_serve import Server
 
 TOOLS = [{"name": t["function"]["name"], "description": t["function"].get("description", ""), "input_schema": t["function"]["parameters"]}
@@ -21,12 +22,12 @@ def server(build, model):
 
 @pytest.fixture(scope="module")
 def claude(server):
-    return anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0, timeout=300)
+    return anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0, timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
 def client(server):
-    return ollama.Client(host=server.url, timeout=300)
+    return ollama.Client(host=server.url, timeout=PATIENCE)
 
 
 def check_weather(arguments):

@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import pytest
-from conftest import BARE, SANITIZED, run
+from conftest import BARE, PATIENCE, SANITIZED, run
 from test_chat import Terminal
 
 PARIS = "The capital of France is"
@@ -281,7 +281,7 @@ def test_a_reader_that_leaves_ends_it_quietly(lamina, model, command):
     process = subprocess.Popen([lamina, *map(str, words), *([] if command == ["report", "llama-3.2-1b"] else ["-q"])], stdin=subprocess.PIPE, stdout=end,
                                stderr=subprocess.PIPE, text=True)
     os.close(end)
-    _, err = process.communicate("Hi\nHi\n", timeout=120)
+    _, err = process.communicate("Hi\nHi\n", timeout=PATIENCE)
     assert process.returncode == -signal.SIGPIPE and "error" not in err and "Broken pipe" not in err, err
 
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BARE, SANITIZED, run
+from conftest import BARE, PATIENCE, SANITIZED, run
 from test_chat import Terminal
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -159,7 +159,7 @@ def test_a_file_that_is_there_is_replaced_only_on_force(lamina, source, tmp_path
 def test_what_a_killed_synth_left_is_swept(lamina, tmp_path):
     out = tmp_path / "made"
     made = subprocess.Popen([lamina, "synth", "llama-3.2-1b", out], stderr=subprocess.DEVNULL, env={**os.environ, **BARE})
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not list(tmp_path.glob(".lamina-*/.lamina-*")):
         assert time.monotonic() < end and made.poll() is None
         time.sleep(0.01)

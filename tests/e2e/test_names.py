@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from conftest import run
+from conftest import PATIENCE, run
 
 TINY = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
         "num_key_value_heads": 2, "vocab_size": 600, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
@@ -114,7 +114,7 @@ def on_terminal(command):
     reader = threading.Thread(target=read)
     reader.start()
     env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
-    status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env, timeout=120).returncode
+    status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env, timeout=PATIENCE).returncode
     os.close(theirs)
     reader.join()
     os.close(ours)

@@ -7,7 +7,7 @@ import re
 import time
 
 import pytest
-from conftest import MODEL, explains, run
+from conftest import MODEL, PATIENCE, explains, run
 from test_serve import Server
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -72,7 +72,7 @@ def test_the_page_needs_no_key_and_figures_do(build, model):
 
 def test_the_machine(server):
     server.post("/v1/completions", {"prompt": "Once", "max_tokens": 5})
-    until = time.time() + 20
+    until = time.time() + PATIENCE
     while True:                                         # a text ends for its client before the schedule has put it away
         _, all_, _ = server.get("/v1/machine?plan=1")
         m, = all_["models"]

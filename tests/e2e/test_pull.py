@@ -13,7 +13,7 @@ import zlib
 
 import fastjsonschema
 import pytest
-from conftest import BARE, SOURCE, run, some
+from conftest import BARE, PATIENCE, SOURCE, run, some
 from hubs import COMMIT, GOLDEN, Hub, environment, git_hash, hub, leftovers, one_line, whole
 
 
@@ -363,7 +363,7 @@ def test_processes_at_once(hub, build, tmp_path):
     """Three pulls of one model: every file is fetched once, and all of them succeed."""
     hub.faults = [lambda r: time.sleep(0.02)]
     made = [subprocess.Popen([build / "src/cli/lamina", "pull", "org/name", "-q"], env=environment(hub, tmp_path), stdout=subprocess.PIPE) for _ in range(3)]
-    paths = {p.communicate(timeout=120)[0] for p in made}
+    paths = {p.communicate(timeout=PATIENCE)[0] for p in made}
     assert [p.returncode for p in made] == [0, 0, 0] and len(paths) == 1
     whole(hub, tmp_path)
     asked = [path for path, _ in hub.seen if "/resolve/" in path]
@@ -392,7 +392,7 @@ def test_progress(hub, build, tmp_path):
             text += piece
     except OSError:
         pass
-    assert made.wait(timeout=60) == 0
+    assert made.wait(timeout=PATIENCE) == 0
     assert re.search(rb"fetching \[#+ *\] +\d+ %  [\d.]+ [kM]?B/s, \d+ s left, \d+/\d+ files", text), text[-2000:]
     quiet = run(build / "src/cli/lamina", "pull", "org/name", env=environment(hub, tmp_path))
     assert quiet.stderr == ""

@@ -9,7 +9,7 @@ import sys
 
 import fastjsonschema
 import pytest
-from conftest import BARE, SOURCE, run
+from conftest import BARE, PATIENCE, SOURCE, run
 from hubs import COMMIT, GOLDEN, Hub, environment, git_hash, hub, leftovers, one_line, whole
 
 OTHER = "f" * 40
@@ -247,6 +247,6 @@ def test_both_at_once(both, build, tmp_path):
     """Python's lock is lamina's: the same files at the same time, one result."""
     made = subprocess.Popen([build / "src/cli/lamina", "pull", "org/name", "-q"], env=environment(both, tmp_path), stdout=subprocess.PIPE)
     path = python(both, tmp_path, "download", ignore_patterns=["*.bin", "*.pth"])
-    out, _ = made.communicate(timeout=120)
+    out, _ = made.communicate(timeout=PATIENCE)
     assert made.returncode == 0 and out.decode().strip() == path
     whole(both, tmp_path)

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BARE, SOURCE, run, some
+from conftest import BARE, PATIENCE, SOURCE, run, some
 from ggufs import keys_and_tensors
 
 GOLDEN = SOURCE / "tests/golden/filetypes"
@@ -195,7 +195,7 @@ def large(lamina, tmp_path_factory):
 def begun(build, folder, *args):
     """The process, once it has begun to write."""
     made = subprocess.Popen([build / "src/cli/lamina", "quantize", *args], stderr=subprocess.PIPE, env={**os.environ, **BARE})
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not any(name.startswith(".lamina-") for name in os.listdir(folder)) and made.poll() is None:
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -208,7 +208,7 @@ def test_stopped(lamina, build, large, tmp_path, sign, status):
     made = begun(build, tmp_path, large, tmp_path / "o.gguf", "q3_k_m", "-t", "1")
     time.sleep(0.05)
     made.send_signal(sign)
-    made.communicate(timeout=60)
+    made.communicate(timeout=PATIENCE)
     assert made.returncode in (status, 0)
     if made.returncode:
         assert not (tmp_path / "o.gguf").exists()

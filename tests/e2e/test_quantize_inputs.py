@@ -10,7 +10,7 @@ import time
 
 import fastjsonschema
 import pytest
-from conftest import BARE, SANITIZED, SOURCE, run, some
+from conftest import BARE, PATIENCE, SANITIZED, SOURCE, run, some
 from ggufs import keys_and_tensors
 
 GOLDEN = SOURCE / "tests/golden"
@@ -147,12 +147,12 @@ def large(lamina, tmp_path_factory):
 def test_stopped(lamina, build, large, tmp_path, sign, status):
     made = subprocess.Popen([build / "src/cli/lamina", "quantize", large, tmp_path / "o.gguf", "q3_k_m", "-t", "1"],
                             stderr=subprocess.PIPE, env={**os.environ, **BARE})
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not any(name.startswith(".lamina-") for name in os.listdir(tmp_path)) and made.poll() is None:
         assert time.monotonic() < end
         time.sleep(0.005)
     made.send_signal(sign)
-    made.communicate(timeout=60)
+    made.communicate(timeout=PATIENCE)
     assert made.returncode == status and not (tmp_path / "o.gguf").exists()
     done = lamina("quantize", large, tmp_path / "o.gguf", "q8_0")
     assert done.returncode == 0 and [p.name for p in tmp_path.iterdir()] == ["o.gguf"], done.stderr

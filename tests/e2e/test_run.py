@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BARE, run
+from conftest import BARE, PATIENCE, run
 
 PARIS = "The capital of France is"
 PARIS_IDS = [504, 3575, 282, 4649, 314]
@@ -173,7 +173,7 @@ def test_interrupted(build, model):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     begun = process.stdout.read(6)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert begun == " Paris" and process.returncode == 130 and "stopped: interrupted" in err
     assert err.splitlines()[-1] == "error: interrupted"
 
@@ -189,7 +189,7 @@ def test_interrupted_while_loading(build, model, command, delay):
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
     err = process.stderr.read()
-    assert process.wait(60) == 130 and err.splitlines()[-1] == "error: interrupted"
+    assert process.wait(PATIENCE) == 130 and err.splitlines()[-1] == "error: interrupted"
 
 
 def test_interrupted_twice(build, model):
@@ -201,7 +201,7 @@ def test_interrupted_twice(build, model):
         process.send_signal(signal.SIGINT)
         time.sleep(0.001)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         return process.returncode
     assert any(status() == -signal.SIGINT for _ in range(20))
 
@@ -212,7 +212,7 @@ def test_nobody_listens(build, model):
     process.stdout.read(6)
     process.stdout.close()
     err = process.stderr.read()
-    assert process.wait(timeout=60) == -signal.SIGPIPE and "error" not in err
+    assert process.wait(timeout=PATIENCE) == -signal.SIGPIPE and "error" not in err
 
 
 def test_escapes(lamina):
@@ -231,9 +231,9 @@ def test_a_terminal_is_not_commanded_by_the_model(build, model):
     """Token 212 is ESC."""
     terminal, end = pty.openpty()
     ask = [build / "src/cli/lamina", "run", model, "-q", "-p", "x", "-n", "3", "-l", "212+1000", "--temp", "0"]
-    assert subprocess.run(ask, stdout=end, stderr=subprocess.DEVNULL, timeout=120).returncode == 0
+    assert subprocess.run(ask, stdout=end, stderr=subprocess.DEVNULL, timeout=PATIENCE).returncode == 0
     assert os.read(terminal, 100).decode().strip() == "\u241b" * 3
-    assert subprocess.run(ask, capture_output=True, timeout=120).stdout == b"\x1b" * 3, "a pipe gets the bytes"
+    assert subprocess.run(ask, capture_output=True, timeout=PATIENCE).stdout == b"\x1b" * 3, "a pipe gets the bytes"
 
 
 # ---- guessing ahead ----

@@ -3,7 +3,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import run
+from conftest import PATIENCE, run
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def test_texts_through_the_tokenizer(lamina, source, model):
     """Every fifth of the texts whose scores transformers gave (the unit test has all, by ids)."""
     texts = [json.loads(x) for x in (source / "tests/golden/smollm2/scores.jsonl").read_text().splitlines()][::5]
     done = subprocess.run([lamina, "score", model, "--jsonl", "-", "--compute", "f32", "--kv-type", "f32"], capture_output=True, text=True,
-                          input="".join(json.dumps(t["text"]) + "\n" for t in texts), timeout=600)
+                          input="".join(json.dumps(t["text"]) + "\n" for t in texts), timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     for text, line in zip(texts, done.stdout.splitlines(), strict=True):
         ours, total = json.loads(line), sum(text["logprobs"])
@@ -60,6 +60,6 @@ def test_refusals(lamina, model, args, says, status):
 
 
 def test_a_wrong_line_is_named(lamina, model):
-    done = subprocess.run([lamina, "score", model, "--jsonl", "-"], input='[504, 2365]\n{"text": 1}\n', capture_output=True, text=True, timeout=240)
+    done = subprocess.run([lamina, "score", model, "--jsonl", "-"], input='[504, 2365]\n{"text": 1}\n', capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2 and len(done.stdout.splitlines()) == 1
     assert done.stderr.splitlines()[-1] == "error: line 2: standard input: not a JSON string or array of ids"

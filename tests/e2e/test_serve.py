@@ -14,10 +14,10 @@ import anthropic
 import ollama
 import openai
 import pytest
-from conftest import BARE, MODEL, SANITIZED, run
+from conftest import BARE, MODEL, PATIENCE, SANITIZED, run
 from prometheus_client.parser import text_string_to_metric_families
 
-ENDS = 60
+ENDS = PATIENCE
 
 
 class Server:
@@ -37,7 +37,7 @@ class Server:
         self.reader.start()
 
     def ready(self):
-        until = time.time() + 120
+        until = time.time() + PATIENCE
         while time.time() < until and self.process.poll() is None:
             with contextlib.suppress(OSError):
                 if self.get("/health")[0] == 200:
@@ -45,8 +45,15 @@ class Server:
             time.sleep(0.02)
         raise AssertionError("".join(self.said))
 
+    def says(self, text):
+        """Waits for a line with `text` on its standard error."""
+        until = time.time() + PATIENCE
+        while not any(text in line for line in list(self.said)):
+            assert self.process.poll() is None and time.time() < until, self.said
+            time.sleep(0.01)
+
     def ask(self, method, path, body=None, headers=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         c.request(method, path, body if body is None or isinstance(body, (str, bytes)) else json.dumps(body), headers or {})
         r = c.getresponse()
         text = r.read()
@@ -62,7 +69,7 @@ class Server:
 
     def close(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        status = self.process.wait(60)
+        status = self.process.wait(PATIENCE)
         self.reader.join(5)
         return status
 
@@ -192,11 +199,11 @@ def test_clients_that_leave_free_what_they_had(server):
         time.sleep(0.2)
         for s in gone:
             s.close()
-        until = time.time() + 200
+        until = time.time() + PATIENCE
         while time.time() < until and any(s["is_processing"] for s in server.get("/slots")[1]):
             time.sleep(0.02)
         assert not any(s["is_processing"] for s in server.get("/slots")[1])
-    until = time.time() + 60
+    until = time.time() + PATIENCE
     while time.time() < until and server.descriptors() > before + 2:
         time.sleep(0.05)
     assert server.descriptors() <= before + 2
@@ -358,7 +365,7 @@ def test_a_port_that_is_taken(lamina, server, model):
 def test_a_unix_socket(build, model, tmp_path):
     path = tmp_path / "s"
     s = Server(build, "-c", 256, "--host", f"unix:{path}")
-    until = time.time() + 60
+    until = time.time() + PATIENCE
     answer = b""
     while time.time() < until and b"200 OK" not in answer:
         with socket.socket(socket.AF_UNIX) as c:
@@ -374,7 +381,7 @@ def test_the_end_waits_for_what_runs(build, model):
     with concurrent.futures.ThreadPoolExecutor(4) as crowd:
         running = [crowd.submit(s.post, "/v1/completions", {"prompt": "A long story:", "max_tokens": 150, "ignore_eos": True, "seed": i})
                    for i in range(4)]
-        until = time.time() + 120
+        until = time.time() + PATIENCE
         while time.time() < until and sum(x["is_processing"] for x in s.get("/slots")[1]) < 4:
             time.sleep(0.01)
         s.process.send_signal(signal.SIGTERM)

@@ -26,15 +26,6 @@ def used(answer):
     return answer["usage"]["total_tokens"]
 
 
-def until_said(server, text):
-    until = time.time() + ENDS
-    while time.time() < until:
-        if any(text in line for line in server.said):
-            return
-        time.sleep(0.02)
-    raise AssertionError(server.said)
-
-
 def test_each_key_has_limits_of_its_own(build, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("# who\nfree\nfew requests=2\nsmall tokens=5 # a minute\nday tokens_day=8\n")
@@ -88,16 +79,16 @@ def test_the_key_file_is_read_again_at_sighup(build, tmp_path):
     other.write_text("both requests=1\nnew\n")
     other.rename(keys)                           # as editors and deployments replace files
     s.process.send_signal(signal.SIGHUP)
-    until_said(s, "2 API keys from now on")
+    s.says("2 API keys from now on")
     assert [s.post("/v1/completions", ASK, headers=bearer(k))[0] for k in ("old", "both", "new")] == [401, 429, 200]
     keys.write_text("new requests=many\n")
     s.process.send_signal(signal.SIGHUP)
-    until_said(s, "API keys stay as they are")
+    s.says("API keys stay as they are")
     assert any("requests=many" in line and "line 1" in line for line in s.said)
     assert s.post("/v1/completions", ASK, headers=bearer("new"))[0] == 200
     keys.unlink()
     s.process.send_signal(signal.SIGHUP)
-    until_said(s, "cannot be read")
+    s.says("cannot be read")
     assert s.post("/v1/completions", ASK, headers=bearer("new"))[0] == 200 and s.get("/health")[0] == 200
     assert s.close() == 0 and not any("both" in line for line in s.said)
 

@@ -11,7 +11,7 @@ import time
 import ollama
 import openai
 import pytest
-from conftest import MODEL, SANITIZED, SOURCE, run
+from conftest import MODEL, PATIENCE, SANITIZED, SOURCE, run
 from prometheus_client.parser import text_string_to_metric_families
 from test_serve import Server
 
@@ -42,7 +42,7 @@ def states(server):
     return {m["id"]: m["status"]["value"] for m in server.get("/v1/models")[1]["data"]}
 
 
-def until(condition, seconds=60):
+def until(condition, seconds=PATIENCE):
     end = time.time() + seconds
     while time.time() < end:
         if condition():

@@ -17,7 +17,7 @@ import threading
 import time
 
 import pytest
-from conftest import BARE, MODEL, SANITIZED, SOURCE
+from conftest import BARE, MODEL, PATIENCE, SANITIZED, SOURCE
 from test_serve import Server
 
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
@@ -41,7 +41,7 @@ def memory(server):
     return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) * 1024
 
 
-def until(condition, seconds=60):
+def until(condition, seconds=PATIENCE):
     began = time.time()
     while not condition():
         if time.time() - began > seconds:
@@ -178,7 +178,7 @@ def test_bytes_that_are_no_http(server):
 
 def stream_text(server, path, body, headers=None):
     """All events of a stream, in order, checked for form."""
-    c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
+    c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     c.request("POST", path, json.dumps(body | {"stream": True}), headers or {})
     r = c.getresponse()
     text = r.read().decode()
@@ -343,7 +343,7 @@ def test_sigterm_under_load(build, model):
 
 def stream_or_status(server, body):
     try:
-        c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
+        c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         c.request("POST", "/v1/completions", json.dumps(body | {"stream": True}))
         r = c.getresponse()
         text = r.read().decode()
@@ -412,7 +412,7 @@ def test_memory_that_is_not_there_is_refused_at_the_start(build, model):
         resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
 
     done = subprocess.run([build / "src/cli/lamina", "serve", MODEL, "--port", "0", "--parallel", "64", "-c", "8192"], capture_output=True, text=True,
-                          preexec_fn=limited, env={**os.environ, **BARE}, timeout=120)
+                          preexec_fn=limited, env={**os.environ, **BARE}, timeout=PATIENCE)
     assert done.returncode == 4 and re.search(r"\d", done.stderr.splitlines()[-1]) and done.stderr.splitlines()[-1].startswith("error: "), done.stderr
     tell("15: ulimit -v 400 MiB", status=done.returncode, said=done.stderr.splitlines()[-1])
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import run
+from conftest import PATIENCE, run
 
 IDS = "36,105,101,22,29,39,49,87,19,105,82,56"
 
@@ -22,7 +22,7 @@ def config(lamina):
 
 
 def fed(lamina, text, *command):
-    return subprocess.run([lamina, *command], input=text, capture_output=True, text=True, timeout=240)
+    return subprocess.run([lamina, *command], input=text, capture_output=True, text=True, timeout=PATIENCE)
 
 
 # ---- configs ----

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import run
+from conftest import PATIENCE, run
 
 TINY = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4,
         "num_key_value_heads": 2, "vocab_size": 600, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
@@ -222,11 +222,11 @@ def test_a_disk_that_is_full(lamina, tmp_path, name):
 @pytest.mark.parametrize("name", ["m.gguf", "made"])
 def test_interrupted(build, tmp_path, name, number):
     with subprocess.Popen([build / "src/cli/lamina", "synth", "llama-3.1-8b", tmp_path / name], stderr=subprocess.PIPE) as p:
-        end = time.time() + 60
+        end = time.time() + PATIENCE
         while not any(f.stat().st_size > 1 << 20 for f in tmp_path.rglob("*") if f.is_file()) and time.time() < end:
             time.sleep(0.02)
         p.send_signal(number)
-        assert p.wait(60) == 128 + number and p.stderr.read().decode().splitlines()[-1] == "error: interrupted"
+        assert p.wait(PATIENCE) == 128 + number and p.stderr.read().decode().splitlines()[-1] == "error: interrupted"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import run
+from conftest import PATIENCE, run
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": True}
 
@@ -15,7 +15,7 @@ def lamina(build):
 
 
 def answers(lamina, text):
-    done = subprocess.run([lamina, "template", "--jsonl", "-"], input=text, capture_output=True, timeout=120)
+    done = subprocess.run([lamina, "template", "--jsonl", "-"], input=text, capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0 and done.stderr == b"", done.stderr
     return [json.loads(x) for x in done.stdout.decode().split("\n")[:-1]]
 
@@ -51,7 +51,7 @@ def test_a_folder_needs_no_weights(lamina, source, tmp_path):
 def test_renderings(lamina, tmp_path, template, context, text):
     path = tmp_path / "t.jinja"
     path.write_text(template)
-    done = subprocess.run([lamina, "template", path, "--context", "-"], input=json.dumps(context).encode(), capture_output=True, timeout=60)
+    done = subprocess.run([lamina, "template", path, "--context", "-"], input=json.dumps(context).encode(), capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0 and done.stdout == text.encode()
     assert answers(lamina, json.dumps({"template": template, "context": context}).encode()) == [{"text": text}]
 

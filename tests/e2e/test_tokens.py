@@ -3,7 +3,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import run
+from conftest import PATIENCE, run
 
 TEXTS = ["", " ", "Hello, world!", "  two  spaces ", "tabs\tand\nnewlines\r\n", "naïve café", "日本語テキスト", "Привет, мир",
          "עברית العربية", "👩‍👩‍👧‍👦 🏳️‍🌈", "e\u0301 \u212b \ufb01", "a\u2028b\u2029c\u0085d", "\u0000nul\u0001", "x" * 5000, "1234567890",
@@ -21,7 +21,7 @@ def lines(values):
 
 
 def jsonl(lamina, command, model, text, *flags):
-    done = subprocess.run([lamina, command, model, "--jsonl", "-", *flags], input=text.encode(), capture_output=True, timeout=240)
+    done = subprocess.run([lamina, command, model, "--jsonl", "-", *flags], input=text.encode(), capture_output=True, timeout=PATIENCE)
     return done.returncode, [json.loads(x) for x in done.stdout.decode().split("\n")[:-1]], done.stderr.decode()
 
 
@@ -84,9 +84,9 @@ def test_a_wrong_line_is_a_document_on_a_line(lamina, model, command, good, bad,
 
 
 def test_bytes_that_are_not_utf8(lamina, model):
-    done = subprocess.run([lamina, "tokenize", model, "--jsonl", "-"], input=b'"ok"\n"\xff\xfe"\n', capture_output=True, timeout=60)
+    done = subprocess.run([lamina, "tokenize", model, "--jsonl", "-"], input=b'"ok"\n"\xff\xfe"\n', capture_output=True, timeout=PATIENCE)
     assert done.returncode == 2 and b"line 2" in done.stderr
-    done = subprocess.run([lamina, "tokenize", model, "--json"], input=b"a\xffb\xe6\x97", capture_output=True, timeout=60)
+    done = subprocess.run([lamina, "tokenize", model, "--json"], input=b"a\xffb\xe6\x97", capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0
     text = run(lamina, "detokenize", model, *json.loads(done.stdout)["ids"]).stdout
     assert text.startswith("a\ufffdb\ufffd")
