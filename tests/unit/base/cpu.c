@@ -162,5 +162,6 @@ int main(void)
         cmocka_unit_test(unknown_levels), cmocka_unit_test(the_environment_names_no_level), cmocka_unit_test(the_mask_only_takes_away),
         cmocka_unit_test(cores_follow_the_affinity_mask),
     };
+    unsetenv("LAMINA_CPU");                              /* what it does is tested here, from nothing on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
