@@ -143,7 +143,8 @@ class Terminal:
     def __init__(self, *command, env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execve(command[0], [str(c) for c in command], env)
+            level = {k: v for k, v in os.environ.items() if k == "LAMINA_CPU"}       # the one that is tested
+            os.execve(command[0], [str(c) for c in command], {**level, **env})
         self.seen = b""
 
     def until(self, text, seconds=PATIENCE):
