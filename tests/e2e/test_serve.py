@@ -193,20 +193,20 @@ def test_prefixes_are_cached_and_change_nothing(server):
 
 
 def test_clients_that_leave_free_what_they_had(server):
+    """Once their connections are closed nothing of theirs can come any more, so what is idle then stays so."""
+    def wait_until(condition):
+        end = time.time() + PATIENCE
+        while not condition():
+            assert time.time() < end
+            time.sleep(0.02)
     before = server.descriptors()
     for _ in range(3):
         gone = [server.stream({"prompt": f"tale {i}", "max_tokens": 500, "ignore_eos": True}) for i in range(20 if SANITIZED else 100)]
         time.sleep(0.2)
         for s in gone:
             s.close()
-        until = time.time() + PATIENCE
-        while time.time() < until and any(s["is_processing"] for s in server.get("/slots")[1]):
-            time.sleep(0.02)
-        assert not any(s["is_processing"] for s in server.get("/slots")[1])
-    until = time.time() + PATIENCE
-    while time.time() < until and server.descriptors() > before + 2:
-        time.sleep(0.05)
-    assert server.descriptors() <= before + 2
+        wait_until(lambda: server.descriptors() <= before + 2)
+        wait_until(lambda: not any(s["is_processing"] for s in server.get("/slots")[1]))
 
 
 def test_a_reader_that_does_not_read_holds_up_nobody(server):
