@@ -30,3 +30,13 @@ export function check(truth, what) {
     if (complaints <= 60) console.log(`  ✗ ${what}`);
 }
 export const failures = () => complaints;
+
+// A page answers an action when it comes to it: what holds in the end is waited for, the complaint is what is read then.
+const PATIENCE = 60000;
+export async function until(truth, what) {
+    const from = Date.now();
+    while (!await truth()) {
+        if (Date.now() - from > PATIENCE) return check(false, typeof what === "string" ? what : await what());
+        await new Promise((done) => setTimeout(done, 20));
+    }
+}

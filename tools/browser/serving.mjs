@@ -42,6 +42,7 @@ export async function play(page, handle) {
                 for (const e of answer.events) {
                     if (e === null) { request.socket.destroy(); return; }
                     if (typeof e === "number") { await new Promise((r) => setTimeout(r, e)); continue; }
+                    if (e instanceof Promise) { await e; continue; }
                     if (!response.write(`data: ${typeof e === "string" ? e : JSON.stringify(e)}\n\n`)) await new Promise((r) => response.once("drain", r));
                 }
                 response.end();

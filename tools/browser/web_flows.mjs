@@ -1,6 +1,6 @@
 // What people do with the page. Each flow begins with an empty browser.
 import { join } from "node:path";
-import { check, run } from "./browser.mjs";
+import { check, run, until } from "./browser.mjs";
 import { model as demo } from "./serving.mjs";
 import { ask, fits, lastAnswer, look, shots } from "./web_page.mjs";
 
@@ -11,31 +11,31 @@ async function chat({ page, where, width }) {
     await ask(page, "What is water made of?");
     const first = await text(page, ".message.assistant .markdown");
     check(first.length > 3, `${where}: no answer`);
-    check(/\d+ tokens.*tok\/s.*first after.*of context left/s.test(await text(page, ".message.assistant .stats")), `${where}: figures: ${await text(page, ".message.assistant .stats")}`);
+    await until(async () => /\d+ tokens.*tok\/s.*first after.*of context left/s.test(await text(page, ".message.assistant .stats")), async () => `${where}: figures: ${await text(page, ".message.assistant .stats")}`);
     await page.getByRole("button", { name: "Answer again" }).click();
     await page.waitForSelector(".branches");
     await page.waitForSelector(".message.assistant .stats");
-    check(await page.locator(".branches .count").innerText() === "2/2", `${where}: branches`);
-    check(await text(page, ".message.assistant .markdown") === first, `${where}: at temperature 0 another answer`);
+    await until(async () => await page.locator(".branches .count").innerText() === "2/2", `${where}: branches`);
+    await until(async () => await text(page, ".message.assistant .markdown") === first, `${where}: at temperature 0 another answer`);
     await page.getByRole("button", { name: "Previous version" }).click();
     await page.waitForFunction(() => document.querySelector(".branches .count").textContent === "1/2");
     await page.getByRole("button", { name: "Edit" }).click();
     await page.fill(".edit textarea", "What is the sun made of?");
     await page.getByRole("button", { name: "Send as a new version" }).click();
     await page.waitForFunction(() => document.querySelectorAll(".message").length === 2 && document.querySelector(".message.assistant .stats"));
-    check(await page.locator(".message.user .branches .count").innerText() === "2/2", `${where}: an edited message is a branch`);
-    check((await text(page, ".message.user .said")).includes("sun"), `${where}: the edited text`);
+    await until(async () => await page.locator(".message.user .branches .count").innerText() === "2/2", `${where}: an edited message is a branch`);
+    await until(async () => (await text(page, ".message.user .said")).includes("sun"), `${where}: the edited text`);
     await look(page, where, "chat");
     await page.fill(".composer textarea", "a draft");
     await page.waitForTimeout(400);
     await page.reload();
     await page.waitForSelector(".message.assistant .stats");
-    check(await page.locator(".message").count() === 2 && (await text(page, ".message.user .said")).includes("sun"), `${where}: the conversation is not kept`);
-    check(await page.inputValue(".composer textarea") === "a draft", `${where}: the draft is lost`);
+    await until(async () => await page.locator(".message").count() === 2 && (await text(page, ".message.user .said")).includes("sun"), `${where}: the conversation is not kept`);
+    await until(async () => await page.inputValue(".composer textarea") === "a draft", `${where}: the draft is lost`);
     await page.locator(".message.user").getByRole("button", { name: "Previous version" }).click();
-    check((await text(page, ".message.user .said")).includes("water"), `${where}: the first branch is not kept`);
+    await until(async () => (await text(page, ".message.user .said")).includes("water"), `${where}: the first branch is not kept`);
     if (width < 800) await page.getByRole("button", { name: "Chats" }).click();
-    check((await text(page, ".sidebar li a")).startsWith("What is water"), `${where}: the title`);
+    await until(async () => (await text(page, ".sidebar li a")).startsWith("What is water"), `${where}: the title`);
 }
 
 async function stopping({ page, where }) {
@@ -46,7 +46,7 @@ async function stopping({ page, where }) {
     await page.waitForSelector(".message.assistant[aria-busy=false]");
     const stopped = await text(page, ".message.assistant .markdown");
     await page.waitForTimeout(500);
-    check(await text(page, ".message.assistant .markdown") === stopped && stopped.length > 30, `${where}: goes on after it was stopped`);
+    await until(async () => await text(page, ".message.assistant .markdown") === stopped && stopped.length > 30, `${where}: goes on after it was stopped`);
 }
 
 async function several({ page, where, width }) {
@@ -58,9 +58,9 @@ async function several({ page, where, width }) {
     await page.getByRole("button", { name: "New chat" }).first().click();
     await page.waitForSelector(".empty");
     await ask(page, "Say hello.");
-    check((await text(page, ".message.assistant .markdown")).length > 0, `${where}: the second chat`);
+    await until(async () => (await text(page, ".message.assistant .markdown")).length > 0, `${where}: the second chat`);
     await open();
-    check(await page.locator(".sidebar li a").count() === 2, `${where}: two chats`);
+    await until(async () => await page.locator(".sidebar li a").count() === 2, `${where}: two chats`);
     await page.locator(".sidebar li a", { hasText: "Count" }).click();
     await page.waitForFunction(() => (document.querySelector(".message.assistant .markdown")?.textContent.length ?? 0) > 40);
     const [saved] = await Promise.all([page.waitForEvent("download"), (async () => { await open(); await page.getByRole("button", { name: "Export" }).click(); })()]);
@@ -69,11 +69,11 @@ async function several({ page, where, width }) {
     await page.setInputFiles("input[type=file]", path);
     await page.waitForFunction(() => document.querySelectorAll(".sidebar li a").length === 4);
     await page.setInputFiles("input[type=file]", { name: "x.json", mimeType: "application/json", buffer: Buffer.from('{"format":"lamina-chat","chats":[{"meta":{},"turns":7}]}') });
-    check((await text(page, ".sidebar .problem")).length > 5, `${where}: a file that is none`);
+    await until(async () => (await text(page, ".sidebar .problem")).length > 5, `${where}: a file that is none`);
     await page.locator(".sidebar li").first().hover();
     await page.locator(".sidebar li .icon-button").first().click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
-    check(await page.locator(".sidebar li a").count() === 3, `${where}: deleting`);
+    await until(async () => await page.locator(".sidebar li a").count() === 3, `${where}: deleting`);
 }
 
 async function settings({ page, where }) {
@@ -86,34 +86,34 @@ async function settings({ page, where }) {
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog", { state: "detached" });
     await ask(page, "What is water made of?");
-    const said = await text(page, ".message.assistant .markdown");
-    check(/^\{\s*"made_of"\s*:\s*"(hydrogen|oxygen)"\s*\}$/.test(said.replace(/^json\s+Copy/, "").trim()), `${where}: does not fit the schema: ${said}`);
+    const said = async () => (await text(page, ".message.assistant .markdown")).replace(/^json\s+Copy/, "").trim();
+    await until(async () => /^\{\s*"made_of"\s*:\s*"(hydrogen|oxygen)"\s*\}$/.test(await said()), async () => `${where}: does not fit the schema: ${await said()}`);
     await page.getByRole("button", { name: "Settings" }).click();
     await page.locator("dialog textarea.editor").last().fill('{"type":');
-    check(await page.locator("dialog .problem").count() === 1, `${where}: a schema that is no JSON`);
+    await until(async () => await page.locator("dialog .problem").count() === 1, `${where}: a schema that is no JSON`);
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog", { state: "detached" });
     await ask(page, "Again.");
-    check(await lastAnswer(page).locator(".notice").count() === 1, `${where}: a schema that is no JSON has no sentence`);
+    await until(async () => await lastAnswer(page).locator(".notice").count() === 1, `${where}: a schema that is no JSON has no sentence`);
 }
 
 async function surprise({ page, where }) {
     await page.getByRole("switch", { name: "Surprise" }).click();
     await ask(page, "What is water made of?");
     const whole = await lastAnswer(page).locator(".coloured").innerText();
-    check(await page.locator(".tk").count() > 3 && await page.locator(".tk:not(.s0)").count() > 0, `${where}: no colours`);
+    await until(async () => await page.locator(".tk").count() > 3 && await page.locator(".tk:not(.s0)").count() > 0, `${where}: no colours`);
     await page.locator('.tk[data-i="3"]').click();
     await page.waitForSelector(".inspector .alternatives tr");
-    check(await page.locator(".alternatives tbody tr").count() >= 8, `${where}: alternatives`);
+    await until(async () => await page.locator(".alternatives tbody tr").count() >= 8, `${where}: alternatives`);
     await look(page, where, "surprise");
     await page.locator(".coloured").focus();
     await page.keyboard.press("ArrowRight");
-    check(await page.locator(".tk.chosen").getAttribute("data-i") === "4", `${where}: keys do not move the choice`);
+    await until(async () => await page.locator(".tk.chosen").getAttribute("data-i") === "4", `${where}: keys do not move the choice`);
     await page.locator(".alternatives tbody tr:not(.is) .icon-button").first().click();
     await page.waitForFunction(() => document.querySelector(".message.assistant")?.getAttribute("aria-busy") === "false" && document.querySelector(".branches .count")?.textContent === "2/2");
     const other = await lastAnswer(page).locator(".coloured").innerText();
     check(other !== whole && other.slice(0, 8) === whole.slice(0, 8), `${where}: the branch: ${other.slice(0, 60)}`);
-    check(await page.locator(".tk.mark").getAttribute("data-i") === "4", `${where}: where the branch begins`);
+    await until(async () => await page.locator(".tk.mark").getAttribute("data-i") === "4", `${where}: where the branch begins`);
 }
 
 async function inspector({ page, where }) {
@@ -122,10 +122,10 @@ async function inspector({ page, where }) {
     await page.locator('.tk[data-i="5"]').click();
     await page.waitForSelector(".lens tbody tr");
     const token = (await page.locator(".inspector h2 .piece").innerText()).trim(), last = page.locator(".lens tbody tr").first();
-    check((await last.locator(".say.is").first().innerText()).trim() === token, `${where}: the last layer does not say ${token}`);
-    const shown = await page.locator(".figures dd").first().innerText(), lens = await last.locator("td.n").first().innerText();
-    check(Math.abs(Number(shown) - Number(lens)) < 0.02, `${where}: p is ${shown}, the last layer's ${lens}`);
-    check(await page.locator(".lens tbody tr").count() === 30 && await page.locator(".attends path").count() > 8, `${where}: layers, lines`);
+    await until(async () => (await last.locator(".say.is").first().innerText()).trim() === token, `${where}: the last layer does not say ${token}`);
+    const shown = () => page.locator(".figures dd").first().innerText(), lens = () => last.locator("td.n").first().innerText();
+    await until(async () => Math.abs(Number(await shown()) - Number(await lens())) < 0.02, async () => `${where}: p is ${await shown()}, the last layer's ${await lens()}`);
+    await until(async () => await page.locator(".lens tbody tr").count() === 30 && await page.locator(".attends path").count() > 8, `${where}: layers, lines`);
     await look(page, where, "inspector");
     await page.locator(".heads button").nth(3).click();
     await page.waitForSelector(".whole-row span");
@@ -135,28 +135,28 @@ async function inspector({ page, where }) {
     check(lines > 3 && lines <= whole.filter((w) => w >= 0.0095).length, `${where}: ${lines} lines of head ${head}, beyond the three that come first`);
     await page.getByRole("button", { name: "Without this head?" }).click();
     await page.waitForSelector(".before tbody tr");
-    check(await page.locator(".before tbody tr").count() === 5, `${where}: before and after`);
+    await until(async () => await page.locator(".before tbody tr").count() === 5, `${where}: before and after`);
     await page.locator(".inspector").evaluate((e) => { e.scrollTop = e.scrollHeight; });
     await look(page, where, "inspector-heads");
     await page.getByRole("button", { name: "Side by side" }).click();
     await page.waitForFunction(() => document.querySelectorAll(".compare-column .figures").length === 2);
-    check(/#head3=0$/.test(await page.locator(".compare-column input").nth(1).inputValue()), `${where}: the intervention`);
-    check(await page.locator(".compare-column .notice").count() === 0, `${where}: a failure`);
+    await until(async () => /#head3=0$/.test(await page.locator(".compare-column input").nth(1).inputValue()), `${where}: the intervention`);
+    await until(async () => await page.locator(".compare-column .notice").count() === 0, `${where}: a failure`);
 }
 
 async function model({ page, where }) {
     await page.goto(page.url().replace(/#.*/, "#/model"));
     await page.waitForSelector(".drawing svg");
-    check(await page.locator(".strip button").count() === 30, `${where}: layers`);
+    await until(async () => await page.locator(".strip button").count() === 30, `${where}: layers`);
     await page.locator(".strip button").nth(7).click();
-    check((await page.locator(".model-columns h2").first().innerText()) === "Layer 7", `${where}: opening a layer`);
-    check((await text(page, ".operations tbody tr:nth-child(2)")).replace(/\s+/g, " ").startsWith("self_attn.q_proj 576 → 576 q4_1 207,360 663,552"), `${where}: ${await text(page, ".operations tbody tr:nth-child(2)")}`);
+    await until(async () => (await page.locator(".model-columns h2").first().innerText()) === "Layer 7", `${where}: opening a layer`);
+    await until(async () => (await text(page, ".operations tbody tr:nth-child(2)")).replace(/\s+/g, " ").startsWith("self_attn.q_proj 576 → 576 q4_1 207,360 663,552"), async () => `${where}: ${await text(page, ".operations tbody tr:nth-child(2)")}`);
     await page.getByLabel("Coloured by").selectOption("time");
     await page.waitForFunction(() => /µs|ms/.test(document.querySelector(".operations tbody tr:nth-child(2)").textContent));
     await look(page, where, "model");
     await page.waitForSelector(".settings-table");
     const sizes = () => page.locator(".settings-table td:last-child").evaluateAll((all) => all.slice(0, 6).map((x) => Number(x.textContent.replace(/,/g, ""))));
-    check(await page.locator(".slider input").count() === 4, `${where}: sliders`);
+    await until(async () => await page.locator(".slider input").count() === 4, `${where}: sliders`);
     for (const presses of [["ArrowLeft"], ["ArrowRight", "ArrowRight"], ["Home"], ["End"]]) {
         for (let i = 0; i < 4; i++) {
             await page.locator(".slider input").nth(i).focus();
@@ -164,8 +164,8 @@ async function model({ page, where }) {
         }
         const [context, batch, kv, precision] = await page.locator(".slider output").allInnerTexts();
         const facts = JSON.parse(run("inspect", demo, "-c", context.replace(/,/g, ""), "--batch", batch, "--kv-type", kv, ...(precision === "as stored" ? [] : ["--precision", precision]), "--json")), m = facts.memory;
-        const expected = [m.weights + m.mapped, m.kv, m.scratch, m.total + m.mapped, facts.kv.bytes_per_token, facts.flops.at_context], shown = await sizes();
-        check(shown.join() === expected.join(), `${where}: ${[context, batch, kv, precision]}: shows ${shown}, inspect ${expected}`);
+        const expected = [m.weights + m.mapped, m.kv, m.scratch, m.total + m.mapped, facts.kv.bytes_per_token, facts.flops.at_context];
+        await until(async () => (await sizes()).join() === expected.join(), async () => `${where}: ${[context, batch, kv, precision]}: shows ${await sizes()}, inspect ${expected}`);
     }
     await look(page, where, "model-settings");
     await page.locator(".chapter summary").nth(2).click();
@@ -198,21 +198,20 @@ async function tokens({ page, where }) {
     await look(page, where, "tokens");
     await page.fill(".view textarea", "Hello world");
     await page.waitForFunction(() => document.querySelectorAll(".pieces li").length === 2);
-    check((await page.locator(".pieces li span").allInnerTexts()).join("|") === "Hello|·world", `${where}: pieces`);
+    await until(async () => (await page.locator(".pieces li span").allInnerTexts()).join("|") === "Hello|·world", `${where}: pieces`);
     await page.fill(".view textarea", "a\u202eb<img src=x onerror=alert(1)>\u0001");
     await page.waitForFunction(() => document.querySelectorAll(".pieces li").length > 5);
-    check((await text(page, ".pieces")).includes("U+202E"), `${where}: what turns text over is not shown`);
+    await until(async () => (await text(page, ".pieces")).includes("U+202E"), `${where}: what turns text over is not shown`);
 }
 
 async function machine({ page, where }) {
     await page.goto(page.url().replace(/#.*/, "#/machine"));
     await page.waitForSelector(".bigs");
     await page.evaluate(async () => { await (await fetch("/v1/completions", { method: "POST", body: JSON.stringify({ prompt: "Once upon a time", max_tokens: 60 }) })).text(); });
-    await page.waitForTimeout(2500);
-    check(await page.locator(".curve canvas").count() === 6, `${where}: curves`);
-    const [allocated, planned] = await page.locator("tfoot td").allInnerTexts();
-    check(allocated === planned && /^[\d,]{8,}$/.test(allocated), `${where}: planned ${planned}, allocated ${allocated}`);
-    check(Number((await text(page, ".list div:nth-child(2) dd")).replace(/,/g, "")) >= 60, `${where}: tokens are not counted`);
+    await until(async () => await page.locator(".curve canvas").count() === 6, `${where}: curves`);
+    const memory = () => page.locator("tfoot td").allInnerTexts();
+    await until(async () => { const [allocated, planned] = await memory(); return allocated === planned && /^[\d,]{8,}$/.test(allocated); }, async () => `${where}: allocated, planned: ${await memory()}`);
+    await until(async () => Number((await text(page, ".list div:nth-child(2) dd")).replace(/,/g, "")) >= 60, `${where}: tokens are not counted`);
     await look(page, where, "machine");
 }
 
@@ -221,7 +220,7 @@ async function frame({ page, where }) {
     const theme = page.getByRole("button", { name: /Colours/ });
     await theme.click();
     await theme.click();
-    check(await paper() !== before, `${where}: the colours do not change`);
+    await until(async () => await paper() !== before, `${where}: the colours do not change`);
     await page.keyboard.press("Alt+Digit4");
     await page.waitForSelector(".pieces li");
     await page.keyboard.press("Alt+Digit1");
@@ -233,14 +232,14 @@ async function frame({ page, where }) {
     await page.waitForSelector("dialog", { state: "detached" });
     for (const [tag, name] of [["zh-Hant", "對話"], ["zh-Hans", "对话"], ["my", "စကားပြော"], ["en", "Chat"]]) {
         await page.selectOption(".language select", tag);
-        check(await page.evaluate(() => document.documentElement.lang) === tag, `${where}: lang ${tag}`);
+        await until(async () => await page.evaluate(() => document.documentElement.lang) === tag, `${where}: lang ${tag}`);
         for (const view of ["model", "compare", "tokens", "machine", "chat"]) {
             await page.evaluate((v) => { location.hash = `#/${v}`; }, view);
             await page.waitForTimeout(500);
             await page.screenshot({ path: join(shots, `web-${view}-${page.viewportSize().width}-${tag}.png`) });
             await fits(page, `${where} ${view} ${tag}`);
         }
-        check((await page.locator(".top nav a").first().innerText()) === name, `${where}: ${tag}: ${await page.locator(".top nav a").first().innerText()}`);
+        await until(async () => (await page.locator(".top nav a").first().innerText()) === name, async () => `${where}: ${tag}: ${await page.locator(".top nav a").first().innerText()}`);
     }
 }
 

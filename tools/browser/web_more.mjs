@@ -1,7 +1,7 @@
 // What the demo model alone does not show: calls of tools, reasoning, experts, several models; and all of it by keyboard.
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { check, folder, run } from "./browser.mjs";
+import { check, folder, run, until } from "./browser.mjs";
 import { model as demo, serve } from "./serving.mjs";
 import { accessible, ask, look, openPage } from "./web_page.mjs";
 import { chunk, played, usage, usual } from "./web_rough.mjs";
@@ -26,13 +26,13 @@ async function tools(of) {
         await page.waitForSelector("dialog", { state: "detached" });
         await ask(page, "How warm is it?");
         check(Array.isArray(asked[0].tools) && asked[0].tools[0].type === "function", `${of.where}: the tools are not sent`);
-        check(await page.locator(".message.assistant details.fold").count() === 2, `${of.where}: two calls`);
+        await until(async () => await page.locator(".message.assistant details.fold").count() === 2, `${of.where}: two calls`);
         await page.locator(".message.assistant details.fold summary").first().click();
-        check((await page.locator(".message.assistant details.fold pre").first().innerText()).includes('"city": "<b>Yangon</b>"'), `${of.where}: arguments: ${await page.locator(".message.assistant details.fold pre").first().innerText()}`);
-        check((await page.locator(".message.assistant .stats").innerText()).includes("waits for a tool"), `${of.where}: why it stopped`);
+        await until(async () => (await page.locator(".message.assistant details.fold pre").first().innerText()).includes('"city": "<b>Yangon</b>"'), async () => `${of.where}: arguments: ${await page.locator(".message.assistant details.fold pre").first().innerText()}`);
+        await until(async () => (await page.locator(".message.assistant .stats").innerText()).includes("waits for a tool"), `${of.where}: why it stopped`);
         await look(page, of.where, "tools");
         const results = page.locator("form.results input");
-        check(await results.count() === 2, `${of.where}: a result for each call`);
+        await until(async () => await results.count() === 2, `${of.where}: a result for each call`);
         await results.nth(0).fill("31");
         await results.nth(1).fill("12:00");
         await results.nth(1).press("Enter");
@@ -41,7 +41,7 @@ async function tools(of) {
         check(sent.map((m) => m.role).join() === "user,assistant,tool,tool", `${of.where}: ${sent.map((m) => m.role)}`);
         check(sent[1].tool_calls.map((c) => `${c.id} ${c.function.name} ${c.function.arguments}`).join("; ") === 'call_a weather {"city":"<b>Yangon</b>"}; call_b time {}', `${of.where}: the calls go back as ${JSON.stringify(sent[1])}`);
         check(sent[2].tool_call_id === "call_a" && sent[2].content === "31" && sent[3].tool_call_id === "call_b" && sent[3].content === "12:00", `${of.where}: results: ${JSON.stringify(sent.slice(2))}`);
-        check((await page.locator(".message.assistant .markdown").last().innerText()).includes("31 degrees") && await page.locator("form.results").count() === 0, `${of.where}: the model does not go on`);
+        await until(async () => (await page.locator(".message.assistant .markdown").last().innerText()).includes("31 degrees") && await page.locator("form.results").count() === 0, `${of.where}: the model does not go on`);
         await page.reload();
         await page.waitForFunction(() => document.querySelectorAll(".message").length === 5);
     });
@@ -49,24 +49,26 @@ async function tools(of) {
 
 // Reasoning is folded, grows before the answer, and is not said to the model again.
 async function reasoning(of) {
-    const asked = [], hold = 700;
+    const asked = [];
+    let answer;
+    const held = new Promise((done) => { answer = done; });
     await played(of, (path, body) => {
         if (path !== "/v1/chat/completions") return usual(path);
         asked.push(body);
-        return { events: [...["Let me ", "*think*", " <i>hard</i>."].map((x) => delta({ reasoning_content: x })), hold, chunk("Forty"), chunk("-two."), chunk(null, "stop"),
+        return { events: [...["Let me ", "*think*", " <i>hard</i>."].map((x) => delta({ reasoning_content: x })), held, chunk("Forty"), chunk("-two."), chunk(null, "stop"),
             { choices: [], usage: { prompt_tokens: 5, completion_tokens: 6, completion_tokens_details: { reasoning_tokens: 3 } }, timings: { predicted_per_second: 50 } }, "[DONE]"] };
     }, async (page) => {
         await page.fill(".composer textarea", "What is it?");
         await page.press(".composer textarea", "Enter");
         await page.waitForSelector(".message.assistant details.fold");
-        check(await page.locator(".message.assistant[aria-busy=true] details.fold summary").innerText() === "Reasoning …", `${of.where}: while it thinks`);
+        await until(async () => await page.locator(".message.assistant[aria-busy=true] details.fold summary").innerText() === "Reasoning …", `${of.where}: while it thinks`);
+        answer();
         await page.waitForSelector(".message.assistant .stats");
         const fold = page.locator(".message.assistant details.fold");
-        check(!await fold.evaluate((d) => d.open), `${of.where}: reasoning is open`);
+        await until(async () => !await fold.evaluate((d) => d.open), `${of.where}: reasoning is open`);
         await fold.locator("summary").click();
-        await fold.locator("em").waitFor({ timeout: 5000 }).catch(() => {});
-        check((await fold.innerText()).includes("think <i>hard</i>.") && await fold.locator("em").innerText() === "think", `${of.where}: reasoning: ${await fold.innerText()}`);
-        check((await page.locator(".message.assistant > .markdown").innerText()).trim() === "Forty-two.", `${of.where}: the answer`);
+        await until(async () => (await fold.innerText()).includes("think <i>hard</i>.") && await fold.locator("em").innerText() === "think", async () => `${of.where}: reasoning: ${await fold.innerText()}`);
+        await until(async () => (await page.locator(".message.assistant > .markdown").innerText()).trim() === "Forty-two.", `${of.where}: the answer`);
         await look(page, of.where, "reasoning");
         await ask(page, "Sure?");
         check(!JSON.stringify(asked[1].messages).includes("hard") && asked[1].messages[1].content === "Forty-two.", `${of.where}: reasoning is said again: ${JSON.stringify(asked[1].messages)}`);
@@ -122,15 +124,15 @@ async function experts(of) {
 
 async function models(of) {
     await withBoth(of, async (page) => {
-        check((await page.locator(".model option").allInnerTexts()).map((x) => x.replace(/ \(.*/, "")).join() === "Choose a model,demo,mixture", `${of.where}: ${await page.locator(".model option").allInnerTexts()}`);
+        await until(async () => (await page.locator(".model option").allInnerTexts()).map((x) => x.replace(/ \(.*/, "")).join() === "Choose a model,demo,mixture", async () => `${of.where}: ${await page.locator(".model option").allInnerTexts()}`);
         await page.locator(".model select").selectOption("demo");
         await ask(page, "What is water made of?");
-        check(await page.locator(".message.assistant h2").innerText() === "demo", `${of.where}: who answers`);
+        await until(async () => await page.locator(".message.assistant h2").innerText() === "demo", `${of.where}: who answers`);
         const first = await page.locator(".message.assistant .markdown").innerText();
         await page.locator(".model select").selectOption("mixture");
         await page.getByRole("button", { name: "Answer again" }).click();
         await page.waitForFunction(() => document.querySelector(".branches .count")?.textContent === "2/2" && document.querySelector(".message.assistant")?.getAttribute("aria-busy") === "false");
-        check(await page.locator(".message.assistant h2").innerText() === "mixture" && await page.locator(".message.assistant .markdown").innerText() !== first, `${of.where}: the other model`);
+        await until(async () => await page.locator(".message.assistant h2").innerText() === "mixture" && await page.locator(".message.assistant .markdown").innerText() !== first, `${of.where}: the other model`);
         await page.keyboard.press("Alt+Digit4");
         await page.waitForSelector(".pieces li");
         await page.getByLabel("Add a model").selectOption({ index: 1 });
@@ -143,8 +145,8 @@ async function models(of) {
         await page.getByLabel("Model of B").selectOption("mixture");
         await page.fill(".ask textarea", "What is water made of?");
         await page.getByRole("button", { name: "Send" }).click();
-        await page.waitForFunction(() => [...document.querySelectorAll(".compare-column .figures")].filter((f) => f.children.length === 5).length === 2, null, { timeout: 120000 });
-        check(await page.locator(".tk.mark").count() === 2, `${of.where}: where two models part`);
+        await page.waitForFunction(() => [...document.querySelectorAll(".compare-column .figures")].filter((f) => f.children.length === 5).length === 2);
+        await until(async () => await page.locator(".tk.mark").count() === 2, `${of.where}: where two models part`);
         await look(page, of.where, "models");
     });
 }
@@ -168,20 +170,20 @@ async function keys({ page, where, width }) {
         return false;
     };
     await page.keyboard.press("Tab");
-    check(/Skip/.test(await focused()), `${where}: the first key: ${await focused()}`);
+    await until(async () => /Skip/.test(await focused()), async () => `${where}: the first key: ${await focused()}`);
     await page.keyboard.press("Enter");
-    check(/^main/.test(await focused()), `${where}: skipping leads to ${await focused()}`);
+    await until(async () => /^main/.test(await focused()), async () => `${where}: skipping leads to ${await focused()}`);
     await to(/^button .*Surprise/);
     await page.keyboard.press("Space");
-    check(await page.getByRole("switch", { name: "Surprise" }).getAttribute("aria-checked") === "true", `${where}: the switch`);
+    await until(async () => await page.getByRole("switch", { name: "Surprise" }).getAttribute("aria-checked") === "true", `${where}: the switch`);
     await to(/^textarea/);
     await page.keyboard.type("What is water");
     await page.keyboard.press("Shift+Enter");
     await page.keyboard.type("made of?");
-    check(await page.inputValue(".composer textarea") === "What is water\nmade of?", `${where}: a new line`);
+    await until(async () => await page.inputValue(".composer textarea") === "What is water\nmade of?", `${where}: a new line`);
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => document.querySelector(".message.assistant .stats"));
-    check((await page.locator(".message.user .said").innerText()).includes("\nmade of?"), `${where}: the message`);
+    await until(async () => (await page.locator(".message.user .said").innerText()).includes("\nmade of?"), `${where}: the message`);
     await to(/^button Answer again/, true);
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => document.querySelector(".branches .count")?.textContent === "2/2" && document.querySelector(".message.assistant .stats"));
@@ -191,7 +193,7 @@ async function keys({ page, where, width }) {
     await to(/tokens of the answer/);
     for (const key of ["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"]) await page.keyboard.press(key);
     await page.waitForSelector(".inspector .lens tbody tr");
-    check(await page.locator(".tk.chosen").count() === 1, `${where}: a token by keys`);
+    await until(async () => await page.locator(".tk.chosen").count() === 1, `${where}: a token by keys`);
     const at = await page.locator(".tk.chosen").getAttribute("data-i");
     await to(/^button Continue with/);
     await accessible(page, where);
@@ -203,7 +205,7 @@ async function keys({ page, where, width }) {
     await page.waitForSelector("dialog");
     for (let i = 0; i < 25; i++) {
         await page.keyboard.press("Tab");
-        check(await page.evaluate(() => document.activeElement === document.body || Boolean(document.activeElement.closest("dialog"))), `${where}: the focus leaves the dialog for ${await focused()}`);
+        await until(async () => await page.evaluate(() => document.activeElement === document.body || Boolean(document.activeElement.closest("dialog"))), async () => `${where}: the focus leaves the dialog for ${await focused()}`);
     }
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog", { state: "detached" });
@@ -214,10 +216,10 @@ async function keys({ page, where, width }) {
     await to(/^button 0/);
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
-    check(await page.locator(".model-columns h2").first().innerText() === "Layer 1", `${where}: a layer by keys`);
+    await until(async () => await page.locator(".model-columns h2").first().innerText() === "Layer 1", `${where}: a layer by keys`);
     await to(/^summary/);
     await page.keyboard.press("Enter");
-    check(await page.locator("details.chapter[open]").count() >= 1, `${where}: a chapter by keys`);
+    await until(async () => await page.locator("details.chapter[open]").count() >= 1, `${where}: a chapter by keys`);
     await page.keyboard.press("Alt+Digit1");
     await page.waitForSelector(".composer");
     if (width < 800) return;

@@ -1,5 +1,5 @@
 // What the world does to the page: a model that writes what it should not, servers that fail in every way, texts that are long.
-import { check } from "./browser.mjs";
+import { check, until } from "./browser.mjs";
 import { serve, model as file, pageOf, play } from "./serving.mjs";
 import { accessible, ask, fits, look, openPage } from "./web_page.mjs";
 
@@ -36,8 +36,8 @@ async function hostile(of) {
         chunk(null, "stop"), usage(100), "[DONE]"];
     await played(of, (path) => path === "/v1/chat/completions" ? { events } : usual(path), async (page) => {
         await ask(page, "<img src=x onerror='window.hurt=1'> \u202E");
-        await page.waitForTimeout(500);
-        check(await page.evaluate(() => window.hurt === undefined), `${of.where}: what the model wrote was run`);
+        for (const x of ["<script>window.hurt = 1</script>", "U+202E", "␛", "␀", "<!-- comment -->", "two"])
+            await until(async () => (await page.locator(".markdown").textContent()).includes(x), `${of.where}: ${x} is not shown as what it is`);
         const bad = await page.evaluate(() => {
             const root = document.querySelector(".markdown");
             return [...root.querySelectorAll("script,img,iframe,style,form,base,svg,object,embed,link,meta")].map((e) => e.outerHTML)
@@ -47,9 +47,8 @@ async function hostile(of) {
         check(!bad.length, `${of.where}: ${bad.slice(0, 3)}`);
         const links = await page.locator(".markdown a").evaluateAll((all) => all.map((a) => [a.href, a.target, a.rel]));
         check(links.length >= 2 && links.every(([, target, rel]) => target === "_blank" && rel.includes("noopener") && rel.includes("noreferrer")), `${of.where}: links: ${JSON.stringify(links)}`);
-        const said = await page.locator(".markdown").textContent();
-        for (const x of ["<script>window.hurt = 1</script>", "U+202E", "␛", "␀", "<!-- comment -->"]) check(said.includes(x), `${of.where}: ${x} is not shown as what it is`);
-        check(await page.locator(".markdown math").count() >= 1 && await page.locator(".markdown table").count() === 1 && await page.locator(".markdown .code").count() === 1, `${of.where}: mathematics, table, code`);
+        await until(async () => await page.locator(".markdown math").count() >= 1 && await page.locator(".markdown table").count() === 1 && await page.locator(".markdown .code").count() === 1, `${of.where}: mathematics, table, code`);
+        check(await page.evaluate(() => window.hurt === undefined), `${of.where}: what the model wrote was run`);
         check(await page.evaluate(() => getComputedStyle(document.body).display !== "none"), `${of.where}: a style was taken`);
         await fits(page, of.where);
         await accessible(page, of.where);
@@ -61,12 +60,14 @@ const fault = (status, error, headers) => ({ status, body: { error: { type: "x",
 
 async function failures(of) {
     let mode = "ok";
+    let show;
+    const shown = new Promise((done) => { show = done; });
     const modes = {
         gone: [() => null, /does not answer/], loading: [() => fault(503, { message: "Loading model" }), /loading the model/], draining: [() => fault(503, { message: "the server is shutting down" }), /shutting down/],
         busy: [() => fault(429, { message: "too many requests wait already" }), /Too many requests/], context: [() => fault(400, { message: "900 tokens", code: "context_length_exceeded" }), /does not fit the context/],
         model: [() => fault(404, { message: "no model", param: "model" }), /does not have this model/], memory: [() => fault(507, { message: "needs 9 GB of 1" }), /does not fit the memory/],
         refused: [() => fault(400, { message: "above 2", param: "temperature" }), /does not accept/], server: [() => fault(500, { message: "broken" }), /went wrong/],
-        broken: [() => ({ events: [chunk("half an ans"), 200, null] }), /broke before the answer/], error: [() => ({ events: [chunk("half"), { error: { message: "engine failed", type: "server_error" } }] }), /went wrong/],
+        broken: [() => ({ events: [chunk("half an ans"), shown, null] }), /broke before the answer/], error: [() => ({ events: [chunk("half"), { error: { message: "engine failed", type: "server_error" } }] }), /went wrong/],
         key: [() => fault(401, { message: "an API key is required" }), /asks for an API key/],
     };
     const handle = (path) => {
@@ -80,11 +81,14 @@ async function failures(of) {
             await page.waitForSelector(".empty");
             await page.fill(".composer textarea", `question ${name}`);
             await page.press(".composer textarea", "Enter");
-            await page.waitForSelector(".message .notice.bad");
-            const said = await page.locator(".message .notice.bad").innerText();
-            check(sentence.test(said), `${of.where}: ${name}: ${said}`);
-            check((await page.locator(".message.user .said").innerText()) === `question ${name}`, `${of.where}: ${name}: what was typed is lost`);
-            if (name === "broken" || name === "error") check((await page.locator(".message.assistant .markdown").innerText()).startsWith("half"), `${of.where}: ${name}: what had come is lost`);
+            if (name === "broken") {
+                await page.waitForFunction(() => document.querySelector(".message.assistant .markdown")?.textContent.startsWith("half"));
+                show();
+            }
+            const said = () => page.locator(".message .notice.bad").innerText();
+            await until(async () => sentence.test(await said()), async () => `${of.where}: ${name}: ${await said()}`);
+            await until(async () => (await page.locator(".message.user .said").innerText()) === `question ${name}`, `${of.where}: ${name}: what was typed is lost`);
+            if (name === "broken" || name === "error") await until(async () => (await page.locator(".message.assistant .markdown").innerText()).startsWith("half"), `${of.where}: ${name}: what had come is lost`);
             if (name === "key") {
                 await page.waitForSelector("dialog input[type=password]");
                 await page.fill("dialog input[type=password]", "k");
@@ -93,13 +97,13 @@ async function failures(of) {
             }
             if (name === "context") {
                 await page.getByRole("button", { name: "Continue in a new chat" }).click();
-                check(await page.inputValue(".composer textarea") === "question context", `${of.where}: the question is not taken along`);
+                await until(async () => await page.inputValue(".composer textarea") === "question context", `${of.where}: the question is not taken along`);
                 continue;
             }
             mode = "ok";
             await page.locator(".message .notice").getByRole("button", { name: "Try again" }).click();
-            await page.waitForFunction(() => document.querySelector(".message.assistant .markdown")?.textContent.trim() === "fine", null, { timeout: 10000 }).catch(() => check(false, `${of.where}: ${name}: another try has no answer`));
-            check(await page.locator(".message .notice").count() === 0, `${of.where}: ${name}: the sentence stays`);
+            await until(() => page.evaluate(() => document.querySelector(".message.assistant .markdown")?.textContent.trim() === "fine"), `${of.where}: ${name}: another try has no answer`);
+            await until(async () => await page.locator(".message .notice").count() === 0, `${of.where}: ${name}: the sentence stays`);
         }
     }, { quiet: true });
 }
@@ -123,10 +127,10 @@ async function restart(of) {
         await page.waitForSelector(".trouble .notice");
         await look(page, of.where, "gone");
         server = await serve(...flags);
-        await page.waitForSelector(".trouble", { state: "detached", timeout: 20000 });
+        await page.waitForSelector(".trouble", { state: "detached" });
         await page.locator(".message .notice").getByRole("button", { name: "Try again" }).click();
         await page.waitForFunction(() => document.querySelectorAll(".message .stats").length === 2);
-        check((await page.locator(".message.user .said").last().innerText()) === "still here", `${of.where}: what was typed`);
+        await until(async () => (await page.locator(".message.user .said").last().innerText()) === "still here", `${of.where}: what was typed`);
     } finally { await close(); await server.close(); }
 }
 
@@ -148,12 +152,12 @@ async function long(of) {
         await ask(page, "long");
         await page.waitForFunction((n) => document.querySelector(".message.assistant .markdown").textContent.length > n, text(20000).join("").length * 0.9);
         const opening = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
-        check(await page.evaluate(() => { const l = document.querySelector(".messages"); return l.scrollHeight - l.scrollTop - l.clientHeight < 60; }), `${of.where}: the end is out of sight`);
+        await until(async () => await page.evaluate(() => { const l = document.querySelector(".messages"); return l.scrollHeight - l.scrollTop - l.clientHeight < 60; }), `${of.where}: the end is out of sight`);
         await ask(page, "more");
         const list = page.locator(".messages"), writing = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
         await list.evaluate(async (e) => { for (let y = e.scrollHeight; y > 0; y -= 600) { e.scrollTop = y; await new Promise((r) => requestAnimationFrame(r)); } });
         const scrolling = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
-        check((await page.locator(".message.assistant .markdown").last().textContent()).length > 6000, `${of.where}: the text is not whole`);
+        await until(async () => (await page.locator(".message.assistant .markdown").last().textContent()).length > 6000, `${of.where}: the text is not whole`);
         const say = (f) => `${f.length} frames, longest ${f[0].toFixed(0)} ms, above 50 ms: ${f.filter((x) => x > 50).length}`;
         console.log(`  ${of.where}: 20,000 tokens at once: ${say(opening)}; while written: ${say(writing)}; while scrolled: ${say(scrolling)}`);
     });
@@ -182,9 +186,9 @@ async function start(of) {
             if (i) return;
             await cdp.send("Emulation.setCPUThrottlingRate", { rate: 1 });
             await page.waitForFunction(() => window.laminaLater?.text);
-            check(await page.evaluate(() => !window.laminaLater.formulas && !window.laminaLater.curves), `${of.where}: what no message needs is read`);
+            await until(async () => await page.evaluate(() => !window.laminaLater.formulas && !window.laminaLater.curves), `${of.where}: what no message needs is read`);
             await ask(page, "half");
-            check(await page.locator(".markdown math").count() === 1 && await page.evaluate(() => Boolean(window.laminaLater.formulas)), `${of.where}: a formula`);
+            await until(async () => await page.locator(".markdown math").count() === 1 && await page.evaluate(() => Boolean(window.laminaLater.formulas)), `${of.where}: a formula`);
         });
     times.sort((a, b) => a - b);
     console.log(`  ${of.where}: ready after ${times.map((x) => x.toFixed(0)).join(", ")} ms, throttled 4 times`);
