@@ -48,11 +48,11 @@ async function hostile(of) {
         const links = await page.locator(".markdown a").evaluateAll((all) => all.map((a) => [a.href, a.target, a.rel]));
         check(links.length >= 2 && links.every(([, target, rel]) => target === "_blank" && rel.includes("noopener") && rel.includes("noreferrer")), `${of.where}: links: ${JSON.stringify(links)}`);
         await until(async () => await page.locator(".markdown math").count() >= 1 && await page.locator(".markdown table").count() === 1 && await page.locator(".markdown .code").count() === 1, `${of.where}: mathematics, table, code`);
-        check(await page.evaluate(() => window.hurt === undefined), `${of.where}: what the model wrote was run`);
         check(await page.evaluate(() => getComputedStyle(document.body).display !== "none"), `${of.where}: a style was taken`);
         await fits(page, of.where);
         await accessible(page, of.where);
         await look(page, of.where, "hostile");
+        check(await page.evaluate(() => window.hurt === undefined), `${of.where}: what the model wrote was run`);
     });
 }
 
