@@ -17,7 +17,7 @@
 #include "cli/serve_models.h"
 #include "cli/serve_rights.h"
 #include "cli/splitting.h"
-#include "server/serve.h"
+#include "server/start/serve.h"
 
 typedef struct serve_options {
     lm_model_flags    model;
