@@ -108,7 +108,8 @@ const char *lm_schedule_fingerprint(const lm_schedule *s);
 
 /* ---- requests ---- */
 
-/* What it points to is copied, but for functions and their arguments. */
+/* What it points to is copied, but for functions and their arguments. lm_schedule_submit takes `sequence.logits_arg` and `wake_arg`: each
+ * is given to its release function once, when its hook will not be called again, also where there is no reply. */
 typedef struct lm_request {
     const lm_token *prompt;          /* [n_prompt] */
     size_t          n_prompt;
@@ -134,7 +135,8 @@ typedef struct lm_request {
     void           *wake_arg;
     const float    *adapters;        /* scales of the engine's adapters, [lm_engine_n_adapters]; NULL: those that it began with. Texts of
                                         one step may have different ones; prefixes are shared among texts with the same ones */
-    uint64_t        reserved[7];     /* zero */
+    void          (*wake_release)(void *wake_arg);   /* by the last of lm_reply_free and the end of the text; NULL: nothing is to be released */
+    uint64_t        reserved[6];     /* zero */
 } lm_request;
 
 /* *out is the caller's. On failure there is no reply:

@@ -77,7 +77,9 @@ typedef struct lm_sequence_options {
     void      *logits_arg;
     const lm_token *shown;           /* without `special`: those special tokens that are part of the text all the same */
     size_t     n_shown;
-    uint64_t reserved[6];            /* zero */
+    void     (*logits_release)(void *logits_arg);    /* called once, when `logits` will not be called again: by lm_sequence_free, or by
+                                        lm_sequence_new where it fails. NULL: nothing is to be released */
+    uint64_t reserved[5];            /* zero */
 } lm_sequence_options;
 
 lm_sequence_options lm_sequence_defaults(void);

@@ -370,15 +370,15 @@ static lm_status hand_over(lm_schedule *s, lm_reply *r, lm_error *e)
 lm_status lm_schedule_submit(lm_schedule *s, const lm_request *q, lm_reply **out, lm_error *e)
 {
     LM_GIVEN(e, s && q && out);
-    LM_PLAIN(e, q);
-    lm_reply *r;
-    lm_status status = lm_bell_here(s->bell, e);
+    lm_reply *r      = NULL;
+    lm_status status = lm_any_reserved(q->reserved, sizeof q->reserved) ? lm_fail_reserved(e, __func__) : lm_bell_here(s->bell, e);
 
     if (status == LM_OK)
         status = lm_admission_check(s, q->n_prompt, e);
-
     if (status == LM_OK)
         status = lm_reply_make(s, q, &r, e);
+    else
+        lm_reply_release_hooks(q);
     if (status == LM_OK) {
         status = hand_over(s, r, e);
         if (status != LM_OK)

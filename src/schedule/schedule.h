@@ -29,7 +29,7 @@ enum { LM_AROUND = 12 };                 /* tokens of an explanation, to each si
 
 struct lm_reply {
     /* as it was asked for */
-    lm_sequence    *sequence;
+    lm_sequence    *sequence;            /* NULL: the text has ended and is told */
     lm_sampler     *sampler;
     uint64_t        key, salt;           /* hashes */
     float          *adapters;            /* scales; NULL: the engine has none */
@@ -44,6 +44,7 @@ struct lm_reply {
     atomic_size_t   n_contributions;
     void          (*wake)(void *arg);
     void           *wake_arg;
+    void          (*wake_release)(void *wake_arg);       /* by the last owner */
     uint32_t        token_bytes;         /* of the ring, that a token can take at most */
     uint32_t        most_text;           /* of a record */
 
@@ -163,7 +164,8 @@ static inline void lm_count(atomic_uint_fast64_t *c, uint64_t n)
 
 /* ---- reply.c ---- */
 
-lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
+lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);     /* takes the arguments of hooks, also on failure */
+void      lm_reply_release_hooks(const lm_request *r);                   /* of a request that becomes no reply */
 void      lm_reply_drop(lm_reply *r);                                    /* one owner less */
 void      lm_reply_listen(lm_schedule *s, lm_reply *r);                  /* its sequence's events into the ring */
 void      lm_reply_tell(lm_reply *r);                                    /* whoever waits for them */

@@ -91,17 +91,14 @@ static lm_status open_sequence(lm_sequence *s, const lm_sequence_options *o, lm_
     return lm_draft_open(&s->draft, &s->o, s->sampler, s->n_vocab, e);
 }
 
-lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+/* Without the release of its hook, which is the sequence's only when there is one. */
+static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
 {
+    lm_model_info info;
+    lm_sequence  *s;
+
     LM_GIVEN(e, g && out);
     LM_PLAIN(e, o);
-    lm_sequence_options defaults = lm_sequence_defaults();
-    lm_model_info       info;
-    lm_sequence        *s;
-
-    if (!g || !out)
-        return lm_fail(e, LM_USAGE, g ? "out" : "engine", LM_NO_OFFSET, "NULL");
-    o = o ? o : &defaults;
     lm_model_describe(lm_engine_model(g), &info);
     LM_TRY(check_options(g, sampler, o, info.n_vocab, e));
     s = lm_alloc_zero(1, sizeof *s);
@@ -114,6 +111,7 @@ lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_o
     s->source  = info.source;
     atomic_init(&s->cancelled, false);
     lm_status status = open_sequence(s, o, e);
+    s->o.logits_release = NULL;
     if (status != LM_OK) {
         lm_sequence_free(s);
         return status;
@@ -122,12 +120,34 @@ lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_o
     return LM_OK;
 }
 
+void lm_sequence_release_hook(lm_sequence_options *o)
+{
+    void (*release)(void *arg) = o->logits_release;
+
+    o->logits_release = NULL;
+    if (release)
+        release(o->logits_arg);
+}
+
+lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+{
+    lm_sequence_options given = o ? *o : lm_sequence_defaults();
+    lm_status status = make_sequence(g, sampler, &given, out, e);
+
+    if (status == LM_OK)
+        (*out)->o.logits_release = given.logits_release;
+    else
+        lm_sequence_release_hook(&given);
+    return status;
+}
+
 void lm_sequence_free(lm_sequence *s)
 {
     if (!s)
         return;
     if (s->n && !s->away)
         lm_sequence_settle(s);
+    lm_sequence_release_hook(&s->o);
     lm_draft_close(&s->draft);
     lm_emit_close(&s->text);
     lm_free((void *)s->o.stops);

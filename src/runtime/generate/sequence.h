@@ -61,6 +61,9 @@ static inline bool lm_sequence_chooses(const lm_sequence *s)
     return s->stop == LM_STOP_NONE && s->next < s->n_logits;
 }
 
+/* The hook on logits will not be called again: its argument is released, once. */
+void lm_sequence_release_hook(lm_sequence_options *o);
+
 /* Wrong guesses out of the slot, and what guessing has brought. Between steps. */
 void lm_sequence_settle(lm_sequence *s);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lamina/logits.h"
 #include "server/store/archive.h"
 #include "server/store/api_keys.h"
 #include "server/models/loras.h"
@@ -376,8 +377,6 @@ static void done(void *job)
 
     for (size_t i = 0; i < t->n; i++) {
         lm_reply_free(t->choices[i].reply);
-        lm_reasoning_budget_free(t->choices[i].budget);
-        lm_constraint_free(t->choices[i].constraint);
         lm_text_free(&t->choices[i].text);
         lm_text_free(&t->choices[i].reasoning);
         lm_text_free(&t->choices[i].arguments);
@@ -416,28 +415,23 @@ static lm_status listen_to(const lm_service *s, const lm_turn *t, lm_choice *c, 
     return lm_answer_new(&s->style, &a, &c->answer, e);
 }
 
-static lm_status constrain(const lm_service *s, const lm_grammar *g, lm_choice *c, lm_sequence_options *o, lm_error *e)
+/* What may be written: the grammar, the budget of reasoning. The hook is the sequence's. */
+static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_tools *tools, lm_sequence_options *o, lm_error *e)
 {
-    if (!g)
-        return LM_OK;
-    if (!s->vocabulary)
-        return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET, "the model has no token that ends a text: constraints need one");
-    LM_TRY(lm_constraint_new(g, s->vocabulary, &c->constraint, e));
-    o->logits = lm_constraint_logits;
-    o->logits_arg = c->constraint;
-    return LM_OK;
-}
+    lm_logits_options l = { .style = &s->style, .tokenizer = s->tokenizer };
+    lm_logits_processor *p;
 
-/* Asks the constraint first. */
-static lm_status limit_reasoning(const lm_service *s, const lm_tools *tools, lm_choice *c, lm_sequence_options *o, lm_error *e)
-{
-    if (!tools || tools->budget < 0)
-        return LM_OK;
-    LM_TRY(lm_reasoning_budget_new(&s->style, s->tokenizer, tools->in_reasoning, (uint64_t)tools->budget, c->constraint, &c->budget, e));
-    if (c->budget) {
-        o->logits = lm_reasoning_budget_logits;
-        o->logits_arg = c->budget;
+    if (g && !s->vocabulary)
+        return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET, "the model has no token that ends a text: constraints need one");
+    if (g)
+        LM_TRY(lm_constraint_new(g, s->vocabulary, &l.constraint, e));
+    if (tools && tools->budget >= 0) {
+        l.budget = true;
+        l.in_reasoning = tools->in_reasoning;
+        l.most_reasoning = (uint64_t)tools->budget;
     }
+    LM_TRY(lm_logits_new(&l, &p, e));
+    lm_logits_into(p, o);
     return LM_OK;
 }
 
@@ -463,12 +457,11 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         r.sequence.draw = i % o->n;
         c->index = (uint32_t)i;
         LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));
-        LM_TRY(constrain(call->service, o->grammar, c, &r.sequence, e));
-        LM_TRY(limit_reasoning(call->service, t->tools, c, &r.sequence, e));
         if (o->contributions && !(c->contributions = json_array()))
             return lm_fail_memory(e, "contributions", 0);
         if (o->sequence.logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
+        LM_TRY(constrain(call->service, o->grammar, t->tools, &r.sequence, e));
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
     }
     return LM_OK;

@@ -4,7 +4,6 @@
 #define LM_SERVER_TURN_H
 
 #include "server/ask/call.h"
-#include "server/ask/reasoning_budget.h"
 #include "server/ask/tools.h"
 
 typedef struct lm_turn lm_turn;
@@ -13,8 +12,6 @@ typedef struct lm_turn lm_turn;
 typedef struct lm_choice {
     uint32_t  index;                 /* prompt * n + which */
     lm_reply *reply;
-    lm_constraint *constraint;       /* NULL: none */
-    lm_reasoning_budget *budget;               /* of reasoning; NULL: none */
     size_t    n_prompt;
     lm_text   text;                  /* all so far; in a stream nothing */
     lm_answer *answer;               /* reads it; NULL: all is text */

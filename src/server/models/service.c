@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lamina/logits.h"
 #include "server/models/loras.h"
 
 /* ---- loading ---- */
@@ -134,25 +135,6 @@ static lm_status open_others(lm_service *s, uint64_t *bytes, char digest[65], lm
     return n_others(s) ? mix_digest(s, digest, e) : LM_OK;
 }
 
-/* The tokens of the model, as constraints want them. */
-static lm_status vocabulary_of(const lm_model *m, lm_vocabulary **out, lm_error *e)
-{
-    lm_model_info info;
-    lm_token *ends;
-    lm_status status;
-    size_t n = 0;
-
-    lm_model_describe(m, &info);
-    if (!(ends = malloc((info.n_vocab + 1) * sizeof *ends)))
-        return lm_fail_memory(e, "the vocabulary", info.n_vocab * sizeof *ends);
-    for (uint32_t i = 0; i < info.n_vocab; i++)
-        if (lm_model_is_end(m, (lm_token)i))
-            ends[n++] = (lm_token)i;
-    status = lm_vocabulary_new(lm_model_tokenizer(m), info.n_vocab, ends, n, out, e);
-    free(ends);
-    return status;
-}
-
 lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e)
 {
     lm_memory needs;
@@ -163,7 +145,7 @@ lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_er
         return lm_fail(e, LM_USAGE, s->o.path, LM_NO_OFFSET, "the model has no tokenizer");
     LM_TRY(read_template(s, e));
     read_style(s);
-    vocabulary_of(s->model, &s->vocabulary, NULL);
+    lm_model_vocabulary(s->model, &s->vocabulary, NULL);
     LM_TRY(lm_loras_load(s, e));
     LM_TRY(lm_model_fingerprint(s->model, digest, e));
     LM_TRY(lm_engine_predict(s->model, &s->o.engine, &needs, e));
