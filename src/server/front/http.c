@@ -1,7 +1,11 @@
-/* On libmicrohttpd: one daemon for each address, each with a thread of its own. A connection is suspended while its answer is made; who has
- * something for it sets `signal` and resumes it. Between "nothing to send" and "suspended" a signal is not lost: lm_exchange_wake sets
- * the flag
- * before it looks whether the connection is parked, park() parks before it looks at the flag. */
+/* On libmicrohttpd: one daemon for each address, each with a thread of its own. A connection is suspended while its answer is made. One
+ * word says how its exchange stands, and is changed in one piece:
+ *
+ *   BUSY     a worker has the exchange: nobody resumes the connection, so that it cannot end meanwhile
+ *   SIGNAL   there is something for the connection since it was looked at last
+ *   PARKED   the connection is suspended: whoever clears this bit resumes it, and nobody else may
+ *
+ * So each suspension is ended once. Who has not cleared PARKED does not touch the exchange afterwards: the front may be freeing it. */
 #include "server/front/http_exchange.h"
 
 #include <microhttpd.h>
@@ -17,21 +21,42 @@ enum { MEMORY = 32 << 10, BLOCK = 16 << 10 };
 
 /* ---- waking ---- */
 
+/* By the front's thread. */
 static void park(lm_exchange *x)
 {
+    unsigned now = atomic_load(&x->state);
+
     MHD_suspend_connection(x->mhd);
-    atomic_store(&x->parked, true);
-    if (atomic_load(&x->signal) && !atomic_load(&x->busy) && atomic_exchange(&x->parked, false))
+    do
+        if ((now & SIGNAL) && !(now & BUSY)) {           /* it has come between the look and the suspension */
+            MHD_resume_connection(x->mhd);
+            return;
+        }
+    while (!atomic_compare_exchange_weak(&x->state, &now, now | PARKED));
+}
+
+/* Something has come, and `done` is no longer so. */
+static void signal_exchange(lm_exchange *x, unsigned done)
+{
+    unsigned now = atomic_load(&x->state), next;
+
+    do {
+        next = (now & ~done) | SIGNAL;
+        if (!(next & BUSY))
+            next &= ~(unsigned)PARKED;
+    } while (!atomic_compare_exchange_weak(&x->state, &now, next));
+    if ((now & PARKED) && !(next & PARKED))
         MHD_resume_connection(x->mhd);
 }
 
 void lm_exchange_wake(lm_exchange *x)
 {
-    atomic_store(&x->signal, true);
-    if (atomic_load(&x->busy))           /* a connection that runs can end: its worker wakes it when it is done */
-        return;
-    if (atomic_exchange(&x->parked, false))
-        MHD_resume_connection(x->mhd);
+    signal_exchange(x, 0);
+}
+
+static bool is_busy(lm_exchange *x)
+{
+    return atomic_load(&x->state) & BUSY;
 }
 
 /* By the watch's thread, which holds its lock: the exchange cannot end meanwhile. */
@@ -105,8 +130,7 @@ static void handle_item(lm_work_item *item)
 
     if (!x->http->o.handle(x->http->o.arg, x))
         return;                          /* whoever handles it again may have it already */
-    atomic_store(&x->busy, false);
-    lm_exchange_wake(x);
+    signal_exchange(x, BUSY);
 }
 
 void lm_exchange_again(lm_exchange *x)
@@ -134,15 +158,15 @@ static void begin(lm_exchange *x)
     lm_http *h = x->http;
 
     lm_watch_until(h->watch, x->conn->watched, 0);
-    atomic_store(&x->busy, true);
+    atomic_fetch_or(&x->state, BUSY);
     if (h->o.quick(h->o.arg, x->method, x->path)) {
         if (h->o.handle(h->o.arg, x))
-            atomic_store(&x->busy, false);
+            atomic_fetch_and(&x->state, ~(unsigned)BUSY);
         return;
     }
     if (lm_workers_add(h->workers, &x->item))
         return;
-    atomic_store(&x->busy, false);
+    atomic_fetch_and(&x->state, ~(unsigned)BUSY);
     refuse(x, 429, "too many requests wait already");
 }
 
@@ -156,8 +180,8 @@ static bool has_more(lm_exchange *x)
 /* Let the answer grow; false: nothing can be said yet. */
 static bool grow(lm_exchange *x)
 {
-    if (has_more(x) || atomic_load(&x->busy))
-        return has_more(x) && !atomic_load(&x->busy);
+    if (has_more(x) || is_busy(x))
+        return has_more(x) && !is_busy(x);
     if (x->more)
         x->more(x, x->job);
     if (x->out.failed)
@@ -172,7 +196,7 @@ static ssize_t next_bytes(void *arg, uint64_t at, char *to, size_t most)
 
     (void)at;
     atomic_store(&x->sending, false);
-    atomic_store(&x->signal, false);
+    atomic_fetch_and(&x->state, ~(unsigned)SIGNAL);
     if (atomic_load(&x->conn->gone))
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (!grow(x)) {
@@ -227,8 +251,8 @@ static enum MHD_Result respond(lm_exchange *x)
 /* Called by libmicrohttpd again whenever the connection is resumed, until a response is queued. */
 static enum MHD_Result advance(lm_exchange *x)
 {
-    atomic_store(&x->signal, false);
-    if (atomic_load(&x->busy)) {
+    atomic_fetch_and(&x->state, ~(unsigned)SIGNAL);
+    if (is_busy(x)) {
         park(x);
         return MHD_YES;
     }

@@ -10,6 +10,7 @@
 #include "server/front/workers.h"
 
 enum { MAX_ADDRESSES = 8, HEADERS = 12, NAMES = 64 };
+enum { BUSY = 1, SIGNAL = 2, PARKED = 4 };
 
 typedef struct lm_http_header { char name[NAMES]; char *value; } lm_http_header;
 
@@ -40,7 +41,8 @@ struct lm_exchange {
     void       (*done)(void *job);
     void        *job;
     double       every;
-    atomic_bool  busy, signal, parked;
+    atomic_uint  state;                  /* of BUSY, SIGNAL, PARKED: http.c. Who clears PARKED resumes; only the front frees, and only
+                                            while neither BUSY nor PARKED is set */
     atomic_bool  sending;                /* bytes are on their way, and the client has not taken them */
 };
 
