@@ -24,7 +24,7 @@ typedef struct serve_options {
     lm_run_flags      run;
     lm_sampling_flags sampling;
     lm_lora_flags     loras;
-    lm_flag_list      hosts, keys, origins, aliases, ensembles;
+    lm_flag_list      hosts, keys, origins, allowed_hosts, aliases, ensembles;
     const char       *models_folder, *keep_alive;
     uint64_t          memory;
     const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store, *store, *tags, *reasoning;
@@ -51,6 +51,8 @@ static const lm_flag serve_flag_table[] = {
     { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL, "allow other machines to connect without an API key", 0, 0, NULL },
     { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL, "give up rights that serving does not need (on by default)", 0, 0, NULL },
     { "--no-sandbox", NULL, LM_FLAG_SWITCH, O(no_sandbox), NULL, "keep all rights", 0, 0, NULL },
+    { "--allowed-host", NULL, LM_FLAG_LIST, O(allowed_hosts), "NAME",
+      "name of this server in requests, as behind a proxy: NAME or NAME:PORT; may be repeated (any name where API keys are set)", 0, 0, NULL },
     { "--cors-origins", NULL, LM_FLAG_LIST, O(origins), "ORIGIN", "web origin allowed to use the server; *: any; may be repeated", 0, 0,
       NULL },
     { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
@@ -262,7 +264,7 @@ static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_optio
                                .template_name = o->template_name, .metrics = o->metrics, .no_slots = o->no_slots,
                                .embeddings = o->embeddings, .interventions = o->interventions, .no_page = o->no_page,
                                .slot_folder = o->slot_folder,
-                               .origins = o->origins.items,
+                               .origins = o->origins.items, .allowed_hosts = o->allowed_hosts.items,
                                .schedule = { .queue = o->queue, .itl_target = o->itl_target, .no_prefixes = o->no_prefixes,
                                              .prefix_store = o->prefix_store } };
     s->tags = o->tags;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/ask/sender.h"
 #include "server/store/archive.h"
 #include "server/store/api_keys.h"
 
@@ -83,82 +84,42 @@ static const char *key_of(const lm_exchange *x)
     return lm_exchange_header(x, "X-Api-Key");
 }
 
-/* The name of a Host header or of an origin, without its port. */
-static size_t host_name(const char *at, const char **from)
+static lm_sender sender_of(const lm_call *c)
 {
-    const char *scheme = strstr(at, "://");
+    const lm_service_options *o = &c->service->o;
+    lm_exchange *x = c->x;
 
-    *from = scheme ? scheme + 3 : at;
-    if (**from == '[') {
-        const char *end = strchr(*from, ']');
-        return end ? (size_t)(end - *from) + 1 : strlen(*from);
-    }
-    return strcspn(*from, ":/");
+    return (lm_sender){ .host = lm_exchange_header(x, "Host"), .origin = lm_exchange_header(x, "Origin"),
+                        .site = lm_exchange_header(x, "Sec-Fetch-Site"), .mode = lm_exchange_header(x, "Sec-Fetch-Mode"),
+                        .method = lm_exchange_method(x), .tls = lm_exchange_is_encrypted(x), .hosts = o->allowed_hosts, .origins = o->origins,
+                        .any_host = o->any_host || lm_keys_asked(c->keys) };
 }
 
-static bool is_here(const char *at)
+/* Which origins a browser may go on with is told by the header. */
+static void allow_origin(const lm_sender *s, lm_exchange *x)
 {
-    static const char *const names[] = { "localhost", "127.0.0.1", "[::1]", "" };
-    const char *from;
-    size_t n = host_name(at, &from);
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == n && strncasecmp(names[i], from, n) == 0)
-            return true;
-    return false;
+    if (!lm_sender_origin_listed(s))
+        return;
+    lm_exchange_add_header(x, "Access-Control-Allow-Origin", s->origin);
+    lm_exchange_add_header(x, "Vary", "Origin");
 }
 
-static bool origin_allowed(const lm_service *s, const char *origin)
+static lm_status check_sender(lm_call *c, const lm_sender *s, lm_error *e)
 {
-    for (size_t i = 0; s->o.origins && s->o.origins[i]; i++) {
-        if (strcmp(s->o.origins[i], "*") == 0 || strcasecmp(s->o.origins[i], origin) == 0)
-            return true;
-        if (strcmp(s->o.origins[i], "localhost") == 0 && is_here(origin))
-            return true;
-    }
-    return false;
-}
-
-/* Which origins a browser may go on with is told by the header; there is nothing else to refuse. */
-static lm_status check_host(lm_call *c, lm_error *e)
-{
-    const char *host = lm_exchange_header(c->x, "Host");
-
-    if (host && !c->service->o.any_host && !is_here(host))
-        return lm_fault(c, e, 403, "Host", "\"%.100s\" is no name of this server: name it with --allowed-host, or use an API key", host);
+    if (!lm_sender_host_allowed(s))
+        return lm_fault(c, e, 403, "Host", "\"%.100s\" is not a name of this server: add it with --allowed-host, or set an API key", s->host);
+    if (strcmp(s->method, "OPTIONS") == 0)
+        return LM_OK;
+    if (!lm_sender_page_allowed(s))
+        return lm_fault(c, e, 403, s->origin ? "Origin" : "Sec-Fetch-Site",
+                        "pages of \"%.100s\" may not use this server: add their origin with --cors-origins", s->origin ? s->origin : s->site);
+    allow_origin(s, c->x);
     return LM_OK;
 }
 
-/* A page of somewhere else may neither read answers nor, by a name that it has pointed here, pass for this machine (DNS rebinding). */
-static lm_status check_origin(lm_call *c, lm_error *e)
+static void answer_options(const lm_sender *s, lm_exchange *x)
 {
-    const lm_service *s = c->service;
-    lm_exchange *x = c->x;
-    const char *origin = lm_exchange_header(x, "Origin"), *host = lm_exchange_header(x, "Host"), *from_host, *from_origin;
-
-    if (!origin || strcmp(origin, "null") == 0)
-        return LM_OK;
-    if (origin_allowed(s, origin)) {
-        lm_exchange_add_header(x, "Access-Control-Allow-Origin", origin);
-        lm_exchange_add_header(x, "Vary", "Origin");
-        return LM_OK;
-    }
-    if (host) {
-        size_t n = host_name(host, &from_host), m = host_name(origin, &from_origin);
-        if (n == m && strncasecmp(from_host, from_origin, n) == 0)
-            return LM_OK;
-    }
-    return lm_fault(c, e, 403, "Origin", "\"%.100s\" may not use this server: allow it with --cors-origins", origin);
-}
-
-static void answer_options(const lm_service *s, lm_exchange *x)
-{
-    const char *origin = lm_exchange_header(x, "Origin");
-
-    if (origin && origin_allowed(s, origin)) {
-        lm_exchange_add_header(x, "Access-Control-Allow-Origin", origin);
-        lm_exchange_add_header(x, "Vary", "Origin");
-    }
+    allow_origin(s, x);
     lm_exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     lm_exchange_add_header(x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta");
     lm_exchange_add_header(x, "Access-Control-Max-Age", "600");
@@ -208,8 +169,10 @@ static bool too_deep(const char *text, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         if (string) {
-            i += text[i] == '\\';
-            string = i >= n || text[i] != '"';
+            if (text[i] == '\\')
+                i++;
+            else
+                string = text[i] != '"';
         } else if (text[i] == '"') {
             string = true;
         } else if (text[i] == '{' || text[i] == '[') {
@@ -222,17 +185,27 @@ static bool too_deep(const char *text, size_t n)
     return false;
 }
 
-static lm_status read_body(lm_call *c, lm_error *e)
+/* A page can send other types without asking first (a form, text), so only this one counts as JSON. `curl -d` alone says that it sends a
+ * form, as many examples for this API do: taken where no browser is involved. */
+static bool is_json(const char *type, const lm_sender *s)
 {
-    const char *type = lm_exchange_header(c->x, "Content-Type");
+    size_t n = type ? strcspn(type, "; \t") : 0;
+
+    if (!type)
+        return !lm_sender_is_page(s);
+    return (n == 16 && strncasecmp(type, "application/json", n) == 0) ||
+           (n == 33 && strncasecmp(type, "application/x-www-form-urlencoded", n) == 0 && !lm_sender_is_page(s));
+}
+
+static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
+{
     size_t n;
     const char *text = lm_exchange_body(c->x, &n);
     json_error_t why;
 
     if (!c->route->groups)
         return LM_OK;
-    if (type && strncasecmp(type, "application/json", 16) && strncasecmp(type, "text/plain", 10) &&
-        strncasecmp(type, "application/x-www-form-urlencoded", 33))
+    if (!is_json(lm_exchange_header(c->x, "Content-Type"), s))
         return lm_fault(c, e, 415, "Content-Type", "expected application/json");
     if (n && too_deep(text, n))
         return lm_fault(c, e, 400, NULL, "the body is nested deeper than %d", DEPTH);
@@ -264,13 +237,13 @@ static lm_status read_fields(lm_call *c, lm_error *e)
 static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
 {
     const char *method = lm_exchange_method(c->x), *path = lm_exchange_path(c->x);
+    lm_sender sender = sender_of(c);
 
-    LM_TRY(check_host(c, e));
+    LM_TRY(check_sender(c, &sender, e));
     if (strcmp(method, "OPTIONS") == 0) {
-        answer_options(c->service, c->x);
+        answer_options(&sender, c->x);
         return LM_OK;
     }
-    LM_TRY(check_origin(c, e));
     if (!(c->route = find_route(method, path, c->id, allow))) {
         if (!allow->size)
             return lm_fault(c, e, 404, NULL, "no such path: %.100s", path);
@@ -281,7 +254,7 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
     if (!(c->route->flags & LM_ROUTE_OPEN) && !lm_keys_admit(c->keys, c->key))
         return lm_fault(c, e, 401, NULL, c->key ? "Invalid API Key" : "an API key is required: Authorization: Bearer KEY");
     LM_TRY(check_state(c, e));
-    LM_TRY(read_body(c, e));
+    LM_TRY(read_body(c, &sender, e));
     if (!(c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING)))
         LM_TRY(lm_call_find(c, e));
     LM_TRY(read_fields(c, e));

@@ -59,19 +59,28 @@ static bool is_busy(lm_exchange *x)
     return atomic_load(&x->state) & BUSY;
 }
 
-/* By the watch's thread, which holds its lock: the exchange cannot end meanwhile. */
+/* Past libmicrohttpd, which answers nothing before a body is whole. As far as it goes out at once, and where nothing is encrypted. */
+static void send_raw(const lm_connection *c, const char *text, size_t n)
+{
+    if (!c->http->o.tls_key)
+        (void)!send(c->fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* By the watch's thread, which holds its lock: the exchange cannot end meanwhile. The client may have closed its end only: what is answered
+ * at once is sent all the same, a text is not written any further. */
 static void client_left(void *of)
 {
     lm_connection *c = of;
     lm_exchange *x = atomic_load(&c->exchange);
 
-    atomic_store(&c->gone, true);
+    atomic_store(&c->left, true);
     if (x)
         lm_exchange_wake(x);
 }
 
 static void client_due(void *of)
 {
+    static const char late[] = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     lm_connection *c = of;
     lm_exchange *x = atomic_load(&c->exchange);
 
@@ -79,7 +88,10 @@ static void client_due(void *of)
         lm_exchange_wake(x);             /* a sign of life is due, not the end */
         return;
     }
+    if (x && !atomic_load(&x->whole))
+        send_raw(c, late, sizeof late - 1);
     shutdown(c->fd, SHUT_RDWR);
+    atomic_store(&c->gone, true);
     client_left(of);
 }
 
@@ -189,6 +201,12 @@ static bool grow(lm_exchange *x)
     return has_more(x);
 }
 
+/* Nobody is to read the answer. */
+static bool is_gone(const lm_exchange *x)
+{
+    return atomic_load(&x->conn->gone) || (x->more && !x->ended && atomic_load(&x->conn->left));
+}
+
 static ssize_t next_bytes(void *arg, uint64_t at, char *to, size_t most)
 {
     lm_exchange *x = arg;
@@ -197,10 +215,10 @@ static ssize_t next_bytes(void *arg, uint64_t at, char *to, size_t most)
     (void)at;
     atomic_store(&x->sending, false);
     atomic_fetch_and(&x->state, ~(unsigned)SIGNAL);
-    if (atomic_load(&x->conn->gone))
+    if (is_gone(x))
         return MHD_CONTENT_READER_END_WITH_ERROR;
     if (!grow(x)) {
-        if (atomic_load(&x->conn->gone))
+        if (is_gone(x))
             return MHD_CONTENT_READER_END_WITH_ERROR;
         lm_watch_until(x->http->watch, x->conn->watched, x->every);
         park(x);
@@ -256,7 +274,7 @@ static enum MHD_Result advance(lm_exchange *x)
         park(x);
         return MHD_YES;
     }
-    if (atomic_load(&x->conn->gone))
+    if (is_gone(x))
         return MHD_NO;
     if (!x->ended && !(x->stream && x->status) && x->more)
         x->more(x, x->job);
@@ -297,7 +315,7 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
 static unsigned check_head(lm_exchange *x, const char *version, const char **why)
 {
     header_check c = { 0 };
-    const char *length = lm_exchange_header(x, "Content-Length");
+    const char *length = lm_exchange_header(x, "Content-Length"), *coding = lm_exchange_header(x, "Transfer-Encoding");
 
     MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, check_header, &c);
     *why = c.wrong;
@@ -307,11 +325,30 @@ static unsigned check_head(lm_exchange *x, const char *version, const char **why
         *why = "a request has one Host header";
     if (*why)
         return 400;
+    if (coding && strcasecmp(coding, "chunked") != 0) {
+        *why = "the only Transfer-Encoding is chunked";
+        return 501;
+    }
     if (length && (strlen(length) > 15 || strtoull(length, NULL, 10) > x->http->o.body_limit)) {
         *why = "the body is too large";
         return 413;
     }
     return 0;
+}
+
+/* In the middle of a body that is not read to its end. */
+static void refuse_raw(lm_exchange *x, unsigned status, const char *why)
+{
+    lm_text all = { 0 };
+
+    refuse(x, status, why);
+    lm_text_printf(&all, "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n", status,
+                   MHD_get_reason_phrase_for(status), x->type ? x->type : "text/plain", x->out.size);
+    lm_text_add(&all, x->out.data, x->out.size);
+    if (!all.failed)
+        send_raw(x->conn, all.data, all.size);
+    shutdown(x->conn->fd, SHUT_WR);
+    lm_text_free(&all);
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const char *path, const char *method, const char *version,
@@ -331,19 +368,17 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
         return MHD_YES;
     }
     if (*size) {
-        if (x->body.size + *size > x->http->o.body_limit)
-            x->too_large = true;
-        else if (!x->too_large)
-            lm_text_add(&x->body, data, *size);
+        if (x->body.size + *size > x->http->o.body_limit) {
+            refuse_raw(x, 413, "the body is too large");
+            return MHD_NO;
+        }
+        lm_text_add(&x->body, data, *size);
         *size = 0;
         return x->body.failed ? MHD_NO : MHD_YES;
     }
-    if (!x->whole) {
-        x->whole = true;
-        if (x->too_large)
-            refuse(x, 413, "the body is too large");
-        else
-            begin(x);
+    if (!atomic_load(&x->whole)) {
+        atomic_store(&x->whole, true);
+        begin(x);
     }
     return advance(x);
 }
@@ -382,6 +417,15 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
     *context = c;
 }
 
+/* A NUL would end the path early: what comes behind it would not count. */
+static size_t unescape(void *arg, struct MHD_Connection *mhd, char *text)
+{
+    (void)arg, (void)mhd;
+    for (char *at = text; (at = strstr(at, "%00")); at += 3)
+        at[2] = '1';
+    return MHD_http_unescape(text);
+}
+
 /* ---- starting and stopping ---- */
 
 static void no_log(void *arg, const char *format, va_list list)
@@ -406,6 +450,7 @@ static lm_status start_daemon(lm_http *h, const char *host, lm_error *e)
                          MHD_OPTION_EXTERNAL_LOGGER, no_log, NULL,
                          MHD_OPTION_LISTEN_SOCKET, h->listeners[h->n],
                          MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
                          MHD_OPTION_CONNECTION_LIMIT, h->o.connections,
                          MHD_OPTION_PER_IP_CONNECTION_LIMIT, h->o.per_address,

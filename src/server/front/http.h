@@ -57,6 +57,7 @@ const char *lm_exchange_header(const lm_exchange *x, const char *name);
 const char *lm_exchange_body(const lm_exchange *x, size_t *n);
 uint64_t    lm_exchange_id(const lm_exchange *x);        /* one for each of this process */
 uint64_t    lm_exchange_connection(const lm_exchange *x);
+bool        lm_exchange_is_encrypted(const lm_exchange *x);
 
 /* ---- its answer ---- */
 

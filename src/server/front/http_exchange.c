@@ -40,6 +40,11 @@ uint64_t lm_exchange_connection(const lm_exchange *x)
     return x->conn->number;
 }
 
+bool lm_exchange_is_encrypted(const lm_exchange *x)
+{
+    return x->http->o.tls_key != NULL;
+}
+
 void lm_exchange_head(lm_exchange *x, unsigned status, const char *type)
 {
     x->status = status;

@@ -19,7 +19,8 @@ typedef struct lm_connection {
     lm_watched  watched;
     int         fd;
     uint64_t    number;
-    atomic_bool gone;                    /* its client has left, or may not stay */
+    atomic_bool left;                    /* its client has closed its end */
+    atomic_bool gone;                    /* it may not stay: nothing more is sent */
     _Atomic(lm_exchange *) exchange;     /* whom to wake */
 } lm_connection;
 
@@ -36,7 +37,8 @@ struct lm_exchange {
     const char  *type;
     lm_http_header headers[HEADERS];
     size_t       n_headers;
-    bool         stream, ended, whole, too_large, again;
+    bool         stream, ended, again;
+    atomic_bool  whole;                  /* the request is here to its end */
     void       (*more)(lm_exchange *x, void *job);
     void       (*done)(void *job);
     void        *job;

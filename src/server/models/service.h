@@ -51,7 +51,8 @@ typedef struct lm_service_options {
     const char *const *origins;      /* of pages that may read answers; NULL: none but the server's own */
     struct lm_archive *archive;      /* the first's is the server's, and so are its keys */
     struct lm_keys    *keys;
-    bool        any_host;            /* Host need not be this machine's */
+    const char *const *allowed_hosts;        /* names of this server in Host, besides this machine's; NULL: none */
+    bool        any_host;            /* Host need not be one of them */
 } lm_service_options;
 
 typedef struct lm_service {
