@@ -135,7 +135,8 @@ typedef struct lm_request {
     void           *wake_arg;
     const float    *adapters;        /* scales of the engine's adapters, [lm_engine_n_adapters]; NULL: those that it began with. Texts of
                                         one step may have different ones; prefixes are shared among texts with the same ones */
-    void          (*wake_release)(void *wake_arg);   /* by the last of lm_reply_free and the end of the text; NULL: nothing is to be released */
+    void          (*wake_release)(void *wake_arg);   /* by the last of lm_reply_free and the end of the text; NULL: nothing is to be
+                                        released */
     uint64_t        reserved[6];     /* zero */
 } lm_request;
 

@@ -164,7 +164,8 @@ static inline void lm_count(atomic_uint_fast64_t *c, uint64_t n)
 
 /* ---- reply.c ---- */
 
-lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);     /* takes the arguments of hooks, also on failure */
+/* Takes the arguments of hooks, also on failure. */
+lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
 void      lm_reply_release_hooks(const lm_request *r);                   /* of a request that becomes no reply */
 void      lm_reply_drop(lm_reply *r);                                    /* one owner less */
 void      lm_reply_listen(lm_schedule *s, lm_reply *r);                  /* its sequence's events into the ring */

@@ -91,8 +91,8 @@ static lm_sender sender_of(const lm_call *c)
 
     return (lm_sender){ .host = lm_exchange_header(x, "Host"), .origin = lm_exchange_header(x, "Origin"),
                         .site = lm_exchange_header(x, "Sec-Fetch-Site"), .mode = lm_exchange_header(x, "Sec-Fetch-Mode"),
-                        .method = lm_exchange_method(x), .tls = lm_exchange_is_encrypted(x), .hosts = o->allowed_hosts, .origins = o->origins,
-                        .any_host = o->any_host || lm_keys_asked(c->keys) };
+                        .method = lm_exchange_method(x), .tls = lm_exchange_is_encrypted(x), .hosts = o->allowed_hosts,
+                        .origins = o->origins, .any_host = o->any_host || lm_keys_asked(c->keys) };
 }
 
 /* Which origins a browser may go on with is told by the header. */
@@ -107,12 +107,14 @@ static void allow_origin(const lm_sender *s, lm_exchange *x)
 static lm_status check_sender(lm_call *c, const lm_sender *s, lm_error *e)
 {
     if (!lm_sender_host_allowed(s))
-        return lm_fault(c, e, 403, "Host", "\"%.100s\" is not a name of this server: add it with --allowed-host, or set an API key", s->host);
+        return lm_fault(c, e, 403, "Host", "\"%.100s\" is not a name of this server: add it with --allowed-host, or set an API key",
+                        s->host);
     if (strcmp(s->method, "OPTIONS") == 0)
         return LM_OK;
     if (!lm_sender_page_allowed(s))
         return lm_fault(c, e, 403, s->origin ? "Origin" : "Sec-Fetch-Site",
-                        "pages of \"%.100s\" may not use this server: add their origin with --cors-origins", s->origin ? s->origin : s->site);
+                        "pages of \"%.100s\" may not use this server: add their origin with --cors-origins",
+                        s->origin ? s->origin : s->site);
     allow_origin(s, c->x);
     return LM_OK;
 }

@@ -52,7 +52,7 @@ static void origins(void **state)
         { "LOCALHOST:8080", "http://localhost:8080", "same-origin", "cors", "POST", false, no_list, true },
         { "localhost", "http://localhost:80", NULL, NULL, "POST", false, no_list, true },
         { "llm.example", "https://llm.example", NULL, NULL, "POST", true, no_list, true },
-        { "llm.example", "https://llm.example", "same-origin", "cors", "POST", false, no_list, true },     /* behind a proxy that encrypts */
+        { "llm.example", "https://llm.example", "same-origin", "cors", "POST", false, no_list, true },     /* a proxy encrypts */
         /* another port, scheme, name */
         { "127.0.0.1:8080", "http://127.0.0.1:9", NULL, NULL, "POST", false, no_list, false },
         { "127.0.0.1:8080", "http://127.0.0.1", NULL, NULL, "POST", false, no_list, false },
@@ -83,8 +83,8 @@ static void origins(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        lm_sender s = { .host = rows[i].host, .origin = rows[i].origin, .site = rows[i].site, .mode = rows[i].mode, .method = rows[i].method,
-                        .tls = rows[i].tls, .origins = rows[i].list };
+        lm_sender s = { .host = rows[i].host, .origin = rows[i].origin, .site = rows[i].site, .mode = rows[i].mode,
+                        .method = rows[i].method, .tls = rows[i].tls, .origins = rows[i].list };
         if (lm_sender_page_allowed(&s) != rows[i].allowed)
             fail_msg("row %zu: Host %s, Origin %s, site %s", i, rows[i].host, rows[i].origin, rows[i].site);
     }
