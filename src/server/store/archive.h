@@ -1,7 +1,8 @@
 /* archive.h - what a server remembers: responses by their id, and tokens by key, model and day, in a SQLite database.
  *
- * Writes are handed to a thread of the archive's own; nobody waits for the disk. Reads wait for what was handed over before. A process
- * that is killed leaves a whole file (write-ahead log). Responses are given up, oldest first, past a size and an age.
+ * Writes are handed to a thread of the archive's own: who hands over waits for nothing, and that thread frees what it was handed. Reads
+ * look at what is not written yet, then at the file, through a connection of their own: they do not wait for writes. A process that is
+ * killed leaves a whole file (write-ahead log). Responses are given up, oldest first, past a size and an age.
  *
  * Owners keep what they have apart: of a key only a hash is written.
  *
@@ -16,7 +17,7 @@
 
 #define LM_ARCHIVE_DAYS  30                          /* that a response is kept */
 #define LM_ARCHIVE_BYTES (UINT64_C(1) << 30)         /* of all responses in a file */
-#define LM_ARCHIVE_MEMORY (UINT64_C(64) << 20)       /* of those in memory */
+#define LM_ARCHIVE_MEMORY (UINT64_C(64) << 20)       /* of those in memory, and of those that wait for the disk */
 
 typedef struct lm_archive lm_archive;
 
@@ -48,7 +49,8 @@ void      lm_record_free(lm_record *r);
  * owner, in each. The file is only read. LM_NOT_FOUND, LM_IO. */
 lm_status lm_archive_look(const char *path, const char *owner, json_t **out, lm_error *e);
 
-/* Tokens of prompts and texts that the owner has used today (UTC); 0 where the archive cannot be read. */
+/* Tokens of prompts and texts that the owner has used today (UTC), by this server and, before this server knew the owner, by others on the
+ * same file; 0 where the archive cannot be read. */
 uint64_t  lm_archive_today(lm_archive *a, const char *owner);
 
 /* A request that has ended, for the day that it is (UTC). */
