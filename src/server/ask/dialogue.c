@@ -92,20 +92,6 @@ static lm_status read_messages(const json_t *messages, json_t *list, lm_error *e
     return status;
 }
 
-const char *lm_dialogue_called(const json_t *messages, const char *id)
-{
-    for (size_t i = json_array_size(messages); i-- > 0;) {
-        const json_t *calls = json_object_get(json_array_get(messages, i), "tool_calls");
-
-        for (size_t k = 0; k < json_array_size(calls); k++) {
-            const char *of = json_string_value(json_object_get(json_array_get(calls, k), "id"));
-            if (of && id && strcmp(of, id) == 0)
-                return json_string_value(json_object_get(json_object_get(json_array_get(calls, k), "function"), "name"));
-        }
-    }
-    return NULL;
-}
-
 json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments)
 {
     if (!json_is_object(arguments)) {
@@ -211,6 +197,8 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
 
 /* ---- what the template left out ---- */
 
+enum { MOST_BACKWARDS = 16 };        /* messages that stand before those that came before them */
+
 /* The longest run of letters and digits at the beginning of a text: templates quote and trim, but do not change words. */
 static size_t longest_word(const char *text, const char **word)
 {
@@ -227,8 +215,24 @@ static size_t longest_word(const char *text, const char **word)
     return best;
 }
 
+/* Behind what was found last, as messages come in their order; else anywhere, which templates that move messages may need a few times. So
+ * the text is not read once for each message. */
+static bool find_in_order(const lm_text *rendered, const char *part, size_t *from, unsigned *backwards)
+{
+    const char *all = rendered->data ? rendered->data : "", *at = strstr(all + *from, part);
+
+    if (!at && ++*backwards <= MOST_BACKWARDS)
+        at = strstr(all, part);
+    if (at)
+        *from = (size_t)(at - all);
+    return at;
+}
+
 static lm_status check_expressed(const json_t *messages, const lm_text *rendered, lm_error *e)
 {
+    unsigned backwards = 0;
+    size_t from = 0;
+
     for (size_t i = 0; i < json_array_size(messages); i++) {
         const json_t *m = json_array_get(messages, i);
         const char *role = json_string_value(json_object_get(m, "role")), *text = json_string_value(json_object_get(m, "content")), *word;
@@ -238,7 +242,7 @@ static lm_status check_expressed(const json_t *messages, const lm_text *rendered
         if (!role || !text || (strcmp(role, "system") && strcmp(role, "tool")) || !(n = longest_word(text, &word)))
             continue;
         memcpy(part, word, n);
-        if (!rendered->data || !strstr(rendered->data, part))
+        if (!find_in_order(rendered, part, &from, &backwards))
             return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
                            "message %zu: the chat template of this model leaves out messages of role %s", i, role);
     }

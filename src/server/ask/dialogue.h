@@ -28,9 +28,6 @@ lm_status lm_dialogue_prepare(lm_call *c, const lm_dialogue *d, lm_turn_options 
 /* The prompt alone. `rendered` may be NULL. */
 lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_error *e);
 
-/* The name of the tool that call `id` of an earlier message was of; NULL: there is none. For results of tools, which templates name. */
-const char *lm_dialogue_called(const json_t *messages, const char *id);
-
 /* A call of an earlier message. Takes `arguments`, an object; others become an empty one. */
 json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments);
 

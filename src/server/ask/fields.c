@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { MOST_WARNINGS = 64 };
+
 const char *lm_field_type(const lm_field *f)
 {
     switch (f->kind) {
@@ -157,20 +159,42 @@ static const lm_field *find(const lm_field_group *groups, const char *name, size
     return NULL;
 }
 
+/* Two names of one value that say different things: neither is dropped. */
+static lm_status check_twin(const lm_field_group *groups, const lm_field *f, size_t base, const json_t *body, const json_t *value,
+                            lm_error *e)
+{
+    if (f->kind == LM_FIELD_HARMLESS || f->kind == LM_FIELD_REFUSED)
+        return LM_OK;
+    for (; groups->fields; groups++)
+        for (const lm_field *g = groups->fields; g->name; g++) {
+            const json_t *other = g != f && groups->base + g->offset == base + f->offset && g->kind != LM_FIELD_HARMLESS &&
+                                          g->kind != LM_FIELD_REFUSED
+                                      ? json_object_get(body, g->name) : NULL;
+            if (other && !json_is_null(other) && !json_equal(other, value))
+                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "differs from %s, which means the same", g->name);
+        }
+    return LM_OK;
+}
+
 lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e)
 {
     const char *name;
     json_t *value;
     size_t base = 0;
+    void *next;
 
-    json_object_foreach(body, name, value) {
+    json_object_foreach_safe(body, next, name, value) {
         const lm_field *f = find(groups, name, &base);
         if (json_is_null(value))
             continue;
-        if (!f)
-            warn(warnings, name, "unknown field, ignored");
-        else
+        if (f) {
+            LM_TRY(check_twin(groups, f, base, body, value, e));
             LM_TRY(read_field(f, value, (char *)values + base + f->offset, warnings, e));
+        } else if (json_array_size(warnings) < MOST_WARNINGS) {
+            warn(warnings, name, "unknown field, ignored");
+        }
+        if (!f)
+            json_object_del(body, name);                 /* a body is kept as long as its text is written */
     }
     for (const lm_field_group *g = groups; g && g->fields; g++)
         for (const lm_field *f = g->fields; f->name; f++)

@@ -40,9 +40,8 @@ typedef struct lm_field_group {
 } lm_field_group;
 
 /* Read `body` (an object) into `values`, which hold the defaults. Members that are null are as if they were not there. LM_USAGE, the
- * error's
- * `where` the field: a type, a range, a word, one that is missing or refused. Members that no field is called by and harmless ones are
- * named in `warnings` (an array of strings). */
+ * error's `where` the field: a type, a range, a word, one that is missing or refused, two names of one value that differ. Members that no
+ * field is called by are removed; they and harmless ones are named in `warnings` (an array of strings). */
 lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e);
 
 /* What JSON Schema calls the type of a field: "integer", "string" …; NULL: any. */

@@ -4,6 +4,7 @@
 
 typedef struct reading {
     json_t  *messages, *warnings;    /* so far */
+    json_t  *names;                  /* of tools that were called, by the ids of calls: templates name them with results */
     lm_text  system;
     size_t   i;                      /* of the message that is read */
     lm_error *e;
@@ -53,7 +54,8 @@ static lm_status add_system(reading *r, const json_t *system, const char *field)
 
 static lm_status add_result(reading *r, const json_t *block, size_t k)
 {
-    const char *id = json_string_value(json_object_get(block, "tool_use_id")), *name = lm_dialogue_called(r->messages, id);
+    const char *id = json_string_value(json_object_get(block, "tool_use_id"));
+    const char *name = id ? json_string_value(json_object_get(r->names, id)) : NULL;
     const json_t *content = json_object_get(block, "content");
     lm_text text = { 0 };
 
@@ -108,6 +110,7 @@ static lm_status add_call(reading *r, const json_t *block, size_t k, json_t *cal
     if (!id || !name)
         return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content block %zu needs an id and a name", r->i, k);
     json_array_append_new(calls, lm_dialogue_call(id, name, json_incref(json_object_get(block, "input"))));
+    json_object_set(r->names, id, json_object_get(block, "name"));
     return LM_OK;
 }
 
@@ -165,7 +168,7 @@ static lm_status add_message(reading *r, json_t *m)
 
 lm_status lm_anthropic_messages(const json_t *system, const json_t *messages, json_t *warnings, json_t **out, lm_error *e)
 {
-    reading r = { .messages = json_array(), .warnings = warnings, .e = e };
+    reading r = { .messages = json_array(), .names = json_object(), .warnings = warnings, .e = e };
     lm_status status = system ? add_system(&r, system, "system") : LM_OK;
 
     if (status == LM_OK && !json_array_size(messages))
@@ -177,6 +180,7 @@ lm_status lm_anthropic_messages(const json_t *system, const json_t *messages, js
     if (status == LM_OK && r.system.failed)
         status = lm_fail_memory(e, "the system message", r.system.size);
     lm_text_free(&r.system);
+    json_decref(r.names);
     if (status == LM_OK)
         *out = r.messages;
     else

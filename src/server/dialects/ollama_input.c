@@ -2,6 +2,8 @@
 
 #include "server/dialects/ollama.h"
 
+enum { MOST_CALLS = 1024 };              /* of one message */
+
 bool lm_ollama_thinks(const lm_service *s)
 {
     const char *name = lm_answer_style_name(&s->style);
@@ -34,6 +36,9 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue 
 /* Calls have no ids there: nine letters and digits fit every template. */
 static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *calls, lm_error *e)
 {
+    if (json_array_size(given) > MOST_CALLS)
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: %zu calls, at most %d are allowed", i, json_array_size(given),
+                       MOST_CALLS);
     for (size_t k = 0; k < json_array_size(given); k++) {
         const json_t *f = json_object_get(json_array_get(given, k), "function");
         const char *name = json_string_value(json_object_get(f, "name"));
@@ -55,24 +60,27 @@ static bool is_of(const json_t *call, const char *name)
     return of && strcmp(of, name) == 0;
 }
 
-/* Of the calls that the last message with any had: the one of this name, or the one in this place. */
-static const json_t *call_of(const json_t *messages, const char *name)
-{
-    size_t i = json_array_size(messages), place = 0;
-    const json_t *calls = NULL, *call;
+/* What was read so far. */
+typedef struct reading {
+    json_t *messages;
+    const json_t *calls;             /* of the last message with any */
+    size_t  n, place;                /* calls; messages since that one */
+} reading;
 
-    while (i-- > 0 && !(calls = json_object_get(json_array_get(messages, i), "tool_calls")))
-        place++;
-    call = json_array_get(calls, place);
+/* Of the last calls: the one of this name, or the one in this place. */
+static const json_t *call_of(const reading *r, const char *name)
+{
+    const json_t *call = json_array_get(r->calls, r->place);
+
     if (!name || is_of(call, name))
         return call;
-    for (size_t k = 0; k < json_array_size(calls); k++)
-        if (is_of(json_array_get(calls, k), name))
-            return json_array_get(calls, k);
+    for (size_t k = 0; k < json_array_size(r->calls); k++)
+        if (is_of(json_array_get(r->calls, k), name))
+            return json_array_get(r->calls, k);
     return NULL;
 }
 
-static lm_status read_message(const json_t *m, size_t i, size_t *n, json_t *messages, lm_error *e)
+static lm_status read_message(reading *r, const json_t *m, size_t i, lm_error *e)
 {
     const char *name = json_string_value(json_object_get(m, "tool_name")), *role = json_string_value(json_object_get(m, "role"));
     const json_t *thinking = json_object_get(m, "thinking"), *call;
@@ -92,11 +100,11 @@ static lm_status read_message(const json_t *m, size_t i, size_t *n, json_t *mess
         json_object_set(o, "reasoning_content", (json_t *)(uintptr_t)thinking);
     if (json_array_size(json_object_get(m, "tool_calls"))) {
         calls = json_array();
-        status = read_calls(json_object_get(m, "tool_calls"), i, n, calls, e);
+        status = read_calls(json_object_get(m, "tool_calls"), i, &r->n, calls, e);
         json_object_set_new(o, "tool_calls", calls);
     }
     if (role && strcmp(role, "tool") == 0) {
-        call = call_of(messages, name);
+        call = call_of(r, name);
         if (call)
             json_object_set(o, "tool_call_id", json_object_get(call, "id"));
         if (!name)
@@ -104,21 +112,25 @@ static lm_status read_message(const json_t *m, size_t i, size_t *n, json_t *mess
         if (name)
             json_object_set_new(o, "name", json_string(name));
     }
-    json_array_append_new(messages, o);
+    json_array_append_new(r->messages, o);
+    r->place++;
+    if (json_object_get(o, "tool_calls")) {
+        r->calls = json_object_get(o, "tool_calls");
+        r->place = 0;
+    }
     return status;
 }
 
 lm_status lm_ollama_messages(const json_t *messages, json_t **out, lm_error *e)
 {
-    json_t *list = json_array();
+    reading r = { .messages = json_array() };
     lm_status status = LM_OK;
-    size_t n = 0;
 
     for (size_t i = 0; status == LM_OK && i < json_array_size(messages); i++)
-        status = read_message(json_array_get(messages, i), i, &n, list, e);
+        status = read_message(&r, json_array_get(messages, i), i, e);
     if (status == LM_OK)
-        *out = list;
+        *out = r.messages;
     else
-        json_decref(list);
+        json_decref(r.messages);
     return status;
 }

@@ -10,7 +10,7 @@ typedef struct chat_values {
     const char *model;
     const char *effort, *format;
     json_t     *messages, *stream_options, *kwargs, *tools, *tool_choice;
-    int64_t     max_tokens, max_completion_tokens, n_predict;
+    int64_t     max_tokens;
     bool        logprobs, generation_prompt;
     json_t     *continue_final;
     uint32_t    top_logprobs, n;
@@ -25,10 +25,10 @@ static const char *const automatic[] = { "auto", NULL }, *const none_only[] = { 
 static const lm_field chat_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
-    { "max_completion_tokens", LM_FIELD_I64, V(max_completion_tokens), -1, 1e9, NULL, false,
+    { "max_completion_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false,
       "most tokens to write; -1: as many as the context holds" },
     { "max_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "older name of max_completion_tokens" },
-    { "n_predict", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "llama.cpp's name of max_completion_tokens" },
+    { "n_predict", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_completion_tokens" },
     { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "answers to write" },
     { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },
     { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "most probable tokens told with each; needs logprobs" },
@@ -75,7 +75,7 @@ static void chat_defaults(const lm_service *s, void *values)
     chat_values *v = values;
 
     lm_asked_defaults(s, &v->asked);
-    v->max_tokens = v->max_completion_tokens = v->n_predict = 0;
+    v->max_tokens = 0;
     v->n = 1;
     v->generation_prompt = v->cache_prompt = v->parallel = v->parse_calls = true;
     v->budget = -1;
@@ -344,8 +344,8 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
 
     v->asked.n = v->n;
     v->asked.no_cache = !v->cache_prompt;
-    if (v->max_completion_tokens || v->max_tokens || v->n_predict)
-        v->asked.max_tokens = v->max_completion_tokens ? v->max_completion_tokens : v->max_tokens ? v->max_tokens : v->n_predict;
+    if (v->max_tokens)
+        v->asked.max_tokens = v->max_tokens;
     if (status == LM_OK && v->top_logprobs && !v->logprobs)
         status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
     if (status == LM_OK)

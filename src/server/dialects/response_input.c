@@ -89,7 +89,7 @@ static void add_reasoning(const json_t *item, size_t i, json_t *messages, json_t
     lm_text_free(&text);
 }
 
-static lm_status add_call(const json_t *item, size_t i, json_t *messages, lm_error *e)
+static lm_status add_call(const json_t *item, size_t i, json_t *messages, json_t *names, lm_error *e)
 {
     const char *id = json_string_value(json_object_get(item, "call_id")), *name = json_string_value(json_object_get(item, "name"));
     const char *arguments = json_string_value(json_object_get(item, "arguments"));
@@ -102,12 +102,14 @@ static lm_status add_call(const json_t *item, size_t i, json_t *messages, lm_err
         json_object_set_new(m, "tool_calls", calls = json_array());
     json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function", "function", "name", name,
                                            "arguments", arguments));
+    json_object_set(names, id, json_object_get(item, "name"));
     return LM_OK;
 }
 
-static lm_status add_output(const json_t *item, size_t i, json_t *messages, lm_error *e)
+static lm_status add_output(const json_t *item, size_t i, json_t *messages, const json_t *names, lm_error *e)
 {
-    const char *id = json_string_value(json_object_get(item, "call_id")), *name = lm_dialogue_called(messages, id);
+    const char *id = json_string_value(json_object_get(item, "call_id"));
+    const char *name = id ? json_string_value(json_object_get(names, id)) : NULL;
     lm_text text = { 0 };
     lm_status status;
 
@@ -122,7 +124,8 @@ static lm_status add_output(const json_t *item, size_t i, json_t *messages, lm_e
     return status;
 }
 
-static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t *messages, json_t *warnings, lm_error *e)
+/* `names` of tools that were called, by the ids of calls. */
+static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t *messages, json_t *names, json_t *warnings, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(item, "type"));
 
@@ -131,9 +134,9 @@ static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t 
     if (!type || strcmp(type, "message") == 0)
         return add_message(item, i, system, messages, e);
     if (strcmp(type, "function_call") == 0)
-        return add_call(item, i, messages, e);
+        return add_call(item, i, messages, names, e);
     if (strcmp(type, "function_call_output") == 0)
-        return add_output(item, i, messages, e);
+        return add_output(item, i, messages, names, e);
     if (strcmp(type, "reasoning"))
         return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu of type \"%.40s\" is not supported", i, type);
     add_reasoning(item, i, messages, warnings);
@@ -142,7 +145,7 @@ static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t 
 
 lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, json_t **out, lm_error *e)
 {
-    json_t *messages = json_array();
+    json_t *messages = json_array(), *names = json_object();
     lm_text system = { 0 };
     lm_status status = LM_OK;
 
@@ -153,12 +156,13 @@ lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, js
     else if (!json_is_array(v->input) || !json_array_size(v->input))
         status = lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "expected a string, or an array of items that is not empty");
     for (size_t i = 0; status == LM_OK && i < json_array_size(v->input); i++)
-        status = add_item(json_array_get(v->input, i), i, &system, messages, warnings, e);
+        status = add_item(json_array_get(v->input, i), i, &system, messages, names, warnings, e);
     if (status == LM_OK && system.size)
         json_array_insert_new(messages, 0, json_pack("{s:s, s:s%}", "role", "system", "content", system.data, system.size));
     if (status == LM_OK && system.failed)
         status = lm_fail_memory(e, "the instructions", system.size);
     lm_text_free(&system);
+    json_decref(names);
     if (status == LM_OK)
         *out = messages;
     else

@@ -129,8 +129,8 @@ static lm_status give_up_most(lm_archive *a, lm_error *e)
     uint64_t n = 1;
 
     while (a->bytes > a->limit && n)
-        LM_TRY(give_up(a, "DELETE FROM responses WHERE rowid IN (SELECT rowid FROM responses ORDER BY created, rowid LIMIT 16) RETURNING size",
-                       "", NULL, &n, e));
+        LM_TRY(give_up(a, "DELETE FROM responses WHERE rowid IN"
+                          " (SELECT rowid FROM responses ORDER BY created, rowid LIMIT 16) RETURNING size", "", NULL, &n, e));
     return LM_OK;
 }
 
@@ -140,10 +140,10 @@ static lm_status write_record(lm_archive *a, const write_item *w, lm_error *e)
     int64_t now = (int64_t)time(NULL), size = (int64_t)(strlen(r->response) + strlen(r->input));
     const bound values[] = { { .s = r->id }, { .s = w->owner }, { .s = r->previous }, { .i = now }, { .i = size }, { .s = r->response },
                              { .s = r->input } };
+    const bound oldest = { .i = now - LM_ARCHIVE_DAYS * INT64_C(86400) };
     uint64_t n;
 
-    LM_TRY(give_up(a, "DELETE FROM responses WHERE created < ? RETURNING size", "i", &(bound){ .i = now - LM_ARCHIVE_DAYS * INT64_C(86400) },
-                   &n, e));
+    LM_TRY(give_up(a, "DELETE FROM responses WHERE created < ? RETURNING size", "i", &oldest, &n, e));
     LM_TRY(execute(a->db, "INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)", "sssiiss", values, e));
     a->bytes += (uint64_t)size;
     return give_up_most(a, e);
@@ -478,9 +478,10 @@ static void add_row(json_t *list, json_t *row)
     json_array_foreach(list, i, found) {
         if (strcmp(text_of(found, "day"), text_of(row, "day")) || strcmp(text_of(found, "model"), text_of(row, "model")))
             continue;
-        for (size_t k = 0; k < sizeof figures / sizeof *figures; k++)
-            json_object_set_new(found, figures[k], json_integer(json_integer_value(json_object_get(found, figures[k])) +
-                                                                json_integer_value(json_object_get(row, figures[k]))));
+        for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
+            json_int_t sum = json_integer_value(json_object_get(found, figures[k])) + json_integer_value(json_object_get(row, figures[k]));
+            json_object_set_new(found, figures[k], json_integer(sum));
+        }
         json_decref(row);
         return;
     }
