@@ -80,7 +80,7 @@ static lm_status make_sequence(lm_schedule *s, lm_reply *r, const lm_request *q,
     o.draft_engine   = q->draft ? s->o.draft_engine : NULL;
     lm_status status = lm_sampler_new(q->sampler, s->n_vocab, s->tokenizer, &r->sampler, e);
     if (status != LM_OK) {
-        lm_sequence_release_hook(&o);
+        lm_sequence_release_hooks(&o);
         return status;
     }
     LM_TRY(lm_sequence_new(s->g, r->sampler, &o, &r->sequence, e));
@@ -125,7 +125,7 @@ void lm_reply_release_hooks(const lm_request *q)
 {
     lm_sequence_options o = q->sequence;
 
-    lm_sequence_release_hook(&o);
+    lm_sequence_release_hooks(&o);
     if (q->wake_release)
         q->wake_release(q->wake_arg);
 }

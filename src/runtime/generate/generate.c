@@ -103,7 +103,7 @@ static lm_status prepare(run *r, lm_sampler *s, lm_error *e)
         return lm_fail(e, LM_USAGE, r->g ? "sampler" : "engine", LM_NO_OFFSET, "NULL");
     if (r->o->token && o.logprobs == 0)
         o.logprobs = -1;
-    o.logits_release = NULL;                             /* lm_generate does */
+    o.logits_release = o.row_release = NULL;             /* lm_generate does */
     r->rows = lm_alloc_zero(lm_engine_max_rows(r->g), sizeof *r->rows);
     if (!r->rows)
         return lm_fail_memory(e, "the generation", lm_engine_max_rows(r->g) * sizeof *r->rows);
@@ -157,7 +157,7 @@ lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_
     lm_sequence_options given  = o ? o->sequence : lm_sequence_defaults();
     lm_status           status = generate_with(g, s, prompt, n, reuse, o, out, e);
 
-    lm_sequence_release_hook(&given);
+    lm_sequence_release_hooks(&given);
     return status;
 }
 
