@@ -108,8 +108,9 @@ const char *lm_schedule_fingerprint(const lm_schedule *s);
 
 /* ---- requests ---- */
 
-/* What it points to is copied, but for functions and their arguments. lm_schedule_submit takes `sequence.logits_arg`, `sequence.row_arg` and
- * `wake_arg`: each is given to its release function once, when its hook will not be called again, also where there is no reply. */
+/* What it points to is copied, but for functions and their arguments. lm_schedule_submit takes `sequence.logits_arg`,
+ * `sequence.row_arg` and `wake_arg`: each is given to its release function once, when its hook will not be called again, also where
+ * there is no reply. */
 typedef struct lm_request {
     const lm_token *prompt;          /* [n_prompt] */
     size_t          n_prompt;

@@ -78,7 +78,8 @@ static void in_steps_beside_others(void **state)
 
     (void)state;
     assert_int_equal(lm_engine_new(m, &(lm_engine_options){ .hidden = true }, &single, NULL), LM_OK);
-    assert_int_equal(lm_engine_new(m, &(lm_engine_options){ .hidden = true, .sequences = 4, .rows = 40, .logit_rows = 12 }, &g, NULL), LM_OK);
+    lm_engine_options few = { .hidden = true, .sequences = 4, .rows = 40, .logit_rows = 12 };
+    assert_int_equal(lm_engine_new(m, &few, &g, NULL), LM_OK);
     s = start_schedule(g, (lm_schedule_options){ 0 });
     for (size_t i = 0; i < 2; i++) {
         lm_token   prompt = (lm_token)(3 + i);
