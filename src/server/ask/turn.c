@@ -462,6 +462,9 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         if (o->sequence.logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
         LM_TRY(constrain(call->service, o->grammar, t->tools, &r.sequence, e));
+        if (o->each)
+            o->each(o->own, i, &r.sequence);
+        r.no_prefix = o->no_cache || r.sequence.row;     /* a row that is not read is not seen */
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
     }
     return LM_OK;

@@ -1,4 +1,6 @@
 /* POST /v1/completions: text continued, or scored (echo). */
+#include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,80 +54,124 @@ static void completion_defaults(const lm_service *s, void *values)
 
 /* ---- log-probabilities of prompts ---- */
 
-typedef struct scored { lm_token id; double logprob; lm_logprob top[MAX_LOGPROBS + 1]; uint32_t n_top; } scored;
+typedef struct scored { double logprob; lm_logprob top[MAX_LOGPROBS]; } scored;
+
+/* Of one prompt: made by the thread that steps, read when the text has ended. Freed by the last of both. */
+typedef struct prompt_scores {
+    atomic_uint owners;
+    lm_token   *ids;                     /* [n + 1] */
+    scored     *scores;                  /* [n]: of each token but the first */
+    size_t      n;
+    uint32_t    n_vocab, top;
+} prompt_scores;
 
 typedef struct completion_own {
     bool     usage, echo, logprobs, write;         /* write: tokens after the prompt are wanted */
     size_t   n_prompts;
     uint32_t n, told;                    /* texts of a prompt; of which are told */
     lm_text *echoed;                     /* [n_prompts] */
-    scored **scores;                     /* [n_prompts][n_scores]; NULL: not asked for */
-    size_t  *n_scores;
-    lm_token *first;                     /* [n_prompts] which nothing comes before */
+    prompt_scores **scores;              /* [n_scores]: of each prompt, in a stream of each text; NULL: not asked for */
+    size_t   n_scores;
+    bool    *begun;                      /* [choices] of a stream: the prompt has been sent */
     size_t  *offset;                     /* [choices] characters of the text told so far */
 } completion_own;
+
+static void scores_free(void *scores)
+{
+    prompt_scores *s = scores;
+
+    if (!s || atomic_fetch_sub(&s->owners, 1) != 1)
+        return;
+    free(s->ids);
+    free(s->scores);
+    free(s);
+}
 
 static void own_free(completion_own *o)
 {
     for (size_t i = 0; o && i < o->n_prompts; i++) {
         if (o->echoed)
             lm_text_free(o->echoed + i);
-        if (o->scores)
-            free(o->scores[i]);
     }
+    for (size_t i = 0; o && i < o->n_scores; i++)
+        scores_free(o->scores[i]);
     if (o) {
         free(o->echoed);
         free(o->scores);
-        free(o->n_scores);
-        free(o->first);
+        free(o->begun);
         free(o->offset);
     }
     free(o);
 }
 
-typedef struct scoring { const lm_tokens *ids; const float *loras; uint32_t top; scored *out; size_t n; } scoring;
-
-static bool keep_score(void *arg, const lm_token_score *t)
+static prompt_scores *scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint32_t top)
 {
-    scoring *s = arg;
-    scored *at = s->out + s->n++;
+    prompt_scores *s = calloc(1, sizeof *s);
 
-    at->id = t->id;
-    at->logprob = t->logprob;
-    at->n_top = t->n_top;
-    memcpy(at->top, t->top, t->n_top * sizeof *at->top);
-    return true;
+    if (!s)
+        return NULL;
+    atomic_init(&s->owners, 1);
+    s->ids = malloc(prompt->n * sizeof *s->ids);
+    s->scores = calloc(prompt->n, sizeof *s->scores);
+    if (!s->ids || !s->scores) {
+        scores_free(s);
+        return NULL;
+    }
+    memcpy(s->ids, prompt->ids, prompt->n * sizeof *s->ids);
+    s->n = prompt->n - 1;
+    s->n_vocab = n_vocab;
+    s->top = top;
+    return s;
 }
 
-static lm_status score(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
+/* The row of a token has the logits of the one behind it. */
+static lm_status keep_score(void *scores, size_t position, const float *logits, const float *hidden, lm_error *e)
 {
-    scoring *s = arg;
-    lm_score_options o = { .sequence = slot, .top = s->top, .token = keep_score, .arg = s };
-    lm_score total;
+    prompt_scores *s = scores;
 
-    if (s->loras)
-        LM_TRY(lm_engine_set_adapters(g, slot, s->loras, e));
-    return lm_score_text(g, s->ids->ids, s->ids->n, &o, &total, e);
+    (void)hidden;
+    if (position >= s->n)
+        return LM_OK;
+    s->scores[position].logprob = (double)lm_logprobs(logits, s->n_vocab, s->ids[position + 1], s->scores[position].top, s->top);
+    if (isnan(s->scores[position].logprob))
+        return lm_fail(e, LM_FAILED, "logits", LM_NO_OFFSET, "not a number at position %zu", position);
+    return LM_OK;
 }
 
-static lm_status score_prompts(lm_call *c, const lm_prompts *prompts, uint32_t top, const float *loras, completion_own *own, lm_error *e)
+static lm_status score_prompts(lm_call *c, const lm_prompts *prompts, uint32_t top, completion_own *own, lm_error *e)
 {
+    bool stream = own->begun != NULL;
+
     LM_TRY(lm_service_alone(c->service, "\"echo\" with \"logprobs\"", e));
-    own->scores = calloc(prompts->n, sizeof *own->scores);
-    own->n_scores = calloc(prompts->n, sizeof *own->n_scores);
-    own->first = calloc(prompts->n, sizeof *own->first);
-    if (!own->scores || !own->n_scores || !own->first)
+    own->n_scores = prompts->n * (stream ? own->n : 1);
+    if (!(own->scores = calloc(own->n_scores, sizeof *own->scores)))
         return lm_fail_memory(e, "log-probabilities", 0);
-    for (size_t i = 0; i < prompts->n; i++) {
-        scoring s = { .ids = prompts->items + i, .top = top, .loras = loras };
-
-        if (!(s.out = own->scores[i] = calloc(prompts->items[i].n, sizeof *s.out)))
-            return lm_fail_memory(e, "log-probabilities", prompts->items[i].n * sizeof *s.out);
-        own->first[i] = prompts->items[i].ids[0];
-        LM_TRY(lm_schedule_call(c->service->schedule, score, &s, e));
-        own->n_scores[i] = s.n;
+    for (size_t i = 0; i < own->n_scores; i++) {
+        const lm_tokens *prompt = prompts->items + (stream ? i / own->n : i);
+        if (!(own->scores[i] = scores_new(prompt, c->service->info.n_vocab, top)))
+            return lm_fail_memory(e, "log-probabilities", prompt->n * sizeof(scored));
     }
     return LM_OK;
+}
+
+/* Of text `i`. In a stream each has its own: it is told before the text, when those of others need not be there. */
+static prompt_scores *scores_of(const completion_own *own, size_t i)
+{
+    return own->begun ? own->scores[i] : own->scores[i / own->n];
+}
+
+/* A text scores its prompt while it reads it; without a stream the first one of each prompt. */
+static void with_scores(void *own_, size_t i, lm_sequence_options *o)
+{
+    completion_own *own = own_;
+
+    if (!own->scores || (!own->begun && i % own->n))
+        return;
+    atomic_fetch_add(&scores_of(own, i)->owners, 1);
+    o->row = keep_score;
+    o->row_arg = scores_of(own, i);
+    o->row_release = scores_free;
+    o->prompt_logits = true;
 }
 
 /* ---- the answer ---- */
@@ -167,18 +213,18 @@ static void add_top(const lm_service *s, json_t *top, lm_token id, double logpro
         json_object_set_new(top, text->data, json_real(logprob));
 }
 
-static void add_scores(const lm_service *s, lists *l, const scored *scores, size_t n, lm_token first)
+static void add_scores(const lm_service *s, lists *l, const prompt_scores *p)
 {
     lm_text text = { 0 };
 
-    add_entry(s, l, first, json_null(), json_null());
-    for (size_t i = 0; i < n; i++) {
+    add_entry(s, l, p->ids[0], json_null(), json_null());
+    for (size_t i = 0; i < p->n; i++) {
         json_t *top = json_object();
 
-        for (uint32_t j = 0; j < scores[i].n_top; j++)
-            add_top(s, top, scores[i].top[j].id, (double)scores[i].top[j].logprob, &text);
-        add_top(s, top, scores[i].id, scores[i].logprob, &text);
-        add_entry(s, l, scores[i].id, json_real(scores[i].logprob), top);
+        for (uint32_t j = 0; j < p->top; j++)
+            add_top(s, top, p->scores[i].top[j].id, (double)p->scores[i].top[j].logprob, &text);
+        add_top(s, top, p->ids[i + 1], p->scores[i].logprob, &text);
+        add_entry(s, l, p->ids[i + 1], json_real(p->scores[i].logprob), top);
     }
     lm_text_free(&text);
 }
@@ -208,11 +254,10 @@ static void add_tokens(const lm_service *s, lists *l, json_t *tokens)
 static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written)
 {
     completion_own *own = t->own;
-    size_t p = c->index / own->n;
     lists l = { json_array(), json_array(), json_array(), json_array(), own->offset + c->index };
 
     if (prompt && own->scores)
-        add_scores(t->service, &l, own->scores[p], own->n_scores[p], own->first[p]);
+        add_scores(t->service, &l, scores_of(own, c->index));
     if (c->tokens && own->write && written)
         add_tokens(t->service, &l, c->tokens);
     return json_pack("{s:o, s:o, s:o, s:o}", "tokens", l.tokens, "token_logprobs", l.logprobs, "top_logprobs", l.top,
@@ -242,32 +287,38 @@ static json_t *document(const lm_turn *t, json_t *choices)
                      t->fingerprint, "choices", choices);
 }
 
-/* Of a stream: the prompts themselves. */
-static void completion_begin(lm_turn *t)
+/* Of a stream: the prompt itself, before the first piece of its text. */
+static void echo(lm_turn *t, lm_choice *c)
 {
     completion_own *own = t->own;
+    const lm_text *text = own->echoed + c->index / own->n;
 
-    for (lm_choice *c = t->choices; own->echo && c < t->choices + t->n; c++) {
-        const lm_text *text = own->echoed + c->index / own->n;
-        lm_turn_send(t, NULL, document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text",
-                                                    text->data ? text->data : "", text->size, "logprobs",
-                                                    own->scores ? logprobs_json(t, c, true, false) : json_null(), "finish_reason")));
-    }
+    if (!own->echo || own->begun[c->index])
+        return;
+    own->begun[c->index] = true;
+    lm_turn_send(t, NULL, document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text",
+                                                text->data ? text->data : "", text->size, "logprobs",
+                                                own->scores ? logprobs_json(t, c, true, false) : json_null(), "finish_reason")));
 }
 
 static void completion_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
 {
-    json_t *o = document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text", text, n, "logprobs",
-                                      c->tokens ? logprobs_json(t, c, false, true) : json_null(), "finish_reason"));
+    json_t *o;
 
+    echo(t, c);
+    o = document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text", text, n, "logprobs",
+                              c->tokens ? logprobs_json(t, c, false, true) : json_null(), "finish_reason"));
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
 }
 
 static void completion_end(lm_turn *t, lm_choice *c)
 {
-    json_t *o = document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs", "finish_reason",
-                                      lm_turn_reason(c)));
+    json_t *o;
+
+    echo(t, c);
+    o = document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs", "finish_reason",
+                              lm_turn_reason(c)));
 
     if (t->n == 1)
         json_object_set_new(o, "timings", lm_turn_timings(c));
@@ -376,7 +427,7 @@ static void completion_drop(void *own)
     own_free(own);
 }
 
-static const lm_writer completion_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, completion_begin, completion_text, NULL,
+static const lm_writer completion_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, NULL, completion_text, NULL,
                                              completion_end, completion_finish,
                                              completion_fault, NULL, completion_alive, completion_drop };
 
@@ -395,8 +446,7 @@ static lm_status check(const completion_values *v, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompts *prompts, const float *loras, completion_own *own,
-                         lm_error *e)
+static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompts *prompts, completion_own *own, lm_error *e)
 {
     own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
     own->echo = v->echo;
@@ -407,11 +457,12 @@ static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompt
     own->n_prompts = prompts->n;
     own->echoed = calloc(prompts->n, sizeof *own->echoed);
     own->offset = calloc(prompts->n * own->n, sizeof *own->offset);
-    if (!own->echoed || !own->offset)
+    own->begun = v->asked.stream ? calloc(prompts->n * own->n, sizeof *own->begun) : NULL;
+    if (!own->echoed || !own->offset || (v->asked.stream && !own->begun))
         return lm_fail_memory(e, "the answer", 0);
     for (size_t i = 0; v->echo && i < prompts->n; i++)
         LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, LM_SKIP_SPECIAL, own->echoed + i, e));
-    return v->echo && v->logprobs >= 0 ? score_prompts(c, prompts, (uint32_t)v->logprobs, loras, own, e) : LM_OK;
+    return v->echo && v->logprobs >= 0 ? score_prompts(c, prompts, (uint32_t)v->logprobs, own, e) : LM_OK;
 }
 
 /* What is missing between a prompt and its suffix. */
@@ -446,11 +497,12 @@ static lm_status answer_completion(lm_call *c, lm_error *e)
         status = v->suffix && *v->suffix ? read_middle(c->service, v, &prompts, e)
                                          : lm_prompts_read(c->service, v->prompt, MAX_PROMPTS, &prompts, e);
     if (status == LM_OK)
-        status = prepare(c, v, &prompts, o.loras, own, e);
+        status = prepare(c, v, &prompts, own, e);
     if (status == LM_OK) {
         o.prompts = prompts.items;
         o.n_prompts = prompts.n;
         o.own = own;
+        o.each = with_scores;
         o.sequence.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->asked.n ? -1 : 0;
         o.sequence.prompt_only = !v->max_tokens;
         status = lm_turn_start(c, &o, &completion_writer, e);
