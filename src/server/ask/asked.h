@@ -44,7 +44,4 @@ typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
 lm_status lm_prompts_read(const lm_service *s, const json_t *value, size_t most, lm_prompts *out, lm_error *e);
 void      lm_prompts_free(lm_prompts *p);
 
-/* Vectors of texts (as lm_prompts_read takes them) as arrays of numbers; *tokens is increased by those that were read. */
-lm_status lm_embeddings(lm_call *c, json_t *input, json_t **vectors, uint64_t *tokens, lm_error *e);
-
 #endif

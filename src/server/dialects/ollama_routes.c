@@ -6,6 +6,7 @@
 
 #include "server/ask/duration.h"
 #include "server/ask/middle.h"
+#include "server/dialects/embeddings.h"
 #include "server/dialects/ollama.h"
 #include "server/dialects/routes.h"
 
@@ -233,16 +234,22 @@ const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, LM_RO
 
 /* ---- embeddings ---- */
 
+static json_t *embed_document(const lm_read_job *r)
+{
+    json_t *vectors = json_array();
+
+    for (size_t i = 0; i < lm_read_job_count(r); i++)
+        json_array_append_new(vectors, lm_embedding_json(r, i));
+    return json_pack("{s:s, s:o, s:i, s:i, s:I}", "model", lm_read_job_service(r)->name, "embeddings", vectors, "total_duration", 0,
+                     "load_duration", 0, "prompt_eval_count", (json_int_t)lm_read_job_all_tokens(r));
+}
+
 static lm_status answer_embed(lm_call *c, lm_error *e)
 {
     const ollama_values *v = c->values;
-    uint64_t tokens = 0;
-    json_t *vectors = NULL;
 
     LM_TRY(take_model(c, e));
-    LM_TRY(lm_embeddings(c, v->input, &vectors, &tokens, e));
-    return lm_answer_json(c, json_pack("{s:s, s:o, s:i, s:i, s:I}", "model", c->service->name, "embeddings", vectors, "total_duration", 0,
-                                       "load_duration", 0, "prompt_eval_count", (json_int_t)tokens), e);
+    return lm_embeddings(c, v->input, embed_document, e);
 }
 
 const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
