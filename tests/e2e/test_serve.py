@@ -199,6 +199,9 @@ def test_clients_that_leave_free_what_they_had(server):
         while not condition():
             assert time.time() < end
             time.sleep(0.02)
+    idle = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)     # an older connection that stays
+    idle.request("GET", "/health")
+    idle.getresponse().read()
     before = server.descriptors()
     for _ in range(3):
         gone = [server.stream({"prompt": f"tale {i}", "max_tokens": 500, "ignore_eos": True}) for i in range(20 if SANITIZED else 100)]
@@ -207,6 +210,7 @@ def test_clients_that_leave_free_what_they_had(server):
             s.close()
         wait_until(lambda: server.descriptors() <= before + 2)
         wait_until(lambda: not any(s["is_processing"] for s in server.get("/slots")[1]))
+    idle.close()
 
 
 def test_a_reader_that_does_not_read_holds_up_nobody(server):

@@ -17,7 +17,7 @@
 
 #include "server/front/listen.h"
 
-enum { MEMORY = 32 << 10, BLOCK = 16 << 10 };
+enum { MEMORY = 32 << 10, BLOCK = 16 << 10, UNUSED_SECONDS = 7 * 86400 };
 
 /* ---- waking ---- */
 
@@ -414,6 +414,9 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
     c->watched = lm_watch_add(h->watch, c->fd, c);
     lm_watch_until(h->watch, c->watched, h->o.header_seconds);
     atomic_fetch_add(&h->connections, 1);
+    /* libmicrohttpd 0.9.75 forgets connections that end while an older one is idle, unless they have a time-out of their own: then it looks
+     * at each after every event. How long they may stay is the watch's affair. */
+    MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)UNUSED_SECONDS);
     *context = c;
 }
 
