@@ -38,7 +38,9 @@ typedef struct lm_grammar_schema {
     uint64_t    reserved[2];         /* zero */
 } lm_grammar_schema;
 
-#define LM_GRAMMAR_WORK 20000000     /* units of work for compiling a grammar: a second or two on a slow machine */
+#define LM_GRAMMAR_BYTES  (1 << 20)  /* of the text of a grammar, a schema or an expression */
+#define LM_GRAMMAR_STATES 100000     /* of a compiled grammar */
+#define LM_GRAMMAR_WORK   20000000     /* units of work for compiling a grammar: a second or two on a slow machine */
 
 /* All zero: the defaults. */
 typedef struct lm_grammar_options {
@@ -50,7 +52,7 @@ typedef struct lm_grammar_options {
                                         lists, values of other types where keywords speak of one type and `type` is missing. false:
                                         they are not meant, unless the schema says so */
     bool     strict;                 /* JSON Schema: also what OpenAI's strict mode demands of a schema */
-    uint32_t most_states;            /* of a compiled grammar; 0: 100000 */
+    uint32_t most_states;            /* of a compiled grammar; 0: LM_GRAMMAR_STATES */
     uint32_t most_work;              /* for compiling: nodes made, looked at and compared; 0: LM_GRAMMAR_WORK. Counted, not clocked: the
                                         same grammar always compiles, or never */
     const lm_grammar_schema *schemas;    /* GBNF: rules that the text names and does not define; an error's `where` begins with the name */

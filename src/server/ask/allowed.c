@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/ask/request_limits.h"
+
 #define V(field) offsetof(lm_allowed, field)
 
 const lm_field lm_allowed_fields[] = {
@@ -94,7 +96,7 @@ static lm_status in_field(const char *field, lm_status status, lm_error *e)
 
 /* ---- where it begins ---- */
 
-enum { TRIGGER_TOKEN, TRIGGER_WORD, MOST_TRIGGERS = 64 };        /* llama.cpp's numbers; 2 and 3 are patterns */
+enum { TRIGGER_TOKEN, TRIGGER_WORD };        /* llama.cpp's numbers; 2 and 3 are patterns */
 
 /* A word that is one control token of the model never comes as text: the token is the trigger. */
 static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *out, lm_error *e)
@@ -123,12 +125,12 @@ static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *
 /* *g becomes free text, then *g. */
 static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_grammar **g, lm_error *e)
 {
-    lm_trigger all[MOST_TRIGGERS] = { 0 };
+    lm_trigger all[LM_LIMIT_TRIGGERS] = { 0 };
     size_t n = json_array_size(triggers);
     lm_grammar *lazy;
 
-    if (!n || n > MOST_TRIGGERS)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu triggers: grammar_lazy needs 1 to %d", n, MOST_TRIGGERS);
+    if (!n || n > LM_LIMIT_TRIGGERS)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu triggers: grammar_lazy needs 1 to %d", n, LM_LIMIT_TRIGGERS);
     for (size_t i = 0; i < n; i++)
         LM_TRY(read_trigger(s, json_array_get(triggers, i), all + i, e));
     LM_TRY(lm_grammar_after(*g, all, n, false, &lazy, e));

@@ -10,7 +10,6 @@
 #define S(field) offsetof(lm_asked, sampling.field)
 #define A(field) offsetof(lm_asked, field)
 
-enum { MAX_STOPS = 16, MAX_BIAS = 4096, MAX_TEXTS = 8, MAX_PRESERVED = 256 };
 
 const lm_field lm_asked_fields[] = {
     { "temperature", LM_FIELD_FLOAT, S(temperature), 0, 100, NULL, false, "0: the most probable token" },
@@ -82,8 +81,7 @@ static lm_status read_stops(const json_t *stop, lm_asked_parts *parts, lm_error 
 
     if (!stop)
         return LM_OK;
-    if (n > MAX_STOPS)
-        return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET, "%zu strings, at most %d are allowed", n, MAX_STOPS);
+    LM_TRY(lm_limit_check(LM_MOST_STOPS, n, e));
     if (!(parts->stops = calloc(n + 1, sizeof *parts->stops)))
         return lm_fail_memory(e, "stop strings", n * sizeof *parts->stops);
     for (size_t i = 0; i < n; i++) {
@@ -91,6 +89,7 @@ static lm_status read_stops(const json_t *stop, lm_asked_parts *parts, lm_error 
 
         if (!json_is_string(one) || !json_string_length(one) || strlen(json_string_value(one)) != json_string_length(one))
             return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET, "expected a string that is not empty, or an array of such");
+        LM_TRY(lm_limit_check(LM_MOST_STOP_BYTES, json_string_length(one), e));
         parts->stops[i] = json_string_value(one);
     }
     return LM_OK;
@@ -108,8 +107,7 @@ static lm_status add_bias(const lm_service *s, biases *out, double id, const jso
         return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "token %.0f is outside the vocabulary of %u", id, s->info.n_vocab);
     if (isfinite(value) && !(value >= -1e6f && value <= 1e6f))
         return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "%g is too large", (double)value);
-    if (out->n == MAX_BIAS)
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "more than %d tokens", MAX_BIAS);
+    LM_TRY(lm_limit_check(LM_MOST_BIASES, out->n + 1, e));
     if (out->n == out->capacity) {
         size_t more = out->capacity ? 2 * out->capacity : 64;
         lm_logit_bias *items = realloc(out->items, more * sizeof *items);
@@ -222,9 +220,7 @@ static lm_status read_order(const json_t *samplers, lm_asked_parts *parts, lm_sa
 /* Those that are one token; others are text anyway. */
 static lm_status read_preserved(const lm_service *s, const json_t *list, lm_tokens *out, lm_error *e)
 {
-    if (json_array_size(list) > MAX_PRESERVED)
-        return lm_fail(e, LM_USAGE, "preserved_tokens", LM_NO_OFFSET, "%zu texts, at most %d are allowed", json_array_size(list),
-                       MAX_PRESERVED);
+    LM_TRY(lm_limit_check(LM_MOST_PRESERVED, json_array_size(list), e));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *text = json_array_get(list, i);
         lm_tokens ids = { 0 };
@@ -243,8 +239,9 @@ static lm_status read_preserved(const lm_service *s, const json_t *list, lm_toke
 lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e)
 {
     *parts = (lm_asked_parts){ 0 };
-    if (a->n < 1 || a->n > MAX_TEXTS)
-        return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "%u is outside 1 to %d", a->n, MAX_TEXTS);
+    if (a->n < 1)
+        return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "0 texts");
+    LM_TRY(lm_limit_check(LM_MOST_TEXTS, a->n, e));
     LM_TRY(read_stops(a->stop, parts, e));
     o->sampling = a->sampling;
     LM_TRY(read_order(a->samplers, parts, &o->sampling, e));
@@ -345,7 +342,7 @@ static lm_status read_prompt(const lm_service *s, const json_t *value, lm_tokens
     return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "expected a string, an array of token ids, or an array of those");
 }
 
-lm_status lm_prompts_read(const lm_service *s, const json_t *value, size_t most, lm_prompts *out, lm_error *e)
+lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out, lm_error *e)
 {
     const json_t *first = json_array_get(value, 0), *last = json_array_get(value, json_array_size(value) - 1);
     bool many = json_is_array(first) || json_is_object(first) || (json_is_string(first) && !json_is_integer(last));
@@ -354,8 +351,7 @@ lm_status lm_prompts_read(const lm_service *s, const json_t *value, size_t most,
     if (!value)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "required and missing");
     size_t n = many ? json_array_size(value) : 1;
-    if (n > most)
-        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "%zu prompts, at most %zu are allowed", n, most);
+    LM_TRY(lm_limit_check(most, n, e));
     if (!(out->items = calloc(n, sizeof *out->items)))
         return lm_fail_memory(e, "prompts", n * sizeof *out->items);
     for (out->n = 0; out->n < n;) {

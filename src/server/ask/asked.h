@@ -3,6 +3,7 @@
 #define LM_SERVER_ASKED_H
 
 #include "server/ask/allowed.h"
+#include "server/ask/request_limits.h"
 #include "server/ask/turn.h"
 
 typedef struct lm_asked {
@@ -37,11 +38,10 @@ typedef struct lm_asked_parts {
 lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e);
 void      lm_asked_free(lm_asked_parts *parts);
 
-/* A prompt as OpenAI and llama.cpp have it: text, ids, or an array of those; tokens of each. `most`: texts. Freed by lm_prompts_free,
- * also on
- * failure. */
+/* A prompt as OpenAI and llama.cpp have it: text, ids, or an array of those; tokens of each. `most`: of the
+ * table of limits. Freed by lm_prompts_free, also on failure. */
 typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
-lm_status lm_prompts_read(const lm_service *s, const json_t *value, size_t most, lm_prompts *out, lm_error *e);
+lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out, lm_error *e);
 void      lm_prompts_free(lm_prompts *p);
 
 #endif

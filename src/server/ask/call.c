@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/ask/request_limits.h"
 #include "server/ask/sender.h"
 #include "server/store/archive.h"
 #include "server/store/api_keys.h"
@@ -161,8 +162,6 @@ static lm_status check_limits(lm_call *c, lm_error *e)
 
 /* ---- what is asked ---- */
 
-enum { DEPTH = 64 };
-
 /* Objects inside each other: jansson's own limit is 2048, deeper than what reads the document should go. */
 static bool too_deep(const char *text, size_t n)
 {
@@ -178,7 +177,7 @@ static bool too_deep(const char *text, size_t n)
         } else if (text[i] == '"') {
             string = true;
         } else if (text[i] == '{' || text[i] == '[') {
-            if (++depth > DEPTH)
+            if (++depth > LM_LIMIT_DEPTH)
                 return true;
         } else if ((text[i] == '}' || text[i] == ']') && depth) {
             depth--;
@@ -210,7 +209,7 @@ static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
     if (!is_json(lm_exchange_header(c->x, "Content-Type"), s))
         return lm_fault(c, e, 415, "Content-Type", "expected application/json");
     if (n && too_deep(text, n))
-        return lm_fault(c, e, 400, NULL, "the body is nested deeper than %d", DEPTH);
+        return lm_fault(c, e, 400, NULL, "the body is nested deeper than %d", LM_LIMIT_DEPTH);
     c->body = n ? json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why) : json_object();
     if (!c->body)
         return lm_fault(c, e, 400, NULL, "the body is no JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);

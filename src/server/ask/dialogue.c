@@ -87,6 +87,7 @@ static lm_status read_messages(const json_t *messages, json_t *list, lm_error *e
 
     if (!json_array_size(messages))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "empty");
+    LM_TRY(lm_limit_check(LM_MOST_MESSAGES, json_array_size(messages), e));
     for (size_t i = 0; status == LM_OK && i < json_array_size(messages); i++)
         status = read_message(json_array_get(messages, i), i, list, e);
     return status;

@@ -157,18 +157,19 @@ static void more(lm_exchange *x, void *job)
     lm_read_job *r = job;
     lm_error e = { 0 };
     lm_status status = LM_OK;
-    size_t ended = 0;
+    size_t seen;
 
     (void)x;
-    for (size_t i = 0; i < r->next && status == LM_OK; i++) {
-        status = look(r, r->texts + i, &e);
-        ended += r->texts[i].ended;
-    }
-    if (status == LM_OK)
-        status = submit_more(r, &e);
+    do {                                                 /* a reply wakes who has looked at it: those that are new, too */
+        seen = r->next;
+        for (size_t i = 0; i < seen && status == LM_OK; i++)
+            status = look(r, r->texts + i, &e);
+        if (status == LM_OK)
+            status = submit_more(r, &e);
+    } while (status == LM_OK && r->next > seen);
     if (status != LM_OK)
         lm_answer_fault(r->x, r->dialect, 0, 0, &e);
-    else if (ended == r->prompts.n)
+    else if (r->next == r->prompts.n && !r->running)
         finish(r);
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TOOLS = 256, MOST_NAME = 64 };
+#include "server/ask/request_limits.h"
 
 /* ---- the list ---- */
 
@@ -11,7 +11,7 @@ static bool is_name(const char *s)
 {
     size_t n = strlen(s);
 
-    if (!n || n > MOST_NAME)
+    if (!n || n > LM_LIMIT_TOOL_NAME)
         return false;
     for (; *s; s++)
         if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '-' || *s == '.'))
@@ -32,7 +32,7 @@ static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
     name = json_string_value(json_object_get(f, "name"));
     if (!name || !is_name(name))
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
-                       "tool %zu: a name has 1 to %d letters, digits, '_', '-' or '.'", i, MOST_NAME);
+                       "tool %zu: a name has 1 to %d letters, digits, '_', '-' or '.'", i, LM_LIMIT_TOOL_NAME);
     schema = json_object_get(f, "parameters");
     if (!schema)
         schema = json_object_get(f, "input_schema");
@@ -167,8 +167,7 @@ static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only,
     if (!json_array_size(tools))
         return t->use != LM_TOOLS_REQUIRED ? LM_OK
                    : lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "a call is required, and there are no tools");
-    if (json_array_size(tools) > MOST_TOOLS)
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%zu tools, at most %d are allowed", json_array_size(tools), MOST_TOOLS);
+    LM_TRY(lm_limit_check(LM_MOST_TOOLS, json_array_size(tools), e));
     if (!(t->list = json_array()))
         return lm_fail_memory(e, "tools", 0);
     for (size_t i = 0; i < json_array_size(tools); i++)

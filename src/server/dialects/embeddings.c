@@ -8,8 +8,6 @@
 #include "server/dialects/routes.h"
 #include "server/models/loras.h"
 
-enum { MAX_TEXTS = 256 };
-
 typedef struct embedding_values { const char *model; json_t *input, *lora; int format, pooling; uint32_t dimensions; } embedding_values;
 
 #define V(field) offsetof(embedding_values, field)
@@ -112,7 +110,7 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
     if (status == LM_OK && v->dimensions > width)
         status = lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", v->dimensions, width);
     if (status == LM_OK)
-        status = lm_prompts_read(c->service, v->input, MAX_TEXTS, &texts, e);
+        status = lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &texts, e);
     if (status == LM_OK)
         status = open_poolers(&texts, width, v->pooling, &o.of, e);
     if (status == LM_OK)

@@ -6,8 +6,6 @@
 #include "server/ask/middle.h"
 #include "server/dialects/routes.h"
 
-enum { MOST_PROMPTS = 64, MOST_FIELDS = 64 };
-
 typedef struct native_values {
     lm_asked asked;
     const char *model;
@@ -65,9 +63,7 @@ static void native_defaults(const lm_service *s, void *values)
 
 static lm_status check_fields(const json_t *fields, lm_error *e)
 {
-    if (json_array_size(fields) > MOST_FIELDS)
-        return lm_fail(e, LM_USAGE, "response_fields", LM_NO_OFFSET, "%zu paths, at most %d are allowed", json_array_size(fields),
-                       MOST_FIELDS);
+    LM_TRY(lm_limit_check(LM_MOST_PATHS, json_array_size(fields), e));
     for (size_t i = 0; i < json_array_size(fields); i++)
         if (!json_is_string(json_array_get(fields, i)))
             return lm_fail(e, LM_USAGE, "response_fields", LM_NO_OFFSET, "element %zu is no string", i);
@@ -133,7 +129,7 @@ static lm_status answer_native(lm_call *c, lm_error *e)
 {
     const native_values *v = c->values;
     lm_prompts prompts = { 0 };
-    lm_status status = lm_prompts_read(c->service, v->prompt, MOST_PROMPTS, &prompts, e);
+    lm_status status = lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &prompts, e);
 
     return answer(c, &prompts, status, e);
 }

@@ -2,8 +2,6 @@
 
 #include "server/dialects/ollama.h"
 
-enum { MOST_CALLS = 1024 };              /* of one message */
-
 bool lm_ollama_thinks(const lm_service *s)
 {
     const char *name = lm_answer_style_name(&s->style);
@@ -36,9 +34,7 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue 
 /* Calls have no ids there: nine letters and digits fit every template. */
 static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *calls, lm_error *e)
 {
-    if (json_array_size(given) > MOST_CALLS)
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: %zu calls, at most %d are allowed", i, json_array_size(given),
-                       MOST_CALLS);
+    LM_TRY(lm_limit_check(LM_MOST_CALLS, json_array_size(given), e));
     for (size_t k = 0; k < json_array_size(given); k++) {
         const json_t *f = json_object_get(json_array_get(given, k), "function");
         const char *name = json_string_value(json_object_get(f, "name"));

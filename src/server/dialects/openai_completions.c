@@ -8,7 +8,7 @@
 #include "server/ask/middle.h"
 #include "server/dialects/routes.h"
 
-enum { MAX_PROMPTS = 64, MAX_LOGPROBS = 20 };
+enum { MAX_LOGPROBS = 20 };
 
 typedef struct completion_values {
     lm_asked    asked;
@@ -495,7 +495,7 @@ static lm_status answer_completion(lm_call *c, lm_error *e)
         status = lm_asked_options(c, &v->asked, &o, &parts, e);
     if (status == LM_OK)
         status = v->suffix && *v->suffix ? read_middle(c->service, v, &prompts, e)
-                                         : lm_prompts_read(c->service, v->prompt, MAX_PROMPTS, &prompts, e);
+                                         : lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &prompts, e);
     if (status == LM_OK)
         status = prepare(c, v, &prompts, own, e);
     if (status == LM_OK) {

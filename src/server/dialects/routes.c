@@ -1,4 +1,5 @@
 /* The table of all routes, and what is made from it: /openapi.json, from which docs/api.md is written. */
+#include "server/ask/request_limits.h"
 #include "server/dialects/routes.h"
 
 static const lm_route *const table[] = {
@@ -95,9 +96,9 @@ json_t *lm_routes_document(void)
         method_name(table[i]->method, method);
         json_object_set_new(at, method, operation(table[i]));
     }
-    return json_pack("{s:s, s:{s:s, s:s}, s:o, s:{s:{s:{s:s, s:s}}}, s:[{s:[]}]}", "openapi", "3.1.0", "info", "title", "lamina", "version",
-                     lm_version(), "paths", paths, "components", "securitySchemes", "key", "type", "http", "scheme", "bearer", "security",
-                     "key");
+    return json_pack("{s:s, s:{s:s, s:s}, s:o, s:{s:{s:{s:s, s:s}}}, s:[{s:[]}], s:o}", "openapi", "3.1.0", "info", "title", "lamina",
+                     "version", lm_version(), "paths", paths, "components", "securitySchemes", "key", "type", "http", "scheme", "bearer",
+                     "security", "key", "x-limits", lm_limits_json());
 }
 
 static lm_status answer_openapi(lm_call *c, lm_error *e)

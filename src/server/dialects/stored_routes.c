@@ -6,7 +6,7 @@
 #include "server/dialects/responses.h"
 #include "server/dialects/routes.h"
 
-enum { MOST_BEFORE = 1000, MOST_LISTED = 100 };
+enum { MOST_LISTED = 100 };
 
 static lm_archive *archive_of(const lm_call *c)
 {
@@ -47,8 +47,7 @@ lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *
     for (size_t n = 0; status == LM_OK && *at; n++) {
         lm_record r = { 0 };
 
-        if (n == MOST_BEFORE)
-            return lm_fail(e, LM_USAGE, "previous_response_id", LM_NO_OFFSET, "more than %d responses before this one", MOST_BEFORE);
+        LM_TRY(lm_limit_check(LM_MOST_PREVIOUS, n + 1, e));
         if ((status = lm_archive_get(archive_of(c), owner, at, &r, e)) != LM_OK)
             break;
         status = put_before(all, r.response, "output", e);

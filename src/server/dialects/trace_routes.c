@@ -6,7 +6,7 @@
 #include "server/ask/dialogue.h"
 #include "server/dialects/routes.h"
 
-enum { MOST_ROWS = 512, MOST_LAYERS = 4096, MOST_CHANGES = 64 };
+enum { MOST_LAYERS = 4096 };
 
 typedef struct trace_values {
     const char *model, *prompt;
@@ -113,8 +113,9 @@ static lm_status read_changes(lm_call *c, const json_t *v, asked_trace *a, lm_er
         return LM_OK;
     if (!c->service->o.interventions)
         return lm_fault(c, e, 403, "intervene", "this server allows no interventions: start it with --allow-interventions");
-    if (n > MOST_CHANGES || !(a->changes = calloc(n + 1, sizeof *a->changes)))
-        return lm_fail(e, LM_USAGE, "intervene", LM_NO_OFFSET, "%zu interventions, at most %d", n, MOST_CHANGES);
+    LM_TRY(lm_limit_check(LM_MOST_CHANGES, n, e));
+    if (!(a->changes = calloc(n + 1, sizeof *a->changes)))
+        return lm_fail_memory(e, "interventions", (n + 1) * sizeof *a->changes);
     for (size_t i = 0; i < n; i++) {
         const char *text = json_string_value(json_array_get(v, i));
         if (!text || text[strcspn(text, "=+@")] != '=')
@@ -155,8 +156,7 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
 {
     bool all = v && json_is_string(v) && strcmp(json_string_value(v), "all") == 0;
 
-    if ((all ? n : json_array_size(v)) > MOST_ROWS)
-        return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "at most %d rows", MOST_ROWS);
+    LM_TRY(lm_limit_check(LM_MOST_ROWS, all ? n : json_array_size(v), e));
     if (all)
         return lm_tracer_look(t, UINT32_MAX, e);
     if (!v)

@@ -485,7 +485,7 @@ lm_status lm_http_start(const lm_http_options *o, lm_http **out, lm_error *e)
         return lm_fail_memory(e, "the server", sizeof *h);
     h->o = *o;
     h->o.connections = o->connections ? o->connections : 1024;
-    h->o.body_limit = o->body_limit ? o->body_limit : (size_t)8 << 20;
+    h->o.body_limit = o->body_limit;
     h->o.header_seconds = o->header_seconds > 0 ? o->header_seconds : 10;
     h->o.body_seconds = o->body_seconds > 0 ? o->body_seconds : 60;
     h->o.stall_seconds = o->stall_seconds > 0 ? o->stall_seconds : 30;

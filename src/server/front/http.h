@@ -23,7 +23,7 @@ typedef struct lm_http_options {
     uint32_t    per_address;         /* of one client; 0: as many */
     uint32_t    workers;             /* 0: 2 */
     uint32_t    queue;               /* requests that wait for a worker; 0: 512 */
-    size_t      body_limit;          /* bytes; 0: 8 MiB */
+    size_t      body_limit;          /* bytes */
     double      header_seconds, body_seconds, stall_seconds, idle_seconds;      /* 0: 10, 60, 30, 120 */
     bool      (*quick)(void *arg, const char *method, const char *path);        /* handled at once, without waiting for anything */
     /* False: not yet. What the request waits for calls lm_exchange_again, maybe before this returns, and it is handled once more. */

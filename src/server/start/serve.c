@@ -5,6 +5,7 @@
 
 #include "server/store/archive.h"
 #include "server/ask/call.h"
+#include "server/ask/request_limits.h"
 #include "server/front/listen.h"
 #include "server/front/sandbox.h"
 
@@ -51,6 +52,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
         http.handle = lm_call_handle;
         http.refuse = lm_call_refuse;
         http.arg = s->models;
+        http.body_limit = http.body_limit ? http.body_limit : LM_LIMIT_BODY;
         status = lm_http_start(&http, &s->http, e);
     }
     if (status == LM_OK && o->sandbox)               /* its sockets are there */
