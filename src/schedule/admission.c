@@ -125,7 +125,7 @@ static bool is_held(const lm_schedule *s, lm_reply *r)
 
 static bool can_be_placed(const lm_schedule *s, const lm_reply *r)
 {
-    return r->stalled_since <= 0 && (!r->wanted || !s->seats[r->wanted - 1].reply);
+    return r->stalled_since <= 0 && (!r->wanted || lm_seat_idle(&s->seats[r->wanted - 1]));
 }
 
 typedef struct claim { uint32_t key, connection; } claim;

@@ -117,7 +117,8 @@ static lm_status take_adapters(const lm_schedule *s, lm_reply *r, const lm_reque
         if (!isfinite(r->adapters[k]))
             return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET, "the scale of adapter %u is not a finite number", k);
     }
-    r->salt = lm_prefixes_salt_for(&s->prefixes, lm_prefixes_salt(q->salt), r->adapters);
+    r->owner = lm_prefixes_salt(q->salt);
+    r->salt = lm_prefixes_salt_for(&s->prefixes, r->owner, r->adapters);
     return LM_OK;
 }
 

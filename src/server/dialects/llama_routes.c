@@ -1,4 +1,7 @@
 /* What llama-server and vLLM have besides OpenAI's routes: tokens, templates, slots, properties. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -287,45 +290,146 @@ static lm_status slot_path(const lm_call *c, const char *name, lm_text *path, lm
     return path->failed ? lm_fail_memory(e, "a path", strlen(name)) : LM_OK;
 }
 
-static lm_status do_slot(lm_call *c, uint32_t slot, const char *action, const char *path, size_t *n, lm_error *e)
-{
-    lm_schedule *s = c->service->schedule;
+/* What the schedule is asked for, and who waits for it: freed by the last of both. `x` is NULL when nobody waits any more. */
+typedef struct slot_wait {
+    atomic_uint owners;
+    pthread_mutex_t lock;            /* of the rest */
+    lm_exchange *x;
+    bool      done;
+    lm_status status;
+    size_t    n;
+    lm_error  error;
+} slot_wait;
 
-    if (strcmp(action, "save") == 0)
-        return lm_schedule_slot_save(s, slot, path, n, e);
-    if (strcmp(action, "restore") == 0)
-        return lm_schedule_slot_restore(s, slot, path, lm_call_key(c), n, e);
-    return lm_schedule_slot_erase(s, slot, n, e);
+/* The exchange's part. */
+typedef struct slot_job { slot_wait *wait; lm_service *service; uint32_t slot; lm_slot_action action; char filename[128]; } slot_job;
+
+static void drop_wait(void *arg)
+{
+    slot_wait *w = arg;
+
+    if (atomic_fetch_sub(&w->owners, 1) != 1)
+        return;
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+/* By a thread of the schedule. */
+static void slot_done(void *arg, lm_status status, size_t n, const lm_error *error)
+{
+    slot_wait *w = arg;
+
+    pthread_mutex_lock(&w->lock);
+    w->status = status;
+    w->n = n;
+    if (error)
+        w->error = *error;
+    w->done = true;
+    if (w->x)
+        lm_exchange_wake(w->x);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void slot_job_done(void *arg)
+{
+    slot_job *j = arg;
+
+    pthread_mutex_lock(&j->wait->lock);
+    j->wait->x = NULL;
+    pthread_mutex_unlock(&j->wait->lock);
+    drop_wait(j->wait);
+    lm_models_release(j->service);
+    free(j);
+}
+
+static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
+{
+    static const char *const words[] = { [LM_SLOT_SAVE] = "n_saved", [LM_SLOT_RESTORE] = "n_restored", [LM_SLOT_ERASE] = "n_erased" };
+    bool restores = j->action == LM_SLOT_RESTORE;
+    lm_error e = w->error;
+    json_t *o;
+    char *text;
+
+    if (w->status != LM_OK) {
+        if (w->status == LM_NOT_FOUND && !restores)
+            lm_fail(&e, LM_USAGE, "id_slot", LM_NO_OFFSET, "slot %u holds nothing of this key", j->slot);
+        else if (w->status == LM_NOT_FOUND || w->status == LM_BAD_MODEL || w->status == LM_DIFFERS)
+            lm_fail(&e, LM_USAGE, "filename", LM_NO_OFFSET, "%.200s", w->error.message);
+        lm_answer_fault(x, LM_DIALECT_NATIVE, 0, 0, &e);
+        return;
+    }
+    o = json_pack("{s:I, s:s?, s:I}", "id_slot", (json_int_t)j->slot, "filename", j->action == LM_SLOT_ERASE ? NULL : j->filename,
+                  words[j->action], (json_int_t)w->n);
+    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    lm_answer_text(x, text ? 200 : 500, "application/json; charset=utf-8", text ? text : "{}");
+    free(text);
+}
+
+static void more_of_slot(lm_exchange *x, void *job)
+{
+    slot_job *j = job;
+    bool done;
+
+    pthread_mutex_lock(&j->wait->lock);
+    done = j->wait->done;
+    pthread_mutex_unlock(&j->wait->lock);
+    if (done)
+        answer_slot(x, j, j->wait);
+}
+
+static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, const char *filename, const char *path, lm_error *e)
+{
+    slot_job *j = calloc(1, sizeof *j);
+    slot_wait *w = calloc(1, sizeof *w);
+    lm_slot_task t = { .action = action, .slot = slot, .path = path, .salt = lm_call_key(c), .done = slot_done, .release = drop_wait,
+                       .arg = w };
+    lm_status status;
+
+    if (!j || !w) {
+        free(j);
+        free(w);
+        return lm_fail_memory(e, "the request", sizeof *w);
+    }
+    atomic_init(&w->owners, 2);
+    pthread_mutex_init(&w->lock, NULL);
+    w->x = c->x;
+    *j = (slot_job){ .wait = w, .service = c->service, .slot = slot, .action = action };
+    snprintf(j->filename, sizeof j->filename, "%s", filename ? filename : "");
+    lm_models_hold(j->service);
+    status = lm_schedule_slot_start(c->service->schedule, &t, e);
+    if (status == LM_OK)
+        lm_exchange_later(c->x, more_of_slot, slot_job_done, j);
+    else
+        slot_job_done(j);
+    return status;
 }
 
 static lm_status answer_slot_action(lm_call *c, lm_error *e)
 {
+    static const char *const words[] = { [LM_SLOT_SAVE] = "save", [LM_SLOT_RESTORE] = "restore", [LM_SLOT_ERASE] = "erase" };
     const slot_values *v = c->values;
     const char *action = lm_exchange_query(c->x, "action");
     char *end;
     unsigned long slot = strtoul(c->id, &end, 10);
-    bool erase = action && strcmp(action, "erase") == 0;
     lm_text path = { 0 };
     lm_status status = LM_OK;
-    size_t n = 0;
+    int which = 0;
 
     if (*end || slot >= lm_schedule_slots(c->service->schedule))
         return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "no slot %.20s", c->id);
-    if (!action || (!erase && strcmp(action, "save") && strcmp(action, "restore")))
+    while (which < 3 && (!action || strcmp(words[which], action)))
+        which++;
+    if (which == 3)
         return lm_fail(e, LM_USAGE, "action", LM_NO_OFFSET, "expected save, restore or erase");
     if (!c->service->o.slot_folder)
         return lm_fault(c, e, 501, NULL, "start the server with --slot-save-path");
-    if (!erase)
+    if (which != LM_SLOT_ERASE)
         status = slot_path(c, v->filename, &path, e);
     if (status == LM_OK)
-        status = do_slot(c, (uint32_t)slot, action, path.data, &n, e);
+        status = start_slot(c, (uint32_t)slot, (lm_slot_action)which, v->filename, path.data, e);
     lm_text_free(&path);
-    if (status != LM_OK)
-        return status == LM_NOT_FOUND || status == LM_BAD_MODEL || status == LM_DIFFERS
-                   ? lm_fault(c, e, 400, "filename", "%.200s", e->message)
-                   : status;
-    return lm_answer_json(c, json_pack("{s:I, s:s?, s:I}", "id_slot", (json_int_t)slot, "filename", v->filename,
-                                       erase ? "n_erased" : *action == 's' ? "n_saved" : "n_restored", (json_int_t)n), e);
+    return status;
 }
 
 const lm_route lm_route_slot_action = { "POST", "/slots/{id}", NULL, 0, LM_DIALECT_NATIVE,
