@@ -31,7 +31,7 @@ typedef struct serve_options {
     lm_quota         quota;
     int32_t           port, predict, rule, ping;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
-    double            drain, itl_target;
+    double            timeout, drain, itl_target;
     lm_limits         limits;        /* of the machine, where they have been measured */
     bool              openapi, insecure, sandbox, no_sandbox, metrics, slots, no_slots, embeddings, interventions;
     bool              no_prefixes, no_page, loras_off;
@@ -106,6 +106,8 @@ static const lm_flag serve_flag_table[] = {
     { "--openapi", NULL, LM_FLAG_SWITCH, O(openapi), NULL, "print the OpenAPI description of the server and exit", 0, 0, NULL },
     { "--sse-ping-interval", NULL, LM_FLAG_INT, O(ping), "SECONDS",
       "time without an event after which a stream says that it is alive; -1: never (10)", -1, 86400, NULL },
+    { "--timeout", "-to", LM_FLAG_DOUBLE, O(timeout), "SECONDS",
+      "time that a request may take; then it ends with what is written; 0: no limit (0)", 0, 1e6, NULL },
     { "--drain-timeout", NULL, LM_FLAG_DOUBLE, O(drain), "SECONDS", "time for running requests to end after SIGTERM (30)", 0, 86400, NULL },
     { 0 },
 };
@@ -270,6 +272,7 @@ static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_optio
                                              .prefix_store = o->prefix_store } };
     s->tags = o->tags;
     s->ping = o->ping;
+    s->timeout = o->timeout;
     s->verbose = cli->verbose;
     if (o->reasoning && strcmp(o->reasoning, "on") == 0)
         s->thinking = LM_THINKING_ON;

@@ -83,3 +83,24 @@ def test_a_body(server):
     assert len(whole) <= most and server.post("/tokenize", whole)[0] == 200
     head = f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {most + 1}\r\n\r\n"
     assert raw(server, head.encode(), PATIENCE).startswith(b"HTTP/1.1 413 ")
+
+
+def test_time_that_a_request_may_take(build, model):
+    """It ends with what is written, and says so; one of which nothing is written is refused, to be tried again. The server's is the most."""
+    s = Server(build, "-c", 4096, "--parallel", 1, "--timeout", 3600).ready()
+    ask = {"prompt": "On and on", "max_tokens": 4000, "ignore_eos": True}
+    for seconds in (2 ** k for k in range(10)):                            # a slow machine writes nothing in the first
+        status, answer, _ = s.post("/v1/completions", ask | {"timeout": seconds})
+        if status == 200:
+            break
+        assert status == 503
+    assert answer["choices"][0]["finish_reason"] == "length" and 0 < answer["usage"]["completion_tokens"] < 4000
+    assert f"timeout: ended after {seconds} s with what was written" in answer["warnings"]
+    with s.stream(ask | {"timeout": 3500}):
+        while not s.get("/slots")[1][0]["is_processing"]:                  # until the only slot is taken
+            pass
+        status, answer, headers = s.post("/v1/completions", ask | {"timeout": 0.5})
+        assert status == 503 and "nothing was written within 0.5 s" in answer["error"]["message"] and int(headers["Retry-After"]) > 0
+    status, answer, _ = s.post("/v1/completions", {"prompt": "a", "max_tokens": 1, "timeout": -1})
+    assert (status, answer["error"]["param"]) == (400, "timeout")
+    assert s.close() == 0

@@ -57,6 +57,8 @@ const lm_field lm_asked_fields[] = {
       "seconds without an event after which a stream says that it is alive; -1: never" },
     { "t_max_predict_ms", LM_FIELD_I64, A(most_ms), -1, 9e15, NULL, false,
       "end the text so many milliseconds after its first token, once it has a line feed; 0, -1: never" },
+    { "timeout", LM_FIELD_DOUBLE, A(timeout), 0, 1e6, NULL, false,
+      "seconds after which the request ends with what is written, and says so in `warnings`; 0: the server's (--timeout), which is the most" },
     { "preserved_tokens", LM_FIELD_ARRAY, A(preserved), 0, 0, NULL, false, "control tokens, as texts, that are part of the text" },
     { "n_indent", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "no least indentation" },
     { "n_keep", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
@@ -265,6 +267,7 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
     o->verbose = a->verbose;
     o->timings = a->timings;
     o->ping = a->ping;
+    o->deadline = a->timeout > 0 && (c->service->o.timeout <= 0 || a->timeout < c->service->o.timeout) ? a->timeout : c->service->o.timeout;
     o->most_seconds = a->most_ms > 0 ? 1e-3 * (double)a->most_ms : 0;
     o->wanted_slot = (uint32_t)(a->slot + 1);
     LM_TRY(read_preserved(c->service, a->preserved, &parts->shown, e));

@@ -12,6 +12,7 @@ typedef struct lm_asked {
     json_t   *stop, *logit_bias, *samplers, *lora, *preserved;
     int32_t   ping;                  /* seconds; < 0: never */
     int64_t   most_ms;               /* t_max_predict_ms; <= 0: any time */
+    double    timeout;               /* seconds; 0: the server's */
     int64_t   max_tokens;            /* <= 0 with none given: the server's default */
     bool      stream, ignore_eos, no_cache, timings, explain_cache, contributions, progress, verbose, sampled;
     int32_t   slot;                  /* id_slot; -1: any */

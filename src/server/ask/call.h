@@ -83,6 +83,9 @@ void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry
 /* The same as an object alone, for events of streams. */
 json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e);
 
+/* Whether the time of a request is over: 503 where nothing of it was written. */
+bool lm_fault_is_late(const lm_error *e);
+
 /* Raise an error with a status of HTTP. */
 lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, const char *format, ...) LM_PRINTF(5, 6);
 

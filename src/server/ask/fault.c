@@ -145,6 +145,11 @@ void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry
     json_decref(o);
 }
 
+bool lm_fault_is_late(const lm_error *e)
+{
+    return e->code == LM_LIMIT && strcmp(e->where, "deadline") == 0;
+}
+
 lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e)
 {
     char *text;

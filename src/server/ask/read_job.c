@@ -94,7 +94,7 @@ static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
 {
     reading_text *t = r->texts + i;
     lm_request q = { .prompt = r->prompts.items[i].ids, .n_prompt = r->prompts.items[i].n, .key = r->key, .salt = r->salt,
-                     .connection = lm_exchange_connection(r->x), .adapters = r->loras, .no_prefix = true, .wake = wake, .wake_arg = r->x,
+                     .connection = lm_exchange_connection(r->x), .adapters = r->loras, .no_prefix = true, .deadline = r->service->o.timeout, .wake = wake, .wake_arg = r->x,
                      .sequence = { .prompt_only = true, .no_text = true, .row = on_row, .row_arg = t->shared, .row_release = drop_shared,
                                    .prompt_logits = r->logits } };
 
@@ -168,7 +168,7 @@ static void more(lm_exchange *x, void *job)
             status = submit_more(r, &e);
     } while (status == LM_OK && r->next > seen);
     if (status != LM_OK)
-        lm_answer_fault(r->x, r->dialect, 0, 0, &e);
+        lm_answer_fault(r->x, r->dialect, lm_fault_is_late(&e) ? 503 : 0, 0, &e);
     else if (r->next == r->prompts.n && !r->running)
         finish(r);
 }

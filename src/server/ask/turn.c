@@ -165,7 +165,10 @@ static void fail(lm_turn *t, const lm_error *e)
         t->writer->fault(t, e);
         lm_exchange_end(t->x);
     } else {
-        lm_answer_fault(t->x, t->writer->dialect, 0, 0, e);
+        lm_error late = *e;
+        if (lm_fault_is_late(e))
+            lm_fail(&late, LM_LIMIT, "timeout", LM_NO_OFFSET, "nothing was written within %g s", t->deadline);
+        lm_answer_fault(t->x, t->writer->dialect, lm_fault_is_late(e) ? 503 : 0, 0, &late);
     }
     for (size_t i = 0; i < t->n; i++)
         if (t->choices[i].reply)
@@ -248,10 +251,29 @@ static json_t *progress_json(const lm_turn *t, const lm_event *event)
                      "processed", (json_int_t)event->done, "time_ms", 1e3 * (now() - t->began));
 }
 
-/* Where that is not for want of time, no text ends so. */
-static bool is_fault(const lm_choice *c, lm_stop stop)
+/* Its time is over, and there is something to be told. */
+static bool is_past(const lm_choice *c, const lm_event *event)
 {
-    return stop == LM_STOP_FAILED || (stop == LM_STOP_CANCELLED && !c->late);
+    return event->stop == LM_STOP_FAILED && lm_fault_is_late(event->error) && c->n_tokens;
+}
+
+/* Where that is not for want of time, no text ends so. */
+static bool is_fault(const lm_choice *c, const lm_event *event)
+{
+    return (event->stop == LM_STOP_FAILED && !is_past(c, event)) || (event->stop == LM_STOP_CANCELLED && !c->late);
+}
+
+static void warn_of_time(lm_turn *t)
+{
+    char text[80];
+
+    if (t->is_past)
+        return;
+    t->is_past = true;
+    snprintf(text, sizeof text, "timeout: ended after %g s with what was written", t->deadline);
+    if (!t->warnings)
+        t->warnings = json_array();
+    json_array_append_new(t->warnings, json_string(text));
 }
 
 static void look_at_time(const lm_turn *t, lm_choice *c)
@@ -291,16 +313,18 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
         look_at_time(t, c);
         break;
     case LM_EVENT_END:
-        if (is_fault(c, event->stop)) {
+        if (is_fault(c, event)) {
             lm_error cancelled = { 0 };
             lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down");
             fail(t, event->error ? event->error : &cancelled);
             return false;
         }
+        if (is_past(c, event))
+            warn_of_time(t);
         if (c->answer)
             lm_answer_end(c->answer, told, &(listener){ t, c }, NULL);
         c->ended = true;
-        c->stop = event->stop == LM_STOP_CANCELLED ? LM_STOP_LENGTH : event->stop;
+        c->stop = event->stop == LM_STOP_CANCELLED || event->stop == LM_STOP_FAILED ? LM_STOP_LENGTH : event->stop;
         c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
         c->usage = *r->usage;
         if (t->stream)
@@ -441,7 +465,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
     lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call),
                      .connection = lm_exchange_connection(t->x), .wanted_slot = o->wanted_slot, .adapters = o->loras,
                      .no_prefix = o->no_cache, .explain_cache = o->explain_cache, .contributions = o->contributions,
-                     .progress = o->progress && o->stream,
+                     .progress = o->progress && o->stream, .deadline = o->deadline,
                      .wake = wake, .wake_arg = t->x };
 
     LM_TRY(lm_sampler_literal(&o->sampling, &sampling, e));
@@ -486,6 +510,7 @@ static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
     t->contributions = o->contributions;
     t->timings = o->timings;
     t->most_seconds = o->most_seconds;
+    t->deadline = o->deadline;
     t->ping = o->ping ? o->ping : 1;
     if (!o->verbose)
         return LM_OK;
@@ -520,7 +545,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->created = (int64_t)time(NULL);
     t->began = t->heard = now();
     t->body = json_incref(call->body);
-    t->warnings = json_array_size(call->warnings) ? json_incref(call->warnings) : NULL;
+    t->warnings = json_array_size(call->warnings) ? json_copy(call->warnings) : NULL;
     t->own = o->own;
     t->archive = lm_models_at(call->models, 0)->o.archive;
     lm_call_owner(call, t->owner);

@@ -51,6 +51,7 @@ struct lm_turn {
     lm_choice   *choices;
     size_t       n;
     bool         stream, headed;
+    bool         is_past;            /* a text has ended for want of time: said in `warnings` */
     char         id[40];             /* "chatcmpl-…" */
     char         fingerprint[24];    /* lm_loras_fingerprint */
     char         owner[33];          /* whose it is: lm_archive_owner */
@@ -65,6 +66,7 @@ struct lm_turn {
     double       began, heard;       /* seconds */
     double       ping;               /* seconds; < 0: never */
     double       most_seconds;       /* of each text from its first token on; 0: any */
+    double       deadline;           /* of each text from the beginning on; 0: none */
     lm_tools    *tools;              /* NULL: all is text */
     void        *own;                /* the writer's */
 };
@@ -83,6 +85,7 @@ typedef struct lm_turn_options {
     const float     *loras;          /* scales of the server's adapters; NULL: it has none */
     int32_t          ping;           /* seconds without an event after which a stream says that it is alive; < 0: never */
     double           most_seconds;   /* from a text's first token on, once it has a line feed; 0: any */
+    double           deadline;       /* seconds from now until each text ends with what it has; 0: none */
     const lm_grammar *grammar;       /* that each text fits; NULL: any */
     lm_tools        *tools;          /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
     void           (*each)(void *own, size_t i, lm_sequence_options *o);      /* more of what text i is to do; may be NULL */

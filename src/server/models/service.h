@@ -38,6 +38,7 @@ typedef struct lm_service_options {
     int64_t     predict;             /* most tokens where a request names no number; <= 0: the context */
     const char *template_source;     /* instead of the model's; NULL: the model's */
     const char *template_name;
+    double      timeout;             /* seconds that a request may take; 0: any */
     int32_t     ping;                /* seconds without an event after which streams say that they are alive; < 0: never */
     bool        verbose;             /* every request is "verbose" */
     lm_thinking thinking;            /* where a request says nothing */
