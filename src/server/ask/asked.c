@@ -58,7 +58,7 @@ const lm_field lm_asked_fields[] = {
     { "t_max_predict_ms", LM_FIELD_I64, A(most_ms), -1, 9e15, NULL, false,
       "end the text so many milliseconds after its first token, once it has a line feed; 0, -1: never" },
     { "timeout", LM_FIELD_DOUBLE, A(timeout), 0, 1e6, NULL, false,
-      "seconds after which the request ends with what is written, and says so in `warnings`; 0: the server's (--timeout), which is the most" },
+      "seconds after which the request ends with what is written, with a warning; 0: the server's (--timeout), which is the most" },
     { "preserved_tokens", LM_FIELD_ARRAY, A(preserved), 0, 0, NULL, false, "control tokens, as texts, that are part of the text" },
     { "n_indent", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "no least indentation" },
     { "n_keep", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },

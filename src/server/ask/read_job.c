@@ -94,7 +94,8 @@ static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
 {
     reading_text *t = r->texts + i;
     lm_request q = { .prompt = r->prompts.items[i].ids, .n_prompt = r->prompts.items[i].n, .key = r->key, .salt = r->salt,
-                     .connection = lm_exchange_connection(r->x), .adapters = r->loras, .no_prefix = true, .deadline = r->service->o.timeout, .wake = wake, .wake_arg = r->x,
+                     .connection = lm_exchange_connection(r->x), .adapters = r->loras, .no_prefix = true,
+                     .deadline = r->service->o.timeout, .wake = wake, .wake_arg = r->x,
                      .sequence = { .prompt_only = true, .no_text = true, .row = on_row, .row_arg = t->shared, .row_release = drop_shared,
                                    .prompt_logits = r->logits } };
 
