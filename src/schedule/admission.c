@@ -211,7 +211,7 @@ static void let_in(lm_schedule *s, lm_reply *r, lm_prefix *node, size_t cached)
 
 void lm_admit(lm_schedule *s)
 {
-    while (s->first && s->n_texts < s->n_seats) {
+    while (s->first && lm_seat_free(s) != UINT32_MAX) {
         lm_reply  *r      = next_one(s);
         size_t     cached = 0;
         lm_prefix *node   = NULL;
