@@ -327,6 +327,14 @@ static lm_status start_thread(lm_models *m, lm_error *e)
     return m->running ? LM_OK : lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
 }
 
+lm_status lm_models_check(lm_models *m, lm_error *e)
+{
+    if (m->n != 1 || !m->o.memory)
+        return LM_OK;
+    LM_TRY(lm_service_needs(m->items->service, &m->items->bytes, e));
+    return m->items->bytes > m->o.memory ? no_fit(m->items, m->o.memory, e) : LM_OK;
+}
+
 lm_status lm_models_begin(lm_models *m, lm_error *e)
 {
     lm_status status = LM_OK;

@@ -25,6 +25,9 @@ typedef struct lm_models_options {
 
 lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e);
 
+/* Whether the one model that there is can fit: before anything listens. LM_NO_FIT with both numbers. */
+lm_status lm_models_check(lm_models *m, lm_error *e);
+
 /* One model: it is loaded when this returns. Several: they can be asked for. */
 lm_status lm_models_begin(lm_models *m, lm_error *e);
 

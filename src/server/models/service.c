@@ -135,6 +135,28 @@ static lm_status open_others(lm_service *s, uint64_t *bytes, char digest[65], lm
     return n_others(s) ? mix_digest(s, digest, e) : LM_OK;
 }
 
+static lm_status needs_of(const char *path, const lm_model_options *o, const lm_engine_options *engine, uint64_t *bytes, lm_error *e)
+{
+    lm_model *m;
+    lm_memory needs;
+
+    LM_TRY(lm_model_open(path, o, &m, e));
+    lm_status status = lm_engine_predict(m, engine, &needs, e);
+    lm_model_close(m);
+    if (status == LM_OK)
+        *bytes += needs.total + needs.mapped;
+    return status;
+}
+
+lm_status lm_service_needs(const lm_service *s, uint64_t *bytes, lm_error *e)
+{
+    *bytes = 0;
+    LM_TRY(needs_of(s->o.path, &s->o.model, &s->o.engine, bytes, e));
+    for (uint32_t i = 0; i < n_others(s); i++)
+        LM_TRY(needs_of(s->o.others[i].path, &s->o.model, &s->o.others[i].engine, bytes, e));
+    return LM_OK;
+}
+
 lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e)
 {
     lm_memory needs;

@@ -90,6 +90,9 @@ typedef struct lm_service {
 /* Nothing is loaded. What `o` points to must outlive it. */
 lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error *e);
 
+/* What lm_service_start will take by the plan; nothing stays open. */
+lm_status lm_service_needs(const lm_service *s, uint64_t *bytes, lm_error *e);
+
 /* Open the model: *bytes is what lm_service_start will take by the plan, files used in place included; `digest` its fingerprint. Then
  * begin. After a failure, too, lm_service_unload gives all back, and it can be opened again. */
 lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e);

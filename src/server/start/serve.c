@@ -43,6 +43,8 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
     if (status == LM_OK && o->sandbox)               /* while there is one thread */
         lm_sandbox_files(o->reads, o->writes, o->sockets);
     if (status == LM_OK)
+        status = lm_models_check(s->models, e);
+    if (status == LM_OK)
         status = lm_archive_open(o->store, &s->archive, e);
     if (status == LM_OK) {
         lm_models_at(s->models, 0)->o.archive = s->archive;
