@@ -29,6 +29,21 @@ lm_embed_options lm_embed_defaults(void);
  * the context. `out` is written on success only, but for LM_POOLING_NONE. */
 lm_status lm_embed(lm_engine *g, const lm_token *ids, size_t n, const lm_embed_options *o, float *out, lm_error *e);
 
+/* The same of a text that something else reads: a schedule, beside other texts.
+ *
+ *   lm_pooler_new(lm_engine_hidden_width(g), n, NULL, &p, &e);              for a text of n tokens
+ *   sequence.prompt_only = true; sequence.row = lm_pooler_row; sequence.row_arg = p;         (lamina/sequence.h)
+ *   lm_pooler_vector(p, out);                                               when all its rows have been read
+ *
+ * Used by one thread at a time. */
+typedef struct lm_pooler lm_pooler;
+
+/* LM_USAGE: no width, no token, LM_POOLING_NONE, which pools nothing. `o` may be NULL; its sequence is not looked at. */
+lm_status lm_pooler_new(uint32_t width, size_t n, const lm_embed_options *o, lm_pooler **out, lm_error *e);
+lm_status lm_pooler_row(void *pooler, size_t position, const float *logits, const float *hidden, lm_error *e);
+void      lm_pooler_vector(const lm_pooler *p, float *out);      /* [width] */
+void      lm_pooler_free(lm_pooler *p);
+
 #ifdef __cplusplus
 }
 #endif

@@ -38,7 +38,8 @@ typedef struct lm_generation {
  * generation, is given as `reuse` positions that stay; where a window has forgotten what they need, none does), then choose
  * tokens until something stops it. The sampler is reset and told the prompt first. A cancelled step ends the generation with
  * LM_STOP_CANCELLED, a full context or cache with LM_STOP_CONTEXT; neither is an error. A cancel that comes after the last step
- * is forgotten. `o` NULL: the defaults. LM_LIMIT: the prompt itself does not fit; LM_USAGE: as lm_sequence_new and
+ * is forgotten. The argument of the hook on logits is taken: released before this returns. `o` NULL: the defaults.
+ * LM_LIMIT: the prompt itself does not fit; LM_USAGE: as lm_sequence_new and
  * lm_sequence_prompt. */
 lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse, const lm_generate_options *o,
                       lm_generation *out, lm_error *e);

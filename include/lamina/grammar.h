@@ -38,6 +38,10 @@ typedef struct lm_grammar_schema {
     uint64_t    reserved[2];         /* zero */
 } lm_grammar_schema;
 
+#define LM_GRAMMAR_BYTES  (1 << 20)  /* of the text of a grammar, a schema or an expression */
+#define LM_GRAMMAR_STATES 100000     /* of a compiled grammar */
+#define LM_GRAMMAR_WORK   20000000     /* units of work for compiling a grammar: a second or two on a slow machine */
+
 /* All zero: the defaults. */
 typedef struct lm_grammar_options {
     const char *start;               /* GBNF: rule to start with; NULL: "root" */
@@ -48,8 +52,9 @@ typedef struct lm_grammar_options {
                                         lists, values of other types where keywords speak of one type and `type` is missing. false:
                                         they are not meant, unless the schema says so */
     bool     strict;                 /* JSON Schema: also what OpenAI's strict mode demands of a schema */
-    uint32_t most_states;            /* of a compiled grammar; 0: 100000 */
-    uint32_t most_milliseconds;      /* for compiling; 0: 2000 */
+    uint32_t most_states;            /* of a compiled grammar; 0: LM_GRAMMAR_STATES */
+    uint32_t most_work;              /* for compiling: nodes made, looked at and compared; 0: LM_GRAMMAR_WORK. Counted, not clocked: the
+                                        same grammar always compiles, or never */
     const lm_grammar_schema *schemas;    /* GBNF: rules that the text names and does not define; an error's `where` begins with the name */
     size_t      n_schemas;
     uint64_t reserved[6];            /* zero */
@@ -59,7 +64,7 @@ lm_grammar_options lm_grammar_defaults(void);
 
 /* Compile; `o` NULL: the defaults. LM_USAGE: the text is wrong (`offset` tells where; of a schema `where` is the JSON pointer), or no
  * text fits. LM_UNSUPPORTED: sound, but not to be kept exactly; the message names the keyword or construct. LM_LIMIT: more than the
- * states or the time given, or nested deeper than 64.
+ * states or the work given, or nested deeper than 64.
  *
  * gbnf: llama.cpp's, with repetitions up to 2000, "." and items of tokens: <[7]>, <think>, and !<think> for any other.
  * regex: Perl's and ECMAScript's common part, matching the whole text; docs/constraints.md lists it.

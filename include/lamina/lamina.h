@@ -28,6 +28,7 @@
 #include "lamina/diff.h"
 #include "lamina/eval.h"
 #include "lamina/log.h"
+#include "lamina/logits.h"
 #include "lamina/buffer.h"
 #include "lamina/cluster.h"
 #include "lamina/text.h"

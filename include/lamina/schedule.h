@@ -108,7 +108,9 @@ const char *lm_schedule_fingerprint(const lm_schedule *s);
 
 /* ---- requests ---- */
 
-/* What it points to is copied, but for functions and their arguments. */
+/* What it points to is copied, but for functions and their arguments. lm_schedule_submit takes `sequence.logits_arg`,
+ * `sequence.row_arg` and `wake_arg`: each is given to its release function once, when its hook will not be called again, also where
+ * there is no reply. */
 typedef struct lm_request {
     const lm_token *prompt;          /* [n_prompt] */
     size_t          n_prompt;
@@ -134,7 +136,9 @@ typedef struct lm_request {
     void           *wake_arg;
     const float    *adapters;        /* scales of the engine's adapters, [lm_engine_n_adapters]; NULL: those that it began with. Texts of
                                         one step may have different ones; prefixes are shared among texts with the same ones */
-    uint64_t        reserved[7];     /* zero */
+    void          (*wake_release)(void *wake_arg);   /* by the last of lm_reply_free and the end of the text; NULL: nothing is to be
+                                        released */
+    uint64_t        reserved[6];     /* zero */
 } lm_request;
 
 /* *out is the caller's. On failure there is no reply:
@@ -229,12 +233,33 @@ uint32_t  lm_schedule_slots(const lm_schedule *s);
 /* As of the last step. LM_USAGE: no such slot. */
 lm_status lm_schedule_slot(const lm_schedule *s, uint32_t slot, lm_slot_info *out, lm_error *e);
 
-/* Between steps, by the schedule's thread; these return when it is done. A slot that is busy is waited for: its next
- * request comes after.
- *   save     what the slot's last text left there to a file, *n tokens (lm_engine_save). LM_USAGE: nothing
- *   restore  from such a file; prompts with this salt, and the adapters that its text had, that begin so need not be read again.
- *            Errors: lm_engine_restore
- *   erase    forget it, *n tokens, and what of it the prefix cache holds for nobody else */
+typedef enum lm_slot_action {
+    LM_SLOT_SAVE,                    /* what the slot's last text left there to a file (lm_engine_save). LM_USAGE: nothing */
+    LM_SLOT_RESTORE,                 /* from such a file; prompts with this salt, and the adapters that its text had, that begin so need
+                                        not be read again. Errors: lm_engine_restore */
+    LM_SLOT_ERASE,                   /* forget it, and what of it the prefix cache holds for nobody else */
+} lm_slot_action;
+
+/* What is done to a slot. A slot that is busy is waited for: its next request comes after. Files are written and read by a thread of the
+ * schedule's own, beside the steps of other slots. */
+typedef struct lm_slot_task {
+    lm_slot_action action;
+    uint32_t    slot;
+    const char *path;                /* of a file to be saved or restored; copied */
+    const char *salt;                /* whose it is; NULL: "". Of save and erase: a slot whose text had another one is LM_NOT_FOUND */
+    bool        any_salt;            /* save and erase whatever it was */
+    /* Called once, by a thread of the schedule, when it is done: `n` tokens, or the error. Then `release` (may be NULL), which
+     * lm_schedule_slot_start calls where it fails. */
+    void      (*done)(void *arg, lm_status status, size_t n, const lm_error *error);
+    void      (*release)(void *arg);
+    void       *arg;
+    uint64_t    reserved[4];         /* zero */
+} lm_slot_task;
+
+/* Returns at once. LM_CANCELLED: the schedule drains. LM_UNSUPPORTED: several models write together; LM_USAGE: no such slot, no path. */
+lm_status lm_schedule_slot_start(lm_schedule *s, const lm_slot_task *t, lm_error *e);
+
+/* The same, waiting; *n tokens. Any salt. */
 lm_status lm_schedule_slot_save(lm_schedule *s, uint32_t slot, const char *path, size_t *n, lm_error *e);
 lm_status lm_schedule_slot_restore(lm_schedule *s, uint32_t slot, const char *path, const char *salt, size_t *n, lm_error *e);
 lm_status lm_schedule_slot_erase(lm_schedule *s, uint32_t slot, size_t *n, lm_error *e);

@@ -77,7 +77,17 @@ typedef struct lm_sequence_options {
     void      *logits_arg;
     const lm_token *shown;           /* without `special`: those special tokens that are part of the text all the same */
     size_t     n_shown;
-    uint64_t reserved[6];            /* zero */
+    void     (*logits_release)(void *logits_arg);    /* called once, when `logits` will not be called again: by lm_sequence_free, or by
+                                        lm_sequence_new where it fails. NULL: nothing is to be released */
+
+    /* Sees each row of the prompt that is read, once, in order, from lm_sequence_event: `logits` [n_vocab], the model's own, of what comes
+     * behind token `position` (NULL unless `prompt_logits`); `hidden` [lm_engine_hidden_width], NULL where the engine keeps none. Rows that
+     * the slot held already are not read. A failure ends this sequence with that error. */
+    lm_status (*row)(void *arg, size_t position, const float *logits, const float *hidden, lm_error *e);
+    void      *row_arg;
+    void     (*row_release)(void *row_arg);      /* as logits_release */
+    bool       prompt_logits;        /* every row of the prompt has logits: as many in a step as the engine has rows with logits for */
+    uint64_t reserved[1];            /* zero */
 } lm_sequence_options;
 
 lm_sequence_options lm_sequence_defaults(void);

@@ -76,6 +76,7 @@ static void chat_defaults(void *options)
 
     lm_run_defaults(&o->run);
     lm_sampling_defaults(&o->sampling);
+    lm_constraint_defaults(&o->constraint);
     o->predict = -1;
 }
 

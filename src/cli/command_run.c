@@ -109,6 +109,7 @@ static void run_defaults(void *options)
     lm_run_defaults(&o->run);
     lm_sampling_defaults(&o->sampling);
     o->predict = -1;
+    lm_constraint_defaults(&o->constraint);
 }
 
 static bool scores_prompt(const run_options *o)
@@ -423,14 +424,14 @@ static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_er
     LM_TRY(prepare(cli, o, s, e));
     g.sequence.stops = o->stops.items;                   /* their escapes are processed by now */
     lm_drafting_sequence(&o->draft, &s->drafting, &g.sequence);
-    lm_constraining_sequence(&s->constraining, &g.sequence);
-    if (s->ensembling)
-        lm_ensembling_sequence(s->ensembling, &g.sequence);
     lm_interrupt_watch(s->engine);
     if (scores_prompt(o) && s->ensembling)
         return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "cannot be combined with -n 0 --logprobs");
     if (scores_prompt(o))
         return score_prompt(cli, o, s, e);
+    LM_TRY(lm_constraining_sequence(&s->constraining, &s->ids, &g.sequence, e));
+    if (s->ensembling)
+        lm_ensembling_sequence(s->ensembling, &g.sequence);
     s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
     lm_status status = lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e);
     if (status == LM_LIMIT && s->ids.n > lm_engine_context(s->engine))

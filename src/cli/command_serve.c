@@ -17,21 +17,21 @@
 #include "cli/serve_models.h"
 #include "cli/serve_rights.h"
 #include "cli/splitting.h"
-#include "server/serve.h"
+#include "server/start/serve.h"
 
 typedef struct serve_options {
     lm_model_flags    model;
     lm_run_flags      run;
     lm_sampling_flags sampling;
     lm_lora_flags     loras;
-    lm_flag_list      hosts, keys, origins, aliases, ensembles;
+    lm_flag_list      hosts, keys, origins, allowed_hosts, aliases, ensembles;
     const char       *models_folder, *keep_alive;
     uint64_t          memory;
     const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store, *store, *tags, *reasoning;
     lm_quota         quota;
     int32_t           port, predict, rule, ping;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
-    double            drain, itl_target;
+    double            timeout, drain, itl_target;
     lm_limits         limits;        /* of the machine, where they have been measured */
     bool              openapi, insecure, sandbox, no_sandbox, metrics, slots, no_slots, embeddings, interventions;
     bool              no_prefixes, no_page, loras_off;
@@ -51,6 +51,9 @@ static const lm_flag serve_flag_table[] = {
     { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL, "allow other machines to connect without an API key", 0, 0, NULL },
     { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL, "give up rights that serving does not need (on by default)", 0, 0, NULL },
     { "--no-sandbox", NULL, LM_FLAG_SWITCH, O(no_sandbox), NULL, "keep all rights", 0, 0, NULL },
+    { "--allowed-host", NULL, LM_FLAG_LIST, O(allowed_hosts), "NAME",
+      "name of this server in requests, as behind a proxy: NAME or NAME:PORT; may be repeated (any name where API keys are set)", 0, 0,
+      NULL },
     { "--cors-origins", NULL, LM_FLAG_LIST, O(origins), "ORIGIN", "web origin allowed to use the server; *: any; may be repeated", 0, 0,
       NULL },
     { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
@@ -103,6 +106,8 @@ static const lm_flag serve_flag_table[] = {
     { "--openapi", NULL, LM_FLAG_SWITCH, O(openapi), NULL, "print the OpenAPI description of the server and exit", 0, 0, NULL },
     { "--sse-ping-interval", NULL, LM_FLAG_INT, O(ping), "SECONDS",
       "time without an event after which a stream says that it is alive; -1: never (10)", -1, 86400, NULL },
+    { "--timeout", "-to", LM_FLAG_DOUBLE, O(timeout), "SECONDS",
+      "time that a request may take; then it ends with what is written; 0: no limit (0)", 0, 1e6, NULL },
     { "--drain-timeout", NULL, LM_FLAG_DOUBLE, O(drain), "SECONDS", "time for running requests to end after SIGTERM (30)", 0, 86400, NULL },
     { 0 },
 };
@@ -262,11 +267,12 @@ static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_optio
                                .template_name = o->template_name, .metrics = o->metrics, .no_slots = o->no_slots,
                                .embeddings = o->embeddings, .interventions = o->interventions, .no_page = o->no_page,
                                .slot_folder = o->slot_folder,
-                               .origins = o->origins.items,
+                               .origins = o->origins.items, .allowed_hosts = o->allowed_hosts.items,
                                .schedule = { .queue = o->queue, .itl_target = o->itl_target, .no_prefixes = o->no_prefixes,
                                              .prefix_store = o->prefix_store } };
     s->tags = o->tags;
     s->ping = o->ping;
+    s->timeout = o->timeout;
     s->verbose = cli->verbose;
     if (o->reasoning && strcmp(o->reasoning, "on") == 0)
         s->thinking = LM_THINKING_ON;

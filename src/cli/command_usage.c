@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/output.h"
-#include "server/serve.h"
+#include "server/start/serve.h"
 
 typedef struct usage_options { const char *key; } usage_options;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/prompt.h"
+#include "lamina/logits.h"
 
 #define O(field) offsetof(lm_constraint_flags, field)
 
@@ -14,8 +15,15 @@ const lm_flag lm_constraint_flag_table[] = {
     { "--grammar-file", NULL, LM_FLAG_TEXT, O(grammar_file), "FILE", "the same, of a file", 0, 0, NULL },
     { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE", "the text matches this regular expression as a whole", 0, 0, NULL },
     { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "the text is TEXT; may be repeated: one of them", 0, 0, NULL },
+    { "--reasoning-budget", NULL, LM_FLAG_I64, O(reasoning), "N",
+      "most tokens of reasoning, which is ended there; -1: any number (default -1)", -1, 1e9, NULL },
     { 0 },
 };
+
+void lm_constraint_defaults(lm_constraint_flags *f)
+{
+    f->reasoning = -1;
+}
 
 /* ---- the grammar ---- */
 
@@ -72,45 +80,60 @@ static lm_status named(const char *flag, lm_status status, lm_error *e)
     return lm_fail(e, status == LM_LIMIT ? LM_LIMIT : LM_USAGE, flag, e->offset, "%s%s%s", where, *where ? ": " : "", message);
 }
 
-static lm_status model_vocabulary(const lm_model *m, lm_vocabulary **out, lm_error *e)
+/* A budget needs marks that tell where reasoning ends. */
+static lm_status open_reasoning(const lm_constraint_flags *f, lm_constraining *out, lm_error *e)
 {
-    lm_model_info info;
-    lm_token     *ends;
-    size_t        n = 0;
-
-    lm_model_describe(m, &info);
-    ends = malloc((info.n_vocab + 1) * sizeof *ends);
-    if (!ends)
-        return lm_fail_memory(e, "the vocabulary", info.n_vocab * sizeof *ends);
-    for (uint32_t i = 0; i < info.n_vocab; i++)
-        if (lm_model_is_end(m, (lm_token)i))
-            ends[n++] = (lm_token)i;
-    lm_status status = lm_vocabulary_new(lm_model_tokenizer(m), info.n_vocab, ends, n, out, e);
-    free(ends);
-    return status;
+    out->reasoning = f->reasoning;
+    if (f->reasoning < 0)
+        return LM_OK;
+    lm_answer_style_of(lm_model_chat_template(out->model, NULL), &out->style);
+    if (!out->style.reasoning_end)
+        return lm_fail(e, LM_USAGE, "--reasoning-budget", LM_NO_OFFSET, "the model's chat template has no marks of reasoning");
+    return LM_OK;
 }
 
 lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out, lm_error *e)
 {
     const char *flag;
 
+    out->model = m;
+    LM_TRY(open_reasoning(f, out, e));
     LM_TRY(the_flag(f, &flag, e));
     if (!flag)
         return LM_OK;
     if (!lm_model_tokenizer(m))
         return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "the model has no tokenizer");
     LM_TRY(named(flag, compile(f, m, &out->grammar, e), e));
-    LM_TRY(named(flag, model_vocabulary(m, &out->vocabulary, e), e));
+    LM_TRY(named(flag, lm_model_vocabulary(m, &out->vocabulary, e), e));
     return lm_constraint_new(out->grammar, out->vocabulary, &out->constraint, e);
 }
 
-void lm_constraining_sequence(const lm_constraining *c, lm_sequence_options *o)
+static lm_status in_reasoning(const lm_constraining *c, const lm_tokens *prompt, bool *out, lm_error *e)
 {
-    if (!c->constraint)
-        return;
-    lm_constraint_reset(c->constraint);
-    o->logits     = lm_constraint_logits;
-    o->logits_arg = c->constraint;
+    lm_text   text   = { 0 };
+    lm_status status = lm_detokenize(lm_model_tokenizer(c->model), prompt->ids, prompt->n, 0, &text, e);
+
+    if (status == LM_OK)
+        *out = lm_answer_in_reasoning(&c->style, text.data ? text.data : "", text.size);
+    lm_text_free(&text);
+    return status;
+}
+
+lm_status lm_constraining_sequence(const lm_constraining *c, const lm_tokens *prompt, lm_sequence_options *o, lm_error *e)
+{
+    lm_logits_options    l = { .budget = c->reasoning >= 0 && c->style.reasoning_end, .style = &c->style };
+    lm_logits_processor *p;
+
+    if (l.budget) {
+        l.tokenizer      = lm_model_tokenizer(c->model);
+        l.most_reasoning = (uint64_t)c->reasoning;
+        LM_TRY(in_reasoning(c, prompt, &l.in_reasoning, e));
+    }
+    if (c->constraint)
+        LM_TRY(lm_constraint_clone(c->constraint, &l.constraint, e));
+    LM_TRY(lm_logits_new(&l, &p, e));
+    lm_logits_into(p, o);
+    return LM_OK;
 }
 
 void lm_constraining_close(lm_constraining *c)

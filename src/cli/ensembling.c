@@ -38,6 +38,7 @@ struct lm_ensembling {
     json_t     *tokens;
     lm_status (*next)(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e);
     void       *next_arg;
+    void       (*next_release)(void *arg);
 };
 
 /* ---- which models ---- */
@@ -197,12 +198,24 @@ static lm_status mix_logits(void *arg, float *logits, uint32_t n_vocab, const lm
     return x->next ? x->next(x->next_arg, logits, n_vocab, ids, n, e) : LM_OK;
 }
 
+static void release_next(void *arg)
+{
+    lm_ensembling *x = arg;
+
+    if (x->next_release)
+        x->next_release(x->next_arg);
+    x->next = NULL;
+    x->next_release = NULL;
+}
+
 void lm_ensembling_sequence(lm_ensembling *x, lm_sequence_options *o)
 {
     x->next = o->logits;
     x->next_arg = o->logits_arg;
+    x->next_release = o->logits_release;
     o->logits = mix_logits;
     o->logits_arg = x;
+    o->logits_release = release_next;
 }
 
 /* ---- what is told ---- */

@@ -86,7 +86,7 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { "--mmproj --mmproj-url --image --audio --video", 1, NULL, false, MEDIA },
     { "--rpc", 1, NULL, false, "there are no remote devices" },
     { "--log-file", 1, NULL, false, "there is no log; 2>FILE stores standard error" },
-    { "--reasoning-format -rea --reasoning --reasoning-budget --reasoning-budget-message", 1, NULL, false,
+    { "--reasoning-format -rea --reasoning --reasoning-budget-message", 1, NULL, false,
       "thinking is part of the text; --chat-template-kwargs sets what the template knows of it" },
     { "--spec-type", 1, NULL, false, "use --draft-ngram or --model-draft" },
     { "--draft-min --draft-n-min --spec-draft-n-min --draft-p-min --spec-draft-p-min --draft-p-split --spec-draft-p-split", 1, NULL, false,

@@ -3,7 +3,7 @@
 #define LM_CLI_SERVE_RIGHTS_H
 
 #include "cli/command.h"
-#include "server/serve.h"
+#include "server/start/serve.h"
 
 /* Fills in `reads`, `writes` and `sockets` from the models and addresses of `o` and from `keys` (NULL: none), a file that is read again,
  * and `stores`, folders that are written to (NULL:

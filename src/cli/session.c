@@ -113,7 +113,7 @@ static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *ou
     lm_answer answer = { .model = s->model, .stream = !s->cli->json };
 
     lm_drafting_sequence(s->draft, &s->drafting, &o.sequence);
-    lm_constraining_sequence(&s->constraining, &o.sequence);
+    LM_TRY(lm_constraining_sequence(&s->constraining, ids, &o.sequence, e));
     return lm_answer_run(&answer, s->engine, s->sampler, ids, common_prefix(s, ids), &o, out, e);
 }
 

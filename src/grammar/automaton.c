@@ -81,7 +81,7 @@ lm_status lm_automaton_new(const lm_terms *p, lm_node root, const lm_vocabulary 
         m->most_kept   = m->pool.n + USUALLY_KEPT;
         m->fixed_lists = m->pool.n_lists;
         m->fixed_bytes = m->pool.n_bytes;
-        m->pool.deadline  = 0;
+        m->pool.most_work = 0;
         m->pool.most_list = MOST_WAYS;
         m->pool.most_nodes = UINT32_MAX / 4;
         m->n_classes   = lm_byte_classes(&m->pool, m->class_of);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "grammar/members.h"
 
 enum { FIRST_TABLE = 1 << 10, FIRST_KNOWN = 1 << 10 };
@@ -18,6 +17,14 @@ void lm_terms_fail(lm_terms *p, lm_status status, const char *reason)
         p->status = status;
         p->reason = reason;
     }
+}
+
+bool lm_terms_work(lm_terms *p, uint64_t units)
+{
+    p->work += units;
+    if (p->most_work && p->work > p->most_work)
+        lm_terms_fail(p, LM_LIMIT, "the grammar takes too much work to compile");
+    return p->status == LM_OK;
 }
 
 lm_status lm_terms_check(const lm_terms *p, lm_error *e)
@@ -124,7 +131,7 @@ static uint8_t flags_of(const lm_terms *p, const lm_node_data *d);
 static lm_node intern(lm_terms *p, lm_node_data d, bool *made)
 {
     *made = false;
-    if (p->status != LM_OK)
+    if (!lm_terms_work(p, 1 + (d.kind == LM_NODE_LITERAL || d.kind == LM_NODE_ALT ? d.b / 8 : 0)))
         return LM_NOTHING;
     uint32_t at = (uint32_t)hash_of(p, &d) & p->table_mask;
     for (; p->table[at]; at = (at + 1) & p->table_mask)
@@ -132,10 +139,6 @@ static lm_node intern(lm_terms *p, lm_node_data d, bool *made)
             return p->table[at];
     if (p->n >= p->most_nodes) {
         lm_terms_fail(p, LM_LIMIT, "the grammar needs too many states");
-        return LM_NOTHING;
-    }
-    if ((p->n & 1023) == 0 && p->deadline && lm_clock_ns() > p->deadline) {
-        lm_terms_fail(p, LM_LIMIT, "the grammar takes too long to compile");
         return LM_NOTHING;
     }
     if (!lm_terms_room(p, &p->nodes, p->n, &p->capacity, sizeof *p->nodes, 1))
@@ -280,19 +283,55 @@ static lm_node spread(lm_terms *p, lm_node a, lm_node after, lm_node (*join)(lm_
     return all;
 }
 
+/* A chain is taken apart to its last part, then put together behind it: no recursion, so that it may be long. */
 lm_node lm_cat(lm_terms *p, lm_node a, lm_node b)
 {
-    const lm_node_data d = p->nodes[a];
+    lm_node_list chain = { 0 };
+    lm_node      out;
 
-    if (a > LM_EMPTY_TEXT && b > LM_EMPTY_TEXT) {
-        if (d.kind == LM_NODE_CAT)
-            return cat_of(p, d.a, lm_cat(p, d.b, b), LM_NODE_CAT);
-        if (d.kind == LM_NODE_FRAME)
-            return cat_of(p, d.a, lm_cat(p, d.b, b), LM_NODE_FRAME);
-        if (d.kind == LM_NODE_ALT && (d.flags & LM_FRAMED))
-            return spread(p, a, b, lm_cat);
+    if (a <= LM_EMPTY_TEXT || b <= LM_EMPTY_TEXT)
+        return cat_of(p, a, b, LM_NODE_CAT);
+    for (; p->nodes[a].kind == LM_NODE_CAT || p->nodes[a].kind == LM_NODE_FRAME; a = p->nodes[a].b)
+        lm_list_add(p, &chain, a);
+    if (!lm_terms_work(p, chain.n))
+        out = LM_NOTHING;
+    else if (p->nodes[a].kind == LM_NODE_ALT && (p->nodes[a].flags & LM_FRAMED))
+        out = spread(p, a, b, lm_cat);
+    else
+        out = cat_of(p, a, b, LM_NODE_CAT);
+    while (chain.n) {
+        lm_node_data d = p->nodes[chain.items[--chain.n]];
+        out = cat_of(p, d.a, out, (lm_node_kind)d.kind);
     }
-    return cat_of(p, a, b, LM_NODE_CAT);
+    lm_free(chain.items);
+    return out;
+}
+
+/* ---- lists ---- */
+
+void lm_list_add(lm_terms *p, lm_node_list *l, lm_node n)
+{
+    if (lm_terms_room(p, &l->items, l->n, &l->capacity, sizeof *l->items, 1))
+        l->items[l->n++] = n;
+}
+
+lm_node lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from)
+{
+    lm_node out = LM_EMPTY_TEXT;
+
+    while (l->n > from)
+        out = lm_cat(p, l->items[--l->n], out);
+    return out;
+}
+
+lm_node lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from)
+{
+    uint32_t n = l->n - from;
+
+    l->n = from;
+    if (n < 2)
+        return n ? l->items[from] : LM_NOTHING;
+    return lm_alt_of(p, l->items + from, n);
 }
 
 lm_node lm_frame(lm_terms *p, lm_node inner, lm_node after)
@@ -323,6 +362,8 @@ lm_node lm_alt_of(lm_terms *p, lm_node *nodes, size_t n)
 
     for (size_t i = 0; i < n; i++)
         total += p->nodes[nodes[i]].kind == LM_NODE_ALT ? p->nodes[nodes[i]].b : 1;
+    if (!lm_terms_work(p, total))
+        return LM_NOTHING;
     if (total > p->most_list || p->n_lists > p->most_lists) {
         lm_terms_fail(p, LM_LIMIT, "the grammar is too ambiguous: too many ways to read one text");
         return LM_NOTHING;

@@ -99,7 +99,7 @@ typedef struct lm_terms {
     bool          settled;                         /* flags of rules are known: lm_terms_settle */
     uint32_t      most_nodes, most_list, most_lists;           /* limits: nodes, ways in one choice, in all */
     uint32_t      most_states;                     /* of one exploration (explore.h) */
-    int64_t       deadline;                        /* lm_clock_ns; 0: none */
+    uint64_t      work, most_work;                 /* units so far, and at most; 0: any number */
     uint32_t      depth;                           /* of derivatives inside each other */
     lm_status     status;                          /* LM_OK, or the first failure */
     const char   *reason;                          /* of LM_LIMIT */
@@ -110,6 +110,13 @@ lm_status lm_terms_copy(lm_terms *to, const lm_terms *from, lm_error *e);     /*
 void      lm_terms_free(lm_terms *p);
 void      lm_terms_fail(lm_terms *p, lm_status status, const char *reason);
 lm_status lm_terms_check(const lm_terms *p, lm_error *e);        /* the first failure as an error */
+bool      lm_terms_work(lm_terms *p, uint64_t units);            /* counted; false: it has failed, now or before */
+
+/* Nodes in a row, for what is put together at its end: a node at a time it would take the square of their number. */
+typedef struct lm_node_list { lm_node *items; uint32_t n, capacity; } lm_node_list;
+void    lm_list_add(lm_terms *p, lm_node_list *l, lm_node n);
+lm_node lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from);        /* those from `from` on, one after the other; taken out */
+lm_node lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from);        /* or one of them */
 
 /* ---- building ---- */
 lm_node lm_bytes(lm_terms *p, const lm_byte_set *s);

@@ -20,6 +20,7 @@ typedef struct parser {
     lm_map     *rules;               /* name to rule */
     named_rule *names;
     uint32_t    n_names, names_capacity;
+    lm_node_list sequence, alternatives;     /* that are open: those of a group lie on those around it */
     const lm_grammar_options *o;
     lm_error   *e;
 } parser;
@@ -320,12 +321,13 @@ static bool is_repeat(char c) { return c && strchr("*+?{", c); }
 
 static lm_status read_sequence(parser *g, bool nested, lm_node *out)
 {
-    lm_node before = LM_EMPTY_TEXT, last = LM_EMPTY_TEXT;
-    bool    any = false;
+    lm_node  last = LM_EMPTY_TEXT;
+    uint32_t from = g->sequence.n;
+    bool     any = false;
 
     for (;; any = true) {
         if (begins_item(peek(g))) {
-            before = lm_cat(g->p, before, last);
+            lm_list_add(g->p, &g->sequence, last);
             LM_TRY(read_item(g, &last));
         } else if (!is_repeat(peek(g))) {
             break;
@@ -336,22 +338,25 @@ static lm_status read_sequence(parser *g, bool nested, lm_node *out)
         }
         skip_space(g, nested);
     }
-    *out = lm_cat(g->p, before, last);
+    lm_list_add(g->p, &g->sequence, last);
+    *out = lm_list_cat(g->p, &g->sequence, from);
     return LM_OK;
 }
 
 static lm_status read_alternatives(parser *g, bool nested, lm_node *out)
 {
-    lm_node all = LM_NOTHING, one;
+    uint32_t from = g->alternatives.n;
+    lm_node  one;
 
-    LM_TRY(read_sequence(g, nested, &all));
+    LM_TRY(read_sequence(g, nested, &one));
+    lm_list_add(g->p, &g->alternatives, one);
     while (peek(g) == '|') {
         g->at++;
         skip_space(g, true);
         LM_TRY(read_sequence(g, nested, &one));
-        all = lm_alt(g->p, all, one);
+        lm_list_add(g->p, &g->alternatives, one);
     }
-    *out = all;
+    *out = lm_list_alt(g->p, &g->alternatives, from);
     return LM_OK;
 }
 
@@ -439,5 +444,7 @@ lm_status lm_grammar_gbnf(const char *text, size_t size, const lm_grammar_option
     }
     lm_map_free(g.rules);
     lm_free(g.names);
+    lm_free(g.sequence.items);
+    lm_free(g.alternatives.items);
     return status;
 }

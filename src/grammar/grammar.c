@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 
-enum { DEFAULT_STATES = 100000, DEFAULT_MILLISECONDS = 2000, NODES_FOR_A_STATE = 8 };
+enum { NODES_FOR_A_STATE = 8 };
 
 lm_grammar_options lm_grammar_defaults(void) { return (lm_grammar_options){ 0 }; }
 
@@ -17,11 +16,10 @@ lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size
     if (size > LM_GRAMMAR_BYTES)
         return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "a grammar of %zu bytes; %d are the limit", size, LM_GRAMMAR_BYTES);
     LM_TRY(lm_terms_init(p, e));
-    uint64_t states = o && o->most_states ? o->most_states : DEFAULT_STATES;
-    uint32_t ms     = o && o->most_milliseconds ? o->most_milliseconds : DEFAULT_MILLISECONDS;
+    uint64_t states = o && o->most_states ? o->most_states : LM_GRAMMAR_STATES;
     p->most_nodes   = states * NODES_FOR_A_STATE > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)(states * NODES_FOR_A_STATE);
     p->most_states  = states > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)states;
-    p->deadline     = lm_clock_ns() + (int64_t)ms * 1000000;
+    p->most_work    = o && o->most_work ? o->most_work : LM_GRAMMAR_WORK;
     return LM_OK;
 }
 

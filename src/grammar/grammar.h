@@ -4,7 +4,7 @@
 
 #include "grammar/automaton.h"
 
-enum { LM_GRAMMAR_DEPTH = 64, LM_GRAMMAR_BYTES = 1 << 20 };
+enum { LM_GRAMMAR_DEPTH = 64 };
 
 struct lm_grammar {
     uint32_t        refs;            /* atomic */

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "base/alloc.h"
 #include "grammar/charset.h"
 #include "grammar/schema.h"
 
@@ -174,24 +175,41 @@ static lm_node object_constant(lm_schema *s, const json_t *v)
     lm_terms    *p = s->p;
     const char *name;
     json_t     *x;
-    lm_node     all = lm_cat(p, lm_word(p, "{"), s->inside), comma = LM_EMPTY_TEXT;
+    lm_node_list all = { 0 };
+    lm_node     comma = LM_EMPTY_TEXT;
     void       *at;
 
     for (at = json_object_iter((json_t *)(uintptr_t)v); at; at = json_object_iter_next((json_t *)(uintptr_t)v, at)) {
         name = json_object_iter_key(at);
         x    = json_object_iter_value(at);
-        all  = lm_cat(p, all, lm_cat(p, comma, lm_json_quoted(p, name, json_object_iter_key_len(at))));
-        all  = lm_cat(p, all, lm_cat(p, s->colon, lm_json_constant(s, x)));
+        lm_list_add(p, &all, lm_cat(p, comma, lm_json_quoted(p, name, json_object_iter_key_len(at))));
+        lm_list_add(p, &all, lm_cat(p, s->colon, lm_json_constant(s, x)));
         comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
     }
     lm_node end = comma == LM_EMPTY_TEXT ? LM_EMPTY_TEXT : s->inside;
-    return lm_cat(p, all, lm_cat(p, end, lm_word(p, "}")));
+    lm_list_add(p, &all, lm_cat(p, end, lm_word(p, "}")));
+    lm_node out = lm_list_cat(p, &all, 0);
+    lm_free(all.items);
+    return lm_cat(p, lm_word(p, "{"), lm_cat(p, s->inside, out));
+}
+
+static lm_node array_constant(lm_schema *s, const json_t *v, lm_node comma)
+{
+    lm_terms    *p = s->p;
+    lm_node_list all = { 0 };
+
+    for (size_t i = 0; i < json_array_size(v); i++)
+        lm_list_add(p, &all, lm_cat(p, i ? comma : LM_EMPTY_TEXT, lm_json_constant(s, json_array_get(v, i))));
+    lm_list_add(p, &all, lm_cat(p, json_array_size(v) ? s->inside : LM_EMPTY_TEXT, lm_word(p, "]")));
+    lm_node out = lm_list_cat(p, &all, 0);
+    lm_free(all.items);
+    return lm_cat(p, lm_word(p, "["), lm_cat(p, s->inside, out));
 }
 
 lm_node lm_json_constant(lm_schema *s, const json_t *v)
 {
     lm_terms *p = s->p;
-    lm_node  all, comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
+    lm_node  comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
 
     switch (json_typeof(v)) {
     case JSON_NULL:    return lm_word(p, "null");
@@ -202,10 +220,7 @@ lm_node lm_json_constant(lm_schema *s, const json_t *v)
     case JSON_STRING:  return lm_json_quoted(p, json_string_value(v), json_string_length(v));
     case JSON_OBJECT:  return object_constant(s, v);
     case JSON_ARRAY:
-        all = lm_cat(p, lm_word(p, "["), s->inside);
-        for (size_t i = 0; i < json_array_size(v); i++)
-            all = lm_cat(p, all, lm_cat(p, i ? comma : LM_EMPTY_TEXT, lm_json_constant(s, json_array_get(v, i))));
-        return lm_cat(p, all, lm_cat(p, json_array_size(v) ? s->inside : LM_EMPTY_TEXT, lm_word(p, "]")));
+        return array_constant(s, v, comma);
     }
     return LM_NOTHING;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "grammar/charset.h"
@@ -18,6 +19,7 @@ typedef struct parser {
     size_t      size, at;
     unsigned    depth;
     bool        marks;               /* there are anchors */
+    lm_node_list sequence, alternatives;     /* that are open: those of a group lie on those around it */
     lm_error   *e;
 } parser;
 
@@ -442,13 +444,13 @@ static lm_status read_repeats(parser *x, lm_node *item)
 
 static lm_status read_alternatives(parser *x, lm_node *out)
 {
-    lm_node all = LM_NOTHING, one = LM_EMPTY_TEXT, item;
+    uint32_t all = x->alternatives.n, one = x->sequence.n;
+    lm_node  item;
 
     for (;;) {
         char c = peek(x);
         if (x->at >= x->size || c == ')' || c == '|') {
-            all = lm_alt(x->p, all, one);
-            one = LM_EMPTY_TEXT;
+            lm_list_add(x->p, &x->alternatives, lm_list_cat(x->p, &x->sequence, one));
             if (x->at >= x->size || c == ')')
                 break;
             x->at++;
@@ -456,9 +458,9 @@ static lm_status read_alternatives(parser *x, lm_node *out)
         }
         LM_TRY(read_item(x, &item));
         LM_TRY(read_repeats(x, &item));
-        one = lm_cat(x->p, one, item);
+        lm_list_add(x->p, &x->sequence, item);
     }
-    *out = all;
+    *out = lm_list_alt(x->p, &x->alternatives, all);
     return lm_terms_check(x->p, x->e);
 }
 
@@ -506,6 +508,8 @@ lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_node *out, lm_er
     lm_node  n, any = lm_repeat(p, lm_any_character(p), 0, LM_UNBOUNDED);
     lm_status status = read_alternatives(&x, &n);
 
+    lm_free(x.sequence.items);
+    lm_free(x.alternatives.items);
     if (status == LM_OK && x.at < x.size)
         status = wrong(&x, "a parenthesis is closed that was not opened");
     if (status != LM_OK && plain && from_start && x.e->offset != LM_NO_OFFSET)

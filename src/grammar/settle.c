@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "grammar/expression.h"
 #include "grammar/members.h"
 
@@ -60,8 +59,7 @@ static void find_flags(lm_terms *p)
         }
         for (uint32_t r = 0; r < p->n_rules; r++)
             p->rules[r].flags = p->nodes[p->rules[r].body].flags & (uint8_t)~LM_FRAMED;
-        if (p->deadline && lm_clock_ns() > p->deadline)
-            lm_terms_fail(p, LM_LIMIT, "the grammar takes too long to compile");
+        lm_terms_work(p, p->n);
     }
 }
 

@@ -125,7 +125,7 @@ static bool is_held(const lm_schedule *s, lm_reply *r)
 
 static bool can_be_placed(const lm_schedule *s, const lm_reply *r)
 {
-    return r->stalled_since <= 0 && (!r->wanted || !s->seats[r->wanted - 1].reply);
+    return r->stalled_since <= 0 && (!r->wanted || lm_seat_idle(&s->seats[r->wanted - 1]));
 }
 
 typedef struct claim { uint32_t key, connection; } claim;
@@ -211,7 +211,7 @@ static void let_in(lm_schedule *s, lm_reply *r, lm_prefix *node, size_t cached)
 
 void lm_admit(lm_schedule *s)
 {
-    while (s->first && s->n_texts < s->n_seats) {
+    while (s->first && lm_seat_free(s) != UINT32_MAX) {
         lm_reply  *r      = next_one(s);
         size_t     cached = 0;
         lm_prefix *node   = NULL;

@@ -42,7 +42,7 @@ uint32_t lm_seat_free(const lm_schedule *s)
 
     for (uint32_t i = 0; i < s->n_seats; i++) {
         const lm_seat *t = &s->seats[i], *b = best == UINT32_MAX ? NULL : &s->seats[best];
-        if (!t->reply && (!b || (t->n == 0) > (b->n == 0) || ((t->n == 0) == (b->n == 0) && t->used < b->used)))
+        if (lm_seat_idle(t) && (!b || (t->n == 0) > (b->n == 0) || ((t->n == 0) == (b->n == 0) && t->used < b->used)))
             best = i;
     }
     return best;
@@ -136,6 +136,7 @@ static void leave_behind(lm_schedule *s, const lm_reply *r)
 
     t->n    = held < n ? held : (uint32_t)n;
     t->salt = r->salt;
+    t->owner = r->owner;
     t->used = ++s->turn;
     memcpy(t->ids, ids, t->n * sizeof *ids);
     atomic_store_explicit(&t->n_held, t->n, memory_order_relaxed);

@@ -77,8 +77,12 @@ static lm_status make_sequence(lm_schedule *s, lm_reply *r, const lm_request *q,
 {
     lm_sequence_options o = q->sequence;
 
-    o.draft_engine = q->draft ? s->o.draft_engine : NULL;
-    LM_TRY(lm_sampler_new(q->sampler, s->n_vocab, s->tokenizer, &r->sampler, e));
+    o.draft_engine   = q->draft ? s->o.draft_engine : NULL;
+    lm_status status = lm_sampler_new(q->sampler, s->n_vocab, s->tokenizer, &r->sampler, e);
+    if (status != LM_OK) {
+        lm_sequence_release_hooks(&o);
+        return status;
+    }
     LM_TRY(lm_sequence_new(s->g, r->sampler, &o, &r->sequence, e));
     return lm_sequence_prepare(r->sequence, q->prompt, q->n_prompt, e);
 }
@@ -97,6 +101,7 @@ static void take_request(lm_schedule *s, lm_reply *r, const lm_request *q)
     r->explains   = q->explain_cache;
     r->wake       = q->wake;
     r->wake_arg   = q->wake_arg;
+    r->wake_release = q->wake_release;
     r->usage.n_prompt = q->n_prompt;
 }
 
@@ -112,34 +117,54 @@ static lm_status take_adapters(const lm_schedule *s, lm_reply *r, const lm_reque
         if (!isfinite(r->adapters[k]))
             return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET, "the scale of adapter %u is not a finite number", k);
     }
-    r->salt = lm_prefixes_salt_for(&s->prefixes, lm_prefixes_salt(q->salt), r->adapters);
+    r->owner = lm_prefixes_salt(q->salt);
+    r->salt = lm_prefixes_salt_for(&s->prefixes, r->owner, r->adapters);
     return LM_OK;
 }
 
-lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_error *e)
+void lm_reply_release_hooks(const lm_request *q)
 {
-    lm_status status;
-    lm_reply *r;
+    lm_sequence_options o = q->sequence;
 
-    LM_TRY(check_request(s, q, e));
-    r = lm_alloc_aligned(sizeof *r, 64);
+    lm_sequence_release_hooks(&o);
+    if (q->wake_release)
+        q->wake_release(q->wake_arg);
+}
+
+/* With its lock and its bell, and nothing of a request; NULL: no memory. */
+static lm_reply *empty_reply(lm_schedule *s)
+{
+    lm_reply *r = lm_alloc_aligned(sizeof *r, 64);
+
     if (!r)
-        return lm_fail_memory(e, "the reply", sizeof *r);
+        return NULL;
     atomic_init(&r->fd, -1);
     atomic_init(&r->owners, 1);
     pthread_mutex_init(&r->lock, NULL);
     if (!lm_condition_open(&r->changed)) {
         pthread_mutex_destroy(&r->lock);
         lm_free_aligned(r, sizeof *r);
-        return lm_fail_memory(e, "the reply", 0);
+        return NULL;
     }
     lm_bell_own(s->bell);
     r->bell = s->bell;
+    return r;
+}
+
+lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_error *e)
+{
+    lm_status status = check_request(s, q, e);
+    lm_reply *r      = status == LM_OK ? empty_reply(s) : NULL;
+
+    if (!r) {
+        lm_reply_release_hooks(q);
+        return status != LM_OK ? status : lm_fail_memory(e, "the reply", sizeof *r);
+    }
     take_request(s, r, q);
+    LM_TRY_GOTO(make_sequence(s, r, q, e));              /* first: it takes the hook on logits in any case */
     LM_TRY_GOTO(take_adapters(s, r, q, e));
     LM_TRY_GOTO(open_ring(s, r, q, e));
     LM_TRY_GOTO(open_contributions(s, r, q, e));
-    LM_TRY_GOTO(make_sequence(s, r, q, e));
     *out = r;
     return LM_OK;
 done:
@@ -147,12 +172,22 @@ done:
     return status;
 }
 
+/* Its text is nobody's any more, and its hook on logits is released: by the thread that steps, or where there was no text. */
+static void free_text(lm_reply *r)
+{
+    lm_sequence_free(r->sequence);
+    lm_sampler_free(r->sampler);
+    r->sequence = NULL;
+    r->sampler  = NULL;
+}
+
 void lm_reply_drop(lm_reply *r)
 {
     if (atomic_fetch_sub(&r->owners, 1) != 1)
         return;
-    lm_sequence_free(r->sequence);
-    lm_sampler_free(r->sampler);
+    free_text(r);
+    if (r->wake_release)
+        r->wake_release(r->wake_arg);
     lm_ring_close(&r->ring);
     lm_free(r->adapters);
     lm_free(r->contributions);
@@ -290,6 +325,7 @@ void lm_reply_conclude(lm_schedule *s, lm_reply *r)
     lm_count(&s->counts.guesses_right, info.n_accepted);
     lm_count(&s->counts.guessed_rows, info.n_drafted);
     lm_count(&s->counts.ended[r->stop & 7], 1);
+    free_text(r);
     atomic_store_explicit(&r->state, LM_REPLY_ENDED, memory_order_relaxed);
     atomic_store(&r->ended, true);
     lm_reply_tell(r);

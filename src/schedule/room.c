@@ -8,7 +8,7 @@ bool lm_clear_leftover(lm_schedule *s)
     uint32_t best = UINT32_MAX;
 
     for (uint32_t i = 0; i < s->n_seats; i++)
-        if (!s->seats[i].reply && s->seats[i].n && (best == UINT32_MAX || s->seats[i].used < s->seats[best].used))
+        if (lm_seat_idle(&s->seats[i]) && s->seats[i].n && (best == UINT32_MAX || s->seats[i].used < s->seats[best].used))
             best = i;
     if (best == UINT32_MAX)
         return false;

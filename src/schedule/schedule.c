@@ -258,7 +258,7 @@ static lm_status take_memory(lm_schedule *s, lm_error *e)
 }
 
 /* A handler of the host never runs on it, as on the engine's workers. */
-static lm_status start_thread(lm_schedule *s, lm_error *e)
+bool lm_schedule_thread(pthread_t *out, void *(*f)(void *), lm_schedule *s, const char *name)
 {
     static const int kept[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
     sigset_t         all, before;
@@ -267,12 +267,17 @@ static lm_status start_thread(lm_schedule *s, lm_error *e)
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         sigdelset(&all, kept[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    s->running = pthread_create(&s->thread, NULL, run, s) == 0;
+    bool running = pthread_create(out, NULL, f, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!s->running)
-        return lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "no thread can be started");
-    pthread_setname_np(s->thread, "lamina-schedule");
-    return LM_OK;
+    if (running)
+        pthread_setname_np(*out, name);
+    return running;
+}
+
+static lm_status start_thread(lm_schedule *s, lm_error *e)
+{
+    s->running = lm_schedule_thread(&s->thread, run, s, "lamina-schedule");
+    return s->running ? LM_OK : lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "no thread can be started");
 }
 
 static lm_status open_schedule(lm_schedule *s, const lm_schedule_options *o, lm_error *e)
@@ -292,6 +297,7 @@ static lm_status open_schedule(lm_schedule *s, const lm_schedule_options *o, lm_
     s->inbox_end = &s->inbox;
     LM_TRY(lm_prefixes_open(&s->prefixes, s->g, s->o.prefix_bytes, e));
     LM_TRY(lm_store_open(s, e));
+    LM_TRY(lm_errands_open(s, e));
     lm_budget_open(&s->budget, s->g, s->o.itl_target, !s->o.no_forecast);
     return start_thread(s, e);
 }
@@ -325,6 +331,7 @@ void lm_schedule_free(lm_schedule *s)
         pthread_mutex_unlock(&s->bell->lock);
         pthread_join(s->thread, NULL);
     }
+    lm_errands_close(s);
     for (uint32_t i = 0; s->seats && i < s->n_seats; i++) {
         lm_engine_truncate(s->g, i, 0, NULL);
         lm_free(s->seats[i].ids);
@@ -370,15 +377,15 @@ static lm_status hand_over(lm_schedule *s, lm_reply *r, lm_error *e)
 lm_status lm_schedule_submit(lm_schedule *s, const lm_request *q, lm_reply **out, lm_error *e)
 {
     LM_GIVEN(e, s && q && out);
-    LM_PLAIN(e, q);
-    lm_reply *r;
-    lm_status status = lm_bell_here(s->bell, e);
+    lm_reply *r      = NULL;
+    lm_status status = lm_any_reserved(q->reserved, sizeof q->reserved) ? lm_fail_reserved(e, __func__) : lm_bell_here(s->bell, e);
 
     if (status == LM_OK)
         status = lm_admission_check(s, q->n_prompt, e);
-
     if (status == LM_OK)
         status = lm_reply_make(s, q, &r, e);
+    else
+        lm_reply_release_hooks(q);
     if (status == LM_OK) {
         status = hand_over(s, r, e);
         if (status != LM_OK)

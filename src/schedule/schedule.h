@@ -23,15 +23,16 @@
 #include "schedule/budget.h"
 #include "schedule/others.h"
 #include "schedule/prefixes.h"
+#include "runtime/engine/save.h"
 #include "schedule/ring.h"
 
 enum { LM_AROUND = 12 };                 /* tokens of an explanation, to each side */
 
 struct lm_reply {
     /* as it was asked for */
-    lm_sequence    *sequence;
+    lm_sequence    *sequence;            /* NULL: the text has ended and is told */
     lm_sampler     *sampler;
-    uint64_t        key, salt;           /* hashes */
+    uint64_t        key, salt, owner;    /* hashes; of the salt without the adapters */
     float          *adapters;            /* scales; NULL: the engine has none */
     uint64_t        connection;
     int32_t         priority;
@@ -44,6 +45,7 @@ struct lm_reply {
     atomic_size_t   n_contributions;
     void          (*wake)(void *arg);
     void           *wake_arg;
+    void          (*wake_release)(void *wake_arg);       /* by the last owner */
     uint32_t        token_bytes;         /* of the ring, that a token can take at most */
     uint32_t        most_text;           /* of a record */
 
@@ -89,18 +91,23 @@ struct lm_reply {
     bool            end_told;
 };
 
-/* What other threads want done between steps. */
+/* What other threads want done between steps, or beside them. The schedule's: freed when it is done. */
 typedef struct lm_errand {
     struct lm_errand *next;
     uint32_t    slot;                    /* that has to be free; UINT32_MAX: any, emptied */
-    lm_status (*run)(struct lm_errand *x, lm_schedule *s, uint32_t slot, lm_error *e);
+    int         action;                  /* lm_slot_action; -1: `function` */
     lm_status (*function)(void *arg, lm_engine *g, uint32_t slot, lm_error *e);
+    char       *path;
+    uint64_t    owner;                   /* hash of its salt … */
+    bool        any_owner;               /* … which need not be the slot's */
+    bool        begun;                   /* the slot is its own, and the disk's thread has it */
+    lm_restoring *restoring;             /* NULL until the head of the file has been read */
+    void      (*done)(void *arg, lm_status status, size_t n, const lm_error *error);
+    void      (*release)(void *arg);
     void       *arg;
-    const char *path, *salt;
     size_t      n;
     lm_error    error;
     lm_status   status;
-    bool        done;
 } lm_errand;
 
 /* A sequence of the engine. */
@@ -108,7 +115,8 @@ typedef struct lm_seat {
     lm_reply   *reply;                   /* NULL: free */
     lm_token   *ids;                     /* [context + 1]: what a text left here … */
     uint32_t    n;                       /* … so many, all held by the engine */
-    uint64_t    salt;
+    uint64_t    salt, owner;             /* hashes: with the adapters, without */
+    bool        held;                    /* an errand has it: no text, and what it holds stays */
     uint64_t    used;                    /* order */
     atomic_uint busy, n_held, n_prompt, n_tokens;        /* as told */
 } lm_seat;
@@ -126,13 +134,16 @@ struct lm_schedule {
     uint32_t            n_vocab, longest_piece;
     lm_schedule_options o;               /* strings copied, defaults filled in */
     char                fingerprint[24];
-    pthread_t           thread;
-    bool                running;
+    pthread_t           thread, disk;
+    bool                running, has_disk;
+    pthread_cond_t      disk_work;       /* with the bell's lock */
     lm_bell            *bell;
 
     /* under the bell's lock */
     lm_reply           *inbox, **inbox_end;
-    lm_errand          *errands;
+    lm_errand          *errands;         /* in order, until they are done */
+    lm_errand          *on_disk, *off_disk;          /* for the disk's thread, in order; that it is done with */
+    bool                disk_ends;
     bool                draining, stopping, all_over;
     bool                cancel_all;
     uint64_t            numbers;
@@ -163,7 +174,9 @@ static inline void lm_count(atomic_uint_fast64_t *c, uint64_t n)
 
 /* ---- reply.c ---- */
 
+/* Takes the arguments of hooks, also on failure. */
 lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
+void      lm_reply_release_hooks(const lm_request *r);                   /* of a request that becomes no reply */
 void      lm_reply_drop(lm_reply *r);                                    /* one owner less */
 void      lm_reply_listen(lm_schedule *s, lm_reply *r);                  /* its sequence's events into the ring */
 void      lm_reply_tell(lm_reply *r);                                    /* whoever waits for them */
@@ -226,9 +239,21 @@ void lm_schedule_collect(lm_schedule *s);
 lm_status lm_store_open(lm_schedule *s, lm_error *e);
 bool      lm_store_one(lm_schedule *s);                                  /* false: there is nothing to write */
 
+/* ---- schedule.c ---- */
+
+bool lm_schedule_thread(pthread_t *out, void *(*f)(void *), lm_schedule *s, const char *name);
+
 /* ---- slots.c ---- */
 
+lm_status lm_errands_open(lm_schedule *s, lm_error *e);                  /* the disk's thread */
 void lm_errands_run(lm_schedule *s);                                     /* those whose slot is free: before others are let in */
-void lm_errands_refuse(lm_schedule *s);
+void lm_errands_refuse(lm_schedule *s);                                  /* at the end; what the disk's thread has is waited for */
+void lm_errands_close(lm_schedule *s);
+
+/* A slot that nobody has. */
+static inline bool lm_seat_idle(const lm_seat *t)
+{
+    return !t->reply && !t->held;
+}
 
 #endif

@@ -1,199 +1,449 @@
-/* slots.c - what other threads want done between steps: slots saved, restored, erased; any function. */
+/* slots.c - what other threads want done: slots saved, restored, erased; any function between steps.
+ *
+ * An errand waits until its slot is free. Erasing and functions are done at once, by the thread that steps. A slot that is saved or
+ * restored is held meanwhile: no text gets it and what it holds stays, so that the disk's thread can write or fill its pages while
+ * others step. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
-#include "runtime/engine/save.h"
 #include "schedule/schedule.h"
 
 /* ---- handing over ---- */
 
+static void errand_free(lm_errand *x)
+{
+    if (x->release)
+        x->release(x->arg);
+    lm_free(x->path);
+    lm_free(x);
+}
+
+/* Takes `x`, also on failure. */
 static lm_status send(lm_schedule *s, lm_errand *x, lm_error *e)
 {
     lm_errand **end;
+    lm_status   status = lm_bell_here(s->bell, e);
 
-    LM_TRY(lm_bell_here(s->bell, e));
-    pthread_mutex_lock(&s->bell->lock);
-    if (s->draining) {
+    if (status == LM_OK) {
+        pthread_mutex_lock(&s->bell->lock);
+        if (s->draining) {
+            status = lm_fail(e, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
+        } else {
+            for (end = &s->errands; *end; end = &(*end)->next)
+                ;
+            *end = x;
+            lm_bell_ring_locked(s->bell);
+        }
         pthread_mutex_unlock(&s->bell->lock);
-        return lm_fail(e, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
     }
-    for (end = &s->errands; *end; end = &(*end)->next)
-        ;
-    *end = x;
-    lm_bell_ring_locked(s->bell);
-    while (!x->done)
-        pthread_cond_wait(&s->bell->answers, &s->bell->lock);
+    if (status != LM_OK)
+        errand_free(x);
+    return status;
+}
+
+/* ---- the disk's thread ---- */
+
+static lm_status on_disk(lm_schedule *s, lm_errand *x)
+{
+    const lm_seat *t = &s->seats[x->slot];
+
+    if (x->action == LM_SLOT_SAVE)
+        return lm_engine_save(s->g, x->slot, t->ids, t->n, x->path, &x->error);
+    if (!x->restoring)
+        return lm_restore_open(s->g, x->slot, x->path, true, &x->restoring, &x->error);
+    return lm_restore_pages(x->restoring, &x->error);
+}
+
+static void *disk(void *arg)
+{
+    lm_schedule *s = arg;
+
+    pthread_mutex_lock(&s->bell->lock);
+    for (;;) {
+        lm_errand *x = s->on_disk;
+        if (!x && s->disk_ends)
+            break;
+        if (!x) {
+            pthread_cond_wait(&s->disk_work, &s->bell->lock);
+            continue;
+        }
+        s->on_disk = x->next;
+        pthread_mutex_unlock(&s->bell->lock);
+        x->status = on_disk(s, x);
+        pthread_mutex_lock(&s->bell->lock);
+        x->next     = s->off_disk;
+        s->off_disk = x;
+        lm_bell_ring_locked(s->bell);
+    }
     pthread_mutex_unlock(&s->bell->lock);
-    if (x->status != LM_OK && e)
-        *e = x->error;
-    return x->status;
+    return NULL;
+}
+
+lm_status lm_errands_open(lm_schedule *s, lm_error *e)
+{
+    if (!lm_condition_open(&s->disk_work))
+        return lm_fail_memory(e, "the schedule", 0);
+    s->has_disk = lm_schedule_thread(&s->disk, disk, s, "lamina-disk");
+    if (s->has_disk)
+        return LM_OK;
+    pthread_cond_destroy(&s->disk_work);
+    return lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "no thread can be started");
+}
+
+void lm_errands_close(lm_schedule *s)
+{
+    if (!s->has_disk || lm_bell_here(s->bell, NULL) != LM_OK)
+        return;
+    pthread_mutex_lock(&s->bell->lock);
+    s->disk_ends = true;
+    pthread_cond_signal(&s->disk_work);
+    pthread_mutex_unlock(&s->bell->lock);
+    pthread_join(s->disk, NULL);
+    pthread_cond_destroy(&s->disk_work);
 }
 
 /* ---- by the schedule's thread ---- */
 
-static lm_errand *first_that(lm_schedule *s, bool (*can)(lm_schedule *s, const lm_errand *x))
+static void give_to_disk(lm_schedule *s, lm_errand *x)
 {
-    lm_errand *x;
+    lm_errand **end;
 
+    x->next = NULL;
     pthread_mutex_lock(&s->bell->lock);
-    for (x = s->errands; x && !can(s, x); x = x->next)
+    for (end = &s->on_disk; *end; end = &(*end)->next)
         ;
+    *end = x;
+    pthread_cond_signal(&s->disk_work);
     pthread_mutex_unlock(&s->bell->lock);
-    return x;
 }
 
 static void finish(lm_schedule *s, lm_errand *x)
 {
-    lm_errand **at;
-
-    pthread_mutex_lock(&s->bell->lock);
-    for (at = &s->errands; *at != x; at = &(*at)->next)
-        ;
-    *at     = x->next;
-    x->done = true;
-    pthread_cond_broadcast(&s->bell->answers);
-    pthread_mutex_unlock(&s->bell->lock);
+    if (x->begun)
+        s->seats[x->slot].held = false;
+    lm_restore_drop(x->restoring);
+    if (x->done)
+        x->done(x->arg, x->status, x->n, x->status == LM_OK ? NULL : &x->error);
+    errand_free(x);
 }
 
-static bool can_run(lm_schedule *s, const lm_errand *x)
+static lm_status call(lm_schedule *s, lm_errand *x, uint32_t slot)
 {
-    return x->slot == UINT32_MAX ? lm_seat_free(s) != UINT32_MAX : !s->seats[x->slot].reply;
+    lm_seat_clear(s, slot);
+    lm_engine_set_adapters(s->g, slot, s->adapters, NULL);
+    x->error = (lm_error){ .offset = LM_NO_OFFSET };
+    lm_status status = x->function(x->arg, s->g, slot, &x->error);
+    if (status != LM_OK && x->error.code == LM_OK)
+        lm_fail(&x->error, status, NULL, LM_NO_OFFSET, "refused by the caller's function");
+    lm_engine_truncate(s->g, slot, 0, NULL);
+    return status;
+}
+
+static lm_status erase(lm_schedule *s, lm_errand *x)
+{
+    lm_seat *t = &s->seats[x->slot];
+
+    x->n = t->n;
+    lm_prefix *node = lm_prefixes_down(&s->prefixes, t->salt, t->ids, t->n);
+    lm_seat_clear(s, x->slot);
+    lm_prefixes_forget(&s->prefixes, node);
+    return LM_OK;
+}
+
+static lm_status check_owner(const lm_schedule *s, lm_errand *x)
+{
+    const lm_seat *t = &s->seats[x->slot];
+
+    if (t->n && !x->any_owner && t->owner != x->owner)
+        return lm_fail(&x->error, LM_NOT_FOUND, "slot", LM_NO_OFFSET, "%u holds nothing with this salt", x->slot);
+    if (t->n == 0 && x->action == LM_SLOT_SAVE)
+        return lm_fail(&x->error, LM_USAGE, "slot", LM_NO_OFFSET, "%u holds nothing", x->slot);
+    x->n = t->n;
+    return LM_OK;
+}
+
+/* Pages for what the file holds: first what free slots still have, then prefixes that nobody uses. */
+static lm_status hold(lm_schedule *s, lm_errand *x)
+{
+    lm_status status;
+
+    lm_seat_clear(s, x->slot);
+    while ((status = lm_restore_hold(x->restoring, &x->error)) == LM_LIMIT && (lm_clear_leftover(s) || lm_prefixes_evict_any(&s->prefixes)))
+        ;
+    return status;
+}
+
+/* The file is in the slot's pages. */
+static void take_restored(lm_schedule *s, lm_errand *x)
+{
+    lm_seat *t = &s->seats[x->slot];
+    lm_saved text;
+
+    x->status = lm_restore_end(x->restoring, &text, &x->error);
+    if (x->status != LM_OK)
+        return;
+    t->n     = text.n_held;
+    t->owner = x->owner;
+    t->salt  = lm_prefixes_salt_for(&s->prefixes, x->owner, lm_engine_adapters_of(s->g, x->slot));
+    t->used  = ++s->turn;
+    memcpy(t->ids, text.ids, t->n * sizeof *t->ids);
+    atomic_store_explicit(&t->n_held, t->n, memory_order_relaxed);
+    atomic_store_explicit(&t->n_prompt, t->n, memory_order_relaxed);
+    atomic_store_explicit(&t->n_tokens, 0, memory_order_relaxed);
+    if (!s->o.no_prefixes)
+        lm_keep_tokens(s, x->slot, t->salt, t->ids, t->n);
+    x->n = t->n;
+    lm_free(text.ids);
+}
+
+/* Its slot is free: true when it is done. */
+static bool begin(lm_schedule *s, lm_errand *x, uint32_t slot)
+{
+    if (x->action < 0) {
+        x->status = call(s, x, slot);
+        return true;
+    }
+    x->status = x->action == LM_SLOT_RESTORE ? hold(s, x) : check_owner(s, x);
+    if (x->status == LM_OK && x->action == LM_SLOT_ERASE)
+        x->status = erase(s, x);
+    if (x->status != LM_OK || x->action == LM_SLOT_ERASE)
+        return true;
+    x->begun = s->seats[slot].held = true;
+    give_to_disk(s, x);
+    return false;
+}
+
+/* The first errand whose slot is free, out of the list. The head of a file is read without a slot. */
+static lm_errand *take_first(lm_schedule *s, uint32_t *slot)
+{
+    lm_errand **at, *x;
+
+    pthread_mutex_lock(&s->bell->lock);
+    for (at = &s->errands; (x = *at); at = &x->next) {
+        *slot = x->slot == UINT32_MAX ? lm_seat_free(s) : x->slot;
+        if ((x->action == LM_SLOT_RESTORE && !x->restoring) || (*slot != UINT32_MAX && lm_seat_idle(&s->seats[*slot])))
+            break;
+    }
+    if (x)
+        *at = x->next;
+    pthread_mutex_unlock(&s->bell->lock);
+    return x;
+}
+
+static lm_errand *take_off_disk(lm_schedule *s)
+{
+    pthread_mutex_lock(&s->bell->lock);
+    lm_errand *x = s->off_disk;
+    if (x)
+        s->off_disk = x->next;
+    pthread_mutex_unlock(&s->bell->lock);
+    return x;
+}
+
+/* The disk's thread has done its part. The head of a file: now it waits for its slot. */
+static void come_back(lm_schedule *s, lm_errand *x)
+{
+    if (x->status == LM_OK && x->action == LM_SLOT_RESTORE && !x->begun) {
+        pthread_mutex_lock(&s->bell->lock);
+        x->next    = s->errands;
+        s->errands = x;
+        pthread_mutex_unlock(&s->bell->lock);
+        return;
+    }
+    if (x->status == LM_OK && x->action == LM_SLOT_RESTORE)
+        take_restored(s, x);
+    finish(s, x);
 }
 
 void lm_errands_run(lm_schedule *s)
 {
     lm_errand *x;
+    uint32_t   slot;
 
-    while ((x = first_that(s, can_run))) {
-        uint32_t slot = x->slot == UINT32_MAX ? lm_seat_free(s) : x->slot;
-        x->status     = x->run(x, s, slot, &x->error);
-        finish(s, x);
-    }
-}
-
-static bool any(lm_schedule *s, const lm_errand *x)
-{
-    (void)s;
-    return x;
+    while ((x = take_off_disk(s)))
+        come_back(s, x);
+    while ((x = take_first(s, &slot)))
+        if (x->action == LM_SLOT_RESTORE && !x->restoring)
+            give_to_disk(s, x);
+        else if (begin(s, x, slot))
+            finish(s, x);
 }
 
 void lm_errands_refuse(lm_schedule *s)
 {
     lm_errand *x;
 
-    while ((x = first_that(s, any))) {
+    lm_errands_close(s);
+    s->has_disk = false;
+    while ((x = take_off_disk(s)))
+        come_back(s, x);
+    for (;;) {
+        pthread_mutex_lock(&s->bell->lock);
+        if ((x = s->errands))
+            s->errands = x->next;
+        pthread_mutex_unlock(&s->bell->lock);
+        if (!x)
+            return;
         x->status = lm_fail(&x->error, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
         finish(s, x);
     }
 }
 
-/* ---- errands ---- */
-
-static lm_status call(lm_errand *x, lm_schedule *s, uint32_t slot, lm_error *e)
-{
-    lm_seat_clear(s, slot);
-    lm_engine_set_adapters(s->g, slot, s->adapters, NULL);
-    *e = (lm_error){ .offset = LM_NO_OFFSET };
-    lm_status status = x->function(x->arg, s->g, slot, e);
-    if (status != LM_OK && e->code == LM_OK)
-        lm_fail(e, status, NULL, LM_NO_OFFSET, "refused by the caller's function");
-    lm_engine_truncate(s->g, slot, 0, NULL);
-    return status;
-}
-
-static lm_status save(lm_errand *x, lm_schedule *s, uint32_t slot, lm_error *e)
-{
-    const lm_seat *t = &s->seats[slot];
-
-    if (t->n == 0)
-        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u holds nothing", slot);
-    x->n = t->n;
-    return lm_engine_save(s->g, slot, t->ids, t->n, x->path, e);
-}
-
-static lm_status restore(lm_errand *x, lm_schedule *s, uint32_t slot, lm_error *e)
-{
-    lm_seat  *t   = &s->seats[slot];
-    lm_tokens ids = { 0 };
-
-    lm_seat_clear(s, slot);
-    lm_status status;
-    while ((status = lm_restore_adapted(s->g, slot, x->path, &ids, e)) == LM_LIMIT && lm_clear_leftover(s))
-        ;
-    while (status == LM_LIMIT && lm_prefixes_evict_any(&s->prefixes))
-        status = lm_restore_adapted(s->g, slot, x->path, &ids, e);
-    if (status != LM_OK)
-        return status;
-    t->n    = (uint32_t)ids.n;
-    t->salt = lm_prefixes_salt_for(&s->prefixes, lm_prefixes_salt(x->salt), lm_engine_adapters_of(s->g, slot));
-    t->used = ++s->turn;
-    memcpy(t->ids, ids.ids, ids.n * sizeof *ids.ids);
-    atomic_store_explicit(&t->n_held, t->n, memory_order_relaxed);
-    atomic_store_explicit(&t->n_prompt, t->n, memory_order_relaxed);
-    atomic_store_explicit(&t->n_tokens, 0, memory_order_relaxed);
-    if (!s->o.no_prefixes)
-        lm_keep_tokens(s, slot, t->salt, ids.ids, ids.n);
-    x->n = ids.n;
-    lm_tokens_free(&ids);
-    return LM_OK;
-}
-
-static lm_status erase(lm_errand *x, lm_schedule *s, uint32_t slot, lm_error *e)
-{
-    lm_seat *t = &s->seats[slot];
-
-    (void)e;
-    x->n = t->n;
-    lm_prefix *node = lm_prefixes_down(&s->prefixes, t->salt, t->ids, t->n);
-    lm_seat_clear(s, slot);
-    lm_prefixes_forget(&s->prefixes, node);
-    return LM_OK;
-}
-
 /* ---- for other threads ---- */
+
+static lm_errand *errand_new(lm_error *e)
+{
+    lm_errand *x = lm_alloc_zero(1, sizeof *x);
+
+    if (!x)
+        lm_fail_memory(e, "the schedule", sizeof *x);
+    return x;
+}
+
+static lm_status check_task(const lm_schedule *s, const lm_slot_task *t, lm_error *e)
+{
+    if (lm_any_reserved(t->reserved, sizeof t->reserved))
+        return lm_fail_reserved(e, __func__);
+    if ((unsigned)t->action > LM_SLOT_ERASE)
+        return lm_fail(e, LM_USAGE, "action", LM_NO_OFFSET, "unknown");
+    if (s->others.n && t->action != LM_SLOT_ERASE)
+        return lm_fail(e, LM_UNSUPPORTED, "slot", LM_NO_OFFSET, "several models write together: what each holds is not saved");
+    if (t->slot >= s->n_seats)
+        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", t->slot, s->n_seats);
+    if (t->action != LM_SLOT_ERASE && !t->path)
+        return lm_fail(e, LM_USAGE, "path", LM_NO_OFFSET, "NULL");
+    return LM_OK;
+}
+
+lm_status lm_schedule_slot_start(lm_schedule *s, const lm_slot_task *t, lm_error *e)
+{
+    LM_GIVEN(e, s && t);
+    lm_status  status = check_task(s, t, e);
+    lm_errand *x      = status == LM_OK ? errand_new(e) : NULL;
+
+    if (x && t->path && !(x->path = lm_strdup(t->path))) {
+        lm_fail_memory(e, "the schedule", strlen(t->path));
+        lm_free(x);
+        x = NULL;
+    }
+    if (!x) {
+        if (t->release)
+            t->release(t->arg);
+        return status != LM_OK ? status : LM_NO_MEMORY;
+    }
+    x->action    = (int)t->action;
+    x->slot      = t->slot;
+    x->owner     = lm_prefixes_salt(t->salt);
+    x->any_owner = t->any_salt;
+    x->done      = t->done;
+    x->release   = t->release;
+    x->arg       = t->arg;
+    return send(s, x, e);
+}
+
+/* Who waits for an errand. */
+typedef struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    bool            done;
+    lm_status       status;
+    size_t          n;
+    lm_error        error;
+    lm_status     (*function)(void *arg, lm_engine *g, uint32_t slot, lm_error *e);
+    void           *arg;
+} waiter;
+
+static void told(void *arg, lm_status status, size_t n, const lm_error *error)
+{
+    waiter *w = arg;
+
+    pthread_mutex_lock(&w->lock);
+    w->status = status;
+    w->n      = n;
+    if (error)
+        w->error = *error;
+    w->done = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static lm_status wait_for(waiter *w, lm_status sent, lm_error *e)
+{
+    if (sent == LM_OK) {
+        pthread_mutex_lock(&w->lock);
+        while (!w->done)
+            pthread_cond_wait(&w->changed, &w->lock);
+        pthread_mutex_unlock(&w->lock);
+        if (w->status != LM_OK && e)
+            *e = w->error;
+        sent = w->status;
+    }
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    return sent;
+}
+
+static void open_waiter(waiter *w)
+{
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+}
+
+static lm_status call_waiters(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
+{
+    waiter *w = arg;
+
+    return w->function(w->arg, g, slot, e);
+}
 
 lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *g, uint32_t slot, lm_error *e), void *arg, lm_error *e)
 {
     LM_GIVEN(e, s && f);
-    lm_errand x = { .slot = UINT32_MAX, .run = call, .function = f, .arg = arg };
+    lm_errand *x = errand_new(e);
+    waiter     w = { .function = f, .arg = arg };
 
-    return send(s, &x, e);
+    if (!x)
+        return LM_NO_MEMORY;
+    open_waiter(&w);
+    x->slot     = UINT32_MAX;
+    x->action   = -1;
+    x->function = call_waiters;
+    x->arg      = &w;
+    x->done     = told;
+    return wait_for(&w, send(s, x, e), e);
 }
 
-static lm_status send_to_slot(lm_schedule *s, uint32_t slot, lm_errand *x, size_t *n, lm_error *e)
+static lm_status wait_for_slot(lm_schedule *s, lm_slot_task *t, size_t *n, lm_error *e)
 {
-    if (s->others.n && x->path)
-        return lm_fail(e, LM_UNSUPPORTED, "slot", LM_NO_OFFSET, "several models write together: what each holds is not saved");
-    if (slot >= s->n_seats)
-        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", slot, s->n_seats);
-    x->slot = slot;
-    LM_TRY(send(s, x, e));
-    *n = x->n;
-    return LM_OK;
+    waiter w = { 0 };
+
+    open_waiter(&w);
+    t->any_salt = true;
+    t->done     = told;
+    t->arg      = &w;
+    lm_status status = wait_for(&w, lm_schedule_slot_start(s, t, e), e);
+    if (status == LM_OK)
+        *n = w.n;
+    return status;
 }
 
 lm_status lm_schedule_slot_save(lm_schedule *s, uint32_t slot, const char *path, size_t *n, lm_error *e)
 {
     LM_GIVEN(e, s && path && n);
-    lm_errand x = { .run = save, .path = path };
-
-    return send_to_slot(s, slot, &x, n, e);
+    return wait_for_slot(s, &(lm_slot_task){ .action = LM_SLOT_SAVE, .slot = slot, .path = path }, n, e);
 }
 
 lm_status lm_schedule_slot_restore(lm_schedule *s, uint32_t slot, const char *path, const char *salt, size_t *n, lm_error *e)
 {
     LM_GIVEN(e, s && path && n);
-    lm_errand x = { .run = restore, .path = path, .salt = salt };
-
-    return send_to_slot(s, slot, &x, n, e);
+    return wait_for_slot(s, &(lm_slot_task){ .action = LM_SLOT_RESTORE, .slot = slot, .path = path, .salt = salt }, n, e);
 }
 
 lm_status lm_schedule_slot_erase(lm_schedule *s, uint32_t slot, size_t *n, lm_error *e)
 {
     LM_GIVEN(e, s && n);
-    lm_errand x = { .run = erase };
-
-    return send_to_slot(s, slot, &x, n, e);
+    return wait_for_slot(s, &(lm_slot_task){ .action = LM_SLOT_ERASE, .slot = slot }, n, e);
 }
 
 uint32_t lm_schedule_slots(const lm_schedule *s)

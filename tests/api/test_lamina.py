@@ -1,11 +1,12 @@
 """Every public function, driven from Python; and each again with NULL in the place of every pointer: an error or nothing, never a crash."""
 import ctypes
-import pathlib
 import json
 import math
 import os
+import pathlib
 import struct
 import tempfile
+import threading
 
 import pytest
 from lamina import LaminaError
@@ -283,6 +284,13 @@ def test_engine(lm, model, engine, tmp_path):
     vector = (ctypes.c_float * lm.lm_engine_hidden_width(engine))()
     lm.lm_embed(engine, ids, 3, None, vector)
     assert abs(sum(x * x for x in vector) - 1) < 1e-3
+    width, pooled = len(vector), (ctypes.c_float * len(vector))()
+    pooler = lm.new("lm_pooler_new", width, 2, ref(lm.lm_embed_options(pooling=lm.LM_POOLING_MEAN)))
+    for position, value in enumerate((1, 3)):
+        lm.lm_pooler_row(pooler, position, None, (ctypes.c_float * width)(*[value] * width))
+    lm.lm_pooler_vector(pooler, pooled)
+    assert list(pooled) == pytest.approx([width ** -0.5] * width)
+    lm.lm_pooler_free(pooler)
     lm.lm_engine_cancel(engine)
     assert lm.lm_engine_cancelled(engine) and not lm.lm_engine_cancelled(engine)
     assert lm.new("lm_engine_forecast", engine, 0, 1, 0).seconds > 0
@@ -622,6 +630,11 @@ def test_many_texts(lm, model, tmp_path):
     assert lm.new("lm_schedule_slot_erase", schedule, slot).value == 155
     assert lm.new("lm_schedule_slot_restore", schedule, slot, path, b"").value == 155
     assert lm.new("lm_schedule_slot", schedule, slot).n_held == 155
+    done, fields, told = threading.Event(), dict(lm.lm_slot_task._fields_), []
+    task = lm.lm_slot_task(action=lm.LM_SLOT_SAVE, slot=slot, path=path, salt=b"another",
+                           done=fields["done"](lambda arg, status, n, error: told.append((status, n))), release=fields["release"](lambda arg: done.set()))
+    lm.lm_schedule_slot_start(schedule, ref(task))
+    assert done.wait(60) and told == [(lm.LM_NOT_FOUND, 0)]
     seen = []
     call = dict(lm.headers.functions)["lm_schedule_call"][1][1][0](lambda arg, g, slot, error: seen.append(lm.lm_engine_length(g, slot)) or lm.LM_OK)
     lm.lm_schedule_call(schedule, call, None)
@@ -674,9 +687,19 @@ def test_grammars(lm, model):
     logits = (ctypes.c_float * n)()
     assert lm.lm_constraint_logits(constraint, logits, n, None, 0) == lm.LM_OK
     assert [i for i in range(n) if logits[i] == 0] == allowed
-    for c in (constraint, twin):
-        lm.lm_constraint_free(c)
+    processor = lm.new("lm_logits_new", ref(lm.lm_logits_options(constraint=twin)))      # takes it
+    sequence, ids = lm.lm_sequence_options(), (lm.lm_token * 1)(5)
+    lm.lm_logits_into(processor, ref(sequence))
+    assert sequence.logits and sequence.logits_release and sequence.logits_arg
+    logits = (ctypes.c_float * n)()
+    assert lm.lm_logits_process(processor, logits, n, ids, 1) == lm.LM_OK
+    assert [i for i in range(n) if logits[i] == 0] == allowed
+    lm.lm_logits_free(processor)
+    lm.lm_constraint_free(constraint)
     lm.lm_vocabulary_free(vocabulary)
+    own = lm.new("lm_model_vocabulary", model)
+    assert lm.lm_vocabulary_size(own) >= n
+    lm.lm_vocabulary_free(own)
     with pytest.raises(LaminaError, match="uniqueItems"):
         lm.lm_grammar_json_schema(b'{"uniqueItems":true}', 20, None, ctypes.byref(ctypes.POINTER(lm.lm_grammar)()))
 

@@ -1,9 +1,11 @@
-"""What docs/coming-from.md shows is what a terminal shows; `…` stands for figures of one machine."""
+"""What docs/coming-from.md shows is what a terminal shows; `…` stands for figures of one machine. Texts of the model are the same at every level
+of instructions: its choices are clear ones."""
 import importlib.machinery
 import importlib.util
+import json
 
 import pytest
-from conftest import SOURCE
+from conftest import MODEL, SOURCE, run
 
 loader = importlib.machinery.SourceFileLoader("coming_from", str(SOURCE / "scripts/coming-from"))
 script = importlib.util.module_from_spec(importlib.util.spec_from_loader("coming_from", loader))
@@ -18,3 +20,14 @@ def test_session(build, model, command, shown):
 
 def test_each_program_has_its_sessions():
     assert len(SESSIONS) >= 12
+
+
+@pytest.mark.parametrize("flags, stdin", [
+    (["--chat", "-p", "Name the capital of France."], None), (["--raw", "-p", "1, 2, 3, 4, 5,"], None), (["--chat", "-p", "Name the capital of Japan."], None),
+    (["--chat", "-p", "Repeat this text."], "Paris is in France. Rome is in Italy.\n"), (["--chat", "-p", "Name the\ncapital of France."], None)])
+def test_the_model_is_sure_of_what_is_shown(build, model, flags, stdin):
+    """Between the best two tokens lie 0.4 at least, in natural logarithms; levels of instructions differ by 0.12 at most on these texts."""
+    assert any(flags[-1].split("\n")[-1] in command for command, _ in SESSIONS)
+    out = json.loads(run(build / "src/cli/lamina", "run", MODEL, *flags, "-n", 12, "--temp", 0, "--logprobs", 2, "--json", input=stdin).stdout)
+    gaps = [t["top"][0]["logprob"] - t["top"][1]["logprob"] for t in out["logprobs"]]
+    assert min(gaps) > 0.4, gaps

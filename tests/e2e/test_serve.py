@@ -245,6 +245,9 @@ BAD = [
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, 400, "messages"),
     ("/v1/chat/completions", {"messages": QUESTION, "top_logprobs": 3}, 400, "top_logprobs"),
     ("/v1/chat/completions", {"messages": QUESTION, "response_format": {"type": "nonsense"}}, 400, "response_format"),
+    ("/v1/completions", {"prompt": "x", "guided_json": {"type": "null"}, "json_schema": {"type": "integer"}}, 400, "guided_json"),
+    ("/v1/completions", {"prompt": "x", "guided_grammar": 'root ::= "a"', "grammar": 'root ::= "b"'}, 400, "guided_grammar"),
+    ("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 2, "max_completion_tokens": 3}, 400, "max_tokens"),
     ("/v1/embeddings", {"input": "x", "encoding_format": "roman"}, 400, "encoding_format"),
     ("/v1/embeddings", {"input": "x", "dimensions": 5000}, 400, "dimensions"), ("/v1/embeddings", {"input": []}, 400, "prompt"),
     ("/detokenize", {"tokens": ["x"]}, 400, "tokens"), ("/slots/99?action=erase", {}, 400, "id_slot"), ("/nowhere", {}, 404, None),
@@ -260,7 +263,8 @@ def test_bad_requests_name_the_field(server, path, body, status, param):
 
 def raw(server, text, wait=5.0):
     with socket.create_connection(("127.0.0.1", server.port), timeout=wait) as s:
-        s.sendall(text)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):    # it has answered before it has read all
+            s.sendall(text)
         got = b""
         with contextlib.suppress(TimeoutError, ConnectionResetError):
             while True:
@@ -281,11 +285,47 @@ def raw(server, text, wait=5.0):
     (b"PUT /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
     (b"GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
     (b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n", 403),
+    (b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", 403),
+    (b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:9\r\n\r\n", 403),
+    (b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n\r\n", 403),
+    (b"GET /v1/models HTTP/1.1\r\nHost: evil://localhost\r\n\r\n", 403),
+    (b"POST /tokenize%00x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}", 404),
+    (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", 415),
+    (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n{}", 501),
+    (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + b"100000\r\n" + b"[" * (1 << 20) + b"\r\n" * 9, 400),
+    (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"100000\r\n" + b"[" * (1 << 20) + b"\r\n") * 9, 413),
 ], ids=lambda v: str(v)[:60])
 def test_malformed_requests(server, text, status):
     answer = raw(server, text, 2)
     assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200]
     assert server.get("/health")[0] == 200
+
+
+def test_brackets_in_strings_are_no_depth(server):
+    text = '\x1b[31m"[{' * 200
+    assert server.post("/tokenize", {"content": text})[0] == 200
+    deep = '{"content": "\\"", "other": ' + "[" * 65 + "]" * 65 + "}"
+    head = f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(deep)}\r\n\r\n"
+    assert b"nested deeper than 64" in raw(server, (head + deep).encode(), 2)
+
+
+def test_a_client_that_closes_its_end_gets_what_is_answered_at_once(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as s:
+        s.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16\r\n\r\n" + b'{"content":"hi"}')
+        s.shutdown(socket.SHUT_WR)
+        assert s.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+def test_names_of_a_server(build):
+    def status(s, host, key=None):
+        return s.ask("GET", "/v1/models", headers={"Host": host} | ({"Authorization": f"Bearer {key}"} if key else {}))[0]
+    s = Server(build, "-c", 512, "--allowed-host", "llm.example.com", "--allowed-host", "two.example:8443").ready()
+    assert [status(s, h) for h in ("localhost", "llm.example.com", "LLM.example.com:443", "two.example:8443", "two.example", "evil.example")] == [
+        200, 200, 200, 200, 403, 403]
+    assert s.close() == 0
+    s = Server(build, "-c", 512, "--api-key", "k").ready()
+    assert [status(s, "llm.example.com", "k"), status(s, "llm.example.com")] == [200, 401]
+    assert s.close() == 0
 
 
 def test_unknown_fields_are_said(server):

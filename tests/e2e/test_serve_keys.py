@@ -214,3 +214,25 @@ def test_several_addresses_at_once(build, tmp_path):
     answers.append(json.loads(text.split(b"\r\n\r\n", 1)[1])["choices"])
     assert all(a == answers[0] for a in answers)
     assert s.close() == 0 and not path.exists()
+
+
+def test_slots_belong_to_their_key(build, model, tmp_path):
+    """What one key's text has left in a slot is neither saved nor erased by another; a file that it has saved is found with its key alone."""
+    s = Server(build, "--api-key", "one", "--api-key", "two", "-c", 512, "--parallel", 1, "--temp", 0, "--slot-save-path", tmp_path).ready()
+
+    def ask(key, path, body):
+        return s.post(path, body, headers={"Authorization": f"Bearer {key}"})
+    text = "The keeper of the lighthouse wrote a letter to her sister every week. " * 8
+    assert ask("one", "/completion", {"prompt": text, "n_predict": 2})[0] == 200
+    for action in ("save", "erase"):
+        status, answer, _ = ask("two", f"/slots/0?action={action}", {"filename": "theirs"})
+        assert (status, answer["error"]["param"]) == (400, "id_slot") and "of this key" in answer["error"]["message"]
+    assert ask("one", "/slots/0?action=save", {"filename": "mine"})[1]["n_saved"] > 64
+    assert ask("one", "/slots/0?action=erase", {})[0] == 200
+    cached = {}
+    for key in ("one", "two"):
+        assert ask(key, "/slots/0?action=restore", {"filename": "mine"})[1]["n_restored"] > 64
+        cached[key] = ask("one", "/completion", {"prompt": text, "n_predict": 2})[1]["timings"]["cache_n"]
+        assert ask("one", "/slots/0?action=erase", {})[0] == 200
+    assert cached["one"] >= 64 and cached["two"] == 0
+    assert s.close() == 0

@@ -209,6 +209,7 @@ def test_what_can_never_fit_is_refused_with_both_numbers(build, folder, lamina):
     assert s.post("/api/chat", {"model": "two", "messages": []})[0] == 507
     assert s.close() == 0
     done = run(lamina, "serve", TINY, "--port", 0, "--mem-limit", "1000B", *(["--no-sandbox"] if SANITIZED else []))
+    assert "listening" not in done.stderr
     assert done.returncode == 4 and re.search(r"needs \d+ bytes of memory, the limit is 1000", done.stderr.splitlines()[-1])
 
 

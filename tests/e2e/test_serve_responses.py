@@ -1,4 +1,5 @@
 """POST /v1/responses: what OpenAI's own client makes of it, streamed and not, and what is refused."""
+import contextlib
 import json
 import random
 import sqlite3
@@ -340,3 +341,22 @@ def test_a_store_that_fails_is_said_and_the_rest_goes_on(build, model, tmp_path)
     assert (status, r["error"]["code"]) == (500, "store_failed") and "\n" not in r["error"]["message"]
     assert s.post("/v1/completions", {"prompt": "a", "max_tokens": 1})[0] == 200
     assert s.close() == 0
+
+
+def test_readers_do_not_wait_for_the_writer(build, model, tmp_path):
+    """Another process holds the file: what was stored is found all the same, forgotten, counted, and in the file afterwards."""
+    at = tmp_path / "store.db"
+    s = Server(build, "--store", at, "-c", "128").ready()
+    ask = {"input": "Hi", "max_output_tokens": 2, "temperature": 0}
+    with contextlib.closing(sqlite3.connect(at, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        ids = [s.post("/v1/responses", ask)[1]["id"] for _ in range(3)]
+        assert [s.get(f"/v1/responses/{i}")[0] for i in ids] == [200, 200, 200]
+        assert s.ask("DELETE", f"/v1/responses/{ids[1]}")[0] == 200
+        assert [s.get(f"/v1/responses/{i}")[0] for i in ids] == [200, 404, 200]
+        db.execute("ROLLBACK")
+    assert [s.get(f"/v1/responses/{i}")[0] for i in ids] == [200, 404, 200]
+    assert s.close() == 0
+    with contextlib.closing(sqlite3.connect(at)) as db:
+        assert {r[0] for r in db.execute("SELECT id FROM responses")} == {ids[0], ids[2]}
+        assert db.execute("SELECT SUM(requests) FROM tokens").fetchone() == (3,)

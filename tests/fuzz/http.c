@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "fuzz.h"
-#include "server/serve.h"
+#include "server/start/serve.h"
 
 static const char *const pieces[] = {
     "GET ", "POST ", "PUT ", "HEAD ", "OPTIONS ", "/v1/completions", "/v1/chat/completions", "/v1/messages", "/api/chat", "/health", "/slots/0?action=erase",

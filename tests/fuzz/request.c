@@ -3,10 +3,10 @@
  * Input: a byte that chooses the route, then the body. */
 #include "fuzz.h"
 #include "json_mutator.h"
-#include "server/anthropic.h"
-#include "server/ollama.h"
-#include "server/responses.h"
-#include "server/routes.h"
+#include "server/dialects/anthropic.h"
+#include "server/dialects/ollama.h"
+#include "server/dialects/responses.h"
+#include "server/dialects/routes.h"
 
 static const char chatml[] = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
                              "{{ m.content }}{{ m.reasoning_content }}{{ m.tool_calls | tojson if m.tool_calls }}<|im_end|>\n{% endfor %}"

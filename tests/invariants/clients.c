@@ -300,7 +300,7 @@ static void what_can_never_fit_is_refused(void **state)
     r.reserved[1] = 1;
     assert_int_equal(lm_schedule_submit(f.s, &r, &reply, &e), LM_USAGE);
     assert_null(reply);
-    assert_int_equal(statistics().refused, 8);
+    assert_int_equal(statistics().refused, 9);
     free(ids);
     close_fixture();
 }

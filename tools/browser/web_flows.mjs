@@ -207,7 +207,7 @@ async function tokens({ page, where }) {
 async function machine({ page, where }) {
     await page.goto(page.url().replace(/#.*/, "#/machine"));
     await page.waitForSelector(".bigs");
-    await page.evaluate(async () => { await (await fetch("/v1/completions", { method: "POST", body: JSON.stringify({ prompt: "Once upon a time", max_tokens: 60 }) })).text(); });
+    await page.evaluate(async () => { await (await fetch("/v1/completions", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ prompt: "Once upon a time", max_tokens: 60 }) })).text(); });
     await until(async () => await page.locator(".curve canvas").count() === 6, `${where}: curves`);
     const memory = () => page.locator("tfoot td").allInnerTexts();
     await until(async () => { const [allocated, planned] = await memory(); return allocated === planned && /^[\d,]{8,}$/.test(allocated); }, async () => `${where}: allocated, planned: ${await memory()}`);

@@ -22,8 +22,11 @@ static const char *const bindings[LM_SAVE_BINDINGS] = {
     [LM_SAVE_LAMINA] = "version of lamina",
 };
 
-typedef struct reader {
+struct lm_restoring {
     int         fd;
+    lm_engine  *g;
+    uint32_t    sequence;
+    bool        holds;                   /* pages of the sequence */
     const char *path;
     int64_t     at;
     lm_blake2b  hash;
@@ -32,7 +35,9 @@ typedef struct reader {
     float      *adapters;                /* [the engine's] scales of the file */
     uint32_t   *first;                   /* [groups] */
     uint8_t     chunk[CHUNK];
-} reader;
+};
+
+typedef struct lm_restoring reader;
 
 static lm_status damaged(const reader *r, const char *what, lm_error *e)
 {
@@ -178,17 +183,24 @@ static lm_status pass_over(reader *r, uint64_t bytes, lm_error *e)
     return LM_OK;
 }
 
-static lm_status get_pages(reader *r, lm_engine *g, uint32_t group, uint32_t sequence, lm_error *e)
+/* The first page of a group that this engine keeps of the file. */
+static uint32_t first_kept(const reader *r, uint32_t group)
 {
-    uint64_t bytes = g->plan->groups[group].page_bytes;
-    uint32_t passed = lm_kv_passed(g, group, r->text.n_held), first = r->first[group] > passed ? r->first[group] : passed;
+    uint32_t passed = lm_kv_passed(r->g, group, r->text.n_held);
 
-    LM_TRY(lm_kv_hold(g, group, sequence, first, r->text.n_held, e));
+    return r->first[group] > passed ? r->first[group] : passed;
+}
+
+static lm_status get_pages(reader *r, uint32_t group, lm_error *e)
+{
+    uint64_t bytes = r->g->plan->groups[group].page_bytes;
+    uint32_t first = first_kept(r, group);
+
     for (uint32_t i = r->first[group]; i < lm_save_pages(r->text.n_held); i++)
         if (i < first)
             LM_TRY(pass_over(r, bytes, e));
         else
-            LM_TRY(get(r, "pages", lm_kv_page(g, group, sequence, i), bytes, e));
+            LM_TRY(get(r, "pages", lm_kv_page(r->g, group, r->sequence, i), bytes, e));
     return LM_OK;
 }
 
@@ -220,52 +232,102 @@ static lm_status open_regular(const char *path, int *fd, lm_error *e)
     return lm_fail_in(e, path);
 }
 
-static lm_status read_all(reader *r, lm_engine *g, uint32_t sequence, lm_error *e)
-{
-    lm_text    b      = { 0 };
-    lm_status status = lm_save_bindings(g, &b, e);
+/* ---- in parts ---- */
 
-    lm_blake2b_begin(&r->hash);
-    if (status == LM_OK)
-        status = get_head(r, g, &b, sequence, e);
-    lm_text_free(&b);
-    for (uint32_t i = 0; status == LM_OK && i < g->plan->n_groups; i++)
-        status = get_pages(r, g, i, sequence, e);
-    if (status == LM_OK)
-        status = get_digest(r, e);
-    if (status == LM_OK)
-        return LM_OK;
-    lm_kv_release(g, sequence, 0);
-    lm_fail_in(e, r->path);
-    return status;
-}
-
-static lm_status restore(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_saved *out, lm_error *e)
+lm_status lm_restore_open(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_restoring **out, lm_error *e)
 {
+    lm_text    b = { 0 };
+    lm_status status;
+
     LM_TRY(lm_save_check_slot(g, sequence, e));
-    if (g->seq_length[sequence])
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "only an empty one can be restored");
     reader *r = lm_alloc_zero(1, sizeof *r);
     if (!r)
         return lm_fail_memory(e, "sequence", sizeof *r);
-    r->path          = path;
-    r->adopts        = adopts;
-    lm_status status = open_regular(path, &r->fd, e);
+    r->g        = g;
+    r->sequence = sequence;
+    r->path     = path;
+    r->adopts   = adopts;
+    lm_blake2b_begin(&r->hash);
+    status = open_regular(path, &r->fd, e);
     if (status == LM_OK)
-        status = read_all(r, g, sequence, e);
-    if (status == LM_OK) {
-        *out                    = r->text;
-        g->seq_length[sequence] = out->n_held;
-        if (adopts)
-            status = lm_engine_set_adapters(g, sequence, r->adapters, e);
-    } else {
-        lm_free(r->text.ids);
+        status = lm_save_bindings(g, &b, e);
+    if (status == LM_OK && (status = get_head(r, g, &b, sequence, e)) != LM_OK)
+        lm_fail_in(e, path);
+    lm_text_free(&b);
+    if (status == LM_OK)
+        *out = r;
+    else
+        lm_restore_drop(r);
+    return status;
+}
+
+lm_status lm_restore_hold(lm_restoring *r, lm_error *e)
+{
+    lm_status status = LM_OK;
+
+    if (r->g->seq_length[r->sequence])
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "only an empty one can be restored");
+    for (uint32_t i = 0; status == LM_OK && i < r->g->plan->n_groups; i++)
+        status = lm_kv_hold(r->g, i, r->sequence, first_kept(r, i), r->text.n_held, e);
+    if (status != LM_OK) {
+        lm_kv_release(r->g, r->sequence, 0);
+        return lm_fail_in(e, r->path);
     }
+    r->holds = true;
+    return LM_OK;
+}
+
+lm_status lm_restore_pages(lm_restoring *r, lm_error *e)
+{
+    lm_status status = LM_OK;
+
+    for (uint32_t i = 0; status == LM_OK && i < r->g->plan->n_groups; i++)
+        status = get_pages(r, i, e);
+    if (status == LM_OK)
+        status = get_digest(r, e);
+    return status == LM_OK ? LM_OK : lm_fail_in(e, r->path);
+}
+
+lm_status lm_restore_end(lm_restoring *r, lm_saved *out, lm_error *e)
+{
+    *out = r->text;
+    r->g->seq_length[r->sequence] = out->n_held;
+    r->text.ids = NULL;
+    r->holds    = false;
+    return r->adopts ? lm_engine_set_adapters(r->g, r->sequence, r->adapters, e) : LM_OK;
+}
+
+void lm_restore_drop(lm_restoring *r)
+{
+    if (!r)
+        return;
+    if (r->holds)
+        lm_kv_release(r->g, r->sequence, 0);
     if (r->fd >= 0)
         close(r->fd);
+    lm_free(r->text.ids);
     lm_free(r->adapters);
     lm_free(r->first);
     lm_free(r);
+}
+
+/* ---- at once ---- */
+
+static lm_status restore(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_saved *out, lm_error *e)
+{
+    lm_restoring *r = NULL;
+
+    LM_TRY(lm_save_check_slot(g, sequence, e));
+    if (g->seq_length[sequence])
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "only an empty one can be restored");
+    lm_status status = lm_restore_open(g, sequence, path, adopts, &r, e);
+    if (status == LM_OK)
+        status = lm_restore_hold(r, e);
+    if (status == LM_OK)
+        status = lm_restore_pages(r, e);
+    if (status == LM_OK)
+        status = lm_restore_end(r, out, e);
+    lm_restore_drop(r);
     return status;
 }
 

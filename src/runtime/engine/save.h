@@ -18,6 +18,17 @@ lm_status lm_save_text(lm_engine *g, uint32_t sequence, const lm_saved *t, const
  * without an error. On failure engine and *out are as before. */
 lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_saved *out, lm_error *e);
 
+/* In parts, so that a file is read beside steps of other sequences. _open reads the head, _pages the rest and the checksum: any thread.
+ * _hold (LM_LIMIT: too few pages are free, to be tried again), _end and _drop: the thread that steps. Between _hold and _end the sequence
+ * is the restoring's: no rows of it, nothing saved or shared. `path` must outlive it. After a failure: _drop. */
+typedef struct lm_restoring lm_restoring;
+
+lm_status lm_restore_open(lm_engine *g, uint32_t sequence, const char *path, bool adopts, lm_restoring **out, lm_error *e);
+lm_status lm_restore_hold(lm_restoring *r, lm_error *e);
+lm_status lm_restore_pages(lm_restoring *r, lm_error *e);
+lm_status lm_restore_end(lm_restoring *r, lm_saved *out, lm_error *e);   /* out->ids: lm_free */
+void      lm_restore_drop(lm_restoring *r);
+
 /* As lm_engine_restore; but the sequence takes the adapters that the file's had, where the engine has them. */
 lm_status lm_restore_adapted(lm_engine *g, uint32_t sequence, const char *path, lm_tokens *tokens, lm_error *e);
 

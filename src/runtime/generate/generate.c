@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "runtime/generate/sequence.h"
 
 typedef struct run {
     lm_engine                 *g;
@@ -102,6 +103,7 @@ static lm_status prepare(run *r, lm_sampler *s, lm_error *e)
         return lm_fail(e, LM_USAGE, r->g ? "sampler" : "engine", LM_NO_OFFSET, "NULL");
     if (r->o->token && o.logprobs == 0)
         o.logprobs = -1;
+    o.logits_release = o.row_release = NULL;             /* lm_generate does */
     r->rows = lm_alloc_zero(lm_engine_max_rows(r->g), sizeof *r->rows);
     if (!r->rows)
         return lm_fail_memory(e, "the generation", lm_engine_max_rows(r->g) * sizeof *r->rows);
@@ -127,8 +129,8 @@ static void finish(run *r, lm_generation *out)
     r->out = (lm_generation){ 0 };
 }
 
-lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse, const lm_generate_options *o,
-                      lm_generation *out, lm_error *e)
+static lm_status generate_with(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse, const lm_generate_options *o,
+                               lm_generation *out, lm_error *e)
 {
     LM_GIVEN(e, g && s && (prompt || !n) && out);
     LM_PLAIN(e, o);
@@ -146,6 +148,16 @@ done:
     lm_sequence_free(r.s);
     lm_generation_free(&r.out);
     lm_free(r.rows);
+    return status;
+}
+
+lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse, const lm_generate_options *o,
+                      lm_generation *out, lm_error *e)
+{
+    lm_sequence_options given  = o ? o->sequence : lm_sequence_defaults();
+    lm_status           status = generate_with(g, s, prompt, n, reuse, o, out, e);
+
+    lm_sequence_release_hooks(&given);
     return status;
 }
 

@@ -91,17 +91,14 @@ static lm_status open_sequence(lm_sequence *s, const lm_sequence_options *o, lm_
     return lm_draft_open(&s->draft, &s->o, s->sampler, s->n_vocab, e);
 }
 
-lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+/* Without the releases of its hooks, which are the sequence's only when there is one. */
+static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
 {
+    lm_model_info info;
+    lm_sequence  *s;
+
     LM_GIVEN(e, g && out);
     LM_PLAIN(e, o);
-    lm_sequence_options defaults = lm_sequence_defaults();
-    lm_model_info       info;
-    lm_sequence        *s;
-
-    if (!g || !out)
-        return lm_fail(e, LM_USAGE, g ? "out" : "engine", LM_NO_OFFSET, "NULL");
-    o = o ? o : &defaults;
     lm_model_describe(lm_engine_model(g), &info);
     LM_TRY(check_options(g, sampler, o, info.n_vocab, e));
     s = lm_alloc_zero(1, sizeof *s);
@@ -114,11 +111,37 @@ lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_o
     s->source  = info.source;
     atomic_init(&s->cancelled, false);
     lm_status status = open_sequence(s, o, e);
+    s->o.logits_release = s->o.row_release = NULL;
     if (status != LM_OK) {
         lm_sequence_free(s);
         return status;
     }
     *out = s;
+    return LM_OK;
+}
+
+void lm_sequence_release_hooks(lm_sequence_options *o)
+{
+    void (*logits)(void *arg) = o->logits_release, (*row)(void *arg) = o->row_release;
+
+    o->logits_release = o->row_release = NULL;
+    if (logits)
+        logits(o->logits_arg);
+    if (row)
+        row(o->row_arg);
+}
+
+lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+{
+    lm_sequence_options given = o ? *o : lm_sequence_defaults();
+    lm_status status = make_sequence(g, sampler, &given, out, e);
+
+    if (status != LM_OK) {
+        lm_sequence_release_hooks(&given);
+        return status;
+    }
+    (*out)->o.logits_release = given.logits_release;
+    (*out)->o.row_release    = given.row_release;
     return LM_OK;
 }
 
@@ -128,6 +151,7 @@ void lm_sequence_free(lm_sequence *s)
         return;
     if (s->n && !s->away)
         lm_sequence_settle(s);
+    lm_sequence_release_hooks(&s->o);
     lm_draft_close(&s->draft);
     lm_emit_close(&s->text);
     lm_free((void *)s->o.stops);
@@ -183,7 +207,7 @@ void lm_sequence_begin(lm_sequence *s, size_t n_prompt)
 {
     s->n_prompt = s->n_reads = n_prompt;
     s->n_read   = s->at < n_prompt ? s->at : n_prompt;
-    s->n_rows = s->next = s->n_logits = 0;
+    s->n_rows = s->next = s->n_logits = s->n_shown = 0;
     s->planned = s->judging = s->answered = s->ended = false;
     s->prompt_due = s->choice_due = s->token_due = false;
     if (s->stop != LM_STOP_NONE)                         /* a cancel that came too late for the text before */
@@ -198,6 +222,7 @@ static void take_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t at
     s->n  = n;
     s->at = s->n_reused = at;
     s->n_drafted = s->n_accepted = 0;
+    s->seen = 0;
     if (s->sampler)
         lm_sampler_reset(s->sampler);
     for (size_t i = 0; i < n && s->sampler; i++)

@@ -32,6 +32,8 @@ struct lm_sequence {
     uint32_t            next, n_logits;  /* rows with logits: what is chosen next is chosen by; where they end */
     uint32_t            right;           /* guesses that were */
     bool                judging;         /* whether guesses paid is known now */
+    uint32_t            shown, n_shown;      /* of the prompt's rows in the step, those that the hook has not seen: where they begin */
+    size_t              seen;            /* rows of the prompt that it has */
     double              asked, guessed, ran;     /* seconds: guesses asked for, made, read */
     lm_draft            draft;
     size_t              n_drafted, n_accepted;
@@ -60,6 +62,9 @@ static inline bool lm_sequence_chooses(const lm_sequence *s)
 {
     return s->stop == LM_STOP_NONE && s->next < s->n_logits;
 }
+
+/* The hooks on logits and rows will not be called again: their arguments are released, once. */
+void lm_sequence_release_hooks(lm_sequence_options *o);
 
 /* Wrong guesses out of the slot, and what guessing has brought. Between steps. */
 void lm_sequence_settle(lm_sequence *s);

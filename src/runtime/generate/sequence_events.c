@@ -126,6 +126,29 @@ lm_status lm_sequence_choose(lm_sequence *s, lm_token id, lm_error *e)
     return LM_OK;
 }
 
+/* ---- rows of the prompt ---- */
+
+/* A text that has given its slot back reads rows again that the hook has seen. */
+static lm_status show_rows(lm_sequence *s, lm_error *e)
+{
+    size_t   position = s->at - s->n_shown;
+    uint32_t row = s->shown, n = s->n_shown;
+    bool     keeps = lm_engine_hidden_width(s->g) > 0;
+
+    s->n_shown = 0;
+    for (; n; n--, row++, position++) {
+        if (position < s->seen || position >= s->n_prompt)
+            continue;
+        *e = (lm_error){ .offset = LM_NO_OFFSET };
+        lm_status status = s->o.row(s->o.row_arg, position, s->o.prompt_logits ? lm_engine_logits(s->g, row) : NULL,
+                                    keeps ? lm_engine_hidden(s->g, row) : NULL, e);
+        if (status != LM_OK)
+            return e->code != LM_OK ? status : lm_fail(e, status, "row", LM_NO_OFFSET, "refused by the caller's function");
+        s->seen = position + 1;
+    }
+    return LM_OK;
+}
+
 /* ---- telling ---- */
 
 static bool tell_prompt(lm_sequence *s, lm_event *out)
@@ -185,6 +208,8 @@ bool lm_sequence_event(lm_sequence *s, lm_event *out)
 
     if (!s || !out || s->n == 0)
         return false;
+    if (s->n_shown && show_rows(s, &e) != LM_OK)
+        lm_sequence_end(s, LM_STOP_FAILED, &e);
     if (s->prompt_due)
         return tell_prompt(s, out);
     for (;;) {

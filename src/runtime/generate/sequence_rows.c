@@ -83,11 +83,13 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
 
     if (b->most_prompt)
         room = least(room, b->most_prompt - least(b->n_prompt, b->most_prompt));
+    if (s->o.prompt_logits)
+        room = least(room, room_for_logits(s, b));
     uint32_t n = left < room ? (uint32_t)left : room;
     if (n == left && chooses && room_for_logits(s, b) == 0)
         n--;
     for (uint32_t i = 0; i < n; i++)
-        add_row(s, b, s->ids[s->at + i], s->at + i, s->at + i + 1 == s->n_reads && chooses);
+        add_row(s, b, s->ids[s->at + i], s->at + i, s->o.prompt_logits || (s->at + i + 1 == s->n_reads && chooses));
     b->n_prompt += n;
     return n;
 }
@@ -152,6 +154,10 @@ void lm_sequence_ran(lm_sequence *s)
     s->ran = lm_clock_seconds();
     if (lm_sequence_reads(s)) {
         bool again = s->n > s->n_prompt, whole = s->at + s->n_rows == s->n_reads;
+        if (s->o.row) {
+            s->shown   = s->first;
+            s->n_shown = s->n_rows;
+        }
         s->at += s->n_rows;
         s->n_read     = again ? s->n_prompt : s->at;
         s->prompt_due = !again;

@@ -101,6 +101,8 @@ lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e
 }
 
 const float *lm_engine_logits(const lm_engine *g, size_t i) { return i == g->wanted ? g->logits : NULL; }
+const float *lm_engine_hidden(const lm_engine *g, size_t i) { (void)g, (void)i; return NULL; }
+uint32_t lm_engine_hidden_width(const lm_engine *g) { (void)g; return 0; }
 
 static const struct lm_model model;
 

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "server/sandbox.h"
+#include "server/front/sandbox.h"
 
 static char models[] = "/tmp/lamina-models-XXXXXX", stores[] = "/tmp/lamina-stores-XXXXXX";
 

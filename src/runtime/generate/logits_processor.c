@@ -1,0 +1,225 @@
+/* logits_processor.c - a constraint and a budget of reasoning as one hook on logits. */
+#include "lamina/logits.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+enum { MOST_WAIT = 4 };              /* tokens that a character may still take */
+
+/* Of a reasoning that is counted. */
+typedef enum reasoning_state { BEFORE, WITHIN, ENDING, PAST } reasoning_state;
+
+struct lm_logits_processor {
+    lm_constraint      *constraint;  /* NULL: none */
+    const lm_tokenizer *t;           /* NULL: reasoning is not counted */
+    const char *open, *close;        /* as they come in the text */
+    lm_tokens   ending;              /* what ends it */
+    uint64_t    most, used;
+    size_t      n_ids, ended;        /* seen; of `ending` */
+    reasoning_state state;
+    bool        begun;               /* the prompt has been seen */
+    lm_text     text;                /* the end of what was written */
+};
+
+/* The marks of a style that has them, and the tokens that end reasoning. */
+static lm_status count_reasoning(lm_logits_processor *p, const lm_logits_options *o, lm_error *e)
+{
+    const char *name = lm_answer_style_name(o->style);
+    bool channels = name && strcmp(name, "harmony") == 0;
+    const char *ending = channels ? "<|end|><|start|>assistant<|channel|>final<|message|>" : o->style->reasoning_end;
+
+    if (!ending)
+        return LM_OK;
+    p->t     = o->tokenizer;
+    p->most  = o->most_reasoning;
+    p->open  = channels ? "<|channel|>analysis<|message|>" : o->style->reasoning;
+    p->close = channels ? "<|end|>" : ending;
+    p->state = o->in_reasoning ? WITHIN : BEFORE;
+    return lm_tokenize(p->t, ending, strlen(ending), 0, &p->ending, e);
+}
+
+static lm_status make(const lm_logits_options *o, lm_logits_processor **out, lm_error *e)
+{
+    lm_logits_processor *p = lm_alloc_zero(1, sizeof *p);
+    lm_status status = LM_OK;
+
+    if (!p)
+        return lm_fail_memory(e, "a processor of logits", sizeof *p);
+    if (o->budget)
+        status = count_reasoning(p, o, e);
+    if (status == LM_OK && (o->constraint || p->t)) {
+        p->constraint = o->constraint;
+        *out = p;
+    } else {
+        lm_logits_free(p);
+    }
+    return status;
+}
+
+lm_status lm_logits_new(const lm_logits_options *o, lm_logits_processor **out, lm_error *e)
+{
+    lm_status status = LM_OK;
+
+    LM_GIVEN(e, o && out);
+    *out = NULL;
+    if (lm_any_reserved(o->reserved, sizeof o->reserved))
+        status = lm_fail_reserved(e, __func__);
+    else if (o->budget && (!o->style || !o->tokenizer))
+        status = lm_fail_null(e, __func__);
+    else
+        status = make(o, out, e);
+    if (status != LM_OK)
+        lm_constraint_free(o->constraint);
+    return status;
+}
+
+void lm_logits_free(void *processor)
+{
+    lm_logits_processor *p = processor;
+
+    if (!p)
+        return;
+    lm_constraint_free(p->constraint);
+    lm_tokens_free(&p->ending);
+    lm_text_free(&p->text);
+    lm_free(p);
+}
+
+void lm_logits_into(lm_logits_processor *p, lm_sequence_options *o)
+{
+    if (!p || !o)
+        return;
+    o->logits         = lm_logits_process;
+    o->logits_arg     = p;
+    o->logits_release = lm_logits_free;
+}
+
+/* ---- reasoning, counted ---- */
+
+static const char *without_space(const lm_text *text)
+{
+    const char *s = text->data ? text->data : "";
+
+    return s + strspn(s, " \t\r\n");
+}
+
+/* Has reasoning begun with the text so far, or can it not begin any more? */
+static void look_for_open(lm_logits_processor *p)
+{
+    const char *s = without_space(&p->text);
+    size_t n = strlen(s), size = strlen(p->open);
+
+    if (strncmp(s, p->open, n < size ? n : size) != 0)
+        p->state = PAST;
+    else if (n >= size) {
+        p->state = WITHIN;
+        lm_text_clear(&p->text);
+    }
+}
+
+static void look_for_close(lm_logits_processor *p)
+{
+    size_t keep = strlen(p->close) - 1;
+    char end[64];
+
+    if (p->text.data && strstr(p->text.data, p->close))
+        p->state = PAST;
+    else if (p->text.size > keep && keep < sizeof end) {
+        memcpy(end, p->text.data + p->text.size - keep, keep);
+        lm_text_clear(&p->text);
+        lm_text_add(&p->text, end, keep);
+    }
+}
+
+static lm_status see(lm_logits_processor *p, lm_token id, lm_error *e)
+{
+    if (p->state == ENDING && ++p->ended == p->ending.n)
+        p->state = PAST;
+    if (p->state == PAST || p->state == ENDING)
+        return LM_OK;
+    LM_TRY(lm_detokenize(p->t, &id, 1, 0, &p->text, e));
+    if (p->state == BEFORE) {
+        look_for_open(p);
+    } else {
+        p->used++;
+        look_for_close(p);
+    }
+    return p->text.failed ? lm_fail_memory(e, "reasoning", p->text.size) : LM_OK;
+}
+
+/* The last tokens make whole characters. */
+static bool is_whole(const lm_logits_processor *p, const lm_token *ids, size_t n)
+{
+    size_t some = p->used < MOST_WAIT ? (size_t)p->used : MOST_WAIT;
+    lm_text text = { 0 };
+    bool whole;
+
+    if (p->used >= p->most + MOST_WAIT)
+        return true;
+    lm_detokenize(p->t, ids + n - some, some, 0, &text, NULL);
+    whole = text.size < 3 || memcmp(text.data + text.size - 3, "\xEF\xBF\xBD", 3) != 0;
+    lm_text_free(&text);
+    return whole;
+}
+
+/* The one token that may come, where reasoning is to end. */
+static void force(lm_logits_processor *p, float *logits, uint32_t n_vocab)
+{
+    lm_token next = p->ending.ids[p->ended];
+
+    if (next < 0 || (uint32_t)next >= n_vocab || (isinf(logits[next]) && logits[next] < 0)) {
+        p->state = PAST;                                 /* what the answer must fit ends in another way */
+        return;
+    }
+    for (uint32_t i = 0; i < n_vocab; i++)
+        if (i != (uint32_t)next)
+            logits[i] = -INFINITY;
+}
+
+lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+{
+    lm_logits_processor *p = processor;
+
+    LM_GIVEN(e, p && logits && ids);
+    if (p->constraint)
+        LM_TRY(lm_constraint_logits(p->constraint, logits, n_vocab, ids, n, e));
+    if (!p->t)
+        return LM_OK;
+    if (!p->begun) {
+        p->begun = true;
+        p->n_ids = n;
+    }
+    for (; p->n_ids < n; p->n_ids++)
+        LM_TRY(see(p, ids[p->n_ids], e));
+    if (p->state == WITHIN && p->used >= p->most && is_whole(p, ids, n))
+        p->state = ENDING;
+    if (p->state == ENDING)
+        force(p, logits, n_vocab);
+    return LM_OK;
+}
+
+/* ---- the tokens of a model ---- */
+
+lm_status lm_model_vocabulary(const lm_model *m, lm_vocabulary **out, lm_error *e)
+{
+    lm_model_info info;
+    lm_token     *ends;
+    size_t        n = 0;
+
+    LM_GIVEN(e, m && out);
+    if (!lm_model_tokenizer(m))
+        return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "it has no tokenizer");
+    lm_model_describe(m, &info);
+    ends = lm_alloc((info.n_vocab + 1) * sizeof *ends);
+    if (!ends)
+        return lm_fail_memory(e, "the vocabulary", info.n_vocab * sizeof *ends);
+    for (uint32_t i = 0; i < info.n_vocab; i++)
+        if (lm_model_is_end(m, (lm_token)i))
+            ends[n++] = (lm_token)i;
+    lm_status status = lm_vocabulary_new(lm_model_tokenizer(m), info.n_vocab, ends, n, out, e);
+    lm_free(ends);
+    return status;
+}

@@ -1,0 +1,179 @@
+#include "server/ask/allowed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/request_limits.h"
+
+#define V(field) offsetof(lm_allowed, field)
+
+const lm_field lm_allowed_fields[] = {
+    { "response_format", LM_FIELD_OBJECT, V(response_format), 0, 0, NULL, false,
+      "type text, json_object or json_schema (with json_schema.schema): the answer is JSON that fits" },
+    { "json_schema", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "the text is JSON that fits this schema" },
+    { "grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "the text fits this grammar in GBNF" },
+    { "grammar_lazy", LM_FIELD_BOOL, V(lazy), 0, 0, NULL, false, "with grammar: any text up to one of grammar_triggers" },
+    { "grammar_triggers", LM_FIELD_ARRAY, V(triggers), 0, 0, NULL, false,
+      "objects with type 1 and a word as value, or type 0 and a control token as token: the grammar begins with it" },
+    { "guided_json", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "vLLM's name of json_schema" },
+    { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
+    { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the text matches this regular expression as a whole" },
+    { "guided_choice", LM_FIELD_ARRAY, V(choice), 0, 0, NULL, false, "the text is one of these strings" },
+    { 0 },
+};
+
+/* ---- each kind ---- */
+
+static lm_status of_schema(const json_t *schema, bool strict, lm_grammar **out, lm_error *e)
+{
+    lm_grammar_options o = { .strict = strict };
+    char *text = json_is_string(schema) ? strdup(json_string_value(schema)) : json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    lm_status status = text ? lm_grammar_json_schema(text, strlen(text), &o, out, e) : lm_fail_memory(e, "a schema", 0);
+
+    free(text);
+    return status;
+}
+
+static lm_status of_format(const json_t *format, lm_grammar **out, lm_error *e)
+{
+    const char *type = json_string_value(json_object_get(format, "type"));
+    const json_t *named = json_object_get(format, "json_schema"), *schema = json_object_get(named, "schema");
+
+    if (type && strcmp(type, "text") == 0)
+        return LM_OK;
+    if (!schema)
+        schema = json_object_get(format, "schema");              /* llama.cpp's place for it */
+    if (type && strcmp(type, "json_object") == 0)
+        return schema ? of_schema(schema, false, out, e) : lm_grammar_json(NULL, out, e);
+    if (!type || strcmp(type, "json_schema"))
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object or json_schema",
+                       type ? type : "");
+    if (!schema)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "json_schema.schema is missing");
+    return of_schema(schema, json_is_true(json_object_get(named, "strict")), out, e);
+}
+
+static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
+{
+    size_t n = json_array_size(list);
+    const char **texts = calloc(n + 1, sizeof *texts);
+    lm_status status = texts ? LM_OK : lm_fail_memory(e, "choices", n * sizeof *texts);
+
+    for (size_t i = 0; status == LM_OK && i < n; i++)
+        if (!(texts[i] = json_string_value(json_array_get(list, i))))
+            status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu is no string", i);
+    if (status == LM_OK)
+        status = lm_grammar_choice(texts, n, NULL, out, e);
+    free(texts);
+    return status;
+}
+
+static lm_status of_ollama(const json_t *format, lm_grammar **out, lm_error *e)
+{
+    const char *word = json_string_value(format);
+
+    if (word && !*word)
+        return LM_OK;
+    if (word && strcmp(word, "json") == 0)
+        return lm_grammar_json(NULL, out, e);
+    if (!json_is_object(format))
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "expected \"json\" or a schema");
+    return of_schema(format, false, out, e);
+}
+
+/* ---- one of them ---- */
+
+/* The field stands first, then the place within it. */
+static lm_status in_field(const char *field, lm_status status, lm_error *e)
+{
+    lm_error why;
+
+    if (status != LM_USAGE && status != LM_UNSUPPORTED && status != LM_LIMIT)
+        return status;
+    why = *e;
+    return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
+}
+
+/* ---- where it begins ---- */
+
+enum { TRIGGER_TOKEN, TRIGGER_WORD };        /* llama.cpp's numbers; 2 and 3 are patterns */
+
+/* A word that is one control token of the model never comes as text: the token is the trigger. */
+static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *out, lm_error *e)
+{
+    const json_t *type = json_object_get(o, "type"), *value = json_object_get(o, "value"), *token = json_object_get(o, "token");
+    lm_tokens ids = { 0 };
+
+    if (!json_is_integer(type) || json_integer_value(type) < TRIGGER_TOKEN || json_integer_value(type) > TRIGGER_WORD)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "type is no 0 (token) or 1 (word): patterns are not followed");
+    if (!json_string_length(value) || strlen(json_string_value(value)) != json_string_length(value))
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "value is no text");
+    out->word = json_string_value(value);
+    LM_TRY(lm_tokenize(s->tokenizer, out->word, strlen(out->word), 0, &ids, e));
+    if (ids.n == 1 && lm_tokenizer_is_special(s->tokenizer, ids.ids[0])) {
+        out->control = true;
+        out->token = ids.ids[0];
+    }
+    lm_tokens_free(&ids);
+    if (json_integer_value(type) == TRIGGER_WORD)
+        return LM_OK;
+    if (!out->control || !json_is_integer(token) || json_integer_value(token) != out->token)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token is not the control token \"%.40s\"", out->word);
+    return LM_OK;
+}
+
+/* *g becomes free text, then *g. */
+static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_grammar **g, lm_error *e)
+{
+    lm_trigger all[LM_LIMIT_TRIGGERS] = { 0 };
+    size_t n = json_array_size(triggers);
+    lm_grammar *lazy;
+
+    if (!n || n > LM_LIMIT_TRIGGERS)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu triggers: grammar_lazy needs 1 to %d", n, LM_LIMIT_TRIGGERS);
+    for (size_t i = 0; i < n; i++)
+        LM_TRY(read_trigger(s, json_array_get(triggers, i), all + i, e));
+    LM_TRY(lm_grammar_after(*g, all, n, false, &lazy, e));
+    lm_grammar_free(*g);
+    *g = lazy;
+    return LM_OK;
+}
+
+static lm_status of_gbnf(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
+{
+    lm_grammar_options o = { .tokenizer = s->tokenizer };
+
+    LM_TRY(in_field("grammar", lm_grammar_gbnf(v->grammar, strlen(v->grammar), &o, out, e), e));
+    if (!v->lazy)
+        return LM_OK;
+    lm_status status = in_field("grammar_triggers", begin_later(s, v->triggers, out, e), e);
+    if (status != LM_OK) {
+        lm_grammar_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
+{
+    lm_grammar_options o = { .tokenizer = s->tokenizer };
+
+    *out = NULL;
+    if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format > 1)
+        return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET,
+                       "only one of response_format, json_schema, grammar and guided_... at a time");
+    if ((v->lazy || v->triggers) && !(v->grammar && v->lazy))
+        return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET, v->lazy ? "needs grammar"
+                       : "needs grammar and \"grammar_lazy\": true");
+    if (v->grammar)
+        return of_gbnf(s, v, out, e);
+    if (v->regex)
+        return in_field("guided_regex", lm_grammar_regex(v->regex, strlen(v->regex), &o, out, e), e);
+    if (v->choice)
+        return in_field("guided_choice", of_choice(v->choice, out, e), e);
+    if (v->schema)
+        return in_field("json_schema", of_schema(v->schema, false, out, e), e);
+    if (v->format)
+        return in_field("format", of_ollama(v->format, out, e), e);
+    return v->response_format ? in_field("response_format", of_format(v->response_format, out, e), e) : LM_OK;
+}

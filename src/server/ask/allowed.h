@@ -1,0 +1,22 @@
+/* allowed.h - what a request says of the text that may be written: a schema, a grammar, an expression, a list. */
+#ifndef LM_SERVER_ALLOWED_H
+#define LM_SERVER_ALLOWED_H
+
+#include "lamina/grammar.h"
+#include "server/ask/fields.h"
+#include "server/models/service.h"
+
+typedef struct lm_allowed {
+    const char *grammar, *regex;
+    json_t     *schema, *response_format, *choice;
+    json_t     *format;              /* ollama's: "json" or a schema */
+    json_t     *triggers;            /* llama.cpp's: [{type, value, token}] */
+    bool        lazy;                /* free text up to one of them */
+} lm_allowed;
+
+extern const lm_field lm_allowed_fields[];         /* values: lm_allowed */
+
+/* *out NULL: any text. LM_USAGE names the field and, in a schema, the place: nothing that cannot be kept is passed over. */
+lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e);
+
+#endif

@@ -1,0 +1,300 @@
+#include "server/ask/call.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/request_limits.h"
+#include "server/ask/sender.h"
+#include "server/store/archive.h"
+#include "server/store/api_keys.h"
+
+/* ---- routes ---- */
+
+/* Whether `path` is `pattern`; "{id}" takes one part of it, which goes to `id`. */
+static bool matches(const char *pattern, size_t n, const char *path, char id[64])
+{
+    const char *end = pattern + n;
+
+    while (pattern < end) {
+        if (*pattern == '{') {
+            size_t size = strcspn(path, "/");
+            if (!size || size >= 64)
+                return false;
+            memcpy(id, path, size);
+            id[size] = 0;
+            path += size;
+            pattern = memchr(pattern, '}', (size_t)(end - pattern));
+            pattern++;
+            continue;
+        }
+        if (*pattern++ != *path++)
+            return false;
+    }
+    return !*path;
+}
+
+static bool route_matches(const lm_route *r, const char *path, char id[64])
+{
+    if (matches(r->path, strlen(r->path), path, id))
+        return true;
+    for (const char *at = r->also; at && *at; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+        if (matches(at, n, path, id))
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+/* *known: there is such a path, with this or other methods, which are listed in `allow`. */
+static const lm_route *find_route(const char *method, const char *path, char id[64], lm_text *allow)
+{
+    const lm_route *r;
+
+    if (strcmp(method, "HEAD") == 0)
+        method = "GET";
+    for (size_t i = 0; (r = lm_route_at(i)); i++) {
+        if (!route_matches(r, path, id))
+            continue;
+        if (strcmp(r->method, method) == 0)
+            return r;
+        if (allow)
+            lm_text_printf(allow, "%s%s", allow->size ? ", " : "", r->method);
+    }
+    return NULL;
+}
+
+bool lm_call_quick(void *models, const char *method, const char *path)
+{
+    char id[64];
+    const lm_route *r = find_route(method, path, id, NULL);
+
+    (void)models;
+    return !r || r->flags & LM_ROUTE_QUICK;
+}
+
+/* ---- who asks ---- */
+
+static const char *key_of(const lm_exchange *x)
+{
+    const char *bearer = lm_exchange_header(x, "Authorization");
+
+    if (bearer && strncasecmp(bearer, "Bearer ", 7) == 0)
+        return bearer + 7 + strspn(bearer + 7, " ");
+    return lm_exchange_header(x, "X-Api-Key");
+}
+
+static lm_sender sender_of(const lm_call *c)
+{
+    const lm_service_options *o = &c->service->o;
+    lm_exchange *x = c->x;
+
+    return (lm_sender){ .host = lm_exchange_header(x, "Host"), .origin = lm_exchange_header(x, "Origin"),
+                        .site = lm_exchange_header(x, "Sec-Fetch-Site"), .mode = lm_exchange_header(x, "Sec-Fetch-Mode"),
+                        .method = lm_exchange_method(x), .tls = lm_exchange_is_encrypted(x), .hosts = o->allowed_hosts,
+                        .origins = o->origins, .any_host = o->any_host || lm_keys_asked(c->keys) };
+}
+
+/* Which origins a browser may go on with is told by the header. */
+static void allow_origin(const lm_sender *s, lm_exchange *x)
+{
+    if (!lm_sender_origin_listed(s))
+        return;
+    lm_exchange_add_header(x, "Access-Control-Allow-Origin", s->origin);
+    lm_exchange_add_header(x, "Vary", "Origin");
+}
+
+static lm_status check_sender(lm_call *c, const lm_sender *s, lm_error *e)
+{
+    if (!lm_sender_host_allowed(s))
+        return lm_fault(c, e, 403, "Host", "\"%.100s\" is not a name of this server: add it with --allowed-host, or set an API key",
+                        s->host);
+    if (strcmp(s->method, "OPTIONS") == 0)
+        return LM_OK;
+    if (!lm_sender_page_allowed(s))
+        return lm_fault(c, e, 403, s->origin ? "Origin" : "Sec-Fetch-Site",
+                        "pages of \"%.100s\" may not use this server: add their origin with --cors-origins",
+                        s->origin ? s->origin : s->site);
+    allow_origin(s, c->x);
+    return LM_OK;
+}
+
+static void answer_options(const lm_sender *s, lm_exchange *x)
+{
+    allow_origin(s, x);
+    lm_exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+    lm_exchange_add_header(x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta");
+    lm_exchange_add_header(x, "Access-Control-Max-Age", "600");
+    lm_exchange_head(x, 200, NULL);
+    lm_exchange_end(x);
+}
+
+static lm_status check_state(lm_call *c, lm_error *e)
+{
+    lm_error why = { 0 };
+
+    if (c->route->flags & LM_ROUTE_LOADING)
+        return LM_OK;
+    switch (lm_models_state(c->models, &why)) {
+    case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
+    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, "the server is shutting down");
+    case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded: %.200s", why.message);
+    default:                  return LM_OK;
+    }
+}
+
+static uint64_t used_today(void *archive, const char *owner)
+{
+    return lm_archive_today(archive, owner);
+}
+
+/* Of requests that work is done for; one that waited for its model has been counted. */
+static lm_status check_limits(lm_call *c, lm_error *e)
+{
+    const char *why;
+
+    if (c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING | LM_ROUTE_QUICK | LM_ROUTE_OPEN) || lm_exchange_is_again(c->x) ||
+        lm_keys_take(c->keys, c->key, used_today, lm_models_at(c->models, 0)->o.archive, &c->retry, &why))
+        return LM_OK;
+    return lm_fault(c, e, 429, NULL, "the limit of %s is reached: try again in %.0f s", why, ceil(c->retry));
+}
+
+/* ---- what is asked ---- */
+
+/* Objects inside each other: jansson's own limit is 2048, deeper than what reads the document should go. */
+static bool too_deep(const char *text, size_t n)
+{
+    unsigned depth = 0;
+    bool string = false;
+
+    for (size_t i = 0; i < n; i++) {
+        if (string) {
+            if (text[i] == '\\')
+                i++;
+            else
+                string = text[i] != '"';
+        } else if (text[i] == '"') {
+            string = true;
+        } else if (text[i] == '{' || text[i] == '[') {
+            if (++depth > LM_LIMIT_DEPTH)
+                return true;
+        } else if ((text[i] == '}' || text[i] == ']') && depth) {
+            depth--;
+        }
+    }
+    return false;
+}
+
+/* A page can send other types without asking first (a form, text), so only this one counts as JSON. `curl -d` alone says that it sends a
+ * form, as many examples for this API do: taken where no browser is involved. */
+static bool is_json(const char *type, const lm_sender *s)
+{
+    size_t n = type ? strcspn(type, "; \t") : 0;
+
+    if (!type)
+        return !lm_sender_is_page(s);
+    return (n == 16 && strncasecmp(type, "application/json", n) == 0) ||
+           (n == 33 && strncasecmp(type, "application/x-www-form-urlencoded", n) == 0 && !lm_sender_is_page(s));
+}
+
+static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
+{
+    size_t n;
+    const char *text = lm_exchange_body(c->x, &n);
+    json_error_t why;
+
+    if (!c->route->groups)
+        return LM_OK;
+    if (!is_json(lm_exchange_header(c->x, "Content-Type"), s))
+        return lm_fault(c, e, 415, "Content-Type", "expected application/json");
+    if (n && too_deep(text, n))
+        return lm_fault(c, e, 400, NULL, "the body is nested deeper than %d", LM_LIMIT_DEPTH);
+    c->body = n ? json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why) : json_object();
+    if (!c->body)
+        return lm_fault(c, e, 400, NULL, "the body is no JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
+    if (c->route->flags & LM_ROUTE_LIST) {
+        if (!json_is_array(c->body))
+            return lm_fault(c, e, 400, NULL, "the body is not a JSON array");
+        c->body = json_pack("{s:o}", c->route->groups->fields->name, c->body);
+        return c->body ? LM_OK : lm_fail_memory(e, "the request", n);
+    }
+    if (!json_is_object(c->body))
+        return lm_fault(c, e, 400, NULL, "the body is not a JSON object");
+    return LM_OK;
+}
+
+static lm_status read_fields(lm_call *c, lm_error *e)
+{
+    if (!c->body)
+        return LM_OK;
+    if (!(c->values = calloc(1, c->route->values_size)) || !(c->warnings = json_array()))
+        return lm_fail_memory(e, "the request", c->route->values_size);
+    if (c->route->defaults)
+        c->route->defaults(c->service, c->values);
+    return lm_fields_read(c->route->groups, c->body, c->values, c->warnings, e);
+}
+
+static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
+{
+    const char *method = lm_exchange_method(c->x), *path = lm_exchange_path(c->x);
+    lm_sender sender = sender_of(c);
+
+    LM_TRY(check_sender(c, &sender, e));
+    if (strcmp(method, "OPTIONS") == 0) {
+        answer_options(&sender, c->x);
+        return LM_OK;
+    }
+    if (!(c->route = find_route(method, path, c->id, allow))) {
+        if (!allow->size)
+            return lm_fault(c, e, 404, NULL, "no such path: %.100s", path);
+        lm_exchange_add_header(c->x, "Allow", allow->data);
+        return lm_fault(c, e, 405, NULL, "%.20s is not allowed at %.100s", method, path);
+    }
+    c->key = key_of(c->x);
+    if (!(c->route->flags & LM_ROUTE_OPEN) && !lm_keys_admit(c->keys, c->key))
+        return lm_fault(c, e, 401, NULL, c->key ? "Invalid API Key" : "an API key is required: Authorization: Bearer KEY");
+    LM_TRY(check_state(c, e));
+    LM_TRY(read_body(c, &sender, e));
+    if (!(c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING)))
+        LM_TRY(lm_call_find(c, e));
+    LM_TRY(read_fields(c, e));
+    LM_TRY(check_limits(c, e));
+    if (!(c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING | LM_ROUTE_ASKS)))
+        LM_TRY(lm_call_model(c, e));
+    return c->route->handle(c, e);
+}
+
+static lm_dialect dialect_of(const char *path)
+{
+    if (strncmp(path, "/v1/messages", 12) == 0)
+        return LM_DIALECT_ANTHROPIC;
+    return strncmp(path, "/api/", 5) == 0 ? LM_DIALECT_OLLAMA : LM_DIALECT_OPENAI;
+}
+
+bool lm_call_handle(void *models, lm_exchange *x)
+{
+    lm_call c = { .models = models, .service = lm_models_at(models, 0), .x = x };
+    lm_text allow = { 0 };
+    lm_error e = { 0 };
+
+    c.keys = c.service->o.keys;
+    if (run(&c, &allow, &e) != LM_OK && !c.later)
+        lm_answer_fault(x, c.route ? c.route->dialect : dialect_of(lm_exchange_path(x)), c.status, c.retry, &e);
+    lm_text_free(&allow);
+    json_decref(c.body);
+    json_decref(c.warnings);
+    free(c.values);
+    if (c.uses)
+        lm_models_release(c.service);
+    return !c.later;
+}
+
+void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *why)
+{
+    lm_call c = { .models = models };
+    lm_error e = { 0 };
+
+    lm_fault(&c, &e, status, NULL, "%s", why);
+    lm_answer_fault(x, dialect_of(lm_exchange_path(x)), status, 0, &e);
+}

@@ -1,0 +1,56 @@
+/* chosen.c - of which model a request is. */
+#include "server/store/api_keys.h"
+#include "server/ask/call.h"
+
+static void add_names(const lm_models *m, lm_text *out)
+{
+    for (size_t i = 0; lm_models_at(m, i); i++)
+        lm_text_printf(out, "%s%s", i ? ", " : "", lm_models_at(m, i)->name);
+    lm_text_add_char(out, 0);
+}
+
+/* One that is alone answers whatever it is called. */
+lm_status lm_call_find(lm_call *c, lm_error *e)
+{
+    const json_t *said = json_object_get(c->body, "model");
+    const char *name = json_is_string(said) ? json_string_value(said) : lm_exchange_query(c->x, "model");
+    lm_text names = { 0 };
+    lm_status status;
+
+    if (lm_models_count(c->models) == 1)
+        return LM_OK;
+    if (name && (c->service = lm_models_find(c->models, name)))
+        return LM_OK;
+    c->service = lm_models_at(c->models, 0);
+    add_names(c->models, &names);
+    status = name ? lm_fault(c, e, 404, "model", "no model \"%.60s\": this server has %.300s", name, names.data)
+                  : lm_fault(c, e, 400, "model", "required where a server has several models: %.300s", names.data);
+    lm_text_free(&names);
+    return status;
+}
+
+lm_status lm_call_model(lm_call *c, lm_error *e)
+{
+    if (c->uses)
+        return LM_OK;
+    switch (lm_models_use(c->service, c->x, e)) {
+    case LM_USE_READY: c->uses = true; return LM_OK;
+    case LM_USE_LATER: c->later = true; return LM_CANCELLED;
+    default:           break;
+    }
+    if (e->code == LM_NO_FIT)
+        c->status = 507;
+    else if (e->code != LM_CANCELLED && e->code != LM_NO_MEMORY)
+        c->status = 500;
+    return e->code;
+}
+
+const char *lm_call_key(const lm_call *c)
+{
+    return lm_keys_asked(c->keys) ? c->key : NULL;
+}
+
+void lm_call_owner(const lm_call *c, char out[33])
+{
+    lm_keys_owner(c->keys, c->key, out);
+}

@@ -1,0 +1,166 @@
+/* Errors as each dialect has them (conventions: OpenAI's error object, llama.cpp's with numbers, Anthropic's, ollama's). */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/call.h"
+
+typedef struct fault_kind { unsigned status; const char *type, *code, *anthropic; } fault_kind;
+
+static const fault_kind kinds[] = {
+    { 400, "invalid_request_error", NULL, "invalid_request_error" },
+    { 401, "authentication_error", "invalid_api_key", "authentication_error" },
+    { 403, "permission_error", NULL, "permission_error" },
+    { 404, "not_found_error", NULL, "not_found_error" },
+    { 405, "invalid_request_error", "method_not_allowed", "invalid_request_error" },
+    { 413, "invalid_request_error", "request_too_large", "request_too_large" },
+    { 415, "invalid_request_error", "unsupported_media_type", "invalid_request_error" },
+    { 429, "rate_limit_exceeded", "rate_limit_exceeded", "rate_limit_error" },
+    { 500, "server_error", NULL, "api_error" },
+    { 501, "not_supported_error", NULL, "invalid_request_error" },
+    { 503, "unavailable_error", NULL, "overloaded_error" },
+    { 507, "insufficient_memory_error", "model_does_not_fit", "api_error" },
+};
+
+static const fault_kind *kind_of(unsigned status)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].status == status)
+            return kinds + i;
+    return kinds + (status < 500 ? 0 : 8);
+}
+
+static unsigned status_of(const lm_error *e)
+{
+    switch (e->code) {
+    case LM_USAGE:
+    case LM_LIMIT:       return 400;
+    case LM_NOT_FOUND:   return 404;
+    case LM_NO_FIT:      return 429;
+    case LM_UNSUPPORTED: return 501;
+    case LM_CANCELLED:   return 503;
+    default:             return 500;
+    }
+}
+
+lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, const char *format, ...)
+{
+    char text[sizeof e->message];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    c->status = status;
+    return lm_error_set(e, status < 500 ? LM_USAGE : LM_FAILED, where, LM_NO_OFFSET, text);
+}
+
+/* "900 tokens, the context holds 512": both numbers, for clients that read them. */
+static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned long long *context)
+{
+    static const char between[] = " tokens, the context holds ";
+    char *end;
+
+    if (e->code != LM_LIMIT)
+        return false;
+    *prompt = strtoull(e->message, &end, 10);
+    if (end == e->message || strncmp(end, between, sizeof between - 1))
+        return false;
+    *context = strtoull(end + sizeof between - 1, NULL, 10);
+    return true;
+}
+
+static const char *code_of(const lm_error *e, const fault_kind *k)
+{
+    if (strcmp(e->where, "the store") == 0)
+        return "store_failed";
+    return k->status == 404 && strcmp(e->where, "previous_response_id") == 0 ? "previous_response_not_found" : k->code;
+}
+
+static json_t *openai(const lm_error *e, const fault_kind *k, bool numbered)
+{
+    unsigned long long prompt = 0, context = 0;
+    bool long_prompt = is_too_long(e, &prompt, &context);
+    const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : code_of(e, k);
+    json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type", long_prompt ? "exceed_context_size_error" : k->type, "param",
+                          *e->where ? e->where : NULL);
+
+    if (long_prompt)
+        code = "context_length_exceeded";
+    if (numbered)
+        json_object_set_new(o, "code", json_integer(k->status));
+    else
+        json_object_set_new(o, "code", code ? json_string(code) : json_null());
+    if (long_prompt) {
+        json_object_set_new(o, "n_prompt_tokens", json_integer((json_int_t)prompt));
+        json_object_set_new(o, "n_ctx", json_integer((json_int_t)context));
+    }
+    if (*e->hint)
+        json_object_set_new(o, "hint", json_string(e->hint));
+    return json_pack("{s:o}", "error", o);
+}
+
+json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e)
+{
+    const fault_kind *k = kind_of(status ? status : status_of(e));
+    lm_error said = *e;
+
+    if (*e->where && d >= LM_DIALECT_ANTHROPIC)
+        snprintf(said.message, sizeof said.message, "%.100s: %.280s", e->where, e->message);
+    if (d == LM_DIALECT_ANTHROPIC)
+        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", said.message);
+    if (d == LM_DIALECT_OLLAMA)
+        return json_pack("{s:s}", "error", said.message);
+    return openai(e, k, d == LM_DIALECT_NATIVE);
+}
+
+void lm_answer_text(lm_exchange *x, unsigned status, const char *type, const char *text)
+{
+    lm_exchange_head(x, status, type);
+    lm_text_add_str(lm_exchange_out(x), text);
+    lm_exchange_end(x);
+}
+
+void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry, const lm_error *e)
+{
+    char seconds[24] = "2";
+
+    json_t *o = lm_fault_json(d, status, e);
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+    status = status ? status : status_of(e);
+    if (retry > 0)
+        snprintf(seconds, sizeof seconds, "%.0f", ceil(retry));
+    if (status == 429 || status == 503)
+        lm_exchange_add_header(x, "Retry-After", seconds);
+    if (status == 507)
+        lm_exchange_add_header(x, "x-should-retry", "false");
+    if (status == 401)
+        lm_exchange_add_header(x, "WWW-Authenticate", "Bearer");
+    lm_text_clear(lm_exchange_out(x));
+    lm_answer_text(x, status, "application/json; charset=utf-8", text ? text : "{\"error\":{\"message\":\"out of memory\"}}");
+    free(text);
+    json_decref(o);
+}
+
+bool lm_fault_is_late(const lm_error *e)
+{
+    return e->code == LM_LIMIT && strcmp(e->where, "deadline") == 0;
+}
+
+lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e)
+{
+    char *text;
+
+    if (document && json_is_object(document) && c->warnings && json_array_size(c->warnings))
+        json_object_set(document, "warnings", c->warnings);
+    text = document ? json_dumps(document, JSON_COMPACT) : NULL;
+    json_decref(document);
+    if (!text)
+        return lm_fail_memory(e, "the answer", 0);
+    lm_answer_text(c->x, 200, "application/json; charset=utf-8", text);
+    free(text);
+    return LM_OK;
+}

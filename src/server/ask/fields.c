@@ -1,0 +1,204 @@
+#include "server/ask/fields.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_WARNINGS = 64 };
+
+const char *lm_field_type(const lm_field *f)
+{
+    switch (f->kind) {
+    case LM_FIELD_BOOL:   return "boolean";
+    case LM_FIELD_I32:
+    case LM_FIELD_U32:
+    case LM_FIELD_I64:
+    case LM_FIELD_SEED:   return "integer";
+    case LM_FIELD_FLOAT:
+    case LM_FIELD_DOUBLE: return "number";
+    case LM_FIELD_STRING:
+    case LM_FIELD_WORD:   return "string";
+    case LM_FIELD_ARRAY:  return "array";
+    case LM_FIELD_OBJECT: return "object";
+    case LM_FIELD_ANY:
+    case LM_FIELD_HARMLESS:
+    case LM_FIELD_REFUSED:
+        break;
+    }
+    return NULL;
+}
+
+static lm_status wrong_type(const lm_field *f, const json_t *value, lm_error *e)
+{
+    static const char *const names[] = { "an object", "an array", "a string", "an integer", "a number", "true", "false", "null" };
+    const char *want = lm_field_type(f);
+
+    return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "expected %s %s, got %s", strchr("aio", *want) ? "an" : "a", want,
+                   names[json_typeof(value)]);
+}
+
+/* ---- numbers ---- */
+
+/* A number that is whole, also where it is written 1.0 */
+static bool whole(const json_t *value, double *out)
+{
+    *out = json_number_value(value);
+    return json_is_integer(value) || (json_is_real(value) && *out == floor(*out) && fabs(*out) < 9e15);
+}
+
+static lm_status read_number(const lm_field *f, const json_t *value, void *at, lm_error *e)
+{
+    bool real = f->kind == LM_FIELD_FLOAT || f->kind == LM_FIELD_DOUBLE;
+    double x;
+    int64_t i;
+
+    if (!json_is_number(value) || (!real && !whole(value, &x)))
+        return wrong_type(f, value, e);
+    x = json_number_value(value);
+    i = json_is_integer(value) ? (int64_t)json_integer_value(value) : (real ? 0 : (int64_t)x);
+    double min = f->min, max = f->max;
+    if (min == 0 && max == 0) {
+        bool small = f->kind == LM_FIELD_I32 || f->kind == LM_FIELD_U32;
+        min = f->kind == LM_FIELD_U32 ? 0.0 : small ? (double)INT32_MIN : -(double)INFINITY;
+        max = f->kind == LM_FIELD_U32 ? (double)UINT32_MAX : small ? (double)INT32_MAX : (double)INFINITY;
+    }
+    if (!(x >= min && x <= max) || !isfinite(x) || (f->kind == LM_FIELD_FLOAT && fabs(x) > 3.4e38))
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%.10g is outside %.10g to %.10g", x, min, max);
+    switch (f->kind) {
+    case LM_FIELD_I32:    *(int32_t *)at = (int32_t)i; break;
+    case LM_FIELD_U32:    *(uint32_t *)at = (uint32_t)i; break;
+    case LM_FIELD_I64:    *(int64_t *)at = i; break;
+    case LM_FIELD_FLOAT:  *(float *)at = (float)x; break;
+    case LM_FIELD_DOUBLE: *(double *)at = x; break;
+    default:
+        if (i >= 0)
+            *(uint64_t *)at = (uint64_t)i;
+    }
+    return LM_OK;
+}
+
+/* ---- others ---- */
+
+static lm_status read_word(const lm_field *f, const json_t *value, int *at, lm_error *e)
+{
+    lm_text list = { 0 };
+
+    if (!json_is_string(value))
+        return wrong_type(f, value, e);
+    for (int i = 0; f->words[i]; i++) {
+        if (strcmp(f->words[i], json_string_value(value)) == 0) {
+            *at = i;
+            lm_text_free(&list);
+            return LM_OK;
+        }
+        lm_text_printf(&list, "%s%s", i ? ", " : "", f->words[i]);
+    }
+    lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "unknown value \"%.40s\": expected one of %s", json_string_value(value),
+            list.data ? list.data : "none");
+    lm_text_free(&list);
+    return LM_USAGE;
+}
+
+static bool says_nothing(const lm_field *f, const json_t *value)
+{
+    if (json_is_false(value) || (json_is_array(value) && !json_array_size(value)) || (json_is_object(value) && !json_object_size(value)))
+        return true;
+    if (json_is_string(value))
+        return !json_string_length(value) || (f->words && strcmp(f->words[0], json_string_value(value)) == 0);
+    return json_is_number(value) && json_number_value(value) == f->min;
+}
+
+static void warn(json_t *warnings, const char *name, const char *what)
+{
+    json_array_append_new(warnings, json_sprintf("%s: %s", name, what));
+}
+
+static lm_status read_field(const lm_field *f, json_t *value, char *at, json_t *warnings, lm_error *e)
+{
+    switch (f->kind) {
+    case LM_FIELD_BOOL:
+        if (!json_is_boolean(value))
+            return wrong_type(f, value, e);
+        *(bool *)at = json_is_true(value);
+        return LM_OK;
+    case LM_FIELD_STRING:
+        if (!json_is_string(value))
+            return wrong_type(f, value, e);
+        if (strlen(json_string_value(value)) != json_string_length(value))
+            return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "holds a NUL character");
+        *(const char **)at = json_string_value(value);
+        return LM_OK;
+    case LM_FIELD_WORD:
+        return read_word(f, value, (int *)at, e);
+    case LM_FIELD_ARRAY:
+    case LM_FIELD_OBJECT:
+        if (f->kind == LM_FIELD_ARRAY ? !json_is_array(value) : !json_is_object(value))
+            return wrong_type(f, value, e);
+        *(json_t **)at = value;
+        return LM_OK;
+    case LM_FIELD_ANY:
+        *(json_t **)at = value;
+        return LM_OK;
+    case LM_FIELD_HARMLESS:
+        warn(warnings, f->name, "accepted and has no effect");
+        return LM_OK;
+    case LM_FIELD_REFUSED:
+        return says_nothing(f, value) ? LM_OK : lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "not supported: %s", f->help);
+    default:
+        return read_number(f, value, at, e);
+    }
+}
+
+static const lm_field *find(const lm_field_group *groups, const char *name, size_t *base)
+{
+    for (; groups && groups->fields; groups++)
+        for (const lm_field *f = groups->fields; f->name; f++)
+            if (strcmp(f->name, name) == 0) {
+                *base = groups->base;
+                return f;
+            }
+    return NULL;
+}
+
+/* Two names of one value that say different things: neither is dropped. */
+static lm_status check_twin(const lm_field_group *groups, const lm_field *f, size_t base, const json_t *body, const json_t *value,
+                            lm_error *e)
+{
+    if (f->kind == LM_FIELD_HARMLESS || f->kind == LM_FIELD_REFUSED)
+        return LM_OK;
+    for (; groups->fields; groups++)
+        for (const lm_field *g = groups->fields; g->name; g++) {
+            const json_t *other = g != f && groups->base + g->offset == base + f->offset && g->kind != LM_FIELD_HARMLESS &&
+                                          g->kind != LM_FIELD_REFUSED
+                                      ? json_object_get(body, g->name) : NULL;
+            if (other && !json_is_null(other) && !json_equal(other, value))
+                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "differs from %s, which means the same", g->name);
+        }
+    return LM_OK;
+}
+
+lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e)
+{
+    const char *name;
+    json_t *value;
+    size_t base = 0;
+    void *next;
+
+    json_object_foreach_safe(body, next, name, value) {
+        const lm_field *f = find(groups, name, &base);
+        if (json_is_null(value))
+            continue;
+        if (f) {
+            LM_TRY(check_twin(groups, f, base, body, value, e));
+            LM_TRY(read_field(f, value, (char *)values + base + f->offset, warnings, e));
+        } else if (json_array_size(warnings) < MOST_WARNINGS) {
+            warn(warnings, name, "unknown field, ignored");
+        }
+        if (!f)
+            json_object_del(body, name);                 /* a body is kept as long as its text is written */
+    }
+    for (const lm_field_group *g = groups; g && g->fields; g++)
+        for (const lm_field *f = g->fields; f->name; f++)
+            if (f->required && (!(value = json_object_get(body, f->name)) || json_is_null(value)))
+                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "required and missing");
+    return LM_OK;
+}

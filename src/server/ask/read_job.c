@@ -1,0 +1,266 @@
+#include "server/ask/read_job.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/api_keys.h"
+#include "server/store/archive.h"
+
+/* What a hook is called with: freed by the last of the text and the reading. */
+typedef struct shared { atomic_uint owners; void *of; lm_read_job_hook hook; } shared;
+
+typedef struct reading_text { lm_reply *reply; shared *shared; bool ended; } reading_text;
+
+struct lm_read_job {
+    lm_service  *service;
+    lm_exchange *x;
+    lm_dialect   dialect;
+    lm_prompts   prompts;
+    reading_text *texts;             /* [prompts.n] */
+    size_t       next, running;      /* the first that is not submitted; that have not ended */
+    float       *loras;
+    bool         logits;
+    json_t     *(*document)(const lm_read_job *r);
+    void        *own;
+    json_t      *warnings;
+    char        *key, *salt;         /* NULL: none */
+    char         owner[33];
+    struct lm_archive *archive;
+    struct lm_keys    *keys;
+};
+
+size_t lm_read_job_count(const lm_read_job *r)
+{
+    return r->prompts.n;
+}
+
+void *lm_read_job_of(const lm_read_job *r, size_t i)
+{
+    return r->texts[i].shared->of;
+}
+
+size_t lm_read_job_tokens(const lm_read_job *r, size_t i)
+{
+    return r->prompts.items[i].n;
+}
+
+uint64_t lm_read_job_all_tokens(const lm_read_job *r)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < r->prompts.n; i++)
+        n += r->prompts.items[i].n;
+    return n;
+}
+
+const void *lm_read_job_own(const lm_read_job *r)
+{
+    return r->own;
+}
+
+const lm_service *lm_read_job_service(const lm_read_job *r)
+{
+    return r->service;
+}
+
+/* ---- hooks ---- */
+
+static void drop_shared(void *arg)
+{
+    shared *s = arg;
+
+    if (!s || atomic_fetch_sub(&s->owners, 1) != 1)
+        return;
+    s->hook.free(s->of);
+    free(s);
+}
+
+static lm_status on_row(void *arg, size_t position, const float *logits, const float *hidden, lm_error *e)
+{
+    shared *s = arg;
+
+    return s->hook.row(s->of, position, logits, hidden, e);
+}
+
+/* ---- texts ---- */
+
+static void wake(void *exchange)
+{
+    lm_exchange_wake(exchange);
+}
+
+static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
+{
+    reading_text *t = r->texts + i;
+    lm_request q = { .prompt = r->prompts.items[i].ids, .n_prompt = r->prompts.items[i].n, .key = r->key, .salt = r->salt,
+                     .connection = lm_exchange_connection(r->x), .adapters = r->loras, .no_prefix = true,
+                     .deadline = r->service->o.timeout, .wake = wake, .wake_arg = r->x,
+                     .sequence = { .prompt_only = true, .no_text = true, .row = on_row, .row_arg = t->shared, .row_release = drop_shared,
+                                   .prompt_logits = r->logits } };
+
+    atomic_fetch_add(&t->shared->owners, 1);
+    return lm_schedule_submit(r->service->schedule, &q, &t->reply, e);
+}
+
+/* As many as there are slots: a request with many texts leaves the queue to others. */
+static lm_status submit_more(lm_read_job *r, lm_error *e)
+{
+    while (r->next < r->prompts.n && r->running < lm_schedule_slots(r->service->schedule)) {
+        LM_TRY(submit(r, r->next, e));
+        r->next++;
+        r->running++;
+    }
+    return LM_OK;
+}
+
+/* What came of text `t`; LM_OK also when nothing did. */
+static lm_status look(lm_read_job *r, reading_text *t, lm_error *e)
+{
+    lm_reply_event event;
+
+    while (!t->ended && lm_reply_next(t->reply, &event)) {
+        if (event.event.kind != LM_EVENT_END)
+            continue;
+        t->ended = true;
+        r->running--;
+        if (event.event.stop == LM_STOP_FAILED) {
+            *e = *event.event.error;
+            return e->code;
+        }
+        if (event.event.stop != LM_STOP_LENGTH)
+            return lm_fail(e, LM_CANCELLED, "the request", LM_NO_OFFSET, "the model is being unloaded");
+    }
+    return LM_OK;
+}
+
+static void finish(lm_read_job *r)
+{
+    json_t *o = r->document(r);
+    uint64_t tokens = lm_read_job_all_tokens(r);
+    char *text;
+
+    if (o && r->warnings && json_array_size(r->warnings))
+        json_object_set(o, "warnings", r->warnings);
+    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    lm_keys_charge(r->keys, r->owner, tokens);
+    lm_archive_count(r->archive, r->owner, r->service->name, tokens, 0, 0);
+    if (text)
+        lm_answer_text(r->x, 200, "application/json; charset=utf-8", text);
+    else
+        lm_answer_fault(r->x, r->dialect, 500, 0, &(lm_error){ .code = LM_NO_MEMORY, .message = "out of memory", .offset = LM_NO_OFFSET });
+    free(text);
+}
+
+static void more(lm_exchange *x, void *job)
+{
+    lm_read_job *r = job;
+    lm_error e = { 0 };
+    lm_status status = LM_OK;
+    size_t seen;
+
+    (void)x;
+    do {                                                 /* a reply wakes who has looked at it: those that are new, too */
+        seen = r->next;
+        for (size_t i = 0; i < seen && status == LM_OK; i++)
+            status = look(r, r->texts + i, &e);
+        if (status == LM_OK)
+            status = submit_more(r, &e);
+    } while (status == LM_OK && r->next > seen);
+    if (status != LM_OK)
+        lm_answer_fault(r->x, r->dialect, lm_fault_is_late(&e) ? 503 : 0, 0, &e);
+    else if (r->next == r->prompts.n && !r->running)
+        finish(r);
+}
+
+/* ---- beginning and end ---- */
+
+static void done(void *job)
+{
+    lm_read_job *r = job;
+    lm_service *service = r->service;
+
+    for (size_t i = 0; i < r->prompts.n && r->texts; i++) {
+        lm_reply_free(r->texts[i].reply);
+        drop_shared(r->texts[i].shared);
+    }
+    lm_prompts_free(&r->prompts);
+    json_decref(r->warnings);
+    free(r->texts);
+    free(r->loras);
+    free(r->key);
+    free(r->salt);
+    free(r->own);
+    free(r);
+    lm_models_release(service);
+}
+
+void lm_read_job_options_free(lm_read_job_options *o)
+{
+    for (size_t i = 0; o->of && i < o->prompts->n; i++)
+        o->hook.free(o->of[i]);
+    free(o->of);
+    free(o->loras);
+    free(o->own);
+    lm_prompts_free(o->prompts);
+}
+
+/* The texts with what their hooks are called with; false: out of memory, and `o` is as before. */
+static bool share(lm_read_job *r, const lm_read_job_options *o)
+{
+    size_t n = o->prompts->n;
+
+    r->texts = calloc(n, sizeof *r->texts);
+    for (size_t i = 0; r->texts && i < n; i++)
+        if (!(r->texts[i].shared = calloc(1, sizeof *r->texts[i].shared)))
+            break;
+    if (!r->texts || !r->texts[n - 1].shared) {
+        for (size_t i = 0; r->texts && i < n; i++)
+            free(r->texts[i].shared);
+        free(r->texts);
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        atomic_init(&r->texts[i].shared->owners, 1);
+        r->texts[i].shared->of = o->of[i];
+        r->texts[i].shared->hook = o->hook;
+    }
+    return true;
+}
+
+lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_error *e)
+{
+    lm_read_job *r = o->prompts->n ? calloc(1, sizeof *r) : NULL;
+    const char *salt = lm_call_key(c);
+    lm_status status;
+
+    if (!r || !share(r, o)) {
+        free(r);
+        lm_read_job_options_free(o);
+        return lm_fail_memory(e, "the request", sizeof *r);
+    }
+    r->service = c->service;
+    lm_models_hold(r->service);
+    r->x = c->x;
+    r->dialect = c->route->dialect;
+    r->prompts = *o->prompts;
+    r->loras = o->loras;
+    r->logits = o->hook.logits;
+    r->document = o->document;
+    r->own = o->own;
+    r->warnings = json_incref(c->warnings);
+    r->key = c->key ? strdup(c->key) : NULL;
+    r->salt = salt ? strdup(salt) : NULL;
+    lm_call_owner(c, r->owner);
+    r->archive = lm_models_at(c->models, 0)->o.archive;
+    r->keys = c->keys;
+    *o->prompts = (lm_prompts){ 0 };
+    free(o->of);
+    if ((status = submit_more(r, e)) != LM_OK) {
+        done(r);
+        return status;
+    }
+    lm_exchange_later(c->x, more, done, r);
+    return LM_OK;
+}

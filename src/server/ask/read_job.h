@@ -1,0 +1,41 @@
+/* read_job.h - texts of a request that are read and not written: for vectors, for scores. They are texts of the schedule like any others, a
+ * few at a time, so that no thread waits for them and those of others go on beside them. */
+#ifndef LM_SERVER_READ_JOB_H
+#define LM_SERVER_READ_JOB_H
+
+#include "server/ask/asked.h"
+
+typedef struct lm_read_job lm_read_job;
+
+/* What happens to a text. `row` is called by the thread that steps, `finish` by the front's when all have been read; `free` by the last of
+ * both, once. */
+typedef struct lm_read_job_hook {
+    lm_status (*row)(void *of, size_t position, const float *logits, const float *hidden, lm_error *e);
+    void      (*free)(void *of);
+    bool        logits;              /* rows have logits */
+} lm_read_job_hook;
+
+typedef struct lm_read_job_options {
+    lm_prompts *prompts;             /* taken */
+    void      **of;                  /* [prompts->n], from malloc, and what is in it: taken */
+    float      *loras;               /* scales of the server's adapters, from malloc: taken; NULL: the server's */
+    lm_read_job_hook hook;
+    json_t   *(*document)(const lm_read_job *r);      /* the answer, when all have been read; NULL: out of memory */
+    void       *own;                 /* for `document`, from malloc: taken; may be NULL */
+} lm_read_job_options;
+
+/* What was taken so far, where nothing is begun. */
+void      lm_read_job_options_free(lm_read_job_options *o);
+
+/* Hand the exchange over. Takes what `o` points to, also on failure. */
+lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_error *e);
+
+/* For `document`. */
+size_t      lm_read_job_count(const lm_read_job *r);
+void       *lm_read_job_of(const lm_read_job *r, size_t i);
+size_t      lm_read_job_tokens(const lm_read_job *r, size_t i);        /* of text i */
+uint64_t    lm_read_job_all_tokens(const lm_read_job *r);
+const void *lm_read_job_own(const lm_read_job *r);
+const lm_service *lm_read_job_service(const lm_read_job *r);
+
+#endif

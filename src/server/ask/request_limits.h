@@ -1,0 +1,51 @@
+/* request_limits.h - the most that a request may hold: one table, from which come the checks, the list in /openapi.json and docs/api.md,
+ * and a test that goes one beyond each. All are counted, none is clocked: the same request always ends alike. */
+#ifndef LM_SERVER_REQUEST_LIMITS_H
+#define LM_SERVER_REQUEST_LIMITS_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "lamina/error.h"
+
+/* name, field that an error names, what is counted, most, status of HTTP */
+#define LM_LIMITS(X)                                                                                          \
+    X(BODY,        "body",                  "bytes", 8 << 20, 413)                                            \
+    X(DEPTH,       "body",                  "arrays and objects inside each other", 64, 400)                  \
+    X(MESSAGES,    "messages",              "messages, or items of input", 65536, 400)                        \
+    X(CALLS,       "messages",              "tool calls of a message", 1024, 400)                             \
+    X(PROMPTS,     "prompt",                "prompts", 64, 400)                                               \
+    X(TEXTS,       "n",                     "texts for each prompt", 8, 400)                                  \
+    X(INPUTS,      "input",                 "texts of which vectors are made", 256, 400)                      \
+    X(STOPS,       "stop",                  "strings", 16, 400)                                               \
+    X(STOP_BYTES,  "stop",                  "bytes of a string", 1024, 400)                                   \
+    X(BIASES,      "logit_bias",            "tokens", 4096, 400)                                              \
+    X(PRESERVED,   "preserved_tokens",      "texts", 256, 400)                                                \
+    X(TOOLS,       "tools",                 "tools", 256, 400)                                                \
+    X(TOOL_NAME,   "tools",                 "bytes of a name", 64, 400)                                       \
+    X(TRIGGERS,    "grammar_triggers",      "triggers", 64, 400)                                              \
+    X(PATHS,       "response_fields",       "paths", 64, 400)                                                 \
+    X(PREVIOUS,    "previous_response_id",  "responses before this one", 1000, 400)                           \
+    X(ROWS,        "positions",             "rows of a trace", 512, 400)                                      \
+    X(CHANGES,     "intervene",             "interventions", 64, 400)
+
+typedef enum lm_limit_id {
+#define X(name, field, what, most, status) LM_MOST_##name,
+    LM_LIMITS(X)
+#undef X
+} lm_limit_id;
+
+/* The numbers themselves. */
+enum {
+#define X(name, field, what, most, status) LM_LIMIT_##name = most,
+    LM_LIMITS(X)
+#undef X
+};
+
+/* LM_USAGE names the field and both numbers where there are more. */
+lm_status lm_limit_check(lm_limit_id id, uint64_t n, lm_error *e);
+
+/* [{field, counts, most, status}]; NULL: out of memory. Those of grammars, which the library checks, included. */
+json_t   *lm_limits_json(void);
+
+#endif

@@ -1,0 +1,298 @@
+#include "server/ask/tools.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/request_limits.h"
+
+/* ---- the list ---- */
+
+static bool is_name(const char *s)
+{
+    size_t n = strlen(s);
+
+    if (!n || n > LM_LIMIT_TOOL_NAME)
+        return false;
+    for (; *s; s++)
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '-' || *s == '.'))
+            return false;
+    return true;
+}
+
+static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
+{
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    json_t *f = json_object_get(tool, "function"), *schema, *o;
+    const char *name;
+
+    if (type && strcmp(type, "function") && strcmp(type, "custom") && !json_object_get(tool, "input_schema"))
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu: type \"%.40s\" is not supported: only functions are", i, type);
+    if (!f)
+        f = tool;                                        /* Anthropic's, and OpenAI's older functions */
+    name = json_string_value(json_object_get(f, "name"));
+    if (!name || !is_name(name))
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
+                       "tool %zu: a name has 1 to %d letters, digits, '_', '-' or '.'", i, LM_LIMIT_TOOL_NAME);
+    schema = json_object_get(f, "parameters");
+    if (!schema)
+        schema = json_object_get(f, "input_schema");
+    if (schema && !json_is_object(schema) && !json_is_null(schema))
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s: parameters are a JSON Schema", name);
+    o = json_pack("{s:s, s:s}", "name", name, "description", "");
+    if (json_is_string(json_object_get(f, "description")))
+        json_object_set(o, "description", json_object_get(f, "description"));
+    if (json_is_object(schema))
+        json_object_set(o, "parameters", schema);
+    else
+        json_object_set_new(o, "parameters", json_pack("{s:s, s:{}}", "type", "object", "properties"));
+    return json_array_append_new(t->list, json_pack("{s:s, s:o}", "type", "function", "function", o)) == 0
+               ? LM_OK : lm_fail_memory(e, "tools", 0);
+}
+
+/* Of a tool in a list of allowed_tools, or a choice: {name}, or {function: {name}}. */
+static const char *name_of(const json_t *o)
+{
+    const json_t *f = json_object_get(o, "function");
+
+    return json_string_value(json_object_get(f ? f : o, "name"));
+}
+
+static bool is_allowed(const json_t *only, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(only); i++)
+        if (strcmp(name_of(json_array_get(only, i)), name) == 0)
+            return true;
+    return false;
+}
+
+static lm_status check_known(const lm_tools *t, const json_t *only, lm_error *e)
+{
+    for (size_t i = 0; i < json_array_size(only); i++) {
+        const char *name = name_of(json_array_get(only, i));
+        size_t k = 0;
+
+        while (k < json_array_size(t->list) && strcmp(name_of(json_array_get(t->list, k)), name))
+            k++;
+        if (k == json_array_size(t->list))
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "there is no tool called %.64s", name);
+    }
+    return LM_OK;
+}
+
+/* `only`: an array that names those that may be called; NULL: all. */
+static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
+{
+    json_t *tool;
+    size_t i;
+
+    if (!(t->items = calloc(json_array_size(t->list) + 1, sizeof *t->items)) || !(t->texts = json_array()))
+        return lm_fail_memory(e, "tools", 0);
+    json_array_foreach(t->list, i, tool) {
+        json_t *f = json_object_get(tool, "function");
+        const char *name = json_string_value(json_object_get(f, "name"));
+        char *text;
+
+        for (size_t k = 0; k < t->n; k++)
+            if (strcmp(t->items[k].name, name) == 0)
+                return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "two tools are called %s", name);
+        if (only && !is_allowed(only, name))
+            continue;
+        if (!(text = json_dumps(json_object_get(f, "parameters"), JSON_COMPACT)))
+            return lm_fail_memory(e, "tools", 0);
+        json_array_append_new(t->texts, json_string(text));
+        free(text);
+        t->items[t->n++] = (lm_answer_tool){ .name = name,
+                                             .parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1)) };
+    }
+    return check_known(t, only, e);
+}
+
+/* ---- the choice ---- */
+
+/* {type: "allowed_tools", mode, tools}, or the same in a member "allowed_tools". */
+static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, lm_error *e)
+{
+    const json_t *inner = json_object_get(choice, "allowed_tools"), *list;
+    const char *mode;
+
+    if (inner)
+        choice = inner;
+    mode = json_string_value(json_object_get(choice, "mode"));
+    list = json_object_get(choice, "tools");
+    if (mode && strcmp(mode, "required") == 0)
+        t->use = LM_TOOLS_REQUIRED;
+    else if (mode && strcmp(mode, "auto"))
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "unknown mode \"%.40s\": expected auto or required", mode);
+    if (!json_array_size(list))
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools needs an array of tools that is not empty");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!name_of(json_array_get(list, i)))
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools: tool %zu has no name", i);
+    json_array_extend(only, (json_t *)(uintptr_t)list);
+    return LM_OK;
+}
+
+/* Into `only`, an empty array: tools that it names. */
+static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error *e)
+{
+    const char *word = json_is_string(choice) ? json_string_value(choice) : json_string_value(json_object_get(choice, "type"));
+
+    t->single |= json_is_true(json_object_get(choice, "disable_parallel_tool_use"));
+    if (!choice || json_is_null(choice))
+        return LM_OK;
+    if (!word && json_is_string(json_object_get(choice, "name")))
+        word = "function";                               /* OpenAI's older function_call */
+    if (!word)
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "expected none, auto, required, or an object that names a tool");
+    if (strcmp(word, "allowed_tools") == 0)
+        return read_allowed(t, choice, only, e);
+    if (strcmp(word, "none") == 0)
+        t->use = LM_TOOLS_NONE;
+    else if (strcmp(word, "required") == 0 || strcmp(word, "any") == 0)
+        t->use = LM_TOOLS_REQUIRED;
+    else if (strcmp(word, "function") == 0 || strcmp(word, "tool") == 0) {
+        t->use = LM_TOOLS_REQUIRED;
+        t->single = true;
+        if (!name_of(choice))
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "the name of the tool is missing");
+        json_array_append(only, choice);
+    } else if (strcmp(word, "auto"))
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
+                       "unknown value \"%.40s\": expected none, auto, required, allowed_tools or a tool", word);
+    return LM_OK;
+}
+
+static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only, lm_error *e)
+{
+    if (!json_array_size(tools))
+        return t->use != LM_TOOLS_REQUIRED ? LM_OK
+                   : lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "a call is required, and there are no tools");
+    LM_TRY(lm_limit_check(LM_MOST_TOOLS, json_array_size(tools), e));
+    if (!(t->list = json_array()))
+        return lm_fail_memory(e, "tools", 0);
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        LM_TRY(add_tool(t, json_array_get(tools, i), i, e));
+    return callable(t, json_array_size(only) ? only : NULL, e);
+}
+
+lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools **out, lm_error *e)
+{
+    json_t *only = json_array();
+    lm_status status;
+    lm_tools *t = calloc(1, sizeof *t);
+
+    if (!(*out = t) || !only) {
+        json_decref(only);
+        return lm_fail_memory(e, "tools", sizeof *t);
+    }
+    t->single = single;
+    t->budget = -1;
+    status = read_choice(t, choice, only, e);
+    if (status == LM_OK)
+        status = read_list(t, tools, only, e);
+    json_decref(only);
+    return status;
+}
+
+void lm_tools_free(lm_tools *t)
+{
+    if (!t)
+        return;
+    json_decref(t->list);
+    json_decref(t->texts);
+    free(t->items);
+    free(t);
+}
+
+/* ---- the answer ---- */
+
+/* The same tools by names that occur nowhere else, so that each can be found in a prompt. */
+static json_t *marked(const json_t *list)
+{
+    json_t *copy = json_deep_copy(list), *tool;
+    size_t i;
+
+    json_array_foreach(copy, i, tool)
+        json_object_set_new(json_object_get(tool, "function"), "name", json_sprintf("lamina_tool_%zu_qz9x7", i));
+    return copy;
+}
+
+/* A template that does not speak of tools leaves their names out. The names themselves may occur in messages. */
+lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context, lm_error *e)
+{
+    json_t *with = json_copy(context), *list = marked(t->list);
+    lm_text text = { 0 };
+    lm_status status;
+
+    json_object_set_new(with, "tools", list);
+    status = with && list ? lm_service_render(s, with, NULL, NULL, &text, e) : lm_fail_memory(e, "tools", 0);
+    for (size_t i = 0; status == LM_OK && i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_object_get(json_object_get(json_array_get(list, i), "function"), "name"));
+        if (!name || !text.data || !strstr(text.data, name))
+            status = lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the chat template of this model does not describe tools");
+    }
+    json_decref(with);
+    lm_text_free(&text);
+    return status;
+}
+
+static lm_status in_field(lm_status status, lm_error *e)
+{
+    lm_error why = *e;
+
+    if (status != LM_USAGE && status != LM_UNSUPPORTED && status != LM_LIMIT)
+        return status;
+    return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
+}
+
+/* What was asked of the answer holds behind the reasoning that the prompt has begun. */
+static lm_status behind_reasoning(const lm_service *s, lm_grammar **grammar, lm_error *e)
+{
+    const char *mark = s->style.reasoning_end;
+    lm_tokens ids = { 0 };
+    lm_trigger trigger = { .word = mark, .before = true };
+    lm_grammar *later = NULL;
+    lm_status status;
+
+    if (lm_tokenize(s->tokenizer, mark, strlen(mark), 0, &ids, NULL) == LM_OK && ids.n == 1 &&
+        lm_tokenizer_is_special(s->tokenizer, ids.ids[0]))
+        trigger = (lm_trigger){ .token = ids.ids[0], .before = true };
+    lm_tokens_free(&ids);
+    status = lm_grammar_after(*grammar, &trigger, 1, true, &later, e);
+    if (status == LM_OK) {
+        lm_grammar_free(*grammar);
+        *grammar = later;
+    }
+    return status;
+}
+
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_grammar **grammar, lm_error *e)
+{
+    bool calls = t->n && t->use != LM_TOOLS_NONE;
+    lm_grammar_calls_options o = { .tokenizer = s->tokenizer, .required = t->use == LM_TOOLS_REQUIRED, .single = t->single };
+
+    t->in_reasoning = o.in_reasoning = lm_answer_in_reasoning(&s->style, prompt->data ? prompt->data : "", prompt->size);
+    t->reads = s->style.reasoning || lm_answer_style_name(&s->style);
+    if (calls && *grammar)
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tools that may be called cannot be combined with response_format or a grammar");
+    if (calls && (t->use == LM_TOOLS_REQUIRED || lm_answer_style_name(&s->style))) {
+        LM_TRY(in_field(lm_grammar_calls(&s->style, t->items, t->n, &o, grammar, e), e));
+        t->eager = *grammar != NULL;
+        return LM_OK;
+    }
+    return *grammar && t->in_reasoning ? behind_reasoning(s, grammar, e) : LM_OK;
+}
+
+lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids)
+{
+    return (lm_answer_options){ .tools = t->items, .n_tools = t->use == LM_TOOLS_NONE || t->unread ? 0 : t->n, .ends = ends, .ids = ids,
+                                .in_reasoning = t->in_reasoning, .keep_reasoning = t->keep_reasoning, .eager = t->eager };
+}
+
+void lm_reasoning_switch(json_t *kwargs, bool on)
+{
+    json_object_set_new(kwargs, "enable_thinking", json_boolean(on));
+    json_object_set_new(kwargs, "thinking", json_boolean(on));
+    if (!on)
+        json_object_set_new(kwargs, "thinking_budget", json_integer(0));
+}

@@ -1,0 +1,44 @@
+/* tools.h - tools that a request has, whether they may be called, and how its reasoning is to be. */
+#ifndef LM_SERVER_TOOLS_H
+#define LM_SERVER_TOOLS_H
+
+#include "lamina/answer.h"
+#include "server/ask/fields.h"
+#include "server/models/service.h"
+
+typedef enum lm_tool_use { LM_TOOLS_AUTO, LM_TOOLS_NONE, LM_TOOLS_REQUIRED } lm_tool_use;
+
+/* Taken by lm_turn_start, also on failure. */
+typedef struct lm_tools {
+    json_t         *list;            /* as templates know them: {type, function: {name, description, parameters}}; NULL: none */
+    lm_answer_tool *items;           /* those that may be called */
+    size_t          n;
+    json_t         *texts;           /* of their schemas */
+    lm_tool_use     use;
+    bool            single;
+    bool            in_reasoning, keep_reasoning;
+    bool            eager;           /* a grammar holds calls to their form */
+    bool            reads;           /* the answer is read at all */
+    bool            unread;          /* calls are content */
+    int64_t         budget;          /* most tokens of reasoning; -1: any number */
+} lm_tools;
+
+/* `tools` as OpenAI writes them (also its older `functions`), Anthropic's (input_schema) or ollama's; `choice` as OpenAI (also
+ * allowed_tools) or Anthropic. * Either may be NULL. LM_USAGE names the field. *out NULL: no memory, an error. Freed by lm_tools_free. */
+lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools **out, lm_error *e);
+void      lm_tools_free(lm_tools *t);
+
+/* LM_USAGE: the chat template, given these variables, leaves tools out. */
+lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context, lm_error *e);
+
+/* After the prompt was rendered: has it begun reasoning? And what the answer must fit: *grammar is
+ * made where it is NULL, and put behind reasoning where it is not. */
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_grammar **grammar, lm_error *e);
+
+/* What lm_answer_new wants; `ends` NULL-ended and kept by the caller. */
+lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids);
+
+/* Variables of templates that switch reasoning on or off: the names that families know. */
+void lm_reasoning_switch(json_t *kwargs, bool on);
+
+#endif

@@ -1,0 +1,567 @@
+#include "server/ask/turn.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lamina/logits.h"
+#include "server/store/archive.h"
+#include "server/store/api_keys.h"
+#include "server/models/loras.h"
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- what writers use ---- */
+
+const char *lm_turn_reason(const lm_choice *c)
+{
+    switch (c->stop) {
+    case LM_STOP_LENGTH:
+    case LM_STOP_CONTEXT: return "length";
+    default:              return c->calls ? "tool_calls" : "stop";
+    }
+}
+
+void lm_turn_send(lm_turn *t, const char *name, json_t *o)
+{
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+    json_decref(o);
+    if (!text) {
+        t->out->failed = true;
+        return;
+    }
+    if (name)
+        lm_text_printf(t->out, "event: %s\n", name);
+    lm_text_add_str(t->out, "data: ");
+    lm_text_add_str(t->out, text);
+    lm_text_add_str(t->out, "\n\n");
+    free(text);
+}
+
+void lm_turn_line(lm_turn *t, json_t *o)
+{
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+    json_decref(o);
+    if (!text) {
+        t->out->failed = true;
+        return;
+    }
+    lm_text_add_str(t->out, text);
+    lm_text_add_char(t->out, '\n');
+    free(text);
+}
+
+json_t *lm_turn_timings(const lm_choice *c)
+{
+    const lm_usage *u = &c->usage;
+    double read = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
+    double wrote = u->first_seconds > 0 ? u->seconds - u->first_seconds : 0;
+    uint64_t n_read = u->n_prompt - u->n_cached, steps = u->n_tokens ? u->n_tokens - 1 : 0;
+    json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "cache_n", (json_int_t)u->n_cached, "prompt_n",
+                          (json_int_t)n_read, "prompt_ms", 1e3 * read, "prompt_per_token_ms",
+                          n_read ? 1e3 * read / (double)n_read : 0.0, "prompt_per_second",
+                          read > 0 ? (double)n_read / read : 0.0, "predicted_n", (json_int_t)u->n_tokens, "predicted_ms",
+                          1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0,
+                          "predicted_per_second", steps && wrote > 0 ? (double)steps / wrote : 0.0);
+
+    if (o && u->n_drafted) {
+        json_object_set_new(o, "draft_n", json_integer((json_int_t)u->n_drafted));
+        json_object_set_new(o, "draft_n_accepted", json_integer((json_int_t)u->n_accepted));
+    }
+    return o;
+}
+
+/* Where the prompt first differed from what was cached, of the first text. */
+static json_t *cache_json(const lm_turn *t)
+{
+    lm_cache_difference d;
+    lm_text before = { 0 }, prompt = { 0 }, cached = { 0 };
+    json_t *o = NULL;
+
+    if (lm_reply_explain(t->choices->reply, t->service->model, &d, &before, &prompt, &cached, NULL) == LM_OK)
+        o = json_pack("{s:I, s:I, s:b, s:s%, s:s%, s:o}", "cached_tokens", (json_int_t)d.cached, "same_tokens", (json_int_t)d.same, "whole",
+                      d.whole, "before", before.data ? before.data : "", before.size, "prompt", prompt.data ? prompt.data : "",
+                      prompt.size, "cached",
+                      d.known ? json_stringn(cached.data ? cached.data : "", cached.size) : json_null());
+    lm_text_free(&before);
+    lm_text_free(&prompt);
+    lm_text_free(&cached);
+    return o;
+}
+
+/* How probable each model found the tokens, of every text. */
+static json_t *ensemble_json(const lm_turn *t)
+{
+    json_t *o = lm_service_ensemble(t->service), *all = json_array();
+
+    for (size_t i = 0; i < t->n; i++)
+        json_array_append_new(all, json_pack("{s:i, s:O}", "index", (int)t->choices[i].index, "tokens", t->choices[i].contributions));
+    json_object_set_new(o, "choices", all);
+    return o;
+}
+
+void lm_turn_extras(const lm_turn *t, json_t *o)
+{
+    if (t->warnings)
+        json_object_set(o, "warnings", t->warnings);
+    if (t->explain_cache)
+        json_object_set_new(o, "cache", cache_json(t));
+    if (t->contributions)
+        json_object_set_new(o, "ensemble", ensemble_json(t));
+    if (t->prompt)
+        json_object_set_new(o, "__verbose", json_pack("{s:O}", "prompt", t->prompt));
+}
+
+void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)
+{
+    double at = now(), read = (c->first > 0 ? c->first : at) - t->began, wrote = c->first > 0 ? at - c->first : 0;
+    uint64_t steps = c->n_tokens ? c->n_tokens - 1 : 0;
+
+    if (!t->timings)
+        return;
+    json_object_set_new(o, "timings",
+                        json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "prompt_n", (json_int_t)c->n_prompt, "prompt_ms", 1e3 * read,
+                                  "prompt_per_token_ms", c->n_prompt ? 1e3 * read / (double)c->n_prompt : 0.0, "prompt_per_second",
+                                  read > 0 ? (double)c->n_prompt / read : 0.0, "predicted_n", (json_int_t)c->n_tokens, "predicted_ms",
+                                  1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0, "predicted_per_second",
+                                  steps && wrote > 0 ? (double)steps / wrote : 0.0));
+}
+
+void lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out)
+{
+    lm_detokenize(t, &id, 1, 0, out, NULL);
+}
+
+/* ---- events ---- */
+
+static void head(lm_turn *t)
+{
+    if (t->headed)
+        return;
+    t->headed = true;
+    lm_exchange_head(t->x, 200, t->writer->type);
+    lm_exchange_add_header(t->x, "Cache-Control", "no-cache");
+    lm_exchange_add_header(t->x, "X-Accel-Buffering", "no");
+    lm_exchange_stream(t->x);
+    if (t->writer->begin)
+        t->writer->begin(t);
+}
+
+static void fail(lm_turn *t, const lm_error *e)
+{
+    if (t->headed) {
+        t->writer->fault(t, e);
+        lm_exchange_end(t->x);
+    } else {
+        lm_error late = *e;
+        if (lm_fault_is_late(e))
+            lm_fail(&late, LM_LIMIT, "timeout", LM_NO_OFFSET, "nothing was written within %g s", t->deadline);
+        lm_answer_fault(t->x, t->writer->dialect, lm_fault_is_late(e) ? 503 : 0, 0, &late);
+    }
+    for (size_t i = 0; i < t->n; i++)
+        if (t->choices[i].reply)
+            lm_reply_cancel(t->choices[i].reply);
+}
+
+static void add_contribution(lm_choice *c, uint32_t models, lm_token id)
+{
+    double logprobs[1 + LM_MIXTURE_MODELS];
+    json_t *each = json_array();
+
+    if (lm_reply_contribution(c->reply, c->n_tokens, logprobs, NULL) == LM_OK) {
+        for (uint32_t i = 0; i < models; i++)
+            json_array_append_new(each, json_real(isinf(logprobs[1 + i]) ? -1e300 : logprobs[1 + i]));
+        json_array_append_new(c->contributions, json_pack("{s:i, s:f, s:O}", "id", id, "logprob", logprobs[0], "members", each));
+    }
+    json_decref(each);
+}
+
+static void add_token(const lm_turn *t, lm_choice *c, const lm_event *event)
+{
+    json_t *top;
+
+    if (c->contributions)
+        add_contribution(c, t->service->o.mixture.n, event->id);
+    if (!c->n_tokens++)
+        c->first = now();
+    if (!c->tokens)
+        return;
+    top = json_array();
+    for (uint32_t i = 0; i < event->n_top && event->top[i].id >= 0; i++)
+        json_array_append_new(top, json_pack("{s:i, s:f}", "id", event->top[i].id, "logprob", (double)event->top[i].logprob));
+    json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob", (double)event->logprob, "top", top));
+}
+
+/* Whether the writer hears of each piece. */
+static bool tells(const lm_turn *t)
+{
+    return t->stream || t->writer->always;
+}
+
+typedef struct listener { lm_turn *t; lm_choice *c; } listener;
+
+static void told(void *arg, const lm_answer_event *event)
+{
+    lm_turn *t = ((listener *)arg)->t;
+    lm_choice *c = ((listener *)arg)->c;
+
+    if (t->stream)
+        head(t);
+    if (event->kind == LM_ANSWER_CONTENT) {
+        if (tells(t))
+            t->writer->text(t, c, event->text, event->size);
+        else
+            lm_text_add(&c->text, event->text, event->size);
+        return;
+    }
+    if (event->kind == LM_ANSWER_REASONING)
+        c->n_reasoning = c->n_tokens;
+    if (event->kind == LM_ANSWER_REASONING && !tells(t))
+        lm_text_add(&c->reasoning, event->text, event->size);
+    if (event->kind == LM_ANSWER_CALL) {
+        if (!c->calls)
+            c->calls = json_array();
+        json_array_append_new(c->calls, json_pack("{s:s, s:s%, s:s}", "id", event->id, "name", event->text, event->size, "arguments", ""));
+        lm_text_clear(&c->arguments);
+    }
+    if (event->kind == LM_ANSWER_ARGUMENTS)
+        lm_text_add(&c->arguments, event->text, event->size);
+    if (event->kind == LM_ANSWER_CALL_END)
+        json_object_set_new(json_array_get(c->calls, json_array_size(c->calls) - 1), "arguments",
+                            json_stringn(c->arguments.data ? c->arguments.data : "", c->arguments.size));
+    if (tells(t) && t->writer->part)
+        t->writer->part(t, c, event);
+}
+
+static json_t *progress_json(const lm_turn *t, const lm_event *event)
+{
+    return json_pack("{s:I, s:I, s:I, s:f}", "total", (json_int_t)event->total, "cache", (json_int_t)t->choices->usage.n_cached,
+                     "processed", (json_int_t)event->done, "time_ms", 1e3 * (now() - t->began));
+}
+
+/* Its time is over, and there is something to be told. */
+static bool is_past(const lm_choice *c, const lm_event *event)
+{
+    return event->stop == LM_STOP_FAILED && lm_fault_is_late(event->error) && c->n_tokens;
+}
+
+/* Where that is not for want of time, no text ends so. */
+static bool is_fault(const lm_choice *c, const lm_event *event)
+{
+    return (event->stop == LM_STOP_FAILED && !is_past(c, event)) || (event->stop == LM_STOP_CANCELLED && !c->late);
+}
+
+static void warn_of_time(lm_turn *t)
+{
+    char text[80];
+
+    if (t->is_past)
+        return;
+    t->is_past = true;
+    snprintf(text, sizeof text, "timeout: ended after %g s with what was written", t->deadline);
+    if (!t->warnings)
+        t->warnings = json_array();
+    json_array_append_new(t->warnings, json_string(text));
+}
+
+static void look_at_time(const lm_turn *t, lm_choice *c)
+{
+    if (t->most_seconds <= 0 || c->late || !c->new_line || now() - c->first < t->most_seconds)
+        return;
+    c->late = true;
+    lm_reply_cancel(c->reply);
+}
+
+/* False: the turn is over. */
+static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
+{
+    const lm_event *event = &r->event;
+
+    switch (event->kind) {
+    case LM_EVENT_TOKEN:
+        add_token(t, c, event);
+        break;
+    case LM_EVENT_PROMPT:
+        if (t->stream && t->writer->progress) {
+            head(t);
+            t->writer->progress(t, c, progress_json(t, event));
+        }
+        break;
+    case LM_EVENT_TEXT:
+        c->new_line |= memchr(event->text, '\n', event->size) != NULL;
+        if (c->answer) {
+            lm_answer_feed(c->answer, event->text, event->size, told, &(listener){ t, c }, NULL);
+        } else if (tells(t)) {
+            if (t->stream)
+                head(t);
+            t->writer->text(t, c, event->text, event->size);
+        } else {
+            lm_text_add(&c->text, event->text, event->size);
+        }
+        look_at_time(t, c);
+        break;
+    case LM_EVENT_END:
+        if (is_fault(c, event)) {
+            lm_error cancelled = { 0 };
+            lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down");
+            fail(t, event->error ? event->error : &cancelled);
+            return false;
+        }
+        if (is_past(c, event))
+            warn_of_time(t);
+        if (c->answer)
+            lm_answer_end(c->answer, told, &(listener){ t, c }, NULL);
+        c->ended = true;
+        c->stop = event->stop == LM_STOP_CANCELLED || event->stop == LM_STOP_FAILED ? LM_STOP_LENGTH : event->stop;
+        c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
+        c->usage = *r->usage;
+        if (t->stream)
+            head(t);
+        if (tells(t))
+            t->writer->end(t, c);
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+static void count(const lm_turn *t)
+{
+    uint64_t prompt = 0, cached = 0, written = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        prompt += t->choices[i].usage.n_prompt;
+        cached += t->choices[i].usage.n_cached;
+        written += t->choices[i].usage.n_tokens;
+    }
+    lm_keys_charge(t->keys, t->owner, prompt + written);
+    lm_archive_count(t->archive, t->owner, t->service->name, prompt, cached, written);
+}
+
+static void more(lm_exchange *x, void *job)
+{
+    lm_turn *t = job;
+    lm_reply_event event;
+    size_t ended = 0;
+    bool some = false;
+
+    for (size_t i = 0; i < t->n; i++) {
+        lm_choice *c = t->choices + i;
+
+        while (!c->ended && lm_reply_next(c->reply, &event)) {
+            some = true;
+            if (!take(t, c, &event))
+                return;
+        }
+        ended += c->ended;
+    }
+    if (ended == t->n) {
+        count(t);
+        t->writer->finish(t);
+        if (!t->headed)
+            lm_exchange_head(x, 200, "application/json; charset=utf-8");
+        lm_exchange_end(x);
+        return;
+    }
+    if (some)
+        t->heard = now();
+    if (t->stream && t->ping >= 0 && now() - t->heard >= 0.95 * t->ping && t->writer->alive) {
+        head(t);
+        t->writer->alive(t);
+        t->heard = now();
+    }
+}
+
+static void drop(const lm_writer *w, void *own)
+{
+    if (w->drop)
+        w->drop(own);
+    else
+        free(own);
+}
+
+static void done(void *job)
+{
+    lm_turn *t = job;
+
+    lm_service *service = t->service;
+
+    for (size_t i = 0; i < t->n; i++) {
+        lm_reply_free(t->choices[i].reply);
+        lm_text_free(&t->choices[i].text);
+        lm_text_free(&t->choices[i].reasoning);
+        lm_text_free(&t->choices[i].arguments);
+        lm_answer_free(t->choices[i].answer);
+        json_decref(t->choices[i].calls);
+        json_decref(t->choices[i].contributions);
+        json_decref(t->choices[i].tokens);
+    }
+    json_decref(t->warnings);
+    json_decref(t->prompt);
+    json_decref(t->body);
+    free(t->stops);
+    free(t->choices);
+    drop(t->writer, t->own);
+    lm_tools_free(t->tools);
+    free(t);
+    lm_models_release(service);
+}
+
+static void wake(void *exchange)
+{
+    lm_exchange_wake(exchange);
+}
+
+/* ---- beginning ---- */
+
+static lm_status listen_to(const lm_service *s, const lm_turn *t, lm_choice *c, const lm_turn_options *o, lm_sequence_options *sequence,
+                           lm_error *e)
+{
+    lm_answer_options a;
+
+    if (!t->tools || !t->tools->reads)
+        return LM_OK;
+    a = lm_tools_options(t->tools, s->ends, o->sampling.seed + c->index);
+    sequence->special = s->special;
+    return lm_answer_new(&s->style, &a, &c->answer, e);
+}
+
+/* What may be written: the grammar, the budget of reasoning. The hook is the sequence's. */
+static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_tools *tools, lm_sequence_options *o, lm_error *e)
+{
+    lm_logits_options l = { .style = &s->style, .tokenizer = s->tokenizer };
+    lm_logits_processor *p;
+
+    if (g && !s->vocabulary)
+        return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET, "the model has no token that ends a text: constraints need one");
+    if (g)
+        LM_TRY(lm_constraint_new(g, s->vocabulary, &l.constraint, e));
+    if (tools && tools->budget >= 0) {
+        l.budget = true;
+        l.in_reasoning = tools->in_reasoning;
+        l.most_reasoning = (uint64_t)tools->budget;
+    }
+    LM_TRY(lm_logits_new(&l, &p, e));
+    lm_logits_into(p, o);
+    return LM_OK;
+}
+
+static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
+{
+    lm_sampler_options sampling;
+    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call),
+                     .connection = lm_exchange_connection(t->x), .wanted_slot = o->wanted_slot, .adapters = o->loras,
+                     .no_prefix = o->no_cache, .explain_cache = o->explain_cache, .contributions = o->contributions,
+                     .progress = o->progress && o->stream, .deadline = o->deadline,
+                     .wake = wake, .wake_arg = t->x };
+
+    LM_TRY(lm_sampler_literal(&o->sampling, &sampling, e));
+    for (size_t i = 0; i < t->n; i++) {
+        lm_choice *c = t->choices + i;
+        const lm_tokens *prompt = o->prompts + i / o->n;
+
+        if (!prompt->n)
+            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
+        r.prompt = prompt->ids;
+        r.n_prompt = c->n_prompt = prompt->n;
+        r.sequence = o->sequence;
+        r.sequence.draw = i % o->n;
+        c->index = (uint32_t)i;
+        LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));
+        if (o->contributions && !(c->contributions = json_array()))
+            return lm_fail_memory(e, "contributions", 0);
+        if (o->sequence.logprobs && !(c->tokens = json_array()))
+            return lm_fail_memory(e, "log-probabilities", 0);
+        LM_TRY(constrain(call->service, o->grammar, t->tools, &r.sequence, e));
+        if (o->each)
+            o->each(o->own, i, &r.sequence);
+        r.no_prefix = o->no_cache || r.sequence.row;     /* a row that is not read is not seen */
+        LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
+    }
+    return LM_OK;
+}
+
+/* What is wanted of the request later. */
+static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
+{
+    lm_text text = { 0 };
+    size_t n = 0;
+
+    while (o->sequence.stops && o->sequence.stops[n])
+        n++;
+    if (n && !(t->stops = calloc(n + 1, sizeof *t->stops)))
+        return lm_fail_memory(e, "stop strings", n * sizeof *t->stops);
+    if (n)
+        memcpy(t->stops, o->sequence.stops, n * sizeof *t->stops);
+    t->explain_cache = o->explain_cache;
+    t->contributions = o->contributions;
+    t->timings = o->timings;
+    t->most_seconds = o->most_seconds;
+    t->deadline = o->deadline;
+    t->ping = o->ping ? o->ping : 1;
+    if (!o->verbose)
+        return LM_OK;
+    LM_TRY(lm_detokenize(t->service->tokenizer, o->prompts->ids, o->prompts->n, 0, &text, e));
+    t->prompt = json_stringn(text.data ? text.data : "", text.size);
+    lm_text_free(&text);
+    return LM_OK;
+}
+
+lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer *w, lm_error *e)
+{
+    lm_turn *t = calloc(1, sizeof *t);
+    uint64_t number;
+    lm_status status;
+
+    if (t)
+        t->choices = calloc(o->n_prompts * o->n, sizeof *t->choices);
+    if (!t || !t->choices) {
+        free(t);
+        drop(w, o->own);
+        lm_tools_free(o->tools);
+        return lm_fail_memory(e, "the answer", o->n_prompts * o->n * sizeof(lm_choice));
+    }
+    t->service = call->service;
+    lm_models_hold(t->service);
+    lm_loras_fingerprint(t->service, t->fingerprint);
+    t->x = call->x;
+    t->out = lm_exchange_out(call->x);
+    t->writer = w;
+    t->n = o->n_prompts * o->n;
+    t->stream = o->stream;
+    t->created = (int64_t)time(NULL);
+    t->began = t->heard = now();
+    t->body = json_incref(call->body);
+    t->warnings = json_array_size(call->warnings) ? json_copy(call->warnings) : NULL;
+    t->own = o->own;
+    t->archive = lm_models_at(call->models, 0)->o.archive;
+    lm_call_owner(call, t->owner);
+    t->keys = call->keys;
+    t->tools = o->tools;
+    randombytes_buf(&number, sizeof number);
+    snprintf(t->id, sizeof t->id, "%s%016" PRIx64, o->id_prefix, number);
+    status = keep(t, o, e);
+    if (status == LM_OK)
+        status = submit(call, t, o, e);
+    if (status != LM_OK) {
+        done(t);
+        return status;
+    }
+    if (t->stream && t->ping >= 0)
+        lm_exchange_every(call->x, t->ping);
+    lm_exchange_later(call->x, more, done, t);
+    return LM_OK;
+}

@@ -1,0 +1,119 @@
+/* turn.h - texts that a request asks for, from their prompts to the last byte of the answer. It reads the replies of the schedule
+ * whenever there is something to send; how it looks is a writer's, one for each dialect. */
+#ifndef LM_SERVER_TURN_H
+#define LM_SERVER_TURN_H
+
+#include "server/ask/call.h"
+#include "server/ask/tools.h"
+
+typedef struct lm_turn lm_turn;
+
+/* One of the texts. */
+typedef struct lm_choice {
+    uint32_t  index;                 /* prompt * n + which */
+    lm_reply *reply;
+    size_t    n_prompt;
+    lm_text   text;                  /* all so far; in a stream nothing */
+    lm_answer *answer;               /* reads it; NULL: all is text */
+    lm_text   reasoning, arguments;  /* all so far; in a stream no reasoning. Of the call that is being told */
+    json_t   *calls;                 /* [{id, name, arguments}]; NULL: none */
+    json_t   *contributions;         /* [{id, logprob, members}]; NULL: nobody asked */
+    json_t   *tokens;                /* [{id, logprob, top}] whose text was not told yet; not in a stream: all. NULL: none are asked for */
+    double    first;                 /* when its first token came; seconds, 0: none did */
+    uint64_t  n_tokens, n_reasoning; /* so far; of them up to the end of reasoning */
+    bool      ended, new_line;       /* new_line: there is one in the text */
+    bool      late;                  /* most_seconds have passed: it is being ended */
+    lm_stop   stop;
+    const char *stop_word;           /* with LM_STOP_STRING, the string; else NULL */
+    lm_usage  usage;                 /* when it has ended */
+} lm_choice;
+
+typedef struct lm_writer {
+    lm_dialect  dialect;
+    const char *type;                /* Content-Type of a stream */
+    bool        always;              /* text, part and end are called of an answer that is no stream, too */
+    void (*begin)(lm_turn *t);                                               /* a stream's head goes out; may be NULL */
+    void (*text)(lm_turn *t, lm_choice *c, const char *text, size_t n);      /* new text of a stream */
+    void (*part)(lm_turn *t, lm_choice *c, const lm_answer_event *event);    /* the same of what is no content; NULL: left out */
+    void (*end)(lm_turn *t, lm_choice *c);                                   /* of one text of a stream */
+    void (*finish)(lm_turn *t);                                              /* all have ended: the rest of a stream, or the document */
+    void (*fault)(lm_turn *t, const lm_error *e);                            /* in the middle of a stream */
+    void (*progress)(lm_turn *t, lm_choice *c, json_t *progress);            /* of a prompt, in a stream: takes it; may be NULL */
+    void (*alive)(lm_turn *t);                                               /* nothing else for a while, in a stream; may be NULL */
+    void (*drop)(void *own);                                                 /* frees the turn's own; NULL: free() */
+} lm_writer;
+
+struct lm_turn {
+    lm_service  *service;
+    lm_exchange *x;
+    lm_text     *out;                /* of the exchange */
+    const lm_writer *writer;
+    lm_choice   *choices;
+    size_t       n;
+    bool         stream, headed;
+    bool         is_past;            /* a text has ended for want of time: said in `warnings` */
+    char         id[40];             /* "chatcmpl-…" */
+    char         fingerprint[24];    /* lm_loras_fingerprint */
+    char         owner[33];          /* whose it is: lm_archive_owner */
+    struct lm_archive *archive;
+    struct lm_keys *keys;
+    int64_t      created;
+    json_t      *warnings;           /* NULL: none */
+    json_t      *prompt;             /* as the model reads the first one; NULL: nobody asked for it */
+    const char **stops;              /* of the body, NULL-ended; NULL: none */
+    bool         explain_cache, contributions, timings;
+    json_t      *body;               /* the request, kept: what options point to is in it */
+    double       began, heard;       /* seconds */
+    double       ping;               /* seconds; < 0: never */
+    double       most_seconds;       /* of each text from its first token on; 0: any */
+    double       deadline;           /* of each text from the beginning on; 0: none */
+    lm_tools    *tools;              /* NULL: all is text */
+    void        *own;                /* the writer's */
+};
+
+/* What is asked for; copied by lm_turn_start as far as it is needed later. */
+typedef struct lm_turn_options {
+    const lm_tokens *prompts;
+    size_t           n_prompts;
+    uint32_t         n;              /* texts for each prompt */
+    lm_sequence_options sequence;
+    lm_sampler_options  sampling;    /* as clients write them: lm_sampler_literal has not been called */
+    bool             stream;
+    bool             no_cache, explain_cache, contributions, progress, verbose, timings;
+    const char      *id_prefix;      /* "chatcmpl-" */
+    uint32_t         wanted_slot;
+    const float     *loras;          /* scales of the server's adapters; NULL: it has none */
+    int32_t          ping;           /* seconds without an event after which a stream says that it is alive; < 0: never */
+    double           most_seconds;   /* from a text's first token on, once it has a line feed; 0: any */
+    double           deadline;       /* seconds from now until each text ends with what it has; 0: none */
+    const lm_grammar *grammar;       /* that each text fits; NULL: any */
+    lm_tools        *tools;          /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
+    void           (*each)(void *own, size_t i, lm_sequence_options *o);      /* more of what text i is to do; may be NULL */
+    void            *own;            /* becomes the turn's, also on failure */
+} lm_turn_options;
+
+/* Hand all texts to the schedule, and the exchange to the turn. On failure nothing runs. */
+lm_status lm_turn_start(lm_call *c, const lm_turn_options *o, const lm_writer *w, lm_error *e);
+
+/* "stop", "length" … as OpenAI calls it. */
+const char *lm_turn_reason(const lm_choice *c);
+
+/* `o` as an event of server-sent events: "data: …", with a line "event: NAME" before it unless `name` is NULL. Takes `o`. */
+void lm_turn_send(lm_turn *t, const char *name, json_t *o);
+
+/* `o` as a line of its own. Takes `o`. */
+void lm_turn_line(lm_turn *t, json_t *o);
+
+/* What answers of every dialect hold besides: warnings, `cache`, `ensemble` and `__verbose` where they are asked for. */
+void lm_turn_extras(const lm_turn *t, json_t *o);
+
+/* What pieces of a stream hold besides: timings so far, where they are asked for. */
+void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o);
+
+/* llama.cpp's "timings" of a text that has ended. */
+json_t *lm_turn_timings(const lm_choice *c);
+
+/* How the token reads by itself: bytes, which need not be whole characters. Appended to `out`. */
+void lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out);
+
+#endif

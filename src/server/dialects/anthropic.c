@@ -1,0 +1,164 @@
+/* POST /v1/messages and /v1/messages/count_tokens: Anthropic's words. */
+#include <string.h>
+
+#include "server/dialects/anthropic.h"
+#include "server/dialects/routes.h"
+
+typedef struct message_values {
+    lm_asked    asked;
+    const char *model;
+    json_t     *messages, *system, *stops, *tools, *tool_choice, *thinking, *output_config;
+    int64_t     max_tokens;
+} message_values;
+
+#define V(field) offsetof(message_values, field)
+
+static const lm_field message_fields[] = {
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
+    { "max_tokens", LM_FIELD_I64, V(max_tokens), 1, 1e9, NULL, true, "most tokens to write" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },
+    { "stop_sequences", LM_FIELD_ARRAY, V(stops), 0, 0, NULL, false, "strings that end the text" },
+    { "temperature", LM_FIELD_FLOAT, V(asked.sampling.temperature), 0, 100, NULL, false, "0: the most probable token" },
+    { "top_p", LM_FIELD_FLOAT, V(asked.sampling.top_p), 0, 1, NULL, false, "nucleus sampling; 1: off" },
+    { "top_k", LM_FIELD_I32, V(asked.sampling.top_k), -1, 1e9, NULL, false, "keep the K most probable tokens; 0: all" },
+    { "seed", LM_FIELD_I64, V(asked.seed), -1, 9e15, NULL, false, "same request and seed, same text; -1: drawn" },
+    { "stream", LM_FIELD_BOOL, V(asked.stream), 0, 0, NULL, false, "send the text as it is written" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },
+    { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,
+      "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },
+    { "thinking", LM_FIELD_OBJECT, V(thinking), 0, 0, NULL, false,
+      "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },
+    { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,
+      "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" },
+    { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "cache_control", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field count_fields[] = {
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },
+    { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,
+      "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },
+    { "thinking", LM_FIELD_OBJECT, V(thinking), 0, 0, NULL, false,
+      "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },
+    { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,
+      "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" },
+    { 0 },
+};
+static const lm_field_group message_groups[] = { { message_fields, 0 }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
+
+static void message_defaults(const lm_service *s, void *values)
+{
+    lm_asked_defaults(s, &((message_values *)values)->asked);
+}
+
+/* ---- what is asked ---- */
+
+/* {type: enabled | disabled | adaptive, budget_tokens}, and the effort of output_config. */
+static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error *e)
+{
+    const char *type = json_string_value(json_object_get(v->thinking, "type"));
+    const json_t *budget = json_object_get(v->thinking, "budget_tokens"), *effort = json_object_get(v->output_config, "effort");
+
+    if (effort && !json_is_null(effort) && !(d->effort = json_string_value(effort)))
+        return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "effort is a string");
+    if (d->effort)
+        d->said = "output_config";
+    if (!v->thinking)
+        return LM_OK;
+    d->said = "thinking";
+    if (!type || (strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive")))
+        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "unknown type \"%.40s\": expected enabled, disabled or adaptive",
+                       type ? type : "");
+    if (budget && (!json_is_integer(budget) || json_integer_value(budget) < 1))
+        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "budget_tokens is a number of tokens, at least 1");
+    d->thinking = strcmp(type, "disabled") == 0 ? LM_THINKING_OFF : LM_THINKING_ON;
+    if (budget && d->thinking == LM_THINKING_ON)
+        d->budget = json_integer_value(budget);
+    return LM_OK;
+}
+
+/* d->messages is the caller's. */
+static lm_status read_dialogue(lm_call *c, lm_dialogue *d, lm_error *e)
+{
+    const message_values *v = c->values;
+
+    *d = (lm_dialogue){ .tools = v->tools, .choice = v->tool_choice, .begin = true, .goes_on = true, .budget = -1, .said = "thinking" };
+    LM_TRY(read_thinking(v, d, e));
+    return lm_anthropic_messages(v->system, v->messages, c->warnings, &d->messages, e);
+}
+
+/* {format: {type: json_schema, schema}}: as response_format has it. */
+static lm_status read_format(message_values *v, json_t **format, lm_error *e)
+{
+    json_t *given = json_object_get(v->output_config, "format");
+    const char *type = json_string_value(json_object_get(given, "type"));
+
+    *format = NULL;
+    if (!given || json_is_null(given))
+        return LM_OK;
+    if (!type || strcmp(type, "json_schema") || !json_object_get(given, "schema"))
+        return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "a format has the type json_schema, and a schema");
+    *format = json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", given);
+    v->asked.limits.response_format = *format;
+    return *format ? LM_OK : lm_fail_memory(e, "the format", 0);
+}
+
+/* ---- routes ---- */
+
+static lm_status answer_messages(lm_call *c, lm_error *e)
+{
+    message_values *v = c->values;
+    lm_turn_options o = { .n_prompts = 1, .id_prefix = "msg_" };
+    lm_asked_parts parts = { 0 };
+    lm_tokens prompt = { 0 };
+    lm_dialogue d = { 0 };
+    json_t *format = NULL;
+    lm_status status = read_format(v, &format, e);
+
+    v->asked.stop = v->stops;
+    v->asked.max_tokens = v->max_tokens;
+    if (status == LM_OK)
+        status = lm_asked_options(c, &v->asked, &o, &parts, e);
+    if (status == LM_OK)
+        status = read_dialogue(c, &d, e);
+    if (status == LM_OK)
+        status = lm_dialogue_prepare(c, &d, &o, &parts, &prompt, e);
+    if (status == LM_OK && !(o.own = lm_anthropic_own()))
+        status = lm_fail_memory(e, "the answer", 0);
+    if (status == LM_OK) {
+        o.prompts = &prompt;
+        status = lm_turn_start(c, &o, &lm_anthropic_writer, e);
+    } else {
+        lm_tools_free(o.tools);
+    }
+    lm_asked_free(&parts);
+    lm_tokens_free(&prompt);
+    json_decref(d.messages);
+    json_decref(format);
+    return status;
+}
+
+static lm_status answer_count(lm_call *c, lm_error *e)
+{
+    lm_tokens prompt = { 0 };
+    lm_dialogue d = { 0 };
+    lm_status status = read_dialogue(c, &d, e);
+    json_int_t n;
+
+    if (status == LM_OK)
+        status = lm_dialogue_prompt(c, &d, &prompt, NULL, e);
+    n = (json_int_t)prompt.n;
+    lm_tokens_free(&prompt);
+    json_decref(d.messages);
+    return status == LM_OK ? lm_answer_json(c, json_pack("{s:I}", "input_tokens", n), e) : status;
+}
+
+const lm_route lm_route_messages = { "POST", "/v1/messages", NULL, 0, LM_DIALECT_ANTHROPIC, "answer a conversation, in Anthropic's words",
+                                     message_groups, sizeof(message_values), message_defaults, answer_messages };
+const lm_route lm_route_count_tokens = { "POST", "/v1/messages/count_tokens", NULL, 0, LM_DIALECT_ANTHROPIC, "tokens of a conversation",
+        count_groups,
+                                         sizeof(message_values), message_defaults, answer_count };

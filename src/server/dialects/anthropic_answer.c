@@ -1,0 +1,208 @@
+/* The answer to POST /v1/messages: blocks of thinking, text and calls. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/dialects/anthropic.h"
+
+typedef enum block_kind { NO_BLOCK, THINKING_BLOCK, TEXT_BLOCK, CALL_BLOCK } block_kind;
+
+typedef struct message_own {
+    block_kind kind;                 /* that is open */
+    int        index, n;             /* of it; opened so far */
+} message_own;
+
+void *lm_anthropic_own(void)
+{
+    return calloc(1, sizeof(message_own));
+}
+
+/* ---- documents ---- */
+
+static const char *reason(const lm_choice *c)
+{
+    switch (c->stop) {
+    case LM_STOP_LENGTH:  return "max_tokens";
+    case LM_STOP_CONTEXT: return "model_context_window_exceeded";
+    case LM_STOP_STRING:  return "stop_sequence";
+    default:              return c->calls ? "tool_use" : "end_turn";
+    }
+}
+
+/* Anthropic counts what came from the cache apart from the rest of the prompt. */
+static json_t *usage_json(uint64_t prompt, uint64_t cached, uint64_t written)
+{
+    return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(prompt - cached), "output_tokens", (json_int_t)written,
+                     "cache_creation_input_tokens", (json_int_t)0, "cache_read_input_tokens", (json_int_t)cached);
+}
+
+static json_t *message_json(const lm_turn *t, json_t *content, const char *why, const char *stop, json_t *usage)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o}", "id", t->id, "type", "message", "role", "assistant", "model",
+                          t->service->name, "content", content, "stop_reason", why, "stop_sequence", stop, "usage", usage);
+
+    lm_turn_extras(t, o);
+    return o;
+}
+
+/* Ids that are the server's own begin as Anthropic's do. */
+static json_t *call_id(const char *id)
+{
+    return strncmp(id, "call_", 5) == 0 ? json_sprintf("toolu_%s", id + 5) : json_string(id);
+}
+
+static json_t *call_json(const char *id, const char *name, size_t n, json_t *input)
+{
+    return json_pack("{s:s, s:o, s:s%, s:o}", "type", "tool_use", "id", call_id(id), "name", name, n, "input", input);
+}
+
+static json_t *text_json(const char *text, size_t n)
+{
+    return json_pack("{s:s, s:s%}", "type", "text", "text", text ? text : "", n);
+}
+
+static json_t *thinking_json(const char *text, size_t n)
+{
+    return json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking", text ? text : "", n, "signature", "");
+}
+
+/* A call that was cut off is none. */
+static json_t *content_json(const lm_choice *c)
+{
+    json_t *content = json_array(), *call;
+    size_t i;
+
+    if (c->reasoning.size)
+        json_array_append_new(content, thinking_json(c->reasoning.data, c->reasoning.size));
+    if (c->text.size)
+        json_array_append_new(content, text_json(c->text.data, c->text.size));
+    json_array_foreach(c->calls, i, call) {
+        const json_t *name = json_object_get(call, "name");
+        json_t *input = json_loads(json_string_value(json_object_get(call, "arguments")), 0, NULL);
+
+        if (!json_is_object(input)) {
+            json_decref(input);
+            continue;
+        }
+        json_array_append_new(content, call_json(json_string_value(json_object_get(call, "id")), json_string_value(name),
+                                                 json_string_length(name), input));
+    }
+    if (!json_array_size(content))
+        json_array_append_new(content, text_json("", 0));
+    return content;
+}
+
+/* ---- events ---- */
+
+static void send_block(lm_turn *t, const char *type, const char *member, json_t *value)
+{
+    const message_own *own = t->own;
+    json_t *o = json_pack("{s:s, s:i}", "type", type, "index", own->index);
+
+    if (value)
+        json_object_set_new(o, member, value);
+    lm_turn_send(t, type, o);
+}
+
+static void close_block(lm_turn *t)
+{
+    message_own *own = t->own;
+
+    if (own->kind == NO_BLOCK)
+        return;
+    if (own->kind == THINKING_BLOCK)
+        send_block(t, "content_block_delta", "delta", json_pack("{s:s, s:s}", "type", "signature_delta", "signature", ""));
+    send_block(t, "content_block_stop", NULL, NULL);
+    own->kind = NO_BLOCK;
+}
+
+/* Takes `block`. */
+static void open_block(lm_turn *t, block_kind kind, json_t *block)
+{
+    message_own *own = t->own;
+
+    close_block(t);
+    own->kind = kind;
+    own->index = own->n++;
+    send_block(t, "content_block_start", "content_block", block);
+}
+
+static void message_begin(lm_turn *t)
+{
+    const lm_choice *c = t->choices;
+
+    lm_turn_send(t, "message_start", json_pack("{s:s, s:o}", "type", "message_start", "message",
+                                               message_json(t, json_array(), NULL, NULL, usage_json(c->n_prompt, 0, 0))));
+}
+
+static void message_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    const message_own *own = t->own;
+
+    (void)c;
+    if (own->kind != TEXT_BLOCK)
+        open_block(t, TEXT_BLOCK, text_json("", 0));
+    send_block(t, "content_block_delta", "delta", json_pack("{s:s, s:s%}", "type", "text_delta", "text", text, n));
+}
+
+static void message_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
+{
+    const message_own *own = t->own;
+
+    (void)c;
+    switch (event->kind) {
+    case LM_ANSWER_REASONING:
+        if (own->kind != THINKING_BLOCK)
+            open_block(t, THINKING_BLOCK, thinking_json("", 0));
+        send_block(t, "content_block_delta", "delta",
+                   json_pack("{s:s, s:s%}", "type", "thinking_delta", "thinking", event->text, event->size));
+        break;
+    case LM_ANSWER_CALL:
+        open_block(t, CALL_BLOCK, call_json(event->id, event->text, event->size, json_object()));
+        break;
+    case LM_ANSWER_ARGUMENTS:
+        send_block(t, "content_block_delta", "delta",
+                   json_pack("{s:s, s:s%}", "type", "input_json_delta", "partial_json", event->text, event->size));
+        break;
+    case LM_ANSWER_CALL_END:
+        close_block(t);
+        break;
+    default:
+        break;
+    }
+}
+
+static void message_end(lm_turn *t, lm_choice *c)
+{
+    const message_own *own = t->own;
+
+    if (!own->n)
+        open_block(t, TEXT_BLOCK, text_json("", 0));
+    close_block(t);
+    lm_turn_send(t, "message_delta",
+                 json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason", reason(c),
+                           "stop_sequence", c->stop_word, "usage", usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
+    lm_turn_send(t, "message_stop", json_pack("{s:s}", "type", "message_stop"));
+}
+
+static void message_finish(lm_turn *t)
+{
+    const lm_choice *c = t->choices;
+
+    if (!t->stream)
+        lm_turn_line(t, message_json(t, content_json(c), reason(c), c->stop_word,
+                                     usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
+}
+
+static void message_fault(lm_turn *t, const lm_error *e)
+{
+    lm_turn_send(t, "error", lm_fault_json(LM_DIALECT_ANTHROPIC, 0, e));
+}
+
+static void message_alive(lm_turn *t)
+{
+    lm_turn_send(t, "ping", json_pack("{s:s}", "type", "ping"));
+}
+
+const lm_writer lm_anthropic_writer = { LM_DIALECT_ANTHROPIC, "text/event-stream", false, message_begin, message_text, message_part,
+                                        message_end, message_finish, message_fault, NULL, message_alive, NULL };

@@ -1,0 +1,149 @@
+/* POST /v1/embeddings, and what other dialects' routes use of it. */
+#include "server/dialects/embeddings.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+
+#include "lamina/embed.h"
+#include "server/dialects/routes.h"
+#include "server/models/loras.h"
+
+typedef struct embedding_values { const char *model; json_t *input, *lora; int format, pooling; uint32_t dimensions; } embedding_values;
+
+#define V(field) offsetof(embedding_values, field)
+
+static const char *const format_words[] = { "float", "base64", NULL };
+static const char *const pooling_words[] = { "last", "mean", NULL };     /* by lm_pooling */
+
+static const lm_field embedding_fields[] = {
+    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string, array of token ids, or array of those" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "encoding_format", LM_FIELD_WORD, V(format), 0, 0, format_words, false, "float: numbers; base64: little-endian float32" },
+    { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
+    { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },
+    { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
+    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field_group embedding_groups[] = { { embedding_fields, 0 }, { 0 } };
+
+static void normalize(float *x, uint32_t n)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    for (uint32_t i = 0; sum > 0 && i < n; i++)
+        x[i] = (float)((double)x[i] / __builtin_sqrt(sum));
+}
+
+static json_t *vector_json(const float *x, uint32_t n, bool base64)
+{
+    json_t *list;
+
+    if (base64) {
+        size_t size = sodium_base64_encoded_len(n * sizeof *x, sodium_base64_VARIANT_ORIGINAL);
+        char *text = malloc(size);
+        list = text ? json_string(sodium_bin2base64(text, size, (const unsigned char *)x, n * sizeof *x,
+                                                    sodium_base64_VARIANT_ORIGINAL))
+                    : NULL;
+        free(text);
+        return list;
+    }
+    list = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_real((double)x[i]));
+    return list;
+}
+
+/* What a reading of vectors has of its own. */
+typedef struct embedding_own { uint32_t width, dimensions; bool base64; } embedding_own;
+
+/* Text i as a vector; NULL: out of memory. */
+json_t *lm_embedding_json(const lm_read_job *r, size_t i)
+{
+    const embedding_own *own = lm_read_job_own(r);
+    float *vector = calloc(own->width, sizeof *vector);
+    json_t *o = NULL;
+
+    if (!vector)
+        return NULL;
+    lm_pooler_vector(lm_read_job_of(r, i), vector);
+    if (own->dimensions < own->width)
+        normalize(vector, own->dimensions);
+    o = vector_json(vector, own->dimensions, own->base64);
+    free(vector);
+    return o;
+}
+
+static void free_pooler(void *pooler)
+{
+    lm_pooler_free(pooler);
+}
+
+/* Room for each text's vector. */
+static lm_status open_poolers(const lm_prompts *texts, uint32_t width, int pooling, void ***out, lm_error *e)
+{
+    const lm_embed_options o = { .pooling = (lm_pooling)pooling };
+    lm_pooler *one = NULL;
+
+    if (!(*out = calloc(texts->n, sizeof **out)))
+        return lm_fail_memory(e, "vectors", texts->n * sizeof **out);
+    for (size_t i = 0; i < texts->n; i++) {
+        LM_TRY(lm_pooler_new(width, texts->items[i].n, &o, &one, e));
+        (*out)[i] = one;
+    }
+    return LM_OK;
+}
+
+static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document)(const lm_read_job *r), lm_error *e)
+{
+    uint32_t width = lm_engine_hidden_width(c->service->engine);
+    lm_prompts texts = { 0 };
+    lm_read_job_options o = { .prompts = &texts, .hook = { lm_pooler_row, free_pooler, false }, .document = document };
+    embedding_own *own = calloc(1, sizeof *own);
+    lm_status status = own ? lm_service_alone(c->service, "an embedding", e) : lm_fail_memory(e, "vectors", sizeof *own);
+
+    o.own = own;
+    if (status == LM_OK && !width)
+        status = lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
+    if (status == LM_OK && v->dimensions > width)
+        status = lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", v->dimensions, width);
+    if (status == LM_OK)
+        status = lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &texts, e);
+    if (status == LM_OK)
+        status = open_poolers(&texts, width, v->pooling, &o.of, e);
+    if (status == LM_OK)
+        status = lm_loras_read(c->service, v->lora, &o.loras, e);
+    if (status != LM_OK) {
+        lm_read_job_options_free(&o);
+        return status;
+    }
+    *own = (embedding_own){ width, v->dimensions ? v->dimensions : width, v->format == 1 };
+    return lm_read_job_start(c, &o, e);
+}
+
+lm_status lm_embeddings(lm_call *c, json_t *input, json_t *(*document)(const lm_read_job *r), lm_error *e)
+{
+    return embed(c, &(embedding_values){ .input = input }, document, e);
+}
+
+static json_t *embeddings_document(const lm_read_job *r)
+{
+    json_t *data = json_array();
+    json_int_t tokens = (json_int_t)lm_read_job_all_tokens(r);
+
+    for (size_t i = 0; i < lm_read_job_count(r); i++)
+        json_array_append_new(data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding",
+                                              lm_embedding_json(r, i)));
+    return json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", lm_read_job_service(r)->name, "usage",
+                     "prompt_tokens", tokens, "total_tokens", tokens);
+}
+
+static lm_status answer_embeddings(lm_call *c, lm_error *e)
+{
+    return embed(c, c->values, embeddings_document, e);
+}
+
+const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "vectors of texts", embedding_groups,
+                                       sizeof(embedding_values), NULL, answer_embeddings };

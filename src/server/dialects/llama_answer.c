@@ -1,0 +1,269 @@
+/* The answer to POST /completion and /infill. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/models/loras.h"
+#include "server/dialects/native.h"
+
+void lm_native_own_free(lm_native_own *o)
+{
+    if (!o)
+        return;
+    json_decref(o->settings);
+    json_decref(o->prompts);
+    json_decref(o->fields);
+    free(o);
+}
+
+/* ---- settings ---- */
+
+static json_t *strings(const char *const *list)
+{
+    json_t *o = json_array();
+
+    for (size_t i = 0; list && list[i]; i++)
+        json_array_append_new(o, json_string(list[i]));
+    return o;
+}
+
+/* What is never chosen has the bias null: minus infinity is no number of JSON. */
+static json_t *biases(const lm_sampler_options *p)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < p->n_bias; i++)
+        json_array_append_new(list, json_pack("{s:i, s:o}", "token", p->bias[i].id, "bias",
+                                              isfinite(p->bias[i].bias) ? json_real((double)p->bias[i].bias) : json_null()));
+    return list;
+}
+
+static json_t *order(const lm_sampler_options *p)
+{
+    const char *all = p->order ? p->order : "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+    json_t *list = json_array();
+
+    for (size_t n; *all; all += n + (all[n] == ';')) {
+        n = strcspn(all, ";");
+        json_array_append_new(list, json_stringn(all, n));
+    }
+    return list;
+}
+
+json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_turn_options *o)
+{
+    const lm_sampler_options *p = o ? &o->sampling : &a->sampling;
+    const struct { const char *name; float value; } numbers[] = {
+        { "temperature", p->temperature }, { "dynatemp_range", p->dynatemp_range }, { "dynatemp_exponent", p->dynatemp_exponent },
+        { "top_p", p->top_p }, { "min_p", p->min_p }, { "top_n_sigma", p->top_n_sigma }, { "xtc_probability", p->xtc_probability },
+        { "xtc_threshold", p->xtc_threshold }, { "typical_p", p->typical_p }, { "repeat_penalty", p->repeat_penalty },
+        { "presence_penalty", p->presence_penalty }, { "frequency_penalty", p->frequency_penalty },
+        { "dry_multiplier", p->dry_multiplier }, { "dry_base", p->dry_base }, { "mirostat_tau", p->mirostat_tau },
+        { "mirostat_eta", p->mirostat_eta },
+    };
+    json_t *all = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:b, s:b, s:s}", "seed",
+                            o ? (json_int_t)o->sampling.seed : (json_int_t)a->seed, "top_k", p->top_k, "repeat_last_n", p->repeat_last_n,
+                            "dry_allowed_length", p->dry_allowed_length, "dry_penalty_last_n", p->dry_penalty_last_n, "mirostat",
+                            p->mirostat, "min_keep", (int)p->min_keep, "max_tokens", (json_int_t)a->max_tokens, "n_predict",
+                            (json_int_t)a->max_tokens, "ignore_eos", a->ignore_eos, "stream", a->stream, "grammar",
+                            a->limits.grammar ? a->limits.grammar : "");
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        json_object_set_new(all, numbers[i].name, json_real((double)numbers[i].value));
+    json_object_set_new(all, "stop", strings(o ? o->sequence.stops : NULL));
+    json_object_set_new(all, "logit_bias", biases(p));
+    json_object_set_new(all, "samplers", order(p));
+    json_object_set_new(all, "dry_sequence_breakers",
+                        p->dry_breakers ? strings(p->dry_breakers) : json_pack("[ssss]", "\n", ":", "\"", "*"));
+    json_object_set_new(all, "n_probs", json_integer(o && o->sequence.logprobs > 0 ? o->sequence.logprobs : 0));
+    json_object_set_new(all, "timings_per_token", json_boolean(a->timings));
+    json_object_set_new(all, "post_sampling_probs", json_boolean(a->sampled));
+    json_object_set_new(all, "t_max_predict_ms", json_integer(a->most_ms));
+    json_object_set_new(all, "grammar_lazy", json_boolean(a->limits.lazy));
+    json_object_set_new(all, "grammar_triggers", a->limits.triggers ? json_incref(a->limits.triggers) : json_array());
+    json_object_set_new(all, "preserved_tokens", a->preserved ? json_incref(a->preserved) : json_array());
+    json_object_set_new(all, "lora", lm_loras_json(s, o ? o->loras : NULL));
+    return all;
+}
+
+/* ---- parts ---- */
+
+static const char *stop_type(const lm_choice *c)
+{
+    switch (c->stop) {
+    case LM_STOP_EOS:     return "eos";
+    case LM_STOP_STRING:  return "word";
+    case LM_STOP_LENGTH:
+    case LM_STOP_CONTEXT: return "limit";
+    default:              return "none";
+    }
+}
+
+static json_t *ids_json(const lm_choice *c)
+{
+    json_t *list = json_array(), *token;
+    size_t i;
+
+    json_array_foreach(c->tokens, i, token)
+        json_array_append(list, json_object_get(token, "id"));
+    return list;
+}
+
+/* A token as it reads by itself, and its bytes: they need not be whole characters. */
+static void spell(const lm_turn *t, json_t *o)
+{
+    lm_text text = { 0 };
+    json_t *bytes = json_array();
+
+    lm_token_bytes(t->service->tokenizer, (lm_token)json_integer_value(json_object_get(o, "id")), &text);
+    for (size_t i = 0; i < text.size; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)text.data[i]));
+    json_object_set_new(o, "token", json_stringn(text.data ? text.data : "", text.size));
+    json_object_set_new(o, "bytes", bytes);
+    lm_text_free(&text);
+}
+
+/* As llama.cpp calls probabilities after sampling. */
+static void as_probability(json_t *o)
+{
+    json_object_set_new(o, "prob", json_real(exp(json_number_value(json_object_get(o, "logprob")))));
+    json_object_del(o, "logprob");
+}
+
+static json_t *probabilities(const lm_turn *t, const lm_choice *c)
+{
+    const lm_native_own *own = t->own;
+    json_t *list = json_array(), *token, *one;
+    size_t i, j;
+
+    json_array_foreach(c->tokens, i, token) {
+        json_t *top = json_array(), *o = json_copy(token);
+
+        json_array_foreach(json_object_get(token, "top"), j, one) {
+            json_t *with = json_copy(one);
+            spell(t, with);
+            if (own->sampled)
+                as_probability(with);
+            json_array_append_new(top, with);
+        }
+        json_object_del(o, "top");
+        spell(t, o);
+        if (own->sampled)
+            as_probability(o);
+        json_object_set_new(o, own->sampled ? "top_probs" : "top_logprobs", top);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+/* ---- documents ---- */
+
+/* Those members of `o`, which it takes, that a path names: "generation_settings/n_predict". */
+static json_t *only(json_t *o, const json_t *fields)
+{
+    json_t *out;
+
+    if (!json_array_size(fields) || !o)
+        return o;
+    out = json_object();
+    for (size_t i = 0; i < json_array_size(fields); i++) {
+        const char *path = json_string_value(json_array_get(fields, i));
+        json_t *at = o;
+
+        for (const char *part = path; at && *part; part += strcspn(part, "/"), part += *part == '/')
+            at = json_object_getn(at, part, strcspn(part, "/"));
+        if (at)
+            json_object_set(out, path, at);
+    }
+    json_decref(o);
+    return out;
+}
+
+static json_t *last_json(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    const lm_native_own *own = t->own;
+    json_t *o = json_pack("{s:i, s:s%, s:o, s:I, s:b, s:s, s:I, s:I}", "index", (int)c->index, "content", text, n, "tokens",
+                          own->tokens && c->tokens ? ids_json(c) : json_array(), "id_slot", (json_int_t)c->usage.slot, "stop", 1, "model",
+                          t->service->name, "tokens_predicted", (json_int_t)c->usage.n_tokens, "tokens_evaluated",
+                          (json_int_t)c->usage.n_prompt);
+    json_t *end = json_pack("{s:b, s:s, s:s, s:b, s:I, s:o}", "truncated", c->stop == LM_STOP_CONTEXT, "stop_type", stop_type(c),
+                            "stopping_word", c->stop_word ? c->stop_word : "", "has_new_line", c->new_line, "tokens_cached",
+                            (json_int_t)(c->usage.n_prompt + c->usage.n_tokens), "timings", lm_turn_timings(c));
+
+    json_object_update(o, end);
+    json_decref(end);
+
+    json_object_set(o, "generation_settings", own->settings);
+    json_object_set(o, "prompt", json_array_get(own->prompts, c->index % json_array_size(own->prompts)));
+    lm_turn_extras(t, o);
+    return o;
+}
+
+static void native_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    const lm_native_own *own = t->own;
+    json_t *o = json_pack("{s:i, s:s%, s:o, s:b, s:I, s:I}", "index", (int)c->index, "content", text, n, "tokens",
+                          c->tokens ? ids_json(c) : json_array(), "stop", 0, "tokens_predicted", (json_int_t)c->n_tokens,
+                          "tokens_evaluated", (json_int_t)c->n_prompt);
+
+    if (own->probs)
+        json_object_set_new(o, "completion_probabilities", probabilities(t, c));
+    lm_turn_piece(t, c, o);
+    lm_turn_send(t, NULL, o);
+    if (c->tokens)
+        json_array_clear(c->tokens);
+}
+
+static void native_end(lm_turn *t, lm_choice *c)
+{
+    const lm_native_own *own = t->own;
+    json_t *o = last_json(t, c, "", 0);
+
+    if (own->probs)                      /* of the token that ended the text, and of those whose text was held back */
+        json_object_set_new(o, "completion_probabilities", probabilities(t, c));
+    lm_turn_send(t, NULL, only(o, own->fields));
+}
+
+static void native_finish(lm_turn *t)
+{
+    const lm_native_own *own = t->own;
+    json_t *list = json_array();
+
+    for (size_t i = 0; !t->stream && i < t->n; i++) {
+        lm_choice *c = t->choices + i;
+        json_t *o = last_json(t, c, c->text.data ? c->text.data : "", c->text.size);
+        if (own->probs)
+            json_object_set_new(o, "completion_probabilities", probabilities(t, c));
+        json_array_append_new(list, only(o, own->fields));
+    }
+    if (!t->stream)
+        lm_turn_line(t, json_incref(own->list ? list : json_array_get(list, 0)));
+    json_decref(list);
+}
+
+static void native_fault(lm_turn *t, const lm_error *e)
+{
+    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_NATIVE, 0, e));
+}
+
+static void native_progress(lm_turn *t, lm_choice *c, json_t *progress)
+{
+    json_t *o = json_pack("{s:i, s:s, s:[], s:b, s:o}", "index", (int)c->index, "content", "", "tokens", "stop", 0, "prompt_progress",
+                          progress);
+
+    lm_turn_piece(t, c, o);
+    lm_turn_send(t, NULL, o);
+}
+
+static void native_alive(lm_turn *t)
+{
+    lm_text_add_str(t->out, ": waiting\n\n");
+}
+
+static void native_drop(void *own)
+{
+    lm_native_own_free(own);
+}
+
+const lm_writer lm_native_writer = { LM_DIALECT_NATIVE, "text/event-stream", false, NULL, native_text, NULL, native_end, native_finish,
+                                     native_fault, native_progress, native_alive, native_drop };

@@ -1,0 +1,158 @@
+/* POST /completion and /infill: llama.cpp's own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/dialects/native.h"
+#include "server/ask/middle.h"
+#include "server/dialects/routes.h"
+
+typedef struct native_values {
+    lm_asked asked;
+    const char *model;
+    const char *prefix, *suffix, *middle;        /* of /infill */
+    json_t  *extra;
+    json_t  *prompt, *fields;
+    int64_t  n_predict;
+    uint32_t n_probs, n;
+    bool     cache_prompt, return_tokens;
+} native_values;
+
+#define V(field) offsetof(native_values, field)
+
+static const lm_field prompt_fields[] = {
+    { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true,
+      "string, array of token ids and strings, or object with prompt_string; or array of those: one answer for each" },
+    { 0 },
+};
+
+static const lm_field middle_fields[] = {
+    { "input_prefix", LM_FIELD_STRING, V(prefix), 0, 0, NULL, false, "text before what is missing" },
+    { "input_suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text behind it" },
+    { "input_extra", LM_FIELD_ARRAY, V(extra), 0, 0, NULL, false, "other files, objects with filename and text" },
+    { "prompt", LM_FIELD_STRING, V(middle), 0, 0, NULL, false, "beginning of what is missing" },
+    { 0 },
+};
+
+static const lm_field native_fields[] = {
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "n_predict", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "most tokens to write; -1: as many as the context holds" },
+    { "max_tokens", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "OpenAI's name of n_predict" },
+    { "n_probs", LM_FIELD_U32, V(n_probs), 0, 20, NULL, false, "most probable tokens told with each" },
+    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "texts for each prompt" },
+    { "n_cmpl", LM_FIELD_U32, V(n), 1, 8, NULL, false, "llama.cpp's name of n" },
+    { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
+    { "return_tokens", LM_FIELD_BOOL, V(return_tokens), 0, 0, NULL, false, "ids of the text, too" },
+    { "response_fields", LM_FIELD_ARRAY, V(fields), 0, 0, NULL, false,
+      "what is told of an answer, by paths as generation_settings/n_predict; empty: all" },
+    { 0 },
+};
+static const lm_field_group native_groups[] = { { prompt_fields, 0 }, { native_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group middle_groups[] = { { middle_fields, 0 }, { native_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+
+static void native_defaults(const lm_service *s, void *values)
+{
+    native_values *v = values;
+
+    lm_asked_defaults(s, &v->asked);
+    v->n_predict = s->o.predict;
+    v->n = 1;
+    v->cache_prompt = true;
+}
+
+static lm_status check_fields(const json_t *fields, lm_error *e)
+{
+    LM_TRY(lm_limit_check(LM_MOST_PATHS, json_array_size(fields), e));
+    for (size_t i = 0; i < json_array_size(fields); i++)
+        if (!json_is_string(json_array_get(fields, i)))
+            return lm_fail(e, LM_USAGE, "response_fields", LM_NO_OFFSET, "element %zu is no string", i);
+    return LM_OK;
+}
+
+static lm_status make_own(const lm_call *c, const lm_prompts *prompts, const lm_turn_options *o, lm_native_own **out, lm_error *e)
+{
+    const native_values *v = c->values;
+    lm_native_own *own = *out = calloc(1, sizeof *own);
+
+    if (!own || !(own->prompts = json_array()))
+        return lm_fail_memory(e, "the answer", sizeof *own);
+    own->probs = v->n_probs > 0;
+    own->sampled = v->asked.sampled;
+    own->tokens = v->return_tokens;
+    own->list = prompts->n * v->n > 1;
+    own->settings = lm_native_settings(c->service, &v->asked, o);
+    own->fields = json_incref(v->fields);
+    for (size_t i = 0; i < prompts->n; i++) {
+        lm_text text = { 0 };
+        LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, 0, &text, e));
+        for (uint32_t k = 0; k < v->n; k++)
+            json_array_append_new(own->prompts, json_stringn(text.data ? text.data : "", text.size));
+        lm_text_free(&text);
+    }
+    return LM_OK;
+}
+
+/* `prompts` are freed. */
+static lm_status answer(lm_call *c, lm_prompts *prompts, lm_status status, lm_error *e)
+{
+    native_values *v = c->values;
+    lm_turn_options o = { .id_prefix = "cmpl-" };
+    lm_asked_parts parts = { 0 };
+    lm_native_own *own = NULL;
+
+    v->asked.max_tokens = v->n_predict;
+    v->asked.no_cache = !v->cache_prompt;
+    v->asked.n = v->n;
+    if (status == LM_OK)
+        status = check_fields(v->fields, e);
+    if (status == LM_OK)
+        status = lm_asked_options(c, &v->asked, &o, &parts, e);
+    o.sequence.logprobs = v->n_probs ? (int32_t)v->n_probs : v->return_tokens ? -1 : 0;
+    o.sequence.prompt_only = !v->n_predict;
+    if (status == LM_OK)
+        status = make_own(c, prompts, &o, &own, e);
+    if (status == LM_OK) {
+        o.prompts = prompts->items;
+        o.n_prompts = prompts->n;
+        o.own = own;
+        status = lm_turn_start(c, &o, &lm_native_writer, e);
+        own = NULL;
+    }
+    lm_native_own_free(own);
+    lm_asked_free(&parts);
+    lm_prompts_free(prompts);
+    return status;
+}
+
+static lm_status answer_native(lm_call *c, lm_error *e)
+{
+    const native_values *v = c->values;
+    lm_prompts prompts = { 0 };
+    lm_status status = lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &prompts, e);
+
+    return answer(c, &prompts, status, e);
+}
+
+static lm_status answer_infill(lm_call *c, lm_error *e)
+{
+    const native_values *v = c->values;
+    lm_middle m = { .prefix = v->prefix, .suffix = v->suffix, .extra = v->extra, .begun = v->middle };
+    lm_prompts prompts = { .items = calloc(1, sizeof *prompts.items), .n = 1 };
+    lm_status status;
+
+    if (!prompts.items)
+        return lm_fail_memory(e, "the prompt", sizeof *prompts.items);
+    status = lm_middle_check(&m, "input_extra", e);
+    if (status == LM_OK && !lm_middle_known(c->service))
+        status = lm_fault(c, e, 501, NULL, "the model has no tokens for what is missing in the middle of a text");
+    if (status == LM_OK)
+        status = lm_middle_prompt(c->service, &m, prompts.items, e);
+    return answer(c, &prompts, status, e);
+}
+
+const lm_route lm_route_completion = { "POST", "/completion", "/completions", 0, LM_DIALECT_NATIVE, "continue a text, in llama.cpp's words",
+                                       native_groups, sizeof(native_values), native_defaults, answer_native };
+const lm_route lm_route_infill = { "POST", "/infill", NULL, 0, LM_DIALECT_NATIVE,
+                                   "write what is missing in the middle of a text, where the model has tokens for that", middle_groups,
+                                   sizeof(native_values), native_defaults, answer_infill };

@@ -1,0 +1,437 @@
+/* What llama-server and vLLM have besides OpenAI's routes: tokens, templates, slots, properties. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/dialogue.h"
+#include "server/dialects/native.h"
+#include "server/dialects/routes.h"
+#include "server/front/sandbox.h"
+
+/* ---- /tokenize, /detokenize: llama.cpp's words and vLLM's ---- */
+
+typedef struct tokenize_values { const char *content, *prompt, *model; bool add_special, parse_special,
+        pieces; json_t *tokens; } tokenize_values;
+
+#define V(field) offsetof(tokenize_values, field)
+
+static const lm_field tokenize_fields[] = {
+    { "content", LM_FIELD_STRING, V(content), 0, 0, NULL, false, "text (llama.cpp)" },
+    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "text (vLLM)" },
+    { "add_special", LM_FIELD_BOOL, V(add_special), 0, 0, NULL, false,
+      "add what the tokenizer puts around a text (false; with prompt true)" },
+    { "add_special_tokens", LM_FIELD_BOOL, V(add_special), 0, 0, NULL, false, "vLLM's name of add_special" },
+    { "parse_special", LM_FIELD_BOOL, V(parse_special), 0, 0, NULL, false, "special tokens spelled in the text are special (true)" },
+    { "with_pieces", LM_FIELD_BOOL, V(pieces), 0, 0, NULL, false, "ids with their texts" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { 0 },
+};
+static const lm_field_group tokenize_groups[] = { { tokenize_fields, 0 }, { 0 } };
+
+static void tokenize_defaults(const lm_service *s, void *values)
+{
+    (void)s;
+    ((tokenize_values *)values)->parse_special = true;
+}
+
+static json_t *piece_json(const lm_service *s, lm_token id)
+{
+    lm_text text = { 0 };
+    json_t *piece;
+
+    lm_token_bytes(s->tokenizer, id, &text);
+    piece = json_stringn(text.data ? text.data : "", text.size);
+    lm_text_free(&text);
+    return json_pack("{s:i, s:o}", "id", id, "piece", piece);
+}
+
+static lm_status answer_tokenize(lm_call *c, lm_error *e)
+{
+    const tokenize_values *v = c->values;
+    const char *text = v->prompt ? v->prompt : v->content;
+    bool special = v->prompt && !json_object_get(c->body, "add_special") && !json_object_get(c->body, "add_special_tokens")
+                       ? true
+                       : v->add_special;
+    lm_tokens ids = { 0 };
+    json_t *list;
+    lm_status status;
+
+    if (!text)
+        return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "required and missing");
+    status = lm_tokenize(c->service->tokenizer, text, strlen(text),
+                         (special ? LM_ADD_SPECIAL : 0u) | (v->parse_special ? 0u : LM_NO_PARSE_SPECIAL), &ids, e);
+    if (status != LM_OK)
+        return status;
+    list = json_array();
+    for (size_t i = 0; i < ids.n; i++)
+        json_array_append_new(list, v->pieces ? piece_json(c->service, ids.ids[i]) : json_integer(ids.ids[i]));
+    json_int_t n = (json_int_t)ids.n;
+    lm_tokens_free(&ids);
+    if (!v->prompt)
+        return lm_answer_json(c, json_pack("{s:o}", "tokens", list), e);
+    return lm_answer_json(c,
+                          json_pack("{s:I, s:I, s:o}", "count", n, "max_model_len",
+                                    (json_int_t)lm_engine_context(c->service->engine), "tokens", list),
+                          e);
+}
+
+const lm_route lm_route_tokenize = { "POST", "/tokenize", NULL, 0, LM_DIALECT_NATIVE, "tokens of a text", tokenize_groups,
+        sizeof(tokenize_values),
+                                     tokenize_defaults, answer_tokenize };
+
+static const lm_field detokenize_fields[] = {
+    { "tokens", LM_FIELD_ARRAY, V(tokens), 0, 0, NULL, true, "token ids" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { 0 },
+};
+static const lm_field_group detokenize_groups[] = { { detokenize_fields, 0 }, { 0 } };
+
+static lm_status answer_detokenize(lm_call *c, lm_error *e)
+{
+    const tokenize_values *v = c->values;
+    lm_tokens ids = { 0 };
+    lm_text text = { 0 };
+    lm_status status = LM_OK;
+
+    for (size_t i = 0; status == LM_OK && i < json_array_size(v->tokens); i++) {
+        const json_t *id = json_array_get(v->tokens, i);
+
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX)
+            status = lm_fail(e, LM_USAGE, "tokens", LM_NO_OFFSET, "element %zu is not a token id", i);
+        else
+            status = lm_tokens_add(&ids, (lm_token)json_integer_value(id), e);
+    }
+    if (status == LM_OK)
+        status = lm_detokenize(c->service->tokenizer, ids.ids, ids.n, 0, &text, e);
+    lm_tokens_free(&ids);
+    if (status == LM_OK)
+        status = lm_answer_json(c,
+                                json_pack("{s:s%, s:s%}", "content", text.data ? text.data : "", text.size, "prompt",
+                                          text.data ? text.data : "", text.size),
+                                e);
+    lm_text_free(&text);
+    return status;
+}
+
+const lm_route lm_route_detokenize = { "POST", "/detokenize", NULL, 0, LM_DIALECT_NATIVE, "text of tokens", detokenize_groups,
+        sizeof(tokenize_values),
+                                       NULL, answer_detokenize };
+
+/* ---- /tokenizer_info: what lm-eval asks for ---- */
+
+static json_t *special_json(const lm_service *s, lm_token id)
+{
+    size_t n = 0;
+    const char *piece = id >= 0 ? lm_tokenizer_piece(s->tokenizer, id, &n) : NULL;
+
+    return piece ? json_stringn(piece, n) : json_null();
+}
+
+static lm_status answer_tokenizer_info(lm_call *c, lm_error *e)
+{
+    const lm_service *s = c->service;
+
+    return lm_answer_json(c,
+                          json_pack("{s:s, s:o, s:o, s:n, s:s?, s:I}", "tokenizer_class", "lamina", "bos_token",
+                                    special_json(s, lm_tokenizer_bos(s->tokenizer)), "eos_token",
+                                    special_json(s, lm_tokenizer_eos(s->tokenizer)), "pad_token", "chat_template",
+                                    s->template_source, "max_model_len", (json_int_t)lm_engine_context(s->engine)),
+                          e);
+}
+
+const lm_route lm_route_tokenizer_info = { "GET", "/tokenizer_info", NULL, LM_ROUTE_QUICK, LM_DIALECT_OPENAI,
+        "special tokens and chat template", NULL, 0,
+                                           NULL, answer_tokenizer_info };
+
+/* ---- /apply-template ---- */
+
+typedef struct template_values { const char *model, *effort; json_t *messages, *kwargs, *tools; bool generation_prompt; } template_values;
+
+static const lm_field template_fields[] = {
+    { "model", LM_FIELD_STRING, offsetof(template_values, model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "messages", LM_FIELD_ARRAY, offsetof(template_values, messages), 0, 0, NULL, true, "the conversation" },
+    { "chat_template_kwargs", LM_FIELD_OBJECT, offsetof(template_values, kwargs), 0, 0, NULL, false,
+      "further variables of the chat template" },
+    { "add_generation_prompt", LM_FIELD_BOOL, offsetof(template_values, generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
+    { "tools", LM_FIELD_ARRAY, offsetof(template_values, tools), 0, 0, NULL, false, "functions, as in /v1/chat/completions" },
+    { "reasoning_effort", LM_FIELD_STRING, offsetof(template_values, effort), 0, 0, NULL, false, "as in /v1/chat/completions" },
+    { 0 },
+};
+static const lm_field_group template_groups[] = { { template_fields, 0 }, { 0 } };
+
+static void template_defaults(const lm_service *s, void *values)
+{
+    (void)s;
+    ((template_values *)values)->generation_prompt = true;
+}
+
+static lm_status answer_template(lm_call *c, lm_error *e)
+{
+    const template_values *v = c->values;
+    lm_tokens ids = { 0 };
+    lm_text text = { 0 };
+    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .begin = v->generation_prompt, .budget = -1,
+                      .shown = true, .effort = v->effort, .said = "reasoning_effort" };
+    lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, e);
+
+    lm_tokens_free(&ids);
+    if (status == LM_OK)
+        status = lm_answer_json(c, json_pack("{s:s%}", "prompt", text.data ? text.data : "", text.size), e);
+    lm_text_free(&text);
+    return status;
+}
+
+const lm_route lm_route_apply_template = { "POST", "/apply-template", NULL, 0, LM_DIALECT_NATIVE, "a conversation as the model reads it",
+        template_groups,
+                                           sizeof(template_values), template_defaults, answer_template };
+
+/* ---- /props, /slots ---- */
+
+/* Of a server of several models, by name. */
+static json_t *router_json(const lm_call *c)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; lm_models_at(c->models, i); i++)
+        json_array_append_new(list, json_string(lm_models_at(c->models, i)->name));
+    return json_pack("{s:s, s:o, s:s, s:b, s:b}", "role", "router", "models", list, "build_info", lm_version(), "models_autoload", 1,
+                     "endpoint_metrics", c->service->o.metrics);
+}
+
+static json_t *sleeping_json(const lm_service *s)
+{
+    return json_pack("{s:s, s:s, s:s, s:b, s:b, s:b}", "model_alias", s->name, "model_path", s->o.path, "build_info", lm_version(),
+                     "is_sleeping", 1, "endpoint_slots", !s->o.no_slots, "endpoint_metrics", s->o.metrics);
+}
+
+static json_t *props_json(const lm_service *s)
+{
+    lm_asked asked;
+    json_t *params;
+    lm_asked_defaults(s, &asked);
+    params = lm_native_settings(s, &asked, NULL);
+    json_t *all = json_pack("{s:{s:I, s:o}, s:i, s:s, s:s, s:{s:b, s:b}}", "default_generation_settings", "n_ctx",
+                            (json_int_t)lm_engine_context(s->engine), "params", params, "total_slots", (int)lm_schedule_slots(s->schedule),
+                            "model_alias", s->name, "model_path", s->info.source, "modalities", "vision", 0, "audio", 0);
+
+    json_object_set_new(all, "chat_template", s->template_source ? json_string(s->template_source) : json_null());
+    json_object_set_new(all, "bos_token", special_json(s, lm_tokenizer_bos(s->tokenizer)));
+    json_object_set_new(all, "eos_token", special_json(s, lm_tokenizer_eos(s->tokenizer)));
+    json_object_set_new(all, "build_info", json_string(lm_version()));
+    json_object_set_new(all, "is_sleeping", json_false());
+    json_object_set_new(all, "endpoint_slots", json_boolean(!s->o.no_slots));
+    json_object_set_new(all, "endpoint_props", json_false());
+    json_object_set_new(all, "endpoint_metrics", json_boolean(s->o.metrics));
+    return all;
+}
+
+/* Nothing is loaded for it. */
+static lm_status answer_props(lm_call *c, lm_error *e)
+{
+    const lm_sandbox *now = lm_sandbox_now();
+    json_t *o;
+
+    if (lm_models_count(c->models) > 1 && !lm_exchange_query(c->x, "model")) {
+        o = router_json(c);
+    } else {
+        LM_TRY(lm_call_find(c, e));
+        bool here = lm_models_peek(c->service);
+        o = here ? props_json(c->service) : sleeping_json(c->service);
+        if (here)
+            lm_models_unpeek(c->service);
+    }
+    if (!o)
+        return lm_fail_memory(e, "the answer", 0);
+    json_object_set_new(o, "sandbox", json_pack("{s:b, s:b, s:s}", "files", now->files, "calls", now->calls, "why", now->why));
+    return lm_answer_json(c, o, e);
+}
+
+const lm_route lm_route_props = { "GET", "/props", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "properties of the server",
+                                  NULL, 0, NULL, answer_props };
+
+static lm_status answer_slots(lm_call *c, lm_error *e)
+{
+    const lm_service *s = c->service;
+    json_t *list;
+
+    if (s->o.no_slots)
+        return lm_fault(c, e, 501, NULL, "slots are off: start the server without --no-slots");
+    list = json_array();
+    for (uint32_t i = 0; i < lm_schedule_slots(s->schedule); i++) {
+        lm_slot_info slot;
+
+        if (lm_schedule_slot(s->schedule, i, &slot, e) != LM_OK)
+            continue;
+        json_array_append_new(list, json_pack("{s:i, s:I, s:b, s:b, s:I, s:I, s:I}", "id", (int)i, "n_ctx",
+                                              (json_int_t)lm_engine_context(s->engine), "speculative", 0, "is_processing",
+                                              slot.busy, "n_prompt_tokens", (json_int_t)slot.n_prompt, "n_held",
+                                              (json_int_t)slot.n_held, "n_decoded", (json_int_t)slot.n_tokens));
+    }
+    return lm_answer_json(c, list, e);
+}
+
+const lm_route lm_route_slots = { "GET", "/slots", NULL, LM_ROUTE_QUICK, LM_DIALECT_NATIVE, "what each slot does", NULL, 0, NULL,
+        answer_slots };
+
+typedef struct slot_values { const char *filename; } slot_values;
+static const lm_field slot_fields[] = {
+    { "filename", LM_FIELD_STRING, offsetof(slot_values, filename), 0, 0, NULL, false, "name of a file in --slot-save-path" },
+    { 0 },
+};
+static const lm_field_group slot_groups[] = { { slot_fields, 0 }, { 0 } };
+
+static lm_status slot_path(const lm_call *c, const char *name, lm_text *path, lm_error *e)
+{
+    if (!name || !*name || *name == '.' || strchr(name, '/') || strlen(name) > 96)
+        return lm_fail(e, LM_USAGE, "filename", LM_NO_OFFSET, "expected a file name of up to 96 bytes, without folders");
+    lm_text_printf(path, "%s/%s", c->service->o.slot_folder, name);
+    return path->failed ? lm_fail_memory(e, "a path", strlen(name)) : LM_OK;
+}
+
+/* What the schedule is asked for, and who waits for it: freed by the last of both. `x` is NULL when nobody waits any more. */
+typedef struct slot_wait {
+    atomic_uint owners;
+    pthread_mutex_t lock;            /* of the rest */
+    lm_exchange *x;
+    bool      done;
+    lm_status status;
+    size_t    n;
+    lm_error  error;
+} slot_wait;
+
+/* The exchange's part. */
+typedef struct slot_job { slot_wait *wait; lm_service *service; uint32_t slot; lm_slot_action action; char filename[128]; } slot_job;
+
+static void drop_wait(void *arg)
+{
+    slot_wait *w = arg;
+
+    if (atomic_fetch_sub(&w->owners, 1) != 1)
+        return;
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+/* By a thread of the schedule. */
+static void slot_done(void *arg, lm_status status, size_t n, const lm_error *error)
+{
+    slot_wait *w = arg;
+
+    pthread_mutex_lock(&w->lock);
+    w->status = status;
+    w->n = n;
+    if (error)
+        w->error = *error;
+    w->done = true;
+    if (w->x)
+        lm_exchange_wake(w->x);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void slot_job_done(void *arg)
+{
+    slot_job *j = arg;
+
+    pthread_mutex_lock(&j->wait->lock);
+    j->wait->x = NULL;
+    pthread_mutex_unlock(&j->wait->lock);
+    drop_wait(j->wait);
+    lm_models_release(j->service);
+    free(j);
+}
+
+static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
+{
+    static const char *const words[] = { [LM_SLOT_SAVE] = "n_saved", [LM_SLOT_RESTORE] = "n_restored", [LM_SLOT_ERASE] = "n_erased" };
+    bool restores = j->action == LM_SLOT_RESTORE;
+    lm_error e = w->error;
+    json_t *o;
+    char *text;
+
+    if (w->status != LM_OK) {
+        if (w->status == LM_NOT_FOUND && !restores)
+            lm_fail(&e, LM_USAGE, "id_slot", LM_NO_OFFSET, "slot %u holds nothing of this key", j->slot);
+        else if (w->status == LM_NOT_FOUND || w->status == LM_BAD_MODEL || w->status == LM_DIFFERS)
+            lm_fail(&e, LM_USAGE, "filename", LM_NO_OFFSET, "%.200s", w->error.message);
+        lm_answer_fault(x, LM_DIALECT_NATIVE, 0, 0, &e);
+        return;
+    }
+    o = json_pack("{s:I, s:s?, s:I}", "id_slot", (json_int_t)j->slot, "filename", j->action == LM_SLOT_ERASE ? NULL : j->filename,
+                  words[j->action], (json_int_t)w->n);
+    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    lm_answer_text(x, text ? 200 : 500, "application/json; charset=utf-8", text ? text : "{}");
+    free(text);
+}
+
+static void more_of_slot(lm_exchange *x, void *job)
+{
+    slot_job *j = job;
+    bool done;
+
+    pthread_mutex_lock(&j->wait->lock);
+    done = j->wait->done;
+    pthread_mutex_unlock(&j->wait->lock);
+    if (done)
+        answer_slot(x, j, j->wait);
+}
+
+static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, const char *filename, const char *path, lm_error *e)
+{
+    slot_job *j = calloc(1, sizeof *j);
+    slot_wait *w = calloc(1, sizeof *w);
+    lm_slot_task t = { .action = action, .slot = slot, .path = path, .salt = lm_call_key(c), .done = slot_done, .release = drop_wait,
+                       .arg = w };
+    lm_status status;
+
+    if (!j || !w) {
+        free(j);
+        free(w);
+        return lm_fail_memory(e, "the request", sizeof *w);
+    }
+    atomic_init(&w->owners, 2);
+    pthread_mutex_init(&w->lock, NULL);
+    w->x = c->x;
+    *j = (slot_job){ .wait = w, .service = c->service, .slot = slot, .action = action };
+    snprintf(j->filename, sizeof j->filename, "%s", filename ? filename : "");
+    lm_models_hold(j->service);
+    status = lm_schedule_slot_start(c->service->schedule, &t, e);
+    if (status == LM_OK)
+        lm_exchange_later(c->x, more_of_slot, slot_job_done, j);
+    else
+        slot_job_done(j);
+    return status;
+}
+
+static lm_status answer_slot_action(lm_call *c, lm_error *e)
+{
+    static const char *const words[] = { [LM_SLOT_SAVE] = "save", [LM_SLOT_RESTORE] = "restore", [LM_SLOT_ERASE] = "erase" };
+    const slot_values *v = c->values;
+    const char *action = lm_exchange_query(c->x, "action");
+    char *end;
+    unsigned long slot = strtoul(c->id, &end, 10);
+    lm_text path = { 0 };
+    lm_status status = LM_OK;
+    int which = 0;
+
+    if (*end || slot >= lm_schedule_slots(c->service->schedule))
+        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "no slot %.20s", c->id);
+    while (which < 3 && (!action || strcmp(words[which], action)))
+        which++;
+    if (which == 3)
+        return lm_fail(e, LM_USAGE, "action", LM_NO_OFFSET, "expected save, restore or erase");
+    if (!c->service->o.slot_folder)
+        return lm_fault(c, e, 501, NULL, "start the server with --slot-save-path");
+    if (which != LM_SLOT_ERASE)
+        status = slot_path(c, v->filename, &path, e);
+    if (status == LM_OK)
+        status = start_slot(c, (uint32_t)slot, (lm_slot_action)which, v->filename, path.data, e);
+    lm_text_free(&path);
+    return status;
+}
+
+const lm_route lm_route_slot_action = { "POST", "/slots/{id}", NULL, 0, LM_DIALECT_NATIVE,
+                                        "save, restore or erase what a slot holds (?action=)", slot_groups, sizeof(slot_values), NULL,
+                                        answer_slot_action };

@@ -1,0 +1,81 @@
+/* GET /v1/models, GET /health. */
+#include <string.h>
+
+#include "server/dialects/routes.h"
+
+/* ---- models ---- */
+
+/* `first` (NULL: none), and the words of a list with commas. */
+static json_t *words_of(const char *first, const char *list)
+{
+    json_t *o = json_array();
+
+    if (first && list)
+        json_array_append_new(o, json_string(first));
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        json_array_append_new(o, json_stringn(at, strcspn(at, ",")));
+    return o;
+}
+
+static json_t *model_json(lm_service *s)
+{
+    const lm_model_info *i = &s->o.card;
+    lm_model_status now;
+    json_t *o, *status;
+
+    lm_models_status(s, &now);
+    status = json_pack("{s:s, s:I, s:I}", "value", now.word, "bytes", (json_int_t)now.bytes, "requests", (json_int_t)now.users);
+    if (*now.error)
+        json_object_set_new(status, "error", json_string(now.error));
+    o = json_pack("{s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}}", "id", s->name, "object", "model", "created",
+                  (json_int_t)s->began, "owned_by", "lamina", "status", status, "meta", "n_vocab", (json_int_t)i->n_vocab,
+                  "n_ctx_train", (json_int_t)i->context_length, "n_embd", (json_int_t)i->hidden, "n_params",
+                  (json_int_t)i->parameters, "size", (json_int_t)i->weight_bytes);
+    json_object_set_new(o, "aliases", words_of(s->name, s->o.aliases));
+    json_object_set_new(o, "tags", words_of(NULL, s->o.tags));
+    if (s->o.others)
+        json_object_set_new(o, "ensemble", lm_service_ensemble(s));
+    return o;
+}
+
+static lm_status answer_models(lm_call *c, lm_error *e)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; lm_models_at(c->models, i); i++)
+        json_array_append_new(list, model_json(lm_models_at(c->models, i)));
+    return lm_answer_json(c, json_pack("{s:s, s:o}", "object", "list", "data", list), e);
+}
+
+static lm_status answer_model(lm_call *c, lm_error *e)
+{
+    lm_service *s = lm_models_find(c->models, c->id);
+
+    if (!s)
+        return lm_fault(c, e, 404, "model", "no model \"%.60s\": GET /v1/models lists those that there are", c->id);
+    return lm_answer_json(c, model_json(s), e);
+}
+
+const lm_route lm_route_models = { "GET", "/v1/models", "/models", LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_OPENAI,
+                                   "the models that there are, and whether they are in memory", NULL, 0, NULL, answer_models };
+const lm_route lm_route_model = { "GET", "/v1/models/{id}", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_OPENAI, "one model",
+                                  NULL, 0, NULL, answer_model };
+
+/* ---- health ---- */
+
+static lm_status answer_health(lm_call *c, lm_error *e)
+{
+    switch (lm_models_state(c->models, NULL)) {
+    case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
+    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, "the server is shutting down");
+    case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded");
+    default:                  break;
+    }
+    if (lm_models_lost(c->models))
+        return lm_fault(c, e, 503, NULL, "another rank of the model is lost");
+    return lm_answer_json(c, json_pack("{s:s}", "status", "ok"), e);
+}
+
+const lm_route lm_route_health = { "GET", "/health", "/v1/health", LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_NATIVE,
+                                   "whether the server answers", NULL, 0, NULL, answer_health };
+

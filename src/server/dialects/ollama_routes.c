@@ -1,0 +1,365 @@
+/* What ollama's clients ask: /api/chat, generate, embed, tags, show, ps, version. Times are in nanoseconds. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/ask/duration.h"
+#include "server/ask/middle.h"
+#include "server/dialects/embeddings.h"
+#include "server/dialects/ollama.h"
+#include "server/dialects/routes.h"
+
+typedef struct ollama_values {
+    const char *model, *prompt, *system, *suffix;
+    json_t     *messages, *options, *format, *input, *think, *tools, *context, *keep_alive;
+    bool        stream, raw;
+} ollama_values;
+
+typedef struct ollama_options { lm_asked asked; int64_t num_predict; } ollama_options;
+
+#define V(field) offsetof(ollama_values, field)
+
+static const lm_field option_fields[] = {
+    { "num_predict", LM_FIELD_I64, offsetof(ollama_options, num_predict), -2, 1e9, NULL, false, "most tokens to write; -1: no limit" },
+    { "num_ctx", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "num_keep", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "num_thread", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "num_batch", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "num_gpu", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "use_mmap", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked_fields, offsetof(ollama_options, asked) }, { 0 } };
+
+#define COMMON                                                                                                                    \
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; where there is one model, any" },              \
+    { "options", LM_FIELD_OBJECT, V(options), 0, 0, NULL, false, "num_predict, temperature, seed, stop ... as in /completion" },  \
+    { "keep_alive", LM_FIELD_ANY, V(keep_alive), 0, 0, NULL, false,                                                               \
+      "how long the model stays in memory when idle: seconds, \"5m\", -1: for ever, 0: it leaves after this request" }
+
+#define WRITING                                                                                                                   \
+    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "a line for each piece of text (true)" },                            \
+    { "format", LM_FIELD_ANY, V(format), 0, 0, NULL, false, "\"json\", or a JSON schema that the answer fits" },                        \
+    { "think", LM_FIELD_ANY, V(think), 0, 0, NULL, false, "reasoning: true, false, \"low\", \"medium\" or \"high\"" }
+
+static const lm_field chat_fields[] = {
+    COMMON, WRITING,
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
+      "functions that may be called: type function, function with name, description, parameters" },
+    { 0 },
+};
+static const lm_field generate_fields[] = {
+    COMMON, WRITING,
+    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "message, or with raw the text to continue" },
+    { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
+    { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
+    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text behind what is written, where the model has tokens for that" },
+    { "template", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "templates of requests" },
+    { "context", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "contexts of earlier answers: use /api/chat" },
+    { "images", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is read" },
+    { 0 },
+};
+static const lm_field embed_fields[] = {
+    COMMON,
+    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string or array of strings" },
+    { "truncate", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field show_fields[] = {
+    COMMON,
+    { "name", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "verbose", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { 0 } }, generate_groups[] = { { generate_fields, 0 }, { 0 } },
+                            embed_groups[] = { { embed_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
+
+static void ollama_defaults(const lm_service *s, void *values)
+{
+    (void)s;
+    ((ollama_values *)values)->stream = true;
+}
+
+/* ---- how long a model stays ---- */
+
+/* *given: the request says for how long. */
+static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_error *e)
+{
+    const json_t *value = ((const ollama_values *)c->values)->keep_alive;
+
+    *given = value != NULL;
+    if (json_is_number(value))
+        *seconds = json_number_value(value);
+    else if (value && !(json_is_string(value) && lm_duration_read(json_string_value(value), seconds)))
+        return lm_fail(e, LM_USAGE, "keep_alive", LM_NO_OFFSET, "expected seconds, or a time as \"5m\"");
+    if (*given && lm_models_stays(c->models)) {
+        json_array_append_new(c->warnings, json_string("keep_alive: has no effect: the server keeps its one model"));
+        *given = false;
+    }
+    return LM_OK;
+}
+
+/* The model in memory, to stay there as long as is said. */
+static lm_status take_model(lm_call *c, lm_error *e)
+{
+    double seconds = 0;
+    bool given;
+
+    LM_TRY(read_keep_alive(c, &given, &seconds, e));
+    LM_TRY(lm_call_model(c, e));
+    if (given)
+        lm_models_keep(c->service, seconds);
+    return LM_OK;
+}
+
+/* ---- writing ---- */
+
+static json_t *nothing_said(const lm_call *c, bool chat, const char *reason)
+{
+    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", lm_ollama_moment(0), "done", 1, "done_reason",
+                          reason);
+
+    if (chat)
+        json_object_set_new(o, "message", json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
+    else
+        json_object_set_new(o, "response", json_string(""));
+    return o;
+}
+
+/* No message: the client wants the model in memory or, with a keep_alive of 0, out of it. */
+static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
+{
+    double seconds = 0;
+    bool given;
+
+    LM_TRY(read_keep_alive(c, &given, &seconds, e));
+    if (given && seconds >= 0 && seconds <= 0) {
+        lm_models_keep(c->service, 0);
+        return lm_answer_json(c, nothing_said(c, chat, "unload"), e);
+    }
+    LM_TRY(take_model(c, e));
+    return lm_answer_json(c, nothing_said(c, chat, "load"), e);
+}
+
+/* A conversation `d`, or a text `raw` to continue. */
+static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool chat, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    ollama_options options = { 0 };
+    lm_middle middle = { .prefix = raw, .suffix = v->suffix };
+    lm_turn_options o = { .n_prompts = 1, .id_prefix = "ollama-" };
+    lm_asked_parts parts = { 0 };
+    lm_tokens prompt = { 0 };
+    lm_status status;
+
+    lm_asked_defaults(c->service, &options.asked);
+    options.num_predict = options.asked.max_tokens;
+    status = v->options ? lm_fields_read(option_groups, v->options, &options, c->warnings, e) : LM_OK;
+    options.asked.max_tokens = options.num_predict;
+    options.asked.stream = v->stream;
+    options.asked.limits.format = v->format;
+    if (status == LM_OK)
+        status = lm_asked_options(c, &options.asked, &o, &parts, e);
+    if (status == LM_OK)
+        status = d ? lm_dialogue_prepare(c, d, &o, &parts, &prompt, e)
+                 : v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, &prompt, e)
+                   : lm_tokenize(c->service->tokenizer, raw, strlen(raw), LM_ADD_SPECIAL, &prompt, e);
+    if (status == LM_OK && !(o.own = lm_ollama_own(chat)))
+        status = lm_fail_memory(e, "the answer", 0);
+    if (status == LM_OK) {
+        o.prompts = &prompt;
+        status = lm_turn_start(c, &o, &lm_ollama_writer, e);
+    } else {
+        lm_tools_free(o.tools);
+    }
+    lm_asked_free(&parts);
+    lm_tokens_free(&prompt);
+    return status;
+}
+
+static lm_status answer_messages(lm_call *c, const json_t *messages, bool chat, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    lm_dialogue d = { .tools = v->tools, .begin = true, .goes_on = true, .budget = -1 };
+    lm_status status = lm_ollama_think(c->service, v->think, &d, e);
+
+    if (status == LM_OK)
+        status = lm_ollama_messages(messages, &d.messages, e);
+    if (status == LM_OK)
+        status = begin(c, &d, NULL, chat, e);
+    json_decref(d.messages);
+    return status;
+}
+
+static lm_status answer_chat(lm_call *c, lm_error *e)
+{
+    const ollama_values *v = c->values;
+
+    if (!json_array_size(v->messages))
+        return answer_loaded(c, true, e);
+    LM_TRY(take_model(c, e));
+    return answer_messages(c, v->messages, true, e);
+}
+
+static lm_status answer_generate(lm_call *c, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    json_t *messages;
+    lm_status status;
+
+    if (!v->prompt || !*v->prompt)
+        return answer_loaded(c, false, e);
+    LM_TRY(take_model(c, e));
+    if (v->suffix && *v->suffix && !lm_middle_known(c->service))
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
+    if (v->raw || !c->service->template || (v->suffix && *v->suffix))
+        return begin(c, NULL, v->prompt, false, e);
+    messages = json_array();
+    if (v->system)
+        json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", v->system));
+    json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "user", "content", v->prompt));
+    status = answer_messages(c, messages, false, e);
+    json_decref(messages);
+    return status;
+}
+
+const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
+                                        "answer a conversation, in ollama's words", chat_groups, sizeof(ollama_values),
+                                        ollama_defaults, answer_chat };
+const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
+                                            "answer a message, in ollama's words", generate_groups, sizeof(ollama_values),
+                                            ollama_defaults, answer_generate };
+
+/* ---- embeddings ---- */
+
+static json_t *embed_document(const lm_read_job *r)
+{
+    json_t *vectors = json_array();
+
+    for (size_t i = 0; i < lm_read_job_count(r); i++)
+        json_array_append_new(vectors, lm_embedding_json(r, i));
+    return json_pack("{s:s, s:o, s:i, s:i, s:I}", "model", lm_read_job_service(r)->name, "embeddings", vectors, "total_duration", 0,
+                     "load_duration", 0, "prompt_eval_count", (json_int_t)lm_read_job_all_tokens(r));
+}
+
+static lm_status answer_embed(lm_call *c, lm_error *e)
+{
+    const ollama_values *v = c->values;
+
+    LM_TRY(take_model(c, e));
+    return lm_embeddings(c, v->input, embed_document, e);
+}
+
+const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
+                                         "vectors of texts, in ollama's words", embed_groups, sizeof(ollama_values), NULL,
+                                         answer_embed };
+
+/* ---- models ---- */
+
+static json_t *details(const lm_service *s)
+{
+    const lm_model_info *i = &s->o.card;
+    char size[32];
+
+    snprintf(size, sizeof size, "%llu.%lluM", (unsigned long long)(i->parameters / 1000000),
+             (unsigned long long)(i->parameters / 100000 % 10));
+    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", i->container, "family", i->family, "families",
+                     i->family, "parameter_size", size, "quantization_level", i->storage ? i->storage : "");
+}
+
+static json_t *tag(const lm_service *s, const lm_model_status *now)
+{
+    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at", lm_ollama_moment(0), "size",
+                     (json_int_t)s->o.card.weight_bytes, "digest", now->digest, "details", details(s));
+}
+
+static lm_status answer_tags(lm_call *c, lm_error *e)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; lm_models_at(c->models, i); i++) {
+        lm_model_status now;
+
+        lm_models_status(lm_models_at(c->models, i), &now);
+        json_array_append_new(list, tag(lm_models_at(c->models, i), &now));
+    }
+    return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
+}
+
+static uint32_t context_of(const lm_service *s)
+{
+    return s->o.engine.context ? s->o.engine.context : s->o.card.context_length;
+}
+
+static lm_status answer_ps(lm_call *c, lm_error *e)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; lm_models_at(c->models, i); i++) {
+        lm_service *s = lm_models_at(c->models, i);
+        lm_model_status now;
+        json_t *o;
+
+        lm_models_status(s, &now);
+        if (strcmp(now.word, "loaded"))
+            continue;
+        o = tag(s, &now);
+        json_object_del(o, "modified_at");
+        json_object_set_new(o, "size", json_integer((json_int_t)now.bytes));
+        json_object_set_new(o, "size_vram", json_integer(0));
+        /* Never, as ollama writes it. */
+        json_object_set_new(o, "expires_at", now.leaves < 0 ? json_string("2318-01-01T00:00:00Z") : lm_ollama_moment(now.leaves));
+        json_object_set_new(o, "context_length", json_integer(context_of(s)));
+        json_array_append_new(list, o);
+    }
+    return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
+}
+
+/* Of a model that is not in memory without its template: to be looked at is no reason to be loaded. */
+static lm_status answer_show(lm_call *c, lm_error *e)
+{
+    lm_service *s = c->service;
+    const lm_model_info *i = &s->o.card;
+    json_t *info = json_pack("{s:s, s:I}", "general.architecture", i->family, "general.parameter_count", (json_int_t)i->parameters);
+    json_t *capabilities = json_pack("[s]", "completion"), *template;
+    bool here = lm_models_peek(s);
+    char key[96];
+
+    snprintf(key, sizeof key, "%s.context_length", i->family);
+    json_object_set_new(info, key, json_integer(context_of(s)));
+    snprintf(key, sizeof key, "%s.embedding_length", i->family);
+    json_object_set_new(info, key, json_integer((json_int_t)i->hidden));
+    if (s->o.embeddings)
+        json_array_append_new(capabilities, json_string("embedding"));
+    if (here && lm_answer_style_name(&s->style))
+        json_array_append_new(capabilities, json_string("tools"));
+    if (here && lm_ollama_thinks(s))
+        json_array_append_new(capabilities, json_string("thinking"));
+    if (here && lm_middle_known(s))
+        json_array_append_new(capabilities, json_string("insert"));
+    template = json_string(here && s->template_source ? s->template_source : "");
+    if (here)
+        lm_models_unpeek(s);
+    return lm_answer_json(c,
+                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", lm_ollama_moment(0), "template", template,
+                                    "modelfile", "",
+                                    "parameters", "", "details", details(s), "model_info", info, "capabilities", capabilities),
+                          e);
+}
+
+static lm_status answer_version(lm_call *c, lm_error *e)
+{
+    return lm_answer_json(c, json_pack("{s:s}", "version", lm_version()), e);
+}
+
+const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "the models that answer", NULL, 0, NULL,
+        answer_tags };
+const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA, "what a model is", show_groups,
+                                        sizeof(ollama_values), NULL, answer_show };
+const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "the models in memory", NULL, 0, NULL,
+                                      answer_ps };
+const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
+        LM_DIALECT_OLLAMA,
+                                           "the version", NULL, 0, NULL, answer_version };

@@ -1,0 +1,393 @@
+/* POST /v1/chat/completions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/dialogue.h"
+#include "server/dialects/routes.h"
+
+typedef struct chat_values {
+    lm_asked    asked;
+    const char *model;
+    const char *effort, *format;
+    json_t     *messages, *stream_options, *kwargs, *tools, *tool_choice;
+    int64_t     max_tokens;
+    bool        logprobs, generation_prompt;
+    json_t     *continue_final;
+    uint32_t    top_logprobs, n;
+    int64_t     budget;
+    bool        cache_prompt, parallel, parse_calls;
+} chat_values;
+
+#define V(field) offsetof(chat_values, field)
+
+static const char *const automatic[] = { "auto", NULL }, *const none_only[] = { "none", NULL };
+
+static const lm_field chat_fields[] = {
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "max_completion_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false,
+      "most tokens to write; -1: as many as the context holds" },
+    { "max_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "older name of max_completion_tokens" },
+    { "n_predict", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_completion_tokens" },
+    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "answers to write" },
+    { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },
+    { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "most probable tokens told with each; needs logprobs" },
+    { "stream_options", LM_FIELD_OBJECT, V(stream_options), 0, 0, NULL, false, "include_usage: a last event with usage" },
+    { "chat_template_kwargs", LM_FIELD_OBJECT, V(kwargs), 0, 0, NULL, false,
+      "further variables of the chat template; those that it does not know are named in warnings" },
+    { "add_generation_prompt", LM_FIELD_BOOL, V(generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
+    { "continue_final_message", LM_FIELD_ANY, V(continue_final), 0, 0, NULL, false,
+      "go on with the last message, the assistant's (true where such a message is the last one)" },
+    { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
+      "functions that may be called: type function, function with name, description, parameters" },
+    { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false,
+      "none, auto, required, the function to call, or allowed_tools; calls that are required fit the function's schema" },
+    { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel), 0, 0, NULL, false, "several calls in one answer (true)" },
+    { "reasoning_effort", LM_FIELD_STRING, V(effort), 0, 0, NULL, false,
+      "none, minimal, low, medium, high, xhigh, max: as the chat template knows it" },
+    { "reasoning_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false,
+      "most tokens of reasoning, which is ended there; -1: any number" },
+    { "thinking_budget_tokens", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "llama.cpp's name of reasoning_budget" },
+    { "parse_tool_calls", LM_FIELD_BOOL, V(parse_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
+    { "functions", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use tools" },
+    { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
+    { "modalities", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
+    { "audio", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
+    { "prediction", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "reasoning_format", LM_FIELD_STRING, V(format), 0, 0, NULL, false,
+      "none: reasoning is part of the content; auto, deepseek: it stands apart in reasoning_content; both: in reasoning, too" },
+    { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
+    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "store", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "safety_identifier", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "prompt_cache_key", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "verbosity", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+
+static void chat_defaults(const lm_service *s, void *values)
+{
+    chat_values *v = values;
+
+    lm_asked_defaults(s, &v->asked);
+    v->max_tokens = 0;
+    v->n = 1;
+    v->generation_prompt = v->cache_prompt = v->parallel = v->parse_calls = true;
+    v->budget = -1;
+}
+
+/* ---- log-probabilities ---- */
+
+static json_t *bytes_of(const lm_text *t)
+{
+    json_t *bytes = json_array();
+
+    for (size_t i = 0; i < t->size; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)t->data[i]));
+    return bytes;
+}
+
+static json_t *token_json(const lm_service *s, lm_token id, double logprob)
+{
+    lm_text text = { 0 };
+    json_t *o;
+
+    lm_token_bytes(s->tokenizer, id, &text);
+    o = json_pack("{s:i, s:o, s:f, s:o}", "id", id, "token", json_stringn(text.data ? text.data : "", text.size), "logprob",
+                  logprob, "bytes", bytes_of(&text));
+    lm_text_free(&text);
+    return o;
+}
+
+/* And forget them: they have been told. */
+static json_t *take_logprobs(const lm_service *s, lm_choice *c)
+{
+    json_t *content = json_array(), *token, *one;
+    size_t i, j;
+
+    if (!c->tokens) {
+        json_decref(content);
+        return json_null();
+    }
+    json_array_foreach(c->tokens, i, token) {
+        json_t *o = token_json(s, (lm_token)json_integer_value(json_object_get(token, "id")),
+                               json_number_value(json_object_get(token, "logprob")));
+        json_t *top = json_array();
+
+        json_array_foreach(json_object_get(token, "top"), j, one)
+            json_array_append_new(top, token_json(s, (lm_token)json_integer_value(json_object_get(one, "id")),
+                                                  json_number_value(json_object_get(one, "logprob"))));
+        json_object_set_new(o, "top_logprobs", top);
+        json_array_append_new(content, o);
+    }
+    json_array_clear(c->tokens);
+    return json_pack("{s:o}", "content", content);
+}
+
+/* ---- the answer ---- */
+
+typedef struct chat_own { bool usage, both; } chat_own;     /* both: reasoning by both of its names */
+
+static json_t *usage_json(const lm_turn *t)
+{
+    uint64_t prompt = 0, cached = 0, written = 0, thought = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        thought += t->choices[i].n_reasoning;
+        prompt += i ? 0 : t->choices[i].usage.n_prompt;
+        cached += i ? 0 : t->choices[i].usage.n_cached;
+        written += t->choices[i].usage.n_tokens;
+    }
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
+                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens", (json_int_t)cached,
+                     "completion_tokens_details", "reasoning_tokens", (json_int_t)thought);
+}
+
+/* The system's fingerprint begins with a b, as llama-server's: its clients look. */
+static json_t *document(const lm_turn *t, const char *object, json_t *choices)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", object, "created", (json_int_t)t->created, "model",
+                     t->service->name, "system_fingerprint", "b-", t->fingerprint, "choices", choices);
+}
+
+static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *logprobs, const char *reason)
+{
+    const chat_own *own = t->own;
+    json_t *o = document(t, "chat.completion.chunk",
+                         json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs", logprobs,
+                                   "finish_reason", reason));
+
+    if (own->usage)
+        json_object_set_new(o, "usage", json_null());
+    lm_turn_piece(t, c, o);
+    lm_turn_send(t, NULL, o);
+}
+
+static void chat_begin(lm_turn *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        send_chunk(t, t->choices + i, json_pack("{s:s, s:n}", "role", "assistant", "content"), json_null(), NULL);
+}
+
+static void chat_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    send_chunk(t, c, json_pack("{s:s%}", "content", text, n), take_logprobs(t->service, c), NULL);
+}
+
+static void chat_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
+{
+    json_t *call = NULL, *delta = NULL;
+
+    switch (event->kind) {
+    case LM_ANSWER_REASONING:
+        delta = json_pack("{s:s%}", "reasoning_content", event->text, event->size);
+        if (((const chat_own *)t->own)->both)
+            json_object_set(delta, "reasoning", json_object_get(delta, "reasoning_content"));
+        break;
+    case LM_ANSWER_CALL:
+        call = json_pack("{s:i, s:s, s:s, s:{s:s%, s:s}}", "index", (int)event->call, "id", event->id, "type", "function", "function",
+                         "name", event->text, event->size, "arguments", "");
+        break;
+    case LM_ANSWER_ARGUMENTS:
+        call = json_pack("{s:i, s:{s:s%}}", "index", (int)event->call, "function", "arguments", event->text, event->size);
+        break;
+    default:
+        return;
+    }
+    if (event->kind != LM_ANSWER_REASONING)
+        delta = json_pack("{s:[o]}", "tool_calls", call);
+    send_chunk(t, c, delta, json_null(), NULL);
+}
+
+static void chat_end(lm_turn *t, lm_choice *c)
+{
+    send_chunk(t, c, json_object(), json_null(), lm_turn_reason(c));
+}
+
+static void finish_stream(lm_turn *t)
+{
+    const chat_own *own = t->own;
+    json_t *o;
+
+    if (own->usage) {
+        o = document(t, "chat.completion.chunk", json_array());
+        json_object_set_new(o, "usage", usage_json(t));
+        json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+        lm_turn_extras(t, o);
+        lm_turn_send(t, NULL, o);
+    }
+    lm_text_add_str(t->out, "data: [DONE]\n\n");
+}
+
+static json_t *message_json(const lm_turn *t, const lm_choice *c)
+{
+    json_t *o = json_pack("{s:s, s:s%, s:n}", "role", "assistant", "content", c->text.data ? c->text.data : "", c->text.size, "refusal");
+    json_t *calls, *call;
+    size_t i;
+
+    if (c->reasoning.size)
+        json_object_set_new(o, "reasoning_content", json_stringn(c->reasoning.data, c->reasoning.size));
+    if (c->reasoning.size && ((const chat_own *)t->own)->both)
+        json_object_set(o, "reasoning", json_object_get(o, "reasoning_content"));
+    if (!c->calls)
+        return o;
+    if (!c->text.size)
+        json_object_set_new(o, "content", json_null());
+    calls = json_array();
+    json_array_foreach(c->calls, i, call)
+        json_array_append_new(calls, json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(call, "id"), "type", "function",
+                                               "function", "name", json_object_get(call, "name"), "arguments",
+                                               json_object_get(call, "arguments")));
+    json_object_set_new(o, "tool_calls", calls);
+    return o;
+}
+
+static void chat_finish(lm_turn *t)
+{
+    json_t *choices, *o;
+    char *text;
+
+    if (t->stream) {
+        finish_stream(t);
+        return;
+    }
+    choices = json_array();
+    for (size_t i = 0; i < t->n; i++) {
+        lm_choice *c = t->choices + i;
+        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message", message_json(t, c), "logprobs",
+                                                 take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
+    }
+    o = document(t, "chat.completion", choices);
+    json_object_set_new(o, "usage", usage_json(t));
+    json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+    lm_turn_extras(t, o);
+    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    if (text)
+        lm_text_add_str(t->out, text);
+    else
+        t->out->failed = true;
+    free(text);
+}
+
+static void chat_fault(lm_turn *t, const lm_error *e)
+{
+    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_OPENAI, 0, e));
+}
+
+static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
+{
+    json_t *o = document(t, "chat.completion.chunk",
+                         json_pack("[{s:i, s:{}, s:n, s:n}]", "index", (int)c->index, "delta", "logprobs", "finish_reason"));
+
+    json_object_set_new(o, "prompt_progress", progress);
+    lm_turn_piece(t, c, o);
+    lm_turn_send(t, NULL, o);
+}
+
+static void chat_alive(lm_turn *t)
+{
+    lm_text_add_str(t->out, ": waiting\n\n");
+}
+
+static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, chat_begin, chat_text, chat_part, chat_end,
+        chat_finish, chat_fault, chat_progress, chat_alive, NULL };
+
+/* ---- the request ---- */
+
+/* Whether the last message is gone on with: as it says, or where it is the assistant's. */
+static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
+{
+    const chat_values *v = c->values;
+    json_t *last = json_array_get(v->messages, json_array_size(v->messages) - 1), *wanted = v->continue_final;
+    const char *role = json_string_value(json_object_get(last, "role")), *word = json_string_value(wanted);
+    bool said = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
+
+    *on = !wanted || said;
+    if (wanted && !said && !json_is_false(wanted))
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "expected true or false");
+    if (said && json_is_true(json_object_get(c->body, "add_generation_prompt")))
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "cannot be combined with \"add_generation_prompt\": true");
+    if (said && (!role || strcmp(role, "assistant") || json_object_get(last, "tool_calls")))
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "the last message is no text of the assistant");
+    return LM_OK;
+}
+
+static lm_status prepare(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+{
+    const chat_values *v = c->values;
+    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .choice = v->tool_choice, .single = !v->parallel,
+                      .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .unread = !v->parse_calls,
+                      .budget = v->budget };
+
+    LM_TRY(check_continuation(c, &d.goes_on, e));
+    if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek") && strcmp(v->format, "both"))
+        return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto, deepseek or both",
+                       v->format);
+    d.merged = v->format && strcmp(v->format, "none") == 0;
+    return lm_dialogue_prepare(c, &d, o, parts, prompt, e);
+}
+
+static lm_status answer_chat(lm_call *c, lm_error *e)
+{
+    chat_values *v = c->values;
+    lm_turn_options o = { .n_prompts = 1, .id_prefix = "chatcmpl-" };
+    lm_asked_parts parts = { 0 };
+    lm_tokens prompt = { 0 };
+    chat_own *own = NULL;
+    lm_status status = LM_OK;
+
+    v->asked.n = v->n;
+    v->asked.no_cache = !v->cache_prompt;
+    if (v->max_tokens)
+        v->asked.max_tokens = v->max_tokens;
+    if (status == LM_OK && v->top_logprobs && !v->logprobs)
+        status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
+    if (status == LM_OK)
+        status = lm_asked_options(c, &v->asked, &o, &parts, e);
+    if (status == LM_OK)
+        status = prepare(c, &o, &parts, &prompt, e);
+    if (status == LM_OK && !(own = calloc(1, sizeof *own)))
+        status = lm_fail_memory(e, "the answer", sizeof *own);
+    if (status == LM_OK) {
+        own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
+        own->both = v->format && strcmp(v->format, "both") == 0;
+        o.prompts = &prompt;
+        o.own = own;
+        o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
+        status = lm_turn_start(c, &o, &chat_writer, e);
+    } else {
+        lm_tools_free(o.tools);
+    }
+    lm_asked_free(&parts);
+    lm_tokens_free(&prompt);
+    return status;
+}
+
+/* Tokens of the prompt, without an answer. */
+static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
+{
+    const chat_values *v = c->values;
+    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .choice = v->tool_choice, .single = !v->parallel,
+                      .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .budget = v->budget };
+    lm_tokens prompt = { 0 };
+    lm_status status = check_continuation(c, &d.goes_on, e);
+
+    if (status == LM_OK)
+        status = lm_dialogue_prompt(c, &d, &prompt, NULL, e);
+    json_int_t n = (json_int_t)prompt.n;
+    lm_tokens_free(&prompt);
+    return status == LM_OK ? lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e) : status;
+}
+
+const lm_route lm_route_chat_tokens = { "POST", "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens", 0,
+                                        LM_DIALECT_OPENAI, "tokens of a conversation", chat_groups, sizeof(chat_values), chat_defaults,
+                                        answer_chat_tokens };
+const lm_route lm_route_chat_completions = { "POST", "/v1/chat/completions", "/chat/completions", 0, LM_DIALECT_OPENAI,
+        "answer a conversation",
+                                             chat_groups, sizeof(chat_values), chat_defaults, answer_chat };

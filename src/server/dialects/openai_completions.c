@@ -1,0 +1,519 @@
+/* POST /v1/completions: text continued, or scored (echo). */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/asked.h"
+#include "server/ask/middle.h"
+#include "server/dialects/routes.h"
+
+enum { MAX_LOGPROBS = 20 };
+
+typedef struct completion_values {
+    lm_asked    asked;
+    const char *model, *suffix;
+    json_t     *prompt, *stream_options;
+    int64_t     max_tokens;
+    int32_t     logprobs;                /* -1: none */
+    uint32_t    n, best_of;
+    bool        echo;
+} completion_values;
+
+#define V(field) offsetof(completion_values, field)
+
+static const lm_field completion_fields[] = {
+    { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true, "string, array of token ids, or array of those: one answer for each" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "max_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "most tokens to write (16); with echo 0 scores the prompt" },
+    { "n_predict", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_tokens" },
+    { "logprobs", LM_FIELD_I32, V(logprobs), 0, MAX_LOGPROBS, NULL, false, "most probable tokens told with each" },
+    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "texts for each prompt" },
+    { "best_of", LM_FIELD_U32, V(best_of), 1, 8, NULL, false,
+      "texts to write for each prompt, of which the n with the highest mean log-probability are told; not in a stream (n)" },
+    { "echo", LM_FIELD_BOOL, V(echo), 0, 0, NULL, false, "the prompt is part of the text, with its log-probabilities" },
+    { "stream_options", LM_FIELD_OBJECT, V(stream_options), 0, 0, NULL, false, "include_usage: a last event with usage" },
+    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
+      "text behind what is written, where the model has tokens for that; the prompt is one string" },
+    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+
+static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+
+static void completion_defaults(const lm_service *s, void *values)
+{
+    completion_values *v = values;
+
+    lm_asked_defaults(s, &v->asked);
+    v->max_tokens = 16;
+    v->logprobs = -1;
+    v->n = 1;
+}
+
+/* ---- log-probabilities of prompts ---- */
+
+typedef struct scored { double logprob; lm_logprob top[MAX_LOGPROBS]; } scored;
+
+/* Of one prompt: made by the thread that steps, read when the text has ended. Freed by the last of both. */
+typedef struct prompt_scores {
+    atomic_uint owners;
+    lm_token   *ids;                     /* [n + 1] */
+    scored     *scores;                  /* [n]: of each token but the first */
+    size_t      n;
+    uint32_t    n_vocab, top;
+} prompt_scores;
+
+typedef struct completion_own {
+    bool     usage, echo, logprobs, write;         /* write: tokens after the prompt are wanted */
+    size_t   n_prompts;
+    uint32_t n, told;                    /* texts of a prompt; of which are told */
+    lm_text *echoed;                     /* [n_prompts] */
+    prompt_scores **scores;              /* [n_scores]: of each prompt, in a stream of each text; NULL: not asked for */
+    size_t   n_scores;
+    bool    *begun;                      /* [choices] of a stream: the prompt has been sent */
+    size_t  *offset;                     /* [choices] characters of the text told so far */
+} completion_own;
+
+static void scores_free(void *scores)
+{
+    prompt_scores *s = scores;
+
+    if (!s || atomic_fetch_sub(&s->owners, 1) != 1)
+        return;
+    free(s->ids);
+    free(s->scores);
+    free(s);
+}
+
+static void own_free(completion_own *o)
+{
+    for (size_t i = 0; o && i < o->n_prompts; i++) {
+        if (o->echoed)
+            lm_text_free(o->echoed + i);
+    }
+    for (size_t i = 0; o && i < o->n_scores; i++)
+        scores_free(o->scores[i]);
+    if (o) {
+        free(o->echoed);
+        free(o->scores);
+        free(o->begun);
+        free(o->offset);
+    }
+    free(o);
+}
+
+static prompt_scores *scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint32_t top)
+{
+    prompt_scores *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return NULL;
+    atomic_init(&s->owners, 1);
+    s->ids = malloc(prompt->n * sizeof *s->ids);
+    s->scores = calloc(prompt->n, sizeof *s->scores);
+    if (!s->ids || !s->scores) {
+        scores_free(s);
+        return NULL;
+    }
+    memcpy(s->ids, prompt->ids, prompt->n * sizeof *s->ids);
+    s->n = prompt->n - 1;
+    s->n_vocab = n_vocab;
+    s->top = top;
+    return s;
+}
+
+/* The row of a token has the logits of the one behind it. */
+static lm_status keep_score(void *scores, size_t position, const float *logits, const float *hidden, lm_error *e)
+{
+    prompt_scores *s = scores;
+
+    (void)hidden;
+    if (position >= s->n)
+        return LM_OK;
+    s->scores[position].logprob = (double)lm_logprobs(logits, s->n_vocab, s->ids[position + 1], s->scores[position].top, s->top);
+    if (isnan(s->scores[position].logprob))
+        return lm_fail(e, LM_FAILED, "logits", LM_NO_OFFSET, "not a number at position %zu", position);
+    return LM_OK;
+}
+
+static lm_status score_prompts(lm_call *c, const lm_prompts *prompts, uint32_t top, completion_own *own, lm_error *e)
+{
+    bool stream = own->begun != NULL;
+
+    LM_TRY(lm_service_alone(c->service, "\"echo\" with \"logprobs\"", e));
+    own->n_scores = prompts->n * (stream ? own->n : 1);
+    if (!(own->scores = calloc(own->n_scores, sizeof *own->scores)))
+        return lm_fail_memory(e, "log-probabilities", 0);
+    for (size_t i = 0; i < own->n_scores; i++) {
+        const lm_tokens *prompt = prompts->items + (stream ? i / own->n : i);
+        if (!(own->scores[i] = scores_new(prompt, c->service->info.n_vocab, top)))
+            return lm_fail_memory(e, "log-probabilities", prompt->n * sizeof(scored));
+    }
+    return LM_OK;
+}
+
+/* Of text `i`. In a stream each has its own: it is told before the text, when those of others need not be there. */
+static prompt_scores *scores_of(const completion_own *own, size_t i)
+{
+    return own->begun ? own->scores[i] : own->scores[i / own->n];
+}
+
+/* A text scores its prompt while it reads it; without a stream the first one of each prompt. */
+static void with_scores(void *own_, size_t i, lm_sequence_options *o)
+{
+    completion_own *own = own_;
+
+    if (!own->scores || (!own->begun && i % own->n))
+        return;
+    atomic_fetch_add(&scores_of(own, i)->owners, 1);
+    o->row = keep_score;
+    o->row_arg = scores_of(own, i);
+    o->row_release = scores_free;
+    o->prompt_logits = true;
+}
+
+/* ---- the answer ---- */
+
+typedef struct lists { json_t *tokens, *logprobs, *top, *offsets; size_t *offset; } lists;
+
+static size_t characters(const lm_text *t)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->size; i++)
+        n += ((unsigned char)t->data[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static void token_text(const lm_service *s, lm_token id, lm_text *out)
+{
+    lm_text_clear(out);
+    lm_token_bytes(s->tokenizer, id, out);
+}
+
+static void add_entry(const lm_service *s, lists *l, lm_token id, json_t *logprob, json_t *top)
+{
+    lm_text text = { 0 };
+
+    token_text(s, id, &text);
+    json_array_append_new(l->tokens, json_stringn(text.data ? text.data : "", text.size));
+    json_array_append_new(l->logprobs, logprob);
+    json_array_append_new(l->top, top);
+    json_array_append_new(l->offsets, json_integer((json_int_t)*l->offset));
+    *l->offset += characters(&text);
+    lm_text_free(&text);
+}
+
+static void add_top(const lm_service *s, json_t *top, lm_token id, double logprob, lm_text *text)
+{
+    token_text(s, id, text);
+    if (text->data && !json_object_get(top, text->data))
+        json_object_set_new(top, text->data, json_real(logprob));
+}
+
+static void add_scores(const lm_service *s, lists *l, const prompt_scores *p)
+{
+    lm_text text = { 0 };
+
+    add_entry(s, l, p->ids[0], json_null(), json_null());
+    for (size_t i = 0; i < p->n; i++) {
+        json_t *top = json_object();
+
+        for (uint32_t j = 0; j < p->top; j++)
+            add_top(s, top, p->scores[i].top[j].id, (double)p->scores[i].top[j].logprob, &text);
+        add_top(s, top, p->ids[i + 1], p->scores[i].logprob, &text);
+        add_entry(s, l, p->ids[i + 1], json_real(p->scores[i].logprob), top);
+    }
+    lm_text_free(&text);
+}
+
+static void add_tokens(const lm_service *s, lists *l, json_t *tokens)
+{
+    lm_text text = { 0 };
+    json_t *token, *one;
+    size_t i, j;
+
+    json_array_foreach(tokens, i, token) {
+        lm_token id = (lm_token)json_integer_value(json_object_get(token, "id"));
+        double logprob = json_number_value(json_object_get(token, "logprob"));
+        json_t *top = json_object();
+
+        json_array_foreach(json_object_get(token, "top"), j, one)
+            add_top(s, top, (lm_token)json_integer_value(json_object_get(one, "id")),
+                    json_number_value(json_object_get(one, "logprob")), &text);
+        add_top(s, top, id, logprob, &text);
+        add_entry(s, l, id, json_real(logprob), top);
+    }
+    json_array_clear(tokens);
+    lm_text_free(&text);
+}
+
+/* Of what has not been told yet: of the prompt, of the text. */
+static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written)
+{
+    completion_own *own = t->own;
+    lists l = { json_array(), json_array(), json_array(), json_array(), own->offset + c->index };
+
+    if (prompt && own->scores)
+        add_scores(t->service, &l, scores_of(own, c->index));
+    if (c->tokens && own->write && written)
+        add_tokens(t->service, &l, c->tokens);
+    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", l.tokens, "token_logprobs", l.logprobs, "top_logprobs", l.top,
+                     "text_offset", l.offsets);
+}
+
+static json_t *usage_json(const lm_turn *t)
+{
+    const completion_own *own = t->own;
+    uint64_t prompt = 0, cached = 0, written = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        const lm_usage *u = &t->choices[i].usage;
+        prompt += i % own->n ? 0 : u->n_prompt;
+        cached += i % own->n ? 0 : u->n_cached;
+        written += own->write ? u->n_tokens : 0;
+    }
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
+                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens",
+                     (json_int_t)cached);
+}
+
+static json_t *document(const lm_turn *t, json_t *choices)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", "text_completion", "created",
+                     (json_int_t)t->created, "model", t->service->name, "system_fingerprint", "b-",
+                     t->fingerprint, "choices", choices);
+}
+
+/* Of a stream: the prompt itself, before the first piece of its text. */
+static void echo(lm_turn *t, lm_choice *c)
+{
+    completion_own *own = t->own;
+    const lm_text *text = own->echoed + c->index / own->n;
+
+    if (!own->echo || own->begun[c->index])
+        return;
+    own->begun[c->index] = true;
+    lm_turn_send(t, NULL, document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text",
+                                                text->data ? text->data : "", text->size, "logprobs",
+                                                own->scores ? logprobs_json(t, c, true, false) : json_null(), "finish_reason")));
+}
+
+static void completion_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    json_t *o;
+
+    echo(t, c);
+    o = document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text", text, n, "logprobs",
+                              c->tokens ? logprobs_json(t, c, false, true) : json_null(), "finish_reason"));
+    lm_turn_piece(t, c, o);
+    lm_turn_send(t, NULL, o);
+}
+
+static void completion_end(lm_turn *t, lm_choice *c)
+{
+    json_t *o;
+
+    echo(t, c);
+    o = document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs", "finish_reason",
+                              lm_turn_reason(c)));
+
+    if (t->n == 1)
+        json_object_set_new(o, "timings", lm_turn_timings(c));
+    lm_turn_send(t, NULL, o);
+}
+
+static json_t *choice_json(lm_turn *t, lm_choice *c, size_t index)
+{
+    completion_own *own = t->own;
+    lm_text text = { 0 };
+    json_t *o;
+
+    if (own->echo)
+        lm_text_add(&text, own->echoed[c->index / own->n].data, own->echoed[c->index / own->n].size);
+    if (own->write)
+        lm_text_add(&text, c->text.data, c->text.size);
+    o = json_pack("{s:i, s:s%, s:o, s:s}", "index", (int)index, "text", text.data ? text.data : "", text.size, "logprobs",
+                  c->tokens && own->logprobs ? logprobs_json(t, c, own->echo, true) : json_null(), "finish_reason", lm_turn_reason(c));
+    lm_text_free(&text);
+    return o;
+}
+
+static double mean(const lm_choice *c)
+{
+    double sum = 0;
+    size_t n = json_array_size(c->tokens);
+
+    for (size_t i = 0; i < n; i++)
+        sum += json_number_value(json_object_get(json_array_get(c->tokens, i), "logprob"));
+    return n ? sum / (double)n : 0;
+}
+
+/* The best one of a prompt's that was not told yet; the first of those that are alike. */
+static lm_choice *best(lm_turn *t, size_t prompt, bool *told)
+{
+    const completion_own *own = t->own;
+    size_t from = prompt * own->n, at = from + own->n;
+
+    for (size_t i = from; i < from + own->n; i++)
+        if (!told[i] && (at == from + own->n || mean(t->choices + i) > mean(t->choices + at)))
+            at = i;
+    told[at] = true;
+    return t->choices + at;
+}
+
+/* All of them, or the best ones in the order of how good they are. */
+static json_t *choices_json(lm_turn *t)
+{
+    const completion_own *own = t->own;
+    json_t *list = json_array();
+    bool *told = calloc(t->n, sizeof *told);
+
+    for (size_t i = 0; told && i < t->n; i++) {
+        size_t prompt = i / own->n, which = i % own->n;
+        if (which < own->told)
+            json_array_append_new(list, choice_json(t, own->told < own->n ? best(t, prompt, told) : t->choices + i,
+                                                    prompt * own->told + which));
+    }
+    free(told);
+    return list;
+}
+
+static void completion_finish(lm_turn *t)
+{
+    completion_own *own = t->own;
+    json_t *choices, *o;
+    char *text;
+
+    if (t->stream) {
+        if (own->usage) {
+            o = document(t, json_array());
+            json_object_set_new(o, "usage", usage_json(t));
+            json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+            lm_turn_extras(t, o);
+            lm_turn_send(t, NULL, o);
+        }
+        lm_text_add_str(t->out, "data: [DONE]\n\n");
+    } else {
+        choices = choices_json(t);
+        o = document(t, choices);
+        json_object_set_new(o, "usage", usage_json(t));
+        json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+        lm_turn_extras(t, o);
+        text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+        json_decref(o);
+        if (text)
+            lm_text_add_str(t->out, text);
+        else
+            t->out->failed = true;
+        free(text);
+    }
+}
+
+static void completion_fault(lm_turn *t, const lm_error *e)
+{
+    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_OPENAI, 0, e));
+}
+
+static void completion_alive(lm_turn *t)
+{
+    lm_text_add_str(t->out, ": waiting\n\n");
+}
+
+static void completion_drop(void *own)
+{
+    own_free(own);
+}
+
+static const lm_writer completion_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, NULL, completion_text, NULL,
+                                             completion_end, completion_finish,
+                                             completion_fault, NULL, completion_alive, completion_drop };
+
+/* ---- the request ---- */
+
+static lm_status check(const completion_values *v, lm_error *e)
+{
+    if (v->best_of && v->best_of < v->n)
+        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "%u texts to choose %u of", v->best_of, v->n);
+    if (v->best_of > v->n && v->asked.stream)
+        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "not with \"stream\": true: which are best is known at the end");
+    if (v->suffix && *v->suffix && v->echo)
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "cannot be combined with echo");
+    if (!v->max_tokens && !v->echo)
+        return lm_fail(e, LM_USAGE, "max_tokens", LM_NO_OFFSET, "0 needs \"echo\": true");
+    return LM_OK;
+}
+
+static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompts *prompts, completion_own *own, lm_error *e)
+{
+    own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
+    own->echo = v->echo;
+    own->write = v->max_tokens != 0;
+    own->told = v->n;
+    own->n = v->asked.n;
+    own->logprobs = v->logprobs >= 0;
+    own->n_prompts = prompts->n;
+    own->echoed = calloc(prompts->n, sizeof *own->echoed);
+    own->offset = calloc(prompts->n * own->n, sizeof *own->offset);
+    own->begun = v->asked.stream ? calloc(prompts->n * own->n, sizeof *own->begun) : NULL;
+    if (!own->echoed || !own->offset || (v->asked.stream && !own->begun))
+        return lm_fail_memory(e, "the answer", 0);
+    for (size_t i = 0; v->echo && i < prompts->n; i++)
+        LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, LM_SKIP_SPECIAL, own->echoed + i, e));
+    return v->echo && v->logprobs >= 0 ? score_prompts(c, prompts, (uint32_t)v->logprobs, own, e) : LM_OK;
+}
+
+/* What is missing between a prompt and its suffix. */
+static lm_status read_middle(const lm_service *s, const completion_values *v, lm_prompts *out, lm_error *e)
+{
+    lm_middle m = { .prefix = json_string_value(v->prompt), .suffix = v->suffix };
+
+    if (!m.prefix)
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "needs a prompt that is one string");
+    if (!lm_middle_known(s))
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "the model has no tokens for what is missing in the middle of a text");
+    if (!(out->items = calloc(1, sizeof *out->items)))
+        return lm_fail_memory(e, "the prompt", sizeof *out->items);
+    out->n = 1;
+    return lm_middle_prompt(s, &m, out->items, e);
+}
+
+static lm_status answer_completion(lm_call *c, lm_error *e)
+{
+    completion_values *v = c->values;
+    lm_turn_options o = { .id_prefix = "cmpl-" };
+    lm_asked_parts parts = { 0 };
+    lm_prompts prompts = { 0 };
+    completion_own *own = calloc(1, sizeof *own);
+    lm_status status = own ? check(v, e) : lm_fail_memory(e, "the answer", sizeof *own);
+
+    v->asked.n = v->best_of ? v->best_of : v->n;
+    v->asked.max_tokens = v->max_tokens;
+    if (status == LM_OK)
+        status = lm_asked_options(c, &v->asked, &o, &parts, e);
+    if (status == LM_OK)
+        status = v->suffix && *v->suffix ? read_middle(c->service, v, &prompts, e)
+                                         : lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &prompts, e);
+    if (status == LM_OK)
+        status = prepare(c, v, &prompts, own, e);
+    if (status == LM_OK) {
+        o.prompts = prompts.items;
+        o.n_prompts = prompts.n;
+        o.own = own;
+        o.each = with_scores;
+        o.sequence.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->asked.n ? -1 : 0;
+        o.sequence.prompt_only = !v->max_tokens;
+        status = lm_turn_start(c, &o, &completion_writer, e);
+        own = NULL;
+    }
+    own_free(own);
+    lm_asked_free(&parts);
+    lm_prompts_free(&prompts);
+    return status;
+}
+
+const lm_route lm_route_completions = { "POST", "/v1/completions", NULL, 0, LM_DIALECT_OPENAI, "continue texts, or score them",
+        completion_groups,
+                                        sizeof(completion_values), completion_defaults, answer_completion };

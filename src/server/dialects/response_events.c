@@ -1,0 +1,210 @@
+/* The answer to POST /v1/responses, as a document or as events: response_items.h has its items. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/store/archive.h"
+#include "server/dialects/response_items.h"
+#include "server/dialects/responses.h"
+
+typedef struct response_own {
+    json_t  *settings, *input;       /* `input` NULL: not to be stored */
+    char     previous[64];
+    lm_response_items items;
+} response_own;
+
+void *lm_response_own(json_t *settings, json_t *input, const char *previous)
+{
+    response_own *own = settings ? calloc(1, sizeof *own) : NULL;
+
+    if (!own) {
+        json_decref(settings);
+        return NULL;
+    }
+    own->settings = settings;
+    own->input = json_incref(input);
+    snprintf(own->previous, sizeof own->previous, "%s", previous ? previous : "");
+    return own;
+}
+
+static void drop(void *arg)
+{
+    response_own *own = arg;
+
+    if (!own)
+        return;
+    json_decref(own->settings);
+    json_decref(own->input);
+    lm_response_items_free(&own->items);
+    free(own);
+}
+
+/* ---- the document ---- */
+
+static json_t *usage_json(const lm_choice *c)
+{
+    const lm_usage *u = &c->usage;
+
+    return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)u->n_prompt, "input_tokens_details", "cached_tokens",
+                     (json_int_t)u->n_cached, "output_tokens", (json_int_t)u->n_tokens, "output_tokens_details", "reasoning_tokens",
+                     (json_int_t)c->n_reasoning, "total_tokens", (json_int_t)(u->n_prompt + u->n_tokens));
+}
+
+/* `c` NULL: not at its end. Takes `output`, and `error` (NULL: none). */
+static json_t *response_json(const lm_turn *t, const char *status, json_t *output, const lm_choice *c, json_t *error)
+{
+    const response_own *own = t->own;
+    json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o*, s:n}", "id", t->id, "object", "response", "created_at",
+                          (json_int_t)t->created, "model", t->service->name, "status", status, "output", output, "error", error,
+                          "incomplete_details");
+
+    if (!o)
+        return NULL;
+    if (!error)
+        json_object_set_new(o, "error", json_null());
+    json_object_update(o, own->settings);
+    json_object_set_new(o, "usage", c ? usage_json(c) : json_null());
+    json_object_set_new(o, "completed_at", strcmp(status, "completed") ? json_null() : json_integer((json_int_t)time(NULL)));
+    if (strcmp(status, "incomplete") == 0)
+        json_object_set_new(o, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
+    lm_turn_extras(t, o);
+    return o;
+}
+
+static const char *status_of(const lm_choice *c)
+{
+    return strcmp(lm_turn_reason(c), "length") ? "completed" : "incomplete";
+}
+
+/* ---- the writer ---- */
+
+static lm_response_items *items_of(lm_turn *t)
+{
+    return &((response_own *)t->own)->items;
+}
+
+static void response_begin(lm_turn *t)
+{
+    static const char *const events[] = { "response.created", "response.in_progress" };
+
+    for (size_t i = 0; i < 2; i++)
+        lm_response_event(t, items_of(t), events[i],
+                          json_pack("{s:o}", "response", response_json(t, "in_progress", json_array(), NULL, NULL)));
+}
+
+static void response_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    (void)c;
+    lm_response_item_text(t, items_of(t), LM_ITEM_MESSAGE, text, n);
+}
+
+static void response_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
+{
+    (void)c;
+    switch (event->kind) {
+    case LM_ANSWER_REASONING: lm_response_item_text(t, items_of(t), LM_ITEM_REASONING, event->text, event->size); break;
+    case LM_ANSWER_CALL:      lm_response_item_call(t, items_of(t), event); break;
+    case LM_ANSWER_ARGUMENTS: lm_response_item_arguments(t, items_of(t), event->text, event->size); break;
+    case LM_ANSWER_CALL_END:  lm_response_item_close(t, items_of(t), "completed"); break;
+    default:                  break;
+    }
+}
+
+static void response_end(lm_turn *t, lm_choice *c)
+{
+    lm_response_items_end(t, items_of(t), status_of(c));
+}
+
+/* ---- what is stored ---- */
+
+static const char *prefix_of(const char *type)
+{
+    if (type && strcmp(type, "function_call") == 0)
+        return "fc";
+    if (type && strcmp(type, "function_call_output") == 0)
+        return "fco";
+    return type && strcmp(type, "reasoning") == 0 ? "rs" : "msg";
+}
+
+/* An item as it is given back: with an id, its content in parts. */
+static json_t *stored_item(const lm_turn *t, json_t *item, size_t i)
+{
+    json_t *o = json_copy(item), *content = json_object_get(item, "content");
+    const char *role = json_string_value(json_object_get(item, "role"));
+    bool own = role && strcmp(role, "assistant") == 0;
+
+    if (!json_object_get(o, "type"))
+        json_object_set_new(o, "type", json_string("message"));
+    if (!json_is_string(json_object_get(o, "id")))
+        json_object_set_new(o, "id", json_sprintf("%s_%s_%zu", prefix_of(json_string_value(json_object_get(o, "type"))),
+                                                  t->id + strlen("resp_"), i));
+    if (json_is_string(content) && own)
+        json_object_set_new(o, "content", json_pack("[{s:s, s:O, s:[]}]", "type", "output_text", "text", content, "annotations"));
+    else if (json_is_string(content))
+        json_object_set_new(o, "content", json_pack("[{s:s, s:O}]", "type", "input_text", "text", content));
+    if (role && !json_object_get(o, "status"))
+        json_object_set_new(o, "status", json_string("completed"));
+    return o;
+}
+
+static json_t *stored_input(const lm_turn *t, const json_t *input)
+{
+    json_t *list = json_array();
+
+    if (json_is_string(input)) {
+        json_t *item = json_pack("{s:s, s:O}", "role", "user", "content", input);
+        json_array_append_new(list, stored_item(t, item, 0));
+        json_decref(item);
+    }
+    for (size_t i = 0; i < json_array_size(input); i++)
+        json_array_append_new(list, stored_item(t, json_array_get(input, i), i));
+    return list;
+}
+
+static void store(const lm_turn *t, const json_t *response)
+{
+    const response_own *own = t->own;
+    lm_record r = { 0 };
+    json_t *input;
+
+    if (!own->input)
+        return;
+    input = stored_input(t, own->input);
+    snprintf(r.id, sizeof r.id, "%s", t->id);
+    memcpy(r.previous, own->previous, sizeof r.previous);
+    r.response = json_dumps(response, JSON_COMPACT);
+    r.input = json_dumps(input, JSON_COMPACT);
+    json_decref(input);
+    lm_archive_put(t->archive, t->owner, &r);
+}
+
+static void response_finish(lm_turn *t)
+{
+    const lm_choice *c = t->choices;
+    const char *status = status_of(c);
+    json_t *o = response_json(t, status, json_incref(items_of(t)->done), c, NULL);
+
+    store(t, o);
+    if (t->stream)
+        lm_response_event(t, items_of(t), strcmp(status, "completed") ? "response.incomplete" : "response.completed",
+                          json_pack("{s:o}", "response", o));
+    else
+        lm_turn_line(t, o);
+}
+
+static void response_fault(lm_turn *t, const lm_error *e)
+{
+    json_t *error = json_pack("{s:s, s:s}", "code", "server_error", "message", e->message);
+
+    lm_response_event(t, items_of(t), "response.failed",
+                      json_pack("{s:o}", "response", response_json(t, "failed", json_array(), NULL, error)));
+}
+
+static void response_alive(lm_turn *t)
+{
+    lm_text_add_str(t->out, ": waiting\n\n");
+}
+
+const lm_writer lm_response_writer = { LM_DIALECT_OPENAI, "text/event-stream", true, response_begin, response_text, response_part,
+                                       response_end, response_finish, response_fault, NULL, response_alive, drop };

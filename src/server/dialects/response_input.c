@@ -1,0 +1,171 @@
+#include "server/dialects/responses.h"
+
+#include <string.h>
+
+static bool is_one_of(const char *word, const char *const *list)
+{
+    while (*list && strcmp(*list, word))
+        list++;
+    return *list;
+}
+
+/* The text of a message: a string, or parts that hold text. */
+static lm_status content_text(const json_t *content, size_t item, lm_text *out, lm_error *e)
+{
+    static const char *const texts[] = { "input_text", "output_text", "text", "refusal", NULL };
+
+    if (json_is_string(content))
+        lm_text_add(out, json_string_value(content), json_string_length(content));
+    else if (!json_is_array(content))
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: content is a string or an array of parts", item);
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const json_t *part = json_array_get(content, i);
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *text = json_object_get(part, type && strcmp(type, "refusal") == 0 ? "refusal" : "text");
+
+        if (!type || !is_one_of(type, texts) || !json_is_string(text))
+            return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: content part of type \"%.40s\": only text is read", item,
+                           type ? type : "unknown");
+        if (i)
+            lm_text_add_char(out, '\n');
+        lm_text_add(out, json_string_value(text), json_string_length(text));
+    }
+    return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
+}
+
+/* What an assistant's turn consists of, which items say one after the other: reasoning, text, calls. */
+static json_t *assistant(json_t *messages, const char *closed_by)
+{
+    json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role"));
+
+    if (role && strcmp(role, "assistant") == 0 && !json_object_get(last, closed_by))
+        return last;
+    last = json_pack("{s:s}", "role", "assistant");
+    json_array_append_new(messages, last);
+    return last;
+}
+
+static lm_status add_message(const json_t *item, size_t i, lm_text *system, json_t *messages, lm_error *e)
+{
+    static const char *const leading[] = { "system", "developer", NULL }, *const others[] = { "user", "assistant", NULL };
+    const char *role = json_string_value(json_object_get(item, "role"));
+    lm_text text = { 0 };
+    lm_status status;
+
+    if (!role || (!is_one_of(role, leading) && !is_one_of(role, others)))
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: unknown role \"%.40s\"", i, role ? role : "");
+    status = content_text(json_object_get(item, "content"), i, &text, e);
+    if (status == LM_OK && is_one_of(role, leading)) {
+        if (system->size && text.size)
+            lm_text_add_str(system, "\n\n");
+        lm_text_add(system, text.data, text.size);
+    } else if (status == LM_OK && strcmp(role, "assistant") == 0) {
+        json_t *m = assistant(messages, "content");
+        if (json_object_get(m, "tool_calls"))            /* text behind calls is a turn of its own */
+            json_array_append_new(messages, m = json_pack("{s:s}", "role", role));
+        json_object_set_new(m, "content", json_stringn(text.data ? text.data : "", text.size));
+    } else if (status == LM_OK) {
+        json_array_append_new(messages, json_pack("{s:s, s:s%}", "role", role, "content", text.data ? text.data : "", text.size));
+    }
+    lm_text_free(&text);
+    return status;
+}
+
+/* Of an answer that is over: templates may show it to the model again. What is encrypted or summed up says nothing here. */
+static void add_reasoning(const json_t *item, size_t i, json_t *messages, json_t *warnings)
+{
+    const json_t *content = json_object_get(item, "content");
+    lm_text text = { 0 };
+
+    for (size_t k = 0; k < json_array_size(content); k++) {
+        const json_t *part = json_object_get(json_array_get(content, k), "text");
+        lm_text_add(&text, json_is_string(part) ? json_string_value(part) : "", json_string_length(part));
+    }
+    if (text.size)
+        json_object_set_new(assistant(messages, "content"), "reasoning_content", json_stringn(text.data, text.size));
+    else
+        json_array_append_new(warnings, json_sprintf("input: item %zu of type reasoning is left out", i));
+    lm_text_free(&text);
+}
+
+static lm_status add_call(const json_t *item, size_t i, json_t *messages, json_t *names, lm_error *e)
+{
+    const char *id = json_string_value(json_object_get(item, "call_id")), *name = json_string_value(json_object_get(item, "name"));
+    const char *arguments = json_string_value(json_object_get(item, "arguments"));
+    json_t *m, *calls;
+
+    if (!id || !name || !arguments)
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: a function_call has call_id, name and arguments, strings", i);
+    m = assistant(messages, "");
+    if (!(calls = json_object_get(m, "tool_calls")))
+        json_object_set_new(m, "tool_calls", calls = json_array());
+    json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function", "function", "name", name,
+                                           "arguments", arguments));
+    json_object_set(names, id, json_object_get(item, "name"));
+    return LM_OK;
+}
+
+static lm_status add_output(const json_t *item, size_t i, json_t *messages, const json_t *names, lm_error *e)
+{
+    const char *id = json_string_value(json_object_get(item, "call_id"));
+    const char *name = id ? json_string_value(json_object_get(names, id)) : NULL;
+    lm_text text = { 0 };
+    lm_status status;
+
+    if (!name)
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: no function_call before it has the call_id \"%.60s\"", i,
+                       id ? id : "");
+    status = content_text(json_object_get(item, "output"), i, &text, e);
+    if (status == LM_OK)
+        json_array_append_new(messages, json_pack("{s:s, s:s, s:s, s:s%}", "role", "tool", "tool_call_id", id, "name", name, "content",
+                                                  text.data ? text.data : "", text.size));
+    lm_text_free(&text);
+    return status;
+}
+
+/* `names` of tools that were called, by the ids of calls. */
+static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t *messages, json_t *names, json_t *warnings, lm_error *e)
+{
+    const char *type = json_string_value(json_object_get(item, "type"));
+
+    if (!json_is_object(item))
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: expected an object", i);
+    if (!type || strcmp(type, "message") == 0)
+        return add_message(item, i, system, messages, e);
+    if (strcmp(type, "function_call") == 0)
+        return add_call(item, i, messages, names, e);
+    if (strcmp(type, "function_call_output") == 0)
+        return add_output(item, i, messages, names, e);
+    if (strcmp(type, "reasoning"))
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu of type \"%.40s\" is not supported", i, type);
+    add_reasoning(item, i, messages, warnings);
+    return LM_OK;
+}
+
+lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, json_t **out, lm_error *e)
+{
+    json_t *messages = json_array(), *names = json_object();
+    lm_text system = { 0 };
+    lm_status status = LM_OK;
+
+    if (v->instructions)
+        lm_text_add_str(&system, v->instructions);
+    if (json_is_string(v->input))
+        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", v->input));
+    else if (!json_is_array(v->input) || !json_array_size(v->input))
+        status = lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "expected a string, or an array of items that is not empty");
+    for (size_t i = 0; status == LM_OK && i < json_array_size(v->input); i++)
+        status = add_item(json_array_get(v->input, i), i, &system, messages, names, warnings, e);
+    if (status == LM_OK && system.size)
+        json_array_insert_new(messages, 0, json_pack("{s:s, s:s%}", "role", "system", "content", system.data, system.size));
+    if (status == LM_OK && system.failed)
+        status = lm_fail_memory(e, "the instructions", system.size);
+    lm_text_free(&system);
+    json_decref(names);
+    if (status == LM_OK)
+        *out = messages;
+    else
+        json_decref(messages);
+    return status;
+}

@@ -1,0 +1,152 @@
+/* What the archive has: GET and DELETE /v1/responses/{id}, its input items, GET /v1/usage. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/store/archive.h"
+#include "server/dialects/responses.h"
+#include "server/dialects/routes.h"
+
+enum { MOST_LISTED = 100 };
+
+static lm_archive *archive_of(const lm_call *c)
+{
+    return lm_models_at(c->models, 0)->o.archive;
+}
+
+static void owner_of(const lm_call *c, char owner[33])
+{
+    lm_call_owner(c, owner);
+}
+
+/* ---- what came before a response ---- */
+
+/* Items of `text`, or of its member, put before those of `all`. */
+static lm_status put_before(json_t *all, const char *text, const char *member, lm_error *e)
+{
+    json_t *o = json_loads(text, 0, NULL), *list = member ? json_object_get(o, member) : o;
+
+    if (!json_is_array(list)) {
+        json_decref(o);
+        return lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "damaged: a response without items");
+    }
+    for (size_t i = json_array_size(list); i--;)
+        json_array_insert(all, 0, json_array_get(list, i));
+    json_decref(o);
+    return LM_OK;
+}
+
+lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *e)
+{
+    char owner[33], at[64];
+    lm_status status = LM_OK;
+
+    owner_of(c, owner);
+    if (strlen(id) >= sizeof at)
+        return lm_fault(c, e, 404, "previous_response_id", "no response \"%.60s\" is stored", id);
+    memcpy(at, id, strlen(id) + 1);
+    for (size_t n = 0; status == LM_OK && *at; n++) {
+        lm_record r = { 0 };
+
+        LM_TRY(lm_limit_check(LM_MOST_PREVIOUS, n + 1, e));
+        if ((status = lm_archive_get(archive_of(c), owner, at, &r, e)) != LM_OK)
+            break;
+        status = put_before(all, r.response, "output", e);
+        if (status == LM_OK)
+            status = put_before(all, r.input, NULL, e);
+        memcpy(at, r.previous, sizeof at);
+        lm_record_free(&r);
+    }
+    return status == LM_NOT_FOUND ? lm_fault(c, e, 404, "previous_response_id", "no response \"%.60s\" is stored", at) : status;
+}
+
+/* ---- routes ---- */
+
+static lm_status find(lm_call *c, lm_record *out, lm_error *e)
+{
+    char owner[33];
+
+    owner_of(c, owner);
+    return lm_archive_get(archive_of(c), owner, c->id, out, e);
+}
+
+static lm_status answer_get(lm_call *c, lm_error *e)
+{
+    const char *stream = lm_exchange_query(c->x, "stream");
+    lm_record r = { 0 };
+    json_t *o;
+
+    if (stream && strcmp(stream, "true") == 0)
+        return lm_fail(e, LM_USAGE, "stream", LM_NO_OFFSET, "not supported: an answer is streamed to who asked for it");
+    LM_TRY(find(c, &r, e));
+    o = json_loads(r.response, 0, NULL);
+    lm_record_free(&r);
+    return o ? lm_answer_json(c, o, e) : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "damaged: a response that is no JSON");
+}
+
+static lm_status answer_delete(lm_call *c, lm_error *e)
+{
+    char owner[33];
+
+    owner_of(c, owner);
+    LM_TRY(lm_archive_remove(archive_of(c), owner, c->id, e));
+    return lm_answer_json(c, json_pack("{s:s, s:s, s:b}", "id", c->id, "object", "response", "deleted", true), e);
+}
+
+/* limit, order and after of a list: which items, in which order. */
+static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e)
+{
+    const char *limit = lm_exchange_query(c->x, "limit"), *order = lm_exchange_query(c->x, "order");
+    const char *after = lm_exchange_query(c->x, "after");
+    size_t n = json_array_size(items), most = limit ? strtoul(limit, NULL, 10) : 20, i = 0;
+    bool rising = order && strcmp(order, "asc") == 0;
+    json_t *data = json_array();
+
+    if (most < 1 || most > MOST_LISTED)
+        return json_decref(data), lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "\"%.20s\" is outside 1 to %d", limit, MOST_LISTED);
+    for (size_t j = 0; after && j < n; j++) {
+        const char *id = json_string_value(json_object_get(json_array_get(items, rising ? j : n - 1 - j), "id"));
+        if (id && strcmp(id, after) == 0)
+            i = j + 1;
+    }
+    for (; i < n && json_array_size(data) < most; i++)
+        json_array_append(data, json_array_get(items, rising ? i : n - 1 - i));
+    json_t *first = json_object_get(json_array_get(data, 0), "id");
+    json_t *last = json_object_get(json_array_get(data, json_array_size(data) - 1), "id");
+    *out = json_pack("{s:s, s:b, s:O?, s:O?, s:o}", "object", "list", "has_more", i < n, "first_id", first, "last_id", last, "data", data);
+    return LM_OK;
+}
+
+static lm_status answer_input_items(lm_call *c, lm_error *e)
+{
+    lm_record r = { 0 };
+    json_t *items, *o = NULL;
+    lm_status status;
+
+    LM_TRY(find(c, &r, e));
+    items = json_loads(r.input, 0, NULL);
+    lm_record_free(&r);
+    status = items ? list_items(c, items, &o, e) : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "damaged: items that are no JSON");
+    json_decref(items);
+    return status == LM_OK ? lm_answer_json(c, o, e) : status;
+}
+
+static lm_status answer_usage(lm_call *c, lm_error *e)
+{
+    char owner[33];
+    json_t *list;
+
+    owner_of(c, owner);
+    LM_TRY(lm_archive_usage(archive_of(c), owner, &list, e));
+    return lm_answer_json(c, json_pack("{s:s, s:o}", "object", "list", "data", list), e);
+}
+
+const lm_route lm_route_response = { "GET", "/v1/responses/{id}", "/responses/{id}", LM_ROUTE_ALL, LM_DIALECT_OPENAI,
+                                     "a stored response", NULL, 0, NULL, answer_get };
+const lm_route lm_route_response_delete = { "DELETE", "/v1/responses/{id}", "/responses/{id}", LM_ROUTE_ALL, LM_DIALECT_OPENAI,
+                                            "forget a stored response", NULL, 0, NULL, answer_delete };
+const lm_route lm_route_response_items = { "GET", "/v1/responses/{id}/input_items", "/responses/{id}/input_items", LM_ROUTE_ALL,
+                                           LM_DIALECT_OPENAI, "the input of a stored response: limit, order and after as in OpenAI's API",
+                                           NULL, 0, NULL, answer_input_items };
+const lm_route lm_route_usage = { "GET", "/v1/usage", NULL, LM_ROUTE_ALL, LM_DIALECT_OPENAI,
+                                  "tokens of the key that asks, by day (UTC) and model, of requests that came to their end", NULL, 0, NULL,
+                                  answer_usage };

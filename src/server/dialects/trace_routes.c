@@ -1,0 +1,287 @@
+/* POST /v1/trace, GET /v1/trace/paths: what happens inside the model while it reads a text. An engine of its own on the weights that
+ * serve: other requests get the bits that they would have got. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/dialogue.h"
+#include "server/dialects/routes.h"
+
+enum { MOST_LAYERS = 4096 };
+
+typedef struct trace_values {
+    const char *model, *prompt;
+    json_t     *messages, *ids, *positions, *lens, *attention, *weights, *intervene;
+    uint32_t    max_tokens, top;
+    bool        lens_parts, attribution, norms, experts, times;
+} trace_values;
+
+#define V(field) offsetof(trace_values, field)
+
+static const lm_field trace_fields[] = {
+    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "the text; or:" },
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, false, "a conversation, through the chat template; or:" },
+    { "ids", LM_FIELD_ARRAY, V(ids), 0, 0, NULL, false, "token ids" },
+    { "max_tokens", LM_FIELD_U32, V(max_tokens), 0, 4096, NULL, false, "continue the text first, the likeliest token each time (0)" },
+    { "top", LM_FIELD_U32, V(top), 0, 20, NULL, false, "alternatives of each token (5)" },
+    { "positions", LM_FIELD_ANY, V(positions), 0, 0, NULL, false,
+      "rows to look into, from 0, negative ones from the end, or \"all\" (the last); a row predicts the token after it" },
+    { "lens", LM_FIELD_ANY, V(lens), 0, 0, NULL, false, "best tokens after each layer, up to 20; true: 5" },
+    { "lens_parts", LM_FIELD_BOOL, V(lens_parts), 0, 0, NULL, false, "the lens also after each attention" },
+    { "attribution", LM_FIELD_BOOL, V(attribution), 0, 0, NULL, false, "what each attention and MLP adds to the logit of the next token" },
+    { "norms", LM_FIELD_BOOL, V(norms), 0, 0, NULL, false, "lengths of the residual stream and of what is added to it" },
+    { "experts", LM_FIELD_BOOL, V(experts), 0, 0, NULL, false, "experts that rows visit" },
+    { "attention", LM_FIELD_ANY, V(attention), 0, 0, NULL, false, "where the heads of these layers look; true: of all" },
+    { "weights", LM_FIELD_ARRAY, V(weights), 0, 0, NULL, false, "[[layer, head], …] whose whole rows are wanted" },
+    { "times", LM_FIELD_BOOL, V(times), 0, 0, NULL, false, "time of each operation" },
+    { "intervene", LM_FIELD_ARRAY, V(intervene), 0, 0, NULL, false,
+      "what is changed: PATH=F, PATH#headN=F, PATH#neuronN=F, PATH#expertN=F; where the server allows it" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { 0 },
+};
+static const lm_field_group trace_groups[] = { { trace_fields, 0 }, { 0 } };
+
+static void trace_defaults(const lm_service *s, void *values)
+{
+    (void)s;
+    ((trace_values *)values)->top = 5;
+}
+
+/* What options point to, as long as the call. */
+typedef struct asked_trace {
+    lm_trace_options o;
+    uint32_t   *layers, *heads;
+    const char **changes;
+    lm_tokens   prompt;
+    lm_tracer  *tracer;
+} asked_trace;
+
+static bool number_in(const json_t *v, json_int_t least, json_int_t most, uint32_t *out)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > most)
+        return false;
+    *out = (uint32_t)json_integer_value(v);
+    return true;
+}
+
+static lm_status read_attention(const json_t *v, asked_trace *a, lm_error *e)
+{
+    size_t n = json_array_size(v);
+
+    if (!v || json_is_false(v))
+        return LM_OK;
+    if (json_is_true(v)) {
+        a->o.attention = true;
+        return LM_OK;
+    }
+    if (!json_is_array(v) || n > MOST_LAYERS)
+        return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "true or a list of layers is expected");
+    if (!(a->layers = calloc(n + 1, sizeof *a->layers)))
+        return lm_fail_memory(e, "the request", n);
+    for (size_t i = 0; i < n; i++)
+        if (!number_in(json_array_get(v, i), 0, MOST_LAYERS, &a->layers[i]))
+            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "element %zu is not a layer", i);
+    a->o.layers   = a->layers;
+    a->o.n_layers = n;
+    return LM_OK;
+}
+
+static lm_status read_weights(const json_t *v, asked_trace *a, lm_error *e)
+{
+    size_t n = json_array_size(v);
+
+    if (!n)
+        return LM_OK;
+    if (n > MOST_LAYERS || !(a->heads = calloc(2 * n, sizeof *a->heads)))
+        return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "%zu heads, at most %d", n, MOST_LAYERS);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *pair = json_array_get(v, i);
+        if (json_array_size(pair) != 2 || !number_in(json_array_get(pair, 0), 0, MOST_LAYERS, &a->heads[2 * i]) ||
+            !number_in(json_array_get(pair, 1), 0, MOST_LAYERS, &a->heads[2 * i + 1]))
+            return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "element %zu is not [layer, head]", i);
+    }
+    a->o.heads   = a->heads;
+    a->o.n_heads = n;
+    return LM_OK;
+}
+
+/* Factors alone: files are nothing for clients. */
+static lm_status read_changes(lm_call *c, const json_t *v, asked_trace *a, lm_error *e)
+{
+    size_t n = json_array_size(v);
+
+    if (!n)
+        return LM_OK;
+    if (!c->service->o.interventions)
+        return lm_fault(c, e, 403, "intervene", "this server allows no interventions: start it with --allow-interventions");
+    LM_TRY(lm_limit_check(LM_MOST_CHANGES, n, e));
+    if (!(a->changes = calloc(n + 1, sizeof *a->changes)))
+        return lm_fail_memory(e, "interventions", (n + 1) * sizeof *a->changes);
+    for (size_t i = 0; i < n; i++) {
+        const char *text = json_string_value(json_array_get(v, i));
+        if (!text || text[strcspn(text, "=+@")] != '=')
+            return lm_fail(e, LM_USAGE, "intervene", LM_NO_OFFSET, "element %zu is not PATH=FACTOR", i);
+        a->changes[i] = text;
+    }
+    a->o.interventions = a->changes;
+    return LM_OK;
+}
+
+static lm_status read_lens(const json_t *v, asked_trace *a, lm_error *e)
+{
+    if (v && json_is_true(v))
+        a->o.lens = 5;
+    else if (v && !json_is_false(v) && !number_in(v, 0, 20, &a->o.lens))
+        return lm_fail(e, LM_USAGE, "lens", LM_NO_OFFSET, "true or a number up to 20 is expected");
+    return LM_OK;
+}
+
+static lm_status read_text(lm_call *c, const trace_values *v, lm_tokens *out, lm_error *e)
+{
+    if ((v->prompt != NULL) + (v->messages != NULL) + (v->ids != NULL) != 1)
+        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "one of prompt, messages and ids is required");
+    if (v->messages)
+        return lm_dialogue_prompt(c, &(lm_dialogue){ .messages = v->messages, .begin = true, .budget = -1, .shown = true }, out, NULL, e);
+    if (v->prompt)
+        return lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, out, e);
+    for (size_t i = 0; i < json_array_size(v->ids); i++) {
+        uint32_t id;
+        if (!number_in(json_array_get(v->ids, i), 0, (json_int_t)c->service->info.n_vocab - 1, &id))
+            return lm_fail(e, LM_USAGE, "ids", LM_NO_OFFSET, "element %zu is not a token id", i);
+        LM_TRY(lm_tokens_add(out, (lm_token)id, e));
+    }
+    return LM_OK;
+}
+
+static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
+{
+    bool all = v && json_is_string(v) && strcmp(json_string_value(v), "all") == 0;
+
+    LM_TRY(lm_limit_check(LM_MOST_ROWS, all ? n : json_array_size(v), e));
+    if (all)
+        return lm_tracer_look(t, UINT32_MAX, e);
+    if (!v)
+        return lm_tracer_look(t, (uint32_t)n - 1, e);
+    if (!json_is_array(v))
+        return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "a list of numbers or \"all\" is expected");
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *x  = json_array_get(v, i);
+        json_int_t    at = json_integer_value(x) + (json_integer_value(x) < 0 ? (json_int_t)n : 0);
+        if (!json_is_integer(x) || at < 0 || at >= (json_int_t)n)
+            return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "element %zu is no position of %zu tokens", i, n);
+        LM_TRY(lm_tracer_look(t, (uint32_t)at, e));
+    }
+    return LM_OK;
+}
+
+/* Continued first, where that is asked for, then read as a whole with the rows looked into. */
+static lm_status run(const trace_values *v, asked_trace *a, lm_error *e)
+{
+    lm_tokens       all = { 0 };
+    const lm_token *ids;
+    size_t          n;
+
+    if (v->max_tokens) {
+        LM_TRY(lm_tracer_read(a->tracer, a->prompt.ids, a->prompt.n, e));
+        LM_TRY(lm_tracer_write(a->tracer, v->max_tokens, e));
+    }
+    ids = lm_tracer_ids(a->tracer, &n);
+    lm_status status = v->max_tokens ? lm_tokens_append(&all, ids, n, e) : lm_tokens_append(&all, a->prompt.ids, a->prompt.n, e);
+    if (status == LM_OK)
+        status = look(v->positions, a->tracer, all.n, e);
+    if (status == LM_OK)
+        status = lm_tracer_restart(a->tracer, e);
+    if (status == LM_OK)
+        status = lm_tracer_read(a->tracer, all.ids, all.n, e);
+    lm_tokens_free(&all);
+    return status;
+}
+
+static lm_status prepare(lm_call *c, const trace_values *v, asked_trace *a, lm_error *e)
+{
+    uint32_t context = lm_engine_context(c->service->engine);
+
+    LM_TRY(lm_service_alone(c->service, "a trace", e));
+    LM_TRY(read_text(c, v, &a->prompt, e));
+    if (!a->prompt.n)
+        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
+    if (a->prompt.n + v->max_tokens > context)
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens and %u to be written; the context holds %u", a->prompt.n,
+                       v->max_tokens, context);
+    a->o.engine              = c->service->o.engine;
+    a->o.engine.sequences    = 1;
+    a->o.engine.rows         = a->o.engine.logit_rows = a->o.engine.rollback = 0;
+    a->o.engine.kv_positions = 0;
+    a->o.engine.context      = (uint32_t)a->prompt.n + v->max_tokens;
+    a->o.engine.hidden       = false;
+    a->o.engine.progress     = NULL;
+    a->o.engine.log          = (lm_log){ 0 };
+    a->o.weights             = c->service->engine;
+    a->o.top                 = v->top;
+    a->o.lens_parts          = v->lens_parts;
+    a->o.attribution         = v->attribution;
+    a->o.norms               = v->norms;
+    a->o.experts             = v->experts;
+    a->o.times               = v->times;
+    LM_TRY(read_lens(v->lens, a, e));
+    LM_TRY(read_attention(v->attention, a, e));
+    LM_TRY(read_weights(v->weights, a, e));
+    LM_TRY(read_changes(c, v->intervene, a, e));
+    return lm_tracer_new(c->service->model, &a->o, &a->tracer, e);
+}
+
+/* The library's document without its flat lists, which are those of all rows. */
+static lm_status answer(lm_call *c, asked_trace *a, lm_error *e)
+{
+    static const char *const flat[] = { "lens", "attribution", "norms", "experts", "attention", "weights" };
+    lm_text      text = { 0 };
+    json_error_t why;
+    size_t       n;
+
+    LM_TRY(lm_tracer_json(a->tracer, &text, e));
+    json_t *o = json_loadb(text.data, text.size, 0, &why);
+    lm_text_free(&text);
+    for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
+        json_object_del(o, flat[i]);
+    lm_tracer_ids(a->tracer, &n);
+    json_object_set_new(o, "object", json_string("trace"));
+    json_object_set_new(o, "model", json_string(c->service->name));
+    json_object_set_new(o, "usage", json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)a->prompt.n, "completion_tokens",
+                                              (json_int_t)(n - a->prompt.n), "total_tokens", (json_int_t)n));
+    return lm_answer_json(c, o, e);
+}
+
+static lm_status answer_trace(lm_call *c, lm_error *e)
+{
+    const trace_values *v = c->values;
+    asked_trace         a = { .o = lm_trace_defaults() };
+    lm_status           status = prepare(c, v, &a, e);
+
+    if (status == LM_OK)
+        status = run(v, &a, e);
+    if (status == LM_OK)
+        status = answer(c, &a, e);
+    lm_tracer_free(a.tracer);
+    lm_tokens_free(&a.prompt);
+    free(a.layers);
+    free(a.heads);
+    free(a.changes);
+    return status;
+}
+
+const lm_route lm_route_trace = { "POST", "/v1/trace", NULL, 0, LM_DIALECT_OPENAI,
+                                  "what the model makes of a text: surprise, the lens, attribution, heads, experts", trace_groups,
+                                  sizeof(trace_values), trace_defaults, answer_trace };
+
+static lm_status answer_paths(lm_call *c, lm_error *e)
+{
+    lm_text      text = { 0 };
+    json_error_t why;
+
+    LM_TRY(lm_trace_paths(c->service->model, &text, e));
+    json_t *o = json_loadb(text.data, text.size, 0, &why);
+    lm_text_free(&text);
+    return lm_answer_json(c, o, e);
+}
+
+const lm_route lm_route_trace_paths = { "GET", "/v1/trace/paths", NULL, 0, LM_DIALECT_OPENAI,
+                                        "values that can be traced, by path, and the layers of the model", NULL, 0, NULL, answer_paths };

@@ -1,0 +1,110 @@
+#include "server/front/workers.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+struct lm_workers {
+    pthread_mutex_t lock;
+    pthread_cond_t  some;                /* work, or the end */
+    lm_work_item   *first, **last;
+    uint32_t        waiting, most, n;
+    bool            ends;
+    void          (*work)(lm_work_item *);
+    pthread_t       threads[];
+};
+
+static void *run(void *arg)
+{
+    lm_workers *w = arg;
+
+    prctl(PR_SET_NAME, "lamina-request");
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        lm_work_item *item = w->first;
+
+        if (!item && w->ends)
+            break;
+        if (!item) {
+            pthread_cond_wait(&w->some, &w->lock);
+            continue;
+        }
+        w->first = item->next;
+        if (!w->first)
+            w->last = &w->first;
+        w->waiting--;
+        pthread_mutex_unlock(&w->lock);
+        w->work(item);
+        pthread_mutex_lock(&w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_item *), lm_workers **out, lm_error *e)
+{
+    lm_workers *w = calloc(1, sizeof *w + threads * sizeof w->threads[0]);
+    sigset_t all, before;
+
+    if (!w)
+        return lm_fail_memory(e, "the threads of the server", sizeof *w);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->some, NULL);
+    w->last = &w->first;
+    w->most = queue;
+    w->work = work;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (w->n < threads && pthread_create(&w->threads[w->n], NULL, run, w) == 0)
+        w->n++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!w->n) {
+        lm_workers_free(w);
+        return lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
+    }
+    *out = w;
+    return LM_OK;
+}
+
+void lm_workers_free(lm_workers *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->ends = true;
+    pthread_cond_broadcast(&w->some);
+    pthread_mutex_unlock(&w->lock);
+    for (uint32_t i = 0; i < w->n; i++)
+        pthread_join(w->threads[i], NULL);
+    pthread_cond_destroy(&w->some);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static bool add(lm_workers *w, lm_work_item *item, bool limited)
+{
+    bool room;
+
+    pthread_mutex_lock(&w->lock);
+    room = !limited || (w->waiting < w->most && !w->ends);
+    if (room) {
+        item->next = NULL;
+        *w->last = item;
+        w->last = &item->next;
+        w->waiting++;
+        pthread_cond_signal(&w->some);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return room;
+}
+
+bool lm_workers_add(lm_workers *w, lm_work_item *item)
+{
+    return add(w, item, true);
+}
+
+void lm_workers_push(lm_workers *w, lm_work_item *item)
+{
+    add(w, item, false);
+}

@@ -1,0 +1,560 @@
+#include "server/models/models.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
+
+typedef struct entry {
+    lm_service *service;
+    uint32_t    users;                   /* requests that it answers */
+    uint32_t    expected;                /* that waited for it and have not come back yet */
+    bool        closing;                 /* it leaves when it can: who asks for it waits */
+    double      idle_since, keep_alive;
+    uint64_t    bytes, loads, wanted_at;
+    waiter     *waiting;
+    char        digest[65];
+} entry;
+
+struct lm_models {
+    lm_models_options o;
+    entry          *items;
+    size_t          n;
+    pthread_mutex_t lock;
+    pthread_cond_t  change;              /* somebody waits, or is done, or it ends */
+    pthread_t       thread;
+    bool            running, begun;
+    atomic_bool     stops;
+    uint64_t        turn;
+};
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static entry *entry_of(const lm_service *s)
+{
+    return s->models->items + s->index;
+}
+
+static lm_service_state state_of(const entry *x)
+{
+    return atomic_load(&x->service->state);
+}
+
+static void set_state(entry *x, lm_service_state state)
+{
+    atomic_store(&x->service->state, state);
+}
+
+/* ---- who waits ---- */
+
+/* Those who wait for it are handled again: what they find is READY, FAILED, or that the server ends. */
+static void call_back(entry *x)
+{
+    while (x->waiting) {
+        waiter *w = x->waiting;
+
+        x->waiting = w->next;
+        x->expected++;
+        lm_exchange_again(w->x);
+        free(w);
+    }
+}
+
+static entry *most_wanted(lm_models *m)
+{
+    entry *best = NULL;
+
+    for (entry *x = m->items; x < m->items + m->n; x++)
+        if (x->waiting && (state_of(x) == LM_SERVICE_ABSENT || state_of(x) == LM_SERVICE_FAILED) &&
+            (!best || x->wanted_at < best->wanted_at))
+            best = x;
+    return best;
+}
+
+/* ---- leaving; the lock is held, and let go while memory is given back ---- */
+
+static bool is_idle(const entry *x)
+{
+    return state_of(x) == LM_SERVICE_READY && !x->users && !x->expected;
+}
+
+static void unload(lm_models *m, entry *x)
+{
+    set_state(x, LM_SERVICE_LEAVING);
+    pthread_mutex_unlock(&m->lock);
+    lm_service_unload(x->service);
+    pthread_mutex_lock(&m->lock);
+    x->closing = false;
+    set_state(x, LM_SERVICE_ABSENT);
+}
+
+/* Of those that are loaded the one that closes, else the one used longest ago. */
+static entry *who_leaves(lm_models *m, bool only_idle)
+{
+    entry *best = NULL;
+
+    for (entry *x = m->items; x < m->items + m->n; x++) {
+        if (state_of(x) != LM_SERVICE_READY || (only_idle && !is_idle(x)))
+            continue;
+        if (!best || x->closing > best->closing || (x->closing == best->closing && x->idle_since < best->idle_since))
+            best = x;
+    }
+    return best;
+}
+
+static uint64_t bytes_in_use(const lm_models *m)
+{
+    uint64_t sum = 0;
+
+    for (const entry *x = m->items; x < m->items + m->n; x++)
+        if (state_of(x) == LM_SERVICE_READY || state_of(x) == LM_SERVICE_LEAVING)
+            sum += x->bytes;
+    return sum;
+}
+
+/* Seconds until the next one leaves; < 0: none will. Those whose time is over leave. */
+static double let_idle_leave(lm_models *m)
+{
+    double soonest = -1;
+
+    for (entry *x = m->items; x < m->items + m->n; x++) {
+        double left = x->idle_since + x->keep_alive - now();
+
+        if (m->o.stays || x->keep_alive < 0 || !is_idle(x))
+            continue;
+        if (left <= 0)
+            unload(m, x);
+        else if (soonest < 0 || left < soonest)
+            soonest = left;
+    }
+    return soonest;
+}
+
+/* ---- loading ---- */
+
+static lm_status no_fit(const entry *x, uint64_t limit, lm_error *e)
+{
+    lm_fail(e, LM_NO_FIT, x->service->name, LM_NO_OFFSET, "the model needs %" PRIu64 " bytes of memory, the limit is %" PRIu64, x->bytes,
+            limit);
+    lm_fail_hint(e, "a smaller context (-c), fewer texts at once (--parallel), fewer --cache-tokens or more --mem-limit");
+    return LM_NO_FIT;
+}
+
+static lm_status make_room(lm_models *m, entry *x, lm_error *e)
+{
+    if (m->o.memory && x->bytes > m->o.memory)
+        return no_fit(x, m->o.memory, e);
+    while (m->o.memory && bytes_in_use(m) + x->bytes > m->o.memory && !atomic_load(&m->stops)) {
+        entry *leaves = who_leaves(m, true);
+
+        if (leaves) {
+            unload(m, leaves);
+            continue;
+        }
+        if ((leaves = who_leaves(m, false)))
+            leaves->closing = true;
+        pthread_cond_wait(&m->change, &m->lock);
+    }
+    return atomic_load(&m->stops) ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down") : LM_OK;
+}
+
+/* The lock is held before and after. */
+static lm_status load(lm_models *m, entry *x, lm_error *e)
+{
+    uint64_t bytes = 0;
+    char digest[65] = "";
+    lm_status status;
+
+    set_state(x, LM_SERVICE_LOADING);
+    pthread_mutex_unlock(&m->lock);
+    status = lm_service_open(x->service, &bytes, digest, e);
+    pthread_mutex_lock(&m->lock);
+    if (status == LM_OK) {
+        x->bytes = bytes;
+        memcpy(x->digest, digest, sizeof x->digest);
+        status = make_room(m, x, e);
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (status == LM_OK)
+        status = lm_service_start(x->service, e);
+    if (status != LM_OK)
+        lm_service_unload(x->service);
+    pthread_mutex_lock(&m->lock);
+    x->idle_since = now();
+    x->keep_alive = m->o.keep_alive;
+    x->loads += status == LM_OK;
+    if (status != LM_OK && e)
+        x->service->error = *e;
+    set_state(x, status == LM_OK ? LM_SERVICE_READY : LM_SERVICE_FAILED);
+    call_back(x);
+    for (entry *other = m->items; other < m->items + m->n; other++)
+        if (other->closing && state_of(other) == LM_SERVICE_READY) {     /* its place was not needed after all */
+            other->closing = false;
+            call_back(other);
+        }
+    return status;
+}
+
+static void wait_for_change(lm_models *m, double seconds)
+{
+    struct timespec until;
+
+    if (seconds < 0) {
+        pthread_cond_wait(&m->change, &m->lock);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    seconds = seconds < 3600 ? seconds : 3600;
+    until.tv_sec += (time_t)seconds;
+    until.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&m->change, &m->lock, &until);
+}
+
+static void *run(void *arg)
+{
+    lm_models *m = arg;
+
+    prctl(PR_SET_NAME, "lamina-models");
+    pthread_mutex_lock(&m->lock);
+    while (!atomic_load(&m->stops)) {
+        entry *x = most_wanted(m);
+        lm_error e = { 0 };
+
+        if (x)
+            load(m, x, &e);
+        else {
+            double seconds = let_idle_leave(m);
+            if (!atomic_load(&m->stops) && !most_wanted(m))
+                wait_for_change(m, seconds);
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+/* ---- all of them ---- */
+
+static bool goes_on(void *models, double fraction)
+{
+    (void)fraction;
+    return !atomic_load(&((lm_models *)models)->stops);
+}
+
+/* By its name, or one of its aliases. */
+static bool is_called(const lm_service *s, const char *name, size_t n)
+{
+    if (strlen(s->name) == n && strncasecmp(s->name, name, n) == 0)
+        return true;
+    for (const char *at = s->o.aliases; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && strncasecmp(at, name, n) == 0)
+            return true;
+    return false;
+}
+
+static lm_status add(lm_models *m, size_t i, lm_error *e)
+{
+    entry *x = m->items + i;
+    lm_service_options o = m->o.services[i];
+
+    o.engine.progress = goes_on;
+    o.engine.progress_arg = m;
+    LM_TRY(lm_service_new(&o, &x->service, e));
+    m->n++;
+    x->service->models = m;
+    x->service->index = i;
+    set_state(x, LM_SERVICE_ABSENT);
+    for (size_t k = 0; k < i; k++)
+        if (is_called(m->items[k].service, x->service->name, strlen(x->service->name)) ||
+            is_called(x->service, m->items[k].service->name, strlen(m->items[k].service->name))) {
+            lm_fail(e, LM_USAGE, o.path, LM_NO_OFFSET, "two models are called \"%s\": the other one is %s", x->service->name,
+                    m->o.services[k].path);
+            lm_fail_hint(e, "give them names with --alias, one for each in their order");
+            return LM_USAGE;
+        }
+    return LM_OK;
+}
+
+lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e)
+{
+    lm_models *m = calloc(1, sizeof *m);
+    pthread_condattr_t clock;
+    lm_status status = LM_OK;
+
+    if (!m || !(m->items = calloc(o->n, sizeof *m->items))) {
+        free(m);
+        return lm_fail_memory(e, "the models", o->n * sizeof(entry));
+    }
+    m->o = *o;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->change, &clock);
+    pthread_condattr_destroy(&clock);
+    for (size_t i = 0; i < o->n && status == LM_OK; i++)
+        status = add(m, i, e);
+    if (status == LM_OK)
+        *out = m;
+    else
+        lm_models_free(m);
+    return status;
+}
+
+static lm_status start_thread(lm_models *m, lm_error *e)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    m->running = pthread_create(&m->thread, NULL, run, m) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return m->running ? LM_OK : lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
+}
+
+lm_status lm_models_check(lm_models *m, lm_error *e)
+{
+    if (m->n != 1 || !m->o.memory)
+        return LM_OK;
+    LM_TRY(lm_service_needs(m->items->service, &m->items->bytes, e));
+    return m->items->bytes > m->o.memory ? no_fit(m->items, m->o.memory, e) : LM_OK;
+}
+
+lm_status lm_models_begin(lm_models *m, lm_error *e)
+{
+    lm_status status = LM_OK;
+
+    pthread_mutex_lock(&m->lock);
+    if (m->n == 1)
+        status = load(m, m->items, e);
+    m->begun = true;
+    pthread_mutex_unlock(&m->lock);
+    return status == LM_OK && !m->o.stays ? start_thread(m, e) : status;
+}
+
+void lm_models_quiesce(lm_models *m)
+{
+    pthread_mutex_lock(&m->lock);
+    atomic_store(&m->stops, true);
+    for (entry *x = m->items; x < m->items + m->n; x++)
+        call_back(x);
+    pthread_cond_broadcast(&m->change);
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool lm_models_drain(lm_models *m, double seconds)
+{
+    double until = now() + seconds;
+    bool all = true;
+
+    lm_models_quiesce(m);
+    for (entry *x = m->items; x < m->items + m->n; x++) {
+        double left = seconds < 0 ? -1 : until > now() ? until - now() : 0;
+
+        if (!lm_models_peek(x->service))
+            continue;
+        all &= lm_schedule_drain(x->service->schedule, left);
+        lm_models_unpeek(x->service);
+    }
+    return all;
+}
+
+void lm_models_free(lm_models *m)
+{
+    if (!m)
+        return;
+    lm_models_quiesce(m);
+    if (m->running)
+        pthread_join(m->thread, NULL);
+    for (size_t i = 0; i < m->n; i++)
+        lm_service_free(m->items[i].service);
+    pthread_cond_destroy(&m->change);
+    pthread_mutex_destroy(&m->lock);
+    free(m->items);
+    free(m);
+}
+
+bool lm_models_lost(const lm_models *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (lm_cluster_lost(m->items[i].service->o.model.cluster))
+            return true;
+    return false;
+}
+
+lm_service_state lm_models_state(lm_models *m, lm_error *why)
+{
+    lm_service_state state = LM_SERVICE_READY;
+
+    pthread_mutex_lock(&m->lock);
+    if (atomic_load(&m->stops))
+        state = LM_SERVICE_DRAINING;
+    else if (!m->begun)
+        state = LM_SERVICE_LOADING;
+    else if (m->o.stays && state_of(m->items) == LM_SERVICE_FAILED)
+        state = LM_SERVICE_FAILED;
+    if (state == LM_SERVICE_FAILED && why)
+        *why = m->items[0].service->error;
+    pthread_mutex_unlock(&m->lock);
+    return state;
+}
+
+lm_service *lm_models_at(const lm_models *m, size_t i)
+{
+    return i < m->n ? m->items[i].service : NULL;
+}
+
+size_t lm_models_count(const lm_models *m)
+{
+    return m->n;
+}
+
+bool lm_models_stays(const lm_models *m)
+{
+    return m->o.stays;
+}
+
+lm_service *lm_models_find(const lm_models *m, const char *name)
+{
+    static const char latest[] = ":latest";
+    size_t n = strlen(name);
+
+    if (n > sizeof latest - 1 && strcasecmp(name + n - (sizeof latest - 1), latest) == 0)
+        n -= sizeof latest - 1;
+    for (size_t i = 0; i < m->n; i++) {
+        const lm_service *s = m->items[i].service;
+        if (strcasecmp(s->name, name) == 0 || is_called(s, name, n))
+            return m->items[i].service;
+    }
+    return NULL;
+}
+
+/* ---- use ---- */
+
+static lm_use wait_for(lm_models *m, entry *x, lm_exchange *exchange, lm_error *e)
+{
+    waiter *w = calloc(1, sizeof *w), **at = &x->waiting;
+
+    if (!w) {
+        lm_fail_memory(e, "a request that waits", sizeof *w);
+        return LM_USE_FAILED;
+    }
+    if (!x->waiting)
+        x->wanted_at = ++m->turn;
+    while (*at)
+        at = &(*at)->next;
+    w->x = exchange;
+    *at = w;
+    pthread_cond_broadcast(&m->change);
+    return LM_USE_LATER;
+}
+
+lm_use lm_models_use(lm_service *s, lm_exchange *x, lm_error *e)
+{
+    lm_models *m = s->models;
+    entry *at = entry_of(s);
+    lm_use use = LM_USE_FAILED;
+
+    pthread_mutex_lock(&m->lock);
+    bool again = lm_exchange_is_again(x) && at->expected;
+    at->expected -= again;
+    if (atomic_load(&m->stops))
+        lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down");
+    else if (state_of(at) == LM_SERVICE_READY && (!at->closing || again)) {
+        at->users++;
+        use = LM_USE_READY;
+    } else if (again && state_of(at) == LM_SERVICE_FAILED) {
+        *e = s->error;
+    } else {
+        use = wait_for(m, at, x, e);
+    }
+    if (again)
+        pthread_cond_broadcast(&m->change);
+    pthread_mutex_unlock(&m->lock);
+    return use;
+}
+
+void lm_models_hold(lm_service *s)
+{
+    pthread_mutex_lock(&s->models->lock);
+    entry_of(s)->users++;
+    pthread_mutex_unlock(&s->models->lock);
+}
+
+static void release(lm_service *s, bool used)
+{
+    lm_models *m = s->models;
+    entry *x = entry_of(s);
+
+    pthread_mutex_lock(&m->lock);
+    x->users--;
+    if (used)
+        x->idle_since = now();
+    if (!x->users)
+        pthread_cond_broadcast(&m->change);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void lm_models_release(lm_service *s)
+{
+    release(s, true);
+}
+
+bool lm_models_peek(lm_service *s)
+{
+    bool here;
+
+    pthread_mutex_lock(&s->models->lock);
+    here = state_of(entry_of(s)) == LM_SERVICE_READY;
+    entry_of(s)->users += here;
+    pthread_mutex_unlock(&s->models->lock);
+    return here;
+}
+
+void lm_models_unpeek(lm_service *s)
+{
+    release(s, false);
+}
+
+void lm_models_keep(lm_service *s, double seconds)
+{
+    pthread_mutex_lock(&s->models->lock);
+    entry_of(s)->keep_alive = seconds;
+    pthread_cond_broadcast(&s->models->change);
+    pthread_mutex_unlock(&s->models->lock);
+}
+
+void lm_models_status(lm_service *s, lm_model_status *out)
+{
+    static const char *const words[] = { "loading", "loaded", "loaded", "failed", "unloaded", "unloaded" };
+    lm_models *m = s->models;
+    const entry *x = entry_of(s);
+
+    pthread_mutex_lock(&m->lock);
+    *out = (lm_model_status){ .word = words[state_of(x)], .bytes = x->bytes, .loads = x->loads, .users = x->users, .leaves = -1 };
+    if (state_of(x) == LM_SERVICE_ABSENT && x->waiting)
+        out->word = "loading";
+    if (!m->o.stays && x->keep_alive >= 0) {
+        out->leaves = (x->users ? now() : x->idle_since) + x->keep_alive - now();
+        out->leaves = out->leaves > 0 ? out->leaves : 0;
+    }
+    memcpy(out->digest, x->digest, sizeof out->digest);
+    if (state_of(x) == LM_SERVICE_FAILED)
+        snprintf(out->error, sizeof out->error, "%.200s", s->error.message);
+    pthread_mutex_unlock(&m->lock);
+}

@@ -1,0 +1,318 @@
+#include "server/models/service.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lamina/logits.h"
+#include "server/models/loras.h"
+
+/* ---- loading ---- */
+
+/* The file's name without folder and ".gguf". */
+static char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *from = slash && slash[1] ? slash + 1 : path;
+    size_t n = strlen(from);
+
+    if (n > 5 && strcmp(from + n - 5, ".gguf") == 0)
+        n -= 5;
+    return strndup(from, n);
+}
+
+lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error *e)
+{
+    lm_service *s = calloc(1, sizeof *s);
+    lm_status status;
+
+    if (!s)
+        return lm_fail_memory(e, "the server", sizeof *s);
+    s->o = *o;
+    pthread_mutex_init(&s->lora_lock, NULL);
+    s->began = (int64_t)time(NULL);
+    s->name = o->name ? strdup(o->name) : name_of(o->path);
+    status = s->name ? lm_loras_take(s, e) : lm_fail_memory(e, "the name of the model", 0);
+    if (sodium_init() < 0 && status == LM_OK)
+        status = lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "there is no source of randomness");
+    if (status == LM_OK)
+        *out = s;
+    else
+        lm_service_free(s);
+    return status;
+}
+
+static void set_token(json_t *variables, const char *name, const lm_tokenizer *t, lm_token id)
+{
+    size_t n = 0;
+    const char *piece = id >= 0 ? lm_tokenizer_piece(t, id, &n) : NULL;
+
+    if (piece)
+        json_object_set_new(variables, name, json_stringn(piece, n));
+}
+
+static lm_status read_template(lm_service *s, lm_error *e)
+{
+    const char *source = s->o.template_source ? s->o.template_source : lm_model_chat_template(s->model, s->o.template_name);
+
+    if (!source && s->o.template_name)
+        return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", s->o.template_name);
+    if (!source)
+        return LM_OK;
+    s->variables = json_object();
+    s->template_source = strdup(source);
+    if (!s->variables || !s->template_source)
+        return lm_fail_memory(e, "the chat template", strlen(source));
+    set_token(s->variables, "bos_token", s->tokenizer, lm_tokenizer_bos(s->tokenizer));
+    set_token(s->variables, "eos_token", s->tokenizer, lm_tokenizer_eos(s->tokenizer));
+    return lm_template_new(source, strlen(source), s->info.source, &s->template, e);
+}
+
+/* What its answers look like, and which of their marks are control tokens. */
+static void read_style(lm_service *s)
+{
+    size_t n = 0, at[16];
+    const char *mark;
+
+    lm_answer_style_of(s->template_source, &s->style);
+    s->special = false;
+    for (size_t i = 0; (mark = lm_answer_mark(&s->style, i)); i++) {
+        lm_tokens ids = { 0 };
+        if (lm_tokenize(s->tokenizer, mark, strlen(mark), 0, &ids, NULL) == LM_OK)
+            for (size_t k = 0; k < ids.n; k++)
+                s->special |= lm_tokenizer_is_special(s->tokenizer, ids.ids[k]);
+        lm_tokens_free(&ids);
+    }
+    lm_text_clear(&s->end_texts);
+    for (uint32_t i = 0; i < s->info.n_vocab && n < 16; i++) {
+        size_t size = 0;
+        const char *piece = lm_model_is_end(s->model, (lm_token)i) ? lm_tokenizer_piece(s->tokenizer, (lm_token)i, &size) : NULL;
+        if (!piece || !size)
+            continue;
+        at[n++] = s->end_texts.size;
+        lm_text_add(&s->end_texts, piece, size);
+        lm_text_add_char(&s->end_texts, 0);
+    }
+    for (size_t i = 0; i <= n; i++)
+        s->ends[i] = i < n && s->end_texts.data && !s->end_texts.failed ? s->end_texts.data + at[i] : NULL;
+}
+
+static uint32_t n_others(const lm_service *s)
+{
+    return s->o.others ? s->o.mixture.n - 1 : 0;
+}
+
+/* Of all files and how they are mixed. */
+static lm_status mix_digest(lm_service *s, char digest[65], lm_error *e)
+{
+    unsigned char hash[32];
+    crypto_generichash_state h;
+
+    crypto_generichash_init(&h, NULL, 0, sizeof hash);
+    crypto_generichash_update(&h, (const unsigned char *)digest, 64);
+    for (uint32_t i = 0; i < n_others(s); i++) {
+        LM_TRY(lm_model_fingerprint(s->other_models[i], digest, e));
+        crypto_generichash_update(&h, (const unsigned char *)digest, 64);
+    }
+    crypto_generichash_update(&h, (const unsigned char *)&s->o.mixture, sizeof s->o.mixture);
+    crypto_generichash_final(&h, hash, sizeof hash);
+    sodium_bin2hex(digest, 65, hash, sizeof hash);
+    return LM_OK;
+}
+
+static lm_status open_others(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e)
+{
+    lm_memory needs;
+
+    for (uint32_t i = 0; i < n_others(s); i++) {
+        LM_TRY(lm_model_open(s->o.others[i].path, &s->o.model, &s->other_models[i], e));
+        lm_status status = lm_draft_fits(s->other_models[i], s->model, e);
+        if (status != LM_OK)
+            return lm_fail(e, status, s->o.others[i].path, LM_NO_OFFSET, "not the vocabulary of %s", s->o.path);
+        LM_TRY(lm_engine_predict(s->other_models[i], &s->o.others[i].engine, &needs, e));
+        *bytes += needs.total + needs.mapped;
+    }
+    return n_others(s) ? mix_digest(s, digest, e) : LM_OK;
+}
+
+static lm_status needs_of(const char *path, const lm_model_options *o, const lm_engine_options *engine, uint64_t *bytes, lm_error *e)
+{
+    lm_model *m;
+    lm_memory needs;
+
+    LM_TRY(lm_model_open(path, o, &m, e));
+    lm_status status = lm_engine_predict(m, engine, &needs, e);
+    lm_model_close(m);
+    if (status == LM_OK)
+        *bytes += needs.total + needs.mapped;
+    return status;
+}
+
+lm_status lm_service_needs(const lm_service *s, uint64_t *bytes, lm_error *e)
+{
+    *bytes = 0;
+    LM_TRY(needs_of(s->o.path, &s->o.model, &s->o.engine, bytes, e));
+    for (uint32_t i = 0; i < n_others(s); i++)
+        LM_TRY(needs_of(s->o.others[i].path, &s->o.model, &s->o.others[i].engine, bytes, e));
+    return LM_OK;
+}
+
+lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e)
+{
+    lm_memory needs;
+
+    LM_TRY(lm_model_open(s->o.path, &s->o.model, &s->model, e));
+    lm_model_describe(s->model, &s->info);
+    if (!(s->tokenizer = lm_model_tokenizer(s->model)))
+        return lm_fail(e, LM_USAGE, s->o.path, LM_NO_OFFSET, "the model has no tokenizer");
+    LM_TRY(read_template(s, e));
+    read_style(s);
+    lm_model_vocabulary(s->model, &s->vocabulary, NULL);
+    LM_TRY(lm_loras_load(s, e));
+    LM_TRY(lm_model_fingerprint(s->model, digest, e));
+    LM_TRY(lm_engine_predict(s->model, &s->o.engine, &needs, e));
+    *bytes = needs.total + needs.mapped;
+    return open_others(s, bytes, digest, e);
+}
+
+lm_status lm_service_start(lm_service *s, lm_error *e)
+{
+    lm_schedule_others others = { .engines = s->other_engines, .mixture = s->o.mixture };
+    lm_schedule_options schedule = s->o.schedule;
+
+    LM_TRY(lm_engine_new(s->model, &s->o.engine, &s->engine, e));
+    for (uint32_t i = 0; i < n_others(s); i++) {
+        lm_engine_options o = s->o.others[i].engine;
+        o.progress = s->o.engine.progress;
+        o.progress_arg = s->o.engine.progress_arg;
+        LM_TRY(lm_engine_new(s->other_models[i], &o, &s->other_engines[i], e));
+    }
+    if (s->o.others)
+        schedule.others = &others;
+    return lm_schedule_new(s->engine, &schedule, &s->schedule, e);
+}
+
+void lm_service_unload(lm_service *s)
+{
+    if (s->schedule)
+        lm_schedule_free(s->schedule);
+    lm_engine_free(s->engine);
+    lm_loras_unload(s);
+    for (uint32_t i = 0; i < n_others(s); i++) {
+        lm_engine_free(s->other_engines[i]);
+        lm_model_close(s->other_models[i]);
+        s->other_engines[i] = NULL;
+        s->other_models[i] = NULL;
+    }
+    lm_text_free(&s->end_texts);
+    lm_vocabulary_free(s->vocabulary);
+    lm_template_free(s->template);
+    lm_model_close(s->model);
+    json_decref(s->variables);
+    free(s->template_source);
+    s->schedule = NULL;
+    s->engine = NULL;
+    s->vocabulary = NULL;
+    s->template = NULL;
+    s->model = NULL;
+    s->variables = NULL;
+    s->template_source = NULL;
+    s->tokenizer = NULL;
+}
+
+void lm_service_free(lm_service *s)
+{
+    if (!s)
+        return;
+    lm_service_unload(s);
+    pthread_mutex_destroy(&s->lora_lock);
+    free(s->lora_scales);
+    free(s->name);
+    free(s);
+}
+
+/* ---- ensembles ---- */
+
+lm_status lm_service_alone(const lm_service *s, const char *what, lm_error *e)
+{
+    if (!s->o.others)
+        return LM_OK;
+    return lm_fail(e, LM_UNSUPPORTED, what, LM_NO_OFFSET, "is of one model, and \"%s\" is an ensemble", s->name);
+}
+
+json_t *lm_service_ensemble(const lm_service *s)
+{
+    json_t *models = json_array();
+
+    if (!s->o.others) {
+        json_decref(models);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < s->o.mixture.n; i++) {
+        char *name = name_of(i ? s->o.others[i - 1].path : s->o.path);
+        json_array_append_new(models, json_pack("{s:s, s:f}", "model", name ? name : "", "weight", s->o.mixture.weights[i]));
+        free(name);
+    }
+    return json_pack("{s:s, s:s, s:o}", "name", s->name, "rule", lm_mixture_word(s->o.mixture.rule), "models", models);
+}
+
+/* ---- conversations ---- */
+
+/* Tokens of a rendering and of what goes on behind it. */
+static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_prefill *p, lm_tokens *ids, lm_text *rendered, lm_error *e)
+{
+    lm_rendering all = { .n_content = r->n_content, .content = calloc(r->n_content + 2, sizeof *all.content) };
+    bool thinks = lm_answer_in_reasoning(&s->style, r->text.data ? r->text.data : "", r->text.size);
+    lm_status status = LM_OK;
+
+    if (!all.content)
+        return lm_fail_memory(e, "the conversation", r->n_content * sizeof *all.content);
+    if (r->n_content)
+        memcpy(all.content, r->content, r->n_content * sizeof *all.content);
+    lm_text_add(&all.text, r->text.data, r->text.size);
+    for (int i = 0; p && i < 2; i++) {
+        const char *text = i ? p->content : p->reasoning;
+        if (text && *text && (i || thinks)) {
+            all.content[all.n_content].from = all.text.size;
+            lm_text_add_str(&all.text, text);
+            all.content[all.n_content++].to = all.text.size;
+        }
+        if (!i && thinks && p->content)
+            lm_text_add_str(&all.text, s->style.reasoning_end);
+    }
+    if (all.text.failed)
+        status = lm_fail_memory(e, "the conversation", r->text.size);
+    if (status == LM_OK && ids)
+        status = lm_tokenize_rendering(s->tokenizer, &all, false, ids, e);
+    if (status == LM_OK && rendered)
+        lm_text_add(rendered, all.text.data, all.text.size);
+    lm_text_free(&all.text);
+    free(all.content);
+    return status;
+}
+
+lm_status lm_service_render(const lm_service *s, json_t *context, const lm_prefill *prefill, lm_tokens *ids, lm_text *rendered, lm_error *e)
+{
+    lm_rendering r = { 0 };
+    lm_status status;
+    json_t *all;
+    char *text;
+
+    if (!s->template)
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the model has no chat template: use /v1/completions");
+    all = json_copy(s->variables);
+    text = all && json_object_update(all, context) == 0 ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
+    if (!text)
+        return lm_fail_memory(e, "the conversation", 0);
+    status = lm_template_render(s->template, text, strlen(text), &r, e);
+    free(text);
+    if (status == LM_FAILED || status == LM_LIMIT || status == LM_UNSUPPORTED) {
+        lm_error why = *e;
+        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the chat template refuses the conversation: %.300s", why.message);
+    }
+    if (status == LM_OK)
+        status = tokens_of(s, &r, prefill, ids, rendered, e);
+    lm_rendering_free(&r);
+    return status;
+}

@@ -1,0 +1,134 @@
+#include "server/start/serve.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/store/archive.h"
+#include "server/ask/call.h"
+#include "server/ask/request_limits.h"
+#include "server/front/listen.h"
+#include "server/front/sandbox.h"
+
+enum { SENDING_MS = 5000 };
+
+struct lm_server { lm_http *http; lm_models *models; lm_archive *archive; lm_keys *keys; };
+
+static lm_status check_addresses(const lm_server_options *o, bool keys, bool insecure, bool *all_local, lm_error *e)
+{
+    *all_local = true;
+    for (size_t i = 0; o->http.hosts[i]; i++) {
+        if (lm_listen_is_local(o->http.hosts[i]))
+            continue;
+        *all_local = false;
+        if (!insecure && !keys) {
+            lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "%s can be reached from other machines, and no API key is set", o->http.hosts[i]);
+            lm_fail_hint(e, "set one with --api-key or --api-key-file; --insecure serves without");
+            return LM_USAGE;
+        }
+    }
+    return LM_OK;
+}
+
+lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server **out, lm_error *e)
+{
+    lm_server *s = calloc(1, sizeof *s);
+    lm_http_options http = o->http;
+    bool all_local = true;
+    lm_status status = s ? lm_keys_new(&o->keys, &s->keys, e) : lm_fail_memory(e, "the server", sizeof *s);
+
+    if (status == LM_OK)
+        status = check_addresses(o, lm_keys_asked(s->keys), insecure, &all_local, e);
+    if (status == LM_OK)
+        status = lm_models_new(&o->models, &s->models, e);
+    if (status == LM_OK && o->sandbox)               /* while there is one thread */
+        lm_sandbox_files(o->reads, o->writes, o->sockets);
+    if (status == LM_OK)
+        status = lm_models_check(s->models, e);
+    if (status == LM_OK)
+        status = lm_archive_open(o->store, &s->archive, e);
+    if (status == LM_OK) {
+        lm_models_at(s->models, 0)->o.archive = s->archive;
+        lm_models_at(s->models, 0)->o.keys = s->keys;
+        lm_models_at(s->models, 0)->o.any_host |= !all_local;        /* who serves others is called by names that are not known here */
+        http.quick = lm_call_quick;
+        http.handle = lm_call_handle;
+        http.refuse = lm_call_refuse;
+        http.arg = s->models;
+        http.body_limit = http.body_limit ? http.body_limit : LM_LIMIT_BODY;
+        status = lm_http_start(&http, &s->http, e);
+    }
+    if (status == LM_OK && o->sandbox)               /* its sockets are there */
+        lm_sandbox_calls();
+    if (status == LM_OK)
+        *out = s;
+    else
+        lm_server_free(s);
+    return status;
+}
+
+const char *lm_server_unrestricted(void)
+{
+    return lm_sandbox_now()->why;
+}
+
+const char *lm_server_url(const lm_server *s, size_t i)
+{
+    return lm_http_url(s->http, i);
+}
+
+lm_status lm_server_reload(lm_server *s, size_t *n, lm_error *e)
+{
+    return lm_keys_reload(s->keys, n, e);
+}
+
+lm_status lm_server_load(lm_server *s, lm_error *e)
+{
+    return lm_models_begin(s->models, e);
+}
+
+bool lm_server_drain(lm_server *s, double seconds)
+{
+    bool ended;
+
+    lm_http_quiesce(s->http);
+    ended = lm_models_drain(s->models, seconds);
+    /* Texts have ended; what was said of them is still on its way to clients, who may be slow, or gone. */
+    for (unsigned i = 0; ended && i < SENDING_MS / 10 && lm_http_exchanges(s->http); i++)
+        usleep(10000);
+    return ended;
+}
+
+void lm_server_free(lm_server *s)
+{
+    if (!s)
+        return;
+    if (s->models)
+        lm_models_quiesce(s->models);
+    lm_http_stop(s->http);
+    lm_models_free(s->models);
+    lm_archive_close(s->archive);
+    lm_keys_free(s->keys);
+    free(s);
+}
+
+lm_status lm_server_usage(const char *store, const char *key, json_t **out, lm_error *e)
+{
+    char owner[33];
+
+    lm_archive_owner(key, owner);
+    return lm_archive_look(store, key ? owner : NULL, out, e);
+}
+
+lm_status lm_server_describe(lm_text *out, lm_error *e)
+{
+    json_t *document = lm_routes_document();
+    char *text = document ? json_dumps(document, JSON_INDENT(2)) : NULL;
+
+    json_decref(document);
+    if (!text)
+        return lm_fail_memory(e, "the description of the server", 0);
+    lm_text_add_str(out, text);
+    lm_text_add_char(out, '\n');
+    free(text);
+    return LM_OK;
+}

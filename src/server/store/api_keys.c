@@ -1,0 +1,325 @@
+#include "server/store/api_keys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/store/archive.h"
+
+enum { MOST_KEYS = 100000, MOST_LINE = 4096, DAY = 86400 };
+
+/* What is left of a minute's share: it comes back evenly. Tokens are charged when they are known, so that it may fall below zero. */
+typedef struct bucket { double left, since; bool filled; } bucket;
+
+typedef struct entry {
+    unsigned char hash[32];
+    char      owner[33];
+    lm_quota limits;
+    bucket    requests, tokens;
+    int64_t   day;                   /* that `today` is of, in days since 1970; -1: not known */
+    uint64_t  today;
+} entry;
+
+typedef struct list { entry *items; size_t n, room; } list;
+
+struct lm_keys {
+    lm_keys_options o;
+    pthread_mutex_t lock;            /* of all that follows */
+    list  all;
+    entry nobody;                    /* where no key is asked for */
+    bool  asked;                     /* never changes */
+};
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- the list ---- */
+
+static void hash_of(const char *key, size_t n, unsigned char out[32])
+{
+    crypto_generichash(out, 32, (const unsigned char *)key, n, NULL, 0);
+}
+
+static lm_status add(list *l, const char *key, const lm_quota *limits, lm_error *e)
+{
+    entry *x;
+
+    if (l->n == MOST_KEYS)
+        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "more than %d keys", MOST_KEYS);
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 16;
+        entry *items = realloc(l->items, room * sizeof *items);
+        if (!items)
+            return lm_fail_memory(e, "API keys", room * sizeof *items);
+        l->items = items;
+        l->room = room;
+    }
+    x = l->items + l->n;
+    *x = (entry){ .limits = *limits, .day = -1 };
+    hash_of(key, strlen(key), x->hash);
+    lm_archive_owner(key, x->owner);
+    l->n++;
+    return LM_OK;
+}
+
+static entry *find(list *l, const unsigned char hash[32])
+{
+    entry *found = NULL;
+
+    for (size_t i = 0; i < l->n; i++)                    /* all of them, so that time tells nothing */
+        if (sodium_memcmp(hash, l->items[i].hash, 32) == 0)
+            found = l->items + i;
+    return found;
+}
+
+/* "requests=60". */
+static lm_status read_limit(const char *word, const char *path, size_t line, lm_quota *out, lm_error *e)
+{
+    const struct { const char *name; uint64_t *value; } known[] = {
+        { "requests=", &out->requests_minute }, { "tokens=", &out->tokens_minute }, { "tokens_day=", &out->tokens_day },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t n = strlen(known[i].name);
+        char *end;
+        if (strncmp(word, known[i].name, n))
+            continue;
+        errno = 0;
+        *known[i].value = strtoull(word + n, &end, 10);
+        if (end == word + n || *end || word[n] == '-' || errno)
+            break;
+        return LM_OK;
+    }
+    return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET,
+                   "%s, line %zu: \"%.40s\" behind the key: expected requests=N, tokens=N or tokens_day=N", path, line, word);
+}
+
+static lm_status read_line(const lm_keys *k, char *text, size_t line, list *out, lm_error *e)
+{
+    lm_quota limits = k->o.limits;
+    char *at = text, *rest, *key = strtok_r(at, " \t\r\n", &rest);
+
+    if (!key || *key == '#')
+        return LM_OK;
+    for (char *word; (word = strtok_r(NULL, " \t\r\n", &rest)) && *word != '#';)
+        LM_TRY(read_limit(word, k->o.file, line, &limits, e));
+    return add(out, key, &limits, e);
+}
+
+static lm_status read_file(const lm_keys *k, list *out, lm_error *e)
+{
+    char text[MOST_LINE];
+    lm_status status = LM_OK;
+    size_t before = out->n;
+    FILE *f = fopen(k->o.file, "re");
+
+    if (!f)
+        return lm_fail(e, LM_IO, k->o.file, LM_NO_OFFSET, "cannot be read: %s", strerror(errno));
+    for (size_t line = 1; status == LM_OK && fgets(text, sizeof text, f); line++) {
+        if (strlen(text) == sizeof text - 1)
+            status = lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: more than %d bytes", k->o.file, line,
+                             MOST_LINE - 2);
+        else
+            status = read_line(k, text, line, out, e);
+    }
+    if (status == LM_OK && ferror(f))
+        status = lm_fail(e, LM_IO, k->o.file, LM_NO_OFFSET, "cannot be read: %s", strerror(errno));
+    fclose(f);
+    sodium_memzero(text, sizeof text);
+    if (status == LM_OK && out->n == before)
+        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s holds no key", k->o.file);
+    return status;
+}
+
+static lm_status read_all(const lm_keys *k, list *out, lm_error *e)
+{
+    for (size_t i = 0; k->o.keys && k->o.keys[i]; i++)
+        LM_TRY(add(out, k->o.keys[i], &k->o.limits, e));
+    return k->o.file ? read_file(k, out, e) : LM_OK;
+}
+
+lm_status lm_keys_new(const lm_keys_options *o, lm_keys **out, lm_error *e)
+{
+    lm_keys *k = calloc(1, sizeof *k);
+    lm_status status;
+
+    if (!k)
+        return lm_fail_memory(e, "API keys", sizeof *k);
+    if (sodium_init() < 0) {
+        free(k);
+        return lm_fail(e, LM_FAILED, "API keys", LM_NO_OFFSET, "there is no source of randomness");
+    }
+    k->o = *o;
+    k->nobody = (entry){ .limits = o->limits, .day = -1 };
+    pthread_mutex_init(&k->lock, NULL);
+    status = read_all(k, &k->all, e);
+    k->asked = k->all.n > 0;
+    if (status == LM_OK)
+        *out = k;
+    else
+        lm_keys_free(k);
+    return status;
+}
+
+void lm_keys_free(lm_keys *k)
+{
+    if (!k)
+        return;
+    pthread_mutex_destroy(&k->lock);
+    free(k->all.items);
+    free(k);
+}
+
+lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
+{
+    list fresh = { 0 }, old;
+    lm_status status = read_all(k, &fresh, e);
+
+    if (status != LM_OK) {
+        free(fresh.items);
+        return status;
+    }
+    pthread_mutex_lock(&k->lock);
+    for (size_t i = 0; i < fresh.n; i++) {
+        const entry *before = find(&k->all, fresh.items[i].hash);
+        lm_quota limits = fresh.items[i].limits;
+        if (before) {
+            fresh.items[i] = *before;
+            fresh.items[i].limits = limits;
+        }
+    }
+    old = k->all;
+    k->all = fresh;
+    *n = fresh.n;
+    pthread_mutex_unlock(&k->lock);
+    free(old.items);
+    return LM_OK;
+}
+
+/* ---- who asks ---- */
+
+bool lm_keys_asked(const lm_keys *k)
+{
+    return k->asked;
+}
+
+/* Under the lock. NULL: no such key. */
+static entry *entry_of(lm_keys *k, const char *key)
+{
+    unsigned char hash[32];
+
+    if (!k->asked)
+        return &k->nobody;
+    hash_of(key ? key : "", key ? strlen(key) : 0, hash);
+    return find(&k->all, hash);
+}
+
+bool lm_keys_admit(lm_keys *k, const char *key)
+{
+    bool good;
+
+    pthread_mutex_lock(&k->lock);
+    good = entry_of(k, key) != NULL;
+    pthread_mutex_unlock(&k->lock);
+    return good;
+}
+
+void lm_keys_owner(const lm_keys *k, const char *key, char out[33])
+{
+    lm_archive_owner(k->asked ? key : NULL, out);
+}
+
+/* ---- how much ---- */
+
+static void refill(bucket *b, uint64_t limit, double at)
+{
+    double most = (double)limit;
+
+    if (!b->filled || b->left > most)
+        *b = (bucket){ most, at, true };
+    b->left = fmin(most, b->left + (at - b->since) * most / 60);
+    b->since = at;
+}
+
+/* 0: there is enough; else seconds until there is. */
+static double wait_for(bucket *b, uint64_t limit, double needed, double at)
+{
+    if (!limit)
+        return 0;
+    refill(b, limit, at);
+    return b->left >= needed ? 0 : (needed - b->left) * 60 / (double)limit;
+}
+
+bool lm_keys_take(lm_keys *k, const char *key, uint64_t (*used)(void *arg, const char *owner), void *arg, double *seconds, const char **why)
+{
+    int64_t clock = (int64_t)time(NULL), day = clock / DAY;
+    double at = now();
+    uint64_t before = 0;
+    char owner[33] = "";
+    bool asks;
+    entry *x;
+
+    pthread_mutex_lock(&k->lock);
+    x = entry_of(k, key);
+    asks = x && x->limits.tokens_day && x->day != day;
+    if (x)
+        memcpy(owner, x->owner, sizeof owner);
+    pthread_mutex_unlock(&k->lock);
+    if (asks)                                            /* reading waits for the disk */
+        before = used(arg, owner);
+    pthread_mutex_lock(&k->lock);
+    *why = NULL;
+    *seconds = 0;
+    if ((x = entry_of(k, key))) {
+        if (x->day != day) {
+            x->day = day;
+            x->today = before;
+        }
+        if ((*seconds = wait_for(&x->requests, x->limits.requests_minute, 1, at)) > 0)
+            *why = "requests a minute";
+        else if ((*seconds = wait_for(&x->tokens, x->limits.tokens_minute, 1, at)) > 0)
+            *why = "tokens a minute";
+        else if (x->limits.tokens_day && x->today >= x->limits.tokens_day) {
+            *seconds = (double)((day + 1) * DAY - clock);
+            *why = "tokens a day";
+        } else if (x->limits.requests_minute)
+            x->requests.left -= 1;
+    }
+    pthread_mutex_unlock(&k->lock);
+    return !*why;
+}
+
+void lm_keys_charge(lm_keys *k, const char *owner, uint64_t tokens)
+{
+    int64_t day = (int64_t)time(NULL) / DAY;
+    double at = now();
+
+    pthread_mutex_lock(&k->lock);
+    for (size_t i = 0; i <= k->all.n; i++) {
+        entry *x = i < k->all.n ? k->all.items + i : &k->nobody;
+        if (strcmp(x->owner, owner) || (x == &k->nobody && k->asked))
+            continue;
+        if (x->limits.tokens_minute)
+            refill(&x->tokens, x->limits.tokens_minute, at);
+        x->tokens.left -= (double)tokens;
+        if (x->day == day)
+            x->today += tokens;
+        else if (x->day >= 0) {
+            x->day = day;
+            x->today = tokens;
+        }
+        break;
+    }
+    pthread_mutex_unlock(&k->lock);
+}

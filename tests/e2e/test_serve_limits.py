@@ -1,0 +1,106 @@
+"""What a request may hold at most: each bound of the table that the server gives of itself, and one beyond it."""
+import json
+
+import pytest
+from conftest import PATIENCE
+from test_serve import Server, raw
+
+TALK = [{"role": "user", "content": "Hi"}]
+
+
+def completion(**more):
+    return "/v1/completions", {"prompt": "a", "max_tokens": 1} | more
+
+
+def tool(name, n=1):
+    return {"type": "function", "function": {"name": f"{name}{n}", "description": "x", "parameters": {"type": "object", "properties": {}}}}
+
+
+def deep(n):
+    return completion(metadata=json.loads("[" * (n - 1) + "]" * (n - 1)))
+
+
+def called(n):
+    call = {"function": {"name": "f", "arguments": {}}}
+    return "/api/chat", {"messages": [*TALK, {"role": "assistant", "content": "", "tool_calls": [call] * n}], "stream": False,
+                         "options": {"num_predict": 1}}
+
+
+# by (field, what is counted): a request that holds n of it
+REQUESTS = {
+    ("body", "arrays and objects inside each other"): deep,
+    ("messages", "tool calls of a message"): called,
+    ("prompt", "prompts"): lambda n: completion(prompt=["a"] * n),
+    ("n", "texts for each prompt"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "n": n}),
+    ("input", "texts of which vectors are made"): lambda n: ("/v1/embeddings", {"input": ["a"] * n}),
+    ("stop", "strings"): lambda n: completion(stop=[f"x{i}" for i in range(n)]),
+    ("stop", "bytes of a string"): lambda n: completion(stop="x" * n),
+    ("logit_bias", "tokens"): lambda n: completion(logit_bias=[[i, 1] for i in range(n)]),
+    ("preserved_tokens", "texts"): lambda n: completion(preserved_tokens=["a"] * n),
+    ("tools", "bytes of a name"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t" * (n - 1))]}),
+    ("grammar_triggers", "triggers"): lambda n: completion(grammar='root ::= "w" [0-9]+', grammar_lazy=True,
+                                                            grammar_triggers=[{"type": 1, "value": f"w{i}"} for i in range(n)]),
+    ("response_fields", "paths"): lambda n: ("/completion", {"prompt": "a", "n_predict": 1, "response_fields": ["content"] * n}),
+    ("positions", "rows of a trace"): None,              # the context of the tests holds fewer
+    ("intervene", "interventions"): None,                # test_trace
+    ("messages", "messages, or items of input"): None,   # the context of the tests holds fewer
+    ("tools", "tools"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t", i) for i in range(n)]}),
+    ("previous_response_id", "responses before this one"): None,     # as many responses: below
+    ("body", "bytes"): None,                             # below
+    ("response_format, grammar, guided_*", "bytes of a grammar, a schema or an expression"): lambda n: completion(grammar="#" + " " * (n - 14) + '\nroot ::= "a"'),
+    ("response_format, grammar, guided_*", "states of a compiled grammar"): None,        # tests/unit/grammar
+    ("response_format, grammar, guided_*", "units of work to compile it"): None,
+}
+
+
+@pytest.fixture(scope="module")
+def server(build, model):
+    s = Server(build, "-c", 1024, "--embeddings", "--temp", 0).ready()
+    yield s
+    assert s.close() == 0
+
+
+def test_every_bound_is_known_here(server):
+    limits = server.get("/openapi.json")[1]["x-limits"]
+    assert {(x["field"], x["counts"]) for x in limits} == set(REQUESTS)
+
+
+@pytest.mark.parametrize("field,counts", [k for k, v in REQUESTS.items() if v])
+def test_one_beyond_is_refused_with_both_numbers(server, field, counts):
+    most, status = next((x["most"], x["status"]) for x in server.get("/openapi.json")[1]["x-limits"] if (x["field"], x["counts"]) == (field, counts))
+    path, body = REQUESTS[field, counts](most)
+    got, answer, _ = server.post(path, body)
+    assert got == 200 or "describe tools" in json.dumps(answer), answer
+    path, body = REQUESTS[field, counts](most + 1)
+    got, answer, _ = server.post(path, body)
+    assert got == status and str(most) in json.dumps(answer), answer
+
+
+def test_a_body(server):
+    most = next(x["most"] for x in server.get("/openapi.json")[1]["x-limits"] if (x["field"], x["counts"]) == ("body", "bytes"))
+    text = '{"content": "%s"}'
+    whole = text % ("a " * ((most - len(text) + 2) // 2))
+    assert len(whole) <= most and server.post("/tokenize", whole)[0] == 200
+    head = f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {most + 1}\r\n\r\n"
+    assert raw(server, head.encode(), PATIENCE).startswith(b"HTTP/1.1 413 ")
+
+
+def test_time_that_a_request_may_take(build, model):
+    """It ends with what is written, and says so; one of which nothing is written is refused, to be tried again. The server's is the most."""
+    s = Server(build, "-c", 4096, "--parallel", 1, "--timeout", 3600).ready()
+    ask = {"prompt": "On and on", "max_tokens": 4000, "ignore_eos": True}
+    for seconds in (2 ** k for k in range(10)):                            # a slow machine writes nothing in the first
+        status, answer, _ = s.post("/v1/completions", ask | {"timeout": seconds})
+        if status == 200:
+            break
+        assert status == 503
+    assert answer["choices"][0]["finish_reason"] == "length" and 0 < answer["usage"]["completion_tokens"] < 4000
+    assert f"timeout: ended after {seconds} s with what was written" in answer["warnings"]
+    with s.stream(ask | {"timeout": 3500}):
+        while not s.get("/slots")[1][0]["is_processing"]:                  # until the only slot is taken
+            pass
+        status, answer, headers = s.post("/v1/completions", ask | {"timeout": 0.5})
+        assert status == 503 and "nothing was written within 0.5 s" in answer["error"]["message"] and int(headers["Retry-After"]) > 0
+    status, answer, _ = s.post("/v1/completions", {"prompt": "a", "max_tokens": 1, "timeout": -1})
+    assert (status, answer["error"]["param"]) == (400, "timeout")
+    assert s.close() == 0
