@@ -14,8 +14,9 @@ static json_t *flag_json(const lm_flag *f)
     static const char *const kinds[] = {
         [LM_FLAG_SWITCH] = "switch", [LM_FLAG_INT] = "int", [LM_FLAG_COUNT] = "count", [LM_FLAG_U64] = "u64",
         [LM_FLAG_I64] = "i64", [LM_FLAG_FLOAT] = "float", [LM_FLAG_DOUBLE] = "double", [LM_FLAG_TEXT] = "text",
-        [LM_FLAG_OUTPUT] = "output", [LM_FLAG_LIST] = "list", [LM_FLAG_WORD] = "word",
+        [LM_FLAG_OUTPUT] = "output", [LM_FLAG_SIZE] = "size", [LM_FLAG_LIST] = "list", [LM_FLAG_WORD] = "word",
     };
+    _Static_assert(sizeof kinds / sizeof *kinds == LM_FLAG_WORD + 1, "every kind of flag has a name");
     json_t *words = json_array(), *j;
 
     for (size_t i = 0; f->words && f->words[i]; i++)
