@@ -84,3 +84,11 @@ def test_a_missing_model_is_one_line_and_its_exit_status(example):
 def test_usage(example):
     for name in ("generate", "batch", "stream", "serve_many", "chat", "next_token"):
         assert example(name).returncode == 2
+
+
+def test_first_continues_the_prompt(example, model):
+    done = example("first", model, "The capital of France is")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Paris" in done.stdout and done.stdout.endswith("\n")
+    missing = example("first", "no.gguf", "x")
+    assert missing.returncode == 1 and "no such file" in missing.stdout

@@ -1,22 +1,22 @@
-"""What README.md shows is what the program prints. `…` stands for anything: figures of one machine, lines left out."""
+"""What README.md and docs/commands.md show is what the program prints. `…` stands for anything: figures of one machine, lines left out."""
 import json
 import re
 
 import pytest
 from conftest import SOURCE, run
 
-README = (SOURCE / "README.md").read_text()
-BLOCKS = re.findall(r"^```\n(.*?)^```$", README, re.S | re.M)
-PICTURES = re.findall(r"^`\$ lamina (.* --svg)`\n\n!\[.*\]\((.*)\)$", README, re.M)
-SESSIONS = [b for b in BLOCKS if b.startswith("$ lamina ")]
+PAGES = {name: (SOURCE / name).read_text() for name in ("README.md", "docs/commands.md")}
+BLOCKS = [(name, block) for name, text in PAGES.items() for block in re.findall(r"^```\n(.*?)^```$", text, re.S | re.M)]
+SESSIONS = [(name, block) for name, block in BLOCKS if block.startswith("$ lamina ")]
+PICTURES = [(name, *found) for name, text in PAGES.items() for found in re.findall(r"^`\$ lamina (.* --svg)`\n\n!\[.*\]\((.*)\)$", text, re.M)]
 
 
 def pattern(text):
     return ".*".join(map(re.escape, text.split("…")))
 
 
-@pytest.mark.parametrize("block", SESSIONS, ids=[b.split("\n")[0][2:] for b in SESSIONS])
-def test_session(build, source, model, block):
+@pytest.mark.parametrize("name, block", SESSIONS, ids=[b.split("\n")[0][2:] for _, b in SESSIONS])
+def test_session(build, source, model, name, block):
     command, shown = block.split("\n", 1)
     done = run(build / "src/cli/lamina", *command.split()[2:], cwd=source)
     assert done.returncode == 0, done.stderr
@@ -26,25 +26,33 @@ def test_session(build, source, model, block):
         wanted = re.compile(pattern(line) + "$")
         while at < len(printed) and not wanted.match(printed[at]):
             at += 1
-        assert at < len(printed), f"README.md shows a line that is not printed there (scripts/readme): {line}"
+        assert at < len(printed), f"{name} shows a line that is not printed there (scripts/sessions): {line}"
 
 
-@pytest.mark.parametrize("command, picture", PICTURES)
-def test_picture(build, source, command, picture):
+@pytest.mark.parametrize("name, command, picture", PICTURES)
+def test_picture(build, source, name, command, picture):
     drawn = run(build / "src/cli/lamina", *command.split(), cwd=source)
     assert drawn.returncode == 0, drawn.stderr
-    assert drawn.stdout == (source / picture).read_text(), f"{picture} is not what is drawn now (scripts/readme)"
+    assert drawn.stdout == (source / name).parent.joinpath(picture).read_text(), f"{picture} is not what is drawn now (scripts/sessions)"
+
+
+def test_report(build, source):
+    written = run(build / "src/cli/lamina", "report", "llama-3.2-1b", "--device", "rtx-4090", "--lang", "en", "--format", "html", cwd=source)
+    assert written.returncode == 0, written.stderr
+    kept = (source / "docs/pictures/llama-3.2-1b.html").read_text()
+    assert written.stdout == kept, "docs/pictures/llama-3.2-1b.html is not what is written now (scripts/sessions)"
+    assert len(kept) < 600_000
 
 
 def test_list_of_commands(build):
     program = json.loads(run(build / "src/cli/lamina", "help", "--json").stdout)
-    [shown] = [b for b in BLOCKS if b.startswith("lamina run ")]
+    [shown] = [b for _, b in BLOCKS if b.startswith("lamina run ")]
     assert [re.split(r"\s{2,}", line[len("lamina "):]) for line in shown.splitlines()] == \
         [[c["name"], c["summary"]] for c in program["commands"]]
 
 
 def test_the_demo_answers_as_shown(build, source, model, tmp_path):
-    [shown] = [b for b in BLOCKS if "lamina run --chat" in b]
+    [shown] = [b for _, b in BLOCKS if "lamina run --chat" in b]
     lines = shown.splitlines()
     words = re.match(r'build/release/src/cli/lamina (.*) -p "(.*)"$', lines[0])
     assert f"PROMPT ?= {words.group(2)}" in (source / "Makefile").read_text()
@@ -54,5 +62,24 @@ def test_the_demo_answers_as_shown(build, source, model, tmp_path):
     assert re.match(pattern(lines[3]) + "$", done.stderr.splitlines()[-1])
 
 
+def test_first_program_is_the_example(source):
+    [shown] = re.findall(r"^```c\n(.*?)^```$", PAGES["README.md"], re.S | re.M)
+    assert (source / "examples/first.c").read_text().split("*/\n", 1)[1] == shown
+
+
+def test_links_lead_to_files(source):
+    pages = [*sorted(source.glob("*.md")), *sorted((source / "docs").rglob("*.md"))]
+    broken = [f"{page.name}: {to}" for page in pages for to in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+              if not (page.parent / to).exists()]
+    assert not broken
+
+
+def test_index_names_every_page(source):
+    index = (source / "docs/README.md").read_text()
+    pages = [str(page.relative_to(source / "docs")) for page in (source / "docs").rglob("*.md")]
+    missing = [page for page in pages if page not in ("README.md", "man.md") and f"({page})" not in index]
+    assert not missing
+
+
 def test_sessions_were_found():
-    assert len(SESSIONS) >= 2 and len(PICTURES) == README.count("![")
+    assert len(SESSIONS) >= 4 and len(PICTURES) == sum(text.count("\n![") for text in PAGES.values())
