@@ -45,7 +45,7 @@ const char *lm_stop_word(lm_stop s); /* "none" "eos" "length" "stop" "context" "
 /* All zero: the defaults. Strings and ids are copied. */
 typedef struct lm_sequence_options {
     uint32_t slot;                   /* the engine's sequence that holds its keys and values; exclusive until lm_sequence_free */
-    uint64_t draw;                   /* index among several completions with one seed: each has its own random numbers, independent of the slot */
+    uint64_t draw;                   /* index among completions with one seed: each draws its own random numbers */
     int64_t  max_tokens;             /* <= 0: no limit */
     bool     prompt_only;            /* process the prompt, generate nothing: LM_STOP_LENGTH */
     const char *const *stops;        /* strings, NULL-ended; NULL: none. The text ends before the first match. */
