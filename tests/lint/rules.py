@@ -279,6 +279,25 @@ HEAP = (r"(?<![\w.>])(?:malloc|calloc|realloc|reallocarray|free|strdup|strndup|a
 C_FILES = (".c", ".h")
 WIDTH = {".c": 140, ".h": 140}       # pages are written for 120 to 128
 FARTHEST = 60                        # blanks before a continued line, as in format.py
+# Words that documents for users and contributors avoid: private ones, and forms that are no English order. Each has a plain form:
+# request or sequence, draft token, admitted, is preempted, returned, is in, separate, X-compatible, tool calls, the caller.
+AVOIDED = re.compile(
+    r"\b(?:nobody|somebody|whoever|as ever|let in|pages? back|in the words of|in \w+'s words|calls? of tools|but for|shared? beginnings?"
+    r"|guess(?:es|ed|ing)|of (?:their|our) own|stands? (?:in|beside|behind|before|there)|that (?:is|are) there|told|in fewer bits|is no [A-Z]\w*)\b")
+
+
+def plain_words(path, text):
+    """Prose of a document without words of AVOIDED; code, and pages that programs write, are left alone."""
+    if path in ("docs/api.md", "docs/api-c.md", "docs/coming-from.md"):
+        return
+    code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        code ^= line.startswith("```")
+        if not code and not line.startswith(("    ", "```")):
+            for m in AVOIDED.finditer(re.sub(r"`[^`]*`", "``", line)):
+                yield number, f"“{m.group()}”: see AVOIDED in tests/lint/rules.py for the plain form"
+
+
 RULES = {
     # name: (files it reads, rule, [(path, bad text)], [(path, good text)])
     "include_levels": (
@@ -352,6 +371,10 @@ RULES = {
         [("src/x.c", "int x; \n"), ("src/x.c", "\tint x;\n"), ("src/x.c", "int x;"), ("src/x.c", "/" * 141 + "\n"),
          ("src/x.c", "    f(a, another(b,\n" + " " * 61 + "c));\n")],
         [("src/x.c", "int x;\n"), ("src/x.c", " " * 60 + "c));\n" + " " * 90 + "\\\n"), ("src/x.c", "    { " + "1, " * 50 + "},\n"), ("Makefile", "\tcc\n")]),
+    "plain_words": (
+        (".md",), plain_words,
+        [("docs/x.md", "a model that nobody wants\n"), ("README.md", "What is told is told once.\n"), ("docs/x.md", "the text gives pages back\n")],
+        [("docs/x.md", "```\nnobody\n```\n    told\nis `told`\n"), ("docs/api-c.md", "told\n")]),
     "no_private_places": (
         C_FILES + (".py", ".build", ".md", ".txt", ".sh", "Makefile", "setup", "run"),
         not_in(("tests/lint/rules.py",), places),
