@@ -10,7 +10,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -19,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/thread.h"
 
 #define SPIN_NS 50000              /* waiting before a thread sleeps */
 #define FOR_ALL (LM_POOL_SHARES + 1u)         /* in place of shares: the job is for every worker */
@@ -254,21 +254,6 @@ void lm_pool_run_shares(lm_pool *p, lm_share_job job, void *arg, unsigned shares
     join(p);
 }
 
-/* A thread that never runs a handler of the host: only the signals that its own instructions raise reach it. */
-static int start_worker(worker *w)
-{
-    static const int own[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
-    sigset_t         others, before;
-
-    sigfillset(&others);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        sigdelset(&others, own[i]);
-    pthread_sigmask(SIG_SETMASK, &others, &before);
-    int rc = pthread_create(&w->thread, NULL, work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
 {
     if (threads < 1 || threads > 1024)
@@ -283,7 +268,7 @@ lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
     p->spins   = threads <= lm_cpu_cores();
     for (unsigned i = 1; i < threads; i++) {
         p->workers[i] = (worker){ .pool = p, .index = i };
-        if (start_worker(&p->workers[i]) != 0) {
+        if (lm_thread_start(&p->workers[i].thread, work, p->workers + i, NULL) != 0) {
             lm_pool_free(p);
             return lm_fail(e, LM_FAILED, "threads", LM_NO_OFFSET, "cannot start thread %u of %u", i + 1, threads);
         }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cluster.h"
 #include "cli/splitting.h"
 
@@ -18,14 +19,6 @@ typedef struct watched {
     char     lost[64];                   /* a file that a rank makes when it misses another one */
     bool     asked;                      /* to end */
 } watched;
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static lm_status start(lm_cli *cli, const watched *w, pid_t *out, lm_error *e)
 {
@@ -64,9 +57,9 @@ static bool gets_better(int code)
 
 static void pause_for(watched *w, uint32_t seconds)
 {
-    double until = now() + seconds;
+    double until = lm_clock_seconds() + seconds;
 
-    for (double left; !w->asked && (left = until - now()) > 0;) {
+    for (double left; !w->asked && (left = until - lm_clock_seconds()) > 0;) {
         struct timespec t = { (time_t)left, (long)(1e9 * (left - (double)(time_t)left)) };
         int             number = sigtimedwait(&w->signals, NULL, &t);
         w->asked |= number > 0 && number != SIGCHLD;
@@ -79,7 +72,7 @@ static lm_status run_again_and_again(lm_cli *cli, watched *w, lm_error *e)
     pid_t    pid;
 
     for (;;) {
-        double began = now();
+        double began = lm_clock_seconds();
         LM_TRY(start(cli, w, &pid, e));
         int  code = wait_for(w, pid);
         bool lost = unlink(w->lost) == 0;
@@ -90,7 +83,7 @@ static lm_status run_again_and_again(lm_cli *cli, watched *w, lm_error *e)
         if (!lost && !gets_better(code))
             return lm_fail(e, LM_FAILED, cli->args[1], LM_NO_OFFSET, code == 127 ? "not found" : "ended with status %d, which another start"
                            " would not change", code);
-        pause = now() - began > STEADY ? 1 : pause;
+        pause = lm_clock_seconds() - began > STEADY ? 1 : pause;
         if (lost)
             lm_tell("%s: a rank was lost; started again in %u s", cli->args[1], pause);
         else

@@ -5,10 +5,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "cli/adapting.h"
 #include "cli/bench.h"
 #include "cli/bench_texts.h"
-#include "cli/elapsed.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/splitting.h"

@@ -6,13 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/adapting.h"
 #include "cli/answer.h"
 #include "cli/constraining.h"
 #include "cli/drafting.h"
 #include "cli/ensembling.h"
 #include "cli/dress.h"
-#include "cli/elapsed.h"
 #include "cli/interrupt.h"
 #include "cli/llamacpp.h"
 #include "cli/options.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/elapsed.h"
+#include "base/clock.h"
 #include "cli/eval.h"
 #include "cli/interrupt.h"
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/dress.h"
-#include "cli/elapsed.h"
 
 bool lm_out_is_terminal(void)
 {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "cli/elapsed.h"
+#include "base/clock.h"
 
 enum { BETWEEN_LINES = 30 };             /* seconds */
 

@@ -1,13 +1,13 @@
 /* schedule.c - the thread, and what others ask of it. */
 #include "schedule/schedule.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/thread.h"
 #include "runtime/engine/save.h"
 
 #define IDLE_SECONDS 1.0             /* without work, before prefixes are written to the store */
@@ -258,25 +258,9 @@ static lm_status take_memory(lm_schedule *s, lm_error *e)
 }
 
 /* A handler of the host never runs on it, as on the engine's workers. */
-bool lm_schedule_thread(pthread_t *out, void *(*f)(void *), lm_schedule *s, const char *name)
-{
-    static const int kept[] = { SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
-    sigset_t         all, before;
-
-    sigfillset(&all);
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        sigdelset(&all, kept[i]);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool running = pthread_create(out, NULL, f, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (running)
-        pthread_setname_np(*out, name);
-    return running;
-}
-
 static lm_status start_thread(lm_schedule *s, lm_error *e)
 {
-    s->running = lm_schedule_thread(&s->thread, run, s, "lamina-schedule");
+    s->running = lm_thread_start(&s->thread, run, s, "lamina-schedule") == 0;
     return s->running ? LM_OK : lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "no thread can be started");
 }
 

@@ -239,10 +239,6 @@ void lm_schedule_collect(lm_schedule *s);
 lm_status lm_store_open(lm_schedule *s, lm_error *e);
 bool      lm_store_one(lm_schedule *s);                                  /* false: there is nothing to write */
 
-/* ---- schedule.c ---- */
-
-bool lm_schedule_thread(pthread_t *out, void *(*f)(void *), lm_schedule *s, const char *name);
-
 /* ---- slots.c ---- */
 
 lm_status lm_errands_open(lm_schedule *s, lm_error *e);                  /* the disk's thread */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "schedule/schedule.h"
 
 /* ---- handing over ---- */
@@ -84,7 +85,7 @@ lm_status lm_errands_open(lm_schedule *s, lm_error *e)
 {
     if (!lm_condition_open(&s->disk_work))
         return lm_fail_memory(e, "the schedule", 0);
-    s->has_disk = lm_schedule_thread(&s->disk, disk, s, "lamina-disk");
+    s->has_disk = lm_thread_start(&s->disk, disk, s, "lamina-disk") == 0;
     if (s->has_disk)
         return LM_OK;
     pthread_cond_destroy(&s->disk_work);

@@ -8,18 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "lamina/logits.h"
 #include "server/store/archive.h"
 #include "server/store/api_keys.h"
 #include "server/models/loras.h"
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what writers use ---- */
 
@@ -126,7 +119,7 @@ void lm_turn_extras(const lm_turn *t, json_t *o)
 
 void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)
 {
-    double at = now(), read = (c->first > 0 ? c->first : at) - t->began, wrote = c->first > 0 ? at - c->first : 0;
+    double at = lm_clock_seconds(), read = (c->first > 0 ? c->first : at) - t->began, wrote = c->first > 0 ? at - c->first : 0;
     uint64_t steps = c->n_tokens ? c->n_tokens - 1 : 0;
 
     if (!t->timings)
@@ -195,7 +188,7 @@ static void add_token(const lm_turn *t, lm_choice *c, const lm_event *event)
     if (c->contributions)
         add_contribution(c, t->service->o.mixture.n, event->id);
     if (!c->n_tokens++)
-        c->first = now();
+        c->first = lm_clock_seconds();
     if (!c->tokens)
         return;
     top = json_array();
@@ -248,7 +241,7 @@ static void told(void *arg, const lm_answer_event *event)
 static json_t *progress_json(const lm_turn *t, const lm_event *event)
 {
     return json_pack("{s:I, s:I, s:I, s:f}", "total", (json_int_t)event->total, "cache", (json_int_t)t->choices->usage.n_cached,
-                     "processed", (json_int_t)event->done, "time_ms", 1e3 * (now() - t->began));
+                     "processed", (json_int_t)event->done, "time_ms", 1e3 * (lm_clock_seconds() - t->began));
 }
 
 /* Its time is over, and there is something to be told. */
@@ -278,7 +271,7 @@ static void warn_of_time(lm_turn *t)
 
 static void look_at_time(const lm_turn *t, lm_choice *c)
 {
-    if (t->most_seconds <= 0 || c->late || !c->new_line || now() - c->first < t->most_seconds)
+    if (t->most_seconds <= 0 || c->late || !c->new_line || lm_clock_seconds() - c->first < t->most_seconds)
         return;
     c->late = true;
     lm_reply_cancel(c->reply);
@@ -377,11 +370,11 @@ static void more(lm_exchange *x, void *job)
         return;
     }
     if (some)
-        t->heard = now();
-    if (t->stream && t->ping >= 0 && now() - t->heard >= 0.95 * t->ping && t->writer->alive) {
+        t->heard = lm_clock_seconds();
+    if (t->stream && t->ping >= 0 && lm_clock_seconds() - t->heard >= 0.95 * t->ping && t->writer->alive) {
         head(t);
         t->writer->alive(t);
-        t->heard = now();
+        t->heard = lm_clock_seconds();
     }
 }
 
@@ -543,7 +536,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->n = o->n_prompts * o->n;
     t->stream = o->stream;
     t->created = (int64_t)time(NULL);
-    t->began = t->heard = now();
+    t->began = t->heard = lm_clock_seconds();
     t->body = json_incref(call->body);
     t->warnings = json_array_size(call->warnings) ? json_copy(call->warnings) : NULL;
     t->own = o->own;

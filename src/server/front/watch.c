@@ -2,14 +2,15 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
 
 enum { TICK_MS = 100, EVENTS = 64 };
 
@@ -32,14 +33,6 @@ struct lm_watch {
     void          (*due)(void *of);
 };
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static entry *find(lm_watch *w, lm_watched c)
 {
     uint32_t index = (uint32_t)c - 1;
@@ -51,7 +44,7 @@ static entry *find(lm_watch *w, lm_watched c)
 
 static void tell_due(lm_watch *w)
 {
-    double t = now();
+    double t = lm_clock_seconds();
 
     for (uint32_t i = 0; i < w->most; i++) {
         entry *c = w->entries + i;
@@ -69,7 +62,6 @@ static void *watch(void *arg)
     struct epoll_event events[EVENTS];
     double last = 0;
 
-    prctl(PR_SET_NAME, "lamina-watch");
     while (!atomic_load(&w->ends)) {
         int n = epoll_wait(w->epoll, events, EVENTS, TICK_MS);
 
@@ -80,9 +72,9 @@ static void *watch(void *arg)
             if (c)
                 w->left(c->of);
         }
-        if (now() - last >= 1e-3 * TICK_MS) {
+        if (lm_clock_seconds() - last >= 1e-3 * TICK_MS) {
             tell_due(w);
-            last = now();
+            last = lm_clock_seconds();
         }
         pthread_mutex_unlock(&w->lock);
     }
@@ -91,13 +83,8 @@ static void *watch(void *arg)
 
 static lm_status start(lm_watch *w, lm_error *e)
 {
-    sigset_t all, before;
-    int why;
+    int why = lm_thread_start(&w->thread, watch, w, "lamina-watch");
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    why = pthread_create(&w->thread, NULL, watch, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return why ? lm_fail(e, LM_FAILED, "connections", LM_NO_OFFSET, "cannot start a thread: error %d", why) : LM_OK;
 }
 
@@ -189,7 +176,7 @@ void lm_watch_until(lm_watch *w, lm_watched c, double seconds)
     pthread_mutex_lock(&w->lock);
     entry *it = find(w, c);
     if (it)
-        it->due = seconds > 0 ? now() + seconds : 0;
+        it->due = seconds > 0 ? lm_clock_seconds() + seconds : 0;
     pthread_mutex_unlock(&w->lock);
 }
 

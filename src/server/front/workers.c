@@ -1,9 +1,9 @@
 #include "server/front/workers.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
+
+#include "base/thread.h"
 
 struct lm_workers {
     pthread_mutex_t lock;
@@ -19,7 +19,6 @@ static void *run(void *arg)
 {
     lm_workers *w = arg;
 
-    prctl(PR_SET_NAME, "lamina-request");
     pthread_mutex_lock(&w->lock);
     for (;;) {
         lm_work_item *item = w->first;
@@ -45,7 +44,6 @@ static void *run(void *arg)
 lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_item *), lm_workers **out, lm_error *e)
 {
     lm_workers *w = calloc(1, sizeof *w + threads * sizeof w->threads[0]);
-    sigset_t all, before;
 
     if (!w)
         return lm_fail_memory(e, "the threads of the server", sizeof *w);
@@ -54,11 +52,8 @@ lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_
     w->last = &w->first;
     w->most = queue;
     w->work = work;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (w->n < threads && pthread_create(&w->threads[w->n], NULL, run, w) == 0)
+    while (w->n < threads && lm_thread_start(&w->threads[w->n], run, w, "lamina-request") == 0)
         w->n++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!w->n) {
         lm_workers_free(w);
         return lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");

@@ -2,13 +2,14 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/prctl.h>
 #include <time.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
 
 typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
 
@@ -34,14 +35,6 @@ struct lm_models {
     atomic_bool     stops;
     uint64_t        turn;
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static entry *entry_of(const lm_service *s)
 {
@@ -131,7 +124,7 @@ static double let_idle_leave(lm_models *m)
     double soonest = -1;
 
     for (entry *x = m->items; x < m->items + m->n; x++) {
-        double left = x->idle_since + x->keep_alive - now();
+        double left = x->idle_since + x->keep_alive - lm_clock_seconds();
 
         if (m->o.stays || x->keep_alive < 0 || !is_idle(x))
             continue;
@@ -193,7 +186,7 @@ static lm_status load(lm_models *m, entry *x, lm_error *e)
     if (status != LM_OK)
         lm_service_unload(x->service);
     pthread_mutex_lock(&m->lock);
-    x->idle_since = now();
+    x->idle_since = lm_clock_seconds();
     x->keep_alive = m->o.keep_alive;
     x->loads += status == LM_OK;
     if (status != LM_OK && e)
@@ -231,7 +224,6 @@ static void *run(void *arg)
 {
     lm_models *m = arg;
 
-    prctl(PR_SET_NAME, "lamina-models");
     pthread_mutex_lock(&m->lock);
     while (!atomic_load(&m->stops)) {
         entry *x = most_wanted(m);
@@ -318,12 +310,7 @@ lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e
 
 static lm_status start_thread(lm_models *m, lm_error *e)
 {
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    m->running = pthread_create(&m->thread, NULL, run, m) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    m->running = lm_thread_start(&m->thread, run, m, "lamina-models") == 0;
     return m->running ? LM_OK : lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
 }
 
@@ -359,12 +346,12 @@ void lm_models_quiesce(lm_models *m)
 
 bool lm_models_drain(lm_models *m, double seconds)
 {
-    double until = now() + seconds;
+    double until = lm_clock_seconds() + seconds;
     bool all = true;
 
     lm_models_quiesce(m);
     for (entry *x = m->items; x < m->items + m->n; x++) {
-        double left = seconds < 0 ? -1 : until > now() ? until - now() : 0;
+        double left = seconds < 0 ? -1 : until > lm_clock_seconds() ? until - lm_clock_seconds() : 0;
 
         if (!lm_models_peek(x->service))
             continue;
@@ -504,7 +491,7 @@ static void release(lm_service *s, bool used)
     pthread_mutex_lock(&m->lock);
     x->users--;
     if (used)
-        x->idle_since = now();
+        x->idle_since = lm_clock_seconds();
     if (!x->users)
         pthread_cond_broadcast(&m->change);
     pthread_mutex_unlock(&m->lock);
@@ -550,7 +537,7 @@ void lm_models_status(lm_service *s, lm_model_status *out)
     if (state_of(x) == LM_SERVICE_ABSENT && x->waiting)
         out->word = "loading";
     if (!m->o.stays && x->keep_alive >= 0) {
-        out->leaves = (x->users ? now() : x->idle_since) + x->keep_alive - now();
+        out->leaves = (x->users ? lm_clock_seconds() : x->idle_since) + x->keep_alive - lm_clock_seconds();
         out->leaves = out->leaves > 0 ? out->leaves : 0;
     }
     memcpy(out->digest, x->digest, sizeof out->digest);

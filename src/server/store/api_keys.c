@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "server/store/archive.h"
 
 enum { MOST_KEYS = 100000, MOST_LINE = 4096, DAY = 86400 };
@@ -35,14 +36,6 @@ struct lm_keys {
     entry nobody;                    /* where no key is asked for */
     bool  asked;                     /* never changes */
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the list ---- */
 
@@ -264,7 +257,7 @@ static double wait_for(bucket *b, uint64_t limit, double needed, double at)
 bool lm_keys_take(lm_keys *k, const char *key, uint64_t (*used)(void *arg, const char *owner), void *arg, double *seconds, const char **why)
 {
     int64_t clock = (int64_t)time(NULL), day = clock / DAY;
-    double at = now();
+    double at = lm_clock_seconds();
     uint64_t before = 0;
     char owner[33] = "";
     bool asks;
@@ -303,7 +296,7 @@ bool lm_keys_take(lm_keys *k, const char *key, uint64_t (*used)(void *arg, const
 void lm_keys_charge(lm_keys *k, const char *owner, uint64_t tokens)
 {
     int64_t day = (int64_t)time(NULL) / DAY;
-    double at = now();
+    double at = lm_clock_seconds();
 
     pthread_mutex_lock(&k->lock);
     for (size_t i = 0; i <= k->all.n; i++) {
