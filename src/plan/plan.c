@@ -185,17 +185,17 @@ static lm_status check_options(const lm_program *p, const lm_plan_options *o, lm
 static lm_status compile(lm_compiler *c, lm_error *e)
 {
     lm_plan  *plan = c->plan;
-    uint32_t *order;
+    uint64_t *scratch;
 
     LM_TRY(place_weights(c, e));
     LM_TRY(lm_plan_cache(plan, e));
     lm_plan_steps(c);
     lm_plan_stages(c);
-    order = lm_alloc(2 * (size_t)plan->n_buffers * sizeof *order);
-    if (!order)
-        return lm_fail_memory(e, "plan", plan->n_buffers * sizeof *order);
-    lm_status status = lm_slab_place(plan->buffers, plan->n_buffers, order, &plan->slab_bytes, e);
-    lm_free(order);
+    scratch = lm_alloc(4 * (size_t)plan->n_buffers * sizeof *scratch);
+    if (!scratch)
+        return lm_fail_memory(e, "plan", 4 * (size_t)plan->n_buffers * sizeof *scratch);
+    lm_status status = lm_slab_place(plan->buffers, plan->n_buffers, scratch, &plan->slab_bytes, e);
+    lm_free(scratch);
     LM_TRY(status);
     place_state(c);
     return LM_OK;

@@ -2,6 +2,7 @@
 #include "plan/slab.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 
@@ -18,41 +19,45 @@ static int larger_first(const void *x, const void *y, void *arg)
     return *(const uint32_t *)x < *(const uint32_t *)y ? -1 : 1;
 }
 
-static bool live_together(const lm_buffer *a, const lm_buffer *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
+/* What is placed, by offset, in an array of its own: a training step of a large model has ten thousand buffers, and each is compared with
+ * most of those before it. */
+typedef struct place {
+    uint64_t offset, end;
+    uint32_t first, last;
+} place;
 
-/* The lowest offset at which `size` bytes collide with none of the buffers placed before. Few of them live at the same time:
- * they are gathered once. Every round either ends or moves past one of them. */
-static uint64_t lowest_free(const lm_buffer *buffers, const uint32_t *order, uint32_t placed, uint32_t which, uint64_t size,
-                            uint32_t *meets)
+/* The lowest offset at which `size` bytes collide with nothing that lives at the same time. */
+static uint64_t lowest_free(const place *placed, uint32_t n, const lm_buffer *b, uint64_t size)
 {
-    const lm_buffer *b      = &buffers[which];
-    uint64_t         offset = 0;
-    uint32_t         n      = 0;
-    bool             moved  = true;
+    uint64_t offset = 0;
 
-    for (uint32_t i = 0; i < placed; i++)
-        if (live_together(&buffers[order[i]], b))
-            meets[n++] = order[i];
-    while (moved) {
-        moved = false;
-        for (uint32_t i = 0; i < n; i++) {
-            const lm_buffer *o   = &buffers[meets[i]];
-            uint64_t         end = o->offset + o->stride * o->rows;
-            if (offset < end && o->offset < offset + size) {
-                offset = (end + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
-                moved  = true;
-            }
-        }
-    }
+    for (uint32_t i = 0; i < n && placed[i].offset < offset + size; i++)
+        if (offset < placed[i].end && placed[i].first <= b->last && b->first <= placed[i].last)
+            offset = (placed[i].end + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
     return offset;
 }
 
-lm_status lm_slab_place(lm_buffer *buffers, uint32_t n, uint32_t *order, uint64_t *bytes, lm_error *e)
+/* Among n places. */
+static void insert(place *placed, uint32_t n, const lm_buffer *b, uint64_t size)
 {
-    uint64_t total = 0, sum = 0, size;
+    uint32_t low = 0;
+
+    for (uint32_t high = n; low < high;) {
+        uint32_t middle = low + (high - low) / 2;
+        if (placed[middle].offset <= b->offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(placed + low + 1, placed + low, (n - low) * sizeof *placed);
+    placed[low] = (place){ b->offset, b->offset + size, b->first, b->last };
+}
+
+lm_status lm_slab_place(lm_buffer *buffers, uint32_t n, uint64_t *scratch, uint64_t *bytes, lm_error *e)
+{
+    uint64_t  total = 0, sum = 0, size;
+    place    *placed = (place *)scratch;
+    uint32_t *order  = (uint32_t *)(placed + n);
 
     for (uint32_t i = 0; i < n; i++) {
         order[i] = i;
@@ -64,7 +69,8 @@ lm_status lm_slab_place(lm_buffer *buffers, uint32_t n, uint32_t *order, uint64_
     for (uint32_t i = 0; i < n; i++) {
         lm_buffer *b = &buffers[order[i]];
         size         = b->stride * b->rows;
-        b->offset    = lowest_free(buffers, order, i, order[i], size, order + n);
+        b->offset    = lowest_free(placed, i, b, size);
+        insert(placed, i, b, size);
         if (b->offset + size > total)
             total = b->offset + size;
     }

@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 
 /* Sets the offsets; *bytes is what all of them need. Largest first, each at the lowest place that is free for its whole
- * life. LM_NO_FIT when the sum overflows. `order` is scratch, [2 n]. */
-lm_status lm_slab_place(lm_buffer *buffers, uint32_t n, uint32_t *order, uint64_t *bytes, lm_error *e);
+ * life. LM_NO_FIT when the sum overflows. `scratch`: [4 n]. */
+lm_status lm_slab_place(lm_buffer *buffers, uint32_t n, uint64_t *scratch, uint64_t *bytes, lm_error *e);
 
 #endif

@@ -196,7 +196,7 @@ static void find_lives(planner *n)
 
 /* ---- a plan ---- */
 
-static lm_status plan_with(planner *n, uint32_t layers, uint32_t *order, lm_error *e)
+static lm_status plan_with(planner *n, uint32_t layers, uint64_t *scratch, lm_error *e)
 {
     lm_turn *t = n->t;
     uint64_t workers;
@@ -205,7 +205,7 @@ static lm_status plan_with(planner *n, uint32_t layers, uint32_t *order, lm_erro
     find_redone(n);
     list_steps(n);
     find_lives(n);
-    LM_TRY(lm_slab_place(t->buffers, t->n_buffers, order, &t->activations, e));
+    LM_TRY(lm_slab_place(t->buffers, t->n_buffers, scratch, &t->activations, e));
     t->shared  = t->activations;
     t->workers = t->shared + (t->options.shared + LINE - 1) / LINE * LINE;
     if (!lm_mul_u64((t->options.worker + LINE - 1) / LINE * LINE, t->options.workers, &workers) ||
@@ -215,27 +215,27 @@ static lm_status plan_with(planner *n, uint32_t layers, uint32_t *order, lm_erro
 }
 
 /* The fewest layers that make it fit: bytes fall with them. */
-static lm_status choose(planner *n, uint32_t *order, lm_error *e)
+static lm_status choose(planner *n, uint64_t *scratch, lm_error *e)
 {
     uint32_t low = 0, high = n->p->n_layers;
 
-    LM_TRY(plan_with(n, 0, order, e));
+    LM_TRY(plan_with(n, 0, scratch, e));
     if (!n->t->options.limit || n->t->bytes <= n->t->options.limit)
         return LM_OK;
-    LM_TRY(plan_with(n, high, order, e));
+    LM_TRY(plan_with(n, high, scratch, e));
     if (n->t->bytes > n->t->options.limit)
         return lm_fail(e, LM_NO_FIT, "training", LM_NO_OFFSET,
                        "a step of %u tokens needs %" PRIu64 " bytes with every layer checkpointed, %" PRIu64 " are allowed",
                        n->t->options.rows, n->t->bytes, n->t->options.limit);
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        LM_TRY(plan_with(n, middle, order, e));
+        LM_TRY(plan_with(n, middle, scratch, e));
         if (n->t->bytes <= n->t->options.limit)
             high = middle;
         else
             low = middle;
     }
-    return plan_with(n, high, order, e);
+    return plan_with(n, high, scratch, e);
 }
 
 static lm_status plan(lm_turn *t, lm_error *e)
@@ -249,8 +249,8 @@ static lm_status plan(lm_turn *t, lm_error *e)
     t->gradients    = lm_arena_new(&t->arena, p->n_values + 1, uint32_t);
     t->tables       = lm_arena_new(&t->arena, p->n_ropes + 1, uint32_t);
     n.redo          = lm_arena_new(&t->arena, p->n_nodes + 1, bool);
-    uint32_t *order = lm_arena_new(&t->arena, 2 * (size_t)buffers, uint32_t);
-    bool      whole = t->steps && t->buffers && t->gradients && t->tables && n.redo && order;
+    uint64_t *scratch = lm_arena_new(&t->arena, 4 * (size_t)buffers, uint64_t);
+    bool      whole = t->steps && t->buffers && t->gradients && t->tables && n.redo && scratch;
     for (uint32_t i = 0; i < 2 && whole; i++) {
         t->values[i] = lm_arena_new(&t->arena, p->n_values + 1, uint32_t);
         t->kept[i]   = lm_arena_new(&t->arena, p->n_nodes + 1, uint32_t);
@@ -259,8 +259,8 @@ static lm_status plan(lm_turn *t, lm_error *e)
     if (!whole)
         return lm_fail_memory(e, "plan of a training step", 0);
     if (t->options.checkpoint == LM_TURN_AUTO)
-        return choose(&n, order, e);
-    return plan_with(&n, t->options.checkpoint < p->n_layers ? t->options.checkpoint : p->n_layers, order, e);
+        return choose(&n, scratch, e);
+    return plan_with(&n, t->options.checkpoint < p->n_layers ? t->options.checkpoint : p->n_layers, scratch, e);
 }
 
 lm_status lm_turn_new(const lm_backward *b, const lm_turn_options *o, lm_turn **out, lm_error *e)

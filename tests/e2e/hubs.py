@@ -38,7 +38,7 @@ class Hub:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.server.handle_error = lambda *args: None    # of connections that the other end resets
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()      # how soon shutdown() is seen
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def entry(self, path):

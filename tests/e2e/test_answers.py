@@ -5,7 +5,7 @@ import pathlib
 import openai
 import pytest
 from conftest import PATIENCE
-from test_serve import Server
+from servers import Server
 
 TEMPLATE = pathlib.Path(__file__).with_name("tools.jinja")
 WEATHER = {"type": "function", "function": {

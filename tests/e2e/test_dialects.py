@@ -6,7 +6,7 @@ import ollama
 import pytest
 from test_answers import ASKED, CLOCK, TEMPLATE, WEATHER
 from conftest import PATIENCE
-from test_serve import Server
+from servers import Server
 
 TOOLS = [{"name": t["function"]["name"], "description": t["function"].get("description", ""), "input_schema": t["function"]["parameters"]}
          for t in (WEATHER, CLOCK)]

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from conftest import MODEL, PATIENCE, explains, run
-from test_serve import Server
+from servers import Server
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 from conftest import MODEL, run
-from test_serve import Server
+from servers import Server
 
 WIDTHS = {"self_attn.q_proj": (576, 576), "self_attn.v_proj": (576, 192), "self_attn.o_proj": (576, 576), "mlp.up_proj": (576, 1536),
           "mlp.down_proj": (1536, 576)}

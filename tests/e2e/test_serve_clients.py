@@ -8,7 +8,7 @@ from conftest import SOURCE, run
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
-from test_serve import ENDS, Server
+from servers import ENDS, Server
 
 ASKED = [SystemMessage("Be brief."), HumanMessage("How is the weather in Paris?")]
 

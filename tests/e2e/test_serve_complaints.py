@@ -8,7 +8,7 @@ import openai
 import pytest
 from conftest import SOURCE
 from test_answers import ASKED, CLOCK, WEATHER
-from test_serve import ENDS, Server
+from servers import ENDS, Server
 
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
 WINDOWS = SOURCE / "tests/golden/gemma2/windows/model.gguf"

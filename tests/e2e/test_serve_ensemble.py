@@ -6,7 +6,7 @@ import openai
 import pytest
 from conftest import MODEL, run
 from test_ensemble import PROMPT, TINY, lamina, other  # noqa: F401 (fixtures)
-from test_serve import Server
+from servers import Server
 
 RULES = ["mean", "logmean", "contrast"]
 LONG = [5 + i % 100 for i in range(90)]

@@ -12,7 +12,7 @@ import warnings
 import openai
 import pytest
 from conftest import SOURCE, run
-from test_serve import ENDS, Server
+from servers import ENDS, Server
 
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
 ASK = {"prompt": "the", "max_tokens": 4, "temperature": 0}

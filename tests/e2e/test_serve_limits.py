@@ -3,7 +3,7 @@ import json
 
 import pytest
 from conftest import PATIENCE
-from test_serve import Server, raw
+from servers import Server, raw
 
 TALK = [{"role": "user", "content": "Hi"}]
 

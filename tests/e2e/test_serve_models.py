@@ -13,7 +13,7 @@ import openai
 import pytest
 from conftest import MODEL, PATIENCE, SANITIZED, SOURCE, run
 from prometheus_client.parser import text_string_to_metric_families
-from test_serve import Server
+from servers import Server
 
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
 ASK = {"prompt": "a", "max_tokens": 8, "temperature": 0, "ignore_eos": True}

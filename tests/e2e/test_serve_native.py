@@ -6,7 +6,7 @@ import ollama
 import openai
 import pytest
 from conftest import SOURCE
-from test_serve import ENDS, Server
+from servers import ENDS, Server
 
 ASK = {"prompt": "Water is made of", "n_predict": 8, "temperature": 0}
 CHAT = {"messages": [{"role": "user", "content": "Name a colour."}], "max_tokens": 6, "temperature": 0}

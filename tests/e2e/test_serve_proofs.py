@@ -18,7 +18,7 @@ import time
 
 import pytest
 from conftest import BARE, MODEL, PATIENCE, SANITIZED, SOURCE
-from test_serve import Server
+from servers import Server
 
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
 SOAK = os.environ.get("LAMINA_SOAK")

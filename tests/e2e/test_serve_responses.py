@@ -8,7 +8,7 @@ import time
 import openai
 import pytest
 from conftest import SOURCE, run
-from test_serve import ENDS, Server
+from servers import ENDS, Server
 
 ASK = {"model": "any", "input": "Name three colours.", "max_output_tokens": 24, "temperature": 0}
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"

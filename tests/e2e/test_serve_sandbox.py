@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from conftest import BARE, SANITIZED, SOURCE, run
-from test_serve import Server
+from servers import Server
 
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
 ASK = {"prompt": "a", "max_tokens": 8, "temperature": 0, "ignore_eos": True}

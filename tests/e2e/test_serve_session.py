@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from conftest import MODEL, PATIENCE, SOURCE
-from test_serve import Server, raw
+from servers import Server, raw
 
 SECTION = (SOURCE / "docs/serving.md").read_text().split("## A session\n", 1)[1].split("\n## ", 1)[0]
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.S)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from conftest import PATIENCE, SANITIZED, SOURCE
-from test_serve import Server
+from servers import Server
 
 TEMPLATE = SOURCE / "tests/e2e/tools.jinja"
 TALK = [{"role": "user", "content": "Tell me of the sea. " * 12}]

@@ -261,7 +261,7 @@ def test_broken_files_of_vectors_are_refused(lamina, tmp_path, data):
 
 @pytest.fixture(scope="module")
 def server(build, model):
-    from test_serve import Server
+    from servers import Server
     with contextlib.closing(Server(build, "--allow-interventions").ready()) as s:
         yield s
 

@@ -118,13 +118,32 @@ static void seen_input(const product *p, uint64_t t, double *x)
         x[k] = (double)q.low[k / 32].d * code_at(&q, k);
 }
 
+/* Its `size`: each block of 32 with its largest weight. */
+static double product_of(const float *w, const double *x, uint64_t cols, double *size)
+{
+    double sum = 0;
+
+    *size = 0;
+    for (uint64_t k = 0; k < cols; k += 32) {
+        double most = 0, seen = 0;
+        for (uint64_t i = k; i < k + 32 && i < cols; i++) {
+            double magnitude = fabs((double)w[i]);
+            sum += w[i] * x[i];
+            most = magnitude > most ? magnitude : most;
+            seen += fabs(x[i]);
+        }
+        *size += most * seen;
+    }
+    return sum;
+}
+
 /* y = add + scale (W x + bias) against double. The bound grows with the terms of one accumulator; integer kernels split a
  * weight into code and offset, so each block counts with its largest weight. */
 static void against_double(const product *p, bool all)
 {
-    static double x[4096];
     static float w[4096];
     lm_matmul_args a = args_of(p);
+    double *x = calloc(p->n * p->cols, sizeof *x);
 
     if (all) {
         a.bias = p->bias;
@@ -132,21 +151,15 @@ static void against_double(const product *p, bool all)
         a.add_stride = p->rows;
         a.scale = 0.7f;
     }
+    if (!x)
+        abort();
     p->m->run(&a);
-    for (uint64_t t = 0; t < p->n; t++) {
-        seen_input(p, t, x);
-        for (uint64_t o = 0; o < p->rows; o++) {
-            double sum = 0, size = 0;
-            lm_dtype_of(p->type)->unpack(w, p->stored + o * row_bytes(p->type, p->cols), p->cols);
-            for (uint64_t k = 0; k < p->cols; k += 32) {
-                double most = 0, seen = 0;
-                for (uint64_t i = k; i < k + 32 && i < p->cols; i++) {
-                    sum += w[i] * x[i];
-                    most = fmax(most, fabs(w[i]));
-                    seen += fabs(x[i]);
-                }
-                size += most * seen;
-            }
+    for (uint64_t t = 0; t < p->n; t++)
+        seen_input(p, t, x + t * p->cols);
+    for (uint64_t o = 0; o < p->rows; o++) {
+        lm_dtype_of(p->type)->unpack(w, p->stored + o * row_bytes(p->type, p->cols), p->cols);
+        for (uint64_t t = 0; t < p->n; t++) {
+            double size, sum = product_of(w, x + t * p->cols, p->cols, &size);
             double want = sum, bound = 6e-8 * (double)(p->cols / 8 + 24) * size + 1e-38;
             if (all) {
                 want = p->add[t * p->rows + o] + (double)0.7f * (sum + p->bias[o]);
@@ -156,6 +169,7 @@ static void against_double(const product *p, bool all)
                         (int)p->rows, (int)p->cols, (int)p->n, (int)t, (int)o);
         }
     }
+    free(x);
 }
 
 /* One row alone, and outputs computed in pieces, have the bits they have together. */
@@ -288,13 +302,15 @@ static double row_most(const float *in, uint64_t cols)
 /* A value is off by half a code at most, and codes are no coarser than the group's largest magnitude asks for. */
 static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
 {
+    double most = 0;                                         /* of the group */
+
     for (uint64_t k = 0; k < cols; k++) {
         uint64_t b = k / 32, group = k / (32 * LM_Q8_GROUP) * (32 * LM_Q8_GROUP);
-        double step = (double)r->low[b].d, seen = step * code_at(r, k), most = 0;
+        double step = (double)r->low[b].d, seen = step * code_at(r, k);
+        for (uint64_t i = k; k == group && i < group + 32 * LM_Q8_GROUP && i < cols; i++)
+            most = fmax(i == k ? 0 : most, fabs((double)in[i]));
         if (!isfinite(step))
             continue;
-        for (uint64_t i = group; i < group + 32 * LM_Q8_GROUP && i < cols; i++)
-            most = fmax(most, fabs((double)in[i]));
         check(lm_q8_is_wide(r, b) || !fine, "%s: a block of a fine row has eight bits", l->name);
         check(step <= 1.001 * most / (fine ? 16256 : 127) || step <= 1e-9 * row_most(in, cols), "%s: codes too coarse", l->name);
         check_close(seen, in[k], 0.51 * step + (double)LM_Q8_LEAST, "%s: activation packed", l->name);

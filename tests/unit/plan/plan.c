@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
+#include "plan/slab.h"
 #include "program/builder.h"
 
 enum { LAYERS = 3, WIDTH = 32, HEADS = 4, KV = 2, LANES = 8, VOCAB = 50 };
@@ -230,6 +231,54 @@ static void resized_is_as_made_anew(void **state)
             }
 }
 
+/* ---- the slab ---- */
+
+static bool collide(const lm_buffer *a, uint64_t offset, const lm_buffer *b)
+{
+    return a->first <= b->last && b->first <= a->last && offset < b->offset + b->stride * b->rows && b->offset < offset + a->stride * a->rows;
+}
+
+/* Where the definition has it: the lowest multiple of 64 at which it meets none of the larger ones. */
+static uint64_t by_definition(const lm_buffer *buffers, uint32_t n, uint32_t which)
+{
+    const lm_buffer *b = &buffers[which];
+
+    for (uint64_t offset = 0;; offset += 64) {
+        bool free_here = true;
+        for (uint32_t i = 0; i < n && free_here; i++) {
+            uint64_t size = b->stride * b->rows, other = buffers[i].stride * buffers[i].rows;
+            bool     before = other > size || (other == size && i < which);
+            free_here = i == which || !before || !collide(b, offset, &buffers[i]);
+        }
+        if (free_here)
+            return offset;
+    }
+}
+
+static void each_buffer_lies_as_low_as_it_can(void **state)
+{
+    enum { MOST = 200 };
+    static lm_buffer buffers[MOST];
+    static uint64_t  scratch[4 * MOST];
+    uint64_t         bytes, random = 7;
+
+    (void)state;
+    for (uint32_t round = 0; round < 60; round++) {
+        uint32_t n = 1 + round * 3, stages = round % 3 == 0 ? 5 : round % 3 == 1 ? 200 : 3000;
+        for (uint32_t i = 0; i < n; i++) {
+            random       = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            uint32_t now = (uint32_t)(random >> 33), life = now % 7 == 0 ? now / 7 % stages : now % 4;
+            buffers[i]   = (lm_buffer){ .stride = 1 + now % 300, .rows = 1 + now % 3, .first = now / 11 % stages };
+            buffers[i].last = buffers[i].first + life;
+        }
+        assert_int_equal(lm_slab_place(buffers, n, scratch, &bytes, NULL), LM_OK);
+        for (uint32_t i = 0; i < n; i++) {
+            assert_int_equal(buffers[i].offset, by_definition(buffers, n, i));
+            assert_true(buffers[i].offset + buffers[i].stride * buffers[i].rows <= bytes);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +289,7 @@ int main(void)
         cmocka_unit_test(the_cache_is_pages),
         cmocka_unit_test(impossible_options_are_refused),
         cmocka_unit_test(resized_is_as_made_anew),
+        cmocka_unit_test(each_buffer_lies_as_low_as_it_can),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
