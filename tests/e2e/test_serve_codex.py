@@ -1,6 +1,7 @@
 """A session as Codex has it on POST /v1/responses: nothing is stored, every turn sends the whole history again and grows it by what the model
 called and what a shell said. Each prompt's beginning is found in the cache. codex_session.json: instructions, tools, items of each turn."""
 import json
+import re
 
 import openai
 import pytest
@@ -59,6 +60,7 @@ def test_a_session_that_goes_on_with_what_the_model_called(codex):
             (call,) = [o for o in r.output if o.type == "function_call"]
             if r.status == "completed":
                 assert isinstance(json.loads(call.arguments)["command"], list)
+            assert not re.search(r"\s", re.sub(r'"(\\.|[^"\\])*"?', '""', call.arguments)), call.arguments
             history += [{"type": "function_call", "name": "shell", "call_id": call.call_id,
                          "arguments": call.arguments if r.status == "completed" else '{"command":["ls"]}'},
                         {"type": "function_call_output", "call_id": call.call_id, "output": "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nsrc\ntests\n"}]

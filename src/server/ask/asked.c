@@ -71,7 +71,7 @@ const lm_field lm_asked_fields[] = {
 void lm_asked_defaults(const lm_service *s, lm_asked *a)
 {
     *a = (lm_asked){ .sampling = s->o.sampling, .slot = -1, .n = 1, .ping = s->o.ping,
-                     .max_tokens = s->o.predict, .verbose = s->o.verbose,
+                     .max_tokens = s->o.predict, .limits.compact = true, .verbose = s->o.verbose,
                      .seed = s->o.sampling.seed > INT64_MAX ? -1 : (int64_t)s->o.sampling.seed };
 }
 
@@ -257,6 +257,7 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
     o->loras = parts->loras;
     LM_TRY(lm_allowed_compile(c->service, &a->limits, &parts->grammar, e));
     o->grammar = parts->grammar;
+    o->whitespace = lm_allowed_whitespace(&a->limits);
     LM_TRY(read_bias(c->service, a->logit_bias, a->ignore_eos && !o->grammar, parts, &o->sampling, e));
     o->n = a->n;
     o->stream = a->stream;

@@ -87,6 +87,7 @@ typedef struct lm_turn_options {
     double           most_seconds;   /* from a text's first token on, once it has a line feed; 0: any */
     double           deadline;       /* seconds from now until each text ends with what it has; 0: none */
     const lm_grammar *grammar;       /* that each text fits; NULL: any */
+    lm_whitespace    whitespace;     /* between the parts of arguments of calls */
     lm_tools        *tools;          /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
     void           (*each)(void *own, size_t i, lm_sequence_options *o);      /* more of what text i is to do; may be NULL */
     void            *own;            /* becomes the turn's, also on failure */
