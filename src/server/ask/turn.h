@@ -82,6 +82,7 @@ typedef struct lm_turn_options {
     bool             no_cache, explain_cache, contributions, progress, verbose, timings;
     const char      *id_prefix;      /* "chatcmpl-" */
     uint32_t         wanted_slot;
+    int32_t          priority;       /* as the schedule knows it: higher ones first */
     const float     *loras;          /* scales of the server's adapters; NULL: it has none */
     int32_t          ping;           /* seconds without an event after which a stream says that it is alive; < 0: never */
     double           most_seconds;   /* from a text's first token on, once it has a line feed; 0: any */
