@@ -1,9 +1,11 @@
 """POST /v1/rerank: scores are those of another implementation (tools/oracle/rerank.py), in the shape that clients of Jina's API and llama-server
 know; what cannot be ranked is refused by name."""
 import json
+import struct
 
 import pytest
-from conftest import SOURCE
+from conftest import SOURCE, run
+from ggufs import keys_and_tensors
 from test_serve import Server
 
 FOLDER = SOURCE / "tests/golden/rerank"
@@ -30,6 +32,28 @@ def test_scores_are_those_of_the_oracle(server, case):
     assert all(abs(found[i] - score) <= 1e-4 for i, score in enumerate(case["scores"])) and len(found) == len(case["scores"])
     assert [x["index"] for x in r["results"]] == sorted(found, key=lambda i: -case["scores"][i])
     assert r["usage"]["prompt_tokens"] == r["usage"]["total_tokens"] == sum(case["tokens"])
+
+
+def with_tensor(data, name, dims, numbers):
+    """A GGUF file with a tensor more, the last one."""
+    _, tensors, start = keys_and_tensors(data)
+    last, (n_dims, *_) = list(tensors.items())[-1]
+    at = data.index(struct.pack("<Q", len(last)) + last.encode()) + 8 + len(last) + 4 + 8 * len(n_dims) + 12
+    rest = data[start:] + bytes(-len(data[start:]) % 32)
+    head = data[:8] + struct.pack("<Q", len(tensors) + 1) + data[16:at] + struct.pack("<Q", len(name)) + name.encode() + \
+        struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, 0, len(rest))
+    return head + bytes(-len(head) % 32) + rest + struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+def test_a_gguf_of_llama_s_converter(build, tmp_path):
+    """It has the head's rows of yes and no once more, as cls.output.weight: the head itself is there, and has the same scores."""
+    path = tmp_path / "model.gguf"
+    assert run(build / "src/cli/lamina", "convert", FOLDER, path, "--name", "Some Reranker").returncode == 0
+    path.write_bytes(with_tensor(path.read_bytes(), "cls.output.weight", (32, 2), [0.5] * 64))
+    s = Server(build, "-c", 256, *EXACT, model=path).ready()
+    found = {x["index"]: x["relevance_score"] for x in s.post("/v1/rerank", asked(CASES[0]))[1]["results"]}
+    assert all(abs(found[i] - score) <= 1e-4 for i, score in enumerate(CASES[0]["scores"]))
+    assert s.close() == 0
 
 
 def test_the_beginning_that_all_share_is_read_once(server):
