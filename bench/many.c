@@ -202,7 +202,7 @@ static lm_status run(bench *b, const char *path, int rounds, uint32_t length, lm
 {
     lm_engine_options o = { .context = 2048, .sequences = b->n };
     lm_model_info     info;
-    double            took[2], sum[2] = { 0 };
+    double            took[2] = { 0 }, sum[2] = { 0 };
 
     LM_TRY(lm_model_open(path, NULL, &b->m, e));
     lm_model_describe(b->m, &info);

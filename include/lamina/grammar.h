@@ -26,9 +26,9 @@ typedef struct lm_grammar lm_grammar;
 
 /* Between the parts of a JSON text. Never before the first or after the last. */
 typedef enum lm_whitespace {
-    LM_WHITESPACE_BOUNDED,           /* a space, or one or two line feeds and at most 20 spaces or tabs */
+    LM_WHITESPACE_NONE,              /* each value is written in its shortest form */
     LM_WHITESPACE_SPACED,            /* at most one space, after a colon or a comma */
-    LM_WHITESPACE_NONE,
+    LM_WHITESPACE_BOUNDED,           /* a space, or one or two line feeds and at most 20 spaces or tabs */
 } lm_whitespace;
 
 /* A rule of a grammar that is a JSON Schema. */
@@ -97,6 +97,7 @@ typedef struct lm_grammar_calls_options {
                                         is one */
     bool     in_reasoning;           /* the prompt has begun it */
     bool     single;                 /* one call, no more */
+    lm_whitespace whitespace;        /* of arguments that are JSON */
     uint64_t reserved[4];            /* zero */
 } lm_grammar_calls_options;
 

@@ -58,6 +58,17 @@ lm_token    lm_tokenizer_bos(const lm_tokenizer *t);                            
 lm_token    lm_tokenizer_eos(const lm_tokenizer *t);
 /* Ends a generation: eos, end of turn, end of message … as far as the tokenizer's own files tell. */
 bool        lm_tokenizer_is_end(const lm_tokenizer *t, lm_token id);
+/* Tokens of models that fill in what is missing in the middle of a text (arXiv 2207.14255), of files of a repository (arXiv 2409.12186). */
+typedef enum lm_middle_token {
+    LM_MIDDLE_PREFIX,                /* what is before follows */
+    LM_MIDDLE_SUFFIX,                /* what is behind follows */
+    LM_MIDDLE_MIDDLE,                /* what is missing follows */
+    LM_MIDDLE_REPOSITORY,            /* name of the repository */
+    LM_MIDDLE_FILE,                  /* name of a file, and its text */
+} lm_middle_token;
+
+/* As the model's metadata names it, else by its well-known spellings. -1: the vocabulary has none. */
+lm_token    lm_tokenizer_middle(const lm_tokenizer *t, lm_middle_token which);
 /* One line for people: "byte-level BPE, 49152 tokens, 48900 merges, pre smollm". */
 const char *lm_tokenizer_summary(const lm_tokenizer *t);
 

@@ -48,5 +48,6 @@ const lm_family lm_family_qwen3 = {
                                           { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "use_sliding_window", "sliding_window",
                                            "max_window_layers", "layer_types", NULL },
-    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", NULL },
+    /* llama.cpp's converter gives rerankers two rows of the head again, by another name */
+    .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "cls.output.weight", NULL },
 };

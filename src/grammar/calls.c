@@ -404,7 +404,7 @@ static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n, con
 static lm_status compile(writer *w, const lm_grammar_calls_options *o, lm_grammar **out)
 {
     lm_grammar_schema *schemas = lm_alloc_zero(w->n + 1, sizeof *schemas);
-    lm_grammar_options options = { .schemas = schemas, .n_schemas = w->n, .whitespace = LM_WHITESPACE_SPACED, .tokenizer = w->tokenizer };
+    lm_grammar_options options = { .schemas = schemas, .n_schemas = w->n, .whitespace = o->whitespace, .tokenizer = w->tokenizer };
     const char *mark = w->f->section.open ? w->f->section.open : w->f->call.open;
     lm_grammar *calls;
     lm_status status;

@@ -148,7 +148,7 @@ lm_status lm_grammar_json(const lm_grammar_options *o, lm_grammar **out, lm_erro
     uint32_t  rule;
 
     LM_TRY(lm_grammar_begin(&pool, o, 0, e));
-    lm_json_prelude(&pool, o ? o->whitespace : LM_WHITESPACE_BOUNDED, &s);
+    lm_json_prelude(&pool, o ? o->whitespace : LM_WHITESPACE_NONE, &s);
     return lm_grammar_finish(&pool, s.object, out, &rule, e);
 }
 

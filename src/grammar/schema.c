@@ -26,7 +26,7 @@ static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *
     s->made  = json_array();
     if (!s->rules || !s->made)
         return lm_schema_memory(s);
-    lm_json_prelude(s->p, o ? o->whitespace : LM_WHITESPACE_BOUNDED, s);
+    lm_json_prelude(s->p, o ? o->whitespace : LM_WHITESPACE_NONE, s);
     if (o && o->strict)
         LM_TRY(lm_schema_strict(s));
     const lm_places whole = { NULL, { s->root, s->root, "#" } };

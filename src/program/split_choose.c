@@ -315,7 +315,7 @@ static bool is_inner(const lm_splitter *s, const lm_node *n, uint32_t *down)
 
 static void choose_inner(lm_splitter *s, const lm_node *n)
 {
-    uint32_t down, unit, *edges;
+    uint32_t down = 0, unit, *edges;
 
     if (!is_inner(s, n, &down) || !(unit = lm_split_unit(s, down, width(s, n->out))) || !(edges = new_edges(s)))
         return;

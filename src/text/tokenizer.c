@@ -16,6 +16,8 @@ lm_status lm_tokenizer_new(uint32_t expected, lm_tokenizer **out, lm_error *e)
     if (!t)
         return lm_fail_memory(e, "a tokenizer", sizeof *t);
     t->bos = t->eos = -1;
+    for (size_t i = 0; i < sizeof t->middle / sizeof *t->middle; i++)
+        t->middle[i] = -1;
     if (pthread_mutex_init(&t->lock, NULL) != 0) {
         lm_free(t);
         return lm_fail_memory(e, "a tokenizer", sizeof *t);
@@ -210,6 +212,29 @@ lm_status lm_tokenizer_surround(lm_tokenizer *t, bool after, lm_token id, lm_err
 uint32_t lm_tokenizer_size(const lm_tokenizer *t) { return t ? t->vocab.n : 0; }
 lm_token lm_tokenizer_bos(const lm_tokenizer *t) { return t ? t->bos : -1; }
 lm_token lm_tokenizer_eos(const lm_tokenizer *t) { return t ? t->eos : -1; }
+
+/* How families spell them; the first that the vocabulary has is it. */
+lm_token lm_tokenizer_middle(const lm_tokenizer *t, lm_middle_token which)
+{
+    static const char *const spellings[][8] = {
+        [LM_MIDDLE_PREFIX]     = { "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<|code_prefix|>",
+                                   "▁<PRE>", "<PRE>", "[PREFIX]" },
+        [LM_MIDDLE_SUFFIX]     = { "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<|code_suffix|>",
+                                   "▁<SUF>", "<SUF>", "[SUFFIX]" },
+        [LM_MIDDLE_MIDDLE]     = { "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<|code_middle|>",
+                                   "▁<MID>", "<MID>", "[MIDDLE]" },
+        [LM_MIDDLE_REPOSITORY] = { "<|repo_name|>", "<|fim_repo|>", "<fim-repo>", "<repo_name>", "<reponame>" },
+        [LM_MIDDLE_FILE]       = { "<|file_sep|>", "<file_sep>" },
+    };
+    lm_token id;
+
+    if (!t || (size_t)which >= sizeof spellings / sizeof *spellings)
+        return -1;
+    id = t->middle[which];
+    for (size_t i = 0; id < 0 && i < sizeof *spellings / sizeof **spellings && spellings[which][i]; i++)
+        id = lm_tokenizer_find(t, spellings[which][i]);
+    return id;
+}
 
 const char *lm_tokenizer_summary(const lm_tokenizer *t)
 {

@@ -35,6 +35,7 @@ struct lm_tokenizer {
     lm_token       *before, *after;     /* of the vocabulary's arena */
     size_t          n_before, n_after;
     lm_token        bos, eos;
+    lm_token        middle[LM_MIDDLE_FILE + 1];        /* by lm_middle_token, as metadata has them; -1: not said */
     const char     *kind, *pre_name;    /* for the summary */
     char           *summary;
     lm_text          warnings;           /* each ends with a NUL */

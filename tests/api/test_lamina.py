@@ -227,6 +227,7 @@ def test_tokenizer(lm, model, gguf):
     end = lm.lm_tokenizer_eos(t)
     assert lm.lm_tokenizer_bos(t) >= -1 and (end < 0 or lm.lm_tokenizer_is_special(t, end) and lm.lm_tokenizer_is_end(t, end))
     assert not lm.lm_tokenizer_is_end(t, -1)
+    assert [lm.lm_tokenizer_middle(t, i) for i in (0, 4, 5, -1)] == [-1] * 4
     source, variables = b"{{ bos_token }}{{ messages[0].content }}", b'{"bos_token": "<s>", "messages": [{"role": "user", "content": "hi"}]}'
     template = lm.new("lm_template_new", source, len(source), b"mine")
     rendering = lm.new("lm_template_render", template, variables, len(variables))

@@ -450,6 +450,40 @@ def test_ollama_looks_around(ollama_client):
     assert ollama_client.generate(model="demo", prompt="").done_reason == "load"
 
 
+def test_ollama_embeds_in_its_older_words(server, ollama_client):
+    """One text; the vector is as the model has it, the newer one has length 1."""
+    new, old = ollama_client.embed("demo", "A cat.").embeddings[0], ollama_client.embeddings("demo", "A cat.").embedding
+    length = sum(x * x for x in old) ** 0.5
+    assert abs(length - 1) > 0.01 and max(abs(a - b / length) for a, b in zip(new, old, strict=True)) < 1e-6
+    assert ollama_client.embeddings("demo", "").embedding == []
+    assert list(server.post("/api/embeddings", {"model": "demo", "prompt": "A cat."})[1]) == ["embedding"]
+
+
+def test_ollama_pulls_what_is_here(server, ollama_client):
+    assert ollama_client.pull("demo").status == "success" and ollama_client.pull("Demo:latest").status == "success"
+    assert [x.status for x in ollama_client.pull("demo", stream=True)] == ["success"]
+    for stream in (False, True):
+        with pytest.raises(ollama.ResponseError) as e:
+            list(ollama_client.pull("llama9", stream=stream))
+        assert e.value.status_code == 404 and "llama9" in e.value.error and "downloads none" in e.value.error
+    assert server.post("/api/pull", {})[0] == 400 and server.post("/api/pull", {"name": "demo", "stream": False})[1] == {"status": "success"}
+
+
+def test_llama_s_embedding(server, client):
+    """An array with an entry for each text, its vectors in a list: pooling leaves one."""
+    v = client.embeddings.create(model="demo", input=["A cat.", "A dog."], encoding_format="float").data
+    for path, field in (("/embedding", "content"), ("/embeddings", "input")):
+        status, r, _ = server.post(path, {field: ["A cat.", "A dog."]})
+        assert status == 200 and [set(x) for x in r] == [{"index", "embedding"}] * 2 and [x["index"] for x in r] == [0, 1]
+        assert [x["embedding"] for x in r] == [[one.embedding] for one in v]
+    raw = server.post("/embedding", {"content": "A cat.", "embd_normalize": -1})[1][0]["embedding"][0]
+    length = sum(x * x for x in raw) ** 0.5
+    assert abs(length - 1) > 0.01 and max(abs(a - b / length) for a, b in zip(v[0].embedding, raw, strict=True)) < 1e-6
+    for wrong, field in (({}, "content"), ({"content": "a", "embd_normalize": 0}, "embd_normalize")):
+        status, r, _ = server.post("/embedding", wrong)
+        assert status == 400 and field in r["error"]["message"] + str(r["error"]["param"])
+
+
 def test_ollama_errors(ollama_client):
     with pytest.raises(ollama.ResponseError) as e:
         ollama_client.chat(model="demo", messages=QUESTION, options={"temperature": "hot"})

@@ -68,9 +68,33 @@ def test_a_schema_holds_with_reasoning_and_without(build, model, tmp_path, begin
 def test_whitespace_between_the_parts_of_json_is_bounded(server):
     """A model that wants nothing but blanks still comes to the end."""
     blanks = [[w, 100] for w in (" ", "\n", "\t", "  ", "\n\n", "   ", "    ")]
-    r = server.post("/completion", {"prompt": "JSON:", "n_predict": 300, "json_schema": SCHEMA, "logit_bias": blanks})[1]
+    asked = {"prompt": "JSON:", "n_predict": 300, "json_schema": SCHEMA, "logit_bias": blanks}
+    r = server.post("/completion", asked | {"disable_any_whitespace": False})[1]
     assert r["stop_type"] == "eos" and set(json.loads(r["content"])) == {"n", "yes"}
-    assert max(len(run) for run in re.findall(r"\s*", r["content"])) <= 22, r["content"]
+    assert 1 < max(len(run) for run in re.findall(r"\s*", r["content"])) <= 22, r["content"]
+    for more in ({}, {"disable_any_whitespace": True}):
+        none = server.post("/completion", asked | more)[1]
+        assert none["stop_type"] == "eos" and not re.search(r"\s", none["content"]) and none["tokens_predicted"] < r["tokens_predicted"]
+
+
+@pytest.mark.parametrize("constraint", [{"response_format": {"type": "json_object"}}, {"guided_json": SCHEMA}, {"json_schema": SCHEMA}, {"format": SCHEMA}, {"format": "json"},
+                                        {"response_format": {"type": "json_object", "schema": SCHEMA}},
+                                        {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}}], ids=str)
+def test_json_has_no_whitespace_between_its_parts(server, constraint):
+    """Each form of asking for JSON; what a model would write between the parts costs tokens and says nothing."""
+    ollama_s = "format" in constraint
+    text = [{"role": "user", "content": "How many legs has a cat, and is it an animal? Answer as JSON."}]
+    path, limit = ("/api/chat", {"stream": False, "options": {"num_predict": 60, "temperature": 0}}) if ollama_s else ("/v1/chat/completions", {"max_tokens": 60, "temperature": 0})
+    r = server.post(path, {"model": "demo", "messages": text} | limit | constraint)[1]
+    said = r["message"]["content"] if ollama_s else r["choices"][0]["message"]["content"]
+    outside = re.sub(r'"(\\.|[^"\\])*"?', '""', said)
+    assert said.startswith("{") and not re.search(r"\s", outside), said
+
+
+def test_a_pattern_of_whitespace_is_refused(server):
+    for field in ("guided_whitespace_pattern", "whitespace_pattern"):
+        status, r, _ = server.post("/v1/completions", {"prompt": "a", "json_schema": SCHEMA, field: "[ ]?"})
+        assert (status, r["error"]["param"]) == (400, field) and "disable_any_whitespace" in r["error"]["message"]
 
 
 # 7: a prompt that is cut without a word

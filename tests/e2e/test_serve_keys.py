@@ -1,4 +1,5 @@
 """lamina serve: who may ask, how much, and where it listens: keys with limits, SIGHUP, the environment, TLS, several addresses, lamina usage."""
+import concurrent.futures
 import http.client
 import json
 import os
@@ -6,6 +7,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
 import warnings
 
@@ -93,7 +95,7 @@ def test_the_key_file_is_read_again_at_sighup(build, tmp_path):
     assert s.close() == 0 and not any("both" in line for line in s.said)
 
 
-@pytest.mark.parametrize("text,why", [("", "holds no key"), ("key words=3\n", "words=3"), ("key tokens=-1\n", "tokens=-1"), ("x" * 5000 + "\n", "more than"),
+@pytest.mark.parametrize("text,why", [("", "holds no key"), ("key words=3\n", "words=3"), ("key tokens=-1\n", "tokens=-1"), ("key priority=high\n", "priority=high"), ("x" * 5000 + "\n", "more than"),
                                       ("key requests=99999999999999999999999\n", "requests=")])
 def test_key_files_that_are_wrong(build, tmp_path, text, why):
     keys = tmp_path / "keys"
@@ -236,3 +238,93 @@ def test_slots_belong_to_their_key(build, model, tmp_path):
         assert ask("one", "/slots/0?action=erase", {})[0] == 200
     assert cached["one"] >= 64 and cached["two"] == 0
     assert s.close() == 0
+
+
+# ---- priority ----
+
+def waiting(server, headers):
+    lines = server.get("/metrics", headers=headers)[1].decode().splitlines()
+    return next(float(line.split()[-1]) for line in lines if line.startswith("llamacpp:requests_deferred "))
+
+
+def until_waiting(server, n, headers):
+    until = time.time() + ENDS
+    while waiting(server, headers) != n:
+        assert time.time() < until
+        time.sleep(0.01)
+
+
+def stream(server, key, **more):
+    """A request that writes as long as somebody reads, and longer than anything else here takes."""
+    body = json.dumps({"prompt": "On and on", "max_tokens": 4000, "ignore_eos": True, "stream": True} | more)
+    s = socket.create_connection(("127.0.0.1", server.port), timeout=ENDS)
+    s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    return s
+
+
+def some_of(s):
+    """What has come with the first piece of text."""
+    got = b""
+    while b"data: " not in got:
+        more = s.recv(1 << 16)
+        assert more, got
+        got += more
+    return got
+
+
+@pytest.fixture(scope="module")
+def ranked(build, tmp_path_factory, model):
+    """One slot, so that who is let in is seen."""
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text("plain\nfirst priority=-3\nlast priority=4 # nights\n")
+    s = Server(build, "-c", 4100, "-np", 1, "--metrics", "--api-key-file", keys).ready()
+    yield s
+    assert s.close() == 0, s.said
+
+
+@pytest.mark.parametrize("early, late", [(("plain", {"priority": 5}), ("plain", {"priority": -1})), (("plain", {"priority": 5}), ("plain", {})),
+                                         (("plain", {}), ("first", {})), (("last", {}), ("plain", {})), (("last", {"priority": -9}), ("plain", {"priority": 3}))],
+                         ids=["numbers", "none is 0", "of a key", "of a key, behind", "a key cannot pass itself"])
+def test_the_lower_priority_is_let_in_first(ranked, early, late):
+    """A long text has the slot, a long one waits, a short one of a lower number comes later: it is answered, and the long one has not ended."""
+    headers = bearer("plain")
+    with stream(ranked, "plain") as holder:
+        some_of(holder)                                              # it has the slot
+        with stream(ranked, early[0], **early[1]) as waits:
+            until_waiting(ranked, 1, headers)
+            answers = []
+            asks = threading.Thread(target=lambda: answers.append(ranked.post("/v1/completions", ASK | late[1], headers=bearer(late[0]))))
+            asks.start()
+            until_waiting(ranked, 2, headers)
+            holder.close()
+            asks.join(ENDS)
+            assert answers[0][0] == 200
+            assert b"[DONE]" not in some_of(waits)
+    until_waiting(ranked, 0, headers)
+
+
+def test_nobody_waits_for_ever(ranked):
+    """After 64 others that came later it is next, whatever its priority; the rest wait for it."""
+    headers, passed, more = bearer("plain"), 64, 9
+    ask = lambda: ranked.post("/v1/completions", ASK | {"max_tokens": 1, "priority": -1}, headers=headers)[0]
+    with stream(ranked, "plain") as holder, concurrent.futures.ThreadPoolExecutor(passed + more) as pool:
+        some_of(holder)
+        with stream(ranked, "last", priority=1000) as waits:
+            until_waiting(ranked, 1, headers)
+            asked = [pool.submit(ask) for _ in range(passed + more)]
+            until_waiting(ranked, 1 + passed + more, headers)
+            holder.close()
+            some_of(waits)
+            assert waiting(ranked, headers) == more
+        assert {a.result(ENDS) for a in asked} == {200}
+
+
+def test_a_priority_that_the_key_does_not_allow_is_a_warning(ranked):
+    status, r, _ = ranked.post("/v1/completions", ASK | {"priority": -9}, headers=bearer("last"))
+    assert status == 200 and r["warnings"] == ["priority: -9 comes before what the API key allows: 4 is taken"]
+    assert "warnings" not in ranked.post("/v1/completions", ASK | {"priority": 9}, headers=bearer("last"))[1]
+    for path, body in (("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1}), ("/completion", {"prompt": "a", "n_predict": 1}),
+                       ("/v1/responses", {"input": "a", "max_output_tokens": 1}), ("/v1/messages", {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "a"}]})):
+        assert ranked.post(path, body | {"priority": -9}, headers=bearer("last"))[1]["warnings"][0].startswith("priority: -9 "), path
+    status, r, _ = ranked.post("/v1/completions", ASK | {"priority": "high"}, headers=bearer("last"))
+    assert (status, r["error"]["param"]) == (400, "priority")

@@ -33,6 +33,7 @@ REQUESTS = {
     ("prompt", "prompts"): lambda n: completion(prompt=["a"] * n),
     ("n", "texts for each prompt"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "n": n}),
     ("input", "texts of which vectors are made"): lambda n: ("/v1/embeddings", {"input": ["a"] * n}),
+    ("documents", "documents to rank"): None,            # test_serve_rerank: a model of another kind
     ("stop", "strings"): lambda n: completion(stop=[f"x{i}" for i in range(n)]),
     ("stop", "bytes of a string"): lambda n: completion(stop="x" * n),
     ("logit_bias", "tokens"): lambda n: completion(logit_bias=[[i, 1] for i in range(n)]),

@@ -1,6 +1,7 @@
 """lamina serve in llama.cpp's own words, and what requests of every dialect may ask besides."""
 import json
 import shutil
+import struct
 
 import ollama
 import openai
@@ -317,6 +318,40 @@ def test_the_middle_is_written_between_what_is_before_and_behind(middle):
     c = ollama.Client(middle.url)
     assert c.generate("any", "def f(", suffix="): pass", options={"num_predict": 6, "temperature": 0}).response == bare
     assert "insert" in c.show("any").capabilities
+
+
+def with_keys(path, out, **ids):
+    """A GGUF with further metadata: put before what there is, filled up to a multiple of the alignment, so that tensors stay where they are."""
+    data = path.read_bytes()
+    (n,) = struct.unpack_from("<Q", data, 16)
+    keys = b"".join(struct.pack("<Q", len(k)) + k.encode() + struct.pack("<II", 4, v) for k, v in ((f"tokenizer.ggml.{name}_token_id", v) for name, v in ids.items()))
+    filler = struct.pack("<Q", 6) + b"filler" + struct.pack("<I", 8)
+    rest = -(len(keys) + len(filler) + 8) % 64
+    keys += filler + struct.pack("<Q", rest) + b"x" * rest
+    out.write_bytes(data[:16] + struct.pack("<Q", n + len(ids) + 1) + keys + data[24:])
+    return out
+
+
+@pytest.mark.parametrize("names", [("fim_pre", "fim_suf", "fim_mid", "fim_rep", "fim_sep"), ("prefix", "suffix", "middle")], ids=["now", "older"])
+def test_metadata_names_the_tokens(build, tmp_path, names):
+    """llama.cpp's layout (tools/server/README.md): <rep>myproject, <sep>NAME and text of each file, <sep>filename, then <pre> <suf> <mid>; without the tokens
+    of repositories each file is a snippet before them."""
+    ids = dict(zip(names, (40, 41, 42, 43, 44)))
+    s = Server(build, "-c", 128, model=with_keys(SOURCE / "tests/golden/llama/gqa/model.gguf", tmp_path / "m.gguf", **ids)).ready()
+    begin = s.post("/tokenize", {"content": "", "add_special": True})[1]["tokens"]
+
+    def text(t):
+        return s.post("/tokenize", {"content": t, "parse_special": False})[1]["tokens"]
+    middle = [40, *text("def f("), 41, *text("): pass"), 42, *text("a")]
+    repository = [43, *text("myproject\n"), 44, *text("a.py"), *text("\n"), *text("x = 1\n"), 44, *text("filename"), *text("\n")] if len(ids) == 5 else \
+        [*text("\n\n--- snippet ---\n\n"), *text("x = 1\n")]
+    asked = {"input_prefix": "def f(", "input_suffix": "): pass", "prompt": "a", "n_predict": 5, "temperature": 0, "n_probs": 3}
+    for extra, expected in (([], middle), ([{"filename": "a.py", "text": "x = 1\n"}], [*repository, *middle])):
+        filled = s.post("/infill", asked | {"input_extra": extra})[1]
+        by_hand = s.post("/completion", {"prompt": [*begin, *expected], "n_predict": 5, "temperature": 0, "n_probs": 3})[1]
+        assert filled["tokens_evaluated"] == by_hand["tokens_evaluated"] and filled["prompt"] == by_hand["prompt"]
+        assert filled["completion_probabilities"] == by_hand["completion_probabilities"]
+    assert s.close() == 0
 
 
 def test_a_model_without_such_tokens_says_so(server):

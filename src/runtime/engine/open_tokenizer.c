@@ -162,6 +162,25 @@ static void warn_of_ids(const lm_meta *m, uint32_t n, lm_tokenizer *t)
             lm_tokenizer_warn(t, "%s: %llu is outside the vocabulary of %u", key, (unsigned long long)v.u, n);
 }
 
+/* By the keys that files have now, else by older ones. What is outside is passed over: a warning has named it. */
+static void read_middle(const lm_meta *m, uint32_t n, lm_tokenizer *t)
+{
+    static const char *const names[][2] = {
+        [LM_MIDDLE_PREFIX] = { "fim_pre", "prefix" },     [LM_MIDDLE_SUFFIX] = { "fim_suf", "suffix" },
+        [LM_MIDDLE_MIDDLE] = { "fim_mid", "middle" },     [LM_MIDDLE_REPOSITORY] = { "fim_rep", "fim_rep" },
+        [LM_MIDDLE_FILE]   = { "fim_sep", "fim_sep" },
+    };
+    char          key[96];
+    lm_meta_value v;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t k = 0; k < 2 && t->middle[i] < 0; k++) {
+            snprintf(key, sizeof key, KEYS "%s_token_id", names[i][k]);
+            if (lm_meta_get(m, key, &v) && v.kind == LM_META_UINT && v.u < n)
+                t->middle[i] = (lm_token)v.u;
+        }
+}
+
 static lm_status flag(const lm_meta *m, const char *name, int *out, lm_error *e)
 {
     char key[96];
@@ -269,9 +288,10 @@ static lm_status from_gguf(const lm_meta *m, const lm_tokenizer_options *o, lm_t
     lm_status status = read_gguf(m, &l, model, pre, ends, &s, e);
     if (status == LM_OK) {
         status = lm_tokenizer_from_spec(&s, o, out, e);
-        if (status == LM_OK)
+        if (status == LM_OK) {
             warn_of_ids(m, s.n, *out);
-        else
+            read_middle(m, s.n, *out);
+        } else
             lm_fail_in(e, lm_meta_file(m));
     }
     free_lists(&l);

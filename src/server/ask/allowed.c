@@ -19,14 +19,24 @@ const lm_field lm_allowed_fields[] = {
     { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
     { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the text matches this regular expression as a whole" },
     { "guided_choice", LM_FIELD_ARRAY, V(choice), 0, 0, NULL, false, "the text is one of these strings" },
+    { "disable_any_whitespace", LM_FIELD_BOOL, V(compact), 0, 0, NULL, false,
+      "JSON that is constrained, also arguments of calls, has no white space between its parts (true); false: a space, or line feeds and an "
+      "indentation, may stand there" },
+    { "guided_whitespace_pattern", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use disable_any_whitespace" },
+    { "whitespace_pattern", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use disable_any_whitespace" },
     { 0 },
 };
 
 /* ---- each kind ---- */
 
-static lm_status of_schema(const json_t *schema, bool strict, lm_grammar **out, lm_error *e)
+lm_whitespace lm_allowed_whitespace(const lm_allowed *v)
 {
-    lm_grammar_options o = { .strict = strict };
+    return v->compact ? LM_WHITESPACE_NONE : LM_WHITESPACE_BOUNDED;
+}
+
+static lm_status of_schema(const json_t *schema, bool strict, const lm_allowed *v, lm_grammar **out, lm_error *e)
+{
+    lm_grammar_options o = { .strict = strict, .whitespace = lm_allowed_whitespace(v) };
     char *text = json_is_string(schema) ? strdup(json_string_value(schema)) : json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
     lm_status status = text ? lm_grammar_json_schema(text, strlen(text), &o, out, e) : lm_fail_memory(e, "a schema", 0);
 
@@ -34,8 +44,16 @@ static lm_status of_schema(const json_t *schema, bool strict, lm_grammar **out, 
     return status;
 }
 
-static lm_status of_format(const json_t *format, lm_grammar **out, lm_error *e)
+static lm_status of_any_object(const lm_allowed *v, lm_grammar **out, lm_error *e)
 {
+    lm_grammar_options o = { .whitespace = lm_allowed_whitespace(v) };
+
+    return lm_grammar_json(&o, out, e);
+}
+
+static lm_status of_format(const lm_allowed *v, lm_grammar **out, lm_error *e)
+{
+    const json_t *format = v->response_format;
     const char *type = json_string_value(json_object_get(format, "type"));
     const json_t *named = json_object_get(format, "json_schema"), *schema = json_object_get(named, "schema");
 
@@ -44,13 +62,13 @@ static lm_status of_format(const json_t *format, lm_grammar **out, lm_error *e)
     if (!schema)
         schema = json_object_get(format, "schema");              /* llama.cpp's place for it */
     if (type && strcmp(type, "json_object") == 0)
-        return schema ? of_schema(schema, false, out, e) : lm_grammar_json(NULL, out, e);
+        return schema ? of_schema(schema, false, v, out, e) : of_any_object(v, out, e);
     if (!type || strcmp(type, "json_schema"))
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object or json_schema",
                        type ? type : "");
     if (!schema)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "json_schema.schema is missing");
-    return of_schema(schema, json_is_true(json_object_get(named, "strict")), out, e);
+    return of_schema(schema, json_is_true(json_object_get(named, "strict")), v, out, e);
 }
 
 static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
@@ -68,17 +86,17 @@ static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
     return status;
 }
 
-static lm_status of_ollama(const json_t *format, lm_grammar **out, lm_error *e)
+static lm_status of_ollama(const lm_allowed *v, lm_grammar **out, lm_error *e)
 {
-    const char *word = json_string_value(format);
+    const char *word = json_string_value(v->format);
 
     if (word && !*word)
         return LM_OK;
     if (word && strcmp(word, "json") == 0)
-        return lm_grammar_json(NULL, out, e);
-    if (!json_is_object(format))
+        return of_any_object(v, out, e);
+    if (!json_is_object(v->format))
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "expected \"json\" or a schema");
-    return of_schema(format, false, out, e);
+    return of_schema(v->format, false, v, out, e);
 }
 
 /* ---- one of them ---- */
@@ -172,8 +190,8 @@ lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_gramma
     if (v->choice)
         return in_field("guided_choice", of_choice(v->choice, out, e), e);
     if (v->schema)
-        return in_field("json_schema", of_schema(v->schema, false, out, e), e);
+        return in_field("json_schema", of_schema(v->schema, false, v, out, e), e);
     if (v->format)
-        return in_field("format", of_ollama(v->format, out, e), e);
-    return v->response_format ? in_field("response_format", of_format(v->response_format, out, e), e) : LM_OK;
+        return in_field("format", of_ollama(v, out, e), e);
+    return v->response_format ? in_field("response_format", of_format(v, out, e), e) : LM_OK;
 }

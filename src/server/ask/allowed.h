@@ -12,9 +12,13 @@ typedef struct lm_allowed {
     json_t     *format;              /* ollama's: "json" or a schema */
     json_t     *triggers;            /* llama.cpp's: [{type, value, token}] */
     bool        lazy;                /* free text up to one of them */
+    bool        compact;             /* JSON without white space between its parts */
 } lm_allowed;
 
 extern const lm_field lm_allowed_fields[];         /* values: lm_allowed */
+
+/* Between the parts of JSON that is constrained. */
+lm_whitespace lm_allowed_whitespace(const lm_allowed *v);
 
 /* *out NULL: any text. LM_USAGE names the field and, in a schema, the place: nothing that cannot be kept is passed over. */
 lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e);

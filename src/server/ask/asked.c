@@ -42,6 +42,8 @@ const lm_field lm_asked_fields[] = {
     { "stream", LM_FIELD_BOOL, A(stream), 0, 0, NULL, false, "send the text as it is written" },
     { "ignore_eos", LM_FIELD_BOOL, A(ignore_eos), 0, 0, NULL, false, "never choose a token that ends a text, unless a constraint has come to its end" },
     { "id_slot", LM_FIELD_I32, A(slot), -1, 1e6, NULL, false, "slot to use; -1: any" },
+    { "priority", LM_FIELD_I32, A(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false,
+      "lower ones are let in first (0, or what the API key has, which is also the lowest where keys are asked for)" },
     { "timings_per_token", LM_FIELD_BOOL, A(timings), 0, 0, NULL, false, "timings with each event of a stream" },
     { "samplers", LM_FIELD_ANY, A(samplers), 0, 0, NULL, false,
       "steps of sampling in their order: array of names, or llama.cpp's letters" },
@@ -70,8 +72,8 @@ const lm_field lm_asked_fields[] = {
 
 void lm_asked_defaults(const lm_service *s, lm_asked *a)
 {
-    *a = (lm_asked){ .sampling = s->o.sampling, .slot = -1, .n = 1, .ping = s->o.ping,
-                     .max_tokens = s->o.predict, .verbose = s->o.verbose,
+    *a = (lm_asked){ .sampling = s->o.sampling, .slot = -1, .priority = LM_PRIORITY_NONE, .n = 1, .ping = s->o.ping,
+                     .max_tokens = s->o.predict, .limits.compact = true, .verbose = s->o.verbose,
                      .seed = s->o.sampling.seed > INT64_MAX ? -1 : (int64_t)s->o.sampling.seed };
 }
 
@@ -257,6 +259,7 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
     o->loras = parts->loras;
     LM_TRY(lm_allowed_compile(c->service, &a->limits, &parts->grammar, e));
     o->grammar = parts->grammar;
+    o->whitespace = lm_allowed_whitespace(&a->limits);
     LM_TRY(read_bias(c->service, a->logit_bias, a->ignore_eos && !o->grammar, parts, &o->sampling, e));
     o->n = a->n;
     o->stream = a->stream;
@@ -270,6 +273,7 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
     o->deadline = a->timeout > 0 && (c->service->o.timeout <= 0 || a->timeout < c->service->o.timeout) ? a->timeout : c->service->o.timeout;
     o->most_seconds = a->most_ms > 0 ? 1e-3 * (double)a->most_ms : 0;
     o->wanted_slot = (uint32_t)(a->slot + 1);
+    o->priority = lm_call_priority(c, a->priority);
     LM_TRY(read_preserved(c->service, a->preserved, &parts->shown, e));
     o->sequence.shown = parts->shown.ids;
     o->sequence.n_shown = parts->shown.n;

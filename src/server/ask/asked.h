@@ -5,6 +5,7 @@
 #include "server/ask/allowed.h"
 #include "server/ask/request_limits.h"
 #include "server/ask/turn.h"
+#include "server/store/api_keys.h"
 
 typedef struct lm_asked {
     lm_sampler_options sampling;     /* as clients write them */
@@ -16,6 +17,7 @@ typedef struct lm_asked {
     int64_t   max_tokens;            /* <= 0 with none given: the server's default */
     bool      stream, ignore_eos, no_cache, timings, explain_cache, contributions, progress, verbose, sampled;
     int32_t   slot;                  /* id_slot; -1: any */
+    int32_t   priority;              /* LM_PRIORITY_NONE: its key's */
     uint32_t  n;
     lm_allowed limits;
 } lm_asked;

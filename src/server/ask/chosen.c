@@ -54,3 +54,13 @@ void lm_call_owner(const lm_call *c, char out[33])
 {
     lm_keys_owner(c->keys, c->key, out);
 }
+
+int32_t lm_call_priority(const lm_call *c, int32_t asked)
+{
+    int32_t priority = lm_keys_priority(c->keys, c->key, asked);
+
+    if (asked != LM_PRIORITY_NONE && priority != asked)
+        json_array_append_new(c->warnings, json_sprintf("priority: %d comes before what the API key allows: %d is taken", (int)asked,
+                                                        (int)priority));
+    return -priority;
+}

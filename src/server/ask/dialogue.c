@@ -320,7 +320,7 @@ lm_status lm_dialogue_prepare(lm_call *c, const lm_dialogue *d, lm_turn_options 
         o->tools->keep_reasoning = d->merged;
         o->tools->unread = d->unread;
         o->tools->budget = d->budget;
-        status = lm_tools_prepare(c->service, o->tools, &rendered, &parts->grammar, e);
+        status = lm_tools_prepare(c->service, o->tools, &rendered, o->whitespace, &parts->grammar, e);
         o->grammar = parts->grammar;
     }
     lm_text_free(&rendered);

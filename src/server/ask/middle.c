@@ -2,29 +2,14 @@
 
 #include <string.h>
 
-typedef enum mark { BEFORE, BEHIND, MIDDLE, REPOSITORY, SEPARATOR, N_MARKS } mark;
-
-/* How families spell them; the first that the vocabulary has is it. */
-static const char *const spellings[N_MARKS][8] = {
-    [BEFORE]     = { "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<|code_prefix|>", "▁<PRE>", "[PREFIX]" },
-    [BEHIND]     = { "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<|code_suffix|>", "▁<SUF>", "[SUFFIX]" },
-    [MIDDLE]     = { "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<|code_middle|>", "▁<MID>", "[MIDDLE]" },
-    [REPOSITORY] = { "<|repo_name|>", "<|fim_repo|>", "<repo_name>", "<reponame>" },
-    [SEPARATOR]  = { "<|file_sep|>", "<file_sep>" },
-};
-
-static lm_token find(const lm_service *s, mark m)
+static lm_token find(const lm_service *s, lm_middle_token which)
 {
-    lm_token id = -1;
-
-    for (size_t i = 0; id < 0 && i < 8 && spellings[m][i]; i++)
-        id = lm_tokenizer_find(s->tokenizer, spellings[m][i]);
-    return id;
+    return lm_tokenizer_middle(s->tokenizer, which);
 }
 
 bool lm_middle_known(const lm_service *s)
 {
-    return find(s, BEFORE) >= 0 && find(s, BEHIND) >= 0 && find(s, MIDDLE) >= 0;
+    return find(s, LM_MIDDLE_PREFIX) >= 0 && find(s, LM_MIDDLE_SUFFIX) >= 0 && find(s, LM_MIDDLE_MIDDLE) >= 0;
 }
 
 lm_status lm_middle_check(const lm_middle *m, const char *field, lm_error *e)
@@ -45,7 +30,7 @@ static lm_status add_text(const lm_service *s, const char *text, lm_tokens *out,
 
 static lm_status add_file(const lm_service *s, const char *name, const char *text, lm_tokens *out, lm_error *e)
 {
-    lm_token separator = find(s, SEPARATOR);
+    lm_token separator = find(s, LM_MIDDLE_FILE);
 
     if (separator < 0) {
         LM_TRY(add_text(s, "\n\n--- snippet ---\n\n", out, e));
@@ -59,7 +44,7 @@ static lm_status add_file(const lm_service *s, const char *name, const char *tex
 
 lm_status lm_middle_prompt(const lm_service *s, const lm_middle *m, lm_tokens *out, lm_error *e)
 {
-    lm_token repository = find(s, REPOSITORY);
+    lm_token repository = find(s, LM_MIDDLE_REPOSITORY);
     size_t n = json_array_size(m->extra);
 
     LM_TRY(lm_tokenize(s->tokenizer, "", 0, LM_ADD_SPECIAL, out, e));
@@ -71,12 +56,12 @@ lm_status lm_middle_prompt(const lm_service *s, const lm_middle *m, lm_tokens *o
         const json_t *file = json_array_get(m->extra, i), *name = json_object_get(file, "filename");
         LM_TRY(add_file(s, name ? json_string_value(name) : "tmp", json_string_value(json_object_get(file, "text")), out, e));
     }
-    if (n && find(s, SEPARATOR) >= 0)
+    if (n && find(s, LM_MIDDLE_FILE) >= 0)
         LM_TRY(add_file(s, "filename", "", out, e));
-    LM_TRY(lm_tokens_add(out, find(s, BEFORE), e));
+    LM_TRY(lm_tokens_add(out, find(s, LM_MIDDLE_PREFIX), e));
     LM_TRY(add_text(s, m->prefix, out, e));
-    LM_TRY(lm_tokens_add(out, find(s, BEHIND), e));
+    LM_TRY(lm_tokens_add(out, find(s, LM_MIDDLE_SUFFIX), e));
     LM_TRY(add_text(s, m->suffix, out, e));
-    LM_TRY(lm_tokens_add(out, find(s, MIDDLE), e));
+    LM_TRY(lm_tokens_add(out, find(s, LM_MIDDLE_MIDDLE), e));
     return add_text(s, m->begun, out, e);
 }

@@ -10,7 +10,7 @@
 /* What a hook is called with: freed by the last of the text and the reading. */
 typedef struct shared { atomic_uint owners; void *of; lm_read_job_hook hook; } shared;
 
-typedef struct reading_text { lm_reply *reply; shared *shared; bool ended; } reading_text;
+typedef struct reading_text { lm_reply *reply; shared *shared; bool ended; size_t n_cached; } reading_text;
 
 struct lm_read_job {
     lm_service  *service;
@@ -20,7 +20,8 @@ struct lm_read_job {
     reading_text *texts;             /* [prompts.n] */
     size_t       next, running;      /* the first that is not submitted; that have not ended */
     float       *loras;
-    bool         logits;
+    int32_t      priority;
+    lm_read_job_hook hook;
     json_t     *(*document)(const lm_read_job *r);
     void        *own;
     json_t      *warnings;
@@ -54,6 +55,15 @@ uint64_t lm_read_job_all_tokens(const lm_read_job *r)
     return n;
 }
 
+uint64_t lm_read_job_cached_tokens(const lm_read_job *r)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < r->prompts.n; i++)
+        n += r->texts[i].n_cached;
+    return n;
+}
+
 const void *lm_read_job_own(const lm_read_job *r)
 {
     return r->own;
@@ -83,6 +93,17 @@ static lm_status on_row(void *arg, size_t position, const float *logits, const f
     return s->hook.row(s->of, position, logits, hidden, e);
 }
 
+/* Whatever is chosen then, the text ends. */
+static lm_status on_last(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+{
+    shared *s = arg;
+
+    (void)n_vocab;
+    (void)ids;
+    (void)n;
+    return s->hook.last(s->of, logits, e);
+}
+
 /* ---- texts ---- */
 
 static void wake(void *exchange)
@@ -94,11 +115,22 @@ static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
 {
     reading_text *t = r->texts + i;
     lm_request q = { .prompt = r->prompts.items[i].ids, .n_prompt = r->prompts.items[i].n, .key = r->key, .salt = r->salt,
-                     .connection = lm_exchange_connection(r->x), .adapters = r->loras, .no_prefix = true,
-                     .deadline = r->service->o.timeout, .wake = wake, .wake_arg = r->x,
-                     .sequence = { .prompt_only = true, .no_text = true, .row = on_row, .row_arg = t->shared, .row_release = drop_shared,
-                                   .prompt_logits = r->logits } };
+                     .connection = lm_exchange_connection(r->x), .adapters = r->loras, .no_prefix = r->hook.row, .priority = r->priority,
+                     .deadline = r->service->o.timeout, .wake = wake, .wake_arg = r->x, .sequence = { .no_text = true } };
 
+    if (r->hook.row) {
+        q.sequence.prompt_only = true;
+        q.sequence.row = on_row;
+        q.sequence.row_arg = t->shared;
+        q.sequence.row_release = drop_shared;
+        q.sequence.prompt_logits = r->hook.logits;
+    } else {
+        q.sequence.max_tokens = 1;
+        q.sequence.ignore_eos = true;
+        q.sequence.logits = on_last;
+        q.sequence.logits_arg = t->shared;
+        q.sequence.logits_release = drop_shared;
+    }
     atomic_fetch_add(&t->shared->owners, 1);
     return lm_schedule_submit(r->service->schedule, &q, &t->reply, e);
 }
@@ -128,6 +160,7 @@ static lm_status look(lm_read_job *r, reading_text *t, lm_error *e)
             *e = *event.event.error;
             return e->code;
         }
+        t->n_cached = event.usage->n_cached;
         if (event.event.stop != LM_STOP_LENGTH)
             return lm_fail(e, LM_CANCELLED, "the request", LM_NO_OFFSET, "the model is being unloaded");
     }
@@ -246,7 +279,8 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_error *e)
     r->dialect = c->route->dialect;
     r->prompts = *o->prompts;
     r->loras = o->loras;
-    r->logits = o->hook.logits;
+    r->priority = lm_call_priority(c, o->priority);
+    r->hook = o->hook;
     r->document = o->document;
     r->own = o->own;
     r->warnings = json_incref(c->warnings);

@@ -7,10 +7,11 @@
 
 typedef struct lm_read_job lm_read_job;
 
-/* What happens to a text. `row` is called by the thread that steps, `finish` by the front's when all have been read; `free` by the last of
- * both, once. */
+/* What happens to a text. `row` or `last`, whichever there is, is called by the thread that steps, `free`, once, by the last of it and the
+ * reading. `row` sees every row, so nothing of the text comes from the cache; `last` [n_vocab] sees what comes behind the text, once. */
 typedef struct lm_read_job_hook {
     lm_status (*row)(void *of, size_t position, const float *logits, const float *hidden, lm_error *e);
+    lm_status (*last)(void *of, const float *logits, lm_error *e);
     void      (*free)(void *of);
     bool        logits;              /* rows have logits */
 } lm_read_job_hook;
@@ -18,6 +19,7 @@ typedef struct lm_read_job_hook {
 typedef struct lm_read_job_options {
     lm_prompts *prompts;             /* taken */
     void      **of;                  /* [prompts->n], from malloc, and what is in it: taken */
+    int32_t     priority;            /* that is asked for; LM_PRIORITY_NONE: none */
     float      *loras;               /* scales of the server's adapters, from malloc: taken; NULL: the server's */
     lm_read_job_hook hook;
     json_t   *(*document)(const lm_read_job *r);      /* the answer, when all have been read; NULL: out of memory */
@@ -35,6 +37,7 @@ size_t      lm_read_job_count(const lm_read_job *r);
 void       *lm_read_job_of(const lm_read_job *r, size_t i);
 size_t      lm_read_job_tokens(const lm_read_job *r, size_t i);        /* of text i */
 uint64_t    lm_read_job_all_tokens(const lm_read_job *r);
+uint64_t    lm_read_job_cached_tokens(const lm_read_job *r);
 const void *lm_read_job_own(const lm_read_job *r);
 const lm_service *lm_read_job_service(const lm_read_job *r);
 

@@ -17,6 +17,7 @@
     X(PROMPTS,     "prompt",                "prompts", 64, 400)                                               \
     X(TEXTS,       "n",                     "texts for each prompt", 8, 400)                                  \
     X(INPUTS,      "input",                 "texts of which vectors are made", 256, 400)                      \
+    X(DOCUMENTS,   "documents",             "documents to rank", 256, 400)                                        \
     X(STOPS,       "stop",                  "strings", 16, 400)                                               \
     X(STOP_BYTES,  "stop",                  "bytes of a string", 1024, 400)                                   \
     X(BIASES,      "logit_bias",            "tokens", 4096, 400)                                              \

@@ -266,10 +266,11 @@ static lm_status behind_reasoning(const lm_service *s, lm_grammar **grammar, lm_
     return status;
 }
 
-lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_grammar **grammar, lm_error *e)
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w, lm_grammar **grammar, lm_error *e)
 {
     bool calls = t->n && t->use != LM_TOOLS_NONE;
-    lm_grammar_calls_options o = { .tokenizer = s->tokenizer, .required = t->use == LM_TOOLS_REQUIRED, .single = t->single };
+    lm_grammar_calls_options o = { .tokenizer = s->tokenizer, .required = t->use == LM_TOOLS_REQUIRED, .single = t->single,
+                                   .whitespace = w };
 
     t->in_reasoning = o.in_reasoning = lm_answer_in_reasoning(&s->style, prompt->data ? prompt->data : "", prompt->size);
     t->reads = s->style.reasoning || lm_answer_style_name(&s->style);

@@ -3,6 +3,7 @@
 #define LM_SERVER_TOOLS_H
 
 #include "lamina/answer.h"
+#include "lamina/grammar.h"
 #include "server/ask/fields.h"
 #include "server/models/service.h"
 
@@ -32,8 +33,8 @@ void      lm_tools_free(lm_tools *t);
 lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context, lm_error *e);
 
 /* After the prompt was rendered: has it begun reasoning? And what the answer must fit: *grammar is
- * made where it is NULL, and put behind reasoning where it is not. */
-lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_grammar **grammar, lm_error *e);
+ * made where it is NULL, and put behind reasoning where it is not. `w`: between the parts of arguments. */
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w, lm_grammar **grammar, lm_error *e);
 
 /* What lm_answer_new wants; `ends` NULL-ended and kept by the caller. */
 lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids);

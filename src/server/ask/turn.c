@@ -455,7 +455,7 @@ static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_to
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
     lm_sampler_options sampling;
-    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call),
+    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call), .priority = o->priority,
                      .connection = lm_exchange_connection(t->x), .wanted_slot = o->wanted_slot, .adapters = o->loras,
                      .no_prefix = o->no_cache, .explain_cache = o->explain_cache, .contributions = o->contributions,
                      .progress = o->progress && o->stream, .deadline = o->deadline,

@@ -82,11 +82,13 @@ typedef struct lm_turn_options {
     bool             no_cache, explain_cache, contributions, progress, verbose, timings;
     const char      *id_prefix;      /* "chatcmpl-" */
     uint32_t         wanted_slot;
+    int32_t          priority;       /* as the schedule knows it: higher ones first */
     const float     *loras;          /* scales of the server's adapters; NULL: it has none */
     int32_t          ping;           /* seconds without an event after which a stream says that it is alive; < 0: never */
     double           most_seconds;   /* from a text's first token on, once it has a line feed; 0: any */
     double           deadline;       /* seconds from now until each text ends with what it has; 0: none */
     const lm_grammar *grammar;       /* that each text fits; NULL: any */
+    lm_whitespace    whitespace;     /* between the parts of arguments of calls */
     lm_tools        *tools;          /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
     void           (*each)(void *own, size_t i, lm_sequence_options *o);      /* more of what text i is to do; may be NULL */
     void            *own;            /* becomes the turn's, also on failure */

@@ -23,6 +23,7 @@ static const lm_field message_fields[] = {
     { "top_p", LM_FIELD_FLOAT, V(asked.sampling.top_p), 0, 1, NULL, false, "nucleus sampling; 1: off" },
     { "top_k", LM_FIELD_I32, V(asked.sampling.top_k), -1, 1e9, NULL, false, "keep the K most probable tokens; 0: all" },
     { "seed", LM_FIELD_I64, V(asked.seed), -1, 9e15, NULL, false, "same request and seed, same text; -1: drawn" },
+    { "priority", LM_FIELD_I32, V(asked.priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
     { "stream", LM_FIELD_BOOL, V(asked.stream), 0, 0, NULL, false, "send the text as it is written" },
     { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },
     { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,

@@ -1,4 +1,4 @@
-/* POST /v1/embeddings, and what other dialects' routes use of it. */
+/* POST /v1/embeddings, llama.cpp's /embedding, and what other dialects' routes use of them. */
 #include "server/dialects/embeddings.h"
 
 #include <sodium.h>
@@ -8,7 +8,14 @@
 #include "server/dialects/routes.h"
 #include "server/models/loras.h"
 
-typedef struct embedding_values { const char *model; json_t *input, *lora; int format, pooling; uint32_t dimensions; } embedding_values;
+typedef struct embedding_values {
+    const char *model;
+    json_t     *input, *lora;
+    int         format, pooling;
+    uint32_t    dimensions;
+    int32_t     priority;
+    bool        raw;
+} embedding_values;
 
 #define V(field) offsetof(embedding_values, field)
 
@@ -22,10 +29,17 @@ static const lm_field embedding_fields[] = {
     { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
     { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
+    { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
     { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
 static const lm_field_group embedding_groups[] = { { embedding_fields, 0 }, { 0 } };
+
+static void embedding_defaults(const lm_service *s, void *values)
+{
+    (void)s;
+    ((embedding_values *)values)->priority = LM_PRIORITY_NONE;
+}
 
 static void normalize(float *x, uint32_t n)
 {
@@ -82,9 +96,9 @@ static void free_pooler(void *pooler)
 }
 
 /* Room for each text's vector. */
-static lm_status open_poolers(const lm_prompts *texts, uint32_t width, int pooling, void ***out, lm_error *e)
+static lm_status open_poolers(const lm_prompts *texts, uint32_t width, const embedding_values *v, void ***out, lm_error *e)
 {
-    const lm_embed_options o = { .pooling = (lm_pooling)pooling };
+    const lm_embed_options o = { .pooling = (lm_pooling)v->pooling, .raw = v->raw };
     lm_pooler *one = NULL;
 
     if (!(*out = calloc(texts->n, sizeof **out)))
@@ -100,7 +114,8 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
 {
     uint32_t width = lm_engine_hidden_width(c->service->engine);
     lm_prompts texts = { 0 };
-    lm_read_job_options o = { .prompts = &texts, .hook = { lm_pooler_row, free_pooler, false }, .document = document };
+    lm_read_job_options o = { .prompts = &texts, .hook = { .row = lm_pooler_row, .free = free_pooler }, .document = document,
+                              .priority = v->priority };
     embedding_own *own = calloc(1, sizeof *own);
     lm_status status = own ? lm_service_alone(c->service, "an embedding", e) : lm_fail_memory(e, "vectors", sizeof *own);
 
@@ -112,7 +127,7 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
     if (status == LM_OK)
         status = lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &texts, e);
     if (status == LM_OK)
-        status = open_poolers(&texts, width, v->pooling, &o.of, e);
+        status = open_poolers(&texts, width, v, &o.of, e);
     if (status == LM_OK)
         status = lm_loras_read(c->service, v->lora, &o.loras, e);
     if (status != LM_OK) {
@@ -123,9 +138,9 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
     return lm_read_job_start(c, &o, e);
 }
 
-lm_status lm_embeddings(lm_call *c, json_t *input, json_t *(*document)(const lm_read_job *r), lm_error *e)
+lm_status lm_embeddings(lm_call *c, json_t *input, bool raw, json_t *(*document)(const lm_read_job *r), lm_error *e)
 {
-    return embed(c, &(embedding_values){ .input = input }, document, e);
+    return embed(c, &(embedding_values){ .input = input, .raw = raw, .priority = LM_PRIORITY_NONE }, document, e);
 }
 
 static json_t *embeddings_document(const lm_read_job *r)
@@ -146,4 +161,52 @@ static lm_status answer_embeddings(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "vectors of texts", embedding_groups,
-                                       sizeof(embedding_values), NULL, answer_embeddings };
+                                       sizeof(embedding_values), embedding_defaults, answer_embeddings };
+
+/* ---- llama.cpp's own ---- */
+
+typedef struct native_values { const char *model; json_t *content; int32_t norm; } native_values;
+
+#define N(field) offsetof(native_values, field)
+
+enum { NORM_NONE = -1, NORM_EUCLIDEAN = 2 };             /* llama.cpp's numbers */
+
+static const lm_field native_fields[] = {
+    { "content", LM_FIELD_ANY, N(content), 0, 0, NULL, false, "string, array of token ids, or array of those" },
+    { "input", LM_FIELD_ANY, N(content), 0, 0, NULL, false, "the same by OpenAI's name" },
+    { "embd_normalize", LM_FIELD_I32, N(norm), 0, 0, NULL, false, "2: vectors of length 1 (2); -1: as they are" },
+    { "model", LM_FIELD_STRING, N(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { 0 },
+};
+static const lm_field_group native_groups[] = { { native_fields, 0 }, { 0 } };
+
+static void native_defaults(const lm_service *s, void *values)
+{
+    (void)s;
+    ((native_values *)values)->norm = NORM_EUCLIDEAN;
+}
+
+/* Of each text a list of vectors, which pooling makes one of. */
+static json_t *native_document(const lm_read_job *r)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < lm_read_job_count(r); i++)
+        json_array_append_new(list, json_pack("{s:i, s:[o]}", "index", (int)i, "embedding", lm_embedding_json(r, i)));
+    return list;
+}
+
+static lm_status answer_native(lm_call *c, lm_error *e)
+{
+    const native_values *v = c->values;
+
+    if (!v->content)
+        return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "required and missing");
+    if (v->norm != NORM_NONE && v->norm != NORM_EUCLIDEAN)
+        return lm_fail(e, LM_USAGE, "embd_normalize", LM_NO_OFFSET, "%d is not supported: expected 2 or -1", v->norm);
+    return lm_embeddings(c, v->content, v->norm == NORM_NONE, native_document, e);
+}
+
+const lm_route lm_route_native_embedding = { "POST", "/embedding", "/embeddings", 0, LM_DIALECT_NATIVE,
+                                             "vectors of texts, in llama.cpp's words", native_groups, sizeof(native_values),
+                                             native_defaults, answer_native };

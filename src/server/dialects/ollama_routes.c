@@ -1,4 +1,4 @@
-/* What ollama's clients ask: /api/chat, generate, embed, tags, show, ps, version. Times are in nanoseconds. */
+/* What ollama's clients ask: /api/chat, generate, embed, embeddings, tags, show, ps, pull, version. Times are in nanoseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +67,18 @@ static const lm_field embed_fields[] = {
     { "truncate", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
+static const lm_field old_embed_fields[] = {
+    COMMON,
+    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "text; none: the model is loaded" },
+    { 0 },
+};
+static const lm_field pull_fields[] = {
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags: nothing is downloaded" },
+    { "name", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "older name of model" },
+    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "as a line (true)" },
+    { "insecure", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
 static const lm_field show_fields[] = {
     COMMON,
     { "name", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
@@ -74,7 +86,8 @@ static const lm_field show_fields[] = {
     { 0 },
 };
 static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { 0 } }, generate_groups[] = { { generate_fields, 0 }, { 0 } },
-                            embed_groups[] = { { embed_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
+                            embed_groups[] = { { embed_fields, 0 }, { 0 } }, old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } },
+                            pull_groups[] = { { pull_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
 
 static void ollama_defaults(const lm_service *s, void *values)
 {
@@ -249,12 +262,32 @@ static lm_status answer_embed(lm_call *c, lm_error *e)
     const ollama_values *v = c->values;
 
     LM_TRY(take_model(c, e));
-    return lm_embeddings(c, v->input, embed_document, e);
+    return lm_embeddings(c, v->input, false, embed_document, e);
 }
 
 const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
                                          "vectors of texts, in ollama's words", embed_groups, sizeof(ollama_values), NULL,
                                          answer_embed };
+
+/* The older form: one text, and its vector as it is. */
+static json_t *old_embed_document(const lm_read_job *r)
+{
+    return json_pack("{s:o}", "embedding", lm_embedding_json(r, 0));
+}
+
+static lm_status answer_old_embed(lm_call *c, lm_error *e)
+{
+    const ollama_values *v = c->values;
+
+    LM_TRY(take_model(c, e));
+    if (!v->prompt || !*v->prompt)
+        return lm_answer_json(c, json_pack("{s:[]}", "embedding"), e);
+    return lm_embeddings(c, json_object_get(c->body, "prompt"), true, old_embed_document, e);
+}
+
+const lm_route lm_route_ollama_embeddings = { "POST", "/api/embeddings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
+                                              "the vector of a text, in ollama's older words", old_embed_groups, sizeof(ollama_values),
+                                              NULL, answer_old_embed };
 
 /* ---- models ---- */
 
@@ -349,6 +382,22 @@ static lm_status answer_show(lm_call *c, lm_error *e)
                           e);
 }
 
+/* Clients ask for a model before they use it. One that is here is here; none is downloaded. */
+static lm_status answer_pull(lm_call *c, lm_error *e)
+{
+    const ollama_values *v = c->values;
+
+    if (!v->model || !*v->model)
+        return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "required and missing");
+    if (!lm_models_find(c->models, v->model))
+        return lm_fault(c, e, 404, "model",
+                        "this server has no model \"%.60s\" and downloads none: fetch it with lamina pull, and serve it", v->model);
+    if (!v->stream)
+        return lm_answer_json(c, json_pack("{s:s}", "status", "success"), e);
+    lm_answer_text(c->x, 200, "application/x-ndjson", "{\"status\":\"success\"}\n");
+    return LM_OK;
+}
+
 static lm_status answer_version(lm_call *c, lm_error *e)
 {
     return lm_answer_json(c, json_pack("{s:s}", "version", lm_version()), e);
@@ -360,6 +409,9 @@ const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS
                                         sizeof(ollama_values), NULL, answer_show };
 const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "the models in memory", NULL, 0, NULL,
                                       answer_ps };
+const lm_route lm_route_ollama_pull = { "POST", "/api/pull", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA,
+                                        "whether a model is here, as the end of its download", pull_groups, sizeof(ollama_values),
+                                        ollama_defaults, answer_pull };
 const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
         LM_DIALECT_OLLAMA,
                                            "the version", NULL, 0, NULL, answer_version };

@@ -22,6 +22,7 @@ typedef struct entry {
     unsigned char hash[32];
     char      owner[33];
     lm_quota limits;
+    int32_t   priority;
     bucket    requests, tokens;
     int64_t   day;                   /* that `today` is of, in days since 1970; -1: not known */
     uint64_t  today;
@@ -44,7 +45,7 @@ static void hash_of(const char *key, size_t n, unsigned char out[32])
     crypto_generichash(out, 32, (const unsigned char *)key, n, NULL, 0);
 }
 
-static lm_status add(list *l, const char *key, const lm_quota *limits, lm_error *e)
+static lm_status add(list *l, const char *key, const lm_quota *limits, int32_t priority, lm_error *e)
 {
     entry *x;
 
@@ -59,7 +60,7 @@ static lm_status add(list *l, const char *key, const lm_quota *limits, lm_error 
         l->room = room;
     }
     x = l->items + l->n;
-    *x = (entry){ .limits = *limits, .day = -1 };
+    *x = (entry){ .limits = *limits, .priority = priority, .day = -1 };
     hash_of(key, strlen(key), x->hash);
     lm_archive_owner(key, x->owner);
     l->n++;
@@ -74,6 +75,22 @@ static entry *find(list *l, const unsigned char hash[32])
         if (sodium_memcmp(hash, l->items[i].hash, 32) == 0)
             found = l->items + i;
     return found;
+}
+
+/* "priority=-1". False: it is no priority. */
+static bool read_priority(const char *word, int32_t *out)
+{
+    char *end;
+    long n;
+
+    if (strncmp(word, "priority=", 9))
+        return false;
+    errno = 0;
+    n = strtol(word + 9, &end, 10);
+    if (end == word + 9 || *end || errno || n < -LM_MOST_PRIORITY || n > LM_MOST_PRIORITY)
+        return false;
+    *out = (int32_t)n;
+    return true;
 }
 
 /* "requests=60". */
@@ -95,19 +112,21 @@ static lm_status read_limit(const char *word, const char *path, size_t line, lm_
         return LM_OK;
     }
     return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET,
-                   "%s, line %zu: \"%.40s\" behind the key: expected requests=N, tokens=N or tokens_day=N", path, line, word);
+                   "%s, line %zu: \"%.40s\" behind the key: expected requests=N, tokens=N, tokens_day=N or priority=N", path, line, word);
 }
 
 static lm_status read_line(const lm_keys *k, char *text, size_t line, list *out, lm_error *e)
 {
     lm_quota limits = k->o.limits;
+    int32_t priority = 0;
     char *at = text, *rest, *key = strtok_r(at, " \t\r\n", &rest);
 
     if (!key || *key == '#')
         return LM_OK;
     for (char *word; (word = strtok_r(NULL, " \t\r\n", &rest)) && *word != '#';)
-        LM_TRY(read_limit(word, k->o.file, line, &limits, e));
-    return add(out, key, &limits, e);
+        if (!read_priority(word, &priority))
+            LM_TRY(read_limit(word, k->o.file, line, &limits, e));
+    return add(out, key, &limits, priority, e);
 }
 
 static lm_status read_file(const lm_keys *k, list *out, lm_error *e)
@@ -138,7 +157,7 @@ static lm_status read_file(const lm_keys *k, list *out, lm_error *e)
 static lm_status read_all(const lm_keys *k, list *out, lm_error *e)
 {
     for (size_t i = 0; k->o.keys && k->o.keys[i]; i++)
-        LM_TRY(add(out, k->o.keys[i], &k->o.limits, e));
+        LM_TRY(add(out, k->o.keys[i], &k->o.limits, 0, e));
     return k->o.file ? read_file(k, out, e) : LM_OK;
 }
 
@@ -186,10 +205,11 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     pthread_mutex_lock(&k->lock);
     for (size_t i = 0; i < fresh.n; i++) {
         const entry *before = find(&k->all, fresh.items[i].hash);
-        lm_quota limits = fresh.items[i].limits;
+        entry said = fresh.items[i];
         if (before) {
             fresh.items[i] = *before;
-            fresh.items[i].limits = limits;
+            fresh.items[i].limits = said.limits;
+            fresh.items[i].priority = said.priority;
         }
     }
     old = k->all;
@@ -231,6 +251,18 @@ bool lm_keys_admit(lm_keys *k, const char *key)
 void lm_keys_owner(const lm_keys *k, const char *key, char out[33])
 {
     lm_archive_owner(k->asked ? key : NULL, out);
+}
+
+int32_t lm_keys_priority(lm_keys *k, const char *key, int32_t asked)
+{
+    const entry *x;
+    int32_t own;
+
+    pthread_mutex_lock(&k->lock);
+    x = entry_of(k, key);
+    own = x ? x->priority : 0;
+    pthread_mutex_unlock(&k->lock);
+    return asked == LM_PRIORITY_NONE || (k->asked && asked < own) ? own : asked;
 }
 
 /* ---- how much ---- */

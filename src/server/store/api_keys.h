@@ -13,10 +13,14 @@
 /* 0: no limit. Of a minute in a row, of a day in UTC; tokens are those of prompts and texts. */
 typedef struct lm_quota { uint64_t requests_minute, tokens_minute, tokens_day; } lm_quota;
 
+/* Lower ones are let in first. Of a request that says nothing: its key's, or 0. */
+#define LM_PRIORITY_NONE INT32_MIN
+#define LM_MOST_PRIORITY 1000000000
+
 typedef struct lm_keys_options {
     const char *const *keys;         /* NULL-ended; NULL: none */
-    const char *file;                /* a key a line, behind it limits of its own ("requests=60 tokens=20000 tokens_day=1000000"); # begins
-                                        a comment. NULL: none */
+    const char *file;                /* a key a line, behind it what is its own ("requests=60 tokens=20000 tokens_day=1000000 priority=-1");
+                                        # begins a comment. NULL: none */
     lm_quota limits;                /* of a key whose line says nothing; where there are no keys, of all clients together */
 } lm_keys_options;
 
@@ -35,6 +39,9 @@ bool      lm_keys_admit(lm_keys *k, const char *key);
 
 /* Whose a request is: lm_archive_owner of its key, "" where none is asked for. */
 void      lm_keys_owner(const lm_keys *k, const char *key, char out[33]);
+
+/* The priority of a request that asks for `asked`: where a key is asked for, never before its key's. */
+int32_t   lm_keys_priority(lm_keys *k, const char *key, int32_t asked);
 
 /* One request more. False: a limit is reached, *why says which, and *seconds when to come back. `used` is called for tokens of today that
  * are not known here, once a day and key. */

@@ -20,7 +20,8 @@
 
 typedef struct tally { unsigned cases, refused, accepted, rejected, narrowed, wrong; } tally;
 
-static lm_status compile(const json_t *c, lm_grammar **out, lm_error *e)
+/* Others let white space stand between the parts of JSON: so it may here, unless the test is about texts without any. */
+static lm_status compile(const json_t *c, lm_whitespace w, lm_grammar **out, lm_error *e)
 {
     const json_t      *o = json_object_get(c, "options");
     const char        *kind = json_string_value(json_object_get(c, "kind")), *text = json_string_value(json_object_get(c, "text"));
@@ -30,7 +31,7 @@ static lm_status compile(const json_t *c, lm_grammar **out, lm_error *e)
     options.any_order    = json_is_true(json_object_get(o, "any_order"));
     options.open = json_is_true(json_object_get(o, "open"));
     options.strict       = json_is_true(json_object_get(o, "strict"));
-    options.whitespace   = (lm_whitespace)json_integer_value(json_object_get(o, "whitespace"));
+    options.whitespace   = w;
     if (strcmp(kind, "gbnf") == 0)
         return lm_grammar_gbnf(text, size, &options, out, e);
     if (strcmp(kind, "regex") == 0)
@@ -92,7 +93,7 @@ static void run_case(const json_t *c, tally *t)
     const char *name = json_string_value(json_object_get(c, "name")), *refused = json_string_value(json_object_get(c, "refused"));
     lm_grammar *g = NULL;
     lm_error    e = { .offset = LM_NO_OFFSET };
-    lm_status   status = compile(c, &g, &e);
+    lm_status   status = compile(c, LM_WHITESPACE_BOUNDED, &g, &e);
     json_t     *value;
     size_t      i, of;
 
@@ -131,12 +132,66 @@ static void run_case(const json_t *c, tally *t)
     lm_grammar_free(g);
 }
 
+/* ---- without white space ---- */
+
+static bool has_space(const char *text)
+{
+    bool string = false;
+
+    for (; *text; text++) {
+        if (*text == '\\' && string && text[1])
+            text++;
+        else if (*text == '"')
+            string = !string;
+        else if (!string && strchr(" \t\r\n", *text))
+            return true;
+    }
+    return false;
+}
+
+static void check_compact(const char *name, const lm_grammar *with, const lm_grammar *without, const json_t *text, tally *t)
+{
+    bool expected = fits(with, text) && !has_space(json_string_value(text));
+
+    t->cases++;
+    t->accepted += expected;
+    if (fits(without, text) != expected) {
+        print_message("%s: without white space %s: %.300s\n", name, expected ? "does not fit" : "FITS, and must not",
+                      json_string_value(text));
+        t->wrong++;
+    }
+}
+
+/* What fits with white space and has none fits without; nothing else does. */
+static void run_compact(const json_t *c, tally *t)
+{
+    static const char *const lists[] = { "accept", "maybe", "reject" };
+    const char *kind = json_string_value(json_object_get(c, "kind"));
+    lm_grammar *with = NULL, *without = NULL;
+    json_t     *value, *text;
+    size_t      k, j;
+    lm_error    e;
+
+    if (strcmp(kind, "json") && strcmp(kind, "schema"))
+        return;
+    assert_int_equal(compile(c, LM_WHITESPACE_BOUNDED, &with, &e), compile(c, LM_WHITESPACE_NONE, &without, &e));
+    for (size_t i = 0; with && i < sizeof lists / sizeof *lists; i++)
+        json_array_foreach(json_object_get(c, lists[i]), k, value) {
+            if (!json_is_array(value))
+                check_compact(json_string_value(json_object_get(c, "name")), with, without, value, t);
+            json_array_foreach(value, j, text)
+                check_compact(json_string_value(json_object_get(c, "name")), with, without, text, t);
+        }
+    lm_grammar_free(with);
+    lm_grammar_free(without);
+}
+
 static void run_file(const char *path)
 {
     FILE   *f = fopen(path, "r");
     char   *line = NULL;
     size_t  room = 0;
-    tally   t = { 0 };
+    tally   t = { 0 }, compact = { 0 };
     int64_t least = 0;
 
     assert_non_null(f);
@@ -147,13 +202,17 @@ static void run_file(const char *path)
             least = json_integer_value(ratchet);
         else
             run_case(c, &t);
+        if (!ratchet)
+            run_compact(c, &compact);
         json_decref(c);
     }
     free(line);
     fclose(f);
     print_message("%s: %u cases, %u refused, %u accepted, %u rejected, %u narrowed, %u wrong\n", path, t.cases, t.refused, t.accepted,
                   t.rejected, t.narrowed, t.wrong);
+    print_message("%s: %u texts without white space, %u fit, %u wrong\n", path, compact.cases, compact.accepted, compact.wrong);
     assert_int_equal(t.wrong, 0);
+    assert_int_equal(compact.wrong, 0);
     assert_true(t.cases > 0);
     assert_true((int64_t)t.accepted + t.rejected >= least);
 }

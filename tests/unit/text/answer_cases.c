@@ -185,7 +185,7 @@ static int fits_grammar(const json_t *c)
     size_t size = strlen(text), n = json_array_size(tools), fits = 0;
     lm_answer_tool list[16] = { 0 };
     char *schemas[16] = { 0 };
-    lm_grammar_calls_options o = { .required = true };
+    lm_grammar_calls_options o = { .required = true, .whitespace = LM_WHITESPACE_SPACED };
     lm_answer_style style;
     lm_grammar *g = NULL;
     bool whole = false;

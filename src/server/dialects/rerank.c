@@ -1,0 +1,250 @@
+/* POST /v1/rerank, in the words that Jina's API has made common: how well documents answer a query, by models that were trained to say
+ * "yes" or "no". The prompt is that of arXiv 2506.05176, as its models' cards write it, a document's score the probability of "yes" against
+ * "no" behind it. All documents of a request begin alike, so that their beginning is read once. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/ask/read_job.h"
+#include "server/dialects/routes.h"
+#include "server/models/loras.h"
+
+typedef struct rerank_values {
+    const char *model, *query, *instruction;
+    json_t     *documents, *lora;
+    int64_t     top_n;
+    int32_t     priority;
+    bool        documents_too;
+} rerank_values;
+
+#define V(field) offsetof(rerank_values, field)
+
+static const lm_field rerank_fields[] = {
+    { "query", LM_FIELD_STRING, V(query), 0, 0, NULL, true, "what is looked for" },
+    { "documents", LM_FIELD_ARRAY, V(documents), 0, 0, NULL, true, "strings, or objects with text" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "top_n", LM_FIELD_I64, V(top_n), 1, 1e9, NULL, false, "tell the N best (all)" },
+    { "return_documents", LM_FIELD_BOOL, V(documents_too), 0, 0, NULL, false, "with the text of each document (false)" },
+    { "instruction", LM_FIELD_STRING, V(instruction), 0, 0, NULL, false,
+      "what documents are to do (Given a web search query, retrieve relevant passages that answer the query)" },
+    { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
+    { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
+    { "max_tokens_per_doc", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "documents are read whole" },
+    { "max_chunks_per_doc", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "documents are read whole" },
+    { "rank_fields", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "a document is its text" },
+    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+static const lm_field_group rerank_groups[] = { { rerank_fields, 0 }, { 0 } };
+
+static void rerank_defaults(const lm_service *s, void *values)
+{
+    rerank_values *v = values;
+
+    (void)s;
+    v->instruction = "Given a web search query, retrieve relevant passages that answer the query";
+    v->priority = LM_PRIORITY_NONE;
+}
+
+/* ---- the model ---- */
+
+typedef struct words { lm_token yes, no; } words;
+
+static bool says_so(const char *name)
+{
+    return name && strcasestr(name, "rerank");
+}
+
+/* Its files do not tell what it was trained for: its name does, or the one that it is served by. LM_UNSUPPORTED: what its scores would mean
+ * is not known. */
+static lm_status check_model(const lm_service *s, words *out, lm_error *e)
+{
+    static const char *const marks[] = { "<|im_start|>", "<|im_end|>", "<think>", "</think>" };
+    bool known;
+
+    LM_TRY(lm_service_alone(s, "ranking documents", e));
+    *out = (words){ lm_tokenizer_find(s->tokenizer, "yes"), lm_tokenizer_find(s->tokenizer, "no") };
+    known = out->yes >= 0 && out->no >= 0;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        known = known && lm_tokenizer_find(s->tokenizer, marks[i]) >= 0;
+    if (!known)
+        return lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET,
+                       "%.60s does not rank documents: its vocabulary lacks the tokens of models that do", s->name);
+    if (!says_so(s->name) && !says_so(s->info.name))
+        return lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET,
+                       "%.60s does not rank documents: neither its name nor its --alias says rerank", s->name);
+    return LM_OK;
+}
+
+/* ---- prompts ---- */
+
+static const char *document_text(const json_t *document)
+{
+    const json_t *text = json_is_object(document) ? json_object_get(document, "text") : document;
+
+    return json_is_string(text) && strlen(json_string_value(text)) == json_string_length(text) ? json_string_value(text) : NULL;
+}
+
+static lm_status check_documents(const rerank_values *v, lm_error *e)
+{
+    size_t n = json_array_size(v->documents);
+
+    if (!n)
+        return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET, "empty: expected at least one document");
+    LM_TRY(lm_limit_check(LM_MOST_DOCUMENTS, n, e));
+    for (size_t i = 0; i < n; i++)
+        if (!document_text(json_array_get(v->documents, i)))
+            return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET, "element %zu: expected a string or an object with text", i);
+    return LM_OK;
+}
+
+/* Control tokens in what clients write are text. */
+static lm_status add_prompt(const lm_service *s, const rerank_values *v, const char *document, lm_tokens *out, lm_error *e)
+{
+    static const char before[] = "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+                                 "Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n";
+    static const char behind[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+    lm_text text = { 0 };
+    lm_status status = lm_tokenize(s->tokenizer, before, sizeof before - 1, 0, out, e);
+
+    lm_text_printf(&text, "<Instruct>: %s\n<Query>: %s\n<Document>: %s", v->instruction, v->query, document);
+    if (status == LM_OK && text.failed)
+        status = lm_fail_memory(e, "a document", text.size);
+    if (status == LM_OK)
+        status = lm_tokenize(s->tokenizer, text.data, text.size, LM_NO_PARSE_SPECIAL, out, e);
+    lm_text_free(&text);
+    return status == LM_OK ? lm_tokenize(s->tokenizer, behind, sizeof behind - 1, 0, out, e) : status;
+}
+
+static lm_status add_prompts(const lm_service *s, const rerank_values *v, lm_prompts *out, lm_error *e)
+{
+    size_t n = json_array_size(v->documents);
+
+    if (!(out->items = calloc(n, sizeof *out->items)))
+        return lm_fail_memory(e, "documents", n * sizeof *out->items);
+    for (out->n = 0; out->n < n;) {
+        size_t i = out->n++;
+        LM_TRY(add_prompt(s, v, document_text(json_array_get(v->documents, i)), out->items + i, e));
+    }
+    return LM_OK;
+}
+
+/* ---- scores ---- */
+
+typedef struct judgement { words words; double score; char *text; } judgement;       /* text: to be told; NULL: not */
+
+static lm_status judge(void *of, const float *logits, lm_error *e)
+{
+    judgement *j = of;
+
+    (void)e;
+    j->score = 1 / (1 + exp((double)logits[j->words.no] - (double)logits[j->words.yes]));
+    return LM_OK;
+}
+
+static void free_judgement(void *of)
+{
+    judgement *j = of;
+
+    if (j)
+        free(j->text);
+    free(j);
+}
+
+/* One for each document. */
+static lm_status open_judgements(const rerank_values *v, words w, void ***out, lm_error *e)
+{
+    size_t n = json_array_size(v->documents);
+
+    if (!(*out = calloc(n, sizeof **out)))
+        return lm_fail_memory(e, "scores", n * sizeof **out);
+    for (size_t i = 0; i < n; i++) {
+        judgement *j = malloc(sizeof *j);
+        if (!j)
+            return lm_fail_memory(e, "scores", sizeof *j);
+        *j = (judgement){ .words = w, .text = v->documents_too ? strdup(document_text(json_array_get(v->documents, i))) : NULL };
+        (*out)[i] = j;
+        if (v->documents_too && !j->text)
+            return lm_fail_memory(e, "documents", 0);
+    }
+    return LM_OK;
+}
+
+/* ---- the answer ---- */
+
+typedef struct rerank_own { size_t top_n; } rerank_own;
+
+typedef struct place { size_t index; const judgement *of; } place;
+
+/* The best first; of those that are alike the first. */
+static int by_score(const void *a, const void *b)
+{
+    const place *x = a, *y = b;
+
+    if (x->of->score < y->of->score || x->of->score > y->of->score)
+        return x->of->score < y->of->score ? 1 : -1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static json_t *result_json(const place *p)
+{
+    json_t *o = json_pack("{s:I, s:f}", "index", (json_int_t)p->index, "relevance_score", p->of->score);
+
+    if (p->of->text)
+        json_object_set_new(o, "document", json_pack("{s:s}", "text", p->of->text));
+    return o;
+}
+
+static json_t *rerank_document(const lm_read_job *r)
+{
+    const rerank_own *own = lm_read_job_own(r);
+    json_int_t tokens = (json_int_t)lm_read_job_all_tokens(r);
+    size_t n = lm_read_job_count(r);
+    place *places = calloc(n, sizeof *places);
+    json_t *results = json_array();
+
+    if (!places) {
+        json_decref(results);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++)
+        places[i] = (place){ i, lm_read_job_of(r, i) };
+    qsort(places, n, sizeof *places, by_score);
+    for (size_t i = 0; i < n && i < own->top_n; i++)
+        json_array_append_new(results, result_json(places + i));
+    free(places);
+    return json_pack("{s:s, s:s, s:o, s:{s:I, s:I, s:{s:I}}}", "object", "list", "model", lm_read_job_service(r)->name, "results", results,
+                     "usage", "prompt_tokens", tokens, "total_tokens", tokens, "prompt_tokens_details", "cached_tokens",
+                     (json_int_t)lm_read_job_cached_tokens(r));
+}
+
+static lm_status answer_rerank(lm_call *c, lm_error *e)
+{
+    const rerank_values *v = c->values;
+    lm_prompts prompts = { 0 };
+    lm_read_job_options o = { .prompts = &prompts, .priority = v->priority, .hook = { .last = judge, .free = free_judgement },
+                              .document = rerank_document };
+    rerank_own *own = calloc(1, sizeof *own);
+    words w;
+    lm_status status = own ? check_documents(v, e) : lm_fail_memory(e, "the answer", sizeof *own);
+
+    o.own = own;
+    if (status == LM_OK)
+        status = check_model(c->service, &w, e);
+    if (status == LM_OK)
+        status = add_prompts(c->service, v, &prompts, e);
+    if (status == LM_OK)
+        status = open_judgements(v, w, &o.of, e);
+    if (status == LM_OK)
+        status = lm_loras_read(c->service, v->lora, &o.loras, e);
+    if (status != LM_OK) {
+        lm_read_job_options_free(&o);
+        return status;
+    }
+    own->top_n = v->top_n ? (size_t)v->top_n : prompts.n;
+    return lm_read_job_start(c, &o, e);
+}
+
+const lm_route lm_route_rerank = { "POST", "/v1/rerank", "/rerank /v2/rerank /reranking /v1/reranking", 0, LM_DIALECT_OPENAI,
+                                   "documents in the order in which they answer a query", rerank_groups, sizeof(rerank_values),
+                                   rerank_defaults, answer_rerank };
