@@ -43,7 +43,7 @@ const lm_field lm_asked_fields[] = {
     { "ignore_eos", LM_FIELD_BOOL, A(ignore_eos), 0, 0, NULL, false, "never choose a token that ends a text, unless a constraint has come to its end" },
     { "id_slot", LM_FIELD_I32, A(slot), -1, 1e6, NULL, false, "slot to use; -1: any" },
     { "priority", LM_FIELD_I32, A(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false,
-      "lower ones are let in first (0, or what the API key has, which is also the lowest where keys are asked for)" },
+      "requests with lower numbers are admitted first (default: that of the API key, or 0); with API keys, not below that of the key" },
     { "timings_per_token", LM_FIELD_BOOL, A(timings), 0, 0, NULL, false, "timings with each event of a stream" },
     { "samplers", LM_FIELD_ANY, A(samplers), 0, 0, NULL, false,
       "steps of sampling in their order: array of names, or llama.cpp's letters" },

@@ -13,7 +13,7 @@
 /* 0: no limit. Of a minute in a row, of a day in UTC; tokens are those of prompts and texts. */
 typedef struct lm_quota { uint64_t requests_minute, tokens_minute, tokens_day; } lm_quota;
 
-/* Lower ones are let in first. Of a request that says nothing: its key's, or 0. */
+/* Requests with lower numbers are admitted first. The default is the key's, or 0. */
 #define LM_PRIORITY_NONE INT32_MIN
 #define LM_MOST_PRIORITY 1000000000
 
