@@ -27,15 +27,16 @@
  * what else runs, the order, preemption, guesses, the cache, the number of threads, or a restart. lm_schedule_fingerprint
  * names what it does depend on.
  *
- * Threads. lm_schedule_submit, _describe, _fingerprint, _drain and the functions of slots may be called by any thread at
+ * Threads. lm_schedule_submit, _check, _describe, _fingerprint, _drain and the functions of slots may be called by any thread at
  * any moment; lm_schedule_free once, when none of them runs. A reply is read by one thread at a time; lm_reply_cancel and
  * lm_reply_status by any. Functions that requests name (`sequence.logits`, `wake`) are called by threads of the engine:
  * they must not call this schedule, nor block.
  *
  * A process that is forked has no such thread: there requests are refused, LM_FAILED, and nothing is waited for.
  *
- * Memory. All that a request needs is taken by lm_schedule_submit and given back after lm_reply_free. A step allocates
- * nothing. */
+ * Memory. A request that waits has its prompt, its options and its ring; what grows with the vocabulary or the context is taken
+ * when it is let in, and a text for which there is none ends with LM_STOP_FAILED, LM_NO_MEMORY. All of it is given back at its end,
+ * the ring by lm_reply_free. Steps themselves allocate nothing. */
 #ifndef LAMINA_SCHEDULE_H
 #define LAMINA_SCHEDULE_H
 
@@ -148,6 +149,10 @@ typedef struct lm_request {
  *   LM_USAGE      as lm_sequence_new, lm_sequence_prompt and lm_sampler_new
  *   LM_NO_MEMORY */
 lm_status lm_schedule_submit(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
+
+/* What lm_schedule_submit would refuse a prompt of so many tokens for now, whatever else the request has: LM_LIMIT, LM_NO_FIT,
+ * LM_CANCELLED. Before work that is wasted on a request that is refused. */
+lm_status lm_schedule_check(lm_schedule *s, size_t n_prompt, lm_error *e);
 
 /* ---- replies ---- */
 

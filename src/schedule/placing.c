@@ -109,6 +109,7 @@ void lm_place(lm_schedule *s, lm_reply *r, uint32_t slot, lm_prefix *node, size_
     lm_prefixes_pin(node);
     lm_prefixes_share(&s->prefixes, node, slot, (uint32_t)cached);
     lm_engine_set_adapters(s->g, slot, r->adapters, NULL);
+    lm_reply_open(r);
     lm_sequence_place(r->sequence, slot, cached);
     count_admission(s, r, cached);
     r->slot       = r->usage.slot = slot;

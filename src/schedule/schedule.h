@@ -22,6 +22,7 @@
 #include "schedule/bell.h"
 #include "schedule/budget.h"
 #include "schedule/others.h"
+#include "runtime/sample/sampler.h"
 #include "schedule/prefixes.h"
 #include "runtime/engine/save.h"
 #include "schedule/ring.h"
@@ -39,8 +40,8 @@ struct lm_reply {
     double          deadline;            /* by base/clock.h; 0: none */
     uint32_t        wanted;              /* 1 + slot; 0: any */
     bool            no_prefix, progress, explains;
-    double         *contributions;       /* [most_contributions][1 + models]: of each token; NULL: nobody asked */
-    size_t          most_contributions;
+    double         *contributions;       /* [most_contributions][1 + models]: of each token; NULL: not let in yet */
+    size_t          most_contributions;  /* 0: nobody asked */
     uint32_t        n_models;
     atomic_size_t   n_contributions;
     void          (*wake)(void *arg);
@@ -164,6 +165,7 @@ struct lm_schedule {
     double              idle_since;
     lm_token           *scratch;         /* [context + 1] */
     uint64_t            stored_bytes;    /* in the prefix store */
+    lm_breaker_cache    breakers;        /* under a lock of its own, which is held while nothing else is */
     lm_counts           counts;
 };
 
@@ -176,6 +178,7 @@ static inline void lm_count(atomic_uint_fast64_t *c, uint64_t n)
 
 /* Takes the arguments of hooks, also on failure. */
 lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
+void      lm_reply_open(lm_reply *r);                                    /* it is let in: the memory that it needs for that, or its end */
 void      lm_reply_release_hooks(const lm_request *r);                   /* of a request that becomes no reply */
 void      lm_reply_drop(lm_reply *r);                                    /* one owner less */
 void      lm_reply_listen(lm_schedule *s, lm_reply *r);                  /* its sequence's events into the ring */
