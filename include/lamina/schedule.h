@@ -67,7 +67,7 @@ typedef struct lm_schedule_options {
     bool        no_prefixes;         /* keep no prefixes */
     uint64_t    prefix_bytes;        /* of pages kept for nobody but later requests; 0: as much as the cache has */
     const char *prefix_store;        /* a folder (made where there is none) that prefixes are written to when nothing else is to be
-                                        done and at the end, and read from at the beginning: whole files with checksums
+                                        done and at the end (for seconds at most, the last used first), and read from at the beginning: whole files with checksums
                                         (lm_engine_save), bound to model and build; others are passed over. It holds texts of
                                         users. NULL: none */
     uint64_t    store_bytes;         /* of that folder; 0: 1 GiB. The oldest files are removed */

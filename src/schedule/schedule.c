@@ -146,6 +146,7 @@ static void *run(void *arg)
         atomic_store_explicit(&s->counts.waiting, queue_length(s), memory_order_relaxed);
         if (lm_schedule_step(s)) {
             s->idle_since = 0;
+            s->rest_bytes = s->rest_files = 0;
             continue;
         }
         if (draining)
@@ -153,8 +154,7 @@ static void *run(void *arg)
         rest(s);
     }
     lm_errands_refuse(s);
-    while (lm_store_one(s))
-        ;
+    lm_store_last(s);
     return NULL;
 }
 

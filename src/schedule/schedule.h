@@ -165,6 +165,9 @@ struct lm_schedule {
     double              idle_since;
     lm_token           *scratch;         /* [context + 1] */
     uint64_t            stored_bytes;    /* in the prefix store */
+    uint64_t            rest_bytes;      /* of which were written since the last step … */
+    uint32_t            rest_files;      /* … in so many files, … */
+    struct timespec     rest_began;      /* … the first of them at this time of day */
     lm_breaker_cache    breakers;        /* under a lock of its own, which is held while nothing else is */
     lm_counts           counts;
 };
@@ -241,6 +244,7 @@ void lm_schedule_collect(lm_schedule *s);
 
 lm_status lm_store_open(lm_schedule *s, lm_error *e);
 bool      lm_store_one(lm_schedule *s);                                  /* false: there is nothing to write */
+void      lm_store_last(lm_schedule *s);                                 /* at the end: as much as the store holds, and not for long */
 
 /* ---- slots.c ---- */
 
