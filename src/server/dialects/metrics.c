@@ -139,6 +139,22 @@ static void add_states(lm_text *out, const sample *all, size_t n)
         lm_text_printf(out, "lamina_model_bytes{model_name=\"%s\"} %llu\n", x->name, (unsigned long long)x->status.bytes);
 }
 
+/* Of the server. */
+static void add_memory(lm_text *out, const lm_exchange *x)
+{
+    lm_http_memory m;
+
+    lm_exchange_memory(x, &m);
+    add_head(out, "lamina_request_memory_bytes", "gauge", "Bytes that requests hold: bodies, conversations, prompts, grammars, answers.");
+    lm_text_printf(out, "lamina_request_memory_bytes %llu\n", (unsigned long long)m.used);
+    add_head(out, "lamina_request_memory_peak_bytes", "gauge", "Most bytes that requests have held at once.");
+    lm_text_printf(out, "lamina_request_memory_peak_bytes %llu\n", (unsigned long long)m.most);
+    add_head(out, "lamina_request_memory_limit_bytes", "gauge", "Bytes that requests may hold; 0: no limit.");
+    lm_text_printf(out, "lamina_request_memory_limit_bytes %llu\n", (unsigned long long)m.limit);
+    add_head(out, "lamina_requests_refused_for_memory_total", "counter", "Requests refused because they would hold too much memory.");
+    lm_text_printf(out, "lamina_requests_refused_for_memory_total %llu\n", (unsigned long long)m.refused);
+}
+
 static void take(sample *out, lm_service *s)
 {
     lm_escape(out->name, sizeof out->name, s->name);
@@ -173,6 +189,7 @@ static lm_status answer_metrics(lm_call *c, lm_error *e)
     add(out, vllm_figures, all, n);
     add_ends(out, all, n);
     add_states(out, all, n);
+    add_memory(out, c->x);
     free(all);
     lm_exchange_head(c->x, 200, "text/plain; version=0.0.4; charset=utf-8");
     lm_exchange_end(c->x);

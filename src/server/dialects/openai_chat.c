@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/ask/dialogue.h"
 #include "server/dialects/routes.h"
 
@@ -272,7 +273,7 @@ static void chat_finish(lm_turn *t)
         lm_text_add_str(t->out, text);
     else
         t->out->failed = true;
-    free(text);
+    lm_heap_give(text);
 }
 
 static void chat_fault(lm_turn *t, const lm_error *e)
