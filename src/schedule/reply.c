@@ -268,10 +268,16 @@ static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
 static void add_token(lm_schedule *s, lm_reply *r, const lm_event *x)
 {
     keep_contribution(s, r, x);
+    double at = lm_clock_seconds() - r->submitted;
     if (r->usage.n_tokens++ == 0) {
-        r->usage.first_seconds = lm_clock_seconds() - r->submitted;
-        lm_count(&s->counts.first_ns, (uint64_t)(r->usage.first_seconds * 1e9));
+        r->usage.first_seconds = at;
+        lm_count(&s->counts.first_ns, (uint64_t)(at * 1e9));
+        lm_durations_add(&s->counts.first, at);
+        lm_durations_add(&s->counts.prompt, at - r->usage.queue_seconds);
+    } else {
+        lm_durations_add(&s->counts.between, at - r->last_token);
     }
+    r->last_token = at;
     lm_count(&s->counts.tokens, 1);
     add_record(r, &(record){ .kind = LM_EVENT_TOKEN, .id = x->id, .logprob = x->logprob, .n = x->n_top }, x->top,
                x->n_top * sizeof *x->top);
@@ -336,6 +342,9 @@ void lm_reply_conclude(lm_schedule *s, lm_reply *r)
     lm_count(&s->counts.guesses_right, info.n_accepted);
     lm_count(&s->counts.guessed_rows, info.n_drafted);
     lm_count(&s->counts.ended[r->stop & 7], 1);
+    lm_durations_add(&s->counts.whole, r->usage.seconds);
+    if (r->usage.n_tokens)
+        lm_durations_add(&s->counts.generation, r->usage.seconds - r->usage.first_seconds);
     free_text(r);
     atomic_store_explicit(&r->state, LM_REPLY_ENDED, memory_order_relaxed);
     atomic_store(&r->ended, true);

@@ -455,6 +455,8 @@ void lm_schedule_describe(const lm_schedule *s, lm_schedule_statistics *out)
         .queue_seconds = 1e-9 * (double)now(&c->queue_ns), .first_seconds = 1e-9 * (double)now(&c->first_ns),
         .waiting = now32(&c->waiting), .reading = now32(&c->reading), .writing = now32(&c->writing), .prefixes = now(&c->kept),
         .prompt_budget = now32(&c->budget), .itl_target = 1e-9 * (double)now(&c->target_ns),
+        .queue = lm_durations_now(&c->queue), .prompt = lm_durations_now(&c->prompt), .first = lm_durations_now(&c->first),
+        .between = lm_durations_now(&c->between), .generation = lm_durations_now(&c->generation), .whole = lm_durations_now(&c->whole),
     };
     for (int i = 0; i < 8; i++)
         out->ended[i] = now(&c->ended[i]);

@@ -1,6 +1,6 @@
 /* schedule.h - what the parts of a schedule share. What it is and who may call what: lamina/schedule.h.
  *
- *   ring, bell, prefixes, budget, others      know nothing of the rest
+ *   ring, bell, prefixes, budget, others, durations       know nothing of the rest
  *   reply.c        a request's memory, its events, who waits for them
  *   placing.c      a text gets a slot and gives it back
  *   room.c         pages where there are none: what others kept, then texts
@@ -67,6 +67,7 @@ struct lm_reply {
     uint32_t        share;               /* rows of its prompt in this step */
     size_t          told;                /* of its prompt, as progress */
     double          submitted, stalled_since;            /* 0: it is not */
+    double          last_token;          /* when it was told, after submission */
     lm_stop         stop;
     int32_t         stopped_by;      /* which stop string; -1: none */
     lm_error        error;
@@ -122,7 +123,11 @@ typedef struct lm_seat {
     atomic_uint busy, n_held, n_prompt, n_tokens;        /* as told */
 } lm_seat;
 
+/* lm_histogram, counted by any thread. */
+typedef struct lm_durations { atomic_uint_fast64_t counts[LM_HISTOGRAM_BOUNDS + 1], ns; } lm_durations;
+
 typedef struct lm_counts {
+    lm_durations queue, prompt, first, between, generation, whole;
     atomic_uint_fast64_t steps, prompt_rows, written_rows, guessed_rows, guesses_right, tokens, submitted, refused, ended[8], preempted,
         stalled, prompt_tokens, cached_tokens, stored, restored, evicted, kept;
     atomic_uint_fast64_t step_ns, queue_ns, first_ns, target_ns;
@@ -176,6 +181,11 @@ static inline void lm_count(atomic_uint_fast64_t *c, uint64_t n)
 {
     atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
+
+/* ---- durations.c ---- */
+
+void lm_durations_add(lm_durations *d, double seconds);
+lm_histogram lm_durations_now(const lm_durations *d);
 
 /* ---- reply.c ---- */
 

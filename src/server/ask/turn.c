@@ -452,6 +452,20 @@ static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_to
     return LM_OK;
 }
 
+/* Prompt and answer fit the context together; the engine itself would choose a token more, which need not be read. */
+static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_options *o, lm_error *e)
+{
+    uint32_t context = lm_engine_context(s->engine);
+
+    if (o->prompt_only || n_prompt > context)            /* the schedule refuses the latter */
+        return LM_OK;
+    if (n_prompt == context)
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens, the context holds %u, an answer included", n_prompt, context);
+    if (o->max_tokens <= 0 || (uint64_t)o->max_tokens > context - n_prompt)
+        o->max_tokens = (int64_t)(context - n_prompt);
+    return LM_OK;
+}
+
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
     lm_sampler_options sampling;
@@ -471,6 +485,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         r.prompt = prompt->ids;
         r.n_prompt = c->n_prompt = prompt->n;
         r.sequence = o->sequence;
+        LM_TRY(fit_context(call->service, prompt->n, &r.sequence, e));
         r.sequence.draw = i % o->n;
         c->index = (uint32_t)i;
         LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));

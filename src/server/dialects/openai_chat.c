@@ -215,10 +215,12 @@ static void finish_stream(lm_turn *t)
     const chat_own *own = t->own;
     json_t *o;
 
-    if (own->usage) {
+    if (own->usage || t->explain_cache || t->contributions) {
         o = document(t, "chat.completion.chunk", json_array());
-        json_object_set_new(o, "usage", usage_json(t));
-        json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+        if (own->usage) {
+            json_object_set_new(o, "usage", usage_json(t));
+            json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+        }
         lm_turn_extras(t, o);
         lm_turn_send(t, NULL, o);
     }

@@ -389,10 +389,12 @@ static void completion_finish(lm_turn *t)
     char *text;
 
     if (t->stream) {
-        if (own->usage) {
+        if (own->usage || t->explain_cache || t->contributions) {
             o = document(t, json_array());
-            json_object_set_new(o, "usage", usage_json(t));
-            json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+            if (own->usage) {
+                json_object_set_new(o, "usage", usage_json(t));
+                json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+            }
             lm_turn_extras(t, o);
             lm_turn_send(t, NULL, o);
         }

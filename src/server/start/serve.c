@@ -92,8 +92,8 @@ bool lm_server_drain(lm_server *s, double seconds)
 {
     bool ended;
 
+    ended = lm_models_drain(s->models, seconds);         /* meanwhile what comes is answered 503, with Retry-After */
     lm_http_quiesce(s->http);
-    ended = lm_models_drain(s->models, seconds);
     /* Texts have ended; what was said of them is still on its way to clients, who may be slow, or gone. */
     for (unsigned i = 0; ended && i < SENDING_MS / 10 && lm_http_exchanges(s->http); i++)
         usleep(10000);
