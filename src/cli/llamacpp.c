@@ -66,12 +66,12 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { "--cache-reuse", 1, NULL, true, "the longest cached prefix is used again, as far as it is the same" },
     { "--cache-prompt", 0, NULL, true, "prefixes of prompts are kept by default" },
     { "--ui --webui", 0, NULL, true, "lamina serve has a page for browsers at / by default" },
+    { "--rerank --reranking", 0, NULL, true, "lamina serve ranks documents whenever the model can" },
     { "--reuse-port", 0, NULL, true, "lamina serve listens alone at its address" },
     { "--prefill-assistant", 0, NULL, true, "an answer goes on from a last message of the assistant" },
 
     /* asks for something else: refused, by name */
     { "-nocb --no-cont-batching", 0, NULL, false, "texts are always written together, in steps; --parallel 1 writes one at a time" },
-    { "--rerank --reranking", 0, NULL, false, "documents are not ranked; --embeddings makes vectors of texts" },
     { "--props", 0, NULL, false, "the properties of a server do not change while it runs" },
     { "--path --api-prefix --media-path", 1, NULL, false, "lamina serve serves its own routes only, at their paths" },
     { "--no-prefill-assistant", 0, NULL, false, "requests say how an answer begins: \"continue_final_message\"" },
