@@ -30,6 +30,7 @@
 #include "lamina/log.h"
 #include "lamina/logits.h"
 #include "lamina/buffer.h"
+#include "lamina/heap.h"
 #include "lamina/cluster.h"
 #include "lamina/text.h"
 #include "lamina/adapter.h"

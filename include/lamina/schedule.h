@@ -27,15 +27,16 @@
  * what else runs, the order, preemption, guesses, the cache, the number of threads, or a restart. lm_schedule_fingerprint
  * names what it does depend on.
  *
- * Threads. lm_schedule_submit, _describe, _fingerprint, _drain and the functions of slots may be called by any thread at
+ * Threads. lm_schedule_submit, _check, _describe, _fingerprint, _drain and the functions of slots may be called by any thread at
  * any moment; lm_schedule_free once, when none of them runs. A reply is read by one thread at a time; lm_reply_cancel and
  * lm_reply_status by any. Functions that requests name (`sequence.logits`, `wake`) are called by threads of the engine:
  * they must not call this schedule, nor block.
  *
  * A process that is forked has no such thread: there requests are refused, LM_FAILED, and nothing is waited for.
  *
- * Memory. All that a request needs is taken by lm_schedule_submit and given back after lm_reply_free. A step allocates
- * nothing. */
+ * Memory. A request that waits has its prompt, its options and its ring; what grows with the vocabulary or the context is taken
+ * when it is let in, and a text for which there is none ends with LM_STOP_FAILED, LM_NO_MEMORY. All of it is given back at its end,
+ * the ring by lm_reply_free. Steps themselves allocate nothing. */
 #ifndef LAMINA_SCHEDULE_H
 #define LAMINA_SCHEDULE_H
 
@@ -66,9 +67,9 @@ typedef struct lm_schedule_options {
     bool        no_prefixes;         /* keep no prefixes */
     uint64_t    prefix_bytes;        /* of pages kept for nobody but later requests; 0: as much as the cache has */
     const char *prefix_store;        /* a folder (made where there is none) that prefixes are written to when nothing else is to be
-                                        done and at the end, and read from at the beginning: whole files with checksums
-                                        (lm_engine_save), bound to model and build; others are passed over. It holds texts of
-                                        users. NULL: none */
+                                        done and at the end (for seconds at most, the last used first), and read from at the
+                                        beginning: whole files with checksums (lm_engine_save), bound to model and build; others
+                                        are passed over. It holds texts of users. NULL: none */
     uint64_t    store_bytes;         /* of that folder; 0: 1 GiB. The oldest files are removed */
     lm_engine  *draft_engine;        /* a smaller model that guesses for requests with `draft`, with as many sequences; the
                                         schedule's too */
@@ -148,6 +149,10 @@ typedef struct lm_request {
  *   LM_USAGE      as lm_sequence_new, lm_sequence_prompt and lm_sampler_new
  *   LM_NO_MEMORY */
 lm_status lm_schedule_submit(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
+
+/* What lm_schedule_submit would refuse a prompt of so many tokens for now, whatever else the request has: LM_LIMIT, LM_NO_FIT,
+ * LM_CANCELLED. Before work that is wasted on a request that is refused. */
+lm_status lm_schedule_check(lm_schedule *s, size_t n_prompt, lm_error *e);
 
 /* ---- replies ---- */
 
@@ -271,6 +276,16 @@ lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *
 
 /* ---- statistics ---- */
 
+/* How many durations were of which length: counts[i] of at most lm_histogram_bound(i) seconds and more than the bound before. */
+#define LM_HISTOGRAM_BOUNDS 19
+typedef struct lm_histogram {
+    uint64_t counts[LM_HISTOGRAM_BOUNDS + 1];            /* the last: longer than every bound */
+    double   seconds;                /* all added up */
+    uint64_t reserved[2];            /* zero */
+} lm_histogram;
+
+double lm_histogram_bound(size_t i);                     /* 0.001 to 600; infinite past the last */
+
 /* Since the beginning, but for what is said to be of now. Read without stopping anything: figures of one moment may be a
  * step apart. */
 typedef struct lm_schedule_statistics {
@@ -291,6 +306,9 @@ typedef struct lm_schedule_statistics {
     uint64_t prefixes;               /* pages of tokens that the prefix cache has, those that texts use included */
     uint32_t prompt_budget;          /* rows of prompts that the next step may have */
     double   itl_target;             /* seconds that it is made for */
+    /* Of texts: in the queue; reading the prompt, until the first token; from the request to it; between two tokens; from the first token
+     * to the end; from the request to the end. */
+    lm_histogram queue, prompt, first, between, generation, whole;
     uint64_t reserved[8];            /* zero */
 } lm_schedule_statistics;
 

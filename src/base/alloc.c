@@ -1,4 +1,4 @@
-/* alloc.c - the heap, counted. */
+/* alloc.c - the heap, counted; and one thread's share of it, lamina/heap.h. */
 #include "base/alloc.h"
 
 #include <malloc.h>
@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "lamina/heap.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
@@ -24,35 +26,80 @@ static bool admit(void)
     return true;
 }
 
+/* ---- one thread's ---- */
+
+static _Thread_local lm_heap_watch *watch;
+
+void lm_heap_begin(lm_heap_watch *w)
+{
+    watch = w;
+}
+
+uint64_t lm_heap_end(lm_heap_watch *w)
+{
+    if (watch == w)
+        watch = NULL;
+    return w && w->held > 0 ? (uint64_t)w->held : 0;
+}
+
+/* Whether this thread may take so many more. */
+static bool may_take(size_t bytes)
+{
+    lm_heap_watch *w = watch;
+
+    if (!w || !w->more || bytes > INT64_MAX / 2)
+        return true;
+    int64_t missing = w->held + (int64_t)bytes - (int64_t)w->granted;
+    if (missing <= 0)
+        return true;
+    uint64_t most = (uint64_t)missing > LM_HEAP_STEP ? (uint64_t)missing : LM_HEAP_STEP;
+    if (!w->more(w->arg, most)) {
+        w->wanted = w->wanted ? w->wanted : most;
+        return false;
+    }
+    w->granted += most;
+    return true;
+}
+
+/* ---- everybody's ---- */
+
+static void count(int64_t bytes)
+{
+    if (watch)
+        watch->held += bytes;
+    atomic_fetch_add_explicit(&live, (uint64_t)bytes, memory_order_relaxed);
+}
+
 static void *counted(void *p)
 {
     if (p)
-        atomic_fetch_add_explicit(&live, malloc_usable_size(p), memory_order_relaxed);
+        count((int64_t)malloc_usable_size(p));
     return p;
 }
 
 void *lm_alloc(size_t bytes)
 {
-    return admit() ? counted(malloc(bytes ? bytes : 1)) : NULL;
+    return admit() && may_take(bytes) ? counted(malloc(bytes ? bytes : 1)) : NULL;
 }
 
 void *lm_alloc_zero(size_t n, size_t size)
 {
     size_t bytes;
 
-    if (__builtin_mul_overflow(n, size, &bytes) || !admit())
+    if (__builtin_mul_overflow(n, size, &bytes) || !admit() || !may_take(bytes))
         return NULL;
     return counted(calloc(bytes ? bytes : 1, 1));
 }
 
 void *lm_realloc(void *p, size_t bytes)
 {
-    if (!admit())
+    size_t before = p ? malloc_usable_size(p) : 0;
+
+    if (!admit() || (bytes > before && !may_take(bytes - before)))
         return NULL;
-    uint64_t before = p ? malloc_usable_size(p) : 0;
-    void    *q      = realloc(p, bytes ? bytes : 1);
+    void *q = realloc(p, bytes ? bytes : 1);
     if (q) {
-        atomic_fetch_sub_explicit(&live, before, memory_order_relaxed);
+        count(-(int64_t)before);
         counted(q);
     }
     return q;
@@ -61,8 +108,18 @@ void *lm_realloc(void *p, size_t bytes)
 void lm_free(void *p)
 {
     if (p)
-        atomic_fetch_sub_explicit(&live, malloc_usable_size(p), memory_order_relaxed);
+        count(-(int64_t)malloc_usable_size(p));
     free(p);
+}
+
+void *lm_heap_take(size_t bytes)
+{
+    return lm_alloc(bytes);
+}
+
+void lm_heap_give(void *p)
+{
+    lm_free(p);
 }
 
 char *lm_strdup(const char *s)

@@ -11,6 +11,7 @@
 #include "cli/adapting.h"
 #include "cli/ensembling.h"
 #include "cli/interrupt.h"
+#include "cli/llamacpp.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
@@ -26,10 +27,10 @@ typedef struct serve_options {
     lm_lora_flags     loras;
     lm_flag_list      hosts, keys, origins, allowed_hosts, aliases, ensembles;
     const char       *models_folder, *keep_alive;
-    uint64_t          memory;
+    uint64_t          memory, request_memory;
     const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store, *store, *tags, *reasoning;
     lm_quota         quota;
-    int32_t           port, predict, rule, ping;
+    int32_t           port, predict, rule, ping, pooling;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
     double            timeout, drain, itl_target;
     lm_limits         limits;        /* of the machine, where they have been measured */
@@ -38,6 +39,8 @@ typedef struct serve_options {
 } serve_options;
 
 #define O(field) offsetof(serve_options, field)
+
+static const char *const pooling_words[] = { "last", "mean", NULL };         /* by lm_pooling */
 
 static const lm_flag serve_flag_table[] = {
     { "--host", NULL, LM_FLAG_LIST, O(hosts), "ADDRESS", "address to listen at, or unix:PATH; may be repeated (127.0.0.1)", 0, 0, NULL },
@@ -94,6 +97,8 @@ static const lm_flag serve_flag_table[] = {
     { "--lora-init-without-apply", NULL, LM_FLAG_SWITCH, O(loras_off), NULL,
       "adapters have the scale 0 until a request or POST /lora-adapters names them", 0, 0, NULL },
     { "--embeddings", "--embedding", LM_FLAG_SWITCH, O(embeddings), NULL, "POST /v1/embeddings", 0, 0, NULL },
+    { "--pooling", NULL, LM_FLAG_WORD, O(pooling), "KIND",
+      "vectors of texts where a request does not say: of the last token, or the mean of all (last)", 0, 0, pooling_words },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(template_name), "NAME", "one of the model's chat templates (default: default)", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(template_file), "FILE", "chat template to use instead of the model's", 0, 0, NULL },
     { "--reasoning", NULL, LM_FLAG_TEXT, O(reasoning), "on|off|auto",
@@ -102,6 +107,8 @@ static const lm_flag serve_flag_table[] = {
     { "--max-per-address", NULL, LM_FLAG_COUNT, O(per_address), "N", "connections of one address; 0: no limit (0)", 0, 65536, NULL },
     { "--max-queue", NULL, LM_FLAG_COUNT, O(queue), "N", "requests that may wait (512)", 1, 65536, NULL },
     { "--max-body", NULL, LM_FLAG_COUNT, O(body_limit), "BYTES", "largest body of a request (8388608)", 1024, 1e9, NULL },
+    { "--max-request-memory", NULL, LM_FLAG_SIZE, O(request_memory), "SIZE",
+      "memory that all requests together may hold: bodies, conversations, prompts, grammars, answers (1G)", 0, 0, NULL },
     { "--threads-http", NULL, LM_FLAG_COUNT, O(workers), "N", "threads that read requests (2)", 1, 64, NULL },
     { "--openapi", NULL, LM_FLAG_SWITCH, O(openapi), NULL, "print the OpenAPI description of the server and exit", 0, 0, NULL },
     { "--sse-ping-interval", NULL, LM_FLAG_INT, O(ping), "SECONDS",
@@ -134,6 +141,7 @@ static void serve_defaults(void *options)
     o->ping = 10;
     o->parallel = 16;
     o->drain = 30;
+    o->request_memory = 1000000000;
 }
 
 /* ---- files ---- */
@@ -156,7 +164,8 @@ static lm_status front_options(lm_cli *cli, serve_options *o, lm_http_options *h
     static const char *const here[] = { "127.0.0.1", NULL };
 
     *h = (lm_http_options){ .hosts = o->hosts.n ? o->hosts.items : here, .port = (uint16_t)o->port, .connections = o->connections,
-                            .per_address = o->per_address, .workers = o->workers, .queue = o->queue, .body_limit = o->body_limit };
+                            .per_address = o->per_address, .workers = o->workers, .queue = o->queue, .body_limit = o->body_limit,
+                            .memory_limit = o->request_memory };
     if (!o->tls_key != !o->tls_cert)
         return lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET, "HTTPS needs both --ssl-key-file and --ssl-cert-file");
     if (o->tls_key) {
@@ -272,6 +281,7 @@ static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_optio
                                              .prefix_store = o->prefix_store } };
     s->tags = o->tags;
     s->ping = o->ping;
+    s->pooling = o->pooling;
     s->timeout = o->timeout;
     s->verbose = cli->verbose;
     if (o->reasoning && strcmp(o->reasoning, "on") == 0)
@@ -505,6 +515,7 @@ const lm_command lm_command_serve = {
              "  SIGTERM and Ctrl-C let running requests end; a second one ends them. Flags that are not given are taken from\n"
              "  the environment: LAMINA_ARG_CTX_SIZE=4096 is --ctx-size 4096.\n",
     .groups = serve_groups,
+    .foreign = lm_llamacpp_flags,
     .max_args = SIZE_MAX,
     .environment = true,
     .options_size = sizeof(serve_options),

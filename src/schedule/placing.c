@@ -96,6 +96,7 @@ static void count_admission(lm_schedule *s, lm_reply *r, size_t cached)
     r->usage.n_cached      = cached;
     r->usage.queue_seconds = lm_clock_seconds() - r->submitted;
     lm_count(&s->counts.queue_ns, (uint64_t)(r->usage.queue_seconds * 1e9));
+    lm_durations_add(&s->counts.queue, r->usage.queue_seconds);
     lm_count(&s->counts.prompt_tokens, r->usage.n_prompt);
     lm_count(&s->counts.cached_tokens, cached);
     atomic_store_explicit(&r->read, cached, memory_order_relaxed);
@@ -109,6 +110,7 @@ void lm_place(lm_schedule *s, lm_reply *r, uint32_t slot, lm_prefix *node, size_
     lm_prefixes_pin(node);
     lm_prefixes_share(&s->prefixes, node, slot, (uint32_t)cached);
     lm_engine_set_adapters(s->g, slot, r->adapters, NULL);
+    lm_reply_open(r);
     lm_sequence_place(r->sequence, slot, cached);
     count_admission(s, r, cached);
     r->slot       = r->usage.slot = slot;

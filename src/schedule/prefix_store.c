@@ -3,13 +3,16 @@
  * passed over. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/logline.h"
@@ -19,6 +22,10 @@
 enum { SALT_DIGITS = 16, TOKEN_DIGITS = 32, NAME = SALT_DIGITS + 1 + TOKEN_DIGITS, LEAST_PAGES = 2, IN_FILE = 1, OWN_FILE = 2 };
 
 #define ENDING ".prefix"
+
+/* At the end of a schedule, which somebody waits for: most bytes that are written, and seconds after which no file is begun. */
+#define LAST_BYTES   (UINT64_C(256) << 20)
+#define LAST_SECONDS 3.0
 
 typedef struct stored_file {
     char    name[NAME + sizeof ENDING];
@@ -62,7 +69,24 @@ static void remove_shorter(lm_schedule *s, lm_prefix *node, lm_text *path)
     }
 }
 
-static lm_status write_node(lm_schedule *s, lm_prefix *node, uint32_t slot, lm_error *e)
+/* The last used are written first, and those used longest ago are to go first: the times of files say when they were used, not written. */
+static void stamp(lm_schedule *s, const char *path)
+{
+    struct timespec t[2] = { { .tv_nsec = UTIME_OMIT } };
+
+    if (!s->rest_files++)
+        clock_gettime(CLOCK_REALTIME, &s->rest_began);
+    t[1] = s->rest_began;
+    t[1].tv_sec -= (time_t)(s->rest_files / 1000);
+    t[1].tv_nsec -= (long)(s->rest_files % 1000) * 1000000;
+    if (t[1].tv_nsec < 0) {
+        t[1].tv_sec--;
+        t[1].tv_nsec += 1000000000;
+    }
+    utimensat(AT_FDCWD, path, t, 0);
+}
+
+static lm_status write_node(lm_schedule *s, lm_prefix *node, uint32_t slot, uint64_t *written, lm_error *e)
 {
     char        name[NAME + sizeof ENDING];
     lm_text     path = { 0 };
@@ -77,8 +101,10 @@ static lm_status write_node(lm_schedule *s, lm_prefix *node, uint32_t slot, lm_e
         status = lm_engine_save(s->g, slot, s->scratch, n, path.data, e);
         lm_engine_truncate(s->g, slot, 0, NULL);
     }
+    if (status == LM_OK)
+        stamp(s, path.data);
     if (status == LM_OK && stat(path.data, &st) == 0)
-        s->stored_bytes += (uint64_t)st.st_size;
+        s->stored_bytes += *written = (uint64_t)st.st_size;
     if (status == LM_OK)
         remove_shorter(s, node, &path);
     lm_text_free(&path);
@@ -104,25 +130,48 @@ static lm_prefix *next_to_store(const lm_schedule *s)
 
 static void remove_oldest(lm_schedule *s);
 
-bool lm_store_one(lm_schedule *s)
+/* false: there is nothing to write. *written: bytes of the file; 0: it could not be written. */
+static bool store_one(lm_schedule *s, uint64_t *written)
 {
     lm_prefix *node = s->o.prefix_store ? next_to_store(s) : NULL;
     uint32_t   slot = node ? lm_seat_free(s) : UINT32_MAX;
     lm_error   e;
     char       line[1024];
 
+    *written = 0;
     if (slot == UINT32_MAX)
         return false;
     lm_seat_clear(s, slot);
-    if (write_node(s, node, slot, &e) != LM_OK) {
+    if (write_node(s, node, slot, written, &e) != LM_OK) {
         lm_log_line(&s->o.log, LM_LOG_WARNING, "prefix store: %s", lm_error_text(&e, line, sizeof line));
         node->stored = IN_FILE;                          /* it is not tried again */
         return true;
     }
     node->stored = OWN_FILE;
     lm_count(&s->counts.stored, 1);
+    return true;
+}
+
+bool lm_store_one(lm_schedule *s)
+{
+    uint64_t written;
+
+    if (s->rest_bytes >= s->o.store_bytes || !store_one(s, &written))
+        return false;                                    /* more of them would be removed again for want of room */
+    s->rest_bytes += written;
     remove_oldest(s);
     return true;
+}
+
+void lm_store_last(lm_schedule *s)
+{
+    uint64_t room = s->o.store_bytes > s->rest_bytes ? s->o.store_bytes - s->rest_bytes : 0, written;
+    uint64_t most = room < LAST_BYTES ? room : LAST_BYTES;
+    double   until = lm_clock_seconds() + LAST_SECONDS;
+
+    for (uint64_t all = 0; all < most && lm_clock_seconds() < until && store_one(s, &written) && written;)
+        all += written;
+    remove_oldest(s);
 }
 
 /* ---- what is there ---- */

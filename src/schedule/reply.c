@@ -58,8 +58,8 @@ static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_err
     return LM_OK;
 }
 
-/* Room for what each model finds of every token that may come. */
-static lm_status open_contributions(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
+/* Each model finds something of every token that may come. */
+static lm_status take_contributions(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
 {
     int64_t most = q->sequence.max_tokens, room = (int64_t)lm_engine_context(s->g) + 1 - (int64_t)q->n_prompt;
 
@@ -69,8 +69,19 @@ static lm_status open_contributions(lm_schedule *s, lm_reply *r, const lm_reques
         return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "one model chooses every token alone");
     r->n_models = 1 + s->others.n;
     r->most_contributions = (size_t)(most > 0 && most < room ? most : room);
-    r->contributions = lm_alloc_zero(r->most_contributions * (1 + r->n_models), sizeof *r->contributions);
-    return r->contributions ? LM_OK : lm_fail_memory(e, "contributions", r->most_contributions * (1 + r->n_models) * sizeof(double));
+    return LM_OK;
+}
+
+void lm_reply_open(lm_reply *r)
+{
+    size_t    n = r->most_contributions * (1 + r->n_models);
+    lm_error  e;
+    lm_status status = lm_sequence_open(r->sequence, &e);
+
+    if (status == LM_OK && n && !r->contributions && !(r->contributions = lm_alloc_zero(n, sizeof *r->contributions)))
+        status = lm_fail_memory(&e, "contributions", n * sizeof *r->contributions);
+    if (status != LM_OK)
+        lm_sequence_end(r->sequence, LM_STOP_FAILED, &e);
 }
 
 static lm_status make_sequence(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
@@ -78,12 +89,12 @@ static lm_status make_sequence(lm_schedule *s, lm_reply *r, const lm_request *q,
     lm_sequence_options o = q->sequence;
 
     o.draft_engine   = q->draft ? s->o.draft_engine : NULL;
-    lm_status status = lm_sampler_new(q->sampler, s->n_vocab, s->tokenizer, &r->sampler, e);
+    lm_status status = lm_sampler_prepare(q->sampler, s->n_vocab, s->tokenizer, &s->breakers, &r->sampler, e);
     if (status != LM_OK) {
         lm_sequence_release_hooks(&o);
         return status;
     }
-    LM_TRY(lm_sequence_new(s->g, r->sampler, &o, &r->sequence, e));
+    LM_TRY(lm_sequence_new_small(s->g, r->sampler, &o, &r->sequence, e));
     return lm_sequence_prepare(r->sequence, q->prompt, q->n_prompt, e);
 }
 
@@ -164,7 +175,7 @@ lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_
     LM_TRY_GOTO(make_sequence(s, r, q, e));              /* first: it takes the hook on logits in any case */
     LM_TRY_GOTO(take_adapters(s, r, q, e));
     LM_TRY_GOTO(open_ring(s, r, q, e));
-    LM_TRY_GOTO(open_contributions(s, r, q, e));
+    LM_TRY_GOTO(take_contributions(s, r, q, e));
     *out = r;
     return LM_OK;
 done:
@@ -257,10 +268,16 @@ static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
 static void add_token(lm_schedule *s, lm_reply *r, const lm_event *x)
 {
     keep_contribution(s, r, x);
+    double at = lm_clock_seconds() - r->submitted;
     if (r->usage.n_tokens++ == 0) {
-        r->usage.first_seconds = lm_clock_seconds() - r->submitted;
-        lm_count(&s->counts.first_ns, (uint64_t)(r->usage.first_seconds * 1e9));
+        r->usage.first_seconds = at;
+        lm_count(&s->counts.first_ns, (uint64_t)(at * 1e9));
+        lm_durations_add(&s->counts.first, at);
+        lm_durations_add(&s->counts.prompt, at - r->usage.queue_seconds);
+    } else {
+        lm_durations_add(&s->counts.between, at - r->last_token);
     }
+    r->last_token = at;
     lm_count(&s->counts.tokens, 1);
     add_record(r, &(record){ .kind = LM_EVENT_TOKEN, .id = x->id, .logprob = x->logprob, .n = x->n_top }, x->top,
                x->n_top * sizeof *x->top);
@@ -325,6 +342,9 @@ void lm_reply_conclude(lm_schedule *s, lm_reply *r)
     lm_count(&s->counts.guesses_right, info.n_accepted);
     lm_count(&s->counts.guessed_rows, info.n_drafted);
     lm_count(&s->counts.ended[r->stop & 7], 1);
+    lm_durations_add(&s->counts.whole, r->usage.seconds);
+    if (r->usage.n_tokens)
+        lm_durations_add(&s->counts.generation, r->usage.seconds - r->usage.first_seconds);
     free_text(r);
     atomic_store_explicit(&r->state, LM_REPLY_ENDED, memory_order_relaxed);
     atomic_store(&r->ended, true);
@@ -476,7 +496,7 @@ lm_status lm_reply_contribution(const lm_reply *r, size_t i, double *logprobs, l
     LM_GIVEN(e, r && logprobs);
     size_t n = atomic_load_explicit(&r->n_contributions, memory_order_acquire);
 
-    if (!r->contributions)
+    if (!r->most_contributions)
         return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "they were not asked for");
     if (i >= n)
         return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "token %zu of %zu", i, n);

@@ -146,6 +146,7 @@ static void *run(void *arg)
         atomic_store_explicit(&s->counts.waiting, queue_length(s), memory_order_relaxed);
         if (lm_schedule_step(s)) {
             s->idle_since = 0;
+            s->rest_bytes = s->rest_files = 0;
             continue;
         }
         if (draining)
@@ -153,8 +154,7 @@ static void *run(void *arg)
         rest(s);
     }
     lm_errands_refuse(s);
-    while (lm_store_one(s))
-        ;
+    lm_store_last(s);
     return NULL;
 }
 
@@ -295,6 +295,7 @@ lm_status lm_schedule_new(lm_engine *g, const lm_schedule_options *o, lm_schedul
     if (!s)
         return lm_fail_memory(e, "the schedule", sizeof *s);
     s->g             = g;
+    lm_breaker_cache_open(&s->breakers);
     lm_status status = open_schedule(s, o, e);
     if (status != LM_OK) {
         lm_schedule_free(s);
@@ -329,25 +330,43 @@ void lm_schedule_free(lm_schedule *s)
     lm_free(s->rows);
     lm_free(s->scratch);
     lm_free(s->adapters);
+    lm_breaker_cache_close(&s->breakers);
     lm_bell_free(s->bell);
     lm_free(s);
 }
 
 /* ---- for other threads ---- */
 
-static lm_status hand_over(lm_schedule *s, lm_reply *r, lm_error *e)
+/* Whether one more may wait. Under the lock. */
+static lm_status check_queue(const lm_schedule *s, lm_error *e)
 {
-    lm_status status = LM_OK;
-
-    pthread_mutex_lock(&s->bell->lock);
     uint32_t waiting = atomic_load_explicit(&s->counts.waiting, memory_order_relaxed);
+
     for (const lm_reply *x = s->inbox; x; x = x->next)
         waiting++;
-    if (s->draining) {
-        status = lm_fail(e, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
-    } else if (waiting >= s->o.queue) {
-        status = lm_fail(e, LM_NO_FIT, "queue", LM_NO_OFFSET, "%u requests wait, which is as many as may", waiting);
-    } else {
+    if (s->draining)
+        return lm_fail(e, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
+    if (waiting >= s->o.queue)
+        return lm_fail(e, LM_NO_FIT, "queue", LM_NO_OFFSET, "%u requests wait, which is as many as may", waiting);
+    return LM_OK;
+}
+
+lm_status lm_schedule_check(lm_schedule *s, size_t n_prompt, lm_error *e)
+{
+    LM_GIVEN(e, s);
+    LM_TRY(lm_bell_here(s->bell, e));
+    LM_TRY(lm_admission_check(s, n_prompt, e));
+    pthread_mutex_lock(&s->bell->lock);
+    lm_status status = check_queue(s, e);
+    pthread_mutex_unlock(&s->bell->lock);
+    return status;
+}
+
+static lm_status hand_over(lm_schedule *s, lm_reply *r, lm_error *e)
+{
+    pthread_mutex_lock(&s->bell->lock);
+    lm_status status = check_queue(s, e);
+    if (status == LM_OK) {
         atomic_fetch_add(&r->owners, 1);
         r->number     = ++s->numbers;
         *s->inbox_end = r;
@@ -362,10 +381,10 @@ lm_status lm_schedule_submit(lm_schedule *s, const lm_request *q, lm_reply **out
 {
     LM_GIVEN(e, s && q && out);
     lm_reply *r      = NULL;
-    lm_status status = lm_any_reserved(q->reserved, sizeof q->reserved) ? lm_fail_reserved(e, __func__) : lm_bell_here(s->bell, e);
+    lm_status status = lm_schedule_check(s, q->n_prompt, e);
 
-    if (status == LM_OK)
-        status = lm_admission_check(s, q->n_prompt, e);
+    if (lm_any_reserved(q->reserved, sizeof q->reserved))
+        status = lm_fail_reserved(e, __func__);
     if (status == LM_OK)
         status = lm_reply_make(s, q, &r, e);
     else
@@ -436,6 +455,8 @@ void lm_schedule_describe(const lm_schedule *s, lm_schedule_statistics *out)
         .queue_seconds = 1e-9 * (double)now(&c->queue_ns), .first_seconds = 1e-9 * (double)now(&c->first_ns),
         .waiting = now32(&c->waiting), .reading = now32(&c->reading), .writing = now32(&c->writing), .prefixes = now(&c->kept),
         .prompt_budget = now32(&c->budget), .itl_target = 1e-9 * (double)now(&c->target_ns),
+        .queue = lm_durations_now(&c->queue), .prompt = lm_durations_now(&c->prompt), .first = lm_durations_now(&c->first),
+        .between = lm_durations_now(&c->between), .generation = lm_durations_now(&c->generation), .whole = lm_durations_now(&c->whole),
     };
     for (int i = 0; i < 8; i++)
         out->ended[i] = now(&c->ended[i]);

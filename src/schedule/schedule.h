@@ -1,6 +1,6 @@
 /* schedule.h - what the parts of a schedule share. What it is and who may call what: lamina/schedule.h.
  *
- *   ring, bell, prefixes, budget, others      know nothing of the rest
+ *   ring, bell, prefixes, budget, others, durations       know nothing of the rest
  *   reply.c        a request's memory, its events, who waits for them
  *   placing.c      a text gets a slot and gives it back
  *   room.c         pages where there are none: what others kept, then texts
@@ -22,6 +22,7 @@
 #include "schedule/bell.h"
 #include "schedule/budget.h"
 #include "schedule/others.h"
+#include "runtime/sample/sampler.h"
 #include "schedule/prefixes.h"
 #include "runtime/engine/save.h"
 #include "schedule/ring.h"
@@ -39,8 +40,8 @@ struct lm_reply {
     double          deadline;            /* by base/clock.h; 0: none */
     uint32_t        wanted;              /* 1 + slot; 0: any */
     bool            no_prefix, progress, explains;
-    double         *contributions;       /* [most_contributions][1 + models]: of each token; NULL: nobody asked */
-    size_t          most_contributions;
+    double         *contributions;       /* [most_contributions][1 + models]: of each token; NULL: not let in yet */
+    size_t          most_contributions;  /* 0: nobody asked */
     uint32_t        n_models;
     atomic_size_t   n_contributions;
     void          (*wake)(void *arg);
@@ -66,6 +67,7 @@ struct lm_reply {
     uint32_t        share;               /* rows of its prompt in this step */
     size_t          told;                /* of its prompt, as progress */
     double          submitted, stalled_since;            /* 0: it is not */
+    double          last_token;          /* when it was told, after submission */
     lm_stop         stop;
     int32_t         stopped_by;      /* which stop string; -1: none */
     lm_error        error;
@@ -121,7 +123,11 @@ typedef struct lm_seat {
     atomic_uint busy, n_held, n_prompt, n_tokens;        /* as told */
 } lm_seat;
 
+/* lm_histogram, counted by any thread. */
+typedef struct lm_durations { atomic_uint_fast64_t counts[LM_HISTOGRAM_BOUNDS + 1], ns; } lm_durations;
+
 typedef struct lm_counts {
+    lm_durations queue, prompt, first, between, generation, whole;
     atomic_uint_fast64_t steps, prompt_rows, written_rows, guessed_rows, guesses_right, tokens, submitted, refused, ended[8], preempted,
         stalled, prompt_tokens, cached_tokens, stored, restored, evicted, kept;
     atomic_uint_fast64_t step_ns, queue_ns, first_ns, target_ns;
@@ -164,6 +170,10 @@ struct lm_schedule {
     double              idle_since;
     lm_token           *scratch;         /* [context + 1] */
     uint64_t            stored_bytes;    /* in the prefix store */
+    uint64_t            rest_bytes;      /* of which were written since the last step … */
+    uint32_t            rest_files;      /* … in so many files, … */
+    struct timespec     rest_began;      /* … the first of them at this time of day */
+    lm_breaker_cache    breakers;        /* under a lock of its own, which is held while nothing else is */
     lm_counts           counts;
 };
 
@@ -172,10 +182,16 @@ static inline void lm_count(atomic_uint_fast64_t *c, uint64_t n)
     atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
 
+/* ---- durations.c ---- */
+
+void lm_durations_add(lm_durations *d, double seconds);
+lm_histogram lm_durations_now(const lm_durations *d);
+
 /* ---- reply.c ---- */
 
 /* Takes the arguments of hooks, also on failure. */
 lm_status lm_reply_make(lm_schedule *s, const lm_request *r, lm_reply **out, lm_error *e);
+void      lm_reply_open(lm_reply *r);                                    /* it is let in: the memory that it needs for that, or its end */
 void      lm_reply_release_hooks(const lm_request *r);                   /* of a request that becomes no reply */
 void      lm_reply_drop(lm_reply *r);                                    /* one owner less */
 void      lm_reply_listen(lm_schedule *s, lm_reply *r);                  /* its sequence's events into the ring */
@@ -238,6 +254,7 @@ void lm_schedule_collect(lm_schedule *s);
 
 lm_status lm_store_open(lm_schedule *s, lm_error *e);
 bool      lm_store_one(lm_schedule *s);                                  /* false: there is nothing to write */
+void      lm_store_last(lm_schedule *s);                                 /* at the end: as much as the store holds, and not for long */
 
 /* ---- slots.c ---- */
 

@@ -267,7 +267,7 @@ bool lm_schedule_step(lm_schedule *s)
     } else {
         listen_to_all(s);                                /* ends that rows were not needed for */
     }
-    bool stepped = s->batch.n > 0;
+    uint32_t n_texts = s->n_texts;
     lm_schedule_collect(s);
-    return stepped;
+    return s->batch.n > 0 || s->n_texts < n_texts;       /* others may have the slots of those that ended */
 }

@@ -640,10 +640,16 @@ def test_many_texts(lm, model, tmp_path):
     call = dict(lm.headers.functions)["lm_schedule_call"][1][1][0](lambda arg, g, slot, error: seen.append(lm.lm_engine_length(g, slot)) or lm.LM_OK)
     lm.lm_schedule_call(schedule, call, None)
     assert seen[0] == 0
+    lm.lm_schedule_check(schedule, 320)
+    with pytest.raises(LaminaError, match="context holds 320"):
+        lm.lm_schedule_check(schedule, 321)
     with pytest.raises(LaminaError, match="context holds 320"):
         lm.new("lm_schedule_submit", schedule, ref(lm.lm_request(prompt=prompt, n_prompt=321)))
     statistics = lm.lm_schedule_statistics()
     lm.lm_schedule_describe(schedule, ref(statistics))
+    assert sum(statistics.whole.counts) == 7 and sum(statistics.between.counts) == 35 and statistics.whole.seconds > statistics.first.seconds / 2
+    bounds = [lm.lm_histogram_bound(i) for i in range(lm.LM_HISTOGRAM_BOUNDS + 1)]
+    assert bounds == sorted(set(bounds)) and bounds[-1] == float("inf")
     assert statistics.tokens == 42 and statistics.cached_tokens == 192 and statistics.ended[lm.LM_STOP_LENGTH] == 7
     assert lm.lm_schedule_drain(schedule, 10.0)
     for reply in replies + again:
@@ -860,6 +866,23 @@ def test_adapters(lm):
     lm.lm_engine_free(g)
     lm.lm_adapter_close(adapter)
     lm.lm_model_close(model)
+
+
+def test_a_thread_is_given_so_much_of_the_heap(lm):
+    granted = []
+    watch, text = lm.lm_heap_watch(), lm.lm_text()
+    watch.more = type(watch.more)(lambda arg, n: granted.append(n) or sum(granted) <= 1 << 20)
+    lm.lm_heap_begin(ref(watch))
+    lm.lm_text_add(ref(text), b"a" * 100_000, 100_000)
+    lm.lm_heap_give(lm.lm_heap_take(100))
+    assert 100_000 < watch.held <= watch.granted == sum(granted) and not watch.wanted
+    lm.lm_text_add(ref(text), b"a" * 2_000_000, 2_000_000)
+    assert text.failed and text.size == 100_000 and watch.wanted > 1 << 20
+    assert lm.lm_heap_end(ref(watch)) == watch.held
+    lm.lm_text_clear(ref(text))
+    lm.lm_text_add(ref(text), b"a" * 2_000_000, 2_000_000)
+    assert text.size == 2_000_000
+    lm.lm_text_free(ref(text))
 
 
 def test_every_output_is_appended(lm):

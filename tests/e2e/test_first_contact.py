@@ -128,6 +128,35 @@ def test_flags_that_ask_for_something_else_are_refused_by_name(lamina, model):
             assert done.returncode == 2 and done.stderr == f"error: {name}: flag of llama.cpp: {row['reason']}\n"
 
 
+def of_serve(lamina, accepted):
+    """Names of rows that are no flags of lamina serve, which has more of llama.cpp's than lamina run."""
+    every = program(lamina)
+    ours = {n for c in every["commands"] if c["name"] == "serve" for f in c["flags"] for n in [f["name"], *(f["also"] or "").split()]}
+    return [(row, [n for n in row["names"].split() if n not in ours]) for row in every["foreign"] if row["accepted"] == accepted]
+
+
+def test_serve_takes_the_same_flags(lamina, model):
+    plain = run(lamina, "serve", "--openapi")
+    rows = of_serve(lamina, True)
+    alone = {n[0] for _, n in rows if n and run(lamina, "serve", "--openapi", n[0], "--nope").stderr.splitlines()[-1] != "error: --nope: unknown flag of lamina serve"}
+    everything = [word for r, n in rows if n for word in ([n[0]] + (values(r) if n[0] in alone else []))]
+    done = run(lamina, "serve", "--openapi", *everything)
+    assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr
+    for row, names in rows:
+        assert not names or done.stderr.count(f"{names[0]}: flag of llama.cpp without effect here: {row['reason']}\n") == 1, row
+    for row, names in of_serve(lamina, False):
+        for name in names[:1]:
+            done = run(lamina, "serve", model, name, "1")
+            assert done.returncode == 2 and done.stderr == f"error: {name}: flag of llama.cpp: {row['reason']}\n"
+
+
+def test_serve_as_llama_server_is_started(lamina, model):
+    """A command line as its documentation has it."""
+    line = "-ngl 99 -fa on -c 512 --jinja -cb -np 4 --no-ui --pooling mean --timeout 600 -t 2 --threads-http 2 --metrics --slots --host 127.0.0.1 --port 0"
+    done = run(lamina, "serve", model, *line.split(), "--openapi")
+    assert done.returncode == 0 and done.stderr.count("without effect here") == 4, done.stderr
+
+
 def test_no_row_is_a_flag_of_ours(lamina):
     every = program(lamina)
     ours = {n for c in every["commands"] if c["name"] == "run" for f in c["flags"] for n in [f["name"], *(f["also"] or "").split()]}

@@ -361,3 +361,11 @@ def test_a_model_without_such_tokens_says_so(server):
     status, r, _ = server.post("/v1/completions", {"prompt": "a", "suffix": "b"})
     assert (status, r["error"]["param"]) == (400, "suffix")
     assert "suffix" in server.post("/api/generate", {"model": "demo", "prompt": "a", "suffix": "b"})[1]["error"]
+
+
+def test_pooling_of_vectors_is_the_servers_where_a_request_does_not_say(build, model):
+    s = Server(build, "-c", 256, "--embeddings", "--pooling", "mean").ready()
+    ask = {"input": "Roses are red"}
+    said, mean, last = (s.post("/v1/embeddings", ask | more)[1]["data"] for more in ({}, {"pooling": "mean"}, {"pooling": "last"}))
+    assert said == mean != last
+    assert s.close() == 0

@@ -319,6 +319,37 @@ static void the_store_stays_small(void **state)
     close_fixture();
 }
 
+/* Where it cannot hold all, it has those that were used last; no more is written than it holds. */
+static void the_store_keeps_what_was_used_last(void **state)
+{
+    struct stat st;
+    char path[512];
+
+    (void)state;
+    new_folder();
+    open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
+    ask_similar(1, 200, 200);
+    close_fixture();
+    assert_int_equal(files(path, sizeof path), 1);
+    assert_int_equal(stat(path, &st), 0);
+    remove_files();
+    for (unsigned more = 0; more < 2; more++) {          /* room for two files, and for two and a bit */
+        lm_schedule_options o = { .prefix_store = folder, .store_bytes = 2 * (uint64_t)st.st_size + more };
+        new_folder();
+        open_fixture("llama/gqa", 0, usual, o);
+        for (unsigned i = 1; i <= 5; i++)
+            ask_similar(i, 0, 200);
+        close_fixture();
+        assert_int_equal(files(NULL, 0), 2);
+        open_fixture("llama/gqa", 0, usual, o);
+        assert_int_equal(ask_similar(5, 0, 200), 192);
+        assert_int_equal(ask_similar(4, 0, 200), 192);
+        assert_int_equal(ask_similar(3, 0, 200), 0);
+        close_fixture();
+        remove_files();
+    }
+}
+
 /* While nothing else is to be done, they are written without being asked. */
 static void idle_time_is_used(void **state)
 {
@@ -419,6 +450,7 @@ int main(void)
         cmocka_unit_test(the_difference_is_told),
         cmocka_unit_test(prefixes_are_found_again),
         cmocka_unit_test(the_store_stays_small),
+        cmocka_unit_test(the_store_keeps_what_was_used_last),
         cmocka_unit_test(idle_time_is_used),
         cmocka_unit_test(slots_are_saved),
         cmocka_unit_test(functions_are_called_between_steps),

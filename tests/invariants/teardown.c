@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "asked.h"
+#include "base/alloc.h"
 
 /* When it happens. */
 typedef enum moment {
@@ -236,6 +237,66 @@ static void at_every_moment_in_every_way(void **state)
     lm_model_close(model);
 }
 
+/* ---- memory of requests that wait ---- */
+
+/* Each with all that grows with the vocabulary or the context: a hook on logits, penalties, DRY over everything, guesses from the text.
+ * What waits has none of it: nothing but its prompt, its options and its ring. */
+static void what_waits_is_small(void **state)
+{
+    enum { WAITING = 50, RING = 4096, OF_A_REQUEST = 8192 };
+    lm_sampler_options sampling = lm_sampler_defaults();
+    lm_model    *model = open_golden_model("llama/gqa", 0);
+    lm_engine   *g = NULL;
+    lm_schedule *s;
+    lm_token     prompt[64];
+    lm_reply    *replies[WAITING];
+    text        *first = calloc(1, sizeof *first);
+    lm_request   r = { .prompt = prompt, .n_prompt = 64, .sampler = &sampling,
+                       .sequence = { .max_tokens = 2, .ignore_eos = true, .draft_ngram = 4, .logits = on_logits } };
+    watched      w[WAITING];
+
+    (void)state;
+    sampling.dry_multiplier = 1;
+    sampling.dry_penalty_last_n = -1;
+    sampling.repeat_penalty = 1.1f;
+    for (size_t i = 0; i < 64; i++)
+        prompt[i] = (lm_token)(1 + i % 9);
+    assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 1 }, &g, NULL), LM_OK);
+    s = start_schedule(g, (lm_schedule_options){ .ring_bytes = RING });
+    ask(s, first, 1, LM_OK);
+    wait_until_stopped(&first->logits);
+
+    uint64_t before = 0;
+    for (size_t i = 0; i < WAITING; i++) {
+        if (i == WAITING / 2)
+            before = lm_alloc_statistics().live_bytes;
+        open_watched(&w[i], 0);
+        r.sequence.logits_arg = &w[i];
+        r.sequence.logits_release = release;
+        assert_int_equal(lm_schedule_submit(s, &r, &replies[i], NULL), LM_OK);
+    }
+    uint64_t each = (lm_alloc_statistics().live_bytes - before) / (WAITING - WAITING / 2);
+    printf("count: bytes of a request that waits %llu\n", (unsigned long long)each);
+    assert_true(each <= RING + OF_A_REQUEST);
+
+    let_go(&first->logits);
+    for (size_t i = 0; i < WAITING; i++) {
+        read_to(replies[i], LM_EVENT_END);
+        lm_reply_free(replies[i]);
+    }
+    read_to(first->reply, LM_EVENT_END);
+    lm_reply_free(first->reply);
+    lm_schedule_free(s);
+    for (size_t i = 0; i < WAITING; i++) {
+        assert_true(atomic_load(&w[i].called) >= 1);
+        close_watched(&w[i]);
+    }
+    close_text(first);
+    free(first);
+    lm_engine_free(g);
+    lm_model_close(model);
+}
+
 /* ---- requests that become no text ---- */
 
 static void refused_requests_release_their_hooks(void **state)
@@ -327,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(at_every_moment_in_every_way),
+        cmocka_unit_test(what_waits_is_small),
         cmocka_unit_test(refused_requests_release_their_hooks),
         cmocka_unit_test(a_sequence_and_a_generation_release_their_hook),
     };

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "runtime/sample/sampler.h"
 
 const char *lm_stop_word(lm_stop s)
 {
@@ -73,10 +74,8 @@ static lm_status copy_options(lm_sequence *s, const lm_sequence_options *o, lm_e
     s->o.stop_ids = ids = o->n_stop_ids ? lm_alloc(o->n_stop_ids * sizeof *ids) : NULL;
     s->o.shown    = shown = o->n_shown ? lm_alloc(o->n_shown * sizeof *shown) : NULL;
     s->top        = tops ? lm_alloc_zero(tops, sizeof *s->top) : NULL;
-    s->logits     = o->logits ? lm_alloc_zero(s->n_vocab, sizeof *s->logits) : NULL;
-    if ((o->stops && !o->no_text && !s->o.stops) || (o->n_stop_ids && !ids) || (o->n_shown && !shown) || (tops && !s->top) ||
-        (o->logits && !s->logits))
-        return lm_fail_memory(e, "the sequence", s->n_vocab * sizeof *s->logits);
+    if ((o->stops && !o->no_text && !s->o.stops) || (o->n_stop_ids && !ids) || (o->n_shown && !shown) || (tops && !s->top))
+        return lm_fail_memory(e, "the sequence", o->n_shown * sizeof *shown);
     if (ids)
         memcpy(ids, o->stop_ids, o->n_stop_ids * sizeof *ids);
     if (shown)
@@ -85,14 +84,17 @@ static lm_status copy_options(lm_sequence *s, const lm_sequence_options *o, lm_e
     return LM_OK;
 }
 
-static lm_status open_sequence(lm_sequence *s, const lm_sequence_options *o, lm_error *e)
+/* What grows with the vocabulary, and what guesses are made with. */
+static lm_status open_large(lm_sequence *s, lm_error *e)
 {
-    LM_TRY(copy_options(s, o, e));
+    s->logits = s->o.logits ? lm_alloc_zero(s->n_vocab, sizeof *s->logits) : NULL;
+    if (s->o.logits && !s->logits)
+        return lm_fail_memory(e, "the sequence", s->n_vocab * sizeof *s->logits);
     return lm_draft_open(&s->draft, &s->o, s->sampler, s->n_vocab, e);
 }
 
 /* Without the releases of its hooks, which are the sequence's only when there is one. */
-static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, bool small, lm_sequence **out, lm_error *e)
 {
     lm_model_info info;
     lm_sequence  *s;
@@ -109,8 +111,11 @@ static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_seque
     s->sampler = sampler;
     s->n_vocab = info.n_vocab;
     s->source  = info.source;
+    s->small   = small;
     atomic_init(&s->cancelled, false);
-    lm_status status = open_sequence(s, o, e);
+    lm_status status = copy_options(s, o, e);
+    if (status == LM_OK && !small)
+        status = open_large(s, e);
     s->o.logits_release = s->o.row_release = NULL;
     if (status != LM_OK) {
         lm_sequence_free(s);
@@ -131,10 +136,10 @@ void lm_sequence_release_hooks(lm_sequence_options *o)
         row(o->row_arg);
 }
 
-lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+static lm_status new_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, bool small, lm_sequence **out, lm_error *e)
 {
     lm_sequence_options given = o ? *o : lm_sequence_defaults();
-    lm_status status = make_sequence(g, sampler, &given, out, e);
+    lm_status status = make_sequence(g, sampler, &given, small, out, e);
 
     if (status != LM_OK) {
         lm_sequence_release_hooks(&given);
@@ -143,6 +148,16 @@ lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_o
     (*out)->o.logits_release = given.logits_release;
     (*out)->o.row_release    = given.row_release;
     return LM_OK;
+}
+
+lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+{
+    return new_sequence(g, sampler, o, false, out, e);
+}
+
+lm_status lm_sequence_new_small(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e)
+{
+    return new_sequence(g, sampler, o, true, out, e);
 }
 
 void lm_sequence_free(lm_sequence *s)
@@ -215,6 +230,16 @@ void lm_sequence_begin(lm_sequence *s, size_t n_prompt)
     s->stop = LM_STOP_NONE;
 }
 
+/* Sampler and guesses know the text. */
+static void tell_text(lm_sequence *s)
+{
+    if (s->sampler)
+        lm_sampler_reset(s->sampler);
+    for (size_t i = 0; i < s->n && s->sampler; i++)
+        lm_sampler_accept(s->sampler, s->ids[i]);
+    lm_draft_begin(&s->draft, s->ids, s->n);
+}
+
 /* `at`: of the first so many the slot holds keys and values. */
 static void take_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t at)
 {
@@ -223,11 +248,8 @@ static void take_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t at
     s->at = s->n_reused = at;
     s->n_drafted = s->n_accepted = 0;
     s->seen = 0;
-    if (s->sampler)
-        lm_sampler_reset(s->sampler);
-    for (size_t i = 0; i < n && s->sampler; i++)
-        lm_sampler_accept(s->sampler, s->ids[i]);
-    lm_draft_begin(&s->draft, s->ids, n);
+    if (!s->small)
+        tell_text(s);
     lm_sequence_begin(s, s->n);
 }
 
@@ -256,10 +278,29 @@ lm_status lm_sequence_prompt(lm_sequence *s, const lm_token *ids, size_t n, size
 lm_status lm_sequence_prepare(lm_sequence *s, const lm_token *ids, size_t n, lm_error *e)
 {
     LM_TRY(check_ids(s, ids, n, 0, e));
-    LM_TRY(lm_sequence_reserve(s, n, e));
-    LM_TRY(lm_sequence_open_text(s, e));
+    if (s->small) {
+        if (!(s->ids = lm_alloc(n * sizeof *s->ids)))
+            return lm_fail_memory(e, "the text", n * sizeof *s->ids);
+    } else {
+        LM_TRY(lm_sequence_reserve(s, n, e));
+        LM_TRY(lm_sequence_open_text(s, e));
+    }
     take_prompt(s, ids, n, 0);
     s->away = true;
+    return LM_OK;
+}
+
+lm_status lm_sequence_open(lm_sequence *s, lm_error *e)
+{
+    if (!s->small)
+        return LM_OK;
+    if (s->sampler)
+        LM_TRY(lm_sampler_open(s->sampler, e));
+    LM_TRY(open_large(s, e));
+    LM_TRY(lm_sequence_reserve(s, s->n, e));
+    LM_TRY(lm_sequence_open_text(s, e));
+    s->small = false;
+    tell_text(s);
     return LM_OK;
 }
 

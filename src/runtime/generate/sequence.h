@@ -26,6 +26,7 @@ struct lm_sequence {
 
     /* its rows in a batch, then in a step */
     bool                away;            /* it has no slot */
+    bool                small;           /* it has not taken all its memory: lm_sequence_open will */
     bool                planned;         /* guesses for them were made */
     bool                alone;           /* rows were asked for without guesses: the guessing model does not read along */
     uint32_t            first, n_rows;   /* in the batch */
@@ -82,6 +83,13 @@ lm_status lm_sequence_open_text(lm_sequence *s, lm_error *e);
 void lm_sequence_begin(lm_sequence *s, size_t n_prompt);
 
 /* ---- a text that gets its slot later than its prompt, and may lose it: who has more texts than slots or pages ---- */
+
+/* lm_sequence_new for one that will wait: takes no memory that grows with the vocabulary or the context. Its sampler may be one that is
+ * only prepared, lm_sampler_prepare. lm_sequence_prepare once, lm_sequence_open, lm_sequence_place; or lm_sequence_free. */
+lm_status lm_sequence_new_small(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e);
+
+/* Take the rest of its and its sampler's memory; nothing where it has been taken. LM_NO_MEMORY: it can only be ended. */
+lm_status lm_sequence_open(lm_sequence *s, lm_error *e);
 
 /* All of lm_sequence_prompt that touches no engine: any thread, if its sampler is used by no other. Errors are its. */
 lm_status lm_sequence_prepare(lm_sequence *s, const lm_token *ids, size_t n, lm_error *e);

@@ -19,7 +19,8 @@ struct lm_sampler {
     uint32_t       n_vocab;
     lm_logit_bias *bias;
     lm_candidates  c;
-    lm_candidate  *memory;           /* of c: [2 * n_vocab] */
+    lm_candidate  *memory;           /* of c: [2 * n_vocab]; NULL: only prepared */
+    lm_breakers   *breakers;         /* one owner; NULL: none */
     lm_history     history;
     stage_fn       chain[MAX_STAGES];
     size_t         n_stages;
@@ -150,18 +151,23 @@ static lm_status check_bias(const lm_sampler_options *o, uint32_t n_vocab, lm_er
 }
 
 /* Typical and XTC can drop the best token, and a chain of penalties can change which it is; nothing else can. */
-static bool only_greedy(const lm_sampler *s)
+static bool only_greedy(const lm_sampler_options *o)
 {
-    const lm_sampler_options *o = &s->o;
-
     return o->temperature <= 0 && !o->mirostat && o->typical_p >= 1 && o->xtc_probability <= 0 && o->n_bias == 0 &&
-           !s->history.count && !s->history.match;
+           !lm_history_penalises(o) && !lm_history_has_dry(o);
 }
 
-lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_sampler **out, lm_error *e)
+static lm_status find_breakers(lm_sampler *s, const lm_sampler_options *o, const lm_tokenizer *t, lm_breaker_cache *cache, lm_error *e)
 {
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    if (!t || !lm_history_has_dry(o))
+        return LM_OK;
+    return cache ? lm_breaker_cache_get(cache, t, s->n_vocab, o->dry_breakers, &s->breakers, e)
+                 : lm_breakers_find(t, s->n_vocab, o->dry_breakers, &s->breakers, e);
+}
+
+lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_breaker_cache *cache,
+                             lm_sampler **out, lm_error *e)
+{
     lm_sampler_options given = o ? *o : lm_sampler_defaults();
     lm_status status;
     lm_sampler *s;
@@ -177,17 +183,16 @@ lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm
         return lm_fail_memory(e, "the sampler", sizeof *s);
     s->o = *o;
     s->n_vocab = n_vocab;
-    s->memory = lm_alloc_zero(2 * (size_t)n_vocab, sizeof *s->memory);
     s->bias = o->n_bias ? lm_alloc_zero(o->n_bias, sizeof *s->bias) : NULL;
-    if (!s->memory || (o->n_bias && !s->bias)) {
-        status = lm_fail_memory(e, "the sampler", 2 * (uint64_t)n_vocab * sizeof *s->memory);
+    if (o->n_bias && !s->bias) {
+        status = lm_fail_memory(e, "the sampler", o->n_bias * sizeof *s->bias);
         goto done;
     }
     if (o->n_bias)
         memcpy(s->bias, o->bias, o->n_bias * sizeof *s->bias);
     LM_TRY_GOTO(read_order(s, o->order, e));
-    LM_TRY_GOTO(lm_history_init(&s->history, o, n_vocab, t, e));
-    s->greedy_only = only_greedy(s);
+    LM_TRY_GOTO(find_breakers(s, o, t, cache, e));
+    s->greedy_only = only_greedy(o);
     s->o.bias = NULL;
     s->o.order = NULL;
     s->o.dry_breakers = NULL;
@@ -199,11 +204,39 @@ done:
     return status;
 }
 
+lm_status lm_sampler_open(lm_sampler *s, lm_error *e)
+{
+    if (s->memory)
+        return LM_OK;
+    LM_TRY(lm_history_init(&s->history, &s->o, s->n_vocab, s->breakers, e));
+    s->memory = lm_alloc_zero(2 * (size_t)s->n_vocab, sizeof *s->memory);
+    if (!s->memory)
+        return lm_fail_memory(e, "the sampler", 2 * (uint64_t)s->n_vocab * sizeof *s->memory);
+    lm_sampler_reset(s);
+    return LM_OK;
+}
+
+lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_sampler **out, lm_error *e)
+{
+    lm_sampler *s;
+
+    LM_GIVEN(e, out);
+    LM_PLAIN(e, o);
+    LM_TRY(lm_sampler_prepare(o, n_vocab, t, NULL, out ? &s : NULL, e));
+    lm_status status = lm_sampler_open(s, e);
+    if (status == LM_OK)
+        *out = s;
+    else
+        lm_sampler_free(s);
+    return status;
+}
+
 void lm_sampler_free(lm_sampler *s)
 {
     if (!s)
         return;
     lm_history_free(&s->history);
+    lm_breakers_drop(s->breakers);
     lm_free(s->memory);
     lm_free(s->bias);
     lm_free(s);

@@ -7,6 +7,7 @@
 #define LM_RUNTIME_SAMPLER_H
 
 #include "lamina/sampler.h"
+#include "runtime/sample/breakers.h"
 
 typedef struct lm_candidate {
     lm_token id;
@@ -39,9 +40,6 @@ void lm_cut_surprise(lm_candidates *c, double bits);            /* mirostat: tho
 
 /* ---- repetition.c: what was said before ---- */
 
-/* A token that begins a breaker, and what must follow it: none for a token that holds the whole of it. */
-typedef struct lm_dry_breaker { lm_token head; uint32_t n_tail; lm_token *tail; } lm_dry_breaker;
-
 typedef struct lm_history {
     lm_token *ring;              /* [capacity], the newest at (at - 1) */
     size_t    capacity, at, n;
@@ -52,14 +50,16 @@ typedef struct lm_history {
     /* DRY only */
     uint32_t *match;             /* [capacity] Z array of the reversed history */
     uint32_t *longest;           /* [n_vocab] longest repeat that the token would continue; zero between picks */
-    lm_dry_breaker *breakers;    /* by head */
-    size_t    n_breakers;
+    lm_breakers *breakers;       /* one owner; NULL: none */
 } lm_history;
 
 /* The most tokens of history that are remembered: beyond any context in use. */
 #define LM_HISTORY_MAX (UINT32_C(1) << 20)
 
-lm_status lm_history_init(lm_history *h, const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_error *e);
+bool      lm_history_penalises(const lm_sampler_options *o);
+bool      lm_history_has_dry(const lm_sampler_options *o);
+/* `breakers`: shared; NULL: none. */
+lm_status lm_history_init(lm_history *h, const lm_sampler_options *o, uint32_t n_vocab, lm_breakers *breakers, lm_error *e);
 void      lm_history_free(lm_history *h);
 void      lm_history_reset(lm_history *h);
 void      lm_history_add(lm_history *h, lm_token id);
@@ -75,6 +75,13 @@ lm_sampler_options lm_sampler_resolve(const lm_sampler_options *o);
 lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e);
 
 /* ---- sampler.c ---- */
+
+/* lm_sampler_new in two parts. The first reads and checks the options and takes little memory; the second takes what grows with the
+ * vocabulary and the history, and the sampler begins empty: nothing else may be called of a sampler before, but lm_sampler_reset and
+ * lm_sampler_accept, which do nothing. `cache` (may be NULL) lends the breakers. */
+lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_breaker_cache *cache,
+                             lm_sampler **out, lm_error *e);
+lm_status lm_sampler_open(lm_sampler *s, lm_error *e);
 
 /* What it has besides its history: the surprise that mirostat allows next, bits; NaN: there is no mirostat. To resume from NaN, or
  * without mirostat, changes nothing. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/ask/request_limits.h"
 
 #define V(field) offsetof(lm_allowed, field)
@@ -37,10 +38,11 @@ lm_whitespace lm_allowed_whitespace(const lm_allowed *v)
 static lm_status of_schema(const json_t *schema, bool strict, const lm_allowed *v, lm_grammar **out, lm_error *e)
 {
     lm_grammar_options o = { .strict = strict, .whitespace = lm_allowed_whitespace(v) };
-    char *text = json_is_string(schema) ? strdup(json_string_value(schema)) : json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *made = json_is_string(schema) ? NULL : json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    const char *text = made ? made : json_string_value(schema);
     lm_status status = text ? lm_grammar_json_schema(text, strlen(text), &o, out, e) : lm_fail_memory(e, "a schema", 0);
 
-    free(text);
+    lm_heap_give(made);
     return status;
 }
 
@@ -172,17 +174,30 @@ static lm_status of_gbnf(const lm_service *s, const lm_allowed *v, lm_grammar **
     return status;
 }
 
-lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
+lm_status lm_allowed_check(const lm_allowed *v, lm_error *e)
 {
-    lm_grammar_options o = { .tokenizer = s->tokenizer };
-
-    *out = NULL;
     if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format > 1)
         return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET,
                        "only one of response_format, json_schema, grammar and guided_... at a time");
     if ((v->lazy || v->triggers) && !(v->grammar && v->lazy))
         return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET, v->lazy ? "needs grammar"
                        : "needs grammar and \"grammar_lazy\": true");
+    return LM_OK;
+}
+
+bool lm_allowed_limits(const lm_allowed *v)
+{
+    const char *type = json_string_value(json_object_get(v->response_format, "type")), *word = json_string_value(v->format);
+
+    return v->grammar || v->regex || v->choice || v->schema || (v->format && !(word && !*word)) ||
+           (v->response_format && !(type && strcmp(type, "text") == 0));
+}
+
+lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
+{
+    lm_grammar_options o = { .tokenizer = s->tokenizer };
+
+    *out = NULL;
     if (v->grammar)
         return of_gbnf(s, v, out, e);
     if (v->regex)

@@ -20,7 +20,14 @@ extern const lm_field lm_allowed_fields[];         /* values: lm_allowed */
 /* Between the parts of JSON that is constrained. */
 lm_whitespace lm_allowed_whitespace(const lm_allowed *v);
 
-/* *out NULL: any text. LM_USAGE names the field and, in a schema, the place: nothing that cannot be kept is passed over. */
+/* Whether what is asked for can go together. Quick. */
+lm_status lm_allowed_check(const lm_allowed *v, lm_error *e);
+
+/* Whether not any text may be written. */
+bool      lm_allowed_limits(const lm_allowed *v);
+
+/* After lm_allowed_check. *out NULL: any text. LM_USAGE names the field and, in a schema, the place: nothing that cannot be kept is passed
+ * over. */
 lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e);
 
 #endif

@@ -257,10 +257,10 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
         randombytes_buf(&o->sampling.seed, sizeof o->sampling.seed);
     LM_TRY(lm_loras_read(c->service, a->lora, &parts->loras, e));
     o->loras = parts->loras;
-    LM_TRY(lm_allowed_compile(c->service, &a->limits, &parts->grammar, e));
-    o->grammar = parts->grammar;
+    LM_TRY(lm_allowed_check(&a->limits, e));
+    parts->limits = &a->limits;
+    LM_TRY(read_bias(c->service, a->logit_bias, a->ignore_eos && !lm_allowed_limits(&a->limits), parts, &o->sampling, e));
     o->whitespace = lm_allowed_whitespace(&a->limits);
-    LM_TRY(read_bias(c->service, a->logit_bias, a->ignore_eos && !o->grammar, parts, &o->sampling, e));
     o->n = a->n;
     o->stream = a->stream;
     o->no_cache = a->no_cache;
@@ -281,6 +281,16 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
     o->sequence.max_tokens = a->max_tokens;
     o->sequence.stops = parts->stops;
     o->sequence.ignore_eos = a->ignore_eos;
+    return LM_OK;
+}
+
+lm_status lm_asked_grammar(const lm_call *c, lm_asked_parts *parts, const lm_tokens *prompts, size_t n, lm_turn_options *o, lm_error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (prompts[i].n)                                /* that it is empty is said later */
+            LM_TRY(lm_schedule_check(c->service->schedule, prompts[i].n, e));
+    LM_TRY(lm_allowed_compile(c->service, parts->limits, &parts->grammar, e));
+    o->grammar = parts->grammar;
     return LM_OK;
 }
 

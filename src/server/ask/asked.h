@@ -31,14 +31,18 @@ extern const lm_field lm_asked_fields[];         /* values: lm_asked */
 typedef struct lm_asked_parts {
     const char **stops;
     lm_logit_bias *bias;
-    lm_grammar *grammar;
+    lm_grammar *grammar;             /* NULL until lm_asked_grammar */
+    const lm_allowed *limits;        /* that it is made of */
     lm_text     order;
     float      *loras;
     lm_tokens   shown;
 } lm_asked_parts;
 
-/* Into the options of a turn. What they point to is in `parts`, freed by lm_asked_free, and in the body. */
+/* Into the options of a turn, all but the grammar. What they point to is in `parts`, freed by lm_asked_free, and in the body. */
 lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e);
+
+/* The grammar, which can be long work: when all prompts are known to be let in, and the queue has room. */
+lm_status lm_asked_grammar(const lm_call *c, lm_asked_parts *parts, const lm_tokens *prompts, size_t n, lm_turn_options *o, lm_error *e);
 void      lm_asked_free(lm_asked_parts *parts);
 
 /* A prompt as OpenAI and llama.cpp have it: text, ids, or an array of those; tokens of each. `most`: of the

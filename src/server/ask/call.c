@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/ask/request_limits.h"
 #include "server/ask/sender.h"
 #include "server/store/archive.h"
@@ -272,19 +273,61 @@ static lm_dialect dialect_of(const char *path)
     return strncmp(path, "/api/", 5) == 0 ? LM_DIALECT_OLLAMA : LM_DIALECT_OPENAI;
 }
 
+/* ---- memory ---- */
+
+static bool may_hold(void *x, uint64_t bytes)
+{
+    return lm_exchange_take(x, bytes);
+}
+
+void lm_call_uncount(lm_call *c)
+{
+    lm_heap_end(c->heap);
+    lm_exchange_hold(c->x, -(int64_t)c->heap->granted);
+    c->heap->granted = 0;
+}
+
+void lm_call_count(lm_call *c)
+{
+    uint64_t held = c->heap->held > 0 ? (uint64_t)c->heap->held : 0;
+
+    lm_exchange_hold(c->x, (int64_t)held);
+    c->heap->granted = held;
+    lm_heap_begin(c->heap);
+}
+
+static void answer_no_memory(lm_call *c, const lm_heap_watch *w, lm_error *e)
+{
+    char why[200];
+    unsigned status = lm_exchange_no_memory(c->x, w->wanted, why);
+
+    lm_fault(c, e, status, NULL, "%s", why);
+}
+
 bool lm_call_handle(void *models, lm_exchange *x)
 {
-    lm_call c = { .models = models, .service = lm_models_at(models, 0), .x = x };
+    lm_heap_watch w = { .more = may_hold, .arg = x };
+    lm_call c = { .models = models, .service = lm_models_at(models, 0), .x = x, .heap = &w };
     lm_text allow = { 0 };
     lm_error e = { 0 };
+    lm_status status;
 
     c.keys = c.service->o.keys;
-    if (run(&c, &allow, &e) != LM_OK && !c.later)
+    lm_heap_begin(&w);
+    status = run(&c, &allow, &e);
+    if (status != LM_OK && !c.later && w.wanted)
+        answer_no_memory(&c, &w, &e);
+    w.more = NULL;
+    if (status != LM_OK && !c.later)
         lm_answer_fault(x, c.route ? c.route->dialect : dialect_of(lm_exchange_path(x)), c.status, c.retry, &e);
     lm_text_free(&allow);
     json_decref(c.body);
     json_decref(c.warnings);
     free(c.values);
+    if (!c.later) {                      /* else it is another worker's by now */
+        lm_heap_end(&w);
+        lm_exchange_hold(x, w.held - (int64_t)w.granted);
+    }
     if (c.uses)
         lm_models_release(c.service);
     return !c.later;

@@ -39,12 +39,13 @@ typedef struct lm_call {
     const char     *key;             /* that was given; NULL: none */
     struct lm_keys *keys;            /* the server's */
     double          retry;           /* seconds until an error of it may be otherwise; 0: as always */
-    json_t         *body;            /* as long as the call, or a job that takes it */
+    json_t         *body;            /* as long as the call */
     void           *values;
     json_t         *warnings;        /* array of strings */
     char            id[64];          /* what "{id}" stood for */
     bool            uses;            /* the model is in memory as long as the call */
     bool            later;           /* it will be handled again: nothing may be answered */
+    struct lm_heap_watch *heap;      /* what the call takes of memory, counted as the exchange's */
     unsigned        status;          /* of HTTP that an error of it has, lm_fault; 0: what its code stands for */
 } lm_call;
 
@@ -73,6 +74,10 @@ int32_t     lm_call_priority(const lm_call *c, int32_t asked);
 
 /* The model is needed in memory: it is when this returns LM_OK. Otherwise the handler returns what this returned. */
 lm_status lm_call_model(lm_call *c, lm_error *e);
+
+/* What the call holds is not counted any more, and is again: around what may give the exchange to others. */
+void lm_call_uncount(lm_call *c);
+void lm_call_count(lm_call *c);
 
 /* ---- answers ---- */
 

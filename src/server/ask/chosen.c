@@ -33,11 +33,16 @@ lm_status lm_call_model(lm_call *c, lm_error *e)
 {
     if (c->uses)
         return LM_OK;
-    switch (lm_models_use(c->service, c->x, e)) {
-    case LM_USE_READY: c->uses = true; return LM_OK;
-    case LM_USE_LATER: c->later = true; return LM_CANCELLED;
-    default:           break;
+    lm_call_uncount(c);
+    lm_use use = lm_models_use(c->service, c->x, e);
+    if (use == LM_USE_LATER) {
+        c->later = true;
+        return LM_CANCELLED;
     }
+    lm_call_count(c);
+    c->uses = use == LM_USE_READY;
+    if (c->uses)
+        return LM_OK;
     if (e->code == LM_NO_FIT)
         c->status = 507;
     else if (e->code != LM_CANCELLED && e->code != LM_NO_MEMORY)

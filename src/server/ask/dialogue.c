@@ -316,6 +316,8 @@ lm_status lm_dialogue_prepare(lm_call *c, const lm_dialogue *d, lm_turn_options 
 
     if (status == LM_OK)
         status = render(c, d, o->tools, prompt, &rendered, e);
+    if (status == LM_OK)
+        status = lm_asked_grammar(c, parts, prompt, 1, o, e);
     if (status == LM_OK) {
         o->tools->keep_reasoning = d->merged;
         o->tools->unread = d->unread;

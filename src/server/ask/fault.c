@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/ask/call.h"
 
 typedef struct fault_kind { unsigned status; const char *type, *code, *anthropic; } fault_kind;
@@ -141,7 +142,7 @@ void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry
         lm_exchange_add_header(x, "WWW-Authenticate", "Bearer");
     lm_text_clear(lm_exchange_out(x));
     lm_answer_text(x, status, "application/json; charset=utf-8", text ? text : "{\"error\":{\"message\":\"out of memory\"}}");
-    free(text);
+    lm_heap_give(text);
     json_decref(o);
 }
 
@@ -161,6 +162,6 @@ lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e)
     if (!text)
         return lm_fail_memory(e, "the answer", 0);
     lm_answer_text(c->x, 200, "application/json; charset=utf-8", text);
-    free(text);
+    lm_heap_give(text);
     return LM_OK;
 }

@@ -194,7 +194,7 @@ lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *value
             warn(warnings, name, "unknown field, ignored");
         }
         if (!f)
-            json_object_del(body, name);                 /* a body is kept as long as its text is written */
+            json_object_del(body, name);                 /* its memory is of use to others */
     }
     for (const lm_field_group *g = groups; g && g->fields; g++)
         for (const lm_field *f = g->fields; f->name; f++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/store/api_keys.h"
 #include "server/store/archive.h"
 
@@ -183,7 +184,7 @@ static void finish(lm_read_job *r)
         lm_answer_text(r->x, 200, "application/json; charset=utf-8", text);
     else
         lm_answer_fault(r->x, r->dialect, 500, 0, &(lm_error){ .code = LM_NO_MEMORY, .message = "out of memory", .offset = LM_NO_OFFSET });
-    free(text);
+    lm_heap_give(text);
 }
 
 static void more(lm_exchange *x, void *job)

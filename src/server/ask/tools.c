@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/ask/request_limits.h"
 
 /* ---- the list ---- */
@@ -100,7 +101,7 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
         if (!(text = json_dumps(json_object_get(f, "parameters"), JSON_COMPACT)))
             return lm_fail_memory(e, "tools", 0);
         json_array_append_new(t->texts, json_string(text));
-        free(text);
+        lm_heap_give(text);
         t->items[t->n++] = (lm_answer_tool){ .name = name,
                                              .parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1)) };
     }

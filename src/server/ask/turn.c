@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "lamina/heap.h"
 #include "lamina/logits.h"
 #include "server/store/archive.h"
 #include "server/store/api_keys.h"
@@ -39,7 +40,7 @@ void lm_turn_send(lm_turn *t, const char *name, json_t *o)
     lm_text_add_str(t->out, "data: ");
     lm_text_add_str(t->out, text);
     lm_text_add_str(t->out, "\n\n");
-    free(text);
+    lm_heap_give(text);
 }
 
 void lm_turn_line(lm_turn *t, json_t *o)
@@ -53,7 +54,7 @@ void lm_turn_line(lm_turn *t, json_t *o)
     }
     lm_text_add_str(t->out, text);
     lm_text_add_char(t->out, '\n');
-    free(text);
+    lm_heap_give(text);
 }
 
 json_t *lm_turn_timings(const lm_choice *c)
@@ -404,7 +405,6 @@ static void done(void *job)
     }
     json_decref(t->warnings);
     json_decref(t->prompt);
-    json_decref(t->body);
     free(t->stops);
     free(t->choices);
     drop(t->writer, t->own);
@@ -452,6 +452,20 @@ static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_to
     return LM_OK;
 }
 
+/* Prompt and answer fit the context together; the engine itself would choose a token more, which need not be read. */
+static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_options *o, lm_error *e)
+{
+    uint32_t context = lm_engine_context(s->engine);
+
+    if (o->prompt_only || n_prompt > context)            /* the schedule refuses the latter */
+        return LM_OK;
+    if (n_prompt == context)
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens, the context holds %u, an answer included", n_prompt, context);
+    if (o->max_tokens <= 0 || (uint64_t)o->max_tokens > context - n_prompt)
+        o->max_tokens = (int64_t)(context - n_prompt);
+    return LM_OK;
+}
+
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
     lm_sampler_options sampling;
@@ -471,6 +485,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         r.prompt = prompt->ids;
         r.n_prompt = c->n_prompt = prompt->n;
         r.sequence = o->sequence;
+        LM_TRY(fit_context(call->service, prompt->n, &r.sequence, e));
         r.sequence.draw = i % o->n;
         c->index = (uint32_t)i;
         LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));
@@ -487,18 +502,32 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
     return LM_OK;
 }
 
+/* In one piece of memory. */
+static lm_status copy_stops(lm_turn *t, const char *const *stops, lm_error *e)
+{
+    size_t n = 0, bytes = 0;
+
+    for (; stops && stops[n]; n++)
+        bytes += strlen(stops[n]) + 1;
+    if (!n)
+        return LM_OK;
+    if (!(t->stops = calloc(1, (n + 1) * sizeof *t->stops + bytes)))
+        return lm_fail_memory(e, "stop strings", bytes);
+    char *at = (char *)(t->stops + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        size_t size = strlen(stops[i]) + 1;
+        t->stops[i] = memcpy(at, stops[i], size);
+        at += size;
+    }
+    return LM_OK;
+}
+
 /* What is wanted of the request later. */
 static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
     lm_text text = { 0 };
-    size_t n = 0;
 
-    while (o->sequence.stops && o->sequence.stops[n])
-        n++;
-    if (n && !(t->stops = calloc(n + 1, sizeof *t->stops)))
-        return lm_fail_memory(e, "stop strings", n * sizeof *t->stops);
-    if (n)
-        memcpy(t->stops, o->sequence.stops, n * sizeof *t->stops);
+    LM_TRY(copy_stops(t, o->sequence.stops, e));
     t->explain_cache = o->explain_cache;
     t->contributions = o->contributions;
     t->timings = o->timings;
@@ -537,7 +566,6 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->stream = o->stream;
     t->created = (int64_t)time(NULL);
     t->began = t->heard = lm_clock_seconds();
-    t->body = json_incref(call->body);
     t->warnings = json_array_size(call->warnings) ? json_copy(call->warnings) : NULL;
     t->own = o->own;
     t->archive = lm_models_at(call->models, 0)->o.archive;

@@ -60,9 +60,8 @@ struct lm_turn {
     int64_t      created;
     json_t      *warnings;           /* NULL: none */
     json_t      *prompt;             /* as the model reads the first one; NULL: nobody asked for it */
-    const char **stops;              /* of the body, NULL-ended; NULL: none */
+    const char **stops;              /* NULL-ended; NULL: none */
     bool         explain_cache, contributions, timings;
-    json_t      *body;               /* the request, kept: what options point to is in it */
     double       began, heard;       /* seconds */
     double       ping;               /* seconds; < 0: never */
     double       most_seconds;       /* of each text from its first token on; 0: any */

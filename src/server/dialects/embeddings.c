@@ -37,8 +37,8 @@ static const lm_field_group embedding_groups[] = { { embedding_fields, 0 }, { 0 
 
 static void embedding_defaults(const lm_service *s, void *values)
 {
-    (void)s;
     ((embedding_values *)values)->priority = LM_PRIORITY_NONE;
+    ((embedding_values *)values)->pooling = s->o.pooling;
 }
 
 static void normalize(float *x, uint32_t n)
@@ -140,7 +140,8 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
 
 lm_status lm_embeddings(lm_call *c, json_t *input, bool raw, json_t *(*document)(const lm_read_job *r), lm_error *e)
 {
-    return embed(c, &(embedding_values){ .input = input, .raw = raw, .priority = LM_PRIORITY_NONE }, document, e);
+    return embed(c, &(embedding_values){ .input = input, .raw = raw, .pooling = c->service->o.pooling, .priority = LM_PRIORITY_NONE }, document,
+                 e);
 }
 
 static json_t *embeddings_document(const lm_read_job *r)

@@ -111,6 +111,8 @@ static lm_status answer(lm_call *c, lm_prompts *prompts, lm_status status, lm_er
     o.sequence.logprobs = v->n_probs ? (int32_t)v->n_probs : v->return_tokens ? -1 : 0;
     o.sequence.prompt_only = !v->n_predict;
     if (status == LM_OK)
+        status = lm_asked_grammar(c, &parts, prompts->items, prompts->n, &o, e);
+    if (status == LM_OK)
         status = make_own(c, prompts, &o, &own, e);
     if (status == LM_OK) {
         o.prompts = prompts->items;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/ask/dialogue.h"
 #include "server/dialects/native.h"
 #include "server/dialects/routes.h"
@@ -363,7 +364,7 @@ static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
     text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     lm_answer_text(x, text ? 200 : 500, "application/json; charset=utf-8", text ? text : "{}");
-    free(text);
+    lm_heap_give(text);
 }
 
 static void more_of_slot(lm_exchange *x, void *job)

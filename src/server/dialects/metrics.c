@@ -1,4 +1,5 @@
 /* GET /metrics: Prometheus text, in lamina's names and in those of llama.cpp and vLLM, so that dashboards go on working. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -116,6 +117,46 @@ static size_t vllm_figures(figure *out, const lm_schedule_statistics *s)
     return copy(out, list, sizeof list / sizeof *list);
 }
 
+static void add_histogram(lm_text *out, const char *name, const char *model, const lm_histogram *h)
+{
+    unsigned long long n = 0;
+
+    for (size_t i = 0; i < LM_HISTOGRAM_BOUNDS; i++) {
+        n += h->counts[i];
+        lm_text_printf(out, "%s_bucket{model_name=\"%s\",le=\"%g\"} %llu\n", name, model, lm_histogram_bound(i), n);
+    }
+    n += h->counts[LM_HISTOGRAM_BOUNDS];
+    lm_text_printf(out, "%s_bucket{model_name=\"%s\",le=\"+Inf\"} %llu\n", name, model, n);
+    lm_text_printf(out, "%s_sum{model_name=\"%s\"} %.17g\n%s_count{model_name=\"%s\"} %llu\n", name, model, h->seconds, name, model, n);
+}
+
+/* In lamina's names, and in vLLM's. */
+static void add_durations(lm_text *out, const sample *all, size_t n)
+{
+    static const struct { const char *names[2], *help; size_t at; } list[] = {
+        { { "lamina_queue_seconds", "vllm:request_queue_time_seconds" }, "Time of a text in the queue.",
+          offsetof(lm_schedule_statistics, queue) },
+        { { "lamina_prompt_seconds", "vllm:request_prefill_time_seconds" }, "Time from the queue to the first token.",
+          offsetof(lm_schedule_statistics, prompt) },
+        { { "lamina_time_to_first_token_seconds", "vllm:time_to_first_token_seconds" }, "Time from the request to the first token.",
+          offsetof(lm_schedule_statistics, first) },
+        { { "lamina_inter_token_seconds", "vllm:inter_token_latency_seconds" }, "Time between two tokens of a text.",
+          offsetof(lm_schedule_statistics, between) },
+        { { "lamina_generation_seconds", "vllm:request_decode_time_seconds" }, "Time from the first token to the end.",
+          offsetof(lm_schedule_statistics, generation) },
+        { { "lamina_request_seconds", "vllm:e2e_request_latency_seconds" }, "Time from the request to the end.",
+          offsetof(lm_schedule_statistics, whole) },
+    };
+
+    for (size_t i = 0; i < 2 * (sizeof list / sizeof *list); i++) {
+        const char *name = list[i / 2].names[i % 2];
+        add_head(out, name, "histogram", list[i / 2].help);
+        for (const sample *x = all; x < all + n; x++)
+            if (x->here)
+                add_histogram(out, name, x->name, (const lm_histogram *)(const void *)((const char *)&x->s + list[i / 2].at));
+    }
+}
+
 static void add_ends(lm_text *out, const sample *all, size_t n)
 {
     add_head(out, "vllm:request_success_total", "counter", "Count of successfully processed requests.");
@@ -137,6 +178,22 @@ static void add_states(lm_text *out, const sample *all, size_t n)
     add_head(out, "lamina_model_bytes", "gauge", "Bytes of memory that the model takes while it is loaded; 0: never loaded yet.");
     for (const sample *x = all; x < all + n; x++)
         lm_text_printf(out, "lamina_model_bytes{model_name=\"%s\"} %llu\n", x->name, (unsigned long long)x->status.bytes);
+}
+
+/* Of the server. */
+static void add_memory(lm_text *out, const lm_exchange *x)
+{
+    lm_http_memory m;
+
+    lm_exchange_memory(x, &m);
+    add_head(out, "lamina_request_memory_bytes", "gauge", "Bytes that requests hold: bodies, conversations, prompts, grammars, answers.");
+    lm_text_printf(out, "lamina_request_memory_bytes %llu\n", (unsigned long long)m.used);
+    add_head(out, "lamina_request_memory_peak_bytes", "gauge", "Most bytes that requests have held at once.");
+    lm_text_printf(out, "lamina_request_memory_peak_bytes %llu\n", (unsigned long long)m.most);
+    add_head(out, "lamina_request_memory_limit_bytes", "gauge", "Bytes that requests may hold; 0: no limit.");
+    lm_text_printf(out, "lamina_request_memory_limit_bytes %llu\n", (unsigned long long)m.limit);
+    add_head(out, "lamina_requests_refused_for_memory_total", "counter", "Requests refused because they would hold too much memory.");
+    lm_text_printf(out, "lamina_requests_refused_for_memory_total %llu\n", (unsigned long long)m.refused);
 }
 
 static void take(sample *out, lm_service *s)
@@ -171,8 +228,10 @@ static lm_status answer_metrics(lm_call *c, lm_error *e)
     add(out, own_figures, all, n);
     add(out, native_figures, all, n);
     add(out, vllm_figures, all, n);
+    add_durations(out, all, n);
     add_ends(out, all, n);
     add_states(out, all, n);
+    add_memory(out, c->x);
     free(all);
     lm_exchange_head(c->x, 200, "text/plain; version=0.0.4; charset=utf-8");
     lm_exchange_end(c->x);

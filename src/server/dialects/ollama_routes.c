@@ -179,6 +179,8 @@ static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool c
         status = d ? lm_dialogue_prepare(c, d, &o, &parts, &prompt, e)
                  : v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, &prompt, e)
                    : lm_tokenize(c->service->tokenizer, raw, strlen(raw), LM_ADD_SPECIAL, &prompt, e);
+    if (status == LM_OK && !d)
+        status = lm_asked_grammar(c, &parts, &prompt, 1, &o, e);
     if (status == LM_OK && !(o.own = lm_ollama_own(chat)))
         status = lm_fail_memory(e, "the answer", 0);
     if (status == LM_OK) {

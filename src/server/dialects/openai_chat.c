@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/ask/dialogue.h"
 #include "server/dialects/routes.h"
 
@@ -214,10 +215,12 @@ static void finish_stream(lm_turn *t)
     const chat_own *own = t->own;
     json_t *o;
 
-    if (own->usage) {
+    if (own->usage || t->explain_cache || t->contributions) {
         o = document(t, "chat.completion.chunk", json_array());
-        json_object_set_new(o, "usage", usage_json(t));
-        json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+        if (own->usage) {
+            json_object_set_new(o, "usage", usage_json(t));
+            json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+        }
         lm_turn_extras(t, o);
         lm_turn_send(t, NULL, o);
     }
@@ -272,7 +275,7 @@ static void chat_finish(lm_turn *t)
         lm_text_add_str(t->out, text);
     else
         t->out->failed = true;
-    free(text);
+    lm_heap_give(text);
 }
 
 static void chat_fault(lm_turn *t, const lm_error *e)

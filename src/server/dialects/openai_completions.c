@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lamina/heap.h"
 #include "server/ask/asked.h"
 #include "server/ask/middle.h"
 #include "server/dialects/routes.h"
@@ -388,10 +389,12 @@ static void completion_finish(lm_turn *t)
     char *text;
 
     if (t->stream) {
-        if (own->usage) {
+        if (own->usage || t->explain_cache || t->contributions) {
             o = document(t, json_array());
-            json_object_set_new(o, "usage", usage_json(t));
-            json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+            if (own->usage) {
+                json_object_set_new(o, "usage", usage_json(t));
+                json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+            }
             lm_turn_extras(t, o);
             lm_turn_send(t, NULL, o);
         }
@@ -408,7 +411,7 @@ static void completion_finish(lm_turn *t)
             lm_text_add_str(t->out, text);
         else
             t->out->failed = true;
-        free(text);
+        lm_heap_give(text);
     }
 }
 
@@ -496,6 +499,8 @@ static lm_status answer_completion(lm_call *c, lm_error *e)
     if (status == LM_OK)
         status = v->suffix && *v->suffix ? read_middle(c->service, v, &prompts, e)
                                          : lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &prompts, e);
+    if (status == LM_OK)
+        status = lm_asked_grammar(c, &parts, prompts.items, prompts.n, &o, e);
     if (status == LM_OK)
         status = prepare(c, v, &prompts, own, e);
     if (status == LM_OK) {

@@ -234,9 +234,10 @@ static lm_status answer_responses(lm_call *c, lm_error *e)
     if (format)
         v->asked.limits.response_format = format;
     if (status == LM_OK)
-        status = in_words(lm_asked_options(c, &v->asked, &o, &parts, e), "response_format", format ? "text.format" : "response_format", e);
+        status = lm_asked_options(c, &v->asked, &o, &parts, e);
     if (status == LM_OK)
         status = read_prompt(c, &o, &parts, &prompt, e);
+    status = in_words(status, "response_format", format ? "text.format" : "response_format", e);
     if (status == LM_OK && !(o.own = lm_response_own(settings_json(v), v->store ? v->input : NULL, v->previous)))
         status = lm_fail_memory(e, "the answer", 0);
     if (status == LM_OK) {

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lamina/heap.h"
 #include "server/front/listen.h"
 
 enum { MEMORY = 32 << 10, BLOCK = 16 << 10, UNUSED_SECONDS = 7 * 86400 };
@@ -130,19 +131,35 @@ static void exchange_free(lm_exchange *x)
         free(x->headers[i].value);
     lm_text_free(&x->body);
     lm_text_free(&x->out);
+    lm_exchange_hold(x, -(int64_t)x->held);
     free(x->method);
     free(x->path);
     atomic_fetch_sub(&x->http->exchanges, 1);
     free(x);
 }
 
+/* It has been read. */
+static void drop_body(lm_exchange *x)
+{
+    lm_text_free(&x->body);
+    lm_exchange_hold(x, -(int64_t)x->body_held);
+    x->body_held = 0;
+}
+
+static bool handle(lm_exchange *x)
+{
+    if (!x->http->o.handle(x->http->o.arg, x))
+        return false;                    /* whoever handles it again may have it already */
+    drop_body(x);
+    return true;
+}
+
 static void handle_item(lm_work_item *item)
 {
     lm_exchange *x = (lm_exchange *)item;
 
-    if (!x->http->o.handle(x->http->o.arg, x))
-        return;                          /* whoever handles it again may have it already */
-    signal_exchange(x, BUSY);
+    if (handle(x))
+        signal_exchange(x, BUSY);
 }
 
 void lm_exchange_again(lm_exchange *x)
@@ -172,7 +189,7 @@ static void begin(lm_exchange *x)
     lm_watch_until(h->watch, x->conn->watched, 0);
     atomic_fetch_or(&x->state, BUSY);
     if (h->o.quick(h->o.arg, x->method, x->path)) {
-        if (h->o.handle(h->o.arg, x))
+        if (handle(x))
             atomic_fetch_and(&x->state, ~(unsigned)BUSY);
         return;
     }
@@ -189,13 +206,25 @@ static bool has_more(lm_exchange *x)
     return x->taken < x->out.size || x->ended;
 }
 
+/* What the answer takes is counted, and not refused: how long it can get is bounded by what was asked. */
+static void go_on(lm_exchange *x)
+{
+    lm_heap_watch w = { 0 };
+
+    if (!x->more)
+        return;
+    lm_heap_begin(&w);
+    x->more(x, x->job);
+    lm_heap_end(&w);
+    lm_exchange_hold(x, w.held);
+}
+
 /* Let the answer grow; false: nothing can be said yet. */
 static bool grow(lm_exchange *x)
 {
     if (has_more(x) || is_busy(x))
         return has_more(x) && !is_busy(x);
-    if (x->more)
-        x->more(x, x->job);
+    go_on(x);
     if (x->out.failed)
         atomic_store(&x->conn->gone, true);
     return has_more(x);
@@ -276,8 +305,8 @@ static enum MHD_Result advance(lm_exchange *x)
     }
     if (is_gone(x))
         return MHD_NO;
-    if (!x->ended && !(x->stream && x->status) && x->more)
-        x->more(x, x->job);
+    if (!x->ended && !(x->stream && x->status))
+        go_on(x);
     if (x->out.failed)
         return MHD_NO;
     if (x->ended || (x->stream && x->status))
@@ -315,7 +344,7 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
 static unsigned check_head(lm_exchange *x, const char *version, const char **why)
 {
     header_check c = { 0 };
-    const char *length = lm_exchange_header(x, "Content-Length"), *coding = lm_exchange_header(x, "Transfer-Encoding");
+    const char *coding = lm_exchange_header(x, "Transfer-Encoding");
 
     MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, check_header, &c);
     *why = c.wrong;
@@ -329,11 +358,43 @@ static unsigned check_head(lm_exchange *x, const char *version, const char **why
         *why = "the only Transfer-Encoding is chunked";
         return 501;
     }
-    if (length && (strlen(length) > 15 || strtoull(length, NULL, 10) > x->http->o.body_limit)) {
-        *why = "the body is too large";
+    return 0;
+}
+
+/* Whether a body of the length that is told can be held; before it is sent. 0: it can. */
+static unsigned check_room(lm_exchange *x, char why[200])
+{
+    const char *length = lm_exchange_header(x, "Content-Length");
+    uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
+
+    if (length && (strlen(length) > 15 || bytes > x->http->o.body_limit)) {
+        snprintf(why, 200, "the body has %.40s bytes; at most %zu are allowed", length, x->http->o.body_limit);
         return 413;
     }
-    return 0;
+    if (!bytes || lm_exchange_take(x, bytes)) {
+        lm_exchange_hold(x, -(int64_t)bytes);            /* counted as it comes */
+        return 0;
+    }
+    return lm_exchange_no_memory(x, bytes, why);
+}
+
+/* 0: it was added. */
+static unsigned add_to_body(lm_exchange *x, const char *data, size_t n, char why[200])
+{
+    uint64_t before = x->body.capacity, more;
+
+    if (x->body.size + n > x->http->o.body_limit) {
+        snprintf(why, 200, "the body has more than %zu bytes, which are allowed", x->http->o.body_limit);
+        return 413;
+    }
+    lm_text_add(&x->body, data, n);
+    more = x->body.capacity - before;
+    if (!more || lm_exchange_take(x, more)) {
+        x->body_held += more;
+        return 0;
+    }
+    lm_text_free(&x->body);
+    return lm_exchange_no_memory(x, more, why);
 }
 
 /* In the middle of a body that is not read to its end. */
@@ -342,8 +403,11 @@ static void refuse_raw(lm_exchange *x, unsigned status, const char *why)
     lm_text all = { 0 };
 
     refuse(x, status, why);
-    lm_text_printf(&all, "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n", status,
+    lm_text_printf(&all, "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n", status,
                    MHD_get_reason_phrase_for(status), x->type ? x->type : "text/plain", x->out.size);
+    for (size_t i = 0; i < x->n_headers; i++)
+        lm_text_printf(&all, "%s: %s\r\n", x->headers[i].name, x->headers[i].value);
+    lm_text_add_str(&all, "\r\n");
     lm_text_add(&all, x->out.data, x->out.size);
     if (!all.failed)
         send_raw(x->conn, all.data, all.size);
@@ -355,24 +419,26 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
                                   const char *data, size_t *size, void **context)
 {
     lm_exchange *x = *context;
+    char said[200];
     const char *why;
     unsigned status;
 
     if (!x) {
         if (!(x = *context = exchange_new(arg, mhd, path, method)))
             return MHD_NO;
-        if ((status = check_head(x, version, &why))) {
+        if (!(status = check_head(x, version, &why)) && (status = check_room(x, said)))
+            why = said;
+        if (status) {
             refuse(x, status, why);
             return respond(x);
         }
         return MHD_YES;
     }
     if (*size) {
-        if (x->body.size + *size > x->http->o.body_limit) {
-            refuse_raw(x, 413, "the body is too large");
+        if ((status = add_to_body(x, data, *size, said))) {
+            refuse_raw(x, status, said);
             return MHD_NO;
         }
-        lm_text_add(&x->body, data, *size);
         *size = 0;
         return x->body.failed ? MHD_NO : MHD_YES;
     }

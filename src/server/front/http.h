@@ -24,6 +24,7 @@ typedef struct lm_http_options {
     uint32_t    workers;             /* 0: 2 */
     uint32_t    queue;               /* requests that wait for a worker; 0: 512 */
     size_t      body_limit;          /* bytes */
+    uint64_t    memory_limit;        /* bytes that all exchanges may hold together; 0: any */
     double      header_seconds, body_seconds, stall_seconds, idle_seconds;      /* 0: 10, 60, 30, 120 */
     bool      (*quick)(void *arg, const char *method, const char *path);        /* handled at once, without waiting for anything */
     /* False: not yet. What the request waits for calls lm_exchange_again, maybe before this returns, and it is handled once more. */
@@ -47,6 +48,25 @@ const char *lm_http_url(const lm_http *h, size_t i);
 
 uint32_t lm_http_connections(const lm_http *h);          /* now; any thread */
 uint32_t lm_http_exchanges(const lm_http *h);            /* of which wait for an answer, or are being answered */
+
+/* ---- what requests hold ---- */
+
+typedef struct lm_http_memory {
+    uint64_t used, most;             /* bytes of all exchanges: now, and as many as there ever were */
+    uint64_t limit;                  /* 0: none */
+    uint64_t refused;                /* requests, for want of it */
+} lm_http_memory;
+
+/* Bytes more that the exchange holds, until it ends; false: with them all would hold more than they may, and it holds what it did. Bodies
+ * are the front's and counted by it. By whoever handles the exchange. */
+bool lm_exchange_take(lm_exchange *x, uint64_t bytes);
+/* What it holds changes by so much, whatever the limit. */
+void lm_exchange_hold(lm_exchange *x, int64_t change);
+
+/* The exchange is refused for want of `bytes` more: the status, 413 where it would be too much alone, else 503, and why. */
+unsigned lm_exchange_no_memory(lm_exchange *x, uint64_t bytes, char why[200]);
+
+void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out);
 
 /* ---- a request ---- */
 

@@ -1,6 +1,7 @@
 /* http_exchange.c - what handlers see of a request, and say of its answer. */
 #include "server/front/http_exchange.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,4 +87,60 @@ void lm_exchange_later(lm_exchange *x, void (*more)(lm_exchange *, void *), void
 void lm_exchange_every(lm_exchange *x, double seconds)
 {
     x->every = seconds;
+}
+
+/* ---- what it holds ---- */
+
+static void note_most(lm_http *h, uint64_t now)
+{
+    uint64_t most = atomic_load_explicit(&h->most_held, memory_order_relaxed);
+
+    while (now > most && !atomic_compare_exchange_weak(&h->most_held, &most, now))
+        ;
+}
+
+bool lm_exchange_take(lm_exchange *x, uint64_t bytes)
+{
+    lm_http *h = x->http;
+    uint64_t now = atomic_load(&h->held);
+
+    do
+        if (h->o.memory_limit && (now > h->o.memory_limit || bytes > h->o.memory_limit - now))
+            return false;
+    while (!atomic_compare_exchange_weak(&h->held, &now, now + bytes));
+    note_most(h, now + bytes);
+    x->held += bytes;
+    return true;
+}
+
+void lm_exchange_hold(lm_exchange *x, int64_t change)
+{
+    if (change < 0 && (uint64_t)-change > x->held)
+        change = -(int64_t)x->held;
+    x->held += (uint64_t)change;
+    note_most(x->http, atomic_fetch_add(&x->http->held, (uint64_t)change) + (uint64_t)change);
+}
+
+unsigned lm_exchange_no_memory(lm_exchange *x, uint64_t bytes, char why[200])
+{
+    uint64_t limit = x->http->o.memory_limit, alone = x->held + bytes;
+
+    atomic_fetch_add(&x->http->refused, 1);
+    if (alone > limit) {
+        snprintf(why, 200, "the request would hold %llu bytes of memory, and all requests together may hold %llu (--max-request-memory)",
+                 (unsigned long long)alone, (unsigned long long)limit);
+        return 413;
+    }
+    snprintf(why, 200, "requests hold %llu bytes of memory, this one would take %llu more, and all together may hold %llu"
+             " (--max-request-memory)", (unsigned long long)atomic_load(&x->http->held), (unsigned long long)bytes,
+             (unsigned long long)limit);
+    return 503;
+}
+
+void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out)
+{
+    lm_http *h = x->http;
+
+    *out = (lm_http_memory){ .used = atomic_load(&h->held), .most = atomic_load(&h->most_held), .limit = h->o.memory_limit,
+                             .refused = atomic_load(&h->refused) };
 }

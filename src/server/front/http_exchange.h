@@ -32,6 +32,7 @@ struct lm_exchange {
     uint64_t     id;
     char        *method, *path;
     lm_text      body, out;
+    uint64_t     held, body_held;        /* bytes counted of it; of which its body's */
     size_t       taken;                  /* bytes of `out` that went out */
     unsigned     status;                 /* 0: no head yet */
     const char  *type;
@@ -58,6 +59,7 @@ struct lm_http {
     lm_workers       *workers;
     atomic_bool       stops;
     atomic_uint       connections, exchanges;
+    atomic_uint_fast64_t held, most_held, refused;       /* bytes of all exchanges; requests refused for want of memory */
     atomic_ullong     ids, numbers;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lamina/heap.h"
 #include "lamina/logits.h"
 #include "server/models/loras.h"
 
@@ -306,7 +307,7 @@ lm_status lm_service_render(const lm_service *s, json_t *context, const lm_prefi
     if (!text)
         return lm_fail_memory(e, "the conversation", 0);
     status = lm_template_render(s->template, text, strlen(text), &r, e);
-    free(text);
+    lm_heap_give(text);
     if (status == LM_FAILED || status == LM_LIMIT || status == LM_UNSUPPORTED) {
         lm_error why = *e;
         status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the chat template refuses the conversation: %.300s", why.message);

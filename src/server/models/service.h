@@ -47,6 +47,7 @@ typedef struct lm_service_options {
     const char *const *loras;        /* paths of low-rank adapters, NULL-ended; NULL: none */
     const float *lora_scales;        /* of each, where a request does not say */
     bool        metrics, no_slots, props, embeddings, interventions;
+    int         pooling;             /* lm_pooling of vectors where a request does not say */
     bool        no_page;             /* nothing for browsers at / */
     const char *slot_folder;         /* NULL: slots are not saved */
     const char *const *origins;      /* of pages that may read answers; NULL: none but the server's own */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "lamina/heap.h"
 #include "server/store/archive.h"
 #include "server/ask/call.h"
 #include "server/ask/request_limits.h"
@@ -36,6 +37,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
     bool all_local = true;
     lm_status status = s ? lm_keys_new(&o->keys, &s->keys, e) : lm_fail_memory(e, "the server", sizeof *s);
 
+    json_set_alloc_funcs(lm_heap_take, lm_heap_give);    /* what clients send is the most of what they take */
     if (status == LM_OK)
         status = check_addresses(o, lm_keys_asked(s->keys), insecure, &all_local, e);
     if (status == LM_OK)
@@ -90,8 +92,8 @@ bool lm_server_drain(lm_server *s, double seconds)
 {
     bool ended;
 
+    ended = lm_models_drain(s->models, seconds);         /* meanwhile what comes is answered 503, with Retry-After */
     lm_http_quiesce(s->http);
-    ended = lm_models_drain(s->models, seconds);
     /* Texts have ended; what was said of them is still on its way to clients, who may be slow, or gone. */
     for (unsigned i = 0; ended && i < SENDING_MS / 10 && lm_http_exchanges(s->http); i++)
         usleep(10000);

@@ -31,7 +31,8 @@ lm_status   lm_server_reload(lm_server *s, size_t *n, lm_error *e);
 /* Requests are answered from then on; the model, if there is one alone, is in memory. */
 lm_status   lm_server_load(lm_server *s, lm_error *e);
 
-/* No more connections and requests; those that run have so many seconds. True: all have ended. */
+/* No more requests: what comes is answered 503 with Retry-After until those that run have ended, which have so many seconds; then no more
+ * connections. True: all have ended. */
 bool        lm_server_drain(lm_server *s, double seconds);
 void        lm_server_free(lm_server *s);
 

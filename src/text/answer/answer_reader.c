@@ -93,4 +93,7 @@ void lm_written_free(lm_written *w)
 {
     lm_text_free(&w->id);
     lm_text_free(&w->arguments);
+    json_decref(w->schema);
+    w->schema = NULL;
+    w->parsed = NULL;
 }

@@ -239,14 +239,26 @@ static void write_out(const json_t *values, lm_text *out)
     lm_text_add_char(out, '}');
 }
 
+/* Of the tool that is called. */
+static const json_t *schema_of(lm_written *out)
+{
+    if (out->parsed == out->tool)
+        return out->schema;
+    json_decref(out->schema);
+    out->schema = out->tool->parameters ? json_loads(out->tool->parameters, JSON_DECODE_ANY, NULL) : NULL;
+    out->parsed = out->tool;
+    return out->schema;
+}
+
 lm_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     lm_reading was = read_name(f, o, r, out);
-    json_t *schema, *values;
+    const json_t *schema;
+    json_t *values;
 
     if (was != LM_READ_DONE)
         return was;
-    schema = out->tool->parameters ? json_loads(out->tool->parameters, JSON_DECODE_ANY, NULL) : NULL;
+    schema = schema_of(out);
     values = json_object();
     for (;;) {
         lm_reader_space(r);
@@ -263,7 +275,6 @@ lm_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o,
     }
     if (was == LM_READ_DONE)
         write_out(values, &out->arguments);
-    json_decref(schema);
     json_decref(values);
     return was;
 }

@@ -2,6 +2,8 @@
 #ifndef LM_TEXT_ANSWER_WRITTEN_H
 #define LM_TEXT_ANSWER_WRITTEN_H
 
+#include <jansson.h>
+
 #include "text/answer/family.h"
 
 /* MORE: any decision needs more text; never with `final`. */
@@ -15,8 +17,11 @@ typedef struct lm_reader {
 
 /* A value of JSON by its brackets, byte by byte; what it holds is not checked. */
 typedef struct lm_balance { unsigned depth; bool string, escape, begun; } lm_balance;
+
 typedef struct lm_written {
     const lm_answer_tool *tool;
+    const lm_answer_tool *parsed;    /* whose `schema` it is: parsed once, however often the call is read again; NULL: none yet */
+    json_t *schema;                  /* NULL: it is none */
     lm_text id;                      /* empty: the model wrote none */
     lm_text arguments;               /* JSON, of a whole call */
 } lm_written;

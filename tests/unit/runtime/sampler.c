@@ -127,12 +127,11 @@ static int by_head(const void *a, const void *b)
 /* Breakers are token sequences in the cases; the history takes them as it would have found them in a vocabulary. */
 static void shape_with_breakers(golden *g, lm_candidates *c)
 {
+    lm_breakers set = { .owners = 1, .items = g->breakers, .n = g->n_breakers };
     lm_history h;
 
-    assert_int_equal(lm_history_init(&h, &g->o, g->n_vocab, NULL, NULL), LM_OK);
     qsort(g->breakers, g->n_breakers, sizeof *g->breakers, by_head);
-    h.breakers = g->breakers;
-    h.n_breakers = g->n_breakers;
+    assert_int_equal(lm_history_init(&h, &g->o, g->n_vocab, &set, NULL), LM_OK);
     for (size_t i = 0; i < g->n_history; i++)
         lm_history_add(&h, g->history[i]);
     c->n = g->n_vocab;
@@ -142,8 +141,6 @@ static void shape_with_breakers(golden *g, lm_candidates *c)
     lm_history_dry(&h, &g->o, c);
     lm_candidates_sort(c);
     lm_candidates_softmax(c);
-    h.breakers = NULL;
-    h.n_breakers = 0;
     lm_history_free(&h);
 }
 
@@ -542,22 +539,45 @@ static void breakers_are_found_in_the_vocabulary(void **state)
         { 1, { 0 }, 0 }, { 2, { 0 }, 0 }, { 3, { 0 }, 0 }, { 4, { 5 }, 1 },      /* ":" "b:" "\n" "en"+"d" */
         { 6, { 0 }, 0 }, { 7, { 11 }, 1 }, { 10, { 5 }, 1 },                     /* "end" "e"+"nd" "xen"+"d" */
     };
-    lm_sampler_options o = lm_sampler_defaults();
-    lm_tokenizer *t = (lm_tokenizer *)&o;                                        /* only its existence matters */
-    lm_history h;
+    const lm_tokenizer *t = (const lm_tokenizer *)breakers;                      /* only its existence matters */
+    lm_breakers *found;
 
     (void)state;
-    o.dry_multiplier = 1;
-    o.dry_breakers = breakers;
-    assert_int_equal(lm_history_init(&h, &o, WORDS, t, NULL), LM_OK);
-    assert_int_equal(h.n_breakers, sizeof expected / sizeof *expected);
-    for (size_t i = 0; i < h.n_breakers; i++) {
-        assert_int_equal(h.breakers[i].head, expected[i].head);
-        assert_int_equal(h.breakers[i].n_tail, expected[i].n_tail);
+    assert_int_equal(lm_breakers_find(t, WORDS, breakers, &found, NULL), LM_OK);
+    assert_int_equal(found->n, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < found->n; i++) {
+        assert_int_equal(found->items[i].head, expected[i].head);
+        assert_int_equal(found->items[i].n_tail, expected[i].n_tail);
         if (expected[i].n_tail)
-            assert_memory_equal(h.breakers[i].tail, expected[i].tail, expected[i].n_tail * sizeof(lm_token));
+            assert_memory_equal(found->items[i].tail, expected[i].tail, expected[i].n_tail * sizeof(lm_token));
     }
-    lm_history_free(&h);
+    lm_breakers_drop(found);
+}
+
+/* Many samplers with the same list: found once, and freed with the last. */
+static void breakers_are_found_once(void **state)
+{
+    static const char *const lists[][3] = { { ":", "end", NULL }, { ":", NULL, NULL }, { NULL, NULL, NULL } };
+    lm_sampler_options o = lm_sampler_defaults();
+    const lm_tokenizer *t = (const lm_tokenizer *)&o;
+    lm_breaker_cache c;
+    lm_sampler *s[64];
+
+    (void)state;
+    lm_breaker_cache_open(&c);
+    o.dry_multiplier = 1;
+    for (size_t k = 0; k < 4; k++) {
+        o.dry_breakers = k < 3 ? lists[k] : NULL;
+        for (size_t i = 0; i < 16; i++)
+            assert_int_equal(lm_sampler_prepare(&o, WORDS, t, &c, &s[16 * k + i], NULL), LM_OK);
+        assert_int_equal(c.made, k + 1);
+    }
+    lm_breaker_cache_close(&c);
+    for (size_t i = 0; i < 64; i++) {
+        assert_int_equal(lm_sampler_open(s[i], NULL), LM_OK);
+        lm_sampler_accept(s[i], 1);
+        lm_sampler_free(s[i]);
+    }
 }
 
 static void log_probabilities(void **state)
@@ -593,6 +613,7 @@ int main(void)
         cmocka_unit_test(picking_allocates_nothing),
         cmocka_unit_test(penalties_forget),
         cmocka_unit_test(breakers_are_found_in_the_vocabulary),
+        cmocka_unit_test(breakers_are_found_once),
         cmocka_unit_test(log_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,107 @@
+"""What those who run a server rely on: figures for Prometheus, an end in order, a context that is kept, a past that is found again."""
+import http.client
+import json
+import signal
+
+import pytest
+from conftest import PATIENCE
+from prometheus_client.parser import text_string_to_metric_families
+from test_serve import Server
+
+TALK = [{"role": "user", "content": "Tell me about rivers, lakes and seas. " * 20}]
+DURATIONS = {"lamina_queue_seconds": "vllm:request_queue_time_seconds", "lamina_prompt_seconds": "vllm:request_prefill_time_seconds",
+             "lamina_time_to_first_token_seconds": "vllm:time_to_first_token_seconds",
+             "lamina_inter_token_seconds": "vllm:inter_token_latency_seconds", "lamina_generation_seconds": "vllm:request_decode_time_seconds",
+             "lamina_request_seconds": "vllm:e2e_request_latency_seconds"}
+
+
+@pytest.fixture(scope="module")
+def server(build, model):
+    s = Server(build, "-c", 2048, "--metrics", "--temp", 0, "--alias", "demo").ready()
+    yield s
+    assert s.close() == 0
+
+
+def histograms(server):
+    """By name: buckets as (bound, so many), sum, count."""
+    found = {}
+    for f in text_string_to_metric_families(server.get("/metrics")[1].decode()):
+        if f.type == "histogram":
+            assert all(x.labels["model_name"] == "demo" for x in f.samples)
+            found[f.name] = ([(float(x.labels["le"]), x.value) for x in f.samples if x.name.endswith("_bucket")],
+                             *(next(x.value for x in f.samples if x.name == f.name + end) for end in ("_sum", "_count")))
+    return found
+
+
+def test_durations_are_histograms(server):
+    before = histograms(server)
+    assert set(before) == set(DURATIONS) | set(DURATIONS.values())
+    n = 3
+    for i in range(n):
+        assert server.post("/v1/completions", {"prompt": f"Day {i}:", "max_tokens": 10, "ignore_eos": True})[0] == 200
+    after = histograms(server)
+    for ours, theirs in DURATIONS.items():
+        buckets, total, count = after[ours]
+        assert after[theirs] == after[ours]
+        assert count - before[ours][2] == (9 * n if "inter_token" in ours else n), ours
+        assert buckets[-1] == (float("inf"), count) and buckets == sorted(buckets) and [x for _, x in buckets] == sorted(x for _, x in buckets)
+        least = sum(low * (b - a) for (low, a), (_, b) in zip(buckets, buckets[1:]))        # each is longer than the bound before its own
+        assert least * 0.99 <= total and total >= 0
+    parts = sum(after[x][1] - before[x][1] for x in ("lamina_queue_seconds", "lamina_prompt_seconds", "lamina_generation_seconds"))
+    assert parts == pytest.approx(after["lamina_request_seconds"][1] - before["lamina_request_seconds"][1], rel=1e-3, abs=1e-4)
+
+
+def test_an_answer_ends_where_the_context_does(server):
+    """Prompt and answer together have as many tokens as the context, never one more; a prompt that leaves none is too long."""
+    status, answer, _ = server.post("/v1/completions", {"prompt": "On and on", "ignore_eos": True, "max_tokens": 3000})
+    assert status == 200 and answer["usage"]["total_tokens"] == 2048 and answer["choices"][0]["finish_reason"] == "length"
+    for n, most in ((2047, 1), (2046, 2)):
+        status, answer, _ = server.post("/v1/completions", {"prompt": [100] * n, "ignore_eos": True, "max_tokens": 8})
+        assert status == 200 and answer["usage"]["completion_tokens"] == most
+    status, answer, _ = server.post("/v1/completions", {"prompt": [100] * 2048, "max_tokens": 1})
+    assert status == 400 and answer["error"]["code"] == "context_length_exceeded" and answer["error"]["n_ctx"] == 2048
+    assert server.post("/v1/completions", {"prompt": [100] * 2048, "max_tokens": 0, "echo": True, "logprobs": 1})[0] == 200
+
+
+def test_a_conversation_that_grows_finds_its_whole_past(server):
+    """Full pages of 64 tokens of what was read and written. `cache` says where the rest begins, in words."""
+    messages, past = list(TALK), 0
+    for turn in range(4):
+        answer = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 100, "explain_cache": True})[1]
+        usage, cache = answer["usage"], answer["cache"]
+        cached = usage["prompt_tokens_details"]["cached_tokens"]
+        assert cached == cache["cached_tokens"] and cached >= (past - 1) // 64 * 64 and cache["prompt"]
+        assert not turn or cache["before"]
+        past = usage["total_tokens"]
+        messages += [answer["choices"][0]["message"], {"role": "user", "content": f"Go on. What else, {turn}?"}]
+
+
+def test_the_cache_says_in_words_where_prompts_differ(server):
+    ask = "The quick brown fox jumps over the lazy dog. " * 20
+    assert server.post("/v1/completions", {"prompt": ask + "One more line about a whale." * 20, "max_tokens": 1})[0] == 200
+    other = ask.replace("lazy dog", "lazy cat", 10).replace("lazy cat", "lazy dog", 9)
+    for stream in (False, True):
+        status, answer, _ = server.post("/v1/completions", {"prompt": other, "max_tokens": 1, "explain_cache": True, "stream": stream})
+        assert status == 200
+        if stream:
+            answer = next(e for e in (json.loads(x[6:]) for x in answer.decode().split("\n\n") if x.startswith("data: {")) if "cache" in e)
+        cache = answer["cache"]
+        if not stream:
+            assert cache["cached"].startswith(" dog") and cache["prompt"].startswith(" cat") and cache["before"].endswith(" lazy")
+        assert cache["same_tokens"] >= cache["cached_tokens"]
+
+
+def test_who_comes_while_the_server_drains_is_told_when_to_come_again(build, model):
+    """On a new connection, too, until the last text has ended."""
+    s = Server(build, "-c", 8192, "--drain-timeout", PATIENCE).ready()
+    with s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True}) as running:
+        assert running.recv(100)
+        s.process.send_signal(signal.SIGTERM)
+        s.says("no more requests")
+        for path, body in (("/v1/completions", {"prompt": "a"}), ("/api/generate", {"model": "m", "prompt": "a"}), ("/v1/messages", {})):
+            c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=PATIENCE)
+            c.request("POST", path, json.dumps(body))
+            r = c.getresponse()
+            assert r.status == 503 and int(r.getheader("Retry-After")) > 0, r.read()
+            c.close()
+    assert s.process.wait(PATIENCE) == 0                 # its client has left: the last text has ended
