@@ -56,14 +56,14 @@ tex: build/test/build.ninja                    ## reports as LaTeX, compiled by 
 debug: build/debug/build.ninja                 ## build/debug: no optimisation, all symbols
 	@ninja -C build/debug
 
-asan: build/asan/build.ninja                   ## every suite under AddressSanitizer and UBSan
-	@scripts/test build/asan
+asan: build/asan/build.ninja                   ## every suite that runs the program or the library, under AddressSanitizer and UBSan
+	@scripts/test build/asan --no-suite lint
 
 tsan: build/tsan/build.ninja                   ## the suites that use threads, under ThreadSanitizer
 	@scripts/test build/tsan --suite threads
 
 coverage: build/coverage/build.ninja           ## lines that the suites reach, by file
-	@scripts/test build/coverage
+	@scripts/test build/coverage --no-suite lint
 	@scripts/coverage build/coverage
 
 neon: build/neon/build.ninja                   ## the kernels and golden models of 64-bit ARM, under qemu
