@@ -28,7 +28,7 @@ avx2: build/test/build.ninja                   ## the suites that compute, once 
 	@grep -qwE 'avx512f|avx_vnni' /proc/cpuinfo || { echo "this processor has nothing beyond AVX2: make test has shown it"; exit 0; }; \
 	 LAMINA_CPU=avx2 scripts/test build/test --suite unit --suite invariants --suite e2e
 
-anywhere: build/test/build.ninja               ## every suite under conditions of other machines, a table (hours; CONDITIONS="…": some of them)
+anywhere: build/test/build.ninja               ## what other machines' conditions can break, under each of them, a table (hours; CONDITIONS="…": some of them; stopped, it goes on)
 	@scripts/setup anywhere
 	@scripts/anywhere build/test $(CONDITIONS)
 
@@ -56,14 +56,14 @@ tex: build/test/build.ninja                    ## reports as LaTeX, compiled by 
 debug: build/debug/build.ninja                 ## build/debug: no optimisation, all symbols
 	@ninja -C build/debug
 
-asan: build/asan/build.ninja                   ## every suite under AddressSanitizer and UBSan
-	@scripts/test build/asan
+asan: build/asan/build.ninja                   ## every suite that runs the program or the library, under AddressSanitizer and UBSan
+	@scripts/test build/asan --no-suite lint
 
 tsan: build/tsan/build.ninja                   ## the suites that use threads, under ThreadSanitizer
 	@scripts/test build/tsan --suite threads
 
 coverage: build/coverage/build.ninja           ## lines that the suites reach, by file
-	@scripts/test build/coverage
+	@scripts/test build/coverage --no-suite lint
 	@scripts/coverage build/coverage
 
 neon: build/neon/build.ninja                   ## the kernels and golden models of 64-bit ARM, under qemu

@@ -64,14 +64,18 @@ char *lm_arena_strdup(lm_arena *a, const char *s)
     return lm_arena_strndup(a, s, strlen(s));
 }
 
+/* Short ones, which are nearly all, are formatted once. */
 char *lm_arena_vprintf(lm_arena *a, const char *format, va_list args)
 {
     va_list again;
+    char    text[256];
 
     va_copy(again, args);
-    int   n = lm_vprint(NULL, 0, format, args);
+    int   n = lm_vprint(text, sizeof text, format, args);
     char *p = n >= 0 ? lm_arena_alloc(a, (size_t)n + 1) : NULL;
-    if (p)
+    if (p && (size_t)n < sizeof text)
+        memcpy(p, text, (size_t)n + 1);
+    else if (p)
         lm_vprint(p, (size_t)n + 1, format, again);
     va_end(again);
     return p;

@@ -6,7 +6,7 @@ import re
 import openai
 import pytest
 from conftest import SOURCE
-from test_serve import ENDS, Server
+from servers import ENDS, Server
 
 SESSION = json.loads((SOURCE / "tests/e2e/codex_session.json").read_text())
 ASK = {"model": "any", "instructions": SESSION["instructions"], "tools": SESSION["tools"], "tool_choice": "auto", "parallel_tool_calls": False,

@@ -6,7 +6,7 @@ import struct
 import pytest
 from conftest import SOURCE, run
 from ggufs import keys_and_tensors
-from test_serve import Server
+from servers import Server
 
 FOLDER = SOURCE / "tests/golden/rerank"
 CASES = json.loads((FOLDER / "scores.json").read_text())

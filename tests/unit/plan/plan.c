@@ -235,8 +235,8 @@ static void resized_is_as_made_anew(void **state)
 
 static bool collide(const lm_buffer *a, uint64_t offset, const lm_buffer *b)
 {
-    return a->first <= b->last && b->first <= a->last &&
-        offset < b->offset + b->stride * b->rows && b->offset < offset + a->stride * a->rows;
+    return a->first <= b->last && b->first <= a->last && offset < b->offset + b->stride * b->rows &&
+           b->offset < offset + a->stride * a->rows;
 }
 
 /* Where the definition has it: the lowest multiple of 64 at which it meets none of the larger ones. */
