@@ -13,6 +13,8 @@ MODEL = SOURCE / "build/assets/smollm2-135m-instruct-q4_1.gguf"
 # No cache: no model lies there by name, and nothing was measured.
 BARE = {"LAMINA_CACHE": "/dev/null/nothing"}
 
+os.environ["LAMINA_LANG"] = "en"                        # what tests read, whatever the locale; test_languages.py chooses languages
+
 signal.signal(signal.SIGHUP, signal.SIG_DFL)            # under nohup too: what is ignored here, programs started here ignore
 
 # Seconds. A limit against what never ends and no measure of speed: no load that a machine may have reaches it.
