@@ -140,8 +140,9 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
 
 lm_status lm_embeddings(lm_call *c, json_t *input, bool raw, json_t *(*document)(const lm_read_job *r), lm_error *e)
 {
-    return embed(c, &(embedding_values){ .input = input, .raw = raw, .pooling = c->service->o.pooling, .priority = LM_PRIORITY_NONE }, document,
-                 e);
+    embedding_values v = { .input = input, .raw = raw, .pooling = c->service->o.pooling, .priority = LM_PRIORITY_NONE };
+
+    return embed(c, &v, document, e);
 }
 
 static json_t *embeddings_document(const lm_read_job *r)
