@@ -277,9 +277,9 @@ lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *
 /* ---- statistics ---- */
 
 /* How many durations were of which length: counts[i] of at most lm_histogram_bound(i) seconds and more than the bound before. */
-#define LM_HISTOGRAM_BOUNDS 19
+#define LM_HISTOGRAM_COUNTS 20
 typedef struct lm_histogram {
-    uint64_t counts[LM_HISTOGRAM_BOUNDS + 1];            /* the last: longer than every bound */
+    uint64_t counts[LM_HISTOGRAM_COUNTS]; /* the last: longer than every bound */
     double   seconds;                /* all added up */
     uint64_t reserved[2];            /* zero */
 } lm_histogram;

@@ -124,7 +124,7 @@ typedef struct lm_seat {
 } lm_seat;
 
 /* lm_histogram, counted by any thread. */
-typedef struct lm_durations { atomic_uint_fast64_t counts[LM_HISTOGRAM_BOUNDS + 1], ns; } lm_durations;
+typedef struct lm_durations { atomic_uint_fast64_t counts[LM_HISTOGRAM_COUNTS], ns; } lm_durations;
 
 typedef struct lm_counts {
     lm_durations queue, prompt, first, between, generation, whole;

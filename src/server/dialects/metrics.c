@@ -121,11 +121,11 @@ static void add_histogram(lm_text *out, const char *name, const char *model, con
 {
     unsigned long long n = 0;
 
-    for (size_t i = 0; i < LM_HISTOGRAM_BOUNDS; i++) {
+    for (size_t i = 0; i + 1 < LM_HISTOGRAM_COUNTS; i++) {
         n += h->counts[i];
         lm_text_printf(out, "%s_bucket{model_name=\"%s\",le=\"%g\"} %llu\n", name, model, lm_histogram_bound(i), n);
     }
-    n += h->counts[LM_HISTOGRAM_BOUNDS];
+    n += h->counts[LM_HISTOGRAM_COUNTS - 1];
     lm_text_printf(out, "%s_bucket{model_name=\"%s\",le=\"+Inf\"} %llu\n", name, model, n);
     lm_text_printf(out, "%s_sum{model_name=\"%s\"} %.17g\n%s_count{model_name=\"%s\"} %llu\n", name, model, h->seconds, name, model, n);
 }
