@@ -648,7 +648,7 @@ def test_many_texts(lm, model, tmp_path):
     statistics = lm.lm_schedule_statistics()
     lm.lm_schedule_describe(schedule, ref(statistics))
     assert sum(statistics.whole.counts) == 7 and sum(statistics.between.counts) == 35 and statistics.whole.seconds > statistics.first.seconds / 2
-    bounds = [lm.lm_histogram_bound(i) for i in range(lm.LM_HISTOGRAM_COUNTS)]
+    bounds = [lm.lm_histogram_bound(i) for i in range(len(statistics.whole.counts))]
     assert bounds == sorted(set(bounds)) and bounds[-1] == float("inf")
     assert statistics.tokens == 42 and statistics.cached_tokens == 192 and statistics.ended[lm.LM_STOP_LENGTH] == 7
     assert lm.lm_schedule_drain(schedule, 10.0)
