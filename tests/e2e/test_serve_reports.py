@@ -416,7 +416,7 @@ def test_empty_fields_of_each_dialect(server, path, body):
 
 @pytest.mark.parametrize("path,body,field", [
     ("/v1/embeddings", {"input": ""}, "input"), ("/v1/embeddings", {"input": []}, "input"), ("/v1/embeddings", {"input": [[]]}, "input"),
-    ("/v1/embeddings", {"input": 5}, "input"), ("/api/embed", {"input": ""}, "input"), ("/v1/completions", {"prompt": ""}, "prompt"),
+    ("/v1/embeddings", {"input": 5}, "input"), ("/api/embed", {"input": ""}, "input"), ("/embedding", {"content": ""}, "content"), ("/v1/completions", {"prompt": ""}, "prompt"),
     ("/v1/completions", {"prompt": "x", "guided_json": {"type": "nonsense"}}, "guided_json"), ("/v1/completions", {"prompt": "x", "guided_regex": "("}, "guided_regex"),
     ("/v1/completions", {"prompt": "x", "guided_grammar": "root"}, "guided_grammar"), ("/v1/completions", {"prompt": "x", "ebnf": "root"}, "ebnf"),
     ("/v1/completions", {"prompt": "x", "structured_outputs": {"regex": "("}}, "structured_outputs"),
