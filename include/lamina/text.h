@@ -48,6 +48,10 @@ lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsi
  * LM_USAGE. */
 lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out, lm_error *e);
 
+/* What one token adds in the middle of a text, as bytes that need not be whole characters; of a control token how it is spelled. Appended
+ * to `out`. */
+lm_status lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out, lm_error *e);
+
 uint32_t    lm_tokenizer_size(const lm_tokenizer *t);                              /* ids are below this */
 /* How the token is spelled in the vocabulary ("Ġthe", "<|im_end|>"); NULL outside it. Valid as long as the tokenizer. */
 const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size);

@@ -169,6 +169,25 @@ void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size)
 
 /* ---- small files ---- */
 
+#define BYTE_ORDER_MARK "\xEF\xBB\xBF"
+#define POINTER "version https://git-lfs"
+
+/* What editors and Git put in the place of a text: their mark goes, a pointer to the text is none. */
+static lm_status check_text(lm_text *t, size_t from, const char *path, lm_error *e)
+{
+    size_t n = t->size - from;
+
+    if (n >= sizeof BYTE_ORDER_MARK - 1 && memcmp(t->data + from, BYTE_ORDER_MARK, sizeof BYTE_ORDER_MARK - 1) == 0) {
+        t->size -= sizeof BYTE_ORDER_MARK - 1;
+        memmove(t->data + from, t->data + from + sizeof BYTE_ORDER_MARK - 1, n - (sizeof BYTE_ORDER_MARK - 1));
+    }
+    if (n < sizeof POINTER - 1 || memcmp(t->data + from, POINTER, sizeof POINTER - 1) != 0)
+        return LM_OK;
+    lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "a Git LFS pointer, not the file itself");
+    lm_fail_hint(e, "git lfs pull");
+    return lm_fail_in(e, path), LM_UNSUPPORTED;
+}
+
 lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e)
 {
     LM_GIVEN(e, t && path);
@@ -189,8 +208,10 @@ lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e)
     size_t    size   = (size_t)st.st_size;
     lm_status status = lm_text_reserve(t, size) ? read_all(fd, t->data + t->size, size, path, NULL, e) : lm_fail_memory(e, path, size);
     close(fd);
-    if (status == LM_OK)
+    if (status == LM_OK) {
         t->size += size;
+        status = check_text(t, t->size - size, path, e);
+    }
     if (t->data)
         t->data[t->size] = '\0';
     return status;

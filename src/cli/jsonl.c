@@ -21,7 +21,8 @@ static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *nu
         status = lm_read_line(f, &line, &end, e);
         if (status != LM_OK || end)
             break;
-        json_t *value = json_loadb(line.data, line.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+        size_t mark = *number == 1 && line.size >= 3 && memcmp(line.data, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+        json_t *value = json_loadb(line.data + mark, line.size - mark, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
         status = each(arg, value, value ? NULL : why.text, e);
         json_decref(value);
         if (status != LM_OK)

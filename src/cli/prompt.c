@@ -53,7 +53,7 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
     }
     FILE *f = fopen(path, "rb");
     char chunk[4096];
-    size_t n;
+    size_t n, before = out->size;
     int failed;
 
     if (!f)
@@ -67,6 +67,10 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
     if (failed) {
         lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(failed));
         return lm_fail_in(e, path);
+    }
+    if (out->size >= before + 3 && memcmp(out->data + before, "\xEF\xBB\xBF", 3) == 0) {        /* an editor's mark, not the text's */
+        out->size -= 3;
+        memmove(out->data + before, out->data + before + 3, out->size - before + 1);
     }
     return check_input(path, out, e);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/output.h"
 
@@ -16,29 +17,41 @@ static bool ends_in(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* "…-00002-of-00003.gguf": found with its first part. */
-static bool is_further_part(const char *name)
+/* "…-00002-of-00003.gguf" beside its first part, with which it is found. */
+static bool is_further_part(const char *path)
 {
-    size_t n = strlen(name);
-    const char *at = n > 20 ? name + n - 20 : NULL;
+    size_t n = strlen(path);
+    const char *at = n > 20 ? path + n - 20 : NULL;
+    char *first;
+    bool is;
 
-    return at && at[0] == '-' && memcmp(at + 6, "-of-", 4) == 0 && strspn(at + 1, "0123456789") == 5 && memcmp(at + 1, "00001", 5) != 0;
+    if (!at || at[0] != '-' || memcmp(at + 6, "-of-", 4) || strspn(at + 1, "0123456789") != 5 || memcmp(at + 1, "00001", 5) == 0 ||
+        !(first = strdup(path)))
+        return false;
+    memcpy(first + n - 19, "00001", 5);
+    is = access(first, F_OK) == 0;
+    free(first);
+    return is;
 }
 
-static bool is_model(const char *path, const char *name)
+typedef enum entry_kind { NO_MODEL, A_MODEL, A_PART, A_FOLDER } entry_kind;
+
+static entry_kind kind_of(const char *path, const char *name)
 {
     struct stat s;
     char *config = NULL;
     bool is = false;
 
-    if (*name == '.' || stat(path, &s) < 0)
-        return false;
+    if (stat(path, &s) < 0)
+        return NO_MODEL;
     if (S_ISREG(s.st_mode))
-        return ends_in(name, ".gguf") && !is_further_part(name);
-    if (S_ISDIR(s.st_mode) && asprintf(&config, "%s/config.json", path) > 0)
+        return !ends_in(name, ".gguf") ? NO_MODEL : is_further_part(path) ? A_PART : A_MODEL;
+    if (!S_ISDIR(s.st_mode))
+        return NO_MODEL;
+    if (asprintf(&config, "%s/config.json", path) > 0)
         is = stat(config, &s) == 0;
     free(config);
-    return is;
+    return is ? A_MODEL : A_FOLDER;
 }
 
 static lm_status add(lm_cli *cli, lm_served_model *list, size_t *n, const char *path, bool found, lm_error *e)
@@ -51,26 +64,58 @@ static lm_status add(lm_cli *cli, lm_served_model *list, size_t *n, const char *
     return LM_OK;
 }
 
-static lm_status add_folder(lm_cli *cli, const char *folder, lm_served_model *list, size_t *n, lm_error *e)
+enum { MOST_TOLD = 8 };
+
+/* What is no model, told at once. */
+typedef struct passed { lm_text names; size_t n; } passed;
+
+static void pass_over(passed *p, const char *path)
+{
+    if (p->n++ < MOST_TOLD)
+        lm_text_printf(&p->names, "%s%s", p->n > 1 ? ", " : "", path);
+}
+
+/* `deeper`: folders in it are looked into, too. */
+static lm_status add_entries(lm_cli *cli, const char *folder, bool deeper, lm_served_model *list, size_t *n, passed *p, lm_error *e)
 {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, NULL, alphasort);
-    size_t before = *n;
     lm_status status = LM_OK;
 
     if (count < 0)
         return lm_fail_errno(e, folder, "cannot list the models");
     for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
         char *path = NULL;
 
-        if (status == LM_OK && asprintf(&path, "%s/%s", folder, entries[i]->d_name) > 0 && is_model(path, entries[i]->d_name))
-            status = add(cli, list, n, path, true, e);
+        if (status == LM_OK && *name != '.' && asprintf(&path, "%s/%s", folder, name) > 0) {
+            entry_kind kind = kind_of(path, name);
+            size_t before = *n;
+            if (kind == A_MODEL)
+                status = add(cli, list, n, path, true, e);
+            else if (kind == A_FOLDER && deeper)
+                status = add_entries(cli, path, false, list, n, &(passed){ .n = MOST_TOLD }, e);
+            if (status == LM_OK && *n == before && kind != A_PART)
+                pass_over(p, path);
+        }
         free(path);
         free(entries[i]);
     }
     free(entries);
+    return status;
+}
+
+static lm_status add_folder(lm_cli *cli, const char *folder, lm_served_model *list, size_t *n, lm_error *e)
+{
+    passed p = { 0 };
+    size_t before = *n;
+    lm_status status = add_entries(cli, folder, true, list, n, &p, e);
+
     if (status == LM_OK && *n == before)
         lm_warn("%s holds no .gguf file and no folder of a model", folder);
+    else if (status == LM_OK && p.n)
+        lm_tell("passed over, no model: %s%s", p.names.data ? p.names.data : "", p.n > MOST_TOLD ? ", ..." : "");
+    lm_text_free(&p.names);
     return status;
 }
 

@@ -23,6 +23,15 @@ lm_status lm_ids_of(const json_t *value, lm_tokens *out, lm_error *e)
     return LM_OK;
 }
 
+static json_t *bytes_json(const lm_text *text)
+{
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < text->size; i++)
+        json_array_append_new(out, json_integer((unsigned char)text->data[i]));
+    return out;
+}
+
 json_t *lm_token_json(const lm_tokenizer *t, lm_token id, float logprob)
 {
     size_t n = 0;
@@ -33,6 +42,9 @@ json_t *lm_token_json(const lm_tokenizer *t, lm_token id, float logprob)
     json_object_set_new(j, "piece", piece ? lm_json_of(piece, n) : json_null());
     if (t && lm_detokenize(t, &id, 1, 0, &text, NULL) == LM_OK)
         json_object_set_new(j, "text", lm_json_of(text.data, text.size));
+    lm_text_clear(&text);
+    if (t && lm_token_bytes(t, id, &text, NULL) == LM_OK)        /* the text alone says little of a token that is no whole characters */
+        json_object_set_new(j, "bytes", bytes_json(&text));
     lm_text_free(&text);
     json_object_set_new(j, "logprob", logprob > -1e30f ? json_real((double)logprob) : json_null());
     return j;

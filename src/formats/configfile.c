@@ -112,7 +112,9 @@ lm_status lm_config_read(const char *path, char **text, size_t *size, lm_error *
 {
     const size_t mark = sizeof BYTE_ORDER_MARK - 1;
 
-    LM_TRY(lm_config_is_stream(path) ? read_stream(path, text, size, e) : lm_file_read(path, MAX_CONFIG, text, size, e));
+    if (!lm_config_is_stream(path))
+        return lm_file_read(path, MAX_CONFIG, text, size, e);
+    LM_TRY(read_stream(path, text, size, e));
     if (*size >= mark && memcmp(*text, BYTE_ORDER_MARK, mark) == 0) {
         *size -= mark;
         memmove(*text, *text + mark, *size + 1);

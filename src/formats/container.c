@@ -55,6 +55,37 @@ void lm_container_close(lm_container *c)
     lm_free(c);
 }
 
+/* Files that people take for models, by how they begin. */
+static const struct {
+    const char *head;
+    const char *what, *hint;
+} foreign[] = {
+    { "version https://git-", "a Git LFS pointer, not the file itself", "git lfs pull" },
+    { "PK\3\4", "a zip archive, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
+    { "lmgg", "GGML from before GGUF", "convert the original model again" },
+    { "fmgg", "GGML from before GGUF", "convert the original model again" },
+    { "tjgg", "GGML from before GGUF", "convert the original model again" },
+    { "<!DOCTYPE", "a web page", "the download went wrong: fetch the file again" },
+    { "<html", "a web page", "the download went wrong: fetch the file again" },
+    { "\x80\2", "a Python pickle, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
+};
+
+static lm_status refuse_foreign(const char *path, const uint8_t *head, size_t n, lm_error *e)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        size_t size = strlen(foreign[i].head);
+        if (n < size || memcmp(head, foreign[i].head, size))
+            continue;
+        lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "%s", foreign[i].what);
+        lm_fail_hint(e, "%s", foreign[i].hint);
+        lm_fail_in(e, path);
+        return LM_UNSUPPORTED;
+    }
+    return LM_OK;
+}
+
+enum { HEAD = 32 };
+
 lm_status lm_container_reserve_file(lm_container *c, lm_error *e)
 {
     if (c->n_files == c->files_capacity) {
@@ -72,8 +103,12 @@ lm_status lm_container_add_file(lm_container *c, const char *path, uint32_t *par
 {
     LM_TRY(lm_container_reserve_file(c, e));
     LM_TRY(lm_filemap_open_with(path, &c->reading, &c->files[c->n_files], e));
+    const lm_filemap *f = &c->files[c->n_files];
+    uint8_t           head[HEAD];
+    size_t            n = f->size < HEAD ? f->size : HEAD;
     *part = (uint32_t)c->n_files++;
-    return LM_OK;
+    LM_TRY(lm_container_copy(f, 0, n, head, e));
+    return refuse_foreign(path, head, n, e);
 }
 
 lm_status lm_container_add_tensor(lm_container *c, const lm_tensor_info *t, lm_error *e)
@@ -223,37 +258,6 @@ done:
     lm_container_close(c);
     return status;
 }
-
-/* Files that people take for models, by how they begin. */
-static const struct {
-    const char *head;
-    const char *what, *hint;
-} foreign[] = {
-    { "version https://git-", "a Git LFS pointer, not the file itself", "git lfs pull" },
-    { "PK\3\4", "a zip archive, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
-    { "lmgg", "GGML from before GGUF", "convert the original model again" },
-    { "fmgg", "GGML from before GGUF", "convert the original model again" },
-    { "tjgg", "GGML from before GGUF", "convert the original model again" },
-    { "<!DOCTYPE", "a web page", "the download went wrong: fetch the file again" },
-    { "<html", "a web page", "the download went wrong: fetch the file again" },
-    { "\x80\2", "a Python pickle, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
-};
-
-static lm_status refuse_foreign(const char *path, const uint8_t *head, size_t n, lm_error *e)
-{
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
-        size_t size = strlen(foreign[i].head);
-        if (n < size || memcmp(head, foreign[i].head, size))
-            continue;
-        lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "%s", foreign[i].what);
-        lm_fail_hint(e, "%s", foreign[i].hint);
-        lm_fail_in(e, path);
-        return LM_UNSUPPORTED;
-    }
-    return LM_OK;
-}
-
-enum { HEAD = 32 };
 
 /* The first bytes of a file, without reading the rest. */
 static lm_status read_head(const char *path, uint8_t head[HEAD], size_t *n, lm_error *e)

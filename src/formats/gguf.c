@@ -388,6 +388,22 @@ static lm_status read_single(lm_container *x, lm_error *e)
     return LM_OK;
 }
 
+/* Whether the file itself says that it is one part of several: its name alone may be anything. One that cannot be read is, so that what
+ * is wrong with it is said by who reads the parts. */
+static bool says_parts(const char *path, const lm_container_options *o)
+{
+    lm_container *x = NULL;
+    uint32_t      count = 2, part;
+
+    if (lm_container_new(path, LM_GGUF, o, &x, NULL) == LM_OK && lm_container_add_file(x, path, &part, NULL) == LM_OK &&
+        read_part(x, &x->meta, NULL) == LM_OK && !lm_meta_has(x->meta, "split.count"))
+        count = 1;
+    else if (x && x->meta && lm_meta_u32(x->meta, "split.count", 0, LM_MAX_FILES, &count, NULL) != LM_OK)
+        count = 2;
+    lm_container_close(x);
+    return count > 1;
+}
+
 lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_container **out, lm_error *e)
 {
     lm_container *x;
@@ -396,7 +412,7 @@ lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_conta
     uint32_t      part;
 
     LM_TRY(lm_container_new(path, LM_GGUF, o, &x, e));
-    if (read_split_name(path, &s) && s.count > 1)
+    if (read_split_name(path, &s) && s.count > 1 && says_parts(path, o))
         LM_TRY_GOTO(read_split(x, &s, e));
     else {
         LM_TRY_GOTO(lm_container_add_file(x, path, &part, e));

@@ -161,10 +161,14 @@ static lm_node one_of(lm_schema *s, const json_t *list)
 lm_node lm_json_language(lm_schema *s, const lm_shape *shape)
 {
     lm_terms *p = s->p;
+    uint32_t least = shape->least > shape->shortest ? shape->least : 0, most = shape->most;
+
+    if (shape->longest && most >= shape->longest)
+        most = LM_UNBOUNDED;                             /* they have no more anyway */
     lm_node  all = of_length(p, shape->least, shape->most);
 
     if (shape->has_language)
-        all = shape->least == 0 && shape->most == LM_UNBOUNDED ? shape->language : lm_and(p, all, shape->language);
+        all = least == 0 && most == LM_UNBOUNDED ? shape->language : lm_and(p, of_length(p, least, most), shape->language);
     for (const lm_values *v = shape->values; v; v = v->next) {
         bool free = !shape->has_language && shape->least == 0 && shape->most == LM_UNBOUNDED && v == shape->values;
         all = free ? one_of(s, v->list) : lm_and(p, all, one_of(s, v->list));
@@ -237,25 +241,87 @@ lm_node lm_schema_string(lm_schema *s, const lm_shape *shape)
             "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
 
 /* Narrower than the specifications where those are lax: no leap seconds, no quoted local parts, no two hyphens as in punycode. */
-static const struct { const char *name, *pattern; } formats[] = {
-    { "date", DATE },
-    { "time", TIME ZONE },
-    { "date-time", DATE "[Tt]" TIME ZONE },
-    { "duration", "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
-                  "(?:T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?"
-                  "|T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))" },
-    { "email", ATOM "(?:\\." ATOM ")*@" LABEL "(?:\\." LABEL ")*" },
-    { "hostname", "(?:[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30})(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30}){0,3}" },
-    { "ipv4", IPV4 },
-    { "ipv6", IPV6 },
-    { "uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}" },
-    { "uri", URI },
+static const struct format {
+    const char *name;
+    uint32_t    shortest, longest;   /* characters; longest 0: any number */
+    const char *pattern;
+} formats[] = {
+    { "date", 10, 10, DATE },
+    { "time", 9, 24, TIME ZONE },
+    { "date-time", 20, 35, DATE "[Tt]" TIME ZONE },
+    { "duration", 3, 62, "P(?:[0-9]{1,9}W|(?:[0-9]{1,9}Y(?:[0-9]{1,9}M(?:[0-9]{1,9}D)?)?|[0-9]{1,9}M(?:[0-9]{1,9}D)?|[0-9]{1,9}D)"
+                  "(?:T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S))?"
+                  "|T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S))" },
+    { "email", 3, 0, ATOM "(?:\\." ATOM ")*@" LABEL "(?:\\." LABEL ")*" },
+    { "hostname", 1, 247, "(?:[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30})(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,30}){0,3}" },
+    { "ipv4", 7, 15, IPV4 },
+    { "ipv6", 2, 45, IPV6 },
+    { "uuid", 36, 36, "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}" },
+    { "uri", 2, 0, URI },
 };
 
-lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_node *out)
+enum { USUAL_LENGTH = 4096, LEAST_SHARED = 16, LEAST_SHARED_URI = 128 };
+
+/* Formats whose texts may have any length, as parts of which each has its share of `most` characters: a state for each length of each part
+ * would be their product. *least becomes the fewest that they surely have. False: it is too little to be shared. */
+static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text *out)
 {
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (strcmp(name, formats[i].name) == 0)
-            return lm_pattern(s->p, lm_view_of(formats[i].pattern), false, out, s->e);
-    return lm_schema_refuse(s, at, "format", "this format");
+    uint32_t part = (most - 4) / 5, label = (most - 3) / 4, rest = most - most / 8 - most / 4 - 13;
+    uint32_t path = rest / 10 * 6, asked = *least;
+
+    *least = 0;
+    if (strcmp(name, "email") == 0 && most >= LEAST_SHARED) {
+        uint32_t local = part < 31 ? part : 31, domain = part < 63 ? part : 63, inner = domain > 2 ? domain - 2 : 0;
+        lm_text_printf(out, "[a-zA-Z0-9_+-]{1,%u}(?:\\.[a-zA-Z0-9_+-]{1,%u})?@", local, local);
+        for (unsigned i = 0; i < 3; i++)
+            lm_text_printf(out, "%s[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,%u}[a-zA-Z0-9])?%s", i ? "(?:\\." : "", inner, i ? ")?" : "");
+    } else if (strcmp(name, "hostname") == 0 && most >= LEAST_SHARED) {
+        uint32_t pairs = (label - 1) / 2 < 30 ? (label - 1) / 2 : 30;
+        lm_text_printf(out, "[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,%u}(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9]|-[a-zA-Z0-9]){0,%u}){0,3}", pairs,
+                       pairs);
+    } else if (strcmp(name, "uri") == 0 && most >= LEAST_SHARED_URI) {
+        lm_text_printf(out, "[a-zA-Z][a-zA-Z0-9+.-]{0,%u}:(?://[a-zA-Z0-9._~-]{0,%u}(?::[0-9]{0,5})?)?", most / 8 < 31 ? most / 8 - 1 : 30,
+                       most / 4 < 253 ? most / 4 : 253);
+        *least = asked <= path ? asked : 0;              /* of the path alone: others are not counted with it */
+        lm_text_printf(out, "[a-zA-Z0-9._~!$&'()*+,;=:@/-]{%u,%u}", asked <= 2 ? 0 : *least, path);
+        lm_text_printf(out, "(?:\\?[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10 * 3);
+        lm_text_printf(out, "(?:#[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10);
+    }
+    return out->size > 0;
+}
+
+/* As far as it matters here; `other` where none is given. */
+static uint32_t length_of(const json_t *given, uint32_t other)
+{
+    double x = json_number_value(given);
+
+    return !json_is_number(given) ? other : x > USUAL_LENGTH ? USUAL_LENGTH : x > 0 ? (uint32_t)x : 0;
+}
+
+lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_node *out)
+{
+    const json_t *longest_given = json_object_get(at->schema, "maxLength");
+    uint32_t      most = length_of(longest_given, USUAL_LENGTH), least = length_of(json_object_get(at->schema, "minLength"), 0);
+    lm_text       text = { 0 };
+    lm_status     status;
+
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const struct format *f = formats + i;
+        uint32_t             longest = f->longest, shortest = f->shortest;
+        if (strcmp(name, f->name) != 0)
+            continue;
+        if (longest_given && (!longest || most < longest) && shared_out(name, most, &least, &text)) {
+            longest = most;
+            shortest = least > shortest ? least : shortest;
+        }
+        status = lm_pattern(s->p, text.size ? lm_text_view(&text) : lm_view_of(f->pattern), false, out, s->e);
+        lm_text_free(&text);
+        if (shortest > shape->shortest)
+            shape->shortest = shortest;
+        if (longest && (!shape->longest || longest < shape->longest))
+            shape->longest = longest;
+        return status;
+    }
+    *out = LM_NOTHING;                                   /* 2020-12: what is not known is an annotation */
+    return s->o && s->o->strict ? lm_schema_refuse(s, at, "format", "this format") : LM_OK;
 }

@@ -44,7 +44,12 @@ static lm_status bound(const use *u, lm_shape *shape)
     double x = 0;
     bool   upper = strstr(u->keyword, "aximum") != NULL;
 
-    LM_TRY(number_of(u, &x));
+    if (json_is_integer(u->value) && fabs(json_number_value(u->value)) > 0x1p53 && upper == (json_number_value(u->value) > 0))
+        x = upper ? 0x1p53 : -0x1p53;                    /* the bounds of int64 and uint64 mean none: exact up to here */
+    else
+        LM_TRY(number_of(u, &x));
+    if (json_is_real(u->value) && fabs(x) > 0x1p53 && upper == (x > 0))
+        x = nextafter(x, 0);                             /* it may have been an integer that was rounded outwards */
     tighten(upper ? &shape->hi : &shape->lo, x, u->keyword[0] == 'e', upper);
     return LM_OK;
 }
@@ -97,7 +102,7 @@ static lm_status pattern(const use *u, lm_shape *shape)
         char why[300];
         memcpy(why, u->s->e->message, sizeof why - 1);
         why[sizeof why - 1] = '\0';
-        return status == LM_USAGE ? lm_schema_wrong(u->s, u->at, u->keyword, why) : lm_schema_refuse(u->s, u->at, u->keyword, why);
+        return status == LM_USAGE ? lm_schema_wrong(u->s, u->at, u->keyword, why) : lm_schema_refuse_part(u->s, u->at, u->keyword, why);
     }
     LM_TRY(status);
     add_language(u->s, shape, n);
@@ -110,7 +115,9 @@ static lm_status format(const use *u, lm_shape *shape)
 
     if (!json_is_string(u->value))
         return lm_schema_wrong(u->s, u->at, u->keyword, "is no string");
-    LM_TRY(lm_json_format(u->s, u->at, json_string_value(u->value), &n));
+    LM_TRY(lm_json_format(u->s, u->at, json_string_value(u->value), shape, &n));
+    if (n == LM_NOTHING)
+        return LM_OK;                                    /* an annotation */
     add_language(u->s, shape, n);
     shape->narrowed = true;
     return LM_OK;

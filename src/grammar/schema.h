@@ -54,6 +54,7 @@ typedef struct lm_shape {
     const lm_names   *required, *needs;
     const lm_places  *names;                 /* propertyNames */
     const lm_names   *forbidden;
+    uint32_t          shortest, longest;     /* texts of its formats have so many characters; longest 0: any number */
     bool              narrowed;              /* a format: narrower than its specification may be */
 } lm_shape;
 
@@ -86,6 +87,7 @@ struct lm_schema {
 
 /* "the keyword cannot be kept", at the keyword of a place. */
 lm_status lm_schema_refuse(lm_schema *s, const lm_place *at, const char *keyword, const char *why);
+lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *keyword, const char *why);      /* `why` says it all */
 lm_status lm_schema_wrong(lm_schema *s, const lm_place *at, const char *keyword, const char *why);
 lm_status lm_schema_memory(lm_schema *s);
 
@@ -119,7 +121,8 @@ lm_node   lm_json_language(lm_schema *s, const lm_shape *shape);           /* of
 lm_node   lm_schema_string(lm_schema *s, const lm_shape *shape);
 lm_node   lm_json_encoded(lm_terms *p, lm_node language);                   /* as it stands between quotes */
 lm_node   lm_json_quoted(lm_terms *p, const char *text, size_t n);
-lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_node *out);
+/* Also how long its texts are, in `shape`. LM_NOTHING: not known. */
+lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_node *out);
 
 /* json_number.c */
 lm_status lm_json_number(lm_schema *s, const lm_shape *shape, lm_node *out);

@@ -16,6 +16,11 @@ lm_status lm_schema_refuse(lm_schema *s, const lm_place *at, const char *keyword
     return lm_fail(s->e, LM_UNSUPPORTED, pointer_to(s, at, keyword), LM_NO_OFFSET, "%s: %s cannot be kept by a grammar", keyword, why);
 }
 
+lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *keyword, const char *why)
+{
+    return lm_fail(s->e, LM_UNSUPPORTED, pointer_to(s, at, keyword), LM_NO_OFFSET, "%s: %s", keyword, why);
+}
+
 lm_status lm_schema_wrong(lm_schema *s, const lm_place *at, const char *keyword, const char *why)
 {
     return lm_fail(s->e, LM_USAGE, pointer_to(s, at, keyword), LM_NO_OFFSET, "%s %s", keyword ? keyword : "the schema", why);

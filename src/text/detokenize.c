@@ -317,3 +317,17 @@ lm_status lm_token_spelled(const lm_tokenizer *t, lm_token id, bool *text, lm_te
     lm_text_free(&s.other);
     return status;
 }
+
+lm_status lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out, lm_error *e)
+{
+    LM_GIVEN(e, t && out);
+    const size_t before = out->size;
+    bool         text;
+
+    if (id < 0 || (uint32_t)id >= t->vocab.n)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token id %d is outside the vocabulary of %u", id, t->vocab.n);
+    lm_status status = lm_token_spelled(t, id, &text, out, e);
+    if (status == LM_OK && !text && t->vocab.pieces[id].text)
+        status = append(out, t->vocab.pieces[id].text, t->vocab.pieces[id].size, e);
+    return whole(out, before, status);
+}

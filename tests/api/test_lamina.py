@@ -200,6 +200,7 @@ def test_tokenizer(lm, model, gguf):
     lm.lm_tokenize(t, text, len(text), lm.LM_NO_PARSE_SPECIAL, ref(ids))
     assert ids.n == 2 * n and ids.ids[:n] == ids.ids[n:2 * n]
     assert lm.text("lm_detokenize", t, ids.ids, n, 0).strip() == text
+    assert b"".join(lm.text("lm_token_bytes", t, ids.ids[i]) for i in range(n)).strip() == text
     lm.lm_tokens_add(ref(ids), 1)
     lm.lm_tokens_append(ref(ids), (lm.lm_token * 2)(2, 3), 2)
     assert ids.n == 2 * n + 3 and ids.ids[2 * n:ids.n] == [1, 2, 3]

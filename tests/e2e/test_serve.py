@@ -164,10 +164,10 @@ BAD = [
     ("/v1/completions", {"prompt": "x", "n": 0}, 400, "n"), ("/v1/completions", {"prompt": "x", "n": 4, "best_of": 3}, 400, "best_of"),
     ("/v1/completions", {"prompt": "x", "temperature": "hot"}, 400, "temperature"),
     ("/v1/completions", {"prompt": "x", "temperature": -1}, 400, "temperature"),
-    ("/v1/completions", '{"prompt": "x", "temperature": 1e400}', 400, None),
+    ("/v1/completions", '{"prompt": "x", "temperature": 1e400}', 400, "temperature"),
     ("/v1/completions", {"prompt": "x", "top_k": 2 ** 31}, 400, "top_k"), ("/v1/completions", {"prompt": "x", "top_k": 1.5}, 400, "top_k"),
     ("/v1/completions", {"prompt": "x", "max_tokens": "many"}, 400, "max_tokens"), ("/v1/completions", {"prompt": "x", "max_tokens": 0}, 400, "max_tokens"),
-    ("/v1/completions", {"prompt": "x", "stop": [""]}, 400, "stop"), ("/v1/completions", {"prompt": "x", "stop": ["a"] * 17}, 400, "stop"),
+    ("/v1/completions", {"prompt": "x", "stop": [5]}, 400, "stop"), ("/v1/completions", {"prompt": "x", "stop": ["a"] * 257}, 400, "stop"),
     ("/v1/completions", {"prompt": "x", "logit_bias": {"x": "much"}}, 400, "logit_bias"),
     ("/v1/completions", {"prompt": "x", "logit_bias": {"99999999": 1}}, 400, "logit_bias"),
     ("/v1/completions", {"prompt": "x", "suffix": "y"}, 400, "suffix"), ("/v1/completions", {"prompt": "x", "lora": [{"id": 0}]}, 400, "lora"),
@@ -181,7 +181,7 @@ BAD = [
     ("/v1/completions", {"prompt": "x", "guided_grammar": 'root ::= "a"', "grammar": 'root ::= "b"'}, 400, "guided_grammar"),
     ("/v1/chat/completions", {"messages": QUESTION, "max_tokens": 2, "max_completion_tokens": 3}, 400, "max_tokens"),
     ("/v1/embeddings", {"input": "x", "encoding_format": "roman"}, 400, "encoding_format"),
-    ("/v1/embeddings", {"input": "x", "dimensions": 5000}, 400, "dimensions"), ("/v1/embeddings", {"input": []}, 400, "prompt"),
+    ("/v1/embeddings", {"input": "x", "dimensions": 5000}, 400, "dimensions"), ("/v1/embeddings", {"input": []}, 400, "input"),
     ("/detokenize", {"tokens": ["x"]}, 400, "tokens"), ("/slots/99?action=erase", {}, 400, "id_slot"), ("/nowhere", {}, 404, None),
 ]
 
@@ -412,7 +412,7 @@ def test_constraints_of_other_kinds(server):
 
 @pytest.mark.parametrize("more,names", [
     ({"json_schema": {"type": "object", "properties": {"a": {"frobnicate": 1}}}}, "frobnicate"), ({"json_schema": {"type": "nonsense"}}, "type"),
-    ({"grammar": "root ::= ("}, ""), ({"guided_regex": "(a"}, ""), ({"guided_choice": [1]}, "element 0"), ({"guided_choice": []}, ""),
+    ({"grammar": "root ::= ("}, ""), ({"guided_regex": "(a"}, ""), ({"guided_choice": [1]}, "element 0"),
     ({"grammar": 'root ::= "a"', "guided_regex": "a"}, "only one"), ({"grammar": "(" * 60000}, ""),
     ({"response_format": {"type": "json_schema"}}, "schema is missing"),
 ])

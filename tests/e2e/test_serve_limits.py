@@ -35,7 +35,8 @@ REQUESTS = {
     ("input", "texts of which vectors are made"): lambda n: ("/v1/embeddings", {"input": ["a"] * n}),
     ("documents", "documents to rank"): None,            # test_serve_rerank: a model of another kind
     ("stop", "strings"): lambda n: completion(stop=[f"x{i}" for i in range(n)]),
-    ("stop", "bytes of a string"): lambda n: completion(stop="x" * n),
+    ("stop", "bytes of all strings"): lambda n: completion(stop=["x" * (n // 2), "y" * (n - n // 2)]),
+    ("dry_sequence_breakers", "texts"): lambda n: completion(dry_sequence_breakers=["a"] * n),
     ("logit_bias", "tokens"): lambda n: completion(logit_bias=[[i, 1] for i in range(n)]),
     ("preserved_tokens", "texts"): lambda n: completion(preserved_tokens=["a"] * n),
     ("tools", "bytes of a name"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t" * (n - 1))]}),

@@ -16,6 +16,12 @@ const lm_field lm_allowed_fields[] = {
     { "grammar_lazy", LM_FIELD_BOOL, V(lazy), 0, 0, NULL, false, "with grammar: any text up to one of grammar_triggers" },
     { "grammar_triggers", LM_FIELD_ARRAY, V(triggers), 0, 0, NULL, false,
       "objects with type 1 and a word as value, or type 0 and a control token as token: the grammar begins with it" },
+    { "structured_outputs", LM_FIELD_OBJECT, V(structured), 0, 0, NULL, false,
+      "vLLM's: an object with one of json, regex, choice, grammar, json_object" },
+    { "regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "SGLang's name of guided_regex" },
+    { "ebnf", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "SGLang's name of grammar" },
+    { "structural_tag", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tags within free text: use tools, or grammar_lazy" },
+    { "guided_decoding_backend", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "guided_json", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "vLLM's name of json_schema" },
     { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
     { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the text matches this regular expression as a whole" },
@@ -53,20 +59,27 @@ static lm_status of_any_object(const lm_allowed *v, lm_grammar **out, lm_error *
     return lm_grammar_json(&o, out, e);
 }
 
-static lm_status of_format(const lm_allowed *v, lm_grammar **out, lm_error *e)
+static lm_status of_format(const lm_allowed *v, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
 {
     const json_t *format = v->response_format;
-    const char *type = json_string_value(json_object_get(format, "type"));
+    const char *type = json_string_value(json_object_get(format, "type")), *text;
     const json_t *named = json_object_get(format, "json_schema"), *schema = json_object_get(named, "schema");
+    const json_t *value = json_object_get(format, "value");
 
     if (type && strcmp(type, "text") == 0)
         return LM_OK;
     if (!schema)
         schema = json_object_get(format, "schema");              /* llama.cpp's place for it */
-    if (type && strcmp(type, "json_object") == 0)
+    if (!schema && json_is_object(value))
+        schema = value;                                          /* Text Generation Inference's */
+    if (type && (strcmp(type, "json_object") == 0 || strcmp(type, "json") == 0))
         return schema ? of_schema(schema, false, v, out, e) : of_any_object(v, out, e);
+    if (type && strcmp(type, "regex") == 0 && (text = json_string_value(value ? value : json_object_get(format, "pattern"))))
+        return lm_grammar_regex(text, strlen(text), NULL, out, e);
+    if (type && strcmp(type, "grammar") == 0 && (text = json_string_value(value ? value : json_object_get(format, "grammar"))))
+        return lm_grammar_gbnf(text, strlen(text), o, out, e);
     if (!type || strcmp(type, "json_schema"))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object or json_schema",
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object, json_schema, regex or grammar",
                        type ? type : "");
     if (!schema)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "json_schema.schema is missing");
@@ -102,6 +115,22 @@ static lm_status of_ollama(const lm_allowed *v, lm_grammar **out, lm_error *e)
 }
 
 /* ---- one of them ---- */
+
+/* An empty text, list or object: nothing is asked for. */
+static bool is_nothing(const json_t *v)
+{
+    return !v || json_is_null(v) || (json_is_string(v) && !json_string_length(v)) || (json_is_array(v) && !json_array_size(v)) ||
+           (json_is_object(v) && !json_object_size(v));
+}
+
+/* The name by which the request has it. */
+static const char *sent(const lm_allowed *v, const char *const *names)
+{
+    for (size_t i = 0; v->body && names[i]; i++)
+        if (!is_nothing(json_object_get(v->body, names[i])))
+            return names[i];
+    return names[0];
+}
 
 /* The field stands first, then the place within it. */
 static lm_status in_field(const char *field, lm_status status, lm_error *e)
@@ -161,9 +190,10 @@ static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_gra
 
 static lm_status of_gbnf(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
 {
+    static const char *const names[] = { "grammar", "guided_grammar", "ebnf", "structured_outputs", NULL };
     lm_grammar_options o = { .tokenizer = s->tokenizer };
 
-    LM_TRY(in_field("grammar", lm_grammar_gbnf(v->grammar, strlen(v->grammar), &o, out, e), e));
+    LM_TRY(in_field(sent(v, names), lm_grammar_gbnf(v->grammar, strlen(v->grammar), &o, out, e), e));
     if (!v->lazy)
         return LM_OK;
     lm_status status = in_field("grammar_triggers", begin_later(s, v->triggers, out, e), e);
@@ -174,39 +204,105 @@ static lm_status of_gbnf(const lm_service *s, const lm_allowed *v, lm_grammar **
     return status;
 }
 
-lm_status lm_allowed_check(const lm_allowed *v, lm_error *e)
+/* vLLM's structured_outputs: one constraint, and how it is to be done, which is not all the same. */
+static lm_status read_structured(lm_allowed *v, lm_error *e)
 {
-    if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format > 1)
+    static const char *const harmless[] = { "disable_fallback", "disable_additional_properties", "_backend", "backend", "_backend_was_auto",
+                                            NULL };
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(v->structured, name, value) {
+        size_t i = 0;
+
+        if (strcmp(name, "disable_any_whitespace") == 0 && json_is_boolean(value))
+            v->compact = json_is_true(value);
+        if (is_nothing(value) || json_is_false(value) || strcmp(name, "disable_any_whitespace") == 0)
+            continue;
+        while (harmless[i] && strcmp(harmless[i], name))
+            i++;
+        if (harmless[i])
+            continue;
+        if (strcmp(name, "json") == 0 && !v->schema)
+            v->schema = value;
+        else if (strcmp(name, "json_object") == 0 && json_is_true(value) && !v->any_json)
+            v->any_json = true;
+        else if (strcmp(name, "regex") == 0 && json_is_string(value) && !v->regex)
+            v->regex = json_string_value(value);
+        else if (strcmp(name, "grammar") == 0 && json_is_string(value) && !v->grammar)
+            v->grammar = json_string_value(value);
+        else if (strcmp(name, "choice") == 0 && json_is_array(value) && !v->choice)
+            v->choice = value;
+        else
+            return lm_fail(e, LM_USAGE, "structured_outputs", LM_NO_OFFSET,
+                           "\"%.40s\" is not supported here: expected one of json, regex, choice, grammar, json_object", name);
+    }
+    return LM_OK;
+}
+
+static void forget_nothing(lm_allowed *v)
+{
+    json_t **const values[] = { &v->schema, &v->response_format, &v->choice, &v->format, &v->triggers, &v->structured };
+
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (is_nothing(*values[i]))
+            *values[i] = NULL;
+}
+
+/* As it stands when what asks for nothing is left out, and vLLM's object is read. */
+static lm_status settle(const lm_allowed *given, lm_allowed *v, lm_error *e)
+{
+    *v = *given;
+    forget_nothing(v);
+    return read_structured(v, e);
+}
+
+lm_status lm_allowed_check(const lm_allowed *given, lm_error *e)
+{
+    lm_allowed copy, *v = &copy;
+
+    LM_TRY(settle(given, v, e));
+    if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format + v->any_json > 1)
         return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET,
-                       "only one of response_format, json_schema, grammar and guided_... at a time");
+                       "only one of response_format, json_schema, grammar, structured_outputs and guided_... at a time");
     if ((v->lazy || v->triggers) && !(v->grammar && v->lazy))
         return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET, v->lazy ? "needs grammar"
                        : "needs grammar and \"grammar_lazy\": true");
     return LM_OK;
 }
 
-bool lm_allowed_limits(const lm_allowed *v)
+bool lm_allowed_limits(const lm_allowed *given)
 {
-    const char *type = json_string_value(json_object_get(v->response_format, "type")), *word = json_string_value(v->format);
+    lm_allowed copy, *v = &copy;
 
-    return v->grammar || v->regex || v->choice || v->schema || (v->format && !(word && !*word)) ||
+    if (settle(given, v, NULL) != LM_OK)
+        return true;
+    const char *type = json_string_value(json_object_get(v->response_format, "type"));
+    return v->grammar || v->regex || v->choice || v->schema || v->format || v->any_json ||
            (v->response_format && !(type && strcmp(type, "text") == 0));
 }
 
-lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
+lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *given, lm_grammar **out, lm_error *e)
 {
+    static const char *const regexes[] = { "guided_regex", "regex", "structured_outputs", NULL };
+    static const char *const choices[] = { "guided_choice", "structured_outputs", NULL };
+    static const char *const schemas[] = { "json_schema", "guided_json", "structured_outputs", NULL };
     lm_grammar_options o = { .tokenizer = s->tokenizer };
+    lm_allowed copy, *v = &copy;
 
     *out = NULL;
+    LM_TRY(settle(given, v, e));
     if (v->grammar)
         return of_gbnf(s, v, out, e);
     if (v->regex)
-        return in_field("guided_regex", lm_grammar_regex(v->regex, strlen(v->regex), &o, out, e), e);
+        return in_field(sent(v, regexes), lm_grammar_regex(v->regex, strlen(v->regex), &o, out, e), e);
     if (v->choice)
-        return in_field("guided_choice", of_choice(v->choice, out, e), e);
+        return in_field(sent(v, choices), of_choice(v->choice, out, e), e);
     if (v->schema)
-        return in_field("json_schema", of_schema(v->schema, false, v, out, e), e);
+        return in_field(sent(v, schemas), of_schema(v->schema, false, v, out, e), e);
+    if (v->any_json)
+        return in_field("structured_outputs", of_any_object(v, out, e), e);
     if (v->format)
         return in_field("format", of_ollama(v, out, e), e);
-    return v->response_format ? in_field("response_format", of_format(v, out, e), e) : LM_OK;
+    return v->response_format ? in_field("response_format", of_format(v, &o, out, e), e) : LM_OK;
 }

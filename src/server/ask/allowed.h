@@ -13,6 +13,9 @@ typedef struct lm_allowed {
     json_t     *triggers;            /* llama.cpp's: [{type, value, token}] */
     bool        lazy;                /* free text up to one of them */
     bool        compact;             /* JSON without white space between its parts */
+    bool        any_json;            /* any JSON object */
+    json_t     *structured;          /* vLLM's object of one of these */
+    const json_t *body;              /* what was sent: an error names the field by the name it has there; NULL: by the first */
 } lm_allowed;
 
 extern const lm_field lm_allowed_fields[];         /* values: lm_allowed */

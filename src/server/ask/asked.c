@@ -11,6 +11,8 @@
 #define A(field) offsetof(lm_asked, field)
 
 
+static const char *const as_usual[] = { "true", NULL };
+
 const lm_field lm_asked_fields[] = {
     { "temperature", LM_FIELD_FLOAT, S(temperature), 0, 100, NULL, false, "0: the most probable token" },
     { "top_p", LM_FIELD_FLOAT, S(top_p), 0, 1, NULL, false, "nucleus sampling; 1: off" },
@@ -23,6 +25,8 @@ const lm_field lm_asked_fields[] = {
     { "dynatemp_range", LM_FIELD_FLOAT, S(dynatemp_range), 0, 100, NULL, false, "range of the dynamic temperature" },
     { "dynatemp_exponent", LM_FIELD_FLOAT, S(dynatemp_exponent), 0, 100, NULL, false, "exponent of the dynamic temperature" },
     { "repeat_penalty", LM_FIELD_FLOAT, S(repeat_penalty), 0, 100, NULL, false, "penalty for tokens already in the text; 1: none" },
+    { "repetition_penalty", LM_FIELD_FLOAT, S(repeat_penalty), 0, 100, NULL, false,
+      "vLLM's name of repeat_penalty: looks back over the whole text, unless repeat_last_n is given" },
     { "repeat_last_n", LM_FIELD_I32, S(repeat_last_n), -1, 1e9, NULL, false, "tokens that penalties look back; -1: all" },
     { "presence_penalty", LM_FIELD_FLOAT, S(presence_penalty), -100, 100, NULL, false, "added once for a token already in the text" },
     { "frequency_penalty", LM_FIELD_FLOAT, S(frequency_penalty), -100, 100, NULL, false,
@@ -31,6 +35,7 @@ const lm_field lm_asked_fields[] = {
     { "dry_base", LM_FIELD_FLOAT, S(dry_base), 0, 100, NULL, false, "base of the DRY penalty" },
     { "dry_allowed_length", LM_FIELD_I32, S(dry_allowed_length), 0, 1e9, NULL, false, "length of repetition without a DRY penalty" },
     { "dry_penalty_last_n", LM_FIELD_I32, S(dry_penalty_last_n), -1, 1e9, NULL, false, "tokens that DRY looks back; -1: all" },
+    { "dry_sequence_breakers", LM_FIELD_ARRAY, A(breakers), 0, 0, NULL, false, "texts that end a repetition for DRY" },
     { "mirostat", LM_FIELD_I32, S(mirostat), 0, 2, NULL, false, "2: Mirostat 2.0; 0: off" },
     { "mirostat_tau", LM_FIELD_FLOAT, S(mirostat_tau), 0, 100, NULL, false, "target entropy of Mirostat" },
     { "mirostat_eta", LM_FIELD_FLOAT, S(mirostat_eta), 0, 100, NULL, false, "learning rate of Mirostat" },
@@ -62,6 +67,34 @@ const lm_field lm_asked_fields[] = {
     { "timeout", LM_FIELD_DOUBLE, A(timeout), 0, 1e6, NULL, false,
       "seconds after which the request ends with what is written, with a warning; 0: the server's (--timeout), which is the most" },
     { "preserved_tokens", LM_FIELD_ARRAY, A(preserved), 0, 0, NULL, false, "control tokens, as texts, that are part of the text" },
+    { "stop_token_ids", LM_FIELD_ARRAY, A(stop_ids), 0, 0, NULL, false, "token ids that end the text" },
+    { "min_tokens", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "a least length" },
+    { "bad_words", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use logit_bias" },
+    { "allowed_token_ids", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use grammar, or logit_bias" },
+    { "use_beam_search", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "beam search" },
+    { "length_penalty", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "beam search" },
+    { "early_stopping", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "beam search" },
+    { "logits_processors", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "programs of requests" },
+    { "custom_logit_processor", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "programs of requests" },
+    { "include_stop_str_in_output", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the text ends before a stop string" },
+    { "no_stop_trim", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the text ends before a stop string" },
+    { "skip_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "use preserved_tokens" },
+    { "spaces_between_special_tokens", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "truncate_prompt_tokens", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is left out of a prompt" },
+    { "prompt_logprobs", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "use echo and logprobs of /v1/completions" },
+    { "logprob_token_ids", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the most probable tokens are told" },
+    { "repetition_detection", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use DRY" },
+    { "no_repeat_ngram_size", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use DRY" },
+    { "tfs_z", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "tail-free sampling" },
+    { "top_a", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use min_p" },
+    { "adaptive_target", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "adaptive sampling" },
+    { "adaptive_decay", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "penalize_nl", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "penalties count line feeds as they do other tokens" },
+    { "penalize_newline", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "penalties count line feeds as they do other tokens" },
+    { "penalty_prompt", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "penalties look at the text itself" },
+    { "t_max_prompt_ms", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "use timeout" },
+    { "image_data", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is read" },
+    { "backend_sampling", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "n_indent", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "no least indentation" },
     { "n_keep", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "n_discard", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
@@ -79,23 +112,58 @@ void lm_asked_defaults(const lm_service *s, lm_asked *a)
 
 /* ---- stops and biases ---- */
 
+/* Empty ones ask for nothing. */
 static lm_status read_stops(const json_t *stop, lm_asked_parts *parts, lm_error *e)
 {
-    size_t n = json_is_array(stop) ? json_array_size(stop) : 1;
+    size_t n = json_is_array(stop) ? json_array_size(stop) : 1, bytes = 0, kept = 0;
 
     if (!stop)
         return LM_OK;
-    LM_TRY(lm_limit_check(LM_MOST_STOPS, n, e));
     if (!(parts->stops = calloc(n + 1, sizeof *parts->stops)))
         return lm_fail_memory(e, "stop strings", n * sizeof *parts->stops);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_is_array(stop) ? json_array_get(stop, i) : stop;
 
-        if (!json_is_string(one) || !json_string_length(one) || strlen(json_string_value(one)) != json_string_length(one))
-            return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET, "expected a string that is not empty, or an array of such");
-        LM_TRY(lm_limit_check(LM_MOST_STOP_BYTES, json_string_length(one), e));
-        parts->stops[i] = json_string_value(one);
+        if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
+            return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET, "expected a string, or an array of strings");
+        bytes += json_string_length(one);
+        if (json_string_length(one))
+            parts->stops[kept++] = json_string_value(one);
     }
+    LM_TRY(lm_limit_check(LM_MOST_STOPS, kept, e));
+    return lm_limit_check(LM_MOST_STOP_BYTES, bytes, e);
+}
+
+static lm_status read_stop_ids(const lm_service *s, const json_t *list, lm_tokens *out, lm_error *e)
+{
+    LM_TRY(lm_limit_check(LM_MOST_STOPS, json_array_size(list), e));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *id = json_array_get(list, i);
+
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= s->info.n_vocab)
+            return lm_fail(e, LM_USAGE, "stop_token_ids", LM_NO_OFFSET, "element %zu is not a token id below %u", i, s->info.n_vocab);
+        LM_TRY(lm_tokens_add(out, (lm_token)json_integer_value(id), e));
+    }
+    return LM_OK;
+}
+
+static lm_status read_breakers(const json_t *list, lm_asked_parts *parts, lm_sampler_options *o, lm_error *e)
+{
+    size_t n = json_array_size(list);
+
+    if (!list)
+        return LM_OK;
+    LM_TRY(lm_limit_check(LM_MOST_BREAKERS, n, e));
+    if (!(parts->breakers = calloc(n + 1, sizeof *parts->breakers)))
+        return lm_fail_memory(e, "texts that end a repetition", n * sizeof *parts->breakers);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_array_get(list, i);
+
+        if (!json_string_length(one) || strlen(json_string_value(one)) != json_string_length(one))
+            return lm_fail(e, LM_USAGE, "dry_sequence_breakers", LM_NO_OFFSET, "element %zu is no text", i);
+        parts->breakers[i] = json_string_value(one);
+    }
+    o->dry_breakers = parts->breakers;
     return LM_OK;
 }
 
@@ -247,7 +315,11 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
         return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "0 texts");
     LM_TRY(lm_limit_check(LM_MOST_TEXTS, a->n, e));
     LM_TRY(read_stops(a->stop, parts, e));
+    LM_TRY(read_stop_ids(c->service, a->stop_ids, &parts->stop_ids, e));
     o->sampling = a->sampling;
+    if (json_is_number(json_object_get(c->body, "repetition_penalty")) && !json_is_number(json_object_get(c->body, "repeat_last_n")))
+        o->sampling.repeat_last_n = -1;
+    LM_TRY(read_breakers(a->breakers, parts, &o->sampling, e));
     LM_TRY(read_order(a->samplers, parts, &o->sampling, e));
     if (a->slot >= (int32_t)lm_schedule_slots(c->service->schedule))
         return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the server has %u slots", lm_schedule_slots(c->service->schedule));
@@ -280,6 +352,8 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options 
     o->sequence.sampled = a->sampled;
     o->sequence.max_tokens = a->max_tokens;
     o->sequence.stops = parts->stops;
+    o->sequence.stop_ids = parts->stop_ids.ids;
+    o->sequence.n_stop_ids = parts->stop_ids.n;
     o->sequence.ignore_eos = a->ignore_eos;
     return LM_OK;
 }
@@ -289,7 +363,10 @@ lm_status lm_asked_grammar(const lm_call *c, lm_asked_parts *parts, const lm_tok
     for (size_t i = 0; i < n; i++)
         if (prompts[i].n)                                /* that it is empty is said later */
             LM_TRY(lm_schedule_check(c->service->schedule, prompts[i].n, e));
-    LM_TRY(lm_allowed_compile(c->service, parts->limits, &parts->grammar, e));
+    lm_allowed limits = *parts->limits;
+    if (!limits.body)
+        limits.body = c->body;
+    LM_TRY(lm_allowed_compile(c->service, &limits, &parts->grammar, e));
     o->grammar = parts->grammar;
     return LM_OK;
 }
@@ -297,6 +374,8 @@ lm_status lm_asked_grammar(const lm_call *c, lm_asked_parts *parts, const lm_tok
 void lm_asked_free(lm_asked_parts *parts)
 {
     free(parts->stops);
+    free(parts->breakers);
+    lm_tokens_free(&parts->stop_ids);
     free(parts->bias);
     free(parts->loras);
     lm_grammar_free(parts->grammar);

@@ -10,7 +10,7 @@
 typedef struct lm_asked {
     lm_sampler_options sampling;     /* as clients write them */
     int64_t   seed;                  /* -1: drawn */
-    json_t   *stop, *logit_bias, *samplers, *lora, *preserved;
+    json_t   *stop, *stop_ids, *logit_bias, *samplers, *breakers, *lora, *preserved;
     int32_t   ping;                  /* seconds; < 0: never */
     int64_t   most_ms;               /* t_max_predict_ms; <= 0: any time */
     double    timeout;               /* seconds; 0: the server's */
@@ -29,7 +29,8 @@ extern const lm_field lm_asked_fields[];         /* values: lm_asked */
 
 /* What lm_asked_options points to. */
 typedef struct lm_asked_parts {
-    const char **stops;
+    const char **stops, **breakers;
+    lm_tokens   stop_ids;
     lm_logit_bias *bias;
     lm_grammar *grammar;             /* NULL until lm_asked_grammar */
     const lm_allowed *limits;        /* that it is made of */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lamina/heap.h"
+#include "server/ask/json_body.h"
 #include "server/ask/request_limits.h"
 #include "server/ask/sender.h"
 #include "server/store/archive.h"
@@ -201,19 +202,26 @@ static bool is_json(const char *type, const lm_sender *s)
 
 static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
 {
-    size_t n;
-    const char *text = lm_exchange_body(c->x, &n);
+    size_t n, mended;
+    const char *text = lm_exchange_body(c->x, &n), *coding = lm_exchange_header(c->x, "Content-Encoding");
     json_error_t why;
 
     if (!c->route->groups)
         return LM_OK;
+    if (coding && *coding && strcasecmp(coding, "identity"))
+        return lm_fault(c, e, 415, "Content-Encoding", "a body in \"%.40s\" is not read: send it as it is", coding);
     if (!is_json(lm_exchange_header(c->x, "Content-Type"), s))
         return lm_fault(c, e, 415, "Content-Type", "expected application/json");
     if (n && too_deep(text, n))
         return lm_fault(c, e, 400, NULL, "the body is nested deeper than %d", LM_LIMIT_DEPTH);
-    c->body = n ? json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why) : json_object();
+    mended = 0;
+    c->body = n ? lm_json_body(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &mended, &why) : json_object();
     if (!c->body)
         return lm_fault(c, e, 400, NULL, "the body is no JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
+    if (!(c->warnings = json_array()))
+        return lm_fail_memory(e, "the request", n);
+    if (mended)
+        json_array_append_new(c->warnings, json_sprintf("the body has %zu halves of characters: each became U+FFFD", mended));
     if (c->route->flags & LM_ROUTE_LIST) {
         if (!json_is_array(c->body))
             return lm_fault(c, e, 400, NULL, "the body is not a JSON array");
@@ -229,7 +237,7 @@ static lm_status read_fields(lm_call *c, lm_error *e)
 {
     if (!c->body)
         return LM_OK;
-    if (!(c->values = calloc(1, c->route->values_size)) || !(c->warnings = json_array()))
+    if (!(c->values = calloc(1, c->route->values_size)))
         return lm_fail_memory(e, "the request", c->route->values_size);
     if (c->route->defaults)
         c->route->defaults(c->service, c->values);

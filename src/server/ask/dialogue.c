@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/ask/json_body.h"
+
 /* ---- messages ---- */
 
 static lm_status text_of_parts(const json_t *parts, lm_text *out, lm_error *e)
@@ -22,8 +24,23 @@ static lm_status text_of_parts(const json_t *parts, lm_text *out, lm_error *e)
     return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
 }
 
-/* Earlier calls as templates index them: arguments are objects. And reasoning by the name that templates know. */
-static void read_calls(json_t *m)
+/* Of an earlier call, as templates index them: an object, always. What is none is said, unless it is empty. */
+static json_t *read_arguments(json_t *given, const char *name, size_t i, json_t *warnings)
+{
+    const char *text = json_string_value(given);
+    json_t *object = text ? lm_json_body(text, json_string_length(given), 0, NULL, NULL) : json_incref(given);
+
+    if (json_is_object(object))
+        return object;
+    json_decref(object);
+    if (text ? text[strspn(text, " \t\r\n")] != 0 : given && !json_is_null(given))
+        json_array_append_new(warnings, json_sprintf("messages: message %zu: the arguments of %.128s are no JSON object: left out", i,
+                                                     name ? name : "a tool"));
+    return json_object();
+}
+
+/* Earlier calls, and reasoning by the name that templates know. */
+static void read_calls(json_t *m, size_t at, json_t *warnings)
 {
     json_t *calls = json_object_get(m, "tool_calls"), *copy, *call;
     size_t i;
@@ -37,16 +54,15 @@ static void read_calls(json_t *m)
     copy = json_deep_copy(calls);
     json_array_foreach(copy, i, call) {
         json_t *f = json_object_get(call, "function"), *arguments = json_object_get(f, "arguments");
-        json_t *object = json_is_string(arguments) ? json_loads(json_string_value(arguments), 0, NULL) : NULL;
-        if (json_is_object(object))
-            json_object_set(f, "arguments", object);
-        json_decref(object);
+        const char *name = json_string_value(json_object_get(f, "name"));
+        if (json_is_object(f))
+            json_object_set_new(f, "arguments", read_arguments(arguments, name, at, warnings));
     }
     json_object_set_new(m, "tool_calls", copy);
 }
 
-/* Role and content as templates know them: "developer" is "system", parts are one text. */
-static lm_status read_message(json_t *m, size_t i, json_t *out, lm_error *e)
+/* Role and content as templates know them: "developer" is "system", "function" is "tool", parts are one text. */
+static lm_status read_message(json_t *m, size_t i, json_t *out, json_t *warnings, lm_error *e)
 {
     static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", "function", NULL };
     const char *role = json_string_value(json_object_get(m, "role"));
@@ -63,9 +79,9 @@ static lm_status read_message(json_t *m, size_t i, json_t *out, lm_error *e)
     if (content && !json_is_string(content) && !json_is_array(content) && !json_is_null(content))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content is a string or an array of parts", i);
     o = json_copy(m);
-    read_calls(o);
-    if (known == 1)
-        json_object_set_new(o, "role", json_string("system"));
+    read_calls(o, i, warnings);
+    if (known == 1 || known == 5)
+        json_object_set_new(o, "role", json_string(known == 1 ? "system" : "tool"));
     if (json_is_array(content)) {
         if (text_of_parts(content, &text, e) != LM_OK) {
             json_decref(o);
@@ -81,7 +97,7 @@ static lm_status read_message(json_t *m, size_t i, json_t *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_messages(const json_t *messages, json_t *list, lm_error *e)
+static lm_status read_messages(const json_t *messages, json_t *list, json_t *warnings, lm_error *e)
 {
     lm_status status = LM_OK;
 
@@ -89,7 +105,7 @@ static lm_status read_messages(const json_t *messages, json_t *list, lm_error *e
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "empty");
     LM_TRY(lm_limit_check(LM_MOST_MESSAGES, json_array_size(messages), e));
     for (size_t i = 0; status == LM_OK && i < json_array_size(messages); i++)
-        status = read_message(json_array_get(messages, i), i, list, e);
+        status = read_message(json_array_get(messages, i), i, list, warnings, e);
     return status;
 }
 
@@ -279,7 +295,7 @@ static lm_status take_prefill(const lm_dialogue *d, json_t *list, json_t **out, 
 static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools, lm_tokens *prompt, lm_text *rendered, lm_error *e)
 {
     json_t *list = json_array(), *context = json_object(), *last = NULL;
-    lm_status status = read_messages(d->messages, list, e);
+    lm_status status = read_messages(d->messages, list, c->warnings, e);
     lm_prefill prefill = { 0 };
 
     if (status == LM_OK)
@@ -322,7 +338,7 @@ lm_status lm_dialogue_prepare(lm_call *c, const lm_dialogue *d, lm_turn_options 
         o->tools->keep_reasoning = d->merged;
         o->tools->unread = d->unread;
         o->tools->budget = d->budget;
-        status = lm_tools_prepare(c->service, o->tools, &rendered, o->whitespace, &parts->grammar, e);
+        status = lm_tools_prepare(c->service, o->tools, &rendered, o->whitespace, &parts->grammar, c->warnings, e);
         o->grammar = parts->grammar;
     }
     lm_text_free(&rendered);

@@ -73,6 +73,19 @@ static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned 
     return true;
 }
 
+/* What agents look for, to shorten their history: the words of each dialect's own server. */
+static void say_too_long(lm_dialect d, unsigned long long prompt, unsigned long long context, lm_error *said)
+{
+    static const char *const words[] = {
+        [LM_DIALECT_OPENAI]    = "This model's maximum context length is %2$llu tokens. However, your prompt has %1$llu tokens.",
+        [LM_DIALECT_NATIVE]    = "the request (%1$llu tokens) exceeds the available context size (%2$llu tokens)",
+        [LM_DIALECT_ANTHROPIC] = "prompt is too long: %1$llu tokens > %2$llu maximum",
+        [LM_DIALECT_OLLAMA]    = "the input length exceeds the context length: %1$llu tokens, the context holds %2$llu",
+    };
+
+    snprintf(said->message, sizeof said->message, words[d], prompt, context);
+}
+
 static const char *code_of(const lm_error *e, const fault_kind *k)
 {
     if (strcmp(e->where, "the store") == 0)
@@ -80,10 +93,14 @@ static const char *code_of(const lm_error *e, const fault_kind *k)
     return k->status == 404 && strcmp(e->where, "previous_response_id") == 0 ? "previous_response_not_found" : k->code;
 }
 
-static json_t *openai(const lm_error *e, const fault_kind *k, bool numbered)
+static json_t *openai(const lm_error *given, const fault_kind *k, bool numbered)
 {
     unsigned long long prompt = 0, context = 0;
-    bool long_prompt = is_too_long(e, &prompt, &context);
+    bool long_prompt = is_too_long(given, &prompt, &context);
+    lm_error said = *given, *e = &said;
+
+    if (long_prompt)
+        say_too_long(numbered ? LM_DIALECT_NATIVE : LM_DIALECT_OPENAI, prompt, context, e);
     const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : code_of(e, k);
     json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type", long_prompt ? "exceed_context_size_error" : k->type, "param",
                           *e->where ? e->where : NULL);
@@ -107,8 +124,11 @@ json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e)
 {
     const fault_kind *k = kind_of(status ? status : status_of(e));
     lm_error said = *e;
+    unsigned long long prompt = 0, context = 0;
 
-    if (*e->where && d >= LM_DIALECT_ANTHROPIC)
+    if (d >= LM_DIALECT_ANTHROPIC && is_too_long(e, &prompt, &context))
+        say_too_long(d, prompt, context, &said);
+    else if (*e->where && d >= LM_DIALECT_ANTHROPIC)
         snprintf(said.message, sizeof said.message, "%.100s: %.280s", e->where, e->message);
     if (d == LM_DIALECT_ANTHROPIC)
         return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", said.message);

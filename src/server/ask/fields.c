@@ -98,12 +98,32 @@ static lm_status read_word(const lm_field *f, const json_t *value, int *at, lm_e
     return LM_USAGE;
 }
 
+/* A text that is empty asks for nothing: as if it were not there. */
+static bool is_empty(const lm_field *f, const json_t *value)
+{
+    return (f->kind == LM_FIELD_STRING || f->kind == LM_FIELD_WORD) && json_is_string(value) && !json_string_length(value);
+}
+
+/* Whether that is what is done anyway: words[0], also as the only element of an array. */
+static bool is_usual(const lm_field *f, const json_t *value)
+{
+    const char *word = json_string_value(json_array_size(value) == 1 ? json_array_get(value, 0) : value);
+
+    if (json_is_boolean(value))
+        word = json_is_true(value) ? "true" : "false";
+    return word && strcmp(f->words[0], word) == 0;
+}
+
 static bool says_nothing(const lm_field *f, const json_t *value)
 {
+    if (f->words && is_usual(f, value))
+        return true;
+    if (f->words && json_is_boolean(value) && strcmp(f->words[0], "true") == 0)
+        return false;
     if (json_is_false(value) || (json_is_array(value) && !json_array_size(value)) || (json_is_object(value) && !json_object_size(value)))
         return true;
     if (json_is_string(value))
-        return !json_string_length(value) || (f->words && strcmp(f->words[0], json_string_value(value)) == 0);
+        return !json_string_length(value);
     return json_is_number(value) && json_number_value(value) == f->min;
 }
 
@@ -170,10 +190,22 @@ static lm_status check_twin(const lm_field_group *groups, const lm_field *f, siz
             const json_t *other = g != f && groups->base + g->offset == base + f->offset && g->kind != LM_FIELD_HARMLESS &&
                                           g->kind != LM_FIELD_REFUSED
                                       ? json_object_get(body, g->name) : NULL;
-            if (other && !json_is_null(other) && !json_equal(other, value))
+            if (other && !json_is_null(other) && !is_empty(g, other) && !json_equal(other, value))
                 return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "differs from %s, which means the same", g->name);
         }
     return LM_OK;
+}
+
+/* Whether a field that nobody knows asks for another text, by its name: not to be ignored. */
+static bool constrains(const char *name)
+{
+    static const char *const parts[] = { "guided", "structured", "structural", "constrain", "grammar", "regex", "ebnf", "schema",
+                                         "bad_words", "allowed_token", "response_format", "output_format", NULL };
+
+    for (size_t i = 0; parts[i]; i++)
+        if (strstr(name, parts[i]))
+            return true;
+    return false;
 }
 
 lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e)
@@ -185,8 +217,10 @@ lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *value
 
     json_object_foreach_safe(body, next, name, value) {
         const lm_field *f = find(groups, name, &base);
-        if (json_is_null(value))
+        if (json_is_null(value) || (f && is_empty(f, value)))
             continue;
+        if (!f && constrains(name))
+            return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "not supported: constraints of answers are not ignored");
         if (f) {
             LM_TRY(check_twin(groups, f, base, body, value, e));
             LM_TRY(read_field(f, value, (char *)values + base + f->offset, warnings, e));

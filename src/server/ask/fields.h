@@ -20,7 +20,8 @@ typedef enum lm_field_kind {
     LM_FIELD_ARRAY, LM_FIELD_OBJECT, /* json_t *, as long as the body */
     LM_FIELD_ANY,                    /* json_t *: whoever handles it checks it */
     LM_FIELD_HARMLESS,               /* accepted, changes nothing here: named in `warnings` */
-    LM_FIELD_REFUSED,                /* means something that is not done here: an error, unless it is null, false, empty or `words`[0] */
+    LM_FIELD_REFUSED,                /* means something that is not done here: an error, unless it is null, false, `min`, empty or
+                                        `words`[0] ("true": false is the error) */
 } lm_field_kind;
 
 typedef struct lm_field {
@@ -39,9 +40,10 @@ typedef struct lm_field_group {
     size_t          base;
 } lm_field_group;
 
-/* Read `body` (an object) into `values`, which hold the defaults. Members that are null are as if they were not there. LM_USAGE, the
- * error's `where` the field: a type, a range, a word, one that is missing or refused, two names of one value that differ. Members that no
- * field is called by are removed; they and harmless ones are named in `warnings` (an array of strings). */
+/* Read `body` (an object) into `values`, which hold the defaults. Members that are null, or empty texts, are as if they were not there.
+ * LM_USAGE, the error's `where` the field: a type, a range, a word, one that is missing or refused, two names of one value that differ.
+ * Members that no field is called by are removed; they and harmless ones are named in `warnings` (an array of strings). Such a member
+ * whose name speaks of a constraint is LM_USAGE. */
 lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e);
 
 /* What JSON Schema calls the type of a field: "integer", "string" …; NULL: any. */

@@ -18,12 +18,13 @@
     X(TEXTS,       "n",                     "texts for each prompt", 8, 400)                                  \
     X(INPUTS,      "input",                 "texts of which vectors are made", 256, 400)                      \
     X(DOCUMENTS,   "documents",             "documents to rank", 256, 400)                                        \
-    X(STOPS,       "stop",                  "strings", 16, 400)                                               \
-    X(STOP_BYTES,  "stop",                  "bytes of a string", 1024, 400)                                   \
+    X(STOPS,       "stop",                  "strings", 256, 400)                                              \
+    X(STOP_BYTES,  "stop",                  "bytes of all strings", 16384, 400)                               \
+    X(BREAKERS,    "dry_sequence_breakers", "texts", 64, 400)                                                 \
     X(BIASES,      "logit_bias",            "tokens", 4096, 400)                                              \
     X(PRESERVED,   "preserved_tokens",      "texts", 256, 400)                                                \
     X(TOOLS,       "tools",                 "tools", 256, 400)                                                \
-    X(TOOL_NAME,   "tools",                 "bytes of a name", 64, 400)                                       \
+    X(TOOL_NAME,   "tools",                 "bytes of a name", 128, 400)                                       \
     X(TRIGGERS,    "grammar_triggers",      "triggers", 64, 400)                                              \
     X(PATHS,       "response_fields",       "paths", 64, 400)                                                 \
     X(PREVIOUS,    "previous_response_id",  "responses before this one", 1000, 400)                           \

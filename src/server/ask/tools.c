@@ -46,6 +46,10 @@ static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
         json_object_set(o, "parameters", schema);
     else
         json_object_set_new(o, "parameters", json_pack("{s:s, s:{}}", "type", "object", "properties"));
+    if (!t->wants_strict && !(t->wants_strict = json_array()))
+        return lm_fail_memory(e, "tools", 0);
+    bool strict = json_is_true(json_object_get(f, "strict")) || json_is_true(json_object_get(tool, "strict"));
+    json_array_append_new(t->wants_strict, json_boolean(strict));
     return json_array_append_new(t->list, json_pack("{s:s, s:o}", "type", "function", "function", o)) == 0
                ? LM_OK : lm_fail_memory(e, "tools", 0);
 }
@@ -84,9 +88,9 @@ static lm_status check_known(const lm_tools *t, const json_t *only, lm_error *e)
 static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
 {
     json_t *tool;
-    size_t i;
+    size_t i, room = json_array_size(t->list) + 1;
 
-    if (!(t->items = calloc(json_array_size(t->list) + 1, sizeof *t->items)) || !(t->texts = json_array()))
+    if (!(t->items = calloc(room, sizeof *t->items)) || !(t->texts = json_array()) || !(t->strict = calloc(room, sizeof *t->strict)))
         return lm_fail_memory(e, "tools", 0);
     json_array_foreach(t->list, i, tool) {
         json_t *f = json_object_get(tool, "function");
@@ -102,6 +106,7 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
             return lm_fail_memory(e, "tools", 0);
         json_array_append_new(t->texts, json_string(text));
         lm_heap_give(text);
+        t->strict[t->n] = json_is_true(json_array_get(t->wants_strict, i));
         t->items[t->n++] = (lm_answer_tool){ .name = name,
                                              .parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1)) };
     }
@@ -139,7 +144,7 @@ static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error
     const char *word = json_is_string(choice) ? json_string_value(choice) : json_string_value(json_object_get(choice, "type"));
 
     t->single |= json_is_true(json_object_get(choice, "disable_parallel_tool_use"));
-    if (!choice || json_is_null(choice))
+    if (!choice || json_is_null(choice) || (word && !*word) || (json_is_object(choice) && !json_object_size(choice)))
         return LM_OK;
     if (!word && json_is_string(json_object_get(choice, "name")))
         word = "function";                               /* OpenAI's older function_call */
@@ -201,6 +206,8 @@ void lm_tools_free(lm_tools *t)
         return;
     json_decref(t->list);
     json_decref(t->texts);
+    json_decref(t->wants_strict);
+    free(t->strict);
     free(t->items);
     free(t);
 }
@@ -237,13 +244,134 @@ lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context,
     return status;
 }
 
+static bool is_about_schema(lm_status status)
+{
+    return status == LM_USAGE || status == LM_UNSUPPORTED || status == LM_LIMIT;
+}
+
 static lm_status in_field(lm_status status, lm_error *e)
 {
     lm_error why = *e;
 
-    if (status != LM_USAGE && status != LM_UNSUPPORTED && status != LM_LIMIT)
+    if (!is_about_schema(status))
         return status;
     return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
+}
+
+/* ---- parameters that a grammar cannot hold ---- */
+
+enum {
+    MOST_CHECKS = 96,                /* of schemas in a request; with more of them nothing is enforced */
+    CHECK_WORK  = 1000000,           /* units of one: a small part of what a grammar may take, as there are many */
+};
+
+/* The next part of a JSON pointer, unescaped; false: there is none. */
+static bool next_part(const char **at, char *part, size_t size)
+{
+    size_t n = 0;
+
+    if (**at != '/')
+        return false;
+    for (++*at; **at && **at != '/' && n + 1 < size; ++*at) {
+        part[n] = **at;
+        if (**at == '~' && ((*at)[1] == '0' || (*at)[1] == '1'))
+            part[n] = *++*at == '0' ? '~' : '/';
+        n++;
+    }
+    part[n] = 0;
+    return !**at || **at == '/';
+}
+
+static json_t *member_of(json_t *o, const char *part)
+{
+    return json_is_array(o) ? json_array_get(o, strtoul(part, NULL, 10)) : json_object_get(o, part);
+}
+
+/* The keyword at `pointer` ("#/properties/x/pattern") says nothing any more. False: there is none such. */
+static bool leave_free(json_t *schema, const char *pointer)
+{
+    const char *at = pointer + (*pointer == '#');
+    json_t *parent = NULL, *o = schema;
+    char part[256];
+
+    while (o && next_part(&at, part, sizeof part)) {
+        parent = o;
+        o = member_of(o, part);
+    }
+    return parent && o && !*at && json_is_object(parent) && json_object_del(parent, part) == 0;
+}
+
+static lm_status check_schema(const char *text, lm_error *why)
+{
+    const lm_grammar_options o = { .most_work = CHECK_WORK };
+    lm_grammar *g = NULL;
+    lm_status status = lm_grammar_json_schema(text, strlen(text), &o, &g, why);
+
+    lm_grammar_free(g);
+    return status;
+}
+
+/* The parameters of tool i anew, without the keyword at `pointer`, or with nothing said but that they are an object. */
+static lm_status free_tool(lm_tools *t, size_t i, const char *pointer, lm_error *e)
+{
+    json_t *schema = json_loads(t->items[i].parameters, JSON_ALLOW_NUL, NULL);
+    char *text;
+
+    if (!leave_free(schema, pointer)) {
+        json_decref(schema);
+        schema = json_pack("{s:s}", "type", "object");
+    }
+    text = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
+    json_decref(schema);
+    if (!text || json_array_append_new(t->texts, json_string(text)) != 0) {
+        lm_heap_give(text);
+        return lm_fail_memory(e, "tools", 0);
+    }
+    lm_heap_give(text);
+    t->items[i].parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1));
+    return LM_OK;
+}
+
+/* Tool i alone, until a grammar holds what is left of its parameters. */
+static lm_status hold_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warnings, lm_error *e)
+{
+    bool must = t->use == LM_TOOLS_REQUIRED || t->strict[i];
+    lm_error why = { 0 };
+    lm_status status;
+
+    while (*checks < MOST_CHECKS && ++*checks && is_about_schema(status = check_schema(t->items[i].parameters, &why))) {
+        const char *pointer = *why.where == '#' ? why.where : "#";
+
+        if (must && status != LM_LIMIT)
+            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%.128s: %.120s: %s", t->items[i].name, pointer, why.message);
+        if (must)
+            break;                                       /* all of them together may be less than the limit that counts */
+        json_array_append_new(warnings, json_sprintf("tools: %s: %s: %s: not enforced", t->items[i].name, pointer, why.message));
+        LM_TRY(free_tool(t, i, pointer, e));
+    }
+    return LM_OK;
+}
+
+/* All of them; where that is not to be had each of them, and then all of them again. */
+static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_calls_options *o, lm_grammar **grammar, json_t *warnings,
+                            lm_error *e)
+{
+    lm_error why = { 0 };
+    unsigned checks = 0;
+    lm_status status = lm_grammar_calls(&s->style, t->items, t->n, o, grammar, &why);
+
+    for (size_t i = 0; is_about_schema(status) && i < t->n; i++)
+        LM_TRY(hold_tool(t, i, &checks, warnings, e));
+    if (status == LM_OK || !is_about_schema(status)) {
+        *e = why;
+        return status;
+    }
+    status = lm_grammar_calls(&s->style, t->items, t->n, o, grammar, e);
+    if (!is_about_schema(status) || t->use == LM_TOOLS_REQUIRED)
+        return in_field(status, e);
+    json_array_append_new(warnings, json_sprintf("tools: %s: the form of calls is not enforced", e->message));
+    *grammar = NULL;
+    return LM_OK;
 }
 
 /* What was asked of the answer holds behind the reasoning that the prompt has begun. */
@@ -267,7 +395,8 @@ static lm_status behind_reasoning(const lm_service *s, lm_grammar **grammar, lm_
     return status;
 }
 
-lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w, lm_grammar **grammar, lm_error *e)
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w, lm_grammar **grammar, json_t *warnings,
+                           lm_error *e)
 {
     bool calls = t->n && t->use != LM_TOOLS_NONE;
     lm_grammar_calls_options o = { .tokenizer = s->tokenizer, .required = t->use == LM_TOOLS_REQUIRED, .single = t->single,
@@ -278,7 +407,7 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
     if (calls && *grammar)
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tools that may be called cannot be combined with response_format or a grammar");
     if (calls && (t->use == LM_TOOLS_REQUIRED || lm_answer_style_name(&s->style))) {
-        LM_TRY(in_field(lm_grammar_calls(&s->style, t->items, t->n, &o, grammar, e), e));
+        LM_TRY(hold_calls(s, t, &o, grammar, warnings, e));
         t->eager = *grammar != NULL;
         return LM_OK;
     }

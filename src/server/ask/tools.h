@@ -15,6 +15,8 @@ typedef struct lm_tools {
     lm_answer_tool *items;           /* those that may be called */
     size_t          n;
     json_t         *texts;           /* of their schemas */
+    json_t         *wants_strict;    /* [list] booleans */
+    bool           *strict;          /* [n] of those that may be called */
     lm_tool_use     use;
     bool            single;
     bool            in_reasoning, keep_reasoning;
@@ -33,8 +35,10 @@ void      lm_tools_free(lm_tools *t);
 lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context, lm_error *e);
 
 /* After the prompt was rendered: has it begun reasoning? And what the answer must fit: *grammar is
- * made where it is NULL, and put behind reasoning where it is not. `w`: between the parts of arguments. */
-lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w, lm_grammar **grammar, lm_error *e);
+ * made where it is NULL, and put behind reasoning where it is not. `w`: between the parts of arguments. What a grammar cannot hold of the
+ * parameters of a tool that need not be called is left free, which `warnings` say; of one that must, or is strict, it is LM_USAGE. */
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w, lm_grammar **grammar, json_t *warnings,
+                           lm_error *e);
 
 /* What lm_answer_new wants; `ends` NULL-ended and kept by the caller. */
 lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids);

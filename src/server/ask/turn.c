@@ -133,11 +133,6 @@ void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)
                                   steps && wrote > 0 ? (double)steps / wrote : 0.0));
 }
 
-void lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out)
-{
-    lm_detokenize(t, &id, 1, 0, out, NULL);
-}
-
 /* ---- events ---- */
 
 static void head(lm_turn *t)

@@ -114,7 +114,4 @@ void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o);
 /* llama.cpp's "timings" of a text that has ended. */
 json_t *lm_turn_timings(const lm_choice *c);
 
-/* How the token reads by itself: bytes, which need not be whole characters. Appended to `out`. */
-void lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out);
-
 #endif

@@ -7,7 +7,7 @@
 typedef struct message_values {
     lm_asked    asked;
     const char *model;
-    json_t     *messages, *system, *stops, *tools, *tool_choice, *thinking, *output_config;
+    json_t     *messages, *system, *stops, *tools, *tool_choice, *thinking, *output_config, *output_format;
     int64_t     max_tokens;
 } message_values;
 
@@ -19,12 +19,6 @@ static const lm_field message_fields[] = {
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },
     { "stop_sequences", LM_FIELD_ARRAY, V(stops), 0, 0, NULL, false, "strings that end the text" },
-    { "temperature", LM_FIELD_FLOAT, V(asked.sampling.temperature), 0, 100, NULL, false, "0: the most probable token" },
-    { "top_p", LM_FIELD_FLOAT, V(asked.sampling.top_p), 0, 1, NULL, false, "nucleus sampling; 1: off" },
-    { "top_k", LM_FIELD_I32, V(asked.sampling.top_k), -1, 1e9, NULL, false, "keep the K most probable tokens; 0: all" },
-    { "seed", LM_FIELD_I64, V(asked.seed), -1, 9e15, NULL, false, "same request and seed, same text; -1: drawn" },
-    { "priority", LM_FIELD_I32, V(asked.priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
-    { "stream", LM_FIELD_BOOL, V(asked.stream), 0, 0, NULL, false, "send the text as it is written" },
     { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },
     { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,
       "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },
@@ -32,6 +26,9 @@ static const lm_field message_fields[] = {
       "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },
     { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,
       "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" },
+    { "output_format", LM_FIELD_OBJECT, V(output_format), 0, 0, NULL, false, "older name of output_config.format" },
+    { "mcp_servers", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is called by the server" },
+    { "container", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is run by the server" },
     { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "cache_control", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
@@ -49,7 +46,8 @@ static const lm_field count_fields[] = {
       "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" },
     { 0 },
 };
-static const lm_field_group message_groups[] = { { message_fields, 0 }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
+static const lm_field_group message_groups[] = { { message_fields, 0 }, { lm_asked_fields, V(asked) },
+        { lm_allowed_fields, V(asked.limits) }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
 
 static void message_defaults(const lm_service *s, void *values)
 {
@@ -68,7 +66,7 @@ static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error
         return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "effort is a string");
     if (d->effort)
         d->said = "output_config";
-    if (!v->thinking)
+    if (!json_object_size(v->thinking))
         return LM_OK;
     d->said = "thinking";
     if (!type || (strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive")))
@@ -96,19 +94,36 @@ static lm_status read_dialogue(lm_call *c, lm_dialogue *d, lm_error *e)
 static lm_status read_format(message_values *v, json_t **format, lm_error *e)
 {
     json_t *given = json_object_get(v->output_config, "format");
-    const char *type = json_string_value(json_object_get(given, "type"));
+    const char *field = given && !json_is_null(given) ? "output_config" : "output_format";
 
     *format = NULL;
     if (!given || json_is_null(given))
+        given = v->output_format;
+    const char *type = json_string_value(json_object_get(given, "type"));
+    if (!json_object_size(given) && (!given || json_is_null(given) || json_is_object(given)))
         return LM_OK;
+    if (v->asked.limits.response_format)
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "only one of it and response_format at a time");
     if (!type || strcmp(type, "json_schema") || !json_object_get(given, "schema"))
-        return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "a format has the type json_schema, and a schema");
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "a format has the type json_schema, and a schema");
     *format = json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", given);
     v->asked.limits.response_format = *format;
     return *format ? LM_OK : lm_fail_memory(e, "the format", 0);
 }
 
 /* ---- routes ---- */
+
+/* What concerns a field of another dialect is said of the one that was sent. */
+static lm_status in_words(const message_values *v, lm_status status, bool format, lm_error *e)
+{
+    lm_error why = *e;
+
+    if (status != LM_OK && v->stops && strcmp(why.where, "stop") == 0)
+        return lm_fail(e, status, "stop_sequences", LM_NO_OFFSET, "%s", why.message);
+    if (status != LM_OK && format && strcmp(why.where, "response_format") == 0)
+        return lm_fail(e, status, v->output_format ? "output_format" : "output_config", LM_NO_OFFSET, "%s", why.message);
+    return status;
+}
 
 static lm_status answer_messages(lm_call *c, lm_error *e)
 {
@@ -120,14 +135,15 @@ static lm_status answer_messages(lm_call *c, lm_error *e)
     json_t *format = NULL;
     lm_status status = read_format(v, &format, e);
 
-    v->asked.stop = v->stops;
+    if (v->stops)
+        v->asked.stop = v->stops;
     v->asked.max_tokens = v->max_tokens;
     if (status == LM_OK)
-        status = lm_asked_options(c, &v->asked, &o, &parts, e);
+        status = in_words(v, lm_asked_options(c, &v->asked, &o, &parts, e), format != NULL, e);
     if (status == LM_OK)
         status = read_dialogue(c, &d, e);
     if (status == LM_OK)
-        status = lm_dialogue_prepare(c, &d, &o, &parts, &prompt, e);
+        status = in_words(v, lm_dialogue_prepare(c, &d, &o, &parts, &prompt, e), format != NULL, e);
     if (status == LM_OK && !(o.own = lm_anthropic_own()))
         status = lm_fail_memory(e, "the answer", 0);
     if (status == LM_OK) {

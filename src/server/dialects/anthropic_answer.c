@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/ask/json_body.h"
 #include "server/dialects/anthropic.h"
 
 typedef enum block_kind { NO_BLOCK, THINKING_BLOCK, TEXT_BLOCK, CALL_BLOCK } block_kind;
@@ -66,6 +67,13 @@ static json_t *thinking_json(const char *text, size_t n)
     return json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking", text ? text : "", n, "signature", "");
 }
 
+static json_t *arguments_of(const json_t *call)
+{
+    const json_t *text = json_object_get(call, "arguments");
+
+    return json_is_string(text) ? lm_json_body(json_string_value(text), json_string_length(text), 0, NULL, NULL) : NULL;
+}
+
 /* A call that was cut off is none. */
 static json_t *content_json(const lm_choice *c)
 {
@@ -78,7 +86,7 @@ static json_t *content_json(const lm_choice *c)
         json_array_append_new(content, text_json(c->text.data, c->text.size));
     json_array_foreach(c->calls, i, call) {
         const json_t *name = json_object_get(call, "name");
-        json_t *input = json_loads(json_string_value(json_object_get(call, "arguments")), 0, NULL);
+        json_t *input = arguments_of(call);
 
         if (!json_is_object(input)) {
             json_decref(input);

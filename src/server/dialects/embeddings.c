@@ -3,6 +3,7 @@
 
 #include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lamina/embed.h"
 #include "server/dialects/routes.h"
@@ -110,6 +111,17 @@ static lm_status open_poolers(const lm_prompts *texts, uint32_t width, const emb
     return LM_OK;
 }
 
+/* What is wrong with a prompt is wrong with the field that was sent. */
+static lm_status in_input(const lm_call *c, lm_status status, lm_error *e)
+{
+    const char *field = json_object_get(c->body, "input") ? "input" : json_object_get(c->body, "content") ? "content" : "prompt";
+    lm_error why = *e;
+
+    if (status == LM_OK || strcmp(why.where, "prompt"))
+        return status;
+    return lm_fail(e, status, field, LM_NO_OFFSET, "%s", why.message);
+}
+
 static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document)(const lm_read_job *r), lm_error *e)
 {
     uint32_t width = lm_engine_hidden_width(c->service->engine);
@@ -125,7 +137,7 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
     if (status == LM_OK && v->dimensions > width)
         status = lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", v->dimensions, width);
     if (status == LM_OK)
-        status = lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &texts, e);
+        status = in_input(c, lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &texts, e), e);
     if (status == LM_OK)
         status = open_poolers(&texts, width, v, &o.of, e);
     if (status == LM_OK)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/ask/token_json.h"
 #include "server/models/loras.h"
 #include "server/dialects/native.h"
 
@@ -112,15 +113,10 @@ static json_t *ids_json(const lm_choice *c)
 /* A token as it reads by itself, and its bytes: they need not be whole characters. */
 static void spell(const lm_turn *t, json_t *o)
 {
-    lm_text text = { 0 };
-    json_t *bytes = json_array();
+    lm_token id = (lm_token)json_integer_value(json_object_get(o, "id"));
 
-    lm_token_bytes(t->service->tokenizer, (lm_token)json_integer_value(json_object_get(o, "id")), &text);
-    for (size_t i = 0; i < text.size; i++)
-        json_array_append_new(bytes, json_integer((unsigned char)text.data[i]));
-    json_object_set_new(o, "token", json_stringn(text.data ? text.data : "", text.size));
-    json_object_set_new(o, "bytes", bytes);
-    lm_text_free(&text);
+    json_object_set_new(o, "token", lm_token_text(t->service->tokenizer, id));
+    json_object_set_new(o, "bytes", lm_token_byte_list(t->service->tokenizer, id));
 }
 
 /* As llama.cpp calls probabilities after sampling. */

@@ -7,6 +7,7 @@
 
 #include "lamina/heap.h"
 #include "server/ask/dialogue.h"
+#include "server/ask/token_json.h"
 #include "server/dialects/native.h"
 #include "server/dialects/routes.h"
 #include "server/front/sandbox.h"
@@ -25,7 +26,7 @@ static const lm_field tokenize_fields[] = {
       "add what the tokenizer puts around a text (false; with prompt true)" },
     { "add_special_tokens", LM_FIELD_BOOL, V(add_special), 0, 0, NULL, false, "vLLM's name of add_special" },
     { "parse_special", LM_FIELD_BOOL, V(parse_special), 0, 0, NULL, false, "special tokens spelled in the text are special (true)" },
-    { "with_pieces", LM_FIELD_BOOL, V(pieces), 0, 0, NULL, false, "ids with their texts" },
+    { "with_pieces", LM_FIELD_BOOL, V(pieces), 0, 0, NULL, false, "ids with their texts; of a token that is no whole characters its bytes, an array" },
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
     { 0 },
 };
@@ -39,26 +40,23 @@ static void tokenize_defaults(const lm_service *s, void *values)
 
 static json_t *piece_json(const lm_service *s, lm_token id)
 {
-    lm_text text = { 0 };
-    json_t *piece;
-
-    lm_token_bytes(s->tokenizer, id, &text);
-    piece = json_stringn(text.data ? text.data : "", text.size);
-    lm_text_free(&text);
-    return json_pack("{s:i, s:o}", "id", id, "piece", piece);
+    return json_pack("{s:i, s:o}", "id", id, "piece", lm_token_piece(s->tokenizer, id));
 }
 
 static lm_status answer_tokenize(lm_call *c, lm_error *e)
 {
     const tokenize_values *v = c->values;
     const char *text = v->prompt ? v->prompt : v->content;
-    bool special = v->prompt && !json_object_get(c->body, "add_special") && !json_object_get(c->body, "add_special_tokens")
+    bool vllm = v->prompt || json_is_string(json_object_get(c->body, "prompt"));
+    bool special = vllm && !json_object_get(c->body, "add_special") && !json_object_get(c->body, "add_special_tokens")
                        ? true
                        : v->add_special;
     lm_tokens ids = { 0 };
     json_t *list;
     lm_status status;
 
+    if (!text && (json_is_string(json_object_get(c->body, "content")) || json_is_string(json_object_get(c->body, "prompt"))))
+        text = "";
     if (!text)
         return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "required and missing");
     status = lm_tokenize(c->service->tokenizer, text, strlen(text),
@@ -70,7 +68,7 @@ static lm_status answer_tokenize(lm_call *c, lm_error *e)
         json_array_append_new(list, v->pieces ? piece_json(c->service, ids.ids[i]) : json_integer(ids.ids[i]));
     json_int_t n = (json_int_t)ids.n;
     lm_tokens_free(&ids);
-    if (!v->prompt)
+    if (!vllm)
         return lm_answer_json(c, json_pack("{s:o}", "tokens", list), e);
     return lm_answer_json(c,
                           json_pack("{s:I, s:I, s:o}", "count", n, "max_model_len",
@@ -148,7 +146,11 @@ const lm_route lm_route_tokenizer_info = { "GET", "/tokenizer_info", NULL, LM_RO
 
 /* ---- /apply-template ---- */
 
-typedef struct template_values { const char *model, *effort; json_t *messages, *kwargs, *tools; bool generation_prompt; } template_values;
+typedef struct template_values {
+    const char *model, *effort;
+    json_t     *messages, *kwargs, *tools, *continue_final;
+    bool        generation_prompt;
+} template_values;
 
 static const lm_field template_fields[] = {
     { "model", LM_FIELD_STRING, offsetof(template_values, model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
@@ -156,6 +158,7 @@ static const lm_field template_fields[] = {
     { "chat_template_kwargs", LM_FIELD_OBJECT, offsetof(template_values, kwargs), 0, 0, NULL, false,
       "further variables of the chat template" },
     { "add_generation_prompt", LM_FIELD_BOOL, offsetof(template_values, generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
+    { "continue_final_message", LM_FIELD_ANY, offsetof(template_values, continue_final), 0, 0, NULL, false, "as in /v1/chat/completions" },
     { "tools", LM_FIELD_ARRAY, offsetof(template_values, tools), 0, 0, NULL, false, "functions, as in /v1/chat/completions" },
     { "reasoning_effort", LM_FIELD_STRING, offsetof(template_values, effort), 0, 0, NULL, false, "as in /v1/chat/completions" },
     { 0 },
@@ -173,7 +176,9 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     const template_values *v = c->values;
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
+    const json_t *on = v->continue_final;
     lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .begin = v->generation_prompt, .budget = -1,
+                      .goes_on = on ? !json_is_false(on) : !json_is_true(json_object_get(c->body, "add_generation_prompt")),
                       .shown = true, .effort = v->effort, .said = "reasoning_effort" };
     lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, e);
 

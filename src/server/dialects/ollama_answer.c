@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/ask/json_body.h"
+#include "server/ask/token_json.h"
 #include "server/dialects/ollama.h"
 
 json_t *lm_ollama_moment(double seconds)
@@ -50,10 +52,17 @@ static void set_beside(const lm_turn *t, json_t *o, const char *name, json_t *va
     json_object_set_new(own->chat ? json_object_get(o, "message") : o, name, value);
 }
 
+static json_t *arguments_of(const json_t *call)
+{
+    const json_t *text = json_object_get(call, "arguments");
+
+    return json_is_string(text) ? lm_json_body(json_string_value(text), json_string_length(text), 0, NULL, NULL) : NULL;
+}
+
 /* A call as ollama has it; NULL: it was cut off, and is none. */
 static json_t *call_json(const json_t *call, size_t i)
 {
-    json_t *arguments = json_loads(json_string_value(json_object_get(call, "arguments")), 0, NULL);
+    json_t *arguments = arguments_of(call);
 
     if (!json_is_object(arguments)) {
         json_decref(arguments);
@@ -98,10 +107,21 @@ static json_t *last(const lm_turn *t, const lm_choice *c, const char *text, size
     return o;
 }
 
+/* Of what has not been told yet. */
+static void set_logprobs(const lm_turn *t, lm_choice *c, json_t *o)
+{
+    if (!json_array_size(c->tokens))
+        return;
+    json_object_set_new(o, "logprobs", lm_token_logprobs(t->service->tokenizer, c->tokens));
+    json_array_clear(c->tokens);
+}
+
 static void ollama_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
 {
-    (void)c;
-    lm_turn_line(t, piece(t, text, n, false));
+    json_t *o = piece(t, text, n, false);
+
+    set_logprobs(t, c, o);
+    lm_turn_line(t, o);
 }
 
 /* Calls whole, in a line of their own. */
@@ -122,7 +142,10 @@ static void ollama_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
 
 static void ollama_end(lm_turn *t, lm_choice *c)
 {
-    lm_turn_line(t, last(t, c, "", 0));
+    json_t *o = last(t, c, "", 0);
+
+    set_logprobs(t, c, o);
+    lm_turn_line(t, o);
 }
 
 static void ollama_finish(lm_turn *t)
@@ -137,6 +160,7 @@ static void ollama_finish(lm_turn *t)
     if (c->reasoning.size)
         set_beside(t, o, "thinking", json_stringn(c->reasoning.data, c->reasoning.size));
     set_calls(t, o, c->calls, 0);
+    set_logprobs(t, c, o);
     lm_turn_line(t, o);
 }
 

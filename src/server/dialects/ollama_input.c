@@ -16,7 +16,7 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue 
     size_t i = 0;
 
     d->said = "think";
-    if (!think)
+    if (!think || (word && !*word))
         return LM_OK;
     while (word && efforts[i] && strcmp(efforts[i], word))
         i++;
@@ -40,11 +40,13 @@ static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *ca
         const char *name = json_string_value(json_object_get(f, "name"));
         char id[32];
 
-        if (!name || !json_is_object(json_object_get(f, "arguments")))
-            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
-                           "message %zu: tool call %zu needs a name, and arguments that are an object", i, k);
+        if (!name)
+            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: tool call %zu needs a name", i, k);
         snprintf(id, sizeof id, "call%05zu", (*n)++ % 100000);
-        json_array_append_new(calls, lm_dialogue_call(id, name, json_incref(json_object_get(f, "arguments"))));
+        json_t *call = lm_dialogue_call(id, name, NULL);
+        if (json_object_get(f, "arguments"))             /* read by lm_dialogue, as those of every dialect */
+            json_object_set(json_object_get(call, "function"), "arguments", json_object_get(f, "arguments"));
+        json_array_append_new(calls, call);
     }
     return LM_OK;
 }

@@ -13,7 +13,9 @@
 typedef struct ollama_values {
     const char *model, *prompt, *system, *suffix;
     json_t     *messages, *options, *format, *input, *think, *tools, *context, *keep_alive;
-    bool        stream, raw;
+    bool        stream, raw, logprobs;
+    uint32_t    top_logprobs;
+    lm_allowed  limits;
 } ollama_values;
 
 typedef struct ollama_options { lm_asked asked; int64_t num_predict; } ollama_options;
@@ -28,9 +30,14 @@ static const lm_field option_fields[] = {
     { "num_batch", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "num_gpu", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "use_mmap", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "use_mlock", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "numa", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "main_gpu", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    { "low_vram", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
-static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked_fields, offsetof(ollama_options, asked) }, { 0 } };
+static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked_fields, offsetof(ollama_options, asked) },
+        { lm_allowed_fields, offsetof(ollama_options, asked.limits) }, { 0 } };
 
 #define COMMON                                                                                                                    \
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; where there is one model, any" },              \
@@ -41,6 +48,8 @@ static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked
 #define WRITING                                                                                                                   \
     { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "a line for each piece of text (true)" },                            \
     { "format", LM_FIELD_ANY, V(format), 0, 0, NULL, false, "\"json\", or a JSON schema that the answer fits" },                        \
+    { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },                                \
+    { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "most probable tokens told with each; needs logprobs" },  \
     { "think", LM_FIELD_ANY, V(think), 0, 0, NULL, false, "reasoning: true, false, \"low\", \"medium\" or \"high\"" }
 
 static const lm_field chat_fields[] = {
@@ -85,7 +94,8 @@ static const lm_field show_fields[] = {
     { "verbose", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { 0 } }, generate_groups[] = { { generate_fields, 0 }, { 0 } },
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_allowed_fields, V(limits) }, { 0 } },
+                            generate_groups[] = { { generate_fields, 0 }, { lm_allowed_fields, V(limits) }, { 0 } },
                             embed_groups[] = { { embed_fields, 0 }, { 0 } }, old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } },
                             pull_groups[] = { { pull_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
 
@@ -93,6 +103,7 @@ static void ollama_defaults(const lm_service *s, void *values)
 {
     (void)s;
     ((ollama_values *)values)->stream = true;
+    ((ollama_values *)values)->limits.compact = true;
 }
 
 /* ---- how long a model stays ---- */
@@ -102,6 +113,8 @@ static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_er
 {
     const json_t *value = ((const ollama_values *)c->values)->keep_alive;
 
+    if (json_is_string(value) && !json_string_length(value))
+        value = NULL;
     *given = value != NULL;
     if (json_is_number(value))
         *seconds = json_number_value(value);
@@ -156,6 +169,22 @@ static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
     return lm_answer_json(c, nothing_said(c, chat, "load"), e);
 }
 
+/* What constrains the answer stands beside the options, or among them. */
+static lm_status join_limits(const ollama_values *v, lm_allowed *limits, lm_error *e)
+{
+    static const lm_allowed none = { .compact = true };
+    bool inner = memcmp(limits, &none, sizeof none) != 0, outer = memcmp(&v->limits, &none, sizeof none) != 0;
+
+    if (inner && outer)
+        return lm_fail(e, LM_USAGE, "options", LM_NO_OFFSET, "only one constraint at a time: there is another beside them");
+    if (inner)
+        limits->body = v->options;
+    else
+        *limits = v->limits;
+    limits->format = v->format;
+    return LM_OK;
+}
+
 /* A conversation `d`, or a text `raw` to continue. */
 static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool chat, lm_error *e)
 {
@@ -172,13 +201,18 @@ static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool c
     status = v->options ? lm_fields_read(option_groups, v->options, &options, c->warnings, e) : LM_OK;
     options.asked.max_tokens = options.num_predict;
     options.asked.stream = v->stream;
-    options.asked.limits.format = v->format;
+    if (status == LM_OK)
+        status = join_limits(v, &options.asked.limits, e);
     if (status == LM_OK)
         status = lm_asked_options(c, &options.asked, &o, &parts, e);
     if (status == LM_OK)
         status = d ? lm_dialogue_prepare(c, d, &o, &parts, &prompt, e)
                  : v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, &prompt, e)
                    : lm_tokenize(c->service->tokenizer, raw, strlen(raw), LM_ADD_SPECIAL, &prompt, e);
+    o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
+    if (status == LM_OK && v->top_logprobs && !v->logprobs)
+        status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
+    o.sequence.prompt_only = !options.num_predict && json_is_number(json_object_get(v->options, "num_predict"));
     if (status == LM_OK && !d)
         status = lm_asked_grammar(c, &parts, &prompt, 1, &o, e);
     if (status == LM_OK && !(o.own = lm_ollama_own(chat)))

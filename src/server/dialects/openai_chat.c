@@ -4,6 +4,7 @@
 
 #include "lamina/heap.h"
 #include "server/ask/dialogue.h"
+#include "server/ask/token_json.h"
 #include "server/dialects/routes.h"
 
 typedef struct chat_values {
@@ -21,7 +22,7 @@ typedef struct chat_values {
 
 #define V(field) offsetof(chat_values, field)
 
-static const char *const automatic[] = { "auto", NULL }, *const none_only[] = { "none", NULL };
+static const char *const automatic[] = { "auto", NULL }, *const none_only[] = { "none", NULL }, *const text_only[] = { "text", NULL };
 
 static const lm_field chat_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
@@ -50,10 +51,19 @@ static const lm_field chat_fields[] = {
     { "reasoning_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false,
       "most tokens of reasoning, which is ended there; -1: any number" },
     { "thinking_budget_tokens", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "llama.cpp's name of reasoning_budget" },
+    { "thinking_token_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "vLLM's name of reasoning_budget" },
+    { "echo", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use /v1/completions" },
+    { "best_of", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "use /v1/completions" },
+    { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the chat template says which there are" },
+    { "documents", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use chat_template_kwargs" },
+    { "chat_template", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the template is the server's: --chat-template-file" },
+    { "web_search_options", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is searched for" },
+    { "tool_prompt", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use tools and the chat template" },
+    { "guideline", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use chat_template_kwargs" },
     { "parse_tool_calls", LM_FIELD_BOOL, V(parse_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
     { "functions", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use tools" },
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
-    { "modalities", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
+    { "modalities", LM_FIELD_REFUSED, 0, 0, 0, text_only, false, "only text is written" },
     { "audio", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
     { "prediction", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { "reasoning_format", LM_FIELD_STRING, V(format), 0, 0, NULL, false,
@@ -76,7 +86,7 @@ static void chat_defaults(const lm_service *s, void *values)
     chat_values *v = values;
 
     lm_asked_defaults(s, &v->asked);
-    v->max_tokens = 0;
+    v->max_tokens = v->asked.max_tokens;
     v->n = 1;
     v->generation_prompt = v->cache_prompt = v->parallel = v->parse_calls = true;
     v->budget = -1;
@@ -84,48 +94,14 @@ static void chat_defaults(const lm_service *s, void *values)
 
 /* ---- log-probabilities ---- */
 
-static json_t *bytes_of(const lm_text *t)
-{
-    json_t *bytes = json_array();
-
-    for (size_t i = 0; i < t->size; i++)
-        json_array_append_new(bytes, json_integer((unsigned char)t->data[i]));
-    return bytes;
-}
-
-static json_t *token_json(const lm_service *s, lm_token id, double logprob)
-{
-    lm_text text = { 0 };
-    json_t *o;
-
-    lm_token_bytes(s->tokenizer, id, &text);
-    o = json_pack("{s:i, s:o, s:f, s:o}", "id", id, "token", json_stringn(text.data ? text.data : "", text.size), "logprob",
-                  logprob, "bytes", bytes_of(&text));
-    lm_text_free(&text);
-    return o;
-}
-
 /* And forget them: they have been told. */
 static json_t *take_logprobs(const lm_service *s, lm_choice *c)
 {
-    json_t *content = json_array(), *token, *one;
-    size_t i, j;
+    json_t *content;
 
-    if (!c->tokens) {
-        json_decref(content);
+    if (!c->tokens)
         return json_null();
-    }
-    json_array_foreach(c->tokens, i, token) {
-        json_t *o = token_json(s, (lm_token)json_integer_value(json_object_get(token, "id")),
-                               json_number_value(json_object_get(token, "logprob")));
-        json_t *top = json_array();
-
-        json_array_foreach(json_object_get(token, "top"), j, one)
-            json_array_append_new(top, token_json(s, (lm_token)json_integer_value(json_object_get(one, "id")),
-                                                  json_number_value(json_object_get(one, "logprob"))));
-        json_object_set_new(o, "top_logprobs", top);
-        json_array_append_new(content, o);
-    }
+    content = lm_token_logprobs(s->tokenizer, c->tokens);
     json_array_clear(c->tokens);
     return json_pack("{s:o}", "content", content);
 }
@@ -311,7 +287,7 @@ static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
     const char *role = json_string_value(json_object_get(last, "role")), *word = json_string_value(wanted);
     bool said = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
 
-    *on = !wanted || said;
+    *on = wanted ? said : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
     if (wanted && !said && !json_is_false(wanted))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "expected true or false");
     if (said && json_is_true(json_object_get(c->body, "add_generation_prompt")))
@@ -336,6 +312,17 @@ static lm_status prepare(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, 
     return lm_dialogue_prepare(c, &d, o, parts, prompt, e);
 }
 
+/* 0 tokens are asked for: the prompt is read, and nothing written. */
+static bool is_none(const json_t *body)
+{
+    static const char *const names[] = { "max_completion_tokens", "max_tokens", "n_predict", NULL };
+
+    for (size_t i = 0; names[i]; i++)
+        if (json_is_number(json_object_get(body, names[i])))
+            return json_number_value(json_object_get(body, names[i])) == 0;
+    return false;
+}
+
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
     chat_values *v = c->values;
@@ -347,8 +334,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
 
     v->asked.n = v->n;
     v->asked.no_cache = !v->cache_prompt;
-    if (v->max_tokens)
-        v->asked.max_tokens = v->max_tokens;
+    v->asked.max_tokens = v->max_tokens;
     if (status == LM_OK && v->top_logprobs && !v->logprobs)
         status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
     if (status == LM_OK)
@@ -362,6 +348,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
         own->both = v->format && strcmp(v->format, "both") == 0;
         o.prompts = &prompt;
         o.own = own;
+        o.sequence.prompt_only = is_none(c->body);
         o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
         status = lm_turn_start(c, &o, &chat_writer, e);
     } else {

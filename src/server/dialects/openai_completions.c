@@ -1,12 +1,14 @@
 /* POST /v1/completions: text continued, or scored (echo). */
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lamina/heap.h"
 #include "server/ask/asked.h"
 #include "server/ask/middle.h"
+#include "server/ask/token_json.h"
 #include "server/dialects/routes.h"
 
 enum { MAX_LOGPROBS = 20 };
@@ -23,6 +25,8 @@ typedef struct completion_values {
 
 #define V(field) offsetof(completion_values, field)
 
+static const char *const as_usual[] = { "true", NULL };
+
 static const lm_field completion_fields[] = {
     { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true, "string, array of token ids, or array of those: one answer for each" },
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
@@ -36,6 +40,7 @@ static const lm_field completion_fields[] = {
     { "stream_options", LM_FIELD_OBJECT, V(stream_options), 0, 0, NULL, false, "include_usage: a last event with usage" },
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
       "text behind what is written, where the model has tokens for that; the prompt is one string" },
+    { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "send token ids" },
     { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
@@ -66,6 +71,13 @@ typedef struct prompt_scores {
     uint32_t    n_vocab, top;
 } prompt_scores;
 
+/* Where a token stands in the text: the text so far, as the tokens before it wrote it. */
+typedef struct token_place {
+    lm_stream *stream;               /* of the prompt, then of what is written; NULL: neither has begun */
+    bool       written;              /* it is of what is written */
+    size_t     characters;
+} token_place;
+
 typedef struct completion_own {
     bool     usage, echo, logprobs, write;         /* write: tokens after the prompt are wanted */
     size_t   n_prompts;
@@ -74,7 +86,8 @@ typedef struct completion_own {
     prompt_scores **scores;              /* [n_scores]: of each prompt, in a stream of each text; NULL: not asked for */
     size_t   n_scores;
     bool    *begun;                      /* [choices] of a stream: the prompt has been sent */
-    size_t  *offset;                     /* [choices] characters of the text told so far */
+    token_place *at;                 /* [n_choices] of the text told so far */
+    size_t   n_choices;
 } completion_own;
 
 static void scores_free(void *scores)
@@ -96,11 +109,13 @@ static void own_free(completion_own *o)
     }
     for (size_t i = 0; o && i < o->n_scores; i++)
         scores_free(o->scores[i]);
+    for (size_t i = 0; o && o->at && i < o->n_choices; i++)
+        lm_stream_free(o->at[i].stream);
     if (o) {
         free(o->echoed);
         free(o->scores);
         free(o->begun);
-        free(o->offset);
+        free(o->at);
     }
     free(o);
 }
@@ -177,7 +192,7 @@ static void with_scores(void *own_, size_t i, lm_sequence_options *o)
 
 /* ---- the answer ---- */
 
-typedef struct lists { json_t *tokens, *logprobs, *top, *offsets; size_t *offset; } lists;
+typedef struct lists { json_t *tokens, *logprobs, *top, *offsets; token_place *at; bool written; } lists;
 
 static size_t characters(const lm_text *t)
 {
@@ -188,74 +203,86 @@ static size_t characters(const lm_text *t)
     return n;
 }
 
-static void token_text(const lm_service *s, lm_token id, lm_text *out)
+/* The text that the stream writes next; a prompt's is over when tokens are written. */
+static void go_on(const lm_service *s, token_place *at, lm_token id, bool written)
 {
-    lm_text_clear(out);
-    lm_token_bytes(s->tokenizer, id, out);
+    lm_text text = { 0 };
+
+    if (at->stream && at->written != written) {
+        lm_stream_end(at->stream, &text, NULL);
+        lm_stream_free(at->stream);
+        at->stream = NULL;
+    }
+    if (at->stream || lm_stream_new(s->tokenizer, LM_SKIP_SPECIAL, written, &at->stream, NULL) == LM_OK)
+        lm_stream_push(at->stream, id, &text, NULL);
+    at->written = written;
+    at->characters += characters(&text);
+    lm_text_free(&text);
 }
 
 static void add_entry(const lm_service *s, lists *l, lm_token id, json_t *logprob, json_t *top)
 {
-    lm_text text = { 0 };
-
-    token_text(s, id, &text);
-    json_array_append_new(l->tokens, json_stringn(text.data ? text.data : "", text.size));
+    json_array_append_new(l->tokens, lm_token_text(s->tokenizer, id));
     json_array_append_new(l->logprobs, logprob);
     json_array_append_new(l->top, top);
-    json_array_append_new(l->offsets, json_integer((json_int_t)*l->offset));
-    *l->offset += characters(&text);
-    lm_text_free(&text);
+    json_array_append_new(l->offsets, json_integer((json_int_t)l->at->characters));
+    go_on(s, l->at, id, l->written);
 }
 
-static void add_top(const lm_service *s, json_t *top, lm_token id, double logprob, lm_text *text)
+/* By their texts. `own`, the token itself, always has its own; others of the same text go by their numbers, as vLLM writes them. */
+static void add_top(const lm_service *s, json_t *top, lm_token own, lm_token id, double logprob)
 {
-    token_text(s, id, text);
-    if (text->data && !json_object_get(top, text->data))
-        json_object_set_new(top, text->data, json_real(logprob));
+    json_t *text = lm_token_text(s->tokenizer, id), *mine = lm_token_text(s->tokenizer, own);
+    const char *key = json_string_value(text);
+    char number[32];
+
+    snprintf(number, sizeof number, "token_id:%d", id);
+    if (key && id != own && (json_object_getn(top, key, json_string_length(text)) || json_equal(text, mine)))
+        json_object_set_new(top, number, json_real(logprob));
+    else if (key)
+        json_object_setn_new(top, key, json_string_length(text), json_real(logprob));
+    json_decref(text);
+    json_decref(mine);
 }
 
 static void add_scores(const lm_service *s, lists *l, const prompt_scores *p)
 {
-    lm_text text = { 0 };
-
     add_entry(s, l, p->ids[0], json_null(), json_null());
     for (size_t i = 0; i < p->n; i++) {
         json_t *top = json_object();
 
         for (uint32_t j = 0; j < p->top; j++)
-            add_top(s, top, p->scores[i].top[j].id, (double)p->scores[i].top[j].logprob, &text);
-        add_top(s, top, p->ids[i + 1], p->scores[i].logprob, &text);
+            add_top(s, top, p->ids[i + 1], p->scores[i].top[j].id, (double)p->scores[i].top[j].logprob);
+        add_top(s, top, p->ids[i + 1], p->ids[i + 1], p->scores[i].logprob);
         add_entry(s, l, p->ids[i + 1], json_real(p->scores[i].logprob), top);
     }
-    lm_text_free(&text);
 }
 
 static void add_tokens(const lm_service *s, lists *l, json_t *tokens)
 {
-    lm_text text = { 0 };
     json_t *token, *one;
     size_t i, j;
 
+    l->written = true;
     json_array_foreach(tokens, i, token) {
         lm_token id = (lm_token)json_integer_value(json_object_get(token, "id"));
         double logprob = json_number_value(json_object_get(token, "logprob"));
         json_t *top = json_object();
 
         json_array_foreach(json_object_get(token, "top"), j, one)
-            add_top(s, top, (lm_token)json_integer_value(json_object_get(one, "id")),
-                    json_number_value(json_object_get(one, "logprob")), &text);
-        add_top(s, top, id, logprob, &text);
+            add_top(s, top, id, (lm_token)json_integer_value(json_object_get(one, "id")),
+                    json_number_value(json_object_get(one, "logprob")));
+        add_top(s, top, id, id, logprob);
         add_entry(s, l, id, json_real(logprob), top);
     }
     json_array_clear(tokens);
-    lm_text_free(&text);
 }
 
 /* Of what has not been told yet: of the prompt, of the text. */
 static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written)
 {
     completion_own *own = t->own;
-    lists l = { json_array(), json_array(), json_array(), json_array(), own->offset + c->index };
+    lists l = { json_array(), json_array(), json_array(), json_array(), own->at + c->index, false };
 
     if (prompt && own->scores)
         add_scores(t->service, &l, scores_of(own, c->index));
@@ -459,9 +486,10 @@ static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompt
     own->logprobs = v->logprobs >= 0;
     own->n_prompts = prompts->n;
     own->echoed = calloc(prompts->n, sizeof *own->echoed);
-    own->offset = calloc(prompts->n * own->n, sizeof *own->offset);
+    own->n_choices = prompts->n * own->n;
+    own->at = calloc(own->n_choices, sizeof *own->at);
     own->begun = v->asked.stream ? calloc(prompts->n * own->n, sizeof *own->begun) : NULL;
-    if (!own->echoed || !own->offset || (v->asked.stream && !own->begun))
+    if (!own->echoed || !own->at || (v->asked.stream && !own->begun))
         return lm_fail_memory(e, "the answer", 0);
     for (size_t i = 0; v->echo && i < prompts->n; i++)
         LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, LM_SKIP_SPECIAL, own->echoed + i, e));

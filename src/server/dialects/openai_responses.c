@@ -187,7 +187,7 @@ static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
 static lm_status read_dialogue(lm_call *c, json_t *messages, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
 {
     const lm_response_values *v = c->values;
-    lm_dialogue d = { .messages = messages, .begin = true, .budget = -1, .effort = effort_of(v),
+    lm_dialogue d = { .messages = messages, .begin = true, .goes_on = true, .budget = -1, .effort = effort_of(v),
                       .said = "reasoning", .single = !v->parallel_tool_calls };
     lm_status status = read_tools(v, c->warnings, &d.tools, &d.choice, e);
 

@@ -12,7 +12,7 @@ typedef struct lm_response_items {
     int64_t      n_events;           /* that were sent */
     lm_item_kind kind;               /* of the item that is open */
     lm_text      text;               /* its text or arguments so far */
-    char         id[64], call_id[80], name[80];
+    char         id[64], call_id[80], name[132];
 } lm_response_items;
 
 /* Takes `o`, and sends it with its type and number, where the answer is a stream. */

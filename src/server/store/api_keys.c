@@ -119,7 +119,7 @@ static lm_status read_line(const lm_keys *k, char *text, size_t line, list *out,
 {
     lm_quota limits = k->o.limits;
     int32_t priority = 0;
-    char *at = text, *rest, *key = strtok_r(at, " \t\r\n", &rest);
+    char *at = text + (line == 1 && strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0), *rest, *key = strtok_r(at, " \t\r\n", &rest);
 
     if (!key || *key == '#')
         return LM_OK;

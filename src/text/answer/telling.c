@@ -77,6 +77,12 @@ static void not_a_call(lm_answer *a, size_t n)
 {
     bool reasoning = a->before == LM_MODE_REASONING;
 
+    if (a->ending && a->n_calls) {                       /* a further call that was cut off is none, and no text either */
+        lm_text_clear(&a->raw);
+        lm_answer_consume(a, a->buffer.size);
+        a->mode = LM_MODE_TEXT;
+        return;
+    }
     a->mode = a->in_section ? LM_MODE_TEXT : a->before;
     if (a->raw.size) {
         lm_answer_say(a, reasoning && !a->in_section, a->raw.data, a->raw.size);
@@ -233,8 +239,8 @@ static bool step_text(lm_answer *a, bool final)
         to_calls(a, false);
         return true;
     }
-    marks_of(a, marks);
-    lm_answer_find(a->buffer.data, a->buffer.size, marks, final, &at, &mark);
+    marks_of(a, marks);                                  /* half a mark at the end, behind a call, is no text */
+    lm_answer_find(a->buffer.data, a->buffer.size, marks, final && !a->n_calls, &at, &mark);
     lm_answer_say(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
     lm_answer_consume(a, at);
     if (!mark)
@@ -327,17 +333,19 @@ lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*tol
 lm_status lm_answer_end(lm_answer *a, void (*told)(void *arg, const lm_answer_event *event), void *arg, lm_error *e)
 {
     LM_GIVEN(e, a && told);
-    a->told = told;
-    a->arg  = arg;
+    a->told   = told;
+    a->arg    = arg;
+    a->ending = true;
     work(a, true);
     if (a->mode == LM_MODE_ARGUMENTS || a->mode == LM_MODE_TAIL)
         lm_answer_call_end(a);
-    if (a->mode == LM_MODE_CALLS && a->raw.size && !a->in_section)
+    if (a->mode == LM_MODE_CALLS && a->raw.size && !a->in_section && !a->n_calls)
         lm_answer_say(a, a->before == LM_MODE_REASONING, a->raw.data, a->raw.size);
     if (a->space.size && !a->edge && a->mode == LM_MODE_TEXT && !a->n_calls)
         lm_answer_tell(a, LM_ANSWER_CONTENT, a->space.data, a->space.size, NULL);
     lm_text_clear(&a->space);
-    a->mode = LM_MODE_TEXT;
+    a->mode   = LM_MODE_TEXT;
+    a->ending = false;
     return memory_of(a, e);
 }
 

@@ -23,6 +23,7 @@ struct lm_answer {
     bool      text_begun;            /* content has been told */
     bool      section;               /* CALLS: its opening mark has come */
     uint32_t  n_calls, in_section;   /* calls told; of them in this section */
+    bool      ending;                /* no more text comes */
     bool      waits;                 /* nothing changes before a bracket comes */
     lm_balance balance;              /* ARGUMENTS */
     lm_written call;

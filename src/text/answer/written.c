@@ -61,7 +61,11 @@ static bool is_key(const lm_reader *r, size_t from, size_t to, const char *key)
 /* A string that is written in JSON, decoded; anything else as it stands. */
 static void decode(const char *s, size_t n, lm_text *out)
 {
-    json_t *v = json_loadb(s, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_error_t why;
+    json_t *v = json_loadb(s, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+
+    if (!v && json_error_code(&why) == json_error_numeric_overflow)
+        v = json_loadb(s, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
 
     lm_text_clear(out);
     if (json_is_string(v))
