@@ -288,22 +288,6 @@ static bool may_hold(void *x, uint64_t bytes)
     return lm_exchange_take(x, bytes);
 }
 
-void lm_call_uncount(lm_call *c)
-{
-    lm_heap_end(c->heap);
-    lm_exchange_hold(c->x, -(int64_t)c->heap->granted);
-    c->heap->granted = 0;
-}
-
-void lm_call_count(lm_call *c)
-{
-    uint64_t held = c->heap->held > 0 ? (uint64_t)c->heap->held : 0;
-
-    lm_exchange_hold(c->x, (int64_t)held);
-    c->heap->granted = held;
-    lm_heap_begin(c->heap);
-}
-
 static void answer_no_memory(lm_call *c, const lm_heap_watch *w, lm_error *e)
 {
     char why[200];

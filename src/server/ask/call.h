@@ -75,10 +75,6 @@ int32_t     lm_call_priority(const lm_call *c, int32_t asked);
 /* The model is needed in memory: it is when this returns LM_OK. Otherwise the handler returns what this returned. */
 lm_status lm_call_model(lm_call *c, lm_error *e);
 
-/* What the call holds is not counted any more, and is again: around what may give the exchange to others. */
-void lm_call_uncount(lm_call *c);
-void lm_call_count(lm_call *c);
-
 /* ---- answers ---- */
 
 /* A JSON document, whole; takes `document` (NULL: out of memory). `warnings` that are not empty are added to an object. */

@@ -29,17 +29,34 @@ lm_status lm_call_find(lm_call *c, lm_error *e)
     return status;
 }
 
+/* What the call holds is not counted any more, and is again: around what may give the exchange to others. */
+static void uncount(lm_call *c)
+{
+    lm_heap_end(c->heap);
+    lm_exchange_hold(c->x, -(int64_t)c->heap->granted);
+    c->heap->granted = 0;
+}
+
+static void count(lm_call *c)
+{
+    uint64_t held = c->heap->held > 0 ? (uint64_t)c->heap->held : 0;
+
+    lm_exchange_hold(c->x, (int64_t)held);
+    c->heap->granted = held;
+    lm_heap_begin(c->heap);
+}
+
 lm_status lm_call_model(lm_call *c, lm_error *e)
 {
     if (c->uses)
         return LM_OK;
-    lm_call_uncount(c);
+    uncount(c);
     lm_use use = lm_models_use(c->service, c->x, e);
     if (use == LM_USE_LATER) {
         c->later = true;
         return LM_CANCELLED;
     }
-    lm_call_count(c);
+    count(c);
     c->uses = use == LM_USE_READY;
     if (c->uses)
         return LM_OK;
