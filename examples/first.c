@@ -14,18 +14,22 @@ static bool print(void *arg, const char *piece, size_t size)
 
 int main(int argc, char **argv)
 {
-    lm_error e = { 0 };
+    lm_error e;
     lm_model *model = NULL;
     lm_engine *engine = NULL;
     lm_sampler *sampler = NULL;
     lm_tokens prompt = { 0 };
     lm_generation result = { 0 };
-    lm_model_info info = { 0 };
+    lm_model_info info;
     lm_engine_options size = { .context = 256 };
     lm_sampler_options greedy = { .temperature = -1 };
     lm_generate_options how = { .sequence = { .max_tokens = 16 }, .text = print };
 
-    lm_status s = argc == 3 ? lm_model_open(argv[1], NULL, &model, &e) : LM_USAGE;
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s MODEL PROMPT\n", argv[0]);
+        return 2;
+    }
+    lm_status s = lm_model_open(argv[1], NULL, &model, &e);
     if (s == LM_OK)
         lm_model_describe(model, &info);
     s = s ? s : lm_engine_new(model, &size, &engine, &e);

@@ -184,7 +184,6 @@ def split_files():
         "first-missing": {2: part(1, 2, ["b"], 2, first=False)},
         "number-wrong": {1: part(0, 2, ["a"], 2), 2: part(0, 2, ["b"], 2, first=False)},
         "count-wrong": {1: part(0, 3, ["a"], 2), 2: part(1, 2, ["b"], 2, first=False)},
-        "count-absent": {1: part(0, None, ["a"], 2), 2: part(1, 2, ["b"], 2, first=False)},
         "number-absent": {1: part(None, 2, ["a"], 2), 2: part(1, 2, ["b"], 2, first=False)},
         "tensor-in-both": {1: part(0, 2, ["a"], 2), 2: part(1, 2, ["a"], 2, first=False)},
         "total-wrong": {1: part(0, 2, ["a"], 7), 2: part(1, 2, ["b"], 7, first=False)},
