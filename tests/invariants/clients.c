@@ -437,15 +437,41 @@ static unsigned place_of(unsigned i)
     return p;
 }
 
+/* The schedule's thread stands still while requests come, so that it sees all of them at once. */
+static atomic_bool held, all_there;
+
+static lm_status hold(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
+{
+    (void)arg, (void)g, (void)slot, (void)e;
+    atomic_store(&held, true);
+    while (!atomic_load(&all_there))
+        usleep(100);
+    return LM_OK;
+}
+
+static void *hold_schedule(void *arg)
+{
+    lm_error e;
+
+    assert_int_equal(lm_schedule_call(f.s, hold, arg, &e), LM_OK);
+    return NULL;
+}
+
 /* Its own sampler has to see the logits: the hook notes the order. */
 static void submit_in_order(uint32_t slots, void (*arrange)(unsigned i, lm_request *r))
 {
     lm_error  e;
     lm_status status;
+    pthread_t holder;
 
     open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = slots, .logit_rows = 40 }, (lm_schedule_options){ 0 });
     atomic_store(&placed, 0);
     memset(order, 0, sizeof order);
+    atomic_store(&held, false);
+    atomic_store(&all_there, false);
+    assert_int_equal(pthread_create(&holder, NULL, hold_schedule, NULL), 0);
+    while (!atomic_load(&held))
+        usleep(100);
     for (unsigned i = 0; i < MANY; i++) {
         f.x[i].r.sequence.logits     = note_order;
         f.x[i].r.sequence.logits_arg = &f.x[i];
@@ -455,6 +481,8 @@ static void submit_in_order(uint32_t slots, void (*arrange)(unsigned i, lm_reque
         status = lm_schedule_submit(f.s, &f.x[i].r, &f.x[i].reply, &e);
         assert_int_equal(status, LM_OK);
     }
+    atomic_store(&all_there, true);
+    pthread_join(holder, NULL);
     for (unsigned i = 0; i < MANY; i++) {
         read_reply(&f.x[i]);
         assert_int_not_equal(f.x[i].got.stop, LM_STOP_FAILED);
