@@ -71,7 +71,7 @@ def test_nothing_is_fetched_unasked(hub, lamina):
 @pytest.mark.parametrize("command", ["inspect", "fit"])
 def test_headers_alone(hub, lamina, tmp_path, command, words):
     """The same page as of the whole model, and of no weight a byte."""
-    more = ["--ram", "16G", "--json"] if command == "fit" else ["--view", "facts", "--json"]
+    more = ["--device", "rtx-4090", "--json"] if command == "fit" else ["--view", "facts", "--json"]
     shutil.copytree(GOLDEN / "sharded", tmp_path / "name")
     here = json.loads(lamina(hub, command, tmp_path / "name", *more).stdout.replace(str(tmp_path / "name"), "FOLDER"))
     done = lamina(hub, command, *words, *more)

