@@ -45,7 +45,9 @@ def test_limits_are_measured_before_each_test_or_stored(lamina, model, tmp_path)
     """Stored ones are those of the first measurement, to the last digit; measured ones are those of the moment."""
     environment = {**os.environ, "LAMINA_CACHE": str(tmp_path)}
     found = {}
-    for limits in ("stored", "stored", "measured"):
+    for limits in ("stored", "stored", *["measured"] * 20):              # a busy machine reaches less than it is known to, which is not shown
+        if len(set(found.get("measured", []))) > 1:
+            break
         done = run(lamina, "bench", model, "-r", "1", "-p", "4,4", "-n", "0", "-t", "1", "--json", "--limits", limits, env=environment)
         found.setdefault(limits, []).extend(r["limit_ts"] for r in json.loads(done.stdout))
     assert len(set(found["stored"])) == 1 and len(set(found["measured"])) > 1

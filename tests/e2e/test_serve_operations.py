@@ -2,6 +2,7 @@
 import http.client
 import json
 import signal
+import time
 
 import pytest
 from conftest import PATIENCE
@@ -98,6 +99,9 @@ def test_who_comes_while_the_server_drains_is_told_when_to_come_again(build, mod
         assert running.recv(100)
         s.process.send_signal(signal.SIGTERM)
         s.says("no more requests")
+        until = time.monotonic() + PATIENCE                  # the line is printed a moment before requests are refused
+        while s.post("/v1/completions", {"prompt": "a", "max_tokens": 1})[0] != 503 and time.monotonic() < until:
+            pass
         for path, body in (("/v1/completions", {"prompt": "a"}), ("/api/generate", {"model": "m", "prompt": "a"}), ("/v1/messages", {})):
             c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=PATIENCE)
             c.request("POST", path, json.dumps(body))
