@@ -439,7 +439,22 @@ def tests_listed(files, builds):
             yield path, 1, f"{m[1]}/meson.build does not name it: it never runs"
 
 
-TREE = ["tests_listed", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
+SUBJECTS_SINCE = "9a8eed57"              # commits behind this one have a subject as CONTRIBUTING has it
+NO_VERB = re.compile(r"\w+(?:ed|ing|(?<![su])s)$|(?:the|a|an|no|one|two|what|who|where|it|all|each|some)$", re.I)
+
+
+def subjects(log):
+    """Subjects of commits: `area: imperative verb …`, at most 72 characters. `log`: a hash and a subject a line."""
+    for line in log.splitlines():
+        commit, _, subject = line.partition(" ")
+        m = re.match(r"[\w/., -]+: (\w+)", subject)
+        if len(subject) > 72:
+            yield commit, f"the subject has {len(subject)} characters; 72 are the limit"
+        if not m or m[1][0].isupper() or NO_VERB.match(m[1]):
+            yield commit, f"the subject is not `area: imperative verb …`: {subject}"
+
+
+TREE = ["subjects", "tests_listed", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
         "comments_name_code"]               # read more than one file
 
 
@@ -451,6 +466,9 @@ def check_examples():
         for path, text in good:
             for _, message in rule(path, text):
                 yield f"tests/lint/rules.py: {name} reports {text!r} in {path}: {message}"
+    if list(subjects("1 api: describe the engine\n2 x/y, z: pass names\n")) or len(list(subjects(
+            "1 api: engines described\n2 server: one word\n3 api: describe " + 9 * "the engine ".strip() + "\n4 no area\n"))) != 4:
+        yield "tests/lint/rules.py: subjects does not tell subjects apart"
     if not list(unique_names(["src/a/x.c", "src/b/x.c"])) or list(unique_names(["src/a/x.c", "include/x.h"])):
         yield "tests/lint/rules.py: unique_names does not tell files apart"
     builds = {"tests/e/meson.build": "'a'"}
@@ -498,6 +516,9 @@ def main():
             findings += [f"{path}:{line}: {message} [{name}]" for line, message in rule(path, text)]
     if "unique_names" in wanted and files:
         findings += [f"{path}:{line}: {message} [unique_names]" for path, line, message in unique_names(files)]
+    if "subjects" in wanted:                # a source archive or a shallow clone has no such commits
+        log = subprocess.run(["git", "log", "--no-merges", "--format=%h %s", f"{SUBJECTS_SINCE}.."], cwd=ROOT, capture_output=True, text=True)
+        findings += [f"commit {commit}: {message} [subjects]" for commit, message in subjects(log.stdout)]
     if "tests_listed" in wanted:
         builds = {p: (ROOT / p).read_text(encoding="utf-8") for p in files if p.endswith("meson.build")}
         findings += [f"{path}:{line}: {message} [tests_listed]" for path, line, message in tests_listed(files, builds)]
