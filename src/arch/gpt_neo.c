@@ -39,10 +39,29 @@ static lm_status wrong_types(const lm_source *s, const char *message, lm_error *
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* [[["global", "local"], 12]]: the list, so many times. Without it the two take turns. */
+/* One `[kinds, times]`: `*layer` moves past its layers. */
+static lm_status read_group(const lm_source *s, lm_config *c, const lm_meta_value *group, uint32_t *layer, lm_error *e)
+{
+    lm_meta_value kinds, kind, times;
+
+    if (group->kind != LM_META_ARRAY || group->a.n != 2 || !lm_meta_at(group, 0, &kinds) || kinds.kind != LM_META_ARRAY || !kinds.a.n ||
+        !lm_meta_at(group, 1, &times) || times.kind != LM_META_UINT)
+        return wrong_types(s, "is not a list of [kinds of layers, how often]", e);
+    if (times.u > c->n_layers || kinds.a.n > c->n_layers || times.u * kinds.a.n > c->n_layers - *layer)
+        return wrong_types(s, "describes more layers than there are", e);
+    for (uint64_t i = 0; i < times.u * kinds.a.n; i++) {
+        bool known = lm_meta_at(&kinds, i % kinds.a.n, &kind) && kind.kind == LM_META_STRING;
+        c->full[(*layer)++] = known && lm_view_is(kind.s, "global");
+        if (!known || (!lm_view_is(kind.s, "global") && !lm_view_is(kind.s, "local")))
+            return wrong_types(s, "names a kind of layer that is not known", e);
+    }
+    return LM_OK;
+}
+
+/* [[["global", "local"], 12]]: the list, so many times. Without it the two alternate. */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e)
 {
-    lm_meta_value list, group, kinds, kind, times;
+    lm_meta_value list, group;
     uint32_t      layer = 0;
 
     if (!lm_meta_has(s->meta, "attention_types")) {
@@ -52,17 +71,9 @@ lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e)
     }
     LM_TRY(lm_meta_array(s->meta, "attention_types", LM_MAX_LAYERS, &list, e));
     for (uint64_t g = 0; g < list.a.n; g++) {
-        if (!lm_meta_at(&list, g, &group) || group.kind != LM_META_ARRAY || group.a.n != 2 || !lm_meta_at(&group, 0, &kinds) ||
-            kinds.kind != LM_META_ARRAY || !kinds.a.n || !lm_meta_at(&group, 1, &times) || times.kind != LM_META_UINT)
+        if (!lm_meta_at(&list, g, &group))
             return wrong_types(s, "is not a list of [kinds of layers, how often]", e);
-        if (times.u > c->n_layers || kinds.a.n > c->n_layers || times.u * kinds.a.n > c->n_layers - layer)
-            return wrong_types(s, "describes more layers than there are", e);
-        for (uint64_t i = 0; i < times.u * kinds.a.n; i++) {
-            bool known       = lm_meta_at(&kinds, i % kinds.a.n, &kind) && kind.kind == LM_META_STRING;
-            c->full[layer++] = known && lm_view_is(kind.s, "global");
-            if (!known || (!lm_view_is(kind.s, "global") && !lm_view_is(kind.s, "local")))
-                return wrong_types(s, "names a kind of layer that is not known", e);
-        }
+        LM_TRY(read_group(s, c, &group, &layer, e));
     }
     return layer == c->n_layers ? LM_OK : wrong_types(s, "describes fewer layers than there are", e);
 }

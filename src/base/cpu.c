@@ -73,34 +73,41 @@ static bool from_intel(void)
     return __get_cpuid(0, &a, &name[0], &name[2], &name[1]) && memcmp(name, "GenuineIntel", 12) == 0;
 }
 
+static bool has_all(uint32_t word, uint32_t bits)
+{
+    return (word & bits) == bits;
+}
+
 static lm_cpu detect(void)
 {
+#define BIT(n) (UINT32_C(1) << (n))
+    enum { XMM_YMM = 0x6, XMM_YMM_ZMM = 0xe6, TILES = 3 << 17 };                           /* of XCR0 */
+    const uint32_t avx_fma_f16c = BIT(12) | BIT(27) | BIT(28) | BIT(29), avx2_bmi2 = BIT(5) | BIT(8);
+    const uint32_t f_dq_cd_bw_vl = BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31), amx_bf16_tile_int8 = BIT(22) | BIT(24) | BIT(25);
+#undef BIT
     uint32_t a, b, c, d, a1, b7, c7, d7;
-    lm_cpu   set = 0;
+    lm_cpu   set = LM_CPU_AVX2;
 
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, 27))
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_all(c, avx_fma_f16c))
         return 0;
-    bool     fma = has(c, 12), f16c = has(c, 29), avx = has(c, 28);
     uint64_t os = saved_state();
-    if (!avx || (os & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7))
+    if ((os & XMM_YMM) != XMM_YMM || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) || !has_all(b7, avx2_bmi2))
         return 0;
-    if (has(b7, 5) && fma && f16c && has(b7, 8))
-        set |= LM_CPU_AVX2 | (from_intel() ? LM_CPU_INTEL : 0);
+    if (from_intel())
+        set |= LM_CPU_INTEL;
     if (!__get_cpuid_count(7, 1, &a1, &b, &c, &d))
         a1 = 0;
-    if (set && has(a1, 4))
+    if (has(a1, 4))
         set |= LM_CPU_AVXVNNI | LM_CPU_AVXVNNI_VEX;
-    /* F 16, DQ 17, CD 28, BW 30, VL 31 */
-    if (set && (os & 0xe6) == 0xe6 && has(b7, 16) && has(b7, 17) && has(b7, 28) && has(b7, 30) && has(b7, 31)) {
+    if ((os & XMM_YMM_ZMM) == XMM_YMM_ZMM && has_all(b7, f_dq_cd_bw_vl)) {
         set |= LM_CPU_AVX512;
         if (has(c7, 11))
             set |= LM_CPU_AVX512_VNNI | LM_CPU_AVXVNNI;
         if (has(a1, 5))
             set |= LM_CPU_AVX512_BF16;
     }
-    /* AMX-BF16 22, AMX-TILE 24, AMX-INT8 25 */
-    const lm_cpu under = LM_CPU_AVX512_VNNI | LM_CPU_AVX512_BF16;
-    if ((set & under) == under && (os >> 17 & 3) == 3 && has(d7, 22) && has(d7, 24) && has(d7, 25) && may_use_tiles())
+    bool bf16_vnni = has_all(set, LM_CPU_AVX512_VNNI | LM_CPU_AVX512_BF16);
+    if (bf16_vnni && (os & TILES) == TILES && has_all(d7, amx_bf16_tile_int8) && may_use_tiles())
         set |= LM_CPU_AMX;
     return set;
 }

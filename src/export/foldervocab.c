@@ -141,43 +141,58 @@ static int by_score(const void *a, const void *b)
     return x->l != y->l ? (x->l < y->l ? -1 : 1) : x->r < y->r ? -1 : 1;
 }
 
+typedef struct pair_list { pair *at; size_t n, capacity; } pair_list;
+
+static bool add_pair(pair_list *list, pair x)
+{
+    if (list->n == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 1 << 16;
+        pair  *grown    = lm_realloc(list->at, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        *list = (pair_list){ grown, list->n, capacity };
+    }
+    list->at[list->n++] = x;
+    return true;
+}
+
 /* Two neighbours merge when their text together is a token: every way to split a token in two. */
+static bool add_splits(const lm_vocab_spec *s, uint32_t id, const lm_map *ids, pair_list *list)
+{
+    lm_view  t = s->tokens[id];
+    uint64_t l, r;
+
+    for (size_t at = 1; at < t.size; at++) {
+        lm_view left = { t.data, at }, right = { t.data + at, t.size - at };
+        bool    character = ((unsigned char)t.data[at] & 0xC0) != 0x80;
+        if (character && lm_map_get(ids, left, &l) && lm_map_get(ids, right, &r) &&
+            !add_pair(list, (pair){ left, right, s->scores ? s->scores[id] : 0, (uint32_t)l, (uint32_t)r }))
+            return false;
+    }
+    return true;
+}
+
 static json_t *scored_merges(const lm_vocab_spec *s, lm_error *e)
 {
-    lm_map  *ids  = lm_map_new(s->n + 1);
-    pair    *list = NULL;
-    size_t   n = 0, room = 0;
-    uint64_t l, r;
-    bool     good = ids != NULL;
+    lm_map   *ids  = lm_map_new(s->n + 1);
+    pair_list list = { 0 };
+    bool      good = ids != NULL;
 
     for (uint32_t id = 0; good && id < s->n; id++)
         if (type_of(s, id) == LM_PIECE_NORMAL || type_of(s, id) == LM_PIECE_USER)
             lm_map_set(ids, s->tokens[id], id);
-    for (uint32_t id = 0; good && id < s->n; id++) {
-        lm_view t = s->tokens[id];
-        for (size_t at = 1; good && at < t.size && type_of(s, id) == LM_PIECE_NORMAL; at++) {
-            lm_view left = { t.data, at }, right = { t.data + at, t.size - at };
-            if (((unsigned char)t.data[at] & 0xC0) == 0x80 || !lm_map_get(ids, left, &l) || !lm_map_get(ids, right, &r))
-                continue;
-            if (n == room) {
-                room        = room ? 2 * room : 1 << 16;
-                pair *grown = lm_realloc(list, room * sizeof *grown);
-                good        = grown != NULL;
-                list        = grown ? grown : list;
-            }
-            if (good)
-                list[n++] = (pair){ left, right, s->scores ? s->scores[id] : 0, (uint32_t)l, (uint32_t)r };
-        }
-    }
+    for (uint32_t id = 0; good && id < s->n; id++)
+        if (type_of(s, id) == LM_PIECE_NORMAL)
+            good = add_splits(s, id, ids, &list);
     json_t *merges = good ? json_array() : NULL;
     if (merges)
-        qsort(list, n, sizeof *list, by_score);
-    for (size_t i = 0; merges && i < n; i++)
-        json_array_append_new(merges, json_pack("[o, o]", text(list[i].left), text(list[i].right)));
+        qsort(list.at, list.n, sizeof *list.at, by_score);
+    for (size_t i = 0; merges && i < list.n; i++)
+        json_array_append_new(merges, json_pack("[o, o]", text(list.at[i].left), text(list.at[i].right)));
     lm_map_free(ids);
-    lm_free(list);
+    lm_free(list.at);
     if (!merges)
-        lm_fail_memory(e, "the merges", n * sizeof *list);
+        lm_fail_memory(e, "the merges", list.n * sizeof *list.at);
     return merges;
 }
 

@@ -117,27 +117,36 @@ static lm_dtype value_type(lm_type_chooser *c, lm_dtype t)
     return c->n_experts == 8 ? LM_Q8_0 : t;
 }
 
+/* `usual`: the type of Q4_K_M for all other layers. */
+static lm_dtype down_q4_k_m(const lm_type_chooser *c, uint32_t layer, lm_dtype usual)
+{
+    bool more = more_bits(layer, c->n_layers);
+
+    if (c->coarse)
+        return layer < c->n_layers / 16 ? LM_Q6_K : more ? LM_Q5_K : LM_Q4_K;
+    return more ? LM_Q6_K : usual;
+}
+
 static lm_dtype down_type(lm_type_chooser *c, const char *name, lm_dtype t)
 {
-    uint32_t id = c->type->id, n = c->n_layers, layer = c->i_down++;
+    uint32_t n = c->n_layers, layer = c->i_down++;
 
     if (c->n_experts > 1 && strncmp(name, "blk.", 4) == 0)
         layer = (uint32_t)strtoul(name + 4, NULL, 10);
-    if (id == Q2_K)
-        return LM_Q3_K;
-    if (id == Q3_K_M)
-        return layer < n / 16 ? LM_Q5_K : !c->coarse || more_bits(layer, n) ? LM_Q4_K : LM_Q3_K;
-    if (id == Q3_K_L)
-        return c->coarse ? LM_Q4_K : LM_Q5_K;
-    if (id == Q4_K_M && c->coarse)
-        return layer < n / 16 ? LM_Q6_K : more_bits(layer, n) ? LM_Q5_K : LM_Q4_K;
-    if ((id == Q4_K_M || id == Q5_K_M) && more_bits(layer, n))
-        return LM_Q6_K;
-    if ((((id == IQ4_NL || id == IQ4_XS) && !c->importance) || (id == Q4_K_S && !c->coarse)) && layer < n / 8)
-        return LM_Q5_K;
-    if ((id == Q4_0 || id == Q5_0) && c->importance && layer < n / 8)
-        return id == Q4_0 ? LM_Q4_1 : LM_Q5_1;
-    return t;
+    bool early = layer < n / 16, first = layer < n / 8, more = more_bits(layer, n);
+    switch (c->type->id) {
+    case Q2_K:   return LM_Q3_K;
+    case Q3_K_M: return early ? LM_Q5_K : !c->coarse || more ? LM_Q4_K : LM_Q3_K;
+    case Q3_K_L: return c->coarse ? LM_Q4_K : LM_Q5_K;
+    case Q4_K_M: return down_q4_k_m(c, layer, t);
+    case Q5_K_M: return more ? LM_Q6_K : t;
+    case Q4_K_S: return first && !c->coarse ? LM_Q5_K : t;
+    case IQ4_NL:
+    case IQ4_XS: return first && !c->importance ? LM_Q5_K : t;
+    case Q4_0:   return first && c->importance ? LM_Q4_1 : t;
+    case Q5_0:   return first && c->importance ? LM_Q5_1 : t;
+    default:     return t;
+    }
 }
 
 static lm_dtype output_type(const lm_type_chooser *c, lm_dtype t)

@@ -217,6 +217,33 @@ lm_status lm_json_u64(lm_json *j, const char *what, uint64_t *out, lm_error *e)
     return LM_OK;
 }
 
+static lm_status skip_digits(lm_json *j, lm_error *e)
+{
+    if (!is_digit(j))
+        return expected(j, "a digit", e);
+    while (is_digit(j))
+        j->at++;
+    return LM_OK;
+}
+
+/* A fraction and an exponent, where there are any. `*whole`: false after one of them. */
+static lm_status skip_fraction(lm_json *j, bool *whole, lm_error *e)
+{
+    if (j->at < j->size && j->text[j->at] == '.') {
+        *whole = false;
+        j->at++;
+        LM_TRY(skip_digits(j, e));
+    }
+    if (j->at < j->size && (j->text[j->at] == 'e' || j->text[j->at] == 'E')) {
+        *whole = false;
+        j->at++;
+        if (j->at < j->size && (j->text[j->at] == '+' || j->text[j->at] == '-'))
+            j->at++;
+        LM_TRY(skip_digits(j, e));
+    }
+    return LM_OK;
+}
+
 static lm_status read_number(lm_json *j, lm_meta_value *out, lm_error *e)
 {
     char     text[128];
@@ -231,25 +258,7 @@ static lm_status read_number(lm_json *j, lm_meta_value *out, lm_error *e)
     if (j->at == digits || (j->text[digits] == '0' && j->at - digits > 1))
         return lm_json_wrong(j, e, "JSON: not a number");
     n = j->at - digits;
-    if (j->at < j->size && j->text[j->at] == '.') {
-        whole = false;
-        j->at++;
-        if (!is_digit(j))
-            return expected(j, "a digit", e);
-        while (is_digit(j))
-            j->at++;
-    }
-    if (j->at < j->size && (j->text[j->at] == 'e' || j->text[j->at] == 'E')) {
-        whole = false;
-        j->at++;
-        if (j->at < j->size && (j->text[j->at] == '+' || j->text[j->at] == '-'))
-            j->at++;
-        if (!is_digit(j))
-            return expected(j, "a digit", e);
-        while (is_digit(j))
-            j->at++;
-    }
-
+    LM_TRY(skip_fraction(j, &whole, e));
     if (whole && read_digits(j->text + digits, n, &u) && !(negative && u > (uint64_t)INT64_MAX + 1)) {
         *out = negative && u ? (lm_meta_value){ .kind = LM_META_INT, .i = (int64_t)(0 - u) }
                              : (lm_meta_value){ .kind = LM_META_UINT, .u = u };

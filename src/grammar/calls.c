@@ -166,46 +166,67 @@ static bool is_text(const json_t *schema)
 
 /* ---- one call ---- */
 
+/* The value as JSON, with the definitions of the whole schema that it may refer to. */
+static void add_json_value(writer *w, const json_t *whole, json_t *schema)
+{
+    static const char *const shared[] = { "$defs", "definitions" };
+    json_t *copy = json_is_object(schema) ? json_copy(schema) : json_incref(schema);
+
+    for (size_t i = 0; i < 2 && json_is_object(copy); i++)
+        if (json_object_get(whole, shared[i]))
+            json_object_set(copy, shared[i], json_object_get(whole, shared[i]));
+    add_schema(w, copy);
+    json_decref(copy);
+}
+
+static void add_choice(writer *w, const json_t *list)
+{
+    json_t *one;
+    size_t  i;
+
+    lm_text_add_str(&w->out, "( ");
+    json_array_foreach(list, i, one) {
+        if (i)
+            lm_text_add_str(&w->out, "| ");
+        add_literal(w, json_is_string(one) ? json_string_value(one) : "", json_string_length(one));
+    }
+    lm_text_add_str(&w->out, ") ");
+}
+
+static bool is_limited(const json_t *schema)
+{
+    static const char *const keywords[] = { "pattern", "maxLength", "minLength", "format", "const" };
+
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (json_object_get(schema, keywords[i]))
+            return true;
+    return false;
+}
+
 static lm_status add_value(writer *w, lm_text *rules, const json_t *whole, json_t *schema)
 {
-    const char *gap = w->f->own_lines ? "\n" : "";
-    json_t *list = json_object_get(schema, "enum"), *one;
-    lm_text close = { 0 };
-    size_t i;
+    const char *gap  = w->f->own_lines ? "\n" : "";
+    json_t     *list = json_object_get(schema, "enum");
+    bool        text = is_text(schema), free_text = text && !json_is_array(list);
+    lm_text     close = { 0 };
 
-    lm_text_printf(&close, "%s%s", gap, w->f->argument.close);
     if (w->f->typed)
-        add_mark(w, is_text(schema) ? " string=\"true\">" : " string=\"false\">");
-    if (is_text(schema) && !json_is_array(list)) {
-        if (json_object_get(schema, "pattern") || json_object_get(schema, "maxLength") || json_object_get(schema, "minLength") ||
-            json_object_get(schema, "format") || json_object_get(schema, "const")) {
-            lm_text_free(&close);
-            return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
-                           "pattern, format, const and lengths of a text cannot be kept where %s writes it between tags", w->f->name);
-        }
-        if (*gap)
-            add_literal(w, gap, 1);
+        add_mark(w, text ? " string=\"true\">" : " string=\"false\">");
+    if (free_text && is_limited(schema))
+        return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
+                       "'pattern', 'format', 'const', 'minLength' and 'maxLength' cannot be enforced for a string that %s "
+                       "writes between tags",
+                       w->f->name);
+    lm_text_printf(&close, "%s%s", gap, w->f->argument.close);
+    if (*gap)
+        add_literal(w, gap, 1);
+    if (free_text) {
         lm_text_printf(&w->out, "until-%u ", until_rule(w, rules, close.data));
     } else {
-        if (*gap)
-            add_literal(w, gap, 1);
-        if (is_text(schema)) {
-            lm_text_add_str(&w->out, "( ");
-            json_array_foreach(list, i, one) {
-                if (i)
-                    lm_text_add_str(&w->out, "| ");
-                add_literal(w, json_is_string(one) ? json_string_value(one) : "", json_string_length(one));
-            }
-            lm_text_add_str(&w->out, ") ");
-        } else {
-            json_t *copy = json_is_object(schema) ? json_copy(schema) : json_incref(schema);
-            if (json_is_object(copy) && json_object_get(whole, "$defs"))
-                json_object_set(copy, "$defs", json_object_get(whole, "$defs"));
-            if (json_is_object(copy) && json_object_get(whole, "definitions"))
-                json_object_set(copy, "definitions", json_object_get(whole, "definitions"));
-            add_schema(w, copy);
-            json_decref(copy);
-        }
+        if (text)
+            add_choice(w, list);
+        else
+            add_json_value(w, whole, schema);
         add_literal(w, close.data, close.size);
     }
     lm_text_free(&close);
@@ -225,8 +246,9 @@ static bool is_required(const json_t *schema, const char *name)
 /* Arguments between tags, in the order of the schema. */
 static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
 {
-    static const char *const known[] = { "type", "properties", "required", "additionalProperties", "$defs", "definitions", "title",
-                                         "description", "$schema", "strict", NULL };
+    static const char *const known[] = { "type",    "properties",  "required", "additionalProperties",
+                                         "$defs",   "definitions", "title",    "description",
+                                         "$schema", "strict",      NULL };
     json_t *properties = json_object_get(schema, "properties"), *value;
     const char *name;
 
@@ -235,8 +257,8 @@ static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
         while (known[k] && strcmp(known[k], name))
             k++;
         if (!known[k])
-            return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "%.60s cannot be kept for arguments that %s writes between tags", name,
-                           w->f->name);
+            return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
+                           "%.60s cannot be kept for arguments that %s writes between tags", name, w->f->name);
     }
     json_object_foreach(properties, name, value) {
         bool required = is_required(schema, name);
@@ -325,8 +347,7 @@ static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
         add_schema(w, schema);
         add_mark(w, "<|call|>");
         break;
-    default:
-        status = lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "calls as %s writes them cannot be required", f->name);
+    default: status = lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "calls as %s writes them cannot be required", f->name);
     }
     lm_text_free(&head);
     json_decref(schema);
@@ -335,62 +356,94 @@ static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
 
 /* ---- all of it ---- */
 
-static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n, const lm_grammar_calls_options *o)
+/* Where a family puts line breaks, and what opens, separates and closes its list of calls. */
+typedef struct call_layout { bool list, bracket, lines; const char *open, *between, *close; } call_layout;
+
+static call_layout layout_of(const lm_answer_family *f)
+{
+    bool list = f->form == LM_FORM_OBJECT || f->form == LM_FORM_KEYED;
+
+    return (call_layout){ .list = list,
+                          .bracket = list && f->section.open && !f->bare,
+                          .lines = (f->form == LM_FORM_TAGGED && !f->tight) || (list && f->call.open),
+                          .open = f->list.open ? f->list.open : "[",
+                          .between = f->list.between ? f->list.between : ", ",
+                          .close = f->list.close ? f->list.close : "]" };
+}
+
+static void write_reasoning(writer *w, lm_text *rules, const lm_grammar_calls_options *o)
+{
+    unsigned rest = until_rule(w, rules, w->style->reasoning_end);
+
+    if (!o->in_reasoning) {
+        lm_text_add_str(&w->out, "( ");
+        add_mark(w, w->style->reasoning);
+    }
+    lm_text_printf(&w->out, "until-%u [\\n]{0,2} %s", rest, o->in_reasoning ? "" : ")? ");
+}
+
+/* Further calls of the same answer. */
+static void write_repetition(writer *w, const call_layout *l)
 {
     const lm_answer_family *f = w->f;
-    bool list = f->form == LM_FORM_OBJECT || f->form == LM_FORM_KEYED, bracket = list && f->section.open && !f->bare;
-    bool lines = (f->form == LM_FORM_TAGGED && !f->tight) || (list && f->call.open);
-    const char *open = f->list.open ? f->list.open : "[", *between = f->list.between ? f->list.between : ", ";
-    const char *close = f->list.close ? f->list.close : "]";
-    lm_text rules = { 0 };
-    lm_status status = LM_OK;
+
+    lm_text_add_str(&w->out, "( ");
+    if (l->bracket) {
+        add_literal(w, l->between, strlen(l->between));
+    } else if (l->lines && f->section.open && f->section.close && strcmp(f->section.close, "</tool_call>") == 0) {
+        add_literal(w, "\n", 1);                         /* each call has a section of its own */
+        add_mark(w, f->section.close);
+        add_literal(w, "\n", 1);
+        add_mark(w, f->section.open);
+        add_literal(w, "\n", 1);
+    } else if (l->lines || (f->name_end && strcmp(f->name_end, "```json") == 0)) {
+        add_literal(w, "\n", 1);
+    }
+    lm_text_add_str(&w->out, "call )* ");
+}
+
+static void write_root(writer *w, lm_text *rules, const call_layout *l, const lm_grammar_calls_options *o)
+{
+    const lm_answer_family *f = w->f;
 
     lm_text_add_str(&w->out, "root ::= ");
-    if (o->required && w->style->reasoning && f->form != LM_FORM_HARMONY) {
-        unsigned rest = until_rule(w, &rules, w->style->reasoning_end);
-        if (!o->in_reasoning) {
-            lm_text_add_str(&w->out, "( ");
-            add_mark(w, w->style->reasoning);
-        }
-        lm_text_printf(&w->out, "until-%u [\\n]{0,2} %s", rest, o->in_reasoning ? "" : ")? ");
-    }
+    if (o->required && w->style->reasoning && f->form != LM_FORM_HARMONY)
+        write_reasoning(w, rules, o);
     if (f->section.open && !f->bare)
         add_mark(w, f->section.open);
-    if (bracket)
-        add_literal(w, open, strlen(open));
-    else if (lines && f->section.open)
+    if (l->bracket)
+        add_literal(w, l->open, strlen(l->open));
+    else if (l->lines && f->section.open)
         add_literal(w, "\n", 1);
     lm_text_add_str(&w->out, "call ");
-    if (!o->single && !f->bare && f->form != LM_FORM_HARMONY) {
-        lm_text_add_str(&w->out, "( ");
-        if (bracket)
-            add_literal(w, between, strlen(between));
-        else if (lines && f->section.open && f->section.close && strcmp(f->section.close, "</tool_call>") == 0) {
-            add_literal(w, "\n", 1);                     /* a section of its own for each */
-            add_mark(w, f->section.close);
-            add_literal(w, "\n", 1);
-            add_mark(w, f->section.open);
-            add_literal(w, "\n", 1);
-        } else if (lines || (f->name_end && strcmp(f->name_end, "```json") == 0)) {
-            add_literal(w, "\n", 1);
-        }
-        lm_text_add_str(&w->out, "call )* ");
-    }
-    if (bracket)
-        add_literal(w, close, strlen(close));
-    else if (lines && f->section.close)
+    if (!o->single && !f->bare && f->form != LM_FORM_HARMONY)
+        write_repetition(w, l);
+    if (l->bracket)
+        add_literal(w, l->close, strlen(l->close));
+    else if (l->lines && f->section.close)
         add_literal(w, "\n", 1);
     if (!f->bare)
         add_mark(w, f->section.close);
+}
+
+static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n, const lm_grammar_calls_options *o)
+{
+    const lm_answer_family *f = w->f;
+    call_layout l = layout_of(f);
+    lm_text rules = { 0 };
+    lm_status status = LM_OK;
+    bool breaks = l.list && f->call.open;
+
+    write_root(w, &rules, &l, o);
     lm_text_add_str(&w->out, "\ncall ::= ");
     for (size_t i = 0; i < n && status == LM_OK; i++) {
         if (i)
             lm_text_add_str(&w->out, "| ");
         add_mark(w, f->call.open);
-        if (list && f->call.open)
+        if (breaks)
             add_literal(w, "\n", 1);
         status = add_call(w, &rules, tools + i);
-        if (list && f->call.open)
+        if (breaks)
             add_literal(w, "\n", 1);
         add_mark(w, f->call.close);
     }
@@ -404,7 +457,9 @@ static lm_status write_all(writer *w, const lm_answer_tool *tools, size_t n, con
 static lm_status compile(writer *w, const lm_grammar_calls_options *o, lm_grammar **out)
 {
     lm_grammar_schema *schemas = lm_alloc_zero(w->n + 1, sizeof *schemas);
-    lm_grammar_options options = { .schemas = schemas, .n_schemas = w->n, .whitespace = o->whitespace, .tokenizer = w->tokenizer };
+    lm_grammar_options options = {
+        .schemas = schemas, .n_schemas = w->n, .whitespace = o->whitespace, .tokenizer = w->tokenizer
+    };
     const char *mark = w->f->section.open ? w->f->section.open : w->f->call.open;
     lm_grammar *calls;
     lm_status status;
@@ -414,13 +469,14 @@ static lm_status compile(writer *w, const lm_grammar_calls_options *o, lm_gramma
         return lm_fail_memory(w->e, "a grammar", w->out.size);
     }
     for (size_t i = 0; i < w->n; i++)
-        schemas[i] = (lm_grammar_schema){ .name = lm_text_string(&w->texts, 2 * i), .text = lm_text_string(&w->texts, 2 * i + 1) };
+        schemas[i] = (lm_grammar_schema){ .name = lm_text_string(&w->texts, 2 * i),
+                                          .text = lm_text_string(&w->texts, 2 * i + 1) };
     status = lm_grammar_gbnf(w->out.data, w->out.size, &options, out, w->e);
     lm_free(schemas);
     if (status != LM_OK || o->required)
         return status;
     calls = *out;
-    *out  = NULL;
+    *out = NULL;
     lm_token id = control(w, mark);
     lm_trigger trigger = { .word = id >= 0 ? NULL : mark, .token = id };
     status = lm_grammar_after(calls, &trigger, 1, false, out, w->e);
@@ -441,7 +497,8 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
         return lm_fail(w.e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "how this model writes calls of tools is not known");
     if (n > MOST_SCHEMAS)
         return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "%zu tools; %d are the limit", n, MOST_SCHEMAS);
-    if (!o->required && (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON || w.f->form == LM_FORM_BRACED))
+    if (!o->required &&
+        (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON || w.f->form == LM_FORM_BRACED))
         return LM_OK;                                    /* nothing tells a call from text before it is there */
     status = write_all(&w, tools, n, o);
     if (status == LM_OK)

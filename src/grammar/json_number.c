@@ -139,13 +139,20 @@ static lm_node between(lm_terms *p, const decimal *lo, const decimal *hi, bool i
     return out;
 }
 
+static bool is_empty(const lm_shape *s)
+{
+    bool both = s->lo.there && s->hi.there;
+
+    return both && (s->lo.x > s->hi.x || (s->lo.x == s->hi.x && (s->lo.open || s->hi.open)));
+}
+
 static lm_node within(lm_terms *p, const lm_shape *s)
 {
     decimal lo, hi;
     lm_node out = LM_NOTHING;
     bool    below = !s->lo.there || s->lo.x < 0, above = !s->hi.there || s->hi.x > 0 || (s->hi.x == 0 && !s->hi.open);
 
-    if (s->lo.there && s->hi.there && (s->lo.x > s->hi.x || (s->lo.x == s->hi.x && (s->lo.open || s->hi.open))))
+    if (is_empty(s))
         return LM_NOTHING;
     if (above) {
         bool from = s->lo.there && s->lo.x >= 0;

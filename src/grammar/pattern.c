@@ -159,6 +159,23 @@ static lm_status read_u(parser *x, uint32_t *out)
     return LM_OK;
 }
 
+static bool is_letter(char c)
+{
+    return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+
+/* Escapes with a meaning that is no character. */
+static lm_status read_meaning(parser *x, char c)
+{
+    if (is_digit(c) || c == 'k')
+        return refused(x, "a reference to a group");
+    if (c == 'b' || c == 'B')
+        return refused(x, "the edge of a word");
+    if (c && strchr("AZzG", c))
+        return refused(x, "this anchor");
+    return is_letter(c) ? refused(x, "this escape") : LM_OK;
+}
+
 /* A character behind a backslash that stands for itself or by its number. */
 static lm_status read_escape(parser *x, bool in_class, uint32_t *out)
 {
@@ -179,7 +196,7 @@ static lm_status read_escape(parser *x, bool in_class, uint32_t *out)
             return read_u(x, out);
         return peek(x) == '{' ? read_braced_hex(x, out) : read_hex(x, 2, 2, out);
     }
-    if (c == 'c' && ((peek_at(x, 1) | 32) >= 'a' && (peek_at(x, 1) | 32) <= 'z')) {
+    if (c == 'c' && is_letter(peek_at(x, 1))) {
         *out = (uint32_t)peek_at(x, 1) & 31;
         x->at += 2;
         return LM_OK;
@@ -194,14 +211,7 @@ static lm_status read_escape(parser *x, bool in_class, uint32_t *out)
         *out = '\b';
         return LM_OK;
     }
-    if (is_digit(c) || c == 'k')
-        return refused(x, "a reference to a group");
-    if (c == 'b' || c == 'B')
-        return refused(x, "the edge of a word");
-    if (c == 'A' || c == 'Z' || c == 'z' || c == 'G')
-        return refused(x, "this anchor");
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-        return refused(x, "this escape");
+    LM_TRY(read_meaning(x, c));
     lm_utf8 u = lm_utf8_next(x->text + x->at, x->size - x->at);
     if (u.state != LM_UTF8_GOOD)
         return wrong(x, "not UTF-8");

@@ -200,26 +200,32 @@ static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
     return LM_OK;
 }
 
+/* Until the hash is right; a second time from the start, because an older incomplete file may be what was wrong. */
+static lm_status fetch_checked(hub_pull *p, hub_file *f, int fd, const char *temp, bool *same, lm_error *e)
+{
+    *same = false;
+    for (int rounds = 0; rounds < 2 && !*same; rounds++) {
+        LM_TRY(fill(p, f, fd, e));
+        LM_TRY(hub_check_hash(fd, f->path, f->hash, p->net.stop, same, e));
+        if (!*same && ftruncate(fd, 0) != 0)
+            return lm_fail_errno(e, temp, "cannot be written");
+    }
+    return LM_OK;
+}
+
 static lm_status fetch_locked(hub_pull *p, hub_file *f, const char *blob, lm_error *e)
 {
     char        temp[4200];
     struct stat st;
-    bool        same = false;
-    lm_status   status = LM_OK;
+    bool        same;
 
     if (stat(blob, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size)
-        return LM_OK;                    /* somebody else was faster */
+        return LM_OK;                    /* another process was faster */
     snprintf(temp, sizeof temp, "%s.lamina.incomplete", blob);
     int fd = open(temp, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return lm_fail_errno(e, temp, "cannot be written");
-    for (int rounds = 0; rounds < 2 && !same && status == LM_OK; rounds++) {
-        status = fill(p, f, fd, e);
-        if (status == LM_OK)
-            status = hub_check_hash(fd, f->path, f->hash, p->net.stop, &same, e);
-        if (status == LM_OK && !same && ftruncate(fd, 0) != 0)
-            status = lm_fail_errno(e, temp, "cannot be written");
-    }
+    lm_status status = fetch_checked(p, f, fd, temp, &same, e);
     if (status == LM_OK && !same) {
         unlink(temp);
         status = lm_fail(e, LM_IO, f->path, LM_NO_OFFSET, "the bytes that the server sends are not those of the hash %.12s...", f->hash);

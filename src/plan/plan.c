@@ -12,30 +12,45 @@
 
 /* ---- weights ---- */
 
-static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset, lm_error *e)
+static lm_status row_size(const lm_weight *w, lm_dtype type, uint64_t *row, uint64_t *bytes, lm_error *e)
 {
-    const lm_weight *w    = &c->p->weights[i];
-    lm_placement    *at   = &c->plan->weights[i];
-    lm_dtype         type = w->adapter ? LM_F32 : c->o->types[i];
-    const lm_kernels *k   = c->o->kernels;
-    bool             transposed = !w->adapter && c->o->transposed && c->o->transposed[i], own = transposed || w->adapter || c->o->given;
-    uint64_t         row, bytes, n = lm_weight_matrices(w), outs = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
+    uint64_t outs = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
+
+    if (!lm_dtype_row_bytes(type, cols, row) || !lm_mul_u64(*row, outs, bytes) || !lm_mul_u64(*bytes, lm_weight_matrices(w), bytes))
+        return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", cols,
+                       lm_dtype_of(type)->name);
+    return LM_OK;
+}
+
+static lm_dtype placed_type(const lm_compiler *c, const lm_weight *w, uint32_t i, bool transposed)
+{
+    lm_dtype type = w->adapter ? LM_F32 : c->o->types[i];
 
     /* Blocks lie along a row and cannot be transposed: their values can. */
     if (w->kind == LM_HEADS && transposed && lm_dtype_of(type)->block != 1)
         type = c->o->exact ? LM_F32 : LM_F16;
+    return type;
+}
+
+static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset, lm_error *e)
+{
+    const lm_weight  *w  = &c->p->weights[i];
+    lm_placement     *at = &c->plan->weights[i];
+    const lm_kernels *k  = c->o->kernels;
+    bool     transposed = !w->adapter && c->o->transposed && c->o->transposed[i], own = transposed || w->adapter || c->o->given;
+    lm_dtype type       = placed_type(c, w, i, transposed);
+    uint64_t row = 0, bytes = 0;
+
     at->matmul = (uint32_t)type < LM_DTYPE_SLOTS ? (c->o->exact ? k->exact[type] : k->fast[type]) : NULL;
     if (!at->matmul)
         return lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no kernel for matrices of type %s", lm_dtype_of(type)->name);
-    if (!lm_dtype_row_bytes(type, cols, &row) || !lm_mul_u64(row, outs, &bytes) || !lm_mul_u64(bytes, n, &bytes))
-        return lm_fail(e, LM_BAD_MODEL, w->path, LM_NO_OFFSET, "rows of %" PRIu64 " are not whole blocks of %s", cols,
-                       lm_dtype_of(type)->name);
+    LM_TRY(row_size(w, type, &row, &bytes, e));
     bool packed   = at->matmul->packed_bytes && (!c->o->no_repack || own || w->cut);
     at->type      = type;
     at->row_bytes = row;
     bool copied   = w->cut && w->kind != LM_HEADS;           /* of those, whole matrices are chosen */
     at->kind      = packed ? LM_PACKED : own ? LM_TRANSPOSED : copied ? LM_COPIED : LM_MAPPED;
-    at->bytes     = at->kind == LM_PACKED ? at->matmul->packed_bytes(outs, cols) * n : bytes;
+    at->bytes     = !packed ? bytes : at->matmul->packed_bytes(w->dims[w->n_dims - 2], w->dims[w->n_dims - 1]) * lm_weight_matrices(w);
     if (at->kind == LM_MAPPED) {
         c->plan->mapped_bytes += at->bytes;
     } else {

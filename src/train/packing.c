@@ -122,23 +122,41 @@ static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint3
     return rows;
 }
 
-lm_status lm_train_rows_of(const lm_train_data *d, uint32_t room, bool pack, bool shuffle, uint64_t seed, uint32_t epoch,
-                           lm_train_rows *out, lm_error *e)
+/* Rows of one window come longest first: this puts all rows into a random order. */
+static lm_status shuffle_rows(lm_train_rows *x, uint64_t n_texts, uint64_t seed, uint32_t epoch, lm_error *e)
 {
-    uint64_t *order = lm_alloc_zero(d->texts + 1, sizeof *order), *next = lm_alloc_zero(d->texts + 1, sizeof *next), at = 0;
-    bin       bins[WINDOW];
+    uint64_t *rows  = lm_alloc_zero(x->n + 1, sizeof *rows), *texts = lm_alloc_zero(n_texts + 1, sizeof *texts);
+    uint64_t *first = lm_alloc_zero(n_texts + 2, sizeof *first), to = 0;
 
-    *out = (lm_train_rows){ lm_alloc_zero(d->texts + 1, sizeof *out->texts), lm_alloc_zero(d->texts + 2, sizeof *out->first), 0 };
-    if (!order || !next || !out->texts || !out->first) {
-        lm_free(order);
-        lm_free(next);
-        lm_train_rows_free(out);
-        return lm_fail_memory(e, "training rows", d->texts);
+    if (!rows || !texts || !first) {
+        lm_free(rows);
+        lm_free(texts);
+        lm_free(first);
+        return lm_fail_memory(e, "training rows", n_texts);
     }
-    for (uint64_t i = 0; i < d->texts; i++)
-        order[i] = i;
-    if (shuffle)
-        shuffle_texts(order, d->texts, seed, epoch);
+    for (uint64_t i = 0; i < x->n; i++)
+        rows[i] = i;
+    shuffle_texts(rows, x->n, seed + 1, epoch);
+    for (uint64_t i = 0; i < x->n; i++) {
+        first[i] = to;
+        for (uint64_t k = x->first[rows[i]]; k < x->first[rows[i] + 1]; k++)
+            texts[to++] = x->texts[k];
+    }
+    first[x->n] = to;
+    lm_free(rows);
+    lm_free(x->texts);
+    lm_free(x->first);
+    x->texts = texts;
+    x->first = first;
+    return LM_OK;
+}
+
+/* One window of texts after the other, packed into rows or one text a row. */
+static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t room, bool pack, uint64_t *next, lm_train_rows *out)
+{
+    bin      bins[WINDOW];
+    uint64_t at = 0;
+
     for (uint64_t from = 0; from < d->texts; from += WINDOW) {
         uint64_t n = d->texts - from < WINDOW ? d->texts - from : WINDOW, rows = n;
         if (pack)
@@ -150,32 +168,27 @@ lm_status lm_train_rows_of(const lm_train_data *d, uint32_t room, bool pack, boo
         }
     }
     out->first[out->n] = at;
+}
+
+lm_status lm_train_rows_of(const lm_train_data *d, uint32_t room, bool pack, bool shuffle, uint64_t seed, uint32_t epoch,
+                           lm_train_rows *out, lm_error *e)
+{
+    uint64_t *order = lm_alloc_zero(d->texts + 1, sizeof *order), *next = lm_alloc_zero(d->texts + 1, sizeof *next);
+
+    *out = (lm_train_rows){ lm_alloc_zero(d->texts + 1, sizeof *out->texts), lm_alloc_zero(d->texts + 2, sizeof *out->first), 0 };
+    lm_status status = order && next && out->texts && out->first ? LM_OK : lm_fail_memory(e, "training rows", d->texts);
+    for (uint64_t i = 0; status == LM_OK && i < d->texts; i++)
+        order[i] = i;
+    if (status == LM_OK) {
+        if (shuffle)
+            shuffle_texts(order, d->texts, seed, epoch);
+        take_rows(d, order, room, pack, next, out);
+    }
     lm_free(order);
     lm_free(next);
-    if (shuffle && pack) {               /* rows of one window come longest first: into an order of their own */
-        uint64_t *rows = lm_alloc_zero(out->n + 1, sizeof *rows), *texts = lm_alloc_zero(d->texts + 1, sizeof *texts);
-        uint64_t *first = lm_alloc_zero(d->texts + 2, sizeof *first), to = 0;
-        if (!rows || !texts || !first) {
-            lm_free(rows);
-            lm_free(texts);
-            lm_free(first);
-            lm_train_rows_free(out);
-            return lm_fail_memory(e, "training rows", d->texts);
-        }
-        for (uint64_t i = 0; i < out->n; i++)
-            rows[i] = i;
-        shuffle_texts(rows, out->n, seed + 1, epoch);
-        for (uint64_t i = 0; i < out->n; i++) {
-            first[i] = to;
-            for (uint64_t k = out->first[rows[i]]; k < out->first[rows[i] + 1]; k++)
-                texts[to++] = out->texts[k];
-        }
-        first[out->n] = to;
-        lm_free(rows);
-        lm_free(out->texts);
-        lm_free(out->first);
-        out->texts = texts;
-        out->first = first;
-    }
-    return LM_OK;
+    if (status == LM_OK && shuffle && pack)
+        status = shuffle_rows(out, d->texts, seed, epoch, e);
+    if (status != LM_OK)
+        lm_train_rows_free(out);
+    return status;
 }

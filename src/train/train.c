@@ -37,6 +37,20 @@ __attribute__((format(printf, 2, 3))) static void note(const lm_train_run *r, co
 
 /* ---- options ---- */
 
+static lm_status check_rates(const lm_train_options *o, lm_error *e)
+{
+    const struct { const char *name; double x; } at_least_0[] = {
+        { "rate_end", o->rate_end }, { "warmup", o->warmup }, { "clip", o->clip }, { "weight_decay", o->weight_decay },
+    };
+
+    if (!(o->rate > 0) || !isfinite(o->rate))
+        return lm_fail(e, LM_USAGE, "rate", LM_NO_OFFSET, "must be above 0");
+    for (size_t i = 0; i < sizeof at_least_0 / sizeof *at_least_0; i++)
+        if (!(at_least_0[i].x >= 0))
+            return lm_fail(e, LM_USAGE, at_least_0[i].name, LM_NO_OFFSET, "must be at least 0");
+    return LM_OK;
+}
+
 static lm_status check(const lm_train_options *o, const char *data, const char *folder, lm_error *e)
 {
     if (!o->full && (o->rank < 1 || o->rank > 1024))
@@ -45,8 +59,7 @@ static lm_status check(const lm_train_options *o, const char *data, const char *
         return lm_fail(e, LM_USAGE, "alpha", LM_NO_OFFSET, "must be above 0");
     if (!(o->dropout >= 0 && o->dropout < 1))
         return lm_fail(e, LM_USAGE, "dropout", LM_NO_OFFSET, "must be at least 0 and below 1");
-    if (!(o->rate > 0) || !isfinite(o->rate) || !(o->rate_end >= 0) || !(o->warmup >= 0) || !(o->clip >= 0) || !(o->weight_decay >= 0))
-        return lm_fail(e, LM_USAGE, "rate", LM_NO_OFFSET, "rates, warm-up, clipping and decay are numbers of at least 0, the rate above 0");
+    LM_TRY(check_rates(o, e));
     if (!data == !o->ids_file)
         return lm_fail(e, LM_USAGE, "training data", LM_NO_OFFSET, data ? "data and ids cannot be combined" : "is missing");
     if (!folder && !o->dry_run && !o->gradients)

@@ -237,18 +237,43 @@ void lm_draw_spectrum(lm_drawing *d)
 
 /* ---- experts ---- */
 
+/* The first experts with their router. */
+static bool find_experts(const lm_program *p, const lm_node **experts, const lm_node **router)
+{
+    *experts = *router = NULL;
+    for (uint32_t i = 0; i < p->n_nodes && !*experts; i++) {
+        if (p->nodes[i].code == LM_OP_ROUTE)
+            *router = &p->nodes[i];
+        else if (p->nodes[i].code == LM_OP_EXPERTS)
+            *experts = &p->nodes[i];
+    }
+    return *experts && *router;
+}
+
+/* Boxes of at most four experts, one of them for all that are left out. Returns how many. */
+static uint32_t draw_experts(lm_drawing *d, lm_graph *g, const lm_node *e, uint32_t n_experts, uint32_t drawn[static 4])
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < n_experts; i++) {
+        if (n_experts > 4 && i >= 2 && i != n_experts - 1)
+            continue;
+        if (n_experts > 4 && i == n_experts - 1)
+            drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("… experts 3 to %u …"), n_experts - 1);
+        drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("expert %u\n%s(gate) ⊙ up, %s wide"), i + 1,
+                                  lm_act_word(e->experts.act), lm_grouped(d->f, e->experts.width));
+    }
+    return n;
+}
+
 void lm_draw_moe(lm_drawing *d)
 {
     const lm_program *p = d->f->s.program;
     lm_graph         *g = lm_graph_new(d->f);
-    const lm_node    *e = NULL, *r = NULL;
-    uint32_t          drawn[4], n = 0;
+    const lm_node    *e, *r;
+    uint32_t          drawn[4];
 
-    for (uint32_t i = 0; i < p->n_nodes && !e; i++) {
-        r = p->nodes[i].code == LM_OP_ROUTE ? &p->nodes[i] : r;
-        e = p->nodes[i].code == LM_OP_EXPERTS ? &p->nodes[i] : NULL;
-    }
-    if (!g || !e || !r) {
+    if (!find_experts(p, &e, &r) || !g) {
         d->missing = "it has no experts";
         return;
     }
@@ -264,15 +289,7 @@ void lm_draw_moe(lm_drawing *d)
                                       s->n_experts, groups ? groups : "", s->renormalise ? _("\nweights divided by their sum") : "");
     lm_graph_link(g, x, router, NULL);
     lm_graph_link(g, router, choice, NULL);
-    for (uint32_t i = 0; i < s->n_experts; i++) {
-        if (s->n_experts > 4 && i >= 2 && i != s->n_experts - 1)
-            continue;
-        if (s->n_experts > 4 && i == s->n_experts - 1)
-            drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("… experts 3 to %u …"), s->n_experts - 1);
-        drawn[n++] = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_GATE, _("expert %u\n%s(gate) ⊙ up, %s wide"), i + 1,
-                                  lm_act_word(e->experts.act),
-                                  lm_grouped(d->f, e->experts.width));
-    }
+    uint32_t n = draw_experts(d, g, e, s->n_experts, drawn);
     uint32_t sum = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, _("weighted sum"));
     for (uint32_t i = 0; i < n; i++) {
         lm_graph_link(g, x, drawn[i], i == 0 ? _("x, if chosen") : NULL);

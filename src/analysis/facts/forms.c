@@ -236,6 +236,36 @@ void lm_put_head_form(const lm_ledger *l, const lm_form_words *w, lm_text *out)
 
 /* ---- projections ---- */
 
+/* One operation on what `of` writes. */
+static bool put_step(const lm_node *n, char letter, const char *of, lm_text *out)
+{
+    double factor = n->code == LM_OP_CLAMP || n->code == LM_OP_SCALE ? lm_decimal(n->scale.factor) : 0;
+
+    switch (n->code) {
+    case LM_OP_ROPE:
+        lm_text_printf(out, "RoPE(%s)", of);
+        return true;
+    case LM_OP_LINEAR:
+        lm_text_printf(out, strlen(of) > 1 ? "W_%c (%s)" : "W_%c %s", letter, of);
+        if (n->weights[1] != LM_NONE)
+            lm_text_printf(out, " + b_%c", letter);
+        return true;
+    case LM_OP_CLAMP:
+        lm_text_printf(out, "clamp(%s, -%g, %g)", of, factor, factor);
+        return true;
+    case LM_OP_SCALE:
+        lm_text_printf(out, strlen(of) > 1 ? "%g (%s)" : "%g %s", factor, of);
+        return true;
+    case LM_OP_COLUMNS:
+        lm_text_add_str(out, of);
+        return true;
+    default:
+        if (lm_is_norm(n))
+            lm_text_printf(out, "Norm(%s)", of);
+        return lm_is_norm(n);
+    }
+}
+
 static bool put_made(const lm_ledger *l, lm_value v, int32_t layer, char letter, lm_text *out)
 {
     const lm_node *n = &l->program->nodes[maker(l, v)];
@@ -249,20 +279,7 @@ static bool put_made(const lm_ledger *l, lm_value v, int32_t layer, char letter,
     }
     good = n->code != LM_OP_JOIN && n->code != LM_OP_HEAD_LINEAR && n->n_in == 1 && put_made(l, n->in[0], layer, letter, &inner);
     const char *of = inner.data ? inner.data : "";
-    if (n->code == LM_OP_ROPE || lm_is_norm(n))
-        lm_text_printf(out, "%s(%s)", n->code == LM_OP_ROPE ? "RoPE" : "Norm", of);
-    else if (n->code == LM_OP_LINEAR)
-        lm_text_printf(out, strlen(of) > 1 ? "W_%c (%s)" : "W_%c %s", letter, of);
-    else if (n->code == LM_OP_CLAMP)
-        lm_text_printf(out, "clamp(%s, -%g, %g)", of, lm_decimal(n->scale.factor), lm_decimal(n->scale.factor));
-    else if (n->code == LM_OP_SCALE)
-        lm_text_printf(out, strlen(of) > 1 ? "%g (%s)" : "%g %s", lm_decimal(n->scale.factor), of);
-    else if (n->code == LM_OP_COLUMNS)
-        lm_text_add_str(out, of);
-    else
-        good = false;
-    if (n->code == LM_OP_LINEAR && n->weights[1] != LM_NONE)
-        lm_text_printf(out, " + b_%c", letter);
+    good &= put_step(n, letter, of, out);
     good &= !inner.failed && !out->failed;
     lm_text_free(&inner);
     return good;

@@ -87,27 +87,39 @@ static void trim(lm_text *out)
         out->data[--out->size] = '\0';
 }
 
+static void put_titles(const lm_doc_table *t, unsigned indent, const unsigned *width, lm_text *out)
+{
+    lm_text_printf(out, "%*s", (int)indent, "");
+    for (uint32_t i = 0; i < t->n_columns; i++) {
+        lm_text_add_str(out, i ? "  " : "");
+        (t->columns[i].right ? lm_put_right : lm_put)(out, t->columns[i].title, width[i]);
+    }
+    trim(out);
+    lm_text_add_char(out, '\n');
+}
+
+/* Cells up to the last that is not empty. */
+static uint32_t cells_of(const lm_doc_table *t, const lm_doc_row *r)
+{
+    uint32_t n = r->gap ? 0 : t->n_columns;
+
+    while (n > 0 && !*r->cells[n - 1].text && r->cells[n - 1].kind != LM_CELL_BAR)
+        n--;
+    return n;
+}
+
 /* `columns` 0: as wide as it is. Else a last column of text is broken into lines. */
 static void put_table(const lm_doc_table *t, unsigned indent, unsigned columns, bool lines, lm_text *out)
 {
     unsigned width[LM_DOC_COLUMNS], at = indent;
 
     measure(t, lines, width);
-    if (t->headed) {
-        lm_text_printf(out, "%*s", (int)indent, "");
-        for (uint32_t i = 0; i < t->n_columns; i++) {
-            lm_text_add_str(out, i ? "  " : "");
-            (t->columns[i].right ? lm_put_right : lm_put)(out, t->columns[i].title, width[i]);
-        }
-        trim(out);
-        lm_text_add_char(out, '\n');
-    }
+    if (t->headed)
+        put_titles(t, indent, width, out);
     for (uint32_t i = 0; i + 1 < t->n_columns; i++)
         at += width[i] + 2;
     for (const lm_doc_row *r = t->first; r; r = r->next) {
-        uint32_t last = t->n_columns;
-        while (last > 0 && (r->gap || (!*r->cells[last - 1].text && r->cells[last - 1].kind != LM_CELL_BAR)))
-            last--;                              /* nothing after the last text of a line */
+        uint32_t last = cells_of(t, r);
         bool breaks = columns && last == t->n_columns && last > 1 && !t->columns[last - 1].right && at + 24 < columns &&
                       at + cell_width(t, r, last - 1, lines) > columns;
         if (!r->gap)

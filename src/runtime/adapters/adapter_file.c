@@ -21,17 +21,8 @@ static uint64_t rank_of_a(const lm_adapter_file *f, const lm_adapter_entry *x)
 
 /* ---- checks ---- */
 
-static lm_status check_pair(const lm_adapter_file *f, const lm_adapter_entry *x, lm_error *e)
+static lm_status check_ranks(const lm_adapter_file *f, const lm_adapter_entry *x, lm_error *e)
 {
-    const lm_tensor_info *have = x->a ? x->a : x->b ? x->b : x->bias ? x->bias : x->magnitude;
-
-    if (!x->a && !x->b && !x->bias && !x->magnitude)
-        return LM_OK;                                    /* a trained bias of the base alone */
-    if (!x->a || !x->b)
-        return lm_adapter_wrong(f, have, LM_BAD_MODEL, e, "half of a pair: %s has no lora_%s", x->name, x->a ? "B" : "A");
-    if (x->a->n_dims != 2 || x->b->n_dims != 2)
-        return lm_adapter_wrong(f, x->a->n_dims != 2 ? x->a : x->b, LM_UNSUPPORTED, e,
-                                "%u dimensions; pairs of matrices are supported", x->a->n_dims != 2 ? x->a->n_dims : x->b->n_dims);
     uint64_t rank = rank_of_a(f, x), other = x->b->dims[f->turned ? 0 : 1];
     if (rank != other)
         return lm_adapter_wrong(f, x->b, LM_BAD_MODEL, e, "rank %llu, but A has %llu", (unsigned long long)other,
@@ -40,6 +31,21 @@ static lm_status check_pair(const lm_adapter_file *f, const lm_adapter_entry *x,
         return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu; 1 to %u are possible", (unsigned long long)rank, UINT16_MAX);
     if (x->rank && rank != x->rank)
         return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu, but adapter_config.json says %u", (unsigned long long)rank, x->rank);
+    return LM_OK;
+}
+
+static lm_status check_pair(const lm_adapter_file *f, const lm_adapter_entry *x, lm_error *e)
+{
+    const lm_tensor_info *have = x->a ? x->a : x->b ? x->b : x->bias ? x->bias : x->magnitude;
+
+    if (!have)
+        return LM_OK;                                    /* a trained bias of the base alone */
+    if (!x->a || !x->b)
+        return lm_adapter_wrong(f, have, LM_BAD_MODEL, e, "half of a pair: %s has no lora_%s", x->name, x->a ? "B" : "A");
+    const lm_tensor_info *flat = x->a->n_dims != 2 ? x->a : x->b;
+    if (flat->n_dims != 2)
+        return lm_adapter_wrong(f, flat, LM_UNSUPPORTED, e, "%u dimensions; pairs of matrices are supported", flat->n_dims);
+    LM_TRY(check_ranks(f, x, e));
     if (x->bias && (x->bias->n_dims != 1 || x->bias->elements != lm_adapter_out(f, x)))
         return lm_adapter_wrong(f, x->bias, LM_BAD_MODEL, e, "is not one number for each of %llu rows of B",
                                 (unsigned long long)lm_adapter_out(f, x));

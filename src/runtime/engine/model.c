@@ -102,6 +102,24 @@ static bool has_latents(const lm_program *p)
     return false;
 }
 
+static bool changes_rope(const lm_model_options *o)
+{
+    return o->rope_scaling || o->rope_freq_base > 0 || o->rope_freq_scale > 0 || o->yarn_orig_ctx;
+}
+
+static lm_status check_options(const lm_model_options *o, lm_error *e)
+{
+    const char *scaling = o->rope_scaling;
+
+    if (scaling && strcmp(scaling, "none") != 0 && strcmp(scaling, "linear") != 0 && strcmp(scaling, "yarn") != 0)
+        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"%s\" is not one of none, linear, yarn", scaling);
+    if (scaling && strcmp(scaling, "none") == 0 && (o->rope_freq_scale > 0 || o->yarn_orig_ctx))
+        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"none\" cannot be combined with a factor or an original context");
+    if (o->mla && !o->adaptable && strcmp(o->mla, "naive") != 0 && strcmp(o->mla, "absorbed") != 0)
+        return lm_fail(e, LM_USAGE, "mla", LM_NO_OFFSET, "\"%s\" is not one of absorbed, naive", o->mla);
+    return LM_OK;
+}
+
 static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
 {
     lm_source s = {
@@ -116,16 +134,10 @@ static lm_status describe(lm_model *m, const lm_model_options *o, lm_error *e)
         .latent_naive     = o->adaptable || (o->mla && strcmp(o->mla, "naive") == 0),
     };
 
-    if (o->rope_scaling && strcmp(o->rope_scaling, "none") != 0 && strcmp(o->rope_scaling, "linear") != 0 &&
-        strcmp(o->rope_scaling, "yarn") != 0)
-        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"%s\" is not one of none, linear, yarn", o->rope_scaling);
-    if (o->rope_scaling && strcmp(o->rope_scaling, "none") == 0 && (o->rope_freq_scale > 0 || o->yarn_orig_ctx))
-        return lm_fail(e, LM_USAGE, "rope-scaling", LM_NO_OFFSET, "\"none\" cannot be combined with a factor or an original context");
-    if (o->mla && !s.latent_naive && strcmp(o->mla, "absorbed") != 0)
-        return lm_fail(e, LM_USAGE, "mla", LM_NO_OFFSET, "\"%s\" is not one of absorbed, naive", o->mla);
+    LM_TRY(check_options(o, e));
     LM_TRY(lm_describe(&s, &m->family, &m->config, &m->program, &m->warnings, e));
-    if (o->rope_scaling || o->rope_freq_base > 0 || o->rope_freq_scale > 0 || o->yarn_orig_ctx)
-        lm_text_add_str(&m->warnings, m->program->n_ropes ? "rotary embedding is as asked for, whatever the file says\n"
+    if (changes_rope(o))
+        lm_text_add_str(&m->warnings, m->program->n_ropes ? "the RoPE options replace the rotary embedding of the file\n"
                                                          : "the model has no rotary embedding: the RoPE options have no effect\n");
     if (o->yarn_orig_ctx && (m->config.rope.type == LM_ROPE_DEFAULT || m->config.rope.type == LM_ROPE_LINEAR))
         lm_text_add_str(&m->warnings, "the rotation has no original context: `yarn_orig_ctx` has no effect\n");

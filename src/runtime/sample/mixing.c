@@ -57,6 +57,26 @@ static double largest(const float *logits, uint32_t n)
     return (double)max;
 }
 
+/* The rule at token i; `least`: the smallest logit of the first model that contrast keeps. */
+static double mixed_at(const lm_mixture *x, const float *const *logits, const uint32_t *sizes, const double *norms, uint32_t i,
+                       double least)
+{
+    double m = 0;
+
+    for (uint32_t k = 0; k < x->n; k++) {
+        double p = i < sizes[k] ? (double)logits[k][i] - norms[k] : -INFINITY, w = x->weights[k];
+        if (x->rule == LM_MIXTURE_MEAN)
+            m += w * exp(p);
+        else if (x->rule == LM_MIXTURE_LOGMEAN)
+            m += w * p;
+        else if (k == 0)
+            m = i < sizes[0] && (double)logits[0][i] >= least ? (1 + x->weights[1]) * p : -INFINITY;
+        else
+            m = isinf(p) ? -INFINITY : m - w * p;
+    }
+    return x->rule == LM_MIXTURE_MEAN ? log(m) : m;
+}
+
 void lm_mixture_mix(const lm_mixture *x, const float *const *logits, const uint32_t *sizes, uint32_t n_vocab, double *mixed, lm_mixed *out)
 {
     double max = -INFINITY, sum = 0, least = 0;
@@ -69,19 +89,7 @@ void lm_mixture_mix(const lm_mixture *x, const float *const *logits, const uint3
     if (x->rule == LM_MIXTURE_CONTRAST)
         least = largest(logits[0], sizes[0]) + log(0.1);
     for (uint32_t i = 0; i < n_vocab; i++) {
-        double m = 0;
-        for (uint32_t k = 0; k < x->n; k++) {
-            double p = i < sizes[k] ? (double)logits[k][i] - out->norms[k] : -INFINITY, w = x->weights[k];
-            if (x->rule == LM_MIXTURE_MEAN)
-                m += w * exp(p);
-            else if (x->rule == LM_MIXTURE_LOGMEAN)
-                m += w * p;
-            else if (k == 0)
-                m = i < sizes[0] && (double)logits[0][i] >= least ? (1 + x->weights[1]) * p : -INFINITY;
-            else
-                m = isinf(p) ? -INFINITY : m - w * p;
-        }
-        mixed[i] = x->rule == LM_MIXTURE_MEAN ? log(m) : m;
+        mixed[i] = mixed_at(x, logits, sizes, out->norms, i, least);
         max = mixed[i] > max ? mixed[i] : max;
     }
     for (uint32_t i = 0; i < n_vocab; i++)
