@@ -1,13 +1,13 @@
-/* answer.h - what a chat model's answer consists of: reasoning, text, and calls of tools.
+/* answer.h - parses the output of a chat model into reasoning, content and tool calls.
  *
- *   lm_answer_style_of(lm_model_chat_template(model, NULL), &style);         once for a model
+ *   lm_answer_style_of(lm_model_chat_template(model, NULL), &style);         once per model
  *   options.tools = tools; options.n_tools = n;
  *   options.in_reasoning = lm_answer_in_reasoning(&style, prompt, size);     the prompt as the template rendered it
- *   lm_answer_new(&style, &options, &a, &e);                                 one for each text
- *   lm_answer_feed(a, text, size, told, arg, &e); ... lm_answer_end(a, told, arg, &e);
+ *   lm_answer_new(&style, &options, &a, &e);                                 one per output
+ *   lm_answer_feed(a, text, size, event, arg, &e); ... lm_answer_end(a, event, arg, &e);
  *
- * Each family of models writes calls in marks of its own; which ones is told by its chat template. Reading never fails: text that is no
- * call of a tool that was given is content. Events do not depend on how the text was cut: put together they are the same. */
+ * Each model family has its own markers for tool calls; the chat template determines which. Parsing never fails: output that is not a call
+ * of a supplied tool is content. The concatenated events do not depend on how the output was divided among calls of lm_answer_feed. */
 #ifndef LAMINA_ANSWER_H
 #define LAMINA_ANSWER_H
 
@@ -18,27 +18,27 @@
 extern "C" {
 #endif
 
-/* How answers of a model look; what it points to is constant. */
+/* The output format of a model. Its pointers refer to constants. */
 typedef struct lm_answer_style {
-    const void *family;              /* a descriptor; NULL: calls are not known */
-    const char *reasoning, *reasoning_end;      /* marks; NULL: none */
+    const void *family;              /* a descriptor; NULL: the format of tool calls is unknown */
+    const char *reasoning, *reasoning_end;      /* markers; NULL: none */
     uint64_t    reserved[4];                 /* zero */
 } lm_answer_style;
 
-/* From the text of a chat template (NULL: none). */
+/* Detect the style from the source of a chat template (NULL: none). */
 void lm_answer_style_of(const char *chat_template, lm_answer_style *out);
 
-/* "hermes", "mistral" …; NULL where calls are not known. */
+/* "hermes", "mistral" …; NULL if the format of tool calls is unknown. */
 const char *lm_answer_style_name(const lm_answer_style *s);
 
-/* The i-th family that is known; NULL past the last. */
+/* The i-th supported family; NULL past the last. */
 const char *lm_answer_family_name(size_t i);
 
-/* The i-th mark that the family writes around calls, text and reasoning; NULL past the last. Where such a mark is a control token, the
- * text that is read must hold it (lm_sequence_options.special). */
+/* The i-th marker of the family around calls, content and reasoning; NULL past the last. If a marker is a control token, the output must
+ * contain it (lm_sequence_options.special). */
 const char *lm_answer_mark(const lm_answer_style *s, size_t i);
 
-/* Does a prompt end within reasoning that it has begun? */
+/* Whether a prompt ends inside reasoning. */
 bool lm_answer_in_reasoning(const lm_answer_style *s, const char *prompt, size_t size);
 
 typedef struct lm_answer_tool {
@@ -47,43 +47,43 @@ typedef struct lm_answer_tool {
     uint64_t    reserved[2];         /* zero */
 } lm_answer_tool;
 
-/* All zero: reasoning and text. What it points to must outlive the lm_answer. */
+/* All zero: reasoning and content only. Pointers must outlive the lm_answer. */
 typedef struct lm_answer_options {
-    const lm_answer_tool *tools;     /* [n_tools]; none: calls are not looked for */
+    const lm_answer_tool *tools;     /* [n_tools]; none: tool calls are not parsed */
     size_t      n_tools;
-    const char *const *ends;         /* NULL-ended: texts of tokens that end an answer, left out of it. May be NULL */
-    uint64_t    ids;                 /* what ids of calls are made from, where the model writes none */
-    bool        in_reasoning;        /* the prompt has begun it */
-    bool        keep_reasoning;      /* reasoning is content, its marks included */
-    bool        eager;               /* arguments are told while they come: for texts that a grammar holds to the form. false: when the
-                                        call is whole, so that one that breaks off is content */
+    const char *const *ends;         /* NULL-ended: texts of end tokens, which are removed. May be NULL */
+    uint64_t    ids;                 /* seed of call ids, for models that do not write ids */
+    bool        in_reasoning;        /* the prompt ends inside reasoning */
+    bool        keep_reasoning;      /* return reasoning as content, with its markers */
+    bool        eager;               /* report arguments as they arrive, for output that a grammar constrains. false: when the call is
+                                        complete, so that an incomplete call becomes content */
     uint64_t    reserved[4];         /* zero */
 } lm_answer_options;
 
 typedef enum lm_answer_kind {
-    LM_ANSWER_REASONING,             /* more of it */
-    LM_ANSWER_CONTENT,               /* more of it */
+    LM_ANSWER_REASONING,             /* more reasoning */
+    LM_ANSWER_CONTENT,               /* more content */
     LM_ANSWER_CALL,                  /* a call begins: `text` is the tool's name, `id` the call's */
-    LM_ANSWER_ARGUMENTS,             /* more of the JSON object that are its arguments */
+    LM_ANSWER_ARGUMENTS,             /* more of the arguments, a JSON object */
     LM_ANSWER_CALL_END,
 } lm_answer_kind;
 
 typedef struct lm_answer_event {
     lm_answer_kind kind;
-    uint32_t       call;             /* which, from 0 */
+    uint32_t       call;             /* index of the call, from 0 */
     const char    *text;             /* [size], valid during the call */
     size_t         size;
     const char    *id;
     uint64_t       reserved[2];      /* zero */
 } lm_answer_event;
 
-/* Used by one thread at a time. LM_NO_MEMORY is the only error of feed and end. */
+/* Used by one thread at a time. The only error of feed and end is LM_NO_MEMORY. */
 typedef struct lm_answer lm_answer;
 
 lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm_answer **out, lm_error *e);
-lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*told)(void *arg, const lm_answer_event *event), void *arg,
+lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*event)(void *arg, const lm_answer_event *event), void *arg,
                          lm_error *e);
-lm_status lm_answer_end(lm_answer *a, void (*told)(void *arg, const lm_answer_event *event), void *arg, lm_error *e);    /* of the text */
+lm_status lm_answer_end(lm_answer *a, void (*event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e);   /* end of output */
 void      lm_answer_free(lm_answer *a);
 
 #ifdef __cplusplus

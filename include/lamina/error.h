@@ -1,7 +1,7 @@
 /* error.h - how every lamina function reports failure.
  *
  * Functions that can fail return an lm_status and write their results through out parameters, only on success. An
- * lm_error, owned by the caller and never allocated, says what went wrong and where. Passing NULL for it is allowed. */
+ * lm_error, owned by the caller and never allocated, describes what failed and where. It may be NULL. */
 #ifndef LAMINA_ERROR_H
 #define LAMINA_ERROR_H
 
@@ -61,11 +61,11 @@ int lm_status_exit(lm_status s);
  * Writes at most `size` bytes including the terminator and returns `out`. */
 char *lm_error_text(const lm_error *e, char *out, uint64_t size);
 
-/* `text` as it may be shown on one line of a terminal: control characters, line separators, direction marks and bytes that
- * are not UTF-8 become \xHH. At most `size` bytes, the terminator included; never half a character. */
+/* Escape `text` for one line of a terminal: control characters, line separators, direction marks and invalid UTF-8 become \xHH. Writes at
+ * most `size` bytes including the terminator, and whole characters only. */
 void lm_escape(char *out, size_t size, const char *text);
 
-/* ---- raising errors of one's own, in programs and callbacks: all thread-safe, `e` may be NULL ---- */
+/* ---- raising errors in programs and callbacks: thread-safe, `e` may be NULL ---- */
 
 /* Return early when a call fails; its error is already written. */
 #define LM_TRY(call)                      \
@@ -80,19 +80,19 @@ void lm_escape(char *out, size_t size, const char *text);
 lm_status lm_error_set(lm_error *e, lm_status code, const char *where, int64_t offset, const char *message);
 lm_status lm_fail(lm_error *e, lm_status code, const char *where, int64_t offset, const char *format, ...) LM_PRINTF(5, 6);
 
-/* Name the file of an error that has none yet. Returns what this thread raised last, also when `e` is NULL. */
+/* Set the file of an error that has none. Returns the last status raised by this thread, even if `e` is NULL. */
 lm_status lm_fail_in(lm_error *e, const char *file);
 
-/* Add a hint line ("convert it with …"). Returns what was raised last. */
+/* Add a hint ("convert it with …"). Returns the last status raised by this thread. */
 lm_status lm_fail_hint(lm_error *e, const char *format, ...) LM_PRINTF(2, 3);
 
-/* The word of a NULL-ended list that somebody may have meant, for such a hint; NULL when none is near. */
+/* The word of a NULL-ended list that is nearest to `given`, for a hint; NULL if none is near. */
 const char *lm_nearest_word(const char *given, const char *const *words);
 
-/* LM_IO about the file `path`, LM_NOT_FOUND where there is none: "WHAT: " and what errno says. */
+/* Report errno for the file `path` as LM_IO, or LM_NOT_FOUND if it does not exist: "WHAT: " and the system's message. */
 lm_status lm_fail_errno(lm_error *e, const char *path, const char *what);
 
-/* Out of memory while making `what`; `bytes` 0: it is not known how many were wanted. */
+/* Report that allocating `what` failed; `bytes` 0: size unknown. */
 lm_status lm_fail_memory(lm_error *e, const char *what, uint64_t bytes);
 
 #ifdef __cplusplus

@@ -2,23 +2,23 @@
  *
  *   lm_model *m;  lm_engine *g;  lm_sampler *s;  lm_error e;
  *   lm_model_open("model.gguf", NULL, &m, &e);             description, weights on disk, tokenizer
- *   lm_engine_predict(m, &options, &memory, &e);           what running it will take
- *   lm_engine_new(m, &options, &g, &e);                    one plan, allocated once
+ *   lm_engine_predict(m, &options, &memory, &e);           memory that an engine will allocate
+ *   lm_engine_new(m, &options, &g, &e);                    plan, and allocate once
  *   lm_engine_step(g, rows, n, &e);                        any mix of sequences
- *   lm_sampler_pick(s, lm_engine_logits(g, n - 1), …);     or lm_generate for the usual loop, lm_sequence for many texts
+ *   lm_sampler_pick(s, lm_engine_logits(g, n - 1), …);     or lm_generate for one sequence, lm_sequence for several
  *
- * Every function says in its own header who owns what. What holds for all of them:
- *   Errors    error.h. A result is written only on success.
- *   NULL      An argument that is NULL and must not be is LM_USAGE. Getters answer NULL, 0 or false to it, functions that free do
- *             nothing. An lm_error may always be NULL, and options: the defaults.
- *   Options   begin all zero, which is the defaults ({0}, calloc, or lm_…_defaults()).
- *   Growth    Structs end in `reserved` words, which later versions give meanings to; zero is what there is today. A program zeroes
- *             them; options in which they are not are LM_USAGE. Structs without them never change, or are seen by pointer only.
- *   Outputs   buffer.h: whatever is written into an lm_text or lm_tokens is appended.
- *   Threads   An lm_model, lm_tokenizer and lm_template never change once they are open: any number of threads may use one, and any
- *             number of engines. An lm_engine, lm_sampler, lm_stream, lm_sequence and lm_facts is used by one thread at a time, but
- *             for what says otherwise (lm_engine_cancel, lm_engine_length …). Functions without a handle may be called by any thread.
- *   Strings   that are returned belong to their handle and live as long as it; those of functions without a handle are constants. */
+ * Each header documents who owns its objects. Rules for all functions:
+ *   Errors    See error.h. Results are written only on success.
+ *   NULL      Passing NULL where it is not allowed returns LM_USAGE; getters return NULL, 0 or false, and free functions do nothing.
+ *             `lm_error *` may always be NULL. Options may be NULL: the defaults.
+ *   Options   All zero means the defaults ({0}, calloc, or lm_…_defaults()).
+ *   Growth    Structs end in `reserved` words for later versions. The caller zeroes them; options with other values return LM_USAGE.
+ *             Structs without reserved words never change, or are only seen through pointers.
+ *   Outputs   Functions append to an lm_text or lm_tokens (buffer.h).
+ *   Threads   An lm_model, lm_tokenizer and lm_template is immutable after opening: any number of threads and engines may share one. An
+ *             lm_engine, lm_sampler, lm_stream, lm_sequence and lm_facts is used by one thread at a time; exceptions are documented
+ *             (lm_engine_cancel, lm_engine_length …). Functions without a handle may be called by any thread.
+ *   Strings   Returned strings belong to their handle and live as long as it. Strings of functions without a handle are constants. */
 #ifndef LAMINA_H
 #define LAMINA_H
 

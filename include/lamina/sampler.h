@@ -1,4 +1,4 @@
-/* sampler.h - choosing tokens. Names and meanings of the options are llama.cpp's. */
+/* sampler.h - sampling. Options have the names and meanings of llama.cpp's. */
 #ifndef LAMINA_SAMPLER_H
 #define LAMINA_SAMPLER_H
 
@@ -10,7 +10,7 @@ extern "C" {
 
 typedef struct lm_logit_bias { lm_token id; float bias; } lm_logit_bias;
 
-/* All zero: the defaults, which stand first here. Where 0 is not the default, a negative value stands for 0. */
+/* All zero: the defaults, which the comments give first. If 0 is not the default, a negative value means 0. */
 typedef struct lm_sampler_options {
     uint64_t seed;                   /* 0 */
     float    temperature;            /* 0.8; negative: greedy */
@@ -31,7 +31,7 @@ typedef struct lm_sampler_options {
     int32_t  dry_allowed_length;     /* 2 */
     int32_t  dry_penalty_last_n;     /* -1: all; -2: none */
     const char *const *dry_breakers; /* NULL-ended strings; NULL: "\n" ":" "\"" "*" */
-    int32_t  mirostat;               /* 0: off, 2: temperature and mirostat instead of all but penalties and dry */
+    int32_t  mirostat;               /* 0: off, 2: mirostat and temperature replace all samplers except penalties and dry */
     float    mirostat_tau;           /* 5 */
     float    mirostat_eta;           /* 0.1 */
     uint32_t min_keep;               /* 0 */
@@ -41,29 +41,29 @@ typedef struct lm_sampler_options {
     uint64_t reserved[8];            /* zero */
 } lm_sampler_options;
 
-/* The defaults, written out. */
+/* The defaults as explicit values. */
 lm_sampler_options lm_sampler_defaults(void);
 
-/* Numbers as flags and requests give them, where 0 means 0 (greedy, off): *out means the same to lm_sampler_new. `in` began as
- * lm_sampler_defaults. LM_USAGE names an impossible value. */
+/* Convert options in which 0 means 0 (greedy, off), as in flags and requests, to options for lm_sampler_new. `in` must be initialised with
+ * lm_sampler_defaults. LM_USAGE names an invalid value. */
 lm_status lm_sampler_literal(const lm_sampler_options *in, lm_sampler_options *out, lm_error *e);
 
 typedef struct lm_sampler lm_sampler;
 
-/* Everything is allocated here. `o` NULL: the defaults. `t` is needed only for dry_breakers; may be NULL. LM_USAGE names an
- * impossible value or an unknown word in `order`. */
+/* Create a sampler; later calls do not allocate. `o` NULL: the defaults. `t` is only needed for dry_breakers and may be NULL. LM_USAGE
+ * names an invalid value or an unknown sampler in `order`. */
 lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_sampler **out, lm_error *e);
 void      lm_sampler_free(lm_sampler *s);
-uint32_t  lm_sampler_vocabulary(const lm_sampler *s);       /* tokens that it was made for: logits that it reads */
+uint32_t  lm_sampler_vocabulary(const lm_sampler *s);       /* number of logits that it expects */
 void      lm_sampler_reset(lm_sampler *s);                  /* forget the history */
-/* Tell the history about a token (prompt tokens and chosen ones). */
+/* Add a token to the history (prompt tokens and sampled ones). */
 void      lm_sampler_accept(lm_sampler *s, lm_token id);
-/* Choose by `logits`, as many as the vocabulary has. The draw depends only on (seed, sequence, position). Does not accept.
- * Never allocates. LM_FAILED when a logit is NaN or none is finite. */
+/* Sample from `logits` [vocabulary]. The random draw depends only on (seed, sequence, position). Does not add the token to the history.
+ * Never allocates. LM_FAILED: a logit is NaN, or none is finite. */
 lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position, lm_token *out, lm_error *e);
 
-/* Natural-log probabilities of the k best tokens (after no sampler: the model's own), best first; and of `chosen`. Where there
- * are fewer than k tokens the rest of `top` has id -1. */
+/* Natural-log probabilities of the model, before any sampler: of the k best tokens, best first, in `top`; returns that of `chosen`. If
+ * there are fewer than k tokens, the rest of `top` has id -1. */
 typedef struct lm_logprob { lm_token id; float logprob; } lm_logprob;
 float lm_logprobs(const float *logits, uint32_t n_vocab, lm_token chosen, lm_logprob *top, uint32_t k);
 

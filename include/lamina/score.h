@@ -1,4 +1,4 @@
-/* score.h - how probable a model finds a given text, token by token, and how far two models are apart on it. */
+/* score.h - the probability of a given text under a model, token by token, and the divergence of two models on it. */
 #ifndef LAMINA_SCORE_H
 #define LAMINA_SCORE_H
 
@@ -10,18 +10,18 @@ extern "C" {
 
 /* One token of the text. */
 typedef struct lm_token_score {
-    size_t            position;          /* in the text, from 1: nothing comes before the first token */
+    size_t            position;          /* in the text, from 1: the first token is not scored */
     lm_token          id;
-    uint32_t          rank;              /* tokens that are more probable; 0: the model would choose this one too */
-    double            logprob;           /* natural logarithm of its probability, given those before it */
-    const lm_logprob *top;               /* the most probable ones, best first; valid during the call */
+    uint32_t          rank;              /* number of tokens that are more probable; 0: this is the most probable */
+    double            logprob;           /* natural logarithm of its probability, given the tokens before it */
+    const lm_logprob *top;               /* the most probable tokens, best first; valid during the call */
     uint32_t          n_top;
     uint64_t          reserved[4];   /* zero */
 } lm_token_score;
 
 typedef struct lm_score_options {
-    uint32_t sequence;                   /* of the engine, whose text is forgotten */
-    uint32_t top;                        /* most probable tokens told with each position; at most the vocabulary */
+    uint32_t sequence;                   /* of the engine; its content is discarded */
+    uint32_t top;                        /* number of most probable tokens per position; at most the vocabulary */
     /* Called with each token in order; false ends with LM_CANCELLED. NULL: nobody is told. */
     bool   (*token)(void *arg, const lm_token_score *token);
     void    *arg;
@@ -32,16 +32,15 @@ typedef struct lm_score_options {
 lm_score_options lm_score_defaults(void);
 
 typedef struct lm_score {
-    size_t n_tokens;                     /* of the text; the first is given, n_tokens - 1 are scored */
-    double logprob;                      /* sum over those */
-    double perplexity;                   /* exp(-logprob / (n_tokens - 1)); NaN where there are none */
+    size_t n_tokens;                     /* of the text; n_tokens - 1 are scored, all but the first */
+    double logprob;                      /* sum over the scored tokens */
+    double perplexity;                   /* exp(-logprob / (n_tokens - 1)); NaN if there are none */
     uint64_t reserved[4];            /* zero */
 } lm_score;
 
-/* Read a text of n ids into an engine and add up how probable each is given those before it. As many rows go into a step as
- * the engine has logits for (logit_rows). LM_LIMIT: the text is longer than the context; LM_USAGE: an id outside the
- * vocabulary, a sequence that the engine does not have. Afterwards the sequence holds the text but for its last token, which
- * nothing was asked of. One call at a time on an engine. */
+/* Score a text of n ids: sum the log-probabilities of its tokens, given the tokens before them. A step has as many rows as the engine has
+ * logits for (logit_rows). LM_LIMIT: the text is longer than the context; LM_USAGE: an id outside the vocabulary, or a sequence that the
+ * engine does not have. Afterwards the sequence contains all tokens but the last. One call at a time per engine. */
 lm_status lm_score_text(lm_engine *g, const lm_token *ids, size_t n, const lm_score_options *o, lm_score *out, lm_error *e);
 
 /* ---- two models on one text ---- */
@@ -51,15 +50,15 @@ lm_status lm_score_text(lm_engine *g, const lm_token *ids, size_t n, const lm_sc
 typedef struct lm_token_divergence {
     size_t   position;                   /* in the text */
     lm_token id;
-    bool     same_top;                   /* both find the same token the most probable */
+    bool     same_top;                   /* both models have the same most probable token */
     double   kl;
-    double   logprob, reference_logprob; /* of the token, by either */
+    double   logprob, reference_logprob; /* of the token in each model */
     uint64_t reserved[4];            /* zero */
 } lm_token_divergence;
 
 typedef struct lm_diverge_options {
-    uint32_t sequence;                   /* of both engines, whose text is forgotten */
-    uint32_t window;                     /* tokens read at a time, each window from an empty cache; 0: the smaller context */
+    uint32_t sequence;                   /* of both engines; its content is discarded */
+    uint32_t window;                     /* tokens per window; each window starts with an empty cache; 0: the smaller context */
     /* Called with each token in order; false ends with LM_CANCELLED. NULL: nobody is told. */
     bool   (*token)(void *arg, const lm_token_divergence *token);
     void    *arg;
@@ -71,21 +70,21 @@ lm_diverge_options lm_diverge_defaults(void);
 
 typedef struct lm_divergence {
     size_t n_tokens;                     /* compared: all but the first of each window */
-    double mean_kl, median_kl, p90_kl, p95_kl, p99_kl, max_kl;   /* nats; percentiles between neighbours are linear */
-    size_t max_position;                 /* of the token with the largest */
+    double mean_kl, median_kl, p90_kl, p95_kl, p99_kl, max_kl;   /* nats; percentiles are interpolated linearly */
+    size_t max_position;                 /* of the token with the largest KL */
     double same_top;                     /* share of tokens, 0 ... 1 */
-    double mean_dp, rms_dp, max_dp;      /* of the text's token: its probability less that of the reference; max: the largest |change| */
+    double mean_dp, rms_dp, max_dp;      /* probability of the text's token minus the reference's; max: the largest absolute difference */
     double perplexity, reference_perplexity;
     uint64_t reserved[8];            /* zero */
 } lm_divergence;
 
-/* Whether ids mean the same in both: as many logits, and the same tokens where both have a tokenizer. LM_USAGE names the first
- * difference. */
+/* Check that two models have the same vocabulary: the same number of logits, and the same tokens if both have a tokenizer. LM_USAGE
+ * describes the first difference. */
 lm_status lm_same_vocabulary(const lm_model *model, const lm_model *reference, lm_error *e);
 
-/* Read a text of n ids, two at least, into the engines of two models and compare what they expect after each. LM_USAGE: other
- * vocabularies (lm_same_vocabulary), an id outside them, fewer than two ids, a window of one; LM_LIMIT: a window longer than a context.
- * One call at a time on an engine; the two must not be the same. */
+/* Compare the predictions of two models after each token of a text of n ids (n ≥ 2). LM_USAGE: different vocabularies
+ * (lm_same_vocabulary), an id outside them, fewer than two ids, a window of one; LM_LIMIT: a window longer than a context. One call at a
+ * time per engine; the two engines must differ. */
 lm_status lm_diverge_text(lm_engine *model, lm_engine *reference, const lm_token *ids, size_t n, const lm_diverge_options *o,
                           lm_divergence *out, lm_error *e);
 
