@@ -1,4 +1,4 @@
-/* device.h - devices that models could run on, as their makers describe them. */
+/* device.h - catalogue of devices, with their makers' data. */
 #ifndef LAMINA_DEVICE_H
 #define LAMINA_DEVICE_H
 
@@ -15,15 +15,15 @@ typedef struct lm_device {
     const char *name;                /* "rtx-4090" */
     const char *title;               /* "GeForce RTX 4090" */
     const char *kind;                /* "gpu" "accelerator" "apple" "phone" "board" "cpu" */
-    const char *aliases;             /* further names, space between */
-    const char *source;              /* who publishes the figures */
-    const char *checked;             /* what has been compared with something published since it was written down, and where;
-                                        "not confirmed": nothing has been */
-    uint64_t    memory;              /* bytes; of processors and machines the most that there can be */
-    double      memory_rate;         /* bytes a second */
-    struct { double f32, f16, bf16, int8; } peak;    /* operations a second, dense; an addition and a multiplication are two.
+    const char *aliases;             /* further names, separated by spaces */
+    const char *source;              /* publisher of the data */
+    const char *checked;             /* which data was checked against a publication, and which;
+                                        "not confirmed": none */
+    uint64_t    memory;              /* bytes; for processors and machines the maximum */
+    double      memory_rate;         /* bytes per second */
+    struct { double f32, f16, bf16, int8; } peak;    /* operations per second, dense; a multiply-add counts as two.
                                                         0: not published */
-    uint32_t    cores;               /* of processors; else 0 */
+    uint32_t    cores;               /* for processors; else 0 */
 } lm_device;
 
 /* In the order of the catalogue; NULL past the end. */

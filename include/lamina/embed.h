@@ -1,4 +1,4 @@
-/* embed.h - texts as vectors: the last hidden state of a model, after its final norm, as transformers' last_hidden_state has it. */
+/* embed.h - embeddings: the last hidden state of a model after its final norm, as transformers' last_hidden_state. */
 #ifndef LAMINA_EMBED_H
 #define LAMINA_EMBED_H
 
@@ -9,36 +9,36 @@ extern "C" {
 #endif
 
 typedef enum lm_pooling {
-    LM_POOLING_LAST,                 /* of the last token, which has seen all others */
+    LM_POOLING_LAST,                 /* the last token's vector */
     LM_POOLING_MEAN,                 /* the mean of all tokens */
-    LM_POOLING_NONE,                 /* one vector for each token */
+    LM_POOLING_NONE,                 /* one vector per token */
 } lm_pooling;
 
 typedef struct lm_embed_options {    /* all zero: the defaults */
     lm_pooling  pooling;
-    bool        raw;                 /* vectors as they are; else each has length 1 (all zero stays so) */
-    uint32_t    sequence;            /* of the engine: emptied before and after */
+    bool        raw;                 /* do not normalise; else vectors have length 1, except zero vectors */
+    uint32_t    sequence;            /* of the engine; emptied before and after */
     uint64_t    reserved[4];         /* zero */
 } lm_embed_options;
 
 lm_embed_options lm_embed_defaults(void);
 
-/* Read `n` tokens and write their vectors: out [lm_engine_hidden_width], with LM_POOLING_NONE [n][that]. `o` may be NULL. The engine is
- * made with `hidden`; it needs no logits, and steps are its rows at most. The same bits however they are cut. What the sequence held is
- * gone. LM_USAGE: no token, an engine without hidden states; else what lm_engine_step returns, LM_LIMIT where the text is longer than
- * the context. `out` is written on success only, but for LM_POOLING_NONE. */
+/* Compute the embedding of `n` tokens: out [lm_engine_hidden_width], with LM_POOLING_NONE [n][lm_engine_hidden_width]. `o` may be NULL.
+ * The engine needs the option `hidden`, and no logits. Results do not depend on the size of steps, bit for bit. The sequence's content is
+ * discarded. LM_USAGE: no token, or an engine without `hidden`; LM_LIMIT: longer than the context; other errors: as lm_engine_step. `out`
+ * is written only on success, except with LM_POOLING_NONE. */
 lm_status lm_embed(lm_engine *g, const lm_token *ids, size_t n, const lm_embed_options *o, float *out, lm_error *e);
 
-/* The same of a text that something else reads: a schedule, beside other texts.
+/* Embeddings of a sequence that a schedule processes, concurrently with others.
  *
- *   lm_pooler_new(lm_engine_hidden_width(g), n, NULL, &p, &e);              for a text of n tokens
+ *   lm_pooler_new(lm_engine_hidden_width(g), n, NULL, &p, &e);              for n tokens
  *   sequence.prompt_only = true; sequence.row = lm_pooler_row; sequence.row_arg = p;         (lamina/sequence.h)
- *   lm_pooler_vector(p, out);                                               when all its rows have been read
+ *   lm_pooler_vector(p, out);                                               after the last row
  *
  * Used by one thread at a time. */
 typedef struct lm_pooler lm_pooler;
 
-/* LM_USAGE: no width, no token, LM_POOLING_NONE, which pools nothing. `o` may be NULL; its sequence is not looked at. */
+/* LM_USAGE: width or n is 0, or LM_POOLING_NONE. `o` may be NULL; its sequence is ignored. */
 lm_status lm_pooler_new(uint32_t width, size_t n, const lm_embed_options *o, lm_pooler **out, lm_error *e);
 lm_status lm_pooler_row(void *pooler, size_t position, const float *logits, const float *hidden, lm_error *e);
 void      lm_pooler_vector(const lm_pooler *p, float *out);      /* [width] */

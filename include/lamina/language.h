@@ -1,4 +1,4 @@
-/* language.h - the languages in which the library writes for people.
+/* language.h - languages of pages, reports and explanations.
  *
  * Pages, reports and explanations are written in the language that their options name; zero is English. Figures, names of
  * modules and fields, JSON keys and error messages are the same in every language. The catalogues are part of the library: no

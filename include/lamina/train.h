@@ -8,116 +8,113 @@
 extern "C" {
 #endif
 
-/* How the rate goes on after the warm-up: s of n steps done, w of warm-up, floor f = rate_end / rate.
+/* Learning rate after the warm-up, relative to `rate`: s of n steps done, w steps of warm-up, floor f = rate_end / rate.
  *   cosine    f + (1 - f) (1 + cos(pi (s - w) / (n - w))) / 2
  *   linear    f + (1 - f) (n - s) / (n - w)
  *   constant  1
- * During the warm-up (s + 1) / w. */
+ * During the warm-up: (s + 1) / w. */
 typedef enum lm_train_schedule { LM_TRAIN_COSINE, LM_TRAIN_LINEAR, LM_TRAIN_CONSTANT } lm_train_schedule;
 
-/* What is learnt of a conversation or of a prompt with its completion. */
+/* Which tokens of a conversation, or of a prompt and its completion, have a loss. */
 typedef enum lm_train_on { LM_TRAIN_ON_ANSWERS, LM_TRAIN_ON_ALL } lm_train_on;
 
 typedef struct lm_train_step {
-    uint32_t step, steps;                /* this one, counted from 1, of so many */
-    uint32_t epoch;                      /* counted from 1 */
+    uint32_t step, steps;                /* number of this step, from 1; number of all steps */
+    uint32_t epoch;                      /* from 1 */
     double   loss;                       /* mean over the step's trained tokens */
-    double   smoothed;                   /* of the steps so far, the latest counting most */
-    double   valid;                      /* mean over the validation texts, where it was measured at this step; else NaN */
+    double   smoothed;                   /* moving average over the steps so far */
+    double   valid;                      /* mean over the validation texts if measured at this step; else NaN */
     double   rate, grad_norm;            /* before it is clipped */
-    uint64_t tokens;                     /* read in this step */
-    uint64_t trained;                    /* of them with a loss */
-    double   seconds;                    /* that it took */
-    bool     saved;                      /* what is in the folder is of this step */
-    bool     skipped;                    /* the gradient was not finite: nothing was changed */
+    uint64_t tokens;                     /* processed in this step */
+    uint64_t trained;                    /* of these, tokens with a loss */
+    double   seconds;                    /* duration */
+    bool     saved;                      /* this step was saved to the folder */
+    bool     skipped;                    /* the gradient was not finite: weights are unchanged */
     uint64_t reserved[4];                /* zero */
 } lm_train_step;
 
 typedef struct lm_train_options {        /* lm_train_defaults() */
-    bool        full;                    /* every weight in place of an adapter */
+    bool        full;                    /* train every weight instead of an adapter */
     uint32_t    rank;
-    double      alpha;                   /* the adapter's output counts alpha / rank; with `rslora` alpha / sqrt(rank). 0: twice the rank */
-    double      dropout;                 /* of what the adapter reads, while training */
+    double      alpha;                   /* the adapter's scale is alpha / rank, with `rslora` alpha / sqrt(rank). 0: twice the rank */
+    double      dropout;                 /* of the adapter's input, during training */
     bool        rslora;
     const char *const *targets;          /* modules: patterns (PCRE2) that match a path whole or its end after a dot, as "q_proj" or
                                             "layers\\.[0-3]\\..*"; "all", "attention" and "mlp" for groups */
-    size_t      n_targets;               /* 0: all linear layers but the head */
-    double      rate, rate_end;          /* at the top and at the end of the schedule; 0: 2e-4, full 2e-5; and a tenth of it */
+    size_t      n_targets;               /* 0: all linear layers except the head */
+    double      rate, rate_end;          /* maximum and final learning rate; 0: 2e-4 (full: 2e-5), and a tenth of it */
     lm_train_schedule schedule;
     double      warmup;                  /* steps; below 1: a share of all */
-    double      weight_decay, clip;      /* clip: of the norm of all gradients; 0: not */
+    double      weight_decay, clip;      /* clip: maximum norm of all gradients; 0: no clipping */
     double      beta1, beta2, epsilon;   /* of AdamW (arXiv 1711.05101), as PyTorch computes it */
-    uint32_t    epochs, steps;           /* steps: exactly so many, in place of epochs; 0: not */
-    uint32_t    batch, accumulate;       /* rows of `context` tokens worked on together; how many such make a step. batch 0: one, or
-                                            every row of `ids_file` */
-    uint32_t    context;                 /* tokens of a row: texts are packed into it, each attending to itself alone; 0: 2048, or less
-                                            where the model has less */
-    bool        no_packing;              /* a text a row */
-    bool        cut;                     /* texts longer than a row lose their end; else they are left out. Both are counted */
+    uint32_t    epochs, steps;           /* steps: number of steps, instead of epochs; 0: use epochs */
+    uint32_t    batch, accumulate;       /* rows of `context` tokens per batch; batches per step. batch 0: one row, or all rows of
+                                            `ids_file` */
+    uint32_t    context;                 /* tokens per row: several texts are packed into a row, and attend only to themselves; 0: 2048,
+                                            or the model's context if smaller */
+    bool        no_packing;              /* one text per row */
+    bool        cut;                     /* truncate texts longer than a row; else they are skipped. Both are counted */
     lm_train_on train_on;
-    bool        skip_bad;                /* leave out lines that cannot be read, counted; else they are errors */
+    bool        skip_bad;                /* skip and count invalid lines; else they are errors */
     const char *valid;                   /* file of validation texts; NULL: `valid_share` of the data */
     double      valid_share;
     uint32_t    valid_every, save_every; /* steps; 0: at the end */
     uint64_t    seed;
-    bool        resume;                  /* go on where the folder's last save was, with the same bits as without a stop */
-    bool        dry_run;                 /* say what would be done: nothing is trained or written */
-    const char *ids_file;                /* safetensors with `input_ids` and `labels`, I64 [rows, tokens], -100 without a loss, in place of
-                                            data. Row after row in that order */
-    const char *gradients;               /* safetensors to write the first step's gradients to, and train nothing */
-    uint64_t    memory;                  /* bytes at most; layers are checkpointed until it fits. 0: what is available */
+    bool        resume;                  /* continue from the folder's last save, bit-identical to an uninterrupted run */
+    bool        dry_run;                 /* report what would be done, without training or writing */
+    const char *ids_file;                /* safetensors with `input_ids` and `labels`, I64 [rows, tokens], -100: no loss; instead of data,
+                                            in this order */
+    const char *gradients;               /* write the gradients of the first step to this safetensors file, without training */
+    uint64_t    memory;                  /* maximum bytes; layers are checkpointed until it fits. 0: the available memory */
     uint32_t    threads;                 /* 0: physical cores */
-    lm_compute  compute;                 /* of the weights that stay */
-    const char *cpu;                     /* instruction set level; NULL: the best there is */
-    /* After each step; false: save and stop, LM_CANCELLED. */
+    lm_compute  compute;                 /* arithmetic of the frozen weights */
+    const char *cpu;                     /* instruction set level; NULL: the best available */
+    /* Called after each step. Return false to save and stop: LM_CANCELLED. */
     bool      (*step)(void *arg, const lm_train_step *s);
-    /* A line about what is done: how data are read, what is trained, memory. May be NULL. */
+    /* Progress messages: the data's format, what is trained, memory. May be NULL. */
     void      (*note)(void *arg, const char *line);
     void       *arg;
-    const char *init_from;               /* an adapter of the same modules, ranks and scales, whose numbers the first ones are; NULL: A is
-                                            drawn, B is zero */
+    const char *init_from;               /* initial adapter, with the same modules, ranks and scales; NULL: A random, B zero */
     uint64_t    reserved[7];             /* zero */
 } lm_train_options;
 
 lm_train_options lm_train_defaults(void);
 
 typedef struct lm_train_result {
-    uint64_t texts, valid_texts;         /* that are trained on, and held out */
-    uint64_t left_out, shortened, bad;   /* texts: without a trained token or too long; cut; lines that could not be read */
-    uint64_t tokens, trained;            /* of an epoch */
-    uint32_t rows, steps, done;          /* of an epoch; in all; done, earlier runs included */
-    uint64_t modules, numbers;           /* with an adapter; trained */
-    uint32_t checkpointed;               /* layers */
+    uint64_t texts, valid_texts;         /* for training, and held out */
+    uint64_t left_out, shortened, bad;   /* texts without a trained token or too long; truncated texts; invalid lines */
+    uint64_t tokens, trained;            /* per epoch */
+    uint32_t rows, steps, done;          /* rows per epoch; all steps; steps done, including earlier runs */
+    uint64_t modules, numbers;           /* adapted modules; trained parameters */
+    uint32_t checkpointed;               /* number of checkpointed layers */
     uint64_t memory_base, memory_mapped, memory_state, memory_activations, memory_total;    /* bytes, planned; total without mapped */
-    uint64_t memory_used;                /* allocated, which is memory_total; 0 in a dry run */
-    double   loss_first, loss_last, valid_first, valid_last, valid_best;     /* NaN where there is none */
+    uint64_t memory_used;                /* allocated bytes, equal to memory_total; 0 in a dry run */
+    double   loss_first, loss_last, valid_first, valid_last, valid_best;     /* NaN: none */
     uint32_t best_step;
     double   seconds;
     uint64_t reserved[4];                /* zero */
 } lm_train_result;
 
 /* Train on `data` and write to `folder`. Data: JSON lines, one text each, in the form of the first: {"messages"} (with "tools"),
- * {"prompt", "completion"}, {"text"}, {"instruction", "input", "output"}, {"conversations"}; or a plain text file (.txt), a text between
- * empty lines. Conversations go through the model's chat template. `m`: opened with lm_model_options.adaptable.
+ * {"prompt", "completion"}, {"text"}, {"instruction", "input", "output"}, {"conversations"}; or a plain text file (.txt) with texts
+ * separated by empty lines. Conversations are rendered with the model's chat template. `m`: opened with lm_model_options.adaptable.
  *
- * The folder afterwards: a PEFT adapter (adapter_config.json, adapter_model.safetensors) and llama.cpp's (adapter.gguf), or with `full`
- * model.safetensors; the same of the best validation in best/; log.jsonl, a line a step; state/ to resume from. Every file is whole or as
- * before, whenever the program ends.
+ * Output: a PEFT adapter (adapter_config.json, adapter_model.safetensors) and llama.cpp's (adapter.gguf), or with `full` model.safetensors;
+ * best/: the same at the best validation; log.jsonl: one line per step; state/: to resume. Files are replaced atomically.
  *
- * The same data, options and instruction set give the same bits, for any number of threads and wherever a run was interrupted.
+ * The same data, options and instruction set give bit-identical results, for any number of threads and any interruption.
  *
- *   LM_USAGE      impossible options; targets that match nothing; an adapter to begin with that is of other modules, ranks or
- *                 scales; a folder that holds a run and `resume` is not set; a run of other data, options or weights with it: what
- *                 differs is named; data that cannot be read, with the line
- *   LM_NO_FIT     memory: with how much it would fit
- *   LM_FAILED     gradients that are not finite, three steps in a row; nothing to train on
- *   LM_CANCELLED  `step` said so; everything is saved
- *   LM_IO         files, a full disk */
+ *   LM_USAGE      invalid options; targets that match nothing; an `init_from` with other modules, ranks or scales; a folder with a run,
+ *                 without `resume`; with `resume`, other data, options or weights, which the error names; invalid data, with the line
+ *   LM_NO_FIT     not enough memory; the error contains the size needed
+ *   LM_FAILED     gradients are not finite in three consecutive steps; no training data
+ *   LM_CANCELLED  `step` returned false; everything is saved
+ *   LM_IO         a file error, a full disk */
 lm_status lm_train(const lm_model *m, const char *data, const char *folder, const lm_train_options *o, lm_train_result *result,
                    lm_error *e);
 
-/* The program backwards, a line for each reverse in the order in which they run: what it reads, which gradients it makes, for which weights
- * it sums. Of `o` (NULL: the defaults) only what is trained counts: full, rank, targets. The model needs no weights. */
+/* The backward program as text, one line per operation in order of execution: inputs, gradients, and weights with gradients. Of `o` (NULL:
+ * the defaults) only full, rank and targets are used. The model needs no weights. */
 lm_status lm_train_program_text(const lm_model *m, const lm_train_options *o, lm_text *out, lm_error *e);
 
 #ifdef __cplusplus

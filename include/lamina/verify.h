@@ -1,4 +1,4 @@
-/* verify.h - does the engine compute what a reference computes? */
+/* verify.h - compare the engine with reference results. */
 #ifndef LAMINA_VERIFY_H
 #define LAMINA_VERIFY_H
 
@@ -18,10 +18,10 @@ typedef struct lm_verdict_row {
 
 typedef struct lm_verify_options {
     lm_engine_options engine;        /* compute mode, instruction set, threads, cache type */
-    double      tol;                 /* relative error; 0: 1e-4; negative: none is tolerated */
-    double      kl_max;              /* not 0: mean KL decides instead of the relative error; negative: it must be 0 */
-    const char *dump;                /* write what was computed to this safetensors file; NULL: do not */
-    void      (*row)(void *arg, const lm_verdict_row *row);        /* told of each in turn; NULL: nobody is */
+    double      tol;                 /* tolerated relative error; 0: 1e-4; negative: 0 */
+    double      kl_max;              /* if not 0: tolerated mean KL, instead of the relative error; negative: 0 */
+    const char *dump;                /* write the computed values to this safetensors file; NULL: do not */
+    void      (*row)(void *arg, const lm_verdict_row *row);        /* called for each row; may be NULL */
     void       *arg;
     uint64_t    reserved[4];         /* zero */
 } lm_verify_options;
@@ -29,24 +29,24 @@ typedef struct lm_verify_options {
 lm_verify_options lm_verify_defaults(void);
 
 typedef struct lm_verdict {
-    char     source[256];            /* who computed the reference */
+    char     source[256];            /* source of the reference */
     uint64_t rows;                   /* positions compared */
     double   tol, max_rel_err, mean_kl, max_kl, argmax_agreement;
     uint64_t worst_row;
     bool     has_greedy;
     uint64_t greedy_common, greedy_total;
-    bool     greedy_agrees;          /* equal wherever the reference's margin exceeds the tolerance */
-    bool     bitwise_known;          /* false: the three ways differ by definition (`note` says why) */
+    bool     greedy_agrees;          /* equal where the reference's margin exceeds the tolerance */
+    bool     bitwise_known;          /* false: the three ways differ by definition (reason in `note`) */
     bool     chunked, stepwise;      /* bitwise equal to all-at-once */
     bool     has_taps;
     uint64_t taps;                   /* compared */
-    bool     diverges;               /* a tap does */
+    bool     diverges;               /* a tap differs */
     char     first_path[192];
     uint64_t first_position;
     double   first_rel_err;
     char     note[192];
     bool     agrees;
-    uint64_t greedy_sequence, greedy_step;       /* where the first greedy id differs that does not agree, from 0 */
+    uint64_t greedy_sequence, greedy_step;       /* position of the first greedy id that disagrees, from 0 */
     uint64_t reserved[6];            /* zero */
 } lm_verdict;
 
