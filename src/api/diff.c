@@ -41,7 +41,7 @@ static lm_status run(lm_differing *d, lm_error *e)
     d->from = d->to;
     d->to   = 1;
     if (d->o->raise && !*d->o->raise) {
-        d->r.advice_note = "not asked for";
+        d->r.advice_note = "not requested";
         return LM_OK;
     }
     return lm_differing_advise(d, e);

@@ -121,7 +121,7 @@ void lm_answer_summary(const lm_generation *x, lm_text *out)
     lm_text_printf(out, "  ·  generated %s token%s in %s (%s)", lm_figure_count(a, x->ids.n), x->ids.n == 1 ? "" : "s",
                    lm_figure_time(b, x->generate_seconds), lm_figure_rate(c, lm_answer_continued(x), x->generate_seconds));
     if (x->n_drafted)
-        lm_text_printf(out, "  ·  %s of %s guesses right", lm_figure_count(a, x->n_accepted), lm_figure_count(b, x->n_drafted));
+        lm_text_printf(out, "  ·  %s of %s draft tokens accepted", lm_figure_count(a, x->n_accepted), lm_figure_count(b, x->n_drafted));
     lm_text_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
 }
 

@@ -413,7 +413,7 @@ static void rest_text(const findings *f, lm_text *out)
     lm_text_add_char(out, '\n');
     label(out, "locale");
     lm_text_printf(out, "%s (%s)\n", f->locale, f->charset);
-    models_text(f->models, "in the cache folder", f->cache.data ? f->cache.data : "nobody says where it is", out);
+    models_text(f->models, "in the cache folder", f->cache.data ? f->cache.data : "unknown: no environment variable names it", out);
     if (json_array_size(f->hub))
         models_text(f->hub, "in the Hugging Face cache", NULL, out);
 }

@@ -12,7 +12,7 @@
 
 static const lm_flag merge_flag_table[] = {
     { "--type", NULL, LM_FLAG_TEXT, O(type), "TYPE", "type of the tensors that change: f32, f16 or bf16 (default: as they are stored)", 0, 0, NULL },
-    { "--lossy", NULL, LM_FLAG_SWITCH, O(lossy), NULL, "also where rounding to a quantised type loses most of the adapter", 0, 0, NULL },
+    { "--lossy", NULL, LM_FLAG_SWITCH, O(lossy), NULL, "allow rounding to a quantised type, even if it loses most of the adapter", 0, 0, NULL },
     { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "measure what would be left of the adapter; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
     { "--force", "-f", LM_FLAG_SWITCH, O(overwrite), NULL, "replace OUT if it exists", 0, 0, NULL },

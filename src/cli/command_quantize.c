@@ -192,7 +192,7 @@ static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_quantize = {
     .name = "quantize",
     .usage = "IN OUT TYPE [--imatrix FILE] [--keep REGEX=TYPE] [--budget BPW --text FILE] [--dry-run]",
-    .summary = "store a model's weights in fewer bits",
+    .summary = "quantise a model's weights",
     .about = "  IN is a Hugging Face folder, or a GGUF file (of a split one any part), best of f32, f16 or bf16; OUT the GGUF file to\n"
              "  create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs ... For each tensor the type and the bytes are those of\n"
              "  llama-quantize (mxfp4: a smaller error).\n",

@@ -58,7 +58,7 @@ typedef struct run_state {
 #define O(field) offsetof(run_options, field)
 
 static const lm_flag run_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "message to answer, or text to continue; what is piped in stands before it", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "message to answer, or text to continue; piped input is placed before it", 0, 0, NULL },
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
       "read the prompt from FILE; -: standard input (default when input is piped)", 0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "prompt as token ids: 1,2,3", 0, 0, NULL },
@@ -470,7 +470,7 @@ const lm_command lm_command_run = {
     .about = "  Only the generated text is written to standard output; timing goes to standard error.\n"
              "  Without MODEL, uses the demo model. At a terminal a model with a chat template answers the prompt as a message;\n"
              "  if input or output is no terminal, or with --json, the prompt is continued as it is. --chat and --raw decide.\n"
-             "  Piped input stands before -p, with a newline between them: cat doc | lamina run MODEL -p \"Summarise:\"\n",
+             "  Piped input is placed before -p, with a newline between them: cat doc | lamina run MODEL -p \"Summarise:\"\n",
     .groups = run_groups,
     .foreign = lm_llamacpp_flags,
     .max_args = 100000,

@@ -46,7 +46,7 @@ static const lm_flag serve_flag_table[] = {
     { "--host", NULL, LM_FLAG_LIST, O(hosts), "ADDRESS", "address to listen at, or unix:PATH; may be repeated (127.0.0.1)", 0, 0, NULL },
     { "--port", NULL, LM_FLAG_INT, O(port), "N", "port; 0: any free one (8080)", 0, 65535, NULL },
     { "--api-key", NULL, LM_FLAG_LIST, O(keys), "KEY", "API key that clients must send; may be repeated", 0, 0, NULL },
-    { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE", "file with one API key per line, read again at SIGHUP; behind a key limits of its own", 0, 0, NULL },
+    { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE", "file with one API key per line, optionally followed by limits; read again at SIGHUP", 0, 0, NULL },
     { "--requests-per-minute", NULL, LM_FLAG_I64, O(quota.requests_minute), "N",
       "requests of a key that are answered in a minute; without keys, of all clients; 0: no limit (0)", 0, 1e9, NULL },
     { "--tokens-per-minute", NULL, LM_FLAG_I64, O(quota.tokens_minute), "N", "the same of tokens, read and written (0)", 0, 1e12, NULL },
@@ -439,7 +439,7 @@ static lm_status serve_until_signal(lm_server *s, const serve_options *o, const 
     wait_for_end(s, ends, o->key_file != NULL, o->model.o.cluster);
     if (lm_cluster_lost(o->model.o.cluster))
         return end_lost(s, e);
-    lm_note("ending: no more requests; those that run have %g seconds, a second signal ends them now", seconds);
+    lm_note("shutting down: waiting up to %g s for active requests; send the signal again to stop now", seconds);
     if (pthread_create(&thread, NULL, drain, s))
         return lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
     clock_gettime(CLOCK_MONOTONIC, &began);
@@ -498,7 +498,7 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
         if (all.models.n == 1)
             lm_note("ready: %s", all.models.services->path);
         else
-            lm_note("ready: %zu models, each loaded when it is asked for", all.models.n);
+            lm_note("ready: %zu models, each loaded on its first request", all.models.n);
         status = serve_until_signal(s, o, &ends, e);
     }
     lm_server_free(s);

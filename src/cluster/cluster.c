@@ -153,7 +153,7 @@ static lm_status make_engine(follower *f, lm_error *e)
         .hidden = told.hidden, .kv_values = (lm_kv_type)told.kv_values, .kv_apart = told.kv_apart,
     };
     if (f->g)
-        return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "rank 0 has made a second engine of the model");
+        return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "rank 0 has created a second engine for the model");
     LM_TRY(lm_engine_new(f->m, &o, &f->g, e));
     f->most = lm_engine_max_rows(f->g);
     f->rows = lm_alloc(f->most * sizeof *f->rows);
@@ -186,7 +186,7 @@ static lm_status obey(follower *f, const lm_lead_message *m, lm_error *e)
     const uint32_t *a = m->a;
 
     if (!f->g && m->code != LM_LEAD_NEW && m->code != LM_LEAD_FREE)
-        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 uses an engine that is not there");
+        return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 uses an engine that does not exist");
     switch ((lm_lead_code)m->code) {
     case LM_LEAD_NEW:
         if (make_engine(f, e) != LM_OK)      /* rank 0 knows, and says so */
@@ -219,7 +219,7 @@ static lm_status obey(follower *f, const lm_lead_message *m, lm_error *e)
     case LM_LEAD_END:
         return LM_OK;
     }
-    return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 asks for something unknown");
+    return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 sent an unknown command");
 }
 
 lm_status lm_cluster_follow(lm_cluster *c, const lm_model *m, lm_error *e)

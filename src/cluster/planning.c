@@ -228,7 +228,7 @@ static lm_status check(const lm_model *m, const lm_cluster_plan_options *o, lm_e
     if (o->nodes < 1 || o->nodes > LM_MAX_RANKS)
         return lm_fail(e, LM_USAGE, "nodes", LM_NO_OFFSET, "%u nodes; 1 to %d are possible", o->nodes, LM_MAX_RANKS);
     if (o->link && (!(o->link->latency >= 0) || !(o->link->bytes_per_second > 0)))
-        return lm_fail(e, LM_USAGE, "link", LM_NO_OFFSET, "a link has a latency of 0 s or more, and sends some bytes a second");
+        return lm_fail(e, LM_USAGE, "link", LM_NO_OFFSET, "a link needs a latency of at least 0 s and a bandwidth above 0");
     return LM_OK;
 }
 

@@ -94,7 +94,7 @@ static lm_status set_layers(json_t *config, uint32_t layers, const char *where, 
             json_object_set_new(config, counts[i], json_integer(layers));
     }
     if (had < 1) {
-        lm_fail(e, LM_BAD_MODEL, counts[0], LM_NO_OFFSET, "is not there");
+        lm_fail(e, LM_BAD_MODEL, counts[0], LM_NO_OFFSET, "is missing");
         return lm_fail_in(e, where);
     }
     set_turns(config, layers);

@@ -303,7 +303,7 @@ lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o
     if (status == LM_OK)
         status = refuse_foreign(file->path, head, n, e);
     if (status == LM_OK && (n < 4 || memcmp(head, "GGUF", 4) != 0)) {
-        status = lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "is no GGUF file; other models are opened by path");
+        status = lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "is not a GGUF file; open other models by path");
         lm_fail_in(e, file->path);
     }
     if (status == LM_OK)

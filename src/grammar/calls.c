@@ -494,7 +494,7 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
 
     *out = NULL;
     if (!w.f)
-        return lm_fail(w.e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "how this model writes calls of tools is not known");
+        return lm_fail(w.e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "tool calls are not supported for this model (unknown format)");
     if (n > MOST_SCHEMAS)
         return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "%zu tools; %d are the limit", n, MOST_SCHEMAS);
     if (!o->required &&

@@ -332,7 +332,7 @@ static lm_status read_sequence(parser *g, bool nested, lm_node *out)
         } else if (!is_repeat(peek(g))) {
             break;
         } else if (!any) {
-            return wrong(g, "nothing stands before a repetition");
+            return wrong(g, "a repetition needs an item before it");
         } else {
             LM_TRY(read_repeats(g, nested, &last));
         }

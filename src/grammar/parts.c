@@ -43,7 +43,7 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_node *out)
         if (json_array_size(q->listed) > n)
             n = json_array_size(q->listed) > MOST_LISTED ? MOST_LISTED + 1 : (uint32_t)json_array_size(q->listed);
     if (n > MOST_LISTED)
-        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %d items have schemas of their own", MOST_LISTED);
+        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %d items have separate schemas", MOST_LISTED);
     if (n > x->most)
         n = x->most;
     LM_TRY(lm_parts_item(s, x, n, &of));

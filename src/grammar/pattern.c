@@ -392,7 +392,7 @@ static lm_status read_item(parser *x, lm_node *out)
         x->at++;
         return LM_OK;
     case '*': case '+': case '?':
-        return wrong(x, "nothing stands before a repetition");
+        return wrong(x, "a repetition needs an item before it");
     default:
         LM_TRY(read_plain(x, &cp));
         *out = lm_literal(x->p, bytes, lm_utf8_encode(cp, bytes));

@@ -392,7 +392,7 @@ static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_
         } else {
             double wait = x.wait >= 0 && code == CURLE_OK ? x.wait : 0.25 * (double)(1 << tries);
             if (code == CURLE_OK && x.wait >= 1 && n->say) {
-                snprintf(line, sizeof line, "the server asks for a pause of %ld s (status %ld)", (long)wait, a->status);
+                snprintf(line, sizeof line, "the server requests a pause of %ld s (status %ld)", (long)wait, a->status);
                 n->say(line);
             }
             status = pause_for(n, wait, e);
@@ -420,11 +420,11 @@ static bool take_part(void *arg, const hub_answer *a, const void *data, size_t n
     bool  other = a->status != 206 || (uint64_t)a->from != p->from || (a->total >= 0 && (uint64_t)a->total != p->size);
 
     if (!whole && other) {
-        lm_fail(p->e, LM_IO, shown(p->url, seen), LM_NO_OFFSET, "the server sent another part of the file than was asked for");
+        lm_fail(p->e, LM_IO, shown(p->url, seen), LM_NO_OFFSET, "the server sent a different part of the file than requested");
         return false;
     }
     if (n > p->want - p->got) {
-        lm_fail(p->e, LM_IO, shown(p->url, seen), LM_NO_OFFSET, "the server sent more than was asked for");
+        lm_fail(p->e, LM_IO, shown(p->url, seen), LM_NO_OFFSET, "the server sent more bytes than requested");
         return false;
     }
     memcpy(p->out + p->got, data, n);

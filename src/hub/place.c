@@ -119,7 +119,7 @@ static bool begin(landing *l, const hub_answer *a)
             return lm_fail_errno(l->e, l->f->path, "cannot be written"), false;
     }
     if (a->status == 206 && (a->from != l->at || (a->total >= 0 && (uint64_t)a->total != l->f->size))) {
-        lm_fail(l->e, LM_IO, l->f->path, LM_NO_OFFSET, "the server sent another part of the file than was asked for");
+        lm_fail(l->e, LM_IO, l->f->path, LM_NO_OFFSET, "the server sent a different part of the file than requested");
         return false;
     }
     return true;

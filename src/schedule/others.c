@@ -34,7 +34,7 @@ static lm_status add(lm_others *x, lm_engine *other, lm_error *e)
     LM_GIVEN(e, other);
     lm_model_describe(lm_engine_model(other), &info);
     if (other == x->g)
-        return lm_fail(e, LM_USAGE, info.source, LM_NO_OFFSET, "each model has an engine of its own");
+        return lm_fail(e, LM_USAGE, info.source, LM_NO_OFFSET, "each model needs a separate engine");
     lm_status status = lm_draft_fits(lm_engine_model(other), lm_engine_model(x->g), e);
     if (status != LM_OK)
         return lm_fail_in(e, info.source), status;

@@ -48,7 +48,7 @@ static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_err
     const lm_sequence_options *o = &q->sequence;
 
     if (o->slot || o->draft_engine || o->draft_slot)
-        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "its slot and guessing engine are the schedule's");
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "its slot and draft engine belong to the schedule");
     if (q->draft && !s->o.draft_engine)
         return lm_fail(e, LM_USAGE, "draft", LM_NO_OFFSET, "the schedule has no draft engine");
     if (q->wanted_slot > s->n_seats)
@@ -497,7 +497,7 @@ lm_status lm_reply_contribution(const lm_reply *r, size_t i, double *logprobs, l
     size_t n = atomic_load_explicit(&r->n_contributions, memory_order_acquire);
 
     if (!r->most_contributions)
-        return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "they were not asked for");
+        return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "were not requested");
     if (i >= n)
         return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "token %zu of %zu", i, n);
     memcpy(logprobs, r->contributions + i * (1 + r->n_models), (1 + r->n_models) * sizeof *logprobs);
@@ -511,7 +511,8 @@ lm_status lm_reply_explain(const lm_reply *r, const lm_model *m, lm_cache_differ
     lm_text *texts[] = { before, prompt, cached };
 
     if (!atomic_load(&r->explained))
-        return lm_fail(e, LM_USAGE, "explain_cache", LM_NO_OFFSET, "%s", r->explains ? "not let in yet" : "it was not asked for");
+        return lm_fail(e, LM_USAGE, "explain_cache", LM_NO_OFFSET, "%s",
+                       r->explains ? "the request is not admitted yet" : "was not requested");
     for (int i = 0; i < 3; i++)
         if (texts[i] && lm_model_tokenizer(m))
             LM_TRY(lm_detokenize(lm_model_tokenizer(m), r->around[i], r->n_around[i], 0, texts[i], e));

@@ -151,7 +151,7 @@ lm_status lm_tracer_save(lm_tracer *t, const char *path, uint32_t length, lm_err
 
     LM_GIVEN(e, t && path);
     if (!t->n_saved)
-        return lm_fail(e, LM_USAGE, "values", LM_NO_OFFSET, "none are asked for");
+        return lm_fail(e, LM_USAGE, "values", LM_NO_OFFSET, "none are requested");
     if (!length)
         return lm_fail(e, LM_USAGE, "values", LM_NO_OFFSET, "of no row");
     lm_trace_drop_file(t);

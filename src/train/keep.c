@@ -389,7 +389,7 @@ static lm_status compare(const char *there, size_t n, const char *here, const ch
     if (at == n && !here[at])
         return LM_OK;
     int a = (int)strcspn(there + line, "\n"), b = (int)strcspn(here + line, "\n");
-    lm_fail(e, LM_USAGE, "resume", LM_NO_OFFSET, "the run that is there has \"%.*s\", this one \"%.*s\"", a > 90 ? 90 : a, there + line,
+    lm_fail(e, LM_USAGE, "resume", LM_NO_OFFSET, "the existing run has \"%.*s\", this one \"%.*s\"", a > 90 ? 90 : a, there + line,
             b > 90 ? 90 : b, here + line);
     return lm_fail_in(e, path);
 }
@@ -406,7 +406,7 @@ static lm_status restore_tensors(lm_train_run *r, const lm_container *c, lm_erro
             snprintf(name, sizeof name, "%.500s.%s", r->program->weights[t->weight].path, kinds[k]);
             const lm_tensor_info *x = lm_container_find(c, name);
             if (!x || x->type != LM_F32 || x->elements != t->elements)
-                return lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "is not there, or of another shape");
+                return lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "is missing, or has another shape");
             lm_container_unpack(c, x, 0, x->elements, parts[k]);
         }
     }
@@ -429,7 +429,7 @@ lm_status lm_train_restore(lm_train_run *r, lm_error *e)
     LM_TRY_GOTO(compare(there.data, there.size, here.data, path, e));
     const lm_tensor_info *t = lm_container_find(c, "progress");
     if (!t || t->type != LM_F64 || t->elements != 5) {
-        status = lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is not there"), lm_fail_in(e, path);
+        status = lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is missing"), lm_fail_in(e, path);
         goto done;
     }
     memcpy(progress, lm_container_data(c, t), sizeof progress);

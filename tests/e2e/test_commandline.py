@@ -144,7 +144,7 @@ def test_a_flag_that_does_nothing_or_goes_too_far_is_warned_of(lamina, model, fl
 def test_rotary_flags_of_a_model_that_does_not_rotate(lamina):
     said = "warning: the model has no rotary embedding: the RoPE options have no effect"
     assert said in run(lamina, "inspect", "gpt2", "--rope-scale", 4).stderr
-    assert "warning: rotary embedding is as asked for" in run(lamina, "inspect", "llama-3.2-1b", "--rope-scale", 4).stderr
+    assert "warning: the RoPE options replace the rotary embedding of the file" in run(lamina, "inspect", "llama-3.2-1b", "--rope-scale", 4).stderr
     assert "--yarn-orig-ctx has no effect" in run(lamina, "inspect", "smollm2-135m", "--yarn-orig-ctx", 100).stderr
     assert "--yarn-orig-ctx has no effect" not in run(lamina, "inspect", "llama-3.2-1b", "--yarn-orig-ctx", 100).stderr
 

@@ -153,7 +153,7 @@ def test_pages(lamina, made, tmp_path, folder_and_file):
 
 def test_raise_none_tries_nothing(lamina, made):
     got = said(lamina, made / "dense", made / "q.gguf", *TEXT, "--raise", "none")
-    assert got["advice"] == [] and got["advice_note"] == "not asked for" and got["mean_kl"] > 0
+    assert got["advice"] == [] and got["advice_note"] == "not requested" and got["mean_kl"] > 0
     same = said(lamina, made / "dense", made / "dense.gguf", *TEXT)
     assert same["advice"] == [] and same["advice_note"] == "no tensor is stored more coarsely" and same["mean_kl"] < 1e-7
 

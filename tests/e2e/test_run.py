@@ -253,7 +253,7 @@ def test_guesses_do_not_change_the_answer(lamina, model, how):
 
 def test_guesses_are_counted(lamina):
     done = lamina("-p", "la la la la la la la la la la la la la la la la la la", "-n", "64", "--temp", "0", "--draft-ngram", "4")
-    assert re.search(r"\d+ of \d+ guesses right", done.stderr)
+    assert re.search(r"\d+ of \d+ draft tokens accepted", done.stderr)
 
 
 def test_what_cannot_guess_is_refused(lamina, source):

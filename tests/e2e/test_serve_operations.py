@@ -98,7 +98,7 @@ def test_who_comes_while_the_server_drains_is_told_when_to_come_again(build, mod
     with s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True}) as running:
         assert running.recv(100)
         s.process.send_signal(signal.SIGTERM)
-        s.says("no more requests")
+        s.says("shutting down: waiting")
         until = time.monotonic() + PATIENCE                  # the line is printed a moment before requests are refused
         while s.post("/v1/completions", {"prompt": "a", "max_tokens": 1})[0] != 503 and time.monotonic() < until:
             pass

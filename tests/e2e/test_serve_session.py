@@ -87,7 +87,7 @@ def test_what_a_request_sees_when_something_is_wrong(build, model):
         running.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ours\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
         running.recv(10)
         s.process.send_signal(signal.SIGTERM)
-        s.says("no more requests")
+        s.says("shutting down: waiting")
         deadline = time.monotonic() + PATIENCE               # the line is printed a moment before requests are refused
         while True:
             kept.request("POST", "/v1/chat/completions", json.dumps(ASK), KEY)

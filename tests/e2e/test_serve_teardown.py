@@ -103,7 +103,7 @@ def test_the_server_ends_under_requests_of_every_kind(build, model, flags, drain
         time.sleep(0.05)
         if drain:                                                          # clients leave while it drains
             server.process.send_signal(signal.SIGTERM)
-            server.says("ending: no more requests")
+            server.says("shutting down: waiting")
             for s in sockets:
                 leave(s, False)
             assert server.process.wait(PATIENCE) == 0

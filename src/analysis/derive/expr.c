@@ -176,7 +176,7 @@ static const lm_expr *name(reader *r)
     lm_expr   *x = s ? new_expr(r, LM_X_SYMBOL) : NULL;
     if (!s) {
         r->at = from;
-        return fail(r, "a quantity that nobody has named");
+        return fail(r, "an unknown quantity");
     }
     if (x)
         x->symbol = s;

@@ -118,7 +118,7 @@ static lm_status take_adapters(lm_engine *g, const lm_engine_options *o, lm_erro
     uint32_t n = lm_options_adapters(o);
 
     if (n && g->program != g->model->program)
-        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "a program of its own takes no adapters");
+        return lm_fail(e, LM_USAGE, "engine options", LM_NO_OFFSET, "a separate program does not support adapters");
     LM_TRY(lm_engine_attach(g->model, o, &g->own_program, e));
     g->program      = g->own_program ? g->own_program : g->program;
     g->n_adapters   = n;

@@ -134,7 +134,7 @@ uint32_t lm_sequence_rows(lm_sequence *s, lm_batch *b)
         return 0;
     s->n_rows = 0;
     if (lm_sequence_chooses(s)) {
-        lm_fail(&e, LM_USAGE, "sequence", LM_NO_OFFSET, "rows were asked for before its events were read");
+        lm_fail(&e, LM_USAGE, "sequence", LM_NO_OFFSET, "rows were requested before its events were read");
         fail(s, &e);
     }
     lm_sequence_settle(s);

@@ -416,7 +416,7 @@ static lm_status pair(const lm_tokenizer *t, lm_view context, lm_view moved, lm_
     }
     size_t from = context.size ? head.n : whole.n > 1 && head.n && whole.ids[0] == head.ids[0];
     if (status == LM_OK && (whole.n <= from || !head.n))
-        status = lm_fail(e, LM_USAGE, "choices", LM_NO_OFFSET, "a choice has no tokens of its own");
+        status = lm_fail(e, LM_USAGE, "choices", LM_NO_OFFSET, "a choice has no tokens");
     if (status == LM_OK)
         status = lm_tokens_append(made, head.ids, head.n, e);
     if (status == LM_OK)

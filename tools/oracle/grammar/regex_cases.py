@@ -20,7 +20,7 @@ REFUSED = {
     r"a*+": "possessive", r"(?>a)": "this kind of group", r"(?i)a": "this kind of group", r"(?P=n)": "this kind of group", r"[[:alpha:]]": "POSIX",
     r"\A": "anchor", r"\k<n>": "reference", r"\q": "this escape", r"a{,2}": "{,n}",
 }
-WRONG = {r"(a": "not closed", r"a)": "not opened", r"*a": "nothing stands before", r"a**": "repetition of a repetition", r"[b-a]": "ends before",
+WRONG = {r"(a": "not closed", r"a)": "not opened", r"*a": "needs an item before", r"a**": "repetition of a repetition", r"[b-a]": "ends before",
          r"a{3,2}": "more repetitions", "[a": "not closed", "\\": "at the end"}
 LETTERS = "abcxyz019 _-.é日\n\"\\"
 
