@@ -136,6 +136,19 @@ static bool macro_attr(jinja *m, const jmacro *macro, const jstr *name, jval *ou
     return true;
 }
 
+typedef struct named_value { const char *name; jval value; } named_value;
+
+/* The one of `n` values with this name; J_MISSING stays where there is none. */
+static bool pick(const jstr *name, const named_value *values, size_t n, jval *out)
+{
+    for (size_t i = 0; i < n; i++)
+        if (lm_jstr_is(name, values[i].name))
+            *out = values[i].value;
+    return true;
+}
+
+#define PICK(...) pick(name, (const named_value[]){ __VA_ARGS__ }, sizeof((const named_value[]){ __VA_ARGS__ }) / sizeof(named_value), out)
+
 /* The fields of values that have any. */
 static bool field(jinja *m, jval v, const jstr *name, jval *out)
 {
@@ -149,49 +162,25 @@ static bool field(jinja *m, jval v, const jstr *name, jval *out)
             lm_jdict_find(&v.ns->d, name->data, name->n, out);
         return m->status == LM_OK;
     case J_CYCLER:
-        if (lm_jstr_is(name, "current"))
-            *out = v.cycler->items->items[v.cycler->at];
-        else if (lm_jstr_is(name, "items"))
-            *out = lm_jv_of_tuple(v.cycler->items);
-        else if (lm_jstr_is(name, "pos"))
-            *out = lm_jv_int((int64_t)v.cycler->at);
-        return true;
+        return PICK({ "current", v.cycler->items->items[v.cycler->at] }, { "items", lm_jv_of_tuple(v.cycler->items) },
+                    { "pos", lm_jv_int((int64_t)v.cycler->at) });
     case J_JOINER:
-        if (lm_jstr_is(name, "sep"))
-            *out = lm_jv_of_str(v.joiner->sep);
-        else if (lm_jstr_is(name, "used"))
-            *out = lm_jv_bool(v.joiner->used);
-        return true;
+        return PICK({ "sep", lm_jv_of_str(v.joiner->sep) }, { "used", lm_jv_bool(v.joiner->used) });
     case J_RANGE:
-        if (lm_jstr_is(name, "start"))
-            *out = lm_jv_int(v.r->start);
-        else if (lm_jstr_is(name, "stop"))
-            *out = lm_jv_int(v.r->stop);
-        else if (lm_jstr_is(name, "step"))
-            *out = lm_jv_int(v.r->step);
-        return true;
+        return PICK({ "start", lm_jv_int(v.r->start) }, { "stop", lm_jv_int(v.r->stop) }, { "step", lm_jv_int(v.r->step) });
     case J_TUPLE:
-        if (v.l->group && lm_jstr_is(name, "grouper"))
-            *out = v.l->items[0];
-        else if (v.l->group && lm_jstr_is(name, "list"))
-            *out = v.l->items[1];
-        return true;
+        return !v.l->group || PICK({ "grouper", v.l->items[0] }, { "list", v.l->items[1] });
     case J_BOOL: case J_INT:
-        if (lm_jstr_is(name, "real") || lm_jstr_is(name, "numerator"))
-            *out = lm_jv_int(lm_jv_int_of(v));
-        else if (lm_jstr_is(name, "imag"))
-            *out = lm_jv_int(0);
-        else if (lm_jstr_is(name, "denominator"))
-            *out = lm_jv_int(1);
-        return true;
+        return PICK({ "real", lm_jv_int(lm_jv_int_of(v)) }, { "numerator", lm_jv_int(lm_jv_int_of(v)) }, { "imag", lm_jv_int(0) },
+                    { "denominator", lm_jv_int(1) });
     case J_FLOAT:
-        if (lm_jstr_is(name, "real") || lm_jstr_is(name, "imag"))
-            *out = lm_jv_float(name->data[0] == 'r' ? v.f : 0.0);
-        return true;
+        return PICK({ "real", v }, { "imag", lm_jv_float(0) });
     default:
         return true;
     }
 }
+
+#undef PICK
 
 bool lm_jinja_python_attr(jinja *m, jval v, const jstr *name, jval *out)
 {
@@ -282,66 +271,72 @@ static bool bound(jinja *m, jval v, int64_t otherwise, int64_t low, int64_t high
     return true;
 }
 
-bool lm_jinja_slice(jinja *m, jval v, const jval part[3], jval *out)
-{
-    int64_t start = 0, stop = 0, step = 1;
-    size_t n;
-    jbuild text = { 0 };
-    jvec list = { 0 };
+typedef struct slice { int64_t start, stop, step, size; } slice;
 
-    if (v.type == J_UNDEFINED)
-        return lm_jinja_undefined_error(m, v.u);
-    if (v.type != J_STR && v.type != J_LIST && v.type != J_TUPLE && v.type != J_RANGE)
-        return lm_jinja_fail(m, LM_FAILED, "'%s' object cannot be sliced", lm_jv_type_name(v));
+static bool read_slice(jinja *m, jval v, const jval part[3], slice *s)
+{
+    size_t n;
+
+    s->step = 1;
     if (part[2].type != J_MISSING && part[2].type != J_NONE) {
         if (!lm_jv_is_int(part[2]))
             return lm_jinja_type_error(m, "slice indices must be integers or None, not", part[2]);
-        step = lm_jv_int_of(part[2]);
+        s->step = lm_jv_int_of(part[2]);
     }
     if (!lm_jv_length(m, v, &n))
         return false;
-    if (step == 0)
+    if (s->step == 0)
         return lm_jinja_fail(m, LM_FAILED, "slice step cannot be zero");
-    int64_t size = (int64_t)n, low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
-    if (!bound(m, part[0], step < 0 ? high : low, low, high, size, &start) ||
-        !bound(m, part[1], step < 0 ? low : high, low, high, size, &stop))
-        return false;
+    s->size = (int64_t)n;
+    int64_t low = s->step < 0 ? -1 : 0, high = s->step < 0 ? s->size - 1 : s->size;
+    return bound(m, part[0], s->step < 0 ? high : low, low, high, s->size, &s->start) &&
+           bound(m, part[1], s->step < 0 ? low : high, low, high, s->size, &s->stop);
+}
 
-    if (v.type == J_STR && step == 1) {
-        size_t from = lm_jstr_offset(v.s, (size_t)start), to = lm_jstr_offset(v.s, (size_t)(stop < start ? start : stop));
-        const jstr *s = lm_jinja_spend(m, v.s->n / 256) ? lm_jstr_slice(m, v.s, from, to) : NULL;
-        *out = lm_jv_of_str(s);
-        return s != NULL;
+static bool slice_range(jinja *m, const jrange *r, const slice *s, jval *out)
+{
+    jrange *part = lm_jinja_new(m, 1, jrange);
+    int64_t span = s->step > 0 ? s->stop - s->start : s->start - s->stop, stride = s->step > 0 ? s->step : -s->step;
+
+    if (!part)
+        return false;
+    *part = (jrange){ r->start + s->start * r->step, r->start + s->stop * r->step, r->step * s->step, 0 };
+    part->n = span <= 0 ? 0 : (size_t)((span + stride - 1) / stride);
+    *out = (jval){ .type = J_RANGE, .r = part };
+    return true;
+}
+
+/* A slice without gaps shares the text or the items: neither changes. */
+static bool slice_whole(jinja *m, jval v, const slice *s, jval *out)
+{
+    if (v.type == J_STR) {
+        size_t from = lm_jstr_offset(v.s, (size_t)s->start), to = lm_jstr_offset(v.s, (size_t)(s->stop < s->start ? s->start : s->stop));
+        const jstr *part = lm_jinja_spend(m, v.s->n / 256) ? lm_jstr_slice(m, v.s, from, to) : NULL;
+        *out = lm_jv_of_str(part);
+        return part != NULL;
     }
-    if (step == 1 && (v.type == J_LIST || v.type == J_TUPLE)) {
-        jlist *l = lm_jinja_new(m, 1, jlist);       /* lists never change: the slice shares the items */
-        if (!l)
-            return false;
-        *l = (jlist){ .items = v.l->items + start, .n = (size_t)(stop > start ? stop - start : 0) };
-        *out = (jval){ .type = v.type, .l = l };
-        return true;
-    }
-    if (step < -size || step > size)
-        step = step < 0 ? -size - 1 : size + 1;
-    if (v.type == J_RANGE) {
-        jrange *r = lm_jinja_new(m, 1, jrange);
-        int64_t span = step > 0 ? stop - start : start - stop, stride = step > 0 ? step : -step;
-        if (!r)
-            return false;
-        *r = (jrange){ v.r->start + start * v.r->step, v.r->start + stop * v.r->step, v.r->step * step, 0 };
-        r->n = span <= 0 ? 0 : (size_t)((span + stride - 1) / stride);
-        *out = (jval){ .type = J_RANGE, .r = r };
-        return true;
-    }
-    jval chars = v;
+    jlist *l = lm_jinja_new(m, 1, jlist);
+    if (!l)
+        return false;
+    *l = (jlist){ .items = v.l->items + s->start, .n = (size_t)(s->stop > s->start ? s->stop - s->start : 0) };
+    *out = (jval){ .type = v.type, .l = l };
+    return true;
+}
+
+static bool slice_items(jinja *m, jval v, const slice *s, jval *out)
+{
+    jbuild text = { 0 };
+    jvec list = { 0 };
+    jval items = v;
+
     if (v.type == J_STR) {
         jvec all = { 0 };
-        if (!lm_jv_collect(m, v, &all) || !lm_jvec_done(m, &all, J_LIST, &chars))
+        if (!lm_jv_collect(m, v, &all) || !lm_jvec_done(m, &all, J_LIST, &items))
             return false;
     }
-    for (int64_t i = start; step > 0 ? i < stop : i > stop; i += step) {
+    for (int64_t i = s->start; s->step > 0 ? i < s->stop : i > s->stop; i += s->step) {
         jval element;
-        if (!item(m, chars, lm_jv_int(i), &element))
+        if (!item(m, items, lm_jv_int(i), &element))
             return false;
         if (v.type == J_STR)
             lm_jb_str(m, &text, element.s);
@@ -350,5 +345,22 @@ bool lm_jinja_slice(jinja *m, jval v, const jval part[3], jval *out)
     }
     if (v.type == J_STR)
         return lm_jb_done(m, &text, v.s->safe, out);
-    return lm_jvec_done(m, &list, v.type == J_TUPLE ? J_TUPLE : J_LIST, out);
+    return lm_jvec_done(m, &list, v.type, out);
+}
+
+bool lm_jinja_slice(jinja *m, jval v, const jval part[3], jval *out)
+{
+    slice s;
+
+    if (v.type == J_UNDEFINED)
+        return lm_jinja_undefined_error(m, v.u);
+    if (v.type != J_STR && v.type != J_LIST && v.type != J_TUPLE && v.type != J_RANGE)
+        return lm_jinja_fail(m, LM_FAILED, "'%s' object cannot be sliced", lm_jv_type_name(v));
+    if (!read_slice(m, v, part, &s))
+        return false;
+    if (s.step == 1 && v.type != J_RANGE)
+        return slice_whole(m, v, &s, out);
+    if (s.step < -s.size || s.step > s.size)
+        s.step = s.step < 0 ? -s.size - 1 : s.size + 1;
+    return v.type == J_RANGE ? slice_range(m, v.r, &s, out) : slice_items(m, v, &s, out);
 }

@@ -164,26 +164,33 @@ static bool bind_caller(jinja *m, const jmacro_def *d, jscope *s, const jcall *c
     return lm_jscope_set(m, s, m->t->name_caller, v);
 }
 
+/* Keyword arguments that no parameter takes. */
+static bool bind_kwargs(jinja *m, const jmacro_def *d, jscope *s, const jcall *c)
+{
+    bool   takes_caller = d->uses_caller && !takes(d, m->t->name_caller);
+    jdict *kwargs       = lm_jinja_new(m, 1, jdict);
+
+    if (!kwargs)
+        return false;
+    for (size_t i = 0; i < c->n_kw; i++) {
+        bool is_param = takes_caller && lm_jstr_equal(c->kw[i].key, m->t->names[m->t->name_caller]);
+        for (size_t k = c->n_pos; k < d->n_params && !is_param; k++)
+            is_param = lm_jstr_equal(d->param_names[k], c->kw[i].key);
+        if (!is_param && !lm_jdict_set(m, kwargs, lm_jv_of_str(c->kw[i].key), c->kw[i].value))
+            return false;
+    }
+    return lm_jscope_set(m, s, m->t->name_kwargs, lm_jv_of_dict(kwargs));
+}
+
 /* What is left over becomes varargs and kwargs where the macro mentions them, and is an error where it does not. */
 static bool bind_rest(jinja *m, const jmacro_def *d, jscope *s, const jcall *c, size_t n_used)
 {
     const char *name = d->name ? d->name->data : "caller";
     int n = d->name ? (int)d->name->n : 6;
     jvec varargs = { 0 };
-    jdict *kwargs = lm_jinja_new(m, 1, jdict);
     jval v;
 
-    if (!kwargs)
-        return false;
-    for (size_t i = 0; d->uses_kwargs && i < c->n_kw; i++) {
-        bool is_param = d->uses_caller && !takes(d, m->t->name_caller) &&
-                        lm_jstr_equal(c->kw[i].key, m->t->names[m->t->name_caller]);
-        for (size_t k = c->n_pos; k < d->n_params && !is_param; k++)
-            is_param = lm_jstr_equal(d->param_names[k], c->kw[i].key);
-        if (!is_param && !lm_jdict_set(m, kwargs, lm_jv_of_str(c->kw[i].key), c->kw[i].value))
-            return false;
-    }
-    if (d->uses_kwargs && !lm_jscope_set(m, s, m->t->name_kwargs, lm_jv_of_dict(kwargs)))
+    if (d->uses_kwargs && !bind_kwargs(m, d, s, c))
         return false;
     if (!d->uses_kwargs && n_used < c->n_kw)
         return lm_jinja_fail(m, LM_FAILED, "macro '%.*s' was given a keyword argument that it does not take", n, name);

@@ -49,12 +49,24 @@ int lm_cp_digit(int32_t c)
     return (int)(c - first);
 }
 
+typedef struct cp_range { int32_t from, to; } cp_range;
+
+static bool is_within(int32_t c, const cp_range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (c >= ranges[i].from && c <= ranges[i].to)
+            return true;
+    return false;
+}
+
 bool lm_cp_is_digit(int32_t c)
 {
-    return lm_cp_is_decimal(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
-           (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247C) ||
-           (c >= 0x2488 && c <= 0x2490) || c == 0x24EA || (c >= 0x24F5 && c <= 0x24FD) || c == 0x24FF ||
-           (c >= 0x2776 && c <= 0x277E) || (c >= 0x2780 && c <= 0x2788) || (c >= 0x278A && c <= 0x2792);
+    /* superscripts, subscripts, and digits in circles, in parentheses and with a full stop */
+    static const cp_range digits[] = { { 0xB2, 0xB3 }, { 0xB9, 0xB9 }, { 0x2070, 0x2070 }, { 0x2074, 0x2079 }, { 0x2080, 0x2089 },
+                                       { 0x2460, 0x2468 }, { 0x2474, 0x247C }, { 0x2488, 0x2490 }, { 0x24EA, 0x24EA }, { 0x24F5, 0x24FD },
+                                       { 0x24FF, 0x24FF }, { 0x2776, 0x277E }, { 0x2780, 0x2788 }, { 0x278A, 0x2792 } };
+
+    return lm_cp_is_decimal(c) || is_within(c, digits, sizeof digits / sizeof *digits);
 }
 
 bool lm_cp_is_numeric(int32_t c)
@@ -79,10 +91,11 @@ bool lm_cp_is_word(int32_t c)
 static bool is_lower(int32_t c)
 {
     /* Other_Lowercase: ordinals, modifier letters, small Roman numerals, circled small letters */
-    return utf8proc_category(c) == UTF8PROC_CATEGORY_LL || c == 0xAA || c == 0xBA || (c >= 0x2B0 && c <= 0x2B8) ||
-           (c >= 0x2C0 && c <= 0x2C1) || (c >= 0x2E0 && c <= 0x2E4) || c == 0x345 || c == 0x37A ||
-           (c >= 0x1D2C && c <= 0x1D6A) || c == 0x1D78 || (c >= 0x1D9B && c <= 0x1DBF) || c == 0x2071 || c == 0x207F ||
-           (c >= 0x2090 && c <= 0x209C) || (c >= 0x2170 && c <= 0x217F) || (c >= 0x24D0 && c <= 0x24E9);
+    static const cp_range others[] = { { 0xAA, 0xAA }, { 0xBA, 0xBA }, { 0x2B0, 0x2B8 }, { 0x2C0, 0x2C1 }, { 0x2E0, 0x2E4 },
+                                       { 0x345, 0x345 }, { 0x37A, 0x37A }, { 0x1D2C, 0x1D6A }, { 0x1D78, 0x1D78 }, { 0x1D9B, 0x1DBF },
+                                       { 0x2071, 0x2071 }, { 0x207F, 0x207F }, { 0x2090, 0x209C }, { 0x2170, 0x217F }, { 0x24D0, 0x24E9 } };
+
+    return utf8proc_category(c) == UTF8PROC_CATEGORY_LL || is_within(c, others, sizeof others / sizeof *others);
 }
 
 static bool is_upper(int32_t c)

@@ -110,12 +110,29 @@ static int64_t round_int(int64_t v, int64_t digits)
     return (int64_t)(low * unit);
 }
 
+/* Half to even, as Python's round(). */
+static double round_float(double f, int64_t digits)
+{
+    char text[700];
+
+    if (!isfinite(f) || digits > 323)
+        return f;
+    if (digits < -308)
+        return copysign(0, f);
+    if (digits < 0) {
+        double unit = pow(10, (double)-digits);
+        return nearbyint(f / unit) * unit;
+    }
+    size_t n = lm_float_format(f, 'f', (int)digits, text, sizeof text);      /* printf rounds the exact value */
+    lm_float_read(text, n < 390 ? n : 390, &f);
+    return f;
+}
+
 static bool filter_round(jinja *m, const jargs *a, jval *out)
 {
     jval v = a->v[0];
     const jstr *method = NULL;
     int64_t digits;
-    char text[700];
 
     if (!lm_jarg_int(m, a, 1, 0, "precision", &digits) || (lm_jarg_given(a, 2) && !lm_jarg_str(m, a, 2, "method", &method)))
         return false;
@@ -132,18 +149,8 @@ static bool filter_round(jinja *m, const jargs *a, jval *out)
         *out = lm_jv_float((ceiling ? ceil(scaled) : floor(scaled)) / unit);
     } else if (v.type != J_FLOAT) {
         *out = lm_jv_int(digits >= 0 ? lm_jv_int_of(v) : round_int(lm_jv_int_of(v), digits));
-    } else if (!isfinite(f) || digits > 323) {
-        *out = v;
-    } else if (digits < -308) {
-        *out = lm_jv_float(copysign(0, f));
-    } else if (digits >= 0) {
-        /* printf rounds the exact value, half to even, as Python does */
-        size_t n = lm_float_format(f, 'f', (int)digits, text, sizeof text);
-        lm_float_read(text, n < 390 ? n : 390, &f);
-        *out = lm_jv_float(f);
     } else {
-        double unit = pow(10, (double)-digits);
-        *out = lm_jv_float(nearbyint(f / unit) * unit);
+        *out = lm_jv_float(round_float(f, digits));
     }
     return true;
 }

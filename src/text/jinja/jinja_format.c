@@ -6,36 +6,48 @@
 
 /* ---- format(value, "spec") ---- */
 
-static bool read_spec(jinja *m, const jstr *s, jspec *f)
+static bool is_one_of(const jstr *s, size_t at, const char *set)
+{
+    return at < s->n && s->data[at] && strchr(set, s->data[at]);
+}
+
+/* Fill, alignment, sign, "#" and "0". Returns where the width begins. */
+static size_t read_layout(jinja *m, const jstr *s, jspec *f)
 {
     size_t at = 0, n = 0;
     bool filled = false;
 
-    *f = (jspec){ .width = -1, .precision = -1, .fill = lm_jstr_new(m, " ", 1, false) };
     if (s->n)
         lm_cp_at(s->data, 0, &n);
-    if (n && n < s->n && strchr("<>^=", s->data[n]) && s->data[n]) {
+    if (n && is_one_of(s, n, "<>^=")) {
         f->fill = lm_jstr_slice(m, s, 0, n);
         f->align = s->data[n];
         filled = true;
         at = n + 1;
-    } else if (s->n && strchr("<>^=", s->data[0])) {
+    } else if (is_one_of(s, 0, "<>^=")) {
         f->align = s->data[at++];
     }
-    if (at < s->n && strchr("+- ", s->data[at]))
+    if (is_one_of(s, at, "+- "))
         f->sign = s->data[at++];
-    if (at < s->n && s->data[at] == '#')
+    if (is_one_of(s, at, "#"))
         f->alternate = s->data[at++] == '#';
-    if (at < s->n && s->data[at] == '0') {
+    if (is_one_of(s, at, "0")) {
         at++;
         f->fill = filled ? f->fill : lm_jstr_new(m, "0", 1, false);
         f->zero = !filled && !f->align;
         f->align = f->align ? f->align : '=';
     }
+    return at;
+}
+
+static bool read_spec(jinja *m, const jstr *s, jspec *f)
+{
+    *f = (jspec){ .width = -1, .precision = -1, .fill = lm_jstr_new(m, " ", 1, false) };
+    size_t at = read_layout(m, s, f);
     lm_jspec_count(s, &at, &f->width);
-    if (at < s->n && (s->data[at] == ',' || s->data[at] == '_'))
+    if (is_one_of(s, at, ",_"))
         f->group = s->data[at++];
-    if (at < s->n && s->data[at] == '.') {
+    if (is_one_of(s, at, ".")) {
         at++;
         if (!lm_jspec_count(s, &at, &f->precision))
             return lm_jinja_fail(m, LM_FAILED, "format specifier missing precision");
@@ -49,6 +61,26 @@ static bool read_spec(jinja *m, const jstr *s, jspec *f)
     return f->fill != NULL;
 }
 
+static bool format_str(jinja *m, const jstr *s, jspec *f, jbuild *out)
+{
+    if (f->sign || f->alternate || f->group || (f->align == '=' && !f->zero))
+        return lm_jinja_fail(m, LM_FAILED, "sign, '#', ',' and '=' are not allowed in a string's format specifier");
+    return lm_jspec_text(m, out, s, f);
+}
+
+static bool format_int(jinja *m, int64_t i, jspec *f, jbuild *out)
+{
+    if (f->type == 'c') {
+        jbuild one = { 0 };
+        jval c;
+        lm_jb_char(m, &one, (int32_t)(i & 0x1FFFFF), false);
+        return lm_jb_done(m, &one, false, &c) && lm_jspec_text(m, out, c.s, f);
+    }
+    f->type = f->type == 'n' ? 'd' : f->type;
+    return f->precision < 0 ? lm_jspec_int(m, out, i, f)
+                            : lm_jinja_fail(m, LM_FAILED, "precision not allowed in integer format specifier");
+}
+
 bool lm_jinja_format_value(jinja *m, jval v, const jstr *text, jbuild *out)
 {
     jspec f;
@@ -59,23 +91,12 @@ bool lm_jinja_format_value(jinja *m, jval v, const jstr *text, jbuild *out)
     }
     if (!read_spec(m, text, &f))
         return false;
-    bool is_real = f.type && strchr("eEfFgG%", f.type);
-    if (v.type == J_STR && (!f.type || f.type == 's') && (f.sign || f.alternate || f.group || (f.align == '=' && !f.zero)))
-        return lm_jinja_fail(m, LM_FAILED, "sign, '#', ',' and '=' are not allowed in a string's format specifier");
+    bool is_int = lm_jv_is_int(v), is_real = f.type && strchr("eEfFgG%", f.type);
     if (v.type == J_STR && (!f.type || f.type == 's'))
-        return lm_jspec_text(m, out, v.s, &f);
-    if (lm_jv_is_int(v) && (!f.type || strchr("bdoxXn", f.type))) {
-        f.type = f.type == 'n' ? 'd' : f.type;
-        return f.precision < 0 ? lm_jspec_int(m, out, lm_jv_int_of(v), &f)
-                               : lm_jinja_fail(m, LM_FAILED, "precision not allowed in integer format specifier");
-    }
-    if (lm_jv_is_int(v) && f.type == 'c') {
-        jbuild one = { 0 };
-        jval c;
-        lm_jb_char(m, &one, (int32_t)(lm_jv_int_of(v) & 0x1FFFFF), false);
-        return lm_jb_done(m, &one, false, &c) && lm_jspec_text(m, out, c.s, &f);
-    }
-    if ((lm_jv_is_int(v) && is_real) || (v.type == J_FLOAT && (!f.type || is_real || f.type == 'n')))
+        return format_str(m, v.s, &f, out);
+    if (is_int && (!f.type || strchr("bcdoxXn", f.type)))
+        return format_int(m, lm_jv_int_of(v), &f, out);
+    if ((is_int && is_real) || (v.type == J_FLOAT && (!f.type || is_real || f.type == 'n')))
         return lm_jspec_float(m, out, v.type == J_FLOAT ? v.f : (double)lm_jv_int_of(v), &f);
     if (f.type && (v.type == J_STR || lm_jv_is_number(v)))
         return lm_jinja_fail(m, LM_FAILED, "unknown format code '%c' for object of type '%s'", f.type, lm_jv_type_name(v));
@@ -150,12 +171,28 @@ static bool field_value(jinja *m, formatter *f, const jstr *field, jval *out)
 
 static bool vformat(jinja *m, formatter *f, size_t from, size_t to, int depth, jbuild *b);
 
+/* "!r" and the like at *end, which moves behind it. */
+static bool convert(jinja *m, const jstr *s, size_t *end, size_t to, jval *v)
+{
+    const jstr *text;
+
+    if (*end >= to || s->data[*end] != '!')
+        return true;
+    char conversion = *end + 1 < to ? s->data[*end + 1] : 0;
+    *end += 2;
+    if (!conversion || !strchr("rsa", conversion) || (*end < to && s->data[*end] != ':'))
+        return lm_jinja_fail(m, LM_FAILED, "unknown conversion specifier in format string");
+    if (conversion == 's' ? !lm_jv_str(m, *v, &text) : !lm_jv_repr(m, *v, &text))
+        return false;
+    *v = lm_jv_of_str(text);
+    return true;
+}
+
 /* The field between braces at [from, to). */
 static bool put_field(jinja *m, formatter *f, size_t from, size_t to, int depth, jbuild *b)
 {
-    const jstr *s = f->s, *text;
+    const jstr *s = f->s;
     size_t end = from;
-    char conversion = 0;
     jbuild spec_text = { 0 }, field = { 0 };
     jval v, spec_value;
 
@@ -163,21 +200,10 @@ static bool put_field(jinja *m, formatter *f, size_t from, size_t to, int depth,
         end += s->data[end] == '[' ? strcspn(s->data + end, "]") : 1;
     end = end > to ? to : end;
     const jstr *name = lm_jstr_slice(m, s, from, end);
-    if (!name || !field_value(m, f, name, &v))
+    if (!name || !field_value(m, f, name, &v) || !convert(m, s, &end, to, &v))
         return false;
-    if (end < to && s->data[end] == '!') {
-        conversion = end + 1 < to ? s->data[end + 1] : 0;
-        end += 2;
-        if (!conversion || !strchr("rsa", conversion) || (end < to && s->data[end] != ':'))
-            return lm_jinja_fail(m, LM_FAILED, "unknown conversion specifier in format string");
-    }
     if (end < to && !vformat(m, f, end + 1, to, depth + 1, &spec_text))
         return false;
-    if (conversion) {
-        if (conversion == 's' ? !lm_jv_str(m, v, &text) : !lm_jv_repr(m, v, &text))
-            return false;
-        v = lm_jv_of_str(text);
-    }
     if (!lm_jb_done(m, &spec_text, false, &spec_value) || !lm_jinja_format_value(m, v, spec_value.s, &field) ||
         !lm_jb_done(m, &field, v.type == J_STR && v.s->safe, &v) || (s->safe && !lm_jstr_escape(m, v.s, &v.s)))
         return false;

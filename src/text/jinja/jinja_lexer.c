@@ -203,6 +203,28 @@ static lm_status hex_escape(const lexer *l, size_t start, size_t end, size_t *i,
     return LM_OK;
 }
 
+/* The number that an escape gives, in octal or behind x, u or U. A pair of \\u surrogates is one. */
+static lm_status numbered(const lexer *l, size_t start, size_t end, size_t *i, int32_t *cp)
+{
+    char c = l->s[*i];
+
+    if (c >= '0' && c <= '7') {
+        *cp = c - '0';
+        for (int d = 0; d < 2 && *i + 1 < end && l->s[*i + 1] >= '0' && l->s[*i + 1] <= '7'; d++)
+            *cp = *cp * 8 + (l->s[++*i] - '0');
+        return LM_OK;
+    }
+    LM_TRY(hex_escape(l, start, end, i, c == 'x' ? 2 : c == 'u' ? 4 : 8, cp));
+    if (*cp >= 0xD800 && *cp < 0xDC00 && *i + 6 < end && l->s[*i + 1] == '\\' && l->s[*i + 2] == 'u') {
+        int32_t low = 0;
+        *i += 2;
+        LM_TRY(hex_escape(l, start, end, i, 4, &low));
+        if (low >= 0xDC00 && low < 0xE000)
+            *cp = 0x10000 + ((*cp - 0xD800) << 10) + (low - 0xDC00);
+    }
+    return *cp >= 0xD800 && *cp < 0xE000 ? fail(l, start, "a lone surrogate in a string") : LM_OK;
+}
+
 /* One escape of a string literal; *i is at the character after the backslash and moves to the last one of the escape. */
 static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, char *out, size_t *n)
 {
@@ -218,16 +240,8 @@ static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, c
     }
     if (c == '\n')
         return LM_OK;
-    if (c >= '0' && c <= '7') {
-        cp = c - '0';
-        for (int d = 0; d < 2 && *i + 1 < end && l->s[*i + 1] >= '0' && l->s[*i + 1] <= '7'; d++)
-            cp = cp * 8 + (l->s[++*i] - '0');
-    } else if (c == 'x') {
-        LM_TRY(hex_escape(l, start, end, i, 2, &cp));
-    } else if (c == 'u') {
-        LM_TRY(hex_escape(l, start, end, i, 4, &cp));
-    } else if (c == 'U') {
-        LM_TRY(hex_escape(l, start, end, i, 8, &cp));
+    if ((c >= '0' && c <= '7') || c == 'x' || c == 'u' || c == 'U') {
+        LM_TRY(numbered(l, start, end, i, &cp));
     } else if (c == 'N') {
         return fail(l, start, "\\N{…} escapes are not supported");
     } else if ((unsigned char)c >= 0x80) {
@@ -243,15 +257,6 @@ static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, c
         out[(*n)++] = c;
         return LM_OK;
     }
-    if (cp >= 0xD800 && cp < 0xDC00 && *i + 6 < end && l->s[*i + 1] == '\\' && l->s[*i + 2] == 'u') {
-        int32_t low = 0;
-        *i += 2;
-        LM_TRY(hex_escape(l, start, end, i, 4, &low));
-        if (low >= 0xDC00 && low < 0xE000)
-            cp = 0x10000 + ((cp - 0xD800) << 10) + (low - 0xDC00);
-    }
-    if (cp >= 0xD800 && cp < 0xE000)
-        return fail(l, start, "a lone surrogate in a string");
     *n += lm_utf8_encode((uint32_t)cp, out + *n);
     return LM_OK;
 }

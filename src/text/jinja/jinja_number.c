@@ -120,6 +120,21 @@ bool lm_float_read(const char *data, size_t n, double *out)
     return true;
 }
 
+/* The base that a prefix names: 0x, 0o, 0b; 0: none. */
+static int prefix_base(const char *text)
+{
+    char c = text[0] == '0' ? text[1] | 0x20 : 0;
+
+    return c == 'x' ? 16 : c == 'o' ? 8 : c == 'b' ? 2 : 0;
+}
+
+static int digit_of(char c)
+{
+    char lower = c | 0x20;
+
+    return c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'z' ? lower - 'a' + 10 : 99;
+}
+
 bool lm_int_read(const char *data, size_t n, int base, int64_t *out, bool *overflow)
 {
     char text[128];
@@ -132,20 +147,17 @@ bool lm_int_read(const char *data, size_t n, int base, int64_t *out, bool *overf
         return false;
     if (text[i] == '+' || text[i] == '-')
         negative = text[i++] == '-';
-    if (text[i] == '0' && text[i + 1]) {
-        int prefix = (text[i + 1] | 0x20) == 'x' ? 16 : (text[i + 1] | 0x20) == 'o' ? 8 : (text[i + 1] | 0x20) == 'b' ? 2 : 0;
-        if (prefix && (base == prefix || base == 0)) {
-            base = prefix;
-            i += 2;
-        }
+    int prefix = prefix_base(text + i);
+    if (prefix && (base == prefix || base == 0)) {
+        base = prefix;
+        i += 2;
     }
     if (base == 0)
         base = 10;
     if (!text[i])
         return false;
     for (; text[i]; i++) {
-        char c = text[i] | 0x20;
-        int digit = text[i] >= '0' && text[i] <= '9' ? text[i] - '0' : c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
+        int digit = digit_of(text[i]);
         if (digit >= base)
             return false;
         if (__builtin_mul_overflow(value, (uint64_t)base, &value) || __builtin_add_overflow(value, (uint64_t)digit, &value))

@@ -167,6 +167,11 @@ static bool add_sequences(jinja *m, jval a, jval b, jval *out)
     return l != NULL;
 }
 
+static double number_of(jval v)
+{
+    return v.type == J_FLOAT ? v.f : (double)lm_jv_int_of(v);
+}
+
 bool lm_jinja_arith(jinja *m, jop op, jval a, jval b, jval *out)
 {
     if (a.type == J_STR && op == OP_MOD)
@@ -178,8 +183,7 @@ bool lm_jinja_arith(jinja *m, jop op, jval a, jval b, jval *out)
     if (lm_jv_is_int(a) && lm_jv_is_int(b))
         return int_arith(m, op, lm_jv_int_of(a), lm_jv_int_of(b), out);
     if (lm_jv_is_number(a) && lm_jv_is_number(b))
-        return float_arith(m, op, a.type == J_FLOAT ? a.f : (double)lm_jv_int_of(a),
-                           b.type == J_FLOAT ? b.f : (double)lm_jv_int_of(b), out);
+        return float_arith(m, op, number_of(a), number_of(b), out);
     if (op == OP_ADD && a.type == b.type && is_sequence(a))
         return add_sequences(m, a, b, out);
     if (op == OP_ADD && a.type == J_STR)

@@ -96,49 +96,66 @@ static bool put_percent(jinja *m, jbuild *b, jval v, jspec *f, bool safe)
     return lm_jspec_text(m, b, text, f);
 }
 
+/* "(key)" of a mapping. */
+static bool mapped_argument(jinja *m, percent *p, jval *out)
+{
+    const jstr *s = p->s;
+    size_t from = ++p->at;
+    bool found;
+
+    for (int open = 1; p->at < s->n; p->at++) {
+        open += s->data[p->at] == '(' ? 1 : s->data[p->at] == ')' ? -1 : 0;
+        if (!open)
+            break;
+    }
+    if (p->at == s->n || p->args.type != J_DICT)
+        return lm_jinja_fail(m, LM_FAILED, p->at == s->n ? "incomplete format key" : "format requires a mapping");
+    const jstr *key = lm_jstr_slice(m, s, from, p->at++);
+    if (!key || !lm_jdict_get(m, p->args.d, lm_jv_of_str(key), out, &found))
+        return false;
+    return found || lm_jinja_fail(m, LM_FAILED, "format: no key '%.*s'", (int)(key->n < 64 ? key->n : 64), key->data);
+}
+
+static void read_flags(percent *p, jspec *f)
+{
+    for (; p->at < p->s->n && strchr("-+ #0", p->s->data[p->at]); p->at++) {
+        char c = p->s->data[p->at];
+        f->align = c == '-' ? '<' : f->align;
+        f->sign = c == '+' || (c == ' ' && f->sign != '+') ? c : f->sign;
+        f->alternate |= c == '#';
+        f->zero |= c == '0';
+    }
+}
+
+static bool read_width(jinja *m, percent *p, jspec *f)
+{
+    if (!star_or_count(m, p, &f->width))
+        return false;
+    if (f->width < -1) {
+        f->width = -f->width;
+        f->align = '<';
+    }
+    if (p->at < p->s->n && p->s->data[p->at] == '.') {
+        p->at++;
+        f->precision = 0;
+        return star_or_count(m, p, &f->precision);
+    }
+    return true;
+}
+
 /* One directive; the '%' is behind us. */
 static bool directive(jinja *m, percent *p, jbuild *b)
 {
     const jstr *s = p->s;
     jspec f = { .width = -1, .precision = -1, .sign = '-', .fill = lm_jstr_new(m, " ", 1, false) };
     jval v = { 0 };
-    bool found, keyed = false;
+    bool keyed = p->at < s->n && s->data[p->at] == '(';
 
-    if (p->at < s->n && s->data[p->at] == '(') {
-        size_t from = ++p->at;
-        for (int open = 1; p->at < s->n; p->at++) {
-            open += s->data[p->at] == '(' ? 1 : s->data[p->at] == ')' ? -1 : 0;
-            if (!open)
-                break;
-        }
-        if (p->at == s->n || p->args.type != J_DICT)
-            return lm_jinja_fail(m, LM_FAILED, p->at == s->n ? "incomplete format key" : "format requires a mapping");
-        const jstr *key = lm_jstr_slice(m, s, from, p->at++);
-        if (!key || !lm_jdict_get(m, p->args.d, lm_jv_of_str(key), &v, &found))
-            return false;
-        if (!found)
-            return lm_jinja_fail(m, LM_FAILED, "format: no key '%.*s'", (int)(key->n < 64 ? key->n : 64), key->data);
-        keyed = true;
-    }
-    for (; p->at < s->n && strchr("-+ #0", s->data[p->at]); p->at++) {
-        char c = s->data[p->at];
-        f.align = c == '-' ? '<' : f.align;
-        f.sign = c == '+' || (c == ' ' && f.sign != '+') ? c : f.sign;
-        f.alternate |= c == '#';
-        f.zero |= c == '0';
-    }
-    if (!f.fill || !star_or_count(m, p, &f.width))
+    if (!f.fill || (keyed && !mapped_argument(m, p, &v)))
         return false;
-    if (f.width < -1) {
-        f.width = -f.width;
-        f.align = '<';
-    }
-    if (p->at < s->n && s->data[p->at] == '.') {
-        p->at++;
-        f.precision = 0;
-        if (!star_or_count(m, p, &f.precision))
-            return false;
-    }
+    read_flags(p, &f);
+    if (!read_width(m, p, &f))
+        return false;
     while (p->at < s->n && strchr("hlL", s->data[p->at]))
         p->at++;
     if (p->at == s->n)

@@ -136,6 +136,22 @@ static bool equal(jinja *m, jval a, jval b, unsigned depth, bool *out)
 
 bool lm_jv_equal(jinja *m, jval a, jval b, bool *out) { return equal(m, a, b, 0, out); }
 
+static bool less(jinja *m, jval a, jval b, const char *op, unsigned depth, int *order);
+
+/* By the first items that differ. */
+static bool less_lists(jinja *m, const jlist *a, const jlist *b, const char *op, unsigned depth, int *order)
+{
+    for (size_t i = 0; i < a->n && i < b->n; i++) {
+        bool same;
+        if (!lm_jv_equal(m, a->items[i], b->items[i], &same))
+            return false;
+        if (!same)
+            return less(m, a->items[i], b->items[i], op, depth + 1, order);
+    }
+    *order = a->n == b->n ? 0 : a->n < b->n ? -1 : 1;
+    return true;
+}
+
 static bool less(jinja *m, jval a, jval b, const char *op, unsigned depth, int *order)
 {
     if (a.type == J_UNDEFINED)
@@ -153,22 +169,20 @@ static bool less(jinja *m, jval a, jval b, const char *op, unsigned depth, int *
         *order = lm_jstr_compare(a.s, b.s);
         return true;
     }
-    if (a.type == b.type && (a.type == J_LIST || a.type == J_TUPLE)) {
-        for (size_t i = 0; i < a.l->n && i < b.l->n; i++) {
-            bool same;
-            if (!lm_jv_equal(m, a.l->items[i], b.l->items[i], &same))
-                return false;
-            if (!same)
-                return less(m, a.l->items[i], b.l->items[i], op, depth + 1, order);
-        }
-        *order = a.l->n == b.l->n ? 0 : a.l->n < b.l->n ? -1 : 1;
-        return true;
-    }
+    if (a.type == b.type && (a.type == J_LIST || a.type == J_TUPLE))
+        return less_lists(m, a.l, b.l, op, depth, order);
     return lm_jinja_fail(m, LM_FAILED, "'%s' not supported between instances of '%s' and '%s'", op, lm_jv_type_name(a),
                          lm_jv_type_name(b));
 }
 
 bool lm_jv_less(jinja *m, jval a, jval b, const char *op, int *order) { return less(m, a, b, op, 0, order); }
+
+static bool range_contains(const jrange *r, int64_t x)
+{
+    bool inside = r->step > 0 ? x >= r->start && x < r->stop : x <= r->start && x > r->stop;
+
+    return r->n && inside && (x - r->start) % r->step == 0;
+}
 
 bool lm_jv_contains(jinja *m, jval container, jval item, bool *out)
 {
@@ -188,9 +202,7 @@ bool lm_jv_contains(jinja *m, jval container, jval item, bool *out)
     if (container.type == J_VIEW && container.view->kind == J_KEYS)
         return lm_jdict_get(m, container.view->d, item, &v, out);
     if (container.type == J_RANGE && item.type == J_INT) {
-        const jrange *r = container.r;
-        *out = r->n && (r->step > 0 ? item.i >= r->start && item.i < r->stop : item.i <= r->start && item.i > r->stop) &&
-               (item.i - r->start) % r->step == 0;
+        *out = range_contains(container.r, item.i);
         return true;
     }
     if (!lm_jv_iterable(container))
