@@ -267,11 +267,9 @@ static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
     return status;
 }
 
-/* Every flag does something, or is an error. */
-static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
+/* What is explained: code, a diagram, or a topic. */
+static lm_status check_subject(const lm_cli *cli, const explain_options *o, lm_error *e)
 {
-    const char *topic = o->diagram || o->code ? "" : cli->n_args ? cli->args[0] : "";
-
     if (o->code && (o->diagram || o->markdown || o->svg))
         return lm_fail(e, LM_USAGE, "--code", LM_NO_OFFSET, "takes one MODEL or a TOPIC, and no diagram or other form");
     if (o->code && cli->n_args > 1 && !is_topic(cli->args[0]))
@@ -282,14 +280,29 @@ static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
         return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "--diagram takes one MODEL and no topic");
     if (o->name && !cli->n_args && !o->diagram && !o->code)
         return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "requires a topic or a diagram");
+    return LM_OK;
+}
+
+/* Does a diagram or a topic show the tokens of --prompt? */
+static bool shows_prompt(const char *diagram, const char *topic)
+{
+    return (diagram && strcmp(diagram, "cache") == 0) || strcmp(topic, "kv") == 0 || strcmp(topic, "kv-cache") == 0 ||
+           is_about(topic, "tokenizer");
+}
+
+/* Every flag does something, or is an error. */
+static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
+{
+    const char *topic = o->diagram || o->code ? "" : cli->n_args ? cli->args[0] : "";
+
+    LM_TRY(check_subject(cli, o, e));
     if (is_forward(cli, o))
         return check_forward(o, e);
     if (o->ids)
         return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "applies only to forward");
     if (o->layer >= 0 && !(o->diagram && strcmp(o->diagram, "layer") == 0))
         return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "applies only to forward and --diagram layer");
-    if (o->prompt && strcmp(o->diagram ? o->diagram : "", "cache") != 0 && strcmp(topic, "kv") != 0 && strcmp(topic, "kv-cache") != 0 &&
-        !is_about(topic, "tokenizer"))
+    if (o->prompt && !shows_prompt(o->diagram, topic))
         return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "applies only to forward, kv, kv-cache, tokenizer and --diagram cache");
     if (o->svg && (!o->diagram || cli->json || o->markdown))
         return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "requires exactly one --diagram, without --md or --json");

@@ -134,6 +134,27 @@ static lm_status take_adapters(lm_engine *g, const lm_engine_options *o, lm_erro
     return LM_OK;
 }
 
+/* The tables of the arena. False: memory ran out. */
+static bool take_tables(lm_engine *g)
+{
+    const lm_program *p = g->program;
+
+    g->told_rows = lm_arena_new(&g->arena, g->plan->options.rows, lm_row);
+    g->weight    = lm_arena_new(&g->arena, p->n_weights + 1, const void *);
+    g->pages     = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
+    g->slopes    = lm_arena_new(&g->arena, p->n_caches + 1, const float *);
+    g->matrices  = lm_arena_new(&g->arena, p->n_weights + 1, const void **);
+    if (!g->told_rows || !g->weight || !g->pages || !g->slopes || !g->matrices)
+        return false;
+    for (uint32_t i = 0; i < p->n_weights; i++)
+        if (p->weights[i].kind == LM_EXPERTS || p->weights[i].kind == LM_HEADS) {
+            g->matrices[i] = lm_arena_new(&g->arena, p->weights[i].dims[0], const void *);
+            if (!g->matrices[i])
+                return false;
+        }
+    return true;
+}
+
 static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_engine_variant *v, lm_error *e)
 {
     static const lm_engine_options defaults;
@@ -146,18 +167,7 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_
         return lm_fail_memory(e, "engine", 0);
     LM_TRY(lm_engine_plan_of(g->model, g->program, v->kept, v->n_kept, o, types, v->given != NULL, &g->kernels, &g->arena, &g->plan, e));
     g->borrows = v->weights != NULL;
-    g->told_rows = lm_arena_new(&g->arena, g->plan->options.rows, lm_row);
-    g->weight = lm_arena_new(&g->arena, g->program->n_weights + 1, const void *);
-    g->pages  = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
-    g->slopes   = lm_arena_new(&g->arena, g->program->n_caches + 1, const float *);
-    g->matrices = lm_arena_new(&g->arena, g->program->n_weights + 1, const void **);
-    bool whole = g->told_rows && g->weight && g->pages && g->slopes && g->matrices;
-    for (uint32_t i = 0; whole && i < g->program->n_weights; i++)
-        if (g->program->weights[i].kind == LM_EXPERTS || g->program->weights[i].kind == LM_HEADS) {
-            g->matrices[i] = lm_arena_new(&g->arena, g->program->weights[i].dims[0], const void *);
-            whole         = g->matrices[i];
-        }
-    if (!whole)
+    if (!take_tables(g))
         return lm_fail_memory(e, "engine", 0);
     g->hidden        = o && o->hidden ? lm_program_hidden(g->program) : LM_NONE;
     g->threads       = lm_options_threads(o ? o : &defaults);

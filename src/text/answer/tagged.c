@@ -63,16 +63,25 @@ static const char *python_word(const char *text, size_t n)
     return NULL;
 }
 
-/* The text as a value that the schema has room for: JSON where it is that, else a string. `how`: -1 it is told by the schema, 0 it is
+static bool allows_only_text(const json_t *schema)
+{
+    static const char *const others[] = { "integer", "number", "boolean", "null", "array", "object" };
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (schema && allows(schema, others[i]))
+            return false;
+    return schema && allows(schema, "string");
+}
+
+/* Append the text as a value that the schema allows: as JSON if it is valid JSON, else as a string. `how`: -1 the schema decides, 0 it is
  * JSON, 1 it is text. */
 static void add_value(const json_t *schema, const char *text, size_t n, int how, lm_text *out)
 {
     const char *word = python_word(text, n);
     json_t *v = how == 1 ? NULL : json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-    bool only_text = schema && allows(schema, "string") && !allows(schema, "integer") && !allows(schema, "number") &&
-                     !allows(schema, "boolean") && !allows(schema, "null") && !allows(schema, "array") && !allows(schema, "object");
+    bool only_text = allows_only_text(schema);
 
-    if (how == -1 && v && json_is_string(v) && schema && allows(schema, "string") && only_text) {
+    if (how == -1 && v && json_is_string(v) && only_text) {
         json_decref(v);
         v = NULL;                                        /* quotes are part of the text */
     }

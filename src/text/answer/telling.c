@@ -122,36 +122,63 @@ static lm_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
     return lm_call_read(a->f, &a->o, r, &a->call);
 }
 
+/* The output ends among calls. */
+static void end_calls(lm_answer *a)
+{
+    if (!a->in_section && a->section)
+        not_a_call(a, 0);
+    calls_over(a);
+    lm_answer_consume(a, a->buffer.size);
+}
+
+/* The marker that closes a section of calls. LM_READ_DONE: it was read behind a call, and the calls are over. */
+static lm_reading close_section(lm_answer *a, lm_reader *r)
+{
+    lm_reader from = *r;
+    lm_reading was = LM_READ_NONE;
+
+    if ((a->section || a->in_section) && a->f->section.close)
+        was = lm_reader_mark(r, a->f->section.close);
+    if (was == LM_READ_DONE && a->in_section) {
+        lm_answer_consume(a, r->at);
+        calls_over(a);
+        return LM_READ_DONE;
+    }
+    *r = from;
+    return was == LM_READ_MORE ? was : LM_READ_NONE;
+}
+
+static void take_call(lm_answer *a, bool whole, size_t size)
+{
+    lm_answer_call(a);
+    a->in_section++;
+    lm_text_clear(&a->raw);
+    if (whole) {
+        lm_answer_arguments(a, a->call.arguments.data, a->call.arguments.size);
+        lm_answer_call_end(a);
+    } else {
+        a->mode    = LM_MODE_ARGUMENTS;
+        a->balance = (lm_balance){ 0 };
+    }
+    lm_answer_consume(a, size);
+}
+
 static bool step_calls(lm_answer *a, bool final)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
-    size_t skipped;
     bool whole = true;
     lm_reading was;
 
     while (r.at < r.n && separates(a, r.s[r.at]))
         r.at++;
-    skipped = r.at;
+    size_t skipped = r.at;
     if (r.at == r.n) {
-        if (final) {
-            if (!a->in_section && a->section)
-                not_a_call(a, 0);
-            calls_over(a);
-            lm_answer_consume(a, a->buffer.size);
-        }
+        if (final)
+            end_calls(a);
         return false;
     }
-    if ((a->section || a->in_section) && a->f->section.close) {
-        was = lm_reader_mark(&r, a->f->section.close);
-        if (was == LM_READ_MORE)
-            return false;
-        if (was == LM_READ_DONE && a->in_section) {
-            lm_answer_consume(a, r.at);
-            calls_over(a);
-            return true;
-        }
-        r.at = skipped;
-    }
+    if ((was = close_section(a, &r)) != LM_READ_NONE)
+        return was == LM_READ_DONE;
     was = a->f->call.open ? lm_reader_mark(&r, a->f->call.open) : LM_READ_DONE;
     if (was == LM_READ_DONE) {
         lm_reader_space(&r);
@@ -172,17 +199,7 @@ static bool step_calls(lm_answer *a, bool final)
         not_a_call(a, a->f->call.open ? skipped + strlen(a->f->call.open) : 1);
         return true;
     }
-    lm_answer_call(a);
-    a->in_section++;
-    lm_text_clear(&a->raw);
-    if (whole) {
-        lm_answer_arguments(a, a->call.arguments.data, a->call.arguments.size);
-        lm_answer_call_end(a);
-    } else {
-        a->mode    = LM_MODE_ARGUMENTS;
-        a->balance = (lm_balance){ 0 };
-    }
-    lm_answer_consume(a, r.at);
+    take_call(a, whole, r.at);
     return true;
 }
 

@@ -77,49 +77,68 @@ static void decode(const char *s, size_t n, lm_text *out)
 
 typedef struct members { bool named, given; } members;
 
+static bool is_key_of(const lm_reader *r, size_t from, size_t to, const char *const names[3])
+{
+    for (size_t i = 0; i < 3; i++)
+        if (is_key(r, from, to, names[i]))
+            return true;
+    return false;
+}
+
+/* A key and its colon. LM_READ_NONE also at the end of the object, of which `*end` says so. */
+static lm_reading read_member_key(lm_reader *r, size_t *key, size_t *key_end, bool *end)
+{
+    lm_reading was;
+
+    lm_reader_space(r);
+    was = lm_reader_mark(r, "}");
+    *end = was == LM_READ_DONE;
+    if (was != LM_READ_NONE)
+        return was == LM_READ_DONE ? LM_READ_NONE : was;
+    if ((was = lm_reader_mark(r, ",")) == LM_READ_MORE)
+        return was;
+    lm_reader_space(r);
+    if ((was = read_string(r, key, key_end)) != LM_READ_DONE)
+        return was;
+    lm_reader_space(r);
+    if ((was = lm_reader_mark(r, ":")) == LM_READ_DONE)
+        lm_reader_space(r);
+    return was;
+}
+
 /* `to_arguments`: stop in front of them. Else up to the end of the object. */
 static lm_reading read_members(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out, members *m,
                                bool to_arguments)
 {
+    const char *const argument_keys[3] = { f->arguments_key, "arguments", "parameters" }, *const name_keys[3] = { f->name_key, "name" };
+    const char *const id_keys[3] = { "id", "tool_call_id" };
     size_t from, to, key, key_end;
     lm_text name = { 0 };
     lm_reading was;
+    bool end;
 
     for (;;) {
-        lm_reader_space(r);
-        if ((was = lm_reader_mark(r, "}")) != LM_READ_NONE)
-            return was == LM_READ_DONE && to_arguments ? LM_READ_NONE : was;
-        if ((was = lm_reader_mark(r, ",")) == LM_READ_MORE)
-            return was;
-        lm_reader_space(r);
-        if ((was = read_string(r, &key, &key_end)) != LM_READ_DONE)
-            return was;
-        lm_reader_space(r);
-        if ((was = lm_reader_mark(r, ":")) != LM_READ_DONE)
-            return was;
-        lm_reader_space(r);
-        if (is_key(r, key, key_end, f->arguments_key) || is_key(r, key, key_end, "arguments") || is_key(r, key, key_end, "parameters")) {
-            if (to_arguments) {
-                if (r->at == r->n)
-                    return r->final ? LM_READ_NONE : LM_READ_MORE;
-                return m->named && r->s[r->at] == '{' ? LM_READ_DONE : LM_READ_NONE;
-            }
-            if ((was = read_any(r, &from, &to)) != LM_READ_DONE)
-                return was;
-            decode(r->s + from, to - from, &out->arguments);
-            m->given = true;
-            continue;
+        if ((was = read_member_key(r, &key, &key_end, &end)) != LM_READ_DONE)
+            return end && !to_arguments ? LM_READ_DONE : was;
+        bool arguments = is_key_of(r, key, key_end, argument_keys);
+        if (arguments && to_arguments) {
+            if (r->at == r->n)
+                return r->final ? LM_READ_NONE : LM_READ_MORE;
+            return m->named && r->s[r->at] == '{' ? LM_READ_DONE : LM_READ_NONE;
         }
         if ((was = read_any(r, &from, &to)) != LM_READ_DONE)
             return was;
-        if (is_key(r, key, key_end, f->name_key) || is_key(r, key, key_end, "name")) {
+        if (arguments) {
+            decode(r->s + from, to - from, &out->arguments);
+            m->given = true;
+        } else if (is_key_of(r, key, key_end, name_keys)) {
             decode(r->s + from, to - from, &name);
             out->tool = lm_tool_of(o, name.data ? name.data : "", name.size);
             lm_text_free(&name);
             if (!out->tool)
                 return LM_READ_NONE;
             m->named = true;
-        } else if (is_key(r, key, key_end, "id") || is_key(r, key, key_end, "tool_call_id")) {
+        } else if (is_key_of(r, key, key_end, id_keys)) {
             decode(r->s + from, to - from, &out->id);
         }
     }
