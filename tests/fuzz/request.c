@@ -79,7 +79,7 @@ static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *wa
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
     lm_error e;
-    lm_status status = lm_dialogue_prompt(&c, &d, &ids, &text, &e);
+    lm_status status = lm_dialogue_prompt(&c, &d, &ids, &text, NULL, &e);
 
     PROMISE(status == LM_OK || ((status == LM_USAGE || status == LM_LIMIT) && *e.message) || status == LM_NO_MEMORY);
     PROMISE(status != LM_OK || ids.n);

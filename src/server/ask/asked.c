@@ -459,6 +459,15 @@ lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id 
     return LM_OK;
 }
 
+lm_status lm_prompts_one(lm_prompts *p, lm_tokens **prompt, lm_error *e)
+{
+    if (!(p->items = calloc(1, sizeof *p->items)))
+        return lm_fail_memory(e, "the prompt", sizeof *p->items);
+    p->n = 1;
+    *prompt = p->items;
+    return LM_OK;
+}
+
 void lm_prompts_free(lm_prompts *p)
 {
     for (size_t i = 0; i < p->n; i++)

@@ -50,6 +50,8 @@ void      lm_asked_free(lm_asked_parts *parts);
  * table of limits. Freed by lm_prompts_free, also on failure. */
 typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
 lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out, lm_error *e);
+/* Room for a single one. */
+lm_status lm_prompts_one(lm_prompts *p, lm_tokens **prompt, lm_error *e);
 void      lm_prompts_free(lm_prompts *p);
 
 #endif

@@ -91,6 +91,9 @@ json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e);
 /* Whether the time of a request is over: 503 where nothing of it was written. */
 bool lm_fault_is_late(const lm_error *e);
 
+/* An error about `field` is one about what was sent, which has another name. Returns `status`. */
+lm_status lm_fault_rename(lm_status status, const char *field, const char *sent, lm_error *e);
+
 /* Raise an error with a status of HTTP. */
 lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, const char *format, ...) LM_PRINTF(5, 6);
 

@@ -325,37 +325,28 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
     return status;
 }
 
-lm_status lm_dialogue_prepare(lm_call *c, const lm_dialogue *d, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_tools **out, lm_error *e)
 {
-    lm_text rendered = { 0 };
-    lm_status status = lm_tools_read(d->tools, d->choice, d->single, &o->tools, e);
-
-    if (status == LM_OK)
-        status = render(c, d, o->tools, prompt, &rendered, e);
-    if (status == LM_OK)
-        status = lm_asked_grammar(c, parts, prompt, 1, o, e);
-    if (status == LM_OK) {
-        o->tools->keep_reasoning = d->merged;
-        o->tools->unread = d->unread;
-        o->tools->budget = d->budget;
-        status = lm_tools_prepare(c->service, o->tools, &rendered, o->whitespace, &parts->grammar, c->warnings, e);
-        o->grammar = parts->grammar;
-    }
-    lm_text_free(&rendered);
-    return status;
-}
-
-lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_error *e)
-{
-    lm_text text = { 0 };
     lm_tools *tools = NULL;
     lm_status status = lm_tools_read(d->tools, d->choice, d->single, &tools, e);
 
-    if (status == LM_OK)
-        status = render(c, d, tools, prompt, &text, e);
-    if (rendered)
-        lm_text_add(rendered, text.data, text.size);
-    lm_text_free(&text);
-    lm_tools_free(tools);
+    if (status == LM_OK) {
+        tools->keep_reasoning = d->merged;
+        tools->unread = d->unread;
+        tools->budget = d->budget;
+        status = render(c, d, tools, prompt, rendered, e);
+    }
+    if (out)
+        *out = tools;
+    else
+        lm_tools_free(tools);
     return status;
+}
+
+void lm_dialogue_free(lm_dialogue *d)
+{
+    json_decref(d->messages);
+    json_decref(d->tools);
+    json_decref(d->choice);
+    *d = (lm_dialogue){ 0 };
 }

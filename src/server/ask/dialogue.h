@@ -6,7 +6,7 @@
 #include "server/ask/asked.h"
 
 typedef struct lm_dialogue {
-    json_t     *messages;            /* as OpenAI's chat has them */
+    json_t     *messages;            /* as OpenAI's chat has them; lm_dialogue_free frees these, tools and choice */
     json_t     *kwargs;              /* further variables of the chat template; NULL: none */
     json_t     *tools, *choice;      /* as lm_tools_read takes them */
     bool        single;              /* one call, no more */
@@ -21,12 +21,10 @@ typedef struct lm_dialogue {
     bool        shown;               /* the prompt is only looked at: tools that the template leaves out are a warning */
 } lm_dialogue;
 
-/* Into a turn's options: tools, grammar. `prompt` is appended to. LM_USAGE names the field; what the chat template cannot express is one.
- * o->tools is the turn's, or freed by the caller where none begins. */
-lm_status lm_dialogue_prepare(lm_call *c, const lm_dialogue *d, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e);
-
-/* The prompt alone. `rendered` may be NULL. */
-lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_error *e);
+/* Append it to `prompt`, and to `rendered` as text. LM_USAGE names the field; what the chat template cannot express is one. *tools (NULL:
+ * not wanted) is the caller's, also on failure; NULL: none was made. */
+lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_tools **tools, lm_error *e);
+void      lm_dialogue_free(lm_dialogue *d);
 
 /* A call of an earlier message. Takes `arguments`, an object; others become an empty one. */
 json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments);

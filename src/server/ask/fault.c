@@ -58,6 +58,15 @@ lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, 
     return lm_error_set(e, status < 500 ? LM_USAGE : LM_FAILED, where, LM_NO_OFFSET, text);
 }
 
+lm_status lm_fault_rename(lm_status status, const char *field, const char *sent, lm_error *e)
+{
+    lm_error why = *e;
+
+    if (status == LM_OK || strcmp(why.where, field))
+        return status;
+    return lm_fail(e, status, sent, LM_NO_OFFSET, "%s", why.message);
+}
+
 /* "900 tokens, the context holds 512": both numbers, for clients that read them. */
 static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned long long *context)
 {

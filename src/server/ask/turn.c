@@ -9,129 +9,10 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "lamina/heap.h"
 #include "lamina/logits.h"
 #include "server/store/archive.h"
 #include "server/store/api_keys.h"
 #include "server/models/loras.h"
-
-/* ---- what writers use ---- */
-
-const char *lm_turn_reason(const lm_choice *c)
-{
-    switch (c->stop) {
-    case LM_STOP_LENGTH:
-    case LM_STOP_CONTEXT: return "length";
-    default:              return c->calls ? "tool_calls" : "stop";
-    }
-}
-
-void lm_turn_send(lm_turn *t, const char *name, json_t *o)
-{
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-
-    json_decref(o);
-    if (!text) {
-        t->out->failed = true;
-        return;
-    }
-    if (name)
-        lm_text_printf(t->out, "event: %s\n", name);
-    lm_text_add_str(t->out, "data: ");
-    lm_text_add_str(t->out, text);
-    lm_text_add_str(t->out, "\n\n");
-    lm_heap_give(text);
-}
-
-void lm_turn_line(lm_turn *t, json_t *o)
-{
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-
-    json_decref(o);
-    if (!text) {
-        t->out->failed = true;
-        return;
-    }
-    lm_text_add_str(t->out, text);
-    lm_text_add_char(t->out, '\n');
-    lm_heap_give(text);
-}
-
-json_t *lm_turn_timings(const lm_choice *c)
-{
-    const lm_usage *u = &c->usage;
-    double read = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
-    double wrote = u->first_seconds > 0 ? u->seconds - u->first_seconds : 0;
-    uint64_t n_read = u->n_prompt - u->n_cached, steps = u->n_tokens ? u->n_tokens - 1 : 0;
-    json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "cache_n", (json_int_t)u->n_cached, "prompt_n",
-                          (json_int_t)n_read, "prompt_ms", 1e3 * read, "prompt_per_token_ms",
-                          n_read ? 1e3 * read / (double)n_read : 0.0, "prompt_per_second",
-                          read > 0 ? (double)n_read / read : 0.0, "predicted_n", (json_int_t)u->n_tokens, "predicted_ms",
-                          1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0,
-                          "predicted_per_second", steps && wrote > 0 ? (double)steps / wrote : 0.0);
-
-    if (o && u->n_drafted) {
-        json_object_set_new(o, "draft_n", json_integer((json_int_t)u->n_drafted));
-        json_object_set_new(o, "draft_n_accepted", json_integer((json_int_t)u->n_accepted));
-    }
-    return o;
-}
-
-/* Where the prompt first differed from what was cached, of the first text. */
-static json_t *cache_json(const lm_turn *t)
-{
-    lm_cache_difference d;
-    lm_text before = { 0 }, prompt = { 0 }, cached = { 0 };
-    json_t *o = NULL;
-
-    if (lm_reply_explain(t->choices->reply, t->service->model, &d, &before, &prompt, &cached, NULL) == LM_OK)
-        o = json_pack("{s:I, s:I, s:b, s:s%, s:s%, s:o}", "cached_tokens", (json_int_t)d.cached, "same_tokens", (json_int_t)d.same, "whole",
-                      d.whole, "before", before.data ? before.data : "", before.size, "prompt", prompt.data ? prompt.data : "",
-                      prompt.size, "cached",
-                      d.known ? json_stringn(cached.data ? cached.data : "", cached.size) : json_null());
-    lm_text_free(&before);
-    lm_text_free(&prompt);
-    lm_text_free(&cached);
-    return o;
-}
-
-/* How probable each model found the tokens, of every text. */
-static json_t *ensemble_json(const lm_turn *t)
-{
-    json_t *o = lm_service_ensemble(t->service), *all = json_array();
-
-    for (size_t i = 0; i < t->n; i++)
-        json_array_append_new(all, json_pack("{s:i, s:O}", "index", (int)t->choices[i].index, "tokens", t->choices[i].contributions));
-    json_object_set_new(o, "choices", all);
-    return o;
-}
-
-void lm_turn_extras(const lm_turn *t, json_t *o)
-{
-    if (t->warnings)
-        json_object_set(o, "warnings", t->warnings);
-    if (t->explain_cache)
-        json_object_set_new(o, "cache", cache_json(t));
-    if (t->contributions)
-        json_object_set_new(o, "ensemble", ensemble_json(t));
-    if (t->prompt)
-        json_object_set_new(o, "__verbose", json_pack("{s:O}", "prompt", t->prompt));
-}
-
-void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)
-{
-    double at = lm_clock_seconds(), read = (c->first > 0 ? c->first : at) - t->began, wrote = c->first > 0 ? at - c->first : 0;
-    uint64_t steps = c->n_tokens ? c->n_tokens - 1 : 0;
-
-    if (!t->timings)
-        return;
-    json_object_set_new(o, "timings",
-                        json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "prompt_n", (json_int_t)c->n_prompt, "prompt_ms", 1e3 * read,
-                                  "prompt_per_token_ms", c->n_prompt ? 1e3 * read / (double)c->n_prompt : 0.0, "prompt_per_second",
-                                  read > 0 ? (double)c->n_prompt / read : 0.0, "predicted_n", (json_int_t)c->n_tokens, "predicted_ms",
-                                  1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0, "predicted_per_second",
-                                  steps && wrote > 0 ? (double)steps / wrote : 0.0));
-}
 
 /* ---- events ---- */
 
@@ -374,18 +255,16 @@ static void more(lm_exchange *x, void *job)
     }
 }
 
-static void drop(const lm_writer *w, void *own)
+void lm_writer_drop(const lm_writer *w, void *own)
 {
-    if (w->drop)
+    if (own && w->drop)
         w->drop(own);
-    else
-        free(own);
+    free(own);
 }
 
 static void done(void *job)
 {
     lm_turn *t = job;
-
     lm_service *service = t->service;
 
     for (size_t i = 0; i < t->n; i++) {
@@ -402,7 +281,7 @@ static void done(void *job)
     json_decref(t->prompt);
     free(t->stops);
     free(t->choices);
-    drop(t->writer, t->own);
+    lm_writer_drop(t->writer, t->own);
     lm_tools_free(t->tools);
     free(t);
     lm_models_release(service);
@@ -489,8 +368,8 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         if (o->sequence.logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
         LM_TRY(constrain(call->service, o->grammar, t->tools, &r.sequence, e));
-        if (o->each)
-            o->each(o->own, i, &r.sequence);
+        if (t->writer->each)
+            t->writer->each(o->own, i, &r.sequence);
         r.no_prefix = o->no_cache || r.sequence.row;     /* a row that is not read is not seen */
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
     }
@@ -547,7 +426,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
         t->choices = calloc(o->n_prompts * o->n, sizeof *t->choices);
     if (!t || !t->choices) {
         free(t);
-        drop(w, o->own);
+        lm_writer_drop(w, o->own);
         lm_tools_free(o->tools);
         return lm_fail_memory(e, "the answer", o->n_prompts * o->n * sizeof(lm_choice));
     }
@@ -558,6 +437,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->out = lm_exchange_out(call->x);
     t->writer = w;
     t->n = o->n_prompts * o->n;
+    t->each = o->n;
     t->stream = o->stream;
     t->created = (int64_t)time(NULL);
     t->began = t->heard = lm_clock_seconds();

@@ -40,7 +40,9 @@ typedef struct lm_writer {
     void (*fault)(lm_turn *t, const lm_error *e);                            /* in the middle of a stream */
     void (*progress)(lm_turn *t, lm_choice *c, json_t *progress);            /* of a prompt, in a stream: takes it; may be NULL */
     void (*alive)(lm_turn *t);                                               /* nothing else for a while, in a stream; may be NULL */
-    void (*drop)(void *own);                                                 /* frees the turn's own; NULL: free() */
+    size_t own_size;                                                         /* of lm_turn.own, which begins as zeros */
+    void (*drop)(void *own);                                                 /* frees what it holds; NULL: nothing */
+    void (*each)(void *own, size_t i, lm_sequence_options *o);               /* more of what text i is to do; may be NULL */
 } lm_writer;
 
 struct lm_turn {
@@ -50,6 +52,7 @@ struct lm_turn {
     const lm_writer *writer;
     lm_choice   *choices;
     size_t       n;
+    uint32_t     each;               /* texts for each prompt */
     bool         stream, headed;
     bool         is_past;            /* a text has ended for want of time: said in `warnings` */
     char         id[40];             /* "chatcmpl-…" */
@@ -89,29 +92,13 @@ typedef struct lm_turn_options {
     const lm_grammar *grammar;       /* that each text fits; NULL: any */
     lm_whitespace    whitespace;     /* between the parts of arguments of calls */
     lm_tools        *tools;          /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
-    void           (*each)(void *own, size_t i, lm_sequence_options *o);      /* more of what text i is to do; may be NULL */
-    void            *own;            /* becomes the turn's, also on failure */
+    void            *own;            /* the writer's, from malloc: becomes the turn's, also on failure */
 } lm_turn_options;
+
+/* The writer's own that no turn has taken. */
+void lm_writer_drop(const lm_writer *w, void *own);
 
 /* Hand all texts to the schedule, and the exchange to the turn. On failure nothing runs. */
 lm_status lm_turn_start(lm_call *c, const lm_turn_options *o, const lm_writer *w, lm_error *e);
-
-/* "stop", "length" … as OpenAI calls it. */
-const char *lm_turn_reason(const lm_choice *c);
-
-/* `o` as an event of server-sent events: "data: …", with a line "event: NAME" before it unless `name` is NULL. Takes `o`. */
-void lm_turn_send(lm_turn *t, const char *name, json_t *o);
-
-/* `o` as a line of its own. Takes `o`. */
-void lm_turn_line(lm_turn *t, json_t *o);
-
-/* What answers of every dialect hold besides: warnings, `cache`, `ensemble` and `__verbose` where they are asked for. */
-void lm_turn_extras(const lm_turn *t, json_t *o);
-
-/* What pieces of a stream hold besides: timings so far, where they are asked for. */
-void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o);
-
-/* llama.cpp's "timings" of a text that has ended. */
-json_t *lm_turn_timings(const lm_choice *c);
 
 #endif

@@ -4,17 +4,17 @@
 #include <string.h>
 
 #include "server/ask/token_json.h"
+#include "server/ask/writer.h"
 #include "server/models/loras.h"
 #include "server/dialects/native.h"
 
-void lm_native_own_free(lm_native_own *o)
+static void native_drop(void *own)
 {
-    if (!o)
-        return;
+    const lm_native_own *o = own;
+
     json_decref(o->settings);
     json_decref(o->prompts);
     json_decref(o->fields);
-    free(o);
 }
 
 /* ---- settings ---- */
@@ -237,11 +237,6 @@ static void native_finish(lm_turn *t)
     json_decref(list);
 }
 
-static void native_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_NATIVE, 0, e));
-}
-
 static void native_progress(lm_turn *t, lm_choice *c, json_t *progress)
 {
     json_t *o = json_pack("{s:i, s:s, s:[], s:b, s:o}", "index", (int)c->index, "content", "", "tokens", "stop", 0, "prompt_progress",
@@ -251,15 +246,6 @@ static void native_progress(lm_turn *t, lm_choice *c, json_t *progress)
     lm_turn_send(t, NULL, o);
 }
 
-static void native_alive(lm_turn *t)
-{
-    lm_text_add_str(t->out, ": waiting\n\n");
-}
-
-static void native_drop(void *own)
-{
-    lm_native_own_free(own);
-}
-
-const lm_writer lm_native_writer = { LM_DIALECT_NATIVE, "text/event-stream", false, NULL, native_text, NULL, native_end, native_finish,
-                                     native_fault, native_progress, native_alive, native_drop };
+const lm_writer lm_native_writer = { .dialect = LM_DIALECT_NATIVE, .type = "text/event-stream", .text = native_text, .end = native_end,
+                                     .finish = native_finish, .fault = lm_turn_fault, .progress = native_progress,
+                                     .alive = lm_turn_waiting, .own_size = sizeof(lm_native_own), .drop = native_drop };

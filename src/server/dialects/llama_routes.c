@@ -180,7 +180,7 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .begin = v->generation_prompt, .budget = -1,
                       .goes_on = on ? !json_is_false(on) : !json_is_true(json_object_get(c->body, "add_generation_prompt")),
                       .shown = true, .effort = v->effort, .said = "reasoning_effort" };
-    lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, e);
+    lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, NULL, e);
 
     lm_tokens_free(&ids);
     if (status == LM_OK)

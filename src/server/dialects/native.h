@@ -2,9 +2,9 @@
 #ifndef LM_SERVER_NATIVE_H
 #define LM_SERVER_NATIVE_H
 
-#include "server/ask/asked.h"
+#include "server/ask/ask.h"
 
-/* What a turn of lm_native_writer has as its own; frees by the writer. */
+/* What a turn of lm_native_writer has as its own. */
 typedef struct lm_native_own {
     bool    probs, tokens;           /* are told */
     bool    sampled;                 /* as probabilities, not logarithms */
@@ -14,7 +14,6 @@ typedef struct lm_native_own {
     json_t *fields;                  /* paths of what is told of an answer; NULL: all */
 } lm_native_own;
 
-void lm_native_own_free(lm_native_own *o);
 extern const lm_writer lm_native_writer;
 
 /* llama.cpp's "generation_settings" of a request, or of one that says nothing. */

@@ -2,7 +2,7 @@
 #ifndef LM_SERVER_OLLAMA_H
 #define LM_SERVER_OLLAMA_H
 
-#include "server/ask/dialogue.h"
+#include "server/ask/ask.h"
 
 /* Now and so many seconds, as ollama writes it. */
 json_t *lm_ollama_moment(double seconds);
@@ -16,8 +16,8 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue 
 /* What its answers may hold beside text. */
 bool lm_ollama_thinks(const lm_service *s);
 
-/* What a turn of lm_ollama_writer has as its own; freed by the writer. NULL: out of memory. */
-void *lm_ollama_own(bool chat);
+/* Make the own of a turn of lm_ollama_writer that of /api/chat; else it is that of /api/generate. */
+void lm_ollama_prepare(void *own);
 
 extern const lm_writer lm_ollama_writer;
 

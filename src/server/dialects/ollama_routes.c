@@ -185,93 +185,93 @@ static lm_status join_limits(const ollama_values *v, lm_allowed *limits, lm_erro
     return LM_OK;
 }
 
-/* A conversation `d`, or a text `raw` to continue. */
-static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool chat, lm_error *e)
+static lm_status read_dialogue(lm_call *c, const json_t *messages, lm_dialogue *d, lm_error *e)
 {
     const ollama_values *v = c->values;
-    ollama_options options = { 0 };
-    lm_middle middle = { .prefix = raw, .suffix = v->suffix };
-    lm_turn_options o = { .n_prompts = 1, .id_prefix = "ollama-" };
-    lm_asked_parts parts = { 0 };
-    lm_tokens prompt = { 0 };
+
+    *d = (lm_dialogue){ .tools = json_incref(v->tools), .begin = true, .goes_on = true, .budget = -1 };
+    LM_TRY(lm_ollama_think(c->service, v->think, d, e));
+    return lm_ollama_messages(messages, &d->messages, e);
+}
+
+static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
+{
+    return read_dialogue(c, ((const ollama_values *)c->values)->messages, &a->dialogue, e);
+}
+
+/* A text to continue. */
+static lm_status read_raw(lm_call *c, lm_ask *a, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    const lm_middle middle = { .prefix = v->prompt, .suffix = v->suffix };
+    lm_tokens *prompt;
+
+    LM_TRY(lm_prompts_one(&a->prompts, &prompt, e));
+    return v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, prompt, e)
+                                   : lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, prompt, e);
+}
+
+static lm_status read_generate(lm_call *c, lm_ask *a, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    bool middle = v->suffix && *v->suffix;
+    json_t *messages;
     lm_status status;
 
-    lm_asked_defaults(c->service, &options.asked);
-    options.num_predict = options.asked.max_tokens;
-    status = v->options ? lm_fields_read(option_groups, v->options, &options, c->warnings, e) : LM_OK;
-    options.asked.max_tokens = options.num_predict;
-    options.asked.stream = v->stream;
-    if (status == LM_OK)
-        status = join_limits(v, &options.asked.limits, e);
-    if (status == LM_OK)
-        status = lm_asked_options(c, &options.asked, &o, &parts, e);
-    if (status == LM_OK)
-        status = d ? lm_dialogue_prepare(c, d, &o, &parts, &prompt, e)
-                 : v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, &prompt, e)
-                   : lm_tokenize(c->service->tokenizer, raw, strlen(raw), LM_ADD_SPECIAL, &prompt, e);
-    o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
-    if (status == LM_OK && v->top_logprobs && !v->logprobs)
-        status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
-    o.sequence.prompt_only = !options.num_predict && json_is_number(json_object_get(v->options, "num_predict"));
-    if (status == LM_OK && !d)
-        status = lm_asked_grammar(c, &parts, &prompt, 1, &o, e);
-    if (status == LM_OK && !(o.own = lm_ollama_own(chat)))
-        status = lm_fail_memory(e, "the answer", 0);
-    if (status == LM_OK) {
-        o.prompts = &prompt;
-        status = lm_turn_start(c, &o, &lm_ollama_writer, e);
-    } else {
-        lm_tools_free(o.tools);
-    }
-    lm_asked_free(&parts);
-    lm_tokens_free(&prompt);
+    if (middle && !lm_middle_known(c->service))
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
+    if (v->raw || !c->service->template || middle)
+        return read_raw(c, a, e);
+    messages = json_pack("[o*, {s:s, s:s}]", v->system ? json_pack("{s:s, s:s}", "role", "system", "content", v->system) : NULL, "role",
+                         "user", "content", v->prompt);
+    status = read_dialogue(c, messages, &a->dialogue, e);
+    json_decref(messages);
     return status;
 }
 
-static lm_status answer_messages(lm_call *c, const json_t *messages, bool chat, lm_error *e)
+static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *own, lm_error *e)
+{
+    (void)c, (void)a, (void)o, (void)e;
+    lm_ollama_prepare(own);
+    return LM_OK;
+}
+
+/* The model is in memory. */
+static lm_status write(lm_call *c, bool chat, lm_error *e)
 {
     const ollama_values *v = c->values;
-    lm_dialogue d = { .tools = v->tools, .begin = true, .goes_on = true, .budget = -1 };
-    lm_status status = lm_ollama_think(c->service, v->think, &d, e);
+    ollama_options options = { 0 };
+    lm_ask a = { .asked = &options.asked, .id_prefix = "ollama-", .read = chat ? read_chat : read_generate,
+                 .prepare = chat ? prepare_chat : NULL };
 
-    if (status == LM_OK)
-        status = lm_ollama_messages(messages, &d.messages, e);
-    if (status == LM_OK)
-        status = begin(c, &d, NULL, chat, e);
-    json_decref(d.messages);
-    return status;
+    lm_asked_defaults(c->service, &options.asked);
+    options.num_predict = options.asked.max_tokens;
+    if (v->options)
+        LM_TRY(lm_fields_read(option_groups, v->options, &options, c->warnings, e));
+    options.asked.max_tokens = options.num_predict;
+    options.asked.stream = v->stream;
+    a.prompt_only = !options.num_predict && json_is_number(json_object_get(v->options, "num_predict"));
+    LM_TRY(join_limits(v, &options.asked.limits, e));
+    LM_TRY(lm_ask_logprobs(&a, v->logprobs, v->top_logprobs, e));
+    return lm_ask_answer(c, &a, &lm_ollama_writer, e);
 }
 
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
-    const ollama_values *v = c->values;
-
-    if (!json_array_size(v->messages))
+    if (!json_array_size(((const ollama_values *)c->values)->messages))
         return answer_loaded(c, true, e);
     LM_TRY(take_model(c, e));
-    return answer_messages(c, v->messages, true, e);
+    return write(c, true, e);
 }
 
 static lm_status answer_generate(lm_call *c, lm_error *e)
 {
     const ollama_values *v = c->values;
-    json_t *messages;
-    lm_status status;
 
     if (!v->prompt || !*v->prompt)
         return answer_loaded(c, false, e);
     LM_TRY(take_model(c, e));
-    if (v->suffix && *v->suffix && !lm_middle_known(c->service))
-        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
-    if (v->raw || !c->service->template || (v->suffix && *v->suffix))
-        return begin(c, NULL, v->prompt, false, e);
-    messages = json_array();
-    if (v->system)
-        json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", v->system));
-    json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "user", "content", v->prompt));
-    status = answer_messages(c, messages, false, e);
-    json_decref(messages);
-    return status;
+    return write(c, false, e);
 }
 
 const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,

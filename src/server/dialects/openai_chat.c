@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
-#include "server/ask/dialogue.h"
+#include "server/ask/ask.h"
 #include "server/ask/token_json.h"
+#include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
 
 typedef struct chat_values {
@@ -112,32 +112,19 @@ typedef struct chat_own { bool usage, both; } chat_own;     /* both: reasoning b
 
 static json_t *usage_json(const lm_turn *t)
 {
-    uint64_t prompt = 0, cached = 0, written = 0, thought = 0;
+    const lm_turn_usage u = lm_turn_used(t);
+    json_t *o = lm_openai_usage(&u);
 
-    for (size_t i = 0; i < t->n; i++) {
-        thought += t->choices[i].n_reasoning;
-        prompt += i ? 0 : t->choices[i].usage.n_prompt;
-        cached += i ? 0 : t->choices[i].usage.n_cached;
-        written += t->choices[i].usage.n_tokens;
-    }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
-                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens", (json_int_t)cached,
-                     "completion_tokens_details", "reasoning_tokens", (json_int_t)thought);
-}
-
-/* The system's fingerprint begins with a b, as llama-server's: its clients look. */
-static json_t *document(const lm_turn *t, const char *object, json_t *choices)
-{
-    return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", object, "created", (json_int_t)t->created, "model",
-                     t->service->name, "system_fingerprint", "b-", t->fingerprint, "choices", choices);
+    json_object_set_new(o, "completion_tokens_details", json_pack("{s:I}", "reasoning_tokens", (json_int_t)u.reasoning));
+    return o;
 }
 
 static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *logprobs, const char *reason)
 {
     const chat_own *own = t->own;
-    json_t *o = document(t, "chat.completion.chunk",
-                         json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs", logprobs,
-                                   "finish_reason", reason));
+    json_t *o = lm_openai_document(t, "chat.completion.chunk",
+                                   json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs",
+                                             logprobs, "finish_reason", reason));
 
     if (own->usage)
         json_object_set_new(o, "usage", json_null());
@@ -186,23 +173,6 @@ static void chat_end(lm_turn *t, lm_choice *c)
     send_chunk(t, c, json_object(), json_null(), lm_turn_reason(c));
 }
 
-static void finish_stream(lm_turn *t)
-{
-    const chat_own *own = t->own;
-    json_t *o;
-
-    if (own->usage || t->explain_cache || t->contributions) {
-        o = document(t, "chat.completion.chunk", json_array());
-        if (own->usage) {
-            json_object_set_new(o, "usage", usage_json(t));
-            json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-        }
-        lm_turn_extras(t, o);
-        lm_turn_send(t, NULL, o);
-    }
-    lm_text_add_str(t->out, "data: [DONE]\n\n");
-}
-
 static json_t *message_json(const lm_turn *t, const lm_choice *c)
 {
     json_t *o = json_pack("{s:s, s:s%, s:n}", "role", "assistant", "content", c->text.data ? c->text.data : "", c->text.size, "refusal");
@@ -228,54 +198,30 @@ static json_t *message_json(const lm_turn *t, const lm_choice *c)
 
 static void chat_finish(lm_turn *t)
 {
-    json_t *choices, *o;
-    char *text;
+    json_t *choices = json_array();
 
-    if (t->stream) {
-        finish_stream(t);
-        return;
-    }
-    choices = json_array();
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; !t->stream && i < t->n; i++) {
         lm_choice *c = t->choices + i;
         json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message", message_json(t, c), "logprobs",
                                                  take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
     }
-    o = document(t, "chat.completion", choices);
-    json_object_set_new(o, "usage", usage_json(t));
-    json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-    lm_turn_extras(t, o);
-    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    if (text)
-        lm_text_add_str(t->out, text);
-    else
-        t->out->failed = true;
-    lm_heap_give(text);
-}
-
-static void chat_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_OPENAI, 0, e));
+    lm_openai_finish(t, t->stream ? "chat.completion.chunk" : "chat.completion", choices, ((const chat_own *)t->own)->usage, usage_json(t));
 }
 
 static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
 {
-    json_t *o = document(t, "chat.completion.chunk",
-                         json_pack("[{s:i, s:{}, s:n, s:n}]", "index", (int)c->index, "delta", "logprobs", "finish_reason"));
+    json_t *o = lm_openai_document(t, "chat.completion.chunk",
+                                   json_pack("[{s:i, s:{}, s:n, s:n}]", "index", (int)c->index, "delta", "logprobs",
+                                             "finish_reason"));
 
     json_object_set_new(o, "prompt_progress", progress);
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
 }
 
-static void chat_alive(lm_turn *t)
-{
-    lm_text_add_str(t->out, ": waiting\n\n");
-}
-
-static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, chat_begin, chat_text, chat_part, chat_end,
-        chat_finish, chat_fault, chat_progress, chat_alive, NULL };
+static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .begin = chat_begin, .text = chat_text,
+                                       .part = chat_part, .end = chat_end, .finish = chat_finish, .fault = lm_turn_fault,
+                                       .progress = chat_progress, .alive = lm_turn_waiting, .own_size = sizeof(chat_own) };
 
 /* ---- the request ---- */
 
@@ -297,19 +243,31 @@ static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
 {
     const chat_values *v = c->values;
-    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .choice = v->tool_choice, .single = !v->parallel,
-                      .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .unread = !v->parse_calls,
-                      .budget = v->budget };
+    lm_dialogue *d = &a->dialogue;
 
-    LM_TRY(check_continuation(c, &d.goes_on, e));
+    *d = (lm_dialogue){ .messages = json_incref(v->messages), .kwargs = v->kwargs, .tools = json_incref(v->tools),
+                        .choice = json_incref(v->tool_choice), .single = !v->parallel, .begin = v->generation_prompt, .effort = v->effort,
+                        .said = "reasoning_effort", .unread = !v->parse_calls, .budget = v->budget };
+    LM_TRY(check_continuation(c, &d->goes_on, e));
     if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek") && strcmp(v->format, "both"))
         return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto, deepseek or both",
                        v->format);
-    d.merged = v->format && strcmp(v->format, "none") == 0;
-    return lm_dialogue_prepare(c, &d, o, parts, prompt, e);
+    d->merged = v->format && strcmp(v->format, "none") == 0;
+    return LM_OK;
+}
+
+static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *out, lm_error *e)
+{
+    const chat_values *v = c->values;
+    chat_own *own = out;
+
+    (void)a, (void)o, (void)e;
+    own->usage = lm_openai_wants_usage(v->stream_options);
+    own->both = v->format && strcmp(v->format, "both") == 0;
+    return LM_OK;
 }
 
 /* 0 tokens are asked for: the prompt is read, and nothing written. */
@@ -326,53 +284,24 @@ static bool is_none(const json_t *body)
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
     chat_values *v = c->values;
-    lm_turn_options o = { .n_prompts = 1, .id_prefix = "chatcmpl-" };
-    lm_asked_parts parts = { 0 };
-    lm_tokens prompt = { 0 };
-    chat_own *own = NULL;
-    lm_status status = LM_OK;
+    lm_ask a = { .asked = &v->asked, .id_prefix = "chatcmpl-", .prompt_only = is_none(c->body), .read = read_chat,
+                 .prepare = prepare_chat };
 
     v->asked.n = v->n;
     v->asked.no_cache = !v->cache_prompt;
     v->asked.max_tokens = v->max_tokens;
-    if (status == LM_OK && v->top_logprobs && !v->logprobs)
-        status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
-    if (status == LM_OK)
-        status = lm_asked_options(c, &v->asked, &o, &parts, e);
-    if (status == LM_OK)
-        status = prepare(c, &o, &parts, &prompt, e);
-    if (status == LM_OK && !(own = calloc(1, sizeof *own)))
-        status = lm_fail_memory(e, "the answer", sizeof *own);
-    if (status == LM_OK) {
-        own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
-        own->both = v->format && strcmp(v->format, "both") == 0;
-        o.prompts = &prompt;
-        o.own = own;
-        o.sequence.prompt_only = is_none(c->body);
-        o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
-        status = lm_turn_start(c, &o, &chat_writer, e);
-    } else {
-        lm_tools_free(o.tools);
-    }
-    lm_asked_free(&parts);
-    lm_tokens_free(&prompt);
-    return status;
+    LM_TRY(lm_ask_logprobs(&a, v->logprobs, v->top_logprobs, e));
+    return lm_ask_answer(c, &a, &chat_writer, e);
 }
 
 /* Tokens of the prompt, without an answer. */
 static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
 {
-    const chat_values *v = c->values;
-    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .choice = v->tool_choice, .single = !v->parallel,
-                      .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .budget = v->budget };
-    lm_tokens prompt = { 0 };
-    lm_status status = check_continuation(c, &d.goes_on, e);
+    lm_ask a = { .read = read_chat };
+    json_int_t n;
 
-    if (status == LM_OK)
-        status = lm_dialogue_prompt(c, &d, &prompt, NULL, e);
-    json_int_t n = (json_int_t)prompt.n;
-    lm_tokens_free(&prompt);
-    return status == LM_OK ? lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e) : status;
+    LM_TRY(lm_ask_count(c, &a, &n, e));
+    return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
 }
 
 const lm_route lm_route_chat_tokens = { "POST", "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens", 0,

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
-#include "server/ask/asked.h"
+#include "server/ask/ask.h"
 #include "server/ask/middle.h"
 #include "server/ask/token_json.h"
+#include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
 
 enum { MAX_LOGPROBS = 20 };
@@ -101,23 +101,20 @@ static void scores_free(void *scores)
     free(s);
 }
 
-static void own_free(completion_own *o)
+static void completion_drop(void *arg)
 {
-    for (size_t i = 0; o && i < o->n_prompts; i++) {
-        if (o->echoed)
-            lm_text_free(o->echoed + i);
-    }
-    for (size_t i = 0; o && i < o->n_scores; i++)
+    completion_own *o = arg;
+
+    for (size_t i = 0; o->echoed && i < o->n_prompts; i++)
+        lm_text_free(o->echoed + i);
+    for (size_t i = 0; o->scores && i < o->n_scores; i++)
         scores_free(o->scores[i]);
-    for (size_t i = 0; o && o->at && i < o->n_choices; i++)
+    for (size_t i = 0; o->at && i < o->n_choices; i++)
         lm_stream_free(o->at[i].stream);
-    if (o) {
-        free(o->echoed);
-        free(o->scores);
-        free(o->begun);
-        free(o->at);
-    }
-    free(o);
+    free(o->echoed);
+    free(o->scores);
+    free(o->begun);
+    free(o->at);
 }
 
 static prompt_scores *scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint32_t top)
@@ -294,25 +291,16 @@ static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written
 
 static json_t *usage_json(const lm_turn *t)
 {
-    const completion_own *own = t->own;
-    uint64_t prompt = 0, cached = 0, written = 0;
+    lm_turn_usage u = lm_turn_used(t);
 
-    for (size_t i = 0; i < t->n; i++) {
-        const lm_usage *u = &t->choices[i].usage;
-        prompt += i % own->n ? 0 : u->n_prompt;
-        cached += i % own->n ? 0 : u->n_cached;
-        written += own->write ? u->n_tokens : 0;
-    }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
-                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens",
-                     (json_int_t)cached);
+    if (!((const completion_own *)t->own)->write)
+        u.written = 0;
+    return lm_openai_usage(&u);
 }
 
 static json_t *document(const lm_turn *t, json_t *choices)
 {
-    return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", "text_completion", "created",
-                     (json_int_t)t->created, "model", t->service->name, "system_fingerprint", "b-",
-                     t->fingerprint, "choices", choices);
+    return lm_openai_document(t, "text_completion", choices);
 }
 
 /* Of a stream: the prompt itself, before the first piece of its text. */
@@ -411,55 +399,14 @@ static json_t *choices_json(lm_turn *t)
 
 static void completion_finish(lm_turn *t)
 {
-    completion_own *own = t->own;
-    json_t *choices, *o;
-    char *text;
-
-    if (t->stream) {
-        if (own->usage || t->explain_cache || t->contributions) {
-            o = document(t, json_array());
-            if (own->usage) {
-                json_object_set_new(o, "usage", usage_json(t));
-                json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-            }
-            lm_turn_extras(t, o);
-            lm_turn_send(t, NULL, o);
-        }
-        lm_text_add_str(t->out, "data: [DONE]\n\n");
-    } else {
-        choices = choices_json(t);
-        o = document(t, choices);
-        json_object_set_new(o, "usage", usage_json(t));
-        json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-        lm_turn_extras(t, o);
-        text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-        json_decref(o);
-        if (text)
-            lm_text_add_str(t->out, text);
-        else
-            t->out->failed = true;
-        lm_heap_give(text);
-    }
+    lm_openai_finish(t, "text_completion", t->stream ? json_array() : choices_json(t), ((const completion_own *)t->own)->usage,
+                     usage_json(t));
 }
 
-static void completion_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_OPENAI, 0, e));
-}
-
-static void completion_alive(lm_turn *t)
-{
-    lm_text_add_str(t->out, ": waiting\n\n");
-}
-
-static void completion_drop(void *own)
-{
-    own_free(own);
-}
-
-static const lm_writer completion_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, NULL, completion_text, NULL,
-                                             completion_end, completion_finish,
-                                             completion_fault, NULL, completion_alive, completion_drop };
+static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .text = completion_text,
+                                             .end = completion_end, .finish = completion_finish, .fault = lm_turn_fault,
+                                             .alive = lm_turn_waiting, .own_size = sizeof(completion_own), .drop = completion_drop,
+                                             .each = with_scores };
 
 /* ---- the request ---- */
 
@@ -476,9 +423,14 @@ static lm_status check(const completion_values *v, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompts *prompts, completion_own *own, lm_error *e)
+static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *out, lm_error *e)
 {
-    own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
+    const completion_values *v = c->values;
+    const lm_prompts *prompts = &a->prompts;
+    completion_own *own = out;
+
+    (void)o;
+    own->usage = lm_openai_wants_usage(v->stream_options);
     own->echo = v->echo;
     own->write = v->max_tokens != 0;
     own->told = v->n;
@@ -500,51 +452,35 @@ static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompt
 static lm_status read_middle(const lm_service *s, const completion_values *v, lm_prompts *out, lm_error *e)
 {
     lm_middle m = { .prefix = json_string_value(v->prompt), .suffix = v->suffix };
+    lm_tokens *prompt;
 
     if (!m.prefix)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "needs a prompt that is one string");
     if (!lm_middle_known(s))
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "the model has no tokens for what is missing in the middle of a text");
-    if (!(out->items = calloc(1, sizeof *out->items)))
-        return lm_fail_memory(e, "the prompt", sizeof *out->items);
-    out->n = 1;
-    return lm_middle_prompt(s, &m, out->items, e);
+    LM_TRY(lm_prompts_one(out, &prompt, e));
+    return lm_middle_prompt(s, &m, prompt, e);
+}
+
+static lm_status read_completion(lm_call *c, lm_ask *a, lm_error *e)
+{
+    const completion_values *v = c->values;
+
+    return v->suffix && *v->suffix ? read_middle(c->service, v, &a->prompts, e)
+                                   : lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &a->prompts, e);
 }
 
 static lm_status answer_completion(lm_call *c, lm_error *e)
 {
     completion_values *v = c->values;
-    lm_turn_options o = { .id_prefix = "cmpl-" };
-    lm_asked_parts parts = { 0 };
-    lm_prompts prompts = { 0 };
-    completion_own *own = calloc(1, sizeof *own);
-    lm_status status = own ? check(v, e) : lm_fail_memory(e, "the answer", sizeof *own);
+    lm_ask a = { .asked = &v->asked, .id_prefix = "cmpl-", .prompt_only = !v->max_tokens, .read = read_completion,
+                 .prepare = prepare_completion };
 
+    LM_TRY(check(v, e));
     v->asked.n = v->best_of ? v->best_of : v->n;
     v->asked.max_tokens = v->max_tokens;
-    if (status == LM_OK)
-        status = lm_asked_options(c, &v->asked, &o, &parts, e);
-    if (status == LM_OK)
-        status = v->suffix && *v->suffix ? read_middle(c->service, v, &prompts, e)
-                                         : lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &prompts, e);
-    if (status == LM_OK)
-        status = lm_asked_grammar(c, &parts, prompts.items, prompts.n, &o, e);
-    if (status == LM_OK)
-        status = prepare(c, v, &prompts, own, e);
-    if (status == LM_OK) {
-        o.prompts = prompts.items;
-        o.n_prompts = prompts.n;
-        o.own = own;
-        o.each = with_scores;
-        o.sequence.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->asked.n ? -1 : 0;
-        o.sequence.prompt_only = !v->max_tokens;
-        status = lm_turn_start(c, &o, &completion_writer, e);
-        own = NULL;
-    }
-    own_free(own);
-    lm_asked_free(&parts);
-    lm_prompts_free(&prompts);
-    return status;
+    a.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->asked.n ? -1 : 0;
+    return lm_ask_answer(c, &a, &completion_writer, e);
 }
 
 const lm_route lm_route_completions = { "POST", "/v1/completions", NULL, 0, LM_DIALECT_OPENAI, "continue texts, or score them",

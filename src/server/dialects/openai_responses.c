@@ -71,17 +71,17 @@ static lm_status functions_of(const json_t *list, const char *field, json_t *war
     return LM_OK;
 }
 
-/* What may be called, in the words that lm_tools_read knows. *tools and *choice are the caller's, also on failure. */
-static lm_status read_tools(const lm_response_values *v, json_t *warnings, json_t **tools, json_t **choice, lm_error *e)
+/* What may be called, in the words that lm_tools_read knows. */
+static lm_status read_tools(const lm_response_values *v, json_t *warnings, lm_dialogue *d, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(v->tool_choice, "type"));
     json_t *list = json_object_get(v->tool_choice, "tools"), *allowed = NULL;
-    lm_status status = functions_of(v->tools, "tools", warnings, tools, e);
+    lm_status status = functions_of(v->tools, "tools", warnings, &d->tools, e);
 
-    *choice = v->tool_choice ? json_copy(v->tool_choice) : NULL;
+    d->choice = v->tool_choice ? json_copy(v->tool_choice) : NULL;
     if (status == LM_OK && type && strcmp(type, "allowed_tools") == 0) {
         status = functions_of(list, "tool_choice", warnings, &allowed, e);
-        json_object_set_new(*choice, "tools", allowed);
+        json_object_set_new(d->choice, "tools", allowed);
     }
     return status;
 }
@@ -135,16 +135,6 @@ static lm_status read_format(const lm_response_values *v, json_t **out, lm_error
     return LM_OK;
 }
 
-/* What concerns a field of another dialect is said of the one that was sent. */
-static lm_status in_words(lm_status status, const char *theirs, const char *ours, lm_error *e)
-{
-    lm_error why = *e;
-
-    if (status == LM_OK || strcmp(why.where, theirs))
-        return status;
-    return lm_fail(e, status, ours, LM_NO_OFFSET, "%s", why.message);
-}
-
 /* The members of the answer that repeat the request. */
 static json_t *settings_json(const lm_response_values *v)
 {
@@ -183,39 +173,30 @@ static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
     return status;
 }
 
-/* `o` and `parts` NULL: only the prompt is wanted. */
-static lm_status read_dialogue(lm_call *c, json_t *messages, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
-{
-    const lm_response_values *v = c->values;
-    lm_dialogue d = { .messages = messages, .begin = true, .goes_on = true, .budget = -1, .effort = effort_of(v),
-                      .said = "reasoning", .single = !v->parallel_tool_calls };
-    lm_status status = read_tools(v, c->warnings, &d.tools, &d.choice, e);
-
-    if (status == LM_OK)
-        status = o ? lm_dialogue_prepare(c, &d, o, parts, prompt, e) : lm_dialogue_prompt(c, &d, prompt, NULL, e);
-    json_decref(d.tools);
-    json_decref(d.choice);
-    return in_words(status, "messages", "input", e);
-}
-
-static lm_status read_prompt(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+static lm_status read_response(lm_call *c, lm_ask *a, lm_error *e)
 {
     const lm_response_values *v = c->values;
     lm_response_values asked = *v;
-    json_t *messages = NULL, *whole = NULL;
+    json_t *whole = NULL;
     lm_status status;
 
+    a->dialogue = (lm_dialogue){ .begin = true, .goes_on = true, .budget = -1, .effort = effort_of(v), .said = "reasoning",
+                                 .single = !v->parallel_tool_calls };
     LM_TRY(check_reasoning(v, c->warnings, e));
     LM_TRY(check_include(v, c->warnings, e));
     LM_TRY(whole_input(c, &whole, e));
     asked.input = whole ? whole : v->input;
-    status = lm_response_messages(&asked, c->warnings, &messages, e);
+    status = lm_response_messages(&asked, c->warnings, &a->dialogue.messages, e);
     json_decref(whole);
-    if (status != LM_OK)
-        return status;
-    status = read_dialogue(c, messages, o, parts, prompt, e);
-    json_decref(messages);
-    return status;
+    return status == LM_OK ? read_tools(v, c->warnings, &a->dialogue, e) : status;
+}
+
+static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *own, lm_error *e)
+{
+    const lm_response_values *v = c->values;
+
+    (void)a, (void)o;
+    return lm_response_prepare(own, settings_json(v), v->store ? v->input : NULL, v->previous, e);
 }
 
 /* ---- routes ---- */
@@ -223,43 +204,30 @@ static lm_status read_prompt(lm_call *c, lm_turn_options *o, lm_asked_parts *par
 static lm_status answer_responses(lm_call *c, lm_error *e)
 {
     lm_response_values *v = c->values;
-    lm_turn_options o = { .n_prompts = 1, .id_prefix = "resp_" };
-    lm_asked_parts parts = { 0 };
-    lm_tokens prompt = { 0 };
-    json_t *format = NULL;
-    lm_status status = read_format(v, &format, e);
+    lm_ask a = { .asked = &v->asked, .id_prefix = "resp_", .aliases = { { "messages", "input" } }, .read = read_response,
+                 .prepare = prepare_response };
+    json_t *format;
+    lm_status status;
 
+    LM_TRY(read_format(v, &format, e));
     if (v->max_output_tokens)
         v->asked.max_tokens = v->max_output_tokens;
-    if (format)
+    if (format) {
         v->asked.limits.response_format = format;
-    if (status == LM_OK)
-        status = lm_asked_options(c, &v->asked, &o, &parts, e);
-    if (status == LM_OK)
-        status = read_prompt(c, &o, &parts, &prompt, e);
-    status = in_words(status, "response_format", format ? "text.format" : "response_format", e);
-    if (status == LM_OK && !(o.own = lm_response_own(settings_json(v), v->store ? v->input : NULL, v->previous)))
-        status = lm_fail_memory(e, "the answer", 0);
-    if (status == LM_OK) {
-        o.prompts = &prompt;
-        status = lm_turn_start(c, &o, &lm_response_writer, e);
-    } else {
-        lm_tools_free(o.tools);
+        a.aliases[1] = (lm_field_alias){ "response_format", "text.format" };
     }
-    lm_asked_free(&parts);
-    lm_tokens_free(&prompt);
+    status = lm_ask_answer(c, &a, &lm_response_writer, e);
     json_decref(format);
     return status;
 }
 
 static lm_status answer_input_tokens(lm_call *c, lm_error *e)
 {
-    lm_tokens prompt = { 0 };
-    lm_status status = read_prompt(c, NULL, NULL, &prompt, e);
-    json_int_t n = (json_int_t)prompt.n;
+    lm_ask a = { .aliases = { { "messages", "input" } }, .read = read_response };
+    json_int_t n;
 
-    lm_tokens_free(&prompt);
-    return status == LM_OK ? lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e) : status;
+    LM_TRY(lm_ask_count(c, &a, &n, e));
+    return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
 }
 
 const lm_route lm_route_responses = { "POST", "/v1/responses", "/responses", 0, LM_DIALECT_OPENAI, "answer items", response_groups,

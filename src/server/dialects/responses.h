@@ -2,7 +2,7 @@
 #ifndef LM_SERVER_RESPONSES_H
 #define LM_SERVER_RESPONSES_H
 
-#include "server/ask/dialogue.h"
+#include "server/ask/ask.h"
 
 typedef struct lm_response_values {
     lm_asked    asked;
@@ -17,9 +17,9 @@ typedef struct lm_response_values {
  * the caller's. */
 lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, json_t **out, lm_error *e);
 
-/* What a turn of lm_response_writer has as its own; frees by the writer. `settings` (stolen): members of the answer that repeat the
- * request. `input` of the request, kept, and `previous` (NULL: none) are stored with it; `input` NULL: nothing is. NULL: out of memory. */
-void *lm_response_own(json_t *settings, json_t *input, const char *previous);
+/* Into the own of a turn of lm_response_writer. `settings` (stolen; NULL: out of memory): members of the answer that repeat the request.
+ * `input` of the request, kept, and `previous` (NULL: none) are stored with it; `input` NULL: nothing is. */
+lm_status lm_response_prepare(void *own, json_t *settings, json_t *input, const char *previous, lm_error *e);
 
 /* Items of the stored response `id` and of all before it, put before those of `all`. 404: one is not there. */
 lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *e);

@@ -139,8 +139,14 @@ static lm_status read_text(lm_call *c, const trace_values *v, lm_tokens *out, lm
 {
     if ((v->prompt != NULL) + (v->messages != NULL) + (v->ids != NULL) != 1)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "one of prompt, messages and ids is required");
-    if (v->messages)
-        return lm_dialogue_prompt(c, &(lm_dialogue){ .messages = v->messages, .begin = true, .budget = -1, .shown = true }, out, NULL, e);
+    if (v->messages) {
+        const lm_dialogue d = { .messages = v->messages, .begin = true, .budget = -1, .shown = true };
+        lm_text text = { 0 };
+        lm_status status = lm_dialogue_prompt(c, &d, out, &text, NULL, e);
+
+        lm_text_free(&text);
+        return status;
+    }
     if (v->prompt)
         return lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, out, e);
     for (size_t i = 0; i < json_array_size(v->ids); i++) {
