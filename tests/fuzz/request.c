@@ -35,6 +35,7 @@ static lm_service *service(void)
     PROMISE(lm_template_new(chatml, sizeof chatml - 1, "fuzz", &s.template, &e) == LM_OK);
     PROMISE((s.variables = json_object()));
     s.template_source = (char *)(uintptr_t)chatml;
+    s.describes_tools = true;
     s.o.sampling = lm_sampler_defaults();
     return &s;
 }

@@ -266,6 +266,19 @@ static lm_status check_expressed(const json_t *messages, const lm_text *rendered
     return LM_OK;
 }
 
+/* A tool that is described is in the prompt by its name; that the template describes any, a name that is in the prompt anyway does not
+ * show. */
+static lm_status check_described(const lm_service *s, const json_t *tools, const lm_text *rendered, lm_error *e)
+{
+    bool described = s->describes_tools;
+
+    for (size_t i = 0; described && i < json_array_size(tools); i++) {
+        const json_t *name = json_object_get(json_object_get(json_array_get(tools, i), "function"), "name");
+        described = rendered->data && strstr(rendered->data, json_string_value(name));
+    }
+    return described ? LM_OK : lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the chat template of this model does not describe tools");
+}
+
 /* ---- all of it ---- */
 
 /* The last message, taken out of `list`, where the answer goes on from it. *out NULL: it does not. Parts are apart in it, as in
@@ -315,7 +328,7 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
         status = lm_service_render(c->service, context, last ? &prefill : NULL, prompt, rendered, e);
     if (status == LM_OK)
         status = check_expressed(list, rendered, e);
-    if (status == LM_OK && tools->list && (status = lm_tools_told(c->service, tools, context, e)) == LM_USAGE && d->shown) {
+    if (status == LM_OK && tools->list && (status = check_described(c->service, tools->list, rendered, e)) == LM_USAGE && d->shown) {
         json_array_append_new(c->warnings, json_sprintf("tools: %s", e->message));
         status = LM_OK;
     }

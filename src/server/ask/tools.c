@@ -214,36 +214,6 @@ void lm_tools_free(lm_tools *t)
 
 /* ---- the answer ---- */
 
-/* The same tools by names that occur nowhere else, so that each can be found in a prompt. */
-static json_t *marked(const json_t *list)
-{
-    json_t *copy = json_deep_copy(list), *tool;
-    size_t i;
-
-    json_array_foreach(copy, i, tool)
-        json_object_set_new(json_object_get(tool, "function"), "name", json_sprintf("lamina_tool_%zu_qz9x7", i));
-    return copy;
-}
-
-/* A template that does not speak of tools leaves their names out. The names themselves may occur in messages. */
-lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context, lm_error *e)
-{
-    json_t *with = json_copy(context), *list = marked(t->list);
-    lm_text text = { 0 };
-    lm_status status;
-
-    json_object_set_new(with, "tools", list);
-    status = with && list ? lm_service_render(s, with, NULL, NULL, &text, e) : lm_fail_memory(e, "tools", 0);
-    for (size_t i = 0; status == LM_OK && i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_object_get(json_object_get(json_array_get(list, i), "function"), "name"));
-        if (!name || !text.data || !strstr(text.data, name))
-            status = lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the chat template of this model does not describe tools");
-    }
-    json_decref(with);
-    lm_text_free(&text);
-    return status;
-}
-
 static bool is_about_schema(lm_status status)
 {
     return status == LM_USAGE || status == LM_UNSUPPORTED || status == LM_LIMIT;

@@ -75,6 +75,7 @@ typedef struct lm_service {
     lm_vocabulary *vocabulary;       /* for constraints; NULL: there is no token that ends a text */
     lm_template *template;           /* NULL: the model has none */
     char        *template_source;
+    bool         describes_tools;    /* the template puts tools that it is given into the prompt */
     lm_answer_style style;           /* how its answers look */
     bool         special;            /* their marks are control tokens */
     lm_text      end_texts;          /* of tokens that end a text, each with a NUL */
