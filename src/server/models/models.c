@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/thread.h"
 
 typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
@@ -203,21 +204,7 @@ static lm_status load(lm_models *m, entry *x, lm_error *e)
 
 static void wait_for_change(lm_models *m, double seconds)
 {
-    struct timespec until;
-
-    if (seconds < 0) {
-        pthread_cond_wait(&m->change, &m->lock);
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    seconds = seconds < 3600 ? seconds : 3600;
-    until.tv_sec += (time_t)seconds;
-    until.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&m->change, &m->lock, &until);
+    lm_condition_wait(&m->change, &m->lock, seconds < 0 ? -1 : lm_clock_seconds() + seconds);
 }
 
 static void *run(void *arg)
@@ -286,7 +273,6 @@ static lm_status add(lm_models *m, size_t i, lm_error *e)
 lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e)
 {
     lm_models *m = calloc(1, sizeof *m);
-    pthread_condattr_t clock;
     lm_status status = LM_OK;
 
     if (!m || !(m->items = calloc(o->n, sizeof *m->items))) {
@@ -295,10 +281,7 @@ lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e
     }
     m->o = *o;
     pthread_mutex_init(&m->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->change, &clock);
-    pthread_condattr_destroy(&clock);
+    lm_condition_open(&m->change);
     for (size_t i = 0; i < o->n && status == LM_OK; i++)
         status = add(m, i, e);
     if (status == LM_OK)
