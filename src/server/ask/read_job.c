@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lamina/heap.h"
+#include "server/models/loras.h"
 #include "server/store/api_keys.h"
 #include "server/store/archive.h"
 
@@ -230,20 +231,19 @@ static void done(void *job)
     lm_models_release(service);
 }
 
-void lm_read_job_options_free(lm_read_job_options *o)
+static void options_free(lm_read_job_options *o)
 {
-    for (size_t i = 0; o->of && i < o->prompts->n; i++)
+    for (size_t i = 0; o->of && i < o->prompts.n; i++)
         o->hook.free(o->of[i]);
     free(o->of);
-    free(o->loras);
     free(o->own);
-    lm_prompts_free(o->prompts);
+    lm_prompts_free(&o->prompts);
 }
 
 /* The texts with what their hooks are called with; false: out of memory, and `o` is as before. */
 static bool share(lm_read_job *r, const lm_read_job_options *o)
 {
-    size_t n = o->prompts->n;
+    size_t n = o->prompts.n;
 
     r->texts = calloc(n, sizeof *r->texts);
     for (size_t i = 0; r->texts && i < n; i++)
@@ -263,23 +263,28 @@ static bool share(lm_read_job *r, const lm_read_job_options *o)
     return true;
 }
 
-lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_error *e)
+lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status, lm_error *e)
 {
-    lm_read_job *r = o->prompts->n ? calloc(1, sizeof *r) : NULL;
+    lm_read_job *r = NULL;
     const char *salt = lm_call_key(c);
-    lm_status status;
+    float *loras = NULL;
 
-    if (!r || !share(r, o)) {
+    if (status == LM_OK)
+        status = lm_loras_read(c->service, o->lora, &loras, e);
+    if (status == LM_OK && (!o->prompts.n || !(r = calloc(1, sizeof *r)) || !share(r, o)))
+        status = lm_fail_memory(e, "the request", sizeof *r);
+    if (status != LM_OK) {
         free(r);
-        lm_read_job_options_free(o);
-        return lm_fail_memory(e, "the request", sizeof *r);
+        free(loras);
+        options_free(o);
+        return status;
     }
     r->service = c->service;
     lm_models_hold(r->service);
     r->x = c->x;
     r->dialect = c->route->dialect;
-    r->prompts = *o->prompts;
-    r->loras = o->loras;
+    r->prompts = o->prompts;
+    r->loras = loras;
     r->priority = lm_call_priority(c, o->priority);
     r->hook = o->hook;
     r->document = o->document;
@@ -290,7 +295,6 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_error *e)
     lm_call_owner(c, r->owner);
     r->archive = lm_models_at(c->models, 0)->o.archive;
     r->keys = c->keys;
-    *o->prompts = (lm_prompts){ 0 };
     free(o->of);
     if ((status = submit_more(r, e)) != LM_OK) {
         done(r);

@@ -7,7 +7,6 @@
 
 #include "server/ask/read_job.h"
 #include "server/dialects/routes.h"
-#include "server/models/loras.h"
 
 typedef struct rerank_values {
     const char *model, *query, *instruction;
@@ -218,31 +217,29 @@ static json_t *rerank_document(const lm_read_job *r)
                      (json_int_t)lm_read_job_cached_tokens(r));
 }
 
+static lm_status read_documents(lm_call *c, lm_read_job_options *o, lm_error *e)
+{
+    const rerank_values *v = c->values;
+    rerank_own *own = o->own = malloc(sizeof *own);
+    words w;
+
+    if (!own)
+        return lm_fail_memory(e, "the answer", sizeof *own);
+    own->top_n = v->top_n ? (size_t)v->top_n : json_array_size(v->documents);
+    LM_TRY(check_documents(v, e));
+    LM_TRY(check_model(c->service, &w, e));
+    LM_TRY(add_prompts(c->service, v, &o->prompts, e));
+    return open_judgements(v, w, &o->of, e);
+}
+
 static lm_status answer_rerank(lm_call *c, lm_error *e)
 {
     const rerank_values *v = c->values;
-    lm_prompts prompts = { 0 };
-    lm_read_job_options o = { .prompts = &prompts, .priority = v->priority, .hook = { .last = judge, .free = free_judgement },
+    lm_read_job_options o = { .priority = v->priority, .lora = v->lora, .hook = { .last = judge, .free = free_judgement },
                               .document = rerank_document };
-    rerank_own *own = calloc(1, sizeof *own);
-    words w;
-    lm_status status = own ? check_documents(v, e) : lm_fail_memory(e, "the answer", sizeof *own);
+    lm_status status = read_documents(c, &o, e);
 
-    o.own = own;
-    if (status == LM_OK)
-        status = check_model(c->service, &w, e);
-    if (status == LM_OK)
-        status = add_prompts(c->service, v, &prompts, e);
-    if (status == LM_OK)
-        status = open_judgements(v, w, &o.of, e);
-    if (status == LM_OK)
-        status = lm_loras_read(c->service, v->lora, &o.loras, e);
-    if (status != LM_OK) {
-        lm_read_job_options_free(&o);
-        return status;
-    }
-    own->top_n = v->top_n ? (size_t)v->top_n : prompts.n;
-    return lm_read_job_start(c, &o, e);
+    return lm_read_job_start(c, &o, status, e);
 }
 
 const lm_route lm_route_rerank = { "POST", "/v1/rerank", "/rerank /v2/rerank /reranking /v1/reranking", 0, LM_DIALECT_OPENAI,
