@@ -26,35 +26,31 @@ static lm_status read_prompts(lm_call *c, lm_ask *a, lm_tools **tools, lm_text *
     return lm_dialogue_prompt(c, &a->dialogue, prompt, rendered, tools, e);
 }
 
-static lm_status prepare(lm_call *c, lm_ask *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e)
+/* All checks, in their order. */
+static lm_status prepare(lm_call *c, lm_ask *a, lm_asked_parts *parts, lm_tools **tools, lm_error *e)
 {
     lm_text rendered = { 0 };
-    lm_status status = lm_asked_options(c, a->asked, o, parts, e);
+    lm_status status = lm_asked_options(c, a->asked, parts, e);
 
-    o->id_prefix = a->id_prefix;
-    o->sequence.logprobs = a->logprobs;
-    o->sequence.prompt_only = a->prompt_only;
     if (status == LM_OK)
-        status = read_prompts(c, a, &o->tools, &rendered, e);
-    o->prompts = a->prompts.items;
-    o->n_prompts = a->prompts.n;
+        status = read_prompts(c, a, tools, &rendered, e);
     if (status == LM_OK)
-        status = lm_asked_grammar(c, parts, o->prompts, o->n_prompts, o, e);
-    if (status == LM_OK && o->tools)
-        status = lm_tools_prepare(c->service, o->tools, &rendered, o->whitespace, &parts->grammar, c->warnings, e);
-    o->grammar = parts->grammar;
+        status = lm_asked_grammar(c, a->asked, &a->prompts, parts, e);
+    if (status == LM_OK && *tools)
+        status = lm_tools_prepare(c->service, *tools, &rendered, parts->whitespace, &parts->grammar, c->warnings, e);
     lm_text_free(&rendered);
     return status;
 }
 
 lm_status lm_ask_answer(lm_call *c, lm_ask *a, const lm_writer *w, lm_error *e)
 {
-    lm_turn_options o = { .own = w->own_size ? calloc(1, w->own_size) : NULL };
     lm_asked_parts parts = { 0 };
-    lm_status status = w->own_size && !o.own ? lm_fail_memory(e, "the answer", w->own_size) : prepare(c, a, &o, &parts, e);
+    lm_turn_options o = { .asked = a->asked, .parts = &parts, .prompts = &a->prompts, .id_prefix = a->id_prefix, .logprobs = a->logprobs,
+                          .prompt_only = a->prompt_only, .own = w->own_size ? calloc(1, w->own_size) : NULL };
+    lm_status status = w->own_size && !o.own ? lm_fail_memory(e, "the answer", w->own_size) : prepare(c, a, &parts, &o.tools, e);
 
     if (status == LM_OK && a->prepare)
-        status = a->prepare(c, a, &o, o.own, e);
+        status = a->prepare(c, a, &parts, o.own, e);
     if (status == LM_OK) {
         status = lm_turn_start(c, &o, w, e);
     } else {

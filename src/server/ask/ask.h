@@ -5,6 +5,7 @@
 #define LM_SERVER_ASK_H
 
 #include "server/ask/dialogue.h"
+#include "server/ask/turn.h"
 
 /* A field that `sent` is the dialect's name of: errors name the one that was sent. */
 typedef struct lm_field_alias { const char *field, *sent; } lm_field_alias;
@@ -20,7 +21,7 @@ typedef struct lm_ask {
     lm_dialogue dialogue;
     lm_prompts  prompts;
     /* Into the writer's own, which is all zeros; may be NULL. */
-    lm_status (*prepare)(lm_call *c, const struct lm_ask *a, const lm_turn_options *o, void *own, lm_error *e);
+    lm_status (*prepare)(lm_call *c, const struct lm_ask *a, const lm_asked_parts *parts, void *own, lm_error *e);
 } lm_ask;
 
 /* Begin the answer. LM_USAGE names the field. */

@@ -147,7 +147,7 @@ static lm_status read_stop_ids(const lm_service *s, const json_t *list, lm_token
     return LM_OK;
 }
 
-static lm_status read_breakers(const json_t *list, lm_asked_parts *parts, lm_sampler_options *o, lm_error *e)
+static lm_status read_breakers(const json_t *list, lm_asked_parts *parts, lm_error *e)
 {
     size_t n = json_array_size(list);
 
@@ -163,7 +163,7 @@ static lm_status read_breakers(const json_t *list, lm_asked_parts *parts, lm_sam
             return lm_fail(e, LM_USAGE, "dry_sequence_breakers", LM_NO_OFFSET, "element %zu is no text", i);
         parts->breakers[i] = json_string_value(one);
     }
-    o->dry_breakers = parts->breakers;
+    parts->sampling.dry_breakers = parts->breakers;
     return LM_OK;
 }
 
@@ -225,7 +225,7 @@ static lm_status add_ends(const lm_service *s, biases *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_asked_parts *parts, lm_sampler_options *o, lm_error *e)
+static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_asked_parts *parts, lm_error *e)
 {
     biases list = { 0 };
     lm_status status = LM_OK;
@@ -244,8 +244,8 @@ static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_a
     }
     if (endless && status == LM_OK)
         status = add_ends(s, &list, e);
-    o->bias = parts->bias = list.items;
-    o->n_bias = list.n;
+    parts->sampling.bias = parts->bias = list.items;
+    parts->sampling.n_bias = list.n;
     return status;
 }
 
@@ -268,7 +268,7 @@ static bool add_step(const char *text, bool letters, lm_text *out)
     return false;
 }
 
-static lm_status read_order(const json_t *samplers, lm_asked_parts *parts, lm_sampler_options *o, lm_error *e)
+static lm_status read_order(const json_t *samplers, lm_asked_parts *parts, lm_error *e)
 {
     if (!samplers)
         return LM_OK;
@@ -285,7 +285,7 @@ static lm_status read_order(const json_t *samplers, lm_asked_parts *parts, lm_sa
     }
     if (parts->order.failed)
         return lm_fail_memory(e, "samplers", parts->order.size);
-    o->order = parts->order.data ? parts->order.data : NULL;
+    parts->sampling.order = parts->order.data ? parts->order.data : NULL;
     return LM_OK;
 }
 
@@ -308,67 +308,52 @@ static lm_status read_preserved(const lm_service *s, const json_t *list, lm_toke
     return LM_OK;
 }
 
-lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e)
+lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_asked_parts *o, lm_error *e)
 {
-    *parts = (lm_asked_parts){ 0 };
+    const lm_service *s = c->service;
+    double most = s->o.timeout;
+
+    *o = (lm_asked_parts){ .sampling = a->sampling };
     if (a->n < 1)
         return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "0 texts");
     LM_TRY(lm_limit_check(LM_MOST_TEXTS, a->n, e));
-    LM_TRY(read_stops(a->stop, parts, e));
-    LM_TRY(read_stop_ids(c->service, a->stop_ids, &parts->stop_ids, e));
-    o->sampling = a->sampling;
+    LM_TRY(read_stops(a->stop, o, e));
+    LM_TRY(read_stop_ids(s, a->stop_ids, &o->stop_ids, e));
     if (json_is_number(json_object_get(c->body, "repetition_penalty")) && !json_is_number(json_object_get(c->body, "repeat_last_n")))
         o->sampling.repeat_last_n = -1;
-    LM_TRY(read_breakers(a->breakers, parts, &o->sampling, e));
-    LM_TRY(read_order(a->samplers, parts, &o->sampling, e));
-    if (a->slot >= (int32_t)lm_schedule_slots(c->service->schedule))
-        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the server has %u slots", lm_schedule_slots(c->service->schedule));
+    LM_TRY(read_breakers(a->breakers, o, e));
+    LM_TRY(read_order(a->samplers, o, e));
+    if (a->slot >= (int32_t)lm_schedule_slots(s->schedule))
+        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the server has %u slots", lm_schedule_slots(s->schedule));
     if (a->seed >= 0)
         o->sampling.seed = (uint64_t)a->seed;
     else
         randombytes_buf(&o->sampling.seed, sizeof o->sampling.seed);
-    LM_TRY(lm_loras_read(c->service, a->lora, &parts->loras, e));
-    o->loras = parts->loras;
+    LM_TRY(lm_loras_read(s, a->lora, &o->loras, e));
     LM_TRY(lm_allowed_check(&a->limits, e));
-    parts->limits = &a->limits;
-    LM_TRY(read_bias(c->service, a->logit_bias, a->ignore_eos && !lm_allowed_limits(&a->limits), parts, &o->sampling, e));
+    LM_TRY(read_bias(s, a->logit_bias, a->ignore_eos && !lm_allowed_limits(&a->limits), o, e));
+    LM_TRY(read_preserved(s, a->preserved, &o->shown, e));
     o->whitespace = lm_allowed_whitespace(&a->limits);
-    o->n = a->n;
-    o->stream = a->stream;
-    o->no_cache = a->no_cache;
-    o->explain_cache = a->explain_cache;
-    o->contributions = a->contributions;
-    o->progress = a->progress;
-    o->verbose = a->verbose;
-    o->timings = a->timings;
-    o->ping = a->ping;
-    o->deadline = a->timeout > 0 && (c->service->o.timeout <= 0 || a->timeout < c->service->o.timeout) ? a->timeout : c->service->o.timeout;
+    o->deadline = a->timeout > 0 && (most <= 0 || a->timeout < most) ? a->timeout : most;
     o->most_seconds = a->most_ms > 0 ? 1e-3 * (double)a->most_ms : 0;
     o->wanted_slot = (uint32_t)(a->slot + 1);
     o->priority = lm_call_priority(c, a->priority);
-    LM_TRY(read_preserved(c->service, a->preserved, &parts->shown, e));
-    o->sequence.shown = parts->shown.ids;
-    o->sequence.n_shown = parts->shown.n;
-    o->sequence.sampled = a->sampled;
-    o->sequence.max_tokens = a->max_tokens;
-    o->sequence.stops = parts->stops;
-    o->sequence.stop_ids = parts->stop_ids.ids;
-    o->sequence.n_stop_ids = parts->stop_ids.n;
-    o->sequence.ignore_eos = a->ignore_eos;
+    o->sequence = (lm_sequence_options){ .shown = o->shown.ids, .n_shown = o->shown.n, .sampled = a->sampled, .max_tokens = a->max_tokens,
+                                         .stops = o->stops, .stop_ids = o->stop_ids.ids, .n_stop_ids = o->stop_ids.n,
+                                         .ignore_eos = a->ignore_eos };
     return LM_OK;
 }
 
-lm_status lm_asked_grammar(const lm_call *c, lm_asked_parts *parts, const lm_tokens *prompts, size_t n, lm_turn_options *o, lm_error *e)
+lm_status lm_asked_grammar(const lm_call *c, const lm_asked *a, const lm_prompts *prompts, lm_asked_parts *out, lm_error *e)
 {
-    for (size_t i = 0; i < n; i++)
-        if (prompts[i].n)                                /* that it is empty is said later */
-            LM_TRY(lm_schedule_check(c->service->schedule, prompts[i].n, e));
-    lm_allowed limits = *parts->limits;
+    lm_allowed limits = a->limits;
+
+    for (size_t i = 0; i < prompts->n; i++)
+        if (prompts->items[i].n)                         /* that it is empty is said later */
+            LM_TRY(lm_schedule_check(c->service->schedule, prompts->items[i].n, e));
     if (!limits.body)
         limits.body = c->body;
-    LM_TRY(lm_allowed_compile(c->service, &limits, &parts->grammar, e));
-    o->grammar = parts->grammar;
-    return LM_OK;
+    return lm_allowed_compile(c->service, &limits, &out->grammar, e);
 }
 
 void lm_asked_free(lm_asked_parts *parts)

@@ -4,7 +4,7 @@
 
 #include "server/ask/allowed.h"
 #include "server/ask/request_limits.h"
-#include "server/ask/turn.h"
+#include "server/ask/call.h"
 #include "server/store/api_keys.h"
 
 typedef struct lm_asked {
@@ -27,28 +27,34 @@ void lm_asked_defaults(const lm_service *s, lm_asked *a);
 
 extern const lm_field lm_asked_fields[];         /* values: lm_asked */
 
-/* What lm_asked_options points to. */
+typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
+
+/* What is made of it, for the schedule; and what that points to. */
 typedef struct lm_asked_parts {
+    lm_sequence_options sequence;
+    lm_sampler_options  sampling;    /* as clients write them: lm_sampler_literal has not been called */
+    lm_whitespace whitespace;        /* between the parts of arguments of calls */
+    uint32_t    wanted_slot;
+    int32_t     priority;            /* as the schedule knows it: higher ones first */
+    double      deadline;            /* seconds from now until each text ends with what it has; 0: none */
+    double      most_seconds;        /* from a text's first token on, once it has a line feed; 0: any */
+    lm_grammar *grammar;             /* that each text fits; NULL: any, or before lm_asked_grammar */
+    float      *loras;               /* scales of the server's adapters; NULL: it has none */
     const char **stops, **breakers;
-    lm_tokens   stop_ids;
+    lm_tokens   stop_ids, shown;
     lm_logit_bias *bias;
-    lm_grammar *grammar;             /* NULL until lm_asked_grammar */
-    const lm_allowed *limits;        /* that it is made of */
     lm_text     order;
-    float      *loras;
-    lm_tokens   shown;
 } lm_asked_parts;
 
-/* Into the options of a turn, all but the grammar. What they point to is in `parts`, freed by lm_asked_free, and in the body. */
-lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e);
+/* All but the grammar. What is pointed to is freed by lm_asked_free, also on failure, or in the body. */
+lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_asked_parts *out, lm_error *e);
 
 /* The grammar, which can be long work: when all prompts are known to be let in, and the queue has room. */
-lm_status lm_asked_grammar(const lm_call *c, lm_asked_parts *parts, const lm_tokens *prompts, size_t n, lm_turn_options *o, lm_error *e);
+lm_status lm_asked_grammar(const lm_call *c, const lm_asked *a, const lm_prompts *prompts, lm_asked_parts *out, lm_error *e);
 void      lm_asked_free(lm_asked_parts *parts);
 
 /* A prompt as OpenAI and llama.cpp have it: text, ids, or an array of those; tokens of each. `most`: of the
  * table of limits. Freed by lm_prompts_free, also on failure. */
-typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
 lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out, lm_error *e);
 /* Room for a single one. */
 lm_status lm_prompts_one(lm_prompts *p, lm_tokens **prompt, lm_error *e);

@@ -68,7 +68,7 @@ lm_status lm_call_find(lm_call *c, lm_error *e);
 const char *lm_call_key(const lm_call *c);
 void        lm_call_owner(const lm_call *c, char out[33]);
 
-/* The priority that the schedule knows, higher ones first, of a request that asks for `asked` (LM_PRIORITY_NONE: for none). One before its
+/* The priority that the schedule knows, higher ones first, of a request that asks for `wanted` (LM_PRIORITY_NONE: for none). One before its
  * key's is a warning. */
 int32_t     lm_call_priority(const lm_call *c, int32_t asked);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/ask/json_body.h"
+#include "server/ask/request_limits.h"
 
 /* ---- messages ---- */
 

@@ -3,7 +3,8 @@
 #ifndef LM_SERVER_DIALOGUE_H
 #define LM_SERVER_DIALOGUE_H
 
-#include "server/ask/asked.h"
+#include "server/ask/tools.h"
+#include "server/ask/call.h"
 
 typedef struct lm_dialogue {
     json_t     *messages;            /* as OpenAI's chat has them; lm_dialogue_free frees these, tools and choice */

@@ -301,7 +301,7 @@ static lm_status listen_to(const lm_service *s, const lm_turn *t, lm_choice *c, 
 
     if (!t->tools || !t->tools->reads)
         return LM_OK;
-    a = lm_tools_options(t->tools, s->ends, o->sampling.seed + c->index);
+    a = lm_tools_options(t->tools, s->ends, o->parts->sampling.seed + c->index);
     sequence->special = s->special;
     return lm_answer_new(&s->style, &a, &c->answer, e);
 }
@@ -342,35 +342,38 @@ static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_o
 
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
+    const lm_asked *a = o->asked;
+    const lm_asked_parts *parts = o->parts;
     lm_sampler_options sampling;
-    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call), .priority = o->priority,
-                     .connection = lm_exchange_connection(t->x), .wanted_slot = o->wanted_slot, .adapters = o->loras,
-                     .no_prefix = o->no_cache, .explain_cache = o->explain_cache, .contributions = o->contributions,
-                     .progress = o->progress && o->stream, .deadline = o->deadline,
-                     .wake = wake, .wake_arg = t->x };
+    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call), .priority = parts->priority,
+                     .connection = lm_exchange_connection(t->x), .wanted_slot = parts->wanted_slot, .adapters = parts->loras,
+                     .explain_cache = a->explain_cache, .contributions = a->contributions, .progress = a->progress && a->stream,
+                     .deadline = parts->deadline, .wake = wake, .wake_arg = t->x };
 
-    LM_TRY(lm_sampler_literal(&o->sampling, &sampling, e));
+    LM_TRY(lm_sampler_literal(&parts->sampling, &sampling, e));
     for (size_t i = 0; i < t->n; i++) {
         lm_choice *c = t->choices + i;
-        const lm_tokens *prompt = o->prompts + i / o->n;
+        const lm_tokens *prompt = o->prompts->items + i / a->n;
 
         if (!prompt->n)
             return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
         r.prompt = prompt->ids;
         r.n_prompt = c->n_prompt = prompt->n;
-        r.sequence = o->sequence;
+        r.sequence = parts->sequence;
+        r.sequence.logprobs = o->logprobs;
+        r.sequence.prompt_only = o->prompt_only;
         LM_TRY(fit_context(call->service, prompt->n, &r.sequence, e));
-        r.sequence.draw = i % o->n;
+        r.sequence.draw = i % a->n;
         c->index = (uint32_t)i;
         LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));
-        if (o->contributions && !(c->contributions = json_array()))
+        if (a->contributions && !(c->contributions = json_array()))
             return lm_fail_memory(e, "contributions", 0);
-        if (o->sequence.logprobs && !(c->tokens = json_array()))
+        if (o->logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
-        LM_TRY(constrain(call->service, o->grammar, t->tools, &r.sequence, e));
+        LM_TRY(constrain(call->service, parts->grammar, t->tools, &r.sequence, e));
         if (t->writer->each)
-            t->writer->each(o->own, i, &r.sequence);
-        r.no_prefix = o->no_cache || r.sequence.row;     /* a row that is not read is not seen */
+            t->writer->each(t->own, i, &r.sequence);
+        r.no_prefix = a->no_cache || r.sequence.row;     /* a row that is not read is not seen */
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
     }
     return LM_OK;
@@ -399,18 +402,20 @@ static lm_status copy_stops(lm_turn *t, const char *const *stops, lm_error *e)
 /* What is wanted of the request later. */
 static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
+    const lm_asked *a = o->asked;
     lm_text text = { 0 };
 
-    LM_TRY(copy_stops(t, o->sequence.stops, e));
-    t->explain_cache = o->explain_cache;
-    t->contributions = o->contributions;
-    t->timings = o->timings;
-    t->most_seconds = o->most_seconds;
-    t->deadline = o->deadline;
-    t->ping = o->ping ? o->ping : 1;
-    if (!o->verbose)
+    LM_TRY(copy_stops(t, o->parts->stops, e));
+    t->stream = a->stream;
+    t->explain_cache = a->explain_cache;
+    t->contributions = a->contributions;
+    t->timings = a->timings;
+    t->ping = a->ping ? a->ping : 1;
+    t->most_seconds = o->parts->most_seconds;
+    t->deadline = o->parts->deadline;
+    if (!a->verbose)
         return LM_OK;
-    LM_TRY(lm_detokenize(t->service->tokenizer, o->prompts->ids, o->prompts->n, 0, &text, e));
+    LM_TRY(lm_detokenize(t->service->tokenizer, o->prompts->items->ids, o->prompts->items->n, 0, &text, e));
     t->prompt = json_stringn(text.data ? text.data : "", text.size);
     lm_text_free(&text);
     return LM_OK;
@@ -418,17 +423,18 @@ static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
 
 lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer *w, lm_error *e)
 {
+    size_t n = o->prompts->n * o->asked->n;
     lm_turn *t = calloc(1, sizeof *t);
     uint64_t number;
     lm_status status;
 
     if (t)
-        t->choices = calloc(o->n_prompts * o->n, sizeof *t->choices);
+        t->choices = calloc(n, sizeof *t->choices);
     if (!t || !t->choices) {
         free(t);
         lm_writer_drop(w, o->own);
         lm_tools_free(o->tools);
-        return lm_fail_memory(e, "the answer", o->n_prompts * o->n * sizeof(lm_choice));
+        return lm_fail_memory(e, "the answer", n * sizeof(lm_choice));
     }
     t->service = call->service;
     lm_models_hold(t->service);
@@ -436,9 +442,8 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->x = call->x;
     t->out = lm_exchange_out(call->x);
     t->writer = w;
-    t->n = o->n_prompts * o->n;
-    t->each = o->n;
-    t->stream = o->stream;
+    t->n = n;
+    t->each = o->asked->n;
     t->created = (int64_t)time(NULL);
     t->began = t->heard = lm_clock_seconds();
     t->warnings = json_array_size(call->warnings) ? json_copy(call->warnings) : NULL;

@@ -3,7 +3,7 @@
 #ifndef LM_SERVER_TURN_H
 #define LM_SERVER_TURN_H
 
-#include "server/ask/call.h"
+#include "server/ask/asked.h"
 #include "server/ask/tools.h"
 
 typedef struct lm_turn lm_turn;
@@ -75,24 +75,14 @@ struct lm_turn {
 
 /* What is asked for; copied by lm_turn_start as far as it is needed later. */
 typedef struct lm_turn_options {
-    const lm_tokens *prompts;
-    size_t           n_prompts;
-    uint32_t         n;              /* texts for each prompt */
-    lm_sequence_options sequence;
-    lm_sampler_options  sampling;    /* as clients write them: lm_sampler_literal has not been called */
-    bool             stream;
-    bool             no_cache, explain_cache, contributions, progress, verbose, timings;
-    const char      *id_prefix;      /* "chatcmpl-" */
-    uint32_t         wanted_slot;
-    int32_t          priority;       /* as the schedule knows it: higher ones first */
-    const float     *loras;          /* scales of the server's adapters; NULL: it has none */
-    int32_t          ping;           /* seconds without an event after which a stream says that it is alive; < 0: never */
-    double           most_seconds;   /* from a text's first token on, once it has a line feed; 0: any */
-    double           deadline;       /* seconds from now until each text ends with what it has; 0: none */
-    const lm_grammar *grammar;       /* that each text fits; NULL: any */
-    lm_whitespace    whitespace;     /* between the parts of arguments of calls */
-    lm_tools        *tools;          /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
-    void            *own;            /* the writer's, from malloc: becomes the turn's, also on failure */
+    const lm_asked       *asked;
+    const lm_asked_parts *parts;     /* made of it */
+    const lm_prompts     *prompts;
+    const char *id_prefix;           /* "chatcmpl-" */
+    int32_t     logprobs;            /* as in lm_sequence_options */
+    bool        prompt_only;
+    lm_tools   *tools;               /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
+    void       *own;                 /* the writer's, from malloc: becomes the turn's, also on failure */
 } lm_turn_options;
 
 /* The writer's own that no turn has taken. */

@@ -51,7 +51,7 @@ static json_t *order(const lm_sampler_options *p)
     return list;
 }
 
-json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_turn_options *o)
+json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_asked_parts *o, int32_t n_probs)
 {
     const lm_sampler_options *p = o ? &o->sampling : &a->sampling;
     const struct { const char *name; float value; } numbers[] = {
@@ -76,7 +76,7 @@ json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_turn
     json_object_set_new(all, "samplers", order(p));
     json_object_set_new(all, "dry_sequence_breakers",
                         p->dry_breakers ? strings(p->dry_breakers) : json_pack("[ssss]", "\n", ":", "\"", "*"));
-    json_object_set_new(all, "n_probs", json_integer(o && o->sequence.logprobs > 0 ? o->sequence.logprobs : 0));
+    json_object_set_new(all, "n_probs", json_integer(n_probs));
     json_object_set_new(all, "timings_per_token", json_boolean(a->timings));
     json_object_set_new(all, "post_sampling_probs", json_boolean(a->sampled));
     json_object_set_new(all, "t_max_predict_ms", json_integer(a->most_ms));

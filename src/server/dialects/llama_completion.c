@@ -70,7 +70,7 @@ static lm_status check_fields(const json_t *fields, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare_native(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *out, lm_error *e)
+static lm_status prepare_native(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *out, lm_error *e)
 {
     const native_values *v = c->values;
     const lm_prompts *prompts = &a->prompts;
@@ -82,7 +82,7 @@ static lm_status prepare_native(lm_call *c, const lm_ask *a, const lm_turn_optio
     own->sampled = v->asked.sampled;
     own->tokens = v->return_tokens;
     own->list = prompts->n * v->n > 1;
-    own->settings = lm_native_settings(c->service, &v->asked, o);
+    own->settings = lm_native_settings(c->service, a->asked, parts, (int32_t)v->n_probs);
     own->fields = json_incref(v->fields);
     for (size_t i = 0; i < prompts->n; i++) {
         lm_text text = { 0 };

@@ -217,7 +217,7 @@ static json_t *props_json(const lm_service *s)
     lm_asked asked;
     json_t *params;
     lm_asked_defaults(s, &asked);
-    params = lm_native_settings(s, &asked, NULL);
+    params = lm_native_settings(s, &asked, NULL, 0);
     json_t *all = json_pack("{s:{s:I, s:o}, s:i, s:s, s:s, s:{s:b, s:b}}", "default_generation_settings", "n_ctx",
                             (json_int_t)lm_engine_context(s->engine), "params", params, "total_slots", (int)lm_schedule_slots(s->schedule),
                             "model_alias", s->name, "model_path", s->info.source, "modalities", "vision", 0, "audio", 0);

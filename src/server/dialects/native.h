@@ -16,7 +16,7 @@ typedef struct lm_native_own {
 
 extern const lm_writer lm_native_writer;
 
-/* llama.cpp's "generation_settings" of a request, or of one that says nothing. */
-json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_turn_options *o);
+/* llama.cpp's "generation_settings" of a request, or of one that says nothing (`parts` NULL). */
+json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_asked_parts *parts, int32_t n_probs);
 
 #endif

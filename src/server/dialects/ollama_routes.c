@@ -229,9 +229,9 @@ static lm_status read_generate(lm_call *c, lm_ask *a, lm_error *e)
     return status;
 }
 
-static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *own, lm_error *e)
+static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *own, lm_error *e)
 {
-    (void)c, (void)a, (void)o, (void)e;
+    (void)c, (void)a, (void)parts, (void)e;
     lm_ollama_prepare(own);
     return LM_OK;
 }

@@ -259,12 +259,12 @@ static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *out, lm_error *e)
+static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *out, lm_error *e)
 {
     const chat_values *v = c->values;
     chat_own *own = out;
 
-    (void)a, (void)o, (void)e;
+    (void)a, (void)parts, (void)e;
     own->usage = lm_openai_wants_usage(v->stream_options);
     own->both = v->format && strcmp(v->format, "both") == 0;
     return LM_OK;

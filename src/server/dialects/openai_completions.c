@@ -423,13 +423,13 @@ static lm_status check(const completion_values *v, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *out, lm_error *e)
+static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *out, lm_error *e)
 {
     const completion_values *v = c->values;
     const lm_prompts *prompts = &a->prompts;
     completion_own *own = out;
 
-    (void)o;
+    (void)parts;
     own->usage = lm_openai_wants_usage(v->stream_options);
     own->echo = v->echo;
     own->write = v->max_tokens != 0;

@@ -176,7 +176,7 @@ static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
 static lm_status read_response(lm_call *c, lm_ask *a, lm_error *e)
 {
     const lm_response_values *v = c->values;
-    lm_response_values asked = *v;
+    lm_response_values with_before = *v;
     json_t *whole = NULL;
     lm_status status;
 
@@ -185,17 +185,17 @@ static lm_status read_response(lm_call *c, lm_ask *a, lm_error *e)
     LM_TRY(check_reasoning(v, c->warnings, e));
     LM_TRY(check_include(v, c->warnings, e));
     LM_TRY(whole_input(c, &whole, e));
-    asked.input = whole ? whole : v->input;
-    status = lm_response_messages(&asked, c->warnings, &a->dialogue.messages, e);
+    with_before.input = whole ? whole : v->input;
+    status = lm_response_messages(&with_before, c->warnings, &a->dialogue.messages, e);
     json_decref(whole);
     return status == LM_OK ? read_tools(v, c->warnings, &a->dialogue, e) : status;
 }
 
-static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_turn_options *o, void *own, lm_error *e)
+static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *own, lm_error *e)
 {
     const lm_response_values *v = c->values;
 
-    (void)a, (void)o;
+    (void)a, (void)parts;
     return lm_response_prepare(own, settings_json(v), v->store ? v->input : NULL, v->previous, e);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/ask/dialogue.h"
+#include "server/ask/request_limits.h"
 #include "server/dialects/routes.h"
 
 enum { MOST_LAYERS = 4096 };
