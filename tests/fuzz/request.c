@@ -74,7 +74,7 @@ static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *wa
 {
     json_t *kwargs = json_object_get(body, "chat_template_kwargs"), *tools = json_object_get(body, "tools");
     lm_dialogue d = { .messages = messages, .kwargs = json_is_object(kwargs) ? kwargs : NULL, .tools = json_is_array(tools) ? tools : NULL,
-                      .choice = json_object_get(body, "tool_choice"), .begin = true, .budget = -1, .said = "reasoning_effort",
+                      .choice = json_object_get(body, "tool_choice"), .begin = true, .budget = -1, .field = "reasoning_effort",
                       .effort = json_string_value(json_object_get(body, "reasoning_effort")) };
     lm_call c = { .service = s, .body = body, .warnings = warnings };
     lm_tokens ids = { 0 };

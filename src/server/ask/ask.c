@@ -27,15 +27,15 @@ static lm_status read_prompts(lm_call *c, lm_ask *a, lm_tools **tools, lm_text *
 }
 
 /* All checks, in their order. */
-static lm_status prepare(lm_call *c, lm_ask *a, lm_asked_parts *parts, lm_tools **tools, lm_error *e)
+static lm_status prepare(lm_call *c, lm_ask *a, lm_prepared *parts, lm_tools **tools, lm_error *e)
 {
     lm_text rendered = { 0 };
-    lm_status status = lm_asked_options(c, a->asked, parts, e);
+    lm_status status = lm_params_prepare(c, a->params, parts, e);
 
     if (status == LM_OK)
         status = read_prompts(c, a, tools, &rendered, e);
     if (status == LM_OK)
-        status = lm_asked_grammar(c, a->asked, &a->prompts, parts, e);
+        status = lm_params_grammar(c, a->params, &a->prompts, parts, e);
     if (status == LM_OK && *tools)
         status = lm_tools_prepare(c->service, *tools, &rendered, parts->whitespace, &parts->grammar, c->warnings, e);
     lm_text_free(&rendered);
@@ -44,8 +44,8 @@ static lm_status prepare(lm_call *c, lm_ask *a, lm_asked_parts *parts, lm_tools 
 
 lm_status lm_ask_answer(lm_call *c, lm_ask *a, const lm_writer *w, lm_error *e)
 {
-    lm_asked_parts parts = { 0 };
-    lm_turn_options o = { .asked = a->asked, .parts = &parts, .prompts = &a->prompts, .id_prefix = a->id_prefix, .logprobs = a->logprobs,
+    lm_prepared parts = { 0 };
+    lm_turn_options o = { .params = a->params, .parts = &parts, .prompts = &a->prompts, .id_prefix = a->id_prefix, .logprobs = a->logprobs,
                           .prompt_only = a->prompt_only, .own = w->own_size ? calloc(1, w->own_size) : NULL };
     lm_status status = w->own_size && !o.own ? lm_fail_memory(e, "the answer", w->own_size) : prepare(c, a, &parts, &o.tools, e);
 
@@ -57,7 +57,7 @@ lm_status lm_ask_answer(lm_call *c, lm_ask *a, const lm_writer *w, lm_error *e)
         lm_tools_free(o.tools);
         lm_writer_drop(w, o.own);
     }
-    lm_asked_free(&parts);
+    lm_prepared_free(&parts);
     ask_free(a);
     return named_as_sent(a, status, e);
 }

@@ -11,7 +11,7 @@
 typedef struct lm_field_alias { const char *field, *sent; } lm_field_alias;
 
 typedef struct lm_ask {
-    const lm_asked *asked;           /* the call's, or as long as lm_ask runs */
+    const lm_params *params;           /* the call's, or as long as lm_ask runs */
     const char *id_prefix;           /* "chatcmpl-" */
     int32_t     logprobs;            /* as in lm_sequence_options */
     bool        prompt_only;         /* nothing is to be written */
@@ -21,7 +21,7 @@ typedef struct lm_ask {
     lm_dialogue dialogue;
     lm_prompts  prompts;
     /* Into the writer's own, which is all zeros; may be NULL. */
-    lm_status (*prepare)(lm_call *c, const struct lm_ask *a, const lm_asked_parts *parts, void *own, lm_error *e);
+    lm_status (*prepare)(lm_call *c, const struct lm_ask *a, const lm_prepared *parts, void *own, lm_error *e);
 } lm_ask;
 
 /* Begin the answer. LM_USAGE names the field. */

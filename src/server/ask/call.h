@@ -9,7 +9,7 @@
 typedef enum lm_dialect { LM_DIALECT_OPENAI, LM_DIALECT_NATIVE /* llama.cpp's */, LM_DIALECT_ANTHROPIC, LM_DIALECT_OLLAMA } lm_dialect;
 
 enum {
-    LM_ROUTE_OPEN    = 1,            /* no key is asked for */
+    LM_ROUTE_OPEN    = 1,            /* no key is required */
     LM_ROUTE_QUICK   = 2,            /* answered at once by the thread of the connections: waits for nothing */
     LM_ROUTE_LOADING = 4,            /* answers while the model loads and while the server drains, too */
     LM_ROUTE_ALL     = 8,            /* about all models, or none: none need be in memory */
@@ -33,7 +33,7 @@ typedef struct lm_route {
 
 typedef struct lm_call {
     lm_models      *models;
-    lm_service     *service;         /* of the model that is asked for; of others' routes the first: what holds for the whole server */
+    lm_service     *service;         /* of the requested model; for routes of the whole server the first */
     lm_exchange    *x;
     const lm_route *route;
     const char     *key;             /* that was given; NULL: none */
@@ -60,17 +60,17 @@ bool lm_call_quick(void *models, const char *method, const char *path);
 bool lm_call_handle(void *models, lm_exchange *x);
 void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *why);
 
-/* Which model is asked for, by the field or the query `model`: becomes the call's `service`. Done before the handler, but for
+/* Find the requested model, by the field or the query `model`: it becomes the call's `service`. Done before the handler, but for
  * LM_ROUTE_ALL. */
 lm_status lm_call_find(lm_call *c, lm_error *e);
 
-/* The key that counts: NULL where none is asked for, whatever was given. And whose the call is, lm_archive_owner. */
+/* The key that counts: NULL where none is required, whatever was given. And the owner of the call, lm_archive_owner. */
 const char *lm_call_key(const lm_call *c);
 void        lm_call_owner(const lm_call *c, char out[33]);
 
 /* The priority that the schedule knows, higher ones first, of a request that asks for `wanted` (LM_PRIORITY_NONE: for none). One before its
  * key's is a warning. */
-int32_t     lm_call_priority(const lm_call *c, int32_t asked);
+int32_t     lm_call_priority(const lm_call *c, int32_t wanted);
 
 /* The model is needed in memory: it is when this returns LM_OK. Otherwise the handler returns what this returned. */
 lm_status lm_call_model(lm_call *c, lm_error *e);

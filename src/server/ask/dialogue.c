@@ -25,7 +25,7 @@ static lm_status text_of_parts(const json_t *parts, lm_text *out, lm_error *e)
     return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
 }
 
-/* Of an earlier call, as templates index them: an object, always. What is none is said, unless it is empty. */
+/* Of an earlier call, as templates index them: an object, always. Others become an empty one, with a warning unless they are empty. */
 static json_t *read_arguments(json_t *given, const char *name, size_t i, json_t *warnings)
 {
     const char *text = json_string_value(given);
@@ -122,7 +122,7 @@ json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments)
 /* ---- variables of the template ---- */
 
 /* Does the template speak of a variable of this name? */
-static bool speaks_of(const lm_service *s, const char *name)
+static bool mentions(const lm_service *s, const char *name)
 {
     const char *at = s->template_source;
     size_t n = strlen(name);
@@ -146,7 +146,7 @@ static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_erro
         for (size_t i = 0; ours[i]; i++)
             if (strcmp(ours[i], name) == 0)
                 return lm_fail(e, LM_USAGE, "chat_template_kwargs", LM_NO_OFFSET, "%s is set by the server", name);
-        if (!speaks_of(c->service, name))
+        if (!mentions(c->service, name))
             json_array_append_new(c->warnings, json_sprintf("chat_template_kwargs: the chat template of this model knows no %.60s", name));
         json_object_set(context, name, value);
     }
@@ -165,7 +165,7 @@ static bool has_switch(const lm_service *s)
     static const char *const names[] = { "enable_thinking", "thinking", "thinking_budget", "reasoning_effort", NULL };
 
     for (size_t i = 0; names[i]; i++)
-        if (speaks_of(s, names[i]))
+        if (mentions(s, names[i]))
             return true;
     return false;
 }
@@ -185,28 +185,28 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
     static const char *const efforts[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max", NULL };
     lm_thinking thinking = d->thinking;
     const char *effort = d->effort;
-    bool said;
+    bool explicit;
     size_t i = 0;
 
     while (effort && efforts[i] && strcmp(efforts[i], effort))
         i++;
     if (effort && !efforts[i])
-        return lm_fail(e, LM_USAGE, d->said, LM_NO_OFFSET,
+        return lm_fail(e, LM_USAGE, d->field, LM_NO_OFFSET,
                        "unknown value \"%.40s\": expected none, minimal, low, medium, high, xhigh or max", effort);
-    if (thinking == LM_THINKING_UNSAID && !effort && d->budget)
+    if (thinking == LM_THINKING_DEFAULT && !effort && d->budget)
         thinking = c->service->o.thinking;               /* nobody is warned of the server's own default */
-    said = d->thinking != LM_THINKING_UNSAID || effort || !d->budget;
+    explicit = d->thinking != LM_THINKING_DEFAULT || effort || !d->budget;
     if (d->budget == 0 || (effort && strcmp(effort, "none") == 0))
         thinking = LM_THINKING_OFF;
-    else if (effort && thinking == LM_THINKING_UNSAID)
+    else if (effort && thinking == LM_THINKING_DEFAULT)
         thinking = LM_THINKING_ON;
     effort = effort_of(c->service, effort, thinking);
     if (effort)
         json_object_set_new(context, "reasoning_effort", json_string(effort));
-    if (thinking == LM_THINKING_UNSAID)
+    if (thinking == LM_THINKING_DEFAULT)
         return LM_OK;
-    if (said && !has_switch(c->service))
-        json_array_append_new(c->warnings, json_sprintf("%s: the chat template of this model has no switch for reasoning", d->said));
+    if (explicit && !has_switch(c->service))
+        json_array_append_new(c->warnings, json_sprintf("%s: the chat template of this model has no switch for reasoning", d->field));
     lm_reasoning_switch(context, thinking == LM_THINKING_ON);
     if (thinking == LM_THINKING_ON && d->budget > 0)
         json_object_set_new(context, "thinking_budget", json_integer((json_int_t)d->budget));

@@ -14,9 +14,9 @@ typedef struct lm_dialogue {
     bool        begin;               /* the prompt begins the answer */
     bool        goes_on;             /* the last message is the beginning of the answer, if it is the assistant's and calls nothing */
     lm_thinking thinking;
-    const char *effort;              /* none, minimal, low, medium, high, xhigh, max; NULL: not said */
+    const char *effort;              /* none, minimal, low, medium, high, xhigh, max; NULL: not given */
     int64_t     budget;              /* most tokens of reasoning; -1: any number */
-    const char *said;                /* the field that speaks of reasoning, for errors and warnings */
+    const char *field;               /* the field that speaks of reasoning, for errors and warnings */
     bool        merged;              /* reasoning is content */
     bool        unread;              /* calls are content */
     bool        shown;               /* the prompt is only looked at: tools that the template leaves out are a warning */

@@ -83,7 +83,7 @@ static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned 
 }
 
 /* What agents look for, to shorten their history: the words of each dialect's own server. */
-static void say_too_long(lm_dialect d, unsigned long long prompt, unsigned long long context, lm_error *said)
+static void write_too_long(lm_dialect d, unsigned long long prompt, unsigned long long context, lm_error *out)
 {
     static const char *const words[] = {
         [LM_DIALECT_OPENAI]    = "This model's maximum context length is %2$llu tokens. However, your prompt has %1$llu tokens.",
@@ -92,7 +92,7 @@ static void say_too_long(lm_dialect d, unsigned long long prompt, unsigned long 
         [LM_DIALECT_OLLAMA]    = "the input length exceeds the context length: %1$llu tokens, the context holds %2$llu",
     };
 
-    snprintf(said->message, sizeof said->message, words[d], prompt, context);
+    snprintf(out->message, sizeof out->message, words[d], prompt, context);
 }
 
 static const char *code_of(const lm_error *e, const fault_kind *k)
@@ -106,10 +106,10 @@ static json_t *openai(const lm_error *given, const fault_kind *k, bool numbered)
 {
     unsigned long long prompt = 0, context = 0;
     bool long_prompt = is_too_long(given, &prompt, &context);
-    lm_error said = *given, *e = &said;
+    lm_error out = *given, *e = &out;
 
     if (long_prompt)
-        say_too_long(numbered ? LM_DIALECT_NATIVE : LM_DIALECT_OPENAI, prompt, context, e);
+        write_too_long(numbered ? LM_DIALECT_NATIVE : LM_DIALECT_OPENAI, prompt, context, e);
     const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : code_of(e, k);
     json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type", long_prompt ? "exceed_context_size_error" : k->type, "param",
                           *e->where ? e->where : NULL);
@@ -132,17 +132,17 @@ static json_t *openai(const lm_error *given, const fault_kind *k, bool numbered)
 json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e)
 {
     const fault_kind *k = kind_of(status ? status : status_of(e));
-    lm_error said = *e;
+    lm_error out = *e;
     unsigned long long prompt = 0, context = 0;
 
     if (d >= LM_DIALECT_ANTHROPIC && is_too_long(e, &prompt, &context))
-        say_too_long(d, prompt, context, &said);
+        write_too_long(d, prompt, context, &out);
     else if (*e->where && d >= LM_DIALECT_ANTHROPIC)
-        snprintf(said.message, sizeof said.message, "%.100s: %.280s", e->where, e->message);
+        snprintf(out.message, sizeof out.message, "%.100s: %.280s", e->where, e->message);
     if (d == LM_DIALECT_ANTHROPIC)
-        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", said.message);
+        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", out.message);
     if (d == LM_DIALECT_OLLAMA)
-        return json_pack("{s:s}", "error", said.message);
+        return json_pack("{s:s}", "error", out.message);
     return openai(e, k, d == LM_DIALECT_NATIVE);
 }
 

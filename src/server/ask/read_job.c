@@ -95,7 +95,7 @@ static lm_status on_row(void *arg, size_t position, const float *logits, const f
     return s->hook.row(s->of, position, logits, hidden, e);
 }
 
-/* Whatever is chosen then, the text ends. */
+/* The sequence ends, whatever token is sampled. */
 static lm_status on_last(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
     shared *s = arg;
@@ -137,7 +137,7 @@ static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
     return lm_schedule_submit(r->service->schedule, &q, &t->reply, e);
 }
 
-/* As many as there are slots: a request with many texts leaves the queue to others. */
+/* As many as there are slots: a request with many prompts leaves the queue to others. */
 static lm_status submit_more(lm_read_job *r, lm_error *e)
 {
     while (r->next < r->prompts.n && r->running < lm_schedule_slots(r->service->schedule)) {
@@ -241,7 +241,7 @@ static void options_free(lm_read_job_options *o)
 }
 
 /* The texts with what their hooks are called with; false: out of memory, and `o` is as before. */
-static bool share(lm_read_job *r, const lm_read_job_options *o)
+static bool make_hooks(lm_read_job *r, const lm_read_job_options *o)
 {
     size_t n = o->prompts.n;
 
@@ -271,7 +271,7 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
 
     if (status == LM_OK)
         status = lm_loras_read(c->service, o->lora, &loras, e);
-    if (status == LM_OK && (!o->prompts.n || !(r = calloc(1, sizeof *r)) || !share(r, o)))
+    if (status == LM_OK && (!o->prompts.n || !(r = calloc(1, sizeof *r)) || !make_hooks(r, o)))
         status = lm_fail_memory(e, "the request", sizeof *r);
     if (status != LM_OK) {
         free(r);

@@ -1,9 +1,9 @@
-/* read_job.h - texts of a request that are read and not written: for vectors, for scores. They are texts of the schedule like any others, a
- * few at a time, so that no thread waits for them and those of others go on beside them. */
+/* read_job.h - prompts that are processed without generating: for embeddings and scores. They are requests of the schedule like any others,
+ * a few at a time, so that no thread waits for them and other requests continue. */
 #ifndef LM_SERVER_READ_JOB_H
 #define LM_SERVER_READ_JOB_H
 
-#include "server/ask/asked.h"
+#include "server/ask/params.h"
 
 typedef struct lm_read_job lm_read_job;
 
@@ -19,8 +19,8 @@ typedef struct lm_read_job_hook {
 typedef struct lm_read_job_options {
     lm_prompts  prompts;
     void      **of;                  /* [prompts.n] or NULL, from malloc, and what is in it */
-    int32_t     priority;            /* that is asked for; LM_PRIORITY_NONE: none */
-    json_t     *lora;                /* scales of adapters that are asked for; NULL: the server's */
+    int32_t     priority;            /* of the request; LM_PRIORITY_NONE: none */
+    json_t     *lora;                /* the request's scales of adapters; NULL: the server's */
     lm_read_job_hook hook;
     json_t   *(*document)(const lm_read_job *r);      /* the answer, when all have been read; NULL: out of memory */
     void       *own;                 /* for `document`, from malloc; may be NULL */

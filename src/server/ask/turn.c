@@ -74,15 +74,15 @@ static void add_token(const lm_turn *t, lm_choice *c, const lm_event *event)
     json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob", (double)event->logprob, "top", top));
 }
 
-/* Whether the writer hears of each piece. */
-static bool tells(const lm_turn *t)
+/* Whether the writer gets each piece. */
+static bool sends_pieces(const lm_turn *t)
 {
     return t->stream || t->writer->always;
 }
 
 typedef struct listener { lm_turn *t; lm_choice *c; } listener;
 
-static void told(void *arg, const lm_answer_event *event)
+static void on_answer(void *arg, const lm_answer_event *event)
 {
     lm_turn *t = ((listener *)arg)->t;
     lm_choice *c = ((listener *)arg)->c;
@@ -90,7 +90,7 @@ static void told(void *arg, const lm_answer_event *event)
     if (t->stream)
         head(t);
     if (event->kind == LM_ANSWER_CONTENT) {
-        if (tells(t))
+        if (sends_pieces(t))
             t->writer->text(t, c, event->text, event->size);
         else
             lm_text_add(&c->text, event->text, event->size);
@@ -98,7 +98,7 @@ static void told(void *arg, const lm_answer_event *event)
     }
     if (event->kind == LM_ANSWER_REASONING)
         c->n_reasoning = c->n_tokens;
-    if (event->kind == LM_ANSWER_REASONING && !tells(t))
+    if (event->kind == LM_ANSWER_REASONING && !sends_pieces(t))
         lm_text_add(&c->reasoning, event->text, event->size);
     if (event->kind == LM_ANSWER_CALL) {
         if (!c->calls)
@@ -111,7 +111,7 @@ static void told(void *arg, const lm_answer_event *event)
     if (event->kind == LM_ANSWER_CALL_END)
         json_object_set_new(json_array_get(c->calls, json_array_size(c->calls) - 1), "arguments",
                             json_stringn(c->arguments.data ? c->arguments.data : "", c->arguments.size));
-    if (tells(t) && t->writer->part)
+    if (sends_pieces(t) && t->writer->part)
         t->writer->part(t, c, event);
 }
 
@@ -121,7 +121,7 @@ static json_t *progress_json(const lm_turn *t, const lm_event *event)
                      "processed", (json_int_t)event->done, "time_ms", 1e3 * (lm_clock_seconds() - t->began));
 }
 
-/* Its time is over, and there is something to be told. */
+/* Its time is over, and it has tokens. */
 static bool is_past(const lm_choice *c, const lm_event *event)
 {
     return event->stop == LM_STOP_FAILED && lm_fault_is_late(event->error) && c->n_tokens;
@@ -172,8 +172,8 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
     case LM_EVENT_TEXT:
         c->new_line |= memchr(event->text, '\n', event->size) != NULL;
         if (c->answer) {
-            lm_answer_feed(c->answer, event->text, event->size, told, &(listener){ t, c }, NULL);
-        } else if (tells(t)) {
+            lm_answer_feed(c->answer, event->text, event->size, on_answer, &(listener){ t, c }, NULL);
+        } else if (sends_pieces(t)) {
             if (t->stream)
                 head(t);
             t->writer->text(t, c, event->text, event->size);
@@ -192,14 +192,14 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
         if (is_past(c, event))
             warn_of_time(t);
         if (c->answer)
-            lm_answer_end(c->answer, told, &(listener){ t, c }, NULL);
+            lm_answer_end(c->answer, on_answer, &(listener){ t, c }, NULL);
         c->ended = true;
         c->stop = event->stop == LM_STOP_CANCELLED || event->stop == LM_STOP_FAILED ? LM_STOP_LENGTH : event->stop;
         c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
         c->usage = *r->usage;
         if (t->stream)
             head(t);
-        if (tells(t))
+        if (sends_pieces(t))
             t->writer->end(t, c);
         break;
     default:
@@ -247,11 +247,11 @@ static void more(lm_exchange *x, void *job)
         return;
     }
     if (some)
-        t->heard = lm_clock_seconds();
-    if (t->stream && t->ping >= 0 && lm_clock_seconds() - t->heard >= 0.95 * t->ping && t->writer->alive) {
+        t->last_event = lm_clock_seconds();
+    if (t->stream && t->ping >= 0 && lm_clock_seconds() - t->last_event >= 0.95 * t->ping && t->writer->alive) {
         head(t);
         t->writer->alive(t);
-        t->heard = lm_clock_seconds();
+        t->last_event = lm_clock_seconds();
     }
 }
 
@@ -342,8 +342,8 @@ static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_o
 
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
-    const lm_asked *a = o->asked;
-    const lm_asked_parts *parts = o->parts;
+    const lm_params *a = o->params;
+    const lm_prepared *parts = o->parts;
     lm_sampler_options sampling;
     lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call), .priority = parts->priority,
                      .connection = lm_exchange_connection(t->x), .wanted_slot = parts->wanted_slot, .adapters = parts->loras,
@@ -402,7 +402,7 @@ static lm_status copy_stops(lm_turn *t, const char *const *stops, lm_error *e)
 /* What is wanted of the request later. */
 static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
-    const lm_asked *a = o->asked;
+    const lm_params *a = o->params;
     lm_text text = { 0 };
 
     LM_TRY(copy_stops(t, o->parts->stops, e));
@@ -423,7 +423,7 @@ static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
 
 lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer *w, lm_error *e)
 {
-    size_t n = o->prompts->n * o->asked->n;
+    size_t n = o->prompts->n * o->params->n;
     lm_turn *t = calloc(1, sizeof *t);
     uint64_t number;
     lm_status status;
@@ -443,9 +443,9 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->out = lm_exchange_out(call->x);
     t->writer = w;
     t->n = n;
-    t->each = o->asked->n;
+    t->each = o->params->n;
     t->created = (int64_t)time(NULL);
-    t->began = t->heard = lm_clock_seconds();
+    t->began = t->last_event = lm_clock_seconds();
     t->warnings = json_array_size(call->warnings) ? json_copy(call->warnings) : NULL;
     t->own = o->own;
     t->archive = lm_models_at(call->models, 0)->o.archive;

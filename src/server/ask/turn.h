@@ -1,24 +1,24 @@
-/* turn.h - texts that a request asks for, from their prompts to the last byte of the answer. It reads the replies of the schedule
+/* turn.h - the sequences of a request, from their prompts to the last byte of the response. It reads the replies of the schedule
  * whenever there is something to send; how it looks is a writer's, one for each dialect. */
 #ifndef LM_SERVER_TURN_H
 #define LM_SERVER_TURN_H
 
-#include "server/ask/asked.h"
+#include "server/ask/params.h"
 #include "server/ask/tools.h"
 
 typedef struct lm_turn lm_turn;
 
-/* One of the texts. */
+/* One of the sequences. */
 typedef struct lm_choice {
     uint32_t  index;                 /* prompt * n + which */
     lm_reply *reply;
     size_t    n_prompt;
     lm_text   text;                  /* all so far; in a stream nothing */
     lm_answer *answer;               /* reads it; NULL: all is text */
-    lm_text   reasoning, arguments;  /* all so far; in a stream no reasoning. Of the call that is being told */
+    lm_text   reasoning, arguments;  /* all so far; in a stream no reasoning. Of the call that is being sent */
     json_t   *calls;                 /* [{id, name, arguments}]; NULL: none */
-    json_t   *contributions;         /* [{id, logprob, members}]; NULL: nobody asked */
-    json_t   *tokens;                /* [{id, logprob, top}] whose text was not told yet; not in a stream: all. NULL: none are asked for */
+    json_t   *contributions;         /* [{id, logprob, members}]; NULL: not requested */
+    json_t   *tokens;                /* [{id, logprob, top}] whose text was not sent yet; not in a stream: all. NULL: not requested */
     double    first;                 /* when its first token came; seconds, 0: none did */
     uint64_t  n_tokens, n_reasoning; /* so far; of them up to the end of reasoning */
     bool      ended, new_line;       /* new_line: there is one in the text */
@@ -54,7 +54,7 @@ struct lm_turn {
     size_t       n;
     uint32_t     each;               /* texts for each prompt */
     bool         stream, headed;
-    bool         is_past;            /* a text has ended for want of time: said in `warnings` */
+    bool         is_past;            /* a sequence ended because of its deadline, as `warnings` say */
     char         id[40];             /* "chatcmpl-…" */
     char         fingerprint[24];    /* lm_loras_fingerprint */
     char         owner[33];          /* whose it is: lm_archive_owner */
@@ -62,10 +62,10 @@ struct lm_turn {
     struct lm_keys *keys;
     int64_t      created;
     json_t      *warnings;           /* NULL: none */
-    json_t      *prompt;             /* as the model reads the first one; NULL: nobody asked for it */
+    json_t      *prompt;             /* as the model reads the first one; NULL: not requested */
     const char **stops;              /* NULL-ended; NULL: none */
     bool         explain_cache, contributions, timings;
-    double       began, heard;       /* seconds */
+    double       began, last_event;       /* seconds */
     double       ping;               /* seconds; < 0: never */
     double       most_seconds;       /* of each text from its first token on; 0: any */
     double       deadline;           /* of each text from the beginning on; 0: none */
@@ -73,10 +73,10 @@ struct lm_turn {
     void        *own;                /* the writer's */
 };
 
-/* What is asked for; copied by lm_turn_start as far as it is needed later. */
+/* What to generate; lm_turn_start copies what it needs later. */
 typedef struct lm_turn_options {
-    const lm_asked       *asked;
-    const lm_asked_parts *parts;     /* made of it */
+    const lm_params       *params;
+    const lm_prepared *parts;     /* made of it */
     const lm_prompts     *prompts;
     const char *id_prefix;           /* "chatcmpl-" */
     int32_t     logprobs;            /* as in lm_sequence_options */
@@ -85,10 +85,10 @@ typedef struct lm_turn_options {
     void       *own;                 /* the writer's, from malloc: becomes the turn's, also on failure */
 } lm_turn_options;
 
-/* The writer's own that no turn has taken. */
+/* Free the writer's own that no turn has taken. */
 void lm_writer_drop(const lm_writer *w, void *own);
 
-/* Hand all texts to the schedule, and the exchange to the turn. On failure nothing runs. */
+/* Submit all sequences to the schedule, and hand the exchange to the turn. On failure nothing runs. */
 lm_status lm_turn_start(lm_call *c, const lm_turn_options *o, const lm_writer *w, lm_error *e);
 
 #endif

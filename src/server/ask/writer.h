@@ -13,7 +13,7 @@ lm_turn_usage lm_turn_used(const lm_turn *t);
 /* The arguments of a call of lm_choice.calls; NULL: they are no object, the call was cut off. The caller's. */
 json_t *lm_turn_arguments(const json_t *call);
 
-/* "stop", "length" … as OpenAI calls it. */
+/* The finish reason, in OpenAI's terms: "stop", "length" … */
 const char *lm_turn_reason(const lm_choice *c);
 
 /* `o`, whole, and nothing else. Takes `o`. */
@@ -31,10 +31,10 @@ void lm_turn_waiting(lm_turn *t);
 /* What lm_writer.fault of dialects without an event of its own for errors is. */
 void lm_turn_fault(lm_turn *t, const lm_error *e);
 
-/* What answers of every dialect hold besides: warnings, `cache`, `ensemble` and `__verbose` where they are asked for. */
+/* Add what responses of every dialect contain on request: warnings, `cache`, `ensemble`, `__verbose`. */
 void lm_turn_extras(const lm_turn *t, json_t *o);
 
-/* What pieces of a stream hold besides: timings so far, where they are asked for. */
+/* Add what events of a stream contain on request: timings so far. */
 void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o);
 
 /* llama.cpp's "timings" of a text that has ended. */

@@ -5,7 +5,7 @@
 #include "server/dialects/routes.h"
 
 typedef struct message_values {
-    lm_asked    asked;
+    lm_params    params;
     const char *model;
     json_t     *messages, *system, *stops, *tools, *tool_choice, *thinking, *output_config, *output_format;
     int64_t     max_tokens;
@@ -38,15 +38,15 @@ static const lm_field message_fields[] = {
     { 0 },
 };
 static const lm_field count_fields[] = { PROMPT_FIELDS, { 0 } };
-static const lm_field_group message_groups[] = { { message_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
+static const lm_field_group message_groups[] = { { message_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
 
 static void message_defaults(const lm_service *s, void *values)
 {
-    lm_asked_defaults(s, &((message_values *)values)->asked);
+    lm_params_defaults(s, &((message_values *)values)->params);
 }
 
-/* ---- what is asked ---- */
+/* ---- reading the request ---- */
 
 /* {type: enabled | disabled | adaptive, budget_tokens}, and the effort of output_config. */
 static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error *e)
@@ -57,10 +57,10 @@ static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error
     if (effort && !json_is_null(effort) && !(d->effort = json_string_value(effort)))
         return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "effort is a string");
     if (d->effort)
-        d->said = "output_config";
+        d->field = "output_config";
     if (!json_object_size(v->thinking))
         return LM_OK;
-    d->said = "thinking";
+    d->field = "thinking";
     if (!type || (strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive")))
         return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "unknown type \"%.40s\": expected enabled, disabled or adaptive",
                        type ? type : "");
@@ -77,7 +77,7 @@ static lm_status read_messages(lm_call *c, lm_ask *a, lm_error *e)
     const message_values *v = c->values;
 
     a->dialogue = (lm_dialogue){ .tools = json_incref(v->tools), .choice = json_incref(v->tool_choice), .begin = true, .goes_on = true,
-                                 .budget = -1, .said = "thinking" };
+                                 .budget = -1, .field = "thinking" };
     LM_TRY(read_thinking(v, &a->dialogue, e));
     return lm_anthropic_messages(v->system, v->messages, c->warnings, &a->dialogue.messages, e);
 }
@@ -94,12 +94,12 @@ static lm_status read_format(message_values *v, json_t **format, lm_error *e)
     const char *type = json_string_value(json_object_get(given, "type"));
     if (!json_object_size(given) && (!given || json_is_null(given) || json_is_object(given)))
         return LM_OK;
-    if (v->asked.limits.response_format)
+    if (v->params.constraints.response_format)
         return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "only one of it and response_format at a time");
     if (!type || strcmp(type, "json_schema") || !json_object_get(given, "schema"))
         return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "a format has the type json_schema, and a schema");
     *format = json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", given);
-    v->asked.limits.response_format = *format;
+    v->params.constraints.response_format = *format;
     return *format ? LM_OK : lm_fail_memory(e, "the format", 0);
 }
 
@@ -108,7 +108,7 @@ static lm_status read_format(message_values *v, json_t **format, lm_error *e)
 static lm_status answer_messages(lm_call *c, lm_error *e)
 {
     message_values *v = c->values;
-    lm_ask a = { .asked = &v->asked, .id_prefix = "msg_", .read = read_messages };
+    lm_ask a = { .params = &v->params, .id_prefix = "msg_", .read = read_messages };
     json_t *format;
     size_t n = 0;
     lm_status status;
@@ -119,8 +119,8 @@ static lm_status answer_messages(lm_call *c, lm_error *e)
     if (format)
         a.aliases[n++] = (lm_field_alias){ "response_format", v->output_format ? "output_format" : "output_config" };
     if (v->stops)
-        v->asked.stop = v->stops;
-    v->asked.max_tokens = v->max_tokens;
+        v->params.stop = v->stops;
+    v->params.max_tokens = v->max_tokens;
     status = lm_ask_answer(c, &a, &lm_anthropic_writer, e);
     json_decref(format);
     return status;

@@ -1,4 +1,4 @@
-/* anthropic.h - what POST /v1/messages is asked, in Anthropic's words, and the answer to it, as a document or as events. */
+/* anthropic.h - requests and responses of Anthropic's POST /v1/messages, as a document or as events. */
 #ifndef LM_SERVER_ANTHROPIC_H
 #define LM_SERVER_ANTHROPIC_H
 

@@ -28,7 +28,7 @@ static json_t *strings(const char *const *list)
     return o;
 }
 
-/* What is never chosen has the bias null: minus infinity is no number of JSON. */
+/* A banned token has the bias null: JSON has no minus infinity. */
 static json_t *biases(const lm_sampler_options *p)
 {
     json_t *list = json_array();
@@ -51,7 +51,7 @@ static json_t *order(const lm_sampler_options *p)
     return list;
 }
 
-json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_asked_parts *o, int32_t n_probs)
+json_t *lm_native_settings(const lm_service *s, const lm_params *a, const lm_prepared *o, int32_t n_probs)
 {
     const lm_sampler_options *p = o ? &o->sampling : &a->sampling;
     const struct { const char *name; float value; } numbers[] = {
@@ -67,7 +67,7 @@ json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_aske
                             "dry_allowed_length", p->dry_allowed_length, "dry_penalty_last_n", p->dry_penalty_last_n, "mirostat",
                             p->mirostat, "min_keep", (int)p->min_keep, "max_tokens", (json_int_t)a->max_tokens, "n_predict",
                             (json_int_t)a->max_tokens, "ignore_eos", a->ignore_eos, "stream", a->stream, "grammar",
-                            a->limits.grammar ? a->limits.grammar : "");
+                            a->constraints.grammar ? a->constraints.grammar : "");
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(all, numbers[i].name, json_real((double)numbers[i].value));
@@ -80,8 +80,8 @@ json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_aske
     json_object_set_new(all, "timings_per_token", json_boolean(a->timings));
     json_object_set_new(all, "post_sampling_probs", json_boolean(a->sampled));
     json_object_set_new(all, "t_max_predict_ms", json_integer(a->most_ms));
-    json_object_set_new(all, "grammar_lazy", json_boolean(a->limits.lazy));
-    json_object_set_new(all, "grammar_triggers", a->limits.triggers ? json_incref(a->limits.triggers) : json_array());
+    json_object_set_new(all, "grammar_lazy", json_boolean(a->constraints.lazy));
+    json_object_set_new(all, "grammar_triggers", a->constraints.triggers ? json_incref(a->constraints.triggers) : json_array());
     json_object_set_new(all, "preserved_tokens", a->preserved ? json_incref(a->preserved) : json_array());
     json_object_set_new(all, "lora", lm_loras_json(s, o ? o->loras : NULL));
     return all;

@@ -7,7 +7,7 @@
 #include "server/dialects/routes.h"
 
 typedef struct native_values {
-    lm_asked asked;
+    lm_params params;
     const char *model;
     const char *prefix, *suffix, *middle;        /* of /infill */
     json_t  *extra;
@@ -46,16 +46,16 @@ static const lm_field native_fields[] = {
       "what is told of an answer, by paths as generation_settings/n_predict; empty: all" },
     { 0 },
 };
-static const lm_field_group native_groups[] = { { prompt_fields, 0 }, { native_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
-static const lm_field_group middle_groups[] = { { middle_fields, 0 }, { native_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group native_groups[] = { { prompt_fields, 0 }, { native_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
+static const lm_field_group middle_groups[] = { { middle_fields, 0 }, { native_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void native_defaults(const lm_service *s, void *values)
 {
     native_values *v = values;
 
-    lm_asked_defaults(s, &v->asked);
+    lm_params_defaults(s, &v->params);
     v->n_predict = s->o.predict;
     v->n = 1;
     v->cache_prompt = true;
@@ -70,7 +70,7 @@ static lm_status check_fields(const json_t *fields, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare_native(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *out, lm_error *e)
+static lm_status prepare_native(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *out, lm_error *e)
 {
     const native_values *v = c->values;
     const lm_prompts *prompts = &a->prompts;
@@ -79,10 +79,10 @@ static lm_status prepare_native(lm_call *c, const lm_ask *a, const lm_asked_part
     if (!(own->prompts = json_array()))
         return lm_fail_memory(e, "the answer", 0);
     own->probs = v->n_probs > 0;
-    own->sampled = v->asked.sampled;
+    own->sampled = v->params.sampled;
     own->tokens = v->return_tokens;
     own->list = prompts->n * v->n > 1;
-    own->settings = lm_native_settings(c->service, a->asked, parts, (int32_t)v->n_probs);
+    own->settings = lm_native_settings(c->service, a->params, parts, (int32_t)v->n_probs);
     own->fields = json_incref(v->fields);
     for (size_t i = 0; i < prompts->n; i++) {
         lm_text text = { 0 };
@@ -106,7 +106,7 @@ static lm_status read_infill(lm_call *c, lm_ask *a, lm_error *e)
     lm_tokens *prompt;
 
     LM_TRY(lm_middle_check(&m, "input_extra", e));
-    if (!lm_middle_known(c->service))
+    if (!lm_middle_supported(c->service))
         return lm_fault(c, e, 501, NULL, "the model has no tokens for what is missing in the middle of a text");
     LM_TRY(lm_prompts_one(&a->prompts, &prompt, e));
     return lm_middle_prompt(c->service, &m, prompt, e);
@@ -115,12 +115,12 @@ static lm_status read_infill(lm_call *c, lm_ask *a, lm_error *e)
 static lm_status answer(lm_call *c, lm_status (*read)(lm_call *c, lm_ask *a, lm_error *e), lm_error *e)
 {
     native_values *v = c->values;
-    lm_ask a = { .asked = &v->asked, .id_prefix = "cmpl-", .prompt_only = !v->n_predict, .read = read, .prepare = prepare_native,
+    lm_ask a = { .params = &v->params, .id_prefix = "cmpl-", .prompt_only = !v->n_predict, .read = read, .prepare = prepare_native,
                  .logprobs = v->n_probs ? (int32_t)v->n_probs : v->return_tokens ? -1 : 0 };
 
-    v->asked.max_tokens = v->n_predict;
-    v->asked.no_cache = !v->cache_prompt;
-    v->asked.n = v->n;
+    v->params.max_tokens = v->n_predict;
+    v->params.no_cache = !v->cache_prompt;
+    v->params.n = v->n;
     LM_TRY(check_fields(v->fields, e));
     return lm_ask_answer(c, &a, &lm_native_writer, e);
 }

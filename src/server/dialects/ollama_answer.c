@@ -92,7 +92,7 @@ static json_t *last(const lm_turn *t, const lm_choice *c, const char *text, size
     return o;
 }
 
-/* Of what has not been told yet. */
+/* Of what has not been sent yet. */
 static void set_logprobs(const lm_turn *t, lm_choice *c, json_t *o)
 {
     if (!json_array_size(c->tokens))

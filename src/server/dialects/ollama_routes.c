@@ -15,10 +15,10 @@ typedef struct ollama_values {
     json_t     *messages, *options, *format, *input, *think, *tools, *context, *keep_alive;
     bool        stream, raw, logprobs;
     uint32_t    top_logprobs;
-    lm_allowed  limits;
+    lm_constraints  constraints;
 } ollama_values;
 
-typedef struct ollama_options { lm_asked asked; int64_t num_predict; } ollama_options;
+typedef struct ollama_options { lm_params params; int64_t num_predict; } ollama_options;
 
 #define V(field) offsetof(ollama_values, field)
 
@@ -36,8 +36,8 @@ static const lm_field option_fields[] = {
     { "low_vram", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
-static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked_fields, offsetof(ollama_options, asked) },
-        { lm_allowed_fields, offsetof(ollama_options, asked.limits) }, { 0 } };
+static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_params_fields, offsetof(ollama_options, params) },
+        { lm_constraints_fields, offsetof(ollama_options, params.constraints) }, { 0 } };
 
 #define COMMON                                                                                                                    \
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; where there is one model, any" },              \
@@ -94,8 +94,8 @@ static const lm_field show_fields[] = {
     { "verbose", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
     { 0 },
 };
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_allowed_fields, V(limits) }, { 0 } },
-                            generate_groups[] = { { generate_fields, 0 }, { lm_allowed_fields, V(limits) }, { 0 } },
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 } },
+                            generate_groups[] = { { generate_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 } },
                             embed_groups[] = { { embed_fields, 0 }, { 0 } }, old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } },
                             pull_groups[] = { { pull_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
 
@@ -103,7 +103,7 @@ static void ollama_defaults(const lm_service *s, void *values)
 {
     (void)s;
     ((ollama_values *)values)->stream = true;
-    ((ollama_values *)values)->limits.compact = true;
+    ((ollama_values *)values)->constraints.compact = true;
 }
 
 /* ---- how long a model stays ---- */
@@ -127,7 +127,7 @@ static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_er
     return LM_OK;
 }
 
-/* The model in memory, to stay there as long as is said. */
+/* Load the model, and keep it as long as the request wants. */
 static lm_status take_model(lm_call *c, lm_error *e)
 {
     double seconds = 0;
@@ -142,7 +142,7 @@ static lm_status take_model(lm_call *c, lm_error *e)
 
 /* ---- writing ---- */
 
-static json_t *nothing_said(const lm_call *c, bool chat, const char *reason)
+static json_t *empty_answer(const lm_call *c, bool chat, const char *reason)
 {
     json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", lm_ollama_moment(0), "done", 1, "done_reason",
                           reason);
@@ -163,25 +163,25 @@ static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
     LM_TRY(read_keep_alive(c, &given, &seconds, e));
     if (given && seconds >= 0 && seconds <= 0) {
         lm_models_keep(c->service, 0);
-        return lm_answer_json(c, nothing_said(c, chat, "unload"), e);
+        return lm_answer_json(c, empty_answer(c, chat, "unload"), e);
     }
     LM_TRY(take_model(c, e));
-    return lm_answer_json(c, nothing_said(c, chat, "load"), e);
+    return lm_answer_json(c, empty_answer(c, chat, "load"), e);
 }
 
 /* What constrains the answer stands beside the options, or among them. */
-static lm_status join_limits(const ollama_values *v, lm_allowed *limits, lm_error *e)
+static lm_status join_constraints(const ollama_values *v, lm_constraints *constraints, lm_error *e)
 {
-    static const lm_allowed none = { .compact = true };
-    bool inner = memcmp(limits, &none, sizeof none) != 0, outer = memcmp(&v->limits, &none, sizeof none) != 0;
+    static const lm_constraints none = { .compact = true };
+    bool inner = memcmp(constraints, &none, sizeof none) != 0, outer = memcmp(&v->constraints, &none, sizeof none) != 0;
 
     if (inner && outer)
         return lm_fail(e, LM_USAGE, "options", LM_NO_OFFSET, "only one constraint at a time: there is another beside them");
     if (inner)
-        limits->body = v->options;
+        constraints->body = v->options;
     else
-        *limits = v->limits;
-    limits->format = v->format;
+        *constraints = v->constraints;
+    constraints->format = v->format;
     return LM_OK;
 }
 
@@ -218,7 +218,7 @@ static lm_status read_generate(lm_call *c, lm_ask *a, lm_error *e)
     json_t *messages;
     lm_status status;
 
-    if (middle && !lm_middle_known(c->service))
+    if (middle && !lm_middle_supported(c->service))
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
     if (v->raw || !c->service->template || middle)
         return read_raw(c, a, e);
@@ -229,7 +229,7 @@ static lm_status read_generate(lm_call *c, lm_ask *a, lm_error *e)
     return status;
 }
 
-static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *own, lm_error *e)
+static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *own, lm_error *e)
 {
     (void)c, (void)a, (void)parts, (void)e;
     lm_ollama_prepare(own);
@@ -241,17 +241,17 @@ static lm_status write(lm_call *c, bool chat, lm_error *e)
 {
     const ollama_values *v = c->values;
     ollama_options options = { 0 };
-    lm_ask a = { .asked = &options.asked, .id_prefix = "ollama-", .read = chat ? read_chat : read_generate,
+    lm_ask a = { .params = &options.params, .id_prefix = "ollama-", .read = chat ? read_chat : read_generate,
                  .prepare = chat ? prepare_chat : NULL };
 
-    lm_asked_defaults(c->service, &options.asked);
-    options.num_predict = options.asked.max_tokens;
+    lm_params_defaults(c->service, &options.params);
+    options.num_predict = options.params.max_tokens;
     if (v->options)
         LM_TRY(lm_fields_read(option_groups, v->options, &options, c->warnings, e));
-    options.asked.max_tokens = options.num_predict;
-    options.asked.stream = v->stream;
+    options.params.max_tokens = options.num_predict;
+    options.params.stream = v->stream;
     a.prompt_only = !options.num_predict && json_is_number(json_object_get(v->options, "num_predict"));
-    LM_TRY(join_limits(v, &options.asked.limits, e));
+    LM_TRY(join_constraints(v, &options.params.constraints, e));
     LM_TRY(lm_ask_logprobs(&a, v->logprobs, v->top_logprobs, e));
     return lm_ask_answer(c, &a, &lm_ollama_writer, e);
 }
@@ -406,7 +406,7 @@ static lm_status answer_show(lm_call *c, lm_error *e)
         json_array_append_new(capabilities, json_string("tools"));
     if (here && lm_ollama_thinks(s))
         json_array_append_new(capabilities, json_string("thinking"));
-    if (here && lm_middle_known(s))
+    if (here && lm_middle_supported(s))
         json_array_append_new(capabilities, json_string("insert"));
     template = json_string(here && s->template_source ? s->template_source : "");
     if (here)

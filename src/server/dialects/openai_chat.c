@@ -8,7 +8,7 @@
 #include "server/dialects/routes.h"
 
 typedef struct chat_values {
-    lm_asked    asked;
+    lm_params    params;
     const char *model;
     const char *effort, *format;
     json_t     *messages, *stream_options, *kwargs, *tools, *tool_choice;
@@ -78,15 +78,15 @@ static const lm_field chat_fields[] = {
     { 0 },
 };
 
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void chat_defaults(const lm_service *s, void *values)
 {
     chat_values *v = values;
 
-    lm_asked_defaults(s, &v->asked);
-    v->max_tokens = v->asked.max_tokens;
+    lm_params_defaults(s, &v->params);
+    v->max_tokens = v->params.max_tokens;
     v->n = 1;
     v->generation_prompt = v->cache_prompt = v->parallel = v->parse_calls = true;
     v->budget = -1;
@@ -94,7 +94,7 @@ static void chat_defaults(const lm_service *s, void *values)
 
 /* ---- log-probabilities ---- */
 
-/* And forget them: they have been told. */
+/* And forget them: they have been sent. */
 static json_t *take_logprobs(const lm_service *s, lm_choice *c)
 {
     json_t *content;
@@ -231,14 +231,14 @@ static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
     const chat_values *v = c->values;
     json_t *last = json_array_get(v->messages, json_array_size(v->messages) - 1), *wanted = v->continue_final;
     const char *role = json_string_value(json_object_get(last, "role")), *word = json_string_value(wanted);
-    bool said = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
+    bool wanted_on = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
 
-    *on = wanted ? said : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
-    if (wanted && !said && !json_is_false(wanted))
+    *on = wanted ? wanted_on : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
+    if (wanted && !wanted_on && !json_is_false(wanted))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "expected true or false");
-    if (said && json_is_true(json_object_get(c->body, "add_generation_prompt")))
+    if (wanted_on && json_is_true(json_object_get(c->body, "add_generation_prompt")))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "cannot be combined with \"add_generation_prompt\": true");
-    if (said && (!role || strcmp(role, "assistant") || json_object_get(last, "tool_calls")))
+    if (wanted_on && (!role || strcmp(role, "assistant") || json_object_get(last, "tool_calls")))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "the last message is no text of the assistant");
     return LM_OK;
 }
@@ -250,7 +250,7 @@ static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
 
     *d = (lm_dialogue){ .messages = json_incref(v->messages), .kwargs = v->kwargs, .tools = json_incref(v->tools),
                         .choice = json_incref(v->tool_choice), .single = !v->parallel, .begin = v->generation_prompt, .effort = v->effort,
-                        .said = "reasoning_effort", .unread = !v->parse_calls, .budget = v->budget };
+                        .field = "reasoning_effort", .unread = !v->parse_calls, .budget = v->budget };
     LM_TRY(check_continuation(c, &d->goes_on, e));
     if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek") && strcmp(v->format, "both"))
         return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto, deepseek or both",
@@ -259,7 +259,7 @@ static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *out, lm_error *e)
+static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *out, lm_error *e)
 {
     const chat_values *v = c->values;
     chat_own *own = out;
@@ -270,7 +270,7 @@ static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_asked_parts 
     return LM_OK;
 }
 
-/* 0 tokens are asked for: the prompt is read, and nothing written. */
+/* 0 tokens are requested: the prompt is processed, and nothing generated. */
 static bool is_none(const json_t *body)
 {
     static const char *const names[] = { "max_completion_tokens", "max_tokens", "n_predict", NULL };
@@ -284,12 +284,12 @@ static bool is_none(const json_t *body)
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
     chat_values *v = c->values;
-    lm_ask a = { .asked = &v->asked, .id_prefix = "chatcmpl-", .prompt_only = is_none(c->body), .read = read_chat,
+    lm_ask a = { .params = &v->params, .id_prefix = "chatcmpl-", .prompt_only = is_none(c->body), .read = read_chat,
                  .prepare = prepare_chat };
 
-    v->asked.n = v->n;
-    v->asked.no_cache = !v->cache_prompt;
-    v->asked.max_tokens = v->max_tokens;
+    v->params.n = v->n;
+    v->params.no_cache = !v->cache_prompt;
+    v->params.max_tokens = v->max_tokens;
     LM_TRY(lm_ask_logprobs(&a, v->logprobs, v->top_logprobs, e));
     return lm_ask_answer(c, &a, &chat_writer, e);
 }

@@ -14,7 +14,7 @@
 enum { MAX_LOGPROBS = 20 };
 
 typedef struct completion_values {
-    lm_asked    asked;
+    lm_params    params;
     const char *model, *suffix;
     json_t     *prompt, *stream_options;
     int64_t     max_tokens;
@@ -45,14 +45,14 @@ static const lm_field completion_fields[] = {
     { 0 },
 };
 
-static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void completion_defaults(const lm_service *s, void *values)
 {
     completion_values *v = values;
 
-    lm_asked_defaults(s, &v->asked);
+    lm_params_defaults(s, &v->params);
     v->max_tokens = 16;
     v->logprobs = -1;
     v->n = 1;
@@ -81,12 +81,12 @@ typedef struct token_place {
 typedef struct completion_own {
     bool     usage, echo, logprobs, write;         /* write: tokens after the prompt are wanted */
     size_t   n_prompts;
-    uint32_t n, told;                    /* texts of a prompt; of which are told */
+    uint32_t n, returned;                    /* sequences of a prompt; of which are returned */
     lm_text *echoed;                     /* [n_prompts] */
-    prompt_scores **scores;              /* [n_scores]: of each prompt, in a stream of each text; NULL: not asked for */
+    prompt_scores **scores;              /* [n_scores]: of each prompt, in a stream of each text; NULL: not requested */
     size_t   n_scores;
     bool    *begun;                      /* [choices] of a stream: the prompt has been sent */
-    token_place *at;                 /* [n_choices] of the text told so far */
+    token_place *at;                 /* [n_choices] of the text sent so far */
     size_t   n_choices;
 } completion_own;
 
@@ -167,7 +167,7 @@ static lm_status score_prompts(lm_call *c, const lm_prompts *prompts, uint32_t t
     return LM_OK;
 }
 
-/* Of text `i`. In a stream each has its own: it is told before the text, when those of others need not be there. */
+/* Of choice `i`. In a stream each has its own: it is sent before the text, when those of others may be missing. */
 static prompt_scores *scores_of(const completion_own *own, size_t i)
 {
     return own->begun ? own->scores[i] : own->scores[i / own->n];
@@ -275,7 +275,7 @@ static void add_tokens(const lm_service *s, lists *l, json_t *tokens)
     json_array_clear(tokens);
 }
 
-/* Of what has not been told yet: of the prompt, of the text. */
+/* Of what has not been sent yet: of the prompt, of the text. */
 static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written)
 {
     completion_own *own = t->own;
@@ -367,16 +367,16 @@ static double mean(const lm_choice *c)
     return n ? sum / (double)n : 0;
 }
 
-/* The best one of a prompt's that was not told yet; the first of those that are alike. */
-static lm_choice *best(lm_turn *t, size_t prompt, bool *told)
+/* The best choice of a prompt that was not returned yet; the first of equal ones. */
+static lm_choice *best(lm_turn *t, size_t prompt, bool *returned)
 {
     const completion_own *own = t->own;
     size_t from = prompt * own->n, at = from + own->n;
 
     for (size_t i = from; i < from + own->n; i++)
-        if (!told[i] && (at == from + own->n || mean(t->choices + i) > mean(t->choices + at)))
+        if (!returned[i] && (at == from + own->n || mean(t->choices + i) > mean(t->choices + at)))
             at = i;
-    told[at] = true;
+    returned[at] = true;
     return t->choices + at;
 }
 
@@ -385,15 +385,15 @@ static json_t *choices_json(lm_turn *t)
 {
     const completion_own *own = t->own;
     json_t *list = json_array();
-    bool *told = calloc(t->n, sizeof *told);
+    bool *returned = calloc(t->n, sizeof *returned);
 
-    for (size_t i = 0; told && i < t->n; i++) {
+    for (size_t i = 0; returned && i < t->n; i++) {
         size_t prompt = i / own->n, which = i % own->n;
-        if (which < own->told)
-            json_array_append_new(list, choice_json(t, own->told < own->n ? best(t, prompt, told) : t->choices + i,
-                                                    prompt * own->told + which));
+        if (which < own->returned)
+            json_array_append_new(list, choice_json(t, own->returned < own->n ? best(t, prompt, returned) : t->choices + i,
+                                                    prompt * own->returned + which));
     }
-    free(told);
+    free(returned);
     return list;
 }
 
@@ -414,7 +414,7 @@ static lm_status check(const completion_values *v, lm_error *e)
 {
     if (v->best_of && v->best_of < v->n)
         return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "%u texts to choose %u of", v->best_of, v->n);
-    if (v->best_of > v->n && v->asked.stream)
+    if (v->best_of > v->n && v->params.stream)
         return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "not with \"stream\": true: which are best is known at the end");
     if (v->suffix && *v->suffix && v->echo)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "cannot be combined with echo");
@@ -423,7 +423,7 @@ static lm_status check(const completion_values *v, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *out, lm_error *e)
+static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *out, lm_error *e)
 {
     const completion_values *v = c->values;
     const lm_prompts *prompts = &a->prompts;
@@ -433,15 +433,15 @@ static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_asked_
     own->usage = lm_openai_wants_usage(v->stream_options);
     own->echo = v->echo;
     own->write = v->max_tokens != 0;
-    own->told = v->n;
-    own->n = v->asked.n;
+    own->returned = v->n;
+    own->n = v->params.n;
     own->logprobs = v->logprobs >= 0;
     own->n_prompts = prompts->n;
     own->echoed = calloc(prompts->n, sizeof *own->echoed);
     own->n_choices = prompts->n * own->n;
     own->at = calloc(own->n_choices, sizeof *own->at);
-    own->begun = v->asked.stream ? calloc(prompts->n * own->n, sizeof *own->begun) : NULL;
-    if (!own->echoed || !own->at || (v->asked.stream && !own->begun))
+    own->begun = v->params.stream ? calloc(prompts->n * own->n, sizeof *own->begun) : NULL;
+    if (!own->echoed || !own->at || (v->params.stream && !own->begun))
         return lm_fail_memory(e, "the answer", 0);
     for (size_t i = 0; v->echo && i < prompts->n; i++)
         LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, LM_SKIP_SPECIAL, own->echoed + i, e));
@@ -456,7 +456,7 @@ static lm_status read_middle(const lm_service *s, const completion_values *v, lm
 
     if (!m.prefix)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "needs a prompt that is one string");
-    if (!lm_middle_known(s))
+    if (!lm_middle_supported(s))
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "the model has no tokens for what is missing in the middle of a text");
     LM_TRY(lm_prompts_one(out, &prompt, e));
     return lm_middle_prompt(s, &m, prompt, e);
@@ -473,13 +473,13 @@ static lm_status read_completion(lm_call *c, lm_ask *a, lm_error *e)
 static lm_status answer_completion(lm_call *c, lm_error *e)
 {
     completion_values *v = c->values;
-    lm_ask a = { .asked = &v->asked, .id_prefix = "cmpl-", .prompt_only = !v->max_tokens, .read = read_completion,
+    lm_ask a = { .params = &v->params, .id_prefix = "cmpl-", .prompt_only = !v->max_tokens, .read = read_completion,
                  .prepare = prepare_completion };
 
     LM_TRY(check(v, e));
-    v->asked.n = v->best_of ? v->best_of : v->n;
-    v->asked.max_tokens = v->max_tokens;
-    a.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->asked.n ? -1 : 0;
+    v->params.n = v->best_of ? v->best_of : v->n;
+    v->params.max_tokens = v->max_tokens;
+    a.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->params.n ? -1 : 0;
     return lm_ask_answer(c, &a, &completion_writer, e);
 }
 

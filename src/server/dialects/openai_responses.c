@@ -40,19 +40,19 @@ static const lm_field response_fields[] = {
     { 0 },
 };
 
-static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void response_defaults(const lm_service *s, void *values)
 {
     lm_response_values *v = values;
 
-    lm_asked_defaults(s, &v->asked);
+    lm_params_defaults(s, &v->params);
     v->parallel_tool_calls = true;
     v->store = true;
 }
 
-/* ---- what is asked ---- */
+/* ---- reading the request ---- */
 
 /* Functions of `list`. Tools of other types are ones that a client does not expect to be called everywhere: left out. */
 static lm_status functions_of(const json_t *list, const char *field, json_t *warnings, json_t **out, lm_error *e)
@@ -126,7 +126,7 @@ static lm_status read_format(const lm_response_values *v, json_t **out, lm_error
     if (!type || (strcmp(type, "text") && strcmp(type, "json_object") && strcmp(type, "json_schema")))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object or json_schema",
                        type ? type : "");
-    if (v->asked.limits.response_format)
+    if (v->params.constraints.response_format)
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "only one of text.format and response_format at a time");
     if (strcmp(type, "json_schema") == 0 && !json_object_get(format, "schema"))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "schema is missing");
@@ -146,8 +146,8 @@ static json_t *settings_json(const lm_response_values *v)
                      "max_output_tokens", v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(), "metadata",
                      v->metadata ? json_incref(v->metadata) : json_object(), "parallel_tool_calls", v->parallel_tool_calls, "tool_choice",
                      v->tool_choice ? json_incref(v->tool_choice) : json_string("auto"), "tools",
-                     v->tools ? json_incref(v->tools) : json_array(), "temperature", (double)v->asked.sampling.temperature, "top_p",
-                     (double)v->asked.sampling.top_p, "previous_response_id", v->previous, "reasoning", "effort", effort_of(v), "summary",
+                     v->tools ? json_incref(v->tools) : json_array(), "temperature", (double)v->params.sampling.temperature, "top_p",
+                     (double)v->params.sampling.top_p, "previous_response_id", v->previous, "reasoning", "effort", effort_of(v), "summary",
                      "store", v->store, "text", text, "truncation", "disabled", "background", false);
 }
 
@@ -164,7 +164,7 @@ static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
     else
         *out = json_is_array(v->input) && json_array_size(v->input) ? json_copy(v->input) : NULL;
     if (!*out)
-        return LM_OK;                                /* what is wrong with it is said by who reads it */
+        return LM_OK;                                /* lm_response_messages reports what is wrong with it */
     status = lm_response_before(c, v->previous, *out, e);
     if (status != LM_OK) {
         json_decref(*out);
@@ -180,7 +180,7 @@ static lm_status read_response(lm_call *c, lm_ask *a, lm_error *e)
     json_t *whole = NULL;
     lm_status status;
 
-    a->dialogue = (lm_dialogue){ .begin = true, .goes_on = true, .budget = -1, .effort = effort_of(v), .said = "reasoning",
+    a->dialogue = (lm_dialogue){ .begin = true, .goes_on = true, .budget = -1, .effort = effort_of(v), .field = "reasoning",
                                  .single = !v->parallel_tool_calls };
     LM_TRY(check_reasoning(v, c->warnings, e));
     LM_TRY(check_include(v, c->warnings, e));
@@ -191,7 +191,7 @@ static lm_status read_response(lm_call *c, lm_ask *a, lm_error *e)
     return status == LM_OK ? read_tools(v, c->warnings, &a->dialogue, e) : status;
 }
 
-static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_asked_parts *parts, void *own, lm_error *e)
+static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *own, lm_error *e)
 {
     const lm_response_values *v = c->values;
 
@@ -204,16 +204,16 @@ static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_asked_pa
 static lm_status answer_responses(lm_call *c, lm_error *e)
 {
     lm_response_values *v = c->values;
-    lm_ask a = { .asked = &v->asked, .id_prefix = "resp_", .aliases = { { "messages", "input" } }, .read = read_response,
+    lm_ask a = { .params = &v->params, .id_prefix = "resp_", .aliases = { { "messages", "input" } }, .read = read_response,
                  .prepare = prepare_response };
     json_t *format;
     lm_status status;
 
     LM_TRY(read_format(v, &format, e));
     if (v->max_output_tokens)
-        v->asked.max_tokens = v->max_output_tokens;
+        v->params.max_tokens = v->max_output_tokens;
     if (format) {
-        v->asked.limits.response_format = format;
+        v->params.constraints.response_format = format;
         a.aliases[1] = (lm_field_alias){ "response_format", "text.format" };
     }
     status = lm_ask_answer(c, &a, &lm_response_writer, e);

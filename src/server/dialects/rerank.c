@@ -130,20 +130,20 @@ static lm_status add_prompts(const lm_service *s, const rerank_values *v, lm_pro
 
 /* ---- scores ---- */
 
-typedef struct judgement { words words; double score; char *text; } judgement;       /* text: to be told; NULL: not */
+typedef struct document_score { words words; double score; char *text; } document_score;       /* text: to be returned; NULL: not */
 
-static lm_status judge(void *of, const float *logits, lm_error *e)
+static lm_status keep_score(void *of, const float *logits, lm_error *e)
 {
-    judgement *j = of;
+    document_score *j = of;
 
     (void)e;
     j->score = 1 / (1 + exp((double)logits[j->words.no] - (double)logits[j->words.yes]));
     return LM_OK;
 }
 
-static void free_judgement(void *of)
+static void free_score(void *of)
 {
-    judgement *j = of;
+    document_score *j = of;
 
     if (j)
         free(j->text);
@@ -151,17 +151,17 @@ static void free_judgement(void *of)
 }
 
 /* One for each document. */
-static lm_status open_judgements(const rerank_values *v, words w, void ***out, lm_error *e)
+static lm_status new_scores(const rerank_values *v, words w, void ***out, lm_error *e)
 {
     size_t n = json_array_size(v->documents);
 
     if (!(*out = calloc(n, sizeof **out)))
         return lm_fail_memory(e, "scores", n * sizeof **out);
     for (size_t i = 0; i < n; i++) {
-        judgement *j = malloc(sizeof *j);
+        document_score *j = malloc(sizeof *j);
         if (!j)
             return lm_fail_memory(e, "scores", sizeof *j);
-        *j = (judgement){ .words = w, .text = v->documents_too ? strdup(document_text(json_array_get(v->documents, i))) : NULL };
+        *j = (document_score){ .words = w, .text = v->documents_too ? strdup(document_text(json_array_get(v->documents, i))) : NULL };
         (*out)[i] = j;
         if (v->documents_too && !j->text)
             return lm_fail_memory(e, "documents", 0);
@@ -173,7 +173,7 @@ static lm_status open_judgements(const rerank_values *v, words w, void ***out, l
 
 typedef struct rerank_own { size_t top_n; } rerank_own;
 
-typedef struct place { size_t index; const judgement *of; } place;
+typedef struct place { size_t index; const document_score *of; } place;
 
 /* The best first; of those that are alike the first. */
 static int by_score(const void *a, const void *b)
@@ -229,13 +229,13 @@ static lm_status read_documents(lm_call *c, lm_read_job_options *o, lm_error *e)
     LM_TRY(check_documents(v, e));
     LM_TRY(check_model(c->service, &w, e));
     LM_TRY(add_prompts(c->service, v, &o->prompts, e));
-    return open_judgements(v, w, &o->of, e);
+    return new_scores(v, w, &o->of, e);
 }
 
 static lm_status answer_rerank(lm_call *c, lm_error *e)
 {
     const rerank_values *v = c->values;
-    lm_read_job_options o = { .priority = v->priority, .lora = v->lora, .hook = { .last = judge, .free = free_judgement },
+    lm_read_job_options o = { .priority = v->priority, .lora = v->lora, .hook = { .last = keep_score, .free = free_score },
                               .document = rerank_document };
     lm_status status = read_documents(c, &o, e);
 

@@ -1,11 +1,11 @@
-/* responses.h - what POST /v1/responses is asked, in OpenAI's words, and the answer to it, as a document or as events. */
+/* responses.h - requests and responses of OpenAI's POST /v1/responses, as a document or as events. */
 #ifndef LM_SERVER_RESPONSES_H
 #define LM_SERVER_RESPONSES_H
 
 #include "server/ask/ask.h"
 
 typedef struct lm_response_values {
-    lm_asked    asked;
+    lm_params    params;
     const char *model, *instructions, *previous;
     json_t     *input, *text, *tools, *tool_choice, *include, *metadata, *reasoning;
     int64_t     max_output_tokens;

@@ -85,7 +85,7 @@ void lm_exchange_refuse(lm_exchange *x, unsigned status, const char *why);
 /* What is wrong with a request by its head alone, as a status of HTTP; 0: nothing. */
 unsigned lm_exchange_check_head(lm_exchange *x, const char *version, const char **why);
 
-/* Whether a body of the length that is told can be held, before it is sent. 0: it can. */
+/* Whether a body of the announced length can be held, before it is sent. 0: it can. */
 unsigned lm_exchange_check_room(lm_exchange *x, char why[200]);
 
 /* 0: it was added. */

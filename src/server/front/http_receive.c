@@ -121,15 +121,15 @@ enum MHD_Result lm_http_receive(void *arg, struct MHD_Connection *mhd, const cha
                                 const char *data, size_t *size, void **context)
 {
     lm_exchange *x = *context;
-    char said[200];
+    char text[200];
     const char *why;
     unsigned status;
 
     if (!x) {
         if (!(x = *context = exchange_new(arg, mhd, path, method)))
             return MHD_NO;
-        if (!(status = lm_exchange_check_head(x, version, &why)) && (status = lm_exchange_check_room(x, said)))
-            why = said;
+        if (!(status = lm_exchange_check_head(x, version, &why)) && (status = lm_exchange_check_room(x, text)))
+            why = text;
         if (status) {
             lm_exchange_refuse(x, status, why);
             return lm_exchange_respond(x);
@@ -137,8 +137,8 @@ enum MHD_Result lm_http_receive(void *arg, struct MHD_Connection *mhd, const cha
         return MHD_YES;
     }
     if (*size) {
-        if ((status = lm_exchange_add_to_body(x, data, *size, said))) {
-            refuse_raw(x, status, said);
+        if ((status = lm_exchange_add_to_body(x, data, *size, text))) {
+            refuse_raw(x, status, text);
             return MHD_NO;
         }
         *size = 0;

@@ -20,7 +20,7 @@ static bool has_more(lm_exchange *x)
     return x->taken < x->out.size || x->ended;
 }
 
-/* What the answer takes is counted, and not refused: how long it can get is bounded by what was asked. */
+/* What the answer takes is counted, and not refused: the request's limits bound how long it can get. */
 static void go_on(lm_exchange *x)
 {
     lm_heap_watch w = { 0 };
@@ -33,7 +33,7 @@ static void go_on(lm_exchange *x)
     lm_exchange_hold(x, w.held);
 }
 
-/* Let the answer grow; false: nothing can be said yet. */
+/* Let the answer grow; false: there is nothing to send yet. */
 static bool grow(lm_exchange *x)
 {
     if (has_more(x) || lm_exchange_is_busy(x))
@@ -124,7 +124,7 @@ enum MHD_Result lm_exchange_advance(lm_exchange *x)
         return MHD_NO;
     if (x->ended || (x->stream && x->status))
         return lm_exchange_respond(x);
-    if (!x->more) {                      /* handled, and nothing was said: a defect, answered all the same */
+    if (!x->more) {                      /* handled without an answer: a defect, answered all the same */
         lm_exchange_refuse(x, 500, "the request has no answer");
         return lm_exchange_respond(x);
     }

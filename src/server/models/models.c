@@ -87,7 +87,7 @@ static bool is_idle(const entry *x)
 
 static void unload(lm_models *m, entry *x)
 {
-    set_state(x, LM_SERVICE_LEAVING);
+    set_state(x, LM_SERVICE_UNLOADING);
     pthread_mutex_unlock(&m->lock);
     lm_service_unload(x->service);
     pthread_mutex_lock(&m->lock);
@@ -96,7 +96,7 @@ static void unload(lm_models *m, entry *x)
 }
 
 /* Of those that are loaded the one that closes, else the one used longest ago. */
-static entry *who_leaves(lm_models *m, bool only_idle)
+static entry *next_to_unload(lm_models *m, bool only_idle)
 {
     entry *best = NULL;
 
@@ -114,13 +114,13 @@ static uint64_t bytes_in_use(const lm_models *m)
     uint64_t sum = 0;
 
     for (const entry *x = m->items; x < m->items + m->n; x++)
-        if (state_of(x) == LM_SERVICE_READY || state_of(x) == LM_SERVICE_LEAVING)
+        if (state_of(x) == LM_SERVICE_READY || state_of(x) == LM_SERVICE_UNLOADING)
             sum += x->bytes;
     return sum;
 }
 
 /* Seconds until the next one leaves; < 0: none will. Those whose time is over leave. */
-static double let_idle_leave(lm_models *m)
+static double unload_idle(lm_models *m)
 {
     double soonest = -1;
 
@@ -152,13 +152,13 @@ static lm_status make_room(lm_models *m, entry *x, lm_error *e)
     if (m->o.memory && x->bytes > m->o.memory)
         return no_fit(x, m->o.memory, e);
     while (m->o.memory && bytes_in_use(m) + x->bytes > m->o.memory && !atomic_load(&m->stops)) {
-        entry *leaves = who_leaves(m, true);
+        entry *leaves = next_to_unload(m, true);
 
         if (leaves) {
             unload(m, leaves);
             continue;
         }
-        if ((leaves = who_leaves(m, false)))
+        if ((leaves = next_to_unload(m, false)))
             leaves->closing = true;
         pthread_cond_wait(&m->change, &m->lock);
     }
@@ -219,7 +219,7 @@ static void *run(void *arg)
         if (x)
             load(m, x, &e);
         else {
-            double seconds = let_idle_leave(m);
+            double seconds = unload_idle(m);
             if (!atomic_load(&m->stops) && !most_wanted(m))
                 wait_for_change(m, seconds);
         }

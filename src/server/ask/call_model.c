@@ -1,4 +1,4 @@
-/* chosen.c - of which model a request is. */
+/* call_model.c - of which model a request is. */
 #include "server/store/api_keys.h"
 #include "server/ask/call.h"
 
@@ -12,8 +12,8 @@ static void add_names(const lm_models *m, lm_text *out)
 /* One that is alone answers whatever it is called. */
 lm_status lm_call_find(lm_call *c, lm_error *e)
 {
-    const json_t *said = json_object_get(c->body, "model");
-    const char *name = json_is_string(said) ? json_string_value(said) : lm_exchange_query(c->x, "model");
+    const json_t *given = json_object_get(c->body, "model");
+    const char *name = json_is_string(given) ? json_string_value(given) : lm_exchange_query(c->x, "model");
     lm_text names = { 0 };
     lm_status status;
 
@@ -69,7 +69,7 @@ lm_status lm_call_model(lm_call *c, lm_error *e)
 
 const char *lm_call_key(const lm_call *c)
 {
-    return lm_keys_asked(c->keys) ? c->key : NULL;
+    return lm_keys_required(c->keys) ? c->key : NULL;
 }
 
 void lm_call_owner(const lm_call *c, char out[33])
@@ -77,12 +77,12 @@ void lm_call_owner(const lm_call *c, char out[33])
     lm_keys_owner(c->keys, c->key, out);
 }
 
-int32_t lm_call_priority(const lm_call *c, int32_t asked)
+int32_t lm_call_priority(const lm_call *c, int32_t wanted)
 {
-    int32_t priority = lm_keys_priority(c->keys, c->key, asked);
+    int32_t priority = lm_keys_priority(c->keys, c->key, wanted);
 
-    if (asked != LM_PRIORITY_NONE && priority != asked)
-        json_array_append_new(c->warnings, json_sprintf("priority: %d comes before what the API key allows: %d is taken", (int)asked,
+    if (wanted != LM_PRIORITY_NONE && priority != wanted)
+        json_array_append_new(c->warnings, json_sprintf("priority: %d comes before what the API key allows: %d is taken", (int)wanted,
                                                         (int)priority));
     return -priority;
 }

@@ -1,4 +1,4 @@
-#include "server/ask/asked.h"
+#include "server/ask/params.h"
 
 #include <math.h>
 #include <sodium.h>
@@ -7,13 +7,13 @@
 
 #include "server/models/loras.h"
 
-#define S(field) offsetof(lm_asked, sampling.field)
-#define A(field) offsetof(lm_asked, field)
+#define S(field) offsetof(lm_params, sampling.field)
+#define A(field) offsetof(lm_params, field)
 
 
 static const char *const as_usual[] = { "true", NULL };
 
-const lm_field lm_asked_fields[] = {
+const lm_field lm_params_fields[] = {
     { "temperature", LM_FIELD_FLOAT, S(temperature), 0, 100, NULL, false, "0: the most probable token" },
     { "top_p", LM_FIELD_FLOAT, S(top_p), 0, 1, NULL, false, "nucleus sampling; 1: off" },
     { "top_k", LM_FIELD_I32, S(top_k), -1, 1e9, NULL, false, "keep the K most probable tokens; 0 or -1: all" },
@@ -103,17 +103,17 @@ const lm_field lm_asked_fields[] = {
     { 0 },
 };
 
-void lm_asked_defaults(const lm_service *s, lm_asked *a)
+void lm_params_defaults(const lm_service *s, lm_params *a)
 {
-    *a = (lm_asked){ .sampling = s->o.sampling, .slot = -1, .priority = LM_PRIORITY_NONE, .n = 1, .ping = s->o.ping,
-                     .max_tokens = s->o.predict, .limits.compact = true, .verbose = s->o.verbose,
+    *a = (lm_params){ .sampling = s->o.sampling, .slot = -1, .priority = LM_PRIORITY_NONE, .n = 1, .ping = s->o.ping,
+                     .max_tokens = s->o.predict, .constraints.compact = true, .verbose = s->o.verbose,
                      .seed = s->o.sampling.seed > INT64_MAX ? -1 : (int64_t)s->o.sampling.seed };
 }
 
 /* ---- stops and biases ---- */
 
 /* Empty ones ask for nothing. */
-static lm_status read_stops(const json_t *stop, lm_asked_parts *parts, lm_error *e)
+static lm_status read_stops(const json_t *stop, lm_prepared *parts, lm_error *e)
 {
     size_t n = json_is_array(stop) ? json_array_size(stop) : 1, bytes = 0, kept = 0;
 
@@ -147,7 +147,7 @@ static lm_status read_stop_ids(const lm_service *s, const json_t *list, lm_token
     return LM_OK;
 }
 
-static lm_status read_breakers(const json_t *list, lm_asked_parts *parts, lm_error *e)
+static lm_status read_breakers(const json_t *list, lm_prepared *parts, lm_error *e)
 {
     size_t n = json_array_size(list);
 
@@ -216,7 +216,7 @@ static lm_status add_pairs(const lm_service *s, json_t *bias, biases *out, lm_er
     return LM_OK;
 }
 
-/* Those that end a text are never chosen: as llama-server and lamina run have it. */
+/* Tokens that end a sequence are never sampled: as in llama-server and lamina run. */
 static lm_status add_ends(const lm_service *s, biases *out, lm_error *e)
 {
     for (uint32_t i = 0; i < s->info.n_vocab; i++)
@@ -225,7 +225,7 @@ static lm_status add_ends(const lm_service *s, biases *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_asked_parts *parts, lm_error *e)
+static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_prepared *parts, lm_error *e)
 {
     biases list = { 0 };
     lm_status status = LM_OK;
@@ -268,7 +268,7 @@ static bool add_step(const char *text, bool letters, lm_text *out)
     return false;
 }
 
-static lm_status read_order(const json_t *samplers, lm_asked_parts *parts, lm_error *e)
+static lm_status read_order(const json_t *samplers, lm_prepared *parts, lm_error *e)
 {
     if (!samplers)
         return LM_OK;
@@ -308,12 +308,12 @@ static lm_status read_preserved(const lm_service *s, const json_t *list, lm_toke
     return LM_OK;
 }
 
-lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_asked_parts *o, lm_error *e)
+lm_status lm_params_prepare(const lm_call *c, const lm_params *a, lm_prepared *o, lm_error *e)
 {
     const lm_service *s = c->service;
     double most = s->o.timeout;
 
-    *o = (lm_asked_parts){ .sampling = a->sampling };
+    *o = (lm_prepared){ .sampling = a->sampling };
     if (a->n < 1)
         return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "0 texts");
     LM_TRY(lm_limit_check(LM_MOST_TEXTS, a->n, e));
@@ -330,10 +330,10 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_asked_parts *
     else
         randombytes_buf(&o->sampling.seed, sizeof o->sampling.seed);
     LM_TRY(lm_loras_read(s, a->lora, &o->loras, e));
-    LM_TRY(lm_allowed_check(&a->limits, e));
-    LM_TRY(read_bias(s, a->logit_bias, a->ignore_eos && !lm_allowed_limits(&a->limits), o, e));
+    LM_TRY(lm_constraints_check(&a->constraints, e));
+    LM_TRY(read_bias(s, a->logit_bias, a->ignore_eos && !lm_constraints_any(&a->constraints), o, e));
     LM_TRY(read_preserved(s, a->preserved, &o->shown, e));
-    o->whitespace = lm_allowed_whitespace(&a->limits);
+    o->whitespace = lm_constraints_whitespace(&a->constraints);
     o->deadline = a->timeout > 0 && (most <= 0 || a->timeout < most) ? a->timeout : most;
     o->most_seconds = a->most_ms > 0 ? 1e-3 * (double)a->most_ms : 0;
     o->wanted_slot = (uint32_t)(a->slot + 1);
@@ -344,19 +344,19 @@ lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_asked_parts *
     return LM_OK;
 }
 
-lm_status lm_asked_grammar(const lm_call *c, const lm_asked *a, const lm_prompts *prompts, lm_asked_parts *out, lm_error *e)
+lm_status lm_params_grammar(const lm_call *c, const lm_params *a, const lm_prompts *prompts, lm_prepared *out, lm_error *e)
 {
-    lm_allowed limits = a->limits;
+    lm_constraints constraints = a->constraints;
 
     for (size_t i = 0; i < prompts->n; i++)
-        if (prompts->items[i].n)                         /* that it is empty is said later */
+        if (prompts->items[i].n)                         /* an empty one is an error later */
             LM_TRY(lm_schedule_check(c->service->schedule, prompts->items[i].n, e));
-    if (!limits.body)
-        limits.body = c->body;
-    return lm_allowed_compile(c->service, &limits, &out->grammar, e);
+    if (!constraints.body)
+        constraints.body = c->body;
+    return lm_constraints_compile(c->service, &constraints, &out->grammar, e);
 }
 
-void lm_asked_free(lm_asked_parts *parts)
+void lm_prepared_free(lm_prepared *parts)
 {
     free(parts->stops);
     free(parts->breakers);
