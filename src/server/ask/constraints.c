@@ -20,8 +20,7 @@ const lm_field lm_constraints_fields[] = {
       "vLLM's: an object with one of json, regex, choice, grammar, json_object" },
     { "regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "SGLang's name of guided_regex" },
     { "ebnf", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "SGLang's name of grammar" },
-    { "structural_tag", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tags within free text: use tools, or grammar_lazy" },
-    { "guided_decoding_backend", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_REFUSED("structural_tag", "tags within free text: use tools, or grammar_lazy"), LM_HARMLESS("guided_decoding_backend"),
     { "guided_json", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "vLLM's name of json_schema" },
     { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
     { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the text matches this regular expression as a whole" },
@@ -29,8 +28,8 @@ const lm_field lm_constraints_fields[] = {
     { "disable_any_whitespace", LM_FIELD_BOOL, V(compact), 0, 0, NULL, false,
       "JSON that is constrained, also arguments of calls, has no white space between its parts (true); false: a space, or line feeds and an "
       "indentation, may stand there" },
-    { "guided_whitespace_pattern", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use disable_any_whitespace" },
-    { "whitespace_pattern", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use disable_any_whitespace" },
+    LM_REFUSED("guided_whitespace_pattern", "use disable_any_whitespace"),
+    LM_REFUSED("whitespace_pattern", "use disable_any_whitespace"),
     { 0 },
 };
 

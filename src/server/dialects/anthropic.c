@@ -31,10 +31,8 @@ static const lm_field message_fields[] = {
     { "max_tokens", LM_FIELD_I64, V(max_tokens), 1, 1e9, NULL, true, "most tokens to write" },
     { "stop_sequences", LM_FIELD_ARRAY, V(stops), 0, 0, NULL, false, "strings that end the text" },
     { "output_format", LM_FIELD_OBJECT, V(output_format), 0, 0, NULL, false, "older name of output_config.format" },
-    { "mcp_servers", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is called by the server" },
-    { "container", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is run by the server" },
-    { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "cache_control", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_REFUSED("mcp_servers", "nothing is called by the server"), LM_REFUSED("container", "nothing is run by the server"),
+    LM_HARMLESS("metadata"), LM_HARMLESS("cache_control"),
     { 0 },
 };
 static const lm_field count_fields[] = { PROMPT_FIELDS, { 0 } };

@@ -24,16 +24,8 @@ typedef struct ollama_options { lm_params params; int64_t num_predict; } ollama_
 
 static const lm_field option_fields[] = {
     { "num_predict", LM_FIELD_I64, offsetof(ollama_options, num_predict), -2, 1e9, NULL, false, "most tokens to write; -1: no limit" },
-    { "num_ctx", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "num_keep", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "num_thread", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "num_batch", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "num_gpu", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "use_mmap", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "use_mlock", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "numa", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "main_gpu", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "low_vram", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("num_ctx"), LM_HARMLESS("num_keep"), LM_HARMLESS("num_thread"), LM_HARMLESS("num_batch"), LM_HARMLESS("num_gpu"),
+    LM_HARMLESS("use_mmap"), LM_HARMLESS("use_mlock"), LM_HARMLESS("numa"), LM_HARMLESS("main_gpu"), LM_HARMLESS("low_vram"),
     { 0 },
 };
 static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_params_fields, offsetof(ollama_options, params) },
@@ -65,15 +57,14 @@ static const lm_field generate_fields[] = {
     { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
     { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text behind what is written, where the model has tokens for that" },
-    { "template", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "templates of requests" },
-    { "context", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "contexts of earlier answers: use /api/chat" },
-    { "images", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is read" },
+    LM_REFUSED("template", "templates of requests"), LM_REFUSED("context", "contexts of earlier answers: use /api/chat"),
+    LM_REFUSED("images", "only text is read"),
     { 0 },
 };
 static const lm_field embed_fields[] = {
     COMMON,
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string or array of strings" },
-    { "truncate", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("truncate"),
     { 0 },
 };
 static const lm_field old_embed_fields[] = {
@@ -85,13 +76,12 @@ static const lm_field pull_fields[] = {
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags: nothing is downloaded" },
     { "name", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "older name of model" },
     { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "as a line (true)" },
-    { "insecure", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("insecure"),
     { 0 },
 };
 static const lm_field show_fields[] = {
     COMMON,
-    { "name", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "verbose", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("name"), LM_HARMLESS("verbose"),
     { 0 },
 };
 static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 } },

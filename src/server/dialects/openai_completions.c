@@ -41,7 +41,7 @@ static const lm_field completion_fields[] = {
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
       "text behind what is written, where the model has tokens for that; the prompt is one string" },
     { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "send token ids" },
-    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("user"),
     { 0 },
 };
 

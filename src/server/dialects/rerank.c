@@ -28,10 +28,8 @@ static const lm_field rerank_fields[] = {
       "what documents are to do (Given a web search query, retrieve relevant passages that answer the query)" },
     { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
-    { "max_tokens_per_doc", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "documents are read whole" },
-    { "max_chunks_per_doc", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "documents are read whole" },
-    { "rank_fields", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "a document is its text" },
-    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_REFUSED("max_tokens_per_doc", "documents are read whole"), LM_REFUSED("max_chunks_per_doc", "documents are read whole"),
+    LM_REFUSED("rank_fields", "a document is its text"), LM_HARMLESS("user"),
     { 0 },
 };
 static const lm_field_group rerank_groups[] = { { rerank_fields, 0 }, { 0 } };
