@@ -68,6 +68,11 @@ lm_status lm_call_find(lm_call *c, lm_error *e);
 const char *lm_call_key(const lm_call *c);
 void        lm_call_owner(const lm_call *c, char out[33]);
 
+/* Who used the tokens of a call, and where they are counted; it outlives the call. Prompts of which `cached` tokens were in the cache. */
+typedef struct lm_account { struct lm_archive *archive; struct lm_keys *keys; const lm_service *service; char owner[33]; } lm_account;
+void        lm_call_account(const lm_call *c, lm_account *out);
+void        lm_account_charge(const lm_account *a, uint64_t prompt, uint64_t cached, uint64_t generated);
+
 /* The priority that the schedule knows, higher ones first, of a request that asks for `wanted` (LM_PRIORITY_NONE: for none). One before its
  * key's is a warning. */
 int32_t     lm_call_priority(const lm_call *c, int32_t wanted);
@@ -77,7 +82,8 @@ lm_status lm_call_model(lm_call *c, lm_error *e);
 
 /* ---- answers ---- */
 
-/* A JSON document, whole; takes `document` (NULL: out of memory). `warnings` that are not empty are added to an object. */
+/* A JSON document, whole; takes `document` (NULL: out of memory). Warnings that are not empty are added to an object. */
+lm_status lm_answer_document(lm_exchange *x, json_t *document, json_t *warnings, lm_error *e);
 lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e);
 void      lm_answer_text(lm_exchange *x, unsigned status, const char *type, const char *text);
 

@@ -1,5 +1,6 @@
 /* call_model.c - of which model a request is. */
 #include "server/store/api_keys.h"
+#include "server/store/archive.h"
 #include "server/ask/call.h"
 
 static void add_names(const lm_models *m, lm_text *out)
@@ -75,6 +76,18 @@ const char *lm_call_key(const lm_call *c)
 void lm_call_owner(const lm_call *c, char out[33])
 {
     lm_keys_owner(c->keys, c->key, out);
+}
+
+void lm_call_account(const lm_call *c, lm_account *out)
+{
+    *out = (lm_account){ .archive = lm_models_at(c->models, 0)->o.archive, .keys = c->keys, .service = c->service };
+    lm_call_owner(c, out->owner);
+}
+
+void lm_account_charge(const lm_account *a, uint64_t prompt, uint64_t cached, uint64_t generated)
+{
+    lm_keys_charge(a->keys, a->owner, prompt + generated);
+    lm_archive_count(a->archive, a->owner, a->service->name, prompt, cached, generated);
 }
 
 int32_t lm_call_priority(const lm_call *c, int32_t wanted)

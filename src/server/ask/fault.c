@@ -180,17 +180,22 @@ bool lm_fault_is_late(const lm_error *e)
     return e->code == LM_LIMIT && strcmp(e->where, "deadline") == 0;
 }
 
-lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e)
+lm_status lm_answer_document(lm_exchange *x, json_t *document, json_t *warnings, lm_error *e)
 {
     char *text;
 
-    if (document && json_is_object(document) && c->warnings && json_array_size(c->warnings))
-        json_object_set(document, "warnings", c->warnings);
+    if (json_is_object(document) && json_array_size(warnings))
+        json_object_set(document, "warnings", warnings);
     text = document ? json_dumps(document, JSON_COMPACT) : NULL;
     json_decref(document);
     if (!text)
         return lm_fail_memory(e, "the answer", 0);
-    lm_answer_text(c->x, 200, "application/json; charset=utf-8", text);
+    lm_answer_text(x, 200, "application/json; charset=utf-8", text);
     lm_heap_give(text);
     return LM_OK;
+}
+
+lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e)
+{
+    return lm_answer_document(c->x, document, c->warnings, e);
 }

@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
 #include "server/models/loras.h"
-#include "server/store/api_keys.h"
-#include "server/store/archive.h"
 
 /* What a hook is called with: freed by the last of the text and the reading. */
 typedef struct shared { atomic_uint owners; void *of; lm_read_job_hook hook; } shared;
@@ -28,9 +25,7 @@ struct lm_read_job {
     void        *own;
     json_t      *warnings;
     char        *key, *salt;         /* NULL: none */
-    char         owner[33];
-    struct lm_archive *archive;
-    struct lm_keys    *keys;
+    lm_account   account;
 };
 
 size_t lm_read_job_count(const lm_read_job *r)
@@ -171,21 +166,12 @@ static lm_status look(lm_read_job *r, reading_text *t, lm_error *e)
 
 static void finish(lm_read_job *r)
 {
-    json_t *o = r->document(r);
-    uint64_t tokens = lm_read_job_all_tokens(r);
-    char *text;
+    lm_error e = { 0 };
+    lm_status status = lm_answer_document(r->x, r->document(r), r->warnings, &e);
 
-    if (o && r->warnings && json_array_size(r->warnings))
-        json_object_set(o, "warnings", r->warnings);
-    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    lm_keys_charge(r->keys, r->owner, tokens);
-    lm_archive_count(r->archive, r->owner, r->service->name, tokens, 0, 0);
-    if (text)
-        lm_answer_text(r->x, 200, "application/json; charset=utf-8", text);
-    else
-        lm_answer_fault(r->x, r->dialect, 500, 0, &(lm_error){ .code = LM_NO_MEMORY, .message = "out of memory", .offset = LM_NO_OFFSET });
-    lm_heap_give(text);
+    lm_account_charge(&r->account, lm_read_job_all_tokens(r), 0, 0);
+    if (status != LM_OK)
+        lm_answer_fault(r->x, r->dialect, 0, 0, &e);
 }
 
 static void more(lm_exchange *x, void *job)
@@ -292,9 +278,7 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
     r->warnings = json_incref(c->warnings);
     r->key = c->key ? strdup(c->key) : NULL;
     r->salt = salt ? strdup(salt) : NULL;
-    lm_call_owner(c, r->owner);
-    r->archive = lm_models_at(c->models, 0)->o.archive;
-    r->keys = c->keys;
+    lm_call_account(c, &r->account);
     free(o->of);
     if ((status = submit_more(r, e)) != LM_OK) {
         done(r);

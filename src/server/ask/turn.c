@@ -10,8 +10,6 @@
 
 #include "base/clock.h"
 #include "lamina/logits.h"
-#include "server/store/archive.h"
-#include "server/store/api_keys.h"
 #include "server/models/loras.h"
 
 /* ---- events ---- */
@@ -217,8 +215,7 @@ static void count(const lm_turn *t)
         cached += t->choices[i].usage.n_cached;
         written += t->choices[i].usage.n_tokens;
     }
-    lm_keys_charge(t->keys, t->owner, prompt + written);
-    lm_archive_count(t->archive, t->owner, t->service->name, prompt, cached, written);
+    lm_account_charge(&t->account, prompt, cached, written);
 }
 
 static void more(lm_exchange *x, void *job)
@@ -448,9 +445,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->began = t->last_event = lm_clock_seconds();
     t->warnings = json_array_size(call->warnings) ? json_copy(call->warnings) : NULL;
     t->own = o->own;
-    t->archive = lm_models_at(call->models, 0)->o.archive;
-    lm_call_owner(call, t->owner);
-    t->keys = call->keys;
+    lm_call_account(call, &t->account);
     t->tools = o->tools;
     randombytes_buf(&number, sizeof number);
     snprintf(t->id, sizeof t->id, "%s%016" PRIx64, o->id_prefix, number);

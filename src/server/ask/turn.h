@@ -57,9 +57,7 @@ struct lm_turn {
     bool         is_past;            /* a sequence ended because of its deadline, as `warnings` say */
     char         id[40];             /* "chatcmpl-…" */
     char         fingerprint[24];    /* lm_loras_fingerprint */
-    char         owner[33];          /* whose it is: lm_archive_owner */
-    struct lm_archive *archive;
-    struct lm_keys *keys;
+    lm_account   account;
     int64_t      created;
     json_t      *warnings;           /* NULL: none */
     json_t      *prompt;             /* as the model reads the first one; NULL: not requested */

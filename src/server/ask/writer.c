@@ -67,19 +67,27 @@ lm_turn_usage lm_turn_used(const lm_turn *t)
     return all;
 }
 
+/* Seconds for a prompt's tokens, and for those that were generated, the first of which comes with the prompt. */
+static json_t *timings_json(uint64_t n_prompt, double prompt, uint64_t n_tokens, double rest)
+{
+    uint64_t steps = n_tokens ? n_tokens - 1 : 0;
+
+    return json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "prompt_n", (json_int_t)n_prompt, "prompt_ms", 1e3 * prompt,
+                     "prompt_per_token_ms", n_prompt ? 1e3 * prompt / (double)n_prompt : 0.0, "prompt_per_second",
+                     prompt > 0 ? (double)n_prompt / prompt : 0.0, "predicted_n", (json_int_t)n_tokens, "predicted_ms", 1e3 * rest,
+                     "predicted_per_token_ms", steps ? 1e3 * rest / (double)steps : 0.0, "predicted_per_second",
+                     steps && rest > 0 ? (double)steps / rest : 0.0);
+}
+
 json_t *lm_turn_timings(const lm_choice *c)
 {
     const lm_usage *u = &c->usage;
-    double read = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
-    double wrote = u->first_seconds > 0 ? u->seconds - u->first_seconds : 0;
-    uint64_t n_read = u->n_prompt - u->n_cached, steps = u->n_tokens ? u->n_tokens - 1 : 0;
-    json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "cache_n", (json_int_t)u->n_cached, "prompt_n",
-                          (json_int_t)n_read, "prompt_ms", 1e3 * read, "prompt_per_token_ms",
-                          n_read ? 1e3 * read / (double)n_read : 0.0, "prompt_per_second",
-                          read > 0 ? (double)n_read / read : 0.0, "predicted_n", (json_int_t)u->n_tokens, "predicted_ms",
-                          1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0,
-                          "predicted_per_second", steps && wrote > 0 ? (double)steps / wrote : 0.0);
+    double prompt = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
+    json_t *o = json_pack("{s:I}", "cache_n", (json_int_t)u->n_cached);
+    json_t *rest = timings_json(u->n_prompt - u->n_cached, prompt, u->n_tokens, u->first_seconds > 0 ? u->seconds - u->first_seconds : 0);
 
+    json_object_update(o, rest);
+    json_decref(rest);
     if (o && u->n_drafted) {
         json_object_set_new(o, "draft_n", json_integer((json_int_t)u->n_drafted));
         json_object_set_new(o, "draft_n_accepted", json_integer((json_int_t)u->n_accepted));
@@ -130,17 +138,10 @@ void lm_turn_extras(const lm_turn *t, json_t *o)
 
 void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)
 {
-    double at = lm_clock_seconds(), read = (c->first > 0 ? c->first : at) - t->began, wrote = c->first > 0 ? at - c->first : 0;
-    uint64_t steps = c->n_tokens ? c->n_tokens - 1 : 0;
+    double now = lm_clock_seconds(), first = c->first > 0 ? c->first : now;
 
-    if (!t->timings)
-        return;
-    json_object_set_new(o, "timings",
-                        json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "prompt_n", (json_int_t)c->n_prompt, "prompt_ms", 1e3 * read,
-                                  "prompt_per_token_ms", c->n_prompt ? 1e3 * read / (double)c->n_prompt : 0.0, "prompt_per_second",
-                                  read > 0 ? (double)c->n_prompt / read : 0.0, "predicted_n", (json_int_t)c->n_tokens, "predicted_ms",
-                                  1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0, "predicted_per_second",
-                                  steps && wrote > 0 ? (double)steps / wrote : 0.0));
+    if (t->timings)
+        json_object_set_new(o, "timings", timings_json(c->n_prompt, first - t->began, c->n_tokens, now - first));
 }
 
 json_t *lm_turn_arguments(const json_t *call)

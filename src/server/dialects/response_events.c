@@ -171,7 +171,7 @@ static void store(const lm_turn *t, const json_t *response)
     r.response = json_dumps(response, JSON_COMPACT);
     r.input = json_dumps(input, JSON_COMPACT);
     json_decref(input);
-    lm_archive_put(t->archive, t->owner, &r);
+    lm_archive_put(t->account.archive, t->account.owner, &r);
 }
 
 static void response_finish(lm_turn *t)
